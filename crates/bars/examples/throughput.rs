@@ -7,7 +7,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
 
-use pitwire_bars::{Rules, Shard};
+use pitwire_bars::{BarRules, BarShard};
 
 const SYMBOLS: u64 = 6_000;
 /// Records in memory, taken again and again with another time.
@@ -41,7 +41,7 @@ fn main() {
     }
     // The place of the time's digits in every record: it is moved on with each round.
     let time_at: Vec<usize> = ends.iter().map(|end| end - r#","z":3}"#.len() - 13).collect();
-    let mut shard = Shard::new(Arc::new(Rules::default()), &[30, 90, 180]);
+    let mut shard = BarShard::new(Arc::new(BarRules::default()), &[30, 90, 180]);
     let (mut taken, mut spent_ns, mut bars) = (0_u64, 0_u128, 0_usize);
     while taken < trades {
         let since = Instant::now();

@@ -3,7 +3,7 @@
 //! Does        collect rows, write them under a temporary name, sync, rename; begin the next file after a while.
 //! Holds       1. one writer a directory (a lock says so, and goes with the process);
 //!             2. a file with its final name is whole and on the disk; what a killed writer left is removed at the next start.
-//! Start at    [`Archive::open`], [`Archive::push`].
+//! Start at    [`BarArchive::open`], [`BarArchive::push`].
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use pitwire_tables::ParquetTable;
 
 use crate::columns::{COLUMNS, cells};
-use crate::shard::Row;
+use crate::shard::BarRow;
 
 const LOCK: &str = "bars.lock";
 const UNFINISHED: &str = ".part";
@@ -46,10 +46,10 @@ impl std::error::Error for ArchiveError {}
 
 const WRITABLE: &str = "give --out a directory that can be written, with room on its disk";
 
-pub struct Archive {
+pub struct BarArchive {
     directory: PathBuf,
     every: Duration,
-    open: Option<Open>,
+    open: Option<OpenFile>,
     files: u64,
     rows: u64,
     /// Held for as long as the archive lives.
@@ -57,15 +57,15 @@ pub struct Archive {
 }
 
 /// The file that is being filled.
-struct Open {
+struct OpenFile {
     since: Instant,
     name: String,
     table: ParquetTable<BufWriter<File>>,
 }
 
-impl Archive {
+impl BarArchive {
     /// Takes a directory for itself; makes it if it is not there.
-    pub fn open(directory: &Path, every: Duration) -> Result<Archive, ArchiveError> {
+    pub fn open(directory: &Path, every: Duration) -> Result<BarArchive, ArchiveError> {
         fs::create_dir_all(directory).map_err(|error| ArchiveError::new(directory, &error, WRITABLE))?;
         let path = directory.join(LOCK);
         let lock = File::options().create(true).write(true).truncate(false).open(&path);
@@ -82,13 +82,14 @@ impl Archive {
             }
             Err(TryLockError::Error(error)) => return Err(ArchiveError::new(&path, &error, WRITABLE)),
         }
-        let archive = Archive { directory: directory.to_path_buf(), every, open: None, files: 0, rows: 0, _lock: lock };
+        let archive =
+            BarArchive { directory: directory.to_path_buf(), every, open: None, files: 0, rows: 0, _lock: lock };
         archive.remove_unfinished().map_err(|error| ArchiveError::new(directory, &error, WRITABLE))?;
         Ok(archive)
     }
 
     /// Takes in finished bars.
-    pub fn push(&mut self, rows: &[Row]) -> Result<(), ArchiveError> {
+    pub fn push(&mut self, rows: &[BarRow]) -> Result<(), ArchiveError> {
         for row in rows {
             self.push_one(row).map_err(|error| ArchiveError::new(&self.directory, &error, WRITABLE))?;
         }
@@ -111,16 +112,16 @@ impl Archive {
         (self.files, self.rows)
     }
 
-    fn push_one(&mut self, row: &Row) -> io::Result<()> {
+    fn push_one(&mut self, row: &BarRow) -> io::Result<()> {
         let open = match &mut self.open {
             Some(open) => open,
-            None => self.open.insert(Open::begin(&self.directory)?),
+            None => self.open.insert(OpenFile::create(&self.directory)?),
         };
         open.table.push(cells(row))
     }
 
-    fn publish(&mut self, open: Open) -> io::Result<()> {
-        let Open { name, table, .. } = open;
+    fn publish(&mut self, open: OpenFile) -> io::Result<()> {
+        let OpenFile { name, table, .. } = open;
         let (rows, out) = table.close()?;
         let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
         file.sync_all()?;
@@ -144,15 +145,15 @@ impl Archive {
     }
 }
 
-impl Open {
+impl OpenFile {
     /// Named by the second in which it began; a second file of one second gets a number.
-    fn begin(directory: &Path) -> io::Result<Open> {
+    fn create(directory: &Path) -> io::Result<OpenFile> {
         let second = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
         let taken =
             |name: &str| directory.join(name).exists() || directory.join(format!("{name}{UNFINISHED}")).exists();
         let names = (1_u32..).map(|number| format!("bars-{second}-{number}.parquet"));
         let name = names.into_iter().find(|name| !taken(name)).ok_or_else(|| io::Error::other("no name is free"))?;
         let file = File::create_new(directory.join(format!("{name}{UNFINISHED}")))?;
-        Ok(Open { since: Instant::now(), name, table: ParquetTable::new(BufWriter::new(file), "bar", &COLUMNS)? })
+        Ok(OpenFile { since: Instant::now(), name, table: ParquetTable::new(BufWriter::new(file), "bar", &COLUMNS)? })
     }
 }

@@ -1,7 +1,7 @@
 //! One bar: what happened to a symbol in one bucket of time. Exact.
 
 use crate::number::{Decimal, Nano};
-use crate::record::Trade;
+use crate::record::TradeRecord;
 
 /// Digits after the point of a product of a price and a size.
 const NOTIONAL_DIGITS: u32 = 18;
@@ -12,7 +12,7 @@ const MOST: i128 = 10_i128.pow(38) - 1;
 pub struct Bar {
     /// Time of its start divided by its length.
     pub number: i64,
-    /// Prices of trades that count for the last price.
+    /// BarPrices of trades that count for the last price.
     pub open: Option<Nano>,
     pub close: Option<Nano>,
     pub high: Option<Nano>,
@@ -39,7 +39,7 @@ impl Bar {
 
     /// HOT. Nothing of a trade is taken in that would make a sum longer than a file can hold.
     #[must_use]
-    pub fn add(&mut self, trade: &Trade<'_>) -> bool {
+    pub fn add(&mut self, trade: &TradeRecord<'_>) -> bool {
         let trades = trade.merged.map_or(1, |merged| merged.trades);
         let size = i128::from(trade.size.0);
         if trade.counts.volume {
@@ -70,7 +70,7 @@ impl Bar {
         true
     }
 
-    pub fn add_late(&mut self, trade: &Trade<'_>) {
+    pub fn add_late(&mut self, trade: &TradeRecord<'_>) {
         self.late_trades = self.late_trades.saturating_add(trade.merged.map_or(1, |merged| merged.trades));
         self.late_volume = self.late_volume.saturating_add(i128::from(trade.size.0)).min(MOST);
     }

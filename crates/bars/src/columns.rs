@@ -3,7 +3,7 @@
 use pitwire_tables::{CellValue, ColumnType};
 
 use crate::number::Nano;
-use crate::shard::Row;
+use crate::shard::BarRow;
 
 const NANOS_PER_MILLI: i64 = 1_000_000;
 
@@ -37,7 +37,7 @@ pub const COLUMNS: [(&str, ColumnType); 25] = [
 ];
 
 /// Returns the cells of a row, in the order of [`COLUMNS`].
-pub fn cells(row: &Row) -> [CellValue<'_>; COLUMNS.len()] {
+pub fn cells(row: &BarRow) -> [CellValue<'_>; COLUMNS.len()] {
     let (bar, reading) = (&row.bar, &row.reading);
     let price = |price: Option<Nano>| price.map_or(CellValue::Null, |price| CellValue::Decimal(i128::from(price.0)));
     let float = |number: Option<f64>| number.map_or(CellValue::Null, CellValue::Float);

@@ -1,10 +1,10 @@
-//! Indicators of one series of bars. `docs/bars.md` has every formula and its source.
+//! IndicatorSettings of one series of bars. `docs/bars.md` has every formula and its source.
 //!
 //! Does        RSI and ATR with Wilder's smoothing, Heikin-Ashi, and a parabolic SAR whose pace follows volatility.
 //! Leaves out  exactness: indicators are floats, prices and sums are not.
-//! Start at    [`Study`].
+//! Start at    [`IndicatorSet`].
 
-use crate::rules::Indicators;
+use crate::rules::IndicatorSettings;
 
 /// Bars of ATR until the long average of relative ATR has one time constant.
 const LONG: f64 = 5.0;
@@ -13,7 +13,7 @@ const MOST_PACE: f64 = 2.0;
 
 /// The prices of a finished bar.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Prices {
+pub struct BarPrices {
     pub open: f64,
     pub high: f64,
     pub low: f64,
@@ -22,10 +22,10 @@ pub struct Prices {
 
 /// What the indicators say after a bar. Nothing where too few bars have been seen.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Reading {
+pub struct IndicatorValues {
     pub rsi: Option<f64>,
     pub atr: Option<f64>,
-    pub heikin_ashi: Option<Prices>,
+    pub heikin_ashi: Option<BarPrices>,
     pub sar: Option<f64>,
     /// Whether the SAR lies below the market.
     pub sar_is_long: Option<bool>,
@@ -33,35 +33,35 @@ pub struct Reading {
 
 /// All indicators of one series.
 #[derive(Debug, Clone)]
-pub struct Study {
+pub struct IndicatorSet {
     rsi: Rsi,
     atr: Atr,
     heikin_ashi: HeikinAshi,
     sar: Sar,
-    reading: Reading,
+    reading: IndicatorValues,
 }
 
-impl Study {
-    pub fn new(set: &Indicators) -> Self {
-        Study {
+impl IndicatorSet {
+    pub fn new(set: &IndicatorSettings) -> Self {
+        IndicatorSet {
             rsi: Rsi::new(set.rsi_bars),
             atr: Atr::new(set.atr_bars),
             heikin_ashi: HeikinAshi::default(),
             sar: Sar::new(set),
-            reading: Reading::default(),
+            reading: IndicatorValues::default(),
         }
     }
 
     /// After the newest finished bar.
-    pub fn reading(&self) -> &Reading {
+    pub fn reading(&self) -> &IndicatorValues {
         &self.reading
     }
 
     /// Takes in a finished bar.
-    pub fn push(&mut self, bar: Prices) -> &Reading {
+    pub fn push(&mut self, bar: BarPrices) -> &IndicatorValues {
         let pace = self.atr.push(bar);
         let (sar, is_long) = self.sar.push(bar, pace).unzip();
-        self.reading = Reading {
+        self.reading = IndicatorValues {
             rsi: self.rsi.push(bar.close),
             atr: self.atr.value(),
             heikin_ashi: Some(self.heikin_ashi.push(bar)),
@@ -141,7 +141,7 @@ impl Atr {
     }
 
     /// The pace for the SAR: 1 as usual, less while the market is wilder than usual, more while it is calmer.
-    fn push(&mut self, bar: Prices) -> f64 {
+    fn push(&mut self, bar: BarPrices) -> f64 {
         let range = match self.last_close.replace(bar.close) {
             Some(close) => bar.high.max(close) - bar.low.min(close),
             None => bar.high - bar.low,
@@ -156,14 +156,14 @@ impl Atr {
 
 #[derive(Debug, Clone, Default)]
 struct HeikinAshi {
-    last: Option<Prices>,
+    last: Option<BarPrices>,
 }
 
 impl HeikinAshi {
-    fn push(&mut self, bar: Prices) -> Prices {
+    fn push(&mut self, bar: BarPrices) -> BarPrices {
         let close = (bar.open + bar.high + bar.low + bar.close) / 4.0;
         let open = self.last.map_or((bar.open + bar.close) / 2.0, |last| (last.open + last.close) / 2.0);
-        let smooth = Prices { open, high: bar.high.max(open).max(close), low: bar.low.min(open).min(close), close };
+        let smooth = BarPrices { open, high: bar.high.max(open).max(close), low: bar.low.min(open).min(close), close };
         self.last = Some(smooth);
         smooth
     }
@@ -174,7 +174,7 @@ impl HeikinAshi {
 struct Sar {
     step: f64,
     most: f64,
-    first: Option<Prices>,
+    first: Option<BarPrices>,
     trend: Option<Trend>,
 }
 
@@ -186,16 +186,16 @@ struct Trend {
     /// The highest high of a rise, the lowest low of a fall.
     extreme: f64,
     acceleration: f64,
-    last: Prices,
+    last: BarPrices,
 }
 
 impl Sar {
-    fn new(set: &Indicators) -> Self {
+    fn new(set: &IndicatorSettings) -> Self {
         Sar { step: set.sar_step, most: set.sar_most, first: None, trend: None }
     }
 
     /// The stop that holds for the next bar, and whether it lies below the market.
-    fn push(&mut self, bar: Prices, pace: f64) -> Option<(f64, bool)> {
+    fn push(&mut self, bar: BarPrices, pace: f64) -> Option<(f64, bool)> {
         match &mut self.trend {
             Some(trend) => trend.push(bar, pace, self.step, self.most),
             // The second bar says which way it goes.
@@ -206,14 +206,14 @@ impl Sar {
 }
 
 impl Trend {
-    fn begin(first: Prices, second: Prices, step: f64) -> Self {
+    fn begin(first: BarPrices, second: BarPrices, step: f64) -> Self {
         let (high, low) = (first.high.max(second.high), first.low.min(second.low));
         let is_long = second.close >= first.close;
         let (stop, extreme) = if is_long { (low, high) } else { (high, low) };
         Trend { is_long, stop, extreme, acceleration: step, last: second }
     }
 
-    fn push(&mut self, bar: Prices, pace: f64, step: f64, most: f64) {
+    fn push(&mut self, bar: BarPrices, pace: f64, step: f64, most: f64) {
         let is_through = if self.is_long { bar.low < self.stop } else { bar.high > self.stop };
         if is_through {
             // Stop and reverse: the old extreme becomes the new stop, never inside the bars just seen.

@@ -4,13 +4,13 @@
 //!             latest. `docs/bars.md` has the rules, the formulas and the files.
 //! Holds       prices, volumes and notionals are exact; indicators are floats and nothing else is.
 //! Leaves out  the command line: `crates/pitwire`.
-//! Start at    [`worker::start`]; [`Shard::take`] for one trade's way into its bars.
+//! Start at    [`worker::start`]; [`BarShard::take`] for one trade's way into its bars.
 
 mod archive;
 mod bar;
-mod board;
 mod columns;
 mod indicator;
+mod latest_bars;
 mod number;
 mod record;
 mod rules;
@@ -20,6 +20,6 @@ mod source;
 pub mod worker;
 
 pub use archive::ArchiveError;
-pub use rules::{Rules, RulesError, check_buckets};
-pub use shard::{Row, Shard, Totals};
+pub use rules::{BarRules, RulesError, check_buckets};
+pub use shard::{BarRow, BarShard, BarTotals};
 pub use source::SourceError;

@@ -11,25 +11,25 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::number::{Nano, parse_count};
-use crate::rules::{Counts, Rules};
+use crate::rules::{BarRules, RecordKind, TradeEffects};
 
 /// A trade, or many of one symbol that the splitter had to merge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trade<'a> {
+pub struct TradeRecord<'a> {
     pub symbol: Cow<'a, [u8]>,
     pub time_ns: i64,
     pub price: Nano,
     /// Shares: of one trade, or of all that were merged.
     pub size: Nano,
     /// What its sale conditions let it count for.
-    pub counts: Counts,
+    pub counts: TradeEffects,
     pub is_off_exchange: bool,
-    pub merged: Option<Merged>,
+    pub merged: Option<MergedTrades>,
 }
 
 /// What a merged record says beside the last price and the sum of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Merged {
+pub struct MergedTrades {
     pub trades: u64,
     /// In 10^-18: exact, because prices and sizes have nine digits each.
     pub notional: i128,
@@ -39,9 +39,9 @@ pub struct Merged {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Record<'a> {
-    Trade(Trade<'a>),
-    /// Records are missing: the feed was interrupted, or a worker was too slow.
+pub enum ShardRecord<'a> {
+    Trade(TradeRecord<'a>),
+    /// Records are missing: the feed was interrupted, or a worker was too parse_json.
     Gap,
     /// Something else that a feed sends: a status, a quote.
     Other,
@@ -50,17 +50,17 @@ pub enum Record<'a> {
 }
 
 /// HOT. Reads one record.
-pub fn read<'a>(text: &'a [u8], rules: &Rules) -> Record<'a> {
-    match quick(text, rules) {
-        Some(fields) => fields.judge(rules),
-        None => slow(text, rules),
+pub fn read<'a>(text: &'a [u8], rules: &BarRules) -> ShardRecord<'a> {
+    match parse_fast(text, rules) {
+        Some(fields) => fields.classify(rules),
+        None => parse_json(text, rules),
     }
 }
 
 /// What a record may have, as far as it matters here.
 #[derive(Default)]
-struct Fields<'a> {
-    kind: Kind,
+struct RecordFields<'a> {
+    kind: RecordKind,
     symbol: Option<Cow<'a, [u8]>>,
     price: Option<Nano>,
     size: Option<Nano>,
@@ -68,17 +68,8 @@ struct Fields<'a> {
     exchange: Option<u64>,
     tape: Option<u64>,
     trf: Option<u64>,
-    counts: Counts,
+    counts: TradeEffects,
     merged: MergedFields,
-}
-
-/// What a record says it is, in its `ev`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Kind {
-    Trade,
-    Gap,
-    #[default]
-    Other,
 }
 
 #[derive(Default)]
@@ -92,16 +83,16 @@ struct MergedFields {
     low: Option<Nano>,
 }
 
-impl<'a> Fields<'a> {
-    fn judge(self, rules: &Rules) -> Record<'a> {
+impl<'a> RecordFields<'a> {
+    fn classify(self, rules: &BarRules) -> ShardRecord<'a> {
         match self.kind {
-            Kind::Gap => Record::Gap,
-            Kind::Other => Record::Other,
-            Kind::Trade => self.trade(rules).map_or(Record::Unreadable, Record::Trade),
+            RecordKind::Gap => ShardRecord::Gap,
+            RecordKind::Other => ShardRecord::Other,
+            RecordKind::Trade => self.trade(rules).map_or(ShardRecord::Unreadable, ShardRecord::Trade),
         }
     }
 
-    fn trade(self, rules: &Rules) -> Option<Trade<'a>> {
+    fn trade(self, rules: &BarRules) -> Option<TradeRecord<'a>> {
         let merged = if self.merged.is_merged { Some(self.merged.whole()?) } else { None };
         let size = if self.merged.is_merged { self.merged.volume } else { self.size };
         let price = self.price.filter(|price| price.0 > 0)?;
@@ -109,22 +100,22 @@ impl<'a> Fields<'a> {
         let time_ns = i64::try_from(self.time?).ok()?.checked_mul(rules.time_unit_ns)?;
         let symbol = self.symbol.filter(|symbol| !symbol.is_empty())?;
         let is_off_exchange = rules.is_off_exchange(self.exchange, self.tape, self.trf);
-        Some(Trade { symbol, time_ns, price, size, counts: self.counts, is_off_exchange, merged })
+        Some(TradeRecord { symbol, time_ns, price, size, counts: self.counts, is_off_exchange, merged })
     }
 }
 
 impl MergedFields {
-    fn whole(&self) -> Option<Merged> {
+    fn whole(&self) -> Option<MergedTrades> {
         let (first, high, low) = (self.first?, self.high?, self.low?);
-        let merged = Merged { trades: self.trades?, notional: self.notional?, first, high, low };
+        let merged = MergedTrades { trades: self.trades?, notional: self.notional?, first, high, low };
         (low.0 > 0 && low <= first && first <= high).then_some(merged)
     }
 }
 
 /// The usual form: one flat object without spaces or escapes. Nothing if it looks different anywhere.
-fn quick<'a>(text: &'a [u8], rules: &Rules) -> Option<Fields<'a>> {
-    let mut fields = Fields::default();
-    let mut at = Cursor { text, at: 0 };
+fn parse_fast<'a>(text: &'a [u8], rules: &BarRules) -> Option<RecordFields<'a>> {
+    let mut fields = RecordFields::default();
+    let mut at = TextCursor { text, at: 0 };
     at.expect(b'{')?;
     loop {
         let key = at.quoted()?;
@@ -139,7 +130,7 @@ fn quick<'a>(text: &'a [u8], rules: &Rules) -> Option<Fields<'a>> {
             b"z" => fields.tape = Some(parse_count(at.number())?),
             b"trfi" => fields.trf = Some(parse_count(at.number())?),
             b"c" => fields.counts = at.conditions(rules)?,
-            // Merged records are rare: the slow way is good enough.
+            // MergedTrades records are rare: the parse_json way is good enough.
             b"conflated" => return None,
             _ => at.skip()?,
         }
@@ -151,12 +142,12 @@ fn quick<'a>(text: &'a [u8], rules: &Rules) -> Option<Fields<'a>> {
     }
 }
 
-struct Cursor<'a> {
+struct TextCursor<'a> {
     text: &'a [u8],
     at: usize,
 }
 
-impl<'a> Cursor<'a> {
+impl<'a> TextCursor<'a> {
     fn next(&mut self) -> Option<u8> {
         let byte = *self.text.get(self.at)?;
         self.at += 1;
@@ -188,8 +179,8 @@ impl<'a> Cursor<'a> {
     }
 
     /// `[14,41]`.
-    fn conditions(&mut self, rules: &Rules) -> Option<Counts> {
-        let mut counts = Counts::default();
+    fn conditions(&mut self, rules: &BarRules) -> Option<TradeEffects> {
+        let mut counts = TradeEffects::default();
         self.expect(b'[')?;
         if self.text.get(self.at) == Some(&b']') {
             self.at += 1;
@@ -223,7 +214,7 @@ impl<'a> Cursor<'a> {
 }
 
 #[derive(Deserialize)]
-struct AnyForm<'a> {
+struct JsonRecord<'a> {
     #[serde(borrow, default)]
     ev: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
@@ -260,15 +251,15 @@ struct AnyForm<'a> {
 
 /// Any form that JSON allows.
 #[cold]
-fn slow<'a>(text: &'a [u8], rules: &Rules) -> Record<'a> {
+fn parse_json<'a>(text: &'a [u8], rules: &BarRules) -> ShardRecord<'a> {
     // An array of values would read as a record whose keys were left out.
     if !text.trim_ascii_start().starts_with(b"{") {
-        return Record::Unreadable;
+        return ShardRecord::Unreadable;
     }
-    let Ok(form) = serde_json::from_slice::<AnyForm<'a>>(text) else { return Record::Unreadable };
+    let Ok(form) = serde_json::from_slice::<JsonRecord<'a>>(text) else { return ShardRecord::Unreadable };
     let nano = |value: Option<&RawValue>| value.and_then(|value| Nano::parse_any(plain(value)));
     let codes = form.c.unwrap_or_default();
-    let fields = Fields {
+    let fields = RecordFields {
         kind: rules.kind(form.ev.as_deref().unwrap_or("").as_bytes()),
         symbol: form.sym.map(|symbol| match symbol {
             Cow::Borrowed(symbol) => Cow::Borrowed(symbol.as_bytes()),
@@ -280,7 +271,7 @@ fn slow<'a>(text: &'a [u8], rules: &Rules) -> Record<'a> {
         exchange: form.x,
         tape: form.z,
         trf: form.trfi,
-        counts: codes.into_iter().fold(Counts::default(), |counts, code| counts.and(rules.counts(code))),
+        counts: codes.into_iter().fold(TradeEffects::default(), |counts, code| counts.and(rules.counts(code))),
         merged: MergedFields {
             is_merged: form.conflated,
             trades: form.count,
@@ -291,7 +282,7 @@ fn slow<'a>(text: &'a [u8], rules: &Rules) -> Record<'a> {
             low: nano(form.low),
         },
     };
-    fields.judge(rules)
+    fields.classify(rules)
 }
 
 /// Exact numbers may come as JSON numbers or as texts.

@@ -6,8 +6,6 @@ use std::ops::Range;
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::record::Kind;
-
 const NANOS_PER_MILLI: i64 = 1_000_000;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 /// Codes beyond this are looked up in a list.
@@ -16,9 +14,9 @@ const MOST_BARS: u32 = 1_000;
 const MOST_BUCKETS: usize = 8;
 const MOST_BUCKET_S: u32 = 86_400;
 
-/// Which of a bar's values a trade may move.
+/// SymbolSelection of a bar's values a trade may move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Counts {
+pub struct TradeEffects {
     /// Open and close.
     pub last: bool,
     pub high_low: bool,
@@ -26,17 +24,17 @@ pub struct Counts {
     pub volume: bool,
 }
 
-impl Default for Counts {
+impl Default for TradeEffects {
     fn default() -> Self {
-        Counts { last: true, high_low: true, volume: true }
+        TradeEffects { last: true, high_low: true, volume: true }
     }
 }
 
-impl Counts {
+impl TradeEffects {
     /// The strictest of two conditions decides.
     #[must_use]
-    pub fn and(self, other: Counts) -> Counts {
-        Counts {
+    pub fn and(self, other: TradeEffects) -> TradeEffects {
+        TradeEffects {
             last: self.last && other.last,
             high_low: self.high_low && other.high_low,
             volume: self.volume && other.volume,
@@ -44,14 +42,23 @@ impl Counts {
     }
 }
 
+/// What a record says it is, in its `ev`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RecordKind {
+    Trade,
+    Gap,
+    #[default]
+    Other,
+}
+
 /// What the file says, checked.
 #[derive(Debug, Clone)]
-pub struct Rules {
+pub struct BarRules {
     events: Vec<Vec<u8>>,
     pub time_unit_ns: i64,
-    table: [Counts; TABLE],
+    table: [TradeEffects; TABLE],
     /// Codes from [`TABLE`] on, sorted.
-    rare: Vec<(u64, Counts)>,
+    rare: Vec<(u64, TradeEffects)>,
     exchanges: Vec<u64>,
     tapes: Vec<u64>,
     trfs: Vec<u64>,
@@ -59,46 +66,46 @@ pub struct Rules {
     pub grace_ns: i64,
     /// A trade further ahead than this is believed only when the next one agrees.
     pub ahead_ns: i64,
-    pub indicators: Indicators,
+    pub indicators: IndicatorSettings,
 }
 
 /// How indicators are set.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Indicators {
+pub struct IndicatorSettings {
     pub rsi_bars: u32,
     pub atr_bars: u32,
     pub sar_step: f64,
     pub sar_most: f64,
 }
 
-impl Rules {
+impl BarRules {
     /// Reads a rules file. `name` is how messages call it.
-    pub fn parse(text: &str, name: &str) -> Result<Rules, RulesError> {
+    pub fn parse(text: &str, name: &str) -> Result<BarRules, RulesError> {
         let at = |span: Option<Range<usize>>, what: String| RulesError::at(text, name, span, what);
-        let file: File = toml::from_str(text).map_err(|error| at(error.span(), error.message().to_string()))?;
+        let file: RulesFile = toml::from_str(text).map_err(|error| at(error.span(), error.message().to_string()))?;
         file.check().map_err(|(span, what)| at(Some(span), what))?;
         Ok(file.rules())
     }
 
     /// HOT. What a sale condition lets a trade count for; what is not listed counts for everything.
-    pub fn counts(&self, code: u64) -> Counts {
+    pub fn counts(&self, code: u64) -> TradeEffects {
         match usize::try_from(code) {
             Ok(index) if index < TABLE => self.table[index],
             _ => self
                 .rare
                 .binary_search_by_key(&code, |(code, _)| *code)
-                .map_or_else(|_| Counts::default(), |found| self.rare[found].1),
+                .map_or_else(|_| TradeEffects::default(), |found| self.rare[found].1),
         }
     }
 
     /// HOT.
-    pub fn kind(&self, event: &[u8]) -> Kind {
+    pub fn kind(&self, event: &[u8]) -> RecordKind {
         if self.events.iter().any(|known| known == event) {
-            Kind::Trade
+            RecordKind::Trade
         } else if event == b"gap" {
-            Kind::Gap
+            RecordKind::Gap
         } else {
-            Kind::Other
+            RecordKind::Other
         }
     }
 
@@ -109,14 +116,14 @@ impl Rules {
     }
 }
 
-impl Default for Rules {
+impl Default for BarRules {
     fn default() -> Self {
-        File::default().rules()
+        RulesFile::default().rules()
     }
 }
 
 /// Lengths of buckets in seconds: ascending, each once.
-pub fn check_buckets(buckets: &[u32], rules: &Rules) -> Result<(), String> {
+pub fn check_buckets(buckets: &[u32], rules: &BarRules) -> Result<(), String> {
     if buckets.is_empty() || buckets.len() > MOST_BUCKETS {
         return Err(format!("--buckets takes one to {MOST_BUCKETS} lengths, for example 30,90,180"));
     }
@@ -138,7 +145,7 @@ pub fn check_buckets(buckets: &[u32], rules: &Rules) -> Result<(), String> {
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-struct File {
+struct RulesFile {
     events: Option<Spanned<Vec<String>>>,
     time_unit: TimeUnit,
     conditions: Conditions,
@@ -207,7 +214,7 @@ struct IndicatorsFile {
     sar_most: Option<Spanned<f64>>,
 }
 
-impl File {
+impl RulesFile {
     fn check(&self) -> Result<(), (Range<usize>, String)> {
         let events = self.events.as_ref().filter(|events| events.get_ref().is_empty());
         if let Some(events) = events {
@@ -229,14 +236,14 @@ impl File {
         Ok(())
     }
 
-    fn rules(self) -> Rules {
+    fn rules(self) -> BarRules {
         let (table, rare) = self.conditions.table();
         let millis = |value: Option<Spanned<u32>>, default: u32| {
             i64::from(value.map_or(default, Spanned::into_inner)) * NANOS_PER_MILLI
         };
         let events = self.events.map_or_else(|| vec!["T".to_string()], Spanned::into_inner);
         let bars = |value: Option<Spanned<u32>>| value.map_or(14, Spanned::into_inner);
-        Rules {
+        BarRules {
             events: events.into_iter().map(String::into_bytes).collect(),
             time_unit_ns: match self.time_unit {
                 TimeUnit::S => NANOS_PER_SECOND,
@@ -251,7 +258,7 @@ impl File {
             trfs: self.off_exchange.trfs,
             grace_ns: millis(self.late.grace_ms, 2_000),
             ahead_ns: millis(self.late.ahead_ms, 600_000),
-            indicators: Indicators {
+            indicators: IndicatorSettings {
                 rsi_bars: bars(self.indicators.rsi_bars),
                 atr_bars: bars(self.indicators.atr_bars),
                 sar_step: self.indicators.sar_step.map_or(0.02, Spanned::into_inner),
@@ -262,14 +269,14 @@ impl File {
 }
 
 impl Conditions {
-    fn table(&self) -> ([Counts; TABLE], Vec<(u64, Counts)>) {
+    fn table(&self) -> ([TradeEffects; TABLE], Vec<(u64, TradeEffects)>) {
         // What may not move high and low may not move the close either: a close outside its own range is no bar.
-        let of = |code: u64| Counts {
+        let of = |code: u64| TradeEffects {
             last: !self.not_last.contains(&code) && !self.not_high_low.contains(&code),
             high_low: !self.not_high_low.contains(&code),
             volume: !self.not_volume.contains(&code),
         };
-        let mut table = [Counts::default(); TABLE];
+        let mut table = [TradeEffects::default(); TABLE];
         for (code, counts) in (0..).zip(&mut table) {
             *counts = of(code);
         }
@@ -312,7 +319,7 @@ mod tests {
 
     #[test]
     fn the_defaults_are_the_consolidated_rules() {
-        let rules = Rules::default();
+        let rules = BarRules::default();
         let told = |code| {
             let counts = rules.counts(code);
             (counts.last, counts.high_low, counts.volume)
@@ -342,11 +349,14 @@ mod tests {
     #[test]
     fn ones_own_conditions_replace_the_defaults() {
         let text = "time_unit = \"ns\"\nevents = [\"T\", \"XT\"]\n[conditions]\nnot_high_low = [7, 5000]\nnot_last = []\n[late]\ngrace_ms = 0\n[off_exchange]\nexchanges = []\ntrfs = [201]\n";
-        let rules = Rules::parse(text, "mine.toml").unwrap();
-        assert_eq!(rules.counts(37), Counts::default());
-        assert_eq!(rules.counts(5000), Counts { last: false, high_low: false, volume: true });
+        let rules = BarRules::parse(text, "mine.toml").unwrap();
+        assert_eq!(rules.counts(37), TradeEffects::default());
+        assert_eq!(rules.counts(5000), TradeEffects { last: false, high_low: false, volume: true });
         assert_eq!((rules.time_unit_ns, rules.grace_ns), (1, 0));
-        assert_eq!((rules.kind(b"XT"), rules.kind(b"gap"), rules.kind(b"Q")), (Kind::Trade, Kind::Gap, Kind::Other));
+        assert_eq!(
+            (rules.kind(b"XT"), rules.kind(b"gap"), rules.kind(b"Q")),
+            (RecordKind::Trade, RecordKind::Gap, RecordKind::Other)
+        );
         assert!(rules.is_off_exchange(Some(11), None, Some(201)));
         assert!(!rules.is_off_exchange(Some(4), Some(4), None));
     }
@@ -364,7 +374,7 @@ mod tests {
             ("[late\n", "mine.toml:1: "),
             ("[late]\ngrace_ms = 1\ngrace_ms = 2\n", "mine.toml:3: "),
         ] {
-            let error = Rules::parse(text, "mine.toml").unwrap_err().to_string();
+            let error = BarRules::parse(text, "mine.toml").unwrap_err().to_string();
             assert!(error.contains(words), "{text:?} gave {error:?}");
             assert_eq!(error.lines().count(), 1, "{error:?}");
         }
@@ -372,7 +382,7 @@ mod tests {
 
     #[test]
     fn buckets_ascend_and_outlast_the_grace() {
-        let rules = Rules::default();
+        let rules = BarRules::default();
         assert_eq!(check_buckets(&[30, 90, 180], &rules), Ok(()));
         for (wrong, word) in [
             (&[][..], "one to 8"),

@@ -1,7 +1,7 @@
 //! The latest bars over WebSocket.
 //!
 //! Does        one thread a reader: take its wishes, send what has changed of them, several times a second.
-//! Holds       1. a slow reader costs nobody anything: while its socket takes nothing, nothing is made for it, and then
+//! Holds       1. a parse_json reader costs nobody anything: while its socket takes nothing, nothing is made for it, and then
 //!                it gets the latest value of each symbol, not the history;
 //!             2. readers are limited in number, messages in size, handshakes and silence in time;
 //!             3. a page from elsewhere, or a rebound name, is refused.
@@ -21,7 +21,7 @@ use tungstenite::protocol::frame::coding::CloseCode;
 use tungstenite::protocol::{WebSocket, WebSocketConfig};
 use tungstenite::{Error, Message};
 
-use crate::board::{Board, Mark, Wish};
+use crate::latest_bars::{BarSubscription, LatestBars, ReadPosition};
 use crate::shard::LONGEST_SYMBOL;
 
 /// How often a reader gets what has changed.
@@ -40,7 +40,7 @@ const LONGEST_MESSAGE: usize = 64 << 10;
 const PIECE: usize = 256;
 
 /// Accepts readers until told to stop; then they get what is new, and a goodbye.
-pub fn serve(listener: &TcpListener, board: &Arc<Board>, stop: &Arc<AtomicBool>) {
+pub fn serve(listener: &TcpListener, board: &Arc<LatestBars>, stop: &Arc<AtomicBool>) {
     let readers = Arc::new(AtomicUsize::new(0));
     while !stop.load(Ordering::Relaxed) {
         let Ok((socket, _)) = listener.accept() else {
@@ -48,15 +48,15 @@ pub fn serve(listener: &TcpListener, board: &Arc<Board>, stop: &Arc<AtomicBool>)
             thread::sleep(ACCEPT_PAUSE);
             continue;
         };
-        let seat = Seat::take(&readers);
+        let slot = ReaderSlot::take(&readers);
         let (board, stop) = (Arc::clone(board), Arc::clone(stop));
         let Ok(bound) = listener.local_addr() else { continue };
         // A thread that cannot be started drops the socket, and the reader tries again.
         let _ = thread::Builder::new().name("bars-reader".into()).spawn(move || {
-            let is_full = seat.number > MOST_READERS;
+            let is_full = slot.number > MOST_READERS;
             // Whatever ends a reader's connection is its own affair.
-            let _ = Reader::accept(socket, bound, is_full).and_then(|mut reader| reader.run(&board, &stop));
-            drop(seat);
+            let _ = BarReader::accept(socket, bound, is_full).and_then(|mut reader| reader.run(&board, &stop));
+            drop(slot);
         });
     }
     let until = Instant::now() + FAREWELL;
@@ -66,32 +66,32 @@ pub fn serve(listener: &TcpListener, board: &Arc<Board>, stop: &Arc<AtomicBool>)
 }
 
 /// One of the places for readers.
-struct Seat {
+struct ReaderSlot {
     readers: Arc<AtomicUsize>,
     number: usize,
 }
 
-impl Seat {
-    fn take(readers: &Arc<AtomicUsize>) -> Seat {
-        Seat { readers: Arc::clone(readers), number: readers.fetch_add(1, Ordering::Relaxed) + 1 }
+impl ReaderSlot {
+    fn take(readers: &Arc<AtomicUsize>) -> ReaderSlot {
+        ReaderSlot { readers: Arc::clone(readers), number: readers.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 }
 
-impl Drop for Seat {
+impl Drop for ReaderSlot {
     fn drop(&mut self) {
         self.readers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-struct Reader {
-    socket: WebSocket<Timed>,
-    wish: Wish,
+struct BarReader {
+    socket: WebSocket<DeadlineSocket>,
+    subscription: BarSubscription,
     /// Wished for since the last look: shown whether it has changed or not.
-    fresh: Wish,
+    fresh: BarSubscription,
 }
 
-impl Reader {
-    fn accept(socket: TcpStream, bound: SocketAddr, is_full: bool) -> Result<Reader, Box<Error>> {
+impl BarReader {
+    fn accept(socket: TcpStream, bound: SocketAddr, is_full: bool) -> Result<BarReader, Box<Error>> {
         socket.set_nonblocking(false).map_err(boxed)?;
         socket.set_nodelay(true).map_err(boxed)?;
         socket.set_read_timeout(Some(HANDSHAKE)).map_err(boxed)?;
@@ -100,17 +100,17 @@ impl Reader {
             .read_buffer_size(4 << 10)
             .max_message_size(Some(LONGEST_MESSAGE))
             .max_frame_size(Some(LONGEST_MESSAGE));
-        let timed = Timed { socket, until: Some(Instant::now() + HANDSHAKE) };
-        let doors = Doors { bound: bound.ip(), is_full };
+        let timed = DeadlineSocket { socket, until: Some(Instant::now() + HANDSHAKE) };
+        let doors = HandshakePolicy { bound: bound.ip(), is_full };
         let accepted = tungstenite::accept_hdr_with_config(timed, doors, Some(config));
         let mut socket = accepted.map_err(|error| Box::new(Error::Io(io::Error::other(error.to_string()))))?;
         let timed = socket.get_mut();
         timed.until = None;
         timed.socket.set_read_timeout(Some(EVERY)).map_err(boxed)?;
-        Ok(Reader { socket, wish: Wish::default(), fresh: Wish::default() })
+        Ok(BarReader { socket, subscription: BarSubscription::default(), fresh: BarSubscription::default() })
     }
 
-    fn run(&mut self, board: &Board, stop: &AtomicBool) -> Result<(), Box<Error>> {
+    fn run(&mut self, board: &LatestBars, stop: &AtomicBool) -> Result<(), Box<Error>> {
         let mut mark = board.mark();
         let mut look_at = Instant::now();
         while !stop.load(Ordering::Relaxed) {
@@ -140,10 +140,10 @@ impl Reader {
     }
 
     /// Sends what has changed of what is wished for.
-    fn show(&mut self, board: &Board, mark: &mut Mark) -> Result<(), Box<Error>> {
+    fn show(&mut self, board: &LatestBars, mark: &mut ReadPosition) -> Result<(), Box<Error>> {
         let mut pieces: Vec<String> = Vec::new();
         let mut in_piece = PIECE;
-        board.look(mark, &self.wish, &std::mem::take(&mut self.fresh), |bar| {
+        board.look(mark, &self.subscription, &std::mem::take(&mut self.fresh), |bar| {
             if in_piece == PIECE {
                 pieces.push(String::from("["));
                 in_piece = 0;
@@ -165,7 +165,7 @@ impl Reader {
 
     /// One message of the reader; the answer to it.
     fn hear(&mut self, text: &str) -> String {
-        let asked = match serde_json::from_str::<Asked>(text) {
+        let asked = match serde_json::from_str::<ReaderRequest>(text) {
             Ok(asked) => asked,
             Err(error) => {
                 let told = serde_json::Value::from(format!(
@@ -175,55 +175,55 @@ impl Reader {
             }
         };
         match asked {
-            Asked::Subscribe(Which::All(Star::Star)) => {
-                self.wish.everything = true;
+            ReaderRequest::Subscribe(SymbolSelection::All(Wildcard::Wildcard)) => {
+                self.subscription.everything = true;
                 self.fresh.everything = true;
             }
-            Asked::Subscribe(Which::These(symbols)) => {
+            ReaderRequest::Subscribe(SymbolSelection::These(symbols)) => {
                 if symbols.iter().any(|symbol| symbol.len() > LONGEST_SYMBOL) {
                     return format!("{{\"error\":\"no symbol is longer than {LONGEST_SYMBOL} bytes\"}}");
                 }
-                if self.wish.symbols.len() + symbols.len() > MOST_SYMBOLS {
+                if self.subscription.symbols.len() + symbols.len() > MOST_SYMBOLS {
                     return format!(
                         "{{\"error\":\"more than {MOST_SYMBOLS} symbols; subscribe to \\\"*\\\" instead\"}}"
                     );
                 }
                 self.fresh.symbols.extend(symbols.iter().cloned());
-                self.wish.symbols.extend(symbols);
+                self.subscription.symbols.extend(symbols);
             }
-            Asked::Unsubscribe(Which::All(Star::Star)) => {
-                self.wish = Wish::default();
-                self.fresh = Wish::default();
+            ReaderRequest::Unsubscribe(SymbolSelection::All(Wildcard::Wildcard)) => {
+                self.subscription = BarSubscription::default();
+                self.fresh = BarSubscription::default();
             }
-            Asked::Unsubscribe(Which::These(symbols)) => {
+            ReaderRequest::Unsubscribe(SymbolSelection::These(symbols)) => {
                 for symbol in &symbols {
-                    self.wish.symbols.remove(symbol);
+                    self.subscription.symbols.remove(symbol);
                     self.fresh.symbols.remove(symbol);
                 }
             }
         }
-        format!("{{\"symbols\":{},\"everything\":{}}}", self.wish.symbols.len(), self.wish.everything)
+        format!("{{\"symbols\":{},\"everything\":{}}}", self.subscription.symbols.len(), self.subscription.everything)
     }
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-enum Asked {
-    Subscribe(Which),
-    Unsubscribe(Which),
+enum ReaderRequest {
+    Subscribe(SymbolSelection),
+    Unsubscribe(SymbolSelection),
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Which {
-    All(Star),
+enum SymbolSelection {
+    All(Wildcard),
     These(Vec<String>),
 }
 
 #[derive(Deserialize)]
-enum Star {
+enum Wildcard {
     #[serde(rename = "*")]
-    Star,
+    Wildcard,
 }
 
 fn boxed(error: io::Error) -> Box<Error> {
@@ -235,12 +235,12 @@ fn is_patience(error: &io::Error) -> bool {
 }
 
 /// A socket on which a handshake may take only so long, however slowly its bytes drip.
-struct Timed {
+struct DeadlineSocket {
     socket: TcpStream,
     until: Option<Instant>,
 }
 
-impl Timed {
+impl DeadlineSocket {
     fn check(&self) -> io::Result<()> {
         match self.until {
             Some(until) if Instant::now() > until => Err(io::ErrorKind::TimedOut.into()),
@@ -249,14 +249,14 @@ impl Timed {
     }
 }
 
-impl io::Read for Timed {
+impl io::Read for DeadlineSocket {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         self.check()?;
         self.socket.read(into)
     }
 }
 
-impl io::Write for Timed {
+impl io::Write for DeadlineSocket {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.check()?;
         self.socket.write(bytes)
@@ -268,13 +268,13 @@ impl io::Write for Timed {
 }
 
 /// Who may come in. The same rules as the venue's: a `Host` that is ours, and no page from elsewhere.
-struct Doors {
+struct HandshakePolicy {
     bound: IpAddr,
     is_full: bool,
 }
 
-impl Doors {
-    fn judge(&self, request: &Request) -> Result<(), (u16, &'static str)> {
+impl HandshakePolicy {
+    fn check(&self, request: &Request) -> Result<(), (u16, &'static str)> {
         let header = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap_or("?"));
         let host = header("host").unwrap_or("");
         if !host.is_empty() && !self.is_ours(host) {
@@ -299,10 +299,10 @@ impl Doors {
     }
 }
 
-impl Callback for Doors {
+impl Callback for HandshakePolicy {
     #[allow(clippy::result_large_err)] // the trait's signature
     fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
-        let Err((status, why)) = self.judge(request) else { return Ok(response) };
+        let Err((status, why)) = self.check(request) else { return Ok(response) };
         let mut refusal = ErrorResponse::new(Some(why.to_string()));
         if let Ok(status) = tungstenite::http::StatusCode::from_u16(status) {
             *refusal.status_mut() = status;

@@ -6,7 +6,7 @@
 //!                are counted, never mixed in;
 //!             3. one wrong time does not move the clock: what is far ahead must be confirmed by the trade after it;
 //!             4. a bucket that overlaps a gap, or the time before the first and after the last trade, is incomplete.
-//! Start at    [`Shard::take`].
+//! Start at    [`BarShard::take`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,23 +14,23 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::bar::Bar;
-use crate::indicator::{Prices, Reading, Study};
-use crate::record::{self, Record, Trade};
-use crate::rules::Rules;
+use crate::indicator::{BarPrices, IndicatorSet, IndicatorValues};
+use crate::record::{self, ShardRecord, TradeRecord};
+use crate::rules::BarRules;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 /// Symbols beyond this are refused: a feed that invents names must not take all memory.
 const MOST_SYMBOLS: usize = 100_000;
 pub(crate) const LONGEST_SYMBOL: usize = 64;
-/// Gaps that are remembered one by one; more are joined.
+/// GapTracker that are remembered one by one; more are joined.
 const MOST_GAPS: usize = 64;
 
 /// What a shard has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Totals {
+pub struct BarTotals {
     pub records: u64,
     pub trades: u64,
-    /// Merged records among them.
+    /// MergedTrades records among them.
     pub merged: u64,
     pub bars: u64,
     pub late: u64,
@@ -44,8 +44,8 @@ pub struct Totals {
     pub refused: u64,
 }
 
-impl Totals {
-    pub fn add(&mut self, other: &Totals) {
+impl BarTotals {
+    pub fn add(&mut self, other: &BarTotals) {
         self.records += other.records;
         self.trades += other.trades;
         self.merged += other.merged;
@@ -62,82 +62,83 @@ impl Totals {
 
 /// A bar with all that is known about it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row {
+pub struct BarRow {
     pub symbol: Arc<str>,
     pub bucket_s: u32,
     pub bar: Bar,
     /// Trades of this bucket are or may be missing.
     pub is_incomplete: bool,
     /// Of a finished bar: after it. Of an open one: after the one before it.
-    pub reading: Reading,
+    pub reading: IndicatorValues,
 }
 
-impl Row {
+impl BarRow {
     pub fn start_ns(&self) -> i64 {
         self.bar.number.saturating_mul(i64::from(self.bucket_s) * NANOS_PER_SECOND)
     }
 }
 
-pub struct Shard {
-    rules: Arc<Rules>,
-    lengths: Vec<Length>,
+pub struct BarShard {
+    rules: Arc<BarRules>,
+    lengths: Vec<BucketLength>,
     symbols: HashMap<Box<[u8]>, u32>,
-    tapes: Vec<Tape>,
+    symbol_bars: Vec<SymbolBars>,
     /// Newest believed time.
     clock: Option<i64>,
     /// A trade that waits for another one as far ahead as itself.
-    ahead: Option<Trade<'static>>,
-    gaps: Gaps,
+    ahead: Option<TradeRecord<'static>>,
+    gaps: GapTracker,
     /// When the next bucket of any symbol is due to close.
     sweep_at: i64,
-    finished: Vec<Row>,
-    totals: Totals,
+    finished: Vec<BarRow>,
+    totals: BarTotals,
     /// Symbols with a changed open bar since somebody last asked.
     changed: Vec<u32>,
     watches_changes: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Length {
+struct BucketLength {
     seconds: u32,
     ns: i64,
 }
 
 /// One symbol.
-struct Tape {
+struct SymbolBars {
     symbol: Arc<str>,
-    series: Vec<Series>,
+    series: Vec<BarSeries>,
     is_changed: bool,
 }
 
 /// One symbol's bars of one length.
-struct Series {
+struct BarSeries {
     current: Option<Bar>,
     /// Ended, and open for the grace.
     previous: Option<Bar>,
-    study: Study,
+    indicators: IndicatorSet,
 }
 
-impl Shard {
-    pub fn new(rules: Arc<Rules>, buckets_s: &[u32]) -> Self {
-        let lengths = buckets_s.iter().map(|&seconds| Length { seconds, ns: i64::from(seconds) * NANOS_PER_SECOND });
-        Shard {
+impl BarShard {
+    pub fn new(rules: Arc<BarRules>, buckets_s: &[u32]) -> Self {
+        let lengths =
+            buckets_s.iter().map(|&seconds| BucketLength { seconds, ns: i64::from(seconds) * NANOS_PER_SECOND });
+        BarShard {
             rules,
             lengths: lengths.collect(),
             symbols: HashMap::new(),
-            tapes: Vec::new(),
+            symbol_bars: Vec::new(),
             clock: None,
             ahead: None,
-            gaps: Gaps::since_ever(),
+            gaps: GapTracker::since_ever(),
             sweep_at: i64::MAX,
             finished: Vec::new(),
-            totals: Totals::default(),
+            totals: BarTotals::default(),
             changed: Vec::new(),
             watches_changes: false,
         }
     }
 
-    /// From now on [`Shard::changed`] tells which open bars have changed.
+    /// From now on [`BarShard::changed`] tells which open bars have changed.
     pub fn watch_changes(&mut self) {
         self.watches_changes = true;
     }
@@ -146,13 +147,13 @@ impl Shard {
     pub fn take(&mut self, text: &[u8]) {
         self.totals.records += 1;
         match record::read(text, &self.rules) {
-            Record::Trade(trade) => self.judge(trade),
-            Record::Gap => {
+            ShardRecord::Trade(trade) => self.check_time(trade),
+            ShardRecord::Gap => {
                 self.totals.gaps += 1;
                 self.gaps.begin(self.clock);
             }
-            Record::Other => self.totals.other += 1,
-            Record::Unreadable => self.totals.unreadable += 1,
+            ShardRecord::Other => self.totals.other += 1,
+            ShardRecord::Unreadable => self.totals.unreadable += 1,
         }
     }
 
@@ -160,10 +161,10 @@ impl Shard {
     pub fn finish(&mut self) {
         if let Some(ahead) = self.ahead.take() {
             // A feed of one trade has nobody to confirm it.
-            if self.clock.is_none() { self.believe(&ahead) } else { self.totals.strays += 1 }
+            if self.clock.is_none() { self.accept_trade(&ahead) } else { self.totals.strays += 1 }
         }
         self.gaps.begin(self.clock);
-        for index in 0..self.tapes.len() {
+        for index in 0..self.symbol_bars.len() {
             self.close_due(index, i64::MAX);
         }
     }
@@ -174,56 +175,56 @@ impl Shard {
     }
 
     /// Finished bars, each once.
-    pub fn finished(&mut self) -> std::vec::Drain<'_, Row> {
+    pub fn finished(&mut self) -> std::vec::Drain<'_, BarRow> {
         self.finished.drain(..)
     }
 
     /// The open bars of every symbol that has changed since the last call.
-    pub fn changed(&mut self, mut show: impl FnMut(Row)) {
+    pub fn changed(&mut self, mut show: impl FnMut(BarRow)) {
         for index in std::mem::take(&mut self.changed) {
-            let tape = &mut self.tapes[index as usize];
-            tape.is_changed = false;
-            for (length, series) in self.lengths.iter().zip(&tape.series) {
+            let symbol_bars = &mut self.symbol_bars[index as usize];
+            symbol_bars.is_changed = false;
+            for (length, series) in self.lengths.iter().zip(&symbol_bars.series) {
                 if let Some(bar) = &series.current {
-                    show(Row {
-                        symbol: Arc::clone(&tape.symbol),
+                    show(BarRow {
+                        symbol: Arc::clone(&symbol_bars.symbol),
                         bucket_s: length.seconds,
                         bar: bar.clone(),
                         is_incomplete: self.gaps.touch(bar.number, length.ns),
-                        reading: *series.study.reading(),
+                        reading: *series.indicators.reading(),
                     });
                 }
             }
         }
     }
 
-    pub fn totals(&self) -> Totals {
-        Totals { symbols: self.tapes.len() as u64, ..self.totals }
+    pub fn totals(&self) -> BarTotals {
+        BarTotals { symbols: self.symbol_bars.len() as u64, ..self.totals }
     }
 
     /// Whether a trade's time can be believed.
-    fn judge(&mut self, trade: Trade<'_>) {
+    fn check_time(&mut self, trade: TradeRecord<'_>) {
         let horizon = self.rules.ahead_ns;
         let is_near = |clock: i64| trade.time_ns <= clock.saturating_add(horizon);
         if self.clock.is_some_and(is_near) {
             if self.ahead.take().is_some() {
                 self.totals.strays += 1;
             }
-            return self.believe(&trade);
+            return self.accept_trade(&trade);
         }
         match self.ahead.take() {
             Some(ahead) if ahead.time_ns.abs_diff(trade.time_ns) <= horizon.unsigned_abs() => {
-                self.believe(&ahead);
-                self.believe(&trade);
+                self.accept_trade(&ahead);
+                self.accept_trade(&trade);
             }
             earlier => {
                 self.totals.strays += u64::from(earlier.is_some());
-                self.ahead = Some(Trade { symbol: trade.symbol.into_owned().into(), ..trade });
+                self.ahead = Some(TradeRecord { symbol: trade.symbol.into_owned().into(), ..trade });
             }
         }
     }
 
-    fn believe(&mut self, trade: &Trade<'_>) {
+    fn accept_trade(&mut self, trade: &TradeRecord<'_>) {
         self.gaps.end(trade.time_ns);
         if self.clock.is_none_or(|clock| trade.time_ns > clock) {
             self.clock = Some(trade.time_ns);
@@ -237,23 +238,23 @@ impl Shard {
         };
         self.totals.trades += 1;
         self.totals.merged += u64::from(trade.merged.is_some());
-        if self.watches_changes && !self.tapes[index].is_changed {
-            self.tapes[index].is_changed = true;
+        if self.watches_changes && !self.symbol_bars[index].is_changed {
+            self.symbol_bars[index].is_changed = true;
             self.changed.push(u32::try_from(index).unwrap_or(u32::MAX));
         }
         self.place(index, trade);
     }
 
     /// HOT. Puts a trade into its bucket of every length.
-    fn place(&mut self, index: usize, trade: &Trade<'_>) {
+    fn place(&mut self, index: usize, trade: &TradeRecord<'_>) {
         let clock = self.clock.unwrap_or(trade.time_ns);
         let mut is_late = false;
         let mut is_whole = true;
         for slot in 0..self.lengths.len() {
-            let Length { ns, .. } = self.lengths[slot];
+            let BucketLength { ns, .. } = self.lengths[slot];
             let number = trade.time_ns.div_euclid(ns);
             let due = due(number, ns, self.rules.grace_ns);
-            let series = &mut self.tapes[index].series[slot];
+            let series = &mut self.symbol_bars[index].series[slot];
             let current = series.current.as_ref().map(|bar| bar.number);
             let bar = if current == Some(number) {
                 series.current.as_mut()
@@ -267,13 +268,13 @@ impl Shard {
                     let previous = std::mem::replace(&mut series.previous, ended);
                     self.close(index, slot, previous);
                 }
-                self.tapes[index].series[slot].current.as_mut()
+                self.symbol_bars[index].series[slot].current.as_mut()
             } else if series.previous.as_ref().is_some_and(|bar| bar.number == number) {
                 series.previous.as_mut()
             } else {
                 let previous = series.previous.replace(Bar::new(number));
                 self.close(index, slot, previous);
-                self.tapes[index].series[slot].previous.as_mut()
+                self.symbol_bars[index].series[slot].previous.as_mut()
             };
             is_whole &= bar.is_none_or(|bar| bar.add(trade));
         }
@@ -286,13 +287,14 @@ impl Shard {
             return Some(index as usize);
         }
         let text = std::str::from_utf8(symbol).ok().filter(|text| text.len() <= LONGEST_SYMBOL)?;
-        let index = self.tapes.len();
+        let index = self.symbol_bars.len();
         if index >= MOST_SYMBOLS {
             return None;
         }
-        let study = Study::new(&self.rules.indicators);
-        let series = self.lengths.iter().map(|_| Series { current: None, previous: None, study: study.clone() });
-        self.tapes.push(Tape { symbol: text.into(), series: series.collect(), is_changed: false });
+        let indicators = IndicatorSet::new(&self.rules.indicators);
+        let series =
+            self.lengths.iter().map(|_| BarSeries { current: None, previous: None, indicators: indicators.clone() });
+        self.symbol_bars.push(SymbolBars { symbol: text.into(), series: series.collect(), is_changed: false });
         self.symbols.insert(symbol.into(), u32::try_from(index).ok()?);
         Some(index)
     }
@@ -305,7 +307,7 @@ impl Shard {
             .iter()
             .map(|length| due((clock.saturating_sub(grace)).div_euclid(length.ns), length.ns, grace));
         self.sweep_at = next.min().unwrap_or(i64::MAX);
-        for index in 0..self.tapes.len() {
+        for index in 0..self.symbol_bars.len() {
             self.close_due(index, clock);
         }
         self.gaps.forget(clock, self.lengths.last().map_or(0, |length| length.ns) + grace);
@@ -314,7 +316,7 @@ impl Shard {
     fn close_due(&mut self, index: usize, clock: i64) {
         for slot in 0..self.lengths.len() {
             let (ns, grace) = (self.lengths[slot].ns, self.rules.grace_ns);
-            let series = &mut self.tapes[index].series[slot];
+            let series = &mut self.symbol_bars[index].series[slot];
             let is_due = |bar: &mut Bar| clock >= due(bar.number, ns, grace);
             let previous = series.previous.take_if(is_due);
             let current = series.current.take_if(is_due);
@@ -325,16 +327,22 @@ impl Shard {
 
     fn close(&mut self, index: usize, slot: usize, bar: Option<Bar>) {
         let Some(bar) = bar else { return };
-        let Length { seconds, ns } = self.lengths[slot];
-        let tape = &mut self.tapes[index];
-        let study = &mut tape.series[slot].study;
+        let BucketLength { seconds, ns } = self.lengths[slot];
+        let symbol_bars = &mut self.symbol_bars[index];
+        let indicators = &mut symbol_bars.series[slot].indicators;
         let reading = match prices(&bar) {
-            Some(prices) => *study.push(prices),
-            None => *study.reading(),
+            Some(prices) => *indicators.push(prices),
+            None => *indicators.reading(),
         };
         let is_incomplete = self.gaps.touch(bar.number, ns);
         self.totals.bars += 1;
-        self.finished.push(Row { symbol: Arc::clone(&tape.symbol), bucket_s: seconds, bar, is_incomplete, reading });
+        self.finished.push(BarRow {
+            symbol: Arc::clone(&symbol_bars.symbol),
+            bucket_s: seconds,
+            bar,
+            is_incomplete,
+            reading,
+        });
     }
 }
 
@@ -344,8 +352,8 @@ fn due(number: i64, ns: i64, grace: i64) -> i64 {
 }
 
 /// A bar without a last price (odd lots alone, say) moves no indicator.
-fn prices(bar: &Bar) -> Option<Prices> {
-    Some(Prices {
+fn prices(bar: &Bar) -> Option<BarPrices> {
+    Some(BarPrices {
         open: bar.open?.as_f64(),
         high: bar.high?.as_f64(),
         low: bar.low?.as_f64(),
@@ -355,16 +363,16 @@ fn prices(bar: &Bar) -> Option<Prices> {
 
 /// Times at which trades are or may be missing: from the last one before a gap to the first one after it.
 #[derive(Debug)]
-struct Gaps {
+struct GapTracker {
     ended: VecDeque<(i64, i64)>,
     /// Since when nothing is known.
     open: Option<i64>,
 }
 
-impl Gaps {
+impl GapTracker {
     /// What was before the first trade is not known either.
     fn since_ever() -> Self {
-        Gaps { ended: VecDeque::new(), open: Some(i64::MIN) }
+        GapTracker { ended: VecDeque::new(), open: Some(i64::MIN) }
     }
 
     fn begin(&mut self, clock: Option<i64>) {

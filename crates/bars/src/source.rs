@@ -2,7 +2,7 @@
 //!
 //! Does        take what is there, wait when there is nothing, and know how it ended.
 //! Holds       whatever the bytes of a pipe or ring say, the answer is an error with a remedy, never a panic.
-//! Start at    [`Source::open`], [`Source::take`].
+//! Start at    [`RecordSource::open`], [`RecordSource::take`].
 
 use std::fmt;
 use std::fs::File;
@@ -29,7 +29,7 @@ const SILENCE: Duration = Duration::from_millis(200);
 
 /// How far a source has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum State {
+pub enum SourceState {
     /// Records were there.
     Busy,
     /// Nothing came for as long as the caller would wait.
@@ -81,26 +81,26 @@ impl fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-pub struct Source {
+pub struct RecordSource {
     name: String,
-    transport: Transport,
+    transport: SourceTransport,
 }
 
-enum Transport {
+enum SourceTransport {
     Pipe { file: File, intake: StreamReader },
     Ring { ring: Consumer<Mapping>, file: File, asked: Instant },
 }
 
-impl Source {
+impl RecordSource {
     /// A number is a descriptor, anything else the name of a ring.
-    pub fn open(name: &str) -> Result<Source, SourceError> {
+    pub fn open(name: &str) -> Result<RecordSource, SourceError> {
         let failed = |error: io::Error| SourceError::Open { name: name.to_string(), error };
         let transport = if name.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty() {
             // Opened anew, so that not waiting on it is our own affair and not everybody's who has the pipe.
             let path = format!("/proc/self/fd/{name}");
             let not_waiting = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
             let file = File::options().read(true).custom_flags(not_waiting).open(path).map_err(failed)?;
-            Transport::Pipe { file, intake: StreamReader::new(READ) }
+            SourceTransport::Pipe { file, intake: StreamReader::new(READ) }
         } else {
             let file = File::options().read(true).write(true).open(name).map_err(failed)?;
             let mapping = Mapping::of(&file).map_err(failed)?;
@@ -115,26 +115,27 @@ impl Source {
                 }
             };
             let ring = Consumer::open_with(mapping, area).map_err(fault)?;
-            Transport::Ring { ring, file, asked: Instant::now() }
+            SourceTransport::Ring { ring, file, asked: Instant::now() }
         };
-        Ok(Source { name: name.to_string(), transport })
+        Ok(RecordSource { name: name.to_string(), transport })
     }
 
     /// HOT. Everything that is there; waits at most `patience` for the first.
-    pub fn take(&mut self, patience: Duration, mut each: impl FnMut(&[u8])) -> Result<State, SourceError> {
+    pub fn take(&mut self, patience: Duration, mut each: impl FnMut(&[u8])) -> Result<SourceState, SourceError> {
         let taken = match &mut self.transport {
-            Transport::Pipe { file, intake } => take_pipe(file, intake, patience, each),
-            Transport::Ring { ring, file, asked } => take_ring(ring, patience, &mut each)
-                .and_then(|state| if state == State::Idle { ask_after(ring, file, asked, each) } else { Ok(state) }),
+            SourceTransport::Pipe { file, intake } => take_pipe(file, intake, patience, each),
+            SourceTransport::Ring { ring, file, asked } => take_ring(ring, patience, &mut each).and_then(|state| {
+                if state == SourceState::Idle { ask_after(ring, file, asked, each) } else { Ok(state) }
+            }),
         };
         taken.map_err(|trouble| match trouble {
-            Trouble::Io(error) => SourceError::Read { name: self.name.clone(), error },
-            Trouble::Fault(fault) => SourceError::Fault { name: self.name.clone(), fault },
+            ReadFailure::Io(error) => SourceError::Read { name: self.name.clone(), error },
+            ReadFailure::Fault(fault) => SourceError::Fault { name: self.name.clone(), fault },
         })
     }
 }
 
-enum Trouble {
+enum ReadFailure {
     Io(io::Error),
     Fault(RingFault),
 }
@@ -144,57 +145,61 @@ fn take_pipe(
     intake: &mut StreamReader,
     patience: Duration,
     mut each: impl FnMut(&[u8]),
-) -> Result<State, Trouble> {
-    let mut state = State::Idle;
+) -> Result<SourceState, ReadFailure> {
+    let mut state = SourceState::Idle;
     for _ in 0..READS {
         match file.read(intake.space()) {
-            Ok(0) if intake.is_whole() => return Ok(State::Ended),
-            Ok(0) => return Ok(State::Died),
+            Ok(0) if intake.is_whole() => return Ok(SourceState::Ended),
+            Ok(0) => return Ok(SourceState::Died),
             Ok(bytes) => {
                 intake.filled(bytes);
-                intake.take(&mut each).map_err(Trouble::Fault)?;
-                state = State::Busy;
+                intake.take(&mut each).map_err(ReadFailure::Fault)?;
+                state = SourceState::Busy;
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                if state == State::Busy || !wait_for_bytes(file, patience)? {
+                if state == SourceState::Busy || !wait_for_bytes(file, patience)? {
                     return Ok(state);
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Trouble::Io(error)),
+            Err(error) => return Err(ReadFailure::Io(error)),
         }
     }
     Ok(state)
 }
 
-fn wait_for_bytes(file: &File, patience: Duration) -> Result<bool, Trouble> {
+fn wait_for_bytes(file: &File, patience: Duration) -> Result<bool, ReadFailure> {
     let mut wanted = [PollFd::from_borrowed_fd(file.as_fd(), PollFlags::IN)];
     match poll(&mut wanted, Some(&timespec(patience))) {
         Ok(ready) => Ok(ready > 0),
         Err(rustix::io::Errno::INTR) => Ok(false),
-        Err(error) => Err(Trouble::Io(error.into())),
+        Err(error) => Err(ReadFailure::Io(error.into())),
     }
 }
 
-fn take_ring(ring: &mut Consumer<Mapping>, patience: Duration, mut each: impl FnMut(&[u8])) -> Result<State, Trouble> {
-    // Asked before the take: what was published before the end is taken with it.
+fn take_ring(
+    ring: &mut Consumer<Mapping>,
+    patience: Duration,
+    mut each: impl FnMut(&[u8]),
+) -> Result<SourceState, ReadFailure> {
+    // ReaderRequest before the take: what was published before the end is taken with it.
     let is_ended = ring.is_ended();
-    if ring.take(&mut each).map_err(Trouble::Fault)? > 0 {
-        return Ok(State::Busy);
+    if ring.take(&mut each).map_err(ReadFailure::Fault)? > 0 {
+        return Ok(SourceState::Busy);
     }
     if is_ended {
-        return Ok(State::Ended);
+        return Ok(SourceState::Ended);
     }
     std::thread::sleep(DOZE);
-    if ring.take(&mut each).map_err(Trouble::Fault)? > 0 {
-        return Ok(State::Busy);
+    if ring.take(&mut each).map_err(ReadFailure::Fault)? > 0 {
+        return Ok(SourceState::Busy);
     }
     if let Some(rung) = ring.arm() {
         // Woken, too late, or interrupted: the next take sees.
         let _ = futex::wait(ring.bell(), futex::Flags::empty(), rung, Some(&timespec(patience)));
         ring.disarm();
     }
-    Ok(State::Idle)
+    Ok(SourceState::Idle)
 }
 
 /// Nothing came: now and then, whether anybody is there to send something.
@@ -203,21 +208,21 @@ fn ask_after(
     file: &File,
     asked: &mut Instant,
     each: impl FnMut(&[u8]),
-) -> Result<State, Trouble> {
+) -> Result<SourceState, ReadFailure> {
     if asked.elapsed() < SILENCE {
-        return Ok(State::Idle);
+        return Ok(SourceState::Idle);
     }
     *asked = Instant::now();
     if !is_abandoned(file) {
-        return Ok(State::Idle);
+        return Ok(SourceState::Idle);
     }
     // Whatever was published before it died is still ours.
     let is_ended = ring.is_ended();
-    let taken = ring.take(each).map_err(Trouble::Fault)?;
+    let taken = ring.take(each).map_err(ReadFailure::Fault)?;
     Ok(match (taken, is_ended) {
-        (0, false) => State::Died,
-        (0, true) => State::Ended,
-        _ => State::Busy,
+        (0, false) => SourceState::Died,
+        (0, true) => SourceState::Ended,
+        _ => SourceState::Busy,
     })
 }
 

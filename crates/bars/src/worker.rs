@@ -1,7 +1,7 @@
 //! The worker: shards in threads, one writer, one server.
 //!
 //! Does        read every shard, write finished bars, show the latest ones; end in good order.
-//! Holds       what was finished is written before [`Running::wait`] answers, whatever made it end.
+//! Holds       what was finished is written before [`BarWorker::wait`] answers, whatever made it end.
 //! Start at    [`start`].
 
 use std::fmt;
@@ -14,12 +14,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::archive::{Archive, ArchiveError};
-use crate::board::Board;
-use crate::rules::Rules;
+use crate::archive::{ArchiveError, BarArchive};
+use crate::latest_bars::LatestBars;
+use crate::rules::BarRules;
 use crate::server;
-use crate::shard::{Row, Shard, Totals};
-use crate::source::{Source, SourceError, State};
+use crate::shard::{BarRow, BarShard, BarTotals};
+use crate::source::{RecordSource, SourceError, SourceState};
 
 /// Finished bars wait in so many batches; then a shard waits for the disk.
 const BATCHES: usize = 64;
@@ -30,11 +30,11 @@ const POST: Duration = Duration::from_millis(100);
 const LAST_CALL: Duration = Duration::from_secs(1);
 
 /// What to do.
-pub struct Job {
+pub struct BarJob {
     /// Descriptors or names of rings, one a shard.
     pub shards: Vec<String>,
     pub buckets_s: Vec<u32>,
-    pub rules: Rules,
+    pub rules: BarRules,
     pub out: Option<PathBuf>,
     /// A new file after so long.
     pub rotate: Duration,
@@ -45,8 +45,8 @@ pub struct Job {
 
 #[derive(Debug)]
 pub enum WorkerError {
-    Source(SourceError),
-    Archive(ArchiveError),
+    RecordSource(SourceError),
+    BarArchive(ArchiveError),
     Listen {
         address: SocketAddr,
         error: io::Error,
@@ -63,8 +63,8 @@ pub enum WorkerError {
 impl WorkerError {
     pub fn remedy(&self) -> &'static str {
         match self {
-            WorkerError::Source(error) => error.remedy(),
-            WorkerError::Archive(error) => error.remedy(),
+            WorkerError::RecordSource(error) => error.remedy(),
+            WorkerError::BarArchive(error) => error.remedy(),
             WorkerError::Listen { .. } => "give --listen another address, or port 0 for any free one",
             WorkerError::SplitterDied { .. } => "what had arrived is written; start the splitter again",
             WorkerError::Thread(_) => "allow this process more threads (ulimit -u), or give it fewer shards",
@@ -76,8 +76,8 @@ impl WorkerError {
 impl fmt::Display for WorkerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WorkerError::Source(error) => error.fmt(f),
-            WorkerError::Archive(error) => error.fmt(f),
+            WorkerError::RecordSource(error) => error.fmt(f),
+            WorkerError::BarArchive(error) => error.fmt(f),
             WorkerError::Listen { address, error } => write!(f, "cannot listen on {address}: {error}"),
             WorkerError::SplitterDied { shard } => {
                 write!(f, "the splitter of {shard} died without saying that it ends")
@@ -92,20 +92,20 @@ impl std::error::Error for WorkerError {}
 
 /// What was done.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Summary {
-    pub totals: Totals,
+pub struct BarSummary {
+    pub totals: BarTotals,
     pub files: u64,
     pub rows: u64,
     pub seconds: f64,
 }
 
 /// A worker at work.
-pub struct Running {
+pub struct BarWorker {
     address: Option<SocketAddr>,
-    shards: Vec<JoinHandle<(Totals, Result<(), WorkerError>)>>,
+    shards: Vec<JoinHandle<(BarTotals, Result<(), WorkerError>)>>,
     server: Option<JoinHandle<()>>,
-    bars: Receiver<Vec<Row>>,
-    archive: Option<Archive>,
+    bars: Receiver<Vec<BarRow>>,
+    archive: Option<BarArchive>,
     stop: Arc<AtomicBool>,
     /// The server's own: it goes on until the shards are done.
     closed: Arc<AtomicBool>,
@@ -113,16 +113,16 @@ pub struct Running {
 }
 
 /// Opens everything, so that what cannot work is said at once; then begins.
-pub fn start(job: Job) -> Result<Running, WorkerError> {
-    let sources: Result<Vec<_>, _> = job.shards.iter().map(|name| Source::open(name)).collect();
-    let sources = sources.map_err(WorkerError::Source)?;
-    let archive = job.out.as_deref().map(|out| Archive::open(out, job.rotate)).transpose();
-    let archive = archive.map_err(WorkerError::Archive)?;
-    let board = job.listen.map(|_| Arc::new(Board::new(sources.len())));
+pub fn start(job: BarJob) -> Result<BarWorker, WorkerError> {
+    let sources: Result<Vec<_>, _> = job.shards.iter().map(|name| RecordSource::open(name)).collect();
+    let sources = sources.map_err(WorkerError::RecordSource)?;
+    let archive = job.out.as_deref().map(|out| BarArchive::open(out, job.rotate)).transpose();
+    let archive = archive.map_err(WorkerError::BarArchive)?;
+    let board = job.listen.map(|_| Arc::new(LatestBars::new(sources.len())));
     let closed = Arc::new(AtomicBool::new(false));
     let (address, server) = match (job.listen, &board) {
         (Some(address), Some(board)) => {
-            let (bound, server) = open_door(address, board, &closed)?;
+            let (bound, server) = open_listener(address, board, &closed)?;
             (Some(bound), Some(server))
         }
         _ => (None, None),
@@ -132,11 +132,11 @@ pub fn start(job: Job) -> Result<Running, WorkerError> {
     let mut shards = Vec::new();
     for (index, (source, name)) in sources.into_iter().zip(job.shards).enumerate() {
         // Each has rules of its own, so that no two cores share their cache lines.
-        let mut shard = Shard::new(Arc::new((*rules).clone()), &job.buckets_s);
+        let mut shard = BarShard::new(Arc::new((*rules).clone()), &job.buckets_s);
         if board.is_some() {
             shard.watch_changes();
         }
-        let bench = Bench {
+        let bench = ShardThread {
             name,
             source,
             shard,
@@ -147,12 +147,12 @@ pub fn start(job: Job) -> Result<Running, WorkerError> {
         let thread = thread::Builder::new().name(format!("shard-{index}"));
         shards.push(thread.spawn(move || bench.run()).map_err(WorkerError::Thread)?);
     }
-    Ok(Running { address, shards, server, bars, archive, stop: job.stop, closed, since: Instant::now() })
+    Ok(BarWorker { address, shards, server, bars, archive, stop: job.stop, closed, since: Instant::now() })
 }
 
-fn open_door(
+fn open_listener(
     address: SocketAddr,
-    board: &Arc<Board>,
+    board: &Arc<LatestBars>,
     closed: &Arc<AtomicBool>,
 ) -> Result<(SocketAddr, JoinHandle<()>), WorkerError> {
     let failed = |error| WorkerError::Listen { address, error };
@@ -165,21 +165,21 @@ fn open_door(
     Ok((bound, server))
 }
 
-impl Running {
+impl BarWorker {
     /// Where readers connect.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
     /// Writes bars until every shard has ended. The first thing that went wrong is the answer, after everything is written.
-    pub fn wait(mut self) -> (Summary, Result<(), WorkerError>) {
+    pub fn wait(mut self) -> (BarSummary, Result<(), WorkerError>) {
         let written = self.write_all();
         if written.is_err() {
             // Nobody takes bars any more: the shards notice when they hand over.
             self.stop.store(true, Ordering::Relaxed);
         }
         drop(std::mem::replace(&mut self.bars, sync_channel(0).1));
-        let mut summary = Summary::default();
+        let mut summary = BarSummary::default();
         let mut wrong = written.err();
         for shard in self.shards {
             match shard.join() {
@@ -195,7 +195,7 @@ impl Running {
             // Its own panic would cost readers alone.
             let _ = server.join();
         }
-        (summary.files, summary.rows) = self.archive.as_ref().map_or((0, 0), Archive::totals);
+        (summary.files, summary.rows) = self.archive.as_ref().map_or((0, 0), BarArchive::totals);
         summary.seconds = self.since.elapsed().as_secs_f64();
         (summary, wrong.map_or(Ok(()), Err))
     }
@@ -204,11 +204,11 @@ impl Running {
         let Some(archive) = &mut self.archive else { return Ok(()) };
         let result = write_until_the_end(archive, &self.bars);
         let rotated = archive.rotate();
-        result.and(rotated).map_err(WorkerError::Archive)
+        result.and(rotated).map_err(WorkerError::BarArchive)
     }
 }
 
-fn write_until_the_end(archive: &mut Archive, bars: &Receiver<Vec<Row>>) -> Result<(), ArchiveError> {
+fn write_until_the_end(archive: &mut BarArchive, bars: &Receiver<Vec<BarRow>>) -> Result<(), ArchiveError> {
     loop {
         let patience = archive.due().map_or(Duration::MAX, |due| due.saturating_duration_since(Instant::now()));
         match bars.recv_timeout(patience) {
@@ -223,17 +223,17 @@ fn write_until_the_end(archive: &mut Archive, bars: &Receiver<Vec<Row>>) -> Resu
 }
 
 /// One shard at work.
-struct Bench {
+struct ShardThread {
     name: String,
-    source: Source,
-    shard: Shard,
-    send: Option<SyncSender<Vec<Row>>>,
-    board: Option<(Arc<Board>, usize)>,
+    source: RecordSource,
+    shard: BarShard,
+    send: Option<SyncSender<Vec<BarRow>>>,
+    board: Option<(Arc<LatestBars>, usize)>,
     stop: Arc<AtomicBool>,
 }
 
-impl Bench {
-    fn run(mut self) -> (Totals, Result<(), WorkerError>) {
+impl ShardThread {
+    fn run(mut self) -> (BarTotals, Result<(), WorkerError>) {
         let ended = self.read_until_the_end();
         self.shard.finish();
         self.hand_over();
@@ -245,19 +245,19 @@ impl Bench {
         let mut last_call: Option<Instant> = None;
         loop {
             let shard = &mut self.shard;
-            let state = self.source.take(POST, |record| shard.take(record)).map_err(WorkerError::Source)?;
+            let state = self.source.take(POST, |record| shard.take(record)).map_err(WorkerError::RecordSource)?;
             if self.shard.pending() >= BATCH || Instant::now() >= post_at {
                 self.hand_over();
                 post_at = Instant::now() + POST;
             }
             match state {
-                State::Ended => return Ok(()),
-                State::Died => return Err(WorkerError::SplitterDied { shard: self.name.clone() }),
-                State::Busy | State::Idle => {}
+                SourceState::Ended => return Ok(()),
+                SourceState::Died => return Err(WorkerError::SplitterDied { shard: self.name.clone() }),
+                SourceState::Busy | SourceState::Idle => {}
             }
             if self.stop.load(Ordering::Relaxed) {
                 let until = *last_call.get_or_insert_with(|| Instant::now() + LAST_CALL);
-                if state == State::Idle || Instant::now() >= until {
+                if state == SourceState::Idle || Instant::now() >= until {
                     return Ok(());
                 }
             }
@@ -266,9 +266,9 @@ impl Bench {
 
     /// Finished bars to the writer and the board, changed ones to the board.
     fn hand_over(&mut self) {
-        let finished: Vec<Row> = self.shard.finished().collect();
+        let finished: Vec<BarRow> = self.shard.finished().collect();
         if let Some((board, index)) = &self.board {
-            let mut rows: Vec<(Row, bool)> = finished.iter().map(|row| (row.clone(), true)).collect();
+            let mut rows: Vec<(BarRow, bool)> = finished.iter().map(|row| (row.clone(), true)).collect();
             self.shard.changed(|row| rows.push((row, false)));
             if !rows.is_empty() {
                 board.post(*index, rows.into_iter());

@@ -1,7 +1,7 @@
 //! What was sent in two numbers that do not depend on the order in which symbols are read.
 //!
 //! Does        the checksum of sequence numbers (free for the sender, one multiplication for a reader) and the checksum
-//!             of content (every byte of every object). Both are sums, so what comes back can be taken out again.
+//!             of content (every byte of every object). ReadWrite are sums, so what comes back can be taken out again.
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -51,8 +51,8 @@ mod tests {
 
     #[test]
     fn a_sum_is_its_terms() {
-        let terms = (1..=1_000).fold(0_u64, |sum, n| sum.wrapping_add(sequence_term(b"AAPL", n)));
-        assert_eq!(sequence_sum(fnv1a(b"AAPL"), 1_000), terms);
+        let config = (1..=1_000).fold(0_u64, |sum, n| sum.wrapping_add(sequence_term(b"AAPL", n)));
+        assert_eq!(sequence_sum(fnv1a(b"AAPL"), 1_000), config);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Does        send what the stream has due; answer pings and closes; end with a close frame, or as `--disconnect` says.
 //! Holds       memory is bounded whatever the reader does: one buffer out, one in, and nothing is made before the last is gone.
-//! Start at    [`Connection::serve`].
+//! Start at    [`ReaderConnection::serve`].
 
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -12,21 +12,21 @@ use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, wr
 
 use crate::framing::frame_end;
 use crate::handshake::{self, Request};
-use crate::server::{Disconnect, Hello, Shared};
-use crate::stream::{Moment, Next, Stream};
-use crate::wire::{For, Wire};
+use crate::server_socket::{ServerSocket, WaitFor};
+use crate::server_state::{Disconnect, Hello, ServerState};
+use crate::stream::{FillResult, Stream, StreamTime};
 
-/// For the head of the request, and for a login that `--hello` waits for.
+/// WaitFor the head of the request, and for a login that `--hello` waits for.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 const LOGIN_PATIENCE: Duration = Duration::from_secs(30);
-/// For the reader's end of a connection that we have ended.
+/// WaitFor the reader's end of a connection that we have ended.
 const LINGER: Duration = Duration::from_secs(2);
 /// The longest wait without a look at whether to stop.
 const GLANCE: Duration = Duration::from_millis(100);
 
-pub struct Connection<'a> {
-    wire: Wire,
-    shared: &'a Shared,
+pub struct ReaderConnection<'a> {
+    socket: ServerSocket,
+    state: &'a ServerState,
     decoder: Decoder,
     incoming: Vec<u8>,
     out: Vec<u8>,
@@ -35,7 +35,7 @@ pub struct Connection<'a> {
     stream_from: usize,
     /// Pongs and answers, to go before anything else.
     replies: Vec<u8>,
-    login: Login,
+    login: LoginState,
     next_ping: Option<Instant>,
     pings: u64,
     clock: StreamClock,
@@ -52,20 +52,20 @@ impl StreamClock {
         self.before_ns + nanos(self.since.elapsed())
     }
 
-    fn moment(&self) -> Moment {
-        Moment { stream_ns: self.ns(), wall_ns: wall_ns() }
+    fn moment(&self) -> StreamTime {
+        StreamTime { stream_ns: self.ns(), wall_ns: wall_ns() }
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Login {
+enum LoginState {
     WaitsForAuth,
     WaitsForSubscription,
     Done,
 }
 
 /// Why a connection is over.
-enum Over {
+enum EndReason {
     /// The stream has ended; the reader has all of it.
     Finished,
     Disconnect,
@@ -77,24 +77,24 @@ enum Over {
     Failed(String),
 }
 
-impl From<io::Error> for Over {
+impl From<io::Error> for EndReason {
     fn from(_: io::Error) -> Self {
-        Over::Gone
+        EndReason::Gone
     }
 }
 
-impl<'a> Connection<'a> {
-    pub fn new(wire: Wire, shared: &'a Shared) -> Self {
-        Connection {
-            wire,
-            shared,
+impl<'a> ReaderConnection<'a> {
+    pub fn new(socket: ServerSocket, state: &'a ServerState) -> Self {
+        ReaderConnection {
+            socket,
+            state,
             decoder: Decoder::new(Limits::default()),
             incoming: Vec::new(),
             out: Vec::new(),
             sent: 0,
             stream_from: 0,
             replies: Vec::new(),
-            login: if shared.hello == Hello::Polygon { Login::WaitsForAuth } else { Login::Done },
+            login: if state.protocol.hello == Hello::Polygon { LoginState::WaitsForAuth } else { LoginState::Done },
             next_ping: None,
             pings: 0,
             clock: StreamClock { since: Instant::now(), before_ns: 0 },
@@ -108,16 +108,16 @@ impl<'a> Connection<'a> {
             Err(Some((status, reason))) => return self.refuse(status, reason),
             Err(None) => return,
         };
-        let Some(mut stream) = self.shared.take_stream() else {
+        let Some(mut stream) = self.state.take_stream() else {
             let reason =
                 "this feed is one stream and another connection reads it; come back, or serve with --per-client";
-            return self.refuse("503 Service Unavailable", reason);
+            return self.refuse("503 ServiceConfig Unavailable", reason);
         };
-        self.shared.connected();
+        self.state.connected();
         let over = self.talk(&mut stream, &target, &answer);
-        let shared = self.shared;
+        let state = self.state;
         self.end(over, &mut stream);
-        shared.give_back(stream);
+        state.give_back(stream);
     }
 
     fn handshake(&mut self) -> Result<(String, Answer), Option<(&'static str, &'static str)>> {
@@ -135,10 +135,10 @@ impl<'a> Connection<'a> {
             if left.is_zero() {
                 return Err(Some(("408 Request Timeout", "no whole request within ten seconds")));
             }
-            if self.shared.stop.load(Relaxed) {
+            if self.state.stop.load(Relaxed) {
                 return Err(None);
             }
-            self.wire.wait(For::Reading, left.min(GLANCE)).map_err(|_| None)?;
+            self.socket.wait(WaitFor::Reading, left.min(GLANCE)).map_err(|_| None)?;
             if !self.receive().map_err(|_| None)? {
                 return Err(None);
             }
@@ -146,27 +146,27 @@ impl<'a> Connection<'a> {
     }
 
     fn refuse(mut self, status: &str, reason: &str) {
-        self.shared.refused.fetch_add(1, Relaxed);
+        self.state.refused.fetch_add(1, Relaxed);
         let answer = handshake::refused(status, reason);
         // Whoever is refused may not wait for the answer.
         let _ = self.push(answer.as_bytes(), LINGER);
         self.linger();
     }
 
-    fn talk(&mut self, stream: &mut Stream, target: &str, answer: &Answer) -> Over {
+    fn talk(&mut self, stream: &mut Stream, target: &str, answer: &Answer) -> EndReason {
         self.clock.before_ns = stream.elapsed_ns;
         self.clock.since = Instant::now();
-        let over = self.run(stream, target, answer).err().unwrap_or(Over::Finished);
+        let over = self.run(stream, target, answer).err().unwrap_or(EndReason::Finished);
         stream.elapsed_ns = self.clock.ns();
-        self.shared.left();
+        self.state.left();
         over
     }
 
-    fn run(&mut self, stream: &mut Stream, target: &str, answer: &Answer) -> Result<(), Over> {
+    fn run(&mut self, stream: &mut Stream, target: &str, answer: &Answer) -> Result<(), EndReason> {
         let mut head = Vec::new();
         answer.write(&mut head);
         self.push(&head, HANDSHAKE_PATIENCE)?;
-        if self.login != Login::Done {
+        if self.login != LoginState::Done {
             self.log_in()?;
         }
         let mut greetings = Vec::new();
@@ -176,10 +176,10 @@ impl<'a> Connection<'a> {
         self.replies.extend_from_slice(&greetings);
         // The time that the login took is not the stream's.
         self.clock.since = Instant::now();
-        self.next_ping = self.shared.ping_every.map(|every| Instant::now() + every);
+        self.next_ping = self.state.protocol.ping_every.map(|every| Instant::now() + every);
         loop {
-            if self.shared.stop.load(Relaxed) {
-                return Err(Over::Stopped);
+            if self.state.stop.load(Relaxed) {
+                return Err(EndReason::Stopped);
             }
             self.hear(stream)?;
             if self.sent == self.out.len() {
@@ -194,38 +194,40 @@ impl<'a> Connection<'a> {
                     continue;
                 }
             }
-            match self.wire.write(&self.out[self.sent..])? {
+            match self.socket.write(&self.out[self.sent..])? {
                 Some(bytes) => {
                     self.sent += bytes;
-                    self.shared.bytes.fetch_add(bytes as u64, Relaxed);
+                    self.state.bytes.fetch_add(bytes as u64, Relaxed);
                     stream.handed_over(self.sent, self.clock.ns());
                 }
-                None => self.wire.wait(For::Writing, GLANCE)?,
+                None => self.socket.wait(WaitFor::Writing, GLANCE)?,
             }
         }
     }
 
     /// Nothing to send: waits, or ends.
-    fn pause(&mut self, next: &Next) -> Result<(), Over> {
+    fn pause(&mut self, next: &FillResult) -> Result<(), EndReason> {
         match next {
-            Next::Send => Ok(()),
-            Next::At(due_ns) => {
-                self.wire.flush()?;
+            FillResult::Send => Ok(()),
+            FillResult::At(due_ns) => {
+                self.socket.flush()?;
                 let ping = self.next_ping.map_or(GLANCE, |at| at.saturating_duration_since(Instant::now()));
                 let patience = Duration::from_nanos(due_ns.saturating_sub(self.clock.ns())).min(GLANCE).min(ping);
-                Ok(self.wire.wait(For::Reading, patience)?)
+                Ok(self.socket.wait(WaitFor::Reading, patience)?)
             }
             // What TLS still holds goes first.
-            Next::Disconnect | Next::End if !self.wire.flush()? => Ok(self.wire.wait(For::Writing, GLANCE)?),
-            Next::Disconnect => Err(Over::Disconnect),
-            Next::End => Err(Over::Finished),
-            Next::Failed(reason) => Err(Over::Failed(reason.clone())),
+            FillResult::Disconnect | FillResult::End if !self.socket.flush()? => {
+                Ok(self.socket.wait(WaitFor::Writing, GLANCE)?)
+            }
+            FillResult::Disconnect => Err(EndReason::Disconnect),
+            FillResult::End => Err(EndReason::Finished),
+            FillResult::Failed(reason) => Err(EndReason::Failed(reason.clone())),
         }
     }
 
     /// A ping when it is time; between two fragments if there are any.
     fn ping(&mut self, stream: &mut Stream) {
-        let (Some(every), Some(at)) = (self.shared.ping_every, self.next_ping) else { return };
+        let (Some(every), Some(at)) = (self.state.protocol.ping_every, self.next_ping) else { return };
         if at > Instant::now() {
             return;
         }
@@ -233,13 +235,13 @@ impl<'a> Connection<'a> {
         // Bodies of 0 to 26 bytes, one after the other.
         let body = &b"abcdefghijklmnopqrstuvwxyz"[..usize::try_from(self.pings % 27).unwrap_or(0)];
         self.pings += 1;
-        self.shared.pings.fetch_add(1, Relaxed);
+        self.state.pings.fetch_add(1, Relaxed);
         let place = if stream.is_fragmenting() { &mut stream.between } else { &mut self.out };
         write_frame(place, Opcode::Ping, body);
     }
 
     /// Takes in what the reader says.
-    fn hear(&mut self, stream: &mut Stream) -> Result<(), Over> {
+    fn hear(&mut self, stream: &mut Stream) -> Result<(), EndReason> {
         let is_open = self.receive()?;
         let mut texts = Vec::new();
         self.decode(&mut texts)?;
@@ -250,22 +252,22 @@ impl<'a> Connection<'a> {
         }
         // A reader that asks without reading must not fill our memory.
         if self.replies.len() > 256 * 1024 {
-            return Err(Over::Violation(CloseCode::Policy, "answers are asked for and not read".into()));
+            return Err(EndReason::Violation(CloseCode::Policy, "answers are asked for and not read".into()));
         }
-        if is_open { Ok(()) } else { Err(Over::Gone) }
+        if is_open { Ok(()) } else { Err(EndReason::Gone) }
     }
 
     /// What the bytes received so far say; texts are given back.
-    fn decode(&mut self, texts: &mut Vec<String>) -> Result<(), Over> {
+    fn decode(&mut self, texts: &mut Vec<String>) -> Result<(), EndReason> {
         loop {
             let (used, message) = match self.decoder.decode(&self.incoming) {
                 Ok(decoded) => decoded,
-                Err(error) => return Err(Over::Violation(error.code, error.reason.to_owned())),
+                Err(error) => return Err(EndReason::Violation(error.code, error.reason.to_owned())),
             };
             match message {
                 Some(Incoming::Text(text)) => texts.push(text.to_owned()),
                 Some(Incoming::Ping(body)) => write_frame(&mut self.replies, Opcode::Pong, body),
-                Some(Incoming::Close(_)) => return Err(Over::Closed),
+                Some(Incoming::Close(_)) => return Err(EndReason::Closed),
                 Some(Incoming::Binary(_) | Incoming::Pong) | None => {}
             }
             if used == 0 {
@@ -275,10 +277,10 @@ impl<'a> Connection<'a> {
         }
     }
 
-    /// Bytes off the wire; whether more may come.
+    /// Bytes off the socket; whether more may come.
     fn receive(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16 * 1024];
-        match self.wire.read(&mut buffer)? {
+        match self.socket.read(&mut buffer)? {
             None => Ok(true),
             Some(0) => Ok(false),
             Some(bytes) => {
@@ -289,10 +291,10 @@ impl<'a> Connection<'a> {
     }
 
     /// Says hello as the provider does and waits for a key and a subscription.
-    fn log_in(&mut self) -> Result<(), Over> {
+    fn log_in(&mut self) -> Result<(), EndReason> {
         let deadline = Instant::now() + LOGIN_PATIENCE;
         self.status("connected", "Connected Successfully")?;
-        while self.login != Login::Done {
+        while self.login != LoginState::Done {
             let mut texts = Vec::new();
             self.decode(&mut texts)?;
             for text in texts {
@@ -300,39 +302,39 @@ impl<'a> Connection<'a> {
             }
             let replies = std::mem::take(&mut self.replies);
             self.push(&replies, HANDSHAKE_PATIENCE)?;
-            if self.login == Login::Done {
+            if self.login == LoginState::Done {
                 break;
             }
-            if self.shared.stop.load(Relaxed) {
-                return Err(Over::Stopped);
+            if self.state.stop.load(Relaxed) {
+                return Err(EndReason::Stopped);
             }
             if Instant::now() >= deadline {
-                return Err(Over::Violation(CloseCode::Policy, "no auth and subscribe within 30 seconds".into()));
+                return Err(EndReason::Violation(CloseCode::Policy, "no auth and subscribe within 30 seconds".into()));
             }
-            self.wire.wait(For::Reading, GLANCE)?;
+            self.socket.wait(WaitFor::Reading, GLANCE)?;
             if !self.receive()? {
-                return Err(Over::Gone);
+                return Err(EndReason::Gone);
             }
         }
         Ok(())
     }
 
     /// `{"action":"auth","params":KEY}` or `{"action":"subscribe","params":"T.*"}`.
-    fn order(&mut self, text: &str) -> Result<(), Over> {
+    fn order(&mut self, text: &str) -> Result<(), EndReason> {
         let order: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
         let (action, params) = (order["action"].as_str(), order["params"].as_str().unwrap_or_default());
         match (action, self.login) {
-            (Some("auth"), _) if self.shared.auth.as_deref().is_some_and(|key| key != params) => {
+            (Some("auth"), _) if self.state.protocol.auth.as_deref().is_some_and(|key| key != params) => {
                 self.status("auth_failed", "authentication failed")?;
-                Err(Over::Violation(CloseCode::Policy, "authentication failed".into()))
+                Err(EndReason::Violation(CloseCode::Policy, "authentication failed".into()))
             }
             (Some("auth"), _) => {
-                self.login = Login::WaitsForSubscription;
+                self.login = LoginState::WaitsForSubscription;
                 self.status("auth_success", "authenticated")
             }
-            (Some("subscribe"), Login::WaitsForAuth) => self.status("auth_required", "send auth first"),
+            (Some("subscribe"), LoginState::WaitsForAuth) => self.status("auth_required", "send auth first"),
             (Some("subscribe"), _) if params.split(',').any(|topic| topic.trim() == "T.*") => {
-                self.login = Login::Done;
+                self.login = LoginState::Done;
                 self.status("success", "subscribed to: T.*")
             }
             (Some("subscribe"), _) => self.status("error", "this feed has all trades or nothing: subscribe to T.*"),
@@ -340,7 +342,7 @@ impl<'a> Connection<'a> {
         }
     }
 
-    fn status(&mut self, status: &str, message: &str) -> Result<(), Over> {
+    fn status(&mut self, status: &str, message: &str) -> Result<(), EndReason> {
         let mut frame = Vec::new();
         let text = format!("[{{\"ev\":\"status\",\"status\":\"{status}\",\"message\":\"{message}\"}}]");
         write_frame(&mut frame, Opcode::Text, text.as_bytes());
@@ -355,15 +357,15 @@ impl<'a> Connection<'a> {
     /// The same; `sent` counts what was handed over, whatever comes of the rest.
     fn push_some(&mut self, bytes: &[u8], patience: Duration, sent: &mut usize) -> io::Result<()> {
         let deadline = Instant::now() + patience;
-        while *sent < bytes.len() || !self.wire.flush()? {
-            match if *sent < bytes.len() { self.wire.write(&bytes[*sent..])? } else { None } {
+        while *sent < bytes.len() || !self.socket.flush()? {
+            match if *sent < bytes.len() { self.socket.write(&bytes[*sent..])? } else { None } {
                 Some(more) => *sent += more,
                 None => {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
-                    self.wire.wait(For::Writing, left.min(GLANCE))?;
+                    self.socket.wait(WaitFor::Writing, left.min(GLANCE))?;
                 }
             }
         }
@@ -371,25 +373,25 @@ impl<'a> Connection<'a> {
     }
 
     /// Ends the connection in the way that its reason asks for, and lets the stream know what did not go.
-    fn end(mut self, over: Over, stream: &mut Stream) {
+    fn end(mut self, over: EndReason, stream: &mut Stream) {
         let (code, reason) = match &over {
-            Over::Disconnect => match self.shared.disconnect {
+            EndReason::Disconnect => match self.state.protocol.disconnect {
                 Disconnect::Close => (CloseCode::GoingAway, "come back: the stream goes on"),
                 how @ (Disconnect::Cut | Disconnect::Reset) => return self.cut(how, stream),
             },
-            Over::Gone => {
+            EndReason::Gone => {
                 self.take_back(stream, self.sent);
-                self.shared.broken.fetch_add(1, Relaxed);
+                self.state.broken.fetch_add(1, Relaxed);
                 return;
             }
-            Over::Finished => (CloseCode::Normal, "the end"),
-            Over::Closed => (CloseCode::Normal, ""),
-            Over::Stopped => (CloseCode::GoingAway, "the server ends"),
-            Over::Violation(code, reason) => {
-                self.shared.violations.fetch_add(1, Relaxed);
+            EndReason::Finished => (CloseCode::Normal, "the end"),
+            EndReason::Closed => (CloseCode::Normal, ""),
+            EndReason::Stopped => (CloseCode::GoingAway, "the server ends"),
+            EndReason::Violation(code, reason) => {
+                self.state.violations.fetch_add(1, Relaxed);
                 (*code, reason.as_str())
             }
-            Over::Failed(reason) => (CloseCode::GoingAway, reason.as_str()),
+            EndReason::Failed(reason) => (CloseCode::GoingAway, reason.as_str()),
         };
         // A close frame cannot stand inside another frame: the one that has begun is sent to its end.
         let end = frame_end(&self.out, self.sent);
@@ -403,12 +405,12 @@ impl<'a> Connection<'a> {
             // The reader may be gone, or not read: it gets no more chances than this.
             let _ = self.push(&farewell, LINGER);
         }
-        if let Over::Failed(reason) = over {
-            self.shared.fail(reason);
-        } else if matches!(over, Over::Finished) {
-            self.shared.finished();
-        } else if matches!(over, Over::Disconnect) {
-            self.shared.disconnects.fetch_add(1, Relaxed);
+        if let EndReason::Failed(reason) = over {
+            self.state.fail(reason);
+        } else if matches!(over, EndReason::Finished) {
+            self.state.finished();
+        } else if matches!(over, EndReason::Disconnect) {
+            self.state.disconnects.fetch_add(1, Relaxed);
         }
         self.linger();
     }
@@ -420,14 +422,14 @@ impl<'a> Connection<'a> {
 
     /// In the middle of a frame, as networks do it: with an end, or with a reset that throws away what is under way.
     fn cut(mut self, how: Disconnect, stream: &mut Stream) {
-        self.shared.disconnects.fetch_add(1, Relaxed);
+        self.state.disconnects.fetch_add(1, Relaxed);
         stream.connected("", 0);
         self.out.clear();
         self.stream_from = 0;
-        while !self.shared.stop.load(Relaxed) {
+        while !self.state.stop.load(Relaxed) {
             let next = stream.fill(self.clock.moment(), &mut self.out);
             match next {
-                Next::At(due_ns) if self.out.is_empty() => {
+                FillResult::At(due_ns) if self.out.is_empty() => {
                     std::thread::sleep(Duration::from_nanos(due_ns.saturating_sub(self.clock.ns())).min(GLANCE));
                 }
                 _ => break,
@@ -441,7 +443,7 @@ impl<'a> Connection<'a> {
         self.take_back(stream, sent);
         if how == Disconnect::Reset {
             // Failing that, it ends in the usual way.
-            let _ = self.wire.reset();
+            let _ = self.socket.reset();
         } else {
             self.linger();
         }
@@ -449,15 +451,15 @@ impl<'a> Connection<'a> {
 
     /// Says that we are done and reads until the reader is, so that nothing under way is lost to a reset.
     fn linger(&mut self) {
-        self.wire.finish();
+        self.socket.finish();
         let deadline = Instant::now() + LINGER;
         let mut buffer = [0; 16 * 1024];
         while Instant::now() < deadline {
-            match self.wire.read(&mut buffer) {
+            match self.socket.read(&mut buffer) {
                 Ok(Some(0)) | Err(_) => return,
                 Ok(Some(_)) => {}
                 Ok(None) => {
-                    if self.wire.wait(For::Reading, GLANCE).is_err() {
+                    if self.socket.wait(WaitFor::Reading, GLANCE).is_err() {
                         return;
                     }
                 }

@@ -3,12 +3,12 @@
 //! Does        write the messages that three venues send, field by field (`binance`, `bithumb`, `gemini`), and what they say to
 //!             a client first. The target of a connection says which markets and which kind, as it does there.
 //! Leaves out  their REST side, and limits on clients.
-//! Start at    [`Dialect::new`].
+//! Start at    [`VenueFeed::new`].
 
 use std::fmt::Write as _;
 
 use crate::symbols;
-use crate::trades::Messages;
+use crate::trades::MessageSource;
 use pitwire_random::SplitMix64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +19,13 @@ pub enum Venue {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum MarketEventKind {
     Trade,
     AggTrade,
     Depth,
 }
 
-struct Market {
+struct SimulatedMarket {
     /// The base currency: `BTC` of BTC-USDT.
     base: String,
     cents: u64,
@@ -34,12 +34,12 @@ struct Market {
     updates: u64,
 }
 
-pub struct Dialect {
+pub struct VenueFeed {
     venue: Venue,
     random: SplitMix64,
-    markets: Vec<Market>,
+    markets: Vec<SimulatedMarket>,
     /// What this connection gets: markets by index, and the kind.
-    wanted: Vec<(usize, Kind)>,
+    wanted: Vec<(usize, MarketEventKind)>,
     /// Wrapped as a combined stream (Binance), or with the symbol in each event (Gemini).
     is_combined: bool,
     events: u64,
@@ -49,16 +49,16 @@ pub struct Dialect {
 const MOST_MARKETS: usize = 2_048;
 const FIRST_BASES: [&str; 8] = ["BTC", "ETH", "XRP", "LTC", "ADA", "SOL", "DOGE", "DOT"];
 
-impl Dialect {
+impl VenueFeed {
     pub fn new(venue: Venue, markets: usize, seed: u64) -> Self {
         let mut random = SplitMix64::new(seed);
         let made = symbols::names(markets + 200, seed).into_iter().skip(100);
         let made = made.filter(|name| !name.contains('.') && !FIRST_BASES.contains(&name.as_str()));
         let bases = FIRST_BASES.iter().map(|base| (*base).to_owned()).chain(made).take(markets);
-        let markets: Vec<Market> = bases.map(|base| Market::new(base, &mut random)).collect();
-        let kind = if venue == Venue::Bithumb { Kind::Depth } else { Kind::Trade };
+        let markets: Vec<SimulatedMarket> = bases.map(|base| SimulatedMarket::new(base, &mut random)).collect();
+        let kind = if venue == Venue::Bithumb { MarketEventKind::Depth } else { MarketEventKind::Trade };
         let wanted = (0..markets.len()).map(|index| (index, kind)).collect();
-        Dialect { venue, random, markets, wanted, is_combined: true, events: 0, on_socket: 0 }
+        VenueFeed { venue, random, markets, wanted, is_combined: true, events: 0, on_socket: 0 }
     }
 
     fn market(&mut self, base: &str) -> Option<usize> {
@@ -70,22 +70,22 @@ impl Dialect {
         if !is_name || self.markets.len() >= MOST_MARKETS {
             return None;
         }
-        self.markets.push(Market::new(base, &mut self.random));
+        self.markets.push(SimulatedMarket::new(base, &mut self.random));
         Some(self.markets.len() - 1)
     }
 
     /// `base@kind`, `KIND:BASE-USDT` or `basequote` as the venue has it; what is none is passed over.
-    fn want(&mut self, names: &[(String, Kind)]) {
-        let found: Vec<(usize, Kind)> =
+    fn want(&mut self, names: &[(String, MarketEventKind)]) {
+        let found: Vec<(usize, MarketEventKind)> =
             names.iter().filter_map(|(base, kind)| Some((self.market(base)?, *kind))).collect();
         if !found.is_empty() {
             self.wanted = found;
         }
     }
 
-    fn draw(&mut self) -> (usize, Kind) {
+    fn draw(&mut self) -> (usize, MarketEventKind) {
         let index = usize::try_from(self.random.below(self.wanted.len().max(1) as u64)).unwrap_or(0);
-        let (market, kind) = self.wanted.get(index).copied().unwrap_or((0, Kind::Trade));
+        let (market, kind) = self.wanted.get(index).copied().unwrap_or((0, MarketEventKind::Trade));
         self.markets[market].walk(&mut self.random);
         (market, kind)
     }
@@ -99,7 +99,7 @@ impl Dialect {
         let symbol = format!("{}USDT", market.base);
         let price = decimal(market.cents, 8);
         let (name, text) = match kind {
-            Kind::Trade => {
+            MarketEventKind::Trade => {
                 market.trades += 1;
                 let id = market.trades;
                 let text = format!(
@@ -108,7 +108,7 @@ impl Dialect {
                 );
                 ("trade", text)
             }
-            Kind::AggTrade => {
+            MarketEventKind::AggTrade => {
                 market.trades += 1;
                 let id = market.trades;
                 let text = format!(
@@ -117,7 +117,7 @@ impl Dialect {
                 );
                 ("aggTrade", text)
             }
-            Kind::Depth => {
+            MarketEventKind::Depth => {
                 let first = market.updates + 1;
                 market.updates += 2;
                 let gone = if removes { "0.00000000" } else { quantity.as_str() };
@@ -142,11 +142,11 @@ impl Dialect {
         let side = if self.random.one_in(2) { "buy" } else { "sell" };
         let removes = self.random.one_in(4);
         let market = &mut self.markets[index];
-        let number = if kind == Kind::Depth { &mut market.updates } else { &mut market.trades };
+        let number = if kind == MarketEventKind::Depth { &mut market.updates } else { &mut market.trades };
         *number += 1;
         let ver = *number;
         let base = &market.base;
-        let data = if kind == Kind::Depth {
+        let data = if kind == MarketEventKind::Depth {
             let gone = if removes { "0" } else { quantity.as_str() };
             let (bid, ask) = (decimal(market.cents - 1, 2), decimal(market.cents + 1, 2));
             format!(
@@ -159,7 +159,7 @@ impl Dialect {
                 "{{\"p\":\"{price}\",\"s\":\"{side}\",\"symbol\":\"{base}-USDT\",\"t\":\"{seconds}\",\"v\":\"{quantity}\",\"ver\":\"{ver}\"}}"
             )
         };
-        let topic = if kind == Kind::Depth { "ORDERBOOK" } else { "TRADE" };
+        let topic = if kind == MarketEventKind::Depth { "ORDERBOOK" } else { "TRADE" };
         format!("{{\"code\":\"00007\",\"data\":{data},\"timestamp\":{ms},\"topic\":\"{topic}\"}}")
     }
 
@@ -172,7 +172,7 @@ impl Dialect {
         let market = &mut self.markets[index];
         let symbol = if self.is_combined { format!(",\"symbol\":\"{}USD\"", market.base) } else { String::new() };
         let price = decimal(market.cents, 2);
-        let event = if kind == Kind::Depth {
+        let event = if kind == MarketEventKind::Depth {
             let (remaining, delta) =
                 if reason == "cancel" { ("0", format!("-{amount}")) } else { (amount.as_str(), amount.clone()) };
             format!(
@@ -209,7 +209,7 @@ impl Dialect {
     }
 }
 
-impl Messages for Dialect {
+impl MessageSource for VenueFeed {
     fn take(&mut self, wall_ms: u64, out: &mut Vec<u8>) -> Result<Option<bool>, String> {
         let text = match self.venue {
             Venue::Binance => self.binance(wall_ms),
@@ -232,15 +232,20 @@ impl Messages for Dialect {
                 self.is_combined = path.starts_with("/stream");
                 let streams =
                     if self.is_combined { parameter("streams") } else { path.trim_start_matches("/ws").to_owned() };
-                let names: Vec<(String, Kind)> = streams.split('/').filter_map(binance_stream).collect();
+                let names: Vec<(String, MarketEventKind)> = streams.split('/').filter_map(binance_stream).collect();
                 self.want(&names);
                 Vec::new()
             }
             Venue::Bithumb => {
-                let names: Vec<(String, Kind)> = parameter("subscribe").split(',').filter_map(bithumb_topic).collect();
+                let names: Vec<(String, MarketEventKind)> =
+                    parameter("subscribe").split(',').filter_map(bithumb_topic).collect();
                 self.want(&names);
-                let books: Vec<usize> =
-                    self.wanted.iter().filter(|(_, kind)| *kind == Kind::Depth).map(|(index, _)| *index).collect();
+                let books: Vec<usize> = self
+                    .wanted
+                    .iter()
+                    .filter(|(_, kind)| *kind == MarketEventKind::Depth)
+                    .map(|(index, _)| *index)
+                    .collect();
                 let book = |index: usize| {
                     let (bids, asks) = (self.levels(index, true, 6), self.levels(index, false, 6));
                     let market = &self.markets[index];
@@ -256,14 +261,14 @@ impl Messages for Dialect {
                 let list = one.clone().unwrap_or_else(|| parameter("symbols"));
                 self.is_combined = one.is_none();
                 let kind = if parameter("bids") == "true" || parameter("offers") == "true" {
-                    Kind::Depth
+                    MarketEventKind::Depth
                 } else {
-                    Kind::Trade
+                    MarketEventKind::Trade
                 };
-                let names: Vec<(String, Kind)> =
+                let names: Vec<(String, MarketEventKind)> =
                     list.split(',').filter_map(|name| Some((without(name, "USD")?, kind))).collect();
                 self.want(&names);
-                let events = if kind == Kind::Depth { self.gemini_initial() } else { String::new() };
+                let events = if kind == MarketEventKind::Depth { self.gemini_initial() } else { String::new() };
                 vec![self.gemini_update(wall_ms, &events).into_bytes()]
             }
         }
@@ -287,7 +292,7 @@ impl Messages for Dialect {
     }
 }
 
-impl Dialect {
+impl VenueFeed {
     fn gemini_initial(&mut self) -> String {
         let mut events = Vec::new();
         for (index, _) in self.wanted.clone() {
@@ -309,11 +314,11 @@ impl Dialect {
     }
 }
 
-impl Market {
+impl SimulatedMarket {
     fn new(base: String, random: &mut SplitMix64) -> Self {
         // From 1.00 up to about 40,000, most of them low; ids somewhere in a long life.
         let cents = 100 + random.below(2_000) * random.below(2_000);
-        Market { base, cents, trades: random.below(1_000_000_000), updates: random.below(1_000_000_000) }
+        SimulatedMarket { base, cents, trades: random.below(1_000_000_000), updates: random.below(1_000_000_000) }
     }
 
     fn walk(&mut self, random: &mut SplitMix64) {
@@ -322,22 +327,22 @@ impl Market {
     }
 }
 
-fn binance_stream(name: &str) -> Option<(String, Kind)> {
+fn binance_stream(name: &str) -> Option<(String, MarketEventKind)> {
     let (symbol, kind) = name.split_once('@')?;
     let kind = match kind.split('@').next()? {
-        "trade" => Kind::Trade,
-        "aggTrade" => Kind::AggTrade,
-        "depth" => Kind::Depth,
+        "trade" => MarketEventKind::Trade,
+        "aggTrade" => MarketEventKind::AggTrade,
+        "depth" => MarketEventKind::Depth,
         _ => return None,
     };
     Some((without(symbol, "USDT")?, kind))
 }
 
-fn bithumb_topic(name: &str) -> Option<(String, Kind)> {
+fn bithumb_topic(name: &str) -> Option<(String, MarketEventKind)> {
     let (topic, symbol) = name.split_once(':')?;
     let kind = match topic {
-        "ORDERBOOK" => Kind::Depth,
-        "TRADE" => Kind::Trade,
+        "ORDERBOOK" => MarketEventKind::Depth,
+        "TRADE" => MarketEventKind::Trade,
         _ => return None,
     };
     Some((without(symbol, "-USDT")?, kind))

@@ -2,7 +2,7 @@
 
 /// Counts up to 999,999,999,999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Digits {
+pub struct DigitCounter {
     /// The eight lower digits as text, the highest in the top byte; and the four upper ones.
     low: u64,
     high: u32,
@@ -11,8 +11,8 @@ pub struct Digits {
 pub const DIGITS: usize = 12;
 const ZEROS: u64 = 0x3030_3030_3030_3030;
 
-impl Digits {
-    pub const ZERO: Digits = Digits { low: ZEROS, high: 0x3030_3030 };
+impl DigitCounter {
+    pub const ZERO: DigitCounter = DigitCounter { low: ZEROS, high: 0x3030_3030 };
     pub const MOST: u64 = 999_999_999_999;
 
     /// The next number. Behind the last comes 0.
@@ -50,23 +50,26 @@ impl Digits {
 
 #[cfg(test)]
 mod tests {
-    use super::{DIGITS, Digits};
+    use super::{DIGITS, DigitCounter};
 
-    fn text(digits: Digits) -> String {
+    fn text(digits: DigitCounter) -> String {
         let mut out = [0; DIGITS];
         digits.write(&mut out);
         String::from_utf8(out.to_vec()).unwrap()
     }
 
-    fn at(value: u64) -> Digits {
+    fn at(value: u64) -> DigitCounter {
         let text = format!("{value:012}");
         let (high, low) = text.as_bytes().split_at(4);
-        Digits { low: u64::from_be_bytes(low.try_into().unwrap()), high: u32::from_be_bytes(high.try_into().unwrap()) }
+        DigitCounter {
+            low: u64::from_be_bytes(low.try_into().unwrap()),
+            high: u32::from_be_bytes(high.try_into().unwrap()),
+        }
     }
 
     #[test]
     fn counts_as_numbers_do() {
-        let mut digits = Digits::ZERO;
+        let mut digits = DigitCounter::ZERO;
         for number in 1..=200_000_u64 {
             digits.count();
             assert_eq!(text(digits), format!("{number:012}"));
@@ -84,7 +87,7 @@ mod tests {
                 assert_eq!(digits.value(), (start + 1) % 1_000_000_000_000, "after {start}");
             }
         }
-        let mut last = at(Digits::MOST);
+        let mut last = at(DigitCounter::MOST);
         last.count();
         assert_eq!(last.value(), 0);
     }

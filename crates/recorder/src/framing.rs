@@ -11,7 +11,7 @@ pub const CUTOFF_MOST: u64 = 4_096;
 
 /// How many trades a message holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sizes {
+pub enum MessageSizes {
     Between {
         least: u64,
         most: u64,
@@ -22,12 +22,12 @@ pub enum Sizes {
     },
 }
 
-impl Sizes {
+impl MessageSizes {
     pub fn draw(self, random: &mut SplitMix64) -> u64 {
         match self {
-            Sizes::Between { least, most } if least == most => least,
-            Sizes::Between { least, most } => random.between(least, most),
-            Sizes::Cutoff { .. } => CUTOFF_MOST,
+            MessageSizes::Between { least, most } if least == most => least,
+            MessageSizes::Between { least, most } => random.between(least, most),
+            MessageSizes::Cutoff { .. } => CUTOFF_MOST,
         }
     }
 }
@@ -78,15 +78,15 @@ pub fn write_fragments(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], most: 
 
 /// What of our own bytes had not been handed over when a connection ended: the payloads of the messages in `out`, each with
 /// the place in `out` where each of its bytes stands. Control frames are left out.
-pub fn messages(out: &[u8]) -> Vec<Message> {
-    let mut messages: Vec<Message> = Vec::new();
+pub fn messages(out: &[u8]) -> Vec<FramedMessage> {
+    let mut messages: Vec<FramedMessage> = Vec::new();
     let mut at = 0;
     while let Some((header, length)) = frame_at(&out[at..]) {
         let opcode = out[at] & 0x0F;
         let payload = at + header..at + header + length;
         if opcode < 0x8 {
             if opcode != 0 {
-                messages.push(Message { is_binary: opcode == 2, payload: Vec::new(), places: Vec::new() });
+                messages.push(FramedMessage { is_binary: opcode == 2, payload: Vec::new(), places: Vec::new() });
             }
             if let Some(message) = messages.last_mut() {
                 message.payload.extend_from_slice(&out[payload.clone()]);
@@ -108,7 +108,7 @@ pub fn frame_end(out: &[u8], at: usize) -> usize {
     end
 }
 
-pub struct Message {
+pub struct FramedMessage {
     pub is_binary: bool,
     pub payload: Vec<u8>,
     pub places: Vec<usize>,

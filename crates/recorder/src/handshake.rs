@@ -47,7 +47,7 @@ fn status(code: u16) -> &'static str {
 pub fn refused(status: &str, reason: &str) -> String {
     let extra = if status.starts_with("426") { "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" } else { "" };
     format!(
-        "HTTP/1.1 {status}\r\n{extra}Connection: close\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{reason}\n",
+        "HTTP/1.1 {status}\r\n{extra}ReaderConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{reason}\n",
         reason.len() + 1
     )
 }

@@ -4,7 +4,7 @@
 //!             record any feed with the times at which its messages arrived.
 //! Holds       a reader can prove what it lost, got twice or got out of order: docs/tape.md.
 //! Leaves out  the command line: `pitwire tape`.
-//! Start at    [`stream::Stream`], then [`server::Server`].
+//! Start at    [`stream::Stream`], then [`server::TapeServer`].
 
 pub mod checksum;
 mod connection;
@@ -18,8 +18,9 @@ pub mod recorder;
 pub mod recording;
 pub mod rows;
 pub mod server;
+mod server_socket;
+mod server_state;
 pub mod stream;
 pub mod symbols;
 pub mod synthetic;
 pub mod trades;
-mod wire;

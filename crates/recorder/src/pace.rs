@@ -21,7 +21,7 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// When trade `n` is due. `Max` and `Recorded` know no such time of their own.
+    /// When trade `n` is due. `Max` and `RecordSummary` know no such time of their own.
     pub fn time_of(&self, n: u64) -> u64 {
         match self {
             Pace::Max | Pace::Recorded { .. } => 0,
@@ -55,10 +55,10 @@ fn narrow(wide: u128) -> u64 {
 
 /// Seconds into the period, trades a second. Between two knots the logarithm of the rate follows half a cosine, so that
 /// there are no corners; the last knot's second is the period, and its rate is the first's.
-pub type Knots = &'static [(f64, f64)];
+pub type RateKnots = &'static [(f64, f64)];
 
 /// A day in a minute: the open from 2,000 to 800,000 within a second and to a million, then a long tail; quiet; the close.
-pub const OPEN_CLOSE: Knots = &[
+pub const OPEN_CLOSE: RateKnots = &[
     (0.0, 2_000.0),
     (9.2, 2_000.0),
     (9.6, 50_000.0),
@@ -81,7 +81,7 @@ pub const OPEN_CLOSE: Knots = &[
 ];
 
 /// Two bursts in twenty seconds: 600,000 for a fifth of a second, later a million.
-pub const MIDDAY_BURST: Knots = &[
+pub const MIDDAY_BURST: RateKnots = &[
     (0.0, 2_000.0),
     (4.9, 2_000.0),
     (5.1, 600_000.0),
@@ -97,13 +97,13 @@ pub const MIDDAY_BURST: Knots = &[
 
 /// A curve of rates as whole trades a millisecond, over and over.
 pub struct Profile {
-    /// Trades before each millisecond of the period; one more than there are milliseconds.
+    /// TradeSource before each millisecond of the period; one more than there are milliseconds.
     before: Vec<u64>,
 }
 
 impl Profile {
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // Rates, not money.
-    pub fn new(knots: Knots) -> Self {
+    pub fn new(knots: RateKnots) -> Self {
         let period_ms = knots.last().map_or(0.0, |(seconds, _)| seconds * 1_000.0).round() as usize;
         let mut before = Vec::with_capacity(period_ms + 1);
         let mut sum = 0.0;
@@ -141,8 +141,8 @@ impl Profile {
     }
 }
 
-/// Trades a second at `seconds` into the period.
-fn rate(knots: Knots, seconds: f64) -> f64 {
+/// TradeSource a second at `seconds` into the period.
+fn rate(knots: RateKnots, seconds: f64) -> f64 {
     let next = knots.partition_point(|(at, _)| *at <= seconds).clamp(1, knots.len() - 1);
     let ((from_s, from), (to_s, to)) = (knots[next - 1], knots[next]);
     let way = ((seconds - from_s) / (to_s - from_s)).clamp(0.0, 1.0);

@@ -19,13 +19,13 @@ use tungstenite::http::Uri;
 use tungstenite::protocol::WebSocketConfig;
 use tungstenite::{Error, Message, WebSocket};
 
-use crate::recording::{MESSAGE_MOST, Writer};
+use crate::recording::{MESSAGE_MOST, RecordingWriter};
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks at whether to stop.
 const GLANCE: Duration = Duration::from_millis(100);
 
-pub struct Wanted {
+pub struct RecordOptions {
     pub url: String,
     /// Certificates to trust besides the system's.
     pub ca: Option<PathBuf>,
@@ -35,7 +35,7 @@ pub struct Wanted {
     pub time: Option<Duration>,
 }
 
-pub struct Recorded {
+pub struct RecordSummary {
     pub messages: u64,
     pub bytes: u64,
     pub seconds: f64,
@@ -43,16 +43,16 @@ pub struct Recorded {
     pub failure: Option<String>,
 }
 
-trait Both: io::Read + io::Write {}
-impl<T: io::Read + io::Write> Both for T {}
+trait ReadWrite: io::Read + io::Write {}
+impl<T: io::Read + io::Write> ReadWrite for T {}
 
 /// Records into `file` until the end; `stop` is asked all the time.
-pub fn record(wanted: &Wanted, file: File, stop: &dyn Fn() -> bool) -> Result<Recorded, String> {
+pub fn record(wanted: &RecordOptions, file: File, stop: &dyn Fn() -> bool) -> Result<RecordSummary, String> {
     let mut socket = connect(wanted)?;
     let started = Instant::now();
     let wall_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos);
     let writing = |error: io::Error| format!("cannot write the recording: {error}");
-    let mut writer = Writer::new(BufWriter::new(file), wall_ns, &wanted.url).map_err(writing)?;
+    let mut writer = RecordingWriter::new(BufWriter::new(file), wall_ns, &wanted.url).map_err(writing)?;
     for greeting in &wanted.greetings {
         socket.send(Message::text(greeting.as_str())).map_err(|error| format!("cannot log in: {error}"))?;
     }
@@ -84,10 +84,10 @@ pub fn record(wanted: &Wanted, file: File, stop: &dyn Fn() -> bool) -> Result<Re
     let file = writer.finish().map_err(writing)?.into_inner().map_err(|error| writing(error.into_error()))?;
     file.sync_all().map_err(writing)?;
     let bytes = file.metadata().map_err(writing)?.len();
-    Ok(Recorded { messages, bytes, seconds, failure })
+    Ok(RecordSummary { messages, bytes, seconds, failure })
 }
 
-fn connect(wanted: &Wanted) -> Result<WebSocket<Box<dyn Both>>, String> {
+fn connect(wanted: &RecordOptions) -> Result<WebSocket<Box<dyn ReadWrite>>, String> {
     let uri: Uri = wanted.url.parse().map_err(|error| format!("{} is no URL: {error}", wanted.url))?;
     let (host, is_tls) = match (uri.host(), uri.scheme_str()) {
         (Some(host), Some("ws")) => (host, false),
@@ -100,7 +100,7 @@ fn connect(wanted: &Wanted) -> Result<WebSocket<Box<dyn Both>>, String> {
     let timeouts = socket.set_read_timeout(Some(CONNECT_PATIENCE)).and_then(|()| socket.set_nodelay(true));
     timeouts.map_err(|error| error.to_string())?;
     let handle = socket.try_clone().map_err(|error| error.to_string())?;
-    let stream: Box<dyn Both> = if is_tls { Box::new(secured(wanted, host, socket)?) } else { Box::new(socket) };
+    let stream: Box<dyn ReadWrite> = if is_tls { Box::new(secured(wanted, host, socket)?) } else { Box::new(socket) };
     let request = wanted.url.as_str().into_client_request().map_err(|error| error.to_string())?;
     let config = WebSocketConfig::default().max_message_size(Some(MESSAGE_MOST)).max_frame_size(Some(MESSAGE_MOST));
     let (socket, _) = tungstenite::client::client_with_config(request, stream, Some(config))
@@ -121,7 +121,11 @@ fn reach(host: &str, port: u16) -> Result<TcpStream, String> {
     Err(last)
 }
 
-fn secured(wanted: &Wanted, host: &str, socket: TcpStream) -> Result<StreamOwned<ClientConnection, TcpStream>, String> {
+fn secured(
+    wanted: &RecordOptions,
+    host: &str,
+    socket: TcpStream,
+) -> Result<StreamOwned<ClientConnection, TcpStream>, String> {
     let trust = wanted.ca.as_deref().map_or(Trust::System, Trust::SystemAnd);
     let config = client_config(trust, Tickets::Few)?;
     let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?;

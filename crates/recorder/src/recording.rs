@@ -3,13 +3,13 @@
 //! Does        write and read the format of docs/tape.md: a header, blocks with checksums, an index and a footer at the end.
 //! Holds       1. whatever happens to the writer, all whole blocks can be read;
 //!             2. no content of a file can make a reader panic, or take more memory than one block.
-//! Start at    [`Writer`], [`Reader`].
+//! Start at    [`RecordingWriter`], [`RecordingReader`].
 
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 
-use crate::trades::Messages;
+use crate::trades::MessageSource;
 
 const MAGIC: &[u8; 8] = b"PWTAPE1\n";
 const BLOCK_MAGIC: u32 = 0x4B4C_4250;
@@ -26,21 +26,21 @@ pub const MESSAGE_MOST: usize = 64 * 1024 * 1024;
 const SOURCE_MOST: usize = 64 * 1024;
 
 #[derive(Debug)]
-pub struct Error {
+pub struct RecordingError {
     /// Where in the file.
     pub at: u64,
     pub what: String,
 }
 
-impl fmt::Display for Error {
+impl fmt::Display for RecordingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "byte {}: {}", self.at, self.what)
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for RecordingError {}
 
-pub struct Writer<W: Write> {
+pub struct RecordingWriter<W: Write> {
     out: W,
     at: u64,
     text: Vec<u8>,
@@ -51,7 +51,7 @@ pub struct Writer<W: Write> {
     index: Vec<[u64; 3]>,
 }
 
-impl<W: Write> Writer<W> {
+impl<W: Write> RecordingWriter<W> {
     /// `start_ns` is since 1970; `source` says where it comes from.
     pub fn new(mut out: W, start_ns: u64, source: &str) -> io::Result<Self> {
         let mut end = source.len().min(SOURCE_MOST);
@@ -66,7 +66,7 @@ impl<W: Write> Writer<W> {
         out.write_all(&header)?;
         out.flush()?;
         let at = header.len() as u64;
-        Ok(Writer {
+        Ok(RecordingWriter {
             out,
             at,
             text: Vec::new(),
@@ -153,7 +153,7 @@ impl<W: Write> Writer<W> {
 
 /// How a file ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum FileEnding {
     /// With index and footer: so many messages in so many blocks.
     Whole { messages: u64, blocks: u32 },
     /// Its writer was ended: everything before this byte is whole.
@@ -161,14 +161,14 @@ pub enum Ending {
 }
 
 /// Reads a recording's messages in order, one block at a time.
-pub struct Reader<R: Read + Seek> {
+pub struct RecordingReader<R: Read + Seek> {
     file: R,
     at: u64,
     /// Where blocks end.
     end: u64,
     pub source: String,
     pub start_ns: u64,
-    pub ending: Ending,
+    pub ending: FileEnding,
     text: Vec<u8>,
     text_at: usize,
     left: u32,
@@ -180,7 +180,7 @@ pub struct Reader<R: Read + Seek> {
 }
 
 /// When a message arrived since the first one, whether it is binary, its payload.
-pub type Arrived<'a> = (u64, bool, &'a [u8]);
+pub type RecordedMessage<'a> = (u64, bool, &'a [u8]);
 
 struct Peeked {
     ns: u64,
@@ -188,20 +188,22 @@ struct Peeked {
     payload: std::ops::Range<usize>,
 }
 
-impl Reader<File> {
-    pub fn open(path: &std::path::Path) -> Result<Self, Error> {
-        let file = File::open(path).map_err(|error| Error { at: 0, what: error.to_string() })?;
-        Reader::new(file)
+impl RecordingReader<File> {
+    pub fn open(path: &std::path::Path) -> Result<Self, RecordingError> {
+        let file = File::open(path).map_err(|error| RecordingError { at: 0, what: error.to_string() })?;
+        RecordingReader::new(file)
     }
 }
 
-impl<R: Read + Seek> Reader<R> {
-    pub fn new(mut file: R) -> Result<Self, Error> {
-        let failed = |error: io::Error| Error { at: 0, what: error.to_string() };
+impl<R: Read + Seek> RecordingReader<R> {
+    pub fn new(mut file: R) -> Result<Self, RecordingError> {
+        let failed = |error: io::Error| RecordingError { at: 0, what: error.to_string() };
         let size = file.seek(SeekFrom::End(0)).map_err(failed)?;
         file.seek(SeekFrom::Start(0)).map_err(failed)?;
-        let foreign =
-            || Error { at: 0, what: "this is no recording of pitwire tape (it does not begin with PWTAPE1)".into() };
+        let foreign = || RecordingError {
+            at: 0,
+            what: "this is no recording of pitwire tape (it does not begin with PWTAPE1)".into(),
+        };
         let mut fixed = [0; 20];
         read_at(&mut file, &mut fixed, size, 0).map_err(|_| foreign())?;
         if fixed[..8] != *MAGIC {
@@ -209,19 +211,19 @@ impl<R: Read + Seek> Reader<R> {
         }
         let length = u32_of(&fixed[16..]) as usize;
         if length > SOURCE_MOST {
-            return Err(Error { at: 16, what: "the header's text is longer than any".into() });
+            return Err(RecordingError { at: 16, what: "the header's text is longer than any".into() });
         }
         let mut rest = vec![0; length + 4];
         read_at(&mut file, &mut rest, size, 20)?;
         let sum = crc32c::crc32c_append(crc32c::crc32c(&fixed), &rest[..length]);
         if sum != u32_of(&rest[length..]) {
-            return Err(Error { at: 0, what: "the header's checksum is wrong".into() });
+            return Err(RecordingError { at: 0, what: "the header's checksum is wrong".into() });
         }
         let at = 20 + length as u64 + 4;
         let (ending, end) = ending(&mut file, size, at)?;
         file.seek(SeekFrom::Start(at)).map_err(failed)?;
         let source = String::from_utf8_lossy(&rest[..length]).into_owned();
-        Ok(Reader {
+        Ok(RecordingReader {
             file,
             at,
             end,
@@ -239,21 +241,21 @@ impl<R: Read + Seek> Reader<R> {
     }
 
     /// The next message without taking it: when it arrived since the first one.
-    pub fn peek_ns(&mut self) -> Result<Option<u64>, Error> {
+    pub fn peek_ns(&mut self) -> Result<Option<u64>, RecordingError> {
         self.fetch()?;
         let first_ns = self.first_ns.unwrap_or(0);
         Ok(self.peeked.as_ref().map(|peeked| peeked.ns - first_ns))
     }
 
     /// The next message: when it arrived since the first one, whether it is binary, its payload.
-    pub fn next_message(&mut self) -> Result<Option<Arrived<'_>>, Error> {
+    pub fn next_message(&mut self) -> Result<Option<RecordedMessage<'_>>, RecordingError> {
         self.fetch()?;
         let first_ns = self.first_ns.unwrap_or(0);
         let text = &self.text;
         Ok(self.peeked.take().map(|peeked| (peeked.ns - first_ns, peeked.is_binary, &text[peeked.payload])))
     }
 
-    fn fetch(&mut self) -> Result<(), Error> {
+    fn fetch(&mut self) -> Result<(), RecordingError> {
         while self.peeked.is_none() {
             if self.left == 0 {
                 if self.at >= self.end {
@@ -262,7 +264,7 @@ impl<R: Read + Seek> Reader<R> {
                 self.read_block()?;
                 continue;
             }
-            let bad = |at: u64| Error { at, what: "a block's messages do not add up".into() };
+            let bad = |at: u64| RecordingError { at, what: "a block's messages do not add up".into() };
             let mut rest = &self.text[self.text_at..];
             let before = rest.len();
             let block_at = self.at;
@@ -283,9 +285,9 @@ impl<R: Read + Seek> Reader<R> {
         Ok(())
     }
 
-    fn all_there(&self) -> Result<(), Error> {
+    fn all_there(&self) -> Result<(), RecordingError> {
         match self.ending {
-            Ending::Whole { messages, .. } if messages != self.expected => Err(Error {
+            FileEnding::Whole { messages, .. } if messages != self.expected => Err(RecordingError {
                 at: self.end,
                 what: format!("{messages} messages are announced, {} are there", self.expected),
             }),
@@ -293,9 +295,9 @@ impl<R: Read + Seek> Reader<R> {
         }
     }
 
-    fn read_block(&mut self) -> Result<(), Error> {
+    fn read_block(&mut self) -> Result<(), RecordingError> {
         let block = read_block(&mut self.file, self.at, self.end)?;
-        let wrong = |what: &str| Error { at: self.at, what: what.into() };
+        let wrong = |what: &str| RecordingError { at: self.at, what: what.into() };
         if block.before != self.expected {
             return Err(wrong("a block is missing before this one"));
         }
@@ -312,7 +314,7 @@ impl<R: Read + Seek> Reader<R> {
     }
 }
 
-struct Block {
+struct RecordingBlock {
     text: Vec<u8>,
     records: u32,
     before: u64,
@@ -321,8 +323,8 @@ struct Block {
 }
 
 /// The block at `at`; the file's blocks end at `end`.
-fn read_block<R: Read + Seek>(file: &mut R, at: u64, end: u64) -> Result<Block, Error> {
-    let wrong = |what: &str| Error { at, what: what.into() };
+fn read_block<R: Read + Seek>(file: &mut R, at: u64, end: u64) -> Result<RecordingBlock, RecordingError> {
+    let wrong = |what: &str| RecordingError { at, what: what.into() };
     let mut header = [0; BLOCK_HEADER];
     read_at(file, &mut header, end, at)?;
     if u32_of(&header) != BLOCK_MAGIC {
@@ -342,7 +344,7 @@ fn read_block<R: Read + Seek>(file: &mut R, at: u64, end: u64) -> Result<Block, 
     }
     let text = snap::raw::Decoder::new().decompress_vec(&body).map_err(|_| wrong("a block cannot be unpacked"))?;
     let end = at + (BLOCK_HEADER + packed) as u64;
-    Ok(Block {
+    Ok(RecordingBlock {
         text,
         records: u32_of(&header[16..]),
         before: u64_of(&header[24..]),
@@ -352,39 +354,39 @@ fn read_block<R: Read + Seek>(file: &mut R, at: u64, end: u64) -> Result<Block, 
 }
 
 /// How the file ends, and where its blocks do. Without a footer they are walked: the first that is not whole is the end.
-fn ending<R: Read + Seek>(file: &mut R, size: u64, first: u64) -> Result<(Ending, u64), Error> {
+fn ending<R: Read + Seek>(file: &mut R, size: u64, first: u64) -> Result<(FileEnding, u64), RecordingError> {
     let mut footer = [0; FOOTER];
     let footer_at = size.saturating_sub(FOOTER as u64);
     if footer_at >= first && read_at(file, &mut footer, size, footer_at).is_ok() && footer[24..] == *END_MAGIC {
         let (index_at, messages, blocks) = (u64_of(&footer), u64_of(&footer[8..]), u32_of(&footer[16..]));
         let length = 4 + u64::from(blocks) * INDEX_ENTRY as u64;
         if index_at < first || index_at.checked_add(length) != Some(footer_at) {
-            return Err(Error { at: footer_at, what: "the footer does not fit the file".into() });
+            return Err(RecordingError { at: footer_at, what: "the footer does not fit the file".into() });
         }
         let mut index = vec![0; usize::try_from(length).unwrap_or(0)];
         read_at(file, &mut index, footer_at, index_at)?;
         if crc32c::crc32c_append(crc32c::crc32c(&index), &footer[..20]) != u32_of(&footer[20..]) {
-            return Err(Error { at: index_at, what: "the index's checksum is wrong".into() });
+            return Err(RecordingError { at: index_at, what: "the index's checksum is wrong".into() });
         }
-        return Ok((Ending::Whole { messages, blocks }, index_at));
+        return Ok((FileEnding::Whole { messages, blocks }, index_at));
     }
     let mut at = first;
     while let Ok(block) = read_block(file, at, size) {
         at = block.end;
     }
-    Ok((Ending::Cut { at }, at))
+    Ok((FileEnding::Cut { at }, at))
 }
 
 /// A recording as a source: its messages as they were.
-pub struct Recording<R: Read + Seek>(Reader<R>);
+pub struct Recording<R: Read + Seek>(RecordingReader<R>);
 
 impl<R: Read + Seek> Recording<R> {
-    pub fn new(reader: Reader<R>) -> Self {
+    pub fn new(reader: RecordingReader<R>) -> Self {
         Recording(reader)
     }
 }
 
-impl<R: Read + Seek + Send> Messages for Recording<R> {
+impl<R: Read + Seek + Send> MessageSource for Recording<R> {
     fn take(&mut self, _wall_ms: u64, out: &mut Vec<u8>) -> Result<Option<bool>, String> {
         let next = self.0.next_message().map_err(|error| format!("the recording is damaged at {error}"))?;
         Ok(next.map(|(_, is_binary, payload)| {
@@ -399,10 +401,10 @@ impl<R: Read + Seek + Send> Messages for Recording<R> {
     }
 }
 
-fn read_at<R: Read + Seek>(file: &mut R, into: &mut [u8], end: u64, at: u64) -> Result<(), Error> {
-    let failed = |error: io::Error| Error { at, what: error.to_string() };
+fn read_at<R: Read + Seek>(file: &mut R, into: &mut [u8], end: u64, at: u64) -> Result<(), RecordingError> {
+    let failed = |error: io::Error| RecordingError { at, what: error.to_string() };
     if at + into.len() as u64 > end {
-        return Err(Error { at: end, what: "the file ends in the middle of something".into() });
+        return Err(RecordingError { at: end, what: "the file ends in the middle of something".into() });
     }
     file.seek(SeekFrom::Start(at)).map_err(failed)?;
     file.read_exact(into).map_err(failed)

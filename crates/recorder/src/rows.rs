@@ -1,7 +1,7 @@
-//! Trades from a table (CSV or Parquet) or from a recording's messages, held in memory one by one.
+//! TradeSource from a table (CSV or Parquet) or from a recording's messages, held in memory one by one.
 //!
 //! Does        read the columns of docs/tape.md into objects in the trade form, each with its time; give them out again.
-//! Start at    [`Rows::from_csv`], [`Rows::from_parquet`], [`Rows::from_recording`].
+//! Start at    [`TradeRows::from_csv`], [`TradeRows::from_parquet`], [`TradeRows::from_recording`].
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,12 +13,12 @@ use parquet::file::reader::SerializedFileReader;
 use parquet::record::{Field, Row};
 
 use crate::objects::objects;
-use crate::recording::Reader;
-use crate::trades::Trades;
+use crate::recording::RecordingReader;
+use crate::trades::TradeSource;
 
 /// Where one reader stands in the table.
 #[derive(Clone)]
-pub struct Rows {
+pub struct TradeRows {
     table: Arc<Table>,
     at: usize,
 }
@@ -64,7 +64,7 @@ impl Cells {
 
 const NEEDED: [&str; 3] = ["sym", "p", "s"];
 
-impl Rows {
+impl TradeRows {
     pub fn from_csv(path: &Path) -> Result<Self, String> {
         let mut table = csv::Reader::from_path(path).map_err(|error| error.to_string())?;
         let columns = table.headers().map_err(|error| error.to_string())?.clone();
@@ -107,7 +107,7 @@ impl Rows {
     }
 
     /// Every object of every message, with its message's time.
-    pub fn from_recording<R: Read + Seek>(reader: &mut Reader<R>) -> Result<Self, String> {
+    pub fn from_recording<R: Read + Seek>(reader: &mut RecordingReader<R>) -> Result<Self, String> {
         let mut table = Table { has_times: true, ..Table::default() };
         while let Some((ns, _, payload)) = reader.next_message().map_err(|error| error.to_string())? {
             for range in objects(payload) {
@@ -131,9 +131,9 @@ impl Rows {
     }
 }
 
-impl From<Table> for Rows {
+impl From<Table> for TradeRows {
     fn from(table: Table) -> Self {
-        Rows { table: Arc::new(table), at: 0 }
+        TradeRows { table: Arc::new(table), at: 0 }
     }
 }
 
@@ -146,7 +146,7 @@ impl Table {
     }
 }
 
-impl Trades for Rows {
+impl TradeSource for TradeRows {
     fn take(&mut self, trades: usize, _wall_ms: u64, out: &mut Vec<u8>, ends: Option<&mut Vec<usize>>) -> usize {
         let table = &self.table;
         let taken = trades.min(table.ends.len() - self.at);
@@ -187,7 +187,7 @@ fn needs<'a>(columns: impl Iterator<Item = &'a str>) -> Result<(), String> {
     }
 }
 
-/// Rows becoming objects: symbols without ids are numbered.
+/// TradeRows becoming objects: symbols without ids are numbered.
 #[derive(Default)]
 struct Filling {
     table: Table,
@@ -230,7 +230,7 @@ impl Filling {
         Ok(())
     }
 
-    fn done(mut self) -> Rows {
+    fn done(mut self) -> TradeRows {
         self.table.has_times = !self.lacks_time;
         self.table.into()
     }
@@ -277,12 +277,12 @@ fn spelled(field: &Field) -> String {
 mod tests {
     use super::*;
 
-    fn csv(text: &str) -> Result<Rows, String> {
+    fn csv(text: &str) -> Result<TradeRows, String> {
         static NUMBER: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let path = std::env::temp_dir().join(format!("pitwire-rows-{}-{number}.csv", std::process::id()));
         std::fs::write(&path, text).unwrap();
-        let rows = Rows::from_csv(&path);
+        let rows = TradeRows::from_csv(&path);
         std::fs::remove_file(&path).unwrap();
         rows
     }
@@ -300,7 +300,7 @@ mod tests {
         ];
         assert_eq!(String::from_utf8(out).unwrap(), expected.join(",") + ",");
         assert_eq!(ends.len(), 3);
-        let again = Rows { at: 0, ..rows.clone() };
+        let again = TradeRows { at: 0, ..rows.clone() };
         let due: Vec<Option<u64>> = (0..4).map(|ahead| again.due_ns(ahead)).collect();
         assert_eq!(due, [Some(0), Some(2_000_000), Some(2_000_000), None]);
         assert!(rows.has_times());

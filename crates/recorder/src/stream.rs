@@ -14,27 +14,27 @@ use hdrhistogram::Histogram;
 use pitwire_websocket::Opcode;
 
 use crate::checksum::{content_term, sequence_term};
-use crate::framing::{Message, Sizes, begin_frame, end_frame, messages, write_fragments};
+use crate::framing::{FramedMessage, MessageSizes, begin_frame, end_frame, messages, write_fragments};
 use crate::objects::objects;
 use crate::pace::Pace;
-use crate::trades::{Messages, Trades};
+use crate::trades::{MessageSource, TradeSource};
 use pitwire_random::SplitMix64;
 
 /// Bytes after which a buffer is sent before it is filled further.
 /// Not more, so that they are still in the second cache when the kernel copies them.
 pub const CHUNK: usize = 128 * 1024;
 
-pub enum Source {
-    Trades(Box<dyn Trades>),
-    Messages(Box<dyn Messages>),
+pub enum StreamSource {
+    Trades(Box<dyn TradeSource>),
+    Messages(Box<dyn MessageSource>),
 }
 
-pub struct Terms {
+pub struct StreamConfig {
     pub pace: Pace,
-    pub sizes: Sizes,
+    pub sizes: MessageSizes,
     /// Bytes of a fragment, when messages are to be cut.
     pub fragment: Option<usize>,
-    /// Trades (or messages, of a source of messages) after which the stream ends.
+    /// TradeSource (or messages, of a source of messages) after which the stream ends.
     pub trades: Option<u64>,
     pub disconnect_every: Option<u64>,
     /// Whether the checksum of content is kept.
@@ -44,13 +44,13 @@ pub struct Terms {
 
 /// The stream's own time and the wall's.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Moment {
+pub struct StreamTime {
     pub stream_ns: u64,
     pub wall_ns: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum FillResult {
     /// The buffer is full enough.
     Send,
     /// Nothing more is due before this time of the stream.
@@ -62,7 +62,7 @@ pub enum Next {
 }
 
 /// What has been handed over.
-pub struct Tally {
+pub struct StreamTally {
     pub trades: u64,
     pub messages: u64,
     pub content: u64,
@@ -71,51 +71,51 @@ pub struct Tally {
 }
 
 pub struct Stream {
-    source: Source,
-    terms: Terms,
+    source: StreamSource,
+    config: StreamConfig,
     random: SplitMix64,
     /// Taken from the source.
     drawn: u64,
-    /// Trades of the next message, drawn once.
+    /// TradeSource of the next message, drawn once.
     size: u64,
-    carried: VecDeque<Carried>,
+    carried: VecDeque<UnsentMessage>,
     on_connection: u64,
-    marks: VecDeque<Mark>,
+    marks: VecDeque<DueMark>,
     scratch: Vec<u8>,
     ends: Vec<usize>,
     /// Goes between the first two fragments of the next message.
     pub between: Vec<u8>,
-    pub tally: Tally,
+    pub tally: StreamTally,
     /// The stream's time when it was last left.
     pub elapsed_ns: u64,
 }
 
 /// A message that a broken connection did not get.
-struct Carried {
+struct UnsentMessage {
     is_binary: bool,
     payload: Vec<u8>,
     trades: u64,
 }
 
-struct Mark {
+struct DueMark {
     end: usize,
     due_ns: u64,
 }
 
-enum Plan {
+enum NextMessage {
     Wait(u64),
     Go { trades: u64, due_ns: u64 },
 }
 
 impl Stream {
-    pub fn new(source: Source, terms: Terms) -> Self {
-        let mut random = SplitMix64::new(terms.seed ^ 0x0046_5241_4D45);
-        let size = terms.sizes.draw(&mut random);
+    pub fn new(source: StreamSource, config: StreamConfig) -> Self {
+        let mut random = SplitMix64::new(config.seed ^ 0x0046_5241_4D45);
+        let size = config.sizes.draw(&mut random);
         // Two digits are enough for what is read off it; beyond an hour late is an hour late.
         let late_ns = Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("these bounds are in order");
         Stream {
             source,
-            terms,
+            config,
             random,
             drawn: 0,
             size,
@@ -125,18 +125,18 @@ impl Stream {
             scratch: Vec::new(),
             ends: Vec::new(),
             between: Vec::new(),
-            tally: Tally { trades: 0, messages: 0, content: 0, late_ns },
+            tally: StreamTally { trades: 0, messages: 0, content: 0, late_ns },
             elapsed_ns: 0,
         }
     }
 
     pub fn is_fragmenting(&self) -> bool {
-        self.terms.fragment.is_some()
+        self.config.fragment.is_some()
     }
 
     /// The checksum of the sequence numbers of all that was handed over.
     pub fn checksum(&self) -> Option<u64> {
-        let Source::Trades(trades) = &self.source else { return None };
+        let StreamSource::Trades(trades) = &self.source else { return None };
         let all = trades.checksum()?;
         let unsent = self.carried.iter().flat_map(|carried| {
             objects(&carried.payload).into_iter().map(|range| own_sequence_term(&carried.payload[range]))
@@ -145,32 +145,32 @@ impl Stream {
     }
 
     pub fn content(&self) -> Option<u64> {
-        self.terms.content.then_some(self.tally.content)
+        self.config.content.then_some(self.tally.content)
     }
 
     /// A new connection takes over: what it gets first is the source's to say.
     pub fn connected(&mut self, target: &str, wall_ns: u64) -> Vec<Vec<u8>> {
         self.on_connection = 0;
         match &mut self.source {
-            Source::Trades(_) => Vec::new(),
-            Source::Messages(messages) => messages.greeting(target, wall_ns / 1_000_000),
+            StreamSource::Trades(_) => Vec::new(),
+            StreamSource::Messages(messages) => messages.greeting(target, wall_ns / 1_000_000),
         }
     }
 
     pub fn answer(&mut self, text: &str) -> Option<Vec<u8>> {
         match &mut self.source {
-            Source::Trades(_) => None,
-            Source::Messages(messages) => messages.answer(text),
+            StreamSource::Trades(_) => None,
+            StreamSource::Messages(messages) => messages.answer(text),
         }
     }
 
     /// Appends whole frames to `out`, which the caller empties before it comes again.
-    pub fn fill(&mut self, now: Moment, out: &mut Vec<u8>) -> Next {
+    pub fn fill(&mut self, now: StreamTime, out: &mut Vec<u8>) -> FillResult {
         self.marks.clear();
         while out.len() < CHUNK {
-            let quota = self.terms.disconnect_every.map_or(u64::MAX, |every| every.saturating_sub(self.on_connection));
+            let quota = self.config.disconnect_every.map_or(u64::MAX, |every| every.saturating_sub(self.on_connection));
             if quota == 0 {
-                return Next::Disconnect;
+                return FillResult::Disconnect;
             }
             if let Some(carried) = self.carried.pop_front() {
                 self.resend(&carried, out);
@@ -178,24 +178,24 @@ impl Stream {
             }
             let left = self.left().min(quota);
             if left == 0 {
-                return Next::End;
+                return FillResult::End;
             }
             match self.plan(left, now.stream_ns) {
-                Plan::Wait(until) => return Next::At(until),
-                Plan::Go { trades, due_ns } => {
+                NextMessage::Wait(until) => return FillResult::At(until),
+                NextMessage::Go { trades, due_ns } => {
                     let late_ns = if self.is_paced() { now.stream_ns.saturating_sub(due_ns) } else { 0 };
                     match self.emit(trades, now.wall_ns.saturating_sub(late_ns) / 1_000_000, out) {
                         Ok(true) => {}
-                        Ok(false) => return Next::End,
-                        Err(reason) => return Next::Failed(reason),
+                        Ok(false) => return FillResult::End,
+                        Err(reason) => return FillResult::Failed(reason),
                     }
                     if self.is_paced() {
-                        self.marks.push_back(Mark { end: out.len(), due_ns });
+                        self.marks.push_back(DueMark { end: out.len(), due_ns });
                     }
                 }
             }
         }
-        Next::Send
+        FillResult::Send
     }
 
     /// `upto` bytes of the buffer have been handed over at `stream_ns`.
@@ -207,10 +207,10 @@ impl Stream {
 
     /// The connection ended when `sent` bytes of `out` were handed over: takes back what it did not get.
     pub fn broken(&mut self, out: &[u8], sent: usize) {
-        let is_trades = matches!(self.source, Source::Trades(_));
+        let is_trades = matches!(self.source, StreamSource::Trades(_));
         let unsent =
             messages(out).into_iter().filter(|message| message.places.last().is_some_and(|last| *last >= sent));
-        let mut back: Vec<Carried> = Vec::new();
+        let mut back: Vec<UnsentMessage> = Vec::new();
         for message in unsent {
             if message.places.first().is_some_and(|first| *first >= sent) {
                 self.tally.messages -= 1;
@@ -228,62 +228,64 @@ impl Stream {
     }
 
     fn is_paced(&self) -> bool {
-        !matches!(self.terms.pace, Pace::Max)
+        !matches!(self.config.pace, Pace::Max)
     }
 
     fn left(&self) -> u64 {
-        let wanted = self.terms.trades.map_or(u64::MAX, |trades| trades - self.drawn);
+        let wanted = self.config.trades.map_or(u64::MAX, |trades| trades - self.drawn);
         match &self.source {
-            Source::Trades(trades) => wanted.min(trades.remaining()),
-            Source::Messages(_) => wanted,
+            StreamSource::Trades(trades) => wanted.min(trades.remaining()),
+            StreamSource::Messages(_) => wanted,
         }
     }
 
     /// The next message's trades, and when it is due.
-    fn plan(&mut self, left: u64, now_ns: u64) -> Plan {
-        if let Source::Messages(messages) = &mut self.source {
-            let due_ns = match &self.terms.pace {
+    fn plan(&mut self, left: u64, now_ns: u64) -> NextMessage {
+        if let StreamSource::Messages(messages) = &mut self.source {
+            let due_ns = match &self.config.pace {
                 pace @ Pace::Recorded { .. } => pace.scale(messages.due_ns().unwrap_or(0)),
                 pace => pace.time_of(self.drawn),
             };
-            return if due_ns > now_ns { Plan::Wait(due_ns) } else { Plan::Go { trades: 1, due_ns } };
+            return if due_ns > now_ns { NextMessage::Wait(due_ns) } else { NextMessage::Go { trades: 1, due_ns } };
         }
-        let (trades, due_ns) = match self.terms.sizes {
-            Sizes::Between { .. } => {
+        let (trades, due_ns) = match self.config.sizes {
+            MessageSizes::Between { .. } => {
                 let trades = self.size.min(left);
                 (trades, self.due(trades - 1))
             }
-            Sizes::Cutoff { ns } if self.is_paced() => self.gather(ns, left),
-            Sizes::Cutoff { .. } => (self.size.min(left), 0),
+            MessageSizes::Cutoff { ns } if self.is_paced() => self.gather(ns, left),
+            MessageSizes::Cutoff { .. } => (self.size.min(left), 0),
         };
-        if due_ns > now_ns { Plan::Wait(due_ns) } else { Plan::Go { trades, due_ns } }
+        if due_ns > now_ns { NextMessage::Wait(due_ns) } else { NextMessage::Go { trades, due_ns } }
     }
 
     /// All that falls due within `ns` of the next trade, sent when that time is over, as live feeds do.
     fn gather(&self, ns: u64, left: u64) -> (u64, u64) {
         let end_ns = self.due(0).saturating_add(ns);
         let most = self.size.min(left);
-        let within = match (&self.source, &self.terms.pace) {
-            (Source::Trades(_), Pace::Recorded { .. }) => {
+        let within = match (&self.source, &self.config.pace) {
+            (StreamSource::Trades(_), Pace::Recorded { .. }) => {
                 (1..most).find(|ahead| self.due(*ahead) > end_ns).unwrap_or(most)
             }
-            _ => (self.terms.pace.due_by(end_ns) - self.drawn).min(most),
+            _ => (self.config.pace.due_by(end_ns) - self.drawn).min(most),
         };
         if within == most { (within, self.due(within - 1)) } else { (within, end_ns) }
     }
 
     /// When the trade `ahead` of the next one is due.
     fn due(&self, ahead: u64) -> u64 {
-        match (&self.terms.pace, &self.source) {
-            (Pace::Recorded { .. }, Source::Trades(trades)) => self.terms.pace.scale(trades.due_ns(ahead).unwrap_or(0)),
-            _ => self.terms.pace.time_of(self.drawn + ahead),
+        match (&self.config.pace, &self.source) {
+            (Pace::Recorded { .. }, StreamSource::Trades(trades)) => {
+                self.config.pace.scale(trades.due_ns(ahead).unwrap_or(0))
+            }
+            _ => self.config.pace.time_of(self.drawn + ahead),
         }
     }
 
     fn emit(&mut self, trades: u64, wall_ms: u64, out: &mut Vec<u8>) -> Result<bool, String> {
         let mut scratch = std::mem::take(&mut self.scratch);
         scratch.clear();
-        let done = match self.terms.fragment {
+        let done = match self.config.fragment {
             None => {
                 let start = begin_frame(out);
                 let opcode = self.payload(trades, wall_ms, out);
@@ -310,10 +312,10 @@ impl Stream {
     fn payload(&mut self, trades: u64, wall_ms: u64, out: &mut Vec<u8>) -> Result<Option<Opcode>, String> {
         let body = out.len();
         let (taken, opcode) = match &mut self.source {
-            Source::Trades(source) => {
+            StreamSource::Trades(source) => {
                 out.push(b'[');
                 self.ends.clear();
-                let ends = self.terms.content.then_some(&mut self.ends);
+                let ends = self.config.content.then_some(&mut self.ends);
                 let wanted = usize::try_from(trades).unwrap_or(usize::MAX);
                 let taken = source.take(wanted, wall_ms, out, ends) as u64;
                 if let (Some(last), true) = (out.last_mut(), taken > 0) {
@@ -321,7 +323,7 @@ impl Stream {
                 }
                 (taken, Opcode::Text)
             }
-            Source::Messages(source) => match source.take(wall_ms, out)? {
+            StreamSource::Messages(source) => match source.take(wall_ms, out)? {
                 None => (0, Opcode::Text),
                 Some(is_binary) => {
                     self.ends.clear();
@@ -333,13 +335,13 @@ impl Stream {
         if taken == 0 {
             return Ok(None);
         }
-        if self.terms.content {
-            let first = body + usize::from(matches!(self.source, Source::Trades(_)));
+        if self.config.content {
+            let first = body + usize::from(matches!(self.source, StreamSource::Trades(_)));
             self.add_content(&out[..], first);
         }
         self.count(taken);
         self.drawn += taken;
-        self.size = self.terms.sizes.draw(&mut self.random);
+        self.size = self.config.sizes.draw(&mut self.random);
         Ok(Some(opcode))
     }
 
@@ -357,38 +359,38 @@ impl Stream {
         self.on_connection += trades;
     }
 
-    fn resend(&mut self, carried: &Carried, out: &mut Vec<u8>) {
+    fn resend(&mut self, carried: &UnsentMessage, out: &mut Vec<u8>) {
         let opcode = if carried.is_binary { Opcode::Binary } else { Opcode::Text };
-        let most = self.terms.fragment.unwrap_or(usize::MAX);
+        let most = self.config.fragment.unwrap_or(usize::MAX);
         write_fragments(out, opcode, &carried.payload, most, &std::mem::take(&mut self.between));
         self.tally.content = self.tally.content.wrapping_add(self.content_of(carried));
         self.count(carried.trades);
     }
 
-    fn content_of(&self, carried: &Carried) -> u64 {
-        match (&self.source, self.terms.content) {
+    fn content_of(&self, carried: &UnsentMessage) -> u64 {
+        match (&self.source, self.config.content) {
             (_, false) => 0,
-            (Source::Messages(_), true) => content_term(&carried.payload),
-            (Source::Trades(_), true) => {
-                let terms = objects(&carried.payload).into_iter().map(|range| content_term(&carried.payload[range]));
-                terms.fold(0, u64::wrapping_add)
+            (StreamSource::Messages(_), true) => content_term(&carried.payload),
+            (StreamSource::Trades(_), true) => {
+                let config = objects(&carried.payload).into_iter().map(|range| content_term(&carried.payload[range]));
+                config.fold(0, u64::wrapping_add)
             }
         }
     }
 }
 
 /// The trades of a message whose last byte did not go, as a message of their own.
-fn unsent_trades(message: &Message, sent: usize) -> Option<Carried> {
+fn unsent_trades(message: &FramedMessage, sent: usize) -> Option<UnsentMessage> {
     let ranges = objects(&message.payload).into_iter();
     let unsent: Vec<&[u8]> =
         ranges.filter(|range| message.places[range.end - 1] >= sent).map(|range| &message.payload[range]).collect();
     let trades = unsent.len() as u64;
     let payload = [b"[".as_slice(), &unsent.join(b",".as_slice()), b"]"].concat();
-    (trades > 0).then_some(Carried { is_binary: message.is_binary, payload, trades })
+    (trades > 0).then_some(UnsentMessage { is_binary: message.is_binary, payload, trades })
 }
 
-fn whole(message: Message) -> Carried {
-    Carried { is_binary: message.is_binary, payload: message.payload, trades: 1 }
+fn whole(message: FramedMessage) -> UnsentMessage {
+    UnsentMessage { is_binary: message.is_binary, payload: message.payload, trades: 1 }
 }
 
 /// Of an object we wrote ourselves.

@@ -4,35 +4,35 @@
 //!             sequence number and time are written anew.
 //! Holds       each symbol's sequence numbers are 1, 2, 3, …, whatever the cycle; the same seed gives the same trades but
 //!             for their times.
-//! Start at    [`Synthetic::take`].
+//! Start at    [`SyntheticFeed::take`].
 
 use crate::checksum::{fnv1a, sequence_sum};
-use crate::digits::{DIGITS, Digits};
+use crate::digits::{DIGITS, DigitCounter};
 use crate::symbols;
-use crate::trades::Trades;
+use crate::trades::TradeSource;
 use pitwire_random::SplitMix64;
 
-/// Trades of a cycle: each of 6,000 symbols is among them, and they stay in the last cache.
+/// TradeSource of a cycle: each of 6,000 symbols is among them, and they stay in the last cache.
 const CYCLE: usize = 1 << 16;
 const TIME_DIGITS: usize = 13;
 
-pub struct Synthetic {
+pub struct SyntheticFeed {
     /// The cycle's objects, each followed by a comma.
     text: Vec<u8>,
     /// Where each begins; one more than there are.
     starts: Vec<u32>,
-    slots: Vec<Slot>,
+    slots: Vec<TradeSlot>,
     /// By symbol: the last number given, and the hash of the name.
-    sequences: Vec<Digits>,
+    sequences: Vec<DigitCounter>,
     hashes: Vec<u64>,
     at: usize,
     taken: u64,
-    time: TimeText,
+    time: TimeDigits,
 }
 
 /// What is written anew in one trade of the cycle.
 #[derive(Clone, Copy)]
-struct Slot {
+struct TradeSlot {
     symbol: u32,
     /// From the trade's beginning.
     sequence_at: u16,
@@ -40,12 +40,12 @@ struct Slot {
 }
 
 /// A time and its digits: most messages have that of the one before.
-struct TimeText {
+struct TimeDigits {
     ms: u64,
     digits: [u8; TIME_DIGITS],
 }
 
-impl TimeText {
+impl TimeDigits {
     fn of(&mut self, ms: u64) -> [u8; TIME_DIGITS] {
         if self.ms != ms {
             let text = ms.to_string();
@@ -57,7 +57,7 @@ impl TimeText {
     }
 }
 
-impl Synthetic {
+impl SyntheticFeed {
     /// `symbols` from 1 to [`symbols::MOST`].
     pub fn new(symbols: usize, seed: u64) -> Self {
         let symbols = symbols.clamp(1, symbols::MOST);
@@ -69,19 +69,19 @@ impl Synthetic {
             order.extend(std::iter::repeat_n(symbol, share));
         }
         random.shuffle(&mut order);
-        let mut walks: Vec<Walk> = Vec::with_capacity(symbols);
+        let mut walks: Vec<PriceWalk> = Vec::with_capacity(symbols);
         for share in symbols::shares(symbols, length) {
-            walks.push(Walk::new(share, &mut random));
+            walks.push(PriceWalk::new(share, &mut random));
         }
-        let mut made = Synthetic {
+        let mut made = SyntheticFeed {
             text: Vec::with_capacity(length * 104),
             starts: vec![0],
             slots: Vec::with_capacity(length),
-            sequences: vec![Digits::ZERO; symbols],
+            sequences: vec![DigitCounter::ZERO; symbols],
             hashes: names.iter().map(|name| fnv1a(name.as_bytes())).collect(),
             at: 0,
             taken: 0,
-            time: TimeText { ms: 0, digits: [b'0'; TIME_DIGITS] },
+            time: TimeDigits { ms: 0, digits: [b'0'; TIME_DIGITS] },
         };
         for symbol in order {
             let index = symbol as usize;
@@ -90,7 +90,7 @@ impl Synthetic {
         made
     }
 
-    fn add(&mut self, symbol: u32, name: &str, walk: &mut Walk, random: &mut SplitMix64) {
+    fn add(&mut self, symbol: u32, name: &str, walk: &mut PriceWalk, random: &mut SplitMix64) {
         let start = self.text.len();
         let offset = |text: &Vec<u8>| u16::try_from(text.len() - start).unwrap_or(u16::MAX);
         self.text.extend_from_slice(format!("{{\"ev\":\"T\",\"sym\":\"{name}\",\"i\":\"").as_bytes());
@@ -113,7 +113,7 @@ impl Synthetic {
         };
         self.text.extend_from_slice(format!(",\"z\":{tape}}},").as_bytes());
         self.starts.push(u32::try_from(self.text.len()).unwrap_or(u32::MAX));
-        self.slots.push(Slot { symbol, sequence_at, time_at });
+        self.slots.push(TradeSlot { symbol, sequence_at, time_at });
     }
 
     /// `run` trades from where the cycle stands; `run` does not go past its end.
@@ -145,7 +145,7 @@ impl Synthetic {
     }
 }
 
-impl Trades for Synthetic {
+impl TradeSource for SyntheticFeed {
     fn take(&mut self, trades: usize, wall_ms: u64, out: &mut Vec<u8>, mut ends: Option<&mut Vec<usize>>) -> usize {
         let time = self.time.of(wall_ms);
         let mut left = trades;
@@ -165,17 +165,17 @@ impl Trades for Synthetic {
 
     fn remaining(&self) -> u64 {
         // No symbol can have used up its digits before.
-        Digits::MOST - self.taken
+        DigitCounter::MOST - self.taken
     }
 }
 
 /// A symbol's prices over the cycle, in hundredths: a random walk that ends where it began, so that the next cycle goes on
 /// from there.
-struct Walk {
+struct PriceWalk {
     prices: std::vec::IntoIter<u64>,
 }
 
-impl Walk {
+impl PriceWalk {
     fn new(trades: usize, random: &mut SplitMix64) -> Self {
         // From 1 to about 800, more of them low: the product of two draws.
         let start = 100 + random.below(283) * random.below(283);
@@ -191,7 +191,7 @@ impl Walk {
             u64::try_from(price.max(1)).unwrap_or(1)
         };
         let prices: Vec<u64> = (1..).zip(drifts).map(bridge).collect();
-        Walk { prices: prices.into_iter() }
+        PriceWalk { prices: prices.into_iter() }
     }
 
     /// As a provider spells it: no zeros at the end; off the exchanges now and then with four decimals.

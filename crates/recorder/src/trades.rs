@@ -1,6 +1,6 @@
 //! Where trades come from: one by one, or in messages that stay as they are.
 
-pub trait Trades: Send {
+pub trait TradeSource: Send {
     /// Appends up to `trades` objects, each followed by a comma, and says how many; 0 at the end. What the objects carry as
     /// their time is `wall_ms` if the source has none of its own. `ends` gets where each object ends in `out`.
     fn take(&mut self, trades: usize, wall_ms: u64, out: &mut Vec<u8>, ends: Option<&mut Vec<usize>>) -> usize;
@@ -17,7 +17,7 @@ pub trait Trades: Send {
     }
 }
 
-pub trait Messages: Send {
+pub trait MessageSource: Send {
     /// Appends the next message and says whether it is binary; nothing at the end; an error ends the stream with it.
     fn take(&mut self, wall_ms: u64, out: &mut Vec<u8>) -> Result<Option<bool>, String>;
 
@@ -26,7 +26,7 @@ pub trait Messages: Send {
         None
     }
 
-    /// Messages that a connection to `target` gets before any other.
+    /// MessageSource that a connection to `target` gets before any other.
     fn greeting(&mut self, _target: &str, _wall_ms: u64) -> Vec<Vec<u8>> {
         Vec::new()
     }

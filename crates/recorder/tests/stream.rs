@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use pitwire_recorder::checksum::{content_term, sequence_term};
-use pitwire_recorder::framing::{Sizes, messages};
+use pitwire_recorder::framing::{MessageSizes, messages};
 use pitwire_recorder::pace::{OPEN_CLOSE, Pace, Profile};
-use pitwire_recorder::stream::{Moment, Next, Source, Stream, Terms};
-use pitwire_recorder::synthetic::Synthetic;
+use pitwire_recorder::stream::{FillResult, Stream, StreamConfig, StreamSource, StreamTime};
+use pitwire_recorder::synthetic::SyntheticFeed;
 use serde_json::Value;
 
-fn terms(trades: u64) -> Terms {
-    Terms {
+fn config(trades: u64) -> StreamConfig {
+    StreamConfig {
         pace: Pace::Max,
-        sizes: Sizes::Between { least: 1, most: 40 },
+        sizes: MessageSizes::Between { least: 1, most: 40 },
         fragment: None,
         trades: Some(trades),
         disconnect_every: None,
@@ -21,15 +21,15 @@ fn terms(trades: u64) -> Terms {
     }
 }
 
-fn stream(terms: Terms) -> Stream {
-    Stream::new(Source::Trades(Box::new(Synthetic::new(50, 3))), terms)
+fn stream(config: StreamConfig) -> Stream {
+    Stream::new(StreamSource::Trades(Box::new(SyntheticFeed::new(50, 3))), config)
 }
 
-const NOW: Moment = Moment { stream_ns: 0, wall_ns: 1_700_000_000_123_000_000 };
+const NOW: StreamTime = StreamTime { stream_ns: 0, wall_ns: 1_700_000_000_123_000_000 };
 
 /// A reader that takes whatever objects are whole in the bytes it got.
 #[derive(Default)]
-struct Reader {
+struct RecordingReader {
     last: BTreeMap<String, u64>,
     trades: u64,
     checksum: u64,
@@ -37,7 +37,7 @@ struct Reader {
     sizes: Vec<usize>,
 }
 
-impl Reader {
+impl RecordingReader {
     fn read(&mut self, bytes: &[u8]) {
         for message in messages(bytes) {
             let objects: Vec<Value> = serde_json::from_slice(&message.payload).unwrap();
@@ -71,7 +71,7 @@ impl Reader {
 
 /// The payload bytes of the first `sent` bytes, message after message, as far as they go.
 fn payloads(out: &[u8], sent: usize) -> Vec<Vec<u8>> {
-    let cut = |message: pitwire_recorder::framing::Message| {
+    let cut = |message: pitwire_recorder::framing::FramedMessage| {
         let bytes = message.places.iter().zip(&message.payload).filter(|(place, _)| **place < sent);
         bytes.map(|(_, byte)| *byte).collect()
     };
@@ -80,9 +80,9 @@ fn payloads(out: &[u8], sent: usize) -> Vec<Vec<u8>> {
 
 #[test]
 fn every_trade_comes_once_and_the_sums_are_those_of_what_came() {
-    let mut stream = stream(terms(200_000));
-    let (mut reader, mut out) = (Reader::default(), Vec::new());
-    while stream.fill(NOW, &mut out) == Next::Send {
+    let mut stream = stream(config(200_000));
+    let (mut reader, mut out) = (RecordingReader::default(), Vec::new());
+    while stream.fill(NOW, &mut out) == FillResult::Send {
         reader.read(&out);
         out.clear();
     }
@@ -98,14 +98,15 @@ fn every_trade_comes_once_and_the_sums_are_those_of_what_came() {
 
 /// Breaks the connection behind every byte of a buffer, in turn, and lets the stream go on.
 fn break_everywhere(fragment: Option<usize>) {
-    let mut stream = stream(Terms { fragment, sizes: Sizes::Between { least: 1, most: 3 }, ..terms(400) });
-    let (mut reader, mut out) = (Reader::default(), Vec::new());
+    let mut stream =
+        stream(StreamConfig { fragment, sizes: MessageSizes::Between { least: 1, most: 3 }, ..config(400) });
+    let (mut reader, mut out) = (RecordingReader::default(), Vec::new());
     let mut cut = 0;
     loop {
         out.clear();
         let next = stream.fill(NOW, &mut out);
         if out.is_empty() {
-            assert_eq!(next, Next::End);
+            assert_eq!(next, FillResult::End);
             break;
         }
         // So many bytes go each time; now and then none, now and then all of a short rest.
@@ -137,16 +138,16 @@ fn nor_does_one_broken_between_fragments() {
 
 #[test]
 fn a_connection_ends_after_exactly_what_it_may_have() {
-    let mut stream = stream(Terms { disconnect_every: Some(1_000), ..terms(2_500) });
+    let mut stream = stream(StreamConfig { disconnect_every: Some(1_000), ..config(2_500) });
     let mut counts = Vec::new();
     loop {
-        let (mut out, mut reader) = (Vec::new(), Reader::default());
-        while stream.fill(NOW, &mut out) == Next::Send {}
+        let (mut out, mut reader) = (Vec::new(), RecordingReader::default());
+        while stream.fill(NOW, &mut out) == FillResult::Send {}
         reader.last = messages(&out).iter().flat_map(firsts).rev().collect();
         reader.read(&out);
         counts.push(reader.trades);
         out.clear();
-        if stream.fill(NOW, &mut out) == Next::End {
+        if stream.fill(NOW, &mut out) == FillResult::End {
             break;
         }
         stream.connected("/", 0);
@@ -155,7 +156,7 @@ fn a_connection_ends_after_exactly_what_it_may_have() {
 }
 
 /// Each trade's symbol and the number before it, so that a reader can begin in the middle.
-fn firsts(message: &pitwire_recorder::framing::Message) -> Vec<(String, u64)> {
+fn firsts(message: &pitwire_recorder::framing::FramedMessage) -> Vec<(String, u64)> {
     let objects: Vec<Value> = serde_json::from_slice(&message.payload).unwrap();
     let before = |object: &Value| {
         let number: u64 = object["i"].as_str().unwrap().parse().unwrap();
@@ -167,13 +168,14 @@ fn firsts(message: &pitwire_recorder::framing::Message) -> Vec<(String, u64)> {
 #[test]
 fn paced_trades_wait_for_their_time_and_carry_it() {
     let pace = Pace::Even { per_s: 1_000 };
-    let mut stream = stream(Terms { pace, sizes: Sizes::Between { least: 10, most: 10 }, ..terms(1_000) });
+    let mut stream =
+        stream(StreamConfig { pace, sizes: MessageSizes::Between { least: 10, most: 10 }, ..config(1_000) });
     let mut out = Vec::new();
-    assert_eq!(stream.fill(NOW, &mut out), Next::At(9_000_000));
+    assert_eq!(stream.fill(NOW, &mut out), FillResult::At(9_000_000));
     assert!(out.is_empty());
     // Late by a millisecond: the message is still due at 9 ms, and its trades say so.
-    let late = Moment { stream_ns: 10_000_000, wall_ns: 1_700_000_000_010_000_000 };
-    assert_eq!(stream.fill(late, &mut out), Next::At(19_000_000));
+    let late = StreamTime { stream_ns: 10_000_000, wall_ns: 1_700_000_000_010_000_000 };
+    assert_eq!(stream.fill(late, &mut out), FillResult::At(19_000_000));
     let sent: Vec<Value> = serde_json::from_slice(&messages(&out)[0].payload).unwrap();
     assert_eq!(sent.len(), 10);
     assert!(sent.iter().all(|trade| trade["t"] == 1_700_000_000_009_u64));
@@ -186,11 +188,12 @@ fn paced_trades_wait_for_their_time_and_carry_it() {
 fn a_cutoff_gathers_what_falls_due_and_frames_grow_with_the_rate() {
     for (per_s, expected) in [(2_000, 3), (50_000, 51), (800_000, 801)] {
         let pace = Pace::Even { per_s };
-        let mut stream = stream(Terms { pace, sizes: Sizes::Cutoff { ns: 1_000_000 }, ..terms(1_000_000) });
+        let mut stream =
+            stream(StreamConfig { pace, sizes: MessageSizes::Cutoff { ns: 1_000_000 }, ..config(1_000_000) });
         let mut out = Vec::new();
-        let Next::At(first) = stream.fill(NOW, &mut out) else { panic!("nothing is due yet") };
+        let FillResult::At(first) = stream.fill(NOW, &mut out) else { panic!("nothing is due yet") };
         assert_eq!(first, 1_000_000);
-        stream.fill(Moment { stream_ns: first, ..NOW }, &mut out);
+        stream.fill(StreamTime { stream_ns: first, ..NOW }, &mut out);
         let sent: Vec<Value> = serde_json::from_slice(&messages(&out)[0].payload).unwrap();
         assert_eq!(sent.len(), expected, "at {per_s} a second");
     }
@@ -200,14 +203,17 @@ fn a_cutoff_gathers_what_falls_due_and_frames_grow_with_the_rate() {
 fn a_day_profile_sends_all_of_its_trades_in_time() {
     let profile = Profile::new(OPEN_CLOSE);
     let due = Pace::Profile(Profile::new(OPEN_CLOSE)).due_by(10_000_000_000);
-    let mut stream =
-        stream(Terms { pace: Pace::Profile(profile), sizes: Sizes::Cutoff { ns: 500_000 }, ..terms(10_000_000) });
+    let mut stream = stream(StreamConfig {
+        pace: Pace::Profile(profile),
+        sizes: MessageSizes::Cutoff { ns: 500_000 },
+        ..config(10_000_000)
+    });
     let (mut now_ns, mut out) = (0, Vec::new());
     while now_ns <= 10_000_000_000 {
         out.clear();
-        match stream.fill(Moment { stream_ns: now_ns, ..NOW }, &mut out) {
-            Next::At(next) => now_ns = next,
-            Next::Send => {}
+        match stream.fill(StreamTime { stream_ns: now_ns, ..NOW }, &mut out) {
+            FillResult::At(next) => now_ns = next,
+            FillResult::Send => {}
             other => panic!("{other:?}"),
         }
     }
@@ -220,8 +226,8 @@ fn a_day_profile_sends_all_of_its_trades_in_time() {
 fn the_same_seed_gives_the_same_bytes() {
     let bytes = |seed| {
         let mut out = Vec::new();
-        let source = Source::Trades(Box::new(Synthetic::new(6_000, seed)));
-        Stream::new(source, Terms { seed, ..terms(5_000) }).fill(NOW, &mut out);
+        let source = StreamSource::Trades(Box::new(SyntheticFeed::new(6_000, seed)));
+        Stream::new(source, StreamConfig { seed, ..config(5_000) }).fill(NOW, &mut out);
         out
     };
     assert!(bytes(1) == bytes(1));
@@ -230,7 +236,7 @@ fn the_same_seed_gives_the_same_bytes() {
 
 #[test]
 fn trades_have_the_fields_and_the_size_of_real_ones() {
-    let mut stream = stream(terms(70_000));
+    let mut stream = stream(config(70_000));
     let (mut bytes, mut trades) = (0, 0);
     let mut out = Vec::new();
     let mut last: BTreeMap<String, f64> = BTreeMap::new();
@@ -250,7 +256,7 @@ fn trades_have_the_fields_and_the_size_of_real_ones() {
                 assert!((price - before).abs() < 0.06, "{trade}: from {before}");
             }
         }
-        if next == Next::End && out.is_empty() {
+        if next == FillResult::End && out.is_empty() {
             break;
         }
     }

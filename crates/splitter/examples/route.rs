@@ -1,9 +1,10 @@
-//! What a hand-over costs, from memory: nanoseconds of this thread's processor time a trade.
+//! The cost of a hand-over, from memory, in nanoseconds of CPU time of this thread per trade.
 //!
-//! cargo run --release -p pitwire-splitter --example deal -- pipe|shm|shm-ref|copy WORKERS TRADES-A-FRAME
+//!     cargo run --release -p pitwire-splitter --example route -- pipe|shm|shm-ref|copy WORKERS
+//!     TRADES_PER_FRAME
 //!
-//! 256 KiB of frames of 99-byte trades go round and round; built-in counters take them on the other core. `copy` only stages
-//! the records, for comparison: to 64 KiB per worker, round and round.
+//! Cycles through 256 KiB of frames of 99-byte trades. Built-in counters read them on another core.
+//! `copy` only copies the records to 64 KiB per worker, for comparison.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use pitwire_splitter::{
 use rustix::time::{ClockId, clock_gettime};
 
 const READ_BYTES: usize = 256 << 10;
-/// A worker that lags more than this is waited for, outside what is measured.
+/// The example waits, unmeasured, for a worker that lags by more than this many bytes.
 const LAG_BYTES: u64 = 256 << 10;
 const RUN: Duration = Duration::from_secs(2);
 
@@ -48,7 +49,7 @@ fn frames(workers: u32, trades: usize) -> Vec<Frame> {
     frames
 }
 
-/// As many frames as fit, behind one another.
+/// Places as many frames as fit into `space`.
 fn received<'a>(frames: &[Frame], mut space: &'a mut [u8]) -> Vec<&'a [u8]> {
     let mut texts = Vec::new();
     for frame in frames {
@@ -65,23 +66,23 @@ fn ns(clock: ClockId) -> u64 {
     u64::try_from(time.tv_sec).unwrap() * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap()
 }
 
-/// Keeps nothing: the price of touching the text and copying the records.
+/// A transport that only copies the records.
 struct Copy {
     stages: Vec<(Vec<u8>, usize)>,
 }
 
 impl Transport for Copy {
-    fn deal(&mut self, text: &[u8], objects: &[Object]) {
+    fn send_objects(&mut self, text: &[u8], objects: &[Object]) {
         for object in objects {
             let (stage, at) = &mut self.stages[object.worker as usize];
             let (start, end) = (object.start as usize, object.end as usize);
-            // SAFETY: the stage has a kibibyte behind the last place where a record may begin.
+            // SAFETY: the stage has a KiB behind the last offset where a record may begin.
             unsafe { copy_record(text, start, end, stage.as_mut_ptr().add(*at)) };
             *at = (*at + end - start + 4) & 0xFFFF;
         }
     }
 
-    fn note(&mut self, _: u32, _: &[u8]) {}
+    fn send_note(&mut self, _: u32, _: &[u8]) {}
 
     fn hand_over(&mut self) {}
 
@@ -107,7 +108,7 @@ fn main() {
     let average = frames.iter().map(|frame| frame.text.len()).sum::<usize>() / frames.len() / trades;
     let (started, mut used, mut dealt) = (Instant::now(), 0, 0_u64);
     while started.elapsed() < RUN {
-        // What is received where it lies is written there by the kernel: not measured.
+        // The kernel writes a receive buffer, so filling it is not measured.
         let mut receive_buffer = transport.receive_buffer();
         let lands = receive_buffer.is_some();
         let texts: Vec<&[u8]> = match &mut receive_buffer {
@@ -117,13 +118,13 @@ fn main() {
         transport.commit_received(if lands { texts.iter().map(|text| text.len()).sum() } else { 0 });
         let before = ns(ClockId::ThreadCPUTime);
         for (frame, text) in frames.iter().zip(texts) {
-            transport.deal(text, &frame.objects);
+            transport.send_objects(text, &frame.objects);
             dealt += frame.objects.len() as u64;
         }
         transport.hand_over();
         used += ns(ClockId::ThreadCPUTime) - before;
-        // What counters have not taken waits in the channels, not in `block`, whose waiting is not what is measured.
-        while kind != "copy" && (0..workers).any(|worker| transport.lag_bytes(worker) > LAG_BYTES) {
+        // Waits here and not in `block`, so that waiting is not measured.
+        while kind != "copy" && (0..workers).any(|worker| transport.pending_bytes(worker) > LAG_BYTES) {
             std::thread::sleep(Duration::from_micros(20));
         }
     }

@@ -1,6 +1,7 @@
-//! How long to wait before the next attempt.
+//! Delays between connection attempts.
 //!
-//! Holds       twice as long after each failure, up to half a minute; never the same moment as everybody else's.
+//! Holds       the delay doubles after each failure up to 30 seconds, with jitter, so that many
+//!             readers do not reconnect at once.
 //! Start at    [`Backoff::next_ns`].
 
 const FIRST_NS: u64 = 100_000_000;
@@ -16,12 +17,13 @@ impl Backoff {
         Backoff { ceiling_ns: FIRST_NS }
     }
 
-    /// A connection was of use: what fails next is news.
+    /// Starts again from the shortest delay, after a connection that was useful.
     pub fn reset(&mut self) {
         self.ceiling_ns = FIRST_NS;
     }
 
-    /// Between half of the ceiling and the whole of it, by `chance`; the ceiling doubles.
+    /// Returns a delay between half of the ceiling and the ceiling, chosen by `chance`, and doubles
+    /// the ceiling.
     pub fn next_ns(&mut self, chance: u64) -> u64 {
         let half_ns = self.ceiling_ns / 2;
         self.ceiling_ns = (self.ceiling_ns * 2).min(LONGEST_NS);
@@ -34,10 +36,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_up_to_half_a_minute_and_vary_by_half() {
+    fn delays_double_up_to_thirty_seconds_with_jitter() {
         for (chance, expected_ms) in [
             (0, [50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_800, 15_000, 15_000]),
-            // One more than the largest remainder is none: these are the longest waits that can be.
+            // A chance of u64::MAX only checks the range.
             (u64::MAX, [0; 11]),
         ] {
             let mut backoff = Backoff::new();

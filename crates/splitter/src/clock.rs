@@ -1,25 +1,23 @@
-//! The two clocks: one for how long, one for when.
-//!
-//! Leaves out  waiting; see `source`.
+//! The monotonic clock, the wall clock and CPU time.
 
 use rustix::time::{ClockId, Timespec, clock_gettime};
 
-/// Nanoseconds of a clock that never goes back.
+/// Returns the monotonic time in nanoseconds.
 pub(crate) fn mono_ns() -> u64 {
     nanos(clock_gettime(ClockId::Monotonic))
 }
 
-/// Nanoseconds since 1970.
+/// Returns nanoseconds since 1970.
 pub(crate) fn epoch_ns() -> u64 {
     nanos(clock_gettime(ClockId::Realtime))
 }
 
-/// What this thread has used of a processor, in nanoseconds.
+/// Returns the CPU time of this thread in nanoseconds.
 pub(crate) fn thread_cpu_ns() -> u64 {
     nanos(clock_gettime(ClockId::ThreadCPUTime))
 }
 
-/// What all threads of this process, ended ones too, have used of processors, in nanoseconds.
+/// Returns the CPU time of all threads of this process, including those that ended, in nanoseconds.
 pub(crate) fn process_cpu_ns() -> u64 {
     nanos(clock_gettime(ClockId::ProcessCPUTime))
 }

@@ -1,10 +1,11 @@
-//! From an address to a WebSocket that is open.
+//! Opens a WebSocket to an address.
 //!
-//! Does        resolve, connect, shake hands twice (TLS, WebSocket), check every word of the answer.
-//! Holds       1. each attempt ends within its time, and at once when the program is asked to end;
-//!             2. what the server sends behind its answer is kept;
-//!             3. every refusal says what to do, and whether trying again could help.
-//! Leaves out  name servers' time: resolving a name is the system's, and is not interrupted.
+//! Does        resolves, connects, performs the TLS and WebSocket handshakes, checks the answer.
+//! Holds       1. each attempt ends within its time limit, and at once when the program is to stop;
+//!             2. bytes that the server sends behind its answer are kept;
+//!             3. every error has a remedy and tells whether a retry could help.
+//! Leaves out  a limit on name resolution, which the system performs and which cannot be
+//!             interrupted.
 //! Start at    [`open`].
 
 use std::fmt;
@@ -20,20 +21,20 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::clock::mono_ns;
 use crate::feed_socket::{ChannelError, FeedSocket, ReadOutcome, WaitOutcome, wait};
 
-/// What a connection is to be like.
+/// The parameters of a connection.
 pub struct DialOptions<'a> {
     pub address: &'a Address,
     pub tls: Option<&'a Arc<ClientConfig>>,
-    /// For connecting and both handshakes together.
+    /// Time limit for connecting and both handshakes together.
     pub patience_ns: u64,
-    /// Bytes that the kernel keeps for us; `None` leaves it to the kernel.
+    /// Size of the kernel's receive buffer in bytes; `None` for the default.
     pub receive_buffer: Option<usize>,
 }
 
-/// Why there is no connection.
+/// Why a connection could not be opened.
 #[derive(Debug)]
 pub enum ConnectError {
-    /// The program was asked to end.
+    /// The program is to stop.
     Stopped,
     Name {
         host: String,
@@ -77,7 +78,7 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
-    /// What to do about it.
+    /// Returns what to do about it.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Stopped => "start it again when it is wanted",
@@ -104,7 +105,7 @@ impl ConnectError {
         }
     }
 
-    /// Whether the same would happen again, until somebody changes something.
+    /// Returns whether a retry would fail in the same way.
     pub fn is_final(&self) -> bool {
         match self {
             Self::Stopped | Self::Untrusted { .. } | Self::Redirect { .. } | Self::NotWebSocket { .. } => true,
@@ -144,7 +145,7 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// A WebSocket that is open, and what has already been received on it.
+/// An open WebSocket, and the bytes that were received behind the handshake.
 pub(crate) struct OpenConnection {
     pub channel: FeedSocket,
     pub early: Vec<u8>,
@@ -165,7 +166,7 @@ pub(crate) fn open(dial: &DialOptions<'_>, stop: &impl AsFd) -> Result<OpenConne
 }
 
 impl<S: AsFd> ConnectAttempt<'_, S> {
-    /// The first address of the name that answers.
+    /// Connects to the first address of the name that answers.
     fn connect(&self) -> Result<TcpStream, ConnectError> {
         let Address { host, port, authority, .. } = self.dial.address;
         let unnamed = |cause: String| ConnectError::Name { host: host.clone(), cause };
@@ -194,13 +195,12 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
             |error: io::Error| ConnectError::Unreachable { authority: address.to_string(), cause: error.to_string() };
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(machine)?;
         if let Some(bytes) = self.dial.receive_buffer {
-            // Before connecting: the window's scale is agreed on then. A kernel that gives less still reads the feed.
+            // Before connecting, because the window scale is negotiated then. A smaller buffer
+            // still works.
             let _ = socket.set_recv_buffer_size(bytes);
         }
-        // Small frames of ours (a pong, a subscription) must not wait for one another.
+        // Small frames of ours (a pong, a subscription) must not wait for each other.
         socket.set_tcp_nodelay(true).map_err(machine)?;
-        // BBR is known to collapse where processors are contended; on our side it only ever sends a few frames.
-        let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "cubic");
         socket.set_nonblocking(true).map_err(machine)?;
         match socket.connect(&address.into()) {
             Ok(()) => {}
@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_trying_again_cannot_cure_is_final() {
+    fn errors_that_no_retry_cures_are_final() {
         let status = |status| ConnectError::Status { status, reason: String::new() };
         for status_code in [400, 401, 403, 404] {
             assert!(status(status_code).is_final(), "{status_code}");

@@ -1,9 +1,10 @@
-//! Workers in this process that count and verify what they get.
+//! Built-in workers that count and verify what they receive.
 //!
-//! Does        take records in bulk from pipes or rings; count, add checksums up, check each symbol's sequence.
-//! Holds       a symbol's number that skips some without a gap record since its last one is a loss.
-//! Leaves out  judging the text of a trade: what has no sequence number is counted and not checked.
-//! Start at    [`CounterThreads::start`]; [`StreamChecker`] for what is counted.
+//! Does        reads records in bulk from pipes or rings; counts, sums checksums, checks each
+//!             symbol's sequence.
+//! Holds       a jump in a symbol's sequence numbers without a gap record is a loss.
+//! Leaves out  validating trades: a record without a sequence number is counted and not checked.
+//! Start at    [`CounterThreads::start`]; `StreamChecker` for what is counted.
 
 mod readers;
 
@@ -14,21 +15,21 @@ use crate::stream_checker::StreamCounts;
 use crate::transport_error::TransportError;
 use crate::worker_ends::WorkerEnds;
 
-/// A few threads, each with its share of the workers: they read in bulk, and the feed and the splitter want a core each.
+/// A few threads, each with some of the workers. They read in bulk, so few suffice.
 pub(crate) struct CounterThreads {
     threads: Vec<JoinHandle<(Vec<StreamCounts>, u64)>>,
 }
 
-/// What all of them found, by worker, and what they used of processors for it.
+/// The counts of all workers, and the CPU time that counting took.
 #[derive(Debug, Default)]
 pub(crate) struct CounterResults {
     pub counted: Vec<StreamCounts>,
     pub cpu_ns: u64,
 }
 
-/// The feed's and the splitter's.
+/// Cores that are left to the feed and to the splitter.
 const CORES_OF_OTHERS: usize = 2;
-/// Counting a trade costs about as much as dealing it: more would only take turns.
+/// Most threads. Counting a trade costs about as much as routing it, so more would only take turns.
 const MOST_THREADS: usize = 4;
 
 type Share = Box<dyn FnOnce() -> Vec<StreamCounts> + Send>;
@@ -62,7 +63,7 @@ impl CounterThreads {
         Ok(Self { threads: shares.into_iter().map(start).collect::<Result<_, _>>().map_err(cannot)? })
     }
 
-    /// Waits until they have read everything; their channels have ended.
+    /// Waits until the threads have read everything. The channels must have ended.
     pub fn finish(self) -> CounterResults {
         self.threads.into_iter().fold(CounterResults::default(), |mut found, thread| {
             let (counted, cpu_ns) = thread.join().unwrap_or_default();
@@ -73,7 +74,7 @@ impl CounterThreads {
     }
 }
 
-/// What is to be read in runs of about equal length, one a thread.
+/// Splits the workers into runs of about equal length, one per thread.
 fn shared<T>(mut ends: Vec<T>) -> Vec<Vec<T>> {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let threads = cores.saturating_sub(CORES_OF_OTHERS).clamp(1, MOST_THREADS);

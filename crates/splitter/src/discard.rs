@@ -1,4 +1,4 @@
-//! The transport to nobody: what is left of a splitter's cost when it hands nothing over.
+//! A transport that discards everything, to measure scanning and routing alone.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use pitwire_feed::Object;
 use crate::transport::{Transport, TransportSummary};
 use crate::transport_error::TransportError;
 
-/// Counts nothing, keeps nothing.
+/// Discards all objects.
 #[derive(Debug, Default)]
 pub struct DiscardTransport;
 
 impl Transport for DiscardTransport {
-    fn deal(&mut self, _: &[u8], objects: &[Object]) {
-        // The scan must not be optimised away.
+    fn send_objects(&mut self, _: &[u8], objects: &[Object]) {
+        // Keeps the compiler from removing the scan.
         std::hint::black_box(objects);
     }
 
-    fn note(&mut self, _: u32, _: &[u8]) {}
+    fn send_note(&mut self, _: u32, _: &[u8]) {}
 
     fn hand_over(&mut self) {}
 

@@ -1,7 +1,7 @@
-//! The bytes of the feed: a socket that is read in large pieces, plain or through TLS.
+//! The feed's socket, read in large pieces, plain or through TLS.
 //!
-//! Holds       1. one fixed buffer; what is received is lent, never copied but by TLS itself;
-//!             2. nothing here waits, except [`wait`], which says so.
+//! Holds       1. one fixed buffer; received bytes are passed on in place, and only TLS copies;
+//!             2. nothing here blocks except [`wait`].
 //! Start at    [`FeedSocket::receive`].
 
 use std::io::{self, Read, Write};
@@ -14,16 +14,16 @@ use rustix::io::Errno;
 
 use crate::clock::timespec;
 
-/// One read takes at most this much: large enough that the call is cheap, small enough that its bytes are still in the
-/// processor's cache when they are cut.
+/// Largest read, in bytes. Large enough that the system call is cheap, small enough that the bytes
+/// are still in the processor's cache when they are scanned.
 const READ_BYTES: usize = 256 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadOutcome {
-    /// So many bytes were read, and their content was taken.
+    /// This many bytes were read, and their content was handled.
     Bytes(usize),
     Nothing,
-    /// The peer has ended the connection.
+    /// The peer ended the connection.
     End,
 }
 
@@ -31,7 +31,7 @@ pub(crate) enum ReadOutcome {
 pub(crate) enum ChannelError<V> {
     Socket(io::Error),
     Tls(TlsError),
-    /// Whoever took the bytes would not have them.
+    /// The handler refused the content.
     Handler(V),
 }
 
@@ -39,25 +39,25 @@ pub(crate) struct FeedSocket {
     socket: TcpStream,
     tls: Option<Box<ClientSession>>,
     input: Box<[u8]>,
-    /// TLS: bytes at the front of `input` that are not a whole record yet.
+    /// With TLS: bytes at the front of `input` that are not a whole record yet.
     filled: usize,
     outbox: Vec<u8>,
 }
 
 impl FeedSocket {
-    /// `socket` must not block.
+    /// `socket` must be non-blocking.
     pub fn new(socket: TcpStream, tls: Option<ClientSession>) -> Self {
         let input = vec![0; READ_BYTES].into_boxed_slice();
         FeedSocket { socket, tls: tls.map(Box::new), input, filled: 0, outbox: Vec::new() }
     }
 
-    /// Takes part in the TLS handshake as far as it goes now; whether it is done. A plain channel always is.
+    /// Advances the TLS handshake. Returns whether it is complete; always true without TLS.
     pub fn handshake(&mut self) -> Result<bool, ChannelError<()>> {
         let Some(session) = &mut self.tls else { return Ok(true) };
         if session.is_open() {
             return Ok(true);
         }
-        // Nothing of the peer's can be content before the handshake is done.
+        // The peer cannot send content before the handshake is complete.
         if self.filled == 0 && self.outbox.is_empty() {
             session.process(&mut [], &mut self.outbox, |_| Err(())).map_err(unwrap)?;
             self.flush().map_err(ChannelError::Socket)?;
@@ -68,13 +68,14 @@ impl FeedSocket {
         }
     }
 
-    /// Whether what is received is what it is, and may be received anywhere: TLS has to open it first, in its place.
+    /// Returns whether bytes are received as plain text, so that they may be received into any
+    /// buffer.
     pub fn is_unencrypted(&self) -> bool {
         self.tls.is_none()
     }
 
-    /// HOT. One read, if there is something: what came goes to `take` in pieces. A plain channel receives it at `receive_buffer`, if there
-    /// is one, and it is one piece.
+    /// HOT. Reads once, if there is something, and passes the content to `take` in pieces. Without
+    /// TLS the bytes are received into `receive_buffer`, if given, and passed on as one piece.
     pub fn receive<V>(
         &mut self,
         receive_buffer: Option<&mut [u8]>,
@@ -106,7 +107,7 @@ impl FeedSocket {
         Ok(if is_ended { ReadOutcome::End } else { ReadOutcome::Bytes(bytes) })
     }
 
-    /// Sends as much as the socket takes now; the rest waits for [`FeedSocket::flush`].
+    /// Sends what the socket accepts now. [`FeedSocket::flush`] sends the rest.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ChannelError<()>> {
         match &mut self.tls {
             None => self.outbox.extend_from_slice(bytes),
@@ -119,7 +120,7 @@ impl FeedSocket {
         self.flush().map_err(ChannelError::Socket)
     }
 
-    /// Whether something waits to be sent.
+    /// Returns whether bytes wait to be sent.
     pub fn has_unsent(&self) -> bool {
         !self.outbox.is_empty()
     }
@@ -142,9 +143,9 @@ impl FeedSocket {
         result
     }
 
-    /// Nothing more will be sent: tells the peer.
+    /// Tells the peer that nothing more will be sent.
     pub fn end_sending(&self) {
-        // A connection that is gone already need not be told.
+        // A connection that is already gone need not be told.
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
     }
 
@@ -160,7 +161,7 @@ fn unwrap<V>(trouble: ProcessError<V>) -> ChannelError<V> {
     }
 }
 
-/// Why a wait was over.
+/// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitOutcome {
     Socket,
@@ -168,7 +169,8 @@ pub(crate) enum WaitOutcome {
     Time,
 }
 
-/// Waits until the socket can be read (or written, when `to_write`), or `stop` can be read, at most `ns`.
+/// Waits at most `ns` until the socket is readable (or writable, with `to_write`) or `stop` is
+/// readable.
 pub(crate) fn wait(socket: Option<&TcpStream>, to_write: bool, stop: &impl AsFd, ns: u64) -> io::Result<WaitOutcome> {
     let stop = PollFd::new(stop, PollFlags::IN);
     let wanted = if to_write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };

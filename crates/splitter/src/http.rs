@@ -1,7 +1,7 @@
-//! As much HTTP as two doors need: one request's head in, one answer out.
+//! The HTTP that the two listeners need: one request head in, one answer out.
 //!
-//! Holds       a page elsewhere must not reach a splitter on loopback through its visitor's browser: an unknown `Host`
-//!             and a foreign `Origin` are refused, as by the venue.
+//! Holds       a web page must not reach a splitter on loopback through its visitor's browser, so
+//!             an unknown `Host` and a foreign `Origin` are refused, as by the venue.
 //! Start at    [`parse`].
 
 use std::net::{IpAddr, SocketAddr};
@@ -14,11 +14,11 @@ const LIMITS: HeadLimits = HeadLimits { request_line_bytes: 4 * 1024, header_byt
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum HttpRequest {
     NeedMore,
-    /// A plain GET of a path.
+    /// A plain GET.
     Get {
         path: String,
     },
-    /// A WebSocket handshake for a path, and the `Sec-WebSocket-Accept` that answers it.
+    /// A WebSocket handshake, and the `Sec-WebSocket-Accept` value that answers it.
     Upgrade {
         path: String,
         accept: String,
@@ -32,7 +32,7 @@ pub(crate) fn parse(received: &[u8], bound: SocketAddr) -> HttpRequest {
         head::Parsed::Refuse(refusal) => return HttpRequest::Refuse(refusal.status, refusal.reason),
         head::Parsed::Head(head) => head,
     };
-    // What cannot be read is nobody's name, and no origin of ours.
+    // A header that is not text matches no host name and no origin.
     let texts = |name| head.headers.values(name).map(|value| std::str::from_utf8(value).unwrap_or("?").trim());
     let host = texts("host").next().unwrap_or_default();
     if !host.is_empty() && !is_ours(host, bound.ip()) {
@@ -60,13 +60,14 @@ fn is_ours(host: &str, bound: IpAddr) -> bool {
     let port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
     let name = port.map_or(host, |(name, _)| name).trim_start_matches('[').trim_end_matches(']');
     match name.parse::<IpAddr>() {
-        // Bound to every address of the machine, we do not know them all; an address cannot be rebound.
+        // A listener on all addresses does not know them. A literal address cannot be rebound by
+        // DNS.
         Ok(address) => address.is_loopback() || address == bound || bound.is_unspecified(),
         Err(_) => name.eq_ignore_ascii_case("localhost"),
     }
 }
 
-/// A whole answer, after which the connection is closed.
+/// Formats a complete answer. The connection is closed after it.
 pub(crate) fn answer(status: u16, content_type: &str, body: &str) -> Vec<u8> {
     let reason = head::status_words(status);
     let more = if status == 426 { "Sec-WebSocket-Version: 13\r\n" } else { "" };
@@ -104,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn one_request_is_enough() {
-        // The accept value is RFC 6455's own example.
+    fn requests_are_parsed_and_foreign_hosts_and_origins_are_refused() {
+        // The accept value is the example in RFC 6455.
         let accepted = "upgrade /shard/0 s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
         for (text, expected) in [
             ("GET /metrics HTTP/1.1\r\nHost: localhost:9\r\n\r\n".to_owned(), "get /metrics"),

@@ -1,8 +1,10 @@
-//! One feed dealt to workers: the connection, the transports, the policies for slow workers. See `docs/splitter.md`.
+//! Splits one feed between workers: the connection, the transports, the policies for slow workers.
+//! See `docs/splitter.md`.
 //!
-//! Does        read a feed over as many connections as it takes (`source`), cut it (`pitwire_feed`), deal it to workers
-//!             over pipes and rings (`channels`) or WebSocket paths (`shards`, `serve`), and say how it goes.
-//! Leaves out  what workers do with it.
+//! Does        reads a feed and reconnects when it is lost (`splitter`), finds its objects
+//!             (`pitwire_feed`), routes them to workers over pipes and rings (`local`) or WebSocket
+//!             paths (`ws_transport`, `serve`), and reports statistics.
+//! Leaves out  what workers do with the objects.
 //! Start at    [`Splitter`], then [`Transport`].
 
 mod backoff;

@@ -1,7 +1,7 @@
-//! Lines for people and scripts, printed by a thread of its own.
+//! Prints lines from a thread of its own.
 //!
-//! Holds       whoever writes lines here never waits for whoever reads them: what is not taken in time is left out, and
-//!             counted.
+//! Holds       printing never blocks the caller: lines that a slow reader does not take in time are
+//!             dropped and counted.
 //! Start at    [`LinePrinter::print`].
 
 use std::io::Write;
@@ -9,13 +9,13 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Batches that may wait for a slow reader.
+/// Most batches that may wait for a slow reader.
 const WAITING: usize = 64;
 
 pub struct LinePrinter {
     out: Option<SyncSender<Vec<u8>>>,
     thread: Option<JoinHandle<()>>,
-    /// Batches that nobody took in time.
+    /// Batches that were dropped because the reader was too slow.
     left_out: u64,
 }
 
@@ -24,21 +24,21 @@ impl LinePrinter {
         let (sender, batches) = sync_channel::<Vec<u8>>(WAITING);
         let print = move || {
             for batch in batches {
-                // A closed output is nobody's loss: what follows is not printed either.
+                // After an error the output is closed, and later lines are dropped.
                 if out.write_all(&batch).and_then(|()| out.flush()).is_err() {
                     break;
                 }
             }
         };
         let thread = std::thread::Builder::new().name("lines".into()).spawn(print);
-        // Without a thread there are no lines; the feed goes on.
+        // Without a thread no lines are printed, and the feed goes on.
         match thread {
             Ok(thread) => LinePrinter { out: Some(sender), thread: Some(thread), left_out: 0 },
             Err(_) => LinePrinter { out: None, thread: None, left_out: 0 },
         }
     }
 
-    /// Takes the lines out of `lines`, which is empty afterwards.
+    /// Takes all of `lines` and leaves it empty.
     pub fn print(&mut self, lines: &mut Vec<u8>) {
         if lines.is_empty() {
             return;
@@ -59,7 +59,8 @@ impl LinePrinter {
 }
 
 impl Drop for LinePrinter {
-    /// Gives what was taken a second to be printed: a program that ends does not wait for a reader that has stopped.
+    /// Waits up to one second for queued lines, so that a stopped reader cannot hold up the end of
+    /// the program.
     fn drop(&mut self) {
         self.out = None;
         let Some(thread) = self.thread.take() else { return };
@@ -83,7 +84,7 @@ mod tests {
 
     impl Write for Taps {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // The test lets every write through by one message.
+            // The test permits each write with one message.
             self.1.recv().map_err(io::Error::other)?;
             self.0.send(bytes.to_vec()).map_err(io::Error::other)?;
             Ok(bytes.len())
@@ -95,13 +96,13 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_does_not_read_costs_lines_and_no_time() {
+    fn a_stopped_reader_costs_lines_but_no_time() {
         let ((written, seen), (allow, allowed)) = (channel(), channel());
         let mut printer = LinePrinter::to(Box::new(Taps(written, allowed)));
         for line in 0..1_000_u32 {
             printer.print(&mut format!("{line}\n").into_bytes());
         }
-        // One batch may be in the writer's hands, the rest waits or is left out.
+        // One batch may be in the writer; the rest waits or is dropped.
         assert!((1_000 - WAITING as u64 - 1..=1_000 - WAITING as u64).contains(&printer.left_out()));
         (0..WAITING + 1).for_each(|_| allow.send(()).unwrap());
         drop(allow);

@@ -1,11 +1,12 @@
-//! Objects to workers over pipes or rings, and what becomes of them when a worker is slow or gone.
+//! Transport to workers on this machine, over pipes or rings; handles slow and dead workers.
 //!
-//! Does        one channel a worker; the policy for slow workers; the program's life.
-//! Holds       1. a worker's objects reach it in their order, and what it does not get is declared to it in their place;
-//!             2. nothing waits for a worker but under `block`;
-//!             3. everything dealt is handed over, dropped, conflated or spilled, and counted so.
+//! Does        one channel per worker; the policy for slow workers; the life of the workers'
+//!             program.
+//! Holds       1. a worker receives its objects in order, and a gap record where some are missing;
+//!             2. nothing waits for a worker except under `block`;
+//!             3. every routed object is counted as handed over, dropped, conflated or spilled.
 //! Leaves out  how records travel ([`channel::WorkerChannel`]); where objects come from.
-//! Start at    [`LocalTransport`], then `late` and `catch_up`.
+//! Start at    [`LocalTransport`], then `handle_refused` and `catch_up`.
 
 mod backlog;
 mod channel;
@@ -33,27 +34,37 @@ use crate::transport::{Transport, TransportOptions, TransportSummary, TransportT
 use crate::transport_error::TransportError;
 use crate::worker_process::{self, PendingStart};
 
-/// How long `block` waits before it looks whether the run is to end.
+/// How long `block` waits before it checks whether the run is to end.
 const WAIT: Duration = Duration::from_millis(10);
-/// A program that has taken nothing for so long while it is behind is stuck.
+/// A program that is behind and reads nothing for this long is stuck.
 const STUCK: Duration = Duration::from_secs(1);
-/// A closed end is usually a program that has just died; its exit code says more.
+/// Delay before a closed end is reported: usually its program has just died, and the exit code says
+/// more.
 const CLOSED: Duration = Duration::from_millis(200);
-/// At the end: from asking a program to end to ending it.
+/// At the end: time between asking a program to end and killing it.
 const GRACE: Duration = Duration::from_secs(1);
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// A pipe for each worker.
+/// Opens a pipe for each worker.
+///
+/// # Errors
+/// Pipes cannot be made, or the program cannot be started.
 pub fn open_pipe(options: TransportOptions) -> Result<Box<dyn Transport>, TransportError> {
     Ok(Box::new(LocalTransport::<pipe::PipeChannel>::open(options)?))
 }
 
-/// A ring in shared memory for each worker.
+/// Opens a ring in shared memory for each worker.
+///
+/// # Errors
+/// Rings cannot be made, or the program cannot be started.
 pub fn open_shm(options: TransportOptions) -> Result<Box<dyn Transport>, TransportError> {
     Ok(Box::new(LocalTransport::<ring::RingChannel>::open(options)?))
 }
 
-/// A ring for each worker, which refers to what was received in memory that all of them map.
+/// Opens a ring for each worker that refers to received bytes, in memory that all workers map.
+///
+/// # Errors
+/// As [`open_shm`], or the shared memory cannot be made.
 pub fn open_shm_ref(mut options: TransportOptions) -> Result<Box<dyn Transport>, TransportError> {
     let area = Arc::new(ring::open_area(&options)?);
     options.area = Some(Arc::clone(&area));
@@ -65,39 +76,39 @@ pub fn open_shm_ref(mut options: TransportOptions) -> Result<Box<dyn Transport>,
 
 struct WorkerState<L> {
     channel: L,
-    /// Looked at for every object; why stands in `late`.
+    /// Checked for every object. The reason is in the backlog.
     is_behind: bool,
     handed: u64,
     wakes: bool,
-    late: Box<Backlog>,
+    backlog: Box<Backlog>,
 }
 
 impl<L: WorkerChannel> WorkerState<L> {
-    /// Nobody reads its channel any more, or not before a new program is there.
+    /// Marks the channel as closed: nothing reads it, at least until the program is started again.
     fn close(&mut self) {
         self.is_behind = true;
-        if self.late.is_closed() {
+        if self.backlog.is_closed() {
             return;
         }
-        // A channel's records were counted as handed over.
+        // The records in a channel were counted as handed over.
         let unread = self.channel.unread_records();
         self.handed = self.handed.saturating_sub(unread);
-        self.late.close(unread);
+        self.backlog.close(unread);
     }
 }
 
 struct LocalTransport<L> {
     options: TransportOptions,
     workers: Vec<WorkerState<L>>,
-    /// Where the feed is received, when channels refer to it.
+    /// Where the feed is received, if channels refer to it.
     segments: Option<ReceiveSegments>,
     supervisor: Supervisor,
-    /// The program is being started again.
+    /// The program is being restarted.
     starting: Option<PendingStart<Vec<L>>>,
     connection: u64,
     reports: VecDeque<TransportError>,
     failure: Option<TransportError>,
-    /// Objects for workers that there are not.
+    /// Objects for workers that do not exist.
     stray: u64,
     scratch: String,
 }
@@ -117,8 +128,8 @@ impl<L: WorkerChannel> LocalTransport<L> {
     }
 
     fn with(options: TransportOptions, channels: Vec<L>, supervisor: Supervisor) -> Self {
-        let late = || Box::new(Backlog::new(options.policy, options.workers));
-        let worker = |channel| WorkerState { channel, is_behind: false, handed: 0, wakes: false, late: late() };
+        let backlog = || Box::new(Backlog::new(options.policy, options.workers));
+        let worker = |channel| WorkerState { channel, is_behind: false, handed: 0, wakes: false, backlog: backlog() };
         Self {
             workers: channels.into_iter().map(worker).collect(),
             segments: None,
@@ -133,21 +144,22 @@ impl<L: WorkerChannel> LocalTransport<L> {
         }
     }
 
-    /// An object that its channel refused, or was not even offered because the worker is behind.
+    /// Handles an object that its channel refused, or that was not offered because the worker is
+    /// behind.
     #[cold]
     #[inline(never)]
-    fn late(&mut self, index: usize, text: &[u8], start: usize, end: usize, refused: Option<PutError>) {
-        // What no waiting makes fit is not queued either: nothing behind it would ever leave.
+    fn handle_refused(&mut self, index: usize, text: &[u8], start: usize, end: usize, refused: Option<PutError>) {
+        // An object that can never fit is not queued, because nothing behind it would ever leave.
         let worker = &mut self.workers[index];
         let is_summed = worker.is_behind && self.options.policy == SlowWorkerPolicy::Conflate;
         if !is_summed && !worker.channel.fits(end.saturating_sub(start)) {
-            worker.late.miss();
+            worker.backlog.miss();
             if !worker.is_behind {
                 self.declare(index);
             }
             return;
         }
-        let is_waited_for = self.options.policy == SlowWorkerPolicy::Block && !self.workers[index].late.is_closed();
+        let is_waited_for = self.options.policy == SlowWorkerPolicy::Block && !self.workers[index].backlog.is_closed();
         let refused = if is_waited_for { refused.or(Some(PutError::Full)) } else { refused };
         match refused {
             Some(PutError::Full) if is_waited_for => {
@@ -156,7 +168,7 @@ impl<L: WorkerChannel> LocalTransport<L> {
                 }
             }
             Some(PutError::TooLong) => {
-                self.workers[index].late.miss();
+                self.workers[index].backlog.miss();
                 self.declare(index);
                 return;
             }
@@ -167,13 +179,14 @@ impl<L: WorkerChannel> LocalTransport<L> {
         let gap = self.gap();
         let worker = &mut self.workers[index];
         worker.is_behind = true;
-        worker.late.add(record, &gap);
+        worker.backlog.add(record, &gap);
     }
 
-    /// `block`: until the channel takes it. False: the run is to end, or the worker is gone.
+    /// Under `block`: waits until the channel accepts the object. Returns false if the run ends or
+    /// the worker is gone.
     fn wait_for(&mut self, index: usize, text: &[u8], start: usize, end: usize) -> bool {
         loop {
-            // Whoever is waited for may itself wait for another shard.
+            // A worker that we wait for may itself wait for another shard.
             self.publish();
             if self.workers[index].is_behind {
                 self.catch_up(index);
@@ -187,7 +200,7 @@ impl<L: WorkerChannel> LocalTransport<L> {
                     }
                     Err(PutError::Full) => {}
                     Err(PutError::TooLong) => {
-                        worker.late.miss();
+                        worker.backlog.miss();
                         self.declare(index);
                         return true;
                     }
@@ -195,7 +208,7 @@ impl<L: WorkerChannel> LocalTransport<L> {
                 }
             }
             let worker = &self.workers[index];
-            if worker.late.is_closed() {
+            if worker.backlog.is_closed() {
                 return false;
             }
             if self.options.stop.load(Ordering::Relaxed) || self.supervisor.is_over() {
@@ -213,21 +226,21 @@ impl<L: WorkerChannel> LocalTransport<L> {
         }
     }
 
-    /// Tells a worker what it did not get, when its channel takes that; else it is behind.
+    /// Sends a gap record for what is missing. If the channel refuses it, the worker is behind.
     fn declare(&mut self, index: usize) {
         let gap = self.gap();
         let worker = &mut self.workers[index];
-        worker.is_behind = !worker.late.declare(&mut worker.channel, &gap);
+        worker.is_behind = !worker.backlog.declare(&mut worker.channel, &gap);
     }
 
     fn catch_up(&mut self, index: usize) {
         let gap = self.gap();
         let worker = &mut self.workers[index];
-        let caught_up = worker.late.catch_up(&mut worker.channel, &gap, &mut worker.handed, &mut self.scratch);
+        let caught_up = worker.backlog.catch_up(&mut worker.channel, &gap, &mut worker.handed, &mut self.scratch);
         worker.is_behind = !caught_up;
     }
 
-    /// Everything in the channels may be seen; sleepers are woken once all of it is.
+    /// Publishes what is in the channels, then wakes the sleeping workers.
     fn publish(&mut self) {
         for worker in &mut self.workers {
             match worker.channel.hand_over() {
@@ -242,32 +255,32 @@ impl<L: WorkerChannel> LocalTransport<L> {
         }
     }
 
-    /// Programs that died, that are stuck, that closed an end.
-    fn look_after(&mut self) {
+    /// Handles programs that died or are stuck, and workers that closed their end.
+    fn supervise(&mut self) {
         if self.failure.is_some() {
             return;
         }
         self.supervisor.urge();
         if self.supervisor.is_over() {
-            self.lose_program();
+            self.program_ended();
         } else if self.supervisor.is_due() {
-            self.begin_again();
+            self.restart();
         } else if self.starting.is_some() {
-            self.go_on();
+            self.take_restarted();
         } else if self.supervisor.is_running() && self.workers.iter().any(|worker| worker.is_behind) {
-            self.judge_late_ones();
+            self.check_slow_workers();
         }
     }
 
-    fn judge_late_ones(&mut self) {
+    fn check_slow_workers(&mut self) {
         let now = Instant::now();
         let mut closed = 0;
         for (index, worker) in self.workers.iter_mut().enumerate().filter(|(_, worker)| worker.is_behind) {
             let taken = worker.channel.taken_bytes();
-            let stands = worker.late.idle_time(taken, now);
-            if worker.late.is_closed() && stands >= CLOSED {
+            let stands = worker.backlog.idle_time(taken, now);
+            if worker.backlog.is_closed() && stands >= CLOSED {
                 closed += 1;
-                if worker.late.mark_reported() {
+                if worker.backlog.mark_reported() {
                     self.reports.push_back(TransportError::new(
                         format!(
                             "worker {index} closed its end, or wrote nonsense; its records are dropped from now on"
@@ -277,13 +290,13 @@ impl<L: WorkerChannel> LocalTransport<L> {
                 }
             }
             if self.options.policy == SlowWorkerPolicy::Restart
-                && (stands >= STUCK || (worker.late.is_closed() && stands >= CLOSED))
+                && (stands >= STUCK || (worker.backlog.is_closed() && stands >= CLOSED))
             {
                 self.reports.push_back(TransportError::new(
                     format!("worker {index} takes nothing any more; its program is ended and started again"),
                     "look why it hangs; what it had not taken is declared in gap records",
                 ));
-                // It is lost once it has ended.
+                // The program counts as lost when it has ended.
                 self.supervisor.ask_to_end(GRACE / 5);
                 return;
             }
@@ -296,11 +309,12 @@ impl<L: WorkerChannel> LocalTransport<L> {
         }
     }
 
-    /// The program is over: nothing reaches it any more.
-    fn lose_program(&mut self) {
+    /// Handles the end of the program: nothing reaches the workers.
+    fn program_ended(&mut self) {
         let verdict = self.supervisor.verdict();
         self.workers.iter_mut().for_each(WorkerState::close);
-        // Who asked us to end may have asked the program too; the summary says how it ended.
+        // At shutdown the program may have been stopped together with us. The summary says how it
+        // ended.
         if self.options.stop.load(Ordering::Relaxed) {
             return;
         }
@@ -320,18 +334,18 @@ impl<L: WorkerChannel> LocalTransport<L> {
         self.failure = Some(TransportError::new(format!("the workers' program is gone: {verdict}"), remedy));
     }
 
-    /// The feed does not wait for new channels and a program's start: a thread makes them.
-    fn begin_again(&mut self) {
+    /// Restarts the program on another thread, so that the feed does not wait for it.
+    fn restart(&mut self) {
         let Some(program) = self.options.program.clone() else { return };
         let (options, generation) = (self.options.clone(), self.supervisor.restarts() + 1);
-        match self.supervisor.begin_again(program, move || L::open_all(&options, generation)) {
+        match self.supervisor.restart(program, move || L::open_all(&options, generation)) {
             Ok(starting) => self.starting = Some(starting),
-            Err(failure) => self.not_started(failure),
+            Err(failure) => self.start_failed(failure),
         }
     }
 
-    /// The program is there again, or it is not to be had.
-    fn go_on(&mut self) {
+    /// Takes over the restarted program, or handles the failure to start it.
+    fn take_restarted(&mut self) {
         let Some(starting) = &self.starting else { return };
         let started = match starting.try_recv() {
             Err(TryRecvError::Empty) => return,
@@ -341,22 +355,23 @@ impl<L: WorkerChannel> LocalTransport<L> {
         self.starting = None;
         let (channels, child) = match started {
             Ok(started) => started,
-            Err(failure) => return self.not_started(failure),
+            Err(failure) => return self.start_failed(failure),
         };
         self.supervisor.is_back(child);
         let mut old = Vec::with_capacity(channels.len());
         for (worker, channel) in self.workers.iter_mut().zip(channels) {
             old.push(std::mem::replace(&mut worker.channel, channel));
-            worker.late.reopen();
+            worker.backlog.reopen();
         }
         if let Some(segments) = &mut self.segments {
             segments.release_all();
         }
-        // Giving large rings back takes the kernel a while. Without a thread it is done here.
+        // Unmapping large rings takes the kernel a while, so a thread does it. Without a thread it
+        // happens here.
         let _ = std::thread::Builder::new().name("old channels".into()).spawn(move || drop(old));
     }
 
-    fn not_started(&mut self, failure: TransportError) {
+    fn start_failed(&mut self, failure: TransportError) {
         if self.supervisor.may_restart() {
             self.supervisor.plan_restart();
             self.reports.push_back(failure);
@@ -368,21 +383,21 @@ impl<L: WorkerChannel> LocalTransport<L> {
     fn is_handed_over(&self) -> bool {
         self.workers
             .iter()
-            .all(|worker| worker.late.is_closed() || (!worker.is_behind && worker.channel.is_handed_over()))
+            .all(|worker| worker.backlog.is_closed() || (!worker.is_behind && worker.channel.is_handed_over()))
     }
 
-    /// What workers did not take until the end.
+    /// Counts what workers did not take until the end as lost, and ends the channels.
     fn give_up(&mut self) {
         for worker in &mut self.workers {
-            let staged = if worker.late.is_closed() { 0 } else { worker.channel.give_up() };
+            let staged = if worker.backlog.is_closed() { 0 } else { worker.channel.give_up() };
             worker.handed = worker.handed.saturating_sub(staged);
-            worker.late.lose(staged);
+            worker.backlog.lose(staged);
             worker.channel.end();
         }
     }
 }
 
-/// What the segments ask of the channels.
+/// Gives the receive segments access to the channels.
 struct ChannelReferences<'a, L>(&'a mut [WorkerState<L>]);
 
 impl<L: WorkerChannel> ReferenceHolders for ChannelReferences<'_, L> {
@@ -391,7 +406,7 @@ impl<L: WorkerChannel> ReferenceHolders for ChannelReferences<'_, L> {
     }
 
     fn has_taken(&mut self, worker: usize, head: u64) -> bool {
-        self.0.get_mut(worker).is_none_or(|worker| worker.late.is_closed() || worker.channel.has_taken(head))
+        self.0.get_mut(worker).is_none_or(|worker| worker.backlog.is_closed() || worker.channel.has_taken(head))
     }
 
     fn refer(&mut self, worker: usize, refers: bool) {
@@ -402,7 +417,7 @@ impl<L: WorkerChannel> ReferenceHolders for ChannelReferences<'_, L> {
 }
 
 impl<L: WorkerChannel> Transport for LocalTransport<L> {
-    fn deal(&mut self, text: &[u8], objects: &[Object]) {
+    fn send_objects(&mut self, text: &[u8], objects: &[Object]) {
         for object in objects {
             let (start, end) = (object.start as usize, object.end as usize);
             let Some(worker) = self.workers.get_mut(object.worker as usize) else {
@@ -413,7 +428,7 @@ impl<L: WorkerChannel> Transport for LocalTransport<L> {
             if refused.is_none() && !worker.is_behind {
                 worker.handed += 1;
             } else {
-                self.late(object.worker as usize, text, start, end, refused);
+                self.handle_refused(object.worker as usize, text, start, end, refused);
             }
         }
     }
@@ -428,13 +443,13 @@ impl<L: WorkerChannel> Transport for LocalTransport<L> {
         }
     }
 
-    fn note(&mut self, worker: u32, record: &[u8]) {
+    fn send_note(&mut self, worker: u32, record: &[u8]) {
         let Some(worker) = self.workers.get_mut(worker as usize) else { return };
         if !worker.is_behind && worker.channel.put(record, 0, record.len()).is_ok() {
-            worker.late.gaps += 1;
+            worker.backlog.gaps += 1;
         } else {
             worker.is_behind = true;
-            worker.late.add_note(record);
+            worker.backlog.add_note(record);
         }
     }
 
@@ -445,14 +460,14 @@ impl<L: WorkerChannel> Transport for LocalTransport<L> {
             }
         }
         self.publish();
-        self.look_after();
+        self.supervise();
     }
 
     fn connected(&mut self, connection: u64) {
         self.connection = connection;
     }
 
-    fn is_behind(&self) -> bool {
+    fn has_pending(&self) -> bool {
         self.failure.is_none()
             && (self.supervisor.is_over()
                 || self.supervisor.is_waiting()
@@ -466,14 +481,14 @@ impl<L: WorkerChannel> Transport for LocalTransport<L> {
         for worker in &self.workers {
             totals.handed += worker.handed;
             totals.behind += u32::from(worker.is_behind);
-            worker.late.add_to(&mut totals);
+            worker.backlog.add_to(&mut totals);
         }
         totals
     }
 
-    fn lag_bytes(&mut self, worker: u32) -> u64 {
+    fn pending_bytes(&mut self, worker: u32) -> u64 {
         let Some(worker) = self.workers.get_mut(worker as usize) else { return 0 };
-        worker.channel.lag_bytes() + worker.late.queued_bytes()
+        worker.channel.pending_bytes() + worker.backlog.queued_bytes()
     }
 
     fn report(&mut self) -> Option<TransportError> {
@@ -494,7 +509,7 @@ impl<L: WorkerChannel> Transport for LocalTransport<L> {
             std::thread::sleep(GLANCE);
         }
         if let Some(starting) = self.starting.take() {
-            // Too late for it: dropped, it ends, and its channels go.
+            // Too late for the restarted program: dropping it ends it.
             let _ = starting.recv_timeout(GRACE);
         }
         self.give_up();

@@ -1,4 +1,4 @@
-//! A file in memory, shared with who else maps it.
+//! A file mapped into memory and shared with other processes.
 
 use std::fs::File;
 use std::io;
@@ -13,25 +13,26 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: shared memory is no thread's own; who may touch what says the ring's protocol.
+// SAFETY: the mapping belongs to no thread. The ring's protocol says which side may touch what.
 unsafe impl Send for Mapping {}
 
-// SAFETY: as above; all that a shared one gives is its address and its length.
+// SAFETY: as above; a shared reference gives address and length only.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// The first `bytes` of a file that has so many; all of them are touched now, so that no later access waits for it.
+    /// Maps the first `bytes` of a file and touches all pages, so that no later access waits for
+    /// them.
     pub fn of(file: &File, bytes: usize) -> io::Result<Self> {
         Self::with(file, bytes, ProtFlags::READ | ProtFlags::WRITE)
     }
 
-    /// The same, of which nothing may be written.
+    /// Maps the first `bytes` of a file for reading only.
     pub fn to_read(file: &File, bytes: usize) -> io::Result<Self> {
         Self::with(file, bytes, ProtFlags::READ)
     }
 
     fn with(file: &File, bytes: usize, protection: ProtFlags) -> io::Result<Self> {
-        // SAFETY: a new place that the kernel chooses; nothing of ours lies there.
+        // SAFETY: the kernel chooses a new address, so nothing of ours is there.
         let base =
             unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED | MapFlags::POPULATE, file, 0)? };
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at no address"))?;
@@ -41,12 +42,12 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `of` with this length, and nobody has it any more.
+        // SAFETY: mapped by `with` with this length, and no pointer into it is left.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
-// SAFETY: the kernel maps whole pages, and keeps them where they are until `drop`.
+// SAFETY: the kernel maps whole pages and keeps them in place until `drop`.
 unsafe impl Memory for Mapping {
     fn base(&self) -> NonNull<u8> {
         self.base

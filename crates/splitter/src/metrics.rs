@@ -1,4 +1,4 @@
-//! The splitter's figures as Prometheus reads them (text format 0.0.4).
+//! The splitter's statistics in Prometheus text format 0.0.4.
 //!
 //! Start at    [`text`].
 
@@ -51,7 +51,7 @@ pub(crate) fn text(snapshot: &SplitterStats) -> String {
     out
 }
 
-/// Microseconds as decimal seconds.
+/// Formats microseconds as decimal seconds.
 fn micros(us: u64) -> String {
     format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
 }
@@ -61,7 +61,7 @@ fn metric(out: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // Writing to memory does not fail.
+    // Writing to a string cannot fail.
     let _ = writeln!(out, "{text}");
 }
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_named_and_the_histogram_adds_up() {
+    fn metrics_are_named_and_the_histogram_adds_up() {
         let mut snapshot = SplitterStats { is_connected: true, waiting_bytes: vec![7, 0], ..SplitterStats::default() };
         snapshot.totals.trades = 12;
         snapshot.lag_octaves[0] = 1;

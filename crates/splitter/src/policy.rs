@@ -1,22 +1,22 @@
-//! What becomes of what a slow worker does not take.
+//! What happens to objects that a slow worker does not take.
 //!
-//! Does        read and write the policy's name.
-//! Leaves out  doing it: see `channels`.
+//! Does        parses and prints the policy.
+//! Leaves out  applying it: see `local` and `ws_transport`.
 
 use std::fmt;
 use std::str::FromStr;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlowWorkerPolicy {
-    /// RetainedFrame in memory up to so many bytes a worker, then dropped.
+    /// Keeps up to this many bytes per worker in memory, then drops.
     Spill { bytes: u64 },
-    /// Waited for, by everybody.
+    /// Waits for the worker, and so delays all others.
     Block,
-    /// One record a symbol stands for all of them.
+    /// Replaces the objects of a symbol with one summary record.
     Conflate,
-    /// Dropped.
+    /// Drops.
     Drop,
-    /// Dropped; a program that takes nothing at all is ended and started again.
+    /// Drops, and restarts a program that reads nothing at all.
     Restart,
 }
 
@@ -26,7 +26,7 @@ impl Default for SlowWorkerPolicy {
     }
 }
 
-/// Not a policy.
+/// The text is not a policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidPolicy {
     pub text: String,
@@ -44,7 +44,7 @@ impl fmt::Display for InvalidPolicy {
 
 impl std::error::Error for InvalidPolicy {}
 
-/// Most that a worker's queue may hold: what fits an address space with a thousand workers.
+/// Largest queue per worker, in bytes. A thousand of them fit an address space.
 const SPILL_MAX: u64 = 1 << 36;
 
 impl FromStr for SlowWorkerPolicy {
@@ -81,7 +81,7 @@ impl fmt::Display for SlowWorkerPolicy {
     }
 }
 
-/// `4096`, `64KiB`, `64MiB`, `2GiB`.
+/// Parses `4096`, `64KiB`, `64MiB` or `2GiB`.
 fn bytes(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_amounts() {
+    fn policies_are_parsed_and_printed() {
         for (text, policy) in [
             ("spill:64MiB", SlowWorkerPolicy::Spill { bytes: 67_108_864 }),
             ("spill:1", SlowWorkerPolicy::Spill { bytes: 1 }),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_named_and_refused() {
+    fn invalid_policies_are_refused_with_their_text() {
         for text in [
             "",
             "spill:",

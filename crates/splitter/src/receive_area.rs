@@ -1,12 +1,13 @@
-//! Where the feed is received when rings only refer to it: memory that every worker maps, in segments that are filled in turn.
+//! The memory where the feed is received if rings refer to it. Every worker maps it; its segments
+//! are filled in turn.
 //!
-//! Does        say where the next bytes may be received; tell who may refer to them.
-//! Holds       1. a segment is received into again only when every worker that still reads has given back all references
-//!                that were put before the segment was left;
-//!             2. a worker that is so many segments behind is referred to nothing more: it gets copies in its ring, and so holds
-//!                few segments, however long it stands;
-//!             3. when no segment is free, there is nowhere to receive here: all are given copies until one is.
-//! Why         the kernel writes what it received right to where workers read it: no copy of ours.
+//! Does        says where the next bytes may be received, and which workers may refer to them.
+//! Holds       1. a segment is reused only when every worker has released all references that were
+//!                put before the segment was left;
+//!             2. a worker that is many segments behind gets copies instead of references, so it
+//!                holds few segments;
+//!             3. while no segment is free, all workers get copies.
+//! Why         the kernel writes received bytes where workers read them, so we copy nothing.
 //! Start at    [`ReceiveSegments::next`].
 
 use std::collections::VecDeque;
@@ -22,26 +23,28 @@ use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
 
 use crate::mapping::Mapping;
 
-/// One read fits, or a few short ones.
+/// Size of a segment in bytes. One large read fits, or a few short ones.
 const SEGMENT_BYTES: usize = 256 << 10;
 const SEGMENTS: usize = 64;
-/// Less is not received into: a read would bring less than the kernel has.
+/// Smallest rest of a segment that is received into. With less, a read would return less than the
+/// kernel has.
 const WORTH_BYTES: usize = 128 << 10;
-/// A worker with a reference older than so many segments gets copies until it has none.
+/// A worker whose oldest reference is this many segments back gets copies until it has none left.
 const BEHIND_SEGMENTS: usize = SEGMENTS / 4;
 
 #[derive(Debug)]
 pub(crate) struct ReceiveArea {
     mapping: Mapping,
     path: PathBuf,
-    /// Holds the lock, as a ring's does.
+    /// Holds the lock, as the file of a ring does.
     _file: File,
 }
 
 impl ReceiveArea {
     pub fn open(directory: &Path, name: &str) -> io::Result<Self> {
         let path = directory.join(name);
-        // Who reads is not to write. As with rings: locked before it has a name that a starting splitter takes for a left-over.
+        // Workers must not write. As with rings, the file is locked before it has a name that a
+        // starting splitter removes.
         let unnamed = directory.join(format!(".new-{name}"));
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o400).open(&unnamed)?;
         let named = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(io::Error::from);
@@ -68,7 +71,7 @@ impl ReceiveArea {
         self.mapping.bytes()
     }
 
-    /// Where text lies that was received here, if it was.
+    /// Returns the address of the area, to recognise text that was received here.
     #[inline]
     pub fn address(&self) -> usize {
         self.mapping.base().as_ptr().addr()
@@ -81,7 +84,7 @@ impl Drop for ReceiveArea {
     }
 }
 
-/// Where the next bytes of the feed may be received.
+/// A buffer for the next bytes of the feed.
 pub struct ReceiveBuffer {
     base: NonNull<u8>,
     bytes: usize,
@@ -89,45 +92,45 @@ pub struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// All of it; what lies there is of no worth.
+    /// Returns the whole buffer. Its content is undefined.
     pub fn space(&mut self) -> &mut [u8] {
-        // SAFETY: within the area, which lives; workers have no reference into it, and nobody else in this process touches it
-        // before the next receive_buffer is asked for.
+        // SAFETY: within the area, which is alive. Workers hold no reference into this part, and
+        // nothing else in this process touches it before the next receive buffer is requested.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr(), self.bytes) }
     }
 }
 
-/// A segment that was left, and by what each worker gives it back.
+/// A segment that was filled, and the ring position at which each worker releases it.
 struct HeldSegment {
     segment: usize,
     heads: Box<[u64]>,
-    /// Workers before this one have given it back.
+    /// Workers before this one have released it.
     worker: usize,
 }
 
-/// What is known of a worker's ring.
+/// Access to the workers' rings.
 pub(crate) trait ReferenceHolders {
-    /// Bytes put into a worker's ring, up to the last reference at least.
+    /// Returns the position of a worker's ring: bytes put, at least up to the last reference.
     fn head(&self, worker: usize) -> u64;
 
-    /// Whether it holds no reference any more that was put before its ring's position was `head`.
+    /// Returns whether the worker has released all references that were put before `head`.
     fn has_taken(&mut self, worker: usize, head: u64) -> bool;
 
-    /// Whether it is referred to what is received from now on.
+    /// Sets whether the worker gets references or copies from now on.
     fn refer(&mut self, worker: usize, refers: bool);
 }
 
 pub(crate) struct ReceiveSegments {
     area: Arc<ReceiveArea>,
     workers: usize,
-    /// The one being filled, and up to where. None: all are held.
+    /// The segment being filled, and its filled bytes. `None` if all are held.
     current: Option<usize>,
     filled: usize,
     left: VecDeque<HeldSegment>,
-    /// Workers that are referred to what lies in the current one.
+    /// Workers that get references to the current segment.
     refers: Box<[bool]>,
     free: Vec<usize>,
-    /// CpuUse again, so that nothing is allocated in passing.
+    /// Reused, so that nothing is allocated while running.
     spare: Vec<Box<[u64]>>,
 }
 
@@ -146,10 +149,10 @@ impl ReceiveSegments {
         }
     }
 
-    /// Where to receive next. Everything received before has been dealt.
+    /// Returns where to receive next. Everything received before must have been routed.
     pub fn next(&mut self, rings: &mut impl ReferenceHolders) -> Option<ReceiveBuffer> {
         if self.current.is_none() || SEGMENT_BYTES - self.filled < WORTH_BYTES {
-            self.go_on(rings);
+            self.next_segment(rings);
         }
         let offset = self.current? * SEGMENT_BYTES + self.filled;
         // SAFETY: within the mapping.
@@ -157,28 +160,28 @@ impl ReceiveSegments {
         Some(ReceiveBuffer { base, bytes: SEGMENT_BYTES - self.filled, _area: Arc::clone(&self.area) })
     }
 
-    /// So many bytes have been received there.
+    /// Notes that `bytes` bytes were received there.
     pub fn commit_received(&mut self, bytes: usize) {
         self.filled = (self.filled + bytes).min(SEGMENT_BYTES);
     }
 
-    /// No worker holds anything any more: their program and their rings are others.
+    /// Releases all segments: the program was restarted with new rings.
     pub fn release_all(&mut self) {
         self.left.iter_mut().for_each(|left| left.worker = self.workers);
         self.refers.fill(true);
     }
 
-    /// Segments that were left and are not free.
+    /// Returns how many filled segments are not free.
     #[cfg(test)]
     pub fn held(&self) -> usize {
         self.left.len()
     }
 
-    fn go_on(&mut self, rings: &mut impl ReferenceHolders) {
+    fn next_segment(&mut self, rings: &mut impl ReferenceHolders) {
         if let Some(segment) = self.current.take() {
             let mut heads = self.spare.pop().unwrap_or_else(|| vec![0; self.workers].into_boxed_slice());
             for (worker, (head, refers)) in heads.iter_mut().zip(&self.refers).enumerate() {
-                // Who got copies holds nothing of it.
+                // A worker that got copies holds nothing of it.
                 *head = if *refers { rings.head(worker) } else { 0 };
             }
             self.left.push_back(HeldSegment { segment, heads, worker: 0 });
@@ -189,7 +192,8 @@ impl ReceiveSegments {
                 left.worker += 1;
             }
             let is_free = left.worker == self.workers;
-            // Whoever holds this one holds those behind it too, unless it stands: then others are freed behind it.
+            // A worker that holds this segment usually holds the later ones too, unless it is
+            // stopped.
             if !is_free {
                 index += 1;
                 continue;
@@ -200,12 +204,12 @@ impl ReceiveSegments {
             }
         }
         self.judge(rings);
-        // The one that was freed last: what it holds is the likeliest to lie in a cache.
+        // The segment that was released last is most likely still in a cache.
         self.current = self.free.pop();
         self.filled = 0;
     }
 
-    /// Who gets references and who copies.
+    /// Decides which workers get references and which get copies.
     fn judge(&mut self, rings: &mut impl ReferenceHolders) {
         let old = self.left.len().checked_sub(BEHIND_SEGMENTS).and_then(|index| self.left.get(index));
         for (worker, refers) in self.refers.iter_mut().enumerate() {

@@ -1,9 +1,12 @@
-//! A shard's latest frames, ready for the wire, for readers of their own speed.
+//! The latest frames of a shard, ready to send, for readers of different speeds.
 //!
-//! Does        keep frames up to a limit of bytes; give each reader, by a cursor, what it has not had.
-//! Holds       1. memory is bounded whatever readers do: what is beyond the limit goes, oldest first;
-//!             2. a reader that was overrun learns how many objects it has missed, and goes on with the oldest kept.
-//! Leaves out  sockets; what an overrun reader is told. See `serve`.
+//! Does        keeps frames up to a limit of bytes; gives each reader, by a cursor, what it has not
+//!             read.
+//! Holds       1. memory is bounded whatever readers do: frames beyond the limit are dropped,
+//!                oldest first;
+//!             2. a reader that was overrun learns how many objects it missed, and continues with
+//!                the oldest frame.
+//! Leaves out  sockets, and what an overrun reader is sent: see `serve`.
 //! Start at    [`RetainedLog::push`], [`RetainedLog::next`].
 
 use std::collections::VecDeque;
@@ -20,12 +23,12 @@ pub(crate) struct RetainedLog {
     limit_bytes: u64,
     kept: VecDeque<RetainedFrame>,
     kept_bytes: u64,
-    /// Of the first kept frame: its number, and the objects and bytes in all before it.
+    /// Position of the first retained frame: its number, and the objects and bytes before it.
     first: LogCursor,
     end: LogCursor,
 }
 
-/// Up to where a reader has read.
+/// How far a reader has read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LogCursor {
     frame: u64,
@@ -33,11 +36,11 @@ pub(crate) struct LogCursor {
     bytes: u64,
 }
 
-/// What a reader gets next.
+/// The next entry for a reader.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LogEntry {
     Frame(Arc<[u8]>),
-    /// So many objects are gone; the cursor stands behind them.
+    /// This many objects were dropped. The cursor is behind them.
     Missed(u64),
     Nothing,
 }
@@ -48,17 +51,17 @@ impl RetainedLog {
         RetainedLog { limit_bytes, kept: VecDeque::new(), kept_bytes: 0, first, end }
     }
 
-    /// For a reader that begins now.
+    /// Returns the position for a new reader.
     pub fn end(&self) -> LogCursor {
         self.end
     }
 
-    /// Bytes that `cursor` has not had.
+    /// Returns how many bytes a reader at `cursor` has not read.
     pub fn waiting_bytes(&self, cursor: LogCursor) -> u64 {
         self.end.bytes - cursor.bytes
     }
 
-    /// Whether so many bytes more would push a frame out that a reader at `slowest` has not had.
+    /// Returns whether `bytes` more would drop a frame that a reader at `slowest` has not read.
     pub fn would_overrun(&self, bytes: u64, slowest: LogCursor) -> bool {
         self.waiting_bytes(slowest) + bytes > self.limit_bytes && slowest.frame < self.end.frame
     }
@@ -75,7 +78,7 @@ impl RetainedLog {
         }
     }
 
-    /// Lets go of what every reader has had: those at `slowest` or behind it are all.
+    /// Drops the frames before `slowest`, which every reader has read.
     pub fn forget(&mut self, slowest: LogCursor) {
         while self.first.frame < slowest.frame && !self.kept.is_empty() {
             self.let_go();
@@ -92,7 +95,7 @@ impl RetainedLog {
         }
     }
 
-    /// What comes next, up to so many bytes of frames and the rest of the last.
+    /// Takes the next entries: up to `bytes` bytes, and the rest of the last frame.
     pub fn take(&self, cursor: &mut LogCursor, bytes: usize, taken: &mut Vec<LogEntry>) {
         let mut left = bytes;
         while left > 0 {
@@ -138,11 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn so_much_is_taken_at_a_time() {
+    fn take_stops_after_the_requested_bytes() {
         let mut log = RetainedLog::new(100);
         let (mut cursor, mut taken) = (log.end(), Vec::new());
         (1..=4).for_each(|objects| log.push(frame(b'a', 40), objects));
-        // The first two are overrun.
+        // The first two frames are dropped.
         log.take(&mut cursor, 41, &mut taken);
         assert_eq!(taken, [LogEntry::Missed(3), LogEntry::Frame(frame(b'a', 40)), LogEntry::Frame(frame(b'a', 40))]);
         log.push(frame(b'b', 40), 1);
@@ -156,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_go_at_their_own_speed_and_learn_what_they_missed() {
+    fn readers_advance_independently_and_learn_what_they_missed() {
         let mut log = RetainedLog::new(100);
         let (mut quick, mut slow) = (log.end(), log.end());
         log.push(frame(b'a', 40), 4);
@@ -167,7 +170,7 @@ mod tests {
         log.push(frame(b'c', 40), 6);
         let late = log.end();
         assert_eq!([read(&log, &mut slow), read(&log, &mut slow)], ["-4", "b40"]);
-        // More than the whole limit at once: it alone stays.
+        // A frame above the limit stays alone.
         log.push(frame(b'd', 300), 7);
         assert_eq!([read(&log, &mut slow), read(&log, &mut slow), read(&log, &mut slow)], ["-6", "d300", "."]);
         assert_eq!([read(&log, &mut quick), read(&log, &mut quick)], ["-6", "d300"]);

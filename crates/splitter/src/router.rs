@@ -1,7 +1,8 @@
-//! Between what is cut and who gets it: counts, stops at the limit, keeps what must be answered.
+//! Between the object reader and the transports: counts, stops at the limit, keeps control frames
+//! to answer.
 //!
-//! Holds       1. exactly so many trades are dealt as the limit says;
-//!             2. a statistics line falls between two trades, never inside a run of them.
+//! Holds       1. exactly as many trades are routed as the limit says;
+//!             2. a statistics line is due between two trades, never inside a run of them.
 //! Start at    `objects` of [`Router`].
 
 use pitwire_feed::{Object, ObjectSink};
@@ -11,15 +12,15 @@ use crate::receive_area::ReceiveBuffer;
 use crate::stats::{FeedMeter, Moment};
 use crate::transport::Transport;
 
-/// A control frame's payload (RFC 6455 section 5.5).
+/// Largest payload of a control frame (RFC 6455 section 5.5).
 const MAX_CONTROL: usize = 125;
 
 pub(crate) struct Router {
     pub sinks: Vec<Box<dyn Transport>>,
     pub meter: FeedMeter,
-    /// Trades that may still be dealt.
+    /// Trades that may still be routed.
     left: u64,
-    /// Of the latest ping, until it is answered: answering it answers those before it.
+    /// Body of the latest ping that was not answered. One pong answers all earlier pings.
     ping: Option<ControlBody>,
     close: Option<(Option<u16>, ControlBody)>,
 }
@@ -58,7 +59,7 @@ impl Router {
         self.sinks.iter_mut().for_each(|sink| sink.connected(connection));
     }
 
-    /// Where the next bytes are best received: the first who wants them somewhere has the workers.
+    /// Returns where the next bytes are best received, if a transport has a preference.
     pub fn receive_buffer(&mut self) -> Option<ReceiveBuffer> {
         self.sinks.iter_mut().find_map(|sink| sink.receive_buffer())
     }
@@ -67,7 +68,7 @@ impl Router {
         self.sinks.iter_mut().for_each(|sink| sink.commit_received(bytes));
     }
 
-    /// Whether as many trades have been dealt as were wanted.
+    /// Returns whether the limit is reached.
     pub fn is_done(&self) -> bool {
         self.left == 0
     }
@@ -76,14 +77,14 @@ impl Router {
         self.sinks.iter_mut().for_each(|sink| sink.hand_over());
     }
 
-    pub fn is_behind(&self) -> bool {
-        self.sinks.iter().any(|sink| sink.is_behind())
+    pub fn has_pending(&self) -> bool {
+        self.sinks.iter().any(|sink| sink.has_pending())
     }
 
-    /// A record of the splitter's own, to every worker of everybody.
-    pub fn note(&mut self, workers: u32, record: &[u8]) {
+    /// Sends a record of the splitter itself to every worker of every transport.
+    pub fn send_note(&mut self, workers: u32, record: &[u8]) {
         for sink in &mut self.sinks {
-            (0..workers).for_each(|worker| sink.note(worker, record));
+            (0..workers).for_each(|worker| sink.send_note(worker, record));
         }
     }
 
@@ -107,13 +108,13 @@ impl ObjectSink for Router {
         let mut rest = objects;
         while !rest.is_empty() && self.left > 0 && self.close.is_none() {
             let now = (rest.len() as u64).min(self.meter.room()).min(self.left);
-            // No more than `rest` is long.
+            // At most the length of `rest`.
             let (run, later) = rest.split_at(usize::try_from(now).unwrap_or(rest.len()));
             for sink in &mut self.sinks {
-                sink.deal(text, run);
+                sink.send_objects(text, run);
             }
             self.left -= now;
-            self.meter.dealt(now, moment);
+            self.meter.routed(now, moment);
             rest = later;
         }
     }

@@ -1,9 +1,12 @@
-//! The thread that serves: metrics to Prometheus, shards to their readers.
+//! The server thread: metrics for Prometheus, and shards for their readers.
 //!
-//! Does        accept, answer, and bring each reader what is on its shard's log, at its own speed.
-//! Holds       1. a reader costs at most [`OUT_BYTES`] beyond the log, and what it sends at most a small message;
-//!             2. whoever does not finish a request in time, or is one too many, is let go;
-//!             3. nobody here can slow the feed.
+//! Does        accepts and answers; sends each reader what is in its shard's log, at the reader's
+//!             own speed.
+//! Holds       1. a reader costs at most [`OUT_BYTES`] beyond the log, and may send small messages
+//!                only;
+//!             2. connections above the limit, and requests that are not complete in time, are
+//!                closed;
+//!             3. nothing here can slow the feed.
 //! Start at    [`serve`], then `ServerLoop::run`.
 
 use std::io::{self, ErrorKind, Read, Write};
@@ -29,16 +32,16 @@ use crate::ws_transport::{SharedShards, WsTransport};
 
 const CONNECTIONS: usize = 256;
 const REQUEST_NS: u64 = 5_000_000_000;
-/// A reader that is told goodbye has so long to hear it.
+/// Time for a reader to receive the close frame.
 const PARTING_NS: u64 = 1_000_000_000;
-/// Frames are gathered for one write up to this; the last of them may go beyond it.
+/// Frames are gathered for one write up to this many bytes. The last one may exceed it.
 const OUT_BYTES: usize = 64 * 1024;
-/// Without a descriptor for who knocks, the door is left alone for so long.
+/// Out of file descriptors: time until the next accept.
 const DEAF_NS: u64 = 500_000_000;
 const TURN_NS: u64 = 500_000_000;
 const MESSAGE_BYTES: usize = 4096;
 
-/// Serves until it is dropped.
+/// A running server. Dropping it ends the server.
 pub struct ShardServer {
     pub metrics: Option<SocketAddr>,
     pub shards: Option<SocketAddr>,
@@ -46,7 +49,10 @@ pub struct ShardServer {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts serving what was asked for: shards (the transport comes with it), metrics, or both.
+/// Starts a server for shards (with their transport), metrics, or both.
+///
+/// # Errors
+/// An address cannot be listened on, or the thread cannot be started.
 pub fn serve(
     options: &TransportOptions,
     board: Arc<SharedStats>,
@@ -68,9 +74,9 @@ struct ServerListener {
 }
 
 enum ConnectionState {
-    /// A request that is not whole yet.
+    /// The request is not complete.
     Asking(Vec<u8>),
-    /// Something last to say, then the end.
+    /// The last bytes are being sent; then the connection is closed.
     Leaving,
     Reading(Box<ShardReader>),
 }
@@ -80,7 +86,7 @@ struct ShardReader {
     cursor: LogCursor,
     received: Vec<u8>,
     decoder: Decoder,
-    /// Held while it is copied; empty otherwise.
+    /// Frames taken from the log under the lock; empty otherwise.
     fetched: Vec<LogEntry>,
 }
 
@@ -133,7 +139,7 @@ impl Drop for ShardServer {
         self.stand.is_ending.store(true, Ordering::SeqCst);
         self.stand.ring();
         if let Some(thread) = self.thread.take() {
-            // A server that panicked has nobody left to say goodbye to.
+            // A server that panicked has already reported it.
             let _ = thread.join();
         }
     }
@@ -144,7 +150,7 @@ struct ServerLoop {
     board: Arc<SharedStats>,
     listeners: Vec<ServerListener>,
     connections: Vec<ServerConnection>,
-    /// Nobody is let in before: whoever waits at the door would be seen again at once, in vain.
+    /// Out of file descriptors: stop accepting until this time, or poll would spin.
     deaf_until_ns: u64,
     is_deaf_told: bool,
 }
@@ -179,12 +185,12 @@ impl ServerLoop {
             let wanted = if connection.out.is_empty() { PollFlags::IN } else { PollFlags::IN | PollFlags::OUT };
             PollFd::new(&connection.socket, wanted)
         }));
-        // A poll that fails is a turn without news.
+        // A failed poll is a pass without events.
         let _ = poll(&mut fds, Some(&timespec(if is_ready { 0 } else { TURN_NS })));
         self.stand.wake_up();
     }
 
-    /// Whether there is a frame that could be written at once.
+    /// Returns whether a frame could be written at once.
     fn has_something(&self, connection: &ServerConnection) -> bool {
         let ConnectionState::Reading(reader) = &connection.state else { return false };
         connection.out.is_empty() && self.stand.shards[reader.shard].lock().log.waiting_bytes(reader.cursor) > 0
@@ -199,7 +205,7 @@ impl ServerLoop {
                 let socket = match listener.socket.accept() {
                     Ok((socket, _)) => socket,
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    // Whoever it was has gone already.
+                    // The client is already gone.
                     Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {
                         continue;
                     }
@@ -212,11 +218,12 @@ impl ServerLoop {
                     }
                 };
                 self.is_deaf_told = false;
-                // One too many is closed at once; a socket that cannot be set up is none.
+                // A connection above the limit is closed at once, as is a socket that cannot be set
+                // up.
                 if self.connections.len() >= CONNECTIONS || socket.set_nonblocking(true).is_err() {
                     continue;
                 }
-                // Frames are gathered here already.
+                // Frames are gathered here, so the kernel need not delay them.
                 let _ = socket.set_nodelay(true);
                 self.connections.push(ServerConnection {
                     socket,
@@ -269,7 +276,7 @@ impl ServerLoop {
 }
 
 impl ServerConnection {
-    /// Reads, answers, writes; whether the connection stays.
+    /// Reads, answers and writes. Returns whether the connection stays open.
     fn turn(&mut self, stand: &SharedShards, board: &SharedStats, now_ns: u64) -> bool {
         if !matches!(self.state, ConnectionState::Reading(_)) && now_ns >= self.until_ns {
             return false;
@@ -339,7 +346,7 @@ impl ServerConnection {
         self.state = ConnectionState::Leaving;
     }
 
-    /// What a reader sends: pings are answered, a close too; anything else is nothing to us.
+    /// Handles a reader's frames: answers pings and closes, ignores everything else.
     fn listen(&mut self, stand: &SharedShards) {
         loop {
             let ConnectionState::Reading(reader) = &mut self.state else { return };
@@ -348,7 +355,7 @@ impl ServerConnection {
                 Ok((0, _)) => return,
                 Ok((used, incoming)) => {
                     match incoming {
-                        // A reader that only pings and never reads is not answered without end.
+                        // Bounds the answers to a reader that sends pings and never reads.
                         Some(Incoming::Ping(body)) if self.out.len() < OUT_BYTES => {
                             write_frame(&mut self.out, Opcode::Pong, body)
                         }
@@ -373,7 +380,7 @@ impl ServerConnection {
         self.until_ns = mono_ns() + PARTING_NS;
     }
 
-    /// Frames from the log, once what was fetched before is written.
+    /// Takes frames from the log, once the earlier ones are written.
     fn fetch(&mut self, stand: &SharedShards) {
         if !self.out.is_empty() {
             return;
@@ -381,7 +388,7 @@ impl ServerConnection {
         let ConnectionState::Reading(reader) = &mut self.state else { return };
         let mut fetched = std::mem::take(&mut reader.fetched);
         stand.shards[reader.shard].lock().log.take(&mut reader.cursor, OUT_BYTES, &mut fetched);
-        // Copied without the lock, for which the thread that deals may be waiting.
+        // Copied without the lock, because the routing thread may be waiting for it.
         for next in fetched.drain(..) {
             match next {
                 LogEntry::Nothing => {}
@@ -405,7 +412,7 @@ impl ServerConnection {
         }
     }
 
-    /// Writes what the socket takes; whether the connection still stands.
+    /// Writes what the socket accepts. Returns whether the connection is still open.
     fn write(&mut self) -> bool {
         while self.sent < self.out.len() {
             match self.socket.write(&self.out[self.sent..]) {
@@ -422,7 +429,7 @@ impl ServerConnection {
     }
 }
 
-/// `/shard/3` of at least four.
+/// Parses `/shard/N` and checks that the shard exists.
 fn shard_of(path: &str, shards: usize) -> Option<usize> {
     let digits = path.strip_prefix("/shard/")?;
     let is_unencrypted =
@@ -435,7 +442,7 @@ mod tests {
     use super::shard_of;
 
     #[test]
-    fn paths_name_shards() {
+    fn shard_paths_are_parsed_strictly() {
         for (path, expected) in [
             ("/shard/0", Some(0)),
             ("/shard/3", Some(3)),

@@ -1,11 +1,14 @@
-//! Shards on NATS: what workers on other machines subscribe to.
+//! Shards on NATS, for workers on other machines.
 //!
-//! Does        batch each shard's records, number them, and publish them on `<prefix>.<epoch>.<shard>` from a thread of its own.
-//! Holds       1. nothing here waits: what NATS does not take in time is dropped, counted, and visible to every consumer as a
-//!                jump in the numbers;
+//! Does        batches each shard's records, numbers them, and publishes them on
+//!             `<prefix>.<epoch>.<shard>` from its own thread.
+//! Holds       1. nothing here blocks: what NATS does not accept in time is dropped and counted,
+//!                and every consumer sees a jump in the numbers;
 //!             2. memory is bounded: [`BATCHES`] batches of about [`BATCH_BYTES`];
-//!             3. a record's number is its place in its shard since the start, whether it was sent or dropped.
-//! Leaves out  delivery: core NATS sends at most once. Consumers look at epoch and numbers (`docs/splitter.md`).
+//!             3. a record's number is its position in its shard since the start, whether it was
+//!                sent or dropped.
+//! Leaves out  guaranteed delivery: core NATS sends at most once. Consumers check epoch and numbers
+//!             (`docs/splitter.md`).
 //! Start at    [`ShardPublisher::open`].
 
 use std::mem;
@@ -33,16 +36,16 @@ const NO_SUBSCRIPTIONS: usize = 1;
 /// What to publish where.
 #[derive(Clone, Debug)]
 pub struct Publication {
-    /// `nats://host:port`, with `user:password@` if need be; `tls://` for TLS.
+    /// `nats://host:port`, optionally with `user:password@`; `tls://` for TLS.
     pub url: String,
     /// First part of every subject.
     pub prefix: String,
-    /// Start of this splitter, nanoseconds since 1970: numbers begin again with it.
+    /// When this splitter started, in nanoseconds since 1970. Numbers start again with a new epoch.
     pub epoch: u64,
     pub workers: u32,
 }
 
-/// The sink for `--publish`, beside the transport that serves workers here.
+/// The transport for `--publish`, in addition to the one that serves workers here.
 pub struct ShardPublisher {
     shards: Vec<PendingBatch>,
     batches: NatsPublisher<ShardBatch>,
@@ -55,7 +58,7 @@ pub struct ShardPublisher {
     report: Option<TransportError>,
 }
 
-/// What has been dealt to a shard since its last batch.
+/// The records of a shard since its last batch.
 #[derive(Default)]
 struct PendingBatch {
     bytes: Vec<u8>,
@@ -112,13 +115,13 @@ impl ShardPublisher {
         }
     }
 
-    /// HOT.
+    /// HOT. Adds a record to the batch of a shard, or drops it if NATS is too slow.
     fn stage(&mut self, worker: usize, record: &[u8], objects: u64) {
         let Some(shard) = self.shards.get_mut(worker) else { return };
         let is_full = self.batches.is_full();
         let too_long = record.len() + 4 + HEADERS_MAX > MESSAGE_MAX;
         if is_full || too_long {
-            // Not copied at all: a batch that holds something already goes on its way first, so numbers stay in order.
+            // Queues the batch before the drop, so that numbers stay in order.
             self.send(worker);
             let shard = &mut self.shards[worker];
             shard.first += 1;
@@ -141,7 +144,7 @@ impl ShardPublisher {
         shard.objects += objects;
     }
 
-    /// Hands a shard's batch to the thread, or drops it.
+    /// Queues a shard's batch for the thread, or drops it if the queue is full.
     fn send(&mut self, worker: usize) {
         let shard = &mut self.shards[worker];
         if shard.records == 0 {
@@ -176,13 +179,13 @@ impl ShardPublisher {
 }
 
 impl Transport for ShardPublisher {
-    fn deal(&mut self, text: &[u8], objects: &[Object]) {
+    fn send_objects(&mut self, text: &[u8], objects: &[Object]) {
         for object in objects {
             self.stage(object.worker as usize, &text[object.start as usize..object.end as usize], 1);
         }
     }
 
-    fn note(&mut self, worker: u32, record: &[u8]) {
+    fn send_note(&mut self, worker: u32, record: &[u8]) {
         self.gaps += 1;
         self.stage(worker as usize, record, 0);
     }
@@ -206,7 +209,7 @@ impl Transport for ShardPublisher {
         self.report.take()
     }
 
-    /// Sends what is left, for so long at most.
+    /// Sends what is left, within `patience`.
     fn finish(&mut self, patience: Duration) -> Result<TransportSummary, TransportError> {
         self.hand_over();
         let is_whole = self.batches.finish(patience);

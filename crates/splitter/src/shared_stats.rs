@@ -1,6 +1,7 @@
-//! What the splitter tells those who watch it: a snapshot, some times a second.
+//! Statistics that the splitter shares with its observers, several times a second.
 //!
-//! Holds       the splitter never waits for a watcher: a board that is being read is posted the next time.
+//! Holds       the splitter never waits for an observer: if the statistics are being read, it
+//!             updates them next time.
 //! Start at    [`SharedStats`].
 
 use std::sync::{Mutex, PoisonError};
@@ -8,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::stats::{FeedTotals, HandOverLag};
 use crate::transport::TransportTotals;
 
-/// Octaves of microseconds of the lag's histogram: below 1, 2, 4 … 65,536 µs and above.
+/// Buckets of the lag histogram by octaves of microseconds: below 1, 2, 4 … 65,536 µs and above.
 pub const LAG_OCTAVES: usize = 18;
 
 #[derive(Clone, Debug, Default)]
@@ -19,11 +20,11 @@ pub struct SplitterStats {
     pub dealt: TransportTotals,
     pub unusual: u64,
     pub no_sym: u64,
-    /// Bytes that each worker has not taken yet.
+    /// Bytes that each worker has not taken.
     pub waiting_bytes: Vec<u64>,
     pub lag: HandOverLag,
     pub lag_octaves: [u64; LAG_OCTAVES],
-    /// What happened last to the connection.
+    /// The latest event of the connection.
     pub news: String,
 }
 
@@ -38,7 +39,7 @@ impl SharedStats {
     }
 
     pub fn read(&self) -> SplitterStats {
-        // A watcher that panicked while reading has changed nothing.
+        // An observer that panicked while reading changed nothing.
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

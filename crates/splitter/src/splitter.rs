@@ -1,11 +1,14 @@
-//! One feed, read for as long as it is wanted, over as many connections as it takes.
+//! One feed, read over as many connections as needed.
 //!
-//! Does        connect, introduce ourselves, read, cut, deal, answer; tell a dead connection from a quiet one; come back
-//!             after a loss, with a gap record to every worker.
-//! Holds       1. what a connection brought is dealt before the gap behind it is noted;
-//!             2. nothing here waits but for the feed, and that wait ends at once when the program is asked to end;
-//!             3. a trade that has been read is handed over before the next read.
-//! Leaves out  how bytes become objects (`pitwire_feed`) and what becomes of them (`transport`).
+//! Does        connects, logs in, reads, scans, routes, answers control frames; tells a dead
+//!             connection from a quiet one; reconnects after a loss and sends a gap record to every
+//!             worker.
+//! Holds       1. everything that a connection brought is routed before the gap record behind it;
+//!             2. nothing blocks except the wait for the feed, which ends at once when the program
+//!                is to stop;
+//!             3. a trade that was read is handed over before the next read.
+//! Leaves out  how bytes become objects (`pitwire_feed`) and how objects reach workers
+//!             (`transport`).
 //! Start at    [`Splitter::run`], then [`Splitter::pump`].
 
 use std::os::fd::AsFd;
@@ -29,51 +32,52 @@ use crate::stats::{FeedMeter, FeedTotals, HandOverLag};
 use crate::transport::{Transport, TransportSummary, TransportTotals};
 use crate::transport_error::TransportError;
 
-/// A server that has not said hello by then is spoken to all the same.
+/// How long to wait for a greeting of the server before we send ours.
 const HELLO_NS: u64 = 1_000_000_000;
-/// What a server may take to answer our goodbye.
+/// How long to wait for the server's answer to our close frame.
 const GOODBYE_NS: u64 = 1_000_000_000;
-/// A worker that is behind is tried again this soon.
+/// Interval at which a worker that is behind is served again.
 const BEHIND_NS: u64 = 1_000_000;
-/// Between looks at everything that is not the feed.
+/// Interval of everything that is not the feed, while the feed never pauses.
 const CHORES_NS: u64 = 5_000_000;
-/// Statistics lines leave this often, or when so many bytes of them have gathered.
+/// Statistics lines are printed at this interval, or when this many bytes have gathered.
 const LINES_NS: u64 = 50_000_000;
 const LINES_BYTES: usize = 16 * 1024;
 const POST_NS: u64 = 200_000_000;
-/// What a worker may take to take what is its own when everything ends.
+/// How long workers may take to read what is left at the end.
 const FINISH_NS: u64 = 5_000_000_000;
-/// A connection of so many trades, or of so long, was of use: the next loss is not a sign of the same trouble.
+/// A connection with this many trades, or of this duration, was useful: the next loss starts from
+/// the shortest delay.
 const USEFUL_TRADES: u64 = 1_000;
 const USEFUL_NS: u64 = 10_000_000_000;
 const CLOSE_NORMAL: u16 = 1000;
 const CLOSE_AWAY: u16 = 1001;
 const MAX_CLOSE_REASON: usize = 123;
 
-/// What is wanted of the feed.
+/// The configuration of a splitter.
 pub struct SplitterConfig {
     pub address: Address,
     pub tls: Option<Arc<ClientConfig>>,
-    /// Said first on every connection, each as a text message: who we are, what we want.
+    /// Text messages sent first on every connection, such as a login and subscriptions.
     pub introduction: Vec<String>,
     pub workers: u32,
     pub no_sym: MissingSymbol,
     pub reconnects: bool,
     pub gap_records: bool,
-    /// End after exactly so many trades.
+    /// Ends the run after exactly this many trades.
     pub limit: Option<u64>,
-    /// Trades from one statistics line to the next; 0 for none.
+    /// Trades per statistics line; 0 disables lines.
     pub stats_every: u64,
     pub receive_buffer: Option<usize>,
-    /// For connecting and the handshakes.
+    /// Time limit for connecting and the handshakes.
     pub patience_ns: u64,
-    /// A connection on which nothing has been heard for so long is lost; at half of it, we ask.
+    /// A connection is lost when nothing arrives for this long. After half of it we send a ping.
     pub silence_ns: u64,
-    /// Leave what happens to the board: the terminal is taken.
+    /// Events go to the shared statistics only, because a view uses the terminal.
     pub is_quiet: bool,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Debug)]
 pub struct SplitterReport {
     pub totals: FeedTotals,
@@ -84,28 +88,28 @@ pub struct SplitterReport {
     pub no_sym: u64,
     pub malformed: u64,
     pub oversized: u64,
-    /// From the first bytes to the last hand-over.
+    /// From the first received bytes to the last hand-over.
     pub elapsed_ns: u64,
-    /// Of the thread that reads, cuts and deals, up to the last hand-over.
+    /// CPU time of the thread that reads, scans and routes, up to the last hand-over.
     pub cpu_ns: u64,
-    /// Of all other threads of this process but the built-in counters: servers, publishers, lines.
+    /// CPU time of all other threads except the built-in counters: servers, publishers, printer.
     pub others_cpu_ns: u64,
-    /// Of the built-in counters, which verify and are no part of splitting.
+    /// CPU time of the built-in counters, which verify and are not part of splitting.
     pub counters_cpu_ns: u64,
     pub lines_left_out: u64,
-    /// Why it ended, if it should not have.
+    /// Why the run ended, if it failed.
     pub failure: Option<SplitterError>,
 }
 
 #[derive(Debug)]
 pub enum SplitterError {
     Connect(ConnectError),
-    /// With `reconnects` false: what happened to the connection.
+    /// The connection was lost and `reconnects` is false.
     Lost(String),
     Transport(TransportError),
 }
 
-/// Why a connection is over.
+/// Why a connection ended.
 enum ConnectionEnd {
     Done,
     Stopped,
@@ -116,7 +120,7 @@ enum ConnectionEnd {
 pub struct Splitter<'a, S> {
     plan: SplitterConfig,
     object_reader: ObjectReader,
-    dealer: Router,
+    router: Router,
     printer: LinePrinter,
     board: Arc<SharedStats>,
     stop: &'a S,
@@ -129,7 +133,7 @@ pub struct Splitter<'a, S> {
     is_connected: bool,
 }
 
-/// What one connection is being watched for.
+/// The timers of one connection.
 struct ConnectionWatch {
     opened_ns: u64,
     heard_ns: u64,
@@ -140,7 +144,7 @@ struct ConnectionWatch {
 }
 
 impl<'a, S: AsFd> Splitter<'a, S> {
-    /// `sinks`: the workers' transport first, then who else gets everything.
+    /// `sinks`: first the workers' transport, then others that receive everything.
     pub fn new(
         plan: SplitterConfig,
         sinks: Vec<Box<dyn Transport>>,
@@ -149,11 +153,11 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         stop: &'a S,
     ) -> Self {
         let object_reader = ObjectReader::new(plan.workers, plan.no_sym);
-        let dealer = Router::new(sinks, FeedMeter::new(plan.stats_every), plan.limit);
+        let router = Router::new(sinks, FeedMeter::new(plan.stats_every), plan.limit);
         Splitter {
             plan,
             object_reader,
-            dealer,
+            router,
             printer,
             board,
             stop,
@@ -174,7 +178,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         self.finish(failure, before)
     }
 
-    /// One connection after another.
+    /// Opens one connection after another until the run ends.
     fn connections(&mut self) -> Result<(), SplitterError> {
         let mut backoff = Backoff::new();
         let mut has_been_open = false;
@@ -194,7 +198,8 @@ impl<'a, S: AsFd> Splitter<'a, S> {
                     }
                 }
                 Err(ConnectError::Stopped) => return Ok(()),
-                // Before anything has worked, what no second attempt cures is a mistake of whoever started this.
+                // Before any connection has worked, an error that no retry cures is a mistake in
+                // the arguments.
                 Err(error) if !self.plan.reconnects || (error.is_final() && !has_been_open) => {
                     return Err(SplitterError::Connect(error));
                 }
@@ -216,35 +221,35 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         open(&dial, self.stop)
     }
 
-    /// Reads one connection to its end; why it is over, and whether it was of use.
+    /// Reads one connection to its end. Returns why it ended, and whether it was useful.
     fn follow(&mut self, opened: OpenConnection) -> (ConnectionEnd, bool) {
         let OpenConnection { mut channel, early } = opened;
         self.object_reader.restart();
-        self.dealer.connected();
+        self.router.connected();
         self.is_connected = true;
         self.report(format!("connected to {}", self.plan.address.authority), false);
         let opened_ns = mono_ns();
         let over = self.pump(&mut channel, &early, opened_ns);
         self.is_connected = false;
-        let was_useful = self.dealer.meter.here() >= USEFUL_TRADES || mono_ns() - opened_ns >= USEFUL_NS;
-        self.dealer.hand_over();
-        // The goodbye is no part of what is measured.
+        let was_useful = self.router.meter.here() >= USEFUL_TRADES || mono_ns() - opened_ns >= USEFUL_NS;
+        self.router.hand_over();
+        // The closing handshake is not measured.
         (self.last_ns, self.last_cpu_ns) = (mono_ns(), thread_cpu_ns());
         match &over {
             ConnectionEnd::Done => self.part(&mut channel, CLOSE_NORMAL),
             ConnectionEnd::Stopped | ConnectionEnd::Failed(_) => self.part(&mut channel, CLOSE_AWAY),
             ConnectionEnd::Lost(_) => {
-                self.dealer.meter.lost();
+                self.router.meter.lost();
                 self.note_gap();
             }
         }
-        // What was noted.
-        self.dealer.hand_over();
+        // Hands over the gap record.
+        self.router.hand_over();
         (over, was_useful)
     }
 
     fn pump(&mut self, channel: &mut FeedSocket, early: &[u8], opened_ns: u64) -> ConnectionEnd {
-        let frames_before = self.dealer.meter.totals.frames;
+        let frames_before = self.router.meter.totals.frames;
         let mut watch = ConnectionWatch {
             opened_ns,
             heard_ns: opened_ns,
@@ -255,10 +260,10 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         };
         if !early.is_empty() {
             self.first_ns.get_or_insert(opened_ns);
-            self.dealer.meter.read();
-            self.dealer.meter.received(early.len());
-            let fed = self.object_reader.feed(early, &mut self.dealer);
-            self.dealer.meter.totals.frames = self.object_reader.counters().frames;
+            self.router.meter.read();
+            self.router.meter.received(early.len());
+            let fed = self.object_reader.feed(early, &mut self.router);
+            self.router.meter.totals.frames = self.object_reader.counters().frames;
             if let Err(violation) = fed {
                 return refuse(channel, violation);
             }
@@ -268,21 +273,21 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         }
         loop {
             let from_ns = mono_ns();
-            let (object_reader, dealer) = (&mut self.object_reader, &mut self.dealer);
+            let (object_reader, router) = (&mut self.object_reader, &mut self.router);
             let mut is_first = true;
-            let mut receive_buffer = channel.is_unencrypted().then(|| dealer.receive_buffer()).flatten();
+            let mut receive_buffer = channel.is_unencrypted().then(|| router.receive_buffer()).flatten();
             let lands = receive_buffer.is_some();
             let heard = channel.receive(receive_buffer.as_mut().map(ReceiveBuffer::space), |piece| {
                 if std::mem::take(&mut is_first) {
-                    dealer.meter.read();
+                    router.meter.read();
                 }
                 if lands {
-                    dealer.commit_received(piece.len());
+                    router.commit_received(piece.len());
                 }
-                dealer.meter.received(piece.len());
-                object_reader.feed(piece, dealer)
+                router.meter.received(piece.len());
+                object_reader.feed(piece, router)
             });
-            self.dealer.meter.totals.frames = self.object_reader.counters().frames;
+            self.router.meter.totals.frames = self.object_reader.counters().frames;
             let over = match heard {
                 Ok(ReadOutcome::Bytes(_)) => {
                     self.first_ns.get_or_insert(from_ns);
@@ -290,9 +295,9 @@ impl<'a, S: AsFd> Splitter<'a, S> {
                 }
                 Ok(ReadOutcome::Nothing) => self.idle(channel, &mut watch),
                 Ok(ReadOutcome::End) => {
-                    // Through TLS, the last content comes with the end.
-                    self.dealer.hand_over();
-                    let closed = self.dealer.take_close().map(|close| answer_close(channel, &close));
+                    // Through TLS, the last content arrives together with the end.
+                    self.router.hand_over();
+                    let closed = self.router.take_close().map(|close| answer_close(channel, &close));
                     Some(closed.unwrap_or_else(|| {
                         ConnectionEnd::Lost("the server ended the connection without a close frame".into())
                     }))
@@ -302,35 +307,36 @@ impl<'a, S: AsFd> Splitter<'a, S> {
                 Err(ChannelError::Tls(error)) => Some(ConnectionEnd::Lost(format!("TLS failed: {error}"))),
             };
             match over {
-                // Whatever else the same read brought: everything that was asked for is there.
-                Some(ConnectionEnd::Lost(_)) if self.dealer.is_done() => return ConnectionEnd::Done,
+                // The limit was reached, so a later error in the same read does not matter.
+                Some(ConnectionEnd::Lost(_)) if self.router.is_done() => return ConnectionEnd::Done,
                 Some(over) => return over,
                 None => {}
             }
         }
     }
 
-    /// HOT, once a read: hands over what was dealt, answers what must be answered.
+    /// HOT, once per read. Hands over what was routed, and answers control frames.
     fn dealt(&mut self, channel: &mut FeedSocket, watch: &mut ConnectionWatch, from_ns: u64) -> Option<ConnectionEnd> {
-        self.dealer.hand_over();
+        self.router.hand_over();
         let now_ns = mono_ns();
-        self.dealer.meter.handed_over(now_ns.saturating_sub(from_ns));
+        self.router.meter.handed_over(now_ns.saturating_sub(from_ns));
         (watch.heard_ns, watch.has_asked) = (now_ns, false);
-        // While one answer waits, the latest stands for all (RFC 6455, 5.5.3): who does not read them costs no memory.
+        // While one pong waits, the latest ping replaces earlier ones (RFC 6455, 5.5.3), so a
+        // server that does not read costs no memory.
         if !channel.has_unsent()
-            && let Some(ping) = self.dealer.take_ping()
+            && let Some(ping) = self.router.take_ping()
             && let Some(over) = say(channel, Opcode::Pong, ping.body())
         {
             return Some(over);
         }
-        if self.dealer.is_done() {
+        if self.router.is_done() {
             return Some(ConnectionEnd::Done);
         }
-        if let Some(close) = self.dealer.take_close() {
+        if let Some(close) = self.router.take_close() {
             return Some(answer_close(channel, &close));
         }
         if !watch.is_introduced
-            && self.dealer.meter.totals.frames > watch.frames_before
+            && self.router.meter.totals.frames > watch.frames_before
             && let Some(over) = self.introduce(channel, watch)
         {
             return Some(over);
@@ -342,7 +348,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         if let Some(over) = self.chores(now_ns, false) {
             return Some(over);
         }
-        // A feed that never pauses is asked now and then whether there is something else to do.
+        // A feed that never pauses must not keep us from noticing a stop.
         match wait(Some(channel.socket()), channel.has_unsent(), self.stop, 0) {
             Ok(WaitOutcome::Stop) => Some(ConnectionEnd::Stopped),
             Ok(_) => flush(channel),
@@ -350,11 +356,11 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         }
     }
 
-    /// Nothing to read: sees to everything else, then waits.
+    /// Handles a socket without data: does everything else, then waits.
     fn idle(&mut self, channel: &mut FeedSocket, watch: &mut ConnectionWatch) -> Option<ConnectionEnd> {
-        let is_behind = self.dealer.is_behind();
+        let is_behind = self.router.has_pending();
         if is_behind {
-            self.dealer.hand_over();
+            self.router.hand_over();
         }
         let mut now_ns = mono_ns();
         if let Some(over) = self.chores(now_ns, true) {
@@ -392,19 +398,19 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         }
     }
 
-    /// Everything that is not the feed.
+    /// Prints lines, updates the shared statistics, reports warnings.
     fn chores(&mut self, now_ns: u64, is_idle: bool) -> Option<ConnectionEnd> {
         self.print_lines(now_ns, is_idle);
         if now_ns - self.posted_ns >= POST_NS {
             self.post(now_ns);
         }
-        let news: Vec<TransportError> = self.dealer.sinks.iter_mut().filter_map(|sink| sink.report()).collect();
+        let news: Vec<TransportError> = self.router.sinks.iter_mut().filter_map(|sink| sink.report()).collect();
         news.into_iter().for_each(|news| self.report(news.to_string(), true));
-        self.dealer.sinks.iter().find_map(|sink| sink.failure()).map(ConnectionEnd::Failed)
+        self.router.sinks.iter().find_map(|sink| sink.failure()).map(ConnectionEnd::Failed)
     }
 
     fn print_lines(&mut self, now_ns: u64, is_idle: bool) {
-        let lines = self.dealer.meter.lines();
+        let lines = self.router.meter.lines();
         if !lines.is_empty() && (is_idle || lines.len() >= LINES_BYTES || now_ns - self.printed_ns >= LINES_NS) {
             self.printed_ns = now_ns;
             self.printer.print(lines);
@@ -414,7 +420,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
     fn post(&mut self, now_ns: u64) {
         self.posted_ns = now_ns;
         let (counters, workers) = (self.object_reader.counters(), self.plan.workers);
-        let Router { sinks, meter, .. } = &mut self.dealer;
+        let Router { sinks, meter, .. } = &mut self.router;
         let Some(first) = sinks.first_mut() else { return };
         self.board.post(|snapshot| {
             snapshot.mono_ns = now_ns;
@@ -423,14 +429,14 @@ impl<'a, S: AsFd> Splitter<'a, S> {
             snapshot.dealt = first.totals();
             (snapshot.unusual, snapshot.no_sym) = (counters.unusual, counters.no_sym);
             snapshot.waiting_bytes.clear();
-            snapshot.waiting_bytes.extend((0..workers).map(|worker| first.lag_bytes(worker)));
+            snapshot.waiting_bytes.extend((0..workers).map(|worker| first.pending_bytes(worker)));
             snapshot.lag = meter.lag();
             meter.lag_by_octave(&mut snapshot.lag_octaves);
             snapshot.news.clone_from(&self.news);
         });
     }
 
-    /// Who we are and what we want, once the server is there to listen.
+    /// Sends the configured introduction, once the server is ready.
     fn introduce(&self, channel: &mut FeedSocket, watch: &mut ConnectionWatch) -> Option<ConnectionEnd> {
         watch.is_introduced = true;
         self.plan.introduction.iter().find_map(|text| say(channel, Opcode::Text, text.as_bytes()))
@@ -440,17 +446,17 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         if !self.plan.gap_records {
             return;
         }
-        let connection = self.dealer.meter.totals.connections;
+        let connection = self.router.meter.totals.connections;
         let record = GapRecord { connection, at_ns: epoch_ns(), dropped: None, restarts: None }.text();
-        self.dealer.note(self.plan.workers, record.as_bytes());
+        self.router.send_note(self.plan.workers, record.as_bytes());
     }
 
-    /// Says what happened and waits; whether the program was asked to end meanwhile.
+    /// Reports the loss and waits before the next attempt. Returns whether the program is to stop.
     fn pause(&mut self, lost: &str, ns: u64) -> Result<bool, SplitterError> {
         self.report(format!("{lost}; trying again in {:.1} s", ns as f64 / 1e9), true);
         let until_ns = mono_ns() + ns;
         loop {
-            self.dealer.hand_over();
+            self.router.hand_over();
             let now_ns = mono_ns();
             if let Some(ConnectionEnd::Failed(failure)) = self.chores(now_ns, true) {
                 return Err(SplitterError::Transport(failure));
@@ -458,8 +464,8 @@ impl<'a, S: AsFd> Splitter<'a, S> {
             if now_ns >= until_ns {
                 return Ok(false);
             }
-            let step_ns = if self.dealer.is_behind() { BEHIND_NS } else { POST_NS };
-            // A wait that fails is no wait; the loop ends by the clock.
+            let step_ns = if self.router.has_pending() { BEHIND_NS } else { POST_NS };
+            // A failed wait is ignored; the loop ends by the clock.
             if matches!(wait(None, false, self.stop, step_ns.min(until_ns - now_ns)), Ok(WaitOutcome::Stop)) {
                 return Ok(true);
             }
@@ -476,7 +482,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         self.post(mono_ns());
     }
 
-    /// The closing handshake from our side: what still comes is not dealt.
+    /// Performs the closing handshake. What still arrives is not routed.
     fn part(&mut self, channel: &mut FeedSocket, code: u16) {
         if say(channel, Opcode::Close, &code.to_be_bytes()).is_some() {
             return;
@@ -489,7 +495,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
             if left_ns == 0 || !matches!(heard, Ok(ReadOutcome::Bytes(_) | ReadOutcome::Nothing)) {
                 return;
             }
-            // Not for a second signal: a second is short. `stop` stays readable, so it is left out.
+            // Does not watch `stop`, which stays readable; the wait is one second at most.
             if heard.is_ok_and(|heard| heard == ReadOutcome::Nothing)
                 && (flush(channel).is_some() || settle(channel, left_ns))
             {
@@ -502,18 +508,18 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         let mut failure = failure;
         let mut summaries = Vec::new();
         let patience = std::time::Duration::from_nanos(FINISH_NS);
-        for sink in &mut self.dealer.sinks {
+        for sink in &mut self.router.sinks {
             match sink.finish(patience) {
                 Ok(summary) => summaries.push(summary),
                 Err(error) => failure = failure.or(Some(SplitterError::Transport(error))),
             }
         }
         self.post(mono_ns());
-        let (counters, meter) = (self.object_reader.counters(), &self.dealer.meter);
+        let (counters, meter) = (self.object_reader.counters(), &self.router.meter);
         let counters_cpu_ns = summaries.iter().map(|summary| summary.counters_cpu_ns).sum();
         SplitterReport {
             totals: meter.totals,
-            dealt: self.dealer.sinks.first().map(|sink| sink.totals()).unwrap_or_default(),
+            dealt: self.router.sinks.first().map(|sink| sink.totals()).unwrap_or_default(),
             summaries,
             lag: meter.lag(),
             unusual: counters.unusual,
@@ -530,7 +536,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
     }
 }
 
-/// Of processors, up to a moment.
+/// CPU time up to a moment.
 #[derive(Clone, Copy)]
 struct CpuUse {
     thread_ns: u64,
@@ -548,7 +554,7 @@ impl CpuUse {
     }
 }
 
-/// Sends a frame; why the connection is over, if it is.
+/// Sends a frame. Returns why the connection ended, if it did.
 fn say(channel: &mut FeedSocket, opcode: Opcode, body: &[u8]) -> Option<ConnectionEnd> {
     let mut mask = [0; 4];
     if let Err(error) = getrandom::fill(&mut mask) {
@@ -571,14 +577,14 @@ fn flush(channel: &mut FeedSocket) -> Option<ConnectionEnd> {
     channel.flush().err().map(|error| ConnectionEnd::Lost(format!("the connection broke: {error}")))
 }
 
-/// Waits for the socket alone; whether that failed.
+/// Waits for the socket only. Returns whether the wait failed.
 fn settle(channel: &FeedSocket, ns: u64) -> bool {
     use rustix::event::{PollFd, PollFlags, poll};
     let mut one = [PollFd::new(channel.socket(), PollFlags::IN)];
     poll(&mut one, Some(&crate::clock::timespec(ns))).is_err()
 }
 
-/// The server has broken the protocol: tells it so and gives the connection up.
+/// Tells the server that it broke the protocol, and gives up the connection.
 fn refuse(channel: &mut FeedSocket, violation: Violation) -> ConnectionEnd {
     let text = format!(
         "the server broke the WebSocket protocol: {violation}; check that the URL leads to a WebSocket feed, and what \
@@ -590,16 +596,16 @@ fn refuse(channel: &mut FeedSocket, violation: Violation) -> ConnectionEnd {
         end -= 1;
     }
     body.extend_from_slice(&text.as_bytes()[..end]);
-    // Whether it is heard does not matter any more.
+    // The connection is given up, whether or not the frame arrives.
     let _ = say(channel, Opcode::Close, &body);
     channel.end_sending();
     ConnectionEnd::Lost(text)
 }
 
-/// The server closes: it gets its own code back, as RFC 6455 section 5.5.1 has it.
+/// Answers the server's close frame with the same code (RFC 6455, 5.5.1).
 fn answer_close(channel: &mut FeedSocket, (code, reason): &(Option<u16>, ControlBody)) -> ConnectionEnd {
     let body = code.map(|code| code.to_be_bytes().to_vec()).unwrap_or_default();
-    // Whether it is heard does not matter any more.
+    // The connection is over, whether or not the frame arrives.
     let _ = say(channel, Opcode::Close, &body);
     channel.end_sending();
     let reason = printable(&String::from_utf8_lossy(reason.body()));
@@ -610,7 +616,7 @@ fn answer_close(channel: &mut FeedSocket, (code, reason): &(Option<u16>, Control
     })
 }
 
-/// A number that nobody else has: many readers of one feed must not come back at the same moment.
+/// Returns a random number, so that many readers of one feed do not reconnect at the same moment.
 fn chance() -> u64 {
     let mut bytes = [0; 8];
     match getrandom::fill(&mut bytes) {

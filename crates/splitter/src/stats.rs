@@ -1,31 +1,32 @@
-//! What has been read and dealt, and the original's statistics line of it.
+//! Counts of what was read and routed, and the statistics line.
 //!
-//! Does        count; write a line at every so many trades of a connection, to the trade; keep totals that outlive it.
-//! Holds       counting costs no clock but at a line.
-//! Leaves out  printing: see `printer`.
-//! Start at    [`FeedMeter::dealt`].
+//! Does        counts; formats a line after every N trades of a connection, exactly; keeps totals
+//!             over all connections.
+//! Holds       counting reads no clock, except for a line.
+//! Leaves out  printing: see `line_printer`.
+//! Start at    [`FeedMeter::routed`].
 
 use std::io::Write as _;
 
 use hdrhistogram::Histogram;
 
-/// A hand-over may have taken this long to be told apart; above it, it counts as this.
+/// Longest hand-over that is told apart, in nanoseconds. A longer one counts as this.
 const LONGEST_LAG_NS: u64 = 60_000_000_000;
 
-/// Since the start, over all connections.
+/// Totals since the start, over all connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedTotals {
     pub trades: u64,
     pub bytes: u64,
     pub reads: u64,
     pub frames: u64,
-    /// Connections that were opened, the first included.
+    /// Connections that were opened, including the first.
     pub connections: u64,
     /// Connections that were lost.
     pub gaps: u64,
 }
 
-/// A moment on both clocks.
+/// A time on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
     pub mono_ns: u64,
@@ -33,7 +34,7 @@ pub struct Moment {
 }
 
 pub struct FeedMeter {
-    /// Trades from line to line; `u64::MAX` when no lines are wanted.
+    /// Trades per line; `u64::MAX` without lines.
     every: u64,
     to_line: u64,
     pub totals: FeedTotals,
@@ -44,7 +45,7 @@ pub struct FeedMeter {
     lag: Histogram<u64>,
 }
 
-/// Where the last line stood.
+/// The totals at the last line.
 #[derive(Clone, Copy, Default)]
 struct LineMark {
     mono_ns: u64,
@@ -53,7 +54,7 @@ struct LineMark {
     bytes: u64,
 }
 
-/// Time from a read to the hand-over of what it brought, one sample a read.
+/// Time from a read to the hand-over of its objects, one sample per read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HandOverLag {
     pub p50_ns: u64,
@@ -63,10 +64,10 @@ pub struct HandOverLag {
 }
 
 impl FeedMeter {
-    /// `every` 0: no lines.
+    /// `every` 0 disables lines.
     pub fn new(every: u64) -> Self {
         let every = if every == 0 { u64::MAX } else { every };
-        // The bounds are constants and right; a histogram that could not be made would only lose the lag.
+        // The bounds are valid constants.
         let lag = Histogram::new_with_bounds(1, LONGEST_LAG_NS, 2).or_else(|_| Histogram::new(2));
         let lag = lag.unwrap_or_else(|_| unreachable!("two digits are allowed"));
         FeedMeter {
@@ -100,20 +101,20 @@ impl FeedMeter {
         self.totals.bytes += bytes as u64;
     }
 
-    /// How many trades may be dealt before a line is due.
+    /// Returns how many trades may be routed before a line is due.
     #[inline]
     pub fn room(&self) -> u64 {
         self.to_line
     }
 
-    /// Trades of this connection.
+    /// Returns the trades of this connection.
     pub fn here(&self) -> u64 {
         self.here
     }
 
-    /// HOT. `trades` more, at most [`FeedMeter::room`].
+    /// HOT. Counts `trades` more, at most [`FeedMeter::room`].
     #[inline]
-    pub fn dealt(&mut self, trades: u64, now: impl FnOnce() -> Moment) {
+    pub fn routed(&mut self, trades: u64, now: impl FnOnce() -> Moment) {
         debug_assert!(trades <= self.to_line, "a line falls between two trades");
         self.totals.trades += trades;
         self.here += trades;
@@ -133,7 +134,8 @@ impl FeedMeter {
         HandOverLag { p50_ns: at(0.5), p99_ns: at(0.99), max_ns: self.lag.max(), reads: self.lag.len() }
     }
 
-    /// Reads by the power of two that their lag in microseconds lies below: 1, 2, 4 … and above everything.
+    /// Counts reads by the octave of their lag in microseconds; the last bucket takes everything
+    /// above.
     pub fn lag_by_octave(&self, octaves: &mut [u64]) {
         octaves.fill(0);
         let Some(last) = octaves.len().checked_sub(1) else { return };
@@ -144,7 +146,7 @@ impl FeedMeter {
         }
     }
 
-    /// The lines that have come due since they were last taken.
+    /// Returns the lines since they were last taken.
     pub fn lines(&mut self) -> &mut Vec<u8> {
         &mut self.lines
     }
@@ -154,7 +156,8 @@ impl FeedMeter {
         self.last = LineMark { mono_ns: now.mono_ns, reads, frames, bytes };
     }
 
-    /// The line as the original prints it, so that what reads its lines reads these.
+    /// Formats a line exactly as the original program did, so that existing readers of its lines
+    /// keep working.
     #[cold]
     #[allow(clippy::cast_precision_loss)]
     fn line(&mut self, now: Moment) {
@@ -164,7 +167,7 @@ impl FeedMeter {
         let ratio = |above: u64, below: u64| if below == 0 { 0.0 } else { above as f64 / below as f64 };
         let rate = self.every as f64 * 1e9 / now.mono_ns.saturating_sub(last.mono_ns).max(1) as f64;
         let (seconds, tens_of_us) = (now.epoch_ns / 1_000_000_000, now.epoch_ns % 1_000_000_000 / 10_000);
-        // Writing to memory does not fail.
+        // Writing to memory cannot fail.
         let _ = writeln!(
             self.lines,
             "[{seconds}.{tens_of_us:05}] Rate {{r {reads:4}}} {{f {frames:4}}} {{f/r {:6.2}}} {{t/f {:6.2}}} {{tt {}}} {{ttt {}}} \
@@ -191,7 +194,7 @@ mod tests {
     fn deal(meter: &mut FeedMeter, mut trades: u64, mono_ns: u64) {
         while trades > 0 {
             let now = trades.min(meter.room());
-            meter.dealt(now, || moment(mono_ns));
+            meter.routed(now, || moment(mono_ns));
             trades -= now;
         }
     }
@@ -201,8 +204,8 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_the_originals_to_the_column() {
-        // Worked out by hand from the format that the original's source gives its line: %.5f, %4lu, %6.2f, %lu, %7lu, %13lu, %10.2f.
+    fn the_line_matches_the_original_column_by_column() {
+        // Computed by hand from the original's format: %.5f, %4lu, %6.2f, %lu, %7lu, %13lu, %10.2f.
         let mut meter = FeedMeter::new(8192);
         meter.connected(moment(0));
         for _ in 0..4 {
@@ -218,7 +221,7 @@ mod tests {
             "[1606487400.12755] Rate {r    4} {f   64} {f/r  16.00} {t/f 128.00} {tt 8192} {ttt 8192} {br 1000000} \
              {bt       1000000}: 2000000.00 t/s\n"
         );
-        // What is left in the buffer is dealt without a read: r, br and f/r are 0.
+        // Objects left in the buffer are routed without a read: r, br and f/r are 0.
         meter.totals.frames += 1;
         deal(&mut meter, 8192, 12_288_000);
         assert_eq!(
@@ -229,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_counts_anew_but_for_the_totals() {
+    fn a_new_connection_restarts_the_line_but_not_the_totals() {
         let mut meter = FeedMeter::new(10);
         meter.connected(moment(0));
         deal(&mut meter, 25, 1_000);
@@ -245,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn no_lines_when_none_are_wanted() {
+    fn lines_can_be_disabled() {
         let mut meter = FeedMeter::new(0);
         meter.connected(moment(0));
         deal(&mut meter, 1_000_000, 9);
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn lag_is_kept_by_read() {
+    fn lag_is_recorded_per_read() {
         let mut meter = FeedMeter::new(0);
         for lag_us in [1, 1, 1, 100, 70_000_000] {
             meter.handed_over(lag_us * 1_000);

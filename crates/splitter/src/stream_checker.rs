@@ -1,46 +1,47 @@
-//! What one counter counts.
+//! Counts and checks of one worker's records.
 //!
-//! Does        trades, bytes, checksum, and per symbol whether the sequence numbers (field `i`, digits in quotes) follow one
-//!             another.
-//! Why         the usual shape is recognised by its bytes: a counter shares a core with the feed that it is to verify.
+//! Does        counts trades and bytes, sums a checksum, and checks per symbol that sequence
+//!             numbers (field `i`, digits in quotes) are consecutive.
+//! Why         the usual form is recognised byte by byte, because a counter shares a core with the
+//! feed that it verifies.
 //! Start at    [`StreamChecker::record`].
 
 use pitwire_shard::Fields;
 
-/// What a built-in counter found.
+/// The counts of a built-in worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounts {
-    /// Records, with those that are no trades.
+    /// All records, including those that are not trades.
     pub records: u64,
     pub trades: u64,
     pub bytes: u64,
     /// Sum over trades of fnv1a64(symbol) times sequence number, modulo 2^64; see docs/tape.md.
     pub checksum: u64,
     pub symbols: u64,
-    /// Trades that a symbol's numbers skip, with no gap record since its last trade.
+    /// Trades that a symbol's numbers skip, without a gap record since its last trade.
     pub lost: u64,
-    /// The same, with one.
+    /// The same, with a gap record.
     pub lost_declared: u64,
-    /// Numbers before the first that was seen of a symbol.
+    /// Numbers before the first trade of a symbol.
     pub before_first: u64,
     pub duplicated: u64,
     pub reordered: u64,
     pub gaps: u64,
-    /// What gap records say was dropped.
+    /// Objects that gap records declare as dropped.
     pub dropped_declared: u64,
-    /// Conflated records, and the trades they stand for (which `trades` has too).
+    /// Conflated records, and the trades that they summarise (`trades` includes these).
     pub conflated: u64,
     pub conflated_trades: u64,
     /// Records without symbol or number.
     pub unnumbered: u64,
-    /// Trades of symbols beyond the most that are followed: counted and summed up, their sequence not checked.
+    /// Trades of symbols beyond the limit: counted and summed, but their sequence is not checked.
     pub unchecked: u64,
-    /// Streams that ended inside a record, or were none.
+    /// Streams that ended inside a record, or were invalid.
     pub faults: u64,
 }
 
 impl StreamCounts {
-    /// All of them together.
+    /// Returns the sum of all counts.
     pub fn sum(all: &[Self]) -> Self {
         all.iter().fold(Self::default(), |sum, one| Self {
             records: sum.records + one.records,
@@ -64,35 +65,36 @@ impl StreamCounts {
     }
 }
 
-/// `{"ev":"T","sym":"` and, behind the symbol, `","i":"` and twelve digits.
+/// The usual form: `{"ev":"T","sym":"`, the symbol, `","i":"` and twelve digits.
 const BEFORE_SYMBOL: &[u8; 17] = b"{\"ev\":\"T\",\"sym\":\"";
 const BEFORE_NUMBER: &[u8; 7] = b"\",\"i\":\"";
 const DIGITS: usize = 12;
 const SYMBOLS_AT_FIRST: usize = 1024;
-/// Symbols that all counters together follow, each its part and a floor: a feed cannot make them take memory without end.
+/// Symbols that all counters together follow, and the least per counter. Bounds the memory that a
+/// feed can take.
 const SYMBOLS_MOST: usize = 1 << 18;
 const SYMBOLS_FLOOR: usize = 1 << 10;
 
 #[derive(Clone, Copy, Default)]
 struct Symbol {
-    /// 0: nobody's place.
+    /// 0 marks an empty entry.
     key: u64,
     hash: u64,
     /// Number of its last trade.
     last: u64,
-    /// Gap records seen when that came.
+    /// Gap records seen when the last trade arrived.
     gaps: u64,
 }
 
 pub(crate) struct StreamChecker {
     counted: StreamCounts,
-    /// Open addressing; a power of two, at most half full.
+    /// Hash table with open addressing; a power of two, at most half full.
     symbols: Vec<Symbol>,
     symbols_most: u64,
 }
 
 impl StreamChecker {
-    /// One of so many.
+    /// Creates a checker for one of `workers` workers.
     pub fn new(workers: usize) -> Self {
         let symbols_most = (SYMBOLS_MOST / workers.max(1)).max(SYMBOLS_FLOOR) as u64;
         Self { counted: StreamCounts::default(), symbols: vec![Symbol::default(); SYMBOLS_AT_FIRST], symbols_most }
@@ -106,7 +108,7 @@ impl StreamChecker {
         self.counted.faults += 1;
     }
 
-    /// HOT.
+    /// HOT. Counts and checks one record.
     pub fn record(&mut self, record: &[u8]) {
         self.counted.records += 1;
         self.counted.bytes += record.len() as u64;
@@ -181,7 +183,7 @@ impl StreamChecker {
         }
     }
 
-    /// Where a symbol is; it is entered when it is new, and there is room for it.
+    /// Returns the entry of a symbol, and adds it if it is new and there is room.
     fn place(&mut self, symbol: &[u8]) -> Option<usize> {
         let key = key(symbol);
         let mut place = self.home(key);
@@ -224,7 +226,7 @@ impl StreamChecker {
     }
 }
 
-/// The symbol's own bytes when they fit, else their hash; never 0.
+/// Returns the symbol's bytes if they fit, else their hash. Never 0.
 #[inline]
 fn key(symbol: &[u8]) -> u64 {
     if symbol.len() > 8 {
@@ -237,7 +239,7 @@ fn fnv(symbol: &[u8]) -> u64 {
     symbol.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01B3))
 }
 
-/// Symbol and number of a trade of the usual shape.
+/// Returns symbol and number of a trade in the usual form.
 #[inline]
 fn usual(record: &[u8]) -> Option<(&[u8], u64)> {
     let rest = record.strip_prefix(BEFORE_SYMBOL)?;
@@ -245,13 +247,13 @@ fn usual(record: &[u8]) -> Option<(&[u8], u64)> {
     let (symbol, rest) = rest.split_at(symbol);
     let rest = rest.strip_prefix(BEFORE_NUMBER)?;
     let (number, rest) = rest.split_first_chunk::<DIGITS>()?;
-    // A conflated record says so before its number, and no symbol is none.
+    // A conflated record has a field before its number. An empty symbol is invalid.
     let is_unencrypted = rest.first() == Some(&b'"') && !symbol.is_empty();
     let number = twelve_digits(number)?;
     is_unencrypted.then_some((symbol, number))
 }
 
-/// Which of eight bytes is the first quote.
+/// Returns the index of the first quote in eight bytes.
 #[inline]
 fn quote_in(bytes: u64) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -264,11 +266,11 @@ fn quote_in(bytes: u64) -> Option<usize> {
 fn twelve_digits(text: &[u8; DIGITS]) -> Option<u64> {
     let high = eight_digits(u64::from_le_bytes(*text.first_chunk()?))?;
     let low = eight_digits(u64::from_le_bytes(*text.last_chunk()?))?;
-    // The four digits in the middle are in both.
+    // The four digits in the middle are in both halves.
     Some(high * 10_000 + low % 10_000)
 }
 
-/// Eight digits at once: pairs, then fours, then all.
+/// Converts eight digits at once: pairs, then fours, then all.
 #[inline]
 fn eight_digits(text: u64) -> Option<u64> {
     const HIGH: u64 = 0xF0F0_F0F0_F0F0_F0F0;
@@ -282,7 +284,7 @@ fn eight_digits(text: u64) -> Option<u64> {
     Some((fours * 10_000 + (fours >> 32)) & 0xFFFF_FFFF)
 }
 
-/// One to eighteen digits.
+/// Parses one to eighteen digits.
 fn digits(text: &[u8]) -> Option<u64> {
     if text.is_empty() || text.len() > 18 {
         return None;

@@ -1,7 +1,8 @@
-//! What the source asks of a way to hand objects to workers.
+//! The interface between the splitter and the ways to send objects to workers.
 //!
-//! Does        name the calls, the counts and the choices.
-//! Leaves out  every way: pipes and rings are in `channels`.
+//! Does        defines the trait, its options and its counts.
+//! Leaves out  the implementations: pipes and rings are in `local`, WebSocket in `ws_transport`,
+//!             NATS in `shard_publisher`.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,34 +17,37 @@ use crate::stream_checker::StreamCounts;
 use crate::transport_error::TransportError;
 use crate::worker_process::WorkerProgram;
 
-/// A way to hand objects to workers.
+/// A way to send objects to workers.
 ///
-/// Nothing here blocks but under `--on-slow block`: a worker that does not
-/// take what is its own is dealt with by the policy for slow workers, at the cost of nobody else.
+/// Nothing here blocks except under `--on-slow block`. The policy for slow workers handles a worker
+/// that does not take its objects, without delaying the others.
 pub trait Transport {
-    /// HOT. Objects of `text`, in order; each goes to its worker. May keep nothing of `text` beyond the call.
-    fn deal(&mut self, text: &[u8], objects: &[Object]);
+    /// HOT. Sends each object of `text` to its worker, in order. Must not keep `text` beyond the
+    /// call.
+    fn send_objects(&mut self, text: &[u8], objects: &[Object]);
 
-    /// Where the next bytes of the feed are best received: workers are then referred to them. Everything received before has
-    /// been dealt. None: anywhere.
+    /// Returns where the next bytes of the feed should be received, so that workers can refer to
+    /// them; `None` for no preference. Everything received before has been routed.
     fn receive_buffer(&mut self) -> Option<ReceiveBuffer> {
         None
     }
 
-    /// So many bytes have been received there; now they are dealt.
+    /// Notes that `bytes` bytes were received there and will now be routed.
     fn commit_received(&mut self, _bytes: usize) {}
 
-    /// A record of the splitter's own (a gap), for one worker, in its place among the objects.
-    fn note(&mut self, worker: u32, record: &[u8]);
+    /// Sends a record of the splitter itself (a gap) to one worker, in order with the objects.
+    fn send_note(&mut self, worker: u32, record: &[u8]);
 
-    /// Everything of one read has been dealt: hands over what is staged, wakes those who wait.
+    /// Hands over everything that was sent since the last call, and wakes sleeping workers. Called
+    /// once per read.
     fn hand_over(&mut self);
 
-    /// The feed's n-th connection is open; gap records name it.
+    /// Notes the number of the feed's connection, for gap records.
     fn connected(&mut self, _connection: u64) {}
 
-    /// Whether [`Transport::hand_over`] should be called again soon though nothing new comes.
-    fn is_behind(&self) -> bool {
+    /// Returns whether [`Transport::hand_over`] must be called again soon even if nothing new
+    /// arrives.
+    fn has_pending(&self) -> bool {
         false
     }
 
@@ -51,22 +55,26 @@ pub trait Transport {
         TransportTotals::default()
     }
 
-    /// Bytes that are a worker's and that it has not taken yet.
-    fn lag_bytes(&mut self, _worker: u32) -> u64 {
+    /// Returns how many bytes a worker has not taken.
+    fn pending_bytes(&mut self, _worker: u32) -> u64 {
         0
     }
 
-    /// What the operator should read, once each; nothing has stopped for it.
+    /// Returns the next warning for the operator, each once. The transport goes on.
     fn report(&mut self) -> Option<TransportError> {
         None
     }
 
-    /// Why it cannot go on: nothing dealt from now on reaches anybody.
+    /// Returns why the transport cannot go on. Nothing reaches the workers any more.
     fn failure(&self) -> Option<TransportError> {
         None
     }
 
-    /// The end: hands over what is left while workers take it, for so long at most, then ends them.
+    /// Hands over what is left while workers take it, at most for `patience`, then ends the
+    /// workers.
+    ///
+    /// # Errors
+    /// The workers did not receive everything, or their program failed.
     fn finish(&mut self, patience: Duration) -> Result<TransportSummary, TransportError>;
 }
 
@@ -75,25 +83,26 @@ pub trait Transport {
 pub struct TransportOptions {
     pub workers: u32,
     pub policy: SlowWorkerPolicy,
-    /// Whether a worker is told what it did not get.
+    /// Whether workers receive gap records.
     pub gap_records: bool,
-    /// Who takes the records; without one, counters in this process.
+    /// The program that reads the records. `None` uses built-in counters.
     pub program: Option<WorkerProgram>,
-    /// Pipes: whether pages are lent to the kernel rather than copied; by itself, they are lent to the counters, which are
-    /// known to take copies. Who moves them on (splice, tee) would see them change.
+    /// For pipes: whether pages are lent to the kernel instead of copied. `None` lends them to the
+    /// built-in counters, which copy what they read. A reader that forwards pages (splice, tee)
+    /// would see them change.
     pub lend_pages: Option<bool>,
-    /// Bytes of records of a ring; a power of two.
+    /// Size of a ring in bytes of records; a power of two.
     pub ring_bytes: u64,
-    /// Where rings are made.
+    /// Directory of the rings.
     pub ring_directory: PathBuf,
-    /// Rings refer to records in this memory.
+    /// The memory that rings refer to.
     pub(crate) area: Option<Arc<ReceiveArea>>,
-    /// Set when the run is to end: from then on nothing waits for a worker.
+    /// Set when the run is to end. From then on nothing waits for a worker.
     pub stop: Arc<AtomicBool>,
 }
 
 impl TransportOptions {
-    /// CounterThreads, a mebibyte a ring, 64 MiB of spill.
+    /// Returns the defaults: built-in counters, rings of one MiB, 64 MiB of spill.
     pub fn new(workers: u32) -> Self {
         Self {
             workers,
@@ -115,34 +124,34 @@ impl TransportOptions {
     }
 }
 
-/// What has become of everything dealt so far. `dealt = handed + dropped + conflated + spilled_now`.
+/// What happened to all routed objects. `routed = handed + dropped + conflated + spilled_now`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransportTotals {
-    /// Objects given to workers as they came.
+    /// Objects given to workers unchanged.
     pub handed: u64,
     /// Gap records given to workers.
     pub gaps: u64,
-    /// Objects that nobody got.
+    /// Objects that no worker received.
     pub dropped: u64,
     /// Objects that went through the queue of a slow worker.
     pub spilled: u64,
-    /// Objects that lie in such queues.
+    /// Objects that are in such queues now.
     pub spilled_now: u64,
-    /// Objects that a conflated record stands, or will stand, for.
+    /// Objects that a conflated record summarises, or will summarise.
     pub conflated: u64,
-    /// How often the program has been started again.
+    /// How often the program was restarted.
     pub restarts: u64,
     /// Workers that are behind.
     pub behind: u32,
 }
 
-/// What is known when all is over.
+/// The final result of a transport.
 #[derive(Clone, Debug, Default)]
 pub struct TransportSummary {
     pub totals: TransportTotals,
-    /// What each of the built-in counters counted; empty when a program took the records.
+    /// The counts of each built-in counter; empty if a program read the records.
     pub counted: Vec<StreamCounts>,
-    /// Of processors, by those counters.
+    /// CPU time of those counters, in nanoseconds.
     pub counters_cpu_ns: u64,
     /// How the program ended, in words.
     pub program: Option<String>,

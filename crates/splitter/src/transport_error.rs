@@ -1,6 +1,6 @@
 //! What goes wrong with a transport, and what to do about it.
 
-/// What went wrong, and what to do about it.
+/// An error with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportError {
     pub what: String,

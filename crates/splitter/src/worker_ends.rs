@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
-/// The workers' sides of a set of channels.
+/// The workers' ends of a set of channels.
 pub(crate) enum WorkerEnds {
     Pipes(Vec<OwnedFd>),
     Rings(Vec<PathBuf>),

@@ -1,7 +1,9 @@
-//! The workers' program: started, watched, ended.
+//! The workers' program: starting, watching and ending it.
 //!
-//! Does        hand the workers' sides over as last arguments; notice its death; end it politely, then not.
-//! Holds       it dies with the thread that started it (PR_SET_PDEATHSIG), however that dies.
+//! Does        passes the workers' ends as last arguments; notices the end of the program; ends it
+//!             with SIGTERM, then SIGKILL.
+//! Holds       the program dies with the thread that started it (PR_SET_PDEATHSIG), however that
+//!             thread dies.
 //! Start at    [`WorkerProcess::start`].
 
 use std::io;
@@ -20,15 +22,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use crate::transport_error::TransportError;
 use crate::worker_ends::WorkerEnds;
 
-/// How often its end is looked for while it is waited for.
+/// Polling interval while waiting for the end of the program.
 const GLANCE: Duration = Duration::from_millis(2);
 
-/// What to start.
+/// The program to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerProgram {
     pub command: String,
     pub arguments: Vec<String>,
-    /// Where; the splitter's own directory when none is given.
+    /// Its working directory; `None` for that of the splitter.
     pub workdir: Option<PathBuf>,
 }
 
@@ -45,18 +47,19 @@ struct ProcessStatus {
     status: Mutex<Option<ExitStatus>>,
 }
 
-/// A program on its way, with what was made for it.
+/// A program that is being started, with what was made for it.
 pub(crate) type PendingStart<T> = Receiver<Result<(T, WorkerProcess), TransportError>>;
 
 impl WorkerProcess {
     pub fn start(program: &WorkerProgram, ends: WorkerEnds) -> Result<Self, TransportError> {
         let starting = Self::begin(program.clone(), move || Ok(((), ends)))?;
-        // The thread says something before it ends.
+        // The thread always sends an answer before it ends.
         starting.recv().unwrap_or_else(|_| Err(thread_gone())).map(|((), child)| child)
     }
 
-    /// Has a thread of its own make the workers' sides and start the program, and then wait for its end: the program
-    /// dies with the thread that started it. Nothing here waits; whoever does not take the answer ends the program.
+    /// Starts the program on a new thread, after `make` has made the workers' ends there. The
+    /// thread then waits for the end of the program, because the program dies with the thread that
+    /// started it. Dropping the receiver ends the program.
     pub fn begin<T: Send + 'static>(
         program: WorkerProgram,
         make: impl FnOnce() -> Result<(T, WorkerEnds), TransportError> + Send + 'static,
@@ -68,14 +71,14 @@ impl WorkerProcess {
             let (made, (mut process, handle)) = match started {
                 Ok(started) => started,
                 Err(failure) => {
-                    // Nobody asks any more.
+                    // The receiver may be gone.
                     let _ = answer.send(Err(failure));
                     return;
                 }
             };
             let watch = Arc::new(ProcessStatus::default());
             let child = WorkerProcess { name: program.command, id: process.id(), handle, watch: Arc::clone(&watch) };
-            // Not taken, it is dropped, and that ends it.
+            // If the receiver is gone, dropping the process ends it.
             let _ = answer.send(Ok((made, child)));
             let status = process.wait().ok();
             *watch.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
@@ -88,12 +91,12 @@ impl WorkerProcess {
         Ok(starting)
     }
 
-    /// Whether it has ended; costs a load.
+    /// Returns whether the program has ended. Costs one load.
     pub fn is_over(&self) -> bool {
         self.watch.is_over.load(Ordering::Acquire)
     }
 
-    /// `worker (process 17) ended with exit code 3`.
+    /// Describes the end: `worker (process 17) ended with exit code 3`.
     pub fn verdict(&self) -> String {
         let status = *self.watch.status.lock().unwrap_or_else(PoisonError::into_inner);
         let how = match status {
@@ -107,7 +110,7 @@ impl WorkerProcess {
         format!("{} (process {}) {how}", self.name, self.id)
     }
 
-    /// Waits, for so long at most; whether it is over.
+    /// Waits at most `longest`. Returns whether the program has ended.
     pub fn wait(&self, longest: Duration) -> bool {
         let until = Instant::now() + longest;
         while !self.is_over() && Instant::now() < until {
@@ -116,22 +119,22 @@ impl WorkerProcess {
         self.is_over()
     }
 
-    /// Asks it to end, and does not wait.
+    /// Sends SIGTERM without waiting.
     pub fn ask_to_end(&self) {
         let _ = pidfd_send_signal(&self.handle, Signal::TERM);
     }
 
-    /// WorkerEnds it, and does not wait.
+    /// Sends SIGKILL without waiting.
     pub fn kill(&self) {
         let _ = pidfd_send_signal(&self.handle, Signal::KILL);
     }
 
-    /// Asks it to end, waits for so long, then ends it.
+    /// Sends SIGTERM, waits for `grace`, then sends SIGKILL.
     pub fn end(&self, grace: Duration) {
         self.ask_to_end();
         if !self.wait(grace) {
             self.kill();
-            // Nothing can ignore that; a process inside the kernel may take a moment.
+            // SIGKILL cannot be ignored, but a process inside the kernel may take a moment.
             self.wait(Duration::from_secs(5));
         }
     }
@@ -145,11 +148,12 @@ impl Drop for WorkerProcess {
     }
 }
 
-/// Starts it with the workers' sides as its last arguments.
+/// Starts the program with the workers' ends as its last arguments.
 fn launch(program: &WorkerProgram, ends: WorkerEnds) -> Result<(process::Child, OwnedFd), TransportError> {
     let mut command = Command::new(&program.command);
     command.args(&program.arguments);
-    // A Ctrl-C is for us: the program still takes what was read, and then sees the end.
+    // Ctrl-C is for the splitter only: the program still takes what was read, and then sees the
+    // end.
     command.process_group(0);
     match &ends {
         WorkerEnds::Pipes(pipes) => command.args(pipes.iter().map(|pipe| pipe.as_raw_fd().to_string())),
@@ -163,10 +167,11 @@ fn launch(program: &WorkerProgram, ends: WorkerEnds) -> Result<(process::Child, 
         WorkerEnds::Rings(_) => Vec::new(),
     };
     let parent = rustix::process::getpid();
-    // SAFETY: between fork and exec only system calls that are safe there: no memory is taken, no lock.
+    // SAFETY: only async-signal-safe system calls run between fork and exec; no allocation and no
+    // lock.
     unsafe { command.pre_exec(move || prepare(&pipes, parent)) };
     let mut child = command.spawn().map_err(|error| no_start(program, &error))?;
-    // The readers' ends close here: once the program is gone, writing says so.
+    // Closes our copies of the read ends, so that writing fails once the program is gone.
     drop(ends);
     let id = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or(rustix::io::Errno::SRCH);
     match id.and_then(|pid| pidfd_open(pid, PidfdFlags::empty())) {
@@ -183,14 +188,15 @@ pub(crate) fn thread_gone() -> TransportError {
     TransportError::new("the thread that starts the workers' program has ended", "start the splitter again")
 }
 
-/// In the child, before its program: keeps the pipes open, dies with its parent.
+/// Runs in the child before exec: keeps the pipes open, and makes the child die with its parent.
 fn prepare(pipes: &[i32], parent: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::TERM))?;
     if rustix::process::getppid() != Some(parent) {
         return Err(io::Error::from_raw_os_error(rustix::io::Errno::SRCH.raw_os_error()));
     }
     for pipe in pipes {
-        // SAFETY: a copy of the parent's open descriptor, which nobody closes between fork and exec.
+        // SAFETY: a copy of the parent's open descriptor, which nothing closes between fork and
+        // exec.
         let pipe = unsafe { BorrowedFd::borrow_raw(*pipe) };
         fcntl_setfd(pipe, FdFlags::empty())?;
     }
@@ -215,9 +221,9 @@ mod tests {
         WorkerProgram { command: "sh".into(), arguments: vec!["-c".into(), script.into()], workdir: None }
     }
 
-    /// Making rings and starting a program may take long; whoever asked for it goes on.
+    /// Making rings and starting a program may take long, and the caller goes on meanwhile.
     #[test]
-    fn nobody_waits_for_a_program_on_its_way() {
+    fn starting_a_program_does_not_block() {
         let (go, gone) = channel::<()>();
         let starting = WorkerProcess::begin(program("exit 7"), move || {
             gone.recv().unwrap();
@@ -232,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_nobody_takes_is_ended() {
+    fn a_program_that_is_not_taken_is_ended() {
         let (go, gone) = channel::<()>();
         let (told, hears) = std::os::unix::net::UnixStream::pair().unwrap();
         let starting = WorkerProcess::begin(program("while :; do sleep 1; done"), move || {
@@ -241,7 +247,7 @@ mod tests {
         });
         drop(starting);
         go.send(()).unwrap();
-        // What was made for it is dropped with it.
+        // Everything made for it is dropped with it.
         let mut end = [0];
         assert_eq!(std::io::Read::read(&mut &hears, &mut end).unwrap(), 0);
     }

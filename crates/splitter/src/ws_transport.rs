@@ -1,9 +1,10 @@
-//! The transport `ws`: each shard served again, on a path of its own.
+//! The transport `ws`: each shard served on its own WebSocket path.
 //!
-//! Does        make frames of JSON arrays of what is dealt; put them on the shard's log, where the server's thread
-//!             finds them (`serve`).
-//! Holds       1. frames are made once, however many read them;
-//!             2. nothing waits for a reader but under `block`; a shard that nobody reads keeps nothing.
+//! Does        makes frames of JSON arrays of objects; appends them to the shard's log, where the
+//!             server thread (`serve`) finds them.
+//! Holds       1. a frame is made once, however many readers it has;
+//!             2. nothing waits for a reader except under `block`; a shard without readers keeps
+//!                nothing.
 //! Start at    [`WsTransport::put`].
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,47 +21,47 @@ use crate::retained_log::{LogCursor, RetainedLog};
 use crate::transport::{Transport, TransportSummary, TransportTotals};
 use crate::transport_error::TransportError;
 
-/// A frame ends when its array is this long.
+/// Size in bytes at which a frame is completed.
 const FRAME_BYTES: usize = 64 * 1024;
-/// What a slow reader may be behind under policies that have no amount of their own.
+/// How far a reader may be behind, in bytes, under policies without an amount of their own.
 const SHELF_BYTES: u64 = 1 << 20;
-/// The longest header of a frame.
+/// Length of the longest frame header.
 const HEADER_BYTES: usize = 10;
-/// How long a wait for a reader lasts before it is looked whether the run is to end.
+/// How long a wait for a reader lasts before the stop flag is checked.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// One shard, between the thread that deals and the one that serves.
+/// One shard, shared by the routing thread and the server thread.
 pub(crate) struct ShardLog {
     state: Mutex<ShardState>,
-    /// Under `block`: the slowest reader has moved.
+    /// Under `block`: signals that the slowest reader has advanced.
     moved: Condvar,
 }
 
 pub(crate) struct ShardState {
     pub log: RetainedLog,
     pub readers: u32,
-    /// Where the slowest of them stands.
+    /// Position of the slowest reader.
     pub slowest: LogCursor,
 }
 
-/// What both threads share.
+/// State shared by the routing thread and the server thread.
 pub(crate) struct SharedShards {
     pub shards: Vec<ShardLog>,
     pub policy: SlowWorkerPolicy,
     pub gap_records: bool,
-    /// Of the feed's connection, for gap records.
+    /// Number of the feed's connection, for gap records.
     pub connection: AtomicU64,
     pub dropped: AtomicU64,
     pub gaps: AtomicU64,
     pub is_ending: AtomicBool,
-    /// The server's thread waits for the bell.
+    /// The server thread waits for the wake-up event.
     is_asleep: AtomicBool,
     pub bell: std::os::fd::OwnedFd,
 }
 
 impl ShardLog {
     pub fn lock(&self) -> MutexGuard<'_, ShardState> {
-        // What a thread that panicked has left is a whole frame more or less: nothing is half done.
+        // A thread that panicked leaves complete frames only.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -95,7 +96,7 @@ impl SharedShards {
         }))
     }
 
-    /// The server's thread is about to wait; what is put on a log from now on rings the bell.
+    /// Announces that the server thread will wait. A frame that is appended from now on wakes it.
     pub fn fall_asleep(&self) {
         self.is_asleep.store(true, Ordering::SeqCst);
     }
@@ -103,13 +104,13 @@ impl SharedShards {
     pub fn wake_up(&self) {
         self.is_asleep.store(false, Ordering::SeqCst);
         let mut count = [0; 8];
-        // Nothing to read: the bell has not rung.
+        // Fails if the event was not signalled.
         let _ = rustix::io::read(&self.bell, &mut count);
     }
 
     pub fn ring(&self) {
         if self.is_asleep.swap(false, Ordering::SeqCst) {
-            // Full: it has rung often enough.
+            // Fails if the counter is full, and then the thread is awake anyway.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
     }
@@ -119,14 +120,14 @@ pub struct WsTransport {
     stand: Arc<SharedShards>,
     staged: Vec<FrameBuilder>,
     handed: u64,
-    /// Objects of shards that nobody read.
+    /// Objects of shards without readers.
     unread: u64,
     stop: Arc<AtomicBool>,
 }
 
 #[derive(Default)]
 struct FrameBuilder {
-    /// Room for the header, then the array so far.
+    /// Space for the frame header, then the array so far.
     bytes: Vec<u8>,
     objects: u64,
     notes: u64,
@@ -153,7 +154,7 @@ impl WsTransport {
         }
     }
 
-    /// What is staged becomes a frame on the log.
+    /// Completes the frame and appends it to the log.
     fn put(&mut self, worker: usize) {
         let FrameBuilder { bytes, objects, notes } = &mut self.staged[worker];
         if bytes.is_empty() {
@@ -188,7 +189,7 @@ impl WsTransport {
 }
 
 impl Transport for WsTransport {
-    fn deal(&mut self, text: &[u8], objects: &[Object]) {
+    fn send_objects(&mut self, text: &[u8], objects: &[Object]) {
         for object in objects {
             let worker = object.worker as usize;
             self.staged[worker].objects += 1;
@@ -196,7 +197,7 @@ impl Transport for WsTransport {
         }
     }
 
-    fn note(&mut self, worker: u32, record: &[u8]) {
+    fn send_note(&mut self, worker: u32, record: &[u8]) {
         self.staged[worker as usize].notes += 1;
         self.stage(worker as usize, record);
     }
@@ -219,7 +220,7 @@ impl Transport for WsTransport {
         }
     }
 
-    fn lag_bytes(&mut self, worker: u32) -> u64 {
+    fn pending_bytes(&mut self, worker: u32) -> u64 {
         let Some(shard) = self.stand.shards.get(worker as usize) else { return 0 };
         let state = shard.lock();
         if state.readers == 0 { 0 } else { state.log.waiting_bytes(state.slowest) }
@@ -248,15 +249,15 @@ impl Transport for WsTransport {
 mod tests {
     use super::*;
 
-    /// Gap records count as given to workers only where there is somebody who gets them.
+    /// Gap records count as given to workers only if the shard has a reader.
     #[test]
-    fn what_nobody_reads_is_not_counted_as_given() {
+    fn objects_without_readers_count_as_dropped() {
         let stand = SharedShards::new(2, SlowWorkerPolicy::Drop, true).unwrap();
         let mut shards = WsTransport::new(Arc::clone(&stand), Arc::new(AtomicBool::new(false)));
         stand.shards[1].lock().readers = 1;
         for worker in 0..2 {
-            shards.deal(b"{}", &[Object { start: 0, end: 2, worker }]);
-            shards.note(worker, b"{\"ev\":\"gap\"}");
+            shards.send_objects(b"{}", &[Object { start: 0, end: 2, worker }]);
+            shards.send_note(worker, b"{\"ev\":\"gap\"}");
         }
         assert_eq!(shards.totals().gaps, 0, "not before they are handed over");
         shards.hand_over();

@@ -1,4 +1,5 @@
-//! A server that has no descriptor left for who knocks. In a process of its own: the limit is the process's.
+//! A server without free file descriptors. Runs in its own process, because the limit is per
+//! process.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -15,7 +16,7 @@ use tracing::{Event, Metadata, Subscriber};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Counts what is told.
+/// Counts log events.
 struct EventCounter(Arc<AtomicU32>);
 
 impl Subscriber for EventCounter {
@@ -34,7 +35,7 @@ impl Subscriber for EventCounter {
     fn exit(&self, _: &Id) {}
 }
 
-/// What the thread of this name has used of a processor, once it has its name.
+/// Returns the CPU time of the thread with this name, once it exists.
 fn used_by(name: &str) -> Duration {
     let is_called =
         |thread: &std::path::Path| std::fs::read_to_string(thread.join("comm")).is_ok_and(|found| found.trim() == name);
@@ -51,7 +52,7 @@ fn used_by(name: &str) -> Duration {
 }
 
 #[test]
-fn without_a_descriptor_the_server_waits_and_says_so_once() {
+fn without_descriptors_the_server_waits_and_logs_once() {
     let told = Arc::new(AtomicU32::new(0));
     tracing::subscriber::set_global_default(EventCounter(Arc::clone(&told))).unwrap();
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -60,7 +61,7 @@ fn without_a_descriptor_the_server_waits_and_says_so_once() {
     let client = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     let before = used_by("serve");
 
-    // The next descriptor would have this number: it is taken away before anybody knocks.
+    // The next descriptor would have this number. The limit is lowered before the client connects.
     let next = TcpListener::bind(any).map(|probe| probe.as_raw_fd()).unwrap();
     let limit = getrlimit(Resource::Nofile);
     let lowered = Rlimit { current: Some(u64::try_from(next).unwrap()), maximum: limit.maximum };
@@ -74,7 +75,7 @@ fn without_a_descriptor_the_server_waits_and_says_so_once() {
     std::thread::sleep(Duration::from_millis(700));
     setrlimit(Resource::Nofile, limit).unwrap();
     assert_eq!(told.load(Ordering::SeqCst), 1);
-    // A loop that looks again and again would have used nearly all of that time.
+    // A busy loop would have used nearly all of that time.
     let used = used_by("serve").saturating_sub(before);
     assert!(used < Duration::from_millis(200), "{used:?} of a processor");
 

@@ -1,4 +1,5 @@
-//! The publisher and a real nats-server: each record once and in order, and every loss visible in the numbers.
+//! The publisher with a real nats-server: each record once and in order, and every loss visible in
+//! the numbers.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +14,7 @@ use tokio_stream::StreamExt;
 const PATIENCE: Duration = Duration::from_secs(30);
 const WORKERS: u32 = 3;
 
-/// Where `make test` puts it, or wherever the system has it.
+/// Finds nats-server where `make test` installs it, or on the path.
 fn program() -> Option<PathBuf> {
     let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin/nats-server");
     let named = std::env::var_os("NATS_SERVER").map(PathBuf::from);
@@ -29,7 +30,7 @@ struct NatsServer {
 }
 
 impl NatsServer {
-    /// Nothing without a nats-server: its test says so and ends.
+    /// Returns `None` without a nats-server; the test then reports that and ends.
     fn start(name: &str) -> Option<NatsServer> {
         let Some(program) = program() else {
             eprintln!("skipped: there is no nats-server; make test installs one");
@@ -75,7 +76,7 @@ struct Seen {
     missed: u64,
 }
 
-/// Subscribes, lets `feed` work, then takes messages until each shard's numbers have reached what `feed` told.
+/// Subscribes, runs `feed`, then receives until each shard's numbers reach what `feed` returned.
 fn consume(
     url: &str,
     epoch: u64,
@@ -124,7 +125,8 @@ fn consume(
     })
 }
 
-/// `reads` reads of thirty numbered objects each, dealt in turn; how many each shard got.
+/// Sends `reads` reads of thirty numbered objects, to the workers in turn. Returns how many each
+/// shard received.
 fn deal(publisher: &mut ShardPublisher, from: u32, reads: u32) -> [u64; WORKERS as usize] {
     let mut dealt = [0; WORKERS as usize];
     for read in from..from + reads {
@@ -135,7 +137,7 @@ fn deal(publisher: &mut ShardPublisher, from: u32, reads: u32) -> [u64; WORKERS 
             objects.push(Object { start, end: u32::try_from(text.len()).unwrap(), worker: number % WORKERS });
             dealt[(number % WORKERS) as usize] += 1;
         }
-        publisher.deal(text.as_bytes(), &objects);
+        publisher.send_objects(text.as_bytes(), &objects);
         publisher.hand_over();
     }
     dealt
@@ -153,10 +155,10 @@ fn every_record_arrives_once_and_in_order() {
         for read in 0..50 {
             let more = deal(&mut publisher, read * 10, 10);
             dealt.iter_mut().zip(more).for_each(|(all, more)| *all += more);
-            // The queue is shorter than this feed: give it the time that a feed of this rate would.
+            // The queue is shorter than this feed, so give NATS the time that a real feed would.
             std::thread::sleep(Duration::from_millis(10));
         }
-        publisher.note(1, br#"{"ev":"gap"}"#);
+        publisher.send_note(1, br#"{"ev":"gap"}"#);
         dealt[1] += 1;
         let summary = publisher.finish(PATIENCE).unwrap();
         assert_eq!((summary.totals.handed + summary.totals.dropped, summary.totals.gaps), (15_000, 1));
@@ -173,9 +175,10 @@ fn every_record_arrives_once_and_in_order() {
     }
 }
 
-/// SIGSTOP: the socket fills, then the queue; the splitter's calls return, and the numbers tell what was dropped.
+/// SIGSTOP fills the socket, then the queue. The splitter's calls return, and the numbers show what
+/// was dropped.
 #[test]
-fn a_server_that_stands_still_stops_nobody_and_every_loss_shows() {
+fn a_stopped_server_blocks_nothing_and_every_loss_shows() {
     let Some(server) = NatsServer::start("still") else { return };
     let seen = consume(&server.url, 8, |mut publisher| {
         server.signal(rustix::process::Signal::STOP);

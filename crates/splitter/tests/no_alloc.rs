@@ -1,4 +1,4 @@
-//! Dealing takes no memory, trade by trade, whether workers take or not.
+//! Routing a trade allocates nothing, whether workers read or not.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -10,7 +10,7 @@ use pitwire_splitter::{SlowWorkerPolicy, Transport, TransportOptions, WorkerProg
 struct Counting;
 
 thread_local! {
-    // Of this thread alone: counters and the test harness allocate on others.
+    // Counts this thread only: counters and the test harness allocate on others.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -21,22 +21,22 @@ fn count() {
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
-// SAFETY: every method hands its arguments on to the system's allocator unchanged.
+// SAFETY: every method passes its arguments to the system allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: as the caller vouches.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
-        // SAFETY: as the caller vouches.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(start, layout) }
     }
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
         count();
-        // SAFETY: as the caller vouches.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(start, layout, bytes) }
     }
 }
@@ -48,15 +48,15 @@ fn allocations(transport: &mut dyn Transport, rounds: u32) -> u64 {
     let objects: Vec<Object> = (0..100).map(|turn| Object { start: 0, end, worker: turn % 4 }).collect();
     let before = ALLOCATIONS.with(Cell::get);
     for _ in 0..rounds {
-        transport.deal(trade, &objects);
+        transport.send_objects(trade, &objects);
         transport.hand_over();
     }
     ALLOCATIONS.with(Cell::get) - before
 }
 
-/// With counters, which take everything sooner or later.
+/// With the built-in counters, which read everything eventually.
 #[test]
-fn dealing_allocates_nothing() {
+fn routing_allocates_nothing() {
     for open in [open_pipe, open_shm] {
         let mut options = TransportOptions::new(4);
         options.policy = SlowWorkerPolicy::Block;
@@ -67,9 +67,9 @@ fn dealing_allocates_nothing() {
     }
 }
 
-/// With a program that takes nothing.
+/// With a program that reads nothing.
 #[test]
-fn a_stopped_worker_makes_nobody_allocate() {
+fn a_stopped_worker_causes_no_allocation() {
     for policy in [SlowWorkerPolicy::Spill { bytes: 1 << 20 }, SlowWorkerPolicy::Drop, SlowWorkerPolicy::Conflate] {
         for open in [open_pipe, open_shm] {
             let mut options = TransportOptions::new(4);
@@ -77,7 +77,7 @@ fn a_stopped_worker_makes_nobody_allocate() {
             let arguments = vec!["-c".into(), "while :; do sleep 1; done".into()];
             options.program = Some(WorkerProgram { command: "sh".into(), arguments, workdir: None });
             let mut transport = open(options).unwrap();
-            // Fills channels and, for conflate, meets each symbol once.
+            // Fills the channels and, for conflate, sees each symbol once.
             allocations(&mut *transport, 1_500);
             assert_eq!(allocations(&mut *transport, 2_000), 0, "{policy}");
             assert_eq!(transport.totals().behind, 4);

@@ -1,4 +1,5 @@
-//! Real programs as workers: what they get, what happens when they die, hang or never start.
+//! Real programs as workers: what they receive, and what happens when they die, hang or never
+//! start.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +13,7 @@ use pitwire_splitter::{
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Copies each pipe to a file, `START.WORKER`, where START counts the program's starts.
+/// Copies each pipe to a file `START.WORKER`, where START counts the starts of the program.
 const COPY: &str = r#"
 start=$(ls | grep -c '^start'); : > start$start; worker=0
 for pipe; do cat /dev/fd/$pipe > $start.$worker & worker=$((worker+1)); done; wait
@@ -62,17 +63,18 @@ fn records(path: &Path) -> Vec<String> {
     found
 }
 
-/// The numbers from `from` on, `many` of them, dealt to two workers in turn.
+/// Sends `many` numbers from `from` on, to two workers in turn.
 fn deal(transport: &mut dyn Transport, from: u64, many: u64) {
     for number in from..from + many {
         let text = format!("{{\"n\":{number}}}");
         let end = u32::try_from(text.len()).unwrap();
-        transport.deal(text.as_bytes(), &[Object { start: 0, end, worker: u32::try_from(number % 2).unwrap() }]);
+        transport
+            .send_objects(text.as_bytes(), &[Object { start: 0, end, worker: u32::try_from(number % 2).unwrap() }]);
     }
     transport.hand_over();
 }
 
-/// Hands over until `done` says so.
+/// Hands over until `done` returns true.
 fn until(transport: &mut dyn Transport, what: &str, mut done: impl FnMut(&mut dyn Transport) -> bool) {
     let give_up = Instant::now() + PATIENCE;
     while !done(transport) {
@@ -101,9 +103,10 @@ fn a_program_gets_every_record_and_then_the_end() {
     assert!(summary.program.unwrap().ends_with("ended with exit code 0"));
 }
 
-/// The original's bug: a child that holds writing ends never sees the end of its own pipes.
+/// A bug of the original program: a child that inherits write ends never sees the end of its own
+/// pipes.
 #[test]
-fn a_program_holds_its_reading_ends_and_nothing_else() {
+fn a_program_inherits_only_its_read_ends() {
     let place = Place::new("ends");
     let script = "for end in /proc/$$/fd/*; do readlink $end; done | grep -c pipe: > pipes; readlink /proc/$$/fd/* > all; echo $# $* > given; exit 0";
     let mut transport = open_pipe(options(3, SlowWorkerPolicy::default(), shell(script, &place))).unwrap();
@@ -116,7 +119,7 @@ fn a_program_holds_its_reading_ends_and_nothing_else() {
 }
 
 #[test]
-fn rings_are_given_by_name_and_go_at_the_end() {
+fn rings_are_passed_by_name_and_removed_at_the_end() {
     let place = Place::new("names");
     let script =
         "echo $* > given; for ring; do test -w $ring && head -c 8 $ring; done > magic; while :; do sleep 1; done";
@@ -127,7 +130,7 @@ fn rings_are_given_by_name_and_go_at_the_end() {
     assert!(
         given.split_whitespace().all(|ring| ring.starts_with("/dev/shm/pitwire-split-") && Path::new(ring).exists())
     );
-    // It never ends by itself: asked after a while.
+    // It never ends by itself, so it is asked to after a while.
     let summary = transport.finish(Duration::from_millis(1)).unwrap();
     assert!(summary.program.unwrap().ends_with("was ended by signal 15"));
     drop(transport);
@@ -135,7 +138,7 @@ fn rings_are_given_by_name_and_go_at_the_end() {
 }
 
 #[test]
-fn a_program_that_ignores_being_asked_is_ended() {
+fn a_program_that_ignores_sigterm_is_killed() {
     let place = Place::new("deaf");
     let mut transport = open_pipe(options(
         2,
@@ -164,7 +167,7 @@ fn a_dead_program_is_reported_with_its_exit_code() {
 }
 
 #[test]
-fn a_program_that_cannot_start_says_why() {
+fn a_program_that_cannot_start_is_reported() {
     let place = Place::new("nobody");
     let mut program = shell("", &place);
     program.command = "pitwire-no-such-program".into();
@@ -174,11 +177,13 @@ fn a_program_that_cannot_start_says_why() {
     assert!(open_shm(options(2, SlowWorkerPolicy::default(), program)).err().unwrap().what.contains("/nonexistent"));
 }
 
-/// Killed in the middle of a record: the next program begins with the gap, and sent = received + declared.
+/// Killed inside a record: the next program starts with the gap record, and sent = received +
+/// declared.
 #[test]
-fn a_killed_program_is_started_again_and_told_what_it_missed() {
+fn a_killed_program_is_restarted_and_learns_what_it_missed() {
     let place = Place::new("killed");
-    // The first program reads a bit more than a hundred records of its pipes, and dies inside one.
+    // The first program reads a little more than a hundred records of its pipes, and dies inside
+    // one.
     let script = r#"
         if [ ! -e first ]; then : > first
             worker=0; for pipe; do head -c 1003 /dev/fd/$pipe > early.$worker; worker=$((worker+1)); done; kill -9 $$
@@ -187,7 +192,7 @@ fn a_killed_program_is_started_again_and_told_what_it_missed() {
     let mut transport = open_pipe(options(2, SlowWorkerPolicy::Restart, shell(script, &place))).unwrap();
     deal(&mut *transport, 10_000, 2_000);
     until(&mut *transport, "restart", |transport| transport.totals().restarts == 1);
-    until(&mut *transport, "caught up", |transport| !transport.is_behind());
+    until(&mut *transport, "caught up", |transport| !transport.has_pending());
     deal(&mut *transport, 12_000, 2_000);
     let report = transport.report().expect("a report");
     assert!(report.what.contains("was ended by signal 9; it is started again in 100 ms"), "{report}");
@@ -196,7 +201,7 @@ fn a_killed_program_is_started_again_and_told_what_it_missed() {
     for worker in 0..2 {
         let early = records(&place.0.join(format!("early.{worker}")));
         let late = records(&place.0.join(format!("late.{worker}")));
-        // 1,003 bytes of records of 15 (4 + `{"n":10000}`): 66 whole ones.
+        // 1,003 bytes of records of 15 (4 + `{"n":10000}`) are 66 whole ones.
         assert_eq!(early.len(), 66);
         let gap = &late[0];
         assert!(gap.starts_with("{\"ev\":\"gap\",\"sym\":\"\",\"conn\":1,\"at_ns\":"), "{gap}");
@@ -210,15 +215,15 @@ fn a_killed_program_is_started_again_and_told_what_it_missed() {
     assert_eq!(summary.totals.handed, 4_000 - declared);
 }
 
-/// The ring remembers what its dead reader had not given back.
+/// The ring shows what its dead reader had not released.
 #[test]
-fn a_dead_program_of_rings_is_told_what_it_missed() {
+fn a_killed_ring_reader_is_restarted_and_learns_what_it_missed() {
     let place = Place::new("rings");
     let script = "if [ ! -e first ]; then : > first; while [ ! -e die ]; do sleep 0.01; done; exit 4; fi; echo $* > second; sleep 60";
     let mut transport = open_shm(options(2, SlowWorkerPolicy::Restart, shell(script, &place))).unwrap();
     deal(&mut *transport, 0, 500);
     std::fs::write(place.0.join("die"), "").unwrap();
-    until(&mut *transport, "restart", |transport| transport.totals().restarts == 1 && !transport.is_behind());
+    until(&mut *transport, "restart", |transport| transport.totals().restarts == 1 && !transport.has_pending());
     let totals = transport.totals();
     assert_eq!((totals.handed, totals.dropped, totals.gaps), (0, 500, 2));
     until(&mut *transport, "second", |_| !place.read("second").is_empty());
@@ -229,7 +234,7 @@ fn a_dead_program_of_rings_is_told_what_it_missed() {
 }
 
 #[test]
-fn a_stuck_program_is_ended_and_started_again() {
+fn a_stuck_program_is_ended_and_restarted() {
     let place = Place::new("stuck");
     let script = "if [ ! -e first ]; then : > first; while :; do sleep 1; done; fi
         worker=0; for pipe; do cat /dev/fd/$pipe > late.$worker & worker=$((worker+1)); done; wait";
@@ -242,7 +247,7 @@ fn a_stuck_program_is_ended_and_started_again() {
     });
     let stuck = transport.report().expect("a report");
     assert!(stuck.what.contains("takes nothing any more"), "{stuck}");
-    until(&mut *transport, "caught up", |transport| !transport.is_behind());
+    until(&mut *transport, "caught up", |transport| !transport.has_pending());
     deal(&mut *transport, sent, 10);
     sent += 10;
     let summary = transport.finish(PATIENCE).unwrap();
@@ -251,9 +256,9 @@ fn a_stuck_program_is_ended_and_started_again() {
     assert_eq!(received as u64, summary.totals.handed + summary.totals.gaps);
 }
 
-/// Ending who does not want to end takes its time; the feed does not wait for it.
+/// Killing a stubborn program takes time, and the feed does not wait for it.
 #[test]
-fn a_stuck_program_that_ignores_being_asked_holds_up_nobody() {
+fn a_stuck_program_that_ignores_sigterm_blocks_nothing() {
     let place = Place::new("stubborn");
     let script = "if [ ! -e first ]; then : > first; trap '' TERM; echo $$ > id; while :; do sleep 1; done; fi
         for pipe; do cat /dev/fd/$pipe > /dev/null & done; wait";
@@ -266,20 +271,20 @@ fn a_stuck_program_that_ignores_being_asked_holds_up_nobody() {
         !reports.is_empty()
     });
     assert!(reports[0].what.contains("takes nothing any more"), "{}", reports[0]);
-    // Said, and it still lives: nobody has waited for its end.
+    // The warning was given while the program is still alive, so nothing waited for its end.
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", place.read("id").trim())).unwrap_or_default();
     assert!(stat.contains(") S ") || stat.contains(") R "), "{stat}");
     until(&mut *transport, "restart", |transport| transport.totals().restarts == 1);
-    until(&mut *transport, "caught up", |transport| !transport.is_behind());
+    until(&mut *transport, "caught up", |transport| !transport.has_pending());
     let summary = transport.finish(PATIENCE).unwrap();
     assert!(summary.totals.dropped > 0 && summary.totals.restarts == 1);
 }
 
 #[test]
-fn a_program_that_never_lives_is_given_up() {
+fn a_program_that_dies_at_once_is_restarted_with_growing_delays() {
     let place = Place::new("never");
     let mut transport = open_pipe(options(2, SlowWorkerPolicy::Restart, shell("exit 1", &place))).unwrap();
-    // Pauses of 100 ms, 200 ms and so on; the first two are enough to see them grow.
+    // Delays of 100 ms, 200 ms and so on.
     let mut pauses = Vec::new();
     until(&mut *transport, "two restarts", |transport| {
         while let Some(report) = transport.report() {
@@ -290,7 +295,7 @@ fn a_program_that_never_lives_is_given_up() {
     assert_eq!(pauses, ["100 ms", "200 ms", "400 ms"]);
 }
 
-/// Whoever starts a program takes it along, however it dies itself.
+/// The program dies with the splitter, even if that is killed.
 #[test]
 fn a_program_dies_with_its_splitter() {
     if let Ok(place) = std::env::var("PITWIRE_PROGRAMS_PLACE") {

@@ -5,9 +5,9 @@ use super::*;
 const USUAL: &str =
     r#"{"ev":"T","sym":"BRK.A","i":"52983525029461","x":4,"p":187.21,"s":100,"c":[14,37],"t":1700000000123,"z":1}"#;
 
-fn trade(text: &str) -> Trade<'_> {
-    match read(text.as_bytes(), &Rules::default()) {
-        Record::Trade(trade) => trade,
+fn trade(text: &str) -> TradeRecord<'_> {
+    match read(text.as_bytes(), &BarRules::default()) {
+        ShardRecord::Trade(trade) => trade,
         other => panic!("{text} is {other:?}"),
     }
 }
@@ -19,9 +19,9 @@ fn a_trade_in_its_usual_form() {
     assert!(matches!(trade.symbol, Cow::Borrowed(_)));
     assert_eq!((trade.price, trade.size), (Nano(187_210_000_000), Nano(100_000_000_000)));
     assert_eq!(trade.time_ns, 1_700_000_000_123_000_000);
-    assert_eq!(trade.counts, Counts { last: false, high_low: false, volume: true });
+    assert_eq!(trade.counts, TradeEffects { last: false, high_low: false, volume: true });
     assert!(trade.is_off_exchange && trade.merged.is_none());
-    assert!(quick(USUAL.as_bytes(), &Rules::default()).is_some());
+    assert!(parse_fast(USUAL.as_bytes(), &BarRules::default()).is_some());
 }
 
 /// Every way to write the same trade reads as the same trade.
@@ -53,14 +53,14 @@ fn a_merged_record_carries_its_sums() {
 
 #[test]
 fn what_is_no_trade_is_told_apart() {
-    fn told(text: &str) -> Record<'_> {
-        read(text.as_bytes(), &Rules::default())
+    fn told(text: &str) -> ShardRecord<'_> {
+        read(text.as_bytes(), &BarRules::default())
     }
-    assert_eq!(told(r#"{"ev":"gap","sym":"","conn":3,"at_ns":1700000000123456789}"#), Record::Gap);
-    assert_eq!(told(r#"{"ev":"gap","sym":"", "conn":3,"at_ns":17,"dropped":9}"#), Record::Gap);
-    assert_eq!(told(r#"{"ev":"status","status":"connected","message":"Connected Successfully"}"#), Record::Other);
-    assert_eq!(told(r#"{"ev":"Q","sym":"AAPL","bp":1.5}"#), Record::Other);
-    assert_eq!(told("{}"), Record::Other);
+    assert_eq!(told(r#"{"ev":"gap","sym":"","conn":3,"at_ns":1700000000123456789}"#), ShardRecord::Gap);
+    assert_eq!(told(r#"{"ev":"gap","sym":"", "conn":3,"at_ns":17,"dropped":9}"#), ShardRecord::Gap);
+    assert_eq!(told(r#"{"ev":"status","status":"connected","message":"Connected Successfully"}"#), ShardRecord::Other);
+    assert_eq!(told(r#"{"ev":"Q","sym":"AAPL","bp":1.5}"#), ShardRecord::Other);
+    assert_eq!(told("{}"), ShardRecord::Other);
     for text in [
         r#"{"ev":"T","sym":"AAPL","p":187.2,"s":100}"#,
         r#"{"ev":"T","sym":"AAPL","s":100,"t":1}"#,
@@ -81,23 +81,23 @@ fn what_is_no_trade_is_told_apart() {
         "[]",
         "\u{0}\u{1}\u{2}",
     ] {
-        assert_eq!(told(text), Record::Unreadable, "{text}");
+        assert_eq!(told(text), ShardRecord::Unreadable, "{text}");
     }
 }
 
-/// Every prefix and every change of one byte: never a panic, and the quick way never says something else than the slow one.
+/// Every prefix and every change of one byte: never a panic, and the parse_fast way never says something else than the parse_json one.
 #[test]
 fn the_quick_way_agrees_with_the_slow_one_on_damaged_text() {
-    let rules = Rules::default();
+    let rules = BarRules::default();
     let mut agreed = 0;
     for at in 0..USUAL.len() {
         for byte in 0..=255_u8 {
             let mut text = USUAL.as_bytes().to_vec();
             text[at] = byte;
-            let quick = quick(&text, &rules).map(|fields| fields.judge(&rules));
+            let parse_fast = parse_fast(&text, &rules).map(|fields| fields.classify(&rules));
             // A repeated key, an invalid text or a number with leading zeros: what is no JSON may read either way.
-            if let (Some(quick), true) = (quick, serde_json::from_slice::<AnyForm<'_>>(&text).is_ok()) {
-                assert_eq!(quick, slow(&text, &rules), "{}", String::from_utf8_lossy(&text));
+            if let (Some(parse_fast), true) = (parse_fast, serde_json::from_slice::<JsonRecord<'_>>(&text).is_ok()) {
+                assert_eq!(parse_fast, parse_json(&text, &rules), "{}", String::from_utf8_lossy(&text));
                 agreed += 1;
             }
             read(&text, &rules);

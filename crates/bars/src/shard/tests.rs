@@ -10,12 +10,12 @@ fn trade(symbol: &str, at_ms: i64, price: &str, size: u32, more: &str) -> String
     format!(r#"{{"ev":"T","sym":"{symbol}","x":11,"p":{price},"s":{size},"t":{}{more}}}"#, START_MS + at_ms)
 }
 
-fn shard_of(rules: &str, buckets_s: &[u32]) -> Shard {
-    Shard::new(Arc::new(Rules::parse(rules, "rules").unwrap()), buckets_s)
+fn shard_of(rules: &str, buckets_s: &[u32]) -> BarShard {
+    BarShard::new(Arc::new(BarRules::parse(rules, "rules").unwrap()), buckets_s)
 }
 
 /// All rows of some records, the end included.
-fn rows(shard: &mut Shard, records: &[String]) -> Vec<Row> {
+fn rows(shard: &mut BarShard, records: &[String]) -> Vec<BarRow> {
     for record in records {
         shard.take(record.as_bytes());
     }
@@ -24,7 +24,7 @@ fn rows(shard: &mut Shard, records: &[String]) -> Vec<Row> {
 }
 
 /// Symbol, length, seconds since the start, open, high, low, close, shares, trades, incomplete.
-fn brief(row: &Row) -> String {
+fn brief(row: &BarRow) -> String {
     let price = |price: Option<Nano>| price.map_or("-".to_string(), |price| price.to_string());
     let bar = &row.bar;
     format!(
@@ -42,7 +42,7 @@ fn brief(row: &Row) -> String {
     )
 }
 
-fn briefs(shard: &mut Shard, records: &[String]) -> Vec<String> {
+fn briefs(shard: &mut BarShard, records: &[String]) -> Vec<String> {
     rows(shard, records).iter().map(brief).collect()
 }
 
@@ -270,7 +270,7 @@ fn names_without_end_are_refused() {
 fn open_bars_are_shown_when_they_change() {
     let mut shard = shard_of("", &[30, 90]);
     shard.watch_changes();
-    let shown = |shard: &mut Shard| {
+    let shown = |shard: &mut BarShard| {
         let mut told = Vec::new();
         shard.changed(|row| told.push(brief(&row)));
         told
@@ -294,7 +294,7 @@ fn every_trade_is_in_exactly_one_bar_of_each_length() {
         seed % below
     };
     let mut shard = shard_of("", &[1, 7, 30]);
-    shard.rules = Arc::new(Rules::parse("[late]\ngrace_ms = 900\n", "rules").unwrap());
+    shard.rules = Arc::new(BarRules::parse("[late]\ngrace_ms = 900\n", "rules").unwrap());
     let mut now = 0;
     let mut all = Vec::new();
     for _ in 0..20_000 {

@@ -7,14 +7,14 @@ use pitwire_shard::{Producer, RingConfig};
 
 use super::*;
 
-fn all(source: &mut Source) -> (Vec<String>, Result<State, SourceError>) {
+fn all(source: &mut RecordSource) -> (Vec<String>, Result<SourceState, SourceError>) {
     let mut seen = Vec::new();
     loop {
         let state = source.take(Duration::from_millis(1), |record| {
             seen.push(String::from_utf8_lossy(record).into_owned());
         });
         match state {
-            Ok(State::Busy | State::Idle) => {}
+            Ok(SourceState::Busy | SourceState::Idle) => {}
             done => return (seen, done),
         }
     }
@@ -29,9 +29,9 @@ fn framed(texts: &[&str]) -> Vec<u8> {
     bytes
 }
 
-fn through_a_pipe(bytes: &[u8]) -> (Vec<String>, Result<State, SourceError>) {
+fn through_a_pipe(bytes: &[u8]) -> (Vec<String>, Result<SourceState, SourceError>) {
     let (reader, mut writer) = io::pipe().unwrap();
-    let mut source = Source::open(&reader.as_raw_fd().to_string()).unwrap();
+    let mut source = RecordSource::open(&reader.as_raw_fd().to_string()).unwrap();
     writer.write_all(bytes).unwrap();
     drop(writer);
     all(&mut source)
@@ -41,7 +41,7 @@ fn through_a_pipe(bytes: &[u8]) -> (Vec<String>, Result<State, SourceError>) {
 fn a_pipe_is_read_to_its_end() {
     let (seen, ended) = through_a_pipe(&framed(&["one", "", "three"]));
     assert_eq!(seen, ["one", "", "three"]);
-    assert_eq!(ended.unwrap(), State::Ended);
+    assert_eq!(ended.unwrap(), SourceState::Ended);
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn a_pipe_that_ends_within_a_record_was_killed() {
     let bytes = framed(&["one", "two"]);
     for cut in 8..bytes.len() {
         let (seen, ended) = through_a_pipe(&bytes[..cut]);
-        assert_eq!((seen.len(), ended.unwrap()), (1, State::Died), "cut at {cut}");
+        assert_eq!((seen.len(), ended.unwrap()), (1, SourceState::Died), "cut at {cut}");
     }
 }
 
@@ -66,7 +66,7 @@ fn what_is_no_shard_is_named() {
     for (name, word) in
         [("999", "999 cannot be opened"), ("no-such-ring", "no-such-ring cannot be opened"), ("", "cannot")]
     {
-        let error = Source::open(name).err().unwrap();
+        let error = RecordSource::open(name).err().unwrap();
         assert!(error.to_string().contains(word) && error.remedy().contains("pitwire split"), "{error}");
     }
 }
@@ -89,31 +89,31 @@ fn put(producer: &mut Producer<Mapping>, text: &str) {
 #[test]
 fn a_ring_is_read_to_its_end() {
     let (path, _lock, mut producer) = ring_file("end", 1 << 16);
-    let mut source = Source::open(path.to_str().unwrap()).unwrap();
+    let mut source = RecordSource::open(path.to_str().unwrap()).unwrap();
     put(&mut producer, "one");
     put(&mut producer, "two");
     let _ = producer.publish();
-    assert_eq!(source.take(Duration::ZERO, |_| {}).unwrap(), State::Busy);
+    assert_eq!(source.take(Duration::ZERO, |_| {}).unwrap(), SourceState::Busy);
     put(&mut producer, "three");
     let _ = producer.publish();
     let _ = producer.end();
     let (seen, ended) = all(&mut source);
-    assert_eq!((seen, ended.unwrap()), (vec!["three".to_string()], State::Ended));
+    assert_eq!((seen, ended.unwrap()), (vec!["three".to_string()], SourceState::Ended));
     std::fs::remove_file(path).unwrap();
 }
 
 #[test]
 fn a_splitter_that_dies_is_noticed_after_its_last_record() {
     let (path, lock, mut producer) = ring_file("dies", 1 << 16);
-    let mut source = Source::open(path.to_str().unwrap()).unwrap();
+    let mut source = RecordSource::open(path.to_str().unwrap()).unwrap();
     std::thread::sleep(SILENCE);
-    assert_eq!(source.take(Duration::from_millis(1), |_| {}).unwrap(), State::Idle, "alive, and silent");
+    assert_eq!(source.take(Duration::from_millis(1), |_| {}).unwrap(), SourceState::Idle, "alive, and silent");
     put(&mut producer, "last words");
     let _ = producer.publish();
     // What a death does: a mapping keeps its file open, so closing ours would not give the lock away.
     lock.unlock().unwrap();
     let (seen, ended) = all(&mut source);
-    assert_eq!((seen, ended.unwrap()), (vec!["last words".to_string()], State::Died));
+    assert_eq!((seen, ended.unwrap()), (vec!["last words".to_string()], SourceState::Died));
     std::fs::remove_file(path).unwrap();
 }
 
@@ -123,7 +123,7 @@ fn hostile_rings_are_refused() {
     let whole = std::fs::read(&path).unwrap();
     let refused = |what: &str, bytes: &[u8]| {
         std::fs::write(&path, bytes).unwrap();
-        let error = Source::open(path.to_str().unwrap()).err().unwrap_or_else(|| panic!("{what} was taken"));
+        let error = RecordSource::open(path.to_str().unwrap()).err().unwrap_or_else(|| panic!("{what} was taken"));
         assert!(!error.remedy().is_empty(), "{error}");
     };
     refused("an empty file", &[]);

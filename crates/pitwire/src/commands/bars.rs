@@ -7,8 +7,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
-use pitwire_bars::worker::{self, Job, Summary, WorkerError};
-use pitwire_bars::{Rules, check_buckets};
+use pitwire_bars::worker::{self, BarJob, BarSummary, WorkerError};
+use pitwire_bars::{BarRules, check_buckets};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -21,7 +21,7 @@ const EXAMPLES: &str = "Examples:
   pitwire split ws://feed:8080/ --workers 4 --transport shm -- pitwire bars --out bars --listen 127.0.0.1:8090
   pitwire bars --out bars --buckets 60,300 --rules mine.toml 3 3<shard.records
 
-Rules, formulas, columns and the WebSocket's messages: docs/bars.md.";
+BarRules, formulas, columns and the WebSocket's messages: docs/bars.md.";
 
 /// Make bars and indicators of every symbol: a worker of `pitwire split`.
 #[derive(Args)]
@@ -55,7 +55,7 @@ pub struct Bars {
 
 impl Bars {
     pub fn run(self) -> Result<(), Failure> {
-        let rules = self.rules.as_deref().map_or_else(|| Ok(Rules::default()), read_rules)?;
+        let rules = self.rules.as_deref().map_or_else(|| Ok(BarRules::default()), read_rules)?;
         check_buckets(&self.buckets, &rules).map_err(Failure::usage)?;
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
@@ -64,7 +64,7 @@ impl Bars {
         for signal in [SIGTERM, SIGINT] {
             signal_hook::flag::register(signal, Arc::clone(&stop))?;
         }
-        let job = Job {
+        let job = BarJob {
             shards: self.shards,
             buckets_s: self.buckets,
             rules,
@@ -89,11 +89,11 @@ impl Bars {
     }
 }
 
-fn read_rules(path: &Path) -> Result<Rules, Failure> {
+fn read_rules(path: &Path) -> Result<BarRules, Failure> {
     let text = std::fs::read_to_string(path);
     let text = text
         .map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())).remedy("check --rules"))?;
-    Rules::parse(&text, &path.display().to_string())
+    BarRules::parse(&text, &path.display().to_string())
         .map_err(|error| Failure::usage(error.to_string()).remedy("docs/bars.md has every key"))
 }
 
@@ -102,7 +102,7 @@ fn failure(error: WorkerError) -> Failure {
     Failure::new(error.to_string()).remedy(remedy)
 }
 
-fn as_json(summary: &Summary) -> String {
+fn as_json(summary: &BarSummary) -> String {
     let totals = &summary.totals;
     json!({
         "trades": totals.trades, "records": totals.records, "bars": totals.bars, "symbols": totals.symbols,
@@ -113,7 +113,7 @@ fn as_json(summary: &Summary) -> String {
     .to_string()
 }
 
-fn in_words(summary: &Summary) -> String {
+fn in_words(summary: &BarSummary) -> String {
     let totals = &summary.totals;
     format!(
         "{} trades of {} symbols, {} bars, {} rows in {} files; late {}, strays {}, merged {}, gaps {}, unreadable {}, refused {}",

@@ -6,14 +6,14 @@ use super::*;
 
 const MS: u64 = 1_795_219_360_583;
 
-fn next(dialect: &mut Dialect) -> Value {
+fn next(dialect: &mut VenueFeed) -> Value {
     let mut out = Vec::new();
     assert_eq!(dialect.take(MS, &mut out), Ok(Some(false)));
     serde_json::from_slice(&out).unwrap()
 }
 
 /// The names of an object's fields in the order in which they are written.
-fn names(dialect: &mut Dialect) -> String {
+fn names(dialect: &mut VenueFeed) -> String {
     let mut out = Vec::new();
     dialect.take(MS, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
@@ -26,7 +26,7 @@ fn names(dialect: &mut Dialect) -> String {
 
 #[test]
 fn binance_trades_are_as_documented() {
-    let mut dialect = Dialect::new(Venue::Binance, 628, 7);
+    let mut dialect = VenueFeed::new(Venue::Binance, 628, 7);
     assert_eq!(dialect.markets.len(), 628);
     assert_eq!(dialect.greeting("/ws/btcusdt@trade", MS), Vec::<Vec<u8>>::new());
     assert_eq!(names(&mut dialect), "e E s t p q T m M");
@@ -42,7 +42,7 @@ fn binance_trades_are_as_documented() {
 
 #[test]
 fn binance_streams_are_wrapped_and_depth_is_contiguous() {
-    let mut dialect = Dialect::new(Venue::Binance, 2, 7);
+    let mut dialect = VenueFeed::new(Venue::Binance, 2, 7);
     dialect.greeting("/stream?streams=ethusdt@depth@100ms", MS);
     let mut last = None;
     for _ in 0..50 {
@@ -60,7 +60,7 @@ fn binance_streams_are_wrapped_and_depth_is_contiguous() {
 
 #[test]
 fn bithumb_begins_with_books_and_counts_on() {
-    let mut dialect = Dialect::new(Venue::Bithumb, 157, 7);
+    let mut dialect = VenueFeed::new(Venue::Bithumb, 157, 7);
     let greeting = dialect.greeting("/message/realtime", MS);
     assert_eq!(greeting.len(), 157);
     let greeting = dialect.greeting("/message/realtime?subscribe=ORDERBOOK:BTC-USDT,TRADE:ETH-USDT", MS);
@@ -90,7 +90,7 @@ fn bithumb_begins_with_books_and_counts_on() {
 
 #[test]
 fn gemini_numbers_each_socket_from_zero() {
-    let mut dialect = Dialect::new(Venue::Gemini, 1, 7);
+    let mut dialect = VenueFeed::new(Venue::Gemini, 1, 7);
     for _ in 0..2 {
         let greeting = dialect.greeting("/v1/marketdata/btcusd?bids=true", MS);
         let initial: Value = serde_json::from_slice(&greeting[0]).unwrap();

@@ -17,15 +17,15 @@ fn messages(count: u64) -> Vec<Message> {
 }
 
 fn written(messages: &[Message]) -> Vec<u8> {
-    let mut writer = Writer::new(Vec::new(), 1_700_000_000_000_000_000, "ws://example/").unwrap();
+    let mut writer = RecordingWriter::new(Vec::new(), 1_700_000_000_000_000_000, "ws://example/").unwrap();
     for (ns, is_binary, payload) in messages {
         writer.add(*ns, *is_binary, payload).unwrap();
     }
     writer.finish().unwrap()
 }
 
-fn read(bytes: &[u8]) -> Result<(Vec<Message>, Ending), Error> {
-    let mut reader = Reader::new(Cursor::new(bytes))?;
+fn read(bytes: &[u8]) -> Result<(Vec<Message>, FileEnding), RecordingError> {
+    let mut reader = RecordingReader::new(Cursor::new(bytes))?;
     let mut found = Vec::new();
     while let Some((ns, is_binary, payload)) = reader.next_message()? {
         found.push((ns, is_binary, payload.to_vec()));
@@ -38,8 +38,8 @@ fn gives_back_what_was_written() {
     let messages = messages(400);
     let (found, ending) = read(&written(&messages)).unwrap();
     assert!(found == messages);
-    assert!(matches!(ending, Ending::Whole { messages: 400, blocks } if blocks > 2), "{ending:?}");
-    assert_eq!(read(&written(&[])).unwrap(), (vec![], Ending::Whole { messages: 0, blocks: 0 }));
+    assert!(matches!(ending, FileEnding::Whole { messages: 400, blocks } if blocks > 2), "{ending:?}");
+    assert_eq!(read(&written(&[])).unwrap(), (vec![], FileEnding::Whole { messages: 0, blocks: 0 }));
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_cut_file_gives_its_whole_blocks() {
     let mut most = 0;
     for cut in (0..bytes.len()).step_by(997).chain(bytes.len() - 40..bytes.len()) {
         match read(&bytes[..cut]) {
-            Ok((found, Ending::Cut { at })) => {
+            Ok((found, FileEnding::Cut { at })) => {
                 assert!(at <= cut as u64);
                 assert!(found[..] == messages[..found.len()], "cut at {cut}");
                 assert!(found.len() >= most, "cut at {cut}");
@@ -80,7 +80,7 @@ fn a_changed_byte_is_found_and_named() {
         changed[at] ^= 0x10;
         match read(&changed) {
             // In the footer's magic: a file without a footer is a cut one, and all its blocks are whole.
-            Ok((found, Ending::Cut { .. })) => assert!(found == messages, "changed at {at}"),
+            Ok((found, FileEnding::Cut { .. })) => assert!(found == messages, "changed at {at}"),
             Ok((found, _)) => {
                 assert!(found == messages, "changed at {at}");
                 silent += 1;
@@ -102,7 +102,7 @@ fn foreign_files_are_named_as_such() {
 
 #[test]
 fn old_blocks_are_written_in_time() {
-    let mut writer = Writer::new(Vec::new(), 0, "").unwrap();
+    let mut writer = RecordingWriter::new(Vec::new(), 0, "").unwrap();
     writer.add(0, false, b"x").unwrap();
     let before = writer.bytes();
     writer.tick(BLOCK_NS - 1).unwrap();

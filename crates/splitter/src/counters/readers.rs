@@ -1,7 +1,7 @@
-//! Where counters read: all pipes or all rings, in turn.
+//! How counters read: all pipes or all rings, in turn.
 //!
-//! Does        take what is there; doze when there is nothing; sleep when there still is nothing.
-//! Leaves out  what records mean: see `tally`.
+//! Does        takes what is there; pauses briefly when there is nothing; then sleeps.
+//! Leaves out  what records mean: see `stream_checker`.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -21,14 +21,14 @@ use rustix::time::Timespec;
 use crate::mapping::Mapping;
 use crate::stream_checker::{StreamChecker, StreamCounts};
 
-/// Of a pipe at once: all pipes' buffers stay in a core's cache.
+/// Bytes per read of a pipe. The buffers of all pipes stay in a core's cache.
 const READ_BYTES: usize = 64 << 10;
-/// What one pipe must have given to make another turn worth it at once. Who reads crumbs meets the splitter on the pipe's
-/// lock, and both wait; who dozes beside a full pipe makes the splitter wait.
+/// If a pipe returned at least this many bytes, the next pass starts at once. Small reads contend
+/// with the splitter for the pipe's lock, and pausing beside a full pipe makes the splitter wait.
 const WORTH_BYTES: usize = 32 << 10;
-/// Before the bell is armed: a busy feed then never has to ring it.
+/// Pause before the bell is armed, so that a busy feed never has to ring it.
 const DOZE: Duration = Duration::from_micros(100);
-/// Longest sleep on a bell.
+/// Longest sleep.
 const SLEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
 pub(super) struct Pipes {
@@ -37,7 +37,7 @@ pub(super) struct Pipes {
 }
 
 impl Pipes {
-    /// Some of all the `workers`.
+    /// Opens the pipes of some of all `workers`.
     pub fn open(ends: Vec<OwnedFd>, workers: usize) -> io::Result<Self> {
         let mut pipes = Vec::new();
         for end in ends {
@@ -61,7 +61,7 @@ impl Pipes {
         self.tallies.iter().map(StreamChecker::counted).collect()
     }
 
-    /// One read of each; how many bytes the fullest gave.
+    /// Reads each pipe once. Returns the most bytes that one of them returned.
     fn turn(&mut self) -> usize {
         let mut found = 0;
         for (place, tally) in self.pipes.iter_mut().zip(&mut self.tallies) {
@@ -92,7 +92,7 @@ impl Pipes {
         let mut waits: Vec<PollFd<'_>> =
             self.pipes.iter().flatten().map(|(pipe, _)| PollFd::new(pipe, PollFlags::IN)).collect();
         if !waits.is_empty() {
-            // Whatever it answers, all are looked at again.
+            // All pipes are read next, whatever poll returns.
             let _ = poll(&mut waits, Some(&SLEEP));
         }
     }
@@ -104,10 +104,10 @@ pub(super) struct Rings {
 }
 
 impl Rings {
-    /// Some of all the `workers`.
+    /// Opens the rings of some of all `workers`.
     pub fn open(paths: &[PathBuf], workers: usize) -> io::Result<Self> {
         let mut rings = Vec::new();
-        // One for all: they refer to the same.
+        // All rings refer to one area.
         let mut area = None;
         for path in paths {
             let file = OpenOptions::new().read(true).write(true).open(path)?;
@@ -145,7 +145,7 @@ impl Rings {
         let mut found = false;
         for (place, tally) in self.rings.iter_mut().zip(&mut self.tallies) {
             let Some(ring) = place else { continue };
-            // Before the records: the end is said after the last of them.
+            // Checked before the records, because the end is published after the last of them.
             let is_ended = ring.is_ended();
             match ring.take(|record| tally.record(record)) {
                 Ok(0) if is_ended => *place = None,
@@ -159,7 +159,7 @@ impl Rings {
         found
     }
 
-    /// On all bells at once, when there is nothing in any ring.
+    /// Sleeps on all bells at once, if all rings are empty.
     fn sleep(&self) {
         let rings = || self.rings.iter().flatten();
         let armed: Vec<_> = rings().map(|ring| ring.arm().map(|rung| (ring.bell(), rung))).collect();
@@ -178,18 +178,18 @@ impl Rings {
     }
 }
 
-/// Until one of them is rung, or for the longest sleep.
+/// Waits until one of the bells is rung, at most for the longest sleep.
 fn sleep_on(waits: &[futex::Wait]) {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let mut until = Timespec { tv_sec: now.tv_sec, tv_nsec: now.tv_nsec + SLEEP.tv_nsec };
     if until.tv_nsec >= 1_000_000_000 {
         (until.tv_sec, until.tv_nsec) = (until.tv_sec + 1, until.tv_nsec - 1_000_000_000);
     }
-    // The kernel waits on 128 at most; the others are looked at when it returns.
+    // The kernel waits on at most 128. The others are checked when it returns.
     let waits = &waits[..waits.len().min(128)];
     let slept = futex::waitv(waits, futex::WaitvFlags::empty(), Some(&until), rustix::time::ClockId::Monotonic);
     if slept == Err(Errno::NOSYS) {
-        // Kernels before 5.16.
+        // Kernels before 5.16 lack the system call.
         std::thread::sleep(DOZE * 10);
     }
 }

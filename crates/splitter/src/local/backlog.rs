@@ -1,7 +1,8 @@
-//! What a worker that is behind has not got yet, and will not get.
+//! What a worker that is behind has not received yet, or will not receive.
 //!
-//! Does        queue, sum up or count what a channel refused; bring it in when the channel takes again.
-//! Holds       nothing is lost without being counted, and declared unless gap records are unwanted.
+//! Does        queues, conflates or counts what a channel refused; delivers it when the channel
+//!             accepts again.
+//! Holds       every loss is counted, and declared to the worker unless gap records are disabled.
 //! Start at    [`Backlog::add`] and [`Backlog::catch_up`].
 
 use std::time::{Duration, Instant, SystemTime};
@@ -13,11 +14,11 @@ use super::spill_queue::SpillQueue;
 use crate::policy::SlowWorkerPolicy;
 use crate::transport::TransportTotals;
 
-/// Symbols that may be summed up at a time, over all workers; a worker has its part and a floor.
+/// Symbols that all workers together may conflate at a time, and the least per worker.
 const SYMBOLS: usize = 32_768;
 const SYMBOLS_FLOOR: usize = 512;
 
-/// What a gap record says beside the loss itself.
+/// What a gap record needs besides the loss itself.
 pub(super) struct GapContext {
     pub connection: u64,
     pub is_wanted: bool,
@@ -29,12 +30,12 @@ pub(super) struct Backlog {
     sums: Option<Conflation>,
     /// Objects lost and not yet declared.
     missing: u64,
-    /// A note is owed: one of the source's was lost, or the program is new.
+    /// A gap record is owed without a loss: a note was lost, or the program is new.
     owes_note: bool,
     was_restarted: bool,
     is_closed: bool,
     is_reported: bool,
-    /// What the channel's worker had taken when it last took something, and when that was.
+    /// How much the worker had read when it last read something, and when that was.
     taken: Option<(u64, Instant)>,
     pub gaps: u64,
     dropped: u64,
@@ -74,7 +75,7 @@ impl Backlog {
         self.dropped += objects;
     }
 
-    /// An object for a worker that is behind.
+    /// Adds an object for a worker that is behind.
     pub fn add(&mut self, record: &[u8], gap: &GapContext) {
         if self.is_closed {
             return self.lost(1);
@@ -93,7 +94,7 @@ impl Backlog {
         if self.queue.push(record, false) { self.spilled += 1 } else { self.lost(1) }
     }
 
-    /// A record of the source's own for a worker that is behind.
+    /// Adds a record of the splitter itself for a worker that is behind.
     pub fn add_note(&mut self, record: &[u8]) {
         let in_place = !self.is_closed && self.sums.is_none() && !self.owes() && self.queue.push(record, true);
         if !in_place {
@@ -105,7 +106,8 @@ impl Backlog {
         self.missing > 0 || self.owes_note
     }
 
-    /// Once half of the queue is free, so that a queue that stays full does not become a row of gaps.
+    /// Queues the gap record once half of the queue is free, so that a full queue does not fill
+    /// with gap records.
     fn declare_in_queue(&mut self, gap: &GapContext) -> bool {
         if !self.queue.is_roomy() {
             return false;
@@ -131,7 +133,7 @@ impl Backlog {
         (self.missing, self.owes_note, self.was_restarted) = (0, false, false);
     }
 
-    /// Tells the worker what it did not get. False: not yet.
+    /// Sends the gap record for what is missing. Returns false if the channel refused it.
     pub fn declare(&mut self, channel: &mut impl WorkerChannel, gap: &GapContext) -> bool {
         if self.is_closed {
             return false;
@@ -149,7 +151,7 @@ impl Backlog {
         true
     }
 
-    /// As much as the channel takes. True: all of it, the worker is not behind any more.
+    /// Delivers as much as the channel accepts. Returns whether the worker has caught up.
     pub fn catch_up(
         &mut self,
         channel: &mut impl WorkerChannel,
@@ -194,7 +196,7 @@ impl Backlog {
         }
     }
 
-    /// The channel will take nothing more, and so many records that it had taken reach nobody.
+    /// Closes the backlog. `unread` records in the channel are lost.
     pub fn close(&mut self, unread: u64) {
         self.is_closed = true;
         self.lose(unread);
@@ -208,7 +210,7 @@ impl Backlog {
         !std::mem::replace(&mut self.is_reported, true)
     }
 
-    /// How long the worker has taken nothing.
+    /// Returns how long the worker has read nothing.
     pub fn idle_time(&mut self, taken: u64, now: Instant) -> Duration {
         match self.taken {
             Some((before, since)) if before == taken => now.duration_since(since),
@@ -219,7 +221,7 @@ impl Backlog {
         }
     }
 
-    /// What lies here, and so many objects besides, reaches nobody.
+    /// Counts everything here, and `besides` more objects, as lost.
     pub fn lose(&mut self, besides: u64) {
         let queued = self.queue.clear();
         self.spilled -= queued;
@@ -232,7 +234,7 @@ impl Backlog {
         self.lost(queued + summed + besides);
     }
 
-    /// A new program, which is told first what is missing.
+    /// Reopens the backlog for a restarted program, which receives a gap record first.
     pub fn reopen(&mut self) {
         (self.is_closed, self.is_reported, self.taken) = (false, false, None);
         (self.owes_note, self.was_restarted) = (true, true);

@@ -1,6 +1,6 @@
-//! One worker's way: what pipes and rings have in common.
+//! What pipes and rings have in common: the channel to one worker.
 //!
-//! Leaves out  slow workers: a channel takes a record or refuses it.
+//! Leaves out  slow workers: a channel accepts a record or refuses it.
 
 use std::time::Duration;
 
@@ -11,54 +11,66 @@ use crate::transport_error::TransportError;
 use crate::worker_ends::WorkerEnds;
 
 pub(crate) trait WorkerChannel: Sized + Send + 'static {
-    /// One channel a worker. `generation`: how often the program has been started.
+    /// Opens one channel per worker. `generation` counts the starts of the program.
+    ///
+    /// # Errors
+    /// The system refuses pipes, files or memory.
     fn open_all(options: &TransportOptions, generation: u64) -> Result<(Vec<Self>, WorkerEnds), TransportError>;
 
-    /// Whether a record of so many bytes can ever be taken.
+    /// Returns whether a record of `bytes` bytes can ever be accepted.
     fn fits(&self, bytes: usize) -> bool;
 
-    /// HOT. `text[start..end]` as a record; seen by the worker after [`WorkerChannel::hand_over`] at the latest.
+    /// HOT. Puts `text[start..end]` as a record. The worker sees it after
+    /// [`WorkerChannel::hand_over`] at the latest.
+    ///
+    /// # Errors
+    /// The channel is full or closed, or the record is too long.
     fn put(&mut self, text: &[u8], start: usize, end: usize) -> Result<(), PutError>;
 
-    /// LocalTransport that refer to records: bytes put up to the last reference, or more while there may be further ones.
+    /// For channels with references: returns bytes put, at least up to the last reference.
     fn head(&self) -> u64 {
         0
     }
 
-    /// The same: whether the worker is done with everything that was put before `head`.
+    /// For channels with references: returns whether the worker has released everything put before
+    /// `head`.
     fn has_taken(&mut self, _head: u64) -> bool {
         true
     }
 
-    /// The same: whether records are referred to from now on, or copied.
+    /// For channels with references: sets whether records are referred to or copied from now on.
     fn refer(&mut self, _refers: bool) {}
 
-    /// Lets the worker see everything. True: it sleeps, and [`WorkerChannel::wake`] is due.
+    /// Makes everything visible to the worker. Returns whether it sleeps and
+    /// [`WorkerChannel::wake`] must be called.
+    ///
+    /// # Errors
+    /// The worker closed its end.
     fn hand_over(&mut self) -> Result<bool, PutError>;
 
     fn wake(&self);
 
-    /// Whether at least half of it is free again.
+    /// Returns whether at least half of the channel is free.
     fn is_roomy(&mut self) -> bool;
 
-    /// Bytes put, and those of them that the worker has not taken.
-    fn lag_bytes(&mut self) -> u64;
+    /// Returns how many bytes the worker has not taken.
+    fn pending_bytes(&mut self) -> u64;
 
-    /// Bytes that the worker has taken; grows when it takes something.
+    /// Returns how many bytes the worker has taken since the start.
     fn taken_bytes(&mut self) -> u64;
 
-    /// Records that the worker has not taken whole, once it is gone.
+    /// Counts the records that the worker has not taken whole. For use after it is gone.
     fn unread_records(&mut self) -> u64;
 
-    /// Whether nothing is left that [`WorkerChannel::hand_over`] has still to do.
+    /// Returns whether everything was handed over.
     fn is_handed_over(&self) -> bool;
 
-    /// Forgets what is left; how many records it was.
+    /// Drops what was not handed over, and returns how many records that was.
     fn give_up(&mut self) -> u64;
 
-    /// Waits, for so long at most, until the worker may have taken something.
+    /// Waits at most `longest` until the worker may have taken something.
     fn wait(&mut self, longest: Duration);
 
-    /// The worker sees the end behind the last record.
+    /// Ends the channel: the worker sees the end behind the last record.
     fn end(&mut self);
 }

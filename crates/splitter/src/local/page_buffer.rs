@@ -1,7 +1,8 @@
-//! Memory of one's own whose pages may be lent to the kernel.
+//! Private memory whose pages may be lent to the kernel.
 //!
-//! Why         an allocator would hand the memory out again while a pipe still holds its pages. What is unmapped is nobody's:
-//!             whoever reads it from the pipe finds what was lent.
+//! Why         an allocator would reuse the memory while a pipe still holds its pages. Pages that
+//! are unmapped stay intact
+//!             until they have been read from the pipe.
 
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -14,20 +15,23 @@ pub(super) struct PageBuffer {
     bytes: usize,
 }
 
-// SAFETY: the memory is this value's alone.
+// SAFETY: the memory belongs to this value alone.
 unsafe impl Send for PageBuffer {}
 
 impl PageBuffer {
-    /// Zeros; a page is taken when it is first written to. Huge ones for what is `ready`, if there are any: over pipes a trade costs a quarter less
-    /// when 4 KiB need not be looked up each time, at 2 MiB a channel. The first `ready` bytes are taken, in huge pages, now: the
-    /// kernel may have to make room for those.
+    /// Maps zeroed memory. If `ready` is not 0, requests huge pages, and touches the first `ready`
+    /// bytes now because the kernel may have to make room for them. Over pipes a trade then costs a
+    /// quarter less, for 2 MiB a channel.
+    ///
+    /// # Errors
+    /// The kernel has no memory.
     pub fn new(bytes: usize, ready: usize) -> Result<Self, Errno> {
-        // SAFETY: a new place that the kernel chooses; nothing of ours lies there.
+        // SAFETY: the kernel chooses a new address, so nothing of ours is there.
         let base = unsafe {
             mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
         };
         if ready > 0 {
-            // SAFETY: a hint about what was mapped just now; without it all is as right.
+            // SAFETY: a hint about memory that was just mapped. It may be refused without harm.
             let _ = unsafe { madvise(base, bytes, Advice::LinuxHugepage) };
         }
         let mut pages = Self { base: NonNull::new(base.cast()).ok_or(Errno::NOMEM)?, bytes };
@@ -54,7 +58,7 @@ impl DerefMut for PageBuffer {
 
 impl Drop for PageBuffer {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this length, and nobody has it any more.
+        // SAFETY: mapped by `new` with this length, and no pointer into it is left.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

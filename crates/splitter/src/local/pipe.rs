@@ -1,9 +1,11 @@
-//! A pipe a worker: records staged, one write a hand-over.
+//! A pipe to a worker: records are staged, and written with one system call per hand-over.
 //!
-//! Does        the original's protocol: a length of four bytes, the object.
-//! Holds       1. never waits but in [`WorkerChannel::wait`]; 2. what has been staged is written in order and whole;
-//!             3. where pages are lent instead of copied (vmsplice), none is written to while the pipe holds it: a pipe
-//!                holds at most its size, which lies right before the staged bytes, and these go round a lap that is longer.
+//! Does        the protocol of the original program: a length of four bytes, then the object.
+//! Holds       1. nothing blocks except [`WorkerChannel::wait`];
+//!             2. staged records are written in order and whole;
+//!             3. where pages are lent instead of copied (vmsplice), none is changed while the pipe
+//!                holds it. A pipe holds at most its size. These bytes are right before the staged
+//!                ones, and the staging area is longer than that.
 //! Start at    [`PipeChannel::put`].
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -22,32 +24,33 @@ use crate::transport::TransportOptions;
 use crate::transport_error::TransportError;
 use crate::worker_ends::WorkerEnds;
 
-/// So much is written at once; more is not staged.
+/// Bytes staged before a write.
 const STAGE_BYTES: usize = 64 << 10;
-/// Longest record; memory for it is touched only when one comes.
+/// Longest record in bytes. Memory for it is touched only if one arrives.
 const RECORD_MAX: usize = 2 << 20;
-/// What is asked of the kernel first; halved until it agrees.
+/// Requested size of a pipe in bytes; halved until the kernel agrees.
 const PIPE_BYTES: usize = 1 << 20;
 const LENGTH_BYTES: usize = 4;
-/// Less is copied: it may share a page of the pipe with what comes before and after it, a lent piece takes one of its own.
+/// Least bytes to lend. Less is copied, because a lent piece occupies a whole page of the pipe.
 const LENT_LEAST: usize = 8 << 10;
-/// With more workers a read brings each of them less than that: nothing would be lent, and memory taken for it.
+/// Most workers with lent pages. With more, each write is shorter than [`LENT_LEAST`], so nothing
+/// would be lent.
 const LENT_WORKERS: u32 = 16;
-/// Staged bytes begin again at the front once they have come so far.
+/// Staging starts again at the front after this many bytes.
 const LAP_BYTES: usize = PIPE_BYTES + 4 * STAGE_BYTES;
-/// What has not been taken of a lap, more than is staged before it is written, and a longest record.
+/// Size of the staging area: a lap, what may be staged beyond it, and a longest record.
 const ROOM_BYTES: usize = LAP_BYTES + 2 * STAGE_BYTES + LENGTH_BYTES + RECORD_MAX + OVERSHOOT;
 
 pub(crate) struct PipeChannel {
-    /// Writing end; none once it has ended.
+    /// The write end; `None` after the end.
     pipe: Option<OwnedFd>,
-    /// The other end is closed. This one stays open: what the pipe holds can still be counted.
+    /// The worker closed its end. Ours stays open, so that the content of the pipe can be counted.
     is_broken: bool,
     pipe_bytes: usize,
-    /// Who reads takes copies, so that pages may be lent.
+    /// The reader copies what it reads, so pages may be lent.
     lends: bool,
     stage: PageBuffer,
-    /// Where the staged bytes begin; what is lent and not read lies right before.
+    /// Where the staged bytes begin. Lent bytes that are not read are right before.
     from: usize,
     staged: usize,
     written: u64,
@@ -90,8 +93,9 @@ impl WorkerChannel for PipeChannel {
         if self.staged >= STAGE_BYTES || end - start > STAGE_BYTES {
             self.make_room(end - start)?;
         }
-        // SAFETY: the range is checked above; less than STAGE_BYTES are staged, from no further than LAP_BYTES on, and behind
-        // them is room for the longest record and the overshoot. The stage is no part of the text.
+        // SAFETY: the range is checked above. Less than STAGE_BYTES are staged, starting at
+        // LAP_BYTES at most, and behind them is room for the longest record and the overshoot. The
+        // staging area is not part of the text.
         unsafe { copy_record(text, start, end, self.stage.as_mut_ptr().add(self.from + self.staged)) };
         self.staged += LENGTH_BYTES + (end - start);
         Ok(())
@@ -99,7 +103,7 @@ impl WorkerChannel for PipeChannel {
 
     fn hand_over(&mut self) -> Result<bool, PutError> {
         match self.write_staged() {
-            // What is left goes next time.
+            // The rest is written next time.
             Ok(()) | Err(PutError::Full) => Ok(false),
             Err(refused) => Err(refused),
         }
@@ -112,7 +116,7 @@ impl WorkerChannel for PipeChannel {
         self.staged == 0 && self.unread() <= self.pipe_bytes as u64 / 2
     }
 
-    fn lag_bytes(&mut self) -> u64 {
+    fn pending_bytes(&mut self) -> u64 {
         self.unread() + self.staged as u64
     }
 
@@ -129,7 +133,7 @@ impl WorkerChannel for PipeChannel {
     fn wait(&mut self, longest: Duration) {
         if let Some(pipe) = &self.pipe {
             let longest = rustix::time::Timespec::try_from(longest).ok();
-            // Whatever it answers, the caller looks again.
+            // The caller checks again, whatever poll returns.
             let _ = poll(&mut [PollFd::new(pipe, PollFlags::OUT)], longest.as_ref());
         }
     }
@@ -154,19 +158,21 @@ impl PipeChannel {
         &self.stage[self.from..self.from + self.staged]
     }
 
-    /// Makes sure that less than `STAGE_BYTES` are staged, within the lap, and that no lent page lies where so many bytes go.
+    /// Ensures that less than `STAGE_BYTES` are staged, and that no lent page is where `bytes` more
+    /// go.
     #[cold]
     #[inline(never)]
     fn make_room(&mut self, bytes: usize) -> Result<(), PutError> {
         self.write_staged()?;
-        // A longer record than usual reaches into the lap before: everything of that must have been read.
+        // A record longer than usual reaches into the previous lap, all of which must have been
+        // read.
         if self.lends && bytes > STAGE_BYTES && self.unread() > 0 {
             return Err(PutError::Full);
         }
         Ok(())
     }
 
-    /// As much as fits; `Full` when `STAGE_BYTES` and more are left.
+    /// Writes what the pipe accepts. Returns `Full` if `STAGE_BYTES` or more are left.
     #[cold]
     #[inline(never)]
     fn write_staged(&mut self) -> Result<(), PutError> {
@@ -178,7 +184,8 @@ impl PipeChannel {
         let written = loop {
             let staged = self.staged();
             let given = if is_lent {
-                // SAFETY: these bytes stay as they are until the pipe has been read beyond them: see the head of this file.
+                // SAFETY: these bytes do not change until the pipe has been read beyond them; see
+                // the module header.
                 unsafe { vmsplice(pipe, &[IoSliceRaw::from_slice(staged)], SpliceFlags::NONBLOCK) }
             } else {
                 write(pipe, staged)
@@ -187,7 +194,7 @@ impl PipeChannel {
                 Ok(written) => break written,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => break 0,
-                // The other end is closed. SIGPIPE is ignored, as in every program of Rust's.
+                // The worker closed its end. Rust programs ignore SIGPIPE.
                 Err(_) => {
                     self.is_broken = true;
                     return Err(PutError::Broken);
@@ -205,14 +212,16 @@ impl PipeChannel {
         if self.staged >= STAGE_BYTES { Err(PutError::Full) } else { Ok(()) }
     }
 
-    /// Back to the front, once the lap is done and what is staged fits before all that may not have been read.
+    /// Returns to the front after a lap, if the staged bytes fit before everything that may not
+    /// have been read.
     fn go_round(&mut self) {
         if self.from < LAP_BYTES || self.staged + OVERSHOOT > self.from - self.pipe_bytes {
             return;
         }
         let staged = self.from..self.from + self.staged;
         self.from = 0;
-        // Who reads may have made the pipe larger: then a lap is not long enough any more. What is lent stays as it is.
+        // The reader may have enlarged the pipe, and then a lap is too short. Lent pages stay as
+        // they are.
         let size = self.pipe.as_ref().and_then(|pipe| fcntl_getpipe_size(pipe).ok());
         if size.is_none_or(|size| size > self.pipe_bytes)
             && let Ok(mut fresh) = PageBuffer::new(ROOM_BYTES, 0)
@@ -228,16 +237,18 @@ impl PipeChannel {
         self.pipe.as_ref().and_then(|pipe| ioctl_fionread(pipe).ok()).unwrap_or(0)
     }
 
-    /// What the pipe still holds and what was staged, read back and counted, once the worker is gone.
+    /// Counts what the pipe still holds and what is staged, after the worker is gone.
     ///
-    /// The pipe's content outlives its readers as long as this end is open. It may begin inside a record: the first place
-    /// from which lengths lead exactly to the end, over objects, is where a record begins.
+    /// The content of a pipe outlives its readers as long as this end is open. It may begin inside
+    /// a record. A record begins at the first offset from which lengths lead exactly to the end,
+    /// over objects.
     fn left_in_pipe(&mut self) -> u64 {
         let mut left = Vec::new();
         if let Some(pipe) = &self.pipe {
             let path = format!("/proc/self/fd/{}", pipe.as_fd().as_raw_fd());
             let unread = self.unread();
-            // Somebody whom the program started may still read on, and the writing end is open: never waits.
+            // A child of the program may still read, and the write end is open, so this must not
+            // block.
             let flags = OFlags::NONBLOCK.bits().cast_signed();
             if let Ok(reading) = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path) {
                 let _ = std::io::Read::read_to_end(&mut std::io::Read::take(reading, unread), &mut left);
@@ -248,7 +259,7 @@ impl PipeChannel {
     }
 }
 
-/// Records in the end of a stream that may begin inside one; that one counts.
+/// Counts the records at the end of a stream that may begin inside one. That one counts.
 fn count_records(stream: &[u8]) -> u64 {
     if stream.is_empty() {
         return 0;
@@ -271,7 +282,7 @@ fn count_records(stream: &[u8]) -> u64 {
     (0..=longest).find_map(|from| whole(from).map(|records| records + u64::from(from > 0))).unwrap_or(1)
 }
 
-/// As large as the kernel allows, at most [`PIPE_BYTES`].
+/// Enlarges a pipe as far as the kernel allows, at most to [`PIPE_BYTES`]. Returns its size.
 fn grow(pipe: &OwnedFd) -> usize {
     let mut wanted = PIPE_BYTES;
     while wanted > 4096 && fcntl_setpipe_size(pipe, wanted).is_err() {

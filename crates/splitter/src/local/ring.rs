@@ -1,7 +1,8 @@
-//! A ring a worker: a file in shared memory, written in place.
+//! A ring to a worker: a file in shared memory.
 //!
-//! Does        make the files, remove those of splitters that died, map them.
-//! Holds       a file's exclusive lock means that its splitter lives; without it, it is a left-over.
+//! Does        makes and maps the files, and removes those of splitters that died.
+//! Holds       the exclusive lock of a file means that its splitter is alive. A file without it is
+//!             stale.
 //! Start at    [`RingChannel::open_all`].
 
 use std::fs::{File, OpenOptions, remove_file};
@@ -24,15 +25,16 @@ use crate::transport_error::TransportError;
 use crate::worker_ends::WorkerEnds;
 
 const PREFIX: &str = "pitwire-split-";
-/// How long to doze when a full ring is waited for: no bell rings in this direction.
+/// Polling interval while a full ring is waited for. No bell rings in this direction.
 const DOZE: Duration = Duration::from_micros(100);
 
 pub(crate) struct RingChannel {
     ring: Producer<Mapping>,
-    /// Text at one of so many addresses from here on is referred to and not copied: none, unless there is an area.
+    /// Text at `referred_bytes` addresses from here on is referred to and not copied. 0 bytes
+    /// without an area.
     referred_from: usize,
     referred_bytes: usize,
-    /// Where the ring stood when that was none: no reference lies behind.
+    /// Position of the ring when references were switched off. No reference is behind it.
     referred_head: u64,
     area: Option<Arc<ReceiveArea>>,
     path: PathBuf,
@@ -92,7 +94,7 @@ impl WorkerChannel for RingChannel {
     }
 
     fn wake(&self) {
-        // Shared, not private: the sleeper may be another process.
+        // A shared futex, because the sleeper may be another process.
         let _ = futex::wake(self.ring.bell(), futex::Flags::empty(), 1);
     }
 
@@ -100,7 +102,7 @@ impl WorkerChannel for RingChannel {
         self.ring.unread_bytes() <= self.ring.capacity() / 2
     }
 
-    fn lag_bytes(&mut self) -> u64 {
+    fn pending_bytes(&mut self) -> u64 {
         self.ring.unread_bytes()
     }
 
@@ -140,7 +142,7 @@ impl Drop for RingChannel {
 
 impl RingChannel {
     fn open(path: PathBuf, shape: &RingConfig, area: Option<Arc<ReceiveArea>>) -> io::Result<Self> {
-        // Locked before it has a name that a starting splitter takes for a left-over.
+        // Locked before it has a name that a starting splitter would remove.
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let unnamed = path.with_file_name(format!(".new-{name}"));
         let file = OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(&unnamed)?;
@@ -149,7 +151,7 @@ impl RingChannel {
             let _ = remove_file(&unnamed);
             return Err(error);
         }
-        // From here on the file goes again when something fails.
+        // From here on the file is removed if something fails.
         let made = Self::prepare(&file, shape, area.as_deref());
         match made {
             Ok(ring) => {
@@ -168,7 +170,8 @@ impl RingChannel {
 
     fn prepare(file: &File, shape: &RingConfig, area: Option<&ReceiveArea>) -> io::Result<Producer<Mapping>> {
         let bytes = shape.capacity.saturating_add(u64::from(RECORDS_AT));
-        // Takes the memory now: a full /dev/shm is an error here and not a signal later.
+        // Allocates the memory now, so that a full /dev/shm is an error here and not a signal
+        // later.
         rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
         let mapping = Mapping::of(file, usize::try_from(bytes).map_err(io::Error::other)?)?;
         let made = match area {
@@ -179,7 +182,7 @@ impl RingChannel {
     }
 }
 
-/// An area for all rings.
+/// Creates the area that all rings refer to.
 pub(super) fn open_area(options: &TransportOptions) -> Result<ReceiveArea, TransportError> {
     remove_left_overs(&options.ring_directory);
     let started_ns = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_nanos();
@@ -192,7 +195,7 @@ pub(super) fn open_area(options: &TransportOptions) -> Result<ReceiveArea, Trans
     })
 }
 
-/// Files of splitters that died: nobody holds their lock.
+/// Removes the files of splitters that died, whose lock is free.
 fn remove_left_overs(directory: &Path) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
     for entry in entries.flatten() {

@@ -1,11 +1,12 @@
 //! Records kept in memory for a worker that is behind.
 //!
-//! Holds       never more than its limit, which is reserved at the start and touched when it is needed.
+//! Holds       never more than its limit. The memory is reserved at the start and touched when it
+//!             is needed.
 
 use std::collections::VecDeque;
 
 const LENGTH_BYTES: usize = 4;
-/// In a record's length: it is a note and no object.
+/// Flag in a record's length: the record is a note and not an object.
 const NOTE: u32 = 1 << 31;
 
 pub(crate) struct SpillQueue {
@@ -13,7 +14,7 @@ pub(crate) struct SpillQueue {
     limit: usize,
     records: u64,
     notes: u64,
-    /// The front record, when it lies around the end of `bytes`.
+    /// A copy of the front record, if it wraps around the end of `bytes`.
     front: Vec<u8>,
 }
 
@@ -26,7 +27,7 @@ impl SpillQueue {
         self.records == 0
     }
 
-    /// Records that are no notes.
+    /// Returns how many records are objects.
     pub fn objects(&self) -> u64 {
         self.records - self.notes
     }
@@ -35,12 +36,12 @@ impl SpillQueue {
         self.bytes.len()
     }
 
-    /// Whether at least half of it is free.
+    /// Returns whether at least half of the queue is free.
     pub fn is_roomy(&self) -> bool {
         self.limit > 0 && self.bytes.len() <= self.limit / 2
     }
 
-    /// False: it does not fit.
+    /// Appends a record. Returns false if it does not fit.
     pub fn push(&mut self, record: &[u8], is_note: bool) -> bool {
         let length = u32::try_from(record.len()).ok().filter(|length| *length < NOTE);
         let Some(length) = length else { return false };
@@ -60,7 +61,7 @@ impl SpillQueue {
         Some(((length & !NOTE) as usize, length & NOTE != 0))
     }
 
-    /// The oldest record, in one piece, and whether it is a note.
+    /// Returns the oldest record in one piece, and whether it is a note.
     pub fn front(&mut self) -> Option<(&[u8], bool)> {
         let (length, is_note) = self.front_length()?;
         let (first, second) = self.bytes.as_slices();
@@ -78,7 +79,7 @@ impl SpillQueue {
         Some((record, is_note))
     }
 
-    /// The oldest record is done with.
+    /// Removes the oldest record.
     pub fn pop(&mut self) {
         if let Some((length, is_note)) = self.front_length() {
             self.bytes.drain(..LENGTH_BYTES + length);
@@ -87,7 +88,7 @@ impl SpillQueue {
         }
     }
 
-    /// Forgets everything; how many objects it was.
+    /// Removes everything and returns how many objects that was.
     pub fn clear(&mut self) -> u64 {
         let objects = self.objects();
         self.bytes.clear();
@@ -101,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn first_in_first_out_around_every_end() {
+    fn records_keep_their_order_across_the_end() {
         let mut queue = SpillQueue::new(64);
         let capacity = queue.bytes.capacity();
         let (mut pushed, mut popped) = (0_u8, 0_u8);
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn without_room_nothing_is_kept() {
+    fn a_queue_without_room_keeps_nothing() {
         let mut queue = SpillQueue::new(0);
         assert!(!queue.push(b"", false));
         assert!(!queue.is_roomy());

@@ -1,7 +1,8 @@
-//! Who takes the records: a program, kept alive as the policy says, or counters in this process.
+//! Supervises what reads the records: a program, restarted as the policy says, or built-in
+//! counters.
 //!
-//! Does        start, watch, restart with growing pauses, end.
-//! Leaves out  what its death means for the records: see `channels`.
+//! Does        starts, watches, restarts with growing delays, and ends it.
+//! Leaves out  what the end of the program means for the records: see `local`.
 
 use std::time::{Duration, Instant};
 
@@ -14,9 +15,9 @@ use crate::worker_process::{PendingStart, WorkerProcess, WorkerProgram};
 
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// Who has run for so long starts from the shortest pause again.
+/// After a run of this length the next restart has the shortest delay again.
 const SOUND_RUN: Duration = Duration::from_secs(10);
-/// So many short runs in a row, and it is not started again.
+/// After this many short runs in a row the program is not restarted.
 const SHORT_RUNS: u32 = 10;
 
 pub(super) struct Supervisor {
@@ -24,7 +25,7 @@ pub(super) struct Supervisor {
     counters: Option<CounterThreads>,
     started: Instant,
     due: Option<Instant>,
-    /// It was asked to end; from then on it is made to.
+    /// When the program is killed, after it was asked to end.
     ends: Option<Instant>,
     pause: Duration,
     short_runs: u32,
@@ -51,7 +52,7 @@ impl Supervisor {
         Self { child, counters, started: Instant::now(), due: None, ends: None, pause, short_runs: 0, restarts: 0 }
     }
 
-    /// The program has ended, and nothing has been done about it.
+    /// Returns whether the program has ended, and no restart is planned.
     pub fn is_over(&self) -> bool {
         self.due.is_none() && self.child.as_ref().is_some_and(WorkerProcess::is_over)
     }
@@ -60,7 +61,7 @@ impl Supervisor {
         self.due.is_none() && self.ends.is_none() && self.child.is_some()
     }
 
-    /// Between two programs.
+    /// Returns whether a restart is planned.
     pub fn is_waiting(&self) -> bool {
         self.due.is_some()
     }
@@ -77,7 +78,7 @@ impl Supervisor {
         self.restarts
     }
 
-    /// Asks it to end; see [`Supervisor::urge`].
+    /// Asks the program to end. [`Supervisor::urge`] kills it after `grace`.
     pub fn ask_to_end(&mut self, grace: Duration) {
         if let Some(child) = &self.child {
             child.ask_to_end();
@@ -85,7 +86,7 @@ impl Supervisor {
         }
     }
 
-    /// WorkerEnds who was asked to and did not in time.
+    /// Kills the program if it was asked to end and did not in time.
     pub fn urge(&self) {
         if let (Some(child), Some(ends)) = (&self.child, self.ends)
             && Instant::now() >= ends
@@ -98,7 +99,7 @@ impl Supervisor {
         self.short_runs < SHORT_RUNS || self.started.elapsed() >= SOUND_RUN
     }
 
-    /// How long until it is started again.
+    /// Plans a restart and returns the delay.
     pub fn plan_restart(&mut self) -> Duration {
         if self.started.elapsed() >= SOUND_RUN {
             (self.pause, self.short_runs) = (SHORTEST_PAUSE, 0);
@@ -111,8 +112,8 @@ impl Supervisor {
         pause
     }
 
-    /// Has it started again, with what `make` makes for it; nothing here waits.
-    pub fn begin_again<T: Send + 'static>(
+    /// Restarts the program on another thread, with what `make` makes for it. Does not block.
+    pub fn restart<T: Send + 'static>(
         &mut self,
         program: WorkerProgram,
         make: impl FnOnce() -> Result<(T, WorkerEnds), TransportError> + Send + 'static,
@@ -121,13 +122,14 @@ impl Supervisor {
         WorkerProcess::begin(program, make)
     }
 
-    /// It has been started again.
+    /// Takes over the restarted program.
     pub fn is_back(&mut self, child: WorkerProcess) {
         self.child = Some(child);
         self.restarts += 1;
     }
 
-    /// Waits for who took the records; the program for so long, then it is asked, then ended.
+    /// Waits for the counters, or at most `patience` for the program, which is then asked to end
+    /// and killed.
     pub fn finish(&mut self, patience: Duration, grace: Duration) -> (CounterResults, Option<String>) {
         let found = self.counters.take().map(CounterThreads::finish).unwrap_or_default();
         let program = self.child.take().map(|child| {

@@ -1,4 +1,5 @@
-//! Workers that stop, lag, close and write nonsense, on both transports; every object accounted for.
+//! Workers that stop, lag, close or write nonsense, on all transports; every object is accounted
+//! for.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -17,14 +18,14 @@ use crate::worker_ends::WorkerEnds;
 
 const WORKERS: u32 = 4;
 
-/// A worker's side, read by hand.
+/// A worker's end, read by the test.
 enum Side {
     Pipe(OwnedFd, Box<StreamReader>),
     Ring(Box<Consumer<Mapping>>),
 }
 
 impl Side {
-    /// At most so many bytes of a pipe; everything of a ring.
+    /// Reads at most `bytes` of a pipe, or everything of a ring.
     fn take(&mut self, most: usize, mut each: impl FnMut(&[u8])) -> usize {
         match self {
             Self::Pipe(pipe, intake) => {
@@ -78,24 +79,25 @@ fn options(policy: SlowWorkerPolicy) -> TransportOptions {
     options
 }
 
-/// Rings that refer to what was received.
+/// Opens rings that refer to received bytes.
 fn referring(policy: SlowWorkerPolicy) -> TransportOptions {
     let mut options = options(policy);
     options.area = Some(Arc::new(ring::open_area(&options).unwrap()));
     options
 }
 
-/// As a read brings it. Where it is received, what lay there before is gone, and the read brought more than this.
+/// Places a frame as a read would. In a receive buffer it overwrites what was there, and the read
+/// returned more.
 fn deal<L: WorkerChannel>(channels: &mut LocalTransport<L>, text: &[u8], objects: &[Object]) {
-    let Some(mut receive_buffer) = channels.receive_buffer() else { return channels.deal(text, objects) };
+    let Some(mut receive_buffer) = channels.receive_buffer() else { return channels.send_objects(text, objects) };
     let space = receive_buffer.space();
     space.fill(b'#');
     space[..text.len()].copy_from_slice(text);
     channels.commit_received(text.len() + 50_000);
-    channels.deal(&space[..text.len()], objects);
+    channels.send_objects(&space[..text.len()], objects);
 }
 
-/// LocalTransport whose workers are read by the test.
+/// A transport whose workers are read by the test.
 fn by_hand<L: WorkerChannel>(options: TransportOptions) -> (LocalTransport<L>, Vec<Side>) {
     let (channels, ends) = L::open_all(&options, 0).unwrap();
     let segments = options.area.clone().map(|area| ReceiveSegments::new(area, WORKERS as usize));
@@ -104,7 +106,7 @@ fn by_hand<L: WorkerChannel>(options: TransportOptions) -> (LocalTransport<L>, V
     (channels, sides(ends))
 }
 
-/// Trades of some symbols a worker, numbered per symbol as the tape numbers them.
+/// Trades of some symbols per worker, numbered per symbol as `pitwire tape` does.
 #[derive(Default)]
 struct Feed {
     numbers: BTreeMap<(u32, u64), u64>,
@@ -113,7 +115,7 @@ struct Feed {
 }
 
 impl Feed {
-    /// A frame of `trades` trades, of all workers in turn.
+    /// Makes a frame of `trades` trades, of all workers in turn.
     fn frame(&mut self, trades: usize) -> (Vec<u8>, Vec<Object>) {
         let (mut text, mut objects) = (b"[".to_vec(), Vec::new());
         for _ in 0..trades {
@@ -138,7 +140,7 @@ impl Feed {
     }
 }
 
-/// Worker 0 takes nothing while the others take everything; then it takes all that is left.
+/// Worker 0 reads nothing while the others read everything; then it reads what is left.
 fn one_stops<L: WorkerChannel>(options: TransportOptions) -> (Vec<StreamCounts>, TransportTotals, Feed) {
     let (mut channels, mut sides) = by_hand::<L>(options);
     let (mut feed, mut tallies) = (Feed::default(), Vec::new());
@@ -154,10 +156,10 @@ fn one_stops<L: WorkerChannel>(options: TransportOptions) -> (Vec<StreamCounts>,
             assert_eq!(tally.counted().trades, sent, "worker {worker} waits in round {round}");
         }
     }
-    assert!(channels.is_behind());
+    assert!(channels.has_pending());
     assert_eq!(channels.totals().behind, 1);
     drain(&mut channels, &mut sides, &mut tallies);
-    // And it is as the others again.
+    // Afterwards it keeps up like the others.
     let (text, objects) = feed.frame(64);
     deal(&mut channels, &text, &objects);
     drain(&mut channels, &mut sides, &mut tallies);
@@ -168,17 +170,18 @@ fn drain<L: WorkerChannel>(channels: &mut LocalTransport<L>, sides: &mut [Side],
     for _ in 0..10_000 {
         channels.hand_over();
         for (side, tally) in sides.iter_mut().zip(&mut *tallies) {
-            // Odd pieces: records are cut anywhere.
+            // Odd sizes, so that records are cut anywhere.
             side.take(4_999, |record| tally.record(record));
         }
-        if !channels.is_behind() && (0..WORKERS).all(|worker| channels.lag_bytes(worker) == 0) {
+        if !channels.has_pending() && (0..WORKERS).all(|worker| channels.pending_bytes(worker) == 0) {
             return;
         }
     }
     panic!("never drained: {:?}", channels.totals());
 }
 
-/// What holds whatever the policy: others exact, the slow one's losses declared, order kept, every object counted once.
+/// Checks what holds under every policy: others exact, losses declared, order kept, each object
+/// counted once.
 fn judge(counted: &[StreamCounts], totals: TransportTotals, feed: &Feed) {
     for (worker, counted) in counted.iter().enumerate() {
         let named = format!("worker {worker}: {counted:?}");
@@ -197,7 +200,7 @@ fn judge(counted: &[StreamCounts], totals: TransportTotals, feed: &Feed) {
     assert_eq!(totals.behind, 0);
 }
 
-/// ConnectionEnd pipes, rings, and rings that refer.
+/// Runs a test over pipes, rings, and rings with references.
 fn one_stops_under(policy: SlowWorkerPolicy) -> [(StreamCounts, TransportTotals); 3] {
     let ways = [
         one_stops::<PipeChannel>(options(policy)),
@@ -211,7 +214,7 @@ fn one_stops_under(policy: SlowWorkerPolicy) -> [(StreamCounts, TransportTotals)
 }
 
 #[test]
-fn a_stopped_worker_under_spill_loses_nothing_within_the_limit() {
+fn spill_loses_nothing_within_its_limit() {
     for (slow, totals) in one_stops_under(SlowWorkerPolicy::default()) {
         assert_eq!((slow.gaps, totals.dropped), (0, 0));
         assert!(totals.spilled > 1_000);
@@ -219,7 +222,7 @@ fn a_stopped_worker_under_spill_loses_nothing_within_the_limit() {
 }
 
 #[test]
-fn a_stopped_worker_under_spill_is_told_what_went_beyond_the_limit() {
+fn spill_declares_what_exceeds_its_limit() {
     let policy = SlowWorkerPolicy::Spill { bytes: 100_000 };
     for (slow, totals) in one_stops_under(policy) {
         assert_eq!(slow.gaps, 1, "one loss, one gap");
@@ -228,7 +231,7 @@ fn a_stopped_worker_under_spill_is_told_what_went_beyond_the_limit() {
 }
 
 #[test]
-fn a_stopped_worker_under_drop_is_told_how_many() {
+fn drop_declares_how_many_objects_are_missing() {
     for (slow, totals) in one_stops_under(SlowWorkerPolicy::Drop) {
         assert_eq!(slow.gaps, 1);
         assert!(totals.dropped > 5_000);
@@ -236,14 +239,14 @@ fn a_stopped_worker_under_drop_is_told_how_many() {
 }
 
 #[test]
-fn a_stopped_worker_under_conflate_gets_a_record_a_symbol() {
+fn conflate_sends_one_record_per_symbol() {
     for (slow, totals) in one_stops_under(SlowWorkerPolicy::Conflate) {
         assert_eq!((slow.gaps, totals.dropped, slow.conflated), (0, 0, 5));
         assert!(slow.conflated_trades > 5_000);
     }
 }
 
-/// A worker that takes a little at a time, for ever behind.
+/// A worker that reads a little at a time and never catches up.
 fn one_lags<L: WorkerChannel>(options: TransportOptions) {
     let (mut channels, mut sides) = by_hand::<L>(options);
     let (mut feed, mut tallies) = (Feed::default(), Vec::new());
@@ -265,7 +268,7 @@ fn one_lags<L: WorkerChannel>(options: TransportOptions) {
 }
 
 #[test]
-fn a_lagging_worker_keeps_its_order_and_its_count() {
+fn a_lagging_worker_keeps_order_and_count() {
     for policy in [
         SlowWorkerPolicy::Spill { bytes: 50_000 },
         SlowWorkerPolicy::Spill { bytes: 1 },
@@ -286,13 +289,13 @@ fn spill_stays_within_its_limit() {
         let (text, objects) = feed.frame(64);
         deal(&mut channels, &text, &objects);
         channels.hand_over();
-        assert!(channels.lag_bytes(0) <= 10_000 + (1 << 16));
+        assert!(channels.pending_bytes(0) <= 10_000 + (1 << 16));
     }
 }
 
-/// One worker after another stands, until nothing can be received where workers see it; then all go on.
+/// Stops one worker after another until no segment is free; then all continue.
 #[test]
-fn when_all_segments_are_held_all_get_copies() {
+fn all_workers_get_copies_while_all_segments_are_held() {
     let (mut channels, mut sides) = by_hand::<RingChannel>(referring(SlowWorkerPolicy::default()));
     let (mut feed, mut tallies) = (Feed::default(), Vec::new());
     tallies.resize_with(WORKERS as usize, || StreamChecker::new(1));
@@ -309,7 +312,8 @@ fn when_all_segments_are_held_all_get_copies() {
         let held = if channels.receive_buffer().is_some() { channels.segments.as_ref().unwrap().held() } else { 64 };
         found[standing - 1] = held.max(found[standing - 1]);
     }
-    // Each holds what it was referred to: 16 segments, and the two that are left while that is found out. Four hold all.
+    // Each worker holds what it was referred to: 16 segments, and up to two until that is noticed.
+    // Four hold all.
     for (standing, held) in (1..=3).zip(found) {
         assert!((16 * standing..=18 * standing).contains(&held), "{found:?}");
     }
@@ -324,7 +328,7 @@ fn when_all_segments_are_held_all_get_copies() {
     assert!(channels.receive_buffer().is_some() && channels.segments.as_ref().unwrap().held() <= 1, "given back");
 }
 
-/// Rings of two workers, of which the first takes nothing.
+/// Rings of two workers, of which the first reads nothing.
 #[derive(Default)]
 struct OneStands {
     heads: [u64; 2],
@@ -345,9 +349,10 @@ impl ReferenceHolders for OneStands {
     }
 }
 
-/// A program that was started again has other rings: what the old one held is free, and it is referred to as at first.
+/// A restarted program has new rings: the segments that the old one held are free, and references
+/// are allowed again.
 #[test]
-fn who_is_started_again_holds_nothing_of_before() {
+fn a_restarted_program_holds_no_segments() {
     let area = Arc::new(ring::open_area(&options(SlowWorkerPolicy::Restart)).unwrap());
     let (mut segments, mut rings) = (ReceiveSegments::new(area, 2), OneStands::default());
     let mut receive = |rings: &mut OneStands, times: usize| {
@@ -378,9 +383,9 @@ fn notes<L: WorkerChannel>() {
         let mut feed = Feed::default();
         let mut found: Vec<Vec<u8>> = Vec::new();
         let (text, objects) = feed.frame(8);
-        channels.deal(&text, &objects[..4]);
-        channels.note(1, note);
-        channels.deal(&text, &objects[4..]);
+        channels.send_objects(&text, &objects[..4]);
+        channels.send_note(1, note);
+        channels.send_objects(&text, &objects[4..]);
         channels.hand_over();
         sides[1].take(usize::MAX, |record| found.push(record.to_vec()));
         let mine: Vec<&[u8]> = objects
@@ -393,12 +398,13 @@ fn notes<L: WorkerChannel>() {
 }
 
 #[test]
-fn a_note_lies_in_its_place() {
+fn a_note_keeps_its_position() {
     notes::<PipeChannel>();
     notes::<RingChannel>();
 }
 
-/// A note for a worker that is behind: in its place in the queue, or merged into the gap that declares the loss.
+/// A note for a worker that is behind keeps its position in the queue, or is merged into the gap
+/// record.
 fn late_notes<L: WorkerChannel>(policy: SlowWorkerPolicy) {
     let (mut channels, mut sides) = by_hand::<L>(options(policy));
     let (mut feed, mut tally) = (Feed::default(), StreamChecker::new(1));
@@ -411,7 +417,7 @@ fn late_notes<L: WorkerChannel>(policy: SlowWorkerPolicy) {
     };
     flood(&mut channels, &mut feed);
     channels.connected(2);
-    channels.note(0, br#"{"ev":"gap","sym":"","conn":1,"at_ns":5}"#);
+    channels.send_note(0, br#"{"ev":"gap","sym":"","conn":1,"at_ns":5}"#);
     flood(&mut channels, &mut feed);
     let mut told = Vec::new();
     for _ in 0..10_000 {
@@ -430,7 +436,7 @@ fn late_notes<L: WorkerChannel>(policy: SlowWorkerPolicy) {
 }
 
 #[test]
-fn a_note_for_a_late_worker_is_not_lost() {
+fn a_note_for_a_slow_worker_is_not_lost() {
     for policy in [
         SlowWorkerPolicy::default(),
         SlowWorkerPolicy::Spill { bytes: 10_000 },
@@ -443,7 +449,7 @@ fn a_note_for_a_late_worker_is_not_lost() {
 }
 
 #[test]
-fn without_gap_records_losses_are_counted_and_not_told() {
+fn losses_are_counted_without_gap_records() {
     let mut wanted = options(SlowWorkerPolicy::Drop);
     wanted.gap_records = false;
     let (counted, totals, feed) = one_stops::<RingChannel>(wanted);
@@ -507,13 +513,13 @@ fn blocks<L: WorkerChannel>() {
     for round in 0..4_000 {
         let (text, objects) = feed.frame(64);
         deal(&mut channels, &text, &objects);
-        // Seldom: more than a ring holds comes in between, and must be seen to be taken.
+        // Rarely, so that more than a ring holds arrives in between.
         if round % 100 == 0 {
             channels.hand_over();
         }
     }
     channels.hand_over();
-    while channels.is_behind() {
+    while channels.has_pending() {
         channels.hand_over();
     }
     stop.store(true, Ordering::Release);
@@ -529,7 +535,7 @@ fn block_waits_and_loses_nothing() {
 }
 
 #[test]
-fn block_ends_when_the_run_does() {
+fn block_ends_with_the_run() {
     let wanted = options(SlowWorkerPolicy::Block);
     wanted.stop.store(true, Ordering::Relaxed);
     let (mut channels, _sides) = by_hand::<RingChannel>(wanted);
@@ -549,7 +555,7 @@ fn an_object_too_long_for_its_ring_is_declared() {
     let text = format!("{{\"n\":1}}{long}{{\"n\":2}}").into_bytes();
     let end = u32::try_from(long.len()).unwrap() + 7;
     let object = |start, end| Object { start, end, worker: 1 };
-    channels.deal(&text, &[object(0, 7), object(7, end), object(end, end + 7)]);
+    channels.send_objects(&text, &[object(0, 7), object(7, end), object(end, end + 7)]);
     channels.hand_over();
     let mut found = Vec::new();
     sides[1].take(usize::MAX, |record| found.push(String::from_utf8(record.to_vec()).unwrap()));
@@ -558,9 +564,10 @@ fn an_object_too_long_for_its_ring_is_declared() {
     assert_eq!(channels.totals().dropped, 1);
 }
 
-/// Under whatever policy: an object that never fits, dealt while its worker is behind, holds up nothing behind it.
+/// An object that never fits, for a worker that is behind, does not hold up what follows, whatever
+/// the policy.
 #[test]
-fn an_object_too_long_for_the_ring_of_a_late_worker_holds_up_nothing() {
+fn an_object_too_long_for_the_ring_of_a_slow_worker_holds_up_nothing() {
     for policy in [SlowWorkerPolicy::default(), SlowWorkerPolicy::Drop, SlowWorkerPolicy::Conflate] {
         let (mut channels, mut sides) = by_hand::<RingChannel>(options(policy));
         let (mut feed, mut tallies) = (Feed::default(), Vec::new());
@@ -570,7 +577,8 @@ fn an_object_too_long_for_the_ring_of_a_late_worker_holds_up_nothing() {
             deal(&mut channels, &text, &objects);
         }
         let long = format!("{{\"sym\":\"W0\",\"x\":\"{}\"}}", "y".repeat(1 << 20));
-        channels.deal(long.as_bytes(), &[Object { start: 0, end: u32::try_from(long.len()).unwrap(), worker: 0 }]);
+        channels
+            .send_objects(long.as_bytes(), &[Object { start: 0, end: u32::try_from(long.len()).unwrap(), worker: 0 }]);
         feed.sent[0] += 1;
         let (text, objects) = feed.frame(64);
         deal(&mut channels, &text, &objects);
@@ -583,13 +591,13 @@ fn an_object_too_long_for_the_ring_of_a_late_worker_holds_up_nothing() {
 }
 
 #[test]
-fn a_mebibyte_goes_through_a_pipe() {
+fn an_object_of_one_mebibyte_passes_a_pipe() {
     let (mut channels, mut sides) = by_hand::<PipeChannel>(options(SlowWorkerPolicy::default()));
     let long = format!("{{\"sym\":\"W1\",\"x\":\"{}\"}}", "y".repeat(1 << 20));
     let end = u32::try_from(long.len()).unwrap();
     let mut lengths = Vec::new();
     for _ in 0..5 {
-        channels.deal(long.as_bytes(), &[Object { start: 0, end, worker: 1 }]);
+        channels.send_objects(long.as_bytes(), &[Object { start: 0, end, worker: 1 }]);
     }
     for _ in 0..1_000 {
         channels.hand_over();
@@ -598,18 +606,18 @@ fn a_mebibyte_goes_through_a_pipe() {
     assert_eq!(lengths, [long.len(); 5]);
 }
 
-/// Objects that no object_reader makes: outside the text, for a worker that there is not.
+/// Objects that no object reader makes: outside the text, or for a worker that does not exist.
 #[test]
 fn impossible_objects_are_counted() {
     let (mut channels, _sides) = by_hand::<PipeChannel>(options(SlowWorkerPolicy::default()));
     let object = |start, end, worker| Object { start, end, worker };
-    channels.deal(b"{}", &[object(0, 2, 4), object(0, 3, 0), object(2, 1, 0), object(u32::MAX, u32::MAX, 1)]);
+    channels.send_objects(b"{}", &[object(0, 2, 4), object(0, 3, 0), object(2, 1, 0), object(u32::MAX, u32::MAX, 1)]);
     channels.hand_over();
     assert_eq!(channels.totals().dropped, 4);
 }
 
 #[test]
-fn left_overs_of_the_dead_go_and_rings_of_the_living_stay() {
+fn stale_rings_are_removed_and_live_ones_stay() {
     let directory = std::env::temp_dir().join(format!("pitwire-left-overs-{}", std::process::id()));
     std::fs::create_dir_all(&directory).unwrap();
     let (dead, foreign) = (directory.join("pitwire-split-1-2-0-0"), directory.join("another"));
@@ -629,7 +637,7 @@ fn left_overs_of_the_dead_go_and_rings_of_the_living_stay() {
 }
 
 #[test]
-fn a_ring_that_cannot_be_made_is_said_with_its_remedy() {
+fn a_ring_that_cannot_be_made_is_reported_with_its_remedy() {
     let mut wanted = options(SlowWorkerPolicy::Drop);
     wanted.ring_bytes = 5000;
     let failure = open_shm(wanted.clone()).err().unwrap();

@@ -1,4 +1,5 @@
-//! What goes into batches, how they are numbered, and what happens when nobody takes them. Without a server.
+//! What batches contain, how they are numbered, and what happens when NATS does not take them.
+//! Without a server.
 
 use pitwire_nats::PendingBatches;
 
@@ -11,10 +12,10 @@ fn bench(workers: u32) -> (ShardPublisher, PendingBatches<ShardBatch>) {
     (ShardPublisher::new(workers, batches, next, Arc::default()), waiting)
 }
 
-/// Each object is one letter, dealt to the worker of its number.
+/// Sends one-letter objects, each to the worker with the given number.
 fn deal(publisher: &mut ShardPublisher, text: &str, workers: &[u32]) {
     let objects = workers.iter().zip(0..).map(|(&worker, at)| Object { start: at, end: at + 1, worker });
-    publisher.deal(text.as_bytes(), &objects.collect::<Vec<_>>());
+    publisher.send_objects(text.as_bytes(), &objects.collect::<Vec<_>>());
 }
 
 fn told(batch: &ShardBatch) -> (usize, u64, u64, Vec<u8>) {
@@ -25,7 +26,7 @@ fn told(batch: &ShardBatch) -> (usize, u64, u64, Vec<u8>) {
 fn records_are_batched_by_shard_and_numbered() {
     let (mut publisher, mut waiting) = bench(2);
     deal(&mut publisher, "abc", &[0, 1, 0]);
-    publisher.note(1, b"gap");
+    publisher.send_note(1, b"gap");
     publisher.hand_over();
     deal(&mut publisher, "d", &[1]);
     publisher.hand_over();
@@ -38,11 +39,11 @@ fn records_are_batched_by_shard_and_numbered() {
 }
 
 #[test]
-fn a_batch_is_handed_over_before_it_is_too_long() {
+fn a_batch_is_queued_before_it_is_too_long() {
     let (mut publisher, mut waiting) = bench(1);
     let text = vec![b'x'; 1000];
     for _ in 0..200 {
-        publisher.deal(&text, &[Object { start: 0, end: 1000, worker: 0 }]);
+        publisher.send_objects(&text, &[Object { start: 0, end: 1000, worker: 0 }]);
     }
     publisher.hand_over();
     let (mut next, mut batches) = (1, 0);
@@ -55,9 +56,9 @@ fn a_batch_is_handed_over_before_it_is_too_long() {
     assert_eq!((next, batches), (201, 4));
 }
 
-/// The point of it all: NATS stands still, the splitter does not, and the numbers tell what is missing.
+/// NATS stops, the splitter does not, and the numbers show what is missing.
 #[test]
-fn what_nobody_takes_is_dropped_counted_and_leaves_a_hole_in_the_numbers() {
+fn a_full_queue_drops_counts_and_leaves_a_gap_in_the_numbers() {
     let (mut publisher, mut waiting) = bench(1);
     for _ in 0..BATCHES + 10 {
         deal(&mut publisher, "ab", &[0, 0]);
@@ -78,7 +79,7 @@ fn what_nobody_takes_is_dropped_counted_and_leaves_a_hole_in_the_numbers() {
     assert_eq!(publisher.next[0].load(Ordering::Relaxed), next + 21);
 }
 
-/// What is staged when the queue fills up is not overtaken by what is dropped after it.
+/// Records staged before the queue is full are not overtaken by records dropped after it.
 #[test]
 fn a_full_queue_in_the_middle_of_a_batch_keeps_numbers_in_order() {
     let (mut publisher, mut waiting) = bench(2);
@@ -102,12 +103,12 @@ fn a_full_queue_in_the_middle_of_a_batch_keeps_numbers_in_order() {
 }
 
 #[test]
-fn an_object_longer_than_a_message_is_dropped_and_leaves_a_hole() {
+fn an_object_longer_than_a_message_is_dropped_and_leaves_a_gap() {
     let (mut publisher, mut waiting) = bench(1);
     let text = vec![b'x'; MESSAGE_MAX];
     let length = u32::try_from(MESSAGE_MAX).unwrap();
     deal(&mut publisher, "a", &[0]);
-    publisher.deal(&text, &[Object { start: 0, end: length, worker: 0 }]);
+    publisher.send_objects(&text, &[Object { start: 0, end: length, worker: 0 }]);
     deal(&mut publisher, "b", &[0]);
     publisher.hand_over();
     assert_eq!((waiting.next().unwrap().first, waiting.next().unwrap().first), (1, 3));
@@ -116,7 +117,7 @@ fn an_object_longer_than_a_message_is_dropped_and_leaves_a_hole() {
 }
 
 #[test]
-fn a_thread_that_is_gone_blocks_nothing() {
+fn an_ended_thread_blocks_nothing() {
     let (mut publisher, waiting) = bench(1);
     drop(waiting);
     deal(&mut publisher, "ab", &[0, 0]);
@@ -126,7 +127,7 @@ fn a_thread_that_is_gone_blocks_nothing() {
 }
 
 #[test]
-fn wrong_addresses_and_prefixes_are_named_without_passwords() {
+fn invalid_addresses_and_prefixes_are_reported_without_passwords() {
     let open = |url: &str, prefix: &str| {
         let publication = Publication { url: url.into(), prefix: prefix.into(), epoch: 1, workers: 1 };
         ShardPublisher::open(publication).err().unwrap().to_string()

@@ -1,4 +1,4 @@
-//! What a counter makes of good and bad streams.
+//! What a checker counts in correct and incorrect streams.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn count(records: &[String]) -> StreamCounts {
 const GAP: &str = r#"{"ev":"gap","sym":"","conn":1,"at_ns":5,"dropped":3}"#;
 
 #[test]
-fn a_good_stream() {
+fn a_correct_stream_is_counted() {
     let counted = count(&[trade("A", 1), trade("BRK.A", 1), trade("A", 2)]);
     // fnv1a64 of "A" three times, of "BRK.A" once, computed with Python.
     let checksum = 0xAF63_FC4C_8602_22EC_u64.wrapping_mul(3).wrapping_add(0x8B33_AB78_0296_BCE7);
@@ -24,7 +24,7 @@ fn a_good_stream() {
 }
 
 #[test]
-fn what_went_wrong_is_named() {
+fn losses_duplicates_and_disorder_are_counted_separately() {
     assert_eq!(count(&[trade("A", 1), trade("A", 4)]).lost, 2);
     assert_eq!(count(&[trade("A", 3)]).before_first, 2);
     assert_eq!(count(&[trade("A", 1), trade("A", 1)]).duplicated, 1);
@@ -36,14 +36,14 @@ fn what_went_wrong_is_named() {
 }
 
 #[test]
-fn a_conflated_record_stands_for_its_trades() {
+fn a_conflated_record_counts_as_its_trades() {
     let conflated = r#"{"ev":"T","sym":"A","conflated":true,"count":4,"i":"000000000005","x":4,"p":1}"#;
     let counted = count(&[trade("A", 1), conflated.into(), trade("A", 6)]);
     assert_eq!((counted.trades, counted.lost, counted.conflated, counted.conflated_trades), (6, 0, 1, 4));
 }
 
 #[test]
-fn other_shapes_are_read_too() {
+fn unusual_forms_are_counted_too() {
     let counted = count(&[
         "{ \"i\": \"000000000001\", \"sym\": \"A\" }".into(),
         trade("A", 2),
@@ -67,7 +67,7 @@ fn many_symbols_grow_the_table() {
 }
 
 #[test]
-fn digits_at_once_and_one_by_one() {
+fn fast_digits_agree_with_slow_ones() {
     for number in (0..1_000_000_000_000).step_by(7_919_000_321) {
         let text = format!("{number:012}");
         assert_eq!(twelve_digits(text.as_bytes().try_into().unwrap()), Some(number));
@@ -93,9 +93,9 @@ fn the_first_quote_is_found() {
     }
 }
 
-/// A feed of ever new symbols: what is beyond the most that are followed is counted, and costs no memory.
+/// A feed with new symbols without end: those beyond the limit are counted and cost no memory.
 #[test]
-fn symbols_without_end_take_no_memory_without_end() {
+fn unlimited_symbols_take_bounded_memory() {
     let mut tally = StreamChecker::new(1 << 20);
     let symbols = 3 * super::SYMBOLS_FLOOR as u64;
     for number in [1, 2, 4] {
@@ -103,7 +103,7 @@ fn symbols_without_end_take_no_memory_without_end() {
     }
     let counted = tally.counted();
     assert_eq!((counted.symbols, counted.trades), (symbols / 3, 3 * symbols));
-    // Two thirds of them, three times each; the others have skipped their third.
+    // Two thirds of the symbols, three times each; the others skip their third.
     assert_eq!((counted.unchecked, counted.lost, counted.faults), (2 * symbols, symbols / 3, 0));
     let all = (0..symbols).fold(0_u64, |sum, symbol| sum.wrapping_add(fnv(format!("S{symbol}").as_bytes())));
     assert_eq!(counted.checksum, all.wrapping_mul(7));

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pitwire_nats::{FirstConnection, NatsOptions, NatsSubscription, Received, Wildcards, check_address, check_subject};
 use pitwire_publisher::{Press, Synthetic, monotonic_ns};
-use pitwire_recorder::recording::Reader;
+use pitwire_recorder::recording::RecordingReader;
 
 use super::Publish;
 use pitwire_failure::Failure;
@@ -24,7 +24,7 @@ const NO_ROOM: Duration = Duration::from_micros(500);
 pub enum Source {
     Lines,
     Tape {
-        reader: Box<Reader<File>>,
+        reader: Box<RecordingReader<File>>,
         speed: f64,
     },
     Nats {
@@ -41,7 +41,7 @@ pub enum Source {
 impl Source {
     pub fn open(publish: &Publish) -> Result<Self, Failure> {
         if let Some(path) = &publish.tape {
-            let reader = Reader::open(path).map_err(|error| {
+            let reader = RecordingReader::open(path).map_err(|error| {
                 Failure::new(format!("cannot read {}: {error}", path.display()))
                     .remedy("give a file that pitwire tape record has written")
             })?;
@@ -155,7 +155,7 @@ fn take_line(press: &mut Press, line: &[u8]) -> Result<(), Failure> {
 }
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn tape(mut reader: Reader<File>, speed: f64, press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
+fn tape(mut reader: RecordingReader<File>, speed: f64, press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
     let start_ns = monotonic_ns();
     while !stop.load(Ordering::Relaxed) {
         let due = reader.peek_ns().map_err(damaged)?;
@@ -171,7 +171,7 @@ fn tape(mut reader: Reader<File>, speed: f64, press: &mut Press, stop: &AtomicBo
     Ok(())
 }
 
-fn damaged(error: pitwire_recorder::recording::Error) -> Failure {
+fn damaged(error: pitwire_recorder::recording::RecordingError) -> Failure {
     Failure::new(format!("the recording is damaged at {error}")).remedy("record it again, or cut the file before that")
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use pitwire_recorder::server::Report;
+use pitwire_recorder::server::ServeReport;
 
 /// What is printed at the end.
 pub struct Figures {
@@ -11,7 +11,7 @@ pub struct Figures {
 
 impl Figures {
     /// `cpu_s` is what serving took of the processor, `ceiling_per_s` what the source can.
-    pub fn of(report: &Report, cpu_s: f64, ceiling_per_s: f64) -> Self {
+    pub fn of(report: &ServeReport, cpu_s: f64, ceiling_per_s: f64) -> Self {
         let late = |quantile: f64| {
             let late = report.sums.late_ns.as_ref().filter(|late| !late.is_empty());
             late.map_or("null".into(), |late| format!("{:.1}", thousandth(late.value_at_quantile(quantile))))

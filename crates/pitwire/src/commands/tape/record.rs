@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Args;
 use pitwire_net::stop_signals;
-use pitwire_recorder::recorder::{Wanted, record};
+use pitwire_recorder::recorder::{RecordOptions, record};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::output::say;
@@ -57,7 +57,7 @@ impl Record {
             let mut polled = [PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
             poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
         };
-        let wanted = Wanted {
+        let wanted = RecordOptions {
             url: self.url,
             ca: self.ca,
             greetings: self.auth.into_iter().chain(self.subscribe).collect(),

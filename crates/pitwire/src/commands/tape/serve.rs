@@ -10,8 +10,8 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use pitwire_net::stop_signals;
 use pitwire_recorder::dialect::Venue;
-use pitwire_recorder::framing::Sizes;
-use pitwire_recorder::server::{Disconnect, Feed, Hello, Server, Service};
+use pitwire_recorder::framing::MessageSizes;
+use pitwire_recorder::server::{Disconnect, FeedMode, Hello, Protocol, ServiceConfig, TapeServer};
 use pitwire_recorder::symbols;
 use pitwire_tls::ServerConfig;
 
@@ -57,7 +57,7 @@ pub struct Serve {
     /// Trades of a message: a number, a random one between two (A-B), or whatever falls due within so many microseconds
     /// (cutoff:US); 128 if absent. With a recording: takes its messages apart; they stay as they are if absent.
     #[arg(long, value_name = "N|A-B|cutoff:US", value_parser = sizes)]
-    frame_trades: Option<Sizes>,
+    frame_trades: Option<MessageSizes>,
     /// max, trades a second (messages, where they stay as they are), open-close or midday-burst; of a file also original or xN.
     #[arg(long, value_name = "RATE", default_value = "max")]
     rate: Rate,
@@ -166,7 +166,7 @@ impl Serve {
         let signals = stop_signals()?;
         let (tls, authority) = self.tls()?;
         let is_tls = tls.is_some();
-        let server = Server::new(listener, self.service(&plan, tls)?)?;
+        let server = TapeServer::new(listener, self.service(&plan, tls)?)?;
         let address = server.local_address()?;
         let url = format!("{}://{address}/", if is_tls { "wss" } else { "ws" });
         if !self.json {
@@ -199,8 +199,8 @@ impl Serve {
                 return Err(Failure::usage("--dialect makes its own messages").remedy("leave --file or --dialect out"));
             }
             (Some(path), _) => What::of_file(path, self.frame_trades.is_some())?,
-            (None, DialectName::Trades) => What::Synthetic { symbols: self.symbols },
-            (None, dialect) => What::Dialect { venue: dialect.venue(), markets: self.markets },
+            (None, DialectName::Trades) => What::SyntheticFeed { symbols: self.symbols },
+            (None, dialect) => What::VenueFeed { venue: dialect.venue(), markets: self.markets },
         };
         if matches!(self.rate, Rate::Recorded(_)) && !what.has_times() {
             return Err(Failure::usage("--rate original and xN need times that came with the trades")
@@ -209,7 +209,7 @@ impl Serve {
         Ok(Plan {
             what,
             rate: self.rate,
-            sizes: self.frame_trades.unwrap_or(Sizes::Between { least: 128, most: 128 }),
+            sizes: self.frame_trades.unwrap_or(MessageSizes::Between { least: 128, most: 128 }),
             fragment: self.fragment.and_then(|bytes| usize::try_from(bytes).ok()),
             trades: self.trades,
             disconnect_every: self.disconnect_every,
@@ -218,14 +218,14 @@ impl Serve {
         })
     }
 
-    fn service(&self, plan: &Plan, tls: Option<Arc<ServerConfig>>) -> Result<Service, Failure> {
+    fn service(&self, plan: &Plan, tls: Option<Arc<ServerConfig>>) -> Result<ServiceConfig, Failure> {
         let feed = if self.per_client {
             let plan = plan.clone();
-            Feed::PerClient(Box::new(move || plan.stream()))
+            FeedMode::PerClient(Box::new(move || plan.stream()))
         } else {
-            Feed::One(Box::new(plan.stream().map_err(Failure::new)?))
+            FeedMode::One(Box::new(plan.stream().map_err(Failure::new)?))
         };
-        Ok(Service {
+        let protocol = Protocol {
             hello: if self.hello == HelloName::Polygon { Hello::Polygon } else { Hello::None },
             auth: self.auth.clone(),
             ping_every: self.ping_every.map(Duration::from_millis),
@@ -234,9 +234,8 @@ impl Serve {
                 DisconnectName::Cut => Disconnect::Cut,
                 DisconnectName::Reset => Disconnect::Reset,
             },
-            tls,
-            feed,
-        })
+        };
+        Ok(ServiceConfig { protocol, tls, feed })
     }
 
     /// What the certificate is, and the file of the authority if one was made.

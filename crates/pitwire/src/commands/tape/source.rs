@@ -5,22 +5,22 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pitwire_recorder::dialect::{Dialect, Venue};
-use pitwire_recorder::framing::Sizes;
-use pitwire_recorder::recording::{Ending, Reader, Recording};
-use pitwire_recorder::rows::Rows;
-use pitwire_recorder::stream::{Moment, Next, Source, Stream, Terms};
-use pitwire_recorder::synthetic::Synthetic;
+use pitwire_recorder::dialect::{Venue, VenueFeed};
+use pitwire_recorder::framing::MessageSizes;
+use pitwire_recorder::recording::{FileEnding, Recording, RecordingReader};
+use pitwire_recorder::rows::TradeRows;
+use pitwire_recorder::stream::{FillResult, Stream, StreamConfig, StreamSource, StreamTime};
+use pitwire_recorder::synthetic::SyntheticFeed;
 
 use super::values::Rate;
 use pitwire_failure::Failure;
 
 #[derive(Clone)]
 pub enum What {
-    Synthetic { symbols: usize },
-    Dialect { venue: Venue, markets: usize },
+    SyntheticFeed { symbols: usize },
+    VenueFeed { venue: Venue, markets: usize },
     Recording(PathBuf),
-    Rows(Rows),
+    TradeRows(TradeRows),
 }
 
 impl What {
@@ -34,17 +34,17 @@ impl What {
         let begins =
             File::open(path).and_then(|mut file| file.read(&mut start)).map_err(|error| bad(error.to_string()))?;
         if start[..begins] == *b"PAR1" {
-            return Rows::from_parquet(path).map_err(bad).and_then(|rows| some(rows, path));
+            return TradeRows::from_parquet(path).map_err(bad).and_then(|rows| some(rows, path));
         }
         if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("csv")) {
-            return Rows::from_csv(path).map_err(bad).and_then(|rows| some(rows, path));
+            return TradeRows::from_csv(path).map_err(bad).and_then(|rows| some(rows, path));
         }
-        let mut reader = Reader::open(path).map_err(|error| bad(error.to_string()))?;
-        if let Ending::Cut { at } = reader.ending {
+        let mut reader = RecordingReader::open(path).map_err(|error| bad(error.to_string()))?;
+        if let FileEnding::Cut { at } = reader.ending {
             eprintln!("pitwire: {}: its writer was ended; what is whole ends at byte {at}", path.display());
         }
         if cut_up {
-            return Rows::from_recording(&mut reader).map_err(bad).and_then(|rows| some(rows, path));
+            return TradeRows::from_recording(&mut reader).map_err(bad).and_then(|rows| some(rows, path));
         }
         Ok(What::Recording(path.to_owned()))
     }
@@ -52,30 +52,32 @@ impl What {
     /// Whether it comes with times of its own.
     pub fn has_times(&self) -> bool {
         match self {
-            What::Synthetic { .. } | What::Dialect { .. } => false,
+            What::SyntheticFeed { .. } | What::VenueFeed { .. } => false,
             What::Recording(_) => true,
-            What::Rows(rows) => rows.has_times(),
+            What::TradeRows(rows) => rows.has_times(),
         }
     }
 
-    fn source(&self, seed: u64) -> Result<Source, String> {
+    fn source(&self, seed: u64) -> Result<StreamSource, String> {
         Ok(match self {
-            What::Synthetic { symbols } => Source::Trades(Box::new(Synthetic::new(*symbols, seed))),
-            What::Dialect { venue, markets } => Source::Messages(Box::new(Dialect::new(*venue, *markets, seed))),
-            What::Rows(rows) => Source::Trades(Box::new(rows.clone())),
+            What::SyntheticFeed { symbols } => StreamSource::Trades(Box::new(SyntheticFeed::new(*symbols, seed))),
+            What::VenueFeed { venue, markets } => {
+                StreamSource::Messages(Box::new(VenueFeed::new(*venue, *markets, seed)))
+            }
+            What::TradeRows(rows) => StreamSource::Trades(Box::new(rows.clone())),
             What::Recording(path) => {
-                let reader = Reader::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
-                Source::Messages(Box::new(Recording::new(reader)))
+                let reader = RecordingReader::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+                StreamSource::Messages(Box::new(Recording::new(reader)))
             }
         })
     }
 }
 
-fn some(rows: Rows, path: &Path) -> Result<What, Failure> {
+fn some(rows: TradeRows, path: &Path) -> Result<What, Failure> {
     if rows.is_empty() {
         return Err(Failure::new(format!("{}: there is no trade in it", path.display())).remedy("give another file"));
     }
-    Ok(What::Rows(rows))
+    Ok(What::TradeRows(rows))
 }
 
 /// All that makes a stream.
@@ -83,7 +85,7 @@ fn some(rows: Rows, path: &Path) -> Result<What, Failure> {
 pub struct Plan {
     pub what: What,
     pub rate: Rate,
-    pub sizes: Sizes,
+    pub sizes: MessageSizes,
     pub fragment: Option<usize>,
     pub trades: Option<u64>,
     pub disconnect_every: Option<u64>,
@@ -97,7 +99,7 @@ impl Plan {
     }
 
     fn stream_at(&self, rate: Rate, trades: Option<u64>, disconnect_every: Option<u64>) -> Result<Stream, String> {
-        let terms = Terms {
+        let terms = StreamConfig {
             pace: rate.pace(),
             sizes: self.sizes,
             fragment: self.fragment,
@@ -117,7 +119,7 @@ impl Plan {
         let started = Instant::now();
         while started.elapsed() < MEASURED {
             out.clear();
-            if stream.fill(Moment::default(), &mut out) != Next::Send {
+            if stream.fill(StreamTime::default(), &mut out) != FillResult::Send {
                 break;
             }
         }

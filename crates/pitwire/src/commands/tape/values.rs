@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use pitwire_recorder::framing::{MOST_TRADES, Sizes};
+use pitwire_recorder::framing::{MOST_TRADES, MessageSizes};
 use pitwire_recorder::pace::{MIDDAY_BURST, OPEN_CLOSE, Pace, Profile};
 
 const MOST_PER_S: u64 = 1_000_000_000;
@@ -65,18 +65,18 @@ fn thousandths(text: &str) -> Option<u64> {
 }
 
 /// `--frame-trades`.
-pub fn sizes(text: &str) -> Result<Sizes, String> {
+pub fn sizes(text: &str) -> Result<MessageSizes, String> {
     let count = |text: &str| text.parse::<u64>().ok().filter(|count| (1..=MOST_TRADES).contains(count));
     let sizes = if let Some(us) = text.strip_prefix("cutoff:") {
         let us = us.parse::<u64>().ok().filter(|us| (1..=10_000_000).contains(us));
-        us.map(|us| Sizes::Cutoff { ns: us * 1_000 })
+        us.map(|us| MessageSizes::Cutoff { ns: us * 1_000 })
     } else if let Some((least, most)) = text.split_once('-') {
         match (count(least), count(most)) {
-            (Some(least), Some(most)) if least <= most => Some(Sizes::Between { least, most }),
+            (Some(least), Some(most)) if least <= most => Some(MessageSizes::Between { least, most }),
             _ => None,
         }
     } else {
-        count(text).map(|count| Sizes::Between { least: count, most: count })
+        count(text).map(|count| MessageSizes::Between { least: count, most: count })
     };
     sizes.ok_or_else(|| {
         format!("give a number from 1 to {MOST_TRADES}, two of them as A-B, or cutoff: and microseconds up to 10000000")
@@ -120,9 +120,9 @@ mod tests {
     #[test]
     fn frame_sizes_are_what_the_interface_says() {
         for (text, expected) in [
-            ("128", Some(Sizes::Between { least: 128, most: 128 })),
-            ("1-300", Some(Sizes::Between { least: 1, most: 300 })),
-            ("cutoff:500", Some(Sizes::Cutoff { ns: 500_000 })),
+            ("128", Some(MessageSizes::Between { least: 128, most: 128 })),
+            ("1-300", Some(MessageSizes::Between { least: 1, most: 300 })),
+            ("cutoff:500", Some(MessageSizes::Cutoff { ns: 500_000 })),
             ("0", None),
             ("5-4", None),
             ("0-4", None),

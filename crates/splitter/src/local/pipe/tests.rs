@@ -1,4 +1,4 @@
-//! Counting what a dead worker left behind.
+//! Counting what a dead worker left in its pipe, and pages lent to the kernel.
 
 use super::*;
 
@@ -11,9 +11,9 @@ fn stream(records: &[&str]) -> Vec<u8> {
     out
 }
 
-/// Wherever the worker stopped reading, what it did not get whole is counted.
+/// Wherever the worker stopped reading, the records that it did not receive whole are counted.
 #[test]
-fn a_stream_cut_anywhere_is_counted() {
+fn unread_records_are_counted_at_every_cut() {
     let records = ["{}", "{\"sym\":\"A\",\"p\":1}", "{\"a\":{\"b\":\"}\"}}", "{\"ev\":\"T\",\"sym\":\"BRK.A\"}", "{}"];
     let bytes = stream(&records);
     let mut ends = Vec::new();
@@ -37,7 +37,7 @@ fn channel(lends: bool) -> (PipeChannel, OwnedFd) {
     (channels.pop().unwrap(), reading)
 }
 
-/// The n-th record: its bytes and its length follow from n; a few are very long.
+/// Makes the n-th record. Its bytes and its length follow from n; a few are very long.
 fn record(number: u32) -> Vec<u8> {
     let mixed = number.wrapping_mul(2_654_435_761) >> 8;
     let length = match mixed % 4_001 {
@@ -50,7 +50,7 @@ fn record(number: u32) -> Vec<u8> {
     record
 }
 
-/// At most so many bytes, compared with what should come next.
+/// Reads at most `most` bytes and compares them with what should come next.
 fn read_on(reading: &OwnedFd, most: usize, expected: &mut Vec<u8>) -> usize {
     let mut bytes = vec![0; most];
     let Ok(read) = rustix::io::read(reading, &mut bytes) else { return 0 };
@@ -59,7 +59,8 @@ fn read_on(reading: &OwnedFd, most: usize, expected: &mut Vec<u8>) -> usize {
     read
 }
 
-/// Whatever the reader's pace, what lies in the pipe does not change: most of the time it is nearly full.
+/// The content of a pipe does not change before it is read. Most of the time the pipe is nearly
+/// full.
 fn goes_through(lends: bool) {
     let (mut channel, reading) = channel(lends);
     let (mut expected, mut chance) = (Vec::new(), 1_u32);
@@ -80,7 +81,7 @@ fn goes_through(lends: bool) {
         let _ = channel.hand_over();
         read_on(&reading, 1 << 16, &mut expected);
     }
-    // The pipe's content outlives who wrote it; its memory is used for something else meanwhile.
+    // The pipe outlives its writer, whose memory is then used for something else.
     drop(channel);
     let others: Vec<PageBuffer> = (0..4).map(|_| PageBuffer::new(ROOM_BYTES, LAP_BYTES).unwrap()).map(filled).collect();
     while read_on(&reading, 1 << 16, &mut expected) > 0 {}
@@ -93,20 +94,20 @@ fn filled(mut pages: PageBuffer) -> PageBuffer {
 }
 
 #[test]
-fn what_is_lent_does_not_change_before_it_is_read() {
+fn lent_pages_do_not_change_before_they_are_read() {
     goes_through(true);
 }
 
 #[test]
-fn what_is_copied_goes_through_as_well() {
+fn copied_bytes_arrive_unchanged() {
     goes_through(false);
 }
 
-/// A reader for whom the limit does not hold may make its pipe larger than a lap allows for.
+/// A privileged reader may make its pipe larger than a lap.
 #[test]
-fn nothing_is_lent_to_a_pipe_that_became_larger() {
+fn nothing_is_lent_to_an_enlarged_pipe() {
     let (mut channel, reading) = channel(true);
-    // Seen from here: it was smaller when it was made.
+    // Pretends that the pipe was smaller when it was made.
     channel.pipe_bytes = PIPE_BYTES / 2;
     let (record, mut expected) = (record(7), Vec::new());
     let mut written = 0;

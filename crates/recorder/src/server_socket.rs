@@ -1,4 +1,4 @@
-//! A connection's bytes: plain or through TLS, never blocking but in [`Wire::wait`].
+//! A connection's bytes: plain or through TLS, never blocking but in [`ServerSocket::wait`].
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -12,26 +12,26 @@ use rustls::ServerConnection;
 /// comes from memory. Measured over loopback, 100 bytes: 54 ns of the reader's time with 4 MB, 10 with 256 KiB.
 const SEND_BUFFER_BYTES: usize = 256 * 1024;
 
-pub struct Wire {
+pub struct ServerSocket {
     socket: TcpStream,
     tls: Option<Box<ServerConnection>>,
 }
 
 /// What a connection waits for besides time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum For {
+pub enum WaitFor {
     Reading,
     Writing,
 }
 
-impl Wire {
+impl ServerSocket {
     pub fn new(socket: TcpStream, tls: Option<ServerConnection>) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         socket.set_nodelay(true)?;
         // BBR, where it is the default, paces even a loopback; not having cubic is no reason to fail.
         let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "cubic");
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
-        Ok(Wire { socket, tls: tls.map(Box::new) })
+        Ok(ServerSocket { socket, tls: tls.map(Box::new) })
     }
 
     /// Takes what has arrived; `Ok(None)` when nothing has, `Ok(Some(0))` at the end.
@@ -75,9 +75,9 @@ impl Wire {
     }
 
     /// Until the socket can be used, or `patience` is over.
-    pub fn wait(&self, what: For, patience: Duration) -> io::Result<()> {
+    pub fn wait(&self, what: WaitFor, patience: Duration) -> io::Result<()> {
         let held_back = self.tls.as_ref().is_some_and(|tls| tls.wants_write());
-        let writing = if what == For::Writing || held_back { PollFlags::OUT } else { PollFlags::empty() };
+        let writing = if what == WaitFor::Writing || held_back { PollFlags::OUT } else { PollFlags::empty() };
         let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN | writing)];
         let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
         match poll(&mut polled, Some(&patience)) {

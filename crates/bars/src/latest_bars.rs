@@ -5,53 +5,53 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
 
-use crate::indicator::Reading;
+use crate::indicator::IndicatorValues;
 use crate::number::Nano;
-use crate::shard::Row;
+use crate::shard::BarRow;
 
 /// One list a shard, so that workers do not wait for one another.
-pub struct Board {
-    shards: Vec<Mutex<Posted>>,
+pub struct LatestBars {
+    shards: Vec<Mutex<ShardBars>>,
 }
 
 #[derive(Default)]
-struct Posted {
+struct ShardBars {
     places: HashMap<(std::sync::Arc<str>, u32), usize>,
-    latest: Vec<Latest>,
+    latest: Vec<LatestBar>,
     version: u64,
 }
 
-struct Latest {
-    row: Row,
+struct LatestBar {
+    row: BarRow,
     is_final: bool,
     version: u64,
 }
 
 /// How far one reader has read each shard.
-pub struct Mark {
+pub struct ReadPosition {
     versions: Vec<u64>,
 }
 
 /// What a reader wants to see.
 #[derive(Default)]
-pub struct Wish {
+pub struct BarSubscription {
     pub everything: bool,
     pub symbols: HashSet<String>,
 }
 
-impl Wish {
+impl BarSubscription {
     fn has(&self, symbol: &str) -> bool {
         self.everything || self.symbols.contains(symbol)
     }
 }
 
-impl Board {
+impl LatestBars {
     pub fn new(shards: usize) -> Self {
-        Board { shards: (0..shards).map(|_| Mutex::default()).collect() }
+        LatestBars { shards: (0..shards).map(|_| Mutex::default()).collect() }
     }
 
     /// Posts what a worker has: later rows replace earlier ones of the same symbol and length.
-    pub fn post(&self, shard: usize, rows: impl Iterator<Item = (Row, bool)>) {
+    pub fn post(&self, shard: usize, rows: impl Iterator<Item = (BarRow, bool)>) {
         let mut posted = lock(&self.shards[shard]);
         posted.version += 1;
         for (row, is_final) in rows {
@@ -59,18 +59,24 @@ impl Board {
         }
     }
 
-    pub fn mark(&self) -> Mark {
-        Mark { versions: vec![0; self.shards.len()] }
+    pub fn mark(&self) -> ReadPosition {
+        ReadPosition { versions: vec![0; self.shards.len()] }
     }
 
     /// What is wanted and has changed since `mark`, which moves on. `fresh` is shown whether it has changed or not.
-    pub fn look(&self, mark: &mut Mark, wish: &Wish, fresh: &Wish, mut show: impl FnMut(&str)) {
+    pub fn look(
+        &self,
+        mark: &mut ReadPosition,
+        subscription: &BarSubscription,
+        fresh: &BarSubscription,
+        mut show: impl FnMut(&str),
+    ) {
         let mut text = String::new();
         for (shard, seen) in self.shards.iter().zip(&mut mark.versions) {
             let posted = lock(shard);
             for latest in &posted.latest {
                 let symbol = &latest.row.symbol;
-                if (latest.version > *seen && wish.has(symbol)) || fresh.has(symbol) {
+                if (latest.version > *seen && subscription.has(symbol)) || fresh.has(symbol) {
                     text.clear();
                     write_latest(&mut text, latest);
                     show(&text);
@@ -82,16 +88,16 @@ impl Board {
 }
 
 /// A worker that died while it posted has left whole rows: each is replaced at once.
-fn lock(shard: &Mutex<Posted>) -> MutexGuard<'_, Posted> {
+fn lock(shard: &Mutex<ShardBars>) -> MutexGuard<'_, ShardBars> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Posted {
-    fn put(&mut self, row: Row, is_final: bool) {
+impl ShardBars {
+    fn put(&mut self, row: BarRow, is_final: bool) {
         let version = self.version;
         let key = (std::sync::Arc::clone(&row.symbol), row.bucket_s);
         let place = *self.places.entry(key).or_insert(self.latest.len());
-        let latest = Latest { row, is_final, version };
+        let latest = LatestBar { row, is_final, version };
         match self.latest.get_mut(place) {
             // A bar that closed late must not hide the one that is open.
             Some(known) if known.row.bar.number > latest.row.bar.number => {}
@@ -101,9 +107,9 @@ impl Posted {
     }
 }
 
-fn write_latest(out: &mut String, latest: &Latest) {
+fn write_latest(out: &mut String, latest: &LatestBar) {
     use std::fmt::Write;
-    let Latest { row, is_final, .. } = latest;
+    let LatestBar { row, is_final, .. } = latest;
     let bar = &row.bar;
     let price = |price: Option<Nano>| price.map_or("null".to_string(), |price| price.to_string());
     let symbol = serde_json::Value::from(&*row.symbol);
@@ -138,7 +144,7 @@ fn shares(units: i128) -> crate::number::Decimal {
     crate::number::Decimal { units, digits: crate::number::DIGITS }
 }
 
-fn write_reading(out: &mut String, reading: &Reading) {
+fn write_reading(out: &mut String, reading: &IndicatorValues) {
     use std::fmt::Write;
     let smooth = reading.heikin_ashi;
     let values = [
