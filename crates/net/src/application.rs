@@ -4,17 +4,14 @@
 //! Start at    [`Application`].
 
 use std::io;
-use std::net::{IpAddr, TcpStream};
+use std::net::IpAddr;
 
-use pitwire_tls::Session;
 use pitwire_websocket::CloseCode;
 
+use crate::connection_id::ConnectionId;
+use crate::handoff::Taken;
 use crate::http::{HttpRequest, HttpResponse};
 use crate::notices::Notices;
-
-/// Names one connection for as long as it lives; a later one never gets the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u64);
 
 /// What the loop serves.
 pub trait Application {
@@ -86,18 +83,6 @@ pub trait Application {
     /// The process was asked to end: nothing new is taken, what is under way is finished. The loop closes every connection
     /// after whatever is said here, and gives [`Self::STOPPING`] as the reason.
     fn stopping(&mut self, notices: &mut Notices);
-}
-
-/// A socket that leaves the loop.
-#[derive(Debug)]
-pub struct Taken {
-    pub socket: TcpStream,
-    /// Its TLS, if it came over that.
-    pub session: Option<Session>,
-    /// The answer to its handshake, which is to be sent first.
-    pub handshake: Vec<u8>,
-    /// What was read behind the handshake.
-    pub rest: Vec<u8>,
 }
 
 /// Why and how a WebSocket connection ends.

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 pub use pitwire_websocket::head::Headers;
 use pitwire_websocket::head::{self, Head, HeadLimits};
 
-use crate::application::ConnectionId;
+use crate::connection_id::ConnectionId;
 
 /// A request whose bytes are still in the connection's buffer.
 #[derive(Debug)]

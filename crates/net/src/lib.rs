@@ -1,34 +1,45 @@
-//! The real clock, sockets and event loop.
+//! The network layer: event loops, listeners, TLS, HTTP requests, WebSockets and origin policy.
 //!
-//! Does        everything that touches the machine, so that nothing else has to.
+//! Does        accepts connections and serves an [`Application`] over them.
 //! Leaves out  what is served: the loop knows an [`Application`], not a venue.
-//! Start at    [`Server::run`].
+//! Start at    [`Server::run`]; for a thread with its own connections, [`event_loop::EventLoop`].
 
+mod accept_queue;
+mod admission;
 mod application;
 mod clock;
 mod connection;
-mod crowd;
-mod doorkeeper;
-mod doors;
+mod connection_id;
+mod connection_table;
+mod context;
 pub mod event_loop;
+mod handoff;
 mod http;
 mod idle;
 mod limits;
-mod link;
 mod notices;
+mod origin;
+mod quota;
 mod server;
+mod server_loop;
 mod signals;
+mod stream;
+mod tls_acceptor;
 mod turn;
 mod waker;
 
-pub use application::{Application, Closing, ConnectionId, Refusal, Residence, Taken};
+pub use application::{Application, Closing, Refusal, Residence};
 pub use clock::SystemClock;
+pub use connection_id::ConnectionId;
+pub use handoff::Taken;
 pub use http::{Headers, HttpRequest, HttpResponse};
 pub use idle::IdleStrategy;
 pub use limits::Limits;
 pub use notices::Notices;
+pub use origin::{OriginPolicy, PageOrigin, UnknownHost};
 pub use pitwire_tls::{ServerConfig, Session};
 pub use pitwire_websocket::CloseCode;
 pub use server::Server;
 pub use signals::stop_signals;
+pub use stream::{Receipt, Stream};
 pub use waker::Waker;

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use pitwire_websocket::{CloseCode, Opcode, write_close, write_frame, write_header};
 
-use crate::application::ConnectionId;
+use crate::connection_id::ConnectionId;
 use crate::http::HttpResponse;
 
 /// The buffer is given back when one turn has made it larger than this.
@@ -29,17 +29,17 @@ pub struct Notices {
 #[derive(Debug)]
 struct Item {
     to: ConnectionId,
-    kind: Kind,
+    kind: NoticeKind,
     /// Where its bytes end; they begin where those of the item before it do.
     end: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum NoticeKind {
     /// Asked for by the connection itself.
     Answer,
     /// The answer to a request that was put off: the next one may be acted on.
-    Late,
+    LateResponse,
     /// Not asked for: a connection that does not read enough of these is closed.
     Notice,
     /// The last of a connection: a close frame, or nothing.
@@ -49,30 +49,30 @@ pub(crate) enum Kind {
 impl Notices {
     /// An answer: always queued, for the connection asked for it.
     pub fn reply(&mut self, to: ConnectionId, text: &[u8]) {
-        self.put(to, Kind::Answer, |out| write_frame(out, Opcode::Text, text));
+        self.put(to, NoticeKind::Answer, |out| write_frame(out, Opcode::Text, text));
     }
 
     /// Something nobody asked for just now: a connection that does not read enough is closed over it.
     pub fn notify(&mut self, to: ConnectionId, text: &[u8]) {
-        self.put(to, Kind::Notice, |out| write_frame(out, Opcode::Text, text));
+        self.put(to, NoticeKind::Notice, |out| write_frame(out, Opcode::Text, text));
     }
 
     /// The answer to an HTTP request that was put off; `keep_alive` is the request's.
     pub fn respond(&mut self, to: ConnectionId, response: &HttpResponse, keep_alive: bool, head_only: bool) {
-        self.put(to, Kind::Late, |out| response.write(out, keep_alive, head_only));
+        self.put(to, NoticeKind::LateResponse, |out| response.write(out, keep_alive, head_only));
         if !keep_alive {
             self.end(to);
         }
     }
 
     pub fn close(&mut self, to: ConnectionId, code: CloseCode, reason: impl Into<String>) {
-        self.put(to, Kind::End, |out| write_close(out, code, &reason.into()));
+        self.put(to, NoticeKind::End, |out| write_close(out, code, &reason.into()));
     }
 
     /// Answers a peer's close frame with its own code (RFC 6455 section 5.5.1).
     pub(crate) fn echo_close(&mut self, to: ConnectionId, code: Option<u16>) {
         let code = code.unwrap_or(CloseCode::Normal as u16);
-        self.put(to, Kind::End, |out| {
+        self.put(to, NoticeKind::End, |out| {
             write_header(out, Opcode::Close, 2);
             out.extend_from_slice(&code.to_be_bytes());
         });
@@ -80,7 +80,7 @@ impl Notices {
 
     /// Ends a connection without a word.
     pub(crate) fn end(&mut self, to: ConnectionId) {
-        self.put(to, Kind::End, |_| {});
+        self.put(to, NoticeKind::End, |_| {});
     }
 
     /// As soon as all that was said to a WebSocket is written, its socket is the application's: see
@@ -104,11 +104,11 @@ impl Notices {
 
     /// Bytes that are an answer as they stand.
     pub(crate) fn answer(&mut self, to: ConnectionId, write: impl FnOnce(&mut Vec<u8>)) {
-        self.put(to, Kind::Answer, write);
+        self.put(to, NoticeKind::Answer, write);
     }
 
-    fn put(&mut self, to: ConnectionId, kind: Kind, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.is_ending(to) || (kind == Kind::End && !self.ending.insert(to)) {
+    fn put(&mut self, to: ConnectionId, kind: NoticeKind, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.is_ending(to) || (kind == NoticeKind::End && !self.ending.insert(to)) {
             return;
         }
         write(&mut self.bytes);
@@ -130,7 +130,7 @@ impl Notices {
     }
 
     /// Hands everything over, in order.
-    pub(crate) fn drain(&mut self, mut deliver: impl FnMut(ConnectionId, Kind, &[u8])) {
+    pub(crate) fn drain(&mut self, mut deliver: impl FnMut(ConnectionId, NoticeKind, &[u8])) {
         let mut start = 0;
         for Item { to, kind, end } in self.items.drain(..) {
             deliver(to, kind, &self.bytes[start..end]);
@@ -161,11 +161,11 @@ mod tests {
         let mut out = Vec::new();
         notices.drain(|to, kind, bytes| out.push((to.0, kind, bytes.to_vec())));
         let expected = [
-            (1, Kind::Notice, vec![0x81, 1, b'a']),
-            (2, Kind::Answer, vec![0x81, 1, b'b']),
-            (1, Kind::Answer, vec![0x81, 1, b'c']),
-            (1, Kind::End, vec![0x88, 2, 0x03, 0xE8]),
-            (2, Kind::End, vec![0x88, 2, 0x0B, 0xB9]),
+            (1, NoticeKind::Notice, vec![0x81, 1, b'a']),
+            (2, NoticeKind::Answer, vec![0x81, 1, b'b']),
+            (1, NoticeKind::Answer, vec![0x81, 1, b'c']),
+            (1, NoticeKind::End, vec![0x88, 2, 0x03, 0xE8]),
+            (2, NoticeKind::End, vec![0x88, 2, 0x0B, 0xB9]),
         ];
         assert_eq!(out, expected);
         assert!(!notices.is_ending(one) && notices.bytes() == 0);

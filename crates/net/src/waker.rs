@@ -1,32 +1,36 @@
-//! How another thread makes the loop take a turn.
+//! How another thread wakes an event loop.
+//!
+//! Start at    [`Waker::wake`].
 
-use std::fmt;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, OnceLock};
 
-use mio::{Registry, Token};
+use rustix::event::{EventfdFlags, eventfd};
 
-/// Wakes the loop that it was given to; until then, and after the loop's end, it does nothing. Copies wake the same loop.
-#[derive(Clone, Default)]
-pub struct Waker(Arc<OnceLock<mio::Waker>>);
-
-impl fmt::Debug for Waker {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Waker")
-    }
-}
+/// Wakes the loop that it was given to. Copies wake the same loop. Until it is given to a loop,
+/// and after the end of that loop, it does nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Waker(Arc<OnceLock<OwnedFd>>);
 
 impl Waker {
-    /// The loop takes a turn soon, in which its application's `tick` is called. Never waits.
+    /// Makes the loop take a turn soon. Never waits.
     pub fn wake(&self) {
-        if let Some(waker) = self.0.get() {
-            // An error means that the loop is gone, and then there is nothing to wake.
-            drop(waker.wake());
+        if let Some(descriptor) = self.0.get() {
+            // It fails only when the counter is full, and then the loop has been woken.
+            let _ = rustix::io::write(descriptor, &1_u64.to_ne_bytes());
         }
     }
 
-    pub(crate) fn arm(&self, registry: &Registry, token: Token) -> io::Result<()> {
-        let waker = mio::Waker::new(registry, token)?;
-        self.0.set(waker).map_err(|_| io::Error::other("a waker wakes one loop"))
+    /// Returns the descriptor that a loop has to watch. A wake-up before the loop watches it is
+    /// not lost.
+    ///
+    /// # Errors
+    /// Fails if the waker belongs to another loop or the process is out of file descriptors.
+    pub(crate) fn wake_source(&self) -> io::Result<OwnedFd> {
+        let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let watched = descriptor.try_clone()?;
+        self.0.set(descriptor).map_err(|_| io::Error::other("a waker can wake only one loop"))?;
+        Ok(watched)
     }
 }

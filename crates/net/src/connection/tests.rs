@@ -1,20 +1,24 @@
-//! A connection over a real pair of sockets: what it holds stays bounded.
+//! A connection over a real pair of sockets: its memory stays bounded, and its turns are fair.
 
-use slab::Slab;
+use std::io::{self, Read, Write};
+use std::time::Duration;
 
+use super::input::{FRAMES_AT_A_TIME, FRAMES_OF_A_FLOOD};
 use super::*;
 use crate::SystemClock;
-use crate::doors::Doors;
-use crate::http::{HttpRequest, HttpResponse};
+use crate::connection_table::ConnectionTable;
+use crate::event_loop::{LoopKind, LoopOptions};
+use crate::origin::OriginPolicy;
+use crate::turn::TurnScheduler;
 
-/// Answers nothing and publishes nothing, but remembers whom it heard.
+/// Answers nothing and publishes nothing, but remembers which connections sent a text.
 #[derive(Default)]
-struct Mute {
-    heard: Vec<u64>,
+struct SilentApp {
+    senders: Vec<u64>,
 }
 
-impl Application for Mute {
-    const STOPPING: &'static str = "the toy is stopping";
+impl Application for SilentApp {
+    const STOPPING: &'static str = "the test server is stopping";
 
     fn request(&mut self, _: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
         HttpResponse::text(200, "")
@@ -24,7 +28,7 @@ impl Application for Mute {
     }
     fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {}
     fn text(&mut self, id: ConnectionId, _: &str, _: &mut Notices) {
-        self.heard.push(id.0);
+        self.senders.push(id.0);
     }
     fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
     fn next_due_ns(&self) -> Option<u64> {
@@ -41,230 +45,269 @@ impl Application for Mute {
     fn stopping(&mut self, _: &mut Notices) {}
 }
 
-fn pair() -> (Connection, std::net::TcpStream) {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    peer.set_nonblocking(true).unwrap();
-    let (ours, _) = listener.accept().unwrap();
-    ours.set_nonblocking(true).unwrap();
-    let mut connection = Connection::new(ConnectionId(1), Link::plain(mio::net::TcpStream::from_std(ours)), None, 0);
-    connection.protocol = Protocol::WebSocket(Box::new(Decoder::new(Limits::default().messages)));
-    (connection, peer)
+/// What a turn needs besides connections.
+struct Bench {
+    app: SilentApp,
+    net: Box<dyn EventLoop>,
+    notices: Notices,
+    limits: Limits,
+    origins: OriginPolicy,
+    clock: SystemClock,
+}
+
+impl Bench {
+    fn new() -> Bench {
+        let receive_bytes = u32::try_from(READ_BYTES).unwrap();
+        Bench {
+            app: SilentApp::default(),
+            net: LoopKind::Epoll.open(LoopOptions { receive_bytes }).unwrap(),
+            notices: Notices::default(),
+            limits: Limits::default(),
+            origins: OriginPolicy::new("127.0.0.1".parse().unwrap(), &[]),
+            clock: SystemClock::start(),
+        }
+    }
+
+    /// An open WebSocket and its peer.
+    fn pair(&mut self, id: u64) -> (Connection, TcpStream) {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        peer.set_nonblocking(true).unwrap();
+        let (ours, _) = listener.accept().unwrap();
+        let stream = Stream::plain(self.net.add_socket(ours.into()).unwrap());
+        let mut connection = Connection::new(ConnectionId(id), stream, Standing::Refused, None, 0);
+        connection.protocol = Protocol::WebSocket(Box::new(Decoder::new(self.limits.messages)));
+        (connection, peer)
+    }
+
+    /// Has the loop notice what has arrived.
+    fn poll(&mut self) {
+        self.net.wait(Some(Duration::ZERO), &mut Vec::new()).unwrap();
+    }
+
+    fn context(&mut self, until: u64) -> TurnContext<'_, SilentApp> {
+        TurnContext {
+            app: &mut self.app,
+            net: &mut *self.net,
+            notices: &mut self.notices,
+            limits: &self.limits,
+            origins: &self.origins,
+            clock: &self.clock,
+            now: 0,
+            until,
+            had_input: false,
+        }
+    }
+
+    fn read_and_act(&mut self, connection: &mut Connection) {
+        self.poll();
+        connection.note_readable();
+        connection.read_and_act(&mut self.context(0));
+    }
+
+    fn flush(&mut self, connection: &mut Connection, now: u64) {
+        let times = TurnTimes { clock: &self.clock, now, acted_ns: 0, committed_ns: 0 };
+        connection.flush(&mut self.app, &mut *self.net, &times);
+    }
 }
 
 #[test]
 fn input_is_bounded_however_much_is_sent() {
-    let (mut connection, mut peer) = pair();
-    let (clock, limits) = (SystemClock::start(), Limits::default());
-    let doors = Doors::new("127.0.0.1:1".parse().unwrap(), &[]);
-    let (mut notices, mut buffer, pongs) =
-        (Notices::default(), [0; READ_BYTES], [0x8A, 0x80, 0, 0, 0, 0].repeat(20_000));
-    let mut turn = Turn {
-        app: &mut Mute::default(),
-        notices: &mut notices,
-        limits: &limits,
-        doors: &doors,
-        clock: &clock,
-        buffer: &mut buffer,
-        now: 0,
-        until: 0,
-        had_input: false,
-    };
+    let mut bench = Bench::new();
+    let (mut connection, mut peer) = bench.pair(1);
+    let pongs = [0x8A, 0x80, 0, 0, 0, 0].repeat(20_000);
     for _ in 0..200 {
         drop(peer.write(&pongs));
-        connection.readable = true;
-        connection.read_and_act(&mut turn);
-        assert!(connection.input.len() <= READ_BYTES + 16 * 1024, "{} bytes", connection.input.len());
+        bench.read_and_act(&mut connection);
+        let bytes = connection.input.bytes.len();
+        assert!(bytes <= READ_BYTES + 16 * 1024, "{bytes} bytes");
     }
     // Nor is anything read while the answers to it would find no room.
-    connection.has_left_over = false;
-    connection.input.clear();
-    connection.take(Kind::Answer, &vec![0; OUTBOX_BYTES], 0);
-    connection.readable = true;
-    connection.read_and_act(&mut turn);
-    assert_eq!(connection.input.len(), 0, "read while its outbox is full");
+    connection.input = Input::default();
+    connection.take(NoticeKind::Answer, &vec![0; OUTBOX_BYTES], 0);
+    bench.read_and_act(&mut connection);
+    assert_eq!(connection.input.bytes.len(), 0, "read while its outbox is full");
+    connection.readiness.is_reported = false;
     assert!(!connection.wants_turn());
 }
 
 #[test]
-fn an_outbox_that_is_never_quite_empty_does_not_keep_what_was_written() {
-    let (mut connection, mut peer) = pair();
-    let (mut taken, clock) = (0, SystemClock::start());
+fn an_outbox_that_is_never_empty_does_not_keep_what_was_written() {
+    let mut bench = Bench::new();
+    let (mut connection, mut peer) = bench.pair(1);
+    let mut taken = 0;
     for turn in 0..2_000 {
-        connection.take(Kind::Answer, &vec![0; 100_000], turn);
-        connection.writable = true;
-        connection.flush(&mut Mute::default(), &Sending { clock: &clock, now: turn, acted_ns: 0, committed_ns: 0 });
+        connection.take(NoticeKind::Answer, &vec![0; 100_000], turn);
+        connection.readiness.writable = true;
+        bench.flush(&mut connection, turn);
         // The peer keeps some megabytes behind.
-        while turn > 200 && connection.pending() > OUTBOX_BYTES {
+        while turn > 200 && connection.outbox.pending() > OUTBOX_BYTES {
             taken += peer.read(&mut vec![0; 100_000]).unwrap_or(0);
-            connection.writable = true;
-            connection.flush(&mut Mute::default(), &Sending { clock: &clock, now: turn, acted_ns: 0, committed_ns: 0 });
-            if connection.pending() == 0 {
+            connection.readiness.writable = true;
+            bench.flush(&mut connection, turn);
+            if connection.outbox.pending() == 0 {
                 break;
             }
         }
     }
     assert!(taken > 100_000_000);
-    assert!(connection.outbox.capacity() < 50_000_000, "{} bytes", connection.outbox.capacity());
+    let capacity = connection.outbox.bytes.capacity();
+    assert!(capacity < 50_000_000, "{capacity} bytes");
 }
 
 /// Two connections on one list, and turns in which they are served.
-struct Floor {
-    connections: Slab<Connection>,
-    peers: [std::net::TcpStream; 2],
+struct TwoPeers {
+    bench: Bench,
+    table: ConnectionTable,
+    peers: [TcpStream; 2],
     put_off: bool,
-    listed: Vec<usize>,
-    /// At which look into the sockets the second says something; it is not listed before.
-    speaks_at: Option<usize>,
+    /// At which look at the sockets the second peer sends something; it is not listed before.
+    sends_at: Option<usize>,
 }
 
-impl Floor {
+impl TwoPeers {
     fn new() -> Self {
-        let (mut connections, pairs) = (Slab::new(), [pair(), pair()]);
-        let peers = pairs.map(|(mut connection, peer)| {
-            connection.id = ConnectionId(connections.len() as u64);
-            connections.insert(connection);
+        let (mut bench, mut table) = (Bench::new(), ConnectionTable::default());
+        let peers = [0, 1].map(|id| {
+            let (connection, peer) = bench.pair(id);
+            let at = table.insert(connection);
+            table.listed.push(at);
             peer
         });
-        Floor { connections, peers, put_off: false, listed: vec![0, 1], speaks_at: None }
+        TwoPeers { bench, table, peers, put_off: false, sends_at: None }
     }
 
-    fn say(&mut self, who: usize, times: usize) {
-        self.peers[who].write_all(&[0x81, 0x81, 0, 0, 0, 0, b'x'].repeat(times)).unwrap();
-        self.connections[who].readable = true;
+    fn send(&mut self, peer: usize, times: usize) {
+        self.peers[peer].write_all(&[0x81, 0x81, 0, 0, 0, 0, b'x'].repeat(times)).unwrap();
+        self.bench.poll();
+        self.table.connections[peer].note_readable();
     }
 
-    /// Whom the application heard, in order.
+    /// Serves one turn and returns the senders of the texts that the application got, in order.
     fn turn(&mut self, until: u64) -> Vec<u64> {
-        let (clock, limits) = (SystemClock::start(), Limits::default());
-        let doors = Doors::new("127.0.0.1:1".parse().unwrap(), &[]);
-        let (mut app, mut notices, mut buffer) = (Mute::default(), Notices::default(), [0; READ_BYTES]);
-        let mut turn = Turn {
-            app: &mut app,
-            notices: &mut notices,
-            limits: &limits,
-            doors: &doors,
-            clock: &clock,
-            buffer: &mut buffer,
-            now: 0,
-            until,
-            had_input: false,
-        };
-        if turn.serve_each(&mut self.connections, &self.listed, &mut self.put_off) {
-            let (peer, speaks_at, mut looks) = (&mut self.peers[1], self.speaks_at, 0);
-            turn.serve_more(&mut self.connections, &mut self.listed, &mut |connections, listed| {
+        let TwoPeers { bench, table, peers, put_off, sends_at } = self;
+        let mut turn = bench.context(until);
+        let mut scheduler = TurnScheduler { turn: &mut turn, table };
+        if scheduler.serve_each(put_off) {
+            let (peer, mut looks) = (&mut peers[1], 0);
+            scheduler.serve_more(&mut |table, net| {
                 looks += 1;
-                let speaks = speaks_at == Some(looks);
-                if speaks {
+                let sends = *sends_at == Some(looks);
+                if sends {
                     peer.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'x']).unwrap();
-                    connections[1].readable = true;
-                    listed.push(1);
+                    net.wait(Some(Duration::ZERO), &mut Vec::new()).unwrap();
+                    table.connections[1].note_readable();
+                    table.listed.push(1);
                 }
-                speaks
+                sends
             });
         }
-        for (_, connection) in &mut self.connections {
-            connection.is_served = false;
-            connection.frames = 0;
+        for (_, connection) in &mut table.connections {
+            connection.list_state = ListState::Listed;
+            connection.share.frames = 0;
         }
-        app.heard
+        bench.notices = Notices::default();
+        std::mem::take(&mut bench.app.senders)
     }
 }
 
 #[test]
-fn whoever_asks_little_is_served_first_and_whoever_asks_a_lot_every_other_turn() {
-    let mut floor = Floor::new();
-    floor.say(0, 100);
-    floor.say(1, 1);
-    // Nobody has waited yet; the answer to the second leaves before the first goes on.
-    assert_eq!(floor.turn(u64::MAX), [vec![0; FRAMES_AT_A_TIME], vec![1]].concat());
-    floor.say(1, 1);
-    let after = floor.turn(0);
+fn a_connection_that_asks_little_is_served_first_and_a_flood_every_other_turn() {
+    let mut two = TwoPeers::new();
+    two.send(0, 100);
+    two.send(1, 1);
+    // Nothing has waited yet; the answer to the second leaves before the first goes on.
+    assert_eq!(two.turn(u64::MAX), [vec![0; FRAMES_AT_A_TIME], vec![1]].concat());
+    two.send(1, 1);
+    let after = two.turn(0);
     assert_eq!(after, [vec![1], vec![0; FRAMES_OF_A_FLOOD]].concat(), "put off once, not twice");
-    floor.say(1, 1);
-    assert_eq!(floor.turn(u64::MAX), [1]);
+    two.send(1, 1);
+    assert_eq!(two.turn(u64::MAX), [1]);
     // Alone, it goes on until it is time, and at least once when it is time already.
-    assert_eq!(floor.turn(0), [0; FRAMES_OF_A_FLOOD]);
-    assert_eq!(floor.turn(u64::MAX).len(), 100 - FRAMES_AT_A_TIME - 2 * FRAMES_OF_A_FLOOD);
+    assert_eq!(two.turn(0), [0; FRAMES_OF_A_FLOOD]);
+    assert_eq!(two.turn(u64::MAX).len(), 100 - FRAMES_AT_A_TIME - 2 * FRAMES_OF_A_FLOOD);
 }
 
 #[test]
-fn whoever_speaks_in_the_middle_of_a_flood_comes_next_and_ends_the_turn() {
-    let mut floor = Floor::new();
-    floor.listed = vec![0];
-    floor.say(0, 100);
-    floor.speaks_at = Some(3);
+fn input_in_the_middle_of_a_flood_comes_next_and_ends_the_turn() {
+    let mut two = TwoPeers::new();
+    two.table.listed = vec![0];
+    two.send(0, 100);
+    two.sends_at = Some(3);
     let before = FRAMES_AT_A_TIME + 2 * FRAMES_OF_A_FLOOD;
-    assert_eq!(floor.turn(u64::MAX), [vec![0; before], vec![1]].concat());
+    assert_eq!(two.turn(u64::MAX), [vec![0; before], vec![1]].concat());
 }
 
 #[test]
-fn two_who_ask_a_lot_take_turns() {
-    let mut floor = Floor::new();
-    floor.say(0, 40);
-    floor.say(1, 40);
+fn two_floods_take_turns() {
+    let mut two = TwoPeers::new();
+    two.send(0, 40);
+    two.send(1, 40);
     let round = |frames| [vec![0; frames], vec![1; frames]].concat();
     let rest = round(FRAMES_OF_A_FLOOD).repeat((40 - FRAMES_AT_A_TIME) / FRAMES_OF_A_FLOOD);
-    assert_eq!(floor.turn(u64::MAX), [round(FRAMES_AT_A_TIME), rest].concat());
+    assert_eq!(two.turn(u64::MAX), [round(FRAMES_AT_A_TIME), rest].concat());
 }
 
 #[test]
-fn one_connection_has_so_many_frames_in_a_turn_and_no_more() {
-    let mut floor = Floor::new();
-    floor.say(0, 1_000);
-    assert_eq!(floor.turn(u64::MAX).len(), FRAMES_PER_TURN);
-    assert_eq!(floor.turn(u64::MAX).len(), FRAMES_PER_TURN);
+fn a_turn_acts_on_a_bounded_number_of_frames_of_one_connection() {
+    let mut two = TwoPeers::new();
+    two.send(0, 1_000);
+    assert_eq!(two.turn(u64::MAX).len(), FRAMES_PER_TURN);
+    assert_eq!(two.turn(u64::MAX).len(), FRAMES_PER_TURN);
 }
 
 #[test]
-fn a_flood_that_has_been_acted_on_is_known_when_it_goes_on() {
-    let mut floor = Floor::new();
-    floor.say(0, 20);
-    assert_eq!(floor.turn(u64::MAX), [0; 20]);
-    floor.say(0, 20);
-    floor.say(1, 1);
-    assert_eq!(floor.turn(u64::MAX), [1], "it comes second though it was first on the list");
-    assert_eq!(floor.turn(0), [0; FRAMES_OF_A_FLOOD], "and in small pieces from the first");
-    assert_eq!(floor.turn(u64::MAX).len(), 20 - FRAMES_OF_A_FLOOD);
-    // It asks little again: from the next time on it is one of those who do.
-    floor.say(0, 1);
-    assert_eq!(floor.turn(u64::MAX), [0]);
-    floor.say(0, 1);
-    floor.say(1, 1);
-    assert_eq!(floor.turn(u64::MAX), [0, 1]);
+fn a_flood_is_remembered_when_it_goes_on() {
+    let mut two = TwoPeers::new();
+    two.send(0, 20);
+    assert_eq!(two.turn(u64::MAX), [0; 20]);
+    two.send(0, 20);
+    two.send(1, 1);
+    assert_eq!(two.turn(u64::MAX), [1], "it comes second though it was first on the list");
+    assert_eq!(two.turn(0), [0; FRAMES_OF_A_FLOOD], "and in small parts from the first");
+    assert_eq!(two.turn(u64::MAX).len(), 20 - FRAMES_OF_A_FLOOD);
+    // It asks little again: from the next time on it is served first.
+    two.send(0, 1);
+    assert_eq!(two.turn(u64::MAX), [0]);
+    two.send(0, 1);
+    two.send(1, 1);
+    assert_eq!(two.turn(u64::MAX), [0, 1]);
 }
 
 #[test]
-fn answers_that_are_held_back_keep_their_connection_on_the_list() {
-    let (mut connection, mut peer) = pair();
-    let clock = SystemClock::start();
-    connection.readable = false;
-    connection.take(Kind::Answer, b"answer", 0);
+fn a_connection_whose_answers_are_held_back_stays_on_the_list() {
+    let mut bench = Bench::new();
+    let (mut connection, mut peer) = bench.pair(1);
+    connection.readiness.readable = false;
+    connection.take(NoticeKind::Answer, b"answer", 0);
     connection.hold_back();
-    assert!(connection.wants_turn(), "no event will remind of it");
-    connection.flush(&mut Mute::default(), &Sending { clock: &clock, now: 0, acted_ns: 0, committed_ns: 0 });
+    assert!(connection.wants_turn(), "no event will follow");
+    bench.flush(&mut connection, 0);
     let mut got = [0; 16];
     assert_eq!((peer.read(&mut got).unwrap(), &got[..6], connection.wants_turn()), (6, &b"answer"[..], false));
 }
 
 #[test]
-fn room_that_is_told_of_after_the_writing_is_used_in_the_next_turn() {
+fn room_that_is_reported_after_the_writing_is_used_in_the_next_turn() {
     const ANSWER: usize = 20_000_000;
-    let (mut connection, mut peer) = pair();
-    let (clock, mut poll, mut events) =
-        (SystemClock::start(), mio::Poll::new().unwrap(), mio::Events::with_capacity(4));
-    let interest = mio::Interest::READABLE | mio::Interest::WRITABLE;
-    poll.registry().register(&mut connection.link.stream, mio::Token(0), interest).unwrap();
-    connection.readable = false;
-    connection.take(Kind::Answer, &vec![b'a'; ANSWER], 0);
+    let mut bench = Bench::new();
+    let (mut connection, mut peer) = bench.pair(1);
+    let mut events = Vec::new();
+    connection.readiness.readable = false;
+    connection.take(NoticeKind::Answer, &vec![b'a'; ANSWER], 0);
     let (mut got, mut turns) = (0, 0);
     while got < ANSWER {
-        connection.flush(&mut Mute::default(), &Sending { clock: &clock, now: 0, acted_ns: 0, committed_ns: 0 });
+        bench.flush(&mut connection, 0);
         assert!(!connection.wants_turn(), "it waits for its socket");
         got += peer.read(&mut vec![0; ANSWER]).unwrap_or(0);
-        poll.poll(&mut events, Some(std::time::Duration::from_millis(1))).unwrap();
-        events.iter().for_each(|event| connection.note(event));
-        // Whenever there is room again it has been told, and by nothing else.
+        bench.net.wait(Some(Duration::from_millis(1)), &mut events).unwrap();
+        for event in &events {
+            match event {
+                crate::event_loop::Event::Writable(_) => connection.note_writable(),
+                other => panic!("{other:?}"),
+            }
+        }
+        // Whenever there is room again it is reported, and by nothing else.
         assert_eq!(connection.wants_turn(), !events.is_empty());
         turns += 1;
     }

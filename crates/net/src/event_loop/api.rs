@@ -89,7 +89,7 @@ pub struct Accepted {
     pub peer: Option<IpAddr>,
 }
 
-/// A socket that has left its loop.
+/// A socket that leaves its loop.
 #[derive(Debug)]
 pub struct Detached {
     /// The socket, non-blocking.
@@ -158,11 +158,22 @@ pub trait EventLoop {
     /// Closes a socket. The kernel still sends what the socket took.
     fn close(&mut self, token: Token);
 
+    /// Returns a second descriptor of a socket, for another thread. The caller closes the token
+    /// afterwards, unless the other side refused the socket.
+    ///
+    /// # Errors
+    /// Fails if the process is out of file descriptors.
+    fn duplicate(&mut self, token: Token) -> io::Result<Detached>;
+
     /// Takes a socket out of the loop without closing it.
     ///
     /// # Errors
     /// Fails if the process is out of file descriptors. The socket then stays in the loop.
-    fn detach(&mut self, token: Token) -> io::Result<Detached>;
+    fn detach(&mut self, token: Token) -> io::Result<Detached> {
+        let detached = self.duplicate(token)?;
+        self.close(token);
+        Ok(detached)
+    }
 
     /// Waits until something happens, at most for `timeout`, and puts the events into `events`,
     /// which it empties first. `None` waits without limit. May return early with no event.

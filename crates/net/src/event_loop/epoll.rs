@@ -191,14 +191,15 @@ impl EventLoop for EpollLoop {
     }
 
     fn close(&mut self, token: Token) {
-        // Closing the last descriptor of a socket ends the watch.
-        self.sockets.try_remove(token.index());
+        if let Some(socket) = self.sockets.try_remove(token.index()) {
+            // A duplicate may keep the socket open, and with it the watch. It cannot fail otherwise.
+            let _ = epoll::delete(&self.epoll, &socket.descriptor);
+        }
     }
 
-    fn detach(&mut self, token: Token) -> io::Result<Detached> {
+    fn duplicate(&mut self, token: Token) -> io::Result<Detached> {
         let socket = self.sockets.get(token.index()).ok_or(io::ErrorKind::NotFound)?;
-        epoll::delete(&self.epoll, &socket.descriptor)?;
-        Ok(Detached { socket: self.sockets.remove(token.index()).descriptor, received: Vec::new() })
+        Ok(Detached { socket: socket.descriptor.try_clone()?, received: Vec::new() })
     }
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {

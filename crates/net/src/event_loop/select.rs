@@ -24,7 +24,10 @@ impl LoopKind {
     pub fn check(self) -> io::Result<()> {
         match self {
             LoopKind::Epoll => Ok(()),
-            LoopKind::Uring => check(),
+            // The kernel interrupts the thread that opened a ring when it tears the ring down.
+            LoopKind::Uring => std::thread::spawn(check)
+                .join()
+                .unwrap_or_else(|_| Err(io::Error::other("the check of io_uring panicked"))),
         }
     }
 

@@ -446,7 +446,7 @@ impl EventLoop for UringLoop {
         self.close_if_quiet(token.0);
     }
 
-    fn detach(&mut self, token: Token) -> io::Result<Detached> {
+    fn duplicate(&mut self, token: Token) -> io::Result<Detached> {
         let file = self.open_socket(token).ok_or(io::ErrorKind::NotFound)?.file;
         self.cancel_requests(token.0);
         while self.sockets.get(token.index()).is_some_and(|socket| !socket.is_quiet()) {
@@ -459,11 +459,10 @@ impl EventLoop for UringLoop {
             self.note(completion);
         }
         self.completions = others;
-        let socket = taken_out.and_then(|socket| Ok(rustix::io::ioctl_fionbio(&socket, true).map(|()| socket)?));
-        let socket = socket.inspect_err(|_| {
-            // The requests were cancelled: the caller has to begin them again.
-            self.events.extend([Event::Readable(token), Event::Writable(token)]);
-        })?;
+        // The requests were cancelled: a caller that keeps the token has to begin them again.
+        self.events.extend([Event::Readable(token), Event::Writable(token)]);
+        let socket = taken_out?;
+        rustix::io::ioctl_fionbio(&socket, true)?;
         let mut received = Vec::new();
         if let Some(entry) = self.open_socket(token) {
             received = std::mem::take(&mut entry.unread);
@@ -472,7 +471,6 @@ impl EventLoop for UringLoop {
                 self.ring.buffers.give_back(buffer);
             }
         }
-        self.close(token);
         Ok(Detached { socket, received })
     }
 

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use pitwire_net::event_loop::LoopKind;
 use pitwire_net::{
     Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Server, SystemClock,
 };
@@ -219,8 +220,23 @@ impl Venue {
         Self::up_behind(limits, None).0
     }
 
+    #[allow(dead_code, reason = "one test file uses it")]
+    pub fn up_on(kind: LoopKind) -> Self {
+        Self::start(Limits::default(), None, kind).0
+    }
+
     /// And where the door for TLS is, if there is one.
     pub fn up_behind(limits: Limits, tls: Option<Arc<pitwire_tls::ServerConfig>>) -> (Self, Option<SocketAddr>) {
+        // A test file that includes another one as a module named after epoll runs it on epoll.
+        let kind = if module_path!().contains("epoll") { LoopKind::Epoll } else { LoopKind::best().0 };
+        Self::start(limits, tls, kind)
+    }
+
+    fn start(
+        limits: Limits,
+        tls: Option<Arc<pitwire_tls::ServerConfig>>,
+        kind: LoopKind,
+    ) -> (Self, Option<SocketAddr>) {
         let seen = Arc::new(Seen::default());
         let ((entered, has_entered), (release, released)) = (channel(), channel());
         let toy = Toy {
@@ -240,6 +256,7 @@ impl Venue {
         let (signals, stop) = UnixStream::pair().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let server = Server::new(toy, listener, signals, SystemClock::start()).unwrap().with_limits(limits).unwrap();
+        let server = server.with_loop(kind);
         let address = server.local_address().unwrap();
         let (mut server, mut secure) = (server, None);
         if let Some(config) = tls {

@@ -1,0 +1,150 @@
+//! Which connections a server accepts.
+//!
+//! Holds       1. a turn accepts only so many, so that a storm of connections does not hold up
+//!                those that are open;
+//!             2. without file descriptors or permits, open connections go on being served.
+//! Start at    [`Admission::accept`].
+
+use std::io;
+use std::net::IpAddr;
+
+use tracing::warn;
+
+use crate::connection::Standing;
+use crate::connection_id::ConnectionId;
+use crate::event_loop::{EventLoop, ListenerId, Token};
+use crate::quota::{AddressCounts, ConnectionPermit, ConnectionQuota};
+use crate::tls_acceptor::{SecureConnection, TlsAcceptor};
+
+/// Connections accepted at each listener in one turn: a tenth of a millisecond of work.
+pub(crate) const ACCEPTS: usize = 16;
+/// Connections beyond the limit of their address that are heard before they are refused.
+const EXTRAS_MAX: usize = 32;
+/// Pause before accepting again when that failed, in nanoseconds.
+const ACCEPT_AGAIN_NS: u64 = 100_000_000;
+
+/// A connection that was accepted and may be served.
+pub(crate) struct Newcomer {
+    pub token: Token,
+    pub peer: IpAddr,
+    /// Whether it counts against the limit of its address.
+    pub is_counted: bool,
+    pub secure: Option<SecureSession>,
+}
+
+/// What a TLS connection brings along.
+pub(crate) struct SecureSession {
+    pub session: Option<pitwire_tls::Session>,
+    pub received: Vec<u8>,
+    pub permit: ConnectionPermit,
+}
+
+/// The listeners of a server, and the counts of its connections.
+pub(crate) struct Admission {
+    pub listener: ListenerId,
+    pub tls: Option<TlsAcceptor>,
+    pub addresses: AddressCounts,
+    pub quota: ConnectionQuota,
+    pub per_address: Option<u32>,
+    next_id: u64,
+    /// When to try again to accept what could not be accepted: no event will follow.
+    pub accept_again_ns: Option<u64>,
+    /// A failure to accept has been logged and goes on.
+    has_warned: bool,
+    extras: usize,
+}
+
+impl Admission {
+    /// Makes the admission of a server without a TLS listener.
+    pub fn new(
+        listener: ListenerId,
+        addresses: AddressCounts,
+        quota: ConnectionQuota,
+        per_address: Option<u32>,
+    ) -> Admission {
+        Admission {
+            listener,
+            tls: None,
+            addresses,
+            quota,
+            per_address,
+            next_id: 1,
+            accept_again_ns: None,
+            has_warned: false,
+            extras: 0,
+        }
+    }
+
+    /// Returns the name of the next connection.
+    pub fn next_id(&mut self) -> ConnectionId {
+        let id = ConnectionId(self.next_id);
+        self.next_id += 1;
+        id
+    }
+
+    /// Accepts the next plain connection; `None` if none waits or none can be accepted now.
+    pub fn accept(&mut self, net: &mut dyn EventLoop, now: u64) -> Option<Newcomer> {
+        match net.accept(self.listener) {
+            Ok(Some(accepted)) => {
+                let peer = accepted.peer.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED));
+                let is_counted = self.addresses.acquire(peer, self.per_address);
+                Some(Newcomer { token: accepted.token, peer, is_counted, secure: None })
+            }
+            Ok(None) => None,
+            Err(error) => {
+                self.pause(&error, now);
+                None
+            }
+        }
+    }
+
+    /// Takes the next connection of the TLS acceptor, if one waits.
+    pub fn accept_secure(&mut self, net: &mut dyn EventLoop, now: u64) -> Option<Newcomer> {
+        let SecureConnection { socket, session, received, peer, permit } = self.tls.as_ref()?.next()?;
+        match net.add_socket(socket) {
+            Ok(token) => {
+                let secure = Some(SecureSession { session, received, permit });
+                Some(Newcomer { token, peer, is_counted: true, secure })
+            }
+            Err(error) => {
+                self.addresses.release(peer);
+                self.pause(&error, now);
+                None
+            }
+        }
+    }
+
+    fn pause(&mut self, error: &io::Error, now: u64) {
+        // Out of file descriptors, most likely.
+        if !std::mem::replace(&mut self.has_warned, true) {
+            warn!(%error, "cannot accept connections; trying again until it works");
+        }
+        self.accept_again_ns = Some(now + ACCEPT_AGAIN_NS);
+    }
+
+    /// Notes that connections are accepted again, after a round of accepting.
+    pub fn end_round(&mut self) {
+        self.has_warned &= self.accept_again_ns.is_some();
+    }
+
+    /// Says how a newcomer stands, and counts it.
+    pub fn standing(&mut self, newcomer: &Newcomer) -> Standing {
+        if newcomer.is_counted {
+            Standing::Counted(newcomer.peer)
+        } else if self.extras < EXTRAS_MAX {
+            self.extras += 1;
+            Standing::Extra
+        } else {
+            Standing::Refused
+        }
+    }
+
+    /// Forgets a connection that has ended.
+    pub fn release(&mut self, standing: Standing) {
+        match standing {
+            Standing::Counted(address) => self.addresses.release(address),
+            Standing::Extra => self.extras -= 1,
+            Standing::Refused => {}
+        }
+    }
+}
