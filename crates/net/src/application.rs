@@ -1,6 +1,7 @@
-//! What the loop serves, as the loop sees it.
+//! What a server serves: the trait that the loop calls.
 //!
-//! Holds       whatever the application says it says through [`Notices`]; none of it leaves before its `commit`.
+//! Holds       everything that the application sends goes through [`Notices`], and none of it leaves
+//!             before the application's `commit`.
 //! Start at    [`Application`].
 
 use std::io;
@@ -9,98 +10,120 @@ use std::net::IpAddr;
 use pitwire_websocket::CloseCode;
 
 use crate::connection_id::ConnectionId;
-use crate::handoff::Taken;
+use crate::handoff::Handoff;
 use crate::http::{HttpRequest, HttpResponse};
 use crate::notices::Notices;
 
-/// What the loop serves.
+/// What a server serves. All methods are called on the thread of the loop.
 pub trait Application {
-    /// What clients are told at the end: of whom it is that stops.
+    /// Close reason sent to clients at shutdown.
     const STOPPING: &'static str;
 
-    /// Answers one HTTP request, now or ([`HttpResponse::later`]) by [`Notices::respond`] in this turn or a later one.
+    /// Answers an HTTP request: at once, or after [`HttpResponse::later`] by [`Notices::respond`]
+    /// in this turn or a later one.
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse;
-    /// Whether a path is a WebSocket entrance.
+    /// Says whether WebSocket handshakes for this path are accepted.
     fn accepts_websocket(&self, path: &str) -> bool;
-    /// Why a handshake at such an entrance is not taken, where it is not.
+    /// Returns a response if the handshake for an accepted path is refused nevertheless.
     fn refuses_handshake(&self, _: &HttpRequest<'_>) -> Option<HttpResponse> {
         None
     }
-    /// `from` is its peer's address, if that is known.
+    /// A WebSocket was opened. `from` is the address of the peer, if the connection counts
+    /// against the limit of its address.
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>);
-    /// What the handshake of a connection asked for, path and query; right after `connected`.
+    /// Called right after `connected` with the target of the handshake: path and query.
     fn opened(&mut self, _: ConnectionId, _target: &str, _: &mut Notices) {}
-    /// Whether the application wants the socket of a WebSocket that comes for this for itself.
+    /// Says whether the application takes the socket of this handshake to serve it elsewhere.
     fn takes_over(&self, _: &HttpRequest<'_>) -> bool {
         false
     }
-    /// Takes a socket whose handshake is found good and not yet answered; from here on it is no business of the loop's.
-    /// Whatever is to leave by it may not before the commit. Refused, it is left there, and answered like any request.
-    fn take_over(&mut self, _: &HttpRequest<'_>, _: &mut Option<Taken>) -> Result<(), HttpResponse> {
+    /// Takes a socket whose handshake is valid and not answered. Nothing may be sent over it before
+    /// the next commit.
+    ///
+    /// # Errors
+    /// Returns the response if the handshake is refused. The socket then stays in the option.
+    fn take_over(&mut self, _: &HttpRequest<'_>, _: &mut Option<Handoff>) -> Result<(), HttpResponse> {
         Err(HttpResponse::text(404, "not found"))
     }
-    /// Whether a WebSocket that was [given away](Notices::give_away) may go now that all that was said to it is written, and
-    /// whatever has been committed was [pumped](Self::pump) to it. One that may not stays.
+    /// Says whether a connection that was [handed off](Notices::hand_off) may leave now, after
+    /// everything addressed to it was written and everything committed was
+    /// [pumped](Self::pump). If not, it stays.
     fn may_leave(&mut self, _: ConnectionId) -> bool {
         false
     }
-    /// Takes its socket. Handshake and frames are behind it; what it is sent from here on is the application's business,
-    /// until [`Notices::left`]. Its name stays.
-    fn take_open(&mut self, _: ConnectionId, _: Taken) {}
-    /// How many sockets taken over are still open: they count among the connections that there may be.
-    fn still_taken(&self) -> usize {
+    /// Takes the socket of an open WebSocket, whose name stays valid until
+    /// [`Notices::closed_elsewhere`].
+    fn take_open(&mut self, _: ConnectionId, _: Handoff) {}
+    /// Returns how many sockets that were taken over are open: they count as connections.
+    fn handed_off(&self) -> usize {
         0
     }
-    /// Acts on one text message. Answers go to `notices` like everything else.
+    /// Acts on one text message. Answers go to `notices`.
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices);
-    /// Whether a request is answered also where its address has as many connections as it may: how the server is. At once,
-    /// never [later](HttpResponse::later).
+    /// Says whether this request is answered even if its address has too many connections: a
+    /// request for the state of the server. It must be answered at once, not
+    /// [later](HttpResponse::later).
     fn answers_anybody(&self, _: &HttpRequest<'_>) -> bool {
         false
     }
-    /// The body for one that may not come in, or not for this.
-    fn refusal(&mut self, why: Refusal) -> HttpResponse {
-        HttpResponse::text(why.status(), why.reason())
+    /// Returns the response to a request that is refused.
+    fn refusal(&mut self, refusal: Refusal) -> HttpResponse {
+        HttpResponse::text(refusal.status(), refusal.reason())
     }
-    /// Answers have been handed to a socket. Called often: must be cheap.
-    fn answered(&mut self, _: &Residence) {}
-    /// Once for every `connected`, whoever has the socket; of one given away the application finds it out itself.
+    /// Answers were given to a socket. Called often, so it must be cheap.
+    fn answered(&mut self, _: &ServerLatency) {}
+    /// A connection that was `connected` has ended. Called once for each, except for connections
+    /// that were handed off: the application learns their end itself.
     fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices);
-    /// When [`Self::tick`] wants to be called next, in monotonic nanoseconds. Not asked once `stopping` was called.
+    /// Returns when [`Self::tick`] has to be called next, in monotonic nanoseconds. Not called
+    /// after `stopping`.
     fn next_due_ns(&self) -> Option<u64>;
+    /// Does what is due. Called at the start of each turn.
     fn tick(&mut self, now_ns: u64, notices: &mut Notices);
-    /// Asked before `commit`: whether subscribers may read what is new without waiting for it. Only for who chose to have
-    /// public data before it is durable; whoever this turn has a word for waits for the commit with it all the same.
+    /// Says, before `commit`, whether subscribers may read new public data without waiting for it.
+    /// Connections that this turn has an answer or a notice for wait for the commit nevertheless.
     fn release_early(&mut self) -> bool {
         false
     }
-    /// Makes everything done so far durable. Says whether subscribers have something new to read.
+    /// Makes everything done so far durable. Returns whether subscribers have something new to read.
+    ///
+    /// # Errors
+    /// Fails if the commit has failed. The loop then ends without sending anything.
     fn commit(&mut self) -> io::Result<bool>;
-    /// Those for whom [`Self::pump`] may have something: the others are not asked.
+    /// Visits the connections for which [`Self::pump`] may have something.
     fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId));
     /// Copies ready frames for a connection to `out`, until it holds about `enough` bytes.
+    ///
+    /// # Errors
+    /// Returns how to close a connection that has fallen behind.
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing>;
-    /// The process was asked to end: nothing new is taken, what is under way is finished. The loop closes every connection
-    /// after whatever is said here, and gives [`Self::STOPPING`] as the reason.
+    /// The process was asked to end: the application finishes what is under way and accepts nothing
+    /// new. The loop then closes every connection with [`Self::STOPPING`] as the reason.
     fn stopping(&mut self, notices: &mut Notices);
 }
 
 /// Why and how a WebSocket connection ends.
 #[derive(Clone, Debug)]
 pub struct Closing {
+    /// The code of the close frame.
     pub code: CloseCode,
+    /// The reason in the close frame.
     pub reason: String,
 }
 
-/// Why a request is not served, whatever it asks.
+/// Why a request is refused before its content is looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
+    /// The `Host` is not a name of this server.
     UnknownHost,
+    /// A browser asks on behalf of a page of another origin.
     ForeignOrigin,
+    /// The server or the address of the peer has too many connections.
     TooManyConnections,
 }
 
 impl Refusal {
+    /// Returns the HTTP status.
     pub fn status(self) -> u16 {
         match self {
             Refusal::UnknownHost => 421,
@@ -109,6 +132,7 @@ impl Refusal {
         }
     }
 
+    /// Returns the text of the response.
     pub fn reason(self) -> &'static str {
         match self {
             Refusal::UnknownHost => "this venue does not answer to that Host; use its address or localhost",
@@ -118,19 +142,21 @@ impl Refusal {
     }
 }
 
-/// How long requests that are answered together have been in the process: from the return of the read that completed
-/// them to the call that sends the answers.
+/// Server latency of requests that are answered together: from the return of the read that
+/// completed them to the call that sends the answers.
 #[derive(Clone, Copy, Debug)]
-pub struct Residence {
+pub struct ServerLatency {
     pub requests: u32,
-    /// Until the turn had acted on all it would act on, others' requests included.
+    /// Until the turn had acted on everything, requests of other connections included.
     pub acting_ns: u64,
+    /// Until the commit had returned.
     pub committing_ns: u64,
-    /// Until the send call, others' sends included.
+    /// Until the send call, sends to other connections included.
     pub sending_ns: u64,
 }
 
-impl Residence {
+impl ServerLatency {
+    /// Returns the sum of the parts.
     pub fn whole_ns(&self) -> u64 {
         self.acting_ns + self.committing_ns + self.sending_ns
     }

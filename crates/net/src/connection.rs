@@ -24,7 +24,7 @@ use crate::connection::outbox::{OUTBOX_BYTES, Outbox, PUMP_BYTES};
 use crate::connection_id::ConnectionId;
 use crate::context::{TurnContext, TurnTimes};
 use crate::event_loop::{EventLoop, Sent};
-use crate::handoff::Taken;
+use crate::handoff::Handoff;
 use crate::http::{self, HttpRequest, HttpResponse, Parsed};
 use crate::limits::Limits;
 use crate::notices::{NoticeKind, Notices};
@@ -463,7 +463,7 @@ impl Connection {
         let is_quiet = self.outbox.pending() == 0 && self.share.answer_bytes == 0 && self.stream.is_flushed();
         let taken = if is_quiet { self.take_socket(rest, turn.net) } else { None };
         let taken = taken.ok_or_else(|| HttpResponse::text(503, "connect again, and send nothing before"))?;
-        let mut taken = Some(Taken { handshake, ..taken });
+        let mut taken = Some(Handoff { handshake, ..taken });
         let answer = turn.app.take_over(request, &mut taken);
         match &answer {
             Ok(()) => self.stage = Stage::Gone,
@@ -473,13 +473,13 @@ impl Connection {
     }
 
     /// Duplicates the socket for the application. `rest` is what was received and not acted on.
-    fn take_socket(&mut self, rest: &[u8], net: &mut dyn EventLoop) -> Option<Taken> {
+    fn take_socket(&mut self, rest: &[u8], net: &mut dyn EventLoop) -> Option<Handoff> {
         let detached = net.duplicate(self.stream.token()).ok()?;
         let mut rest = rest.to_vec();
         // What the session refuses here it refuses again when the peer sends more.
         let _ = self.stream.open(detached.received, &mut |bytes| rest.extend_from_slice(bytes));
         let session = self.stream.take_session();
-        Some(Taken { socket: TcpStream::from(detached.socket), session, handshake: Vec::new(), rest })
+        Some(Handoff { socket: TcpStream::from(detached.socket), session, handshake: Vec::new(), rest })
     }
 
     fn act_on_websocket<A: Application>(&mut self, bytes: &[u8], turn: &mut TurnContext<'_, A>) -> Option<Progress> {

@@ -2,7 +2,7 @@
 //!
 //! Start at    [`TurnContext`].
 
-use crate::application::Residence;
+use crate::application::ServerLatency;
 use crate::clock::SystemClock;
 use crate::event_loop::EventLoop;
 use crate::limits::Limits;
@@ -44,8 +44,8 @@ pub(crate) struct TurnTimes<'a> {
 impl TurnTimes<'_> {
     /// Returns how long `requests`, the last of which was read at `read_ns`, have been in the
     /// process when their answers are sent.
-    pub fn residence(&self, requests: u32, read_ns: u64, sent_ns: u64) -> Residence {
-        Residence {
+    pub fn residence(&self, requests: u32, read_ns: u64, sent_ns: u64) -> ServerLatency {
+        ServerLatency {
             requests,
             acting_ns: self.acted_ns.saturating_sub(read_ns),
             committing_ns: self.committed_ns.saturating_sub(self.acted_ns),

@@ -1,6 +1,6 @@
 //! Sockets that leave the loop of a server.
 //!
-//! Start at    [`Taken`].
+//! Start at    [`Handoff`].
 
 use std::net::TcpStream;
 
@@ -8,7 +8,7 @@ use pitwire_tls::Session;
 
 /// A socket that leaves the loop.
 #[derive(Debug)]
-pub struct Taken {
+pub struct Handoff {
     /// The socket, non-blocking.
     pub socket: TcpStream,
     /// The TLS session in which it goes on, if it has one.

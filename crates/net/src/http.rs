@@ -1,6 +1,7 @@
-//! One HTTP/1.1 request at a time out of a connection's bytes, and responses back.
+//! HTTP/1.1 requests out of a connection's bytes, one at a time, and responses back.
 //!
-//! Holds       sizes are bounded before anything is kept: see [`HeadLimits`].
+//! Holds       sizes are checked before anything is kept: see [`HeadLimits`].
+//! Start at    [`parse`].
 
 use std::net::IpAddr;
 
@@ -13,35 +14,43 @@ use crate::connection_id::ConnectionId;
 #[derive(Debug)]
 pub struct HttpRequest<'a> {
     pub method: &'a str,
-    /// Path and query exactly as sent: signatures are taken over it.
+    /// Path and query exactly as sent, because clients sign them.
     pub target: &'a str,
     pub headers: Headers<'a>,
     pub body: &'a [u8],
     pub keep_alive: bool,
     minor_version: u8,
-    /// Sent by a browser on behalf of a page that is not ours.
+    /// A browser has sent it on behalf of a page of another origin.
     pub is_foreign: bool,
-    /// Where it comes from, if that is known.
+    /// The address of the peer, if the connection counts against the limit of its address.
     pub from: Option<IpAddr>,
-    /// Which connection waits for the answer.
+    /// The connection that waits for the response.
     pub connection: ConnectionId,
 }
 
 impl<'a> HttpRequest<'a> {
+    /// Returns the path of the target.
     pub fn path(&self) -> &'a str {
         self.target.split_once('?').map_or(self.target, |(path, _)| path)
     }
 
+    /// Returns the query of the target without the question mark, empty if there is none.
     pub fn query(&self) -> &'a str {
         self.target.split_once('?').map_or("", |(_, query)| query)
     }
 
+    /// Says whether the request is a WebSocket handshake.
     pub fn is_upgrade(&self) -> bool {
         self.headers.ask_for_websocket()
     }
 
-    /// The answer to a valid WebSocket handshake. Compression is not offered here: replies and public messages leave
-    /// together, and nothing of a member's may be guessed from how small they become.
+    /// Returns the response to a WebSocket handshake.
+    ///
+    /// Compression is not offered here: private answers and public messages leave together, and the
+    /// compressed size would reveal something of the former.
+    ///
+    /// # Errors
+    /// Returns the response that refuses an invalid handshake.
     pub fn upgrade_response(&self) -> Result<Vec<u8>, HttpResponse> {
         let answer = self.head().upgrade(None).map_err(HttpResponse::refusing)?;
         let mut out = Vec::new();
@@ -61,18 +70,18 @@ impl<'a> HttpRequest<'a> {
     }
 }
 
-/// What the bytes so far amount to.
+/// What [`parse`] found.
 #[derive(Debug)]
 pub enum Parsed<'a> {
+    /// The request is not complete.
     NeedMore,
-    Request {
-        request: HttpRequest<'a>,
-        bytes: usize,
-    },
-    /// Answer and close: what follows in the stream cannot be trusted.
+    /// A request, and how many bytes it takes.
+    Request { request: HttpRequest<'a>, bytes: usize },
+    /// A response to send before closing: what follows in the stream cannot be trusted.
     Refuse(HttpResponse),
 }
 
+/// Finds the first request in `input`.
 pub fn parse(input: &[u8]) -> Parsed<'_> {
     let head = match head::parse(input, &HeadLimits::default()) {
         head::Parsed::NeedMore => return Parsed::NeedMore,
@@ -97,6 +106,7 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
     Parsed::Request { request, bytes }
 }
 
+/// A response with its whole body.
 #[derive(Debug)]
 pub struct HttpResponse {
     pub status: u16,
@@ -106,16 +116,18 @@ pub struct HttpResponse {
 }
 
 impl HttpResponse {
+    /// Makes a response.
     pub fn new(status: u16, content_type: &'static str, body: Vec<u8>) -> Self {
         HttpResponse { status, content_type, headers: Vec::new(), body }
     }
 
+    /// Makes a response of plain text.
     pub fn text(status: u16, text: &str) -> Self {
         Self::new(status, "text/plain; charset=utf-8", format!("{text}\n").into_bytes())
     }
 
-    /// For [`crate::Application::request`]: the answer will be given by [`crate::Notices::respond`]. Until then nothing more
-    /// of the connection is read.
+    /// Puts off a response, which [`crate::Notices::respond`] gives later. Until then nothing more of
+    /// the connection is read.
     pub fn later() -> Self {
         Self::new(0, "", Vec::new())
     }
@@ -124,9 +136,10 @@ impl HttpResponse {
         self.status == 0
     }
 
+    /// Makes a response of JSON that must not be cached.
     pub fn json(status: u16, body: Vec<u8>) -> Self {
         let mut response = Self::new(status, "application/json", body);
-        // Orders travel in GET requests: nothing between us and the client may keep or repeat them.
+        // Orders come as GET requests: no proxy may keep or repeat them.
         response.headers.push(("Cache-Control", "no-store".into()));
         response
     }
@@ -140,6 +153,7 @@ impl HttpResponse {
         response
     }
 
+    /// Writes the response to `out`; with `head_only` without the body.
     pub fn write(&self, out: &mut Vec<u8>, keep_alive: bool, head_only: bool) {
         let reason = head::status_words(self.status);
         let connection = if keep_alive { "keep-alive" } else { "close" };
@@ -174,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_cut_out_of_the_stream() {
+    fn requests_are_found_one_at_a_time() {
         for (text, expected) in [
             ("GET /a?b=%20c HTTP/1.1\r\nHost: x\r\n\r\n", "GET /a?b=%20c [] keep=true rest=0"),
             ("POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET", "POST /a [abc] keep=true rest=3"),

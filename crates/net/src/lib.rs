@@ -28,10 +28,10 @@ mod tls_acceptor;
 mod turn;
 mod waker;
 
-pub use application::{Application, Closing, Refusal, Residence};
+pub use application::{Application, Closing, Refusal, ServerLatency};
 pub use clock::SystemClock;
 pub use connection_id::ConnectionId;
-pub use handoff::Taken;
+pub use handoff::Handoff;
 pub use http::{Headers, HttpRequest, HttpResponse};
 pub use idle::IdleStrategy;
 pub use limits::Limits;

@@ -1,9 +1,10 @@
-//! What is said during one turn, in the order it was said.
+//! What one turn sends, in order, until the commit.
 //!
-//! Does        keep every reply, notice and end of a connection until the commit, in one list over one buffer.
-//! Holds       1. a connection gets its bytes in the order they were put here, whatever kind they are;
+//! Does        keeps every answer, notice and close frame in one list over one buffer.
+//! Holds       1. a connection gets its bytes in the order in which they were added, whatever kind
+//!                they are;
 //!             2. nothing follows the end of a connection.
-//! Leaves out  who is slow: that shows when the bytes meet the socket.
+//! Leaves out  slow readers, which show only when the bytes meet the socket.
 //! Start at    [`Notices::reply`], [`Notices::drain`].
 
 use std::collections::BTreeSet;
@@ -13,51 +14,52 @@ use pitwire_websocket::{CloseCode, Opcode, write_close, write_frame, write_heade
 use crate::connection_id::ConnectionId;
 use crate::http::HttpResponse;
 
-/// The buffer is given back when one turn has made it larger than this.
-const KEPT_BYTES: usize = 1024 * 1024;
+/// Capacity of the buffer between turns, in bytes.
+const SPARE_BYTES: usize = 1024 * 1024;
 
-/// Messages on their way to connections, held until the commit.
+/// Messages to connections, held until the commit.
 #[derive(Debug, Default)]
 pub struct Notices {
     bytes: Vec<u8>,
     items: Vec<Item>,
     ending: BTreeSet<ConnectionId>,
-    given_away: Vec<ConnectionId>,
-    left: Vec<ConnectionId>,
+    leaving: Vec<ConnectionId>,
+    closed_elsewhere: Vec<ConnectionId>,
 }
 
 #[derive(Debug)]
 struct Item {
     to: ConnectionId,
     kind: NoticeKind,
-    /// Where its bytes end; they begin where those of the item before it do.
+    /// End of its bytes, which begin at the end of the item before it.
     end: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoticeKind {
-    /// Asked for by the connection itself.
+    /// The connection has asked for it.
     Answer,
-    /// The answer to a request that was put off: the next one may be acted on.
+    /// The response to a request that was put off: the next request may be acted on.
     LateResponse,
-    /// Not asked for: a connection that does not read enough of these is closed.
+    /// The connection has not asked for it. It is closed if it does not read enough of these.
     Notice,
     /// The last of a connection: a close frame, or nothing.
     End,
 }
 
 impl Notices {
-    /// An answer: always queued, for the connection asked for it.
+    /// Adds an answer, a text message that the connection has asked for. It is always queued.
     pub fn reply(&mut self, to: ConnectionId, text: &[u8]) {
         self.put(to, NoticeKind::Answer, |out| write_frame(out, Opcode::Text, text));
     }
 
-    /// Something nobody asked for just now: a connection that does not read enough is closed over it.
+    /// Adds a notice, a text message that the connection has not asked for. A connection that does
+    /// not read enough of them is closed.
     pub fn notify(&mut self, to: ConnectionId, text: &[u8]) {
         self.put(to, NoticeKind::Notice, |out| write_frame(out, Opcode::Text, text));
     }
 
-    /// The answer to an HTTP request that was put off; `keep_alive` is the request's.
+    /// Adds the response to an HTTP request that was put off; `keep_alive` is the request's.
     pub fn respond(&mut self, to: ConnectionId, response: &HttpResponse, keep_alive: bool, head_only: bool) {
         self.put(to, NoticeKind::LateResponse, |out| response.write(out, keep_alive, head_only));
         if !keep_alive {
@@ -65,6 +67,7 @@ impl Notices {
         }
     }
 
+    /// Adds a close frame, after which nothing follows.
     pub fn close(&mut self, to: ConnectionId, code: CloseCode, reason: impl Into<String>) {
         self.put(to, NoticeKind::End, |out| write_close(out, code, &reason.into()));
     }
@@ -78,31 +81,31 @@ impl Notices {
         });
     }
 
-    /// Ends a connection without a word.
+    /// Ends a connection without a close frame.
     pub(crate) fn end(&mut self, to: ConnectionId) {
         self.put(to, NoticeKind::End, |_| {});
     }
 
-    /// As soon as all that was said to a WebSocket is written, its socket is the application's: see
-    /// [`Application::take_open`](crate::Application::take_open). Until then it is served as ever.
-    pub fn give_away(&mut self, id: ConnectionId) {
-        self.given_away.push(id);
+    /// Hands a WebSocket to the application as soon as everything addressed to it is written: see
+    /// [`Application::take_open`](crate::Application::take_open). Until then it is served as before.
+    pub fn hand_off(&mut self, id: ConnectionId) {
+        self.leaving.push(id);
     }
 
-    /// A connection that was given away has ended.
-    pub fn left(&mut self, id: ConnectionId) {
-        self.left.push(id);
+    /// Tells the loop that a connection that was handed off has ended.
+    pub fn closed_elsewhere(&mut self, id: ConnectionId) {
+        self.closed_elsewhere.push(id);
     }
 
-    pub(crate) fn take_given_away(&mut self, into: &mut BTreeSet<ConnectionId>) {
-        into.extend(self.given_away.drain(..));
+    pub(crate) fn take_handoffs(&mut self, into: &mut BTreeSet<ConnectionId>) {
+        into.extend(self.leaving.drain(..));
     }
 
-    pub(crate) fn take_left(&mut self) -> Vec<ConnectionId> {
-        std::mem::take(&mut self.left)
+    pub(crate) fn take_closed_elsewhere(&mut self) -> Vec<ConnectionId> {
+        std::mem::take(&mut self.closed_elsewhere)
     }
 
-    /// Bytes that are an answer as they stand.
+    /// Adds an answer that `write` writes as it goes over the wire.
     pub(crate) fn answer(&mut self, to: ConnectionId, write: impl FnOnce(&mut Vec<u8>)) {
         self.put(to, NoticeKind::Answer, write);
     }
@@ -115,12 +118,12 @@ impl Notices {
         self.items.push(Item { to, kind, end: self.bytes.len() });
     }
 
-    /// Whether this turn's last word to a connection has been said: nothing it sent may be acted on any more.
+    /// Says whether a connection ends with this turn: nothing more that it sent may be acted on.
     pub(crate) fn is_ending(&self, id: ConnectionId) -> bool {
         self.ending.contains(&id)
     }
 
-    /// Everyone this turn has a word for.
+    /// Returns the connections for which this turn has something.
     pub(crate) fn addressees(&self) -> BTreeSet<ConnectionId> {
         self.items.iter().map(|item| item.to).collect()
     }
@@ -129,7 +132,7 @@ impl Notices {
         self.bytes.len()
     }
 
-    /// Hands everything over, in order.
+    /// Passes everything to `deliver`, in order.
     pub(crate) fn drain(&mut self, mut deliver: impl FnMut(ConnectionId, NoticeKind, &[u8])) {
         let mut start = 0;
         for Item { to, kind, end } in self.items.drain(..) {
@@ -138,7 +141,7 @@ impl Notices {
         }
         self.ending.clear();
         self.bytes.clear();
-        self.bytes.shrink_to(KEPT_BYTES);
+        self.bytes.shrink_to(SPARE_BYTES);
     }
 }
 
@@ -147,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_said_comes_out_in_order_and_nothing_after_an_end() {
+    fn notices_come_out_in_order_and_none_after_an_end() {
         let (one, two) = (ConnectionId(1), ConnectionId(2));
         let mut notices = Notices::default();
         notices.notify(one, b"a");

@@ -197,7 +197,7 @@ impl<A: Application> ServerLoop<A> {
             self.forget_ended();
             if self.admission.tls.is_some() {
                 // The TLS acceptor counts by it too; a connection that ends elsewhere wakes the loop.
-                self.admission.quota.set_handed_off(self.app.still_taken());
+                self.admission.quota.set_handed_off(self.app.handed_off());
             }
             self.take_events(&events, now);
             self.act(now);
@@ -318,7 +318,7 @@ impl<A: Application> ServerLoop<A> {
             None => (None, Vec::new(), None),
         };
         let mut stream = Stream::with_session(token, session);
-        self.admission.quota.set_handed_off(self.app.still_taken());
+        self.admission.quota.set_handed_off(self.app.handed_off());
         // A TLS connection got its permit before its handshake.
         let permit = match permit {
             Some(permit) => Some(permit).filter(|_| !self.admission.quota.is_exceeded()),
@@ -456,7 +456,7 @@ impl<A: Application> ServerLoop<A> {
     /// Gives the application the sockets that it asked for.
     fn hand_off(&mut self) {
         let ServerLoop { app, net, table, handoffs, lifecycle, notices, .. } = self;
-        notices.take_given_away(&mut handoffs.leaving);
+        notices.take_handoffs(&mut handoffs.leaving);
         handoffs.leaving.retain(|id| {
             let Some(at) = table.index_of(*id).filter(|_| *lifecycle == Lifecycle::Running) else { return false };
             let Some(connection) = table.connections.get_mut(at) else { return false };
@@ -470,7 +470,7 @@ impl<A: Application> ServerLoop<A> {
 
     /// Forgets the connections that were handed off and have ended.
     fn forget_ended(&mut self) {
-        for id in self.notices.take_left() {
+        for id in self.notices.take_closed_elsewhere() {
             if let Some(Some(address)) = self.handoffs.away.remove(&id) {
                 self.admission.addresses.release(address);
             }

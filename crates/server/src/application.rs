@@ -14,7 +14,8 @@ use pitwire_journal::LogError;
 use pitwire_market_data::{Cursor, FeedId, Subscribed};
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_net::{
-    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, Residence, SystemClock, Taken,
+    Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, ServerLatency,
+    SystemClock,
 };
 use pitwire_projections::Change;
 use pitwire_url_streams::Here;
@@ -320,7 +321,7 @@ impl VenueApplication {
             && !self.service.market_data.audience.has(id)
             && client.is_listener()
         {
-            notices.give_away(id);
+            notices.hand_off(id);
         }
     }
 
@@ -334,7 +335,7 @@ impl VenueApplication {
                     self.service.market_data.audience.heard(id, text.len());
                 }
                 Done::Left => {
-                    notices.left(id);
+                    notices.closed_elsewhere(id);
                     self.disconnected(id, notices);
                 }
             }
@@ -387,7 +388,7 @@ impl VenueApplication {
                 durable: self.service.venue.durable().0,
                 shown_orders: self.service.venue.engine().shown_orders(),
                 open_connections: self.clients.len() + self.service.market_data.streams.open_connections(),
-                listeners: self.still_taken(),
+                listeners: self.handed_off(),
                 open_channels: self.service.market_data.publisher.open_channels(),
                 is_durable: self.maintenance.is_some(),
                 is_early: self.is_early,
@@ -556,7 +557,7 @@ impl Application for VenueApplication {
         pitwire_url_streams::is_stream_path(request.path())
     }
 
-    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
+    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Handoff>) -> Result<(), HttpResponse> {
         if self.service.is_stopping {
             return Err(HttpResponse::text(503, Self::STOPPING));
         }
@@ -565,7 +566,7 @@ impl Application for VenueApplication {
         market_data.streams.take_over(request, taken, here)
     }
 
-    fn still_taken(&self) -> usize {
+    fn handed_off(&self) -> usize {
         self.service.market_data.streams.open_connections() + self.service.market_data.audience.len()
     }
 
@@ -576,7 +577,7 @@ impl Application for VenueApplication {
         has_read_all && client.is_listener() && self.service.market_data.audience.is_open()
     }
 
-    fn take_open(&mut self, id: ConnectionId, taken: Taken) {
+    fn take_open(&mut self, id: ConnectionId, taken: Handoff) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.public.iter_mut().for_each(|sub| sub.is_away = true);
         let feeds: Vec<FeedId> = client.public.iter().map(|sub| sub.feed).collect();
@@ -621,7 +622,7 @@ impl Application for VenueApplication {
         doors::refused(why)
     }
 
-    fn answered(&mut self, residence: &Residence) {
+    fn answered(&mut self, residence: &ServerLatency) {
         self.residence.record(residence);
     }
 

@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_market_data::{FeedId, Lag, Lent, Merged, Publisher as Channels};
-use pitwire_net::{CloseCode, ConnectionId, Notices, Taken, Waker};
+use pitwire_net::{CloseCode, ConnectionId, Handoff, Notices, Waker};
 use pitwire_publisher::{Batch, GoOn, Limits, Opening, StreamId, StreamSpec, Tag};
 
 use crate::halls::{Adopted, Attention, Halls, Heard, Order};
@@ -92,8 +92,8 @@ impl Audience {
     }
 
     /// Takes a connection in that hears these channels from here on. Everything told before has been sent to it.
-    pub fn adopt(&mut self, id: ConnectionId, taken: Taken, feeds: &[FeedId], channels: &mut Channels) {
-        let Taken { socket, session: tls, handshake: hello, rest } = taken;
+    pub fn adopt(&mut self, id: ConnectionId, taken: Handoff, feeds: &[FeedId], channels: &mut Channels) {
+        let Handoff { socket, session: tls, handshake: hello, rest } = taken;
         let streams = feeds.iter().filter_map(|feed| self.lend(*feed, channels)).collect();
         let opening = Opening { streams, ..Opening::default() };
         self.members.insert(id);

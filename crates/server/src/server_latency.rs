@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use hdrhistogram::Histogram;
-use pitwire_net::Residence;
+use pitwire_net::ServerLatency;
 
 /// The total, then its parts.
 const STAGES: [&str; 4] = ["whole", "acting", "committing", "sending"];
@@ -26,8 +26,8 @@ impl Default for ResidenceTimes {
 }
 
 impl ResidenceTimes {
-    pub fn record(&mut self, residence: &Residence) {
-        let Residence { requests, acting_ns, committing_ns, sending_ns } = *residence;
+    pub fn record(&mut self, residence: &ServerLatency) {
+        let ServerLatency { requests, acting_ns, committing_ns, sending_ns } = *residence;
         let times = [residence.whole_ns(), acting_ns, committing_ns, sending_ns];
         for ((stage, sum), ns) in self.stages.iter_mut().zip(&mut self.sums_ns).zip(times) {
             stage.saturating_record_n(ns.max(1), u64::from(requests));
@@ -59,8 +59,8 @@ mod tests {
     #[test]
     fn every_request_counts_and_stages_add_up() {
         let mut times = ResidenceTimes::default();
-        times.record(&Residence { requests: 3, acting_ns: 4_000, committing_ns: 1_000, sending_ns: 500 });
-        times.record(&Residence { requests: 1, acting_ns: 90_000, committing_ns: 0, sending_ns: 0 });
+        times.record(&ServerLatency { requests: 3, acting_ns: 4_000, committing_ns: 1_000, sending_ns: 500 });
+        times.record(&ServerLatency { requests: 1, acting_ns: 90_000, committing_ns: 0, sending_ns: 0 });
         let mut out = String::new();
         times.render(&mut out);
         let value = |row: &str| {

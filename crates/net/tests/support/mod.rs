@@ -74,7 +74,7 @@ impl Application for Toy {
     }
 
     /// Asked for once for each who comes.
-    fn still_taken(&self) -> usize {
+    fn handed_off(&self) -> usize {
         self.seen.came.fetch_add(1, SeqCst);
         self.seen.came_in_this_turn.fetch_add(1, SeqCst);
         0

@@ -10,7 +10,7 @@ use pitwire_deribit::codec::{RequestId, RpcError, write_error};
 use pitwire_gateway::protocol::Batch;
 use pitwire_gateway::{BusEvent, BusReceiver, Call, Instant, Node, Told, Upstream, WebRequest};
 use pitwire_net::{
-    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal, SystemClock, Taken, Waker,
+    Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, SystemClock, Waker,
 };
 use tracing::{info, warn};
 
@@ -344,7 +344,7 @@ impl Application for GatewayApplication {
     }
 
     /// Those for whom every message is what it is for everybody leave the loop.
-    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
+    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Handoff>) -> Result<(), HttpResponse> {
         if self.is_stopping {
             return Err(HttpResponse::text(503, Self::STOPPING));
         }
@@ -371,7 +371,7 @@ impl Application for GatewayApplication {
         Ok(())
     }
 
-    fn still_taken(&self) -> usize {
+    fn handed_off(&self) -> usize {
         self.audience.open_connections()
     }
 

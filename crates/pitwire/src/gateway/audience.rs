@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use pitwire_gateway::{ChannelId, GoOn, Mouth, Seat};
 use pitwire_net::ConnectionId;
-use pitwire_net::{CloseCode, Notices, Taken, Waker};
+use pitwire_net::{CloseCode, Handoff, Notices, Waker};
 use pitwire_publisher::{
     Batch, GoOn as Sequel, LagPolicy, Limits, Opening, Publisher, StreamId, StreamSpec, Tag, weight,
 };
@@ -65,9 +65,9 @@ impl Audience {
     }
 
     /// Takes a connection in, under a number of its own.
-    pub fn adopt(&mut self, taken: Taken) -> u64 {
+    pub fn adopt(&mut self, taken: Handoff) -> u64 {
         self.last += 1;
-        let Taken { socket, session, handshake, rest } = taken;
+        let Handoff { socket, session, handshake, rest } = taken;
         let tag = Tag(self.last);
         self.in_turn(|halls| halls.adopt_open(socket, session, tag, rest, handshake, Opening::default()));
         self.open += 1;

@@ -16,7 +16,7 @@ use std::net::IpAddr;
 
 use pitwire_engine::Engine;
 use pitwire_model::{Event, Stamped};
-use pitwire_net::{HttpRequest, HttpResponse, SystemClock, Taken, Waker};
+use pitwire_net::{Handoff, HttpRequest, HttpResponse, SystemClock, Waker};
 use pitwire_projections::Views;
 use pitwire_publisher::{Limits, Opening, Publisher, Tag};
 use pitwire_url_streams::{Here, Opened, Session, StreamId, StreamKey, Streams};
@@ -115,7 +115,7 @@ impl UrlStreams {
     pub fn take_over(
         &mut self,
         request: &HttpRequest<'_>,
-        taken: &mut Option<Taken>,
+        taken: &mut Option<Handoff>,
         here: Here<'_>,
     ) -> Result<(), HttpResponse> {
         let opened = match Session::open(request.path(), request.query(), self.streams.directory()) {
@@ -129,7 +129,7 @@ impl UrlStreams {
             return Err(HttpResponse::text(429, "too many connections of your address read streams"));
         }
         let halls = self.halls.start().map_err(|why| HttpResponse::text(503, &why))?;
-        let Some(Taken { socket, session: tls, handshake, rest }) = taken.take() else {
+        let Some(Handoff { socket, session: tls, handshake, rest }) = taken.take() else {
             return Err(HttpResponse::text(503, "connect again"));
         };
         let tag = Tag(self.next_tag);

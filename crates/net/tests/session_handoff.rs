@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use pitwire_net::{
-    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Server, SystemClock, Taken, Waker,
-    stop_signals,
+    Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Limits, Notices, Server, SystemClock,
+    Waker, stop_signals,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,7 +19,7 @@ enum Order {
 
 /// Answers `echo`; gives away whoever says `go`.
 struct Exchange {
-    taken: Sender<(ConnectionId, Taken)>,
+    taken: Sender<(ConnectionId, Handoff)>,
     orders: Receiver<Order>,
     gone: Sender<ConnectionId>,
 }
@@ -37,13 +37,13 @@ impl Application for Exchange {
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
         notices.reply(id, text.as_bytes());
         if text == "go" {
-            notices.give_away(id);
+            notices.hand_off(id);
         }
     }
     fn may_leave(&mut self, _: ConnectionId) -> bool {
         true
     }
-    fn take_open(&mut self, id: ConnectionId, taken: Taken) {
+    fn take_open(&mut self, id: ConnectionId, taken: Handoff) {
         self.taken.send((id, taken)).expect("the test waits for it");
     }
     fn disconnected(&mut self, id: ConnectionId, _: &mut Notices) {
@@ -56,7 +56,7 @@ impl Application for Exchange {
     fn tick(&mut self, _: u64, notices: &mut Notices) {
         for order in self.orders.try_iter() {
             match order {
-                Order::Left(id) => notices.left(id),
+                Order::Left(id) => notices.closed_elsewhere(id),
             }
         }
     }
@@ -72,7 +72,7 @@ impl Application for Exchange {
 
 struct Served {
     address: SocketAddr,
-    taken: Receiver<(ConnectionId, Taken)>,
+    taken: Receiver<(ConnectionId, Handoff)>,
     orders: Sender<Order>,
     gone: Receiver<ConnectionId>,
     waker: Waker,
@@ -143,7 +143,7 @@ fn a_socket_is_handed_off_between_messages_once_everything_is_sent() {
     assert!(served.taken.recv_timeout(Duration::from_millis(100)).is_err(), "it owes the rest of a message");
     peer.write_all(&half[4..]).unwrap();
     assert_eq!(heard(&mut peer), "later", "the loop has answered before it let go");
-    let (id, Taken { mut socket, session, handshake, rest }) = served.taken.recv_timeout(PATIENCE).unwrap();
+    let (id, Handoff { mut socket, session, handshake, rest }) = served.taken.recv_timeout(PATIENCE).unwrap();
     assert!(session.is_none() && handshake.is_empty() && rest.is_empty());
 
     // What it says now is nobody's of the loop.

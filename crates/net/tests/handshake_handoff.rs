@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use pitwire_net::{
-    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Server, SystemClock, Taken, stop_signals,
+    Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Server, SystemClock, stop_signals,
 };
 use pitwire_tls::{Authority, issue_server_config};
 use rustls::pki_types::pem::PemObject;
@@ -17,7 +17,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 /// Gives away what comes to `/away`, but for `?no`.
 struct Giver {
-    taken: Sender<(String, Taken)>,
+    taken: Sender<(String, Handoff)>,
 }
 
 impl Application for Giver {
@@ -32,7 +32,7 @@ impl Application for Giver {
     fn takes_over(&self, request: &HttpRequest<'_>) -> bool {
         request.path() == "/away"
     }
-    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Taken>) -> Result<(), HttpResponse> {
+    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Handoff>) -> Result<(), HttpResponse> {
         if request.query() == "no" {
             return Err(HttpResponse::text(400, "not this one"));
         }
@@ -58,7 +58,7 @@ impl Application for Giver {
     fn stopping(&mut self, _: &mut Notices) {}
 }
 
-fn serve() -> (std::net::SocketAddr, Receiver<(String, Taken)>) {
+fn serve() -> (std::net::SocketAddr, Receiver<(String, Handoff)>) {
     let (taken, received) = channel();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = Server::new(Giver { taken }, listener, stop_signals().unwrap(), SystemClock::start()).unwrap();
@@ -85,7 +85,7 @@ fn connect(address: std::net::SocketAddr, text: &str) -> TcpStream {
 fn a_socket_goes_with_its_handshake_and_all_that_came_behind() {
     let (address, received) = serve();
     let mut peer = connect(address, &(handshake("/away?x=1", "") + "behind"));
-    let (target, Taken { mut socket, session, handshake, rest }) =
+    let (target, Handoff { mut socket, session, handshake, rest }) =
         received.recv_timeout(Duration::from_secs(60)).unwrap();
     assert!(session.is_none(), "it is plain");
     assert_eq!((target.as_str(), rest.as_slice()), ("/away?x=1", b"behind".as_slice()));
@@ -148,7 +148,7 @@ fn what_came_behind_a_handshake_in_tls_is_not_lost() {
         client.write_tls(&mut stream).unwrap();
     }
 
-    let (_, Taken { mut socket, session, rest: mut came, .. }) =
+    let (_, Handoff { mut socket, session, rest: mut came, .. }) =
         received.recv_timeout(Duration::from_secs(60)).unwrap();
     socket.set_nonblocking(false).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
