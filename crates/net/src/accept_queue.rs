@@ -7,7 +7,7 @@
 //!             2. connections without a session are listed in the order in which they came, some
 //!                in every turn;
 //!             3. a connection that ends while it waits is removed when its place on the list comes.
-//! Costs       a turn looks at the listed connections only, not at those that wait.
+//! Costs       a turn looks at the listed connections only, not at the waiting ones.
 //! Start at    [`AcceptQueue::list`].
 
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ impl AcceptQueue {
         self.fill(listed);
     }
 
-    /// Puts a connection that was served and has more to ask behind those that wait.
+    /// Puts a connection that was served and has more to ask behind the waiting ones.
     pub fn requeue(&mut self, at: usize) {
         self.waiting.push_back(at);
     }

@@ -1,7 +1,7 @@
 //! Which connections a server accepts.
 //!
-//! Holds       1. a turn accepts only so many, so that a storm of connections does not hold up
-//!                those that are open;
+//! Holds       1. a turn accepts a bounded number, so that a storm does not hold up the open
+//!                connections;
 //!             2. without file descriptors or permits, open connections go on being served.
 //! Start at    [`Admission::accept`].
 
@@ -18,7 +18,7 @@ use crate::tls_acceptor::{SecureConnection, TlsAcceptor};
 
 /// Connections accepted at each listener in one turn: a tenth of a millisecond of work.
 pub(crate) const ACCEPTS: usize = 16;
-/// Connections beyond the limit of their address that are heard before they are refused.
+/// Connections beyond the limit of their address that may send one request before they are refused.
 const EXTRAS_MAX: usize = 32;
 /// Pause before accepting again when that failed, in nanoseconds.
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
@@ -32,7 +32,7 @@ pub(crate) struct Newcomer {
     pub secure: Option<SecureSession>,
 }
 
-/// What a TLS connection brings along.
+/// The session of a TLS connection, and its state.
 pub(crate) struct SecureSession {
     pub session: Option<pitwire_tls::Session>,
     pub received: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a server serves: the trait that the loop calls.
+//! The trait that an application implements and the loop calls.
 //!
 //! Holds       everything that the application sends goes through [`Notices`], and none of it leaves
 //!             before the application's `commit`.
@@ -14,7 +14,7 @@ use crate::handoff::Handoff;
 use crate::http::{HttpRequest, HttpResponse};
 use crate::notices::Notices;
 
-/// What a server serves. All methods are called on the thread of the loop.
+/// An application that a server serves. All methods are called on the thread of the loop.
 pub trait Application {
     /// Close reason sent to clients at shutdown.
     const STOPPING: &'static str;
@@ -78,14 +78,14 @@ pub trait Application {
     /// Returns when [`Self::tick`] has to be called next, in monotonic nanoseconds. Not called
     /// after `stopping`.
     fn next_due_ns(&self) -> Option<u64>;
-    /// Does what is due. Called at the start of each turn.
+    /// Does the timed work. Called at the start of each turn.
     fn tick(&mut self, now_ns: u64, notices: &mut Notices);
     /// Says, before `commit`, whether subscribers may read new public data without waiting for it.
     /// Connections that this turn has an answer or a notice for wait for the commit nevertheless.
     fn release_early(&mut self) -> bool {
         false
     }
-    /// Makes everything done so far durable. Returns whether subscribers have something new to read.
+    /// Makes everything up to now durable. Returns whether subscribers have something new to read.
     ///
     /// # Errors
     /// Fails if the commit has failed. The loop then ends without sending anything.
@@ -97,7 +97,7 @@ pub trait Application {
     /// # Errors
     /// Returns how to close a connection that has fallen behind.
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing>;
-    /// The process was asked to end: the application finishes what is under way and accepts nothing
+    /// The process has to end: the application finishes its work and accepts nothing
     /// new. The loop then closes every connection with [`Self::STOPPING`] as the reason.
     fn stopping(&mut self, notices: &mut Notices);
 }

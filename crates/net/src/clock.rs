@@ -1,4 +1,4 @@
-//! The clocks of the machine: one that only moves forward, and one that the operator can set.
+//! The clocks of the machine: a monotonic clock, and the wall clock, which the operator can set.
 //!
 //! Start at    [`SystemClock::start`].
 

@@ -3,11 +3,11 @@
 //! Does        reads, has the application act on every complete request or message, and writes.
 //! Holds       1. the input is at most one unfinished request or message and one read; while the
 //!                outbox is full, or complete input is left over, nothing more is read;
-//!             2. the outbox holds at most 256 KiB and one answer above that of what was asked
-//!                for, and 1 MiB and one turn's worth of notices;
+//!             2. the outbox holds at most 256 KiB and one answer above that in answers,
+//!                and 1 MiB and one turn's worth of notices;
 //!             3. requests that were acted on are answered before the connection ends, also when
 //!                the peer ended it.
-//! Leaves out  whose turn it is, and the commit between acting and writing: the server does both.
+//! Leaves out  the order of the turns, and the commit between acting and writing.
 //! Start at    [`Connection::read_and_act`], [`Connection::flush`].
 
 mod input;
@@ -52,8 +52,8 @@ enum Stage {
     Closing {
         since: u64,
     },
-    /// Everything is written and the peer was told so. What still arrives is thrown away: closing
-    /// a socket with unread input makes the kernel drop what it has not delivered.
+    /// Everything is written, and the peer knows it. Later input is thrown away: closing
+    /// a socket with unread input makes the kernel drop undelivered output.
     Lingering {
         since: u64,
     },
@@ -69,7 +69,7 @@ pub(crate) enum Standing {
     Counted(IpAddr),
     /// One more than its address may have. It may ask once for the state of the server.
     Extra,
-    /// One that is told that there are too many.
+    /// It gets the response that there are too many connections, and ends.
     Refused,
 }
 
@@ -84,7 +84,7 @@ pub(crate) enum ListState {
     Served,
 }
 
-/// What the socket allows, as far as the loop has reported it.
+/// Which operations the socket allows, as the loop has reported.
 struct Readiness {
     readable: bool,
     writable: bool,
@@ -92,7 +92,7 @@ struct Readiness {
     is_reported: bool,
 }
 
-/// What a connection has done in this turn.
+/// Work of a connection in this turn.
 #[derive(Default)]
 struct TurnShare {
     /// Requests or frames acted on.
@@ -199,7 +199,7 @@ impl Connection {
 
     /// Makes the answers of this turn leave with those of the next one.
     pub fn hold_back(&mut self) {
-        // They wait in the outbox, and the next turn is one of its own.
+        // They wait in the outbox, and the next turn counts anew.
         (self.share.frames, self.share.answer_bytes) = (0, 0);
         self.outbox.is_held_back = true;
     }
@@ -308,7 +308,7 @@ impl Connection {
         }
     }
 
-    /// Acts on what is complete in the input, as far as there is room for the answers and it is
+    /// Acts on complete requests in the input, while there is room for the answers and it is
     /// this connection's turn.
     fn act<A: Application>(&mut self, turn: &mut TurnContext<'_, A>) {
         let share = self.input.share();
@@ -451,7 +451,7 @@ impl Connection {
     }
 
     /// Gives the socket of a handshake to the application, with the answer that has to be sent.
-    /// `rest` is what was received behind the request.
+    /// `rest` are the bytes received behind the request.
     fn hand_over_handshake<A: Application>(
         &mut self,
         request: &HttpRequest<'_>,
@@ -472,11 +472,11 @@ impl Connection {
         answer
     }
 
-    /// Duplicates the socket for the application. `rest` is what was received and not acted on.
+    /// Duplicates the socket for the application. `rest` are received bytes not acted on.
     fn take_socket(&mut self, rest: &[u8], net: &mut dyn EventLoop) -> Option<Handoff> {
         let detached = net.duplicate(self.stream.token()).ok()?;
         let mut rest = rest.to_vec();
-        // What the session refuses here it refuses again when the peer sends more.
+        // An error of the session shows again when the peer sends more.
         let _ = self.stream.open(detached.received, &mut |bytes| rest.extend_from_slice(bytes));
         let session = self.stream.take_session();
         Some(Handoff { socket: TcpStream::from(detached.socket), session, handshake: Vec::new(), rest })
@@ -530,7 +530,7 @@ impl Connection {
         HandoffOutcome::Done
     }
 
-    /// Queues what was addressed to this connection, after the commit.
+    /// Queues an answer or a notice for this connection, after the commit.
     pub fn take(&mut self, kind: NoticeKind, bytes: &[u8], now: u64) {
         if self.stage != Stage::Open {
             return;
@@ -554,7 +554,7 @@ impl Connection {
         }
     }
 
-    /// Writes what waits, then what the application publishes to this connection, until the socket
+    /// Writes the outbox, then the frames that the application publishes, until the socket
     /// takes no more.
     pub fn flush(&mut self, app: &mut impl Application, net: &mut dyn EventLoop, times: &TurnTimes<'_>) {
         let now = times.now;

@@ -75,7 +75,7 @@ impl ConnectionTable {
         }
     }
 
-    /// Notes what a loop reports about a socket, and lists its connection.
+    /// Notes a report of the loop about a socket, and lists its connection.
     pub fn note(&mut self, event: Event) {
         let token = match event {
             Event::Readable(token) | Event::Writable(token) => token,
@@ -96,7 +96,7 @@ impl ConnectionTable {
     }
 
     /// Ends a turn: keeps the connections on the list that need not wait for their sockets, first
-    /// those whose turn has not come. Passes the connections that are gone to `remove`.
+    /// the connections that were not served. Passes the connections that are gone to `remove`.
     pub fn end_turn(&mut self, mut remove: impl FnMut(&mut ConnectionTable, usize)) {
         let mut listed = std::mem::take(&mut self.listed);
         let mut served = std::mem::take(&mut self.served);

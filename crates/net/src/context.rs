@@ -9,7 +9,7 @@ use crate::limits::Limits;
 use crate::notices::Notices;
 use crate::origin::OriginPolicy;
 
-/// What a connection reads from and acts on.
+/// Everything that a connection needs to read and act.
 pub(crate) struct TurnContext<'a, A> {
     pub app: &'a mut A,
     pub net: &'a mut dyn EventLoop,

@@ -3,7 +3,7 @@
 //! Does        names the three ways to wait and states what each costs.
 //! Start at    [`IdleStrategy`].
 
-/// What a thread does between the end of its work and the next event.
+/// How a thread spends the time between the end of its work and the next event.
 ///
 /// Waking a blocked thread costs 5 to 50 microseconds, more than matching an order. A thread that
 /// spins avoids that cost and pays with CPU time.

@@ -1,7 +1,7 @@
 //! The network layer: event loops, listeners, TLS, HTTP requests, WebSockets and origin policy.
 //!
 //! Does        accepts connections and serves an [`Application`] over them.
-//! Leaves out  what is served: the loop knows an [`Application`], not a venue.
+//! Leaves out  the application: the loop knows an [`Application`], not a venue.
 //! Start at    [`Server::run`]; for a thread with its own connections, [`event_loop::EventLoop`].
 
 mod accept_queue;

@@ -1,4 +1,4 @@
-//! What a peer may cost: sizes, times, and the number of its connections.
+//! Limits on a peer: sizes, times, and the number of its connections.
 //!
 //! Start at    [`Limits`].
 

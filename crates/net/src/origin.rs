@@ -2,8 +2,8 @@
 //!
 //! Does        protects a server on loopback from web pages elsewhere, which reach it through the
 //!             browser of their visitor: a `Host` that is not ours (a rebound name) is refused
-//!             whatever is asked, and a request on behalf of a page of another origin is marked.
-//! Leaves out  what a foreign page may still do, which the caller decides.
+//!             for every request, and a request on behalf of a foreign page is marked.
+//! Leaves out  the rights of a foreign page, which the caller decides.
 //! Start at    [`OriginPolicy::judge`].
 
 use std::net::IpAddr;
@@ -92,7 +92,7 @@ impl OriginPolicy {
     }
 }
 
-/// Returns the text of a header. One that is not text matches nothing.
+/// Returns the text of a header. A value that is not text matches nothing.
 fn readable(value: &[u8]) -> &str {
     std::str::from_utf8(value).unwrap_or("?").trim()
 }

@@ -35,7 +35,7 @@ pub struct Server<A> {
 }
 
 impl<A: Application> Server<A> {
-    /// Makes a server. `signals` becomes readable when the process is asked to end.
+    /// Makes a server. `signals` becomes readable when the process has to end.
     ///
     /// # Errors
     /// Fails if the listener cannot be prepared.
@@ -100,7 +100,7 @@ impl<A: Application> Server<A> {
         self.listener.local_addr()
     }
 
-    /// Serves until the process is asked to end, and returns the application after its last commit.
+    /// Serves until the process has to end, and returns the application after its last commit.
     ///
     /// # Errors
     /// Fails if the event loop cannot be opened or a commit has failed. In the second case the

@@ -4,9 +4,9 @@
 //! application to make it durable, and only then writes anything to anyone. Requests that arrive
 //! together share one commit.
 //!
-//! Holds       1. nothing that the application says leaves before its `commit` has returned, but
-//!                what it releases early;
-//!             2. a turn costs what is active in it, not what is connected;
+//! Holds       1. nothing that the application sends leaves before its `commit` has returned,
+//!                except public data that it releases early;
+//!             2. the cost of a turn depends on active connections, not on all connections;
 //!             3. a peer that does not read, or sends too much, stops no other connection, and
 //!                neither do many that connect at once.
 //! Leaves out  bytes: a `Connection` bounds its own memory and speaks its own protocol.
@@ -47,7 +47,7 @@ const DRAIN_NS: u64 = 2_000_000_000;
 const SWEEP_NS: u64 = 1_000_000_000;
 /// Bounds of the time for which a turn goes on acting when it cannot do everything at once, in
 /// nanoseconds. Within them it acts as long as its commit is going to take, so that a slow disk is
-/// kept busy with large groups and a quick one makes nobody wait for them.
+/// kept busy with large groups and a quick one does not delay answers.
 const SHORTEST_TURN_NS: u64 = 25_000;
 const LONGEST_TURN_NS: u64 = 2_000_000;
 
@@ -56,7 +56,7 @@ const SIGNALS: u32 = 0;
 const WAKER: u32 = 1;
 const TLS_ACCEPTOR: u32 = 2;
 
-/// What a server is set up with.
+/// The settings of a server.
 pub(crate) struct ServerSettings {
     pub clock: SystemClock,
     pub limits: Limits,
@@ -64,7 +64,7 @@ pub(crate) struct ServerSettings {
     pub loop_kind: LoopKind,
 }
 
-/// Whether the server is asked to end.
+/// Whether the server has to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lifecycle {
     Running,
@@ -120,14 +120,14 @@ pub(crate) struct ServerLoop<A> {
     handoffs: Handoffs,
     notices: Notices,
     fairness: Fairness,
-    /// What a look between two parts of a flood found.
+    /// Events found between two parts of a flood.
     polled: Vec<Event>,
     pending: PendingEvents,
     lifecycle: Lifecycle,
     /// Whether the last turn received anything.
     had_input: bool,
     last_commit_ns: u64,
-    /// The application was told of something after its last commit.
+    /// The application has acted on something after its last commit.
     is_uncommitted: bool,
     next_sweep_ns: u64,
 }
@@ -184,7 +184,7 @@ impl<A: Application> ServerLoop<A> {
         })
     }
 
-    /// Serves until the process is asked to end, and returns the application after its last commit.
+    /// Serves until the process has to end, and returns the application after its last commit.
     ///
     /// # Errors
     /// Fails if a commit has failed or the kernel refuses to wait.
@@ -250,7 +250,7 @@ impl<A: Application> ServerLoop<A> {
         }
         let sweep = (!self.table.connections.is_empty()).then_some(self.next_sweep_ns);
         let next = match self.lifecycle {
-            // The application starts nothing of its own any more, however long it has been due.
+            // The application starts no timed work any more, even if it is overdue.
             Lifecycle::Stopping { since } => [sweep, Some(since + DRAIN_NS), None],
             Lifecycle::Running => [sweep, self.app.next_due_ns(), self.admission.accept_again_ns],
         };
@@ -380,7 +380,7 @@ impl<A: Application> ServerLoop<A> {
         gone.into_iter().for_each(|at| self.table.list_now(at));
     }
 
-    /// Moves what the application said into the outboxes that it is for.
+    /// Moves the notices of the turn into the outboxes of their connections.
     fn deliver(&mut self, now: u64) {
         let ServerLoop { notices, table, .. } = self;
         notices.drain(|to, kind, bytes| {
@@ -477,7 +477,7 @@ impl<A: Application> ServerLoop<A> {
         }
     }
 
-    /// Removes connections that are gone, and lists those that can go on at once.
+    /// Removes ended connections, and lists the ones that can go on at once.
     fn end_turn(&mut self) {
         let ServerLoop { app, net, table, admission, handoffs, notices, is_uncommitted, .. } = self;
         table.end_turn(|table, at| {
@@ -497,7 +497,7 @@ impl<A: Application> ServerLoop<A> {
     }
 }
 
-/// Removes a connection. Returns whether the application was told.
+/// Removes a connection. Returns whether it called the application.
 fn remove<A: Application>(
     app: &mut A,
     net: &mut dyn EventLoop,

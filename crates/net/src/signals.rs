@@ -1,4 +1,4 @@
-//! How a process is asked to end: SIGTERM and SIGINT make a socket readable.
+//! Stop signals of a process: SIGTERM and SIGINT make a socket readable.
 //!
 //! Start at    [`stop_signals`].
 

@@ -95,7 +95,7 @@ impl Stream {
         *self = Stream::with_session(self.token, session);
     }
 
-    /// Passes what has arrived to `take`, decrypted. May pass nothing: a part of a record, or of a
+    /// Passes arrived bytes to `take`, decrypted. May pass nothing: a part of a record, or of a
     /// handshake.
     pub fn receive(&mut self, net: &mut dyn EventLoop, take: &mut dyn FnMut(&[u8])) -> Receipt {
         let Some(tls) = &mut self.tls else {
@@ -155,7 +155,7 @@ impl Stream {
         }
     }
 
-    /// Sends what is sealed already. `Sent::Bytes` if nothing of it waits any more.
+    /// Sends sealed bytes that wait. Returns `Sent::Bytes` if none wait any more.
     pub fn flush(&mut self, net: &mut dyn EventLoop) -> Sent {
         match &mut self.tls {
             Some(tls) => tls.flush(net, self.token),

@@ -36,7 +36,7 @@ const SWEEP: Duration = Duration::from_secs(1);
 /// Most bytes of one receive: a little more than one record.
 const RECEIVE_BYTES: u32 = 17 * 1024;
 
-/// What the acceptor shares with the other listeners, and its certificate.
+/// The certificate, and the counts shared with the other listeners.
 pub(crate) struct TlsSettings {
     pub config: Arc<ServerConfig>,
     pub addresses: AddressCounts,
@@ -249,7 +249,7 @@ impl HandshakeLoop {
     fn begin(&mut self, accepted: Accepted, permit: ConnectionPermit, now: Instant) -> Result<(), Stop> {
         let Accepted { token, peer } = accepted;
         let peer = peer.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED));
-        // A reason would need a handshake, which is what the address must not have.
+        // A reason would need a handshake, which the address must not get.
         if !self.settings.addresses.acquire(peer, self.settings.per_address) {
             self.net.close(token);
             return Ok(());

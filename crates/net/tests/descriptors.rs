@@ -20,7 +20,7 @@ fn connections_that_came_without_free_descriptors_are_accepted_when_there_are_so
     // Until it serves, the loop itself needs descriptors.
     drop(venue.websocket());
     venue.settles();
-    // With nobody inside nothing but the clock can make the venue look again.
+    // Without open connections only the clock can make the server accept again.
     let mut inside = None;
     for _ in 0..2 {
         let mut fill: Vec<File> = std::iter::from_fn(|| File::open("/dev/null").ok()).collect();

@@ -1,4 +1,4 @@
-//! Sockets that leave the loop with their handshake: over real sockets.
+//! Sockets that leave the loop with their handshake, over real sockets.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -82,7 +82,7 @@ fn connect(address: std::net::SocketAddr, text: &str) -> TcpStream {
 }
 
 #[test]
-fn a_socket_goes_with_its_handshake_and_all_that_came_behind() {
+fn a_socket_leaves_with_its_handshake_and_the_bytes_behind_it() {
     let (address, received) = serve();
     let mut peer = connect(address, &(handshake("/away?x=1", "") + "behind"));
     let (target, Handoff { mut socket, session, handshake, rest }) =
@@ -102,7 +102,7 @@ fn a_socket_goes_with_its_handshake_and_all_that_came_behind() {
 }
 
 #[test]
-fn who_is_refused_is_answered_and_a_page_from_elsewhere_is() {
+fn a_refused_handshake_is_answered_also_for_a_foreign_page() {
     let (address, received) = serve();
     let mut answers = Vec::new();
     for (target, more) in [("/away?no", ""), ("/away", "Origin: http://evil.example\r\n")] {
@@ -114,9 +114,9 @@ fn who_is_refused_is_answered_and_a_page_from_elsewhere_is() {
     assert!(received.try_recv().is_err());
 }
 
-/// Behind TLS, more than is read at a time, in small records: some are decrypted with what was read, some are not.
+/// Over TLS, in small records and more than one read takes: some records are decrypted before the handoff, some are not.
 #[test]
-fn what_came_behind_a_handshake_in_tls_is_not_lost() {
+fn bytes_behind_a_tls_handshake_are_not_lost() {
     let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let authority = Authority::generate().unwrap();
     let config = issue_server_config(&authority.key, &["localhost".into()], now_s).unwrap();

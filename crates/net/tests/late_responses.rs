@@ -1,4 +1,4 @@
-//! Answers that are put off, and a loop that is woken by another thread: over real sockets.
+//! Responses that are put off, and a loop that another thread wakes, over real sockets.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use pitwire_net::{
     Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Server, SystemClock, Waker, stop_signals,
 };
 
-/// Another thread answers; what it says comes back through a queue.
+/// Another thread answers; its answers come back through a queue.
 struct Slow {
     asked: Sender<(ConnectionId, bool, String)>,
     answers: Receiver<(ConnectionId, bool, String)>,
@@ -97,7 +97,7 @@ fn what_is_asked_behind_an_answer_that_is_put_off_waits_for_it() {
 }
 
 #[test]
-fn who_has_ended_its_side_is_answered_all_the_same() {
+fn a_peer_that_ended_its_side_is_still_answered() {
     let address = serve();
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(b"GET /a HTTP/1.1\r\n\r\n").unwrap();

@@ -1,4 +1,4 @@
-//! Who is let in, how many of them, and for how long: the limits with short times.
+//! The limits of a server, with short times: hosts, connections per address, timeouts.
 
 #[allow(dead_code)]
 mod support;
@@ -30,7 +30,7 @@ fn a_websocket_is_closed_when_no_frame_has_come_for_too_long_and_a_ping_is_a_fra
 }
 
 #[test]
-fn what_is_sent_to_a_silent_peer_does_not_keep_it_open() {
+fn sending_to_a_silent_peer_does_not_keep_it_open() {
     let venue = Venue::up_with(Limits { idle_ns: 2 * SECOND_NS, ..Limits::default() });
     let (mut silent, mut speaker) = (venue.websocket(), venue.client());
     let started = Instant::now();
@@ -59,7 +59,7 @@ fn an_http_connection_is_kept_alive_for_its_time_and_no_longer() {
 }
 
 #[test]
-fn a_handshake_has_its_time() {
+fn an_unfinished_handshake_times_out() {
     let venue = Venue::up_with(Limits { unfinished_ns: SECOND_NS, ..Limits::default() });
     let (mut half, mut fragments, mut other) = (venue.client(), venue.websocket(), venue.websocket());
     half.send(&UPGRADE[..30]);
@@ -70,7 +70,7 @@ fn a_handshake_has_its_time() {
 }
 
 #[test]
-fn one_address_has_so_many_connections_and_no_more() {
+fn connections_per_address_are_limited() {
     let venue = Venue::up_with(Limits { connections_per_address: Some(3), ..Limits::default() });
     let mut inside = [venue.websocket(), venue.websocket(), venue.websocket()];
     for _ in 0..3 {
@@ -95,7 +95,7 @@ fn one_address_has_so_many_connections_and_no_more() {
 }
 
 #[test]
-fn how_a_venue_is_may_be_asked_by_one_too_many_once_and_nothing_else() {
+fn a_connection_beyond_the_limit_may_ask_once_for_the_state() {
     let venue = Venue::up_with(Limits { connections_per_address: Some(1), ..Limits::default() });
     let mut inside = venue.websocket();
     let mut asks = venue.client();
@@ -106,7 +106,7 @@ fn how_a_venue_is_may_be_asked_by_one_too_many_once_and_nothing_else() {
     asks.send([request("/0?else"), request("/7?well")].concat().as_bytes());
     assert_eq!(asks.response().0, 429);
     assert_eq!(asks.maybe_response(), None);
-    // Those who come and say nothing are not kept without end: the others are refused as they come.
+    // Silent connections beyond the limit are bounded: further ones are refused as they come.
     let silent: Vec<_> = (0..32).map(|_| venue.client()).collect();
     let mut refused = venue.client();
     assert_eq!(refused.response().0, 429);
@@ -128,7 +128,7 @@ fn without_a_limit_one_address_may_have_many() {
 }
 
 #[test]
-fn a_websocket_is_not_for_pages_from_elsewhere_nor_for_hosts_that_are_not_ours() {
+fn foreign_pages_and_unknown_hosts_are_refused() {
     let venue = Venue::up_with(Limits { hosts: vec!["venue.example".into()], ..Limits::default() });
     let upgrade = String::from_utf8(UPGRADE.to_vec()).unwrap();
     for (change, status) in [

@@ -1,4 +1,4 @@
-//! The event loop over real sockets: durability before words, order, bounds, ends.
+//! The server over real sockets: commit before sending, order, bounds and ends.
 
 mod support;
 
@@ -41,7 +41,7 @@ fn nothing_leaves_before_the_commit_has_returned() {
 }
 
 #[test]
-fn with_early_publications_a_reader_does_not_wait_for_the_commit_and_everyone_else_does() {
+fn early_publications_do_not_wait_for_the_commit_and_everything_else_does() {
     let venue = Venue::up();
     let (mut one, mut told, mut reader) = (venue.websocket(), venue.websocket(), venue.websocket());
     told.ask("watch");
@@ -62,7 +62,7 @@ fn with_early_publications_a_reader_does_not_wait_for_the_commit_and_everyone_el
 }
 
 #[test]
-fn after_a_failed_commit_nothing_is_said_and_the_loop_ends() {
+fn after_a_failed_commit_nothing_is_sent_and_the_loop_ends() {
     let mut venue = Venue::up();
     let (mut one, mut other, mut http) = (venue.websocket(), venue.websocket(), venue.client());
     http.get("/0");
@@ -96,7 +96,7 @@ fn pipelined_requests_are_answered_in_order() {
 }
 
 #[test]
-fn replies_notices_pongs_and_the_end_keep_the_order_they_were_said_in() {
+fn replies_notices_pongs_and_the_end_keep_their_order() {
     let venue = Venue::up();
     let mut client = venue.websocket();
     client.send(&[texts(["mix"]), frame(0x89, b"p"), texts(["mix", "logout", "never"])].concat());
@@ -108,7 +108,7 @@ fn replies_notices_pongs_and_the_end_keep_the_order_they_were_said_in() {
 }
 
 #[test]
-fn publications_reach_those_who_say_nothing() {
+fn publications_reach_silent_subscribers() {
     let venue = Venue::up();
     let mut listeners: Vec<_> = (0..20).map(|_| venue.websocket()).collect();
     let mut speaker = venue.client();
@@ -130,11 +130,11 @@ struct Flood {
     answer: usize,
 }
 
-/// Answers in excess of what the kernel's socket buffers hold, in bytes.
+/// Bytes of answers that exceed the socket buffers of the kernel.
 const AMPLE: usize = 24 * 1024 * 1024;
 
 #[test]
-fn a_client_that_asks_and_does_not_read_is_held_back_and_loses_nothing() {
+fn a_client_that_asks_and_does_not_read_is_paused_and_loses_nothing() {
     let venue = Venue::up();
     let http = Flood { bytes: request("/237000").repeat(300).into_bytes(), total: 300, answer: 237_000 };
     let websocket = Flood { bytes: texts(vec!["big:1000000"; 100]), total: 100, answer: 1_000_000 };
@@ -155,7 +155,7 @@ fn a_client_that_asks_and_does_not_read_is_held_back_and_loses_nothing() {
     for _ in 0..websocket.total {
         assert!(matches!(two.got(), Got::Text(body) if body.len() == websocket.answer));
     }
-    // And with its own answers read it goes on as before.
+    // After it has read its answers it goes on as before.
     one.get("/0?on");
     assert_eq!(one.response().1, b"on;");
     two.ask("on");
@@ -175,7 +175,7 @@ fn one_connection_gets_a_share_of_a_turn_not_all_of_it() {
 }
 
 #[test]
-fn a_flood_is_answered_in_full_and_in_order_beside_somebody_who_asks_little() {
+fn a_flood_beside_a_small_client_is_answered_in_full_and_in_order() {
     let venue = Venue::up();
     let (mut busy, mut other) = (venue.websocket(), venue.websocket());
     let questions: Vec<String> = (0..20_000).map(|n| n.to_string()).collect();
@@ -191,7 +191,7 @@ fn a_flood_is_answered_in_full_and_in_order_beside_somebody_who_asks_little() {
 }
 
 #[test]
-fn a_slow_reader_stops_nobody_else() {
+fn a_slow_reader_does_not_stop_the_others() {
     let venue = Venue::up();
     let (mut slow, mut other) = (venue.websocket(), venue.websocket());
     slow.send(&texts(vec!["big:4000000"; 10]));
@@ -242,7 +242,7 @@ fn answers_that_wait_do_not_count_as_notices_that_are_not_read() {
 }
 
 #[test]
-fn a_connection_that_does_not_read_its_notices_is_told_why_it_is_closed() {
+fn a_connection_that_does_not_read_its_notices_is_closed_with_a_reason() {
     let venue = Venue::up();
     let (mut deaf, mut other) = (venue.websocket(), venue.websocket());
     for _ in 0..400 {
@@ -256,7 +256,7 @@ fn a_connection_that_does_not_read_its_notices_is_told_why_it_is_closed() {
 }
 
 #[test]
-fn what_a_disconnection_says_is_not_left_lying() {
+fn notices_of_a_disconnection_are_delivered_at_once() {
     let venue = Venue::up();
     let mut stays = venue.websocket();
     stays.ask("watch");
@@ -272,14 +272,14 @@ fn what_a_disconnection_says_is_not_left_lying() {
 // --- time ---
 
 #[test]
-fn only_a_peer_that_owes_us_the_rest_is_closed_for_it() {
+fn only_a_peer_that_owes_the_rest_of_a_message_is_timed_out() {
     let venue = Venue::up();
     let whole = frame(0x81, b"whole");
     let (front, back) = whole.split_at(4);
     let (mut busy, mut pinging, mut held) = (venue.websocket(), venue.websocket(), venue.websocket());
     let (mut owing, mut silent, mut fragments) = (venue.websocket(), venue.client(), venue.websocket());
     let mut stalled = venue.websocket();
-    // Between its two halves so much arrives for it that the second is not read.
+    // Between the two halves it gets a notice that fills its outbox, so the second is not read.
     stalled.ask("watch");
     stalled.send(front);
     let mut feeder = venue.client();
@@ -335,7 +335,7 @@ fn only_a_peer_that_owes_us_the_rest_is_closed_for_it() {
 // --- ends ---
 
 #[test]
-fn an_end_that_comes_together_with_the_last_request_is_seen_and_the_request_answered() {
+fn an_end_together_with_the_last_request_is_seen_and_the_request_answered() {
     let venue = Venue::up();
     let (mut http, mut websocket) = (venue.client(), venue.websocket());
     http.get("/0");
@@ -368,7 +368,7 @@ fn every_websocket_is_disconnected_exactly_once_however_it_ends() {
     clients[2].send(&frame(0x88, &[]));
     clients[3].send(&frame(0x82, b"binary"));
     clients[4].send(&[0x81, 0x01, b'a']);
-    // Ends with answers on their way that nobody will read.
+    // Ends while answers are on their way that it does not read.
     clients[5].send(&texts(vec!["big:1000000"; 20]));
     eventually("answers are on their way", || clients[5].has_news());
     for client in &mut clients[1..5] {
@@ -422,7 +422,7 @@ fn valid_requests_are_answered_before_the_close_they_came_with() {
 }
 
 #[test]
-fn what_was_written_arrives_though_the_peer_had_sent_more_than_was_read() {
+fn written_bytes_arrive_although_the_peer_sent_more_than_was_read() {
     let venue = Venue::up();
     let mut client = venue.websocket();
     client.send(&[texts(["big:8000000"]), frame(0x88, &3001_u16.to_be_bytes())].concat());
@@ -434,7 +434,7 @@ fn what_was_written_arrives_though_the_peer_had_sent_more_than_was_read() {
 // --- stopping ---
 
 #[test]
-fn stopping_says_so_and_waits_without_spinning_for_those_who_do_not_read() {
+fn stopping_gives_a_reason_and_does_not_spin_for_slow_readers() {
     let mut venue = Venue::up();
     let (mut reads, mut deaf, mut idle) = (venue.websocket(), venue.websocket(), venue.client());
     idle.get("/0");
@@ -451,7 +451,7 @@ fn stopping_says_so_and_waits_without_spinning_for_those_who_do_not_read() {
 }
 
 #[test]
-fn stopping_does_not_wait_for_those_who_have_been_told() {
+fn stopping_does_not_wait_for_connections_that_have_their_close_frame() {
     let started = Instant::now();
     for _ in 0..4 {
         let mut venue = Venue::up();
@@ -463,19 +463,19 @@ fn stopping_does_not_wait_for_those_who_have_been_told() {
     assert!(started.elapsed() < Duration::from_secs(7));
 }
 
-/// Who comes when a hundred do is let in, and those who are in are served in between.
+/// A hundred connections that come at once are all accepted, and open ones are served in between.
 #[test]
-fn many_who_come_at_once_come_in_over_several_turns() {
+fn connections_that_come_at_once_are_accepted_over_several_turns() {
     let venue = Venue::up();
     let many: Vec<_> = venue.held(|| (0..100).map(|_| venue.client()).collect());
-    // And the one that held the loop.
+    // Also the connection that held the loop.
     eventually("all have been let in", || venue.seen.came.load(SeqCst) == many.len() + 1);
     let most = venue.seen.most_came_in_a_turn.load(SeqCst);
     assert!(most <= 16, "{most} in one turn");
 }
 
 #[test]
-fn whoever_has_a_session_waits_for_a_few_strangers_however_many_have_asked_before() {
+fn a_session_waits_for_a_few_other_connections_only() {
     let venue = Venue::up();
     let mut session = venue.websocket();
     let mut many: Vec<_> = (0..200).map(|_| venue.client()).collect();
@@ -486,7 +486,7 @@ fn whoever_has_a_session_waits_for_a_few_strangers_however_many_have_asked_befor
     let before = venue.seen.requests.load(SeqCst) + 1;
     venue.held(|| {
         many.iter_mut().for_each(|one| one.get("/0"));
-        // Behind them all; what they are told meanwhile is held with its own answer.
+        // Behind all of them; their responses are held with its own answer.
         session.send(&texts(["hold"]));
     });
     venue.is_held();
@@ -500,7 +500,7 @@ fn whoever_has_a_session_waits_for_a_few_strangers_however_many_have_asked_befor
 }
 
 #[test]
-fn whoever_asks_on_and_on_goes_behind_those_who_wait() {
+fn a_connection_that_goes_on_asking_queues_behind_the_waiting_ones() {
     let venue = Venue::up();
     let mut busy: Vec<_> = (0..16).map(|_| venue.client()).collect();
     let mut last = venue.client();

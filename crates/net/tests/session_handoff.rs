@@ -17,7 +17,7 @@ enum Order {
     Left(ConnectionId),
 }
 
-/// Answers `echo`; gives away whoever says `go`.
+/// Echoes every text; hands off a connection that sends `go`.
 struct Exchange {
     taken: Sender<(ConnectionId, Handoff)>,
     orders: Receiver<Order>,
@@ -146,7 +146,7 @@ fn a_socket_is_handed_off_between_messages_once_everything_is_sent() {
     let (id, Handoff { mut socket, session, handshake, rest }) = served.taken.recv_timeout(PATIENCE).unwrap();
     assert!(session.is_none() && handshake.is_empty() && rest.is_empty());
 
-    // What it says now is nobody's of the loop.
+    // The loop does not read what the peer sends now.
     socket.set_nonblocking(false).unwrap();
     peer.write_all(&text("away")).unwrap();
     let mut seen = vec![0; text("away").len()];
@@ -160,12 +160,12 @@ fn a_socket_is_handed_off_between_messages_once_everything_is_sent() {
 }
 
 #[test]
-fn one_that_was_given_away_counts_for_its_address_until_it_has_left() {
+fn a_handed_off_connection_counts_for_its_address_until_it_ends() {
     let served = serve(Limits { connections_per_address: Some(1), ..Limits::default() });
     let (mut peer, _) = shake(served.address);
     peer.write_all(&text("go")).unwrap();
     let (id, taken) = served.taken.recv_timeout(PATIENCE).unwrap();
-    // The loop lets go of its own end in the same turn.
+    // The loop closes its descriptor in the same turn.
     assert!(shake(served.address).1.contains("429"), "there is one already");
     drop(taken);
     served.order(Order::Left(id));

@@ -1,4 +1,4 @@
-//! The second door: the same loop, the same application, over TLS; with the client of rustls on real loopback sockets.
+//! The TLS listener: the same loop and application, with a rustls client over loopback sockets.
 
 #[allow(dead_code, reason = "it uses a part")]
 mod support;
@@ -20,7 +20,7 @@ fn now_s() -> u64 {
     std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// A venue, its second door, and whom to trust.
+/// Starts a venue with a TLS listener, and returns the trust of its clients.
 fn venue(limits: Limits) -> (Venue, Door) {
     let authority = Authority::generate().unwrap();
     let config = issue_server_config(&authority.key, &["localhost".into(), "127.0.0.1".into()], now_s()).unwrap();
@@ -85,7 +85,7 @@ fn requests_are_answered_whatever_their_size() {
     for n in 0..300 {
         assert_eq!(answer(&mut client).1, format!("{n};").into_bytes());
     }
-    // The plain door stays what it is.
+    // The plain listener stays plain.
     let mut plain = TcpStream::connect(venue.address).unwrap();
     plain.set_read_timeout(Some(PATIENCE)).unwrap();
     get(&mut plain, "/0?plain");
@@ -124,7 +124,7 @@ fn a_websocket_says_and_hears() {
         frame.extend_from_slice(text.as_bytes());
         frame
     };
-    // Every byte in a record of its own.
+    // Each byte in a separate record.
     for text in ["hello", "publish:tape", "again"] {
         for byte in frame(text) {
             client.write_all(&[byte]).unwrap();
@@ -147,7 +147,7 @@ fn a_websocket_says_and_hears() {
 }
 
 #[test]
-fn who_has_been_here_comes_back_cheaply() {
+fn a_returning_client_resumes_its_session() {
     let (_venue, door) = venue(Limits::default());
     for expected in [HandshakeKind::Full, HandshakeKind::Resumed] {
         let mut client = connect(&door);
@@ -157,9 +157,9 @@ fn who_has_been_here_comes_back_cheaply() {
     }
 }
 
-/// Plain HTTP at this door, noise, silence and half a handshake: ended, and nobody else notices.
+/// Plain HTTP, noise, silence and half a handshake end at the TLS listener without harm to others.
 #[test]
-fn what_is_no_tls_ends_and_harms_nobody() {
+fn noise_at_the_tls_listener_ends_without_harm_to_others() {
     let limits = Limits { unfinished_ns: 300_000_000, ..Limits::default() };
     let (_venue, door) = venue(limits);
     let mut good = connect(&door);
@@ -175,14 +175,14 @@ fn what_is_no_tls_ends_and_harms_nobody() {
         if let Err(error) = stream.read_to_end(&mut said) {
             assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{at}");
         }
-        // An alert for those who said what is no handshake; nothing for those who said too little.
+        // Noise gets an alert; half a handshake gets nothing.
         assert!(said.is_empty() || said.first() == Some(&21), "{at}: {said:?}");
     }
     get(&mut good, "/0?good");
     assert_eq!(answer(&mut good).1, b"good;");
 }
 
-/// Half a millisecond of signing for each of those who come must not be an order's time.
+/// Half a millisecond of signing per handshake must not delay orders.
 #[test]
 fn handshakes_do_not_wait_for_the_loop_nor_it_for_them() {
     let (venue, door) = venue(Limits::default());
@@ -200,7 +200,7 @@ fn handshakes_do_not_wait_for_the_loop_nor_it_for_them() {
     }
 }
 
-/// An address's places are the same at both doors, and whoever does not finish gives its place back.
+/// Both listeners share the limit per address, and an unfinished handshake gives its place back.
 #[test]
 fn an_address_has_its_places_at_both_doors_together() {
     let limits = Limits { connections_per_address: Some(2), ..Limits::default() };

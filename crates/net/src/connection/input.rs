@@ -1,4 +1,4 @@
-//! What a connection has received and not acted on.
+//! Received bytes of a connection that it has not acted on.
 //!
 //! Start at    [`Input`].
 
@@ -8,10 +8,10 @@ pub(crate) const READ_BYTES: usize = 16 * 1024;
 
 /// Most requests or frames that a connection acts on before the others have their share.
 pub(super) const FRAMES_AT_A_TIME: usize = 8;
-/// The same for a flood: a connection that had more than that waiting.
+/// That limit for a flood: a connection that had more requests waiting.
 pub(super) const FRAMES_OF_A_FLOOD: usize = 2;
 
-/// What has to happen before more input is read.
+/// Why no more input is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Backlog {
     /// Nothing: the input holds no complete request.
@@ -67,12 +67,12 @@ impl Input {
         }
     }
 
-    /// Returns what has not been acted on.
+    /// Returns the bytes not acted on.
     pub fn rest(&self) -> &[u8] {
         self.bytes.get(self.used..).unwrap_or_default()
     }
 
-    /// Drops what was acted on. A large buffer is not kept while it is empty.
+    /// Drops the bytes acted on. A large buffer is not kept while it is empty.
     pub fn discard_used(&mut self) {
         self.bytes.drain(..self.used);
         self.used = 0;

@@ -6,7 +6,7 @@
 pub(super) const OUTBOX_BYTES: usize = 256 * 1024;
 /// With this many bytes of notices waiting since earlier turns, a connection is closed.
 const UNREAD_BYTES: usize = 1024 * 1024;
-/// How much the application adds at a time of what it publishes, in bytes.
+/// Bytes of published frames that the application adds at a time.
 pub(super) const PUMP_BYTES: usize = 64 * 1024;
 
 /// Bytes for one connection, in the order in which they leave.
@@ -17,7 +17,7 @@ pub(super) struct Outbox {
     written: usize,
     /// Bytes of notices that wait, at most; writing is taken to write these first.
     unread: usize,
-    /// Those of them that were added in this turn.
+    /// Bytes of notices that were added in this turn.
     unread_new: usize,
     /// The answers of the last turn leave with those of the next.
     pub is_held_back: bool,
@@ -34,7 +34,7 @@ impl Outbox {
         self.bytes.get(self.written..).unwrap_or_default()
     }
 
-    /// Drops what has been written, so that a connection that never quite catches up does not keep
+    /// Drops written bytes, so that a connection that never catches up does not keep
     /// all that it was ever sent.
     pub fn compact(&mut self) {
         if self.written >= PUMP_BYTES && self.written >= self.pending() {
@@ -43,7 +43,7 @@ impl Outbox {
         }
     }
 
-    /// Adds what the connection did not ask for.
+    /// Adds a notice.
     pub fn push_notice(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
         self.unread += bytes.len();

@@ -45,7 +45,7 @@ impl Application for SilentApp {
     fn stopping(&mut self, _: &mut Notices) {}
 }
 
-/// What a turn needs besides connections.
+/// The parts of a turn besides connections.
 struct Bench {
     app: SilentApp,
     net: Box<dyn EventLoop>,
@@ -80,7 +80,7 @@ impl Bench {
         (connection, peer)
     }
 
-    /// Has the loop notice what has arrived.
+    /// Lets the loop notice arrived input.
     fn poll(&mut self) {
         self.net.wait(Some(Duration::ZERO), &mut Vec::new()).unwrap();
     }
@@ -122,7 +122,7 @@ fn input_is_bounded_however_much_is_sent() {
         let bytes = connection.input.bytes.len();
         assert!(bytes <= READ_BYTES + 16 * 1024, "{bytes} bytes");
     }
-    // Nor is anything read while the answers to it would find no room.
+    // While the outbox has no room for answers, nothing is read.
     connection.input = Input::default();
     connection.take(NoticeKind::Answer, &vec![0; OUTBOX_BYTES], 0);
     bench.read_and_act(&mut connection);

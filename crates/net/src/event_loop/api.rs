@@ -32,7 +32,7 @@ impl Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListenerId(pub u32);
 
-/// What a loop reports. Each event is reported once, when something changes (edge-triggered).
+/// A report of a loop. Each event is reported once, when something changes (edge-triggered).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A listener may have connections: call [`EventLoop::accept`] until it returns `None`.
@@ -142,7 +142,7 @@ pub trait EventLoop {
     /// Fails if the loop has no room for a socket or the kernel refuses to watch it.
     fn add_socket(&mut self, socket: OwnedFd) -> io::Result<Token>;
 
-    /// Returns what has arrived.
+    /// Returns arrived bytes.
     fn receive(&mut self, token: Token) -> Received<'_>;
 
     /// Sends without waiting.
@@ -155,7 +155,7 @@ pub trait EventLoop {
     /// Tells the peer that nothing more will be sent.
     fn shutdown(&mut self, token: Token);
 
-    /// Closes a socket. The kernel still sends what the socket took.
+    /// Closes a socket. The kernel still sends the bytes that the socket took.
     fn close(&mut self, token: Token);
 
     /// Returns a second descriptor of a socket, for another thread. The caller closes the token

@@ -25,7 +25,7 @@ use crate::event_loop::api::{
 /// Events taken from the kernel with one call.
 const EVENTS: usize = 1024;
 
-/// The upper half of an event's data says what it is about; the lower half is its number.
+/// The upper half of an event's data is one of these kinds; the lower half is a number.
 const SOCKET: u64 = 0;
 const LISTENER: u64 = 1;
 const WAKE_SOURCE: u64 = 2;

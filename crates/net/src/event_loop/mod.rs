@@ -2,7 +2,7 @@
 //!
 //! Does        accepts connections, receives, sends and waits, for any number of listeners and
 //!             sockets on one thread.
-//! Holds       1. a send is tried at once and never waits: what the socket does not take stays
+//! Holds       1. a send is tried at once and never waits: bytes that the socket refuses stay
 //!                with the caller, and [`Event::Writable`] says when there is room again;
 //!             2. a socket is read only when the caller asks for it, so a caller that stops
 //!                asking makes the peer stop sending;

@@ -31,7 +31,7 @@ impl LoopKind {
         }
     }
 
-    /// Opens a loop. The thread that opens it must be the one that uses it.
+    /// Opens a loop. Only the thread that opens it may use it.
     ///
     /// # Errors
     /// Fails if the kernel refuses the loop.

@@ -11,7 +11,7 @@ use super::*;
 const RECEIVE_BYTES: u32 = 4096;
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One loop, one listener, and what the loop has reported.
+/// One loop, one listener, and the events until now.
 struct Fixture {
     net: Box<dyn EventLoop>,
     listener: ListenerId,
@@ -188,7 +188,7 @@ fn each_socket_of_a_batch_gets_its_own_parts() {
 }
 
 #[test]
-fn sockets_whose_input_nobody_takes_do_not_stop_the_others() {
+fn sockets_with_unread_input_do_not_stop_the_others() {
     Fixture::each(|mut fixture| {
         let mut stalled: Vec<_> = (0..400).map(|_| fixture.connect()).collect();
         for (token, peer) in &mut stalled {

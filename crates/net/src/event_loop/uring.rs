@@ -4,7 +4,7 @@
 //! Holds       1. a send is tried while it is submitted and never waits in the kernel, so the
 //!                parts are read only during the call;
 //!             2. a socket has at most one receive under way and one arrival in a shared buffer;
-//!                what nobody reads before the next wait is copied out of that buffer;
+//!                bytes that are not read before the next wait are copied out of it;
 //!             3. a token is free again when nothing is under way for its socket and the kernel
 //!                has closed it.
 //! Start at    [`UringLoop::wait`].
@@ -93,7 +93,7 @@ pub(super) struct UringLoop {
     starved: Vec<u32>,
     /// The buffer that the last receive returned.
     lent: Option<u16>,
-    /// What the last receive returned, if it was not in a shared buffer.
+    /// The bytes of the last receive, if they were not in a shared buffer.
     copy: Vec<u8>,
     /// Results of the batch that is being sent.
     sent: Vec<Option<i32>>,
@@ -123,7 +123,7 @@ impl UringLoop {
         Token(u32::try_from(key).unwrap_or(u32::MAX))
     }
 
-    /// Takes the completions that there are and notes what they mean.
+    /// Takes the completions and notes their results.
     fn collect(&mut self) {
         let mut completions = std::mem::take(&mut self.completions);
         self.ring.completions(|completion| completions.push(completion));
@@ -240,7 +240,7 @@ impl UringLoop {
         }
     }
 
-    /// Gives the shared buffers back: the one that was lent, and those that nobody has read.
+    /// Gives the shared buffers back: the lent one, and the unread ones.
     fn reclaim_buffers(&mut self) {
         if let Some(buffer) = self.lent.take() {
             self.ring.buffers.give_back(buffer);

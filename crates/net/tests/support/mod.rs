@@ -1,4 +1,4 @@
-//! A toy application, a venue of it on a thread, and a client, all over real loopback sockets.
+//! A test application, a server of it on a thread, and a client, all over loopback sockets.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -18,14 +18,14 @@ use pitwire_net::{
 /// Longer than anything here takes on a machine that is busy with something else.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What the toy has seen, for the test to look at while it runs.
+/// Counters of the test application, for the test to read while it runs.
 #[derive(Default)]
 pub struct Seen {
     pub turns: AtomicUsize,
     pub requests: AtomicUsize,
     pub texts: AtomicUsize,
     pub most_texts_in_a_turn: AtomicUsize,
-    /// Those who were at the door, whether they came in or not.
+    /// Connections that asked for admission, accepted or not.
     pub came: AtomicUsize,
     pub came_in_this_turn: AtomicUsize,
     pub most_came_in_a_turn: AtomicUsize,
@@ -73,7 +73,7 @@ impl Application for Toy {
         path == "/ws"
     }
 
-    /// Asked for once for each who comes.
+    /// Called once for each connection that asks for admission.
     fn handed_off(&self) -> usize {
         self.seen.came.fetch_add(1, SeqCst);
         self.seen.came_in_this_turn.fetch_add(1, SeqCst);
@@ -154,7 +154,7 @@ impl Application for Toy {
 }
 
 impl Toy {
-    /// Commands are words with colons; what is none is echoed.
+    /// Commands are words with colons. Every other text is echoed.
     fn act(&mut self, from: Option<ConnectionId>, text: &str, notices: &mut Notices) {
         let words: Vec<&str> = text.split(':').collect();
         let number = |at: usize| words[at].parse::<usize>().unwrap();
@@ -162,10 +162,10 @@ impl Toy {
             ("hold", _) => self.is_holding = true,
             ("early", _) => self.is_early = true,
             ("fail", _) => self.is_failing = true,
-            // Is told who leaves.
+            // Gets a notice when a connection ends.
             ("watch", Some(id)) => self.watchers.push(id),
             ("forget", _) => self.watchers.clear(),
-            // To all others, or to those that watch.
+            // To all others, or to the watchers.
             ("tell" | "feed", _) => {
                 let body = vec![b'n'; number(1)];
                 let to: Vec<_> =
@@ -225,7 +225,7 @@ impl Venue {
         Self::start(Limits::default(), None, kind).0
     }
 
-    /// And where the door for TLS is, if there is one.
+    /// Starts a venue, and returns the address of its TLS listener if it has one.
     pub fn up_behind(limits: Limits, tls: Option<Arc<pitwire_tls::ServerConfig>>) -> (Self, Option<SocketAddr>) {
         // A test file that includes another one as a module named after epoll runs it on epoll.
         let kind = if module_path!().contains("epoll") { LoopKind::Epoll } else { LoopKind::best().0 };

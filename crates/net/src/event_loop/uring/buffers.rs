@@ -10,7 +10,7 @@ use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// How many buffers there are: arrivals that nobody has looked at yet. A power of two.
+/// Number of buffers, and so of unread arrivals. A power of two.
 const COUNT: u16 = 256;
 /// The number under which the kernel knows the buffers.
 pub const GROUP: u16 = 0;
@@ -56,7 +56,7 @@ impl Buffers {
     /// Makes the buffers; `buffer_bytes` is the size of one.
     ///
     /// # Errors
-    /// Fails if there is no memory.
+    /// Fails if the process is out of memory.
     pub fn new(buffer_bytes: u32) -> io::Result<Self> {
         let entries = Pages::new(usize::from(COUNT) * size_of::<BufRingEntry>())?;
         let memory = Pages::new(usize::from(COUNT) * buffer_bytes as usize)?;

@@ -1,8 +1,8 @@
-//! What is asked of the kernel, and its answers.
+//! Requests to the kernel, and its completions.
 //!
 //! Start at    [`Request`].
 
-/// What a request asks for; the number names a socket, a batch entry or a request to accept.
+/// The kind of a request; the number names a socket, a batch entry or a request to accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     Accept(u32),
@@ -14,7 +14,7 @@ pub enum Request {
     Close(u32),
     /// Move a descriptor into the table of the ring, or out of it.
     Install,
-    /// A cancellation, whose result nobody needs.
+    /// A cancellation. Its result is not needed.
     Ignored,
 }
 
@@ -59,7 +59,7 @@ pub struct Completion {
     pub request: Request,
     /// As a system call returns it: below zero the number of an error.
     pub result: i32,
-    /// The buffer that holds what has arrived.
+    /// The buffer that holds the arrived bytes.
     pub buffer: Option<u16>,
     /// More completions of the same request will follow.
     pub has_more: bool,

@@ -380,7 +380,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Requests outlive the ring for a moment; what they write to must outlive them.
+        // Requests outlive the ring for a moment; their memory must outlive them.
         if self.is_broken || self.quiet().is_err() || self.unfinished > 0 {
             self.buffers.leak();
             std::mem::forget(std::mem::take(&mut self.peers));
