@@ -1,7 +1,8 @@
 //! An engine's image in the auditor's own words, so that an audit can begin at a snapshot.
 //!
 //! Does        put every field of an image where the auditor looks for it.
-//! Leaves out  judging. The auditor itself knows no type of the engine's: this is why the mapping stands apart.
+//! Leaves out  judging. The auditor itself knows no type of the engine's: this is why the mapping
+//!             stands apart.
 //! Start at    [`audit_snapshot`].
 
 use std::collections::BTreeSet;

@@ -68,7 +68,8 @@ pub struct CallState {
 /// Trade reporting of one instrument.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportingState {
-    /// `Some` while reporting is open. The inner value is the end of the hours, if it was announced.
+    /// `Some` while reporting is open. The inner value is the end of the hours, if it was
+    /// announced.
     pub hours: Option<Option<VenueNanos>>,
     /// Number of the last off-book trade.
     pub trades: u64,

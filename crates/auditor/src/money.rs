@@ -264,7 +264,8 @@ impl MoneyLedger {
         Ok(())
     }
 
-    /// Returns the sum of a currency over all accounts, plus the entry values of positions that settle in it.
+    /// Returns the sum of a currency over all accounts, plus the entry values of positions that
+    /// settle in it.
     fn total_held(&self, currency: usize) -> i128 {
         let owned: i128 = self.accounts.iter().map(|ledger| ledger.totals[currency]).sum();
         let settled_here = self.perpetuals.iter().filter(|(_, settles)| settles.0 as usize == currency);

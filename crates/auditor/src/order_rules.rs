@@ -1,5 +1,5 @@
-//! Checks of one order that entries and amends share: the rule tables, the terms of the order, kills
-//! and throttles, expiries, and reasons of refusal.
+//! Checks of one order that entries and amends share: the rule tables, the terms of the order,
+//! kills and throttles, expiries, and reasons of refusal.
 
 use pitwire_model::{
     AccountId, CurrencyId, Lots, NewOrder, OrderType, Phase, PostOnly, Reject, SessionId, TimeInForce,

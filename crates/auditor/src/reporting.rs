@@ -1,7 +1,7 @@
 //! Checks off-book trades: reported, confirmed by the counterparty, and settled (rulebook 23).
 //!
-//! Holds       1. M4: a confirmation settles the reported trade exactly once, and no account confirms
-//!                its own report;
+//! Holds       1. M4: a confirmation settles the reported trade exactly once, and no account
+//!                confirms its own report;
 //!             2. M8: no report is accepted outside the reporting hours, and none stays open after
 //!                them.
 

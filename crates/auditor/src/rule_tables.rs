@@ -103,7 +103,8 @@ impl RuleTables {
         (cell(tif.name()).unwrap_or(TableAnswer::Reject), cell(column).unwrap_or(TableAnswer::Reject))
     }
 
-    /// Returns the permissions of a session. Closed counts as post-close, and deleted permits nothing.
+    /// Returns the permissions of a session. Closed counts as post-close, and deleted permits
+    /// nothing.
     pub fn permits(&self, phase: Phase) -> &SessionPermissions {
         static NOTHING: OnceLock<SessionPermissions> = OnceLock::new();
         let phase = if phase == Phase::Closed { Phase::PostClose } else { phase };

@@ -2,10 +2,10 @@
 //! may be written without a schedule.
 //!
 //! Holds       1. after the expiry time of an order, the next command expires it;
-//!             2. no scheduled session begins before it is due, and no call ends before the time that
-//!                was announced;
-//!             3. a closed market does not start continuous trading while an opening call is still to
-//!                come that day.
+//!             2. no scheduled session begins before it is due, and no call ends before the time
+//!                that was announced;
+//!             3. a closed market does not start continuous trading while an opening call is still
+//!                to come that day.
 //! Leaves out  the time after a restart: the venue's start and missed sessions catch up.
 
 use pitwire_model::{Command, Phase, SessionReason, Stamped};

@@ -1,4 +1,5 @@
-//! An honest run, written by hand, and everything that can be done to it that the auditor must notice.
+//! An honest run, written by hand, and everything that can be done to it that the auditor must
+//! notice.
 
 mod script;
 

@@ -1,4 +1,5 @@
-//! A second honest run, with every order term and operator command in it, and what must be noticed about each.
+//! A second honest run, with every order term and operator command in it, and what must be noticed
+//! about each.
 
 mod floor;
 

@@ -9,12 +9,12 @@ pub struct ReferenceAccount {
     pub spec: AccountSpec,
     pub totals: Vec<i128>,
     pub credit_lines: BTreeMap<CurrencyId, i128>,
-    /// By perpetual; there is one from the first order that rested or traded.
+    /// Positions by perpetual. An entry exists from the first order that rested or traded.
     pub holdings: BTreeMap<InstrumentId, ReferencePosition>,
     pub closed: bool,
     pub killed: bool,
     pub throttled: bool,
-    /// The throttle's window in which a fill was counted last, and how many were.
+    /// The throttle window of the last fill, and the number of fills in it.
     pub window: u64,
     pub executions: u32,
 }
@@ -27,14 +27,14 @@ pub struct ReferencePosition {
 }
 
 impl ReferencePosition {
-    /// Books a fill of signed lots (bought positive) worth `value`; returns the profit it realizes.
+    /// Books a fill of signed lots (bought positive) worth `value`. Returns the realized profit.
     pub fn fill(&mut self, signed: i64, value: i128) -> i128 {
         let opposite = self.lots.signum() == -signed.signum();
         let closing = if opposite { signed.abs().min(self.lots.abs()) } else { 0 };
         let mut profit = 0;
         let mut value_left = value;
         if closing > 0 {
-            // The closed part leaves with its part of the entry value and of the fill's value.
+            // The closed part takes its share of the entry value and of the value of the fill.
             let entry = self.entry_value * i128::from(closing) / i128::from(self.lots.abs());
             let exit = value * i128::from(closing) / i128::from(signed.abs());
             profit = if self.lots > 0 { entry - exit } else { exit - entry };

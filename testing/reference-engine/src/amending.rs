@@ -10,13 +10,13 @@ use crate::state::VenueState;
 use crate::trading::{act_in_session, elect_stop, publish_conclusion, run_elected, settle_market};
 use crate::validity::{is_valid_price, is_valid_quantity};
 
-/// A checked amend.
+/// An amend that passed every check.
 pub struct CheckedAmend {
     pub at: usize,
     pub before: ReferenceOrder,
     pub after: ReferenceOrder,
     pub keeps: bool,
-    /// A new stop price was given.
+    /// The amend gives a new stop price.
     pub moves_stop: bool,
 }
 
@@ -28,7 +28,7 @@ fn expiry_of(tif: TimeInForce) -> Option<Expiry> {
     }
 }
 
-/// The time in force with another end, if it has one of this kind.
+/// Returns the time in force with a new expiry, or `None` if it has no expiry of this kind.
 fn with_expiry(tif: TimeInForce, expiry: Expiry) -> Option<TimeInForce> {
     match (tif, expiry) {
         (TimeInForce::GoodTillDate { .. }, Expiry::Day(day)) => Some(TimeInForce::GoodTillDate { day }),
@@ -80,7 +80,7 @@ fn check_amend(venue: &VenueState, amend: &Amend) -> Result<CheckedAmend, Reject
     after.stop = amend.stop.unwrap_or(before.stop);
     after.minimum = amend.minimum_execution.map_or(before.minimum, |minimum| minimum.0);
     after.peak = amend.display.or(before.peak);
-    // Zero is no peak, and as good as none until the display is judged.
+    // A display of zero counts as no display until the display is checked.
     let shows_as_before = after.peak.unwrap_or_default() == before.peak.unwrap_or_default();
     let is_partial_cancel = after.price == before.price
         && shows_as_before
@@ -89,7 +89,7 @@ fn check_amend(venue: &VenueState, amend: &Amend) -> Result<CheckedAmend, Reject
     if !is_partial_cancel {
         check_not_blocked(venue, before.account, before.session)?;
     }
-    // What was asked for must be an order's quantity, and so must what the order's total becomes.
+    // Both the amended quantity and the total of the order must be valid quantities.
     if !is_valid_quantity(amend.lots.0) || !is_valid_quantity(after.ordered) {
         return Err(Reject::QuantityOutOfRange);
     }
@@ -119,7 +119,7 @@ fn check_amend(venue: &VenueState, amend: &Amend) -> Result<CheckedAmend, Reject
     Ok(CheckedAmend { at, before, after, keeps, moves_stop })
 }
 
-/// What a partial cancel need not pass: band, post-only, limits, funds.
+/// Checks band, post-only, limits and funds. A partial cancel skips these checks.
 fn check_changed_terms(
     venue: &VenueState,
     at: usize,
@@ -167,8 +167,8 @@ fn apply_amend(venue: &mut VenueState, amendment: CheckedAmend, out: &mut Vec<Ev
     if after.place != ReferenceOrderState::Active {
         market.orders.push(after);
     } else if keeps {
-        after.shown = before.shown.min(after.open); // the hidden part goes first
-        market.orders.push(after); // its time, and so its place, unchanged
+        after.shown = before.shown.min(after.open); // A reduction removes the hidden part first.
+        market.orders.push(after); // The priority is unchanged.
         market.publish_level_of(&after, out);
     } else {
         market.publish_level_of(&before, out);

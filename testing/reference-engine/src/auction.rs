@@ -6,25 +6,25 @@ use crate::continuous::pro_rata_shares;
 use crate::market::{IndicativeValues, ReferenceMarket};
 use crate::order::ReferenceOrder;
 
-/// A settling has no more side passes, however many hidden orders there are.
+/// Most passes over the sides, however many hidden orders there are.
 const MOST_PASSES: usize = 64;
 
-/// What an order brings to an uncross.
+/// An order in an uncross.
 #[derive(Clone, Copy, Debug)]
 pub struct UncrossInterest {
     pub order: ReferenceOrder,
-    /// How much of it can execute.
+    /// Lots that can execute.
     pub e: u64,
 }
 
-/// Both sides, each first to trade first.
+/// Both sides in priority order.
 #[derive(Clone, Debug)]
 pub struct UncrossInterests {
     pub bids: Vec<UncrossInterest>,
     pub offers: Vec<UncrossInterest>,
 }
 
-/// Trades to be, and where.
+/// The trades of an uncross and their price.
 pub struct TradePlan {
     pub price: Ticks,
     pub pairs: Vec<(OrderId, OrderId, u64)>,
@@ -41,7 +41,7 @@ impl UncrossInterests {
             let mut orders: Vec<ReferenceOrder> = market.orders.iter().filter(here).copied().collect();
             orders.sort_by_key(|order| {
                 let price = order.limit().map(|limit| if side == Side::Buy { -limit.0 } else { limit.0 });
-                (price, order.is_hidden(), order.time) // no limit comes first
+                (price, order.is_hidden(), order.time) // Orders without a limit come first.
             });
             orders.into_iter().map(|order| UncrossInterest { order, e: order.open }).collect()
         };
@@ -52,7 +52,7 @@ impl UncrossInterests {
         if side == Side::Buy { &self.bids } else { &self.offers }
     }
 
-    /// Works the minimum executions out, each side in turn until two in a row change nothing.
+    /// Applies minimum executions to each side in turn, until two passes in a row change nothing.
     pub fn settle_minimums(&mut self) {
         let hidden = self.bids.iter().chain(&self.offers).filter(|interest| interest.order.is_hidden()).count();
         let mut side = if sum(&self.bids) >= sum(&self.offers) { Side::Buy } else { Side::Sell };
@@ -69,7 +69,7 @@ impl UncrossInterests {
         }
     }
 
-    /// Whether it changed anything.
+    /// Applies the minimum executions of one side. Returns whether a count changed.
     pub fn pass(&mut self, side: Side) -> bool {
         let contra = self.side(side.opposite()).to_vec();
         let walked = if side == Side::Buy { &mut self.bids } else { &mut self.offers };
@@ -90,7 +90,7 @@ impl UncrossInterests {
         changed
     }
 
-    /// What executes at a price.
+    /// Returns the lots of a side that can execute at a price.
     pub fn at(&self, side: Side, price: Ticks) -> u64 {
         sum(self.side(side).iter().filter(|interest| interest.order.accepts(price)))
     }
@@ -103,7 +103,7 @@ impl UncrossInterests {
         i128::from(self.at(Side::Buy, price)) - i128::from(self.at(Side::Sell, price))
     }
 
-    /// Every limit that something can execute at, ascending.
+    /// Returns every limit price of an order that can execute, ascending.
     pub fn candidates(&self) -> Vec<Ticks> {
         let all = self.bids.iter().chain(&self.offers).filter(|interest| interest.e > 0);
         let mut prices: Vec<Ticks> = all.filter_map(|interest| interest.order.limit()).collect();
@@ -112,7 +112,7 @@ impl UncrossInterests {
         prices
     }
 
-    /// The price of a call.
+    /// Returns the price of a call.
     pub fn call_price(&self, reference: Option<Ticks>) -> Option<Ticks> {
         let all = self.candidates();
         if all.is_empty() {
@@ -132,7 +132,7 @@ impl UncrossInterests {
         Some(reference.map_or(Ticks((lowest.0 + highest.0) / 2), |reference| reference.clamp(lowest, highest)))
     }
 
-    /// Who gets how much of a side, first to trade first.
+    /// Allocates `volume` to the orders of a side, in priority order.
     pub fn allocate(
         &self,
         market: &ReferenceMarket,
@@ -176,7 +176,8 @@ impl UncrossInterests {
         allocated.into_iter().filter(|(_, lots)| *lots > 0).collect()
     }
 
-    /// `shares`: the side with too much shares at the price, where priority would serve it in turn.
+    /// Pairs buyers and sellers. With `shares`, the larger side is allocated in proportion at the
+    /// price instead of by time.
     pub fn plan(&self, market: &ReferenceMarket, price: Ticks, shares: bool) -> TradePlan {
         let volume = self.volume(price);
         let side = |side: Side| {
@@ -201,12 +202,12 @@ fn is_hidden_at(interest: &UncrossInterest, price: Ticks) -> bool {
 }
 
 impl ReferenceMarket {
-    /// How many batches had ended when the order got its time.
+    /// Returns the number of batches that ended before the order got its priority.
     pub fn batch_of(&self, order: &ReferenceOrder) -> usize {
         self.call.batch_ends.iter().filter(|end| **end < order.time).count()
     }
 
-    /// What a call would come to now, by what everybody may know.
+    /// Returns the values that a call would have now, from visible orders only.
     pub fn indicative_values(&self) -> IndicativeValues {
         let interests = UncrossInterests::of(self, |order| !order.is_hidden());
         let Some(price) = interests.call_price(self.reference()) else { return IndicativeValues::default() };

@@ -9,20 +9,20 @@ use crate::order::{ReferenceOrder, cancelled};
 use crate::reach::{cancels_incoming, cancels_resting, is_self_match};
 use crate::state::VenueState;
 
-/// Why an incoming order trades no further.
+/// Why matching of an incoming order ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkEnd {
-    /// Nothing more to trade with, or nothing left.
+    /// Nothing is left to trade, or nothing to trade with.
     Done,
-    /// An order of its own group stood before it.
-    MetItsOwn,
-    /// It is hidden, and less is left than it executes.
+    /// Self-match prevention cancels the incoming order.
+    SelfMatchPrevented,
+    /// Less than its minimum execution is left of a hidden order.
     BelowMinimum,
     Breached(ReferenceBreach),
 }
 
-/// Shares of `q` in proportion to what each has, rounded down; what is left over goes one lot each,
-/// in order, to those not yet full.
+/// Splits `q` lots in proportion to `of`, rounded down. The rest goes one lot at a time, in order,
+/// to the orders that have lots left.
 pub fn pro_rata_shares(q: u64, of: &[u64]) -> Vec<u64> {
     let total: u64 = of.iter().sum();
     if q >= total {
@@ -42,7 +42,7 @@ pub fn pro_rata_shares(q: u64, of: &[u64]) -> Vec<u64> {
     shares
 }
 
-/// A walk of an incoming order through the other side.
+/// The state of one incoming order while it is matched.
 pub struct BookWalk {
     pub taker: ReferenceOrder,
     pub mode: SelfMatch,
@@ -50,7 +50,7 @@ pub struct BookWalk {
     pub bo: Option<Ticks>,
     pub frozen: Option<Ticks>,
     pub passed: Vec<OrderId>,
-    /// A visible level that changed and was not told yet.
+    /// A visible level that changed and is not published yet.
     pub changed: Option<Ticks>,
 }
 
@@ -100,7 +100,7 @@ pub fn match_order(
     (walk.taker, end)
 }
 
-/// One resting order; says why the walk ends, if it does.
+/// Matches one resting order. Returns why matching ends, if it does.
 fn match_resting(
     venue: &mut VenueState,
     at: usize,
@@ -132,7 +132,7 @@ fn match_resting(
             out.push(cancelled(market.spec.id, &next, CancelReason::SelfMatch));
             walk.changed = (!next.is_hidden()).then_some(next.price).or(walk.changed);
         }
-        return cancels_incoming(walk.mode).then_some(WalkEnd::MetItsOwn);
+        return cancels_incoming(walk.mode).then_some(WalkEnd::SelfMatchPrevented);
     }
     fill_resting(venue, at, next.id, &mut walk.taker, lots, price, out);
     walk.changed = (!next.is_hidden()).then_some(next.price).or(walk.changed);
@@ -143,7 +143,7 @@ fn match_resting(
     walk.falls_short()
 }
 
-/// What is on show at one price, in proportion.
+/// Matches all visible orders at one price in proportion to their displayed lots.
 fn match_pro_rata(
     venue: &mut VenueState,
     at: usize,
@@ -171,7 +171,7 @@ fn match_pro_rata(
             walk.changed = Some(price);
         }
         if cancels_incoming(walk.mode) {
-            return Some(WalkEnd::MetItsOwn);
+            return Some(WalkEnd::SelfMatchPrevented);
         }
     }
     let shown: Vec<u64> = others.iter().map(|resting| resting.shown).collect();
@@ -190,7 +190,7 @@ fn match_pro_rata(
     walk.falls_short()
 }
 
-/// One fill of an aggression, at most what the maker shows.
+/// Fills a resting order with at most its displayed lots.
 fn fill_resting(
     venue: &mut VenueState,
     at: usize,

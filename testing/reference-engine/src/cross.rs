@@ -8,19 +8,19 @@ use crate::order::{ReferenceOrder, ReferenceOrderKind, cancelled, refreshed};
 use crate::reach::{cancels_incoming, cancels_resting, is_self_match};
 use crate::state::VenueState;
 
-/// Those who stand there already arrive one after another.
+/// Starts the cross: resting orders arrive one after another, in order of time.
 pub fn begin_cross(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) {
     let market = &mut venue.markets[at];
     let price = market.closing.cross_price();
-    let mut crowd = market.cross_participants(Side::Buy, price);
-    crowd.extend(market.cross_participants(Side::Sell, price));
-    crowd.sort_by_key(|order| order.time);
-    market.orders.retain(|order| crowd.iter().all(|arriving| arriving.id != order.id));
+    let mut participants = market.cross_participants(Side::Buy, price);
+    participants.extend(market.cross_participants(Side::Sell, price));
+    participants.sort_by_key(|order| order.time);
+    market.orders.retain(|order| participants.iter().all(|arriving| arriving.id != order.id));
     let mut touched: Vec<ReferenceOrder> = Vec::new();
-    for order in crowd {
+    for order in participants {
         let mode = venue.self_match_mode(order.account);
-        let (left, met_its_own) = trade_in_cross(venue, at, order, mode, true, &mut touched, out);
-        if left.open > 0 && met_its_own {
+        let (left, is_prevented) = trade_in_cross(venue, at, order, mode, true, &mut touched, out);
+        if left.open > 0 && is_prevented {
             out.push(cancelled(venue.markets[at].spec.id, &left, CancelReason::SelfMatch));
             touched.push(left);
         } else if left.open > 0 {
@@ -33,7 +33,7 @@ pub fn begin_cross(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) {
     venue.markets[at].publish_levels(touched.iter(), out);
 }
 
-/// An order that comes while the cross runs.
+/// Trades an order that arrives while the cross runs, and cancels or rests its remainder.
 pub fn arrive_in_cross(
     venue: &mut VenueState,
     at: usize,
@@ -47,11 +47,11 @@ pub fn arrive_in_cross(
         return;
     }
     let mut touched = Vec::new();
-    let (left, met_its_own) = trade_in_cross(venue, at, order, mode, false, &mut touched, out);
+    let (left, is_prevented) = trade_in_cross(venue, at, order, mode, false, &mut touched, out);
     venue.markets[at].publish_levels(touched.iter(), out);
     let waits_for_price = left.kind == ReferenceOrderKind::Market && left.tif == TimeInForce::ClosingCross;
     if left.open == 0 {
-    } else if met_its_own {
+    } else if is_prevented {
         out.push(cancelled(instrument, &left, CancelReason::SelfMatch));
     } else if left.acts_at_once() || (left.kind == ReferenceOrderKind::Market && !waits_for_price) {
         out.push(cancelled(instrument, &left, CancelReason::ImmediateRemainder));
@@ -60,13 +60,14 @@ pub fn arrive_in_cross(
     }
 }
 
-/// Trades an order with those who came before it; says what is left and whether it met its own.
+/// Trades an order with the orders that arrived earlier. Returns the remainder and whether
+/// self-match prevention cancels it.
 fn trade_in_cross(
     venue: &mut VenueState,
     at: usize,
     mut taker: ReferenceOrder,
     mode: SelfMatch,
-    stood: bool,
+    was_resting: bool,
     touched: &mut Vec<ReferenceOrder>,
     out: &mut Vec<Event>,
 ) -> (ReferenceOrder, bool) {
@@ -97,7 +98,7 @@ fn trade_in_cross(
         taker.open -= lots;
         publish_trade(venue, at, &maker, &taker, price, lots, TradeKind::Cross, out);
         shows_again(instrument, &mut maker, lots, out);
-        if stood {
+        if was_resting {
             shows_again(instrument, &mut taker, lots, out);
         }
         if maker.open > 0 {
@@ -109,7 +110,7 @@ fn trade_in_cross(
     (taker, false)
 }
 
-/// What is left of an order shows as much as it may, without losing its time.
+/// Displays the peak of an iceberg again without loss of priority.
 fn shows_again(instrument: pitwire_model::InstrumentId, order: &mut ReferenceOrder, traded: u64, out: &mut Vec<Event>) {
     let less = order.shown.saturating_sub(traded);
     order.shown = order.displayed_lots();

@@ -11,7 +11,7 @@ use crate::market::ReferenceMarket;
 use crate::state::{MAX_UNITS, VenueState};
 use crate::validity::{are_valid_limits, are_valid_rules, are_valid_settings};
 
-/// Of one order.
+/// Largest quantity and price of one order, in lots and ticks.
 const MOST_LOTS: i128 = u32::MAX as i128;
 
 const MOST_TICKS: i128 = u32::MAX as i128;
@@ -129,7 +129,7 @@ pub fn sample_index(venue: &mut VenueState, out: &mut Vec<Event>) {
     }
 }
 
-/// How many whole steps fit into a positive value.
+/// Returns the number of whole steps in a positive value.
 fn in_steps(value: Decimal, step: Decimal) -> i64 {
     let scale = value.scale.max(step.scale);
     let at_scale = |decimal: Decimal| decimal.mantissa * 10_i128.pow(u32::from(scale - decimal.scale));

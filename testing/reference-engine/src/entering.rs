@@ -21,7 +21,7 @@ fn kind_of(order_type: OrderType) -> ReferenceOrderKind {
     }
 }
 
-/// An order with another limit price.
+/// Returns the order type with another limit price.
 fn with_price(order_type: OrderType, price: Ticks) -> OrderType {
     match order_type {
         OrderType::Limit { .. } => OrderType::Limit { price },
@@ -31,33 +31,33 @@ fn with_price(order_type: OrderType, price: Ticks) -> OrderType {
     }
 }
 
-/// An order that passed every check, and what becomes of it.
+/// An order that passed every check, and how the session treats it.
 pub struct AdmittedEntry {
     pub order: ReferenceOrder,
     pub order_type: OrderType,
     pub answer: EntryAnswer,
 }
 
-pub fn enter_order(venue: &mut VenueState, asked: &NewOrder, out: &mut Vec<Event>) {
-    let AdmittedEntry { mut order, order_type, answer } = match check_entry(venue, asked) {
+pub fn enter_order(venue: &mut VenueState, new: &NewOrder, out: &mut Vec<Event>) {
+    let AdmittedEntry { mut order, order_type, answer } = match check_entry(venue, new) {
         Ok(admitted) => admitted,
         Err(reason) => {
-            out.push(Event::Rejected { order: asked.id, account: asked.account, reason });
+            out.push(Event::Rejected { order: new.id, account: new.account, reason });
             return;
         }
     };
-    venue.last_session = venue.last_session.max(asked.session);
+    venue.last_session = venue.last_session.max(new.session);
     out.push(Event::Accepted {
-        order: asked.id,
-        account: asked.account,
-        instrument: asked.instrument,
-        side: asked.side,
+        order: new.id,
+        account: new.account,
+        instrument: new.instrument,
+        side: new.side,
         order_type,
-        lots: asked.lots,
-        tif: asked.tif,
-        display: asked.display,
+        lots: new.lots,
+        tif: new.tif,
+        display: new.display,
     });
-    let at = asked.instrument.0 as usize;
+    let at = new.instrument.0 as usize;
     let since = out.len();
     order.time = venue.next_priority();
     if answer == EntryAnswer::Park {
@@ -85,62 +85,62 @@ fn park_or_await_stop(venue: &mut VenueState, at: usize, mut order: ReferenceOrd
     }
 }
 
-fn check_entry(venue: &VenueState, asked: &NewOrder) -> Result<AdmittedEntry, Reject> {
-    let market = venue.market(asked.instrument).ok_or(Reject::UnknownInstrument)?;
-    let account = venue.account(asked.account).ok_or(Reject::UnknownAccount)?;
+fn check_entry(venue: &VenueState, new: &NewOrder) -> Result<AdmittedEntry, Reject> {
+    let market = venue.market(new.instrument).ok_or(Reject::UnknownInstrument)?;
+    let account = venue.account(new.account).ok_or(Reject::UnknownAccount)?;
     if market.session.phase == Phase::Deleted {
         return Err(Reject::InstrumentDeleted);
     }
     if account.closed {
         return Err(Reject::AccountClosed);
     }
-    check_not_blocked(venue, asked.account, asked.session)?;
+    check_not_blocked(venue, new.account, new.session)?;
     if !permits(market.session.phase).enter {
         return Err(Reject::NotOpen);
     }
-    if !is_valid_quantity(asked.lots.0) {
+    if !is_valid_quantity(new.lots.0) {
         return Err(Reject::QuantityOutOfRange);
     }
-    let prices = [asked.order_type.limit_price(), asked.order_type.stop_price()];
+    let prices = [new.order_type.limit_price(), new.order_type.stop_price()];
     if prices.into_iter().flatten().any(|price| !is_valid_price(price)) {
         return Err(Reject::PriceOutOfRange);
     }
-    if venue.find_order(asked.id).is_some() {
+    if venue.find_order(new.id).is_some() {
         return Err(Reject::DuplicateOrderId);
     }
-    let kind = kind_of(asked.order_type);
-    let is_iceberg = kind == ReferenceOrderKind::Limit && asked.display.is_some();
-    if !type_takes(asked.tif, column(kind, is_iceberg)) {
+    let kind = kind_of(new.order_type);
+    let is_iceberg = kind == ReferenceOrderKind::Limit && new.display.is_some();
+    if !type_takes(new.tif, column(kind, is_iceberg)) {
         return Err(if is_iceberg { Reject::DisplayOutOfRange } else { Reject::TifNotAllowedForType });
     }
-    let answer = market.table_answer(kind, asked.tif, is_iceberg)?;
-    if !market.is_session_ahead(asked.tif) {
+    let answer = market.table_answer(kind, new.tif, is_iceberg)?;
+    if !market.is_session_ahead(new.tif) {
         return Err(Reject::NoAuctionScheduled);
     }
-    if asked.post_only != PostOnly::No && !market.allows_post_only(kind, asked.tif) {
+    if new.post_only != PostOnly::No && !market.allows_post_only(kind, new.tif) {
         return Err(Reject::PostOnlyNotAllowed);
     }
-    let fits = |display: &Lots| may_rest(kind, asked.tif) && (1..=asked.lots.0).contains(&display.0);
-    if asked.display.is_some_and(|display| !fits(&display)) {
+    let fits = |display: &Lots| may_rest(kind, new.tif) && (1..=new.lots.0).contains(&display.0);
+    if new.display.is_some_and(|display| !fits(&display)) {
         return Err(Reject::DisplayOutOfRange);
     }
-    if let OrderType::Hidden { minimum_execution, .. } = asked.order_type {
-        market.check_hidden_sizes(asked.lots.0, asked.lots.0, minimum_execution.0)?;
+    if let OrderType::Hidden { minimum_execution, .. } = new.order_type {
+        market.check_hidden_sizes(new.lots.0, new.lots.0, minimum_execution.0)?;
     }
-    check_expiry(venue, asked.tif)?;
-    let mut order_type = asked.order_type;
-    if let Some(price) = asked.order_type.limit_price() {
+    check_expiry(venue, new.tif)?;
+    let mut order_type = new.order_type;
+    if let Some(price) = new.order_type.limit_price() {
         if !market.is_in_band(price) {
             return Err(Reject::PriceOutsideBand);
         }
-        order_type = with_price(order_type, market.post_only_price(asked.side, price, asked.post_only)?);
+        order_type = with_price(order_type, market.post_only_price(new.side, price, new.post_only)?);
     }
-    let order = new_order(venue, asked, kind, order_type, answer);
+    let order = new_order(venue, new, kind, order_type, answer);
     check_capacity(venue, market, &order, answer)?;
     Ok(AdmittedEntry { order, order_type, answer })
 }
 
-/// Limits, room, funds.
+/// Checks limits, the number of orders, and funds.
 fn check_capacity(
     venue: &VenueState,
     market: &ReferenceMarket,
@@ -162,20 +162,20 @@ fn check_capacity(
 
 fn new_order(
     venue: &VenueState,
-    asked: &NewOrder,
+    new: &NewOrder,
     kind: ReferenceOrderKind,
     order_type: OrderType,
     answer: EntryAnswer,
 ) -> ReferenceOrder {
-    let market = &venue.markets[asked.instrument.0 as usize];
+    let market = &venue.markets[new.instrument.0 as usize];
     let at_once = answer == EntryAnswer::Immediate && !market.is_batching();
     let mut order = ReferenceOrder {
-        id: asked.id,
-        account: asked.account,
-        side: asked.side,
+        id: new.id,
+        account: new.account,
+        side: new.side,
         kind,
         place: ReferenceOrderState::Active,
-        tif: asked.tif,
+        tif: new.tif,
         price: order_type.limit_price().unwrap_or(Ticks(0)),
         stop: order_type.stop_price().unwrap_or(Ticks(0)),
         minimum: match order_type {
@@ -183,16 +183,16 @@ fn new_order(
             _ => 0,
         },
         bound: None,
-        open: asked.lots.0,
+        open: new.lots.0,
         shown: 0,
-        peak: asked.display,
-        ordered: asked.lots.0,
+        peak: new.display,
+        ordered: new.lots.0,
         time: 0,
         entered: venue.day,
-        group: asked.match_group,
-        mode: asked.self_match,
-        session: asked.session,
-        cancel_on_disconnect: asked.cancel_on_disconnect,
+        group: new.match_group,
+        mode: new.self_match,
+        session: new.session,
+        cancel_on_disconnect: new.cancel_on_disconnect,
     };
     if !order.has_price() {
         let waits_for_funds = !at_once && order.side == Side::Buy && venue.is_limited(order.account);

@@ -5,7 +5,7 @@ use pitwire_model::{AccountId, Event, Lots, Ticks, TradeKind, TradeSeq};
 use crate::order::{ReferenceOrder, ReferenceOrderState, refreshed};
 use crate::state::VenueState;
 
-/// Comes to the book without trading.
+/// Adds an order to the book without trading.
 pub fn add_to_book(venue: &mut VenueState, at: usize, mut order: ReferenceOrder, out: &mut Vec<Event>) {
     order.place = ReferenceOrderState::Active;
     order.shown = order.displayed_lots();
@@ -13,7 +13,7 @@ pub fn add_to_book(venue: &mut VenueState, at: usize, mut order: ReferenceOrder,
     venue.markets[at].publish_level_of(&order, out);
 }
 
-/// Lives from now on, wherever it is.
+/// Stores a live order, in the book or not. Its account gets a position entry for a perpetual.
 pub fn store_order(venue: &mut VenueState, at: usize, order: ReferenceOrder) {
     let market = &mut venue.markets[at];
     market.orders.push(order);
@@ -23,7 +23,7 @@ pub fn store_order(venue: &mut VenueState, at: usize, order: ReferenceOrder) {
     }
 }
 
-/// An iceberg's next part, last in the queue of its price.
+/// Displays the next part of an iceberg, which loses priority.
 pub fn refill_iceberg(venue: &mut VenueState, at: usize, order: &mut ReferenceOrder, out: &mut Vec<Event>) {
     order.time = venue.next_priority();
     order.shown = order.displayed_lots();
@@ -61,7 +61,7 @@ pub fn publish_trade(
     });
 }
 
-/// Moves what the fill moves and counts it for both.
+/// Settles the money of a fill and counts it for both accounts.
 pub fn settle_fill(
     venue: &mut VenueState,
     at: usize,

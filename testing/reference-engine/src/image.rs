@@ -78,7 +78,7 @@ pub fn lots(lots: u64) -> u32 {
     u32::try_from(lots).expect("no order is larger")
 }
 
-/// Where an order waits beside the book that everybody sees.
+/// Returns where an order waits outside the visible book.
 fn place_of(order: &ReferenceOrder) -> Option<UndisplayedState> {
     match (order.place, order.kind) {
         (ReferenceOrderState::Active, ReferenceOrderKind::Hidden) => Some(UndisplayedState::Hidden),
@@ -147,7 +147,8 @@ fn market_image(market: &ReferenceMarket) -> MarketImage {
     }
 }
 
-/// Market orders stand at the top bit, times in force at their codes.
+/// Packs the expiries that interrupted calls left. Market orders use bit 15, times in force their
+/// codes.
 pub fn unfinished(market: &ReferenceMarket) -> Option<TifSet> {
     let words = |call: &u8| permits(Phase::ALL[usize::from(*call)]).expire.iter();
     let bit = |word: &String| match word.as_str() {
@@ -163,7 +164,7 @@ pub fn unfinished(market: &ReferenceMarket) -> Option<TifSet> {
     (!market.session.unfinished.is_empty()).then_some(TifSet(bits))
 }
 
-/// How many live orders are older than each end of a batch that parts orders.
+/// Returns, for each batch end that separates orders, the number of older live orders.
 fn older_than_batches(market: &ReferenceMarket) -> Vec<u32> {
     let older = |end: &u64| market.orders.iter().filter(|order| order.time <= *end).count();
     let mut counts: Vec<u32> =

@@ -109,7 +109,7 @@ pub fn start_epoch(venue: &mut VenueState, epoch: Epoch, out: &mut Vec<Event>) {
     out.push(Event::EpochStarted { epoch });
 }
 
-/// Instrument by instrument, in the order of entry; says how many orders went.
+/// Cancels matching orders, by instrument and then by order id. Returns their number.
 pub fn cancel_matching(
     venue: &mut VenueState,
     leaves: impl Fn(&ReferenceMarket, &ReferenceOrder) -> bool,

@@ -127,7 +127,7 @@ impl ReferenceMarket {
         self.rules().allocation
     }
 
-    /// Whether orders execute on entry: continuous trading, batches excepted.
+    /// Whether orders trade on entry: in continuous trading without frequent batches.
     pub fn trades_on_entry(&self) -> bool {
         self.session.phase == Phase::Continuous && self.allocation() != Allocation::FrequentBatch
     }
@@ -136,8 +136,7 @@ impl ReferenceMarket {
         self.session.phase == Phase::Continuous && self.allocation() == Allocation::FrequentBatch
     }
 
-    /// Priced orders of the book, first to trade first: price, then visible before hidden, then
-    /// time.
+    /// Returns the priced orders of a side in priority order: price, visible before hidden, time.
     pub fn queue(&self, side: Side) -> Vec<ReferenceOrder> {
         let here = |order: &&ReferenceOrder| order.side == side && order.is_active() && order.has_price();
         let mut queue: Vec<ReferenceOrder> = self.orders.iter().filter(here).copied().collect();
@@ -148,12 +147,12 @@ impl ReferenceMarket {
         queue
     }
 
-    /// What everybody sees of the queue.
+    /// Returns the visible orders of a side in priority order.
     pub fn visible_queue(&self, side: Side) -> Vec<ReferenceOrder> {
         self.queue(side).into_iter().filter(ReferenceOrder::is_visible).collect()
     }
 
-    /// The queue price by price.
+    /// Returns the priced orders of a side, grouped by price.
     pub fn levels(&self, side: Side) -> Vec<(Ticks, Vec<ReferenceOrder>)> {
         let mut levels: Vec<(Ticks, Vec<ReferenceOrder>)> = Vec::new();
         for order in self.queue(side) {
@@ -165,13 +164,13 @@ impl ReferenceMarket {
         levels
     }
 
-    /// Best visible price.
+    /// Returns the best visible price of a side.
     pub fn best(&self, side: Side) -> Option<Ticks> {
         self.visible_queue(side).first().map(|order| order.price)
     }
 
-    /// Halfway between the best prices; without both of them the last trade, and before any trade
-    /// the start.
+    /// Returns the midpoint of the best prices. If a side is empty, returns the last price or else
+    /// the start price.
     pub fn mid_price(&self) -> Ticks {
         match (self.best(Side::Buy), self.best(Side::Sell)) {
             (Some(bid), Some(ask)) => Ticks((bid.0 + ask.0) / 2),
@@ -179,7 +178,7 @@ impl ReferenceMarket {
         }
     }
 
-    /// What calls and filters refer to.
+    /// Returns the reference price of calls and filters.
     pub fn reference(&self) -> Option<Ticks> {
         self.prices.last.or(self.prices.static_reference)
     }
@@ -192,7 +191,7 @@ impl ReferenceMarket {
         self.orders.iter_mut().find(|order| order.id == id).expect("the caller has seen it")
     }
 
-    /// The numbers of the orders that qualify, in order of entry.
+    /// Returns the ids of the orders that qualify, in order of entry.
     pub fn order_ids(&self, qualifies: impl Fn(&ReferenceOrder) -> bool) -> Vec<OrderId> {
         let mut ids: Vec<OrderId> = self.orders.iter().filter(|order| qualifies(order)).map(|order| order.id).collect();
         ids.sort();
@@ -205,14 +204,14 @@ impl ReferenceMarket {
         out.push(Event::Level { instrument: self.spec.id, side, price, lots });
     }
 
-    /// The level of an order that is, or was, on show.
+    /// Publishes the level of an order that is or was visible.
     pub fn publish_level_of(&self, order: &ReferenceOrder, out: &mut Vec<Event>) {
         if order.is_visible() {
             self.publish_level(order.side, order.price, out);
         }
     }
 
-    /// The levels of these orders, bids best first, then offers best first, each once.
+    /// Publishes the levels of these orders once each, bids first, best prices first.
     pub fn publish_levels<'a>(&self, orders: impl Iterator<Item = &'a ReferenceOrder>, out: &mut Vec<Event>) {
         let on_show = orders.filter(|order| order.kind == ReferenceOrderKind::Limit);
         let mut levels: Vec<(Side, i64)> = on_show
@@ -230,14 +229,14 @@ impl ReferenceMarket {
         self.orders.remove(at)
     }
 
-    /// Takes an order out and says so, the book's own word excepted.
+    /// Cancels an order and publishes its level.
     pub fn cancel(&mut self, id: OrderId, reason: CancelReason, out: &mut Vec<Event>) {
         let order = self.remove(id);
         out.push(cancelled(self.spec.id, &order, reason));
         self.publish_level_of(&order, out);
     }
 
-    /// Sets an order aside until a session that it is for.
+    /// Parks an order until its session.
     pub fn park(&mut self, id: OrderId, out: &mut Vec<Event>) {
         let instrument = self.spec.id;
         let order = self.get_mut(id);
@@ -253,7 +252,7 @@ impl ReferenceMarket {
         matches!((self.best(Buy), self.best(Sell)), (Some(bid), Some(offer)) if bid >= offer)
     }
 
-    /// Halted, and nothing else: an engine that failed does as little as it can.
+    /// Halts the instrument after a failure of the engine. Nothing else changes.
     pub fn halt(&mut self, now: VenueNanos) {
         if self.session.phase == Phase::Halted {
             return;
@@ -276,7 +275,7 @@ impl ReferenceMarket {
         })
     }
 
-    /// Whether the price of a stop has come.
+    /// Whether the last price has reached the stop price.
     pub fn has_reached_stop(&self, order: &ReferenceOrder) -> bool {
         self.prices.last.is_some_and(|last| match order.side {
             Side::Buy => last >= order.stop,
@@ -291,7 +290,7 @@ impl ReferenceMarket {
         elected
     }
 
-    /// Whether orders gather here for an indicated price.
+    /// Whether the instrument publishes indicative values.
     pub fn publishes_indicative(&self) -> bool {
         self.is_batching() || (self.session.phase.is_call() && !self.session.missed)
     }

@@ -18,14 +18,14 @@ impl VenueState {
         u32::from(self.currencies[currency.0 as usize].decimals)
     }
 
-    /// Spot: the units of base in one lot; `None` when they are not whole.
+    /// Returns the units of base currency in one spot lot, or `None` if they are not whole.
     pub fn base_units_per_lot(&self, spec: &InstrumentSpec) -> Option<i128> {
         let lot = spec.lot;
         divide(lot.mantissa.checked_mul(ten_to(self.decimals(spec.base())))?, ten_to(u32::from(lot.scale)))
     }
 
-    /// Spot: the units of quote that one lot costs at a price of one tick; `None` when they are not
-    /// whole.
+    /// Returns the units of quote currency that one spot lot costs at one tick, or `None` if they
+    /// are not whole.
     pub fn quote_units_per_tick_lot(&self, spec: &InstrumentSpec) -> Option<i128> {
         let Decimal { mantissa: tick, scale: tick_scale } = spec.tick;
         let Decimal { mantissa: lot, scale: lot_scale } = spec.lot;
@@ -33,20 +33,20 @@ impl VenueState {
         divide(cost, ten_to(u32::from(tick_scale) + u32::from(lot_scale)))
     }
 
-    /// Perpetual: k, so that n lots at p ticks are worth k·n/p settlement units; `None` when k is
-    /// not whole.
+    /// Returns the constant k of a perpetual, or `None` if it is not whole. n lots at p ticks are
+    /// worth k·n/p settlement units.
     pub fn contract_constant(&self, spec: &InstrumentSpec) -> Option<i128> {
         let worth = spec.lot.mantissa.checked_mul(ten_to(self.decimals(spec.base()) + u32::from(spec.tick.scale)))?;
         divide(worth, spec.tick.mantissa.checked_mul(ten_to(u32::from(spec.lot.scale)))?)
     }
 
-    /// ⌊k·n/p⌋.
+    /// Returns ⌊k·n/p⌋.
     pub fn contract_value(&self, spec: &InstrumentSpec, lots: u64, price: Ticks) -> i128 {
         let k = self.contract_constant(spec).expect("checked when the instrument was defined");
         k * i128::from(lots) / i128::from(price.0)
     }
 
-    /// The currency a spot order spends and how much of it: buys spend quote, sells spend base.
+    /// Returns the currency and the cost of a spot order. A buy spends quote, a sell spends base.
     pub fn spot_cost(&self, spec: &InstrumentSpec, side: Side, price: Ticks, lots: u64) -> (CurrencyId, i128) {
         let lots = i128::from(lots);
         match side {
@@ -61,9 +61,9 @@ impl VenueState {
         }
     }
 
-    /// What an order comes to: at its limit, or, one that trades at once at any price, at what the
-    /// visible book asks inside the collar, or, one that waits, at its bound, else at the
-    /// reference.
+    /// Returns the notional of an order: at its limit, or for a market order at the visible book
+    /// within the collar. A waiting order without a limit counts at its protection price, or else
+    /// at the reference.
     pub fn notional(&self, instrument: InstrumentId, order: &ReferenceOrder, at_once: bool) -> i128 {
         let market = &self.markets[instrument.0 as usize];
         let (side, lots) = (order.side, order.open);
@@ -82,7 +82,7 @@ impl VenueState {
         fills.last().map_or(0, |(worst, _)| self.contract_value(&market.spec, lots, *worst))
     }
 
-    /// What the account's open spot orders hold of a currency.
+    /// Returns the amount of a currency that open spot orders of the account reserve.
     pub fn reserved(&self, account: AccountId, currency: CurrencyId) -> i128 {
         let mut sum = 0;
         for market in self.markets.iter().filter(|market| market.spec.is_spot()) {
@@ -104,7 +104,7 @@ impl VenueState {
         self.accounts[account.0 as usize].holdings.get(&instrument).copied().unwrap_or_default()
     }
 
-    /// Initial margin of a perpetual if `extra` more lots were open on a side.
+    /// Returns the initial margin of a perpetual if `extra` more lots were open on a side.
     pub fn margin(&self, account: AccountId, instrument: InstrumentId, extra: Option<(Side, u64)>) -> i128 {
         let on = |side: Side| {
             let more = extra.filter(|(extra_side, _)| *extra_side == side).map_or(0, |(_, lots)| lots);
@@ -123,13 +123,13 @@ impl VenueState {
         (k * lots + divisor - 1) / divisor
     }
 
-    /// What the open position would bring if it were closed at the mark.
+    /// Returns the profit of the open position if it closed at the mark price.
     pub fn unrealized(&self, account: AccountId, instrument: InstrumentId) -> i128 {
         let market = &self.markets[instrument.0 as usize];
         let holding = self.holding(account, instrument);
         let now = self.contract_value(&market.spec, holding.lots.unsigned_abs(), market.prices.mark);
-        // A long bought coin's worth in dollars: the dearer the coin, the less of it the contract
-        // is worth now.
+        // A long position gains when the price rises, because the contract is then worth fewer
+        // coins.
         if holding.lots > 0 { holding.entry_value - now } else { now - holding.entry_value }
     }
 
@@ -145,8 +145,8 @@ impl VenueState {
         units
     }
 
-    /// Whether an account may enter this order as things stand; `at_once`: it trades now or not at
-    /// all.
+    /// Whether an account can afford an order now. `at_once` means that it trades immediately or
+    /// not at all.
     pub fn affords_entry(&self, instrument: InstrumentId, order: &ReferenceOrder, at_once: bool) -> bool {
         if !self.is_limited(order.account) {
             return true;
@@ -168,13 +168,13 @@ impl VenueState {
         } else if order.has_price() || !at_once {
             self.spot_cost(spec, Side::Buy, order.limit().unwrap_or(Ticks(0)), order.open)
         } else {
-            let asked = fills.iter().map(|(price, lots)| self.spot_cost(spec, Side::Buy, *price, *lots).1);
-            (spec.quote(), asked.sum())
+            let new = fills.iter().map(|(price, lots)| self.spot_cost(spec, Side::Buy, *price, *lots).1);
+            (spec.quote(), new.sum())
         };
         needed <= self.available(order.account, currency)
     }
 
-    /// What an order that trades now or not at all would trade.
+    /// Returns the fills of an order that trades immediately or not at all.
     pub fn fills_at_once(&self, instrument: InstrumentId, order: &ReferenceOrder) -> Vec<(Ticks, u64)> {
         let at = instrument.0 as usize;
         let market = &self.markets[at];
@@ -186,12 +186,12 @@ impl VenueState {
         market.closing.cross_price().filter(|_| lots > 0).map(|price| (price, lots)).into_iter().collect()
     }
 
-    /// Whether the owner may change its live order so.
+    /// Whether the owner can afford to amend its order.
     pub fn affords_amend(&self, instrument: InstrumentId, before: &ReferenceOrder, after: &ReferenceOrder) -> bool {
         if !self.is_limited(before.account) {
             return true;
         }
-        // The same or less at the same price asks for nothing.
+        // The same or fewer lots at the same price need no funds.
         if after.price == before.price && after.open <= before.open {
             return true;
         }
@@ -206,7 +206,7 @@ impl VenueState {
         needed <= self.available(before.account, currency) + cost(before).1
     }
 
-    /// Whether a party could settle a trade made beside the book.
+    /// Whether a party can settle an off-book trade.
     pub fn affords_trade(
         &self,
         instrument: InstrumentId,
@@ -226,9 +226,9 @@ impl VenueState {
         needed <= self.available(party, currency)
     }
 
-    /// Beside the book any price goes, so that loss and margin are taken as they will be: together
-    /// they must not exceed what the account could put up for this perpetual before. Without a
-    /// loss, margin only must not grow.
+    /// Whether a party can settle an off-book trade in a perpetual. The price is not limited, so
+    /// the loss and the margin after the trade together must not exceed the available money and the
+    /// margin before it. A trade without a loss is allowed if the margin does not grow.
     pub fn affords_block(
         &self,
         party: AccountId,
@@ -254,9 +254,9 @@ impl VenueState {
         loss.max(0) + after <= self.available(party, market.spec.base()) + before
     }
 
-    /// The growth of margin and the loss against the mark at the worst price must be free. Where
-    /// margin does not grow, the loss may also use up the margin of the lots that the order would
-    /// close.
+    /// Whether an account can afford an order in a perpetual. The growth of the margin and the loss
+    /// against the mark at the worst price must be available. If the margin does not grow, the loss
+    /// may also use the margin of the lots that the order would close.
     pub fn affords_perpetual(
         &self,
         account: AccountId,
@@ -271,7 +271,7 @@ impl VenueState {
         let at_mark = self.contract_value(&market.spec, lots, market.prices.mark);
         let mut loss = 0;
         if let Some(worst) = worst {
-            // A seller owes the contract's worth in coin, and a buyer gets it.
+            // A seller owes the coins that the contract is worth, and a buyer receives them.
             let traded = self.contract_value(&market.spec, lots, worst);
             loss = if side == Side::Sell { traded - at_mark } else { at_mark - traded };
         }
@@ -283,8 +283,8 @@ impl VenueState {
         loss <= free.max(0) + self.margin_of(instrument, i128::from(closes))
     }
 
-    /// Moves what a trade moves, the taker's side first: the order shows only when somebody trades
-    /// with itself.
+    /// Settles a trade, the taker first. The sequence matters only if an account trades with
+    /// itself.
     pub fn settle_money(&mut self, instrument: InstrumentId, parties: [(AccountId, Side); 2], price: Ticks, lots: u64) {
         let spec = self.markets[instrument.0 as usize].spec.clone();
         for (account, side) in parties {
@@ -305,7 +305,7 @@ impl VenueState {
     }
 }
 
-/// What so many lots would take of what the book shows, price by price.
+/// Returns the displayed quantity that `lots` would take, price by price.
 fn visible_fills(market: &ReferenceMarket, side: Side, mut lots: u64) -> Vec<(Ticks, u64)> {
     let edge = market.collar(side);
     let mut fills = Vec::new();
@@ -325,7 +325,7 @@ fn ten_to(power: u32) -> i128 {
     10_i128.pow(power)
 }
 
-/// The quotient if it is whole and positive.
+/// Returns the quotient if it is whole and positive.
 fn divide(value: i128, by: i128) -> Option<i128> {
     (value > 0 && value % by == 0).then(|| value / by)
 }

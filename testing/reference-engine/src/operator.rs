@@ -173,7 +173,7 @@ fn bust_trade(venue: &mut VenueState, bust: &Bust, out: &mut Vec<Event>) -> Resu
     let market = &mut venue.markets[bust.instrument.0 as usize];
     market.busted.insert(bust.trade_seq);
     market.closing.remove_trade(bust.trade_seq.0, bust.price, bust.lots.0);
-    // The other way round: who bought sells.
+    // A bust settles the trade in reverse: the buyer sells.
     let parties = [(bust.buyer, Side::Sell), (bust.seller, Side::Buy)];
     venue.settle_money(bust.instrument, parties, bust.price, bust.lots.0);
     out.push(Event::TradeBusted(Box::new(bust.clone())));

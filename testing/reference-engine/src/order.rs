@@ -39,10 +39,10 @@ pub enum ReferenceOrderKind {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReferenceOrderState {
-    /// In the book, market orders of a call included.
+    /// In the book. Market orders of a call count too.
     Active,
     Parked,
-    /// A stop whose price has not come.
+    /// A stop that waits for its price.
     Unelected,
     /// A stop that was elected and has not acted yet.
     Elected,
@@ -56,30 +56,30 @@ pub struct ReferenceOrder {
     pub kind: ReferenceOrderKind,
     pub place: ReferenceOrderState,
     pub tif: TimeInForce,
-    /// Zero for what has no limit price.
+    /// Limit price; zero without a limit.
     pub price: Ticks,
     pub stop: Ticks,
-    /// The least that a hidden order executes.
+    /// Minimum execution of a hidden order in lots.
     pub minimum: u64,
-    /// How far an order without a limit price goes.
+    /// Protection price of an order without a limit.
     pub bound: Option<Ticks>,
-    /// Shown and hidden together.
+    /// Open lots, displayed and hidden.
     pub open: u64,
     pub shown: u64,
     pub peak: Option<Lots>,
     pub ordered: u64,
-    /// Priority number: less came first.
+    /// Priority number. A lower number trades first.
     pub time: u64,
     pub entered: VenueDay,
     pub group: MatchGroup,
-    /// Its own word on meeting its own, until it acts.
+    /// The order's own self-match prevention mode, until it has acted.
     pub mode: Option<SelfMatch>,
     pub session: SessionId,
     pub cancel_on_disconnect: bool,
 }
 
 impl ReferenceOrder {
-    /// Whether self-match prevention takes the two for one member's.
+    /// Whether self-match prevention treats the two orders as one member's.
     pub fn is_same_group(&self, other: &ReferenceOrder) -> bool {
         match (self.group, other.group) {
             (MatchGroup::Key(mine), MatchGroup::Key(theirs)) => mine == theirs,
@@ -100,7 +100,7 @@ impl ReferenceOrder {
         !matches!(self.kind, ReferenceOrderKind::Market | ReferenceOrderKind::Stop)
     }
 
-    /// Whether it stands in the book that everybody sees, at a price.
+    /// Whether it counts in a visible price level.
     pub fn is_visible(&self) -> bool {
         self.is_active() && self.kind == ReferenceOrderKind::Limit
     }
@@ -109,7 +109,7 @@ impl ReferenceOrder {
         matches!(self.tif, TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill)
     }
 
-    /// The worst price at which it trades; none is any.
+    /// Returns the worst price at which it may trade; `None` accepts any price.
     pub fn limit(&self) -> Option<Ticks> {
         if self.has_price() { Some(self.price) } else { self.bound }
     }
@@ -121,7 +121,7 @@ impl ReferenceOrder {
         })
     }
 
-    /// What it shows when it comes to the book.
+    /// Returns the lots that it displays when it joins the book.
     pub fn displayed_lots(&self) -> u64 {
         self.peak.map_or(self.open, |peak| peak.0.min(self.open))
     }

@@ -10,17 +10,17 @@ use crate::validity::is_valid_price;
 
 const MAX_EXPIRY_DAYS: u32 = 90;
 
-/// 2149-06-06.
+/// 2149-06-06, the last venue day.
 const LAST_VENUE_DAY: u32 = 65_535;
 
-/// Priced, in sight, and not for at once.
+/// Whether an order of this kind may rest with a display.
 pub fn may_rest(kind: ReferenceOrderKind, tif: TimeInForce) -> bool {
     let acts_at_once = matches!(tif, TimeInForce::ImmediateOrCancel | TimeInForce::FillOrKill);
     matches!(kind, ReferenceOrderKind::Limit | ReferenceOrderKind::StopLimit) && !acts_at_once
 }
 
 impl ReferenceMarket {
-    /// The highest price a buyer and the lowest price a seller may ask to trade at.
+    /// Returns the price collar of a side.
     pub fn collar(&self, side: Side) -> Option<Ticks> {
         let bps = i64::from(self.spec.limits.collar_bps?);
         let reference = self.prices.last.unwrap_or(self.spec.start_price).0;
@@ -30,7 +30,7 @@ impl ReferenceMarket {
         })
     }
 
-    /// Where a post-only order with this price goes.
+    /// Returns the price at which a post-only order rests.
     pub fn post_only_price(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
         let best = self.best(side.opposite());
         let would_trade = best.is_some_and(|best| match side {
@@ -51,13 +51,13 @@ impl ReferenceMarket {
         self.trades_on_entry() && kind == ReferenceOrderKind::Limit && may_rest(kind, tif)
     }
 
-    /// Whether the price of an order lies where the band lets it.
+    /// Whether a price lies inside the band around the static reference.
     pub fn is_in_band(&self, price: Ticks) -> bool {
         let (Some(band), Some(fixed)) = (self.rules().band_pct, self.prices.static_reference) else { return true };
         i128::from((price.0 - fixed.0).abs()) * 100 <= i128::from(band) * i128::from(fixed.0)
     }
 
-    /// Whether the session an order is for runs, or still comes today.
+    /// Whether the session of a time in force is running or still scheduled today.
     pub fn is_session_ahead(&self, tif: TimeInForce) -> bool {
         let any = |phases: &[Phase]| {
             phases.iter().any(|phase| self.session.phase == *phase || self.session.remaining.holds(*phase))
@@ -115,7 +115,7 @@ pub fn check_expiry(venue: &VenueState, tif: TimeInForce) -> Result<(), Reject> 
     }
 }
 
-/// Kills first, then the account's throttle.
+/// Checks kills first, then the execution throttle of the account.
 pub fn check_not_blocked(venue: &VenueState, account: AccountId, session: SessionId) -> Result<(), Reject> {
     let account = &venue.accounts[account.0 as usize];
     if venue.venue_killed || account.killed || venue.killed_sessions.contains(&session) {
@@ -129,7 +129,7 @@ pub fn count_open_orders(venue: &VenueState, account: AccountId) -> usize {
     all.filter(|order| order.account == account).count()
 }
 
-/// What an operator allows one order to be.
+/// Checks the operator's limits for one order.
 pub fn check_limits(
     venue: &VenueState,
     instrument: InstrumentId,
@@ -152,7 +152,7 @@ pub fn check_limits(
 }
 
 impl ReferenceMarket {
-    /// MRS and MES, of a total and what is open of it.
+    /// Checks the total quantity and the minimum execution of a hidden order.
     pub fn check_hidden_sizes(&self, total: u64, open: u64, minimum: u64) -> Result<(), Reject> {
         let reserve = self.rules().minimum_reserve.map_or(0, |reserve| reserve.0);
         if total < reserve {
@@ -164,7 +164,7 @@ impl ReferenceMarket {
         Ok(())
     }
 
-    /// How far a buy of a limited account goes when nothing else bounds it.
+    /// Returns the protection price of a buy order of a limited account without a collar.
     pub fn buy_protection_price(&self) -> Option<Ticks> {
         let band = self.rules().band_pct.zip(self.prices.static_reference);
         let edge = band.map(|(band, fixed)| fixed.0.saturating_mul(100 + i64::from(band)) / 100);

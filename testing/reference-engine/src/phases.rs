@@ -7,7 +7,7 @@ use crate::order::{ReferenceOrder, ReferenceOrderState};
 use crate::rule_tables::permits;
 use crate::state::VenueState;
 
-/// Step 7, and what the state notes of it.
+/// Begins a session: publishes the event and resets the state of the previous session (step 7).
 pub fn begin_session(
     venue: &mut VenueState,
     at: usize,
@@ -35,7 +35,7 @@ pub fn begin_session(
     });
 }
 
-/// Parked orders that the session is for come to the book.
+/// Moves the parked orders of the new session into the book.
 pub fn inject_parked(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) {
     let market = &mut venue.markets[at];
     let takes = &permits(market.session.phase).inject;

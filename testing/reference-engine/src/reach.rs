@@ -5,7 +5,7 @@ use pitwire_model::{Allocation, Phase, SelfMatch, Side, Ticks};
 use crate::market::ReferenceMarket;
 use crate::order::ReferenceOrder;
 
-/// Who keeps whom from trading.
+/// Whether self-match prevention forbids the trade.
 pub fn is_self_match(taker: &ReferenceOrder, mode: SelfMatch, resting: &ReferenceOrder) -> bool {
     mode != SelfMatch::Allow && taker.is_same_group(resting)
 }
@@ -27,7 +27,8 @@ fn take(fills: &mut Vec<(Ticks, u64)>, left: &mut u64, price: Ticks, there: u64)
 }
 
 impl ReferenceMarket {
-    /// What an arriving order would trade, with whom in mind it would not.
+    /// Returns the lots that an arriving order would trade in the cross. Orders of its own group do
+    /// not count.
     pub fn cross_lots(&self, taker: &ReferenceOrder, mode: SelfMatch) -> u64 {
         let market = self;
         let price = market.closing.cross_price();
@@ -45,7 +46,7 @@ impl ReferenceMarket {
         there.min(taker.open)
     }
 
-    /// What the order would trade with, price by price, if it came in now.
+    /// Returns the fills of an order if it came in now, price by price.
     pub fn fills_of(&self, taker: &ReferenceOrder, mode: SelfMatch) -> Vec<(Ticks, u64)> {
         let market = self;
         let (bb, bo) = (market.best(Side::Buy), market.best(Side::Sell));
@@ -65,8 +66,8 @@ impl ReferenceMarket {
                 let stops = own.filter(|_| mode != SelfMatch::CancelResting);
                 let there: u64 = match stops {
                     Some(_) if market.allocation() == Allocation::ProRata => 0,
-                    // Each part that follows a shown one stands behind the order that stops the
-                    // incoming one.
+                    // Refilled parts of icebergs queue behind the order that stops the incoming
+                    // one.
                     Some(own) => shown[..own].iter().map(|order| order.shown).sum(),
                     None => shown.iter().filter(|o| !is_self_match(taker, mode, o)).map(|o| o.open).sum(),
                 };
@@ -96,8 +97,8 @@ impl ReferenceMarket {
     pub fn reachable_lots(&self, taker: &ReferenceOrder, mode: SelfMatch) -> u64 {
         self.fills_of(taker, mode).iter().map(|(_, lots)| lots).sum()
     }
-    /// At what price an incoming order meets a resting one, when these were the best prices before
-    /// its first fill.
+    /// Returns the price at which an incoming order trades with a resting one. `bb` and `bo` are
+    /// the best visible prices before its first fill.
     pub fn meeting_price(&self, resting: &ReferenceOrder, bb: Option<Ticks>, bo: Option<Ticks>) -> Ticks {
         if !resting.is_hidden() {
             return resting.price;
@@ -123,13 +124,13 @@ impl ReferenceMarket {
         !order.is_hidden() && price.is_some_and(|price| order.accepts(price))
     }
 
-    /// Who stands in the cross on a side, first come first.
+    /// Returns the orders of a side that take part in the cross, in order of time.
     pub fn cross_participants(&self, side: Side, price: Option<Ticks>) -> Vec<ReferenceOrder> {
         let here = |order: &&ReferenceOrder| {
             order.side == side && order.is_active() && ReferenceMarket::takes_part(order, price)
         };
-        let mut crowd: Vec<ReferenceOrder> = self.orders.iter().filter(here).copied().collect();
-        crowd.sort_by_key(|order| order.time);
-        crowd
+        let mut participants: Vec<ReferenceOrder> = self.orders.iter().filter(here).copied().collect();
+        participants.sort_by_key(|order| order.time);
+        participants
     }
 }

@@ -38,7 +38,7 @@ pub fn run_report_command(
     }
 }
 
-/// What waits in the instrument is over, and so are its hours, if it has any.
+/// Closes the reporting hours of an instrument and ends its waiting reports.
 pub fn close_reporting(venue: &mut VenueState, instrument: InstrumentId, reason: SessionReason, out: &mut Vec<Event>) {
     if venue.markets[instrument.0 as usize].reporting_hours.take().is_none() {
         return;
@@ -112,7 +112,7 @@ fn check_may_settle(venue: &VenueState, parties: impl IntoIterator<Item = Accoun
     Ok(())
 }
 
-/// A report that an account has anything to do with.
+/// Returns a waiting report of which the account is a party.
 fn find_report(venue: &VenueState, account: AccountId, number: Seq) -> Result<TradeReport, Reject> {
     if venue.account(account).is_none() {
         return Err(Reject::UnknownAccount);

@@ -40,7 +40,7 @@ pub struct TableCell {
 pub struct RuleTableRows {
     pub sessions: Vec<SessionRow>,
     pub cells: Vec<TableCell>,
-    /// Time in force, type, whether it may be entered at all.
+    /// Time in force, order type, and whether this pair may be entered.
     pub types: Vec<(String, String, bool)>,
 }
 
@@ -52,14 +52,14 @@ static TABLES: LazyLock<RuleTableRows> = LazyLock::new(|| RuleTableRows {
         .collect(),
 });
 
-/// The lines of one list of tables.
+/// Returns the lines of one list of tables.
 fn rows<'a>(toml: &'a str, list: &str) -> impl Iterator<Item = &'a str> {
     let head = format!("{list} = [");
     let from = toml.lines().skip_while(move |line| *line != head).skip(1);
     from.take_while(|line| *line != "]").filter(|line| line.contains('{'))
 }
 
-/// What stands behind `key = `, up to the end of the row.
+/// Returns the text after `key = ` to the end of the row.
 pub fn value<'a>(row: &'a str, key: &str) -> &'a str {
     let found = row.find(&format!(" {key} = ")).unwrap_or_else(|| panic!("no {key} in {row}"));
     &row[found + key.len() + 4..]
@@ -107,7 +107,7 @@ fn session_name(phase: Phase) -> &'static str {
     }
 }
 
-/// The column of an order type; a limit order with a display is an iceberg.
+/// Returns the table column of an order type. An iceberg is a limit order with a display.
 pub fn column(kind: ReferenceOrderKind, has_display: bool) -> &'static str {
     match kind {
         ReferenceOrderKind::Market => "market",

@@ -16,11 +16,11 @@ use crate::trading::{begin_volatility_call, elect_stops, publish_conclusion, run
 use crate::uncross::uncross;
 use crate::validity::{are_valid_rules, is_valid_price};
 
-/// A change of session: what a command asked for, or what became of it.
+/// A change of session, as requested or as replaced by a breach.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionTransition {
     pub to: Phase,
-    /// None: said as a change of phase, as the first release did.
+    /// `None` publishes `PhaseChanged` as in the first release.
     pub reason: Option<SessionReason>,
     pub ends: Option<VenueNanos>,
 }
@@ -29,7 +29,7 @@ const fn interrupts_calls(to: Phase) -> bool {
     matches!(to, Phase::Halted | Phase::HaltAndClose | Phase::Pause)
 }
 
-/// Whether an operator may ask for it.
+/// Whether an operator may request this change.
 fn operator_may_change(from: Phase, to: Phase) -> bool {
     use Phase::{Continuous, HaltAndClose, Halted, Pause, ReopeningCall, VolatilityCall};
     match to {
@@ -218,8 +218,7 @@ fn run_transition(venue: &mut VenueState, at: usize, mut change: SessionTransiti
     }
 }
 
-/// Steps 3 to 5. Says whether the session ended; a breach of a call's price has begun another call
-/// instead.
+/// Ends a session (steps 3 to 5). Returns false if a breach started a volatility call instead.
 fn end_session(venue: &mut VenueState, at: usize, to: Phase, out: &mut Vec<Event>) -> bool {
     let from = venue.markets[at].session.phase;
     if from.is_call() {
@@ -303,7 +302,7 @@ fn has_expired(venue: &VenueState, order: &ReferenceOrder) -> bool {
     matches!(order.tif, TimeInForce::GoodTillTime { at } if at <= venue.now)
 }
 
-/// Sets every active GFA order aside.
+/// Parks every active order with time in force GFA.
 fn park_call_orders(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) {
     for id in venue.markets[at].order_ids(|order| order.is_active() && order.tif == TimeInForce::AnyCall) {
         venue.markets[at].park(id, out);

@@ -14,7 +14,7 @@ use crate::order::ReferenceOrder;
 /// Largest balance and credit line, in units. It keeps sums of balances within 128 bits.
 pub const MAX_UNITS: i128 = 1 << 100;
 
-/// Everything the reference engine knows. Nothing in it is derived from something else in it.
+/// The state of the reference engine. No part of it is derived from another part.
 #[derive(Debug, Default)]
 pub struct VenueState {
     pub epoch: Epoch,

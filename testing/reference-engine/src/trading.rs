@@ -12,7 +12,8 @@ use crate::phases::{begin_session, inject_parked, volatility_call_end};
 use crate::state::VenueState;
 use crate::uncross::{FilterResult, filter_once};
 
-/// Lets an order act in continuous trading; says whether the breaker ended it all.
+/// Matches an order in continuous trading and rests or cancels its remainder. Returns whether a
+/// breach started a volatility call.
 fn trade_or_rest(
     venue: &mut VenueState,
     at: usize,
@@ -34,7 +35,7 @@ fn trade_or_rest(
     }
     match end {
         _ if left.open == 0 => {}
-        WalkEnd::MetItsOwn => out.push(cancelled(instrument, &left, CancelReason::SelfMatch)),
+        WalkEnd::SelfMatchPrevented => out.push(cancelled(instrument, &left, CancelReason::SelfMatch)),
         WalkEnd::BelowMinimum => out.push(cancelled(instrument, &left, CancelReason::BelowMinimumExecution)),
         _ => cancel_or_rest(venue, at, left, CancelReason::ImmediateRemainder, out),
     }
@@ -50,7 +51,7 @@ fn cancel_or_rest(venue: &mut VenueState, at: usize, left: ReferenceOrder, reaso
     }
 }
 
-/// By the session that runs.
+/// Lets an order act as the current session requires.
 pub fn act_in_session(venue: &mut VenueState, at: usize, order: ReferenceOrder, mode: SelfMatch, out: &mut Vec<Event>) {
     let market = &venue.markets[at];
     if market.trades_on_entry() {
@@ -62,8 +63,8 @@ pub fn act_in_session(venue: &mut VenueState, at: usize, order: ReferenceOrder, 
     }
 }
 
-/// What follows from a command that acted in continuous trading. `fresh` is a hidden order that it
-/// brought.
+/// Runs filters and elected stops after a command acted in continuous trading. `fresh` is a new or
+/// amended hidden order.
 pub fn settle_market(venue: &mut VenueState, at: usize, fresh: Option<OrderId>, out: &mut Vec<Event>) {
     if venue.markets[at].is_batching() {
         elect_stops(venue, at, out);
@@ -98,7 +99,7 @@ pub fn settle_market(venue: &mut VenueState, at: usize, fresh: Option<OrderId>, 
     }
 }
 
-/// Elects every stop whose price has come; says whether there was one.
+/// Elects every stop whose price was reached. Returns whether there was one.
 pub fn elect_stops(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) -> bool {
     let market = &venue.markets[at];
     let Some(last) = market.prices.last else { return false };
@@ -115,7 +116,7 @@ pub fn elect_stops(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) -> b
     !due.is_empty()
 }
 
-/// Elects one stop: from now on it is a market or a limit order.
+/// Elects one stop, which becomes a market or a limit order.
 pub fn elect_stop(venue: &mut VenueState, at: usize, id: OrderId, out: &mut Vec<Event>) {
     let time = venue.next_priority();
     let market = &mut venue.markets[at];
@@ -128,8 +129,7 @@ pub fn elect_stop(venue: &mut VenueState, at: usize, id: OrderId, out: &mut Vec<
     out.push(Event::Triggered { order: id, account: order.account, instrument, last });
 }
 
-/// Lets the elected act in the session that runs, in the order of election; says whether the
-/// breaker ended it.
+/// Lets elected stops act in order of election. Returns whether a breach started a volatility call.
 pub fn run_elected(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) -> bool {
     for order in venue.markets[at].elected() {
         let order = venue.markets[at].remove(order.id);
@@ -171,8 +171,8 @@ fn run_elected_order(
     false
 }
 
-/// After a breach in continuous trading, and after what is left of the incoming order has found its
-/// place.
+/// Starts the volatility call after a breach in continuous trading. The remainder of the incoming
+/// order must already rest or be cancelled.
 pub fn begin_volatility_call(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) {
     let ends = volatility_call_end(venue, at);
     begin_session(venue, at, Phase::VolatilityCall, Some(SessionReason::Breaker), Some(ends), out);
@@ -181,8 +181,8 @@ pub fn begin_volatility_call(venue: &mut VenueState, at: usize, out: &mut Vec<Ev
     run_elected(venue, at, out);
 }
 
-/// What a command says last of an instrument: what the call would come to, if that changed, and
-/// that the book did.
+/// Publishes the last events of a command for an instrument: changed indicative values and the
+/// change number.
 pub fn publish_conclusion(venue: &mut VenueState, at: usize, since: usize, out: &mut Vec<Event>) {
     let market = &mut venue.markets[at];
     let instrument = market.spec.id;

@@ -8,7 +8,7 @@ use crate::fills::{publish_trade, refill_iceberg, settle_fill};
 use crate::order::{ReferenceOrder, ReferenceOrderKind};
 use crate::state::VenueState;
 
-/// What became of a try to filter.
+/// The result of one filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterResult {
     Traded,
@@ -16,7 +16,7 @@ pub enum FilterResult {
     Breached,
 }
 
-/// Ends a call at its price, if it has one. A breach leaves everything as it is.
+/// Uncrosses a call that ends. A breach leaves the book unchanged.
 pub fn uncross(
     venue: &mut VenueState,
     at: usize,
@@ -45,7 +45,7 @@ pub fn uncross(
     Ok(Some(price))
 }
 
-/// Filter and uncross; with `only`, not unless that order gets something.
+/// Filters hidden orders once. With `only`, it trades only if that order gets a fill.
 pub fn filter_once(venue: &mut VenueState, at: usize, only: Option<OrderId>, out: &mut Vec<Event>) -> FilterResult {
     let market = &venue.markets[at];
     let (bids, offers) = (market.queue(Side::Buy), market.queue(Side::Sell));
@@ -112,8 +112,8 @@ fn execute_plan(venue: &mut VenueState, at: usize, plan: &TradePlan, kind: Trade
     venue.markets[at].publish_levels(traded.iter(), out);
 }
 
-/// Hidden remainders that are too small, then icebergs. The orders are as they were before they
-/// traded.
+/// Cancels hidden remainders below their minimum, then refills icebergs. `traded` holds the orders
+/// before the trades.
 fn update_remainders(venue: &mut VenueState, at: usize, traded: &[ReferenceOrder], out: &mut Vec<Event>) {
     for order in traded.iter().filter(|order| order.is_hidden()) {
         if venue.markets[at].get(order.id).is_some_and(|left| left.open < left.minimum) {

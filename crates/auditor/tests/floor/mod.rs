@@ -1,5 +1,5 @@
-//! The honest run of `terms`: one spot instrument whose unit is one cent a lot and tick, a house account (0) and a
-//! member (1). Orders are named by letters.
+//! The honest run of `terms`: one spot instrument whose unit is one cent a lot and tick, a house
+//! account (0) and a member (1). Orders are named by letters.
 
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
@@ -65,7 +65,8 @@ fn opening() -> Vec<Step> {
     ]
 }
 
-/// An iceberg of 10 that shows 3, fills whole and not at all, prices moved, members kept from themselves.
+/// An iceberg of 10 that shows 3, fills whole and not at all, prices moved, members kept from
+/// themselves.
 fn trading() -> Vec<Step> {
     use Side::{Buy, Sell};
     let mut steps = Vec::new();
@@ -218,7 +219,8 @@ fn ending() -> Vec<Step> {
     steps.push(refused("too many", order('e', MEMBER, Buy, 92, 1), Reject::TooManyOpenOrders));
     let settings = AccountSettings::default();
     steps.push(("", Command::SetAccount { account, settings }, vec![Event::AccountSet { account, settings }]));
-    // The member has 1000 left of its 2000: ten lots at 100, and what it traded with itself or had busted cost nothing.
+    // The member has 1000 left of its 2000: ten lots at 100, and what it traded with itself or had
+    // busted cost nothing.
     let (currency, units) = (CASH, -950);
     steps.push((
         "",

@@ -4,7 +4,8 @@ use super::*;
 
 const INTRADAY: TradeKind = TradeKind::Call(Phase::IntradayCall);
 
-/// A call of every kind of order: 16 lots sold at any price, 10 by an iceberg; a stop that its price elects.
+/// A call of every kind of order: 16 lots sold at any price, 10 by an iceberg; a stop that its
+/// price elects.
 fn call() -> Stage {
     let mut stage = Stage::open(TradingRules::default());
     let waits = NewOrder { tif: TimeInForce::AnyCall, ..order(10, A, Buy, 101, 20) };
@@ -129,8 +130,8 @@ fn call_uncrosses_at_one_correct_price() {
     );
 }
 
-/// A call without a price: its market order, the order for it alone and one whose time is up expire, one for all calls is
-/// set aside.
+/// A call without a price: its market order, the order for it alone and one whose time is up
+/// expire, one for all calls is set aside.
 fn leftovers() -> Stage {
     let mut stage = Stage::open(TradingRules::default());
     stage.session("", Phase::OpeningCall, vec![], vec![]);
@@ -198,7 +199,8 @@ fn end_of_a_call_expires_and_parks_orders() {
     );
 }
 
-/// A closing call that breaches, goes on as a volatility call, and gives the closing price all the same.
+/// A closing call that breaches, goes on as a volatility call, and gives the closing price all the
+/// same.
 fn closing_call() -> Stage {
     let mut rules = TradingRules::default();
     rules.tolerances[5] = Tolerance { static_bps: Some(200), dynamic_bps: None };

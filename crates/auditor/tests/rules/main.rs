@@ -1,4 +1,5 @@
-//! Short honest runs after the rulebook's examples, and each promise broken in them once, found and called by its name.
+//! Short honest runs after the rulebook's examples, and each promise broken in them once, found and
+//! called by its name.
 
 mod calls;
 mod stage;

@@ -1,4 +1,5 @@
-//! A stage for short runs written by hand: one spot instrument at 100, three house accounts, a day with one of each session.
+//! A stage for short runs written by hand: one spot instrument at 100, three house accounts, a day
+//! with one of each session.
 
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Derivation,

@@ -141,7 +141,8 @@ fn hidden_orders_keep_minimum_price_and_secrecy() {
     );
 }
 
-/// A hidden bid that needs five lots; three and four are offered, and nothing moves the best of them but the timer.
+/// A hidden bid that needs five lots; three and four are offered, and nothing moves the best of
+/// them but the timer.
 fn filtering() -> Stage {
     let mut stage = Stage::open(TradingRules::default());
     stage.enter("", hidden(10, A, Buy, 103, 5, 5), vec![]);

@@ -1,4 +1,5 @@
-//! The honest run: one spot instrument, a house account (0) and a member (1), every kind of trading command once.
+//! The honest run: one spot instrument, a house account (0) and a member (1), every kind of trading
+//! command once.
 
 use pitwire_auditor::{
     AuditSnapshot, ClosingPrices, SnapshotAccount, SnapshotMarket, SnapshotOrder, SnapshotOrderState,
@@ -153,7 +154,8 @@ pub fn run() -> WindowRun {
     stamped(1, steps)
 }
 
-/// What follows the run when it is resumed: the house sells into the one order that is left, and ends it.
+/// What follows the run when it is resumed: the house sells into the one order that is left, and
+/// ends it.
 pub fn tail() -> WindowRun {
     let all = vec![
         accepted(23, HOUSE, Side::Sell, 90, 2, TimeInForce::Day),
@@ -183,7 +185,8 @@ pub fn tail() -> WindowRun {
     stamped(23, steps)
 }
 
-/// The venue as it stands after the run: 9 shares bought for 500 + 303 + 101 cents, 6 bid for at 90.
+/// The venue as it stands after the run: 9 shares bought for 500 + 303 + 101 cents, 6 bid for at
+/// 90.
 pub fn snapshot() -> AuditSnapshot {
     let account = |id, name: &str, credit, totals: [i128; 2], reserved: i128| SnapshotAccount {
         spec: AccountSpec { id, name: name.to_owned(), credit, settings: AccountSettings::default() },
