@@ -6,16 +6,16 @@ use pitwire_model::{
 };
 use pitwire_scenario::{Contracts, type_word};
 
-use crate::audience::Audience;
-use crate::beside;
-use crate::floor::{Floor, Order, Place};
-use crate::image::restore;
-use crate::leaving::left;
+use crate::cancellation::left;
 use crate::note::Note;
-use crate::passing::Passing;
+use crate::open_order::open_order_note;
 use crate::refusal;
-use crate::standing::standing;
-use crate::uncross::Curve;
+use crate::restore::restore;
+use crate::skipped_orders::SkippedOrders;
+use crate::trade_reports;
+use crate::uncross::CallCurve;
+use crate::venue_view::{VenueView, ViewedOrder, ViewedState};
+use crate::viewer::Viewer;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
@@ -28,8 +28,8 @@ pub enum Question {
 #[derive(Debug)]
 pub struct Explainer {
     question: Question,
-    audience: Audience,
-    floor: Floor,
+    viewer: Viewer,
+    venue: VenueView,
     notes: Vec<Note>,
     last: Seq,
     /// Where the order that was asked about is, or was.
@@ -42,27 +42,27 @@ pub struct Explainer {
 
 impl Explainer {
     /// From the beginning of a log.
-    pub fn new(question: Question, audience: Audience) -> Explainer {
-        let (floor, notes, last, home, owners) = (Floor::default(), Vec::new(), Seq(0), None, Vec::new());
-        Explainer { question, audience, floor, notes, last, home, owners, took_part: false }
+    pub fn new(question: Question, viewer: Viewer) -> Explainer {
+        let (venue, notes, last, home, owners) = (VenueView::default(), Vec::new(), Seq(0), None, Vec::new());
+        Explainer { question, viewer, venue, notes, last, home, owners, took_part: false }
     }
 
     /// From where a snapshot stands.
-    pub fn resume(question: Question, audience: Audience, image: &EngineImage, seq: Seq) -> Explainer {
-        let mut explainer = Explainer { last: seq, ..Explainer::new(question, audience) };
-        restore(&mut explainer.floor, image);
+    pub fn resume(question: Question, viewer: Viewer, image: &EngineImage, seq: Seq) -> Explainer {
+        let mut explainer = Explainer { last: seq, ..Explainer::new(question, viewer) };
+        restore(&mut explainer.venue, image);
         if let Question::Order(id) = explainer.question {
-            let order = explainer.floor.orders.get(&id);
+            let order = explainer.venue.orders.get(&id);
             explainer.home = order.map(|order| order.instrument);
             explainer.owners.extend(order.map(|order| order.account));
-            let report = explainer.floor.reports.get(&Seq(id.0));
+            let report = explainer.venue.reports.get(&Seq(id.0));
             explainer.owners.extend(report.into_iter().flat_map(TradeReport::parties));
         }
         explainer
     }
 
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) {
-        self.floor.now = stamped.at;
+        self.venue.now = stamped.at;
         self.last = stamped.seq;
         if let (&Question::Order(id), Command::Enter(entered)) = (&self.question, &stamped.command)
             && entered.id == id
@@ -75,59 +75,59 @@ impl Explainer {
         }
         self.took_part = self.is_active();
         let curve = self.curve_before(stamped);
-        let mut passing = Passing::default();
+        let mut skipped = SkippedOrders::default();
         let mut traded = false;
         for event in events {
             traded |= self.is_of_target(event);
             self.explain(stamped, event, events, curve.as_ref());
-            passing.note(&self.floor, event);
-            self.floor.follow(stamped, event);
-            passing.arrived(&self.floor, event);
+            skipped.note(&self.venue, event);
+            self.venue.follow(stamped, event);
+            skipped.arrived(&self.venue, event);
         }
-        self.floor.settle();
+        self.venue.settle();
         if let (&Question::Order(id), false) = (&self.question, traded)
-            && let Some(target) = self.floor.orders.get(&id)
+            && let Some(target) = self.venue.orders.get(&id)
         {
-            self.notes.extend(passing.over(&self.floor, target, stamped, self.audience));
+            self.notes.extend(skipped.over(&self.venue, target, stamped, self.viewer));
         }
     }
 
     fn is_active(&self) -> bool {
         let Question::Order(id) = self.question else { return false };
-        self.floor.orders.get(&id).is_some_and(|order| order.place == Place::Active)
+        self.venue.orders.get(&id).is_some_and(|order| order.place == ViewedState::Active)
     }
 
     /// What was noted, and how things stand now. To a member of own orders alone.
     pub fn finish(mut self) -> Vec<Note> {
-        if self.audience != Audience::Operator && !self.owners.iter().any(|owner| self.audience.owns(*owner)) {
+        if self.viewer != Viewer::Operator && !self.owners.iter().any(|owner| self.viewer.owns(*owner)) {
             return Vec::new();
         }
         if let Question::Order(id) = self.question
-            && let Some(order) = self.floor.orders.get(&id)
+            && let Some(order) = self.venue.orders.get(&id)
         {
-            self.notes.push(standing(&self.floor, self.last, order, self.audience));
+            self.notes.push(open_order_note(&self.venue, self.last, order, self.viewer));
         }
         if let Question::Order(OrderId(id)) = self.question
-            && let Some(report) = self.floor.reports.get(&Seq(id))
+            && let Some(report) = self.venue.reports.get(&Seq(id))
         {
-            self.notes.push(beside::waits(&self.floor, self.last, Seq(id), report));
+            self.notes.push(trade_reports::waits(&self.venue, self.last, Seq(id), report));
         }
         self.notes
     }
 
     /// The book of a call, when this command ends it and somebody asks.
-    fn curve_before(&self, stamped: &Stamped) -> Option<(InstrumentId, Curve)> {
+    fn curve_before(&self, stamped: &Stamped) -> Option<(InstrumentId, CallCurve)> {
         let instrument = match stamped.command {
             Command::ChangeSession { instrument, .. } | Command::RunBatch { instrument } => instrument,
             _ => return None,
         };
         let wanted = match self.question {
-            Question::Order(id) => self.floor.orders.get(&id).is_some_and(|order| order.instrument == instrument),
+            Question::Order(id) => self.venue.orders.get(&id).is_some_and(|order| order.instrument == instrument),
             Question::At { seq, .. } => seq == stamped.seq && self.is_asked_about(instrument),
         };
-        let phase = self.floor.market(instrument)?.phase;
+        let phase = self.venue.market(instrument)?.phase;
         let uncrosses = phase.is_call() || matches!(stamped.command, Command::RunBatch { .. });
-        (wanted && uncrosses).then(|| (instrument, Curve::of(&self.floor, instrument)))
+        (wanted && uncrosses).then(|| (instrument, CallCurve::of(&self.venue, instrument)))
     }
 
     fn is_of_target(&self, event: &Event) -> bool {
@@ -145,7 +145,7 @@ impl Explainer {
         match self.question {
             Question::Order(id) => id == order,
             Question::At { seq: asked, .. } => {
-                seq == asked && self.floor.orders.get(&order).is_none_or(|order| self.is_asked_about(order.instrument))
+                seq == asked && self.venue.orders.get(&order).is_none_or(|order| self.is_asked_about(order.instrument))
             }
         }
     }
@@ -156,27 +156,29 @@ impl Explainer {
 
     /// What this says of trades made beside the book, if that was asked.
     fn beside_the_book(&self, stamped: &Stamped, event: &Event, events: &[Event]) -> Option<Note> {
-        let (floor, seq) = (&self.floor, stamped.seq);
+        let (venue, seq) = (&self.venue, stamped.seq);
         let at = |instrument| {
             matches!(self.question, Question::At { seq: asked, .. } if asked == seq) && self.is_asked_about(instrument)
         };
         if let Event::CommandRefused { reason } = event {
             let is_asked = match self.question {
-                Question::Order(_) => beside::report_of(stamped).is_some_and(|report| self.is_report_asked(report)),
+                Question::Order(_) => {
+                    trade_reports::report_of(stamped).is_some_and(|report| self.is_report_asked(report))
+                }
                 Question::At { seq: asked, .. } => asked == seq,
             };
-            return beside::refused(floor, stamped, *reason, self.audience).filter(|_| is_asked);
+            return trade_reports::refused(venue, stamped, *reason, self.viewer).filter(|_| is_asked);
         }
-        if let Some((instrument, note)) = beside::hours(floor, seq, event) {
+        if let Some((instrument, note)) = trade_reports::hours(venue, seq, event) {
             return at(instrument).then_some(note);
         }
-        let (report, instrument, note) = beside::told(floor, seq, event, events)?;
+        let (report, instrument, note) = trade_reports::report_note(venue, seq, event, events)?;
         (self.is_report_asked(report) || at(instrument)).then_some(note)
     }
 
     fn is_asked_about(&self, instrument: InstrumentId) -> bool {
         let Question::At { instrument: Some(asked), .. } = &self.question else { return true };
-        self.floor.market(instrument).is_some_and(|market| market.spec.name == *asked)
+        self.venue.market(instrument).is_some_and(|market| market.spec.name == *asked)
     }
 
     fn concerns_market(&self, instrument: InstrumentId, seq: Seq) -> bool {
@@ -186,42 +188,48 @@ impl Explainer {
         }
     }
 
-    fn explain(&mut self, stamped: &Stamped, event: &Event, events: &[Event], curve: Option<&(InstrumentId, Curve)>) {
-        let (floor, seq) = (&self.floor, stamped.seq);
+    fn explain(
+        &mut self,
+        stamped: &Stamped,
+        event: &Event,
+        events: &[Event],
+        curve: Option<&(InstrumentId, CallCurve)>,
+    ) {
+        let (venue, seq) = (&self.venue, stamped.seq);
         if let Some(note) = self.beside_the_book(stamped, event, events) {
             self.notes.push(note);
             return;
         }
         let note = match (event, &stamped.command) {
             (Event::Rejected { order, reason, .. }, Command::Enter(entered)) if self.concerns(*order, seq) => {
-                Some(refusal::entry(floor, seq, entered, *reason))
+                Some(refusal::entry(venue, seq, entered, *reason))
             }
             (Event::AmendRefused { order, account, reason }, Command::Amend(amend))
-                if self.concerns(*order, seq) && self.audience.owns(*account) =>
+                if self.concerns(*order, seq) && self.viewer.owns(*account) =>
             {
-                Some(refusal::amend(floor, seq, amend, *reason))
+                Some(refusal::amend(venue, seq, amend, *reason))
             }
             (Event::CancelRefused { order, account, reason }, _)
-                if self.concerns(*order, seq) && self.audience.owns(*account) =>
+                if self.concerns(*order, seq) && self.viewer.owns(*account) =>
             {
-                Some(refusal::cancel(floor, seq, *order, *reason))
+                Some(refusal::cancel(venue, seq, *order, *reason))
             }
             (Event::CommandRefused { reason }, _) if matches!(self.question, Question::At { seq: asked, .. } if asked == seq) =>
             {
                 let contracts = Contracts::get();
                 let text = format!("{}: {}", reason.name(), contracts.meaning(reason.name()));
                 let rule = contracts.rule_of(reason.name());
-                Some(Note::new(seq, floor.now, "refused", rule, text).with("reason", reason.name()))
+                Some(Note::new(seq, venue.now, "refused", rule, text).with("reason", reason.name()))
             }
-            (Event::Accepted { order, .. }, _) if self.concerns(*order, seq) => Some(accepted(floor, seq, event)),
-            (Event::Cancelled { order, open, reason, .. }, _) if self.concerns(*order, seq) => floor
+            (Event::Accepted { order, .. }, _) if self.concerns(*order, seq) => Some(accepted(venue, seq, event)),
+            (Event::Cancelled { order, open, reason, .. }, _) if self.concerns(*order, seq) => venue
                 .orders
                 .get(order)
-                .map(|order| left(floor, seq, order, *open, *reason, events, self.audience).with("order", order.id.0)),
+                .map(|order| left(venue, seq, order, *open, *reason, events, self.viewer).with("order", order.id.0)),
             (Event::Trade { maker, taker, .. }, _) if self.is_of_target(event) => {
                 let Question::Order(id) = self.question else { return };
                 debug_assert!(*maker == id || *taker == id);
-                Some(traded(floor, seq, event, id, self.audience))
+                Some(traded(venue, seq, event, id, self.viewer))
             }
             (Event::Uncrossed { instrument, price, .. }, _) if self.concerns_market(*instrument, seq) => {
                 let found = curve.filter(|(of, _)| of == instrument);
@@ -236,34 +244,34 @@ impl Explainer {
                     "an execution at {price} lies {distance} from the {against} reference {reference}; from {bps}/10000 of \
                      it on nothing executes"
                 );
-                let note = Note::new(seq, floor.now, "breaker", "rulebook: 10.2", text).with("price", price.0);
+                let note = Note::new(seq, venue.now, "breaker", "rulebook: 10.2", text).with("price", price.0);
                 Some(note.with("reference", reference.0).with("against", against).with("tolerance_bps", *bps))
             }
             (Event::SessionChanged { instrument, from, to, .. }, _) if self.concerns_market(*instrument, seq) => {
                 self.notes.extend(self.ended_without_a_price(curve, seq, event, events));
                 let text = format!("{} to {}", from.name(), to.name());
                 matches!(self.question, Question::At { .. })
-                    .then(|| Note::new(seq, self.floor.now, "session", "rulebook: 5.2", text))
+                    .then(|| Note::new(seq, self.venue.now, "session", "rulebook: 5.2", text))
             }
             (Event::Parked { order, open, .. }, _) if self.concerns(*order, seq) => {
-                floor.orders.get(order).map(|order| {
-                    let market = floor.market(order.instrument);
+                venue.orders.get(order).map(|order| {
+                    let market = venue.market(order.instrument);
                     let wanted = market.map_or("its session", |market| refusal::waits_for(market, order.tif).0);
                     let text = format!("{open} lots wait for {wanted}");
-                    Note::new(seq, floor.now, "parked", "rulebook: 6", text)
+                    Note::new(seq, venue.now, "parked", "rulebook: 6", text)
                         .with("waits_for", wanted)
                         .with("open", open.0)
                 })
             }
             (Event::Injected { order, .. }, _) if self.concerns(*order, seq) => {
                 let text = "its session begins".to_owned();
-                Some(Note::new(seq, floor.now, "injected", "rulebook: 5.2, step 9", text))
+                Some(Note::new(seq, venue.now, "injected", "rulebook: 5.2, step 9", text))
             }
             (Event::Triggered { order, last, .. }, _) if self.concerns(*order, seq) => {
-                let stop = floor.orders.get(order).and_then(Order::stop).unwrap_or_default();
+                let stop = venue.orders.get(order).and_then(ViewedOrder::stop).unwrap_or_default();
                 let text = format!("the last price {last} reached its stop price {stop}");
                 Some(
-                    Note::new(seq, floor.now, "triggered", "rulebook: 14, 1", text)
+                    Note::new(seq, venue.now, "triggered", "rulebook: 14, 1", text)
                         .with("last", last.0)
                         .with("stop", stop.0),
                 )
@@ -271,37 +279,37 @@ impl Explainer {
             (Event::Amended { order, kept_priority, price, lots, .. }, _) if self.concerns(*order, seq) => {
                 let kept = if *kept_priority { "keeps its place" } else { "goes to the back of its queue" };
                 let text = format!("now {lots} lots at {price}; {kept}");
-                Some(Note::new(seq, floor.now, "amended", "rulebook: 9", text).with("kept_priority", *kept_priority))
+                Some(Note::new(seq, venue.now, "amended", "rulebook: 9", text).with("kept_priority", *kept_priority))
             }
             (Event::ClosingPriceSet { instrument, price, derivation }, _) if self.concerns_market(*instrument, seq) => {
                 let text = format!("closing price {price}: {derivation:?}");
                 matches!(self.question, Question::At { .. })
-                    .then(|| Note::new(seq, floor.now, "closing price", "rulebook: 13", text).with("price", price.0))
+                    .then(|| Note::new(seq, venue.now, "closing price", "rulebook: 13", text).with("price", price.0))
             }
             _ => None,
         };
         self.notes.extend(note);
     }
 
-    fn uncross(&self, curve: &Curve, seq: Seq, instrument: InstrumentId, price: Ticks) -> Note {
+    fn uncross(&self, curve: &CallCurve, seq: Seq, instrument: InstrumentId, price: Ticks) -> Note {
         let note = self.of_curve(curve, seq, instrument, Some(price));
         match self.question {
-            Question::Order(id) => of_target(note, curve, price, self.floor.orders.get(&id), self.audience),
+            Question::Order(id) => of_target(note, curve, price, self.venue.orders.get(&id), self.viewer),
             Question::At { .. } => note,
         }
     }
 
-    fn of_curve(&self, curve: &Curve, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
-        match self.audience {
-            Audience::Operator => curve.note(&self.floor, seq, instrument, price),
-            Audience::Member(_) => curve.outcome(&self.floor, seq, instrument, price),
+    fn of_curve(&self, curve: &CallCurve, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
+        match self.viewer {
+            Viewer::Operator => curve.note(&self.venue, seq, instrument, price),
+            Viewer::Member(_) => curve.outcome(&self.venue, seq, instrument, price),
         }
     }
 
     /// A call that ends without an uncross says so, once: where it is told which session comes next.
     fn ended_without_a_price(
         &self,
-        curve: Option<&(InstrumentId, Curve)>,
+        curve: Option<&(InstrumentId, CallCurve)>,
         seq: Seq,
         event: &Event,
         events: &[Event],
@@ -316,7 +324,7 @@ impl Explainer {
                 false => ("rulebook: 5.2, step 1", "was absorbed by"),
             };
             let text = format!("{} {how} {}: nothing uncrosses, the orders stay", from.name(), to.name());
-            return Some(Note::new(seq, self.floor.now, "no uncross", rule, text));
+            return Some(Note::new(seq, self.venue.now, "no uncross", rule, text));
         }
         let decided = events.iter().any(|event| match event {
             Event::Uncrossed { instrument: of, .. } | Event::Breached { instrument: of, .. } => *of == instrument,
@@ -327,11 +335,11 @@ impl Explainer {
 }
 
 /// What the uncross meant for one order that was in it. The trades have been followed already.
-fn of_target(note: Note, curve: &Curve, price: Ticks, order: Option<&Order>, audience: Audience) -> Note {
+fn of_target(note: Note, curve: &CallCurve, price: Ticks, order: Option<&ViewedOrder>, viewer: Viewer) -> Note {
     let Some(order) = order else { return note };
     let hidden = curve.passed.iter().find(|(passed, _, _)| *passed == order.id.0);
     let addition = match hidden {
-        Some((_, mes, available)) if audience == Audience::Operator => {
+        Some((_, mes, available)) if viewer == Viewer::Operator => {
             format!("this order's MES is {mes}, and {available} lots were available to it")
         }
         _ if !order.accepts(price) => format!("this order's limit does not reach {price}"),
@@ -340,15 +348,15 @@ fn of_target(note: Note, curve: &Curve, price: Ticks, order: Option<&Order>, aud
     Note { text: format!("{}; {addition}", note.text), ..note }
 }
 
-fn accepted(floor: &Floor, seq: Seq, event: &Event) -> Note {
+fn accepted(venue: &VenueView, seq: Seq, event: &Event) -> Note {
     let Event::Accepted { order, instrument, order_type, tif, lots, display, .. } = *event else {
-        return Note::new(seq, floor.now, "accepted", "", "");
+        return Note::new(seq, venue.now, "accepted", "", "");
     };
-    let session = floor.market(instrument).map_or("closed", |market| market.phase.name());
+    let session = venue.market(instrument).map_or("closed", |market| market.phase.name());
     let (tif, kind) = (tif.name(), type_word(order_type, display.is_some()));
     let cell = Contracts::get().session_cell(session, kind);
-    let (rule, said) = cell.map_or(("", ""), |cell| (cell.rule.as_str(), cell.text.as_str()));
-    Note::new(seq, floor.now, "accepted", rule, format!("{lots} lots, {kind} {tif} in {session}: {said}"))
+    let (rule, meaning) = cell.map_or(("", ""), |cell| (cell.rule.as_str(), cell.text.as_str()));
+    Note::new(seq, venue.now, "accepted", rule, format!("{lots} lots, {kind} {tif} in {session}: {meaning}"))
         .with("order", order.0)
         .with("session", session)
         .with("type", kind)
@@ -356,23 +364,23 @@ fn accepted(floor: &Floor, seq: Seq, event: &Event) -> Note {
         .with("lots", lots.0)
 }
 
-fn traded(floor: &Floor, seq: Seq, event: &Event, id: OrderId, audience: Audience) -> Note {
+fn traded(venue: &VenueView, seq: Seq, event: &Event, id: OrderId, viewer: Viewer) -> Note {
     let Event::Trade { instrument, price, lots, kind, maker, maker_open, taker, taker_open, trade_seq, .. } = *event
     else {
-        return Note::new(seq, floor.now, "trade", "", "");
+        return Note::new(seq, venue.now, "trade", "", "");
     };
     let (other, open) = if maker == id { (taker, maker_open) } else { (maker, taker_open) };
-    let resting = floor.orders.get(&maker);
+    let resting = venue.orders.get(&maker);
     let (rule, why) = match kind {
         TradeKind::Filter => ("rulebook: 8.2, step 7", "the price of filter and uncross".to_owned()),
         TradeKind::Call(call) => ("rulebook: 11.2", format!("the one price of {}", call.name())),
         TradeKind::Cross => ("rulebook: 12", "the closing price".to_owned()),
         TradeKind::Continuous => match resting {
             Some(maker) if maker.is_hidden() && maker.price() != Some(price) => {
-                let [bid, offer] = [Side::Buy, Side::Sell].map(|side| floor.best_visible(instrument, side));
+                let [bid, offer] = [Side::Buy, Side::Sell].map(|side| venue.best_visible(instrument, side));
                 let show = |price: Option<Ticks>| price.map_or("none".to_owned(), |price| price.to_string());
                 // What a hidden order was ready to pay is its owner's to know.
-                let whose = match audience.owns(maker.account) {
+                let whose = match viewer.owns(maker.account) {
                     true => format!("the resting hidden order's {}", show(maker.price())),
                     false => "a resting hidden order's".to_owned(),
                 };
@@ -382,13 +390,13 @@ fn traded(floor: &Floor, seq: Seq, event: &Event, id: OrderId, audience: Audienc
         },
     };
     // Members trade with the venue's book, not with somebody.
-    let with = if audience == Audience::Operator { format!(" with order {other}") } else { String::new() };
+    let with = if viewer == Viewer::Operator { format!(" with order {other}") } else { String::new() };
     let text = format!("{lots} lots at {price}{with}: {why}; {open} left");
     let done = if open == Lots::ZERO { "filled" } else { "trade" };
-    let note = Note::new(seq, floor.now, done, rule, text)
+    let note = Note::new(seq, venue.now, done, rule, text)
         .with("price", price.0)
         .with("lots", lots.0)
         .with("trade_seq", trade_seq.0)
         .with("open", open.0);
-    if audience == Audience::Operator { note.with("with", other.0) } else { note }
+    if viewer == Viewer::Operator { note.with("with", other.0) } else { note }
 }

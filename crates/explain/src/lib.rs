@@ -5,20 +5,20 @@
 //! Holds       1. what it says comes from commands and events alone: the engine is never asked;
 //!             2. a member is told the same with and without others' hidden orders that meet nobody.
 //! Leaves out  judging: an auditor does that; funds, of which it says what an order needed and not what there was.
-//! Start at    [`Explainer`], then `floor` for what is followed, then `refusal`, `leaving`, `uncross`, `standing`, `beside`.
+//! Start at    [`Explainer`], then `venue_view`, `refusal`, `cancellation`, `uncross` and `open_order`.
 
-mod audience;
-mod beside;
+mod cancellation;
 mod explainer;
-mod floor;
-mod image;
-mod leaving;
 mod note;
-mod passing;
+mod open_order;
 mod refusal;
-mod standing;
+mod restore;
+mod skipped_orders;
+mod trade_reports;
 mod uncross;
+mod venue_view;
+mod viewer;
 
-pub use audience::Audience;
 pub use explainer::{Explainer, Question};
 pub use note::Note;
+pub use viewer::Viewer;

@@ -3,8 +3,8 @@
 use pitwire_model::{Amend, Lots, NewOrder, OrderType, Phase, Reject, Seq, Side, Ticks, TimeInForce, VenueNanos};
 use pitwire_scenario::{Contracts, date_text, time_text, type_word};
 
-use crate::floor::{Floor, Market, Order};
 use crate::note::Note;
+use crate::venue_view::{InstrumentView, VenueView, ViewedOrder};
 
 /// Days that a GTD order may lie ahead.
 const MOST_DAYS: u32 = 90;
@@ -12,7 +12,7 @@ const MOST_DAYS: u32 = 90;
 const LAST_DAY: u32 = 65_535;
 
 /// What an entry or an amend asked for, in one shape.
-struct Asked {
+struct RequestTerms {
     side: Side,
     price: Option<Ticks>,
     stop: Option<Ticks>,
@@ -24,20 +24,20 @@ struct Asked {
     tif: TimeInForce,
 }
 
-pub(crate) fn entry(floor: &Floor, seq: Seq, order: &NewOrder, reason: Reject) -> Note {
+pub(crate) fn entry(venue: &VenueView, seq: Seq, order: &NewOrder, reason: Reject) -> Note {
     let name = reason.name();
-    let market = floor.market(order.instrument);
+    let market = venue.market(order.instrument);
     let session = market.map_or(Phase::Closed, |market| market.phase).name();
     let (tif, kind) = (order.tif.name(), type_word(order.order_type, order.display.is_some()));
     let contracts = Contracts::get();
     let rule = contracts.cited(name, session, tif, kind);
     if let Some(cell) = contracts.refusing_cell(name, session, tif, kind) {
         let text = format!("{name}: {kind} {tif} in {session}: {}", cell.text);
-        let note = Note::new(seq, floor.now, "rejected", rule, text).with("reason", name).with("session", session);
+        let note = Note::new(seq, venue.now, "rejected", rule, text).with("reason", name).with("session", session);
         return note.with("type", kind).with("tif", tif).with("answer", cell.answer.as_str());
     }
     let price = order.order_type.limit_price();
-    let asked = Asked {
+    let asked = RequestTerms {
         side: order.side,
         price,
         stop: order.order_type.stop_price(),
@@ -50,23 +50,23 @@ pub(crate) fn entry(floor: &Floor, seq: Seq, order: &NewOrder, reason: Reject) -
         display: order.display,
         tif: order.tif,
     };
-    compared(Note::new(seq, floor.now, "rejected", rule, ""), floor, market, &asked, reason, session)
+    compared(Note::new(seq, venue.now, "rejected", rule, ""), venue, market, &asked, reason, session)
 }
 
-pub(crate) fn amend(floor: &Floor, seq: Seq, amend: &Amend, reason: Reject) -> Note {
-    let note = Note::new(seq, floor.now, "amend refused", Contracts::get().rule_of(reason.name()), "");
-    let Some(order) = floor.orders.get(&amend.order) else {
+pub(crate) fn amend(venue: &VenueView, seq: Seq, amend: &Amend, reason: Reject) -> Note {
+    let note = Note::new(seq, venue.now, "amend refused", Contracts::get().rule_of(reason.name()), "");
+    let Some(order) = venue.orders.get(&amend.order) else {
         let text = format!("{}: no live order has number {}", reason.name(), amend.order);
         return Note { text, ..note }.with("reason", reason.name());
     };
-    let market = floor.market(order.instrument);
+    let market = venue.market(order.instrument);
     let session = market.map_or(Phase::Closed, |market| market.phase).name();
     let executed = order.lots.saturating_sub(order.open);
     let open = match amend.priority {
         pitwire_model::Priority::KeepWhenReduced => amend.lots.saturating_sub(executed),
         pitwire_model::Priority::AlwaysLose => amend.lots,
     };
-    let asked = Asked {
+    let asked = RequestTerms {
         side: order.side,
         price: order.price().map(|_| amend.price),
         stop: amend.stop.or(order.stop()),
@@ -76,19 +76,19 @@ pub(crate) fn amend(floor: &Floor, seq: Seq, amend: &Amend, reason: Reject) -> N
         display: amend.display.or(order.display),
         tif: expiring(order, amend),
     };
-    compared(note, floor, market, &asked, reason, session).with("executed", executed.0)
+    compared(note, venue, market, &asked, reason, session).with("executed", executed.0)
 }
 
-pub(crate) fn cancel(floor: &Floor, seq: Seq, order: pitwire_model::OrderId, reason: Reject) -> Note {
+pub(crate) fn cancel(venue: &VenueView, seq: Seq, order: pitwire_model::OrderId, reason: Reject) -> Note {
     let text = match reason {
         Reject::UnknownOrder => format!("unknown_order: no live order has number {order}"),
         _ => format!("{}: {}", reason.name(), Contracts::get().meaning(reason.name())),
     };
     let rule = Contracts::get().rule_of(reason.name());
-    Note::new(seq, floor.now, "cancel refused", rule, text).with("reason", reason.name())
+    Note::new(seq, venue.now, "cancel refused", rule, text).with("reason", reason.name())
 }
 
-fn expiring(order: &Order, amend: &Amend) -> TimeInForce {
+fn expiring(order: &ViewedOrder, amend: &Amend) -> TimeInForce {
     match amend.expiry {
         Some(pitwire_model::Expiry::Day(day)) => TimeInForce::GoodTillDate { day },
         Some(pitwire_model::Expiry::Time(at)) => TimeInForce::GoodTillTime { at },
@@ -97,36 +97,46 @@ fn expiring(order: &Order, amend: &Amend) -> TimeInForce {
 }
 
 /// The numbers that the check had before it.
-fn compared(note: Note, floor: &Floor, market: Option<&Market>, asked: &Asked, reason: Reject, session: &str) -> Note {
+fn compared(
+    note: Note,
+    venue: &VenueView,
+    market: Option<&InstrumentView>,
+    asked: &RequestTerms,
+    reason: Reject,
+    session: &str,
+) -> Note {
     let name = reason.name();
     let note = note.with("reason", name).with("session", session);
-    let said = |note: Note, text: String| Note { text: format!("{name}: {text}"), ..note };
-    let Some(market) = market else { return said(note, Contracts::get().meaning(name).to_owned()) };
+    let with_text = |note: Note, text: String| Note { text: format!("{name}: {text}"), ..note };
+    let Some(market) = market else { return with_text(note, Contracts::get().meaning(name).to_owned()) };
     let rules = market.rules();
     let price = asked.price.unwrap_or(Ticks::ZERO).0;
     match reason {
-        Reject::NotOpen => said(note, format!("{session} takes no such request")),
+        Reject::NotOpen => with_text(note, format!("{session} takes no such request")),
         Reject::NoAuctionScheduled => {
             let (wanted, left) = waits_for(market, asked.tif);
             let note = note.with("waits_for", wanted).with("remaining", left);
-            said(note, format!("{} waits for {wanted}, which is to come {left} more times today", asked.tif.name()))
+            with_text(
+                note,
+                format!("{} waits for {wanted}, which is to come {left} more times today", asked.tif.name()),
+            )
         }
         Reject::QuantityBelowReserve => {
             let mrs = rules.minimum_reserve.unwrap_or_default().0;
             let note = note.with("lots", asked.lots.0).with("mrs", mrs);
-            said(note, format!("{} lots, below the minimum reserve size of {mrs}", asked.lots))
+            with_text(note, format!("{} lots, below the minimum reserve size of {mrs}", asked.lots))
         }
         Reject::MinimumExecutionOutOfRange => {
             let (mes, mrs) = (asked.minimum_execution.0, rules.minimum_reserve.unwrap_or(Lots(1)).0.max(1));
             let note = note.with("mes", mes).with("open", asked.open.0).with("mrs", mrs);
-            said(note, format!("a MES of {mes} does not lie in {mrs} (MRS) to {} (open)", asked.open))
+            with_text(note, format!("a MES of {mes} does not lie in {mrs} (MRS) to {} (open)", asked.open))
         }
-        Reject::ExpiryPassed | Reject::ExpiryTooFar => expiry(note, floor, asked.tif, name),
+        Reject::ExpiryPassed | Reject::ExpiryTooFar => expiry(note, venue, asked.tif, name),
         Reject::PriceOutsideBand => {
             let (reference, band) = (market.static_reference.unwrap_or_default().0, rules.band_pct.unwrap_or_default());
             let distance = (price - reference).abs();
             let note = note.with("price", price).with("static_reference", reference).with("band_pct", band);
-            said(
+            with_text(
                 note,
                 format!(
                     "{price} lies {distance} from the static reference {reference}, and {band} % of it are allowed"
@@ -137,48 +147,51 @@ fn compared(note: Note, floor: &Floor, market: Option<&Market>, asked: &Asked, r
             let reference = market.last.unwrap_or(market.spec.start_price).0;
             let collar = market.spec.limits.collar_bps.unwrap_or_default();
             let note = note.with("price", price).with("reference", reference).with("collar_bps", collar);
-            said(note, format!("{price} against the reference {reference}, of which {collar}/10000 are allowed"))
+            with_text(note, format!("{price} against the reference {reference}, of which {collar}/10000 are allowed"))
         }
         Reject::QuantityAboveLimit => {
             let most = market.spec.limits.max_lots.unwrap_or_default().0;
-            said(note.with("lots", asked.lots.0).with("most", most), format!("{} lots, at most {most}", asked.lots))
+            with_text(
+                note.with("lots", asked.lots.0).with("most", most),
+                format!("{} lots, at most {most}", asked.lots),
+            )
         }
         Reject::QuantityOutOfRange => {
             let note = note.with("lots", asked.lots.0).with("most", Lots::MAX_ORDER.0);
-            said(note, format!("{} lots do not lie in 1 to {}", asked.lots, Lots::MAX_ORDER))
+            with_text(note, format!("{} lots do not lie in 1 to {}", asked.lots, Lots::MAX_ORDER))
         }
         Reject::PriceOutOfRange => {
             let stop = asked.stop.map_or(price, Ticks::get);
             let note = note.with("price", price).with("stop", stop).with("most", Ticks::MAX_PRICE.0);
-            said(note, format!("price {price}, stop price {stop}: each is to lie in 1 to {}", Ticks::MAX_PRICE))
+            with_text(note, format!("price {price}, stop price {stop}: each is to lie in 1 to {}", Ticks::MAX_PRICE))
         }
         Reject::DisplayOutOfRange => {
             let display = asked.display.unwrap_or_default().0;
             let note = note.with("display", display).with("lots", asked.lots.0);
-            said(note, format!("a display of {display} of {} lots, or on an order that may not rest", asked.lots))
+            with_text(note, format!("a display of {display} of {} lots, or on an order that may not rest", asked.lots))
         }
         Reject::AmountAlreadyFilled => {
             let note = note.with("lots", asked.lots.0);
-            said(note, format!("a new total of {} is not above what has traded", asked.lots))
+            with_text(note, format!("a new total of {} is not above what has traded", asked.lots))
         }
         Reject::PostOnlyWouldTrade | Reject::PostOnlyNoPlace => {
-            let best = floor.best_visible(market.spec.id, asked.side.opposite()).unwrap_or_default().0;
+            let best = venue.best_visible(market.spec.id, asked.side.opposite()).unwrap_or_default().0;
             let note = note.with("price", price).with("best", best);
-            said(note, format!("{price} against the visible best {best} of the other side"))
+            with_text(note, format!("{price} against the visible best {best} of the other side"))
         }
         Reject::NotEnoughFunds => {
-            said(note.with("price", price).with("lots", asked.lots.0), format!("{} lots at {price}", asked.lots))
+            with_text(note.with("price", price).with("lots", asked.lots.0), format!("{} lots at {price}", asked.lots))
         }
         Reject::BookFull => {
             let most = market.spec.max_resting_orders;
-            said(note.with("most", most), format!("{most} orders rest already"))
+            with_text(note.with("most", most), format!("{most} orders rest already"))
         }
-        _ => said(note, Contracts::get().meaning(name).to_owned()),
+        _ => with_text(note, Contracts::get().meaning(name).to_owned()),
     }
 }
 
 /// The session an order waits for, and how often it is still to come.
-pub(crate) fn waits_for(market: &Market, tif: TimeInForce) -> (&'static str, u32) {
+pub(crate) fn waits_for(market: &InstrumentView, tif: TimeInForce) -> (&'static str, u32) {
     let calls = [Phase::OpeningCall, Phase::FcoCall, Phase::IntradayCall, Phase::ClosingCall];
     let count = |phase: Phase| u32::from(market.still_to_come(phase));
     match tif {
@@ -190,8 +203,8 @@ pub(crate) fn waits_for(market: &Market, tif: TimeInForce) -> (&'static str, u32
     }
 }
 
-fn expiry(note: Note, floor: &Floor, tif: TimeInForce, name: &str) -> Note {
-    let (today, closes) = floor.day.unwrap_or((0, VenueNanos::ZERO));
+fn expiry(note: Note, venue: &VenueView, tif: TimeInForce, name: &str) -> Note {
+    let (today, closes) = venue.day.unwrap_or((0, VenueNanos::ZERO));
     match tif {
         TimeInForce::GoodTillDate { day } => {
             let (expires, first, last) =
@@ -201,9 +214,9 @@ fn expiry(note: Note, floor: &Floor, tif: TimeInForce, name: &str) -> Note {
             Note { text, ..note }
         }
         TimeInForce::GoodTillTime { at } => {
-            let (expires, now, close) = (time_text(at.0), time_text(floor.now.0), time_text(closes.0));
+            let (expires, now, close) = (time_text(at.0), time_text(venue.now.0), time_text(closes.0));
             let text = format!("{name}: {expires} is not later than now, {now}, and at most the day's close, {close}");
-            let note = note.with("expires_ns", at.0).with("now_ns", floor.now.0).with("closes_ns", closes.0);
+            let note = note.with("expires_ns", at.0).with("now_ns", venue.now.0).with("closes_ns", closes.0);
             Note { text, ..note }
         }
         _ => note,

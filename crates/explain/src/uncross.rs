@@ -3,11 +3,11 @@
 use pitwire_model::{InstrumentId, Phase, Seq, Side, Ticks};
 use serde_json::{Value, json};
 
-use crate::floor::{Floor, Order};
 use crate::note::Note;
+use crate::venue_view::{VenueView, ViewedOrder};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Candidate {
+pub(crate) struct PriceCandidate {
     pub price: i64,
     pub buy: u64,
     pub sell: u64,
@@ -15,8 +15,8 @@ pub(crate) struct Candidate {
 
 /// The book of a call before it uncrosses.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Curve {
-    pub candidates: Vec<Candidate>,
+pub(crate) struct CallCurve {
+    pub candidates: Vec<PriceCandidate>,
     pub reference: Option<i64>,
     /// None: no uncross.
     pub price: Option<i64>,
@@ -27,7 +27,7 @@ pub(crate) struct Curve {
     pub passed: Vec<(u64, u64, u64)>,
 }
 
-impl Candidate {
+impl PriceCandidate {
     fn volume(self) -> u64 {
         self.buy.min(self.sell)
     }
@@ -38,41 +38,46 @@ impl Candidate {
 }
 
 /// One side with what each order can bring: its open quantity, or a hidden order's by its MES.
-struct Wing {
-    orders: Vec<Order>,
-    brings: Vec<u64>,
+struct CallSide {
+    orders: Vec<ViewedOrder>,
+    counted: Vec<u64>,
     available: Vec<u64>,
 }
 
-impl Wing {
-    fn new(orders: Vec<Order>) -> Wing {
-        let brings: Vec<u64> = orders.iter().map(|order| order.open.0).collect();
-        Wing { available: brings.clone(), orders, brings }
+impl CallSide {
+    fn new(orders: Vec<ViewedOrder>) -> CallSide {
+        let counted: Vec<u64> = orders.iter().map(|order| order.open.0).collect();
+        CallSide { available: counted.clone(), orders, counted }
     }
 
     fn total(&self) -> u64 {
-        self.brings.iter().sum()
+        self.counted.iter().sum()
     }
 
     fn at(&self, price: Ticks) -> u64 {
-        self.orders.iter().zip(&self.brings).filter(|(order, _)| order.accepts(price)).map(|(_, brings)| brings).sum()
+        self.orders
+            .iter()
+            .zip(&self.counted)
+            .filter(|(order, _)| order.accepts(price))
+            .map(|(_, counted)| counted)
+            .sum()
     }
 
     /// One side pass of 8.2 step 4: whether it changed anything.
-    fn pass(&mut self, contra: &Wing) -> bool {
+    fn pass(&mut self, contra: &CallSide) -> bool {
         let (mut ahead, mut changed) = (0_u64, false);
         for (at, order) in self.orders.iter().enumerate() {
             if order.is_hidden() {
-                let meets = |other: &Order| other.price().is_none_or(|price| order.accepts(price));
-                let there = contra.orders.iter().zip(&contra.brings).filter(|(other, _)| meets(other));
-                let there: u64 = there.map(|(_, brings)| brings).sum();
+                let meets = |other: &ViewedOrder| other.price().is_none_or(|price| order.accepts(price));
+                let there = contra.orders.iter().zip(&contra.counted).filter(|(other, _)| meets(other));
+                let there: u64 = there.map(|(_, counted)| counted).sum();
                 let available = there.saturating_sub(ahead);
-                let brings = available.min(order.open.0);
-                let brings = if available >= order.minimum_execution().0 { brings } else { 0 };
-                changed |= brings != self.brings[at];
-                (self.brings[at], self.available[at]) = (brings, available);
+                let counted = available.min(order.open.0);
+                let counted = if available >= order.minimum_execution().0 { counted } else { 0 };
+                changed |= counted != self.counted[at];
+                (self.counted[at], self.available[at]) = (counted, available);
             }
-            ahead += self.brings[at];
+            ahead += self.counted[at];
         }
         changed
     }
@@ -82,8 +87,8 @@ impl Wing {
 const MOST_PASSES: usize = 64;
 
 /// Both sides after hidden orders have been through 8.2 steps 3 to 5.
-fn wings(floor: &Floor, instrument: InstrumentId) -> [Wing; 2] {
-    let [mut buys, mut sells] = [Side::Buy, Side::Sell].map(|side| Wing::new(floor.side(instrument, side)));
+fn call_sides(venue: &VenueView, instrument: InstrumentId) -> [CallSide; 2] {
+    let [mut buys, mut sells] = [Side::Buy, Side::Sell].map(|side| CallSide::new(venue.side(instrument, side)));
     let hidden = buys.orders.iter().chain(&sells.orders).filter(|order| order.is_hidden()).count();
     let (mut quiet, mut buys_turn) = (0, buys.total() >= sells.total());
     for _ in 0..(4 + 2 * hidden).min(MOST_PASSES) {
@@ -94,51 +99,51 @@ fn wings(floor: &Floor, instrument: InstrumentId) -> [Wing; 2] {
             return [buys, sells];
         }
     }
-    for wing in [&mut buys, &mut sells] {
-        let Wing { orders, brings, .. } = wing;
-        orders.iter().zip(brings).filter(|(order, _)| order.is_hidden()).for_each(|(_, brings)| *brings = 0);
+    for side in [&mut buys, &mut sells] {
+        let CallSide { orders, counted, .. } = side;
+        orders.iter().zip(counted).filter(|(order, _)| order.is_hidden()).for_each(|(_, counted)| *counted = 0);
     }
     [buys, sells]
 }
 
-impl Curve {
-    pub fn of(floor: &Floor, instrument: InstrumentId) -> Curve {
-        let [buys, sells] = wings(floor, instrument);
-        let reference = floor.market(instrument).and_then(|market| market.reference()).map(Ticks::get);
-        let brought = |wing: &Wing| -> Vec<i64> {
-            let orders = wing.orders.iter().zip(&wing.brings).filter(|(_, brings)| **brings > 0);
+impl CallCurve {
+    pub fn of(venue: &VenueView, instrument: InstrumentId) -> CallCurve {
+        let [buys, sells] = call_sides(venue, instrument);
+        let reference = venue.market(instrument).and_then(|market| market.reference()).map(Ticks::get);
+        let counted_prices = |side: &CallSide| -> Vec<i64> {
+            let orders = side.orders.iter().zip(&side.counted).filter(|(_, counted)| **counted > 0);
             orders.filter_map(|(order, _)| order.price()).map(Ticks::get).collect()
         };
-        let mut prices: Vec<i64> = brought(&buys).into_iter().chain(brought(&sells)).collect();
+        let mut prices: Vec<i64> = counted_prices(&buys).into_iter().chain(counted_prices(&sells)).collect();
         prices.sort_unstable();
         prices.dedup();
-        let candidate = |price: i64| Candidate { price, buy: buys.at(Ticks(price)), sell: sells.at(Ticks(price)) };
-        let candidates: Vec<Candidate> = prices.into_iter().map(candidate).collect();
+        let candidate = |price: i64| PriceCandidate { price, buy: buys.at(Ticks(price)), sell: sells.at(Ticks(price)) };
+        let candidates: Vec<PriceCandidate> = prices.into_iter().map(candidate).collect();
         let market_orders = buys.total() > 0 && sells.total() > 0;
         let (price, step, why) = decide(&candidates, reference, market_orders);
-        let passed = [&buys, &sells].into_iter().flat_map(|wing| {
-            let rows = wing.orders.iter().zip(wing.brings.iter().zip(&wing.available));
-            let shut = rows.filter(|(order, (brings, _))| order.is_hidden() && **brings == 0);
+        let passed = [&buys, &sells].into_iter().flat_map(|side| {
+            let rows = side.orders.iter().zip(side.counted.iter().zip(&side.available));
+            let shut = rows.filter(|(order, (counted, _))| order.is_hidden() && **counted == 0);
             shut.map(|(order, (_, available))| (order.id.0, order.minimum_execution().0, *available))
         });
-        Curve { passed: passed.collect(), candidates, reference, price, step, why }
+        CallCurve { passed: passed.collect(), candidates, reference, price, step, why }
     }
 
     /// What the public hears of it: candidates and the step that decided would tell of orders that are not shown.
-    pub fn outcome(&self, floor: &Floor, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
-        let session = floor.market(instrument).map_or(Phase::Closed, |market| market.phase).name();
+    pub fn outcome(&self, venue: &VenueView, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
+        let session = venue.market(instrument).map_or(Phase::Closed, |market| market.phase).name();
         let text = match price {
             Some(price) => format!("{session} uncrossed at {price}"),
             None => format!("{session} did not uncross"),
         };
-        Note::new(seq, floor.now, "uncross", "rulebook: 11.2", text)
+        Note::new(seq, venue.now, "uncross", "rulebook: 11.2", text)
             .with("session", session)
             .with("price", price.map(Ticks::get))
             .with("reference", self.reference)
     }
 
-    pub fn note(&self, floor: &Floor, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
-        let session = floor.market(instrument).map_or(Phase::Closed, |market| market.phase).name();
+    pub fn note(&self, venue: &VenueView, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
+        let session = venue.market(instrument).map_or(Phase::Closed, |market| market.phase).name();
         let rows: Vec<Value> = self
             .candidates
             .iter()
@@ -157,7 +162,7 @@ impl Curve {
             None => format!("{session} did not uncross: {}", self.why),
         };
         let rule = format!("rulebook: 11.2, step {}", self.step);
-        Note::new(seq, floor.now, "uncross", &rule, text)
+        Note::new(seq, venue.now, "uncross", &rule, text)
             .with("session", session)
             .with("price", price.map(Ticks::get))
             .with("computed", self.price)
@@ -169,7 +174,7 @@ impl Curve {
 }
 
 /// 11.2: the price, the step that decided, and why in words.
-fn decide(candidates: &[Candidate], reference: Option<i64>, market_orders: bool) -> (Option<i64>, u8, String) {
+fn decide(candidates: &[PriceCandidate], reference: Option<i64>, market_orders: bool) -> (Option<i64>, u8, String) {
     if candidates.is_empty() {
         return match (market_orders, reference) {
             (true, Some(price)) => (Some(price), 6, format!("market orders alone, at the reference {price}")),
@@ -181,12 +186,12 @@ fn decide(candidates: &[Candidate], reference: Option<i64>, market_orders: bool)
     if most == 0 {
         return (None, 2, format!("none of {} candidate prices has any volume", candidates.len()));
     }
-    let kept: Vec<Candidate> = candidates.iter().filter(|row| row.volume() == most).copied().collect();
+    let kept: Vec<PriceCandidate> = candidates.iter().filter(|row| row.volume() == most).copied().collect();
     if let [one] = kept.as_slice() {
         return (Some(one.price), 2, format!("the one price with the largest volume, {most}"));
     }
     let least = kept.iter().map(|row| row.surplus().abs()).min().unwrap_or_default();
-    let kept: Vec<Candidate> = kept.into_iter().filter(|row| row.surplus().abs() == least).collect();
+    let kept: Vec<PriceCandidate> = kept.into_iter().filter(|row| row.surplus().abs() == least).collect();
     let (Some(first), Some(last)) = (kept.first(), kept.last()) else { return (None, 3, String::new()) };
     let (low, high) = (first.price, last.price);
     if low == high {
@@ -219,14 +224,14 @@ fn decide(candidates: &[Candidate], reference: Option<i64>, market_orders: bool)
 mod tests {
     use super::*;
 
-    fn row(price: i64, buy: u64, sell: u64) -> Candidate {
-        Candidate { price, buy, sell }
+    fn row(price: i64, buy: u64, sell: u64) -> PriceCandidate {
+        PriceCandidate { price, buy, sell }
     }
 
     #[test]
     fn each_price_step_decides_only_after_the_earlier_steps() {
         // Largest volume; smallest surplus; side of the surplus; reference; middle.
-        let decided = |rows: &[Candidate], reference| {
+        let decided = |rows: &[PriceCandidate], reference| {
             let (price, step, _) = decide(rows, reference, true);
             (price, step)
         };

@@ -1,7 +1,7 @@
 //! What is explained, each by a scripted market: refusals, expiries, uncrosses, breaches, what stands and what waits.
 
 use pitwire_engine::EngineImage;
-use pitwire_explain::{Audience, Explainer, Note, Question};
+use pitwire_explain::{Explainer, Note, Question, Viewer};
 use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
 use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Machine, Witness, play_watched, read};
@@ -27,10 +27,10 @@ impl Witness for Looker {
 
 impl Looker {
     fn ask(&self, question: Question) -> Vec<Note> {
-        self.tell(question, Audience::Operator)
+        self.tell(question, Viewer::Operator)
     }
 
-    fn tell(&self, question: Question, audience: Audience) -> Vec<Note> {
+    fn tell(&self, question: Question, audience: Viewer) -> Vec<Note> {
         let mut explainer = Explainer::resume(question, audience, &self.image, self.begins);
         for (stamped, events) in &self.log {
             explainer.observe(stamped, events);
@@ -368,7 +368,7 @@ impl Looker {
             Command::Enter(order) if order.id == id => Some(order.account),
             _ => None,
         });
-        self.tell(Question::Order(id), Audience::Member(entered.expect("an entry")))
+        self.tell(Question::Order(id), Viewer::Member(entered.expect("an entry")))
     }
 
     /// What happened to prices, for everybody to hear.
@@ -490,7 +490,7 @@ fn member_sees_only_own_orders_and_no_foreign_sizes() {
     let whole = looker.ask(Question::Order(looker.order(2)));
     assert_eq!(whole.last().expect("a note").numbers["before_lots"], json!(15));
     // Not an own order, nor a command.
-    let stranger = Audience::Member(pitwire_model::AccountId(u32::MAX));
+    let stranger = Viewer::Member(pitwire_model::AccountId(u32::MAX));
     for question in [Question::Order(looker.order(1)), Question::At { seq: looker.log[1].0.seq, instrument: None }] {
         assert_eq!(looker.tell(question, stranger), []);
     }

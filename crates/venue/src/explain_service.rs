@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use pitwire_disk::DirectoryStorage;
-use pitwire_explain::{Audience, Explainer, Note, Question};
+use pitwire_explain::{Viewer, Explainer, Note, Question};
 use pitwire_failure::Failure;
 use pitwire_model::{AccountId, Event, OrderId, Seq, Stamped};
 use tracing::error;
@@ -32,7 +32,7 @@ pub struct ExplainAnswer {
 ///
 /// Returns a failure if the directory has no readable journal, or if the replay produces other
 /// events than were sent.
-pub fn explain(directory: &Path, question: Question, audience: Audience) -> Result<ExplainAnswer, Failure> {
+pub fn explain(directory: &Path, question: Question, audience: Viewer) -> Result<ExplainAnswer, Failure> {
     let nothing = |what: String| Failure::new(what).remedy("name the data directory of a venue with --data");
     let storage = DirectoryStorage::read_only(directory)
         .map_err(|error| nothing(format!("cannot read {}: {error}", directory.display())))?;
@@ -74,7 +74,7 @@ pub enum LogExplanation {
 }
 
 /// A request: an order, and the account or operator that asks.
-type ExplainRequest = (OrderId, Audience);
+type ExplainRequest = (OrderId, Viewer);
 
 /// Most waiting requests, of all accounts and of one. A client whose request finds no place asks
 /// again.
@@ -95,7 +95,7 @@ struct ExplainQueue {
     /// Answers with the time at which they expire, soonest first.
     answers: VecDeque<(ExplainRequest, LogExplanation, u64)>,
     /// Accounts that must wait, with the time at which their pause ends, soonest first.
-    resting: VecDeque<(Audience, u64)>,
+    resting: VecDeque<(Viewer, u64)>,
 }
 
 impl ExplainQueue {
@@ -157,7 +157,7 @@ impl ExplainService {
         if let Some(thread) = self.thread.take_if(|thread| thread.is_finished()) {
             self.queue.ended(answer(thread), now_ns);
         }
-        let found = self.queue.ask((order, member.map_or(Audience::Operator, Audience::Member)), now_ns);
+        let found = self.queue.ask((order, member.map_or(Viewer::Operator, Viewer::Member)), now_ns);
         if let Some((order, audience)) = self.queue.begin(now_ns) {
             let directory = self.directory.clone();
             let work = move || explain(&directory, Question::Order(order), audience);
@@ -188,7 +188,7 @@ mod tests {
     const SECOND: u64 = 1_000_000_000;
 
     fn request(order: u64, account: u32) -> ExplainRequest {
-        (OrderId(order), Audience::Member(AccountId(account)))
+        (OrderId(order), Viewer::Member(AccountId(account)))
     }
 
     fn notes(order: u64) -> LogExplanation {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use pitwire_explain::{Audience, Note, Question};
+use pitwire_explain::{Note, Question, Viewer};
 use pitwire_model::{OrderId, Seq};
 use serde_json::json;
 
@@ -49,7 +49,7 @@ impl Explain {
             (Some(order), _) => Question::Order(OrderId(order)),
             (None, at) => Question::At { seq: Seq(at.unwrap_or_default()), instrument: self.instrument.clone() },
         };
-        let ExplainAnswer { notes, first, last } = explain(&self.data, question, Audience::Operator)?;
+        let ExplainAnswer { notes, first, last } = explain(&self.data, question, Viewer::Operator)?;
         if notes.is_empty() {
             let what = match self.order {
                 Some(order) => {

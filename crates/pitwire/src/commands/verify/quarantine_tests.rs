@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pitwire_configuration::demo;
 use pitwire_engine::Engine;
-use pitwire_explain::{Audience, Question};
+use pitwire_explain::{Question, Viewer};
 use pitwire_journal::records::image::encode_state;
 use pitwire_journal::{LogError, OutputHash};
 use pitwire_model::{
@@ -153,7 +153,7 @@ fn a_restart_finds_the_poison_once_and_does_not_loop() {
 
     // Whoever asks the log passes over it, as the start will.
     let question = Question::Order(OrderId(last.0));
-    let answer = explain(&scratch.0, question, Audience::Operator).unwrap_or_else(|failure| panic!("{failure}"));
+    let answer = explain(&scratch.0, question, Viewer::Operator).unwrap_or_else(|failure| panic!("{failure}"));
     let reasons: Vec<_> = answer.notes.iter().map(|note| (note.what, note.numbers["reason"].as_str())).collect();
     assert_eq!((reasons, answer.last), (vec![("rejected", Some("quarantined"))], last));
 

@@ -2,24 +2,24 @@
 
 use pitwire_model::{Phase, Seq, Ticks};
 
-use crate::audience::Audience;
-use crate::floor::{Floor, Order, Place};
 use crate::note::Note;
 use crate::refusal::waits_for;
+use crate::venue_view::{VenueView, ViewedOrder, ViewedState};
+use crate::viewer::Viewer;
 
-pub(crate) fn standing(floor: &Floor, seq: Seq, order: &Order, audience: Audience) -> Note {
-    let market = floor.market(order.instrument);
+pub(crate) fn open_order_note(venue: &VenueView, seq: Seq, order: &ViewedOrder, viewer: Viewer) -> Note {
+    let market = venue.market(order.instrument);
     let session = market.map_or(Phase::Closed, |market| market.phase).name();
     let note = |what, rule: &str, text: String| {
-        Note::new(seq, floor.now, what, rule, text).with("open", order.open.0).with("session", session)
+        Note::new(seq, venue.now, what, rule, text).with("open", order.open.0).with("session", session)
     };
     match (order.place, market) {
-        (Place::Parked, Some(market)) => {
+        (ViewedState::Parked, Some(market)) => {
             let (wanted, left) = waits_for(market, order.tif);
             let text = format!("{} waits for {wanted}, which is to come {left} more times today", order.tif.name());
             note("waits", "rulebook: 6", text).with("waits_for", wanted).with("remaining", left)
         }
-        (Place::Unelected, Some(market)) => {
+        (ViewedState::Unelected, Some(market)) => {
             let (last, stop) = (market.last.map(Ticks::get), order.stop().unwrap_or_default().0);
             let text = match last {
                 Some(last) => format!("the last price is {last}; this stop waits for {stop}"),
@@ -27,24 +27,24 @@ pub(crate) fn standing(floor: &Floor, seq: Seq, order: &Order, audience: Audienc
             };
             note("waits", "rulebook: 14, 1", text).with("last", last).with("stop", stop)
         }
-        _ => resting(floor, order, audience, &note),
+        _ => resting(venue, order, viewer, &note),
     }
 }
 
 fn resting(
-    floor: &Floor,
-    order: &Order,
-    audience: Audience,
+    venue: &VenueView,
+    order: &ViewedOrder,
+    viewer: Viewer,
     note: &impl Fn(&'static str, &str, String) -> Note,
 ) -> Note {
-    let queue = floor.side(order.instrument, order.side);
+    let queue = venue.side(order.instrument, order.side);
     let before = queue.iter().take_while(|other| other.rank() < order.rank());
-    let before: Vec<&Order> = before.filter(|other| audience.knows_of(other)).collect();
+    let before: Vec<&ViewedOrder> = before.filter(|other| viewer.knows_of(other)).collect();
     let better = before.iter().filter(|other| other.price() != order.price()).count();
     let seen = before.iter().filter(|other| other.price() == order.price() && !other.is_hidden()).count();
     let same = before.len() - better;
-    let lots: u64 = before.iter().map(|other| audience.lots_of(other).0).sum();
-    let best = floor.best_visible(order.instrument, order.side.opposite()).map(Ticks::get);
+    let lots: u64 = before.iter().map(|other| viewer.lots_of(other).0).sum();
+    let best = venue.best_visible(order.instrument, order.side.opposite()).map(Ticks::get);
     let price = order.price().map(Ticks::get);
     let reason = match (price, best) {
         (_, None) => "nobody visible stands on the other side".to_owned(),

@@ -2,31 +2,31 @@
 
 use pitwire_model::{AccountId, Lots};
 
-use crate::floor::Order;
+use crate::venue_view::ViewedOrder;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Audience {
+pub enum Viewer {
     /// Everything, of everybody.
     Operator,
     /// Everything of this account; of others what the visible book and the public events tell.
     Member(AccountId),
 }
 
-impl Audience {
+impl Viewer {
     pub(crate) fn owns(self, account: AccountId) -> bool {
         match self {
-            Audience::Operator => true,
-            Audience::Member(own) => own == account,
+            Viewer::Operator => true,
+            Viewer::Member(own) => own == account,
         }
     }
 
     /// Whether this order is there at all.
-    pub(crate) fn knows_of(self, order: &Order) -> bool {
+    pub(crate) fn knows_of(self, order: &ViewedOrder) -> bool {
         self.owns(order.account) || !order.is_hidden()
     }
 
     /// How much of it is there, of an order that is.
-    pub(crate) fn lots_of(self, order: &Order) -> Lots {
+    pub(crate) fn lots_of(self, order: &ViewedOrder) -> Lots {
         if self.owns(order.account) { order.open } else { order.seen() }
     }
 }

@@ -8,11 +8,11 @@ use pitwire_model::{
 };
 use pitwire_scenario::{Contracts, time_text};
 
-use crate::audience::Audience;
-use crate::floor::{Floor, Market};
 use crate::note::Note;
+use crate::venue_view::{InstrumentView, VenueView};
+use crate::viewer::Viewer;
 
-impl Floor {
+impl VenueView {
     pub fn follow_reporting(&mut self, event: &Event) {
         match event {
             Event::ReportingChanged { instrument, open, ends, .. } => {
@@ -43,8 +43,8 @@ impl Floor {
 }
 
 /// What a report says, in every note about it.
-fn terms(note: Note, floor: &Floor, report: &TradeReport) -> Note {
-    let [buyer, seller] = report.parties().map(|party| floor.name_of(party));
+fn terms(note: Note, venue: &VenueView, report: &TradeReport) -> Note {
+    let [buyer, seller] = report.parties().map(|party| venue.name_of(party));
     note.with("price", report.price.0).with("lots", report.lots.0).with("buyer", buyer).with("seller", seller)
 }
 
@@ -58,40 +58,46 @@ pub(crate) fn report_of(stamped: &Stamped) -> Option<Seq> {
 }
 
 /// Of an event about a report that was taken: the report's number, and what is to be said.
-pub(crate) fn told(floor: &Floor, seq: Seq, event: &Event, events: &[Event]) -> Option<(Seq, InstrumentId, Note)> {
+pub(crate) fn report_note(
+    venue: &VenueView,
+    seq: Seq,
+    event: &Event,
+    events: &[Event],
+) -> Option<(Seq, InstrumentId, Note)> {
     match event {
         Event::TradeReported { report, trade } => {
-            let (who, other) = (floor.name_of(trade.account), floor.name_of(trade.counterparty));
+            let (who, other) = (venue.name_of(trade.account), venue.name_of(trade.counterparty));
             let did = if trade.side == Side::Buy { "bought from" } else { "sold to" };
-            let until = floor.until(trade.instrument);
+            let until = venue.until(trade.instrument);
             let text = format!(
                 "{who} {did} {other} {} lots at {}: nothing moves until {other} confirms it, within the hours of trade \
                  reporting (until {until})",
                 trade.lots, trade.price
             );
-            let note = Note::new(seq, floor.now, "reported", "rulebook: 23.2", text).with("report", report.0);
-            Some((*report, trade.instrument, terms(note, floor, trade)))
+            let note = Note::new(seq, venue.now, "reported", "rulebook: 23.2", text).with("report", report.0);
+            Some((*report, trade.instrument, terms(note, venue, trade)))
         }
         Event::ReportEnded { report, instrument, account, counterparty, end } => {
-            let note = ended(floor, seq, (*account, *counterparty), *end, why_hours_ended(events, *instrument));
+            let note =
+                report_end_note(venue, seq, (*account, *counterparty), *end, why_hours_ended(events, *instrument));
             let note = note.with("report", report.0);
-            let note = match floor.reports.get(report) {
-                Some(asked) => terms(note, floor, asked),
+            let note = match venue.reports.get(report) {
+                Some(asked) => terms(note, venue, asked),
                 None => note,
             };
             Some((*report, *instrument, note))
         }
         Event::OffBookTrade(trade) => {
-            let last = floor.market(trade.instrument).and_then(|market| market.last).map(Ticks::get);
+            let last = venue.market(trade.instrument).and_then(|market| market.last).map(Ticks::get);
             let stays =
                 last.map_or("there is no last price still".to_owned(), |last| format!("the last price stays {last}"));
             let text = format!(
-                "both parties have said so: {} lots at {} move, the instrument's off-book trade {}; no order, level or \
+                "both parties have with_text so: {} lots at {} move, the instrument's off-book trade {}; no order, level or \
                  reference changes, and {stays}",
                 trade.lots, trade.price, trade.number
             );
-            let [buyer, seller] = [trade.buyer, trade.seller].map(|party| floor.name_of(party));
-            let note = Note::new(seq, floor.now, "confirmed", "rulebook: 23.5", text).with("report", trade.report.0);
+            let [buyer, seller] = [trade.buyer, trade.seller].map(|party| venue.name_of(party));
+            let note = Note::new(seq, venue.now, "confirmed", "rulebook: 23.5", text).with("report", trade.report.0);
             let note = note.with("price", trade.price.0).with("lots", trade.lots.0);
             let note = note.with("buyer", buyer).with("seller", seller).with("off_book_seq", trade.number);
             Some((trade.report, trade.instrument, note.with("last", last)))
@@ -107,14 +113,14 @@ fn why_hours_ended(events: &[Event], instrument: InstrumentId) -> Option<Session
     })
 }
 
-fn ended(
-    floor: &Floor,
+fn report_end_note(
+    venue: &VenueView,
     seq: Seq,
     (reporter, other): (AccountId, AccountId),
     end: ReportEnd,
     hours: Option<SessionReason>,
 ) -> Note {
-    let (reporter, other) = (floor.name_of(reporter), floor.name_of(other));
+    let (reporter, other) = (venue.name_of(reporter), venue.name_of(other));
     let (what, rule, text) = match end {
         ReportEnd::Declined => {
             ("declined", "rulebook: 23.2", format!("{other}, who was to confirm it, declined: no trade"))
@@ -128,7 +134,7 @@ fn ended(
             ("not confirmed", "rulebook: 23.1", text)
         }
     };
-    let note = Note::new(seq, floor.now, what, rule, text).with("reason", end.name());
+    let note = Note::new(seq, venue.now, what, rule, text).with("reason", end.name());
     match hours.filter(|_| end == ReportEnd::HoursEnded) {
         Some(hours) => note.with("hours_ended_by", hours.name()),
         None => note,
@@ -136,62 +142,62 @@ fn ended(
 }
 
 /// The hours of an instrument began or ended.
-pub(crate) fn hours(floor: &Floor, seq: Seq, event: &Event) -> Option<(InstrumentId, Note)> {
+pub(crate) fn hours(venue: &VenueView, seq: Seq, event: &Event) -> Option<(InstrumentId, Note)> {
     let Event::ReportingChanged { instrument, open, reason, ends } = *event else { return None };
     let does = if open { "begin" } else { "end" };
     let text = format!("the hours of trade reporting {does} ({}), whatever the session", reason.name());
-    let note = Note::new(seq, floor.now, "trade reporting", "rulebook: 23.1", text).with("open", open);
+    let note = Note::new(seq, venue.now, "trade reporting", "rulebook: 23.1", text).with("open", open);
     Some((instrument, note.with("reason", reason.name()).with("ends_ns", ends.map(|ends| ends.0))))
 }
 
 /// Why a report or an answer was refused, if this is one and it may be told.
-pub(crate) fn refused(floor: &Floor, stamped: &Stamped, reason: Reject, audience: Audience) -> Option<Note> {
+pub(crate) fn refused(venue: &VenueView, stamped: &Stamped, reason: Reject, viewer: Viewer) -> Option<Note> {
     match &stamped.command {
-        Command::ReportTrade(report) if audience.owns(report.account) => {
-            Some(report_refused(floor, stamped.seq, report, reason))
+        Command::ReportTrade(report) if viewer.owns(report.account) => {
+            Some(report_refused(venue, stamped.seq, report, reason))
         }
-        Command::AnswerReport { account, report, confirm } if audience.owns(*account) => {
-            Some(answer_refused(floor, stamped.seq, *account, *report, *confirm, reason))
+        Command::AnswerReport { account, report, confirm } if viewer.owns(*account) => {
+            Some(answer_refused(venue, stamped.seq, *account, *report, *confirm, reason))
         }
         _ => None,
     }
 }
 
-fn report_refused(floor: &Floor, seq: Seq, report: &TradeReport, reason: Reject) -> Note {
-    let note = Note::new(seq, floor.now, "report refused", "rulebook: 23.3", "").with("reason", reason.name());
-    let note = terms(note, floor, report).with("report", seq.0);
-    let said = |note: Note, text: String| Note { text: format!("{}: {text}", reason.name()), ..note };
+fn report_refused(venue: &VenueView, seq: Seq, report: &TradeReport, reason: Reject) -> Note {
+    let note = Note::new(seq, venue.now, "report refused", "rulebook: 23.3", "").with("reason", reason.name());
+    let note = terms(note, venue, report).with("report", seq.0);
+    let with_text = |note: Note, text: String| Note { text: format!("{}: {text}", reason.name()), ..note };
     match reason {
         Reject::ReportingClosed => {
-            let session = floor.market(report.instrument).map_or("unknown", |market| market.phase.name());
+            let session = venue.market(report.instrument).map_or("unknown", |market| market.phase.name());
             let text = format!(
                 "the instrument is outside its hours of trade reporting; its session, {session}, is beside the point"
             );
-            said(note.with("trade_reporting", false).with("session", session), text)
+            with_text(note.with("trade_reporting", false).with("session", session), text)
         }
         Reject::TooManyReports => {
-            let (waiting, most) = (floor.waiting_of(report.account, report.instrument), TradeReport::MOST_WAITING);
+            let (waiting, most) = (venue.waiting_of(report.account, report.instrument), TradeReport::MOST_WAITING);
             let text = format!("{waiting} reports of this account wait in the instrument, and fewer than {most} may");
-            said(note.with("waiting", waiting).with("most", most), text)
+            with_text(note.with("waiting", waiting).with("most", most), text)
         }
         Reject::QuantityOutOfRange => {
             let text = format!("{} lots do not lie in 1 to {}", report.lots, Lots::MAX_ORDER);
-            said(note.with("most", Lots::MAX_ORDER.0), text)
+            with_text(note.with("most", Lots::MAX_ORDER.0), text)
         }
         Reject::PriceOutOfRange => {
             let text = format!("price {} does not lie in 1 to {}", report.price, Ticks::MAX_PRICE);
-            said(note.with("most", Ticks::MAX_PRICE.0), text)
+            with_text(note.with("most", Ticks::MAX_PRICE.0), text)
         }
         Reject::BadDefinition => {
-            said(note, format!("{} is both parties; a trade has two", floor.name_of(report.account)))
+            with_text(note, format!("{} is both parties; a trade has two", venue.name_of(report.account)))
         }
-        _ => barred(note, floor, report, reason),
+        _ => blocked_party_note(note, venue, report, reason),
     }
 }
 
 /// A party that may not trade, in a report or at its confirmation.
-fn barred(note: Note, floor: &Floor, report: &TradeReport, reason: Reject) -> Note {
-    let [buyer, seller] = report.parties().map(|party| floor.name_of(party));
+fn blocked_party_note(note: Note, venue: &VenueView, report: &TradeReport, reason: Reject) -> Note {
+    let [buyer, seller] = report.parties().map(|party| venue.name_of(party));
     let name = reason.name();
     let text = match reason {
         Reject::Killed => format!("{name}: the venue, {buyer} (buys) or {seller} (sells) is stopped by an operator"),
@@ -204,12 +210,12 @@ fn barred(note: Note, floor: &Floor, report: &TradeReport, reason: Reject) -> No
     Note { text, ..note }
 }
 
-fn answer_refused(floor: &Floor, seq: Seq, account: AccountId, number: Seq, confirm: bool, reason: Reject) -> Note {
-    let (by, name) = (floor.name_of(account), reason.name());
+fn answer_refused(venue: &VenueView, seq: Seq, account: AccountId, number: Seq, confirm: bool, reason: Reject) -> Note {
+    let (by, name) = (venue.name_of(account), reason.name());
     let does = if confirm { "confirm" } else { "decline" };
-    let note = Note::new(seq, floor.now, "answer refused", "rulebook: 23.4", "").with("reason", name);
+    let note = Note::new(seq, venue.now, "answer refused", "rulebook: 23.4", "").with("reason", name);
     let note = note.with("report", number.0).with("by", by.clone()).with("answer", does);
-    let asked = floor.reports.get(&number).filter(|report| report.concerns(account));
+    let asked = venue.reports.get(&number).filter(|report| report.concerns(account));
     let Some(report) = asked else {
         // Another's report answers as one that is not there.
         let text = match reason {
@@ -218,15 +224,15 @@ fn answer_refused(floor: &Floor, seq: Seq, account: AccountId, number: Seq, conf
         };
         return Note { text, ..note };
     };
-    let note = terms(note, floor, report);
+    let note = terms(note, venue, report);
     match reason {
         Reject::OwnReport => {
-            let other = floor.name_of(report.counterparty);
+            let other = venue.name_of(report.counterparty);
             let text = format!("{name}: {by} reported it; {other} is the one to confirm. The report waits on");
             Note { text, ..note }
         }
         Reject::NotEnoughFunds => {
-            let [buyer, seller] = report.parties().map(|party| floor.name_of(party));
+            let [buyer, seller] = report.parties().map(|party| venue.name_of(party));
             let text = format!(
                 "{name}: {} lots at {} need more than is free, as an order would: {buyer}, who buys, was asked first, \
                  then {seller}. The report waits on",
@@ -234,16 +240,16 @@ fn answer_refused(floor: &Floor, seq: Seq, account: AccountId, number: Seq, conf
             );
             Note { text, ..note }
         }
-        _ => barred(note, floor, report, reason),
+        _ => blocked_party_note(note, venue, report, reason),
     }
 }
 
 /// A report that nobody has answered when the log ends.
-pub(crate) fn waits(floor: &Floor, seq: Seq, number: Seq, report: &TradeReport) -> Note {
-    let market: Option<&Market> = floor.market(report.instrument);
+pub(crate) fn waits(venue: &VenueView, seq: Seq, number: Seq, report: &TradeReport) -> Note {
+    let market: Option<&InstrumentView> = venue.market(report.instrument);
     let ends = market.and_then(|market| market.reporting_ends).map(|ends| ends.0);
-    let (other, until) = (floor.name_of(report.counterparty), floor.until(report.instrument));
+    let (other, until) = (venue.name_of(report.counterparty), venue.until(report.instrument));
     let text = format!("{other} has not confirmed it; it may until the hours of trade reporting end (until {until})");
-    let note = Note::new(seq, floor.now, "waits", "rulebook: 23.2", text).with("report", number.0);
-    terms(note, floor, report).with("waits_for", other).with("ends_ns", ends)
+    let note = Note::new(seq, venue.now, "waits", "rulebook: 23.2", text).with("report", number.0);
+    terms(note, venue, report).with("waits_for", other).with("ends_ns", ends)
 }

@@ -3,21 +3,21 @@
 use pitwire_model::{CancelReason, Event, Lots, Phase, Seq, Ticks, TimeInForce};
 use pitwire_scenario::{date_text, reason_of_leaving, time_text};
 
-use crate::audience::Audience;
-use crate::floor::{Floor, Order};
 use crate::note::Note;
+use crate::venue_view::{VenueView, ViewedOrder};
+use crate::viewer::Viewer;
 
 /// `floor` as it was when the order left; `events` are all of its command.
 pub(crate) fn left(
-    floor: &Floor,
+    venue: &VenueView,
     seq: Seq,
-    order: &Order,
+    order: &ViewedOrder,
     open: Lots,
     reason: CancelReason,
     events: &[Event],
-    audience: Audience,
+    viewer: Viewer,
 ) -> Note {
-    let market = floor.market(order.instrument);
+    let market = venue.market(order.instrument);
     let session = market.map_or(Phase::Closed, |market| market.phase).name();
     let to = events.iter().find_map(|event| match event {
         Event::SessionChanged { instrument, to, .. } if *instrument == order.instrument => Some(to.name()),
@@ -26,19 +26,19 @@ pub(crate) fn left(
     let word = reason_of_leaving(reason);
     let what = if word.is_some() { "expired" } else { "cancelled" };
     let note = |rule: &str, text: String| {
-        let note = Note::new(seq, floor.now, what, rule, text);
+        let note = Note::new(seq, venue.now, what, rule, text);
         let note = note.with("reason", word.unwrap_or_else(|| cancelled_by(reason))).with("open", open.0);
         note.with("session", session)
     };
-    let ended = |what: &str| {
+    let report_end_note = |what: &str| {
         let to = to.unwrap_or("another session");
         format!("{what}: {session} ended (then {to}), with {open} lots open")
     };
     match reason {
-        CancelReason::ImmediateRemainder => immediate(floor, order, open, &note),
+        CancelReason::ImmediateRemainder => immediate(venue, order, open, &note),
         CancelReason::FillOrKill => {
-            let within = reachable(floor, order, audience);
-            let which = if audience == Audience::Operator { "" } else { " that are shown" };
+            let within = reachable(venue, order, viewer);
+            let which = if viewer == Viewer::Operator { "" } else { " that are shown" };
             let text =
                 format!("fill_or_kill: {} lots were wanted at once, {within}{which} were within reach", order.lots);
             note("rulebook: 7.4", text).with("wanted", order.lots.0).with("within_reach", within.0)
@@ -49,24 +49,24 @@ pub(crate) fn left(
         CancelReason::TimeReached => {
             let at = match order.tif {
                 TimeInForce::GoodTillTime { at } => at,
-                _ => floor.now,
+                _ => venue.now,
             };
-            let text = format!("good till {}, and venue time was {}", time_text(at.0), time_text(floor.now.0));
-            note("rulebook: 6", text).with("expires_ns", at.0).with("now_ns", floor.now.0)
+            let text = format!("good till {}, and venue time was {}", time_text(at.0), time_text(venue.now.0));
+            note("rulebook: 6", text).with("expires_ns", at.0).with("now_ns", venue.now.0)
         }
         CancelReason::DateReached => {
             let day = match order.tif {
                 TimeInForce::GoodTillDate { day } => day.0,
                 _ => 0,
             };
-            let today = floor.day.map_or(0, |(today, _)| today);
+            let today = venue.day.map_or(0, |(today, _)| today);
             let text = format!("good till {}, and {} ended", date_text(day), date_text(today));
             note("rulebook: 6", text).with("expires", date_text(day)).with("ended", date_text(today))
         }
         CancelReason::NinetyDays => note("rulebook: 6", "a GTC order's ninetieth day ended".to_owned()),
-        CancelReason::CallEnded => note("rulebook: 5.2, step 5", ended("what is left after a call")),
-        CancelReason::PauseEnded => note("rulebook: 5.2, step 5", ended("a market order of a pause")),
-        CancelReason::CrossEnded => note("rulebook: 5.2, step 5", ended("CPX")),
+        CancelReason::CallEnded => note("rulebook: 5.2, step 5", report_end_note("what is left after a call")),
+        CancelReason::PauseEnded => note("rulebook: 5.2, step 5", report_end_note("a market order of a pause")),
+        CancelReason::CrossEnded => note("rulebook: 5.2, step 5", report_end_note("CPX")),
         CancelReason::BelowMinimumExecution => {
             let mes = order.minimum_execution();
             let text = format!("{open} lots were left, fewer than its MES of {mes}");
@@ -90,8 +90,8 @@ pub(crate) fn left(
     }
 }
 
-fn immediate(floor: &Floor, order: &Order, open: Lots, note: &impl Fn(&str, String) -> Note) -> Note {
-    let best = floor.best_visible(order.instrument, order.side.opposite());
+fn immediate(venue: &VenueView, order: &ViewedOrder, open: Lots, note: &impl Fn(&str, String) -> Note) -> Note {
+    let best = venue.best_visible(order.instrument, order.side.opposite());
     let limit = order.price().map(Ticks::get);
     let text = match (best, limit) {
         (None, _) => format!("{open} lots were left and nobody visible stood on the other side"),
@@ -105,16 +105,16 @@ fn immediate(floor: &Floor, order: &Order, open: Lots, note: &impl Fn(&str, Stri
 
 /// What a fill-or-kill order could have had: its limit, minimum executions; not self-match prevention.
 /// For a member what is shown of it.
-fn reachable(floor: &Floor, order: &Order, audience: Audience) -> Lots {
+fn reachable(venue: &VenueView, order: &ViewedOrder, viewer: Viewer) -> Lots {
     let mut left = order.lots.0;
-    let contras = floor.side(order.instrument, order.side.opposite());
-    for contra in contras.iter().filter(|contra| audience.knows_of(contra)) {
+    let contras = venue.side(order.instrument, order.side.opposite());
+    for contra in contras.iter().filter(|contra| viewer.knows_of(contra)) {
         let Some(price) = contra.price() else { continue };
         if !order.accepts(price) {
             break;
         }
         if contra.minimum_execution().0 <= left {
-            left -= left.min(audience.lots_of(contra).0);
+            left -= left.min(viewer.lots_of(contra).0);
         }
     }
     Lots(order.lots.0 - left)

@@ -3,23 +3,23 @@
 use pitwire_engine::{EngineImage, MarketImage, OrderImage, UndisplayedState};
 use pitwire_model::Lots;
 
-use crate::floor::{Floor, Market, Order, Place};
+use crate::venue_view::{InstrumentView, VenueView, ViewedOrder, ViewedState};
 
-pub(crate) fn restore(floor: &mut Floor, image: &EngineImage) {
-    floor.day = (image.day.0 > 0).then_some((image.day.0, image.closes));
-    floor.names = image.accounts.iter().map(|account| (account.spec.id, account.spec.name.clone())).collect();
+pub(crate) fn restore(venue: &mut VenueView, image: &EngineImage) {
+    venue.day = (image.day.0 > 0).then_some((image.day.0, image.closes));
+    venue.names = image.accounts.iter().map(|account| (account.spec.id, account.spec.name.clone())).collect();
     for market in &image.markets {
-        floor.reports.extend(market.reporting.waiting.clone());
-        floor.markets.push(restored(market));
+        venue.reports.extend(market.reporting.waiting.clone());
+        venue.markets.push(restored(market));
         for order in &market.orders {
-            floor.restore(standing(market, order));
+            venue.restore(open_order_note(market, order));
         }
     }
 }
 
-fn restored(image: &MarketImage) -> Market {
+fn restored(image: &MarketImage) -> InstrumentView {
     let session = &image.session;
-    Market {
+    InstrumentView {
         phase: image.phase,
         last: image.last,
         static_reference: session.static_reference,
@@ -29,12 +29,12 @@ fn restored(image: &MarketImage) -> Market {
         remaining: session.remaining,
         reporting: image.reporting.open,
         reporting_ends: image.reporting.ends,
-        ..Market::new(image.spec.clone())
+        ..InstrumentView::new(image.spec.clone())
     }
 }
 
-fn standing(market: &MarketImage, order: &OrderImage) -> Order {
-    Order {
+fn open_order_note(market: &MarketImage, order: &OrderImage) -> ViewedOrder {
+    ViewedOrder {
         id: order.id,
         account: order.account,
         instrument: market.spec.id,
@@ -47,9 +47,9 @@ fn standing(market: &MarketImage, order: &OrderImage) -> Order {
         shown: Lots(order.shown.into()),
         time: order.rank.into(),
         place: match order.place {
-            Some(UndisplayedState::Parked) => Place::Parked,
-            Some(UndisplayedState::Unelected) => Place::Unelected,
-            _ => Place::Active,
+            Some(UndisplayedState::Parked) => ViewedState::Parked,
+            Some(UndisplayedState::Unelected) => ViewedState::Unelected,
+            _ => ViewedState::Active,
         },
     }
 }

@@ -8,12 +8,12 @@ use pitwire_model::{
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Floor {
+pub(crate) struct VenueView {
     pub now: VenueNanos,
     /// Days since 1970, and when GTT orders end at the latest.
     pub day: Option<(u32, VenueNanos)>,
-    pub markets: Vec<Market>,
-    pub orders: BTreeMap<OrderId, Order>,
+    pub markets: Vec<InstrumentView>,
+    pub orders: BTreeMap<OrderId, ViewedOrder>,
     /// Trades made beside the book that wait for the other party.
     pub reports: BTreeMap<Seq, TradeReport>,
     pub names: BTreeMap<AccountId, String>,
@@ -23,7 +23,7 @@ pub(crate) struct Floor {
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Market {
+pub(crate) struct InstrumentView {
     pub spec: InstrumentSpec,
     pub phase: Phase,
     pub last: Option<Ticks>,
@@ -38,7 +38,7 @@ pub(crate) struct Market {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum ViewedState {
     /// Matching now, or waiting for a price.
     Arriving,
     Active,
@@ -47,7 +47,7 @@ pub(crate) enum Place {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Order {
+pub(crate) struct ViewedOrder {
     pub id: OrderId,
     pub account: AccountId,
     pub instrument: InstrumentId,
@@ -61,12 +61,12 @@ pub(crate) struct Order {
     pub shown: Lots,
     /// Who came first, among equals.
     pub time: u64,
-    pub place: Place,
+    pub place: ViewedState,
 }
 
-impl Market {
-    pub fn new(spec: InstrumentSpec) -> Market {
-        Market {
+impl InstrumentView {
+    pub fn new(spec: InstrumentSpec) -> InstrumentView {
+        InstrumentView {
             static_reference: Some(spec.start_price),
             spec,
             phase: Phase::Closed,
@@ -94,7 +94,7 @@ impl Market {
     }
 }
 
-impl Order {
+impl ViewedOrder {
     pub fn price(&self) -> Option<Ticks> {
         self.order_type.limit_price()
     }
@@ -141,21 +141,22 @@ impl Order {
     }
 }
 
-impl Floor {
-    pub fn market(&self, instrument: InstrumentId) -> Option<&Market> {
+impl VenueView {
+    pub fn market(&self, instrument: InstrumentId) -> Option<&InstrumentView> {
         self.markets.get(instrument.0 as usize)
     }
 
-    pub fn market_mut(&mut self, instrument: InstrumentId) -> Option<&mut Market> {
+    pub fn market_mut(&mut self, instrument: InstrumentId) -> Option<&mut InstrumentView> {
         self.markets.get_mut(instrument.0 as usize)
     }
 
     /// The active orders of a side, first in priority first.
-    pub fn side(&self, instrument: InstrumentId, side: Side) -> Vec<Order> {
-        let stands =
-            |order: &&Order| order.instrument == instrument && order.side == side && order.place == Place::Active;
-        let mut queue: Vec<Order> = self.orders.values().filter(stands).copied().collect();
-        queue.sort_by_key(Order::rank);
+    pub fn side(&self, instrument: InstrumentId, side: Side) -> Vec<ViewedOrder> {
+        let stands = |order: &&ViewedOrder| {
+            order.instrument == instrument && order.side == side && order.place == ViewedState::Active
+        };
+        let mut queue: Vec<ViewedOrder> = self.orders.values().filter(stands).copied().collect();
+        queue.sort_by_key(ViewedOrder::rank);
         queue
     }
 
@@ -172,15 +173,15 @@ impl Floor {
     /// Whoever still arrives when a command is over has found a place.
     pub fn settle(&mut self) {
         for id in self.arriving.drain(..) {
-            if let Some(order) = self.orders.get_mut(&id).filter(|order| order.place == Place::Arriving) {
-                order.place = if order.stop().is_some() { Place::Unelected } else { Place::Active };
+            if let Some(order) = self.orders.get_mut(&id).filter(|order| order.place == ViewedState::Arriving) {
+                order.place = if order.stop().is_some() { ViewedState::Unelected } else { ViewedState::Active };
                 order.shown = order.display.unwrap_or_default().min(order.open);
             }
         }
     }
 
     /// Puts in an order that a snapshot holds.
-    pub fn restore(&mut self, order: Order) {
+    pub fn restore(&mut self, order: ViewedOrder) {
         self.times = self.times.max(order.time);
         self.orders.insert(order.id, order);
     }
@@ -188,7 +189,7 @@ impl Floor {
     pub fn follow(&mut self, stamped: &Stamped, event: &Event) {
         match event {
             Event::AccountAdded(spec) => _ = self.names.insert(spec.id, spec.name.clone()),
-            Event::InstrumentAdded(spec) => self.markets.push(Market::new((**spec).clone())),
+            Event::InstrumentAdded(spec) => self.markets.push(InstrumentView::new((**spec).clone())),
             Event::TradingRulesSet { instrument, rules } => {
                 if let Some(market) = self.market_mut(*instrument) {
                     market.spec.rules = Some(rules.clone());
@@ -249,12 +250,12 @@ impl Floor {
         match *event {
             Event::Accepted { order, account, instrument, side, order_type, lots, tif, display } => {
                 let time = self.next_time();
-                let place = Place::Arriving;
+                let place = ViewedState::Arriving;
                 let (open, shown) = (lots, display.unwrap_or_default());
                 self.arriving.push(order);
                 self.orders.insert(
                     order,
-                    Order {
+                    ViewedOrder {
                         id: order,
                         account,
                         instrument,
@@ -286,13 +287,13 @@ impl Floor {
                 }
             }
             Event::Cancelled { order, .. } => _ = self.orders.remove(&order),
-            Event::Parked { order, .. } => self.put(order, Place::Parked),
-            Event::Injected { order, .. } => self.put(order, Place::Active),
+            Event::Parked { order, .. } => self.put(order, ViewedState::Parked),
+            Event::Injected { order, .. } => self.put(order, ViewedState::Active),
             Event::Triggered { order, .. } => {
                 let time = self.next_time();
                 self.arriving.push(order);
                 if let Some(order) = self.orders.get_mut(&order) {
-                    (order.time, order.place) = (time, Place::Arriving);
+                    (order.time, order.place) = (time, ViewedState::Arriving);
                     order.order_type = match order.order_type {
                         OrderType::StopLimit { price, .. } => OrderType::Limit { price },
                         _ => OrderType::Market,
@@ -310,7 +311,7 @@ impl Floor {
         }
     }
 
-    fn put(&mut self, order: OrderId, place: Place) {
+    fn put(&mut self, order: OrderId, place: ViewedState) {
         if let Some(order) = self.orders.get_mut(&order) {
             order.place = place;
         }

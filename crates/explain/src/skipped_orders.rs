@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 
 use pitwire_model::{Event, OrderId, Phase, Stamped, Ticks};
 
-use crate::audience::Audience;
-use crate::floor::{Floor, Order, Place};
 use crate::note::Note;
+use crate::venue_view::{VenueView, ViewedOrder, ViewedState};
+use crate::viewer::Viewer;
 
 /// Of one command: who was matched continuously, and what each had when its turn came.
 #[derive(Debug, Default)]
-pub(crate) struct Passing {
-    arrivals: BTreeMap<OrderId, Order>,
+pub(crate) struct SkippedOrders {
+    arrivals: BTreeMap<OrderId, ViewedOrder>,
 }
 
-impl Passing {
+impl SkippedOrders {
     /// Before an event is followed.
-    pub fn note(&mut self, floor: &Floor, event: &Event) {
+    pub fn note(&mut self, venue: &VenueView, event: &Event) {
         let order = match *event {
             Event::Cancelled { order, .. } => order,
             // What is left of an incoming order once it has traded is known from the trade itself.
@@ -29,66 +29,66 @@ impl Passing {
             _ => return,
         };
         // An immediate order that leaves had that much when the walk was over.
-        if let (Some(arrival), Some(known)) = (self.arrivals.get_mut(&order), floor.orders.get(&order)) {
+        if let (Some(arrival), Some(known)) = (self.arrivals.get_mut(&order), venue.orders.get(&order)) {
             arrival.open = known.open;
         }
     }
 
     /// After an event was followed.
-    pub fn arrived(&mut self, floor: &Floor, event: &Event) {
+    pub fn arrived(&mut self, venue: &VenueView, event: &Event) {
         let id = match *event {
             Event::Accepted { order, .. } | Event::Triggered { order, .. } => order,
             Event::Amended { order, kept_priority: false, .. } => order,
             _ => return,
         };
-        if let Some(order) = floor.orders.get(&id).filter(|order| order.stop().is_none()) {
+        if let Some(order) = venue.orders.get(&id).filter(|order| order.stop().is_none()) {
             self.arrivals.insert(id, *order);
         }
     }
 
     /// What passed `target` over, once the command is done and the target still rests and has not traded in it. A member
     /// hears of others' visible orders alone, and of none which it was, how large, or at what limit.
-    pub fn over(&self, floor: &Floor, target: &Order, stamped: &Stamped, audience: Audience) -> Option<Note> {
-        let market = floor.market(target.instrument)?;
+    pub fn over(&self, venue: &VenueView, target: &ViewedOrder, stamped: &Stamped, viewer: Viewer) -> Option<Note> {
+        let market = venue.market(target.instrument)?;
         let price = target.price()?;
-        if market.phase != Phase::Continuous || !target.is_hidden() || target.place != Place::Active {
+        if market.phase != Phase::Continuous || !target.is_hidden() || target.place != ViewedState::Active {
             return None;
         }
-        let reaches = |order: &&Order| {
+        let reaches = |order: &&ViewedOrder| {
             order.instrument == target.instrument
                 && order.side != target.side
                 && order.id != target.id
                 && order.accepts(price)
                 && !order.open.is_zero()
-                && audience.knows_of(order)
+                && viewer.knows_of(order)
         };
-        let passer = self.arrivals.values().find(reaches)?;
-        let (rule, text, unnamed) = why(target, passer);
-        let note = Note::new(stamped.seq, floor.now, "passed over", rule, "");
+        let skipping = self.arrivals.values().find(reaches)?;
+        let (rule, text, unnamed) = why(target, skipping);
+        let note = Note::new(stamped.seq, venue.now, "passed over", rule, "");
         let note = note.with("mes", target.minimum_execution().0).with("price", price.0);
-        if !audience.owns(passer.account) {
+        if !viewer.owns(skipping.account) {
             return Some(Note { text: unnamed, ..note });
         }
-        let note = note.with("by", passer.id.0).with("available", passer.open.0);
-        Some(Note { text, ..note.with("limit", passer.price().map(Ticks::get)) })
+        let note = note.with("by", skipping.id.0).with("available", skipping.open.0);
+        Some(Note { text, ..note.with("limit", skipping.price().map(Ticks::get)) })
     }
 }
 
 /// The rule, how it is said to who may know the passer, and to who may not.
-fn why(target: &Order, passer: &Order) -> (&'static str, String, String) {
-    let (left, mes) = (passer.open, target.minimum_execution());
+fn why(target: &ViewedOrder, skipping: &ViewedOrder) -> (&'static str, String, String) {
+    let (left, mes) = (skipping.open, target.minimum_execution());
     let fill = left.0.min(target.open.0);
     if mes > left {
         (
             "rulebook: 7.2, step 2",
-            format!("order {} had {left} lots when it came by, fewer than this one's MES of {mes}", passer.id),
+            format!("order {} had {left} lots when it came by, fewer than this one's MES of {mes}", skipping.id),
             format!("an order came by with fewer lots than this one's MES of {mes}"),
         )
-    } else if passer.is_hidden() && fill < passer.minimum_execution().0 {
-        let theirs = passer.minimum_execution();
+    } else if skipping.is_hidden() && fill < skipping.minimum_execution().0 {
+        let theirs = skipping.minimum_execution();
         (
             "rulebook: 7.2, step 3",
-            format!("order {} is hidden with a MES of {theirs}, and {fill} lots could trade", passer.id),
+            format!("order {} is hidden with a MES of {theirs}, and {fill} lots could trade", skipping.id),
             String::new(),
         )
     } else {
@@ -96,7 +96,7 @@ fn why(target: &Order, passer: &Order) -> (&'static str, String, String) {
             "rulebook: 7.2, step 4",
             format!(
                 "order {} came by with {left} lots at a limit that the improved price did not satisfy, or stopped before",
-                passer.id
+                skipping.id
             ),
             "an order came by at a limit that the improved price did not satisfy, or stopped before".to_owned(),
         )

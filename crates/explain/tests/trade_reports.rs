@@ -1,7 +1,7 @@
 //! What is explained of trades made beside the book (rulebook 23): a report's life, what refused it, and to whom it is told.
 
 use pitwire_engine::EngineImage;
-use pitwire_explain::{Audience, Explainer, Note, Question};
+use pitwire_explain::{Explainer, Note, Question, Viewer};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
     InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, OrderId, Phase, Seq, SessionReason, Side,
@@ -80,18 +80,18 @@ impl Log {
         self.apply(Command::AnswerReport { account, report, confirm })
     }
 
-    fn tell(&self, question: Question, audience: Audience) -> Vec<Note> {
+    fn tell(&self, question: Question, audience: Viewer) -> Vec<Note> {
         let mut explainer = Explainer::new(question, audience);
         self.log.iter().for_each(|(stamped, events)| explainer.observe(stamped, events));
         explainer.finish()
     }
 
     fn of(&self, report: Seq) -> Vec<Note> {
-        self.tell(Question::Order(OrderId(report.0)), Audience::Operator)
+        self.tell(Question::Order(OrderId(report.0)), Viewer::Operator)
     }
 
     fn at(&self, seq: Seq) -> Vec<Note> {
-        self.tell(Question::At { seq, instrument: None }, Audience::Operator)
+        self.tell(Question::At { seq, instrument: None }, Viewer::Operator)
     }
 }
 
@@ -155,7 +155,7 @@ fn ended_report_explains_its_end() {
     assert_eq!(kinds(&notes), [("not confirmed", "rulebook: 23.1"), ("trade reporting", "rulebook: 23.1")]);
     has(&notes[1], &json!({"open": false, "reason": "scheduled", "ends_ns": null}));
     let elsewhere = Question::At { seq: end, instrument: Some("OTHER".to_owned()) };
-    assert!(log.tell(elsewhere, Audience::Operator).is_empty());
+    assert!(log.tell(elsewhere, Viewer::Operator).is_empty());
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn only_the_two_parties_get_an_explanation() {
     log.answer(CARL, report, true);
     log.answer(ANNA, report, true);
     let told = |who| {
-        kinds(&log.tell(Question::Order(OrderId(report.0)), Audience::Member(who)))
+        kinds(&log.tell(Question::Order(OrderId(report.0)), Viewer::Member(who)))
             .iter()
             .map(|k| k.0)
             .collect::<Vec<_>>()
@@ -210,7 +210,7 @@ fn only_the_two_parties_get_an_explanation() {
     assert!(told(CARL).is_empty());
     // The other party has not heard of a report that was refused.
     let refused = log.report(ANNA, BEN, 0, 90);
-    let told = |who| log.tell(Question::Order(OrderId(refused.0)), Audience::Member(who)).len();
+    let told = |who| log.tell(Question::Order(OrderId(refused.0)), Viewer::Member(who)).len();
     assert_eq!([told(ANNA), told(BEN), told(CARL)], [1, 0, 0]);
 }
 
@@ -219,7 +219,7 @@ fn report_from_a_snapshot_is_explained() {
     let mut log = Log::open();
     let report = log.report(ANNA, BEN, 5, 90);
     let (image, seq): (EngineImage, _) = (log.engine.image(), Seq(log.log.len() as u64));
-    for (audience, told) in [(Audience::Operator, 1), (Audience::Member(BEN), 1), (Audience::Member(CARL), 0)] {
+    for (audience, told) in [(Viewer::Operator, 1), (Viewer::Member(BEN), 1), (Viewer::Member(CARL), 0)] {
         let notes = Explainer::resume(Question::Order(OrderId(report.0)), audience, &image, seq).finish();
         assert_eq!(notes.len(), told);
         for note in notes {
