@@ -1,8 +1,8 @@
-//! An engine's image in the auditor's own words, so that an audit can begin at a snapshot.
+//! Converts an engine image to a snapshot of the auditor, so that an audit can start from it.
 //!
-//! Does        put every field of an image where the auditor looks for it.
-//! Leaves out  judging. The auditor itself knows no type of the engine's: this is why the mapping
-//!             stands apart.
+//! Does        copy every field of the image to its place in the snapshot.
+//! Leaves out  checks. The auditor must not depend on the engine, so the conversion is a crate of
+//!             its own.
 //! Start at    [`audit_snapshot`].
 
 use std::collections::BTreeSet;
@@ -14,6 +14,7 @@ use pitwire_auditor::{
 use pitwire_engine::{AccountImage, EngineImage, MarketImage, OrderImage, UndisplayedState};
 use pitwire_model::{Lots, Seq, Ticks, VenueDay, VenueNanos};
 
+/// Returns the image as a snapshot after command `seq` at venue time `at`.
 pub fn audit_snapshot(image: &EngineImage, seq: Seq, at: VenueNanos) -> AuditSnapshot {
     AuditSnapshot {
         seq,

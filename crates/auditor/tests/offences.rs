@@ -1,5 +1,4 @@
-//! An honest run, written by hand, and everything that can be done to it that the auditor must
-//! notice.
+//! A correct run, written by hand, and faults in it that the auditor must find.
 
 mod script;
 
@@ -18,7 +17,7 @@ fn audit(run: &WindowRun) -> Result<Auditor, Offence> {
     Ok(auditor)
 }
 
-/// The events of the command that entered, amended or cancelled as named in the script.
+/// Returns the events of a named command of the script.
 fn events<'a>(run: &'a mut WindowRun, name: &str) -> &'a mut Vec<Event> {
     let at = script::step(name);
     &mut run[at].1
@@ -65,7 +64,7 @@ fn wrong_snapshot_is_an_offence() {
     }
 }
 
-/// What was tampered with, how, and the sentence it must lead to.
+/// A fault, how it is planted, and the expected words of the finding.
 type Planted = (&'static str, fn(&mut WindowRun), &'static str);
 
 #[test]
@@ -317,7 +316,7 @@ fn every_planted_offence_is_found() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// The nth trade of the sweep, for change.
+/// Changes the nth trade of the sweep.
 fn trade(run: &mut WindowRun, nth: usize, change: fn(&mut TradeOf<'_>)) {
     change(&mut TradeOf(&mut events(run, "sweep")[nth]));
 }

@@ -1,5 +1,4 @@
-//! A second honest run, with every order term and operator command in it, and what must be noticed
-//! about each.
+//! A second correct run with every order term and operator command, and a fault for each of them.
 
 mod floor;
 
@@ -24,7 +23,7 @@ fn correct_run_with_all_order_terms_has_no_offence() {
     assert_eq!(audit(&floor::run()).map(|auditor| auditor.live_orders()), Ok(0));
 }
 
-/// What was tampered with, how, and the sentence it must lead to.
+/// A fault, how it is planted, and the expected words of the finding.
 type Planted = (&'static str, fn(&mut Run), &'static str);
 
 fn events<'a>(run: &'a mut Run, name: &str) -> &'a mut Vec<Event> {
@@ -45,7 +44,7 @@ fn rejected(run: &mut Run, name: &str, reason: Reject) {
     *events(run, name) = vec![Event::Rejected { order: new.id, account: new.account, reason }];
 }
 
-/// Accepts an order that was refused: it rests.
+/// Accepts an order that was refused. It then rests.
 fn accepted(run: &mut Run, name: &str, level: u64, change: u64) {
     let new = entered(run, name).clone();
     let price = new.order_type.limit_price().unwrap_or_default();
@@ -358,7 +357,7 @@ fn every_planted_offence_against_terms_is_found() {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// The same lie in the command and in the event.
+/// Plants the same false value in the command and in the event.
 fn bust(run: &mut Run, lie: fn(&mut Bust)) {
     let at = step(run, "bust");
     if let Command::BustTrade(bust) = &mut run[at].1.command {

@@ -1,13 +1,17 @@
-//! The fast engine against the slow one, over two million random commands of the whole rulebook, with the auditor looking on.
+//! Compares the engine with the reference engine over two million random commands. The auditor
+//! checks both.
 //!
-//! Does        play many short worlds, each with habits of its own, from fixed seeds and a fresh one; the first world that
-//!             fails is cut down to the fewest commands that still fail before it is printed.
-//! Holds       1. the events of every command are equal, the images are equal, and the auditor finds no offence;
-//!             2. an engine restored from its own image goes on as the one it was taken of;
-//!             3. a refused command leaves the state as it was, the image before it equal to the one after it;
-//!             4. every cell of both tables of `contracts/rules` is met, and every reason, call and derivation.
-//! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-engine --test differential`; `TEST_COMMANDS=100000000` plays longer,
-//!             `TEST_SURVEY=1` prints every world that fails and goes on.
+//! Does        play many short worlds from fixed seeds and one new seed. The first world that fails
+//!             is reduced to the fewest commands that still fail, and printed.
+//! Holds       1. the events of every command are equal, the images are equal, and the auditor
+//!                finds no offence;
+//!             2. an engine restored from its own image continues exactly like the original;
+//!             3. a refused command leaves the image unchanged;
+//!             4. the run covers every cell of both tables of `contracts/rules`, and every reason,
+//!                call and derivation.
+//! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-engine --test differential`.
+//!             `TEST_COMMANDS=100000000` plays longer. `TEST_SURVEY=1` prints every failing world
+//!             and continues.
 
 mod common;
 
@@ -27,17 +31,17 @@ use pitwire_model::{
 };
 use pitwire_reference_engine::ReferenceEngine;
 
-/// Played from each fixed seed and from a fresh one together, unless `TEST_COMMANDS` says otherwise.
+/// Commands of all seeds together, unless `TEST_COMMANDS` is set.
 const COMMANDS: u64 = 2_000_000;
-/// What the slow engine and the auditor play among themselves.
+/// Commands that the reference engine and the auditor play without the engine.
 const COMMANDS_ALONE: u64 = 250_000;
 const FIXED_SEEDS: [u64; 3] = [20_260_105, 31_337, 4_294_967_291];
-/// How many commands pass between two comparisons of the whole state.
+/// Commands between two comparisons of the whole state.
 const IMAGE_EVERY: usize = 17;
-/// How many replays the cutting down may cost.
+/// Most replays to reduce a failing world.
 const REPLAYS: usize = 600;
 
-/// Which answers were heard, so that a flow that no longer provokes one is noticed.
+/// The answers that the run covered, to notice a flow that no longer produces one.
 #[derive(Default)]
 struct Heard {
     rejects: BTreeMap<u8, u64>,
@@ -54,10 +58,10 @@ struct Heard {
     self_matches: u64,
     trips: u64,
     busts: u64,
-    /// Refused commands, by reason, before and after which the state was looked at.
+    /// Refused commands by reason whose state was compared before and after.
     left_alone: BTreeMap<u8, u64>,
     cells: Cells,
-    /// What the rulebook adds, by its name here.
+    /// Events and rules of the rulebook, by name.
     marks: BTreeMap<String, u64>,
 }
 
@@ -103,7 +107,7 @@ impl Heard {
         }
     }
 
-    /// Whether so many worlds were worth playing.
+    /// Checks that the run covered enough.
     fn expect_plenty(&self, seed: u64, worlds: u64) {
         println!(
             "{} commands: {} accepted, {} trades, {} sweeps, {} places kept, {} refreshes, {} orders filled whole, \
@@ -125,7 +129,7 @@ impl Heard {
         let mut refusals: Vec<(u64, &str)> = self.rejects.iter().map(|(code, times)| (*times, named(*code))).collect();
         refusals.sort();
         println!("refusals, rarest first: {refusals:?}");
-        // What is rare is asked for where there is enough of everything.
+        // Rare cases are required only in long runs.
         let (cells, unmet) = self.cells.unmet();
         println!("{} of {cells} cells met, rarest {:?}", cells - unmet.len(), self.cells.rarest());
         let unseen = self.cells.changes_unseen();
@@ -139,8 +143,8 @@ impl Heard {
         let counts =
             counts.into_iter().chain([self.whole_fills, self.repriced, self.self_matches, self.trips, self.busts]);
         assert!(counts.min() > Some(worlds / 4), "TEST_SEED={seed}: a flow in which something hardly happens");
-        // The engine never refuses by quarantine: who takes the command out of the log does. A book whose best offer is
-        // one tick is too rare to count on; `terms.rs` has it.
+        // `Quarantined` comes from the log and not from the engine. A best offer of one tick is too
+        // rare to require, and `terms.rs` tests it.
         let uncounted = [Reject::Quarantined, Reject::PostOnlyNoPlace];
         for reason in Reject::ALL.iter().filter(|reason| !uncounted.contains(reason)) {
             let heard = self.rejects.contains_key(&(*reason as u8));
@@ -157,7 +161,7 @@ impl Heard {
     }
 }
 
-/// What an event shows of the rulebook at work.
+/// Returns the names of the rules that an event shows.
 fn marks(event: &Event) -> Option<String> {
     Some(match event {
         Event::Trade { kind, .. } => format!("trade {kind:?}"),
@@ -194,21 +198,21 @@ fn expected_marks() -> Vec<String> {
     marks
 }
 
-/// The first event in which two answers differ, and both answers.
+/// Returns the first event that differs, from both engines.
 fn difference(fast: &[Event], slow: &[Event]) -> String {
     let at = fast.iter().zip(slow).take_while(|(fast, slow)| fast == slow).count();
     let (f, s) = (fast.get(at), slow.get(at));
     format!("event {at}: fast {f:?}\n              slow {s:?}\nfast says {fast:?}\nslow says {slow:?}")
 }
 
-/// The first lines in which two images differ.
+/// Returns the first lines that differ between two images.
 fn unlike(one: &EngineImage, other: &EngineImage) -> Vec<String> {
     let (one, other) = (format!("{one:#?}"), format!("{other:#?}"));
     let lines = one.lines().zip(other.lines()).enumerate().filter(|(_, (one, other))| one != other).take(6);
     lines.map(|(at, (one, other))| format!("{at}: {}, {}", one.trim(), other.trim())).collect()
 }
 
-/// Why a command was refused, whatever it was.
+/// Returns the reason of a refused command of any kind.
 fn refusal(events: &[Event]) -> Option<Reject> {
     match events {
         [
@@ -221,22 +225,22 @@ fn refusal(events: &[Event]) -> Option<Reject> {
     }
 }
 
-/// The judges of one world.
+/// The engine, the reference engine and the auditor of one world.
 struct Court {
     fast: Option<Engine>,
     slow: ReferenceEngine,
-    /// Not there when operators lie about the trades they bust, which he alone would notice.
+    /// `None` if busts may describe trades wrongly, which only the auditor detects.
     auditor: Option<Auditor>,
-    /// Whether the fast engine is put together anew from its image whenever that is compared.
+    /// Whether each comparison replaces the engine by one restored from its image.
     is_restored: bool,
     seq: Seq,
-    /// The state before the next command, where the one before it was compared.
+    /// The state before the next command, if the previous command compared it.
     before: Option<EngineImage>,
-    /// How many refused commands, by reason, were seen to leave the state as it was.
+    /// Number of refused commands by reason that were checked to change nothing.
     left_alone: BTreeMap<u8, u64>,
 }
 
-/// Who judges a world.
+/// The implementations that take part in a world.
 #[derive(Clone, Copy, Debug)]
 struct Bench {
     is_fast: bool,
@@ -257,7 +261,7 @@ impl Court {
         }
     }
 
-    /// Applies a command; its number is its place here, whatever it was when it was made.
+    /// Applies a command. Its number is its position in this run.
     fn judge(&mut self, stamped: &Stamped, is_image_due: bool) -> Result<Vec<Event>, String> {
         self.seq = self.seq.next();
         let stamped = Stamped { seq: self.seq, ..stamped.clone() };
@@ -282,7 +286,7 @@ impl Court {
         Ok(events)
     }
 
-    /// A refused command has changed nothing, in either engine.
+    /// Checks that a refused command changed neither engine.
     fn has_left_alone(&mut self, before: &EngineImage, reason: Reject) -> Result<(), String> {
         for (which, after) in [("slow", Some(self.slow.image())), ("fast", self.fast.as_ref().map(Engine::image))] {
             if let Some(after) = after.filter(|after| after != before) {
@@ -314,7 +318,7 @@ impl Court {
     }
 }
 
-/// Where a list of commands first fails, and how.
+/// Returns the first failing command of a list, and the failure.
 fn failure(commands: &[Stamped], bench: Bench) -> Option<(usize, String)> {
     let mut court = Court::new(bench);
     commands.iter().enumerate().find_map(|(at, stamped)| {
@@ -328,7 +332,7 @@ fn failure(commands: &[Stamped], bench: Bench) -> Option<(usize, String)> {
     })
 }
 
-/// Cuts a failing list down, first to its prefix and then by leaving out what does not matter.
+/// Reduces a failing list, first to its prefix and then by dropping commands.
 fn shrink(mut commands: Vec<Stamped>, court: Bench) -> (Vec<Stamped>, String) {
     let Some((at, mut sentence)) = failure(&commands, court) else {
         return (commands, "it does not fail again".to_owned());
@@ -355,8 +359,8 @@ fn shrink(mut commands: Vec<Stamped>, court: Bench) -> (Vec<Stamped>, String) {
     (commands, sentence)
 }
 
-/// What a sentence complains of, without the numbers: the cut-down list must fail for the reason for which the whole did.
-/// (A trade left out renumbers the others, and then a true bust is a false one.)
+/// Removes the numbers from a failure, so that the reduced list must fail for the same reason. A
+/// dropped trade renumbers later ones and would make a true bust false.
 fn complaint_of(sentence: &str) -> String {
     sentence.chars().filter(|c| c.is_alphabetic() || *c == ' ').take(50).collect()
 }
@@ -390,10 +394,10 @@ fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard
     }
 }
 
-/// Cuts the world down and panics; a survey (`TEST_SURVEY=1`) prints and goes on.
+/// Reduces the world and panics. With `TEST_SURVEY=1` it prints the failure and continues.
 fn fail(seed: u64, world: u64, commands: Vec<Stamped>, kind: Bench) {
     let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {})); // the replays may panic many times over
+    std::panic::set_hook(Box::new(|_| {})); // The replays may panic many times.
     let (fewest, sentence) = shrink(commands, kind);
     std::panic::set_hook(hook);
     println!("TEST_SEED={seed} world={world} fails with these {} commands:", fewest.len());
@@ -407,7 +411,7 @@ fn fail(seed: u64, world: u64, commands: Vec<Stamped>, kind: Bench) {
     panic!("TEST_SEED={seed} world={world}: {sentence}");
 }
 
-/// Plays so many commands and some more, in equal parts from each seed.
+/// Plays at least this many commands, in equal parts from each seed.
 fn play_all(commands: u64, is_fast: bool) {
     let fresh = test_seed();
     println!("TEST_SEED={fresh}");
@@ -429,8 +433,9 @@ fn play_all(commands: u64, is_fast: bool) {
     heard.expect_plenty(fresh, worlds);
 }
 
-/// How many trades the filter makes of a hidden order whose minimum two others meet, where so many pairs rest behind them
-/// that only each other's minimum keeps from trading.
+/// Returns the number of filter trades of a hidden order whose minimum two others can meet. `pairs`
+/// further pairs of hidden orders rest behind them and block each other by their minimum
+/// executions.
 fn trades_beside_nested_pairs(pairs: u64) -> usize {
     let mut court = Court::new(Bench { is_fast: true, is_audited: true, is_restored: false });
     let (mut stamper, mut trades) = (Stamper::default(), 0);

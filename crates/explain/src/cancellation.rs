@@ -1,4 +1,4 @@
-//! Why an order left: the session, the time or the price that caused it.
+//! Explains why an order left: the session, the time or the price that caused it.
 
 use pitwire_model::{CancelReason, Event, Lots, Phase, Seq, Ticks, TimeInForce};
 use pitwire_scenario::{date_text, reason_of_leaving, time_text};
@@ -7,7 +7,8 @@ use crate::note::Note;
 use crate::venue_view::{VenueView, ViewedOrder};
 use crate::viewer::Viewer;
 
-/// `floor` as it was when the order left; `events` are all of its command.
+/// Explains one cancellation. `venue` is the state before it, and `events` are all events of its
+/// command.
 pub(crate) fn left(
     venue: &VenueView,
     seq: Seq,
@@ -103,8 +104,9 @@ fn immediate(venue: &VenueView, order: &ViewedOrder, open: Lots, note: &impl Fn(
     note("rulebook: 7.2", text).with("limit", limit).with("best", best.map(Ticks::get))
 }
 
-/// What a fill-or-kill order could have had: its limit, minimum executions; not self-match prevention.
-/// For a member what is shown of it.
+/// Returns the lots that a fill-or-kill order could have traded within its limit, with minimum
+/// executions but without self-match prevention. A member's result counts only visible lots of
+/// other accounts.
 fn reachable(venue: &VenueView, order: &ViewedOrder, viewer: Viewer) -> Lots {
     let mut left = order.lots.0;
     let contras = venue.side(order.instrument, order.side.opposite());

@@ -1,4 +1,4 @@
-//! Follows a log and notes what concerns one question.
+//! Follows a log and collects the notes that answer one question.
 
 use pitwire_engine::EngineImage;
 use pitwire_model::{
@@ -19,9 +19,10 @@ use crate::viewer::Viewer;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Everything that befell an order, or a report of a trade made beside the book: each has its command's number.
+    /// Everything that happened to an order or to a trade report. A report has the number of its
+    /// command.
     Order(OrderId),
-    /// Everything that one command decided, about the instrument of this name or about all.
+    /// Everything that one command decided, for the named instrument or for all.
     At { seq: Seq, instrument: Option<String> },
 }
 
@@ -32,22 +33,22 @@ pub struct Explainer {
     venue: VenueView,
     notes: Vec<Note>,
     last: Seq,
-    /// Where the order that was asked about is, or was.
+    /// The instrument of the order in question.
     home: Option<InstrumentId>,
-    /// Whose it is: of an order one, of a report its reporter and, once it was taken, the other party.
+    /// The owner of the order, or the reporter and, once the report was accepted, the other party.
     owners: Vec<AccountId>,
-    /// Whether that order was active when the command came that is looked at.
+    /// Whether the order in question was active before the current command.
     took_part: bool,
 }
 
 impl Explainer {
-    /// From the beginning of a log.
+    /// Starts at the beginning of a log.
     pub fn new(question: Question, viewer: Viewer) -> Explainer {
         let (venue, notes, last, home, owners) = (VenueView::default(), Vec::new(), Seq(0), None, Vec::new());
         Explainer { question, viewer, venue, notes, last, home, owners, took_part: false }
     }
 
-    /// From where a snapshot stands.
+    /// Starts at a snapshot.
     pub fn resume(question: Question, viewer: Viewer, image: &EngineImage, seq: Seq) -> Explainer {
         let mut explainer = Explainer { last: seq, ..Explainer::new(question, viewer) };
         restore(&mut explainer.venue, image);
@@ -97,7 +98,8 @@ impl Explainer {
         self.venue.orders.get(&id).is_some_and(|order| order.place == ViewedState::Active)
     }
 
-    /// What was noted, and how things stand now. To a member of own orders alone.
+    /// Returns the notes and the state at the end of the log. A member gets notes about own orders
+    /// only.
     pub fn finish(mut self) -> Vec<Note> {
         if self.viewer != Viewer::Operator && !self.owners.iter().any(|owner| self.viewer.owns(*owner)) {
             return Vec::new();
@@ -115,7 +117,7 @@ impl Explainer {
         self.notes
     }
 
-    /// The book of a call, when this command ends it and somebody asks.
+    /// Returns the book of a call before this command ends it, if the question needs it.
     fn curve_before(&self, stamped: &Stamped) -> Option<(InstrumentId, CallCurve)> {
         let instrument = match stamped.command {
             Command::ChangeSession { instrument, .. } | Command::RunBatch { instrument } => instrument,
@@ -154,7 +156,7 @@ impl Explainer {
         matches!(self.question, Question::Order(OrderId(id)) if id == report.0)
     }
 
-    /// What this says of trades made beside the book, if that was asked.
+    /// Explains an event about trade reporting, if the question is about it.
     fn beside_the_book(&self, stamped: &Stamped, event: &Event, events: &[Event]) -> Option<Note> {
         let (venue, seq) = (&self.venue, stamped.seq);
         let at = |instrument| {
@@ -306,7 +308,7 @@ impl Explainer {
         }
     }
 
-    /// A call that ends without an uncross says so, once: where it is told which session comes next.
+    /// Explains a call that ended without an uncross. The note comes with the session change.
     fn ended_without_a_price(
         &self,
         curve: Option<&(InstrumentId, CallCurve)>,
@@ -334,7 +336,7 @@ impl Explainer {
     }
 }
 
-/// What the uncross meant for one order that was in it. The trades have been followed already.
+/// Adds the effect of an uncross on one order. The view already contains the trades.
 fn of_target(note: Note, curve: &CallCurve, price: Ticks, order: Option<&ViewedOrder>, viewer: Viewer) -> Note {
     let Some(order) = order else { return note };
     let hidden = curve.passed.iter().find(|(passed, _, _)| *passed == order.id.0);
@@ -379,7 +381,7 @@ fn traded(venue: &VenueView, seq: Seq, event: &Event, id: OrderId, viewer: Viewe
             Some(maker) if maker.is_hidden() && maker.price() != Some(price) => {
                 let [bid, offer] = [Side::Buy, Side::Sell].map(|side| venue.best_visible(instrument, side));
                 let show = |price: Option<Ticks>| price.map_or("none".to_owned(), |price| price.to_string());
-                // What a hidden order was ready to pay is its owner's to know.
+                // Only its owner may learn the limit of a hidden order.
                 let whose = match viewer.owns(maker.account) {
                     true => format!("the resting hidden order's {}", show(maker.price())),
                     false => "a resting hidden order's".to_owned(),
@@ -389,7 +391,7 @@ fn traded(venue: &VenueView, seq: Seq, event: &Event, id: OrderId, viewer: Viewe
             _ => ("rulebook: 7.2", "the resting order's price".to_owned()),
         },
     };
-    // Members trade with the venue's book, not with somebody.
+    // Members never learn the other party of a trade.
     let with = if viewer == Viewer::Operator { format!(" with order {other}") } else { String::new() };
     let text = format!("{lots} lots at {price}{with}: {why}; {open} left");
     let done = if open == Lots::ZERO { "filled" } else { "trade" };

@@ -1,11 +1,14 @@
-//! Which rule decided, and with which numbers: of a refusal, an expiry, an uncross, an order that rests.
+//! Explains which rule decided a refusal, an expiry, an uncross or the position of an order, and
+//! with which numbers.
 //!
-//! Does        follow a log ([`Explainer::observe`]) and note what concerns one question; [`Explainer::finish`] adds how
-//!             things stand at its end.
-//! Holds       1. what it says comes from commands and events alone: the engine is never asked;
-//!             2. a member is told the same with and without others' hidden orders that meet nobody.
-//! Leaves out  judging: an auditor does that; funds, of which it says what an order needed and not what there was.
-//! Start at    [`Explainer`], then `venue_view`, `refusal`, `cancellation`, `uncross` and `open_order`.
+//! Does        follow a log ([`Explainer::observe`]) and collect notes for one question.
+//!             [`Explainer::finish`] adds the state at the end.
+//! Holds       1. every note is derived from commands and events, without the engine;
+//!             2. hidden orders of other members that do not trade do not change a member's notes.
+//! Leaves out  checking, which the auditor does, and balances. A note gives the funds that an order
+//!             needed, not the funds that the account had.
+//! Start at    [`Explainer`], then `venue_view`, `refusal`, `cancellation`, `uncross` and
+//!             `open_order`.
 
 mod cancellation;
 mod explainer;

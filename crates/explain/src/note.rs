@@ -1,4 +1,4 @@
-//! One thing that is explained.
+//! One explanation.
 
 use pitwire_model::{Seq, VenueNanos};
 use pitwire_scenario::{date_text, time_text};
@@ -7,11 +7,11 @@ use serde_json::{Map, Value};
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Note {
-    /// The command by which it happened.
+    /// Number of the command that caused it.
     pub seq: u64,
     pub at_ns: u64,
     pub what: &'static str,
-    /// Where the rule is written, or the id of a table cell's.
+    /// The section of the rulebook, or the id of a table cell.
     pub rule: String,
     pub text: String,
     pub numbers: Map<String, Value>,
@@ -28,7 +28,7 @@ impl Note {
         self
     }
 
-    /// As a line for people.
+    /// Formats the note as one line of text.
     pub fn line(&self) -> String {
         let day = u32::try_from(self.at_ns / (86_400 * 1_000_000_000)).unwrap_or(u32::MAX);
         format!(

@@ -1,4 +1,4 @@
-//! What an order that is still live waits for, and who stands before it.
+//! Explains a live order: the session or price that it waits for, and the orders ahead of it.
 
 use pitwire_model::{Phase, Seq, Ticks};
 

@@ -1,4 +1,4 @@
-//! Why an entry, an amend or a cancel was refused: the numbers that were compared.
+//! Explains why an entry, an amend or a cancel was refused, with the compared numbers.
 
 use pitwire_model::{Amend, Lots, NewOrder, OrderType, Phase, Reject, Seq, Side, Ticks, TimeInForce, VenueNanos};
 use pitwire_scenario::{Contracts, date_text, time_text, type_word};
@@ -6,18 +6,18 @@ use pitwire_scenario::{Contracts, date_text, time_text, type_word};
 use crate::note::Note;
 use crate::venue_view::{InstrumentView, VenueView, ViewedOrder};
 
-/// Days that a GTD order may lie ahead.
+/// Days ahead that the date of a GTD order may lie.
 const MOST_DAYS: u32 = 90;
-/// 2149-06-06.
+/// 2149-06-06, the last venue day.
 const LAST_DAY: u32 = 65_535;
 
-/// What an entry or an amend asked for, in one shape.
+/// The terms that an entry or an amend requested.
 struct RequestTerms {
     side: Side,
     price: Option<Ticks>,
     stop: Option<Ticks>,
     lots: Lots,
-    /// What would be open of it.
+    /// Lots that would be open.
     open: Lots,
     minimum_execution: Lots,
     display: Option<Lots>,
@@ -96,7 +96,7 @@ fn expiring(order: &ViewedOrder, amend: &Amend) -> TimeInForce {
     }
 }
 
-/// The numbers that the check had before it.
+/// Adds the numbers that the failed check compared.
 fn compared(
     note: Note,
     venue: &VenueView,
@@ -190,7 +190,7 @@ fn compared(
     }
 }
 
-/// The session an order waits for, and how often it is still to come.
+/// Returns the session that an order waits for, and how often it is still scheduled today.
 pub(crate) fn waits_for(market: &InstrumentView, tif: TimeInForce) -> (&'static str, u32) {
     let calls = [Phase::OpeningCall, Phase::FcoCall, Phase::IntradayCall, Phase::ClosingCall];
     let count = |phase: Phase| u32::from(market.still_to_come(phase));

@@ -1,4 +1,4 @@
-//! A snapshot as the beginning of what is followed.
+//! Loads a snapshot into the view.
 
 use pitwire_engine::{EngineImage, MarketImage, OrderImage, UndisplayedState};
 use pitwire_model::Lots;

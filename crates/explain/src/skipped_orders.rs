@@ -1,4 +1,4 @@
-//! Orders that came past a resting hidden one without trading with it, and why.
+//! Explains why incoming orders passed a resting hidden order without a trade.
 
 use std::collections::BTreeMap;
 
@@ -8,18 +8,18 @@ use crate::note::Note;
 use crate::venue_view::{VenueView, ViewedOrder, ViewedState};
 use crate::viewer::Viewer;
 
-/// Of one command: who was matched continuously, and what each had when its turn came.
+/// The incoming orders of one command, each with the open lots it had when it met the target.
 #[derive(Debug, Default)]
 pub(crate) struct SkippedOrders {
     arrivals: BTreeMap<OrderId, ViewedOrder>,
 }
 
 impl SkippedOrders {
-    /// Before an event is followed.
+    /// Notes an event before the view follows it.
     pub fn note(&mut self, venue: &VenueView, event: &Event) {
         let order = match *event {
             Event::Cancelled { order, .. } => order,
-            // What is left of an incoming order once it has traded is known from the trade itself.
+            // A trade states the remainder of the incoming order.
             Event::Trade { taker, taker_open, .. } => {
                 if let Some(arrival) = self.arrivals.get_mut(&taker) {
                     arrival.open = taker_open;
@@ -28,13 +28,13 @@ impl SkippedOrders {
             }
             _ => return,
         };
-        // An immediate order that leaves had that much when the walk was over.
+        // An immediate order that is cancelled had these lots when matching ended.
         if let (Some(arrival), Some(known)) = (self.arrivals.get_mut(&order), venue.orders.get(&order)) {
             arrival.open = known.open;
         }
     }
 
-    /// After an event was followed.
+    /// Notes an event after the view followed it.
     pub fn arrived(&mut self, venue: &VenueView, event: &Event) {
         let id = match *event {
             Event::Accepted { order, .. } | Event::Triggered { order, .. } => order,
@@ -46,8 +46,9 @@ impl SkippedOrders {
         }
     }
 
-    /// What passed `target` over, once the command is done and the target still rests and has not traded in it. A member
-    /// hears of others' visible orders alone, and of none which it was, how large, or at what limit.
+    /// Explains which order skipped `target`, once the command is done and the target still rests
+    /// without a trade. A member learns of visible orders of others only, and never their id, size
+    /// or limit.
     pub fn over(&self, venue: &VenueView, target: &ViewedOrder, stamped: &Stamped, viewer: Viewer) -> Option<Note> {
         let market = venue.market(target.instrument)?;
         let price = target.price()?;
@@ -74,7 +75,7 @@ impl SkippedOrders {
     }
 }
 
-/// The rule, how it is said to who may know the passer, and to who may not.
+/// Returns the rule, the text for viewers that may know the other order, and the text for others.
 fn why(target: &ViewedOrder, skipping: &ViewedOrder) -> (&'static str, String, String) {
     let (left, mes) = (skipping.open, target.minimum_execution());
     let fill = left.0.min(target.open.0);

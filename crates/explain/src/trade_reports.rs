@@ -1,6 +1,8 @@
-//! Trades made beside the book (rulebook 23): what became of a report, and why one or its answer was refused.
+//! Explains off-book trades (rulebook 23): the result of a report, and why a report or its answer
+//! was refused.
 //!
-//! Holds       a report's notes are for its two parties; a refused answer's, for who answered.
+//! Holds       notes about a report go to its two parties. Notes about a refused answer go to the
+//!             account that answered.
 
 use pitwire_model::{
     AccountId, Command, Event, InstrumentId, Lots, Reject, ReportEnd, Seq, SessionReason, Side, Stamped, Ticks,
@@ -31,7 +33,7 @@ impl VenueView {
         self.names.get(&account).cloned().unwrap_or_else(|| format!("account {account}"))
     }
 
-    /// The hours that run, for the end of a sentence.
+    /// Returns the end of the reporting hours as text.
     fn until(&self, instrument: InstrumentId) -> String {
         let ends = self.market(instrument).and_then(|market| market.reporting_ends);
         ends.map_or("they end".to_owned(), |ends| time_text(ends.0))
@@ -42,13 +44,13 @@ impl VenueView {
     }
 }
 
-/// What a report says, in every note about it.
+/// Adds the terms of a report to a note.
 fn terms(note: Note, venue: &VenueView, report: &TradeReport) -> Note {
     let [buyer, seller] = report.parties().map(|party| venue.name_of(party));
     note.with("price", report.price.0).with("lots", report.lots.0).with("buyer", buyer).with("seller", seller)
 }
 
-/// Which report a command is about: its own number, or the one it answers.
+/// Returns the report that a command makes or answers.
 pub(crate) fn report_of(stamped: &Stamped) -> Option<Seq> {
     match stamped.command {
         Command::ReportTrade(_) => Some(stamped.seq),
@@ -57,7 +59,8 @@ pub(crate) fn report_of(stamped: &Stamped) -> Option<Seq> {
     }
 }
 
-/// Of an event about a report that was taken: the report's number, and what is to be said.
+/// Explains an event about an accepted report. Returns the report's number, its instrument and the
+/// note.
 pub(crate) fn report_note(
     venue: &VenueView,
     seq: Seq,
@@ -141,7 +144,7 @@ fn report_end_note(
     }
 }
 
-/// The hours of an instrument began or ended.
+/// Explains the start or the end of the reporting hours.
 pub(crate) fn hours(venue: &VenueView, seq: Seq, event: &Event) -> Option<(InstrumentId, Note)> {
     let Event::ReportingChanged { instrument, open, reason, ends } = *event else { return None };
     let does = if open { "begin" } else { "end" };
@@ -150,7 +153,7 @@ pub(crate) fn hours(venue: &VenueView, seq: Seq, event: &Event) -> Option<(Instr
     Some((instrument, note.with("reason", reason.name()).with("ends_ns", ends.map(|ends| ends.0))))
 }
 
-/// Why a report or an answer was refused, if this is one and it may be told.
+/// Explains a refused report or answer, if the viewer may know it.
 pub(crate) fn refused(venue: &VenueView, stamped: &Stamped, reason: Reject, viewer: Viewer) -> Option<Note> {
     match &stamped.command {
         Command::ReportTrade(report) if viewer.owns(report.account) => {
@@ -195,7 +198,7 @@ fn report_refused(venue: &VenueView, seq: Seq, report: &TradeReport, reason: Rej
     }
 }
 
-/// A party that may not trade, in a report or at its confirmation.
+/// Explains a refusal because a party may not trade.
 fn blocked_party_note(note: Note, venue: &VenueView, report: &TradeReport, reason: Reject) -> Note {
     let [buyer, seller] = report.parties().map(|party| venue.name_of(party));
     let name = reason.name();
@@ -217,7 +220,7 @@ fn answer_refused(venue: &VenueView, seq: Seq, account: AccountId, number: Seq, 
     let note = note.with("report", number.0).with("by", by.clone()).with("answer", does);
     let asked = venue.reports.get(&number).filter(|report| report.concerns(account));
     let Some(report) = asked else {
-        // Another's report answers as one that is not there.
+        // A report of other parties is answered like an unknown one.
         let text = match reason {
             Reject::UnknownReport => format!("{name}: no report {number} waits that {by} is a party of"),
             _ => format!("{name}: {}", Contracts::get().meaning(name)),
@@ -244,7 +247,7 @@ fn answer_refused(venue: &VenueView, seq: Seq, account: AccountId, number: Seq, 
     }
 }
 
-/// A report that nobody has answered when the log ends.
+/// Explains a report that has no answer at the end of the log.
 pub(crate) fn waits(venue: &VenueView, seq: Seq, number: Seq, report: &TradeReport) -> Note {
     let market: Option<&InstrumentView> = venue.market(report.instrument);
     let ends = market.and_then(|market| market.reporting_ends).map(|ends| ends.0);

@@ -1,4 +1,4 @@
-//! Which price an uncross should have, computed here once more from the orders that stood before it.
+//! Explains the price of an uncross, computed again from the orders before it.
 
 use pitwire_model::{InstrumentId, Phase, Seq, Side, Ticks};
 use serde_json::{Value, json};
@@ -18,12 +18,12 @@ pub(crate) struct PriceCandidate {
 pub(crate) struct CallCurve {
     pub candidates: Vec<PriceCandidate>,
     pub reference: Option<i64>,
-    /// None: no uncross.
+    /// `None` if the call does not uncross.
     pub price: Option<i64>,
-    /// The step of the rulebook's 11.2 that decided.
+    /// The step of rulebook 11.2 that decided.
     pub step: u8,
     pub why: String,
-    /// Hidden orders whose MES could not be met: number, MES, what was available.
+    /// Hidden orders whose MES could not be met: id, MES, available lots.
     pub passed: Vec<(u64, u64, u64)>,
 }
 
@@ -37,7 +37,8 @@ impl PriceCandidate {
     }
 }
 
-/// One side with what each order can bring: its open quantity, or a hidden order's by its MES.
+/// One side, with the lots that each order counts. A hidden order counts only if its MES can be
+/// met.
 struct CallSide {
     orders: Vec<ViewedOrder>,
     counted: Vec<u64>,
@@ -63,7 +64,7 @@ impl CallSide {
             .sum()
     }
 
-    /// One side pass of 8.2 step 4: whether it changed anything.
+    /// Runs one side pass of rulebook 8.2, step 4. Returns whether a count changed.
     fn pass(&mut self, contra: &CallSide) -> bool {
         let (mut ahead, mut changed) = (0_u64, false);
         for (at, order) in self.orders.iter().enumerate() {
@@ -83,10 +84,10 @@ impl CallSide {
     }
 }
 
-/// However many hidden orders there are (rulebook 8.2 step 5).
+/// Most side passes, whatever the number of hidden orders (rulebook 8.2, step 5).
 const MOST_PASSES: usize = 64;
 
-/// Both sides after hidden orders have been through 8.2 steps 3 to 5.
+/// Returns both sides after rulebook 8.2, steps 3 to 5.
 fn call_sides(venue: &VenueView, instrument: InstrumentId) -> [CallSide; 2] {
     let [mut buys, mut sells] = [Side::Buy, Side::Sell].map(|side| CallSide::new(venue.side(instrument, side)));
     let hidden = buys.orders.iter().chain(&sells.orders).filter(|order| order.is_hidden()).count();
@@ -129,7 +130,8 @@ impl CallCurve {
         CallCurve { passed: passed.collect(), candidates, reference, price, step, why }
     }
 
-    /// What the public hears of it: candidates and the step that decided would tell of orders that are not shown.
+    /// Explains the uncross for members. Candidates and the deciding step would reveal hidden
+    /// orders.
     pub fn outcome(&self, venue: &VenueView, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
         let session = venue.market(instrument).map_or(Phase::Closed, |market| market.phase).name();
         let text = match price {
@@ -173,7 +175,7 @@ impl CallCurve {
     }
 }
 
-/// 11.2: the price, the step that decided, and why in words.
+/// Applies rulebook 11.2. Returns the price, the deciding step and the reason as text.
 fn decide(candidates: &[PriceCandidate], reference: Option<i64>, market_orders: bool) -> (Option<i64>, u8, String) {
     if candidates.is_empty() {
         return match (market_orders, reference) {
@@ -230,7 +232,7 @@ mod tests {
 
     #[test]
     fn each_price_step_decides_only_after_the_earlier_steps() {
-        // Largest volume; smallest surplus; side of the surplus; reference; middle.
+        // Largest volume, smallest surplus, side of the surplus, reference, midpoint.
         let decided = |rows: &[PriceCandidate], reference| {
             let (price, step, _) = decide(rows, reference, true);
             (price, step)

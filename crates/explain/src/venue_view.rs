@@ -1,4 +1,4 @@
-//! The market as commands and events tell it: sessions, references, live orders and their places.
+//! The state of the venue as commands and events describe it: sessions, references and live orders.
 
 use std::collections::BTreeMap;
 
@@ -10,15 +10,15 @@ use pitwire_model::{
 #[derive(Debug, Default)]
 pub(crate) struct VenueView {
     pub now: VenueNanos,
-    /// Days since 1970, and when GTT orders end at the latest.
+    /// The venue day in days since 1970, and its closing time.
     pub day: Option<(u32, VenueNanos)>,
     pub markets: Vec<InstrumentView>,
     pub orders: BTreeMap<OrderId, ViewedOrder>,
-    /// Trades made beside the book that wait for the other party.
+    /// Trade reports that wait for the other party.
     pub reports: BTreeMap<Seq, TradeReport>,
     pub names: BTreeMap<AccountId, String>,
     times: u64,
-    /// Those that this command brought in or elected.
+    /// Orders that the current command entered or elected.
     arriving: Vec<OrderId>,
 }
 
@@ -32,14 +32,14 @@ pub(crate) struct InstrumentView {
     pub closing: Option<Ticks>,
     pub previous_close: Option<Ticks>,
     pub remaining: RemainingSessions,
-    /// The hours of trade reporting run, and until when, if that is known.
+    /// Whether the reporting hours are open, and their end if it is known.
     pub reporting: bool,
     pub reporting_ends: Option<VenueNanos>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ViewedState {
-    /// Matching now, or waiting for a price.
+    /// Still being matched, or not yet known to wait.
     Arriving,
     Active,
     Parked,
@@ -57,9 +57,9 @@ pub(crate) struct ViewedOrder {
     pub lots: Lots,
     pub open: Lots,
     pub display: Option<Lots>,
-    /// What an iceberg shows of `open`; without meaning for others.
+    /// The displayed part of `open` for an iceberg. Unused for other orders.
     pub shown: Lots,
-    /// Who came first, among equals.
+    /// Time priority: a lower number came first.
     pub time: u64,
     pub place: ViewedState,
 }
@@ -84,7 +84,7 @@ impl InstrumentView {
         self.spec.rules.as_deref().cloned().unwrap_or_default()
     }
 
-    /// Of calls and filters.
+    /// Returns the reference of calls and filters.
     pub fn reference(&self) -> Option<Ticks> {
         self.last.or(self.static_reference)
     }
@@ -103,7 +103,7 @@ impl ViewedOrder {
         self.order_type.stop_price()
     }
 
-    /// Zero for orders that are not hidden.
+    /// Returns zero for orders that are not hidden.
     pub fn minimum_execution(&self) -> Lots {
         match self.order_type {
             OrderType::Hidden { minimum_execution, .. } => minimum_execution,
@@ -115,7 +115,7 @@ impl ViewedOrder {
         matches!(self.order_type, OrderType::Hidden { .. })
     }
 
-    /// What the public sees of it where it stands in the book.
+    /// Returns the lots that the public book displays for the order.
     pub fn seen(&self) -> Lots {
         match self.display {
             _ if self.is_hidden() => Lots::ZERO,
@@ -131,7 +131,8 @@ impl ViewedOrder {
         })
     }
 
-    /// Less is earlier in its side's priority: market orders, then price, then visible before hidden, then time.
+    /// Returns the priority key. A smaller key trades first: market orders, then price, visible
+    /// before hidden, time.
     pub fn rank(&self) -> (bool, i64, bool, u64) {
         let price = self.price().map_or(0, |price| match self.side {
             Side::Buy => -price.0,
@@ -150,7 +151,7 @@ impl VenueView {
         self.markets.get_mut(instrument.0 as usize)
     }
 
-    /// The active orders of a side, first in priority first.
+    /// Returns the active orders of a side in priority order.
     pub fn side(&self, instrument: InstrumentId, side: Side) -> Vec<ViewedOrder> {
         let stands = |order: &&ViewedOrder| {
             order.instrument == instrument && order.side == side && order.place == ViewedState::Active
@@ -170,7 +171,7 @@ impl VenueView {
         self.times
     }
 
-    /// Whoever still arrives when a command is over has found a place.
+    /// Ends a command: an order that is still live rests or waits for its stop price.
     pub fn settle(&mut self) {
         for id in self.arriving.drain(..) {
             if let Some(order) = self.orders.get_mut(&id).filter(|order| order.place == ViewedState::Arriving) {
@@ -180,7 +181,7 @@ impl VenueView {
         }
     }
 
-    /// Puts in an order that a snapshot holds.
+    /// Adds an order from a snapshot.
     pub fn restore(&mut self, order: ViewedOrder) {
         self.times = self.times.max(order.time);
         self.orders.insert(order.id, order);
@@ -325,7 +326,7 @@ impl VenueView {
         let time = (!kept_priority).then(|| self.next_time());
         let Some(order) = self.orders.get_mut(&id) else { return };
         (order.lots, order.open, order.display) = (lots, open, display);
-        // A reduction in place takes from what is not shown first.
+        // A reduction in place takes hidden lots first.
         order.shown = if kept_priority { order.shown.min(open) } else { display.unwrap_or_default().min(open) };
         order.time = time.unwrap_or(order.time);
         order.order_type = order.order_type.amended(price, stop, minimum_execution);

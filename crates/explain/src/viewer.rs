@@ -1,4 +1,4 @@
-//! To whom it is told: nobody but an operator learns of others what no public channel shows.
+//! The reader of the explanations. Only an operator learns non-public facts about other members.
 
 use pitwire_model::{AccountId, Lots};
 
@@ -6,9 +6,9 @@ use crate::venue_view::ViewedOrder;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Viewer {
-    /// Everything, of everybody.
+    /// Sees everything.
     Operator,
-    /// Everything of this account; of others what the visible book and the public events tell.
+    /// Sees everything about this account, and the public facts about others.
     Member(AccountId),
 }
 
@@ -20,12 +20,12 @@ impl Viewer {
         }
     }
 
-    /// Whether this order is there at all.
+    /// Whether the viewer may know that the order exists.
     pub(crate) fn knows_of(self, order: &ViewedOrder) -> bool {
         self.owns(order.account) || !order.is_hidden()
     }
 
-    /// How much of it is there, of an order that is.
+    /// Returns the open lots of an order that the viewer may know.
     pub(crate) fn lots_of(self, order: &ViewedOrder) -> Lots {
         if self.owns(order.account) { order.open } else { order.seen() }
     }

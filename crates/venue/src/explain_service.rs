@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::thread::{self, JoinHandle};
 
 use pitwire_disk::DirectoryStorage;
-use pitwire_explain::{Viewer, Explainer, Note, Question};
+use pitwire_explain::{Explainer, Note, Question, Viewer};
 use pitwire_failure::Failure;
 use pitwire_model::{AccountId, Event, OrderId, Seq, Stamped};
 use tracing::error;

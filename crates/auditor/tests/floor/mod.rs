@@ -1,5 +1,5 @@
-//! The honest run of `terms`: one spot instrument whose unit is one cent a lot and tick, a house
-//! account (0) and a member (1). Orders are named by letters.
+//! The correct run of `terms`: one spot instrument with a unit of one cent per lot and tick, a
+//! house account (0) and a member (1). Letters name the orders.
 
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
@@ -65,8 +65,8 @@ fn opening() -> Vec<Step> {
     ]
 }
 
-/// An iceberg of 10 that shows 3, fills whole and not at all, prices moved, members kept from
-/// themselves.
+/// An iceberg of 10 that displays 3, fill-or-kill orders that fit and do not fit, amends, and
+/// self-match prevention.
 fn trading() -> Vec<Step> {
     use Side::{Buy, Sell};
     let mut steps = Vec::new();
@@ -118,7 +118,7 @@ fn trading() -> Vec<Step> {
     steps
 }
 
-/// Two of the six lots go, both from what is hidden.
+/// Two of the six lots leave, both from the hidden part.
 fn reduce() -> Step {
     let amend = Amend {
         account: HOUSE,
@@ -145,7 +145,7 @@ fn reduce() -> Step {
     ("reduce", Command::Amend(amend), vec![amended, level(Side::Sell, 100, 2), changed(4)])
 }
 
-/// A throttle that trips, a bust, a kill, the end of a session.
+/// A tripped throttle, a bust, a kill, and the end of a session.
 fn operating() -> Vec<Step> {
     use Side::{Buy, Sell};
     let account = MEMBER;
@@ -212,15 +212,15 @@ fn ending() -> Vec<Step> {
     let mut steps = vec![("limits", Command::SetInstrumentLimits { instrument, limits }, vec![set])];
     steps.push(refused("large", order('e', HOUSE, Buy, 92, 6), Reject::QuantityAboveLimit));
     steps.push(refused("dear", order('e', HOUSE, Buy, 92, 5), Reject::NotionalAboveLimit));
-    // The last trade was at 105: up to 115.
+    // The last trade was at 105, so the collar is 115.
     steps.push(refused("collar", order('e', HOUSE, Buy, 116, 1), Reject::PriceAboveCollar));
     let settings = AccountSettings { max_open_orders: Some(0), ..AccountSettings::default() };
     steps.push(("", Command::SetAccount { account, settings }, vec![Event::AccountSet { account, settings }]));
     steps.push(refused("too many", order('e', MEMBER, Buy, 92, 1), Reject::TooManyOpenOrders));
     let settings = AccountSettings::default();
     steps.push(("", Command::SetAccount { account, settings }, vec![Event::AccountSet { account, settings }]));
-    // The member has 1000 left of its 2000: ten lots at 100, and what it traded with itself or had
-    // busted cost nothing.
+    // The member has 1,000 of its 2,000 left, enough for ten lots at 100. Trades with itself and
+    // busted trades cost nothing.
     let (currency, units) = (CASH, -950);
     steps.push((
         "",
@@ -294,7 +294,7 @@ pub fn accepted(new: &NewOrder) -> Event {
 
 type Party = (char, AccountId, u64);
 
-/// A buyer takes an offer; each party is an order, its account and what is left open of it.
+/// A buyer takes an offer. Each party is an order, its account and its remaining lots.
 pub fn traded(seq: u64, price: i64, lots: u64, maker: Party, taker: Party) -> Event {
     Event::Trade {
         instrument: MARKET,
@@ -345,7 +345,7 @@ pub fn cancelled(letter: char, account: AccountId, side: Side, price: i64, open:
     Event::Cancelled { order, account, instrument, side, price: Ticks(price), open: Lots(open), reason }
 }
 
-/// The end of the kill of session 5.
+/// The last event of the kill of session 5.
 pub fn killed(cancelled: u32) -> Event {
     Event::Killed { scope: KillScope::Session(SessionId(5)), cancelled, reason: Label::NONE }
 }

@@ -1,11 +1,11 @@
-//! Calls, batches and the cross: one price and the right one, and what is left.
+//! Calls, batches and the cross: the one correct price, and the orders after it.
 
 use super::*;
 
 const INTRADAY: TradeKind = TradeKind::Call(Phase::IntradayCall);
 
-/// A call of every kind of order: 16 lots sold at any price, 10 by an iceberg; a stop that its
-/// price elects.
+/// A call with every kind of order: 16 lots sold at any price, an iceberg of 10, and a stop that
+/// the price elects.
 fn call() -> Stage {
     let mut stage = Stage::open(TradingRules::default());
     let waits = NewOrder { tif: TimeInForce::AnyCall, ..order(10, A, Buy, 101, 20) };
@@ -130,8 +130,8 @@ fn call_uncrosses_at_one_correct_price() {
     );
 }
 
-/// A call without a price: its market order, the order for it alone and one whose time is up
-/// expire, one for all calls is set aside.
+/// A call without a price. Its market order, its call order and an order past its time expire, and
+/// an order for all calls is parked.
 fn leftovers() -> Stage {
     let mut stage = Stage::open(TradingRules::default());
     stage.session("", Phase::OpeningCall, vec![], vec![]);
@@ -199,8 +199,7 @@ fn end_of_a_call_expires_and_parks_orders() {
     );
 }
 
-/// A closing call that breaches, goes on as a volatility call, and gives the closing price all the
-/// same.
+/// A closing call that breaches, continues as a volatility call, and still gives the closing price.
 fn closing_call() -> Stage {
     let mut rules = TradingRules::default();
     rules.tolerances[5] = Tolerance { static_bps: Some(200), dynamic_bps: None };
@@ -242,7 +241,7 @@ fn breaching_call_continues_as_volatility_call() {
     );
 }
 
-/// Two trades at 100 and 103 make 101.5, which closes at 102; the cross trades there.
+/// Two trades at 100 and 103 give 101.5, which closes at 102. The cross trades there.
 fn close_and_cross() -> Stage {
     let mut stage = Stage::open(TradingRules::default());
     let waits = NewOrder { tif: TimeInForce::ClosingCross, ..order(9, A, Buy, 102, 3) };
@@ -292,7 +291,7 @@ fn closing_price_is_derived_and_used_by_the_cross() {
     );
 }
 
-/// A batch: nothing on entry, one price at its end.
+/// A batch: no trade on entry, one price at its end.
 fn batch() -> Stage {
     let rules = TradingRules { allocation: Allocation::FrequentBatch, ..TradingRules::default() };
     let mut stage = Stage::open(rules);

@@ -1,5 +1,5 @@
-//! Short honest runs after the rulebook's examples, and each promise broken in them once, found and
-//! called by its name.
+//! Short correct runs after the examples of the rulebook. Each promise is broken in them once and
+//! must be found.
 
 mod calls;
 mod stage;
@@ -27,7 +27,7 @@ fn audit(run: &[Step]) -> Result<(), Offence> {
     auditor.check_balances()
 }
 
-/// What is planted, in which step, how, and the promise it breaks with words of the sentence.
+/// A fault: its name, its step, how it is planted, the broken promise and words of the finding.
 type Planted = (&'static str, &'static str, fn(&mut Vec<Event>), Promise, &'static str);
 
 fn judge(run: fn() -> Stage, planted: &[Planted]) {
@@ -45,7 +45,7 @@ fn judge(run: fn() -> Stage, planted: &[Planted]) {
     assert!(missed.is_empty(), "{missed:#?}");
 }
 
-/// The nth trade of a step.
+/// Returns the nth trade of a step.
 fn nth(events: &mut [Event], number: usize) -> &mut Event {
     let mut trades = events.iter_mut().filter(|event| matches!(event, Event::Trade { .. }));
     trades.nth(number).expect("a trade")

@@ -1,5 +1,5 @@
-//! A stage for short runs written by hand: one spot instrument at 100, three house accounts, a day
-//! with one of each session.
+//! A builder of short runs: one spot instrument at 100, three house accounts, and a day with one
+//! session of each kind.
 
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Derivation,
@@ -25,7 +25,7 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// Set up and open for continuous trading.
+    /// A market that is set up and open for continuous trading.
     pub fn open(rules: TradingRules) -> Stage {
         let mut stage = Stage { steps: Vec::new(), at: SECOND, change: 0, phase: Phase::Closed };
         let currency = |id, name: &str| Currency { id: CurrencyId(id), name: name.to_owned(), decimals: 2 };
@@ -64,7 +64,7 @@ impl Stage {
         self.steps.push((name, Stamped { seq, at: VenueNanos(self.at), command }, events));
     }
 
-    /// With a change number at the end if anything was public.
+    /// Adds a change number after public events.
     pub fn tell(&mut self, name: &'static str, command: Command, mut events: Vec<Event>) {
         if events.iter().any(Event::is_public) {
             self.change += 1;
@@ -96,7 +96,7 @@ impl Stage {
         self.tell(name, Command::ChangeSession { instrument, to, reason, due, ends }, events);
     }
 
-    /// A breach has led elsewhere than the last command asked.
+    /// Sets the phase after a breach, which differs from the commanded one.
     pub fn is_now(&mut self, phase: Phase) {
         self.phase = phase;
     }
@@ -136,7 +136,7 @@ pub fn stop(id: u64, account: AccountId, side: Side, stop: i64, lots: u64) -> Ne
     NewOrder { order_type: OrderType::Stop { stop: Ticks(stop) }, ..order(id, account, side, 1, lots) }
 }
 
-/// An order, its account, and what is left open of it.
+/// An order, its account and its remaining lots.
 pub type Party = (u64, AccountId, u64);
 
 pub fn trade(number: u64, price: i64, lots: u64, maker: Party, taker: Party, side: Side, kind: TradeKind) -> Event {

@@ -1,8 +1,9 @@
-//! What time ends, and whether the timetable kept its word.
+//! Expiries by time, and checks of the schedule.
 
 use super::*;
 
-/// One order of each time in force that a day's end, a time or ninety days end.
+/// One order of each time in force that expires at the end of the day, at a time, or after ninety
+/// days.
 fn living() -> Stage {
     let mut stage = Stage::open(TradingRules::default());
     stage.rest(NewOrder { tif: TimeInForce::GoodTillDate { day: TODAY }, ..order(10, A, Buy, 90, 1) });
@@ -76,7 +77,7 @@ fn orders_expire_exactly_when_due() {
     );
 }
 
-/// What the timetable forgot, of an honest engine.
+/// Faults of the schedule in a correct engine.
 #[test]
 fn schedule_is_checked_on_request() {
     let punctual = |run: &[Step]| {
@@ -84,7 +85,7 @@ fn schedule_is_checked_on_request() {
         run.iter().try_for_each(|(_, stamped, events)| auditor.observe(stamped, events))
     };
     let open = || Stage::open(TradingRules::default());
-    // The stage opens out of a closed market with an opening call to come.
+    // The builder opens a closed market while an opening call is still scheduled.
     let offence = punctual(&open().steps).expect_err("no opening call");
     assert!(offence.promise == M8 && offence.sentence.contains("opening call is still to come"), "{offence}");
 

@@ -1,8 +1,8 @@
-//! Continuous trading: hidden orders, filters, stops, tolerances, shares.
+//! Continuous trading: hidden orders, filters, stops, tolerances, pro-rata shares.
 
 use super::*;
 
-/// Hidden orders met at their price, at an improved one, by their minimum and below it.
+/// Hidden orders that trade at their price, at an improved price, at their minimum and below it.
 fn hiding() -> Stage {
     let rules = TradingRules { minimum_reserve: Some(Lots(2)), band_pct: Some(50), ..TradingRules::default() };
     let mut stage = Stage::open(rules);
@@ -141,8 +141,7 @@ fn hidden_orders_keep_minimum_price_and_secrecy() {
     );
 }
 
-/// A hidden bid that needs five lots; three and four are offered, and nothing moves the best of
-/// them but the timer.
+/// A hidden bid that needs five lots. Three and four are offered, and only the timer filters them.
 fn filtering() -> Stage {
     let mut stage = Stage::open(TradingRules::default());
     stage.enter("", hidden(10, A, Buy, 103, 5, 5), vec![]);
@@ -185,7 +184,7 @@ fn filter_trades_only_when_required() {
     );
 }
 
-/// Two stops, the second reached by what the first trades.
+/// Two stops. The trade of the first one reaches the second.
 fn cascading() -> Stage {
     let mut stage = Stage::open(TradingRules::default());
     stage.rest(order(10, B, Sell, 100, 5));
@@ -240,7 +239,7 @@ fn stops_are_elected_once_after_the_trade_that_reached_them() {
     );
 }
 
-/// A tenth from the static reference is too far: the order rests, a call begins.
+/// A price ten percent from the static reference breaches: the order rests and a call begins.
 fn breaching() -> Stage {
     let mut rules = TradingRules::default();
     rules.tolerances[0] = Tolerance { static_bps: Some(1_000), dynamic_bps: None };
@@ -332,7 +331,7 @@ fn no_trade_violates_a_tolerance() {
     );
 }
 
-/// Ten lots among three orders of ten: four, three, three.
+/// Ten lots for three orders of ten: four, three, three.
 fn sharing() -> Stage {
     let rules = TradingRules { allocation: Allocation::ProRata, ..TradingRules::default() };
     let mut stage = Stage::open(rules);

@@ -1,5 +1,5 @@
-//! The honest run: one spot instrument, a house account (0) and a member (1), every kind of trading
-//! command once.
+//! The correct run: one spot instrument, a house account (0) and a member (1), with every kind of
+//! trading command once.
 
 use pitwire_auditor::{
     AuditSnapshot, ClosingPrices, SnapshotAccount, SnapshotMarket, SnapshotOrder, SnapshotOrderState,
@@ -18,7 +18,7 @@ const MARKET: InstrumentId = InstrumentId(0);
 const HOUSE: AccountId = AccountId(0);
 const MEMBER: AccountId = AccountId(1);
 
-/// The place of a named step in the run.
+/// Returns the position of a named step in the run.
 pub fn step(name: &str) -> usize {
     match name {
         "open" => 5,
@@ -82,7 +82,7 @@ pub fn run() -> WindowRun {
     steps.push(rests(11, HOUSE, Sell, 100, 3, GoodTillCancel, 3, 1));
     steps.push(rests(12, HOUSE, Sell, 100, 2, Day, 5, 2));
     steps.push(rests(13, HOUSE, Sell, 101, 4, GoodTillCancel, 4, 3));
-    // The member buys 8 at up to 102: all of 100, then 3 of the 4 at 101.
+    // The member buys 8 at up to 102: all lots at 100, then 3 of the 4 at 101.
     steps.push((
         enter(14, MEMBER, Buy, 102, 8, GoodTillCancel),
         vec![
@@ -154,8 +154,7 @@ pub fn run() -> WindowRun {
     stamped(1, steps)
 }
 
-/// What follows the run when it is resumed: the house sells into the one order that is left, and
-/// ends it.
+/// The steps after a resume: the house sells to the one remaining order and fills it.
 pub fn tail() -> WindowRun {
     let all = vec![
         accepted(23, HOUSE, Side::Sell, 90, 2, TimeInForce::Day),
@@ -185,8 +184,7 @@ pub fn tail() -> WindowRun {
     stamped(23, steps)
 }
 
-/// The venue as it stands after the run: 9 shares bought for 500 + 303 + 101 cents, 6 bid for at
-/// 90.
+/// The state after the run: 9 shares bought for 500 + 303 + 101 cents, and 6 bid for at 90.
 pub fn snapshot() -> AuditSnapshot {
     let account = |id, name: &str, credit, totals: [i128; 2], reserved: i128| SnapshotAccount {
         spec: AccountSpec { id, name: name.to_owned(), credit, settings: AccountSettings::default() },
@@ -218,7 +216,7 @@ pub fn snapshot() -> AuditSnapshot {
     let sessions = SnapshotSession {
         static_reference: Some(Ticks(100)),
         dynamic: Some(Ticks(101)),
-        close: ClosingPrices::default(), // the day has ended
+        close: ClosingPrices::default(), // The day has ended.
         ..SnapshotSession::default()
     };
     AuditSnapshot {
@@ -310,7 +308,7 @@ fn rests(
     (enter(id, account, side, price, lots, tif), events)
 }
 
-/// The house is every maker of the script, and the member every taker.
+/// The house is the maker and the member the taker of every trade.
 fn traded(seq: u64, price: i64, lots: u64, maker: (u64, u64), taker: (u64, AccountId, u64)) -> Event {
     Event::Trade {
         instrument: MARKET,

@@ -1,7 +1,9 @@
-//! Which cells of the tables of who may enter what a run of commands has met, and with which answer.
+//! The cells of the rule tables that a run of commands has covered, with their answers.
 //!
-//! Does        read `contracts/rules`, look at every entry and its first event, and name the cells nobody met.
-//! Holds       a cell counts as met when the engine's answer is the table's: where it is not, [`Cells::hear`] says so.
+//! Does        read `contracts/rules`, examine every entry and its first event, and list the cells
+//!             that no command covered.
+//! Holds       a cell is covered when the engine's answer equals the answer of the table.
+//!             [`Cells::hear`] reports a different answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +12,7 @@ use pitwire_model::{Command, Event, InstrumentId, NewOrder, OrderType, Phase, Re
 const ORDER_TYPES: &str = include_str!("../../../../contracts/rules/order-types.toml");
 const SESSIONS: &str = include_str!("../../../../contracts/rules/sessions.toml");
 
-/// Time in force by type, and session by either.
+/// The table of times in force by type, and of sessions by either.
 type Cell = (String, String);
 
 #[derive(Debug)]
@@ -19,7 +21,7 @@ pub struct Cells {
     closed: BTreeSet<String>,
     met: BTreeMap<Cell, u64>,
     phases: BTreeMap<InstrumentId, Phase>,
-    /// Session changes told, by where from and where to.
+    /// The published session changes, from and to.
     changes: BTreeSet<(Phase, Phase)>,
 }
 
@@ -65,7 +67,7 @@ impl Default for Cells {
 }
 
 impl Cells {
-    /// Another world begins.
+    /// Starts a new world.
     pub fn forget(&mut self) {
         self.phases.clear();
     }
@@ -109,7 +111,7 @@ impl Cells {
             Some(Reject::DisplayOutOfRange) if column(order) == "iceberg" && !order.tif.rests() => {
                 self.meet(by_type, &["reject"]);
             }
-            // A frequent batch refuses some of what the table takes.
+            // A frequent batch refuses some orders that the table accepts.
             Some(Reject::TifNotAllowedInSession) if order.tif == TimeInForce::FillOrKill && session == "continuous" => {
             }
             Some(Reject::TypeNotAllowedInSession) if column(order) == "hidden" && session == "continuous" => {}
@@ -136,7 +138,7 @@ impl Cells {
         *self.met.entry(cell).or_default() += 1;
     }
 
-    /// How many cells there are, and those nobody met.
+    /// Returns the number of cells and the list of uncovered ones.
     pub fn unmet(&self) -> (usize, Vec<Cell>) {
         let unmet = self.answers.keys().filter(|cell| !self.met.contains_key(*cell)).cloned();
         (self.answers.len(), unmet.collect())
@@ -146,7 +148,7 @@ impl Cells {
         self.met.iter().map(|(cell, times)| (cell, *times)).min_by_key(|(_, times)| *times)
     }
 
-    /// Changes of session that are possible and were never told.
+    /// Returns the possible session changes that no event published.
     pub fn changes_unseen(&self) -> Vec<(Phase, Phase)> {
         let sessions = || Phase::ALL.into_iter().filter(|phase| *phase != Phase::Deleted);
         let all = sessions().flat_map(|from| sessions().map(move |to| (from, to)));

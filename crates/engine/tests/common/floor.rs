@@ -1,18 +1,18 @@
-//! A trading floor in words, for tables that a trader can read.
+//! A test fixture that runs commands written as text, for tables that a trader can read.
 //!
 //! A row is `given | when | then | bids | asks`. Given and when are commands, separated by commas:
 //!
 //! ```text
-//! a buy 5@100            order a, 5 lots at 100, until cancelled; after it may stand
+//! a buy 5@100            order a, 5 lots at 100, good till cancelled; then any of:
 //!   day, ioc, fok          another time in force
 //!   post, reprice          post-only: refused, or moved, where it would trade
 //!   show 2                 an iceberg
 //!   by 3, in 7, cod        its account, its session, cancel on disconnect
-//!   guarded, group 4       meets the orders of its account, or of its key; else nobody's
+//!   guarded, group 4       self-match group: its account, or a key; without it none
 //!   takes resting          its self-match mode: resting, incoming, both or none
 //! a sell 5 market        at any price
-//! amend a 7@101          the new total is 7, what has traded included; `show`, `post`, `reprice` as above
-//! replace a 7@101        7 are to be open, at the end of the queue
+//! amend a 7@101          the new total is 7, executed lots included; `show`, `post`, `reprice`
+//! replace a 7@101        7 lots open, at the end of the queue
 //! cancel a, cancel all, cancel all here, cancel all in 7, cancel list a c
 //! end day, halt, close, open, delete, start epoch 2
 //! limit lots 9 notional 900 collar 500           of the instrument; in basis points
@@ -20,10 +20,11 @@
 //! kill a, kill session 7, kill account 2, kill venue, lift ..., close account 2
 //! ```
 //!
-//! Then is what the commands under `when` led to: `a 5@100` order a traded as maker; `x 3 expires`, `a 5 cancelled`,
-//! `a 5 ends` and so on what left unfilled, and why; `a shows 2` an iceberg's next part; `a keeps 5` or `a requeues 5`
-//! an amend; `2 stopped` a kill; or `refused name`. Bids and asks list the orders left, first to trade first, icebergs as
-//! `a 3+7@100`, shown and hidden. Every row runs on both engines, under the auditor's eyes.
+//! `then` lists the results of the commands under `when`: `a 5@100` order a traded as maker; `x 3
+//! expires`, `a 5 cancelled`, `a 5 ends` and so on an unfilled remainder and its reason; `a shows
+//! 2` an iceberg refill; `a keeps 5` or `a requeues 5` an amend; `2 stopped` a kill; or `refused
+//! name`. Bids and asks list the remaining orders in priority order, icebergs as `a 3+7@100`,
+//! displayed and hidden. Every row runs on both engines, and the auditor checks it.
 
 use pitwire_auditor::Auditor;
 use pitwire_auditor_snapshot::audit_snapshot;
@@ -37,10 +38,10 @@ use pitwire_reference_engine::ReferenceEngine;
 
 use super::world::{NPN_ZAR, Stamper, opening_commands};
 
-/// Whether the reference engine and the auditor know the order terms and so may judge the tables.
+/// Whether the reference engine and the auditor check the tables.
 const JUDGES_KNOW_THE_TERMS: bool = true;
 
-/// The engine, and those it has to agree with.
+/// The engine, the reference engine and the auditor.
 pub struct Floor {
     fast: Engine,
     judges: Option<(ReferenceEngine, Auditor)>,
@@ -48,7 +49,7 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Every member has what the world gives it, in percent of `wealth`.
+    /// Builds the default world. Each member has the default balance times `wealth` percent.
     pub fn new(most_resting: u32, wealth: i128) -> Self {
         let judges = JUDGES_KNOW_THE_TERMS.then(|| (ReferenceEngine::new(), Auditor::new()));
         let mut floor = Floor { fast: Engine::new(), judges, stamper: Stamper::default() };
@@ -72,7 +73,7 @@ impl Floor {
         events
     }
 
-    /// Lets venue time pass.
+    /// Advances venue time.
     pub fn wait(&mut self, nanos: u64) {
         self.stamper.at.0 += nanos;
     }
@@ -97,7 +98,7 @@ impl Floor {
         &self.fast
     }
 
-    /// Runs commands in words; returns what they led to, in words.
+    /// Runs commands and returns their results, both as text.
     pub fn run(&mut self, commands: &str) -> String {
         let mut told = Vec::new();
         for words in commands.split(',').map(str::trim).filter(|words| !words.is_empty() && *words != "-") {
@@ -115,7 +116,7 @@ impl Floor {
     }
 }
 
-/// What an order has open: an iceberg's as shown+hidden.
+/// Formats the open lots of an order. An iceberg is displayed+hidden.
 fn size(order: &OrderImage) -> String {
     match order.open - order.shown {
         0 => order.open.to_string(),
@@ -123,7 +124,7 @@ fn size(order: &OrderImage) -> String {
     }
 }
 
-/// Runs each row on a floor of its own.
+/// Runs each row on a new fixture.
 pub fn check(table: &str) {
     for row in table.lines().map(str::trim).filter(|row| !row.is_empty()) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
@@ -148,7 +149,7 @@ fn size_at(word: &str) -> (Lots, Ticks) {
     (Lots(lots.parse().expect("lots")), Ticks(price.parse().expect("a price")))
 }
 
-/// The number after a word, if the word is there.
+/// Returns the number after a word, if the word is present.
 fn after<T: std::str::FromStr>(words: &[&str], word: &str) -> Option<T> {
     let at = words.iter().position(|each| *each == word)?;
     words.get(at + 1).and_then(|number| number.parse().ok())
@@ -244,7 +245,7 @@ fn command(text: &str) -> Command {
     }
 }
 
-/// The mode among the words: `takes resting`, `takes incoming`, `takes both` or `takes none`.
+/// Returns the mode of `takes resting`, `takes incoming`, `takes both` or `takes none`.
 fn self_match(words: &[&str]) -> Option<SelfMatch> {
     match after::<String>(words, "takes")?.as_str() {
         "resting" => Some(SelfMatch::CancelResting),
@@ -266,7 +267,7 @@ fn new_order(id: OrderId, account: AccountId, side: &str, size: &str, rest: &[&s
         () if rest.contains(&"day") => TimeInForce::Day,
         () if rest.contains(&"ioc") => TimeInForce::ImmediateOrCancel,
         () if rest.contains(&"fok") => TimeInForce::FillOrKill,
-        // What has no price to wait at is for the day.
+        // An order without a price cannot rest, so it is a day order.
         () if order_type == OrderType::Market => TimeInForce::Day,
         () => TimeInForce::GoodTillCancel,
     };

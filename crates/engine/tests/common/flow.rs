@@ -1,8 +1,8 @@
-//! A random flow of commands, in which each seed has its own habits.
+//! A random flow of commands with different habits for each seed.
 //!
-//! Does        make commands that mostly mean something: a third and more aim at orders that live.
-//! Holds       swarm testing: a seed switches some kinds off altogether, because a fault that needs a full book, say,
-//!             is never met by a flow in which everything happens equally often.
+//! Does        generate commands that mostly make sense: more than a third refer to live orders.
+//! Holds       swarm testing: a seed disables some kinds of commands, because a fault that needs,
+//!             for example, a full book is not found if every command is equally frequent.
 //! Start at    [`Flow::command`], then `orders`, `sessions`, `operators`.
 
 mod define;
@@ -81,7 +81,7 @@ const USUAL: [(Kind, u64); 20] = [
     (Kind::Quarantine, 1),
 ];
 
-/// What the rulebook adds; weights by the thousand of the above.
+/// Kinds that the rulebook adds. Weights are in thousandths of the kinds above.
 const RULEBOOK: [(Kind, u64); 12] = [
     (Kind::ChangeSession, 90),
     (Kind::ExtendSession, 4),
@@ -97,22 +97,23 @@ const RULEBOOK: [(Kind, u64); 12] = [
     (Kind::Answer, 16),
 ];
 
-/// Where a seed's prices lie. The fast book keeps a window of 4096 ticks by the touch and the rest elsewhere.
+/// The price range of a seed. The engine's book keeps a window of 4,096 ticks around the best
+/// prices.
 #[derive(Clone, Copy, Debug)]
 enum Prices {
-    /// A few ticks, so that queues are long and most orders meet.
+    /// A few ticks, so that queues are long and most orders trade.
     Narrow,
-    /// Several thousand ticks, so that the window's edges are crossed all the time.
+    /// Several thousand ticks, so that prices cross the edges of the window all the time.
     Windows,
-    /// The whole range a price may have.
+    /// The whole range of valid prices.
     Everywhere,
     /// Within a few ticks of the highest price.
     Ceiling,
-    /// Within a few ticks of the lowest.
+    /// Within a few ticks of the lowest price.
     Floor,
 }
 
-/// An order as the events told of it.
+/// An order as the events described it.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     id: OrderId,
@@ -120,14 +121,14 @@ struct Known {
     instrument: InstrumentId,
     side: Side,
     price: Ticks,
-    /// What it is by now.
+    /// The order type. An elected stop has changed its type.
     order_type: OrderType,
     tif: TimeInForce,
     lots: u64,
     open: u64,
 }
 
-/// Which terms a seed's orders carry.
+/// The order terms that a seed uses.
 #[derive(Debug)]
 struct Terms {
     /// The codes of the times in force.
@@ -137,7 +138,8 @@ struct Terms {
     /// Every other order is hidden.
     mostly_hidden: bool,
     stops: bool,
-    /// Never with large orders: an iceberg of billions that shows one lot would trade for ever.
+    /// Not combined with large orders: an iceberg of billions that displays one lot would trade
+    /// forever.
     icebergs: bool,
     post_only: bool,
     modes: Vec<Option<SelfMatch>>,
@@ -152,33 +154,35 @@ pub struct Flow {
     prices: [Prices; INSTRUMENTS as usize],
     terms: Terms,
     large: bool,
-    /// How many prices an order draws before it takes the one least likely to trade: more build deeper books.
+    /// Number of prices that an order draws. It takes the one least likely to trade, so more draws
+    /// build deeper books.
     patience: u64,
     live: Vec<Known>,
     dead: OrderId,
-    /// Where each instrument's day is, as the events told.
+    /// The phase of each instrument, from the events.
     pub phases: Vec<Phase>,
-    /// The sessions that this seed likes.
+    /// The sessions that this seed uses.
     favourites: Vec<Phase>,
     day: u32,
     at: VenueNanos,
-    /// One command in so many is preceded by a wait of seconds; zero: none is.
+    /// One in this many commands is preceded by a wait of seconds. Zero disables waits.
     waits: u64,
     allocations: [Allocation; INSTRUMENTS as usize],
-    /// Whether the seed knows the rulebook at all: those that do not keep to what markets did before it.
+    /// Whether the seed uses the rulebook's commands. Other seeds use only commands of the first
+    /// release.
     pub by_the_book: bool,
-    /// What sets the rules of the instruments, to be said first.
+    /// Commands that set the rules of the instruments. They come first.
     prelude: VecDeque<Command>,
-    /// What an operator should lift some day.
+    /// Kills that an operator should lift later.
     blocked: Vec<KillScope>,
     trades: VecDeque<Bust>,
-    /// Reports that wait, each with who made it and who is to confirm.
+    /// Waiting reports, each with its reporter and its counterparty.
     reports: Vec<(Seq, AccountId, AccountId)>,
-    /// Some seeds' reports are all of one account and instrument, until one more is refused.
+    /// Some seeds send all reports for one account and instrument, until one is refused.
     reporter: Option<(AccountId, InstrumentId)>,
-    /// Busts of trades that were not so: the engine cannot know, the auditor does.
+    /// Whether busts may describe trades wrongly. Only the auditor can detect that.
     pub lies: bool,
-    /// Orders per instrument after which one more is refused.
+    /// Orders per instrument before the next one is refused.
     pub most_resting: u32,
     pub wealth: i128,
 }
@@ -236,7 +240,7 @@ impl Flow {
         flow
     }
 
-    /// Learns from what was said which orders live, so that later commands can aim at them.
+    /// Records live orders from the events, so that later commands can refer to them.
     pub fn learn(&mut self, events: &[Event]) {
         for event in events {
             match *event {
@@ -292,7 +296,7 @@ impl Flow {
         }
     }
 
-    /// How long venue time passes before the next command, beside the usual microsecond.
+    /// Returns the extra venue time before the next command, in nanoseconds.
     pub fn wait(&mut self) -> u64 {
         if self.waits == 0 || !self.by_the_book || !self.rng.one_in(self.waits) {
             return 0;
@@ -300,7 +304,7 @@ impl Flow {
         self.rng.pick(&[1_000, 50_000, 400_000_000, 1_000_000_000, 120_000_000_000, 599_900_000_000, 600_000_000_000])
     }
 
-    /// The next command, to be stamped with this number and this time.
+    /// Returns the next command for this number and time.
     pub fn command(&mut self, next: Seq, at: VenueNanos) -> Command {
         self.at = at;
         if let Some(first) = self.prelude.pop_front() {
@@ -316,12 +320,12 @@ impl Flow {
             }
             draw -= weight;
         }
-        // Whatever is blocked is lifted before long: a venue at rest proves little.
+        // A block is lifted soon, because a blocked venue tests little.
         if !self.blocked.is_empty() && self.rng.one_in(12) {
             return self.lift();
         }
         match kind {
-            // What is gone for good is gone soon enough.
+            // Limits how much is deleted or closed for good.
             Kind::Delete | Kind::Close if self.by_the_book && !self.rng.one_in(8) => Command::PassTime,
             Kind::Enter if self.rng.one_in(4) && self.phases.iter().any(|phase| sessions::sleeps(*phase)) => {
                 self.wake()
@@ -362,7 +366,8 @@ impl Flow {
         }
     }
 
-    /// As much as the other side holds within the limit, or a lot more or less: what just fits, and what just does not.
+    /// Returns the quantity on the other side within the limit, or close to it, to test both sides
+    /// of the edge.
     fn about_all_there_is(&mut self, instrument: InstrumentId, side: Side, limit: Option<Ticks>) -> Lots {
         let reaches =
             |price: Ticks| limit.is_none_or(|limit| if side == Side::Buy { price <= limit } else { price >= limit });
@@ -375,7 +380,7 @@ impl Flow {
         Lots((least + self.rng.pick(&[0, 0, 1])).max(1))
     }
 
-    /// A peak that fits, or now and then one that does not.
+    /// Returns a display that is mostly valid.
     fn display(&mut self, may_rest: bool, lots: Lots) -> Option<Lots> {
         if !self.terms.icebergs || !self.rng.one_in(if may_rest { 3 } else { 60 }) {
             return None;
@@ -405,7 +410,7 @@ impl Flow {
         }
     }
 
-    /// Mostly a live order, now and then one that is gone or never was.
+    /// Mostly returns a live order, sometimes an old or unknown id.
     fn target(&mut self) -> Known {
         let nothing = Known {
             id: self.dead,
@@ -494,7 +499,7 @@ impl Terms {
                 tifs.push(tif);
             }
         }
-        // Most orders of most worlds are what they always were.
+        // Most orders are plain orders.
         if by_the_book && rng.one_in(2) {
             tifs.extend([TimeInForce::Day.code(); 12]);
         }

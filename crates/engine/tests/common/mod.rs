@@ -1,4 +1,4 @@
-//! What the random tests share: numbers from a seed, a small world, and a flow of commands through it.
+//! Shared parts of the random tests: a seeded generator, a small world, and a flow of commands.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub mod cells;
@@ -6,7 +6,7 @@ pub mod floor;
 pub mod flow;
 pub mod world;
 
-/// Fixed by `TEST_SEED=…`, otherwise fresh on every run.
+/// Returns the seed from `TEST_SEED=…`, or a new seed for each run.
 pub fn test_seed() -> u64 {
     match std::env::var("TEST_SEED") {
         Ok(text) => text.parse().expect("TEST_SEED is a number"),
@@ -17,7 +17,7 @@ pub fn test_seed() -> u64 {
     }
 }
 
-/// Steele, Lea and Flood's generator: the whole state is one number, so a seed is a whole run.
+/// SplitMix64 by Steele, Lea and Flood. Its state is one number, so a seed reproduces a whole run.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
@@ -34,7 +34,7 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// Below `bound`, which is small enough for the bias not to matter.
+    /// Returns a number below `bound`. The bias is negligible for small bounds.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

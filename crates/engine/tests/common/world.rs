@@ -1,4 +1,5 @@
-//! Four currencies, two spot instruments, a perpetual on the first, and six accounts of which four are limited.
+//! Four currencies, two spot instruments, a perpetual on the first one, and six accounts, four of
+//! them limited.
 
 use pitwire_engine::Engine;
 use pitwire_model::{
@@ -52,7 +53,8 @@ pub fn instrument(id: InstrumentId, most: u32) -> InstrumentSpec {
     }
 }
 
-/// The commands that build the world; every book is open and every member has what `wealth` says, in percent.
+/// Returns the commands that build the world. Every book is open. Balances are scaled by `wealth`
+/// percent.
 pub fn opening_commands(most: u32, wealth: i128) -> Vec<Command> {
     let mut commands = vec![
         Command::AddCurrency(currency(0, "BTC", 8)),
@@ -76,7 +78,7 @@ pub fn opening_commands(most: u32, wealth: i128) -> Vec<Command> {
     commands
 }
 
-/// Numbers commands from 1, a microsecond apart.
+/// Numbers commands from 1, one microsecond apart.
 #[derive(Debug, Default)]
 pub struct Stamper {
     pub seq: Seq,

@@ -1,4 +1,4 @@
-//! New currencies, accounts and instruments, most of them faulty.
+//! Defines new currencies, accounts and instruments, most of them invalid.
 
 use pitwire_model::{Command, Credit, CurrencyId, Decimal, InstrumentId, InstrumentKind, Lots, Throttle, Ticks};
 
@@ -6,7 +6,7 @@ use super::Flow;
 use crate::common::world::{ACCOUNTS, BTC_USDC, INSTRUMENTS, PERPETUAL, account, currency, instrument};
 
 impl Flow {
-    /// Mostly definitions that must be refused, each for one fault.
+    /// Mostly returns definitions that must be refused, each with one fault.
     pub(super) fn define(&mut self) -> Command {
         let bad = |change: fn(&mut pitwire_model::InstrumentSpec), of: InstrumentId| {
             let mut spec = instrument(of, 10);
@@ -38,7 +38,7 @@ impl Flow {
                 spec.settings.throttle = Some(Throttle { executions: 1, window_ns: 0 });
                 Command::AddAccount(spec)
             }
-            // Fine, unless its index is gone.
+            // Valid, unless its index was deleted.
             18 => bad(|spec| spec.name = "SECOND-PERPETUAL".to_owned(), PERPETUAL),
             _ => {
                 let mut spec = instrument(BTC_USDC, 10);

@@ -1,4 +1,5 @@
-//! What operators do: limits at the edge, throttles of a few fills, kills and their lifting, busts true and false.
+//! Operators' commands: limits near the edge, throttles of a few fills, kills, lifts, and true or
+//! false busts.
 
 use pitwire_model::{
     AccountSettings, Bust, Command, CurrencyId, Event, FlowSetting, InstrumentId, InstrumentLimits, KillScope, Label,
@@ -8,7 +9,7 @@ use pitwire_model::{
 use super::{Flow, Kind};
 use crate::common::world::START;
 
-/// How many trades are kept to be busted.
+/// Number of trades that are kept for busts.
 const REMEMBERED: usize = 40;
 
 impl Flow {
@@ -39,7 +40,7 @@ impl Flow {
         }
     }
 
-    /// Mostly what is blocked, now and then anything.
+    /// Mostly returns a blocked scope, sometimes any.
     pub(super) fn lift(&mut self) -> Command {
         if self.rng.one_in(10) {
             return Command::Lift { scope: self.scope() };
@@ -68,7 +69,8 @@ impl Flow {
         }
     }
 
-    /// Near what this flow's orders come to, so that they lie on both sides of the edge and on it.
+    /// Returns limits close to the orders of this flow, so that orders fall on both sides of the
+    /// limit and on it.
     fn limits(&mut self, instrument: InstrumentId) -> InstrumentLimits {
         let lots = i128::from(self.rng.below(9));
         // Units of one lot at the start price, by instrument.
@@ -97,7 +99,7 @@ impl Flow {
         self.trades.push_back(Bust { instrument, trade_seq, price, lots, buyer, seller, reason });
     }
 
-    /// A trade that was, which may have been busted before; now and then one that must be refused.
+    /// Returns a bust of a real trade, possibly a repeated one. Sometimes it must be refused.
     fn bust(&mut self) -> Bust {
         let nothing = Bust {
             instrument: self.instrument(),
@@ -120,7 +122,7 @@ impl Flow {
             4 => bust.buyer.0 += 90,
             5 => bust.seller.0 += 90,
             6 => bust.instrument.0 += 90,
-            // What the engine takes on trust.
+            // The engine does not check these fields.
             7..=12 if self.lies => {
                 (bust.buyer, bust.seller) = (self.account(), self.account());
                 bust.lots = self.lots();

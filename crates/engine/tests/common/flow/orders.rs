@@ -1,4 +1,4 @@
-//! Orders of every type and time in force, most of which may be entered, and their amends.
+//! Orders of every type and time in force, mostly valid, and their amends.
 
 use pitwire_model::{
     Amend, Command, Expiry, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Priority, Seq, SessionId,
@@ -56,7 +56,7 @@ impl Flow {
         })
     }
 
-    /// Whether the session that runs is likely to take it.
+    /// Whether the current session probably accepts the order.
     fn suits(&self, instrument: InstrumentId, order_type: OrderType, tif: TimeInForce) -> bool {
         let phase = self.phases.get(instrument.0 as usize).copied().unwrap_or(Phase::Continuous);
         let executes = matches!(phase, Phase::Continuous | Phase::ClosingPriceCross);
@@ -100,7 +100,7 @@ impl Flow {
         }
     }
 
-    /// A minimum execution that mostly fits.
+    /// Returns a minimum execution that is mostly valid.
     fn minimum(&mut self, lots: Lots) -> Lots {
         match self.rng.below(24) {
             0 => Lots(0),
@@ -128,7 +128,7 @@ impl Flow {
         tifs[usize::from(self.rng.pick(&self.terms.tifs))]
     }
 
-    /// Mostly near today or near the farthest day; now and then beyond what 16 bits hold.
+    /// Mostly returns a day near today or near the last allowed day, sometimes one beyond 16 bits.
     fn date(&mut self) -> VenueDay {
         if self.rng.one_in(12) {
             return VenueDay(self.rng.pick(&[65_535, 65_536, u32::MAX]));
@@ -137,7 +137,7 @@ impl Flow {
         VenueDay(self.day.saturating_add_signed(off))
     }
 
-    /// Mostly a little later than now.
+    /// Mostly returns a time a little later than now.
     fn time(&mut self) -> VenueNanos {
         let now = self.at.0;
         VenueNanos(match self.rng.below(20) {

@@ -1,4 +1,4 @@
-//! Trades made beside the book: hours that come and go, reports, and answers by whoever should and whoever should not.
+//! Off-book trades: reporting hours, reports, and answers by the right and the wrong accounts.
 
 use pitwire_model::{
     AccountId, Command, Event, InstrumentId, Label, Seq, SessionReason, Side, TradeReport, VenueNanos,
@@ -8,7 +8,7 @@ use super::{Flow, Kind};
 use crate::common::SplitMix64;
 use crate::common::world::{ACCOUNTS, INSTRUMENTS};
 
-/// Whose reports a seed makes, if they are all of one.
+/// The account of all reports, for seeds that use one account only.
 pub(super) fn one(rng: &mut SplitMix64) -> Option<(AccountId, InstrumentId)> {
     rng.one_in(3).then(|| (AccountId(rng.small(ACCOUNTS)), InstrumentId(rng.small(INSTRUMENTS))))
 }
@@ -43,7 +43,7 @@ impl Flow {
         }
     }
 
-    /// Mostly what waits, mostly by who is asked.
+    /// Mostly answers a waiting report, mostly by its counterparty.
     fn answer(&mut self) -> Command {
         let (report, reporter, asked) = match self.rng.below(20) {
             0 => (Seq(self.rng.below(100)), self.account(), self.account()),

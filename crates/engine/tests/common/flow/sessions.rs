@@ -1,4 +1,4 @@
-//! What a timetable and the operators say of sessions, in an order that no schedule would choose.
+//! Session commands of schedule and operators, in random order.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::{Flow, Kind};
 use crate::common::SplitMix64;
 use crate::common::world::INSTRUMENTS;
 
-/// A seed's habits: a few sessions, or all of them.
+/// The sessions that a seed uses: a few or all.
 pub(super) fn favourites(rng: &mut SplitMix64) -> Vec<Phase> {
     let all: Vec<Phase> = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Deleted).collect();
     if rng.one_in(3) {
@@ -22,13 +22,13 @@ pub(super) fn favourites(rng: &mut SplitMix64) -> Vec<Phase> {
     few
 }
 
-/// Whether the session takes no orders.
+/// Whether the session refuses all orders.
 pub(super) fn sleeps(phase: Phase) -> bool {
     phase.is_quiet() && !matches!(phase, Phase::Pause | Phase::Deleted)
 }
 
 impl Flow {
-    /// An instrument that takes no orders goes on to a session that does.
+    /// Moves an instrument whose session refuses orders to one that accepts them.
     pub(super) fn wake(&mut self) -> Command {
         let asleep: Vec<u32> = (0..INSTRUMENTS).filter(|id| sleeps(self.phases[*id as usize])).collect();
         let instrument = InstrumentId(self.rng.pick(&asleep));
@@ -40,7 +40,7 @@ impl Flow {
         Command::ChangeSession { instrument, to, reason: SessionReason::Scheduled, due: self.at, ends: None }
     }
 
-    /// The rules of each instrument, the day, and what the day holds.
+    /// Sets the rules of each instrument, the day, and its remaining sessions.
     pub(super) fn prelude(&mut self) -> VecDeque<Command> {
         let mut first = VecDeque::new();
         if !self.by_the_book {
@@ -98,14 +98,14 @@ impl Flow {
         let from = self.phases.get(instrument.0 as usize).copied().unwrap_or(Phase::Closed);
         let to = match self.rng.below(12) {
             0 => self.rng.pick(&Phase::ALL),
-            // What stands still proves little: back to trading before long.
+            // An idle instrument tests little, so it soon returns to trading.
             1..=6 if from != Phase::Continuous => Phase::Continuous,
             7 if from.is_call() => self.rng.pick(&[Phase::Halted, Phase::Pause, Phase::HaltAndClose]),
             8 if from.is_quiet() => Phase::ReopeningCall,
             9 => self.rng.pick(&[Phase::ClosingPricePublication, Phase::ClosingPriceCross]),
             _ => self.rng.pick(&self.favourites),
         };
-        // Deleted is no session; it is asked for, and refused.
+        // `Deleted` is not a session, so the request is refused.
         let to = if to == Phase::Deleted && !self.rng.one_in(10) { Phase::Continuous } else { to };
         let reason = match self.rng.below(12) {
             0..=2 => SessionReason::Operator,
@@ -125,7 +125,7 @@ impl Flow {
         remaining
     }
 
-    /// Tolerances near the few ticks that this flow's prices lie apart.
+    /// Returns tolerances near the price range of this flow.
     fn rules(&mut self, instrument: InstrumentId) -> TradingRules {
         let mut rules = TradingRules {
             allocation: self.allocations.get(instrument.0 as usize).copied().unwrap_or_default(),
