@@ -1,4 +1,5 @@
-//! What is explained, each by a scripted market: refusals, expiries, uncrosses, breaches, what stands and what waits.
+//! Explanations in scripted markets: refusals, expiries, uncrosses, breaches, resting and waiting
+//! orders.
 
 use pitwire_engine::EngineImage;
 use pitwire_explain::{Explainer, Note, Question, Viewer};
@@ -7,7 +8,7 @@ use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Machine, Witness, play_watched, read};
 use serde_json::{Value, json};
 
-/// Follows what is played; the question is about an order by its place among the entries, or about a command by its.
+/// Follows a played scenario. The question names an order by its entry, or a command by its number.
 #[derive(Default)]
 struct Looker {
     image: EngineImage,
@@ -38,7 +39,7 @@ impl Looker {
         explainer.finish()
     }
 
-    /// The order of the n-th entry, from 0.
+    /// Returns the order of the n-th entry, counted from 0.
     fn order(&self, n: usize) -> OrderId {
         let entries = self.log.iter().filter_map(|(stamped, _)| match &stamped.command {
             Command::Enter(order) => Some(order.id),
@@ -54,12 +55,12 @@ fn watch(setup: &Value, steps: &Value) -> Looker {
     let mut looker = Looker::default();
     let mut machine = ReferenceEngine::new();
     play_watched(&mut machine, &scenario, &mut looker).expect("a market");
-    // Nothing else than what the log says may be needed: the image is the one before the first step.
+    // The image before the first step must suffice. The rest comes from the log.
     let _ = Machine::image(&machine);
     looker
 }
 
-/// Of the order of the n-th entry: the notes' kinds, and the last note.
+/// Returns the kinds of the notes about the order of the n-th entry, and the last note.
 fn of_order(setup: &Value, steps: &Value, n: usize) -> (Vec<&'static str>, Note) {
     let looker = watch(setup, steps);
     let notes = looker.ask(Question::Order(looker.order(n)));
@@ -97,7 +98,7 @@ fn refusal_by_a_table_names_its_cell() {
     assert_eq!((note.rule.as_str(), &note.numbers["reason"]), ("no-entry", &json!("not_open")));
 }
 
-/// A refusal by numbers says what was compared.
+/// Checks a refusal that compares numbers.
 #[test]
 fn refusal_by_a_limit_gives_both_numbers() {
     let hidden = |qty: u64, mes: u64| json!([{"op": "enter", "id": "B1", "side": "buy", "type": "hidden", "qty": qty, "price": 5, "mes": mes}]);
@@ -213,7 +214,7 @@ fn expiry_names_its_cause() {
     }
 }
 
-/// U4 of the specification, by hand: BUY and SELL at each candidate, and the step that decided.
+/// Case U4 of the specification: buys and sells at each candidate price, and the deciding step.
 #[test]
 fn uncross_gives_candidates_and_deciding_step() {
     let steps = json!([
@@ -225,7 +226,8 @@ fn uncross_gives_candidates_and_deciding_step() {
         session("continuous")
     ]);
     let looker = watch(&json!({"last_price": 100}), &steps);
-    // At 99: 80 against 40; at 100: 80 against 40; at 101: 50 against 60. The most, 50, trades at 101 alone.
+    // At 99: 80 against 40. At 100: 80 against 40. At 101: 50 against 60. The largest volume, 50,
+    // trades at 101 only.
     let last = looker.log.last().expect("a log").0.seq;
     let notes = looker.ask(Question::At { seq: last, instrument: None });
     let note = notes.iter().find(|note| note.what == "uncross").expect("an uncross");
@@ -239,7 +241,7 @@ fn uncross_gives_candidates_and_deciding_step() {
         ])
     );
     assert_eq!(note.numbers["reference"], json!(100));
-    // And what it meant for an order that it passed by.
+    // The effect on an order that did not trade.
     let notes = looker.ask(Question::Order(looker.order(1)));
     assert_eq!(notes.iter().map(|note| note.what).collect::<Vec<_>>(), ["accepted", "uncross", "rests"]);
     assert!(notes[1].text.ends_with("this order's limit does not reach 101"), "{}", notes[1].text);
@@ -318,12 +320,13 @@ fn elected_stop_gives_stop_and_last_price() {
     assert_eq!(note.numbers["price"], json!(102));
 }
 
-/// Random calls with market orders and hidden ones: the price computed here is the reference engine's, call by call.
+/// Random calls with market and hidden orders. Each explained price must equal the price of the
+/// reference engine.
 #[test]
 fn explained_uncross_price_equals_the_engines() {
     let mut state = 7_u64;
     let mut below = |bound: u64| {
-        // Knuth's multiplier; the upper bits are the good ones.
+        // Knuth's multiplier. The upper bits are the random ones.
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) % bound
     };
@@ -361,7 +364,7 @@ fn explained_uncross_price_equals_the_engines() {
 }
 
 impl Looker {
-    /// To the owner of the order of the n-th entry.
+    /// Returns the notes that the owner of the n-th entry's order gets.
     fn owner_is_told(&self, n: usize) -> Vec<Note> {
         let id = self.order(n);
         let entered = self.log.iter().find_map(|(stamped, _)| match &stamped.command {
@@ -371,7 +374,7 @@ impl Looker {
         self.tell(Question::Order(id), Viewer::Member(entered.expect("an entry")))
     }
 
-    /// What happened to prices, for everybody to hear.
+    /// Returns the public events about prices.
     fn tape(&self) -> Vec<&Event> {
         let events = self.log.iter().flat_map(|(_, events)| events);
         events.filter(|event| matches!(event, Event::Trade { .. } | Event::Uncrossed { .. })).collect()
@@ -382,7 +385,8 @@ fn stranger(id: &str, side: &str, qty: u64, price: i64, mes: u64) -> Value {
     json!({"op": "enter", "id": id, "side": side, "type": "hidden", "qty": qty, "price": price, "mes": mes})
 }
 
-/// A scenario and the same without its hidden orders of strangers: those are refused instead, so that all numbers stay.
+/// Returns a scenario and the same scenario in which hidden orders of others are refused. All
+/// numbers stay equal.
 fn without(steps: &[Value]) -> Vec<Value> {
     let is_stranger = |step: &Value| step["id"].as_str().is_some_and(|id| id.starts_with('X'));
     steps
@@ -391,7 +395,7 @@ fn without(steps: &[Value]) -> Vec<Value> {
         .collect()
 }
 
-/// Others' hidden orders that meet nobody change nothing that a member is told, and everything here tells an operator.
+/// Hidden orders of others that do not trade must not change a member's notes.
 #[test]
 fn hidden_orders_of_others_do_not_change_an_explanation() {
     let fok = with(limit("B1", "buy", 30, 101), &json!({"tif": "fok"}));
@@ -430,7 +434,7 @@ fn hidden_orders_of_others_do_not_change_an_explanation() {
     }
 }
 
-/// The same of random markets: own orders visible, iceberg, hidden, immediate, and calls.
+/// The same for random markets with visible, iceberg, hidden and immediate own orders, and calls.
 #[test]
 fn random_markets_reveal_no_hidden_orders() {
     let mut state = 11_u64;
@@ -485,11 +489,11 @@ fn member_sees_only_own_orders_and_no_foreign_sizes() {
     let filled = taker.last().expect("a note");
     assert_eq!((filled.what, filled.numbers.get("with")), ("filled", None));
     assert!(!filled.text.contains("with order"), "{}", filled.text);
-    // Of the iceberg's 15 open lots three stand in its second part of four.
+    // The iceberg has 15 open lots. Three of them are left of its second part of four.
     assert_eq!(behind.last().expect("a note").numbers["before_lots"], json!(3));
     let whole = looker.ask(Question::Order(looker.order(2)));
     assert_eq!(whole.last().expect("a note").numbers["before_lots"], json!(15));
-    // Not an own order, nor a command.
+    // Neither an own order nor a command.
     let stranger = Viewer::Member(pitwire_model::AccountId(u32::MAX));
     for question in [Question::Order(looker.order(1)), Question::At { seq: looker.log[1].0.seq, instrument: None }] {
         assert_eq!(looker.tell(question, stranger), []);

@@ -1,4 +1,5 @@
-//! What is explained of trades made beside the book (rulebook 23): a report's life, what refused it, and to whom it is told.
+//! Explanations of off-book trades (rulebook 23): the course of a report, its refusals, and its
+//! viewers.
 
 use pitwire_engine::EngineImage;
 use pitwire_explain::{Explainer, Note, Question, Viewer};
@@ -14,7 +15,7 @@ const ANNA: AccountId = AccountId(0);
 const BEN: AccountId = AccountId(1);
 const CARL: AccountId = AccountId(2);
 const MARKET: InstrumentId = InstrumentId(0);
-/// 17:15 of the first day there is.
+/// 17:15 of the first day.
 const ENDS: VenueNanos = VenueNanos(62_100 * 1_000_000_000);
 
 #[derive(Default)]
@@ -24,7 +25,7 @@ struct Log {
 }
 
 impl Log {
-    /// Three house accounts and a share; continuous trading.
+    /// Three house accounts and one share in continuous trading.
     fn new() -> Log {
         let mut log = Log::default();
         for (id, name) in [(0, "SHARE"), (1, "MONEY")] {
@@ -99,7 +100,7 @@ fn kinds(notes: &[Note]) -> Vec<(&'static str, &str)> {
     notes.iter().map(|note| (note.what, note.rule.as_str())).collect()
 }
 
-/// The note has these numbers, among others.
+/// Checks that the note contains these numbers.
 fn has(note: &Note, numbers: &Value) {
     for (key, value) in numbers.as_object().expect("an object") {
         assert_eq!(note.numbers.get(key), Some(value), "{key} of {note:?}");
@@ -123,7 +124,7 @@ fn report_waits_refuses_own_confirmation_then_trades() {
     has(&notes[2], &json!({"price": 90, "lots": 5, "off_book_seq": 1, "last": null}));
     assert_eq!(log.at(own), &notes[1..2], "the command alone says the same, once");
 
-    // It waits no more.
+    // The report no longer waits.
     log.answer(BEN, report, true);
     let last = log.of(report).pop().expect("a note");
     assert_eq!((last.what, last.numbers.get("price")), ("answer refused", None));
@@ -182,7 +183,7 @@ fn refused_report_names_the_compared_values() {
     }
 }
 
-/// Who has nothing cannot pay: carl's account is limited, and 5 at 90 need 450.
+/// Carl's account is limited and empty, and 5 lots at 90 need 450.
 #[test]
 fn confirmation_without_funds_leaves_the_report_waiting() {
     let mut log = Log::open();
@@ -208,7 +209,7 @@ fn only_the_two_parties_get_an_explanation() {
     assert_eq!(told(ANNA), ["reported", "answer refused", "waits"]);
     assert_eq!(told(BEN), ["reported", "waits"], "another's answer is its own");
     assert!(told(CARL).is_empty());
-    // The other party has not heard of a report that was refused.
+    // The other party must not learn of a refused report.
     let refused = log.report(ANNA, BEN, 0, 90);
     let told = |who| log.tell(Question::Order(OrderId(refused.0)), Viewer::Member(who)).len();
     assert_eq!([told(ANNA), told(BEN), told(CARL)], [1, 0, 0]);

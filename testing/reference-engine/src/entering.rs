@@ -1,4 +1,4 @@
-//! Enters an order: the checks in the order of the rulebook, then what an accepted order does.
+//! Enters an order: the checks in the order of the rulebook, then the actions of an accepted order.
 
 use pitwire_model::{Event, Lots, NewOrder, OrderType, Phase, PostOnly, Reject, Side, Ticks};
 

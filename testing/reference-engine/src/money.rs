@@ -1,4 +1,4 @@
-//! What an order costs and what an account can afford. Every sum is computed from scratch.
+//! The cost of orders and the funds of accounts. Every sum is computed from scratch.
 
 use pitwire_model::{
     AccountId, Credit, CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentSpec, Phase, Side, Ticks,

@@ -1,4 +1,4 @@
-//! What an incoming order would trade now, without trading it.
+//! The fills that an incoming order would get now, without executing them.
 
 use pitwire_model::{Allocation, Phase, SelfMatch, Side, Ticks};
 

@@ -1,5 +1,5 @@
-//! The two tables of `contracts/rules`, read as text: which order types exist, and what a session
-//! permits.
+//! The two tables of `contracts/rules`, read as text: the valid order types, and the actions that
+//! a session permits.
 
 use std::sync::LazyLock;
 
