@@ -1,9 +1,11 @@
-//! What cutting costs, in memory: nanoseconds a trade, by lanes and frame size, beside searching braces with memchr.
+//! The cost of scanning, from memory: nanoseconds per trade, by instruction set and frame size,
+//! beside a memchr for braces.
 //!
-//!     cargo run --release -p pitwire-feed --example cut [TRADES A FRAME...]
+//!     cargo run --release -p pitwire-feed --example scan [TRADES_PER_FRAME...]
 //!
-//! ~99-byte trades of 6,000 symbols by a Zipf law, in pieces of 256 KiB that stay in the second-level cache; every figure
-//! is the least of its rounds, because whatever else the machine does only adds.
+//! Trades of about 99 bytes of 6,000 symbols by Zipf's law, in pieces of 256 KiB that stay in the
+//! second-level cache. Each figure is the shortest round, because everything else on the machine
+//! only adds time.
 
 #![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers of its own")]
 
@@ -25,7 +27,7 @@ struct Count {
 impl ObjectSink for Count {
     fn objects(&mut self, _text: &[u8], objects: &[Object]) {
         self.objects += objects.len();
-        // Every worker and offset is used, as a transport would.
+        // Uses every worker and offset, as a transport would.
         self.sum += objects.iter().map(|object| u64::from(object.worker + object.end - object.start)).sum::<u64>();
     }
     fn ping(&mut self, _body: &[u8]) {}
@@ -41,7 +43,7 @@ fn splitmix(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// One to five letters.
+/// Makes a symbol of one to five letters.
 fn name(mut number: usize) -> String {
     let mut name = String::new();
     loop {
@@ -71,7 +73,7 @@ fn frame(payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Whole frames, as many as fit a piece, and the trades in them.
+/// Makes whole frames that fit a piece, and counts their trades.
 fn feed(trades_a_frame: usize) -> (Vec<u8>, usize) {
     let (mut bytes, mut trades, mut seed) = (Vec::new(), 0, 1);
     loop {
@@ -101,7 +103,7 @@ fn feed(trades_a_frame: usize) -> (Vec<u8>, usize) {
     }
 }
 
-/// The least time of a round, a trade.
+/// Returns the time of the shortest round, per trade.
 fn least_ns(trades: usize, mut round: impl FnMut()) -> f64 {
     let mut least = f64::MAX;
     for _ in 0..ROUNDS {
@@ -122,12 +124,12 @@ fn main() {
     for trades_a_frame in sizes {
         let (bytes, trades) = feed(trades_a_frame);
         let mut row = format!("{trades_a_frame:>8} {:>8}", bytes.len() / trades);
-        for lanes in SimdLevel::ALL {
-            if !lanes.is_supported() {
+        for simd in SimdLevel::ALL {
+            if !simd.is_supported() {
                 row += &format!(" {:>8}", "-");
                 continue;
             }
-            let mut reader = ObjectReader::with_simd(lanes, 8, MissingSymbol::Drop);
+            let mut reader = ObjectReader::with_simd(simd, 8, MissingSymbol::Drop);
             let mut count = Count::default();
             let ns = least_ns(trades, || reader.feed(black_box(&bytes), &mut count).expect("a correct feed"));
             assert_eq!(count.objects % trades, 0);

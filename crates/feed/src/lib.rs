@@ -1,12 +1,15 @@
-//! A market-wide feed cut into its objects: frames, scanning, routing. No sockets.
+//! Finds the objects of a market-wide feed: frames, scanning, routing. No sockets.
 //!
-//! Does        turn what a feed's server sends (RFC 6455, frames whose messages are JSON arrays of objects with a `"sym"`
-//!             field) into runs of [`Object`]s, each with the worker it belongs to.
-//! Holds       1. however the bytes are cut into pieces, the objects are the same;
-//!             2. an object is neither parsed nor copied, but for one that a piece cuts in two;
-//!             3. memory is fixed but for such an object, which may grow to [`OBJECT_BYTES_MAX`].
-//! Leaves out  connections, answers to control frames, what becomes of the objects: see `crates/splitter`.
-//! Start at    [`ObjectReader::feed`]; [`reference`] says the same slowly, and is what the fast way is compared with.
+//! Does        turns what a feed's server sends (RFC 6455 frames whose messages are JSON arrays of
+//!             objects with a `"sym"` field) into runs of [`Object`]s, each with its worker.
+//! Holds       1. the objects are the same however the bytes are cut into reads;
+//!             2. an object is neither parsed nor copied, unless a read cuts it in two;
+//!             3. memory is fixed, except for such an object, which may grow to
+//!                [`OBJECT_BYTES_MAX`].
+//! Leaves out  connections, answers to control frames, and what happens to the objects: see
+//!             `crates/splitter`.
+//! Start at    [`ObjectReader::feed`]. [`mod@reference`] is the slow reference implementation that
+//!             tests compare it with.
 
 mod object;
 mod object_reader;

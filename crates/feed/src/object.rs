@@ -1,10 +1,11 @@
-//! One object of a feed, and the largest frame.
+//! The object of a feed, and the largest frame.
 
-/// No feed sends such a frame: a length like that is a stream out of step, and would swallow the feed in silence.
+/// Longest valid frame in bytes. A longer length means that the stream is out of step, and would
+/// swallow the feed.
 pub const FRAME_BYTES_MAX: u64 = 1 << 30;
 
-/// One object of a message: where it lies in the text it came with, and whose it is. The scan relies on the order
-/// of the fields in memory.
+/// Position of one object in the text that it comes with, and its worker. The vector scan relies on
+/// the field order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Object {

@@ -1,9 +1,11 @@
 //! From received bytes to objects with workers.
 //!
-//! Does        follow messages through their frames and arrays through their elements, hand plain objects to the scan
-//!             and all others to the walk, and complete in a buffer of its own what a piece has cut.
-//! Holds       what the sink sees does not depend on how the stream was cut.
-//! Leaves out  frames (`crates/websocket`), the scan (`scan`), what an object is (`walk`).
+//! Does        follows messages through frames and arrays through elements; passes plain objects to
+//!             the vector scan and all others to the walk; completes objects that a read cut in
+//!             two.
+//! Holds       the sink receives the same objects however the stream was cut.
+//! Leaves out  frames (`crates/websocket`), the scan (`scan`), and the definition of an object
+//!             (`walk`).
 //! Start at    [`ObjectReader::feed`].
 
 use pitwire_websocket::{Checked, Control, Data, Frames, Peer, Piece, Utf8, Violation, close_body};
@@ -13,82 +15,82 @@ use crate::scan::{PrefixCache, ROOM_OBJECTS, RUN_OBJECTS, ScanSpan, ScanStop, Sc
 use crate::symbol_router::SymbolRouter;
 use crate::walk::{ObjectWalker, SymbolText, is_space, symbol};
 
-/// A longer object is dropped and counted.
+/// Longest object in bytes. A longer one is dropped and counted.
 pub const OBJECT_BYTES_MAX: usize = 1 << 20;
 
-/// What becomes of objects without a symbol.
+/// What happens to objects without a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingSymbol {
     Drop,
     Worker0,
 }
 
-/// Who gets what the reader finds, in the order of the stream.
+/// Receives what the reader finds, in stream order.
 pub trait ObjectSink {
-    /// How many frames with payload of messages have begun since the start; said before each run of objects.
+    /// Number of data frames since the start, sent before each run of objects.
     fn frames(&mut self, _frames: u64) {}
 
-    /// HOT. Objects of `text`, in order.
+    /// HOT. A run of objects of `text`, in order.
     fn objects(&mut self, text: &[u8], objects: &[Object]);
 
-    /// To be answered by a pong with the same body.
+    /// A ping. The caller answers with a pong that has the same body.
     fn ping(&mut self, body: &[u8]);
 
     fn pong(&mut self, body: &[u8]);
 
-    /// The server closes, and says nothing more: to be answered by a close frame.
+    /// A close frame, the last thing the server sends. The caller answers with a close frame.
     fn close(&mut self, code: Option<u16>, reason: &[u8]);
 }
 
-/// What has been seen since the start; reconnecting does not reset it.
+/// Counts since the start. Reconnecting does not reset them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScanCounters {
-    /// Frames with payload of messages.
+    /// Data frames.
     pub frames: u64,
     pub messages: u64,
-    /// Objects handed to the sink.
+    /// Objects passed to the sink.
     pub objects: u64,
-    /// Objects that were not plain, or began as none before: they took the slow way.
+    /// Objects that the vector scan declined, or whose prefix was new.
     pub unusual: u64,
-    /// Objects that lay in more than one piece.
+    /// Objects that were in more than one read.
     pub cut: u64,
     /// Objects without a symbol, whether dropped or not.
     pub no_sym: u64,
-    /// Objects above [`OBJECT_BYTES_MAX`]: dropped.
+    /// Objects above [`OBJECT_BYTES_MAX`], which are dropped.
     pub oversized: u64,
-    /// Elements that are no objects, arrays and objects that the message ends in, text behind an array: passed over.
+    /// Skipped: elements that are not objects, unfinished arrays and objects, text behind an array.
     pub malformed: u64,
-    /// UniformMessages that are no arrays: passed over.
+    /// Skipped messages that are not arrays.
     pub not_arrays: u64,
 }
 
-/// Where in a message the next byte stands.
+/// Position of the next byte in a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum MessagePosition {
     BeforeArray,
-    /// Behind `[`.
+    /// After `[`.
     FirstElement,
-    /// Behind a comma.
+    /// After a comma.
     Element,
     AfterElement,
-    /// In an object that a piece has cut; not kept when it has become too long.
+    /// Inside an object that a read cut. Not kept if it is too long.
     Object {
         is_kept: bool,
     },
     NonObject,
     AfterArray,
-    /// Nothing more of this message matters.
+    /// The rest of the message is ignored.
     Ignored,
 }
 
-/// The receiving state of one connection.
+/// Reads the objects of one connection.
 #[derive(Debug)]
 pub struct ObjectReader {
     frames: Frames,
     utf8: Utf8,
     place: MessagePosition,
     walker: ObjectWalker,
-    /// The beginning of an object that a piece has cut.
+    /// The first part of an object that a read cut.
     begun: Vec<u8>,
     decoded: Vec<u8>,
     scanner: Scanner,
@@ -105,8 +107,8 @@ impl ObjectReader {
         ObjectReader::with_simd(SimdLevel::detected(), workers, no_sym)
     }
 
-    /// On these lanes, if the processor has them.
-    pub fn with_simd(lanes: SimdLevel, workers: u32, no_sym: MissingSymbol) -> Self {
+    /// Creates a reader for one instruction set, if the processor supports it.
+    pub fn with_simd(simd: SimdLevel, workers: u32, no_sym: MissingSymbol) -> Self {
         ObjectReader {
             frames: Frames::endless(Peer::Server, FRAME_BYTES_MAX),
             utf8: Utf8::default(),
@@ -114,7 +116,7 @@ impl ObjectReader {
             walker: ObjectWalker::default(),
             begun: Vec::new(),
             decoded: Vec::new(),
-            scanner: Scanner::new(lanes),
+            scanner: Scanner::new(simd),
             tables: ScanTables { prefixes: PrefixCache::new(), router: SymbolRouter::new(workers) },
             no_sym,
             run: Box::new([Object::default(); RUN_OBJECTS]),
@@ -124,7 +126,7 @@ impl ObjectReader {
         }
     }
 
-    /// A new connection: what was begun is forgotten, what was counted and learnt is not.
+    /// Starts a new connection: forgets partial messages, keeps counts and learnt prefixes.
     pub fn restart(&mut self) {
         self.frames.restart();
         self.utf8.restart();
@@ -137,12 +139,16 @@ impl ObjectReader {
         ScanCounters { frames: self.frames.data_frames(), ..self.counters }
     }
 
-    /// HOT. Takes the next bytes of the connection; the sink sees every object that they complete.
+    /// HOT. Reads the next bytes of the connection. The sink receives every object that they
+    /// complete.
     ///
-    /// The text an object comes with is `received`, but for objects that a piece has cut. After a close frame what
-    /// follows is ignored; after a violation every call returns it.
+    /// The text of an object is `received`, except for an object that a read cut. After a close
+    /// frame everything is ignored.
+    ///
+    /// # Errors
+    /// The server violated the protocol. Every later call returns the same violation.
     pub fn feed(&mut self, received: &[u8], sink: &mut impl ObjectSink) -> Result<(), Violation> {
-        // Offsets have 32 bits, and what is scanned at once holds no object that is too long.
+        // Offsets have 32 bits, and a chunk of this size contains no object that is too long.
         for text in received.chunks(OBJECT_BYTES_MAX) {
             if let Some(end) = self.end {
                 return end;
@@ -182,7 +188,7 @@ impl ObjectReader {
         }
     }
 
-    /// HOT. Many small messages at once, if they are as usual; whether they were.
+    /// HOT. Reads many small uniform messages at once. Returns whether it could.
     #[inline]
     fn messages(&mut self, text: &[u8], at: &mut usize, sink: &mut impl ObjectSink) -> bool {
         let next = |at| self.frames.peek(text, at);
@@ -197,7 +203,7 @@ impl ObjectReader {
         true
     }
 
-    /// What looks for many objects at once needs room for them.
+    /// Empties the run if it has no room for what the next scan may find.
     #[inline]
     fn make_room(&mut self, text: &[u8], sink: &mut impl ObjectSink) {
         if self.run.len() - self.run_objects < ROOM_OBJECTS {
@@ -205,7 +211,7 @@ impl ObjectReader {
         }
     }
 
-    /// The staged run goes to the sink.
+    /// Passes the staged run to the sink.
     fn hand_on(&mut self, text: &[u8], sink: &mut impl ObjectSink) {
         if self.run_objects > 0 {
             sink.frames(self.frames.data_frames());
@@ -241,14 +247,14 @@ impl ObjectReader {
         match self.place {
             MessagePosition::BeforeArray => self.counters.not_arrays += 1,
             MessagePosition::AfterArray | MessagePosition::Ignored => {}
-            // NonObject has been counted; the array that does not end has not.
+            // Elements that are not objects were counted; the unfinished array was not.
             _ => self.counters.malformed += 1,
         }
         self.begun.clear();
         self.place = MessagePosition::BeforeArray;
     }
 
-    /// Makes sure that all of the payload up to its end is UTF-8, if it has to be; what is not is cut off.
+    /// Checks the rest of the payload for UTF-8 if that is required, and cuts off what is not.
     fn check(&mut self, text: &[u8], payload: &mut Payload) {
         let span = &mut payload.span;
         let from = span.at.max(span.checked);
@@ -261,7 +267,7 @@ impl ObjectReader {
         }
     }
 
-    /// One element, or what stands between two.
+    /// Processes one element, or the separator between two.
     fn step(&mut self, text: &[u8], payload: &mut Payload, sink: &mut impl ObjectSink) {
         let byte = text[payload.span.at];
         match self.place {
@@ -283,7 +289,7 @@ impl ObjectReader {
             }
             MessagePosition::AfterElement if byte == b',' => self.place = MessagePosition::Element,
             MessagePosition::Element if byte == b']' => {
-                // A comma too many.
+                // A trailing comma.
                 self.counters.malformed += 1;
                 self.place = MessagePosition::AfterArray;
             }
@@ -307,7 +313,7 @@ impl ObjectReader {
         payload.span.at = payload.span.end;
     }
 
-    /// Up to the comma or the bracket that ends what is no object.
+    /// Skips to the comma or bracket behind an element that is not an object.
     fn non_object(&mut self, text: &[u8], payload: &mut Payload) {
         self.check(text, payload);
         let span = &mut payload.span;
@@ -320,7 +326,7 @@ impl ObjectReader {
         }
     }
 
-    /// From the brace of an object: all plain ones that follow, or this one if it is not.
+    /// Processes all plain objects from this brace on, or this object alone if it is not plain.
     fn objects(&mut self, text: &[u8], payload: &mut Payload, sink: &mut impl ObjectSink) {
         let scanned = self.scanner.run(text, payload.span, &mut self.tables, &mut self.run[self.run_objects..]);
         self.run_objects += scanned.objects;
@@ -337,7 +343,7 @@ impl ObjectReader {
         }
     }
 
-    /// One object that is not plain, or not whole.
+    /// Processes one object that is not plain or not complete.
     fn object(&mut self, text: &[u8], payload: &mut Payload, sink: &mut impl ObjectSink) {
         self.check(text, payload);
         let span = &mut payload.span;
@@ -364,7 +370,7 @@ impl ObjectReader {
         }
     }
 
-    /// The rest, or more, of an object that a piece has cut.
+    /// Continues an object that a read cut.
     fn go_on_with_object(&mut self, is_kept: bool, text: &[u8], payload: &mut Payload, sink: &mut impl ObjectSink) {
         self.check(text, payload);
         let span = &mut payload.span;
@@ -402,7 +408,7 @@ impl ObjectReader {
         self.begun.clear();
     }
 
-    /// Whose an object is; `None` when it is dropped.
+    /// Returns the worker of an object, or `None` if it is dropped.
     fn worker_of(&mut self, object: &[u8]) -> Option<u32> {
         match symbol(object, &mut self.decoded) {
             SymbolText::Plain(text) => {
@@ -418,11 +424,11 @@ impl ObjectReader {
     }
 }
 
-/// What is still to be read of a piece.
+/// The unread part of a data piece.
 #[derive(Debug)]
 struct Payload {
     span: ScanSpan,
-    /// The end of the span is where it stops being UTF-8.
+    /// The span ends where the text stops being UTF-8.
     is_broken: bool,
 }
 

@@ -1,9 +1,11 @@
-//! The reader again, slowly and expected_by_reference: what tests and the fuzzer compare it with.
+//! Reference implementation of the object reader: slow and simple, for tests and the fuzzer to
+//! compare with.
 //!
-//! Does        read a whole stream at once, collect each message, and read it from its beginning whenever more of it has
-//!             come. Shares no code with the reader but the names of violations and the hash.
-//! Leaves out  how the stream was cut, which must not matter, and the counters that say how an object was found.
-//! Start at    [`cut`].
+//! Does        reads a whole stream at once, collects each message, and parses it from its start
+//!             whenever more of it arrives. Shares no code with the reader except the violations
+//!             and the hash.
+//! Leaves out  how the stream was cut, which must not matter, and the counters that depend on it.
+//! Start at    [`read`].
 
 use pitwire_websocket::Violation;
 
@@ -11,7 +13,7 @@ use crate::object::FRAME_BYTES_MAX;
 use crate::object_reader::{MissingSymbol, OBJECT_BYTES_MAX, ScanCounters};
 use crate::symbol_router::worker_of;
 
-/// What a sink should have seen.
+/// What a sink should receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedEvent {
     Object { text: Vec<u8>, worker: u32 },
@@ -23,7 +25,7 @@ pub enum FeedEvent {
 #[derive(Debug, Default)]
 pub struct Seen {
     pub events: Vec<FeedEvent>,
-    /// But for `unusual` and `cut`.
+    /// Without `unusual` and `cut`.
     pub counters: ScanCounters,
     pub violation: Option<Violation>,
 }
@@ -31,11 +33,11 @@ pub struct Seen {
 struct Message {
     is_text: bool,
     bytes: Vec<u8>,
-    /// Elements already accounted for.
+    /// Elements that were reported before.
     told: usize,
 }
 
-/// Everything that a stream says.
+/// Reads a whole stream.
 pub fn read(stream: &[u8], workers: u32, no_sym: MissingSymbol) -> Seen {
     let mut reader = ReferenceReader { seen: Seen::default(), message: None, workers, no_sym };
     let mut rest = stream;
@@ -57,7 +59,7 @@ struct ReferenceReader {
 }
 
 impl ReferenceReader {
-    /// One frame from the front of `bytes`: its length, or `None` when it is the last that can be read.
+    /// Reads one frame at the front of `bytes`. Returns its length, or `None` at the end.
     fn frame(&mut self, bytes: &[u8]) -> Result<Option<usize>, Violation> {
         if bytes.len() < 2 {
             return Ok(None);
@@ -168,7 +170,7 @@ impl ReferenceReader {
     }
 }
 
-/// Header and payload, if the length can be read.
+/// Returns the lengths of header and payload, if the header is complete.
 fn length(bytes: &[u8]) -> Result<Option<(usize, u64)>, Violation> {
     let digits = match bytes[1] {
         126 => 2,
@@ -196,7 +198,7 @@ enum MessageElement<'a> {
     NoArray,
 }
 
-/// What a message says so far; later calls with more of it begin with the same elements.
+/// Returns the elements of a message so far. With more text the first elements stay the same.
 fn elements(text: &[u8], is_ended: bool) -> Vec<MessageElement<'_>> {
     let mut found = Vec::new();
     let mut at = space(text, 0);
@@ -217,7 +219,7 @@ fn elements(text: &[u8], is_ended: bool) -> Vec<MessageElement<'_>> {
             None => return unended(found),
             Some(b']') => {
                 if !is_first {
-                    // A comma stood before it.
+                    // After a comma.
                     found.push(MessageElement::Malformed);
                 }
                 break;
@@ -265,7 +267,7 @@ fn space(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Behind the string that begins at `at`.
+/// Returns the offset behind the string that begins at `at`.
 fn end_of_string(text: &[u8], mut at: usize) -> Option<usize> {
     loop {
         at += 1;
@@ -294,7 +296,7 @@ fn end_of_object(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The comma or bracket behind something that is no object.
+/// Returns the offset of the comma or bracket behind an element that is not an object.
 fn end_of_non_object(text: &[u8], mut at: usize) -> Option<usize> {
     let mut depth = 0_i64;
     loop {
@@ -315,7 +317,7 @@ fn end_of_non_object(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// The decoded symbol of an object.
+/// Returns the decoded symbol of an object.
 fn symbol(object: &[u8]) -> Option<Vec<u8>> {
     let (mut at, mut depth) = (0, 0_i64);
     while at < object.len() {
@@ -341,7 +343,7 @@ fn symbol(object: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// The bytes that a string with escapes stands for.
+/// Decodes a string with escapes.
 fn meaning(text: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     let mut at = 0;

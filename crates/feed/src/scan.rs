@@ -1,11 +1,11 @@
-//! The fast way through an array of plain objects: 64 bytes at a time, then object by object.
+//! The fast scan of an array of plain objects, with the best instruction set that the processor
+//! supports.
 //!
-//! Does        first note where braces stand outside strings (quotes, braces and backslashes as bit masks, a prefix sum
-//!             tells the inside of strings), then take these marks in pairs: `}` and `{` with a comma between them, and
-//!             behind the brace one of the few beginnings that lead to a symbol. An object with anything else in it is
-//!             left to `walk`. With AVX-512, what is all alike is taken by the batch before that (`avx512`).
-//! Holds       an object is the same, and has the same worker, as `walk` says, on every kind of lanes.
-//! Leaves out  what stands around the array: `reader`.
+//! Does        chooses between the scan of whole uniform batches (`avx512`) and the scan object by
+//!             object (`marks`).
+//! Holds       an object has the same bounds and the same worker as `walk` says, with every
+//!             instruction set.
+//! Leaves out  everything outside the array: see `object_reader`.
 //! Start at    [`Scanner::run`], [`Scanner::messages`].
 
 #[cfg(target_arch = "x86_64")]
@@ -26,30 +26,31 @@ use marks::{BLOCKS_MAX, MARKS, Marks, ObjectScan};
 pub use marks::{RUN_OBJECTS, ScanResult, ScanSpan, ScanStop, ScanTables};
 pub use prefix::PrefixCache;
 
-/// After an object that is not plain, few are: nothing is scanned in vain where every object is like that.
+/// Blocks scanned after an object that is not plain. Few, because the next ones are likely not
+/// plain either.
 const BLOCKS_MIN: usize = 2;
-/// [`Scanner::messages`] wants room for so many: one in each block that it looks at.
+/// Room that [`Scanner::messages`] needs: one object per block.
 pub const ROOM_OBJECTS: usize = RUN_OBJECTS / 2;
 #[cfg(target_arch = "x86_64")]
 const PAUSE_MAX: u32 = 63;
-/// What the vector scan runs on.
+/// The instruction set of the scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SimdLevel {
-    /// 64-bit words: everywhere, and what the others are compared with.
+    /// 64-bit words on every processor. Tests compare the others with it.
     Words,
     /// 32 bytes at a time, on x86-64 with AVX2, BMI, POPCNT and PCLMULQDQ.
     Avx2,
-    /// 64 bytes at a time, where the processor also has AVX-512 F, BW, CD, DQ, VL, VBMI2 and VPCLMULQDQ.
+    /// 64 bytes at a time, with AVX-512 F, BW, CD, DQ, VL, VBMI2 and VPCLMULQDQ in addition.
     Avx512,
 }
 
 impl SimdLevel {
-    /// From the plainest to the best.
+    /// From the simplest to the best.
     pub const ALL: [SimdLevel; 3] = [SimdLevel::Words, SimdLevel::Avx2, SimdLevel::Avx512];
 
-    /// The best that this processor has.
+    /// Returns the best that this processor supports.
     pub fn detected() -> Self {
-        SimdLevel::ALL.into_iter().rfind(|lanes| lanes.is_supported()).unwrap_or(SimdLevel::Words)
+        SimdLevel::ALL.into_iter().rfind(|simd| simd.is_supported()).unwrap_or(SimdLevel::Words)
     }
 
     pub fn is_supported(self) -> bool {
@@ -67,7 +68,7 @@ impl SimdLevel {
 
 #[derive(Debug)]
 pub struct Scanner {
-    lanes: SimdLevel,
+    simd: SimdLevel,
     marks: Box<Marks>,
     keys: Box<[SymbolKey; RUN_OBJECTS]>,
     blocks: usize,
@@ -77,23 +78,23 @@ pub struct Scanner {
     backoff: BatchBackoff,
 }
 
-/// Whole messages, in a frame each.
+/// Whole messages, each in one frame.
 #[derive(Clone, Copy, Debug)]
 pub struct UniformMessages {
     pub messages: u64,
     pub objects: usize,
-    /// Behind the last frame.
+    /// Offset behind the last frame.
     pub end: usize,
 }
 
-/// `[{`, and at the end `}]`.
+/// Returns whether a message starts with `[{` and ends with `}]`.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn is_of_objects(message: &[u8]) -> bool {
     matches!(message, [b'[', b'{', .., b'}', b']'])
 }
 
-/// How often objects that are all alike are not looked for, after there were others: twice as often each time.
+/// Delays the next try of the batch scan after a failed one. The delay doubles each time.
 #[cfg(target_arch = "x86_64")]
 #[derive(Debug, Default)]
 struct BatchBackoff {
@@ -117,22 +118,22 @@ impl BatchBackoff {
 }
 
 impl Scanner {
-    pub fn new(lanes: SimdLevel) -> Self {
-        let lanes = if lanes.is_supported() { lanes } else { SimdLevel::Words };
+    pub fn new(simd: SimdLevel) -> Self {
+        let simd = if simd.is_supported() { simd } else { SimdLevel::Words };
         let marks = vec![0; MARKS].into_boxed_slice().try_into().unwrap_or_else(|_| Box::new([0; MARKS]));
         Scanner {
-            lanes,
+            simd,
             marks,
             keys: Box::new([SymbolKey::default(); RUN_OBJECTS]),
             blocks: BLOCKS_MAX,
             #[cfg(target_arch = "x86_64")]
-            batch: (lanes == SimdLevel::Avx512).then(avx512::BatchMasks::new),
+            batch: (simd == SimdLevel::Avx512).then(avx512::BatchMasks::new),
             #[cfg(target_arch = "x86_64")]
             backoff: BatchBackoff::default(),
         }
     }
 
-    /// HOT. Objects that are all alike; `None` leaves them to [`ObjectScan::objects`].
+    /// HOT. Scans a batch of uniform objects. `None` leaves them to [`ObjectScan::objects`].
     #[cfg(target_arch = "x86_64")]
     #[inline]
     fn uniform_objects(
@@ -144,15 +145,16 @@ impl Scanner {
     ) -> Option<ScanResult> {
         let batch = self.batch.as_mut().filter(|_| self.backoff.is_due())?;
         let frames = usize::from(text.get(..span.at)?.last_chunk() != Some(b"},"));
-        // SAFETY: there is a batch only where `new` has asked the processor.
+        // SAFETY: a batch exists only if `new` found the processor features.
         let found =
             unsafe { avx512::objects(text, span, frames, (tables.prefixes.latest(), &tables.router), batch, out) };
         self.backoff.record(found.is_some());
         found.map(|found| ScanResult { at: found.end, objects: found.objects, stop: ScanStop::Behind })
     }
 
-    /// HOT. UniformMessages of nothing but objects that are all alike, in whole frames that `next` finds from `at` on; into `out`, which has
-    /// room for [`ROOM_OBJECTS`] at least. `None` leaves them to [`Scanner::run`].
+    /// HOT. Scans whole messages that contain only uniform objects, in the frames that `next` finds
+    /// from `at` on. `out` has room for at least [`ROOM_OBJECTS`]. `None` leaves them to
+    /// [`Scanner::run`].
     #[cfg(target_arch = "x86_64")]
     #[inline]
     pub fn messages(
@@ -175,7 +177,7 @@ impl Scanner {
             return None;
         }
         let span = ScanSpan { at: start, end: data.end, checked: start };
-        // SAFETY: there is a batch only where `new` has asked the processor.
+        // SAFETY: a batch exists only if `new` found the processor features.
         let found =
             unsafe { avx512::objects(text, span, messages, (tables.prefixes.latest(), &tables.router), batch, out) };
         self.backoff.record(found.is_some());
@@ -195,8 +197,8 @@ impl Scanner {
         None
     }
 
-    /// HOT. Takes plain objects from the brace at `span.at` on, into `out`, which has room for one at least and for
-    /// [`RUN_OBJECTS`] at most.
+    /// HOT. Scans plain objects from the brace at `span.at` on. `out` has room for one object at
+    /// least and for [`RUN_OBJECTS`] at most.
     pub fn run(&mut self, text: &[u8], span: ScanSpan, tables: &mut ScanTables, out: &mut [Object]) -> ScanResult {
         #[cfg(target_arch = "x86_64")]
         if let Some(scanned) = self.uniform_objects(text, span, tables, out) {
@@ -204,18 +206,18 @@ impl Scanner {
         }
         let keys = &mut self.keys[..out.len()];
         let mut run = ObjectScan { text, span, tables, out, keys, marks: &mut self.marks, blocks: self.blocks };
-        let scanned = match self.lanes {
-            // SAFETY: words ask for nothing.
+        let scanned = match self.simd {
+            // SAFETY: the scalar scan needs no processor feature.
             SimdLevel::Words => unsafe { run.objects::<scalar::ScalarWords>() },
             #[cfg(target_arch = "x86_64")]
-            // SAFETY: `new` has asked the processor.
+            // SAFETY: `new` found the processor features.
             SimdLevel::Avx2 | SimdLevel::Avx512 => unsafe { avx2::objects(&mut run) },
             #[cfg(not(target_arch = "x86_64"))]
             SimdLevel::Avx2 | SimdLevel::Avx512 => ScanResult { at: span.at, objects: 0, stop: ScanStop::Object },
         };
         self.blocks = if scanned.stop == ScanStop::Object { BLOCKS_MIN } else { run.blocks };
         let ObjectScan { tables, out, keys, .. } = run;
-        // In a loop of its own, which waits for many entries of the table at once.
+        // A loop of its own, so that many table look-ups are in flight at once.
         for (object, key) in out.iter_mut().zip(keys.iter()).take(scanned.objects) {
             object.worker = tables.router.worker_of_key(*key);
         }

@@ -1,40 +1,42 @@
 //! From a symbol to its worker.
 //!
-//! Does        the original's mapping: the top 32 bits of FNV-1a 64 of the decoded symbol, modulo the workers; and a
-//!             table of symbols seen, since a look-up is cheaper than hashing byte by byte.
+//! Does        the mapping of the original program: the top 32 bits of FNV-1a 64 of the decoded
+//!             symbol, modulo the workers. A table remembers symbols, because a look-up is cheaper
+//!             than hashing byte by byte.
 //! Start at    [`worker_of`], [`SymbolRouter::worker_of_key`].
 
-/// Of FNV-1a with 64 bits.
+/// Parameters of FNV-1a with 64 bits.
 pub(crate) const OFFSET_BASIS: u64 = 0xCBF2_9CE4_8422_2325;
 pub(crate) const PRIME: u64 = 0x0000_0100_0000_01B3;
 
-/// The worker of a symbol among `workers`.
+/// Returns the worker of a symbol among `workers` workers.
 pub fn worker_of(symbol: &[u8], workers: u32) -> u32 {
     let hash = symbol.iter().fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME));
     let top = (hash >> 32) as u32;
     top % workers.max(1)
 }
 
-/// A symbol of at most [`SymbolKey::BYTES_MAX`] bytes in one number: above [`WORKER_BITS`] zeros its bytes, and above them its
-/// length and one, so that no two symbols share a number and none is zero.
+/// A symbol of at most [`SymbolKey::BYTES_MAX`] bytes as one number. The lowest [`WORKER_BITS`]
+/// bits are zero, then come the bytes, then the length plus one. No two symbols share a number, and
+/// none is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SymbolKey(u64);
 
-/// An entry of the table is the sum of a key and a worker.
+/// A table entry is the sum of a key and a worker.
 const WORKER_BITS: u32 = 13;
 const WORKERS_MAX: u64 = 1 << WORKER_BITS;
 
 impl SymbolKey {
     pub const BYTES_MAX: u32 = 6;
 
-    /// Of the first `bytes` of `text`, which are the lowest of the number.
+    /// Makes the key of the lowest `bytes` bytes of `text`.
     #[inline(always)]
     pub fn new(text: u64, bytes: u32) -> Self {
         debug_assert!(bytes <= Self::BYTES_MAX);
         SymbolKey((text & ((1 << (8 * bytes)) - 1) | u64::from(bytes + 1) << (8 * Self::BYTES_MAX)) << WORKER_BITS)
     }
 
-    /// Not of a symbol: the worker itself, of a symbol that is too long. Smaller than every other key.
+    /// Makes the key of a symbol that is too long: the worker itself. Smaller than every other key.
     pub fn of_worker(worker: u32) -> Self {
         SymbolKey(worker.into())
     }
@@ -50,7 +52,7 @@ impl SymbolKey {
 
 const SETS_BITS: u32 = 13;
 
-/// Symbols to workers, the recent ones from a table: sets of two, the later symbol first.
+/// Maps symbols to workers. The recent ones are in a table: sets of two, the later symbol first.
 #[derive(Debug)]
 pub struct SymbolRouter {
     workers: u32,
@@ -64,7 +66,7 @@ impl SymbolRouter {
         SymbolRouter { workers: workers.max(1), sets }
     }
 
-    /// One at least.
+    /// Returns the number of workers, at least one.
     pub fn workers(&self) -> u32 {
         self.workers
     }
@@ -73,12 +75,13 @@ impl SymbolRouter {
         worker_of(symbol, self.workers)
     }
 
-    /// HOT. The same for a short symbol.
+    /// HOT. Returns the worker of a short symbol.
     #[inline(always)]
     pub fn worker_of_key(&mut self, key: SymbolKey) -> u32 {
-        // Of sixty-two odd factors the one that spread four lists of tickers well.
+        // Of sixty-two odd factors this one spread four lists of tickers well.
         let set = (key.0.wrapping_mul(0xC9D0_5F06_EFC4_1B2F) >> (64 - SETS_BITS)) as usize & ((1 << SETS_BITS) - 1);
-        // What is left of an entry without this key is no worker's number, for a key is no multiple of less.
+        // An entry minus another key is not a valid worker, because keys are multiples of
+        // 2^WORKER_BITS.
         let [later, earlier] = self.sets[set];
         let worker = later.wrapping_sub(key.0).min(earlier.wrapping_sub(key.0));
         #[expect(clippy::cast_possible_truncation, reason = "below 2^13")]

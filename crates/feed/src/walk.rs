@@ -1,16 +1,18 @@
 //! Any object, byte by byte: where it ends, and what its symbol is.
 //!
-//! Does        define what an object is, for everything the vector scan declines:
-//!             1. it begins with `{` and ends with the `}` that closes it; braces inside strings do not count;
-//!             2. a string ends at the next `"` that no `\` stands before; the byte behind a `\` means nothing;
-//!             3. its symbol is the value of its first key `sym`, decoded, when that is a string; keys of objects and
-//!                arrays inside it are not its keys.
-//! Leaves out  whether it is correct JSON otherwise: a worker gets it as it came, and is the one who reads it.
+//! Does        defines what an object is, for everything that the vector scan declines:
+//!             1. it begins with `{` and ends with the matching `}`; braces inside strings do not
+//!                count;
+//!             2. a string ends at the next `"` without a `\` before it; the byte behind a `\` has
+//!                no meaning;
+//!             3. its symbol is the decoded value of its first key `sym`, if that is a string. Keys
+//!                of nested objects and arrays do not count.
+//! Leaves out  whether it is valid JSON otherwise: the worker receives it unchanged and parses it.
 //! Start at    [`ObjectWalker::end`], [`symbol`].
 
 use std::ops::Range;
 
-/// The walk through an object that may come in pieces.
+/// Walks through an object that may arrive in pieces.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ObjectWalker {
     depth: u64,
@@ -19,7 +21,7 @@ pub struct ObjectWalker {
 }
 
 impl ObjectWalker {
-    /// Goes on through `bytes`; the offset behind the closing brace once it comes.
+    /// Continues through `bytes`. Returns the offset behind the closing brace, once it is found.
     pub fn end(&mut self, bytes: &[u8]) -> Option<usize> {
         for (index, byte) in bytes.iter().enumerate() {
             if self.in_string {
@@ -41,7 +43,8 @@ impl ObjectWalker {
         None
     }
 
-    /// Goes on through something that is no object, up to the `,` or `]` that ends it: its offset.
+    /// Continues through an element that is not an object. Returns the offset of the `,` or `]`
+    /// that ends it.
     pub fn end_of_non_object(&mut self, bytes: &[u8]) -> Option<usize> {
         for (index, byte) in bytes.iter().enumerate() {
             if self.in_string {
@@ -70,17 +73,17 @@ impl ObjectWalker {
     }
 }
 
-/// Where an object's symbol stands.
+/// Where an object's symbol is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SymbolText {
-    /// As it is spelt, at these offsets.
+    /// Without escapes, at these offsets.
     Plain(Range<usize>),
-    /// Spelt with escapes; what they mean is in the buffer that was lent.
+    /// With escapes, decoded into the buffer.
     Decoded,
     Missing,
 }
 
-/// The symbol of a whole object.
+/// Returns the symbol of a whole object.
 pub fn symbol(object: &[u8], decoded: &mut Vec<u8>) -> SymbolText {
     let (mut at, mut depth) = (0, 0_u64);
     while let Some(byte) = object.get(at) {
@@ -103,7 +106,7 @@ pub fn symbol(object: &[u8], decoded: &mut Vec<u8>) -> SymbolText {
     SymbolText::Missing
 }
 
-/// Where the value begins when a colon follows: what came before was a key.
+/// Returns where the value begins if a colon follows, so that the string before was a key.
 fn value_after(object: &[u8], at: usize) -> Option<usize> {
     let colon = skip_space(object, at);
     (object.get(colon) == Some(&b':')).then(|| skip_space(object, colon + 1))
@@ -127,7 +130,8 @@ fn is_sym(key: &[u8], decoded: &mut Vec<u8>) -> bool {
     key == b"sym" || key.contains(&b'\\') && decode(key, decoded).is_some() && *decoded == *b"sym"
 }
 
-/// The offsets between the quotes of the string that begins at `at`; without a second quote, up to the end.
+/// Returns the offsets between the quotes of the string that begins at `at`; up to the end without
+/// a second quote.
 fn string(object: &[u8], at: usize) -> Range<usize> {
     let mut walker = ObjectWalker { in_string: true, ..ObjectWalker::default() };
     let start = at + 1;
@@ -148,7 +152,7 @@ pub fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\n' | b'\r')
 }
 
-/// What the text of a string means; `None` for an escape that means nothing, and for half of a surrogate pair.
+/// Decodes a string. `None` for an invalid escape, or for half of a surrogate pair.
 fn decode(text: &[u8], decoded: &mut Vec<u8>) -> Option<()> {
     decoded.clear();
     let mut rest = text;
@@ -179,7 +183,8 @@ fn decode(text: &[u8], decoded: &mut Vec<u8>) -> Option<()> {
     Some(())
 }
 
-/// The character behind `\u`: four hexadecimal digits, or two such when the first are half of a pair.
+/// Decodes the character behind `\u`: four hexadecimal digits, or a surrogate pair of two such
+/// groups.
 fn code_point(rest: &mut &[u8]) -> Option<char> {
     let high = four_digits(rest)?;
     if !(0xD800..0xDC00).contains(&high) {

@@ -1,4 +1,5 @@
-//! However a stream is cut, the reader sees on every kind of lanes what the slow reader sees.
+//! However a stream is cut, the reader finds what the reference implementation finds, with every
+//! instruction set.
 
 mod support;
 
@@ -6,7 +7,7 @@ use support::*;
 
 const STREAMS: usize = 3_000;
 
-/// Objects as they come, and as they should not.
+/// Correct and incorrect objects.
 const OBJECTS: &[&str] = &[
     r#"{"ev":"T","sym":"AAPL","i":"52983525029461","x":4,"p":114.125,"s":100,"c":[37],"t":1606487400000,"z":3}"#,
     r#"{"ev":"T","sym":"F","p":1}"#,
@@ -59,7 +60,7 @@ const PIECES: &[&[u8]] = &[b"\"", b"}", b"{", b",", b"]", b"[", b"\\", b"\xC3", 
 
 fn payload(random: &mut SplitMix64) -> Vec<u8> {
     let mut payload = random.one(&["[", "[", "[", "[", "[", " [ ", "", "{", "[["]).as_bytes().to_vec();
-    // Mostly plain trades, so that the scan is at work.
+    // Mostly plain trades, so that the vector scan is used.
     let usual = random.below(4) > 0;
     for index in 0..random.below(30) {
         if index > 0 {
@@ -76,7 +77,7 @@ fn payload(random: &mut SplitMix64) -> Vec<u8> {
     payload
 }
 
-/// A message in one frame or in several, with control frames between them.
+/// Appends a message in one or several frames, with control frames between them.
 fn message(random: &mut SplitMix64, stream: &mut Vec<u8>) {
     let payload = payload(random);
     let opcode = random.one(&[1, 1, 1, 2]);
@@ -115,7 +116,7 @@ fn stream(random: &mut SplitMix64) -> Vec<u8> {
 }
 
 #[test]
-fn any_stream_in_any_pieces_is_cut_alike() {
+fn every_cut_of_any_stream_gives_the_same_objects() {
     let seed = test_seed();
     for index in 0..STREAMS {
         let mut random = SplitMix64(seed.wrapping_add(index as u64));
@@ -127,7 +128,7 @@ fn any_stream_in_any_pieces_is_cut_alike() {
     }
 }
 
-/// A trade like those of most feeds, of 64 bytes and more: what the scan of whole batches takes.
+/// Makes a trade of 64 bytes or more, as the batch scan accepts it.
 fn trade(random: &mut SplitMix64) -> String {
     let symbol: String = (0..random.below(10)).map(|_| char::from(random.one(b"ABCDEFGHIJ."))).collect();
     let (number, price) = (random.below(1_000_000_000), random.below(100_000));
@@ -140,9 +141,10 @@ fn trades(random: &mut SplitMix64, count: usize) -> String {
     format!("[{}]", trades.join(","))
 }
 
-/// What is all alike but for one place, wherever that is: in many small frames, and in one that is longer than a batch.
+/// Uniform objects with one difference anywhere, in many small frames and in one frame longer than
+/// a batch.
 #[test]
-fn one_odd_place_among_many_alike_is_seen() {
+fn one_difference_among_uniform_objects_is_noticed() {
     let seed = test_seed();
     for index in 0..STREAMS {
         let mut random = SplitMix64(seed.wrapping_add(index as u64));
@@ -157,7 +159,7 @@ fn one_odd_place_among_many_alike_is_seen() {
         }
         let at = random.below(stream.len() + 1);
         match random.below(4) {
-            // Frames' headers are hit too; then it mostly ends there.
+            // The difference may hit a frame header, and then the stream usually ends there.
             0 => drop(stream.splice(at..at, random.one(PIECES).iter().copied())),
             1 if at < stream.len() => stream[at] = random.one(PIECES)[0],
             2 if at < stream.len() => stream[at] ^= 1 << random.below(8),
@@ -169,9 +171,9 @@ fn one_odd_place_among_many_alike_is_seen() {
     }
 }
 
-/// One odd place inside the payload, so that everything behind it is read too.
+/// The difference is inside the payload, so that everything behind it is read too.
 #[test]
-fn an_odd_byte_in_a_message_changes_no_other() {
+fn a_wrong_byte_in_a_message_affects_no_other() {
     let seed = test_seed();
     let odd: &[&str] = &[
         "\"",
@@ -221,9 +223,9 @@ fn an_object_may_be_cut_at_every_byte() {
     }
 }
 
-/// Objects of each length, so that their ends fall on each bit of a block.
+/// Objects of each length, so that they end at each bit of a block.
 #[test]
-fn the_length_of_objects_does_not_matter() {
+fn objects_of_every_length_are_found() {
     for length in 0..200 {
         let object = |symbol: &str| format!(r#"{{"ev":"T","sym":"{symbol}","n":"{}"}}"#, "x".repeat(length));
         let objects: Vec<String> =
@@ -235,7 +237,7 @@ fn the_length_of_objects_does_not_matter() {
 }
 
 #[test]
-fn more_objects_than_a_run_holds_come_in_order() {
+fn more_objects_than_a_run_holds_arrive_in_order() {
     for count in [255, 256, 257, 511, 512, 513, 5000] {
         let objects: Vec<String> =
             (0..count).map(|number| format!(r#"{{"ev":"T","sym":"S{}","i":{number}}}"#, number % 100)).collect();

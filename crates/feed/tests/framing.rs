@@ -1,4 +1,4 @@
-//! What RFC 6455 asks of a client that receives, and what the original program got wrong.
+//! What RFC 6455 requires of a receiving client, and what the original program got wrong.
 
 mod support;
 
@@ -12,7 +12,7 @@ fn trades(count: usize) -> String {
     format!("[{}]", [TRADE].repeat(count).join(","))
 }
 
-/// Whole, byte by byte, and cut in two at each byte when it is short.
+/// Feeds the stream whole, byte by byte, and, if it is short, cut in two at each byte.
 fn everyhow(stream: &[u8]) -> Outcome {
     check(stream, &[1]);
     for at in 1..stream.len().min(400) {
@@ -26,7 +26,7 @@ fn violation_of(stream: &[u8]) -> Option<Violation> {
 }
 
 #[test]
-fn headers_that_may_not_come_are_refused_with_their_codes() {
+fn invalid_headers_are_refused_with_their_codes() {
     let body = [b'x'; 126];
     let long = |first: u8, second: u8, length: &[u8]| [&[first, second], length].concat();
     let table: &[(&str, Vec<u8>, Violation, u16)] = &[
@@ -56,7 +56,7 @@ fn headers_that_may_not_come_are_refused_with_their_codes() {
     for (name, bytes, violation, code) in table {
         assert_eq!(violation_of(bytes), Some(*violation), "{name}");
         assert_eq!(violation.close_code(), *code, "{name}");
-        // Behind a trade: it is delivered before the connection fails.
+        // Behind a trade, which is delivered before the connection fails.
         let outcome = everyhow(&[text(&trades(1)), bytes.clone(), text(&trades(1))].concat());
         assert_eq!(outcome.violation, Some(*violation), "{name}");
         assert_eq!(outcome.objects().len(), 1, "{name}");
@@ -73,7 +73,7 @@ fn a_message_inside_a_message_is_refused() {
 }
 
 #[test]
-fn close_codes_are_judged() {
+fn close_codes_are_checked() {
     for code in 0..=5100_u16 {
         let stream = frame(CLOSE, &code.to_be_bytes());
         let is_legal = matches!(code, 1000 | 1001 | 1002 | 1003 | 1007..=1014 | 3000..=4999);
@@ -84,7 +84,7 @@ fn close_codes_are_judged() {
 }
 
 #[test]
-fn a_close_is_told_with_its_reason_and_ends_everything() {
+fn a_close_frame_is_reported_and_ends_the_stream() {
     let reason = "going away, übermorgen".as_bytes();
     let body = [&1001_u16.to_be_bytes()[..], reason].concat();
     let stream = [text(&trades(2)), frame(CLOSE, &body), text(&trades(1)), vec![0xFF; 40]].concat();
@@ -96,7 +96,7 @@ fn a_close_is_told_with_its_reason_and_ends_everything() {
 }
 
 #[test]
-fn pings_come_with_their_bodies_wherever_they_stand() {
+fn pings_arrive_with_their_bodies_at_any_position() {
     for bytes in [0, 1, 26, 27, 32, 33, 125] {
         let body: Vec<u8> = (0..bytes).collect();
         let (now, later) = ("[".to_owned() + &TRADE[..20], TRADE[20..].to_owned() + "]");
@@ -117,7 +117,7 @@ fn pings_come_with_their_bodies_wherever_they_stand() {
 }
 
 #[test]
-fn lengths_of_every_kind_are_read() {
+fn all_forms_of_length_are_read() {
     for payload_bytes in [2, 125, 126, 127, 65_535, 65_536, 70_000, OBJECT_BYTES_MAX + 10] {
         let text_payload = format!("[{TRADE}{}]", " ".repeat(payload_bytes.max(TRADE.len() + 2) - TRADE.len() - 2));
         let stream = [text(&text_payload), text(&trades(1))].concat();
@@ -144,7 +144,7 @@ fn any_fragmentation_gives_the_same_objects() {
 }
 
 #[test]
-fn messages_without_objects_do_no_harm() {
+fn messages_without_objects_are_skipped() {
     // Payload, malformed, not an array.
     let table = [
         ("[]", 0, 0),
@@ -173,7 +173,7 @@ fn messages_without_objects_do_no_harm() {
 }
 
 #[test]
-fn malformed_elements_are_passed_over_and_the_next_is_found() {
+fn malformed_elements_are_skipped_and_the_next_is_found() {
     let odd = ["17", "nul", "\"a,]{\"", "[1,{\"sym\":\"B\"}]", "}", "", "tru e", "\\"];
     for element in odd {
         let outcome = everyhow(&text(&format!("[{TRADE},{element},{TRADE}]")));
@@ -186,7 +186,7 @@ fn malformed_elements_are_passed_over_and_the_next_is_found() {
 }
 
 #[test]
-fn objects_end_where_their_brace_is_and_not_before() {
+fn objects_end_at_their_matching_brace() {
     let objects = [
         r#"{"ev":"T","sym":"A","x":"}"}"#,
         r#"{"ev":"T","sym":"A","x":"},{\"ev\":\"T\",\"sym\":\"B\"}"}"#,
@@ -206,7 +206,7 @@ fn objects_end_where_their_brace_is_and_not_before() {
 }
 
 #[test]
-fn objects_without_a_symbol_are_dropped_or_the_first_worker_s() {
+fn objects_without_a_symbol_are_dropped_or_go_to_worker_0() {
     let objects = [
         r#"{"ev":"status","status":"auth_success","message":"authenticated"}"#,
         r#"{"ev":"T","sym":7,"p":1,"filler":"to be longer than 32 bytes"}"#,
@@ -217,11 +217,11 @@ fn objects_without_a_symbol_are_dropped_or_the_first_worker_s() {
         r#"{}"#,
     ];
     let stream = text(&format!("[{TRADE},{}]", objects.join(",")));
-    for lanes in all_lanes() {
-        let dropped = cut(lanes, &stream, &[], 4, MissingSymbol::Drop);
+    for simd in all_simd_levels() {
+        let dropped = cut(simd, &stream, &[], 4, MissingSymbol::Drop);
         assert_eq!(dropped.objects(), [TRADE]);
         assert_eq!((dropped.counters.objects, dropped.counters.no_sym), (1, 7));
-        let kept = cut(lanes, &stream, &[], 4, MissingSymbol::Worker0);
+        let kept = cut(simd, &stream, &[], 4, MissingSymbol::Worker0);
         assert_eq!(kept.objects()[1..], objects);
         assert_eq!((kept.counters.objects, kept.counters.no_sym), (8, 7));
         let to_first = |event: &FeedEvent| matches!(event, FeedEvent::Object { worker: 0, .. });
@@ -230,7 +230,7 @@ fn objects_without_a_symbol_are_dropped_or_the_first_worker_s() {
 }
 
 #[test]
-fn an_object_of_a_mebibyte_is_whole_and_a_longer_one_is_dropped() {
+fn the_longest_object_is_whole_and_a_longer_one_is_dropped() {
     for (bytes, kept) in [(OBJECT_BYTES_MAX - 1, true), (OBJECT_BYTES_MAX, true), (OBJECT_BYTES_MAX + 1, false)] {
         let (before, after) = (r#"{"ev":"T","sym":"BIG","x":""#, r#""}"#);
         let object = format!("{before}{}{after}", "x".repeat(bytes - before.len() - after.len()));
@@ -265,16 +265,16 @@ fn text_must_be_utf8_and_binary_need_not() {
         assert_eq!(outcome.objects(), [TRADE], "what came before it was delivered: {bytes:x?}");
         let binary = everyhow(&frame(BINARY, &payload));
         assert_eq!((binary.violation, binary.events.len()), (None, 3), "{bytes:x?}");
-        // At the end of a message: a character that does not end.
+        // At the end of a message: an incomplete character.
         let ended = everyhow(&frame(TEXT, &[trades(1).as_bytes(), bytes].concat()));
         assert_eq!(ended.violation, Some(Violation::NotUtf8), "{bytes:x?}");
-        // In a message that is passed over, too.
+        // Also in a message that is ignored.
         assert_eq!(violation_of(&frame(TEXT, &[b"hello ", *bytes].concat())), Some(Violation::NotUtf8));
     }
 }
 
 #[test]
-fn a_character_may_be_cut_by_frames() {
+fn frames_may_cut_a_character() {
     let name = "Ä苹🍏";
     let object = format!(r#"{{"ev":"T","sym":"AAPL","name":"{name}"}}"#);
     let payload = format!("[{object},{TRADE}]");
@@ -296,9 +296,9 @@ fn after_a_violation_every_call_returns_it() {
 }
 
 #[test]
-fn a_new_connection_begins_afresh_and_counts_on() {
-    for lanes in all_lanes() {
-        let mut reader = ObjectReader::with_simd(lanes, 4, MissingSymbol::Drop);
+fn a_new_connection_starts_fresh_and_keeps_counting() {
+    for simd in all_simd_levels() {
+        let mut reader = ObjectReader::with_simd(simd, 4, MissingSymbol::Drop);
         let mut seen = Seen::default();
         let whole = [frame(BEGIN, trades(2).as_bytes()), frame(PING, b"x")].concat();
         for at in 0..whole.len() {
@@ -323,13 +323,13 @@ fn a_new_connection_begins_afresh_and_counts_on() {
 }
 
 #[test]
-fn what_is_plain_takes_the_fast_way_and_what_is_not_is_counted() {
+fn plain_objects_are_scanned_and_others_are_counted_as_unusual() {
     let quote = r#"{"ev":"Q","sym":"MSFT","bp":1.5,"filler":"to be longer than 32 bytes"}"#;
     let spaced = r#"{"ev": "T", "sym": "MSFT", "p": 1.5, "filler": "to be longer than 32 bytes"}"#;
-    for lanes in all_lanes() {
-        let unusual = |stream: &[u8]| cut(lanes, stream, &[], 4, MissingSymbol::Drop).counters.unusual;
+    for simd in all_simd_levels() {
+        let unusual = |stream: &[u8]| cut(simd, stream, &[], 4, MissingSymbol::Drop).counters.unusual;
         assert_eq!(unusual(&[text(&trades(100)), text(&trades(100))].concat()), 0);
-        // A beginning is unusual once; then it is known. What began before is not forgotten for it.
+        // A prefix is unusual once, then it is known. Known prefixes are not forgotten for it.
         let mixed = format!("[{}]", [TRADE, quote, spaced].repeat(100).join(","));
         assert_eq!(unusual(&text(&mixed)), 2);
         let escaped = format!(
@@ -346,7 +346,7 @@ fn what_is_plain_takes_the_fast_way_and_what_is_not_is_counted() {
 }
 
 #[test]
-fn lanes_that_are_not_there_are_not_used() {
+fn unsupported_instruction_sets_are_not_used() {
     assert!(SimdLevel::Words.is_supported());
     assert!(SimdLevel::detected().is_supported());
 }

@@ -1,7 +1,8 @@
-//! Which worker a symbol goes to.
+//! Which worker a symbol belongs to.
 //!
-//! The table is from Python, by the definition of FNV-1a and checked there against its published hashes of "", "a" and
-//! "foobar"; AAPL, MSFT, SPY, BRK.A and F among 4 are also what the original program did.
+//! The table was computed in Python from the definition of FNV-1a, and checked there with its
+//! published hashes of "", "a" and "foobar". AAPL, MSFT, SPY, BRK.A and F among 4 workers also
+//! match the original program.
 
 mod support;
 
@@ -32,14 +33,14 @@ const TABLE: &[(&str, [u32; 6])] = &[
 ];
 
 fn workers_of(stream: &[u8], workers: u32) -> Vec<u32> {
-    let outcomes: Vec<Vec<u32>> = all_lanes()
+    let outcomes: Vec<Vec<u32>> = all_simd_levels()
         .into_iter()
-        .map(|lanes| {
+        .map(|simd| {
             let worker = |event: &FeedEvent| match event {
                 FeedEvent::Object { worker, .. } => Some(*worker),
                 _ => None,
             };
-            cut(lanes, stream, &[], workers, MissingSymbol::Drop).events.iter().filter_map(worker).collect()
+            cut(simd, stream, &[], workers, MissingSymbol::Drop).events.iter().filter_map(worker).collect()
         })
         .collect();
     assert!(outcomes.iter().all(|outcome| *outcome == outcomes[0]));
@@ -47,7 +48,7 @@ fn workers_of(stream: &[u8], workers: u32) -> Vec<u32> {
 }
 
 #[test]
-fn a_symbol_has_its_worker() {
+fn symbols_map_to_the_documented_workers() {
     for (symbol, workers) in TABLE {
         for (count, worker) in WORKERS.into_iter().zip(*workers) {
             assert_eq!(worker_of(symbol.as_bytes(), count), worker, "{symbol} among {count}");
@@ -56,13 +57,13 @@ fn a_symbol_has_its_worker() {
 }
 
 #[test]
-fn the_cutter_routes_by_the_decoded_symbol_however_it_is_spelt() {
+fn the_decoded_symbol_determines_the_worker() {
     for (symbol, workers) in TABLE {
         let plain = symbol.replace('"', "\\\"");
         let escaped: String = symbol.encode_utf16().map(|unit| format!("\\u{unit:04x}")).collect();
         let object = |symbol: &str| format!(r#"{{"ev":"T","sym":"{symbol}","p":1,"more":"to be long enough"}}"#);
         let message = text(&format!("[{}]", [object(&plain), object(&escaped), object(&plain)].join(",")));
-        // Twice: the second time the symbol is known.
+        // Twice: the second time the symbol is in the table.
         let stream = [message.clone(), message].concat();
         for (count, worker) in WORKERS.into_iter().zip(*workers) {
             assert_eq!(workers_of(&stream, count), [worker; 6], "{symbol} among {count}");
@@ -70,9 +71,9 @@ fn the_cutter_routes_by_the_decoded_symbol_however_it_is_spelt() {
     }
 }
 
-/// Symbols that share a place in the table of symbols seen must not share a worker.
+/// Symbols that share a table entry do not share a worker.
 #[test]
-fn a_hundred_thousand_symbols_go_where_the_hash_says() {
+fn a_hundred_thousand_symbols_match_the_hash() {
     let symbols: Vec<String> = (0..100_000_u32).map(|number| format!("{:X}", number.wrapping_mul(2_654_435))).collect();
     let objects: Vec<String> = symbols.iter().map(|symbol| format!(r#"{{"ev":"T","sym":"{symbol}"}}"#)).collect();
     let stream = text(&format!("[{}]", objects.join(",")));
@@ -81,13 +82,13 @@ fn a_hundred_thousand_symbols_go_where_the_hash_says() {
 }
 
 #[test]
-fn no_workers_are_taken_for_one() {
+fn zero_workers_count_as_one() {
     assert_eq!(worker_of(b"AAPL", 0), 0);
 }
 
-/// Symbols of each length, in objects long enough for the scan of whole batches, among as many workers as there can be.
+/// Symbols of each length, in objects long enough for the batch scan, with every number of workers.
 #[test]
-fn any_number_of_workers_is_divided_by_exactly() {
+fn remainders_are_exact_for_every_number_of_workers() {
     let mut random = SplitMix64(test_seed());
     let symbols: Vec<String> = (0..400)
         .map(|index| (0..index % 11).map(|_| char::from(random.one(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ.-"))).collect())

@@ -1,7 +1,9 @@
-//! One reader of the feed: handshake, hello, the stream until it ends.
+//! One reader of the feed: handshake, login, the stream until it ends.
 //!
-//! Does        send what the stream has due; answer pings and closes; end with a close frame, or as `--disconnect` says.
-//! Holds       memory is bounded whatever the reader does: one buffer out, one in, and nothing is made before the last is gone.
+//! Does        sends what is due; answers pings and closes; ends with a close frame, or as
+//!             `--disconnect` says.
+//! Holds       memory is bounded whatever the reader does: one buffer out, one in. The next buffer
+//!             is filled when the last one is sent.
 //! Start at    [`ReaderConnection::serve`].
 
 use std::io;
@@ -16,12 +18,12 @@ use crate::server_socket::{ServerSocket, WaitFor};
 use crate::server_state::{Disconnect, Hello, ServerState};
 use crate::stream::{FillResult, Stream, StreamTime};
 
-/// WaitFor the head of the request, and for a login that `--hello` waits for.
+/// Time limits for the head of the request, and for the login with `--hello`.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 const LOGIN_PATIENCE: Duration = Duration::from_secs(30);
-/// WaitFor the reader's end of a connection that we have ended.
+/// Time for the reader to end a connection that we have ended.
 const LINGER: Duration = Duration::from_secs(2);
-/// The longest wait without a look at whether to stop.
+/// Longest wait before the stop flag is checked.
 const GLANCE: Duration = Duration::from_millis(100);
 
 pub struct ReaderConnection<'a> {
@@ -31,9 +33,9 @@ pub struct ReaderConnection<'a> {
     incoming: Vec<u8>,
     out: Vec<u8>,
     sent: usize,
-    /// Where the stream's own messages begin in `out`: before them are answers and pings.
+    /// Where the stream's own messages begin in `out`. Answers and pings are before.
     stream_from: usize,
-    /// Pongs and answers, to go before anything else.
+    /// Pongs and answers, which are sent first.
     replies: Vec<u8>,
     login: LoginState,
     next_ping: Option<Instant>,
@@ -41,7 +43,7 @@ pub struct ReaderConnection<'a> {
     clock: StreamClock,
 }
 
-/// The stream's time on this connection.
+/// The stream's clock on this connection.
 struct StreamClock {
     since: Instant,
     before_ns: u64,
@@ -64,12 +66,12 @@ enum LoginState {
     Done,
 }
 
-/// Why a connection is over.
+/// Why a connection ended.
 enum EndReason {
-    /// The stream has ended; the reader has all of it.
+    /// The stream ended, and the reader received all of it.
     Finished,
     Disconnect,
-    /// The reader said goodbye.
+    /// The reader closed the connection.
     Closed,
     Gone,
     Stopped,
@@ -101,7 +103,7 @@ impl<'a> ReaderConnection<'a> {
         }
     }
 
-    /// From the first byte to the last.
+    /// Serves the connection from the first byte to the last.
     pub fn serve(mut self) {
         let (target, answer) = match self.handshake() {
             Ok(upgrade) => upgrade,
@@ -148,7 +150,7 @@ impl<'a> ReaderConnection<'a> {
     fn refuse(mut self, status: &str, reason: &str) {
         self.state.refused.fetch_add(1, Relaxed);
         let answer = handshake::refused(status, reason);
-        // Whoever is refused may not wait for the answer.
+        // A refused client may not wait for the answer.
         let _ = self.push(answer.as_bytes(), LINGER);
         self.linger();
     }
@@ -174,7 +176,7 @@ impl<'a> ReaderConnection<'a> {
             write_frame(&mut greetings, Opcode::Text, &greeting);
         }
         self.replies.extend_from_slice(&greetings);
-        // The time that the login took is not the stream's.
+        // The stream's clock does not run during the login.
         self.clock.since = Instant::now();
         self.next_ping = self.state.protocol.ping_every.map(|every| Instant::now() + every);
         loop {
@@ -205,7 +207,7 @@ impl<'a> ReaderConnection<'a> {
         }
     }
 
-    /// Nothing to send: waits, or ends.
+    /// Waits because nothing is due, or ends.
     fn pause(&mut self, next: &FillResult) -> Result<(), EndReason> {
         match next {
             FillResult::Send => Ok(()),
@@ -215,7 +217,7 @@ impl<'a> ReaderConnection<'a> {
                 let patience = Duration::from_nanos(due_ns.saturating_sub(self.clock.ns())).min(GLANCE).min(ping);
                 Ok(self.socket.wait(WaitFor::Reading, patience)?)
             }
-            // What TLS still holds goes first.
+            // Sends what TLS still holds.
             FillResult::Disconnect | FillResult::End if !self.socket.flush()? => {
                 Ok(self.socket.wait(WaitFor::Writing, GLANCE)?)
             }
@@ -225,14 +227,14 @@ impl<'a> ReaderConnection<'a> {
         }
     }
 
-    /// A ping when it is time; between two fragments if there are any.
+    /// Adds a ping when one is due, between two fragments if there are any.
     fn ping(&mut self, stream: &mut Stream) {
         let (Some(every), Some(at)) = (self.state.protocol.ping_every, self.next_ping) else { return };
         if at > Instant::now() {
             return;
         }
         self.next_ping = Some(Instant::now() + every);
-        // Bodies of 0 to 26 bytes, one after the other.
+        // Bodies of 0 to 26 bytes in turn.
         let body = &b"abcdefghijklmnopqrstuvwxyz"[..usize::try_from(self.pings % 27).unwrap_or(0)];
         self.pings += 1;
         self.state.pings.fetch_add(1, Relaxed);
@@ -240,7 +242,7 @@ impl<'a> ReaderConnection<'a> {
         write_frame(place, Opcode::Ping, body);
     }
 
-    /// Takes in what the reader says.
+    /// Reads what the reader sent.
     fn hear(&mut self, stream: &mut Stream) -> Result<(), EndReason> {
         let is_open = self.receive()?;
         let mut texts = Vec::new();
@@ -250,14 +252,14 @@ impl<'a> ReaderConnection<'a> {
                 write_frame(&mut self.replies, Opcode::Text, &answer);
             }
         }
-        // A reader that asks without reading must not fill our memory.
+        // Bounds the memory for answers to a reader that does not read them.
         if self.replies.len() > 256 * 1024 {
             return Err(EndReason::Violation(CloseCode::Policy, "answers are asked for and not read".into()));
         }
         if is_open { Ok(()) } else { Err(EndReason::Gone) }
     }
 
-    /// What the bytes received so far say; texts are given back.
+    /// Decodes the received bytes. Returns the text messages.
     fn decode(&mut self, texts: &mut Vec<String>) -> Result<(), EndReason> {
         loop {
             let (used, message) = match self.decoder.decode(&self.incoming) {
@@ -277,7 +279,7 @@ impl<'a> ReaderConnection<'a> {
         }
     }
 
-    /// Bytes off the socket; whether more may come.
+    /// Reads from the socket. Returns false at the end.
     fn receive(&mut self) -> io::Result<bool> {
         let mut buffer = [0; 16 * 1024];
         match self.socket.read(&mut buffer)? {
@@ -290,7 +292,7 @@ impl<'a> ReaderConnection<'a> {
         }
     }
 
-    /// Says hello as the provider does and waits for a key and a subscription.
+    /// Sends the provider's greeting and waits for a key and a subscription.
     fn log_in(&mut self) -> Result<(), EndReason> {
         let deadline = Instant::now() + LOGIN_PATIENCE;
         self.status("connected", "Connected Successfully")?;
@@ -319,7 +321,7 @@ impl<'a> ReaderConnection<'a> {
         Ok(())
     }
 
-    /// `{"action":"auth","params":KEY}` or `{"action":"subscribe","params":"T.*"}`.
+    /// Handles `{"action":"auth","params":KEY}` or `{"action":"subscribe","params":"T.*"}`.
     fn order(&mut self, text: &str) -> Result<(), EndReason> {
         let order: serde_json::Value = serde_json::from_str(text).unwrap_or_default();
         let (action, params) = (order["action"].as_str(), order["params"].as_str().unwrap_or_default());
@@ -354,7 +356,7 @@ impl<'a> ReaderConnection<'a> {
         self.push_some(bytes, patience, &mut 0)
     }
 
-    /// The same; `sent` counts what was handed over, whatever comes of the rest.
+    /// The same; `sent` counts what was handed over, even if the rest fails.
     fn push_some(&mut self, bytes: &[u8], patience: Duration, sent: &mut usize) -> io::Result<()> {
         let deadline = Instant::now() + patience;
         while *sent < bytes.len() || !self.socket.flush()? {
@@ -372,7 +374,8 @@ impl<'a> ReaderConnection<'a> {
         Ok(())
     }
 
-    /// Ends the connection in the way that its reason asks for, and lets the stream know what did not go.
+    /// Ends the connection in the way that the reason requires, and returns what was not sent to
+    /// the stream.
     fn end(mut self, over: EndReason, stream: &mut Stream) {
         let (code, reason) = match &over {
             EndReason::Disconnect => match self.state.protocol.disconnect {
@@ -393,7 +396,7 @@ impl<'a> ReaderConnection<'a> {
             }
             EndReason::Failed(reason) => (CloseCode::GoingAway, reason.as_str()),
         };
-        // A close frame cannot stand inside another frame: the one that has begun is sent to its end.
+        // A close frame cannot be inside another frame, so the current frame is completed first.
         let end = frame_end(&self.out, self.sent);
         let rest = self.out[self.sent..end].to_vec();
         let mut more = 0;
@@ -402,7 +405,7 @@ impl<'a> ReaderConnection<'a> {
         if whole {
             let mut farewell = Vec::new();
             write_close(&mut farewell, code, reason);
-            // The reader may be gone, or not read: it gets no more chances than this.
+            // The reader may be gone, so an error here is ignored.
             let _ = self.push(&farewell, LINGER);
         }
         if let EndReason::Failed(reason) = over {
@@ -415,12 +418,14 @@ impl<'a> ReaderConnection<'a> {
         self.linger();
     }
 
-    /// The connection ended with so much of `out` handed over; the rest of the stream's own goes to the next one.
+    /// Returns everything of the stream behind the first `sent` bytes of `out` to the stream, for
+    /// the next connection.
     fn take_back(&self, stream: &mut Stream, sent: usize) {
         stream.broken(&self.out[self.stream_from..], sent.saturating_sub(self.stream_from));
     }
 
-    /// In the middle of a frame, as networks do it: with an end, or with a reset that throws away what is under way.
+    /// Ends the connection in the middle of a frame, as networks do: with an end, or with a reset
+    /// that drops data in flight.
     fn cut(mut self, how: Disconnect, stream: &mut Stream) {
         self.state.disconnects.fetch_add(1, Relaxed);
         stream.connected("", 0);
@@ -438,18 +443,19 @@ impl<'a> ReaderConnection<'a> {
         let first = frame_end(&self.out, 1);
         let half = self.out[..first / 2].to_vec();
         let mut sent = 0;
-        // Who does not take it gets the end there.
+        // If the reader does not take it, the connection ends there.
         let _ = self.push_some(&half, LINGER, &mut sent);
         self.take_back(stream, sent);
         if how == Disconnect::Reset {
-            // Failing that, it ends in the usual way.
+            // If that fails, the connection ends in the usual way.
             let _ = self.socket.reset();
         } else {
             self.linger();
         }
     }
 
-    /// Says that we are done and reads until the reader is, so that nothing under way is lost to a reset.
+    /// Shuts down sending and reads until the reader ends, so that a reset cannot drop data in
+    /// flight.
     fn linger(&mut self) {
         self.socket.finish();
         let deadline = Instant::now() + LINGER;

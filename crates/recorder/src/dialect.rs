@@ -1,8 +1,9 @@
-//! Message shapes of venues: trades and books of so many markets from a seed.
+//! Message forms of venues: trades and books of synthetic markets from a seed.
 //!
-//! Does        write the messages that three venues send, field by field (`binance`, `bithumb`, `gemini`), and what they say to
-//!             a client first. The target of a connection says which markets and which kind, as it does there.
-//! Leaves out  their REST side, and limits on clients.
+//! Does        writes the messages of three venues field by field (`binance`, `bithumb`, `gemini`),
+//!             and their first messages to a client. The target of a connection selects markets and
+//!             message kind, as at the venue.
+//! Leaves out  REST, and the venues' limits on clients.
 //! Start at    [`VenueFeed::new`].
 
 use std::fmt::Write as _;
@@ -26,11 +27,11 @@ enum MarketEventKind {
 }
 
 struct SimulatedMarket {
-    /// The base currency: `BTC` of BTC-USDT.
+    /// Base currency: `BTC` of BTC-USDT.
     base: String,
     cents: u64,
     trades: u64,
-    /// The last number of the book's updates.
+    /// Number of the last book update.
     updates: u64,
 }
 
@@ -38,9 +39,9 @@ pub struct VenueFeed {
     venue: Venue,
     random: SplitMix64,
     markets: Vec<SimulatedMarket>,
-    /// What this connection gets: markets by index, and the kind.
+    /// What this connection receives: markets by index, and the kind.
     wanted: Vec<(usize, MarketEventKind)>,
-    /// Wrapped as a combined stream (Binance), or with the symbol in each event (Gemini).
+    /// Wrapped in a combined stream (Binance), or with the symbol in each event (Gemini).
     is_combined: bool,
     events: u64,
     on_socket: u64,
@@ -74,7 +75,7 @@ impl VenueFeed {
         Some(self.markets.len() - 1)
     }
 
-    /// `base@kind`, `KIND:BASE-USDT` or `basequote` as the venue has it; what is none is passed over.
+    /// Selects markets and kinds by name. Invalid names are ignored.
     fn want(&mut self, names: &[(String, MarketEventKind)]) {
         let found: Vec<(usize, MarketEventKind)> =
             names.iter().filter_map(|(base, kind)| Some((self.market(base)?, *kind))).collect();
@@ -195,7 +196,7 @@ impl VenueFeed {
         )
     }
 
-    /// A book of ten levels a side, `[[price, quantity], …]`.
+    /// Writes ten levels of one side, `[[price, quantity], …]`.
     fn levels(&mut self, index: usize, is_bid: bool, places: usize) -> String {
         let cents = self.markets[index].cents;
         let mut text = String::new();
@@ -316,7 +317,7 @@ impl VenueFeed {
 
 impl SimulatedMarket {
     fn new(base: String, random: &mut SplitMix64) -> Self {
-        // From 1.00 up to about 40,000, most of them low; ids somewhere in a long life.
+        // Prices from 1.00 to about 40,000, mostly low. Ids as of a venue that has run for long.
         let cents = 100 + random.below(2_000) * random.below(2_000);
         SimulatedMarket { base, cents, trades: random.below(1_000_000_000), updates: random.below(1_000_000_000) }
     }
@@ -352,12 +353,12 @@ fn without(symbol: &str, quote: &str) -> Option<String> {
     symbol.to_ascii_uppercase().strip_suffix(quote).map(str::to_owned)
 }
 
-/// Hundredths with so many places, two at least.
+/// Formats hundredths with `places` decimals, at least two.
 fn decimal(cents: u64, places: usize) -> String {
     format!("{}.{:02}{}", cents / 100, cents % 100, "0".repeat(places - 2))
 }
 
-/// From 0.0001 to 20, more of them small.
+/// Draws a quantity from 0.0001 to 20, mostly small.
 fn quantity(random: &mut SplitMix64, places: usize) -> String {
     let ten_thousandths = 1 + random.below(447) * random.below(447);
     format!("{}.{:04}{}", ten_thousandths / 10_000, ten_thousandths % 10_000, "0".repeat(places - 4))

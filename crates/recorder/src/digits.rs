@@ -1,9 +1,9 @@
-//! A counter kept as the twelve digits that are sent, so that counting costs no conversion.
+//! A counter stored as the twelve digits that are sent, so that counting needs no conversion.
 
 /// Counts up to 999,999,999,999.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigitCounter {
-    /// The eight lower digits as text, the highest in the top byte; and the four upper ones.
+    /// The eight lower digits as text, the highest in the top byte; then the four upper digits.
     low: u64,
     high: u32,
 }
@@ -15,11 +15,12 @@ impl DigitCounter {
     pub const ZERO: DigitCounter = DigitCounter { low: ZEROS, high: 0x3030_3030 };
     pub const MOST: u64 = 999_999_999_999;
 
-    /// The next number. Behind the last comes 0.
+    /// Counts one up. 0 follows the largest number.
     #[inline]
     pub fn count(&mut self) {
-        // Each byte 0x30..0x39 is lifted so that a nine becomes 0xFF: then a carry runs through nines by itself.
-        // Bytes that did not carry have their top bit set and are brought back; those that did are 0.
+        // Each byte 0x30..0x39 is raised so that a nine becomes 0xFF, and a carry runs through
+        // nines by itself. Bytes that did not carry have their top bit set and are lowered again;
+        // those that did are 0.
         let lifted = self.low.wrapping_add(0xC6C6_C6C6_C6C6_C6C6).wrapping_add(1);
         let kept = (lifted & 0x8080_8080_8080_8080) >> 7;
         self.low = lifted.wrapping_add(ZEROS).wrapping_sub(kept.wrapping_mul(0xF6));
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_as_numbers_do() {
+    fn digits_count_like_numbers() {
         let mut digits = DigitCounter::ZERO;
         for number in 1..=200_000_u64 {
             digits.count();
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn carries_wherever_nines_end() {
+    fn carries_pass_through_every_run_of_nines() {
         for power in 0..12 {
             let before = 10_u64.pow(power) - 1;
             for start in [before, before + 5 * 10_u64.pow(power).min(10_u64.pow(11))] {

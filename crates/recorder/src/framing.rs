@@ -1,22 +1,22 @@
-//! How trades are put into messages, and messages into frames.
+//! How trades form messages, and messages form frames.
 
 use pitwire_websocket::{Opcode, write_frame, write_header};
 
 use pitwire_random::SplitMix64;
 
-/// Of one message, whatever the cutoff gathers.
+/// Most trades of one message.
 pub const MOST_TRADES: u64 = 100_000;
-/// Gathered by a cutoff.
+/// Most trades that a cutoff gathers.
 pub const CUTOFF_MOST: u64 = 4_096;
 
-/// How many trades a message holds.
+/// The number of trades per message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageSizes {
     Between {
         least: u64,
         most: u64,
     },
-    /// Whatever becomes due within this time of the message's first trade.
+    /// Everything that is due within this time of the message's first trade.
     Cutoff {
         ns: u64,
     },
@@ -32,10 +32,10 @@ impl MessageSizes {
     }
 }
 
-/// Begins a whole frame whose payload the caller appends to `out`; [`end_frame`] gets what this returns.
+/// Starts a frame whose payload the caller appends to `out`. The result goes to [`end_frame`].
 pub fn begin_frame(out: &mut Vec<u8>) -> usize {
     let start = out.len();
-    // The header that most messages have; another length is made room for at the end.
+    // Space for the usual header. Another length is corrected at the end.
     out.extend_from_slice(&[0; USUAL_HEADER]);
     start
 }
@@ -54,7 +54,7 @@ pub fn end_frame(out: &mut Vec<u8>, start: usize, opcode: Opcode) {
     out.splice(start..start + USUAL_HEADER, header);
 }
 
-/// One message as frames of at most `most` bytes, with `between` behind the first of them.
+/// Writes a message as frames of at most `most` bytes, with `between` behind the first one.
 pub fn write_fragments(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], most: usize, between: &[u8]) {
     if payload.is_empty() {
         write_frame(out, opcode, payload);
@@ -76,8 +76,8 @@ pub fn write_fragments(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], most: 
     }
 }
 
-/// What of our own bytes had not been handed over when a connection ended: the payloads of the messages in `out`, each with
-/// the place in `out` where each of its bytes stands. Control frames are left out.
+/// Returns the messages in `out`: their payloads, and the offset in `out` of each payload byte.
+/// Skips control frames.
 pub fn messages(out: &[u8]) -> Vec<FramedMessage> {
     let mut messages: Vec<FramedMessage> = Vec::new();
     let mut at = 0;
@@ -98,7 +98,7 @@ pub fn messages(out: &[u8]) -> Vec<FramedMessage> {
     messages
 }
 
-/// The end of the first frame that is not wholly before `at`.
+/// Returns the end of the first frame that is not wholly before `at`.
 pub fn frame_end(out: &[u8], at: usize) -> usize {
     let mut end = 0;
     while end < at {
@@ -114,7 +114,8 @@ pub struct FramedMessage {
     pub places: Vec<usize>,
 }
 
-/// Header and payload length of the frame at the front; ours are whole.
+/// Returns the lengths of header and payload of the frame at the front. Our own frames are
+/// complete.
 fn frame_at(bytes: &[u8]) -> Option<(usize, usize)> {
     let (header, length) = match bytes.get(1)? & 0x7F {
         126 => (4, u64::from(u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?))),
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn fragments_make_the_message_again() {
+    fn fragments_combine_to_the_message() {
         let payload: Vec<u8> = (0..=255).collect();
         for most in [1, 2, 7, 125, 255, 256, 300] {
             let mut out = Vec::new();
@@ -160,7 +161,7 @@ mod tests {
             assert_eq!(found[0].payload, payload, "in pieces of {most}");
             let read: Vec<u8> = found[0].places.iter().map(|place| out[*place]).collect();
             assert_eq!(read, payload);
-            // Only the last frame of the message has its end bit.
+            // Only the last frame has the FIN bit.
             assert_eq!(out[0] & 0x80 != 0, most >= 256);
         }
     }

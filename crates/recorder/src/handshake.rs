@@ -1,17 +1,17 @@
-//! The opening handshake as a server answers it.
+//! The server side of the opening handshake.
 
 use pitwire_websocket::head::{self, HeadLimits, Parsed};
 use pitwire_websocket::{Answer, Policy};
 
-/// A study put 628 streams into one URL: nine kilobytes. This is plenty.
+/// Bounds of a request. A URL with 628 streams has nine KB, so this is plenty.
 const LIMITS: HeadLimits = HeadLimits { request_line_bytes: 48 * 1024, header_bytes: 16 * 1024, body_bytes: 0 };
 
 pub enum Request {
     /// More bytes are needed.
     Partial,
-    /// A WebSocket is asked for: the target, the answer, and how many bytes the head took.
+    /// A WebSocket handshake: the target, the answer, and the length of the head.
     Upgrade { target: String, answer: Answer, bytes: usize },
-    /// Something else; this is the answer.
+    /// Status and reason of the refusal.
     Refused(&'static str, &'static str),
 }
 
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn takes_what_the_rfc_asks_for_and_nothing_less() {
+    fn valid_handshakes_are_accepted_and_others_refused() {
         let good = "GET /x HTTP/1.1\r\nHost: a\r\nUpgrade: WebSocket\r\nConnection: keep-alive, Upgrade\r\n\
                     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
         assert_eq!(verdict(good), "101");
@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_url_is_no_problem() {
+    fn a_long_url_is_accepted() {
         let streams = "abcdef@trade/".repeat(628);
         let request = format!(
             "GET /stream?streams={streams} HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\

@@ -1,8 +1,9 @@
-//! Feeds served and recorded: synthetic or from a file, at any pace, with faults on demand.
+//! Serves and records feeds: synthetic or from a file, at any rate, with faults on demand.
 //!
-//! Does        serve one logical stream of trades over WebSocket, from a seed or a file, as fast or as slowly as asked;
-//!             record any feed with the times at which its messages arrived.
-//! Holds       a reader can prove what it lost, got twice or got out of order: docs/tape.md.
+//! Does        serves one logical stream of trades over WebSocket, from a seed or a file; records
+//!             any feed with the times at which its messages arrived.
+//! Holds       a reader can prove what it lost, received twice or received out of order: see
+//!             docs/tape.md.
 //! Leaves out  the command line: `pitwire tape`.
 //! Start at    [`stream::Stream`], then [`server::TapeServer`].
 

@@ -1,8 +1,8 @@
-//! Where the objects of a message lie: an array's elements, or the message itself.
+//! The objects of a message: the elements of an array, or the message itself.
 
 use std::ops::Range;
 
-/// The top-level elements of a JSON array, strings and nesting heeded; a text that is no array is one element.
+/// Returns the top-level elements of a JSON array. A text that is not an array is one element.
 pub fn objects(text: &[u8]) -> Vec<Range<usize>> {
     let Some(open) = text.iter().position(|byte| !byte.is_ascii_whitespace()) else { return Vec::new() };
     if text[open] != b'[' {
@@ -48,7 +48,7 @@ mod tests {
     use super::objects;
 
     #[test]
-    fn finds_what_an_array_holds() {
+    fn elements_of_arrays_are_found() {
         for (text, expected) in [
             ("[]", vec![]),
             ("", vec![]),
@@ -58,7 +58,7 @@ mod tests {
                 r#" [ {"a":"],[{"} , {"b":"\"}"},[1,{"c":2}],3 ] "#,
                 vec![r#"{"a":"],[{"}"#, r#"{"b":"\"}"}"#, r#"[1,{"c":2}]"#, "3"],
             ),
-            // More ends than beginnings: what stands there is nobody's to judge here.
+            // Surplus closing brackets are part of an element.
             ("[}", vec![]),
             (r#"[}}{"a":1}]"#, vec![r#"}}{"a":1}"#]),
             (r#"["a","b"]"#, vec![r#""a""#, r#""b""#]),

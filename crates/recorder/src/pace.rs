@@ -1,27 +1,27 @@
-//! When trades are due: at once, evenly, or as on a day.
+//! When trades are due: at once, evenly, or by a day profile.
 //!
-//! Does        give each trade of a stream, counted from 0, the time it is meant to leave, in nanoseconds since the stream
-//!             began; what is late stays due at that time (an open loop).
+//! Does        computes the due time of each trade of a stream, in nanoseconds since the stream
+//!             began. A late trade stays due at its time (an open loop).
 //! Start at    [`Pace::time_of`]; the day profiles are [`OPEN_CLOSE`] and [`MIDDAY_BURST`].
 
 const SECOND_NS: u128 = 1_000_000_000;
 const MS_NS: u64 = 1_000_000;
 
 pub enum Pace {
-    /// As fast as the reader takes them.
+    /// As fast as the reader reads.
     Max,
     Even {
         per_s: u64,
     },
     Profile(Profile),
-    /// As they were, `speed_milli` thousandths as fast.
+    /// At the recorded times, at `speed_milli` thousandths of the speed.
     Recorded {
         speed_milli: u64,
     },
 }
 
 impl Pace {
-    /// When trade `n` is due. `Max` and `RecordSummary` know no such time of their own.
+    /// Returns when trade `n` is due. `Max` and `Recorded` have no due times of their own.
     pub fn time_of(&self, n: u64) -> u64 {
         match self {
             Pace::Max | Pace::Recorded { .. } => 0,
@@ -30,17 +30,17 @@ impl Pace {
         }
     }
 
-    /// How many trades are due at `ns` or before.
+    /// Returns how many trades are due at `ns` or before.
     pub fn due_by(&self, ns: u64) -> u64 {
         match self {
             Pace::Max | Pace::Recorded { .. } => u64::MAX,
-            // Trade n is due at floor(n s / rate): the last with n s < (ns + 1) rate.
+            // Trade n is due at floor(n s / rate): the last n with n s < (ns + 1) rate.
             Pace::Even { per_s } => narrow(((u128::from(ns) + 1) * u128::from(*per_s) - 1) / SECOND_NS + 1),
             Pace::Profile(profile) => profile.due_by(ns),
         }
     }
 
-    /// A recorded offset at this pace's speed.
+    /// Scales a recorded offset to this speed.
     pub fn scale(&self, recorded_ns: u64) -> u64 {
         match self {
             Pace::Recorded { speed_milli } => narrow(u128::from(recorded_ns) * 1_000 / u128::from(*speed_milli)),
@@ -53,11 +53,13 @@ fn narrow(wide: u128) -> u64 {
     u64::try_from(wide).unwrap_or(u64::MAX)
 }
 
-/// Seconds into the period, trades a second. Between two knots the logarithm of the rate follows half a cosine, so that
-/// there are no corners; the last knot's second is the period, and its rate is the first's.
+/// Pairs of seconds into the period and trades per second. Between two knots the logarithm of the
+/// rate follows half a cosine, so the curve is smooth. The last knot is the period, and its rate
+/// equals the first.
 pub type RateKnots = &'static [(f64, f64)];
 
-/// A day in a minute: the open from 2,000 to 800,000 within a second and to a million, then a long tail; quiet; the close.
+/// A day in a minute: the open from 2,000 to 800,000 within a second and to a million; a long tail;
+/// quiet; the close.
 pub const OPEN_CLOSE: RateKnots = &[
     (0.0, 2_000.0),
     (9.2, 2_000.0),
@@ -95,9 +97,9 @@ pub const MIDDAY_BURST: RateKnots = &[
     (20.0, 2_000.0),
 ];
 
-/// A curve of rates as whole trades a millisecond, over and over.
+/// A rate curve as whole trades per millisecond, repeated.
 pub struct Profile {
-    /// TradeSource before each millisecond of the period; one more than there are milliseconds.
+    /// Trades before each millisecond of the period; one entry more than milliseconds.
     before: Vec<u64>,
 }
 
@@ -134,14 +136,15 @@ impl Profile {
         let (periods, inside) = (ns / self.period_ns(), ns % self.period_ns());
         let ms = usize::try_from(inside / MS_NS).unwrap_or(0);
         let (first, count) = (self.before[ms], self.before[ms + 1] - self.before[ms]);
-        // Of the millisecond's trades j is due at floor(j ms / count): all with j ms < (passed + 1) count.
+        // Trade j of the millisecond is due at floor(j ms / count): all with j ms < (passed + 1)
+        // count.
         let passed = inside % MS_NS;
         let due = if count == 0 { 0 } else { ((passed + 1) * count - 1) / MS_NS + 1 };
         periods * self.trades_a_period() + first + due.min(count)
     }
 }
 
-/// TradeSource a second at `seconds` into the period.
+/// Returns the trades per second at `seconds` into the period.
 fn rate(knots: RateKnots, seconds: f64) -> f64 {
     let next = knots.partition_point(|(at, _)| *at <= seconds).clamp(1, knots.len() - 1);
     let ((from_s, from), (to_s, to)) = (knots[next - 1], knots[next]);
@@ -154,7 +157,7 @@ fn rate(knots: RateKnots, seconds: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// `due_by` must be the count of `time_of`, to the nanosecond.
+    /// Checks that `due_by` is the count of `time_of`, to the nanosecond.
     fn agree(pace: &Pace, upto: u64, step: usize) {
         for n in (0..upto).step_by(step) {
             let at = pace.time_of(n);
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn even_is_even() {
+    fn an_even_rate_is_exact() {
         let pace = Pace::Even { per_s: 3 };
         let times: Vec<u64> = (0..4).map(|n| pace.time_of(n)).collect();
         assert_eq!(times, [0, 333_333_333, 666_666_666, 1_000_000_000]);
@@ -176,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn profiles_reach_what_they_promise() {
+    fn profiles_reach_their_documented_rates() {
         for knots in [OPEN_CLOSE, MIDDAY_BURST] {
             let profile = Profile::new(knots);
             let per_ms: Vec<u64> = profile.before.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -197,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_goes_round() {
+    fn a_profile_repeats() {
         let profile = Profile::new(MIDDAY_BURST);
         let total = profile.trades_a_period();
         assert_eq!(profile.time_of(total), profile.period_ns());

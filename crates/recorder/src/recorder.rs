@@ -1,8 +1,9 @@
-//! A client that writes down what a feed sends, and when.
+//! A client that records what a feed sends, and when.
 //!
-//! Does        connect (ws, wss), send what logs it in, write every message with its time of arrival until the feed ends, a
-//!             limit is reached or it is told to stop.
-//! Holds       the file is whole whenever this returns; if the process is ended, up to about its last second.
+//! Does        connects (ws, wss), logs in, and writes every message with its arrival time until
+//!             the feed ends, a limit is reached or it is told to stop.
+//! Holds       the file is complete when this returns. If the process is killed, at most about the
+//!             last second is missing.
 //! Start at    [`record`].
 
 use std::fs::File;
@@ -22,12 +23,12 @@ use tungstenite::{Error, Message, WebSocket};
 use crate::recording::{MESSAGE_MOST, RecordingWriter};
 
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// Between two looks at whether to stop.
+/// Interval at which `stop` is checked.
 const GLANCE: Duration = Duration::from_millis(100);
 
 pub struct RecordOptions {
     pub url: String,
-    /// Certificates to trust besides the system's.
+    /// Authorities to trust in addition to the system's.
     pub ca: Option<PathBuf>,
     /// Text messages sent first.
     pub greetings: Vec<String>,
@@ -39,14 +40,17 @@ pub struct RecordSummary {
     pub messages: u64,
     pub bytes: u64,
     pub seconds: f64,
-    /// Why it ended otherwise than by a close, a limit or being told.
+    /// Why recording ended, unless by a close, a limit or `stop`.
     pub failure: Option<String>,
 }
 
 trait ReadWrite: io::Read + io::Write {}
 impl<T: io::Read + io::Write> ReadWrite for T {}
 
-/// Records into `file` until the end; `stop` is asked all the time.
+/// Records into `file` until the end, or until `stop` returns true.
+///
+/// # Errors
+/// The feed cannot be reached, or the file cannot be written.
 pub fn record(wanted: &RecordOptions, file: File, stop: &dyn Fn() -> bool) -> Result<RecordSummary, String> {
     let mut socket = connect(wanted)?;
     let started = Instant::now();
@@ -66,7 +70,7 @@ pub fn record(wanted: &RecordOptions, file: File, stop: &dyn Fn() -> bool) -> Re
         match message {
             Ok(Message::Text(text)) => writer.add(ns, false, text.as_bytes()).map_err(writing)?,
             Ok(Message::Binary(bytes)) => writer.add(ns, true, &bytes).map_err(writing)?,
-            // Pings are answered when we read or write next.
+            // Pings are answered at the next read or write.
             Ok(_) => {}
             Err(Error::Io(error)) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
             Err(Error::ConnectionClosed) => break,
@@ -77,7 +81,7 @@ pub fn record(wanted: &RecordOptions, file: File, stop: &dyn Fn() -> bool) -> Re
         }
         writer.tick(ns).map_err(writing)?;
     }
-    // The feed may be gone already.
+    // The feed may already be gone.
     let _ = socket.close(None);
     let _ = socket.flush();
     let (messages, seconds) = (writer.messages(), started.elapsed().as_secs_f64());

@@ -1,8 +1,9 @@
-//! A recording: messages with the times at which they arrived, in blocks that each stand for themselves.
+//! A recording: messages with their arrival times, in independent blocks.
 //!
-//! Does        write and read the format of docs/tape.md: a header, blocks with checksums, an index and a footer at the end.
-//! Holds       1. whatever happens to the writer, all whole blocks can be read;
-//!             2. no content of a file can make a reader panic, or take more memory than one block.
+//! Does        writes and reads the format of docs/tape.md: a header, blocks with checksums, an
+//!             index and a footer.
+//! Holds       1. whatever happens to the writer, all complete blocks are readable;
+//!             2. no file content makes a reader panic, or use more memory than one block.
 //! Start at    [`RecordingWriter`], [`RecordingReader`].
 
 use std::fmt;
@@ -18,16 +19,16 @@ const END_MAGIC: &[u8; 8] = b"PWTEND1\n";
 const BLOCK_HEADER: usize = 40;
 const FOOTER: usize = 32;
 const INDEX_ENTRY: usize = 24;
-/// A block is written once it holds so much, or is so old.
+/// A block is written when it has this many bytes or this age.
 const BLOCK_BYTES: usize = 256 * 1024;
 pub const BLOCK_NS: u64 = 1_000_000_000;
-/// Of one message, and of a block's text: no header can ask for more memory.
+/// Longest message, which also bounds a block.
 pub const MESSAGE_MOST: usize = 64 * 1024 * 1024;
 const SOURCE_MOST: usize = 64 * 1024;
 
 #[derive(Debug)]
 pub struct RecordingError {
-    /// Where in the file.
+    /// Offset in the file.
     pub at: u64,
     pub what: String,
 }
@@ -52,7 +53,10 @@ pub struct RecordingWriter<W: Write> {
 }
 
 impl<W: Write> RecordingWriter<W> {
-    /// `start_ns` is since 1970; `source` says where it comes from.
+    /// Starts a recording. `start_ns` is since 1970; `source` is where the messages come from.
+    ///
+    /// # Errors
+    /// The header cannot be written.
     pub fn new(mut out: W, start_ns: u64, source: &str) -> io::Result<Self> {
         let mut end = source.len().min(SOURCE_MOST);
         while !source.is_char_boundary(end) {
@@ -78,7 +82,11 @@ impl<W: Write> RecordingWriter<W> {
         })
     }
 
-    /// A message that arrived `ns` after the start. Times do not go back: an earlier one counts as the last.
+    /// Adds a message that arrived `ns` after the start. A time before the last one counts as the
+    /// last one.
+    ///
+    /// # Errors
+    /// A full block cannot be written, or the message is too long.
     pub fn add(&mut self, ns: u64, is_binary: bool, payload: &[u8]) -> io::Result<()> {
         let ns = ns.max(self.last_ns);
         if self.records == 0 {
@@ -94,6 +102,9 @@ impl<W: Write> RecordingWriter<W> {
     }
 
     /// Writes the block if its first message is older than [`BLOCK_NS`] at `ns`.
+    ///
+    /// # Errors
+    /// The block cannot be written.
     pub fn tick(&mut self, ns: u64) -> io::Result<()> {
         if self.records > 0 && ns.saturating_sub(self.block_first_ns) >= BLOCK_NS { self.flush() } else { Ok(()) }
     }
@@ -130,7 +141,10 @@ impl<W: Write> RecordingWriter<W> {
         Ok(())
     }
 
-    /// The last block, the index and the footer.
+    /// Writes the last block, the index and the footer.
+    ///
+    /// # Errors
+    /// They cannot be written.
     pub fn finish(mut self) -> io::Result<W> {
         if self.records > 0 {
             self.flush()?;
@@ -154,17 +168,17 @@ impl<W: Write> RecordingWriter<W> {
 /// How a file ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileEnding {
-    /// With index and footer: so many messages in so many blocks.
+    /// With index and footer: this many messages in this many blocks.
     Whole { messages: u64, blocks: u32 },
-    /// Its writer was ended: everything before this byte is whole.
+    /// The writer was killed. Everything before this offset is complete.
     Cut { at: u64 },
 }
 
-/// Reads a recording's messages in order, one block at a time.
+/// Reads the messages of a recording in order, one block at a time.
 pub struct RecordingReader<R: Read + Seek> {
     file: R,
     at: u64,
-    /// Where blocks end.
+    /// Where the blocks end.
     end: u64,
     pub source: String,
     pub start_ns: u64,
@@ -175,11 +189,11 @@ pub struct RecordingReader<R: Read + Seek> {
     ns: u64,
     first_ns: Option<u64>,
     expected: u64,
-    /// Read already and not taken.
+    /// The next message, if it was read in advance.
     peeked: Option<Peeked>,
 }
 
-/// When a message arrived since the first one, whether it is binary, its payload.
+/// Arrival time since the first message, whether the message is binary, and its payload.
 pub type RecordedMessage<'a> = (u64, bool, &'a [u8]);
 
 struct Peeked {
@@ -240,14 +254,14 @@ impl<R: Read + Seek> RecordingReader<R> {
         })
     }
 
-    /// The next message without taking it: when it arrived since the first one.
+    /// Returns when the next message arrived since the first one, without taking it.
     pub fn peek_ns(&mut self) -> Result<Option<u64>, RecordingError> {
         self.fetch()?;
         let first_ns = self.first_ns.unwrap_or(0);
         Ok(self.peeked.as_ref().map(|peeked| peeked.ns - first_ns))
     }
 
-    /// The next message: when it arrived since the first one, whether it is binary, its payload.
+    /// Takes the next message.
     pub fn next_message(&mut self) -> Result<Option<RecordedMessage<'_>>, RecordingError> {
         self.fetch()?;
         let first_ns = self.first_ns.unwrap_or(0);
@@ -322,7 +336,7 @@ struct RecordingBlock {
     end: u64,
 }
 
-/// The block at `at`; the file's blocks end at `end`.
+/// Reads the block at `at`. The file's blocks end at `end`.
 fn read_block<R: Read + Seek>(file: &mut R, at: u64, end: u64) -> Result<RecordingBlock, RecordingError> {
     let wrong = |what: &str| RecordingError { at, what: what.into() };
     let mut header = [0; BLOCK_HEADER];
@@ -353,7 +367,8 @@ fn read_block<R: Read + Seek>(file: &mut R, at: u64, end: u64) -> Result<Recordi
     })
 }
 
-/// How the file ends, and where its blocks do. Without a footer they are walked: the first that is not whole is the end.
+/// Finds how the file ends and where its blocks end. Without a footer it walks the blocks up to the
+/// first incomplete one.
 fn ending<R: Read + Seek>(file: &mut R, size: u64, first: u64) -> Result<(FileEnding, u64), RecordingError> {
     let mut footer = [0; FOOTER];
     let footer_at = size.saturating_sub(FOOTER as u64);
@@ -377,7 +392,7 @@ fn ending<R: Read + Seek>(file: &mut R, size: u64, first: u64) -> Result<(FileEn
     Ok((FileEnding::Cut { at }, at))
 }
 
-/// A recording as a source: its messages as they were.
+/// A recording as a message source.
 pub struct Recording<R: Read + Seek>(RecordingReader<R>);
 
 impl<R: Read + Seek> Recording<R> {
@@ -396,7 +411,7 @@ impl<R: Read + Seek + Send> MessageSource for Recording<R> {
     }
 
     fn due_ns(&mut self) -> Option<u64> {
-        // What is damaged shows when the message is taken.
+        // Damage is reported when the message is taken.
         self.0.peek_ns().ok().flatten()
     }
 }
@@ -410,7 +425,7 @@ fn read_at<R: Read + Seek>(file: &mut R, into: &mut [u8], end: u64, at: u64) -> 
     file.read_exact(into).map_err(failed)
 }
 
-/// Seven bits a byte, the lowest first; the top bit says that more follow.
+/// Writes seven bits per byte, the lowest first. The top bit says that more follow.
 fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(0x80 | low_bits(value));

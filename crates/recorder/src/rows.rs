@@ -1,6 +1,7 @@
-//! TradeSource from a table (CSV or Parquet) or from a recording's messages, held in memory one by one.
+//! Trades from a table (CSV or Parquet) or from a recording's messages, kept in memory.
 //!
-//! Does        read the columns of docs/tape.md into objects in the trade form, each with its time; give them out again.
+//! Does        reads the columns of docs/tape.md into trade objects with their times, and returns
+//!             them again.
 //! Start at    [`TradeRows::from_csv`], [`TradeRows::from_parquet`], [`TradeRows::from_recording`].
 
 use std::collections::BTreeMap;
@@ -16,7 +17,7 @@ use crate::objects::objects;
 use crate::recording::RecordingReader;
 use crate::trades::TradeSource;
 
-/// Where one reader stands in the table.
+/// One reader's position in the table.
 #[derive(Clone)]
 pub struct TradeRows {
     table: Arc<Table>,
@@ -28,12 +29,12 @@ struct Table {
     /// The objects, each followed by a comma.
     text: Vec<u8>,
     ends: Vec<usize>,
-    /// Since the first one.
+    /// Times since the first one.
     due_ns: Vec<u64>,
     has_times: bool,
 }
 
-/// One row's cells, as text; absent ones are empty.
+/// The cells of one row as text; missing ones are empty.
 #[derive(Default)]
 struct Cells {
     sym: String,
@@ -106,7 +107,7 @@ impl TradeRows {
         Ok(filling.done())
     }
 
-    /// Every object of every message, with its message's time.
+    /// Takes every object of every message, with the time of its message.
     pub fn from_recording<R: Read + Seek>(reader: &mut RecordingReader<R>) -> Result<Self, String> {
         let mut table = Table { has_times: true, ..Table::default() };
         while let Some((ns, _, payload)) = reader.next_message().map_err(|error| error.to_string())? {
@@ -125,7 +126,7 @@ impl TradeRows {
         self.table.ends.is_empty()
     }
 
-    /// Whether each row came with a time.
+    /// Returns whether each row has a time.
     pub fn has_times(&self) -> bool {
         self.table.has_times
     }
@@ -187,7 +188,7 @@ fn needs<'a>(columns: impl Iterator<Item = &'a str>) -> Result<(), String> {
     }
 }
 
-/// TradeRows becoming objects: symbols without ids are numbered.
+/// Builds objects from rows. Numbers the trades of symbols without ids.
 #[derive(Default)]
 struct Filling {
     table: Table,
@@ -223,7 +224,7 @@ impl Filling {
         );
         self.lacks_time |= time_ms.is_none();
         let first_ms = *self.first_ms.get_or_insert(time_ms.unwrap_or(0));
-        // Late prints stand where they stand: time does not go back.
+        // Late prints keep their position: time does not go back.
         let since_ns = time_ms.unwrap_or(0).saturating_sub(first_ms).saturating_mul(1_000_000);
         self.last_ns = self.last_ns.max(since_ns);
         self.table.push(object.as_bytes(), self.last_ns);
@@ -236,7 +237,7 @@ impl Filling {
     }
 }
 
-/// A JSON number without exponent, as it was written.
+/// Copies a JSON number without exponent as it was written.
 fn decimal(text: &str) -> Option<&str> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
@@ -250,7 +251,7 @@ fn whole(column: &str, text: &str) -> Result<Option<u64>, String> {
     text.parse().map(Some).map_err(|_| format!("{column} is no whole number: {text:?}"))
 }
 
-/// Numbers between anything that is none: `[14,37]`, `14 37`, `14;37`.
+/// Parses numbers with any separators: `[14,37]`, `14 37`, `14;37`.
 fn conditions(text: &str) -> Result<String, String> {
     let mut codes: Vec<u16> = Vec::new();
     for word in text.split(|letter: char| "[], ;|".contains(letter)).filter(|word| !word.is_empty()) {
@@ -260,7 +261,7 @@ fn conditions(text: &str) -> Result<String, String> {
     Ok(format!("[{}]", words.join(",")))
 }
 
-/// A Parquet value as a CSV would have it.
+/// Formats a Parquet value as in CSV.
 fn spelled(field: &Field) -> String {
     match field {
         Field::Null => String::new(),
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_table_becomes_trades() {
+    fn table_rows_become_trades() {
         let mut rows = csv("sym,p,s,t,c,extra\nAAPL,114.125,100,1536036818784,14 37,x\n\"B\"\"R\",3,1,1536036818786,,y\nAAPL,115,7,1536036818785,[2],z\n").unwrap();
         let mut out = Vec::new();
         let mut ends = Vec::new();
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn bad_rows_are_named() {
+    fn invalid_rows_are_reported_with_line_and_column() {
         for (text, expected) in [
             ("sym,p\nA,1\n", "no column s"),
             ("sym,p,s\nA,1e5,1\n", "line 2: p is no decimal"),

@@ -1,6 +1,6 @@
-//! The feed's server: takes connections, one thread each, and says at the end what was sent.
+//! The server of the feed: one thread per connection, and a report at the end.
 //!
-//! Does        hand the one stream from connection to connection, or a new one to each (`per_client`); stop when asked.
+//! Does        accepts connections until the stream ends or it is told to stop.
 //! Start at    [`TapeServer::run`].
 
 use std::io;
@@ -19,7 +19,7 @@ use crate::server_state::ServerState;
 pub use crate::server_state::{Disconnect, Hello, Protocol, SentTotals, ServeReport, StreamFactory};
 use crate::stream::Stream;
 
-/// More at once are refused by closing them.
+/// Most connections at a time. Further ones are closed at once.
 const MOST_CONNECTIONS: u64 = 256;
 
 pub struct ServiceConfig {
@@ -56,6 +56,9 @@ impl TapeServer {
     }
 
     /// Serves until the stream has ended, or `stop` becomes readable.
+    ///
+    /// # Errors
+    /// Waiting for connections fails.
     pub fn run(self, stop: BorrowedFd<'_>) -> io::Result<ServeReport> {
         let mut threads: Vec<std::thread::JoinHandle<()>> = Vec::new();
         while !self.state.stop.load(Relaxed) {
@@ -75,13 +78,14 @@ impl TapeServer {
             match self.listener.accept() {
                 Ok((socket, _)) => threads.extend(self.admit(socket)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // A connection that was over before it was taken, or no descriptor left: the others go on.
+                // The connection is already gone, or no descriptor is left. The other connections
+                // go on.
                 Err(_) => std::thread::sleep(Duration::from_millis(10)),
             }
         }
         self.state.stop.store(true, Relaxed);
         for thread in threads {
-            // A thread that panicked has already said so on standard error.
+            // A thread that panicked has already reported it.
             let _ = thread.join();
         }
         Ok(self.state.report())
@@ -92,13 +96,14 @@ impl TapeServer {
             self.state.refused.fetch_add(1, Relaxed);
             return None;
         }
-        // A peer that has gone already is not worth more.
+        // The peer is already gone, or TLS cannot start.
         let tls = self.tls.clone().map(ServerConnection::new).transpose().ok()?;
         let socket = ServerSocket::new(socket, tls).ok()?;
         let state = Arc::clone(&self.state);
         state.open.fetch_add(1, Relaxed);
         let serve = move || {
-            // The default slack of 50 microseconds is late for a message every 10; without it we are only later.
+            // The default timer slack of 50 µs is too long for a message every 10 µs. If refused,
+            // messages are only later.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             ReaderConnection::new(socket, &state).serve();
             state.open.fetch_sub(1, Relaxed);

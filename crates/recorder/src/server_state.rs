@@ -1,6 +1,7 @@
 //! State shared by the server and the threads of its connections.
 //!
-//! Does        hands the one stream from connection to connection, or makes a new one for each; counts.
+//! Does        hands the one stream from connection to connection, or makes a new one for each;
+//!             counts.
 //! Start at    [`ServerState::take_stream`].
 
 use std::sync::atomic::Ordering::Relaxed;
@@ -10,13 +11,14 @@ use std::time::{Duration, Instant};
 
 use crate::stream::Stream;
 
-/// A reader that comes back may be quicker than the news that it had gone.
+/// How long a new connection waits for the stream. A reader may reconnect before the old connection
+/// is noticed as gone.
 const TAKEOVER_PATIENCE: Duration = Duration::from_secs(3);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Hello {
     None,
-    /// A status on connecting, then auth and subscribe are waited for and answered.
+    /// Sends a status, then expects auth and subscribe and answers them.
     Polygon,
 }
 
@@ -27,7 +29,7 @@ pub enum Disconnect {
     Close,
     /// The end in the middle of a frame.
     Cut,
-    /// A reset in the middle of a frame: what is under way is lost.
+    /// A reset in the middle of a frame, which drops data in flight.
     Reset,
 }
 
@@ -40,10 +42,10 @@ pub struct Protocol {
     pub disconnect: Disconnect,
 }
 
-/// Makes a stream from the beginning; the error says why it cannot.
+/// Makes a stream from the beginning, or returns why it cannot.
 pub type StreamFactory = dyn Fn() -> Result<Stream, String> + Send + Sync;
 
-/// What the connections' threads have in common.
+/// State shared by the threads of all connections.
 pub(crate) struct ServerState {
     pub protocol: Protocol,
     make: Option<Box<StreamFactory>>,
@@ -62,14 +64,14 @@ pub(crate) struct ServerState {
 
 struct StreamSlot {
     stream: Option<Stream>,
-    /// SentTotals of the streams that are over, with `--per-client`.
+    /// Totals of the streams that ended, with `--per-client`.
     over: SentTotals,
     first: Option<Instant>,
     last: Option<Instant>,
     failure: Option<String>,
 }
 
-/// What was handed over.
+/// Totals of what was handed over.
 #[derive(Default)]
 pub struct SentTotals {
     pub trades: u64,
@@ -88,16 +90,17 @@ impl SentTotals {
         self.content = plus(self.content, stream.content());
         match &mut self.late_ns {
             None => self.late_ns = Some(stream.tally.late_ns.clone()),
-            // ReadWrite have the same digits and grow by themselves: adding cannot fail.
+            // Both histograms have the same precision and resize automatically, so adding cannot
+            // fail.
             Some(sum) => drop(sum.add(&stream.tally.late_ns)),
         }
     }
 }
 
-/// What a server did in its life.
+/// The final report of a server.
 pub struct ServeReport {
     pub sums: SentTotals,
-    /// From the first connection to the end of the last.
+    /// From the first connection to the end of the last one.
     pub seconds: f64,
     pub connections: u64,
     pub refused: u64,
@@ -106,12 +109,12 @@ pub struct ServeReport {
     pub violations: u64,
     pub pings: u64,
     pub bytes: u64,
-    /// Why the source could not go on.
+    /// Why the source failed.
     pub failure: Option<String>,
 }
 
 impl ServerState {
-    /// Either `stream` or `make` is given.
+    /// Exactly one of `stream` and `make` is given.
     pub fn new(protocol: Protocol, stream: Option<Stream>, make: Option<Box<StreamFactory>>) -> Self {
         ServerState {
             protocol,
@@ -140,7 +143,7 @@ impl ServerState {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The stream, once nobody else has it.
+    /// Takes the stream once no other connection has it.
     pub fn take_stream(&self) -> Option<Stream> {
         if let Some(make) = &self.make {
             return make().map_err(|reason| self.fail(reason)).ok();
@@ -166,19 +169,19 @@ impl ServerState {
         self.lock().first.get_or_insert_with(Instant::now);
     }
 
-    /// A connection has got its last trade; its end may take longer.
+    /// Notes that a connection received its last trade. Closing it may take longer.
     pub fn left(&self) {
         self.lock().last = Some(Instant::now());
     }
 
-    /// A stream has been sent to its end; if it was the only one, so is the server's work.
+    /// Notes that a stream was sent to its end. If it was the only one, the server stops.
     pub fn finished(&self) {
         if self.make.is_none() {
             self.stop.store(true, Relaxed);
         }
     }
 
-    /// The source cannot go on.
+    /// Notes that the source failed, and stops the server.
     pub fn fail(&self, reason: String) {
         self.lock().failure.get_or_insert(reason);
         self.stop.store(true, Relaxed);

@@ -1,11 +1,11 @@
-//! One logical stream: what comes next, when it is due, and what has been handed over.
+//! One logical stream: what comes next, when it is due, and what was handed over.
 //!
-//! Does        fill a buffer with whole frames as they fall due; keep count and checksums; take back what a broken
-//!             connection did not get, so that the next one continues there.
-//! Holds       1. a trade is sent once its last byte is handed over; what was sent is never sent again, what was not is sent
-//!             first on the next connection (at most once, and without a hole of our making);
-//!             2. the stream's clock stands still while nobody is connected.
-//! Leaves out  sockets and clocks: both are the caller's.
+//! Does        fills a buffer with whole frames when they are due; counts and sums; takes back what
+//!             a broken connection did not receive, so that the next one continues there.
+//! Holds       1. a trade counts as sent when its last byte was handed over. It is never sent
+//!                again; an unsent trade is sent first on the next connection;
+//!             2. the stream's clock stops while no reader is connected.
+//! Leaves out  sockets and clocks: the caller has both.
 //! Start at    [`Stream::fill`].
 
 use std::collections::VecDeque;
@@ -20,8 +20,8 @@ use crate::pace::Pace;
 use crate::trades::{MessageSource, TradeSource};
 use pitwire_random::SplitMix64;
 
-/// Bytes after which a buffer is sent before it is filled further.
-/// Not more, so that they are still in the second cache when the kernel copies them.
+/// Size in bytes at which a buffer is sent. Small enough to be in the second-level cache when the
+/// kernel copies it.
 pub const CHUNK: usize = 128 * 1024;
 
 pub enum StreamSource {
@@ -32,17 +32,17 @@ pub enum StreamSource {
 pub struct StreamConfig {
     pub pace: Pace,
     pub sizes: MessageSizes,
-    /// Bytes of a fragment, when messages are to be cut.
+    /// Size of a fragment in bytes, if messages are to be fragmented.
     pub fragment: Option<usize>,
-    /// TradeSource (or messages, of a source of messages) after which the stream ends.
+    /// Trades (or messages, of a message source) after which the stream ends.
     pub trades: Option<u64>,
     pub disconnect_every: Option<u64>,
-    /// Whether the checksum of content is kept.
+    /// Whether to compute the checksum of content.
     pub content: bool,
     pub seed: u64,
 }
 
-/// The stream's own time and the wall's.
+/// The stream's time and the wall-clock time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StreamTime {
     pub stream_ns: u64,
@@ -51,22 +51,22 @@ pub struct StreamTime {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FillResult {
-    /// The buffer is full enough.
+    /// The buffer is full.
     Send,
     /// Nothing more is due before this time of the stream.
     At(u64),
     Disconnect,
     End,
-    /// The source cannot go on.
+    /// The source failed.
     Failed(String),
 }
 
-/// What has been handed over.
+/// Totals of what was handed over.
 pub struct StreamTally {
     pub trades: u64,
     pub messages: u64,
     pub content: u64,
-    /// From when a message was due to when its last byte was handed over.
+    /// From when a message was due until its last byte was handed over.
     pub late_ns: Histogram<u64>,
 }
 
@@ -74,23 +74,23 @@ pub struct Stream {
     source: StreamSource,
     config: StreamConfig,
     random: SplitMix64,
-    /// Taken from the source.
+    /// Trades taken from the source.
     drawn: u64,
-    /// TradeSource of the next message, drawn once.
+    /// Trades of the next message, drawn in advance.
     size: u64,
     carried: VecDeque<UnsentMessage>,
     on_connection: u64,
     marks: VecDeque<DueMark>,
     scratch: Vec<u8>,
     ends: Vec<usize>,
-    /// Goes between the first two fragments of the next message.
+    /// Bytes to insert between the first two fragments of the next message.
     pub between: Vec<u8>,
     pub tally: StreamTally,
-    /// The stream's time when it was last left.
+    /// The stream's time when the last connection ended.
     pub elapsed_ns: u64,
 }
 
-/// A message that a broken connection did not get.
+/// A message that a broken connection did not receive.
 struct UnsentMessage {
     is_binary: bool,
     payload: Vec<u8>,
@@ -111,7 +111,7 @@ impl Stream {
     pub fn new(source: StreamSource, config: StreamConfig) -> Self {
         let mut random = SplitMix64::new(config.seed ^ 0x0046_5241_4D45);
         let size = config.sizes.draw(&mut random);
-        // Two digits are enough for what is read off it; beyond an hour late is an hour late.
+        // Two digits suffice for the report. More than an hour late counts as an hour.
         let late_ns = Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("these bounds are in order");
         Stream {
             source,
@@ -134,7 +134,7 @@ impl Stream {
         self.config.fragment.is_some()
     }
 
-    /// The checksum of the sequence numbers of all that was handed over.
+    /// Returns the checksum of the sequence numbers of everything handed over.
     pub fn checksum(&self) -> Option<u64> {
         let StreamSource::Trades(trades) = &self.source else { return None };
         let all = trades.checksum()?;
@@ -148,7 +148,7 @@ impl Stream {
         self.config.content.then_some(self.tally.content)
     }
 
-    /// A new connection takes over: what it gets first is the source's to say.
+    /// Notes a new connection, and returns the source's first messages for it.
     pub fn connected(&mut self, target: &str, wall_ns: u64) -> Vec<Vec<u8>> {
         self.on_connection = 0;
         match &mut self.source {
@@ -164,7 +164,7 @@ impl Stream {
         }
     }
 
-    /// Appends whole frames to `out`, which the caller empties before it comes again.
+    /// Appends whole frames to `out`, which must be empty at each call.
     pub fn fill(&mut self, now: StreamTime, out: &mut Vec<u8>) -> FillResult {
         self.marks.clear();
         while out.len() < CHUNK {
@@ -198,14 +198,14 @@ impl Stream {
         FillResult::Send
     }
 
-    /// `upto` bytes of the buffer have been handed over at `stream_ns`.
+    /// Notes that the first `upto` bytes of the buffer were handed over at `stream_ns`.
     pub fn handed_over(&mut self, upto: usize, stream_ns: u64) {
         while let Some(mark) = self.marks.pop_front_if(|mark| mark.end <= upto) {
             self.tally.late_ns.saturating_record(stream_ns.saturating_sub(mark.due_ns));
         }
     }
 
-    /// The connection ended when `sent` bytes of `out` were handed over: takes back what it did not get.
+    /// Takes back what was not sent when the connection ended after `sent` bytes of `out`.
     pub fn broken(&mut self, out: &[u8], sent: usize) {
         let is_trades = matches!(self.source, StreamSource::Trades(_));
         let unsent =
@@ -239,7 +239,7 @@ impl Stream {
         }
     }
 
-    /// The next message's trades, and when it is due.
+    /// Returns the number of trades in the next message, and when it is due.
     fn plan(&mut self, left: u64, now_ns: u64) -> NextMessage {
         if let StreamSource::Messages(messages) = &mut self.source {
             let due_ns = match &self.config.pace {
@@ -259,7 +259,8 @@ impl Stream {
         if due_ns > now_ns { NextMessage::Wait(due_ns) } else { NextMessage::Go { trades, due_ns } }
     }
 
-    /// All that falls due within `ns` of the next trade, sent when that time is over, as live feeds do.
+    /// Gathers everything due within `ns` of the next trade. It is sent when that time has passed,
+    /// as live feeds do.
     fn gather(&self, ns: u64, left: u64) -> (u64, u64) {
         let end_ns = self.due(0).saturating_add(ns);
         let most = self.size.min(left);
@@ -272,7 +273,7 @@ impl Stream {
         if within == most { (within, self.due(within - 1)) } else { (within, end_ns) }
     }
 
-    /// When the trade `ahead` of the next one is due.
+    /// Returns when the trade `ahead` of the next one is due.
     fn due(&self, ahead: u64) -> u64 {
         match (&self.config.pace, &self.source) {
             (Pace::Recorded { .. }, StreamSource::Trades(trades)) => {
@@ -308,7 +309,7 @@ impl Stream {
         done.map(|opcode| opcode.is_some())
     }
 
-    /// One message's payload from the source; nothing at its end.
+    /// Appends one message's payload from the source. `None` at its end.
     fn payload(&mut self, trades: u64, wall_ms: u64, out: &mut Vec<u8>) -> Result<Option<Opcode>, String> {
         let body = out.len();
         let (taken, opcode) = match &mut self.source {
@@ -379,7 +380,7 @@ impl Stream {
     }
 }
 
-/// The trades of a message whose last byte did not go, as a message of their own.
+/// Makes a message of the trades whose last byte was not sent.
 fn unsent_trades(message: &FramedMessage, sent: usize) -> Option<UnsentMessage> {
     let ranges = objects(&message.payload).into_iter();
     let unsent: Vec<&[u8]> =
@@ -393,7 +394,7 @@ fn whole(message: FramedMessage) -> UnsentMessage {
     UnsentMessage { is_binary: message.is_binary, payload: message.payload, trades: 1 }
 }
 
-/// Of an object we wrote ourselves.
+/// Returns the sequence term of an object that we wrote.
 fn own_sequence_term(object: &[u8]) -> u64 {
     let (symbol, sequence) = (field(object, b"\"sym\":\""), field(object, b"\"i\":\""));
     let number = sequence.iter().fold(0_u64, |sum, digit| sum * 10 + u64::from(digit.wrapping_sub(b'0')));

@@ -1,4 +1,4 @@
-//! Names of the synthetic market and how often each trades.
+//! Symbols of the synthetic market, and how often each trades.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use pitwire_random::SplitMix64;
 
 pub const MOST: usize = 100_000;
 
-/// Names that trade most, roughly in that order; the others are made.
+/// The most traded symbols, roughly in order. The others are generated.
 const KNOWN: &[&str] = &[
     "SPY", "TSLA", "NVDA", "AAPL", "QQQ", "AMD", "AMZN", "MSFT", "META", "PLTR", "INTC", "BAC", "SOFI", "F", "TQQQ",
     "SQQQ", "GOOGL", "GOOG", "NFLX", "IWM", "COIN", "MU", "BABA", "T", "C", "GE", "UBER", "XOM", "PFE", "WFC", "DIS",
@@ -14,7 +14,7 @@ const KNOWN: &[&str] = &[
     "WMT", "HD", "JNJ", "PG", "CVX", "MRK", "ABBV", "PEP", "COST", "ADBE", "QCOM", "TXN", "BRK.B", "BRK.A", "BF.B",
 ];
 
-/// `count` names, all different, the same for the same seed.
+/// Returns `count` different symbols, the same for the same seed.
 pub fn names(count: usize, seed: u64) -> Vec<String> {
     let mut random = SplitMix64::new(seed ^ 0x005A_4D42_0001);
     let mut taken: BTreeSet<String> = BTreeSet::new();
@@ -32,7 +32,7 @@ pub fn names(count: usize, seed: u64) -> Vec<String> {
     names
 }
 
-/// Three or four letters as most have, a fifth now and then, a class of shares seldom.
+/// Generates three or four letters, sometimes five, rarely with a share class.
 fn made(random: &mut SplitMix64) -> String {
     let letters = match random.below(20) {
         0..=7 => 3,
@@ -48,7 +48,8 @@ fn made(random: &mut SplitMix64) -> String {
     name
 }
 
-/// How often each of `symbols` trades among `trades`, by Zipf's law (rank k in proportion to 1/k), each at least once.
+/// Distributes `trades` over the symbols by Zipf's law (rank k in proportion to 1/k), at least one
+/// each.
 pub fn shares(symbols: usize, trades: usize) -> Vec<usize> {
     let harmonic: f64 = (1..=symbols).map(|rank| 1.0 / to_f64(rank)).sum();
     let spare = to_f64(trades - symbols);
@@ -72,7 +73,7 @@ mod tests {
     use super::{MOST, names, shares};
 
     #[test]
-    fn names_differ_and_repeat_with_their_seed() {
+    fn symbols_are_unique_and_repeat_with_their_seed() {
         let first = names(6_000, 7);
         assert_eq!(first, names(6_000, 7));
         assert_ne!(first, names(6_000, 8));
@@ -83,12 +84,13 @@ mod tests {
     }
 
     #[test]
-    fn shares_follow_the_law_and_leave_nobody_out() {
+    fn shares_follow_zipfs_law_and_include_every_symbol() {
         let given = shares(6_000, 65_536);
         assert_eq!(given.iter().sum::<usize>(), 65_536);
         assert!(given.iter().all(|share| *share >= 1));
         assert!(given.is_sorted_by(|a, b| a >= b));
-        // 59,536 to be shared, the harmonic number of 6,000 is 9.277: the tenth gets about 642, the hundredth 64.
+        // 59,536 to distribute; the harmonic number of 6,000 is 9.277, so the tenth gets about 642,
+        // the hundredth 64.
         assert!((600..=700).contains(&given[9]), "{}", given[9]);
         assert!((60..=70).contains(&given[99]), "{}", given[99]);
         assert_eq!(shares(1, 1), [1]);

@@ -1,9 +1,10 @@
-//! A market-wide feed from a seed: many symbols by Zipf's law, in the trade form of a big provider.
+//! A market-wide feed from a seed: many symbols by Zipf's law, in the trade form of a large
+//! provider.
 //!
-//! Does        write trades as fast as memory goes: a cycle of ready-made trades is copied, and only each trade's
-//!             sequence number and time are written anew.
-//! Holds       each symbol's sequence numbers are 1, 2, 3, …, whatever the cycle; the same seed gives the same trades but
-//!             for their times.
+//! Does        writes trades at memory speed: it copies a cycle of prepared trades, and writes only
+//!             the sequence number and the time of each.
+//! Holds       each symbol's sequence numbers are 1, 2, 3, … over all cycles. The same seed gives
+//!             the same trades, except for their times.
 //! Start at    [`SyntheticFeed::take`].
 
 use crate::checksum::{fnv1a, sequence_sum};
@@ -12,17 +13,17 @@ use crate::symbols;
 use crate::trades::TradeSource;
 use pitwire_random::SplitMix64;
 
-/// TradeSource of a cycle: each of 6,000 symbols is among them, and they stay in the last cache.
+/// Trades of a cycle. It contains each of 6,000 symbols, and fits the last-level cache.
 const CYCLE: usize = 1 << 16;
 const TIME_DIGITS: usize = 13;
 
 pub struct SyntheticFeed {
-    /// The cycle's objects, each followed by a comma.
+    /// The objects of the cycle, each followed by a comma.
     text: Vec<u8>,
-    /// Where each begins; one more than there are.
+    /// Where each object begins, and the end of the last one.
     starts: Vec<u32>,
     slots: Vec<TradeSlot>,
-    /// By symbol: the last number given, and the hash of the name.
+    /// By symbol: the last number used, and the hash of the name.
     sequences: Vec<DigitCounter>,
     hashes: Vec<u64>,
     at: usize,
@@ -30,16 +31,16 @@ pub struct SyntheticFeed {
     time: TimeDigits,
 }
 
-/// What is written anew in one trade of the cycle.
+/// The fields that are rewritten in one trade of the cycle.
 #[derive(Clone, Copy)]
 struct TradeSlot {
     symbol: u32,
-    /// From the trade's beginning.
+    /// Offset from the start of the trade.
     sequence_at: u16,
     time_at: u16,
 }
 
-/// A time and its digits: most messages have that of the one before.
+/// A time and its digits. Most messages have the time of the one before.
 struct TimeDigits {
     ms: u64,
     digits: [u8; TIME_DIGITS],
@@ -49,7 +50,7 @@ impl TimeDigits {
     fn of(&mut self, ms: u64) -> [u8; TIME_DIGITS] {
         if self.ms != ms {
             let text = ms.to_string();
-            // Thirteen digits from 2001 to 2286; other times are not ours.
+            // Thirteen digits cover 2001 to 2286.
             self.digits = text.as_bytes().try_into().unwrap_or([b'0'; TIME_DIGITS]);
             self.ms = ms;
         }
@@ -58,7 +59,7 @@ impl TimeDigits {
 }
 
 impl SyntheticFeed {
-    /// `symbols` from 1 to [`symbols::MOST`].
+    /// Creates a feed of 1 to [`symbols::MOST`] symbols.
     pub fn new(symbols: usize, seed: u64) -> Self {
         let symbols = symbols.clamp(1, symbols::MOST);
         let length = CYCLE.max(4 * symbols);
@@ -116,7 +117,7 @@ impl SyntheticFeed {
         self.slots.push(TradeSlot { symbol, sequence_at, time_at });
     }
 
-    /// `run` trades from where the cycle stands; `run` does not go past its end.
+    /// Copies `run` trades from the position in the cycle, not beyond its end.
     fn copy(&mut self, run: usize, time: [u8; TIME_DIGITS], out: &mut Vec<u8>, ends: Option<&mut Vec<usize>>) {
         let starts = &self.starts[self.at..=self.at + run];
         let first = starts[0] as usize;
@@ -164,20 +165,20 @@ impl TradeSource for SyntheticFeed {
     }
 
     fn remaining(&self) -> u64 {
-        // No symbol can have used up its digits before.
+        // No symbol can exhaust its digits before this.
         DigitCounter::MOST - self.taken
     }
 }
 
-/// A symbol's prices over the cycle, in hundredths: a random walk that ends where it began, so that the next cycle goes on
-/// from there.
+/// A symbol's prices over the cycle, in hundredths: a random walk that ends where it began, so that
+/// cycles connect.
 struct PriceWalk {
     prices: std::vec::IntoIter<u64>,
 }
 
 impl PriceWalk {
     fn new(trades: usize, random: &mut SplitMix64) -> Self {
-        // From 1 to about 800, more of them low: the product of two draws.
+        // From 1 to about 800, mostly low: the product of two draws.
         let start = 100 + random.below(283) * random.below(283);
         let mut drift = 0_i64;
         let mut drifts = Vec::with_capacity(trades);
@@ -194,7 +195,8 @@ impl PriceWalk {
         PriceWalk { prices: prices.into_iter() }
     }
 
-    /// As a provider spells it: no zeros at the end; off the exchanges now and then with four decimals.
+    /// Formats a price like a provider: no trailing zeros; off-exchange sometimes with four
+    /// decimals.
     fn price(&mut self, venue: u64, random: &mut SplitMix64) -> String {
         let cents = self.prices.next().unwrap_or(100);
         if venue == OFF_EXCHANGE && random.one_in(3) {
@@ -208,7 +210,7 @@ impl PriceWalk {
     }
 }
 
-/// The exchange id of what was dealt off the exchanges and reported to FINRA.
+/// The exchange id of off-exchange trades, reported to FINRA.
 const OFF_EXCHANGE: u64 = 4;
 
 fn venue(random: &mut SplitMix64) -> u64 {
@@ -216,7 +218,7 @@ fn venue(random: &mut SplitMix64) -> u64 {
     if random.below(100) < 40 { OFF_EXCHANGE } else { LIT[usize::try_from(random.below(12)).unwrap_or(0)] }
 }
 
-/// Round lots, and many odd ones.
+/// Draws round lots, and many odd lots.
 fn size(random: &mut SplitMix64) -> u64 {
     match random.below(100) {
         0..=44 => 100,
@@ -226,7 +228,8 @@ fn size(random: &mut SplitMix64) -> u64 {
     }
 }
 
-/// Condition codes: none, odd lot, sweep, extended hours, late (sold out of sequence), average price.
+/// Draws condition codes: none, odd lot, sweep, extended hours, late (sold out of sequence),
+/// average price.
 fn conditions(random: &mut SplitMix64) -> &'static str {
     match random.below(1_000) {
         0..=399 => "[]",

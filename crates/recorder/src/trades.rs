@@ -1,37 +1,43 @@
-//! Where trades come from: one by one, or in messages that stay as they are.
+//! Sources of trades: one by one, or in messages that stay unchanged.
 
 pub trait TradeSource: Send {
-    /// Appends up to `trades` objects, each followed by a comma, and says how many; 0 at the end. What the objects carry as
-    /// their time is `wall_ms` if the source has none of its own. `ends` gets where each object ends in `out`.
+    /// Appends up to `trades` objects, each followed by a comma, and returns how many; 0 at the
+    /// end. Objects carry `wall_ms` as their time unless the source has times. `ends` receives the
+    /// end offset of each object in `out`.
     fn take(&mut self, trades: usize, wall_ms: u64, out: &mut Vec<u8>, ends: Option<&mut Vec<usize>>) -> usize;
 
-    /// The checksum of the sequence numbers of all that was taken, if they are this source's own.
+    /// Returns the checksum of the sequence numbers of everything taken, if the source assigns
+    /// them.
     fn checksum(&self) -> Option<u64>;
 
-    /// How many more there are.
+    /// Returns how many trades are left.
     fn remaining(&self) -> u64;
 
-    /// When the trade `ahead` of the next one is due, in nanoseconds since the first one, if the source knows.
+    /// Returns when the trade `ahead` of the next one is due, in nanoseconds since the first, if
+    /// the source knows.
     fn due_ns(&self, _ahead: u64) -> Option<u64> {
         None
     }
 }
 
 pub trait MessageSource: Send {
-    /// Appends the next message and says whether it is binary; nothing at the end; an error ends the stream with it.
+    /// Appends the next message and returns whether it is binary; `None` at the end.
+    ///
+    /// # Errors
+    /// The source is damaged, which ends the stream.
     fn take(&mut self, wall_ms: u64, out: &mut Vec<u8>) -> Result<Option<bool>, String>;
 
-    /// When the next message is due, in nanoseconds since the first one, if the source knows.
+    /// Returns when the next message is due, in nanoseconds since the first, if the source knows.
     fn due_ns(&mut self) -> Option<u64> {
         None
     }
 
-    /// MessageSource that a connection to `target` gets before any other.
+    /// Returns the first messages for a connection to `target`.
     fn greeting(&mut self, _target: &str, _wall_ms: u64) -> Vec<Vec<u8>> {
         Vec::new()
     }
 
-    /// The answer to a client's text.
+    /// Returns the answer to a client's text message.
     fn answer(&mut self, _text: &str) -> Option<Vec<u8>> {
         None
     }

@@ -1,4 +1,4 @@
-//! A stream as its readers see it: every trade once, in order, whatever happens to connections.
+//! A stream as its readers see it: every trade once and in order, whatever happens to connections.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ fn stream(config: StreamConfig) -> Stream {
 
 const NOW: StreamTime = StreamTime { stream_ns: 0, wall_ns: 1_700_000_000_123_000_000 };
 
-/// A reader that takes whatever objects are whole in the bytes it got.
+/// A reader that takes the complete objects in the bytes that it received.
 #[derive(Default)]
 struct RecordingReader {
     last: BTreeMap<String, u64>,
@@ -57,7 +57,7 @@ impl RecordingReader {
         self.checksum = self.checksum.wrapping_add(sequence_term(symbol.as_bytes(), number));
     }
 
-    /// Objects of `text`, which may begin and end anywhere, whose last byte is there.
+    /// Takes the objects of `text`, which may be cut anywhere, whose last byte is there.
     fn take_whole(&mut self, payload: &[u8]) {
         let mut rest = payload.strip_prefix(b"[").unwrap_or(payload);
         while let Some(end) = rest.iter().position(|byte| *byte == b'}') {
@@ -69,7 +69,7 @@ impl RecordingReader {
     }
 }
 
-/// The payload bytes of the first `sent` bytes, message after message, as far as they go.
+/// Returns the payload bytes in the first `sent` bytes, message by message.
 fn payloads(out: &[u8], sent: usize) -> Vec<Vec<u8>> {
     let cut = |message: pitwire_recorder::framing::FramedMessage| {
         let bytes = message.places.iter().zip(&message.payload).filter(|(place, _)| **place < sent);
@@ -79,7 +79,7 @@ fn payloads(out: &[u8], sent: usize) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn every_trade_comes_once_and_the_sums_are_those_of_what_came() {
+fn every_trade_arrives_once_and_the_checksums_match() {
     let mut stream = stream(config(200_000));
     let (mut reader, mut out) = (RecordingReader::default(), Vec::new());
     while stream.fill(NOW, &mut out) == FillResult::Send {
@@ -96,7 +96,7 @@ fn every_trade_comes_once_and_the_sums_are_those_of_what_came() {
     assert!((1..=40).all(|size| reader.sizes.contains(&size)), "every size from 1 to 40 comes up");
 }
 
-/// Breaks the connection behind every byte of a buffer, in turn, and lets the stream go on.
+/// Breaks the connection after every byte of a buffer in turn, and continues the stream.
 fn break_everywhere(fragment: Option<usize>) {
     let mut stream =
         stream(StreamConfig { fragment, sizes: MessageSizes::Between { least: 1, most: 3 }, ..config(400) });
@@ -109,7 +109,7 @@ fn break_everywhere(fragment: Option<usize>) {
             assert_eq!(next, FillResult::End);
             break;
         }
-        // So many bytes go each time; now and then none, now and then all of a short rest.
+        // A different number of bytes each time; sometimes none, sometimes all of a short rest.
         cut = (cut * 7 + 13) % 1_009;
         let sent = cut.min(out.len());
         for payload in payloads(&out, sent) {
@@ -130,14 +130,14 @@ fn a_broken_connection_loses_nothing_and_repeats_nothing() {
 }
 
 #[test]
-fn nor_does_one_broken_between_fragments() {
+fn a_connection_broken_between_fragments_loses_nothing() {
     for most in [1, 50, 99, 130] {
         break_everywhere(Some(most));
     }
 }
 
 #[test]
-fn a_connection_ends_after_exactly_what_it_may_have() {
+fn a_connection_ends_after_exactly_its_quota() {
     let mut stream = stream(StreamConfig { disconnect_every: Some(1_000), ..config(2_500) });
     let mut counts = Vec::new();
     loop {
@@ -155,7 +155,7 @@ fn a_connection_ends_after_exactly_what_it_may_have() {
     assert_eq!(counts, [1_000, 1_000, 500]);
 }
 
-/// Each trade's symbol and the number before it, so that a reader can begin in the middle.
+/// The previous number of each symbol, so that a reader can start in the middle.
 fn firsts(message: &pitwire_recorder::framing::FramedMessage) -> Vec<(String, u64)> {
     let objects: Vec<Value> = serde_json::from_slice(&message.payload).unwrap();
     let before = |object: &Value| {
@@ -166,14 +166,14 @@ fn firsts(message: &pitwire_recorder::framing::FramedMessage) -> Vec<(String, u6
 }
 
 #[test]
-fn paced_trades_wait_for_their_time_and_carry_it() {
+fn paced_trades_wait_for_their_due_time_and_carry_it() {
     let pace = Pace::Even { per_s: 1_000 };
     let mut stream =
         stream(StreamConfig { pace, sizes: MessageSizes::Between { least: 10, most: 10 }, ..config(1_000) });
     let mut out = Vec::new();
     assert_eq!(stream.fill(NOW, &mut out), FillResult::At(9_000_000));
     assert!(out.is_empty());
-    // Late by a millisecond: the message is still due at 9 ms, and its trades say so.
+    // A millisecond late: the message is still due at 9 ms, and its trades say so.
     let late = StreamTime { stream_ns: 10_000_000, wall_ns: 1_700_000_000_010_000_000 };
     assert_eq!(stream.fill(late, &mut out), FillResult::At(19_000_000));
     let sent: Vec<Value> = serde_json::from_slice(&messages(&out)[0].payload).unwrap();
@@ -185,7 +185,7 @@ fn paced_trades_wait_for_their_time_and_carry_it() {
 }
 
 #[test]
-fn a_cutoff_gathers_what_falls_due_and_frames_grow_with_the_rate() {
+fn a_cutoff_gathers_due_trades_and_frames_grow_with_the_rate() {
     for (per_s, expected) in [(2_000, 3), (50_000, 51), (800_000, 801)] {
         let pace = Pace::Even { per_s };
         let mut stream =

@@ -59,15 +59,15 @@ pub fn run(input: &[u8]) {
         0 => [usize::MAX; 2],
         _ => [usize::from(*first), 1 + usize::from(*second) * 8],
     };
-    for lanes in SimdLevel::ALL.into_iter().filter(|lanes| lanes.is_supported()) {
-        assert_eq!(cut(lanes, &stream, &lengths, no_sym), expected, "{lanes:?} in pieces of {lengths:?}");
+    for simd in SimdLevel::ALL.into_iter().filter(|simd| simd.is_supported()) {
+        assert_eq!(cut(simd, &stream, &lengths, no_sym), expected, "{simd:?} in pieces of {lengths:?}");
     }
 }
 
 type Outcome = (Vec<FeedEvent>, Option<Violation>, ScanCounters);
 
-fn cut(lanes: SimdLevel, stream: &[u8], lengths: &[usize], no_sym: MissingSymbol) -> Outcome {
-    let mut reader = ObjectReader::with_simd(lanes, WORKERS, no_sym);
+fn cut(simd: SimdLevel, stream: &[u8], lengths: &[usize], no_sym: MissingSymbol) -> Outcome {
+    let mut reader = ObjectReader::with_simd(simd, WORKERS, no_sym);
     let (mut seen, mut violation, mut rest) = (Seen::default(), None, stream);
     for length in lengths.iter().cycle() {
         if rest.is_empty() {

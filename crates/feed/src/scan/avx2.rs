@@ -20,15 +20,15 @@ pub fn is_supported() -> bool {
 }
 
 /// # Safety
-/// [`is_supported`].
+/// [`is_supported`] must be true.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,pclmulqdq")]
 pub unsafe fn objects(run: &mut ObjectScan<'_>) -> ScanResult {
-    // SAFETY: passed on.
+    // SAFETY: the caller's guarantee.
     unsafe { run.objects::<Avx2>() }
 }
 
 /// # Safety
-/// [`is_supported`].
+/// [`is_supported`] must be true.
 #[target_feature(enable = "avx2,bmi1,bmi2,popcnt,pclmulqdq")]
 #[inline(never)]
 unsafe fn find_marks(
@@ -38,23 +38,23 @@ unsafe fn find_marks(
     marks: &mut Marks,
     blocks: usize,
 ) -> MarkProgress {
-    // SAFETY: passed on.
+    // SAFETY: the caller's guarantee.
     unsafe { marks::find_marks::<Avx2>(text, span, progress, marks, blocks) }
 }
 
 /// # Safety
-/// [`is_supported`].
+/// [`is_supported`] must be true.
 #[inline(always)]
 unsafe fn load(bytes: &[u8; 32]) -> __m256i {
-    // SAFETY: 32 bytes may be read, and no alignment is asked for.
+    // SAFETY: 32 bytes are readable, and the load is unaligned.
     unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
 }
 
 /// # Safety
-/// [`is_supported`].
+/// [`is_supported`] must be true.
 #[inline(always)]
 unsafe fn bits(lanes: __m256i) -> u32 {
-    // SAFETY: passed on.
+    // SAFETY: the caller's guarantee.
     unsafe { _mm256_movemask_epi8(lanes) }.cast_unsigned()
 }
 
@@ -74,7 +74,7 @@ impl SimdOps for Avx2 {
 
     #[inline(always)]
     unsafe fn is_ascii(union: __m256i) -> bool {
-        // SAFETY: passed on.
+        // SAFETY: the caller's guarantee.
         unsafe { bits(union) == 0 }
     }
 
@@ -83,8 +83,9 @@ impl SimdOps for Avx2 {
         let halves = bytes.as_chunks::<32>().0;
         // SAFETY: the caller has AVX2.
         unsafe {
-            // `"`, `{`, `\` and `}` differ in their low four bits, by which the shuffle chooses: a byte that is chosen
-            // by itself is one of them. The others choose a byte that does not choose them; 0x80 and above choose 0.
+            // `"`, `{`, `\` and `}` differ in their low four bits, which index the shuffle. A byte
+            // that equals its entry is one of them. No other byte equals its entry; bytes from 0x80
+            // on get 0.
             let of_low_bits = _mm256_setr_epi8(
                 1, 0, 0x22, 0, 0, 0, 0, 0, 0, 0, 0, 0x7B, 0x5C, 0x7D, 0, 0, //
                 1, 0, 0x22, 0, 0, 0, 0, 0, 0, 0, 0, 0x7B, 0x5C, 0x7D, 0, 0,
@@ -101,7 +102,8 @@ impl SimdOps for Avx2 {
 
     #[inline(always)]
     unsafe fn string_mask(quotes: u64) -> u64 {
-        // SAFETY: the caller has PCLMULQDQ. A product without carries with all ones is the sum of all bits below.
+        // SAFETY: the caller has PCLMULQDQ. A carry-less product with all ones is the prefix sum
+        // modulo 2.
         unsafe {
             let product = _mm_clmulepi64_si128::<0>(_mm_cvtsi64_si128(quotes.cast_signed()), _mm_set1_epi8(-1));
             _mm_cvtsi128_si64(product).cast_unsigned()
@@ -130,7 +132,7 @@ impl SimdOps for Avx2 {
         marks: &mut Marks,
         blocks: usize,
     ) -> MarkProgress {
-        // SAFETY: passed on.
+        // SAFETY: the caller's guarantee.
         unsafe { find_marks(text, span, progress, marks, blocks) }
     }
 }

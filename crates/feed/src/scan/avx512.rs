@@ -1,14 +1,17 @@
-//! The scan with AVX-512: sixteen kibibytes at a time, and no branch that depends on what stands in them.
+//! The scan with AVX-512: sixteen KiB at a time, without a branch that depends on the content.
 //!
-//! Does        take it that everything is as in most feeds: each brace outside strings opens an object right behind `},`,
-//!             and each object begins as the latest did. It gathers what speaks against it and looks once, at the end:
-//!             1. every `}` or `\` has a `{` two bytes behind it, and every `{` one of them two bytes before it;
-//!             2. quotes before every `{` are even in number, so that it stands in no string;
-//!             3. before every `{` stands `},`, and from it on the beginning;
-//!             4. everything is ASCII, if it has to be UTF-8.
-//!             Workers are computed, eight at a time: that costs less than looking them up.
-//! Holds       what does not hold to all of this is declined as a whole, for the scan that looks at each object.
-//! Costs       about 40 instructions a trade of 100 bytes; the other scan 175.
+//! Does        assumes that everything is as in most feeds: each brace outside strings opens an
+//!             object right behind `},`, and each object has the same prefix as the latest. It
+//!             collects contradictions and checks once, at the end:
+//!             1. every `}` or `\` has a `{` two bytes behind it, and every `{` has one of them two
+//!                bytes before it;
+//!             2. the number of quotes before every `{` is even, so that it is not inside a string;
+//!             3. every `{` follows `},` and starts the prefix;
+//!             4. everything is ASCII, if it must be UTF-8.
+//!             Workers are computed eight at a time, which costs less than looking them up.
+//! Holds       a batch that contradicts any of this is declined as a whole, for the scan object by
+//!             object.
+//! Costs       about 40 instructions per trade of 100 bytes; the other scan takes 175.
 //! Start at    [`objects`].
 
 use std::arch::x86_64::*;
@@ -19,18 +22,18 @@ use crate::scan::marks::{BLOCK_BYTES, ScanSpan, long_symbol};
 use crate::scan::prefix::{ObjectPrefix, PREFIX_BYTES};
 use crate::symbol_router::{OFFSET_BASIS, PRIME, SymbolRouter};
 
-/// What is looked at before anything is found: it stays in the nearest cache.
+/// Blocks of a batch. Small enough to stay in the first-level cache.
 const BLOCKS: usize = 256;
 pub const BATCH_BYTES: usize = BLOCKS * BLOCK_BYTES;
-/// Blocks whose masks fill a register.
+/// Blocks whose masks fill one register.
 const GROUP: usize = 8;
-/// Objects that are written at once.
+/// Objects written at once.
 const OUT: usize = 16;
 /// `},`
 const SEPARATOR_BYTES: usize = 2;
-/// Longer symbols do not fit a register's lane with their quote.
+/// A symbol and its quote must fit this many bytes, one lane of a register.
 const WORD_BYTES: usize = 8;
-/// Behind the last block, so that what begins in it can be written at once.
+/// Spare entries behind the last block, so that whole registers can be stored.
 const SPARE: usize = GROUP;
 
 pub fn is_supported() -> bool {
@@ -44,31 +47,31 @@ pub fn is_supported() -> bool {
         && is_x86_feature_detected!("vpclmulqdq")
 }
 
-/// What is progress of a batch: masks have one bit a byte, lists one entry an object.
+/// Masks of a batch, with one bit per byte, and lists with one entry per object.
 #[derive(Debug)]
 pub struct BatchMasks {
-    /// Bytes of messages: frames' headers are not looked at. All ones between batches.
+    /// Bytes that belong to messages, not to frame headers. All ones between batches.
     kept: [u64; BLOCKS + SPARE],
-    /// What is otherwise than inside an array. All zeros between batches.
+    /// Differences that frame borders excuse. All zeros between batches.
     excused: [u64; BLOCKS + SPARE],
     quotes: [u64; BLOCKS],
     opens: [u64; BLOCKS],
     /// Closing braces and backslashes.
     others: [u64; BLOCKS],
-    /// Of objects in the text.
+    /// Offsets in the text.
     starts: [u32; BLOCKS + SPARE],
     ends: [u32; BLOCKS + SPARE],
-    /// First bytes of their symbols.
+    /// First bytes of the symbols.
     words: [u64; BLOCKS],
 }
 
-/// Objects that stand in a batch.
+/// The objects of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct UniformObjects {
     pub objects: usize,
-    /// Opening braces.
+    /// Number of opening braces.
     pub opens: usize,
-    /// Behind the last object.
+    /// Offset behind the last object.
     pub end: usize,
 }
 
@@ -86,29 +89,30 @@ impl BatchMasks {
         })
     }
 
-    /// An array ends right before `at`, and `bytes` (at most 8) behind `at` are the next one's frame: its header and `[`. Both
-    /// stand in the batch.
+    /// Marks a frame border: an array ends right before `at`, and `bytes` bytes (at most 8) from
+    /// there are the next frame's header and `[`. Both are inside the batch.
     #[inline]
     pub fn mark_frame(&mut self, at: usize, bytes: usize) {
         change(&mut self.kept, at, |bits, shift| bits & !(((1 << (bytes - 1)) - 1) << shift));
-        // The brace that ended the one would have the other begin here, and not behind the frame.
+        // The brace that ended one object makes the next one expected here, and it begins behind
+        // the header.
         change(&mut self.excused, at, |bits, shift| bits ^ (1 | 1 << bytes) << shift);
     }
 
-    /// Without borders.
+    /// Removes all borders.
     fn clear(&mut self) {
         self.kept.fill(u64::MAX);
         self.excused.fill(0);
     }
 
-    /// Nothing counts from `length` on, which stands behind these two bytes.
+    /// Excludes everything from `length` on. `last` are the two bytes before it.
     fn end(&mut self, length: usize, last: [u8; 2]) {
         let blocks = length.div_ceil(BLOCK_BYTES);
         if !length.is_multiple_of(BLOCK_BYTES) {
             self.kept[blocks - 1] &= (1 << (length % BLOCK_BYTES)) - 1;
         }
         self.kept[blocks..blocks.next_multiple_of(GROUP)].fill(0);
-        // What would follow these is not there.
+        // The successors of these bytes are outside the batch.
         let seen = blocks.next_multiple_of(GROUP) * BLOCK_BYTES;
         for (at, _) in (length..seen).zip(last).filter(|(_, byte)| *byte == b'}') {
             self.excused[at / BLOCK_BYTES] ^= 1 << (at % BLOCK_BYTES);
@@ -116,19 +120,21 @@ impl BatchMasks {
     }
 }
 
-/// Changes the 64 bits from the byte on in which the bit `at` is; `f` gets how far from their lowest it is.
+/// Changes the 64 bits from the byte that contains bit `at`. `f` receives the offset within that
+/// byte.
 #[inline]
 fn change(mask: &mut [u64; BLOCKS + SPARE], at: usize, f: impl FnOnce(u64, usize) -> u64) {
     let shift = at % 8;
-    // SAFETY: bytes of numbers, of which there are as many.
+    // SAFETY: reinterprets numbers as their bytes, of the same total size.
     let bytes = unsafe { std::slice::from_raw_parts_mut(mask.as_mut_ptr().cast::<u8>(), size_of_val(mask)) };
     if let Some(bytes) = bytes.get_mut(at / 8..).and_then(|bytes| bytes.first_chunk_mut()) {
         *bytes = f(u64::from_le_bytes(*bytes), shift).to_le_bytes();
     }
 }
 
-/// Objects from the brace at `span.at` on, as many as `out` has room for in sixteens, of at most [`BATCH_BYTES`]; `None` where
-/// something is not as expected. `frames` is how many of them stand behind no other: one in each frame, or the first.
+/// Finds the objects from the brace at `span.at` on, in at most [`BATCH_BYTES`], as many as fit
+/// `out` in groups of sixteen. `None` if anything contradicts the assumptions. `frames` objects
+/// follow no other: the first of each frame.
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi2,vpclmulqdq,avx2,bmi1,bmi2,popcnt")]
 pub fn objects(
     text: &[u8],
@@ -152,15 +158,16 @@ pub fn objects(
         return None;
     }
     let (opens, closes) = found?;
-    // Both of the last two bytes are excused: a brace too many there ends no object.
+    // The last two bytes are excused, so a surplus brace there ends no object.
     let mut objects = closes.min(opens).min(out.len() / OUT * OUT);
     while objects > 0 && batch.starts[objects - 1] as usize + PREFIX_BYTES > text.len() {
         objects -= 1;
     }
     let end = batch.ends[objects.checked_sub(1)?] as usize;
-    // SAFETY: all starts are at least `span.at`, and the last is a whole beginning before the end.
+    // SAFETY: all starts are at least `span.at`, and the last one has a whole prefix before the
+    // end.
     let begun = unsafe { begin(text, prefix, &batch.starts[..objects], &mut batch.words) }?;
-    // What stands behind the last one has not been looked at; a backslash would not have ended it.
+    // The byte behind the last object was not checked: it could be ended by a backslash.
     if begun + frames != objects || text[end - 1] != b'}' {
         return None;
     }
@@ -168,7 +175,7 @@ pub fn objects(
     Some(UniformObjects { objects, opens, end })
 }
 
-/// Fills the masks of `bytes`, of whole groups; whether all is ASCII.
+/// Fills the masks of `bytes`, in whole groups. Returns whether all bytes are ASCII.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi2,vpclmulqdq,avx2,bmi1,bmi2,popcnt")]
 fn note(bytes: &[u8], batch: &mut BatchMasks) -> bool {
@@ -179,7 +186,7 @@ fn note(bytes: &[u8], batch: &mut BatchMasks) -> bool {
     let mut block = bytes.as_ptr();
     for (((quotes, opens), others), kept) in masks.take(bytes.len().div_ceil(GROUP * BLOCK_BYTES)) {
         for index in 0..GROUP {
-            // SAFETY: what the mask leaves out is not read, which is all behind `bytes`.
+            // SAFETY: masked-out bytes are not read, and those are all behind `bytes`.
             let lanes = unsafe { _mm512_maskz_loadu_epi8(kept[index], block.cast()) };
             (quotes[index], opens[index], others[index]) = masks_of(lanes);
             union = _mm512_or_si512(union, lanes);
@@ -190,12 +197,12 @@ fn note(bytes: &[u8], batch: &mut BatchMasks) -> bool {
     _mm512_movepi8_mask(union) == 0
 }
 
-/// Quotes, opening braces, and closing braces or backslashes.
+/// Returns the masks of quotes, of opening braces, and of closing braces or backslashes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 fn masks_of(lanes: __m512i) -> (u64, u64, u64) {
-    // `}` and `\` differ in their low four bits, by which the shuffle chooses: a byte that is chosen by itself is one of
-    // them. 0x80 and above choose 0, and what chooses 1 is not 1.
+    // `}` and `\` differ in their low four bits, which index the shuffle. A byte that equals its
+    // entry is one of them. Bytes from 0x80 on get 0, and the byte with index 0 is not 1.
     let of_low_bits = _mm512_broadcast_i32x4(_mm_setr_epi8(1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x5C, 0x7D, 0, 0));
     (
         _mm512_cmpeq_epi8_mask(lanes, _mm512_set1_epi8(0x22)),
@@ -204,12 +211,12 @@ fn masks_of(lanes: __m512i) -> (u64, u64, u64) {
     )
 }
 
-/// Lists where objects begin and end, and how many do, if the masks say nothing against them.
+/// Lists starts and ends of objects. Returns how many there are, if the masks contradict nothing.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi2,vpclmulqdq,avx2,bmi1,bmi2,popcnt")]
 fn find(first: usize, blocks: usize, batch: &mut BatchMasks) -> Option<(usize, usize)> {
     let ones = _mm512_set1_epi64(-1);
-    // The first object may stand behind no other: as if one had ended before it.
+    // The first object may follow no other, as if one had ended before it.
     let mut others_before = _mm512_setr_epi64(0, 0, 0, 0, 0, 0, 0, 1 << 62);
     let mut against = _mm512_setzero_si512();
     let mut last_bits = _mm512_add_epi64(
@@ -230,7 +237,7 @@ fn find(first: usize, blocks: usize, batch: &mut BatchMasks) -> Option<(usize, u
             )
         };
         *excused = [0; GROUP];
-        // A product without carries with all ones is the sum, modulo 2, of each bit and all below it.
+        // A carry-less product with all ones is the prefix sum modulo 2.
         let even = _mm512_clmulepi64_epi128::<0x00>(quotes, ones);
         let odd = _mm512_clmulepi64_epi128::<0x01>(quotes, ones);
         let within = _mm512_unpacklo_epi64(even, odd);
@@ -246,7 +253,7 @@ fn find(first: usize, blocks: usize, batch: &mut BatchMasks) -> Option<(usize, u
         let both = _mm512_or_si512(opens, others);
         // against | (opens ^ expected ^ excuses)
         against = _mm512_ternarylogic_epi64::<0xF6>(against, _mm512_xor_si512(opens, excuses), expected);
-        // against | (a & b): one in a string, and two in a block.
+        // against | (a & b): a brace in a string, and two braces in one block.
         against = _mm512_ternarylogic_epi64::<0xF8>(against, both, inside);
         against = _mm512_ternarylogic_epi64::<0xF8>(against, opens, _mm512_add_epi64(opens, ones));
         against = _mm512_ternarylogic_epi64::<0xF8>(against, others, _mm512_add_epi64(others, ones));
@@ -259,7 +266,7 @@ fn find(first: usize, blocks: usize, batch: &mut BatchMasks) -> Option<(usize, u
     (_mm512_test_epi64_mask(against, against) == 0).then_some((opened, closed))
 }
 
-/// Those numbers of which there is one: how many.
+/// Stores the selected numbers. Returns how many there are.
 #[inline]
 #[target_feature(enable = "avx512f,avx512vl,avx2,popcnt")]
 fn list(place: &mut [u32; GROUP], numbers: __m512i, are_there: u8) -> usize {
@@ -269,22 +276,23 @@ fn list(place: &mut [u32; GROUP], numbers: __m512i, are_there: u8) -> usize {
     are_there.count_ones() as usize
 }
 
-/// How many objects stand behind `},`, if all begin as `prefix` says. Fills `words`.
+/// Returns how many objects follow `},`, if all start with `prefix`. Fills `words`.
 ///
 /// # Safety
-/// At least two bytes of `text` stand before each start, and PREFIX_BYTES from it on.
+/// `text` has at least two bytes before each start and PREFIX_BYTES from it on.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi2,vpclmulqdq,avx2,bmi1,bmi2,popcnt")]
 unsafe fn begin(text: &[u8], prefix: &ObjectPrefix, starts: &[u32], words: &mut [u64; BLOCKS]) -> Option<usize> {
     let (behind, mask) = prefix.behind();
-    // SAFETY: 32 bytes may be read.
+    // SAFETY: 32 bytes are readable.
     let behind: __m256i = unsafe { _mm256_loadu_si256(behind.as_ptr().cast()) };
     let (nothing, lanes) = (_mm256_setzero_si256(), _mm256_movm_epi8(mask));
     let (mut against, mut between) = (nothing, nothing);
     let symbol = SEPARATOR_BYTES + prefix.symbol_start();
     for (start, word) in starts.iter().zip(words) {
         debug_assert!((SEPARATOR_BYTES..=text.len() - PREFIX_BYTES).contains(&(*start as usize)));
-        // SAFETY: the caller's; a symbol starts at least a word before the end of the beginning.
+        // SAFETY: the caller's guarantee. A symbol starts at least eight bytes before the end of
+        // the prefix.
         let differing = unsafe {
             let before = text.as_ptr().add(*start as usize - SEPARATOR_BYTES);
             *word = before.add(symbol).cast::<u64>().read_unaligned();
@@ -297,7 +305,8 @@ unsafe fn begin(text: &[u8], prefix: &ObjectPrefix, starts: &[u32], words: &mut 
     (_mm256_testz_si256(against, against) != 0).then_some(_mm256_extract_epi16::<0>(between).cast_unsigned() as usize)
 }
 
-/// The lanes of three registers, as objects have them behind one another: from the first two, and from the third where the bit is set.
+/// How to interleave three registers into objects: the first two by index, the third where its bit
+/// is set.
 struct LaneOrder {
     of_two: [i32; OUT],
     of_third: [i32; OUT],
@@ -323,7 +332,7 @@ const LANE_ORDERS: [LaneOrder; 3] = {
     all
 };
 
-/// Fills `out`; `None` when a long symbol has no end.
+/// Fills `out`. `None` if a long symbol has no end.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512cd,avx512vbmi2,vpclmulqdq,avx2,bmi1,bmi2,popcnt")]
 fn write(
@@ -358,7 +367,7 @@ fn write(
             };
             let two = _mm512_permutex2var_epi32(starts, of_two, ends);
             let three = _mm512_mask_permutexvar_epi32(two, woven.is_third, of_third, workers);
-            // SAFETY: sixteen objects, of three u32 in this order, are three times 64 bytes.
+            // SAFETY: sixteen objects of three u32 in this order are three times 64 bytes.
             unsafe { _mm512_storeu_si512(place.add(part), three) };
         }
         let long = u32::from(low_long) | u32::from(high_long) << GROUP;
@@ -370,7 +379,7 @@ fn write(
     Some(())
 }
 
-/// Of symbols that have no quote in their first eight bytes.
+/// Sets the workers of symbols without a quote in their first eight bytes.
 #[cold]
 #[inline(never)]
 fn long_ones(text: &[u8], prefix: &ObjectPrefix, router: &SymbolRouter, out: &mut [Object], long: u32) -> Option<()> {
@@ -380,7 +389,7 @@ fn long_ones(text: &[u8], prefix: &ObjectPrefix, router: &SymbolRouter, out: &mu
     Some(())
 }
 
-/// A number of workers, and what one over it is.
+/// A number of workers and its reciprocal.
 struct Divisor {
     divisor: __m512i,
     reciprocal: __m512d,
@@ -393,31 +402,32 @@ impl Divisor {
         Divisor { divisor: _mm512_set1_epi64(divisor.into()), reciprocal: _mm512_set1_pd(1.0 / f64::from(divisor)) }
     }
 
-    /// Of numbers below 2^32.
+    /// Returns the remainders of numbers below 2^32.
     #[inline]
     #[target_feature(enable = "avx512f,avx512dq")]
     fn remainder(&self, numbers: __m512i) -> __m512i {
         let quotients = _mm512_cvttpd_epu64(_mm512_mul_pd(_mm512_cvtepu64_pd(numbers), self.reciprocal));
         let left = _mm512_sub_epi64(numbers, _mm512_mul_epu32(quotients, self.divisor));
-        // A quotient may be one too few, never one too many: the error is far below one over the divisor.
+        // A quotient may be one too small, never too large: the error is far below the reciprocal.
         _mm512_min_epu64(left, _mm512_sub_epi64(left, self.divisor))
     }
 }
 
-/// The workers of symbols that these bytes begin with, up to a quote; and which have none.
+/// Returns the workers of symbols that end with a quote within the word, and the mask of those that
+/// do not.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]
 fn workers_of(words: __m512i, divisor: &Divisor) -> (__m256i, u8) {
     const LOW_BITS: i64 = 0x0101_0101_0101_0101;
     let differing = _mm512_xor_si512(words, _mm512_set1_epi64(LOW_BITS * 0x22));
-    // differing - 1 a byte, & !differing & 0x80: the lowest bit is the first zero byte's.
+    // The lowest set bit belongs to the first quote byte.
     let borrowed = _mm512_sub_epi64(differing, _mm512_set1_epi64(LOW_BITS));
     let quotes = _mm512_ternarylogic_epi64::<0x20>(borrowed, differing, _mm512_set1_epi64(LOW_BITS << 7));
     let below = _mm512_andnot_si512(quotes, _mm512_sub_epi64(quotes, _mm512_set1_epi64(1)));
     let prime = _mm512_set1_epi64(PRIME.cast_signed());
     let mut hash = _mm512_set1_epi64(OFFSET_BASIS.cast_signed());
     for index in 0..WORD_BYTES - 1 {
-        // Byte `index` of each lane, and zeros above it.
+        // Byte `index` of each lane, zero-extended.
         let low = 0x8080_8080_8080_8000_u64.cast_signed() | index as i64;
         let bytes =
             _mm512_shuffle_epi8(words, _mm512_setr_epi64(low, low + 8, low, low + 8, low, low + 8, low, low + 8));

@@ -1,8 +1,9 @@
 //! The scan of plain objects, generic over the vector instructions.
 //!
-//! Does        first finds braces outside strings: quotes, braces and backslashes become bit masks, and a prefix sum tells
-//!             the inside of strings. Then it takes these marks in pairs: `}` and `{` with a comma between them, and
-//!             behind the brace one of the known prefixes of an object.
+//! Does        first finds braces outside strings: quotes, braces and backslashes become bit masks,
+//!             and a prefix sum tells the inside of strings. Then it takes these marks in pairs:
+//!             `}` and `{` with a comma between them, and behind the brace one of the known
+//!             prefixes of an object.
 //! Leaves out  objects with anything else in them: see `walk`.
 //! Start at    [`ObjectScan::objects`].
 
@@ -10,28 +11,28 @@ use crate::object::Object;
 use crate::scan::prefix::{ObjectPrefix, PREFIX_BYTES, PrefixCache};
 use crate::symbol_router::{SymbolKey, SymbolRouter};
 
-/// Bytes looked at in one step.
+/// Bytes examined in one step.
 pub const BLOCK_BYTES: usize = 64;
-/// So many blocks are gone through before their objects are taken: the text is then still in the nearest cache.
+/// Most blocks before their objects are taken. The text is then still in the first-level cache.
 pub const BLOCKS_MAX: usize = 128;
-/// Objects are handed on in runs of at most this many.
+/// Most objects of one run.
 pub const RUN_OBJECTS: usize = 512;
-/// A longer symbol is not plain.
+/// Longest symbol of a plain object, in bytes.
 const SYMBOL_BYTES_MAX: usize = 64;
 
-/// What is remarkable in a block: one bit a byte.
+/// Masks of a block, with one bit per byte.
 pub struct Block {
     pub quotes: u64,
     /// Braces and backslashes.
     pub others: u64,
 }
 
-/// The operations that differ from one kind of lanes to another.
+/// The operations that depend on the instruction set.
 ///
 /// # Safety
-/// Each may only be called where the processor has what [`SimdLevel::is_supported`] asks for.
+/// Each may be called only if the processor supports the instruction set.
 pub trait SimdOps {
-    /// Bytes or-ed together.
+    /// Bytes combined with OR, to find bytes that are not ASCII.
     type ByteUnion: Copy;
 
     unsafe fn no_bytes() -> Self::ByteUnion;
@@ -40,13 +41,14 @@ pub trait SimdOps {
 
     unsafe fn block(bytes: &[u8; BLOCK_BYTES], union: &mut Self::ByteUnion) -> Block;
 
-    /// For each bit the sum of it and all bits below it, modulo 2: set from each opening quote up to its closing one.
+    /// Returns the prefix sum modulo 2: set from each opening quote up to its closing one.
     unsafe fn string_mask(quotes: u64) -> u64;
 
-    /// The symbol's length, when `bytes` begin as `prefix` says; what lies beyond the bytes is not seen.
+    /// Returns the length of the symbol if `bytes` start with `prefix`. Looks at these bytes only.
     unsafe fn symbol_bytes(bytes: &[u8; PREFIX_BYTES], prefix: &ObjectPrefix) -> Option<u32>;
 
-    /// [`find_marks`] for these lanes, as a function of its own: its loop needs every register.
+    /// [`find_marks`] for this instruction set, as a function of its own because its loop needs
+    /// every register.
     unsafe fn find_marks(
         text: &[u8],
         span: ScanSpan,
@@ -56,7 +58,7 @@ pub trait SimdOps {
     ) -> MarkProgress;
 }
 
-/// Where to scan: `text[at..end]`, of which bytes before `checked` are known to be UTF-8.
+/// The text to scan: `text[at..end]`. Bytes before `checked` are known to be UTF-8.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanSpan {
     pub at: usize,
@@ -68,9 +70,9 @@ pub struct ScanSpan {
 pub enum ScanStop {
     /// `at` is behind an object.
     Behind,
-    /// `at` is the brace of an object that is not plain, or not whole.
+    /// `at` is the brace of an object that is not plain or not complete.
     Object,
-    /// `at` is the brace of an object; something behind it is not ASCII and has to be checked.
+    /// `at` is the brace of an object. Something behind it is not ASCII and must be checked.
     Unchecked,
 }
 
@@ -81,7 +83,7 @@ pub struct ScanResult {
     pub stop: ScanStop,
 }
 
-/// What tells an object's worker.
+/// What determines an object's worker.
 #[derive(Debug)]
 pub struct ScanTables {
     pub prefixes: PrefixCache,
@@ -90,7 +92,7 @@ pub struct ScanTables {
 
 pub const MARKS: usize = BLOCKS_MAX * BLOCK_BYTES + 3;
 
-/// Offsets of marks: every byte may be one, one may be left from before, and two are written at a time.
+/// Offsets of marks. Every byte may be one, one may be left over, and two are written at a time.
 pub type Marks = [u32; MARKS];
 
 pub struct ObjectScan<'a> {
@@ -98,18 +100,18 @@ pub struct ObjectScan<'a> {
     pub span: ScanSpan,
     pub tables: &'a mut ScanTables,
     pub out: &'a mut [Object],
-    /// What tells the workers of `out`.
+    /// The keys that determine the workers of `out`.
     pub keys: &'a mut [SymbolKey],
     pub marks: &'a mut Marks,
     pub blocks: usize,
 }
 
-/// How far marks have been progress.
+/// How far marks were found.
 #[derive(Clone, Copy)]
 pub struct MarkProgress {
     at: usize,
     count: usize,
-    /// All ones when a string goes on at `at`.
+    /// All ones if a string continues at `at`.
     in_string: u64,
     end: MarkEnd,
 }
@@ -118,21 +120,22 @@ pub struct MarkProgress {
 pub enum MarkEnd {
     /// There may be more marks.
     Enough,
-    /// There is no more text; or a brace or a backslash stands in a string, and nothing from there on was progress.
+    /// The text ended, or a brace or backslash is inside a string. Marks from there on were not
+    /// stored.
     Last,
-    /// Something is not ASCII and not known to be UTF-8: what was progress is not to be used.
+    /// A byte is not ASCII and not known to be UTF-8. The marks must not be used.
     Unchecked,
 }
 
 impl ObjectScan<'_> {
     /// # Safety
-    /// The processor has what `O` asks for.
+    /// The processor supports `O`.
     #[inline(always)]
     pub unsafe fn objects<O: SimdOps>(&mut self) -> ScanResult {
         let text = self.text;
         let mut object = self.span.at;
         let mut objects = 0;
-        // SAFETY: passed on.
+        // SAFETY: the caller's guarantee.
         let Some(mut key) = (unsafe { begin::<O>(text, object, self.tables) }) else {
             return ScanResult { at: object, objects, stop: ScanStop::Object };
         };
@@ -140,7 +143,7 @@ impl ObjectScan<'_> {
         // The first mark is the brace of the first object.
         let mut next = 1;
         loop {
-            // SAFETY: passed on.
+            // SAFETY: the caller's guarantee.
             progress = unsafe { O::find_marks(text, self.span, progress, self.marks, self.blocks) };
             if progress.end == MarkEnd::Unchecked {
                 return ScanResult { at: object, objects, stop: ScanStop::Unchecked };
@@ -156,7 +159,7 @@ impl ObjectScan<'_> {
                 if objects == self.out.len() {
                     return ScanResult { at: close + 1, objects, stop: ScanStop::Behind };
                 }
-                // SAFETY: passed on.
+                // SAFETY: the caller's guarantee.
                 let Some(found) = (unsafe { begin::<O>(text, open, self.tables) }) else {
                     return ScanResult { at: close + 1, objects, stop: ScanStop::Behind };
                 };
@@ -176,7 +179,7 @@ impl ObjectScan<'_> {
         }
     }
 
-    /// The mark at `end`, of which no more is known than that it is the first in the object.
+    /// Handles the mark at `end`, the first one inside the object.
     #[cold]
     fn finish(&mut self, end: usize, object: usize, objects: usize, key: SymbolKey) -> ScanResult {
         if self.text[end] != b'}' {
@@ -188,11 +191,11 @@ impl ObjectScan<'_> {
     }
 }
 
-/// Notes marks of so many blocks from `progress.at` on, unless the span ends or something odd stands in a string. At most one
-/// mark has been progress before.
+/// Finds the marks of `blocks` blocks from `progress.at` on, until the span ends or a mark is
+/// inside a string. At most one mark was found before.
 ///
 /// # Safety
-/// The processor has what `O` asks for.
+/// The processor supports `O`.
 #[inline(always)]
 pub unsafe fn find_marks<O: SimdOps>(
     text: &[u8],
@@ -201,22 +204,23 @@ pub unsafe fn find_marks<O: SimdOps>(
     marks: &mut Marks,
     blocks: usize,
 ) -> MarkProgress {
-    // One by one, and nothing of them by reference: they have to stay in registers.
+    // Copied one by one, so that they stay in registers.
     let MarkProgress { mut at, mut count, mut in_string, .. } = progress;
     let mut end = MarkEnd::Enough;
     assert!(count <= 1);
-    // SAFETY: passed on.
+    // SAFETY: the caller's guarantee.
     let mut union = unsafe { O::no_bytes() };
     let (whole, last) = text[..span.end].get(at..).unwrap_or_default().as_chunks();
     let blocks = blocks.min(BLOCKS_MAX);
     for bytes in whole.iter().take(blocks) {
-        // SAFETY: passed on.
+        // SAFETY: the caller's guarantee.
         let block = unsafe { O::block(bytes, &mut union) };
-        // SAFETY: passed on.
+        // SAFETY: the caller's guarantee.
         let in_strings = unsafe { O::string_mask(block.quotes) } ^ in_string;
         in_string = 0_u64.wrapping_sub(in_strings >> 63);
         let odd = block.others & in_strings;
-        // SAFETY: `count` was at most 1 and grew by at most 64 for each of fewer than BLOCKS_MAX blocks.
+        // SAFETY: `count` was at most 1 and grew by at most 64 in each of fewer than BLOCKS_MAX
+        // blocks.
         count += unsafe { store_marks(marks, count, at, block.others, odd) };
         at += BLOCK_BYTES;
         if odd != 0 {
@@ -225,31 +229,31 @@ pub unsafe fn find_marks<O: SimdOps>(
         }
     }
     if whole.len() < blocks && end == MarkEnd::Enough {
-        // SAFETY: passed on.
+        // SAFETY: the caller's guarantee.
         let block = unsafe { last_block::<O>(text, at, last, &mut union) };
-        // SAFETY: passed on.
+        // SAFETY: the caller's guarantee.
         let odd = block.others & (unsafe { O::string_mask(block.quotes) } ^ in_string);
-        // SAFETY: as above, since this is one of `blocks` too.
+        // SAFETY: as above, because this is one of `blocks` too.
         count += unsafe { store_marks(marks, count, at, block.others, odd) };
         at += BLOCK_BYTES;
         end = MarkEnd::Last;
     }
-    // SAFETY: passed on.
+    // SAFETY: the caller's guarantee.
     if !unsafe { O::is_ascii(union) } && at.min(span.end) > span.checked {
         end = MarkEnd::Unchecked;
     }
     MarkProgress { at, count, in_string, end }
 }
 
-/// The marks of a block, up to one that is odd: how many.
+/// Stores the marks of a block up to one inside a string. Returns how many.
 ///
 /// # Safety
-/// From `count` on there is room for 64 marks.
+/// `marks` has room for 64 from `count` on.
 #[inline(always)]
 unsafe fn store_marks(marks: &mut Marks, count: usize, at: usize, others: u64, odd: u64) -> usize {
     let later = others & others.wrapping_sub(1);
-    // Two are written whatever comes, so that the usual block needs no branch.
-    // SAFETY: the caller has room for them.
+    // Always writes two, so that the usual block needs no branch.
+    // SAFETY: the caller guarantees the room.
     unsafe {
         *marks.get_unchecked_mut(count) = offset(at, others);
         *marks.get_unchecked_mut(count + 1) = offset(at, later);
@@ -261,16 +265,16 @@ unsafe fn store_marks(marks: &mut Marks, count: usize, at: usize, others: u64, o
     }
 }
 
-/// The block of which only `last` counts.
+/// Returns the masks of the last block, of which only `last` counts.
 ///
 /// # Safety
-/// The processor has what `O` asks for.
+/// The processor supports `O`.
 #[inline(always)]
 unsafe fn last_block<O: SimdOps>(text: &[u8], at: usize, last: &[u8], union: &mut O::ByteUnion) -> Block {
     if let Some(bytes) = text[at..].first_chunk() {
-        // What follows in the text is not ours, but may be looked at.
+        // What follows in the text is not part of the span, but may be read.
         let mut with_others = *union;
-        // SAFETY: passed on.
+        // SAFETY: the caller's guarantee.
         let (block, is_ascii) = unsafe {
             let block = O::block(bytes, &mut with_others);
             (block, O::is_ascii(with_others))
@@ -280,14 +284,14 @@ unsafe fn last_block<O: SimdOps>(text: &[u8], at: usize, last: &[u8], union: &mu
             return Block { quotes: block.quotes & ours, others: block.others & ours };
         }
     }
-    // Zeros are no marks.
+    // Zeros are not marks.
     let mut padded = [0; BLOCK_BYTES];
     padded[..last.len()].copy_from_slice(last);
-    // SAFETY: passed on.
+    // SAFETY: the caller's guarantee.
     unsafe { O::block(&padded, union) }
 }
 
-/// The same for a block with anything in it.
+/// Stores the marks of a block with any number of them.
 #[inline(never)]
 fn store_many_marks(slots: &mut [u32], at: usize, others: u64, odd: u64) -> usize {
     let mut found = if odd == 0 { others } else { others & ((odd & odd.wrapping_neg()) - 1) };
@@ -299,19 +303,19 @@ fn store_many_marks(slots: &mut [u32], at: usize, others: u64, odd: u64) -> usiz
     count
 }
 
-/// What tells the worker of the object that begins at `object`, if it begins as it should.
+/// Returns the key of the object that begins at `object`, if it starts with a known prefix.
 ///
 /// # Safety
-/// The processor has what `O` asks for.
+/// The processor supports `O`.
 #[inline(always)]
 unsafe fn begin<O: SimdOps>(text: &[u8], object: usize, tables: &mut ScanTables) -> Option<SymbolKey> {
     let bytes: &[u8; PREFIX_BYTES] = text.get(object..)?.first_chunk()?;
     let mut prefix = tables.prefixes.latest();
-    // SAFETY: passed on.
+    // SAFETY: the caller's guarantee.
     let mut symbol_bytes = unsafe { O::symbol_bytes(bytes, prefix) };
     if symbol_bytes.is_none() {
         prefix = tables.prefixes.find(bytes)?;
-        // SAFETY: passed on.
+        // SAFETY: the caller's guarantee.
         symbol_bytes = unsafe { O::symbol_bytes(bytes, prefix) };
     }
     let symbol_bytes = symbol_bytes?;
@@ -337,7 +341,7 @@ fn located(start: usize, end: usize) -> Object {
     Object { start: start as u32, end: end as u32, worker: 0 }
 }
 
-/// Of the lowest bit of a block at `at`.
+/// Returns the offset of the lowest set bit of the block at `at`.
 #[inline(always)]
 #[expect(clippy::cast_possible_truncation, reason = "see `located`")]
 fn offset(at: usize, bits: u64) -> u32 {

@@ -1,24 +1,25 @@
-//! Beginnings of objects that lead straight to a symbol.
+//! Prefixes of objects that lead straight to the symbol.
 //!
-//! Does        hold a few: what a feed's objects had in front of their symbols, such as `{"ev":"T","sym":"`. An object
-//!             that begins with the very same bytes has its symbol at the same place, whatever these bytes mean.
+//! Does        remembers a few: what a feed's objects had before their symbols, such as
+//!             `{"ev":"T","sym":"`. An object that starts with the same bytes has its symbol at the
+//!             same offset, whatever the bytes mean.
 //! Start at    [`PrefixCache::latest`], [`PrefixCache::learn`].
 
-/// So many bytes of an object are compared at once.
+/// Bytes of an object that are compared at once.
 pub const PREFIX_BYTES: usize = 32;
-/// Behind a beginning there is room in these bytes for a short symbol and its quote.
+/// Longest prefix. A short symbol and its quote fit behind it.
 const SYMBOL_START_MAX: usize = PREFIX_BYTES - 8;
-/// What stands between two objects.
+/// The bytes between two objects.
 const SEPARATOR: &[u8] = b"},";
 const SHAPES: usize = 4;
 
-/// What the objects of most feeds of trades begin with; others are learnt.
+/// The prefix of the objects of most feeds of trades. Others are learnt.
 const COMMON_PREFIX: &[u8] = br#"{"ev":"T","sym":""#;
 
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectPrefix {
     pub bytes: [u8; PREFIX_BYTES],
-    /// One bit a byte that is part of it.
+    /// One bit for each byte of the prefix.
     pub mask: u32,
     symbol_start: u32,
     behind: [u8; PREFIX_BYTES],
@@ -38,10 +39,10 @@ impl ObjectPrefix {
         Some(ObjectPrefix { bytes, mask: (1 << beginning.len()) - 1, symbol_start: beginning.len() as u32, behind })
     }
 
-    /// The bit of the symbol's first byte.
+    /// Returns the bit of the symbol's first byte.
     #[inline(always)]
     pub fn symbol_bit(&self) -> u32 {
-        // The mask changes nothing but what the compiler knows.
+        // The mask only tells the compiler that the value is below 32.
         self.symbol_start & 31
     }
 
@@ -50,7 +51,7 @@ impl ObjectPrefix {
         self.symbol_bit() as usize
     }
 
-    /// The same bytes behind `},`, and one bit for each but these two.
+    /// Returns the prefix behind `},`, and a mask of its bytes.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub fn behind(&self) -> (&[u8; PREFIX_BYTES], u32) {
@@ -65,7 +66,7 @@ impl ObjectPrefix {
 #[derive(Debug)]
 pub struct PrefixCache {
     prefixes: [Option<ObjectPrefix>; SHAPES],
-    /// A copy of the one that fitted last.
+    /// A copy of the prefix that matched last.
     latest: ObjectPrefix,
     learnt: usize,
 }
@@ -83,7 +84,7 @@ impl PrefixCache {
         &self.latest
     }
 
-    /// Another that fits `bytes`; from now on it is the latest.
+    /// Finds a prefix that `bytes` start with, and makes it the latest.
     #[cold]
     #[inline(never)]
     pub fn find(&mut self, bytes: &[u8; PREFIX_BYTES]) -> Option<&ObjectPrefix> {
@@ -91,7 +92,7 @@ impl PrefixCache {
         Some(&self.latest)
     }
 
-    /// An object's symbol stands behind `beginning`; so it will in others. The oldest gives way.
+    /// Adds a prefix that led to a symbol. The oldest is replaced.
     pub fn learn(&mut self, beginning: &[u8]) {
         let Some(prefix) = ObjectPrefix::new(beginning) else { return };
         if self.prefixes.iter().flatten().any(|known| known.beginning() == beginning) {

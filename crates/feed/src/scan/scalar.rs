@@ -1,4 +1,4 @@
-//! The scan in 64-bit words: the scalar twin.
+//! The scan with 64-bit words, for every processor.
 
 use crate::scan::marks::{self, BLOCK_BYTES, Block, MarkProgress, Marks, ScanSpan, SimdOps};
 use crate::scan::prefix::{ObjectPrefix, PREFIX_BYTES};
@@ -8,15 +8,16 @@ pub struct ScalarWords;
 const LOW_BITS: u64 = 0x0101_0101_0101_0101;
 const HIGH_BITS: u64 = LOW_BITS << 7;
 
-/// The high bit of each byte of `word` that is `byte`, and no other bit.
+/// Returns the high bit of each byte of `word` that equals `byte`.
 #[inline(always)]
 fn equal(word: u64, byte: u8) -> u64 {
     let differing = word ^ (LOW_BITS * u64::from(byte));
-    // Adding to the low seven bits carries into the high one unless they are all clear, and never beyond.
+    // Adding to the low seven bits carries into the high bit unless they are all zero, and never
+    // further.
     !(((differing & !HIGH_BITS) + !HIGH_BITS) | differing) & HIGH_BITS
 }
 
-/// One bit a byte, from their high bits.
+/// Gathers the high bits of eight bytes.
 #[inline(always)]
 fn gathered(high_bits: u64) -> u64 {
     (high_bits >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56
@@ -68,7 +69,7 @@ impl SimdOps for ScalarWords {
         marks: &mut Marks,
         blocks: usize,
     ) -> MarkProgress {
-        // SAFETY: words ask for nothing.
+        // SAFETY: the scalar scan needs no processor feature.
         unsafe { marks::find_marks::<ScalarWords>(text, span, progress, marks, blocks) }
     }
 }

@@ -1,4 +1,4 @@
-//! What the scan of whole batches takes, and that it leaves no trace of one batch in the next.
+//! What the batch scan accepts, and that no batch affects the next one.
 
 use pitwire_websocket::{Frames, Peer};
 
@@ -18,13 +18,13 @@ fn trades(count: usize, filler: usize) -> String {
     format!("[{}]", (0..count).map(trade).collect::<Vec<_>>().join(","))
 }
 
-/// A frame of more than 125 bytes.
+/// Makes a frame of more than 125 bytes.
 fn frame(payload: &str) -> Vec<u8> {
     let length = u16::try_from(payload.len()).unwrap().to_be_bytes();
     [&[0x81, 126], &length[..], payload.as_bytes()].concat()
 }
 
-/// How many objects are taken at once from the brace at `at`.
+/// Returns how many objects the batch scan finds from the brace at `at` on.
 fn alike(scanner: &mut Scanner, tables: &ScanTables, text: &[u8], at: usize) -> Option<usize> {
     let mut out = [Object::default(); RUN_OBJECTS];
     let span = ScanSpan { at, end: text.len(), checked: at };
@@ -38,13 +38,13 @@ fn alike(scanner: &mut Scanner, tables: &ScanTables, text: &[u8], at: usize) -> 
 }
 
 #[test]
-fn usual_arrays_are_taken_at_once_wherever_objects_lie() {
+fn uniform_arrays_are_scanned_at_once_at_any_offset() {
     let Some((mut scanner, tables)) = scanner() else { return };
     for filler in 0..130 {
         for count in [1, 2, 15, 16, 17, 70] {
             let text = frame(&trades(count, filler));
             assert_eq!(alike(&mut scanner, &tables, &text, 5), Some(count), "{count} with {filler}");
-            // Up to the object that is not whole.
+            // Up to the incomplete object.
             let cut = alike(&mut scanner, &tables, &text[..text.len() - 3], 5);
             assert_eq!(cut.unwrap_or(0), count - 1);
         }
@@ -52,7 +52,7 @@ fn usual_arrays_are_taken_at_once_wherever_objects_lie() {
 }
 
 #[test]
-fn usual_frames_are_taken_at_once() {
+fn uniform_frames_are_scanned_at_once() {
     let Some((mut scanner, tables)) = scanner() else { return };
     for filler in 0..130 {
         let text: Vec<u8> = (2..9).flat_map(|count| frame(&trades(count, filler))).collect();
@@ -66,7 +66,7 @@ fn usual_frames_are_taken_at_once() {
 }
 
 #[test]
-fn what_is_declined_changes_nothing_for_the_next() {
+fn a_declined_batch_does_not_affect_the_next() {
     let Some((mut scanner, tables)) = scanner() else { return };
     let usual = frame(&trades(20, 40));
     for (odd, with) in
@@ -76,7 +76,7 @@ fn what_is_declined_changes_nothing_for_the_next() {
         assert_eq!(alike(&mut scanner, &tables, &text, 5), None, "{with}");
         assert_eq!(alike(&mut scanner, &tables, &usual, 5), Some(20), "after {with}");
     }
-    // Frames that are declined before anything is looked at, and by what is in them.
+    // Frames that are declined before the scan, and by their content.
     let frames = Frames::endless(Peer::Server, 1 << 30);
     for odd in ["x{x", "x\\x"] {
         let text = [frame(&trades(3, 50)), frame(&trades(3, 50).replacen("xxx", odd, 1))].concat();
@@ -88,7 +88,7 @@ fn what_is_declined_changes_nothing_for_the_next() {
 }
 
 #[test]
-fn a_brace_too_many_ends_no_object_wherever_blocks_end() {
+fn a_surplus_brace_ends_no_object_at_any_block_end() {
     let Some((mut scanner, tables)) = scanner() else { return };
     for filler in 0..130 {
         for count in [1, 2, 8, 16, 17] {

@@ -1,4 +1,4 @@
-//! Frames to feed, and what a reader made of them.
+//! Frames to feed, and what a reader found in them.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use pitwire_feed::reference::{self, FeedEvent};
@@ -9,7 +9,7 @@ pub const BINARY: u8 = 0x82;
 pub const PING: u8 = 0x89;
 pub const PONG: u8 = 0x8A;
 pub const CLOSE: u8 = 0x88;
-/// What begins, goes on with, and ends a fragmented text.
+/// First, middle and last frame of a fragmented text.
 pub const BEGIN: u8 = 0x01;
 pub const GO_ON: u8 = 0x00;
 pub const END: u8 = 0x80;
@@ -85,14 +85,14 @@ impl Outcome {
     }
 }
 
-/// Feeds `stream` in pieces of these lengths, by turns; the last one as long as it takes.
-pub fn cut(lanes: SimdLevel, stream: &[u8], lengths: &[usize], workers: u32, no_sym: MissingSymbol) -> Outcome {
-    let mut reader = ObjectReader::with_simd(lanes, workers, no_sym);
+/// Feeds `stream` in pieces of these lengths in turn, until it ends.
+pub fn cut(simd: SimdLevel, stream: &[u8], lengths: &[usize], workers: u32, no_sym: MissingSymbol) -> Outcome {
+    let mut reader = ObjectReader::with_simd(simd, workers, no_sym);
     let (mut seen, mut violation, mut rest) = (Seen::default(), None, stream);
     let mut lengths = lengths.iter().cycle();
     while !rest.is_empty() {
         let bytes = lengths.next().map_or(rest.len(), |length| (*length).clamp(1, rest.len()));
-        // A copy of its own, so that a read beyond the piece is a read beyond an allocation.
+        // A copy, so that a read beyond the piece is a read beyond an allocation.
         let piece = rest[..bytes].to_vec();
         violation = reader.feed(&piece, &mut seen).err();
         rest = &rest[bytes..];
@@ -100,17 +100,18 @@ pub fn cut(lanes: SimdLevel, stream: &[u8], lengths: &[usize], workers: u32, no_
     Outcome { events: seen.events, counters: reader.counters(), violation }
 }
 
-pub fn all_lanes() -> Vec<SimdLevel> {
-    SimdLevel::ALL.into_iter().filter(|lanes| lanes.is_supported()).collect()
+pub fn all_simd_levels() -> Vec<SimdLevel> {
+    SimdLevel::ALL.into_iter().filter(|simd| simd.is_supported()).collect()
 }
 
-/// What every way of cutting must see, by the slow reader.
+/// Returns what the reference implementation finds.
 pub fn expected_by_reference(stream: &[u8], workers: u32, no_sym: MissingSymbol) -> Outcome {
     let seen = reference::read(stream, workers, no_sym);
     Outcome { events: seen.events, counters: seen.counters, violation: seen.violation }
 }
 
-/// Without what depends on how the stream was cut; where UTF-8 breaks, whether non_object before it was counted does too.
+/// Removes what depends on the cuts. If UTF-8 is broken, that includes whether an element before it
+/// was counted.
 pub fn comparable(mut outcome: Outcome) -> Outcome {
     let ScanCounters { frames, messages, objects, no_sym, oversized, malformed, not_arrays, .. } = outcome.counters;
     let (malformed, not_arrays) =
@@ -120,12 +121,13 @@ pub fn comparable(mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// Cuts `stream` on all lanes into pieces of these lengths; each must see what the slow reader sees.
+/// Feeds `stream` in pieces of these lengths with every instruction set, and compares with the
+/// reference implementation.
 pub fn check(stream: &[u8], lengths: &[usize]) -> Outcome {
     let expected = comparable(expected_by_reference(stream, 4, MissingSymbol::Worker0));
-    for lanes in all_lanes() {
-        let outcome = comparable(cut(lanes, stream, lengths, 4, MissingSymbol::Worker0));
-        assert_eq!(outcome, expected, "{lanes:?}, pieces {lengths:?}");
+    for simd in all_simd_levels() {
+        let outcome = comparable(cut(simd, stream, lengths, 4, MissingSymbol::Worker0));
+        assert_eq!(outcome, expected, "{simd:?}, pieces {lengths:?}");
     }
     expected
 }
@@ -150,7 +152,7 @@ impl SplitMix64 {
     }
 }
 
-/// `TEST_SEED=…` repeats a run; otherwise every run is another one.
+/// Returns the seed in `TEST_SEED`, or a new one.
 pub fn test_seed() -> u64 {
     let now = || std::time::UNIX_EPOCH.elapsed().map_or(1, |elapsed| elapsed.subsec_nanos().into());
     let seed = std::env::var("TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(now);

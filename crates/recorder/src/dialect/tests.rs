@@ -1,4 +1,4 @@
-//! Each venue's fields, in its order.
+//! The fields of each venue, in order.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ fn next(dialect: &mut VenueFeed) -> Value {
     serde_json::from_slice(&out).unwrap()
 }
 
-/// The names of an object's fields in the order in which they are written.
+/// Returns the names of an object's fields in the order in which they are written.
 fn names(dialect: &mut VenueFeed) -> String {
     let mut out = Vec::new();
     dialect.take(MS, &mut out).unwrap();
@@ -25,7 +25,7 @@ fn names(dialect: &mut VenueFeed) -> String {
 }
 
 #[test]
-fn binance_trades_are_as_documented() {
+fn binance_trades_match_their_documentation() {
     let mut dialect = VenueFeed::new(Venue::Binance, 628, 7);
     assert_eq!(dialect.markets.len(), 628);
     assert_eq!(dialect.greeting("/ws/btcusdt@trade", MS), Vec::<Vec<u8>>::new());
@@ -59,7 +59,7 @@ fn binance_streams_are_wrapped_and_depth_is_contiguous() {
 }
 
 #[test]
-fn bithumb_begins_with_books_and_counts_on() {
+fn bithumb_starts_with_books_and_numbers_updates() {
     let mut dialect = VenueFeed::new(Venue::Bithumb, 157, 7);
     let greeting = dialect.greeting("/message/realtime", MS);
     assert_eq!(greeting.len(), 157);

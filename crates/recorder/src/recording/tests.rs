@@ -1,4 +1,4 @@
-//! Recordings as they are written, cut anywhere, and changed anywhere.
+//! Recordings as written, cut at every byte, and damaged at every byte.
 
 use std::io::Cursor;
 
@@ -34,7 +34,7 @@ fn read(bytes: &[u8]) -> Result<(Vec<Message>, FileEnding), RecordingError> {
 }
 
 #[test]
-fn gives_back_what_was_written() {
+fn a_recording_returns_what_was_written() {
     let messages = messages(400);
     let (found, ending) = read(&written(&messages)).unwrap();
     assert!(found == messages);
@@ -43,14 +43,14 @@ fn gives_back_what_was_written() {
 }
 
 #[test]
-fn times_count_from_the_first_message_and_do_not_go_back() {
+fn times_start_at_the_first_message_and_never_go_back() {
     let late = vec![(5_000_000_000, false, b"a".to_vec()), (4_000_000_000, false, b"b".to_vec())];
     let (found, _) = read(&written(&late)).unwrap();
     assert_eq!(found, [(0, false, b"a".to_vec()), (0, false, b"b".to_vec())]);
 }
 
 #[test]
-fn a_cut_file_gives_its_whole_blocks() {
+fn a_cut_file_returns_its_whole_blocks() {
     let messages = messages(120);
     let bytes = written(&messages);
     let mut most = 0;
@@ -71,7 +71,7 @@ fn a_cut_file_gives_its_whole_blocks() {
 }
 
 #[test]
-fn a_changed_byte_is_found_and_named() {
+fn a_changed_byte_is_detected_and_located() {
     let messages = messages(60);
     let bytes = written(&messages);
     let mut silent = 0;
@@ -79,7 +79,8 @@ fn a_changed_byte_is_found_and_named() {
         let mut changed = bytes.clone();
         changed[at] ^= 0x10;
         match read(&changed) {
-            // In the footer's magic: a file without a footer is a cut one, and all its blocks are whole.
+            // In the magic number of the footer: a file without a footer counts as cut, and all its
+            // blocks are whole.
             Ok((found, FileEnding::Cut { .. })) => assert!(found == messages, "changed at {at}"),
             Ok((found, _)) => {
                 assert!(found == messages, "changed at {at}");
@@ -92,7 +93,7 @@ fn a_changed_byte_is_found_and_named() {
 }
 
 #[test]
-fn foreign_files_are_named_as_such() {
+fn other_files_are_refused() {
     for bytes in [&b""[..], b"short", b"PAR1 and more than twenty bytes", b"{\"ev\":\"T\"}\n{\"ev\":\"T\"}\n"] {
         let error = read(bytes).unwrap_err();
         assert_eq!(error.at, 0);
