@@ -1,10 +1,11 @@
-/* A worker in C: counts what its shards bring, and checks the numbers in `i` per symbol.
+/* A worker in C: counts the records of its shards, and checks the numbers in `i` per symbol.
  *
  *     cc -std=c11 -O2 -pthread -o count clients/c/count.c
  *     pitwire split ws://127.0.0.1:8080/ --workers 4 --transport shm -- ./count
  *
- * A thread a shard. One JSON object a shard at the end: records, bytes, gaps, an order-independent content checksum
- * (the sum of FNV-1a of every record), and how many numbers of a symbol did not follow the one before.
+ * One thread per shard. At the end it prints one JSON object per shard: records, bytes, gaps, a
+ * checksum that does not depend on order (the sum of FNV-1a of every record), and how many numbers
+ * did not follow their predecessor.
  */
 #define _GNU_SOURCE
 #include <pthread.h>

@@ -1,21 +1,21 @@
-/* Reader of what `pitwire split` hands a worker: records from a pipe, or from a ring in shared memory.
+/* Reader for a worker of `pitwire split`: records from a pipe, or from a ring in shared memory.
  *
- * One header, C11 or C++17, no dependencies but Linux. docs/splitter.md has the layout.
+ * One header for C11 and C++17 on Linux, without other dependencies. docs/splitter.md has the layout.
  *
  *     struct pitwire_shard shard;
- *     int status = pitwire_shard_open(&shard, argv[i]);      // a descriptor's number or a ring's name, as appended
+ *     int status = pitwire_shard_open(&shard, argv[i]);      // a descriptor number or the name of a ring
  *     while ((status = pitwire_shard_next(&shard, 1000, &record, &length)) >= 0)
  *         if (status == PITWIRE_RECORD) use(record, length); // PITWIRE_IDLE: nothing for 1000 ms
- *     // PITWIRE_ENDED: in good order. Anything else: pitwire_shard_error(&shard, status) says what, and what to do.
+ *     // PITWIRE_ENDED is a normal end. Otherwise pitwire_shard_error(&shard, status) has the cause and the remedy.
  *     pitwire_shard_close(&shard);
  *
- * A record's bytes are valid until the next call of pitwire_shard_next. One thread a shard.
- * Whatever the bytes say, nothing outside the ring or the buffer is touched: what no splitter writes is PITWIRE_FAULT.
+ * The bytes of a record are valid until the next call of pitwire_shard_next. Use one thread per shard.
+ * Whatever the bytes are, nothing outside the ring or the buffer is accessed: invalid content gives PITWIRE_FAULT.
  */
 #ifndef PITWIRE_SHARD_H
 #define PITWIRE_SHARD_H
 
-/* flock, futex and poll are not of ISO C: include this header before any other, or define _GNU_SOURCE yourself. */
+/* flock, futex and poll are not in ISO C: include this header first, or define _GNU_SOURCE yourself. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -40,40 +40,40 @@ extern "C" {
 #endif
 
 enum {
-    PITWIRE_RECORD = 1, /* a record is there */
-    PITWIRE_IDLE = 0,   /* nothing came for as long as you would wait */
-    PITWIRE_ENDED = -1, /* all records have been read and no more will come */
-    PITWIRE_DIED = -2,  /* the same, but the splitter was killed: it never said that it ends */
-    PITWIRE_FAULT = -3, /* bytes that no splitter writes */
+    PITWIRE_RECORD = 1, /* a record was read */
+    PITWIRE_IDLE = 0,   /* nothing arrived within the caller's patience */
+    PITWIRE_ENDED = -1, /* all records were read and no more will come */
+    PITWIRE_DIED = -2,  /* as before, but the splitter was killed without ending the shard */
+    PITWIRE_FAULT = -3, /* content that no splitter writes */
     PITWIRE_SYSTEM = -4 /* a system call failed: shard->system_error */
 };
 
 #define PITWIRE_SHARD_VERSION 1u
-#define PITWIRE_SHARD_REFERRING 2u /* records may lie in an area beside the ring */
+#define PITWIRE_SHARD_REFERRING 2u /* the ring may refer to records in an area */
 #define PITWIRE_SHARD_REFERENCE 0x80000000u
 #define PITWIRE_SHARD_AREA_NAME 256u
 #define PITWIRE_SHARD_HEADER 4096u
 #define PITWIRE_SHARD_WRAP 0xFFFFFFFFu
-#define PITWIRE_SHARD_LONGEST (8u << 20) /* of a pipe's records */
+#define PITWIRE_SHARD_LONGEST (8u << 20) /* longest record of a pipe, in bytes */
 #define PITWIRE_SHARD_BUFFER (256u << 10)
-#define PITWIRE_SHARD_SILENCE_MS 200 /* after which a ring's splitter is asked whether it lives */
+#define PITWIRE_SHARD_SILENCE_MS 200 /* interval at which a silent ring's splitter is checked for life */
 
 struct pitwire_shard {
     int fd;
     int system_error;
     const char *fault;
-    /* Ring: where it is mapped, and how far it has been read and given back. */
+    /* Ring: its mapping, and how far it has been read and released. */
     unsigned char *memory;
     size_t memory_bytes;
     uint64_t capacity;
     uint64_t position;
     uint64_t given_back;
     uint64_t head;
-    uint64_t most_held; /* as far as is read before it is given back */
-    /* What a ring of version 2 refers to; none in version 1. */
+    uint64_t most_held; /* bytes read before they are released */
+    /* The area of a ring of version 2; none in version 1. */
     const unsigned char *area;
     size_t area_bytes;
-    /* Pipe: what has been read and not handed out. */
+    /* Pipe: bytes read and not returned yet. */
     unsigned char *buffer;
     size_t buffer_bytes;
     size_t from;
@@ -88,7 +88,7 @@ static inline uint64_t pitwire_load64(const unsigned char *at) {
     return (uint64_t)pitwire_load32(at) | (uint64_t)pitwire_load32(at + 4) << 32;
 }
 
-/* Words that the other side writes too. x86-64 and little-endian ARM: the ring's numbers are little-endian. */
+/* Words that the splitter writes too. x86-64 and little-endian ARM: the ring's numbers are little-endian. */
 static inline uint64_t pitwire_shared64(const struct pitwire_shard *shard, size_t at) {
     return __atomic_load_n((const uint64_t *)(const void *)(shard->memory + at), __ATOMIC_ACQUIRE);
 }
@@ -122,7 +122,7 @@ static inline const char *pitwire_shard_error(const struct pitwire_shard *shard,
     }
 }
 
-/* Head and position, looked at once and checked before they are used. */
+/* Head and position, read once and checked before use. */
 static inline int pitwire_look(struct pitwire_shard *shard) {
     uint64_t head = pitwire_shared64(shard, 128);
     if (head < shard->position || head - shard->position > shard->capacity || ((head | shard->position) & 7u))
@@ -199,7 +199,7 @@ static inline int pitwire_open_pipe(struct pitwire_shard *shard, long number) {
     return shard->buffer ? 0 : pitwire_system(shard);
 }
 
-/* `name`: a descriptor's decimal number or a ring's file. 0, or PITWIRE_FAULT or PITWIRE_SYSTEM; close it in any case. */
+/* Opens a descriptor (decimal number) or a ring (file name). Returns 0, PITWIRE_FAULT or PITWIRE_SYSTEM. Close it in any case. */
 static inline int pitwire_shard_open(struct pitwire_shard *shard, const char *name) {
     memset(shard, 0, sizeof *shard);
     shard->fd = -1;
@@ -232,7 +232,7 @@ static inline void pitwire_shard_close(struct pitwire_shard *shard) {
     shard->fd = -1;
 }
 
-/* The splitter keeps an exclusive lock on its rings for as long as it lives. */
+/* The splitter holds an exclusive lock on its rings while it lives. */
 static inline int pitwire_is_abandoned(const struct pitwire_shard *shard) {
     if (flock(shard->fd, LOCK_SH | LOCK_NB) != 0)
         return 0;
@@ -240,13 +240,13 @@ static inline int pitwire_is_abandoned(const struct pitwire_shard *shard) {
     return 1;
 }
 
-/* Sleeps until the bell rings, at most so long. */
+/* Sleeps until the bell rings, at most for the given time. */
 static inline void pitwire_sleep(struct pitwire_shard *shard, int patience_ms) {
     uint32_t *bell = (uint32_t *)(void *)(shard->memory + 136);
     uint32_t *sleeping = (uint32_t *)(void *)(shard->memory + 264);
     uint32_t rung = __atomic_load_n(bell, __ATOMIC_ACQUIRE);
     __atomic_store_n(sleeping, 1u, __ATOMIC_RELAXED);
-    /* Either the splitter sees that we sleep, or we see what it has published. */
+    /* Either the splitter sees that we sleep, or we see what it published. */
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (pitwire_shared64(shard, 128) == shard->position && pitwire_shared32(shard, 140) == 0) {
         struct timespec limit;
@@ -257,7 +257,7 @@ static inline void pitwire_sleep(struct pitwire_shard *shard, int patience_ms) {
     __atomic_store_n(sleeping, 0u, __ATOMIC_RELAXED);
 }
 
-/* The record at the position, before the head. */
+/* Returns the record at the position, before the head. */
 static inline int pitwire_ring_record(struct pitwire_shard *shard, const unsigned char **record, size_t *length) {
     while (shard->position < shard->head) {
         uint64_t left = shard->head - shard->position;
@@ -293,7 +293,7 @@ static inline int pitwire_ring_record(struct pitwire_shard *shard, const unsigne
 }
 
 static inline int pitwire_ring_next(struct pitwire_shard *shard, int patience_ms, const unsigned char **record, size_t *length) {
-    /* The record handed out before this call is no longer needed: a part of the ring is worth giving back. */
+    /* The previous record is no longer needed, so a part of the ring can be released. */
     if (shard->position - shard->given_back >= shard->most_held)
         pitwire_give_back(shard);
     for (int round = 0;; round++) {
@@ -301,7 +301,7 @@ static inline int pitwire_ring_next(struct pitwire_shard *shard, int patience_ms
         if (status != PITWIRE_IDLE)
             return status;
         pitwire_give_back(shard);
-        /* Asked before the head: what was published before the end is read with it. */
+        /* Checked before the head: what was published before the end is read with it. */
         int is_ended = pitwire_shared32(shard, 140) != 0;
         if ((status = pitwire_look(shard)) != 0)
             return status;
@@ -310,7 +310,7 @@ static inline int pitwire_ring_next(struct pitwire_shard *shard, int patience_ms
         if (is_ended)
             return PITWIRE_ENDED;
         if (round == 0) {
-            /* A busy feed: dozing costs the splitter no wake-up. */
+            /* On a busy feed a short pause saves the splitter a wake-up. */
             struct timespec doze = {0, 100000};
             nanosleep(&doze, NULL);
             continue;
@@ -370,12 +370,12 @@ static inline int pitwire_pipe_next(struct pitwire_shard *shard, int patience_ms
         if (bytes < 0)
             return pitwire_system(shard);
         if (bytes == 0)
-            return held ? PITWIRE_DIED : PITWIRE_ENDED; /* killed within a record */
+            return held ? PITWIRE_DIED : PITWIRE_ENDED; /* killed inside a record */
         shard->to += (size_t)bytes;
     }
 }
 
-/* The next record, waiting at most `patience_ms` for it. */
+/* Returns the next record. Waits at most `patience_ms` for it. */
 static inline int pitwire_shard_next(struct pitwire_shard *shard, int patience_ms, const unsigned char **record, size_t *length) {
     if (shard->memory)
         return pitwire_ring_next(shard, patience_ms, record, length);

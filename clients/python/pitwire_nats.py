@@ -1,12 +1,12 @@
-"""Reads what `pitwire split --publish nats://...` publishes, and knows what it has missed.
+"""Reads what `pitwire split --publish nats://...` publishes, and detects missing records.
 
 Needs nats-py (Apache-2.0). docs/splitter.md has the messages: subject `<prefix>.<epoch>.<shard>`, headers
 Pitwire-Epoch, Pitwire-First and Pitwire-Count, and as payload the same records as on a pipe. Core NATS sends at most
-once: what is lost on the way, or was dropped by the splitter because NATS was slow or away, is a jump in the numbers.
+once: records that were lost, or that the splitter dropped because NATS was slow or away, are a jump in the numbers.
 
     python pitwire_nats.py nats://127.0.0.1:4222 [--prefix pitwire] [--shard N]... [--seconds S]
 
-counts until it is told to stop and prints one JSON object.
+counts until it is stopped and prints one JSON object.
 """
 
 import argparse
@@ -26,12 +26,12 @@ _LENGTH = struct.Struct("<I")
 
 
 class BadMessage(ValueError):
-    """Not what a splitter publishes."""
+    """A message that no splitter publishes."""
 
 
 @dataclass
 class Shard:
-    """What one shard's consumer has seen. Numbers count every record from the splitter's start, sent or not."""
+    """The position of one shard's consumer. Numbers count every record since the splitter's start, sent or not."""
 
     epoch: int | None = None
     expected: int = 0
@@ -42,16 +42,16 @@ class Shard:
     restarts: int = 0
 
     def place(self, epoch: int, first: int, count: int) -> int:
-        """How many records at the front of a batch are to be skipped; what is missing before it is counted."""
+        """Returns how many records at the front of a batch to skip, and counts those missing before it."""
         if self.epoch is None:
-            # Nothing is known of what was before we came.
+            # The records before the first message are unknown.
             self.epoch, self.expected = epoch, first
         if epoch < self.epoch:
-            # A splitter that has been replaced, and does not know.
+            # A splitter that was replaced and still runs.
             self.stale += count
             return count
         if epoch > self.epoch:
-            # A new start: its numbers begin with 1, and we were listening.
+            # A new start: its numbers begin with 1, and we were subscribed.
             self.epoch, self.expected = epoch, 1
             self.restarts += 1
         if first > self.expected:
@@ -69,7 +69,7 @@ class Consumer:
     shards: dict[int, Shard] = field(default_factory=dict)
 
     def take(self, message: Msg) -> list[bytes]:
-        """The new records of a message."""
+        """Returns the new records of a message."""
         headers = message.headers or {}
         try:
             epoch, first, count = (int(headers[f"Pitwire-{name}"]) for name in ("Epoch", "First", "Count"))
@@ -108,7 +108,7 @@ async def consume(url: str, prefix: str, shards: list[int], seconds: float | Non
 
     connection = await nats.connect(url, allow_reconnect=True, max_reconnect_attempts=-1)
     for shard in shards or ["*"]:
-        # A limit in bytes rather than messages: what is beyond it NATS drops, and the numbers tell.
+        # Limited in bytes rather than messages. NATS drops what exceeds it, and the numbers show that.
         await connection.subscribe(f"{prefix}.*.{shard}", cb=take, pending_bytes_limit=256 << 20)
     await connection.flush()
     print(json.dumps({"ready": True}), flush=True)

@@ -1,15 +1,15 @@
-"""Reader of what `pitwire split` hands a worker: records from a pipe, or from a ring in shared memory.
+"""Reader for a worker of `pitwire split`: records from a pipe, or from a ring in shared memory.
 
-One file, standard library alone. docs/splitter.md has the layout.
+One file, standard library only. docs/splitter.md has the layout.
 
-    for record in records(sys.argv[1]):  # a descriptor's number or a ring's name, as the splitter appended it
+    for record in records(sys.argv[1]):  # a descriptor number or the name of a ring
         trade = json.loads(record)
 
-Ends when the splitter ends. `SplitterDied`: it was killed, and everything it had sent has been handed out.
-`ShardFault`: bytes that no splitter writes. With `idle_s`, `None` is handed out whenever so long nothing came.
+The loop ends when the splitter ends. `SplitterDied`: it was killed, and everything that it had sent was returned.
+`ShardFault`: content that no splitter writes. With `idle_s`, `None` is returned when nothing arrived for that time.
 
-A ring is polled (every half millisecond), since Python has no futex; positions are read as whole words, which x86-64
-keeps in order. On other processors, and for more than some hundred thousand records a second, take the header for C.
+A ring is polled every half millisecond, because Python has no futex. Positions are read as whole words, which x86-64
+keeps in order. On other processors, and above some hundred thousand records per second, use the C header.
 """
 
 import fcntl
@@ -24,32 +24,32 @@ from collections.abc import Iterator
 from pathlib import Path
 
 LONGEST = 8 << 20
-"""Of a pipe's records."""
+"""Longest record of a pipe, in bytes."""
 READ = 256 << 10
 HEADER = 4096
 WRAP = 0xFFFF_FFFF
 REFERENCE = 0x8000_0000
-"""In a length of a ring of version 2: the record lies in the area, at the offset that follows."""
+"""Flag in a length of a ring of version 2: the record is in the area, at the offset that follows."""
 AREA_BYTES_AT, AREA_NAME_AT, AREA_NAME_BYTES = 40, 512, 256
 SHORTEST_NAP_S = 50e-6
 LONGEST_NAP_S = 500e-6
 SILENCE_S = 0.2
-"""After which a ring's splitter is asked whether it lives."""
+"""Interval at which a silent ring's splitter is checked for life."""
 _LENGTH = struct.Struct("<I")
 _FIXED = struct.Struct("<8sIIQIIQ")
 _HEAD, _STATE, _TAIL = 128 // 8, 140 // 4, 256 // 8
 
 
 class ShardFault(ValueError):
-    """Not a shard, or bytes that no splitter writes."""
+    """Not a shard, or content that no splitter writes."""
 
 
 class SplitterDied(EOFError):
-    """The splitter was killed: it never said that it ends. What it had sent has been handed out."""
+    """The splitter was killed without ending the shard. Its published records were returned."""
 
 
 def records(name: str, idle_s: float | None = None) -> Iterator[bytes | None]:
-    """Each record, in order, exactly once."""
+    """Returns each record once, in order."""
     if name.isascii() and name.isdigit():
         return _from_pipe(int(name), idle_s)
     return _from_ring(name, idle_s)
@@ -94,7 +94,7 @@ def _from_ring(name: str, idle_s: float | None) -> Iterator[bytes | None]:
             finally:
                 if area is not None:
                     area.close()
-                # A mapping cannot be closed while views of it are about.
+                # A mapping cannot be closed while views of it exist.
                 wide.release()
                 narrow.release()
                 view.release()
@@ -113,7 +113,7 @@ def _check_header(name: str, memory: mmap.mmap) -> int:
 
 
 def _area(name: str, memory: mmap.mmap) -> mmap.mmap | None:
-    """What a ring of version 2 refers to: a file beside it."""
+    """The area that a ring of version 2 refers to: a file in the same directory."""
     if _FIXED.unpack_from(memory)[1] == 1:
         return None
     named = memory[AREA_NAME_AT : AREA_NAME_AT + AREA_NAME_BYTES].split(b"\0")[0]
@@ -144,7 +144,7 @@ class _Ring:
         self.position: int = wide[_TAIL]
 
     def head(self) -> int:
-        """Looked at once, and checked before it is used."""
+        """Reads the head once and checks it before use."""
         head: int = self.wide[_HEAD]
         if not 0 <= head - self.position <= self.capacity or (head | self.position) % 8:
             raise ShardFault(f"{self.name}: head {head} and tail {self.position} do not fit together")
@@ -157,7 +157,7 @@ class _Ring:
         self.wide[_TAIL] = self.position
 
     def is_abandoned(self) -> bool:
-        """The splitter keeps an exclusive lock on its rings for as long as it lives."""
+        """Returns whether the splitter has died. It holds an exclusive lock on its rings while it lives."""
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
@@ -206,7 +206,7 @@ def _ring_records(ring: _Ring, idle_s: float | None) -> Iterator[bytes | None]:
     nap_s = SHORTEST_NAP_S
     quiet_since = asked = time.monotonic()
     while True:
-        # Asked before the head: what was published before the end is read with it.
+        # Checked before the head: records published before the end are read with it.
         is_ended = ring.is_ended()
         head = ring.head()
         if head != ring.position:
@@ -230,7 +230,7 @@ def _ring_records(ring: _Ring, idle_s: float | None) -> Iterator[bytes | None]:
 
 
 def main() -> int:
-    """An example: counts what one shard after another brings."""
+    """Example: counts the records of one shard after another."""
     if len(sys.argv) < 2:
         print("pitwire_shard.py: no shard; start it as a worker of pitwire split", file=sys.stderr)
         return 2

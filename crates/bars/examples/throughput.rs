@@ -1,7 +1,8 @@
-//! Nanoseconds a trade, from memory into bars: `cargo run --release -p pitwire-bars --example throughput [-- TRADES]`.
+//! Nanoseconds per trade, from memory into bars: `cargo run --release -p pitwire-bars --example
+//! throughput [-- TRADES]`.
 //!
-//! Trades of about 99 bytes over 6,000 symbols, the busy ones busier; time moves as at a million trades a second. One thread,
-//! buckets of 30, 90 and 180 s, finished bars thrown away.
+//! Trades of about 99 bytes over 6,000 symbols with a skewed distribution; time advances as at a
+//! million trades per second. One thread, buckets of 30, 90 and 180 s, finished bars dropped.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use std::time::Instant;
 use pitwire_bars::{BarRules, BarShard};
 
 const SYMBOLS: u64 = 6_000;
-/// Records in memory, taken again and again with another time.
+/// Records in memory, used repeatedly with different times.
 const DISTINCT: u64 = 1 << 18;
 const START_MS: u64 = 1_767_605_400_000;
 const TRADES_PER_MS: u64 = 1_000;
@@ -23,7 +24,7 @@ fn main() {
     for number in 0..DISTINCT {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let chance = seed >> 33;
-        // The square of a uniform number: half of the trades fall on a quarter of the symbols.
+        // The square of a uniform number: half of the trades are of a quarter of the symbols.
         let part = chance % SYMBOLS;
         let symbol = part * part / SYMBOLS;
         let (cents, size) = (10_000 + chance % 500, 1 + chance % 300);
@@ -39,7 +40,7 @@ fn main() {
         written.expect("memory takes everything");
         ends.push(text.len());
     }
-    // The place of the time's digits in every record: it is moved on with each round.
+    // Offset of the time's digits in every record, which are advanced each round.
     let time_at: Vec<usize> = ends.iter().map(|end| end - r#","z":3}"#.len() - 13).collect();
     let mut shard = BarShard::new(Arc::new(BarRules::default()), &[30, 90, 180]);
     let (mut taken, mut spent_ns, mut bars) = (0_u64, 0_u128, 0_usize);

@@ -1,8 +1,10 @@
-//! Finished bars on disk: Parquet files, each there only when it is whole.
+//! Finished bars on disk, as Parquet files that appear only when they are complete.
 //!
-//! Does        collect rows, write them under a temporary name, sync, rename; begin the next file after a while.
-//! Holds       1. one writer a directory (a lock says so, and goes with the process);
-//!             2. a file with its final name is whole and on the disk; what a killed writer left is removed at the next start.
+//! Does        collects rows, writes them under a temporary name, syncs, renames; starts a new file
+//!             at an interval.
+//! Holds       1. one writer per directory, by a lock that ends with the process;
+//!             2. a file with its final name is complete and on disk. The next start removes the files
+//!                of a killed writer.
 //! Start at    [`BarArchive::open`], [`BarArchive::push`].
 
 use std::fmt;
@@ -52,11 +54,11 @@ pub struct BarArchive {
     open: Option<OpenFile>,
     files: u64,
     rows: u64,
-    /// Held for as long as the archive lives.
+    /// The lock, held as long as the archive exists.
     _lock: File,
 }
 
-/// The file that is being filled.
+/// The file that is being written.
 struct OpenFile {
     since: Instant,
     name: String,
@@ -64,7 +66,10 @@ struct OpenFile {
 }
 
 impl BarArchive {
-    /// Takes a directory for itself; makes it if it is not there.
+    /// Creates the directory if necessary, and locks it.
+    ///
+    /// # Errors
+    /// The directory cannot be written, or another process writes there.
     pub fn open(directory: &Path, every: Duration) -> Result<BarArchive, ArchiveError> {
         fs::create_dir_all(directory).map_err(|error| ArchiveError::new(directory, &error, WRITABLE))?;
         let path = directory.join(LOCK);
@@ -88,7 +93,10 @@ impl BarArchive {
         Ok(archive)
     }
 
-    /// Takes in finished bars.
+    /// Adds finished bars.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn push(&mut self, rows: &[BarRow]) -> Result<(), ArchiveError> {
         for row in rows {
             self.push_one(row).map_err(|error| ArchiveError::new(&self.directory, &error, WRITABLE))?;
@@ -96,18 +104,21 @@ impl BarArchive {
         Ok(())
     }
 
-    /// When the open file should be closed, if there is one.
+    /// Returns when the open file must be closed, if there is one.
     pub fn due(&self) -> Option<Instant> {
         self.open.as_ref().map(|open| open.since + self.every)
     }
 
-    /// Closes the open file, so that it appears under its name.
+    /// Closes the open file, which then gets its final name.
+    ///
+    /// # Errors
+    /// The file cannot be written.
     pub fn rotate(&mut self) -> Result<(), ArchiveError> {
         let Some(open) = self.open.take() else { return Ok(()) };
         self.publish(open).map_err(|error| ArchiveError::new(&self.directory, &error, WRITABLE))
     }
 
-    /// Files published and rows in them.
+    /// Returns the number of published files and of the rows in them.
     pub fn totals(&self) -> (u64, u64) {
         (self.files, self.rows)
     }
@@ -146,7 +157,7 @@ impl BarArchive {
 }
 
 impl OpenFile {
-    /// Named by the second in which it began; a second file of one second gets a number.
+    /// Creates a file named by the current second, and a number that makes the name unique.
     fn create(directory: &Path) -> io::Result<OpenFile> {
         let second = jiff::Timestamp::now().strftime("%Y%m%dT%H%M%SZ").to_string();
         let taken =

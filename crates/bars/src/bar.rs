@@ -1,34 +1,34 @@
-//! One bar: what happened to a symbol in one bucket of time. Exact.
+//! One bar: the trades of a symbol in one bucket of time. Exact.
 
 use crate::number::{Decimal, Nano};
 use crate::record::TradeRecord;
 
-/// Digits after the point of a product of a price and a size.
+/// Decimals of a product of a price and a size.
 const NOTIONAL_DIGITS: u32 = 18;
-/// What DECIMAL(38, ...) of a file holds.
+/// Largest value of a DECIMAL(38, ...) column.
 const MOST: i128 = 10_i128.pow(38) - 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Bar {
-    /// Time of its start divided by its length.
+    /// Start time divided by the bucket length.
     pub number: i64,
-    /// BarPrices of trades that count for the last price.
+    /// Prices of trades that count for the last price.
     pub open: Option<Nano>,
     pub close: Option<Nano>,
     pub high: Option<Nano>,
     pub low: Option<Nano>,
     /// Shares, in 10^-9.
     pub volume: i128,
-    /// Price times shares, in 10^-18, of the same trades.
+    /// Price times shares of the same trades, in 10^-18.
     pub notional: i128,
     pub trades: u64,
-    /// Shares that were traded off exchange, part of `volume`.
+    /// The off-exchange part of `volume`.
     pub off_exchange_volume: i128,
     pub off_exchange_trades: u64,
-    /// Prints whose own bucket was closed already: counted here, mixed in nowhere.
+    /// Trades whose own bucket was already closed. They are counted here and change nothing else.
     pub late_volume: i128,
     pub late_trades: u64,
-    /// Trades known only as part of a sum, because the splitter had to merge them.
+    /// Trades known only as part of a conflated record.
     pub merged_trades: u64,
 }
 
@@ -37,7 +37,8 @@ impl Bar {
         Bar { number, ..Bar::default() }
     }
 
-    /// HOT. Nothing of a trade is taken in that would make a sum longer than a file can hold.
+    /// HOT. Adds a trade. Returns false, and adds nothing, if a sum would exceed the limit
+    /// of a file.
     #[must_use]
     pub fn add(&mut self, trade: &TradeRecord<'_>) -> bool {
         let trades = trade.merged.map_or(1, |merged| merged.trades);
@@ -75,7 +76,8 @@ impl Bar {
         self.late_volume = self.late_volume.saturating_add(i128::from(trade.size.0)).min(MOST);
     }
 
-    /// Volume-weighted average price, to nine digits, the last one cut. Nothing without volume.
+    /// Returns the volume-weighted average price, truncated to nine decimals; `None` without
+    /// volume.
     pub fn vwap(&self) -> Option<Nano> {
         let quotient = self.notional.checked_div(self.volume)?;
         i64::try_from(quotient).ok().map(Nano)

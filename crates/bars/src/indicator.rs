@@ -1,14 +1,15 @@
-//! IndicatorSettings of one series of bars. `docs/bars.md` has every formula and its source.
+//! Indicators of one series of bars. `docs/bars.md` has every formula and its source.
 //!
-//! Does        RSI and ATR with Wilder's smoothing, Heikin-Ashi, and a parabolic SAR whose pace follows volatility.
-//! Leaves out  exactness: indicators are floats, prices and sums are not.
+//! Does        RSI and ATR with Wilder's smoothing, Heikin-Ashi, and a parabolic SAR whose speed
+//!             follows volatility.
+//! Leaves out  exactness: indicators are floats; prices and sums are not.
 //! Start at    [`IndicatorSet`].
 
 use crate::rules::IndicatorSettings;
 
-/// Bars of ATR until the long average of relative ATR has one time constant.
+/// Time constant of the long average of relative ATR, in ATR periods.
 const LONG: f64 = 5.0;
-/// Volatility changes the pace of the SAR at most so much, either way.
+/// Volatility changes the speed of the SAR at most by this factor, in either direction.
 const MOST_PACE: f64 = 2.0;
 
 /// The prices of a finished bar.
@@ -20,14 +21,14 @@ pub struct BarPrices {
     pub close: f64,
 }
 
-/// What the indicators say after a bar. Nothing where too few bars have been seen.
+/// The indicator values after a bar. `None` until enough bars have been seen.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct IndicatorValues {
     pub rsi: Option<f64>,
     pub atr: Option<f64>,
     pub heikin_ashi: Option<BarPrices>,
     pub sar: Option<f64>,
-    /// Whether the SAR lies below the market.
+    /// Whether the SAR is below the market.
     pub sar_is_long: Option<bool>,
 }
 
@@ -52,12 +53,12 @@ impl IndicatorSet {
         }
     }
 
-    /// After the newest finished bar.
+    /// Returns the values after the newest finished bar.
     pub fn reading(&self) -> &IndicatorValues {
         &self.reading
     }
 
-    /// Takes in a finished bar.
+    /// Adds a finished bar.
     pub fn push(&mut self, bar: BarPrices) -> &IndicatorValues {
         let pace = self.atr.push(bar);
         let (sar, is_long) = self.sar.push(bar, pace).unzip();
@@ -72,7 +73,8 @@ impl IndicatorSet {
     }
 }
 
-/// Wilder's average: the mean of the first `bars` values, then `(previous · (bars − 1) + value) / bars`.
+/// Wilder's average: the mean of the first `bars` values, then `(previous · (bars − 1) + value) /
+/// bars`.
 #[derive(Debug, Clone)]
 struct Wilder {
     bars: u32,
@@ -117,17 +119,17 @@ impl Rsi {
         self.gains.push(change.max(0.0));
         self.losses.push((-change).max(0.0));
         let (gain, loss) = (self.gains.get()?, self.losses.get()?);
-        // Neither gain nor loss: as much the one as the other.
+        // Neither gains nor losses: the middle.
         Some(if gain + loss > 0.0 { 100.0 * gain / (gain + loss) } else { 50.0 })
     }
 }
 
-/// Average true range, and how it compares with its own past.
+/// Average true range, and its ratio to its own past.
 #[derive(Debug, Clone)]
 struct Atr {
     last_close: Option<f64>,
     range: Wilder,
-    /// Long average of ATR ÷ close, so that a series that has doubled in price is not twice as volatile.
+    /// Long average of ATR ÷ close, so that a higher price alone does not count as more volatile.
     usual: Option<f64>,
 }
 
@@ -140,7 +142,8 @@ impl Atr {
         self.range.get()
     }
 
-    /// The pace for the SAR: 1 as usual, less while the market is wilder than usual, more while it is calmer.
+    /// Adds a bar and returns the speed for the SAR: 1 at usual volatility, less above it, more
+    /// below it.
     fn push(&mut self, bar: BarPrices) -> f64 {
         let range = match self.last_close.replace(bar.close) {
             Some(close) => bar.high.max(close) - bar.low.min(close),
@@ -169,7 +172,7 @@ impl HeikinAshi {
     }
 }
 
-/// Wilder's parabolic SAR; its acceleration is multiplied by the pace of [`Atr::push`].
+/// Wilder's parabolic SAR. Its acceleration is multiplied by the speed of [`Atr::push`].
 #[derive(Debug, Clone)]
 struct Sar {
     step: f64,
@@ -181,9 +184,9 @@ struct Sar {
 #[derive(Debug, Clone)]
 struct Trend {
     is_long: bool,
-    /// The stop for the bar to come.
+    /// The stop for the next bar.
     stop: f64,
-    /// The highest high of a rise, the lowest low of a fall.
+    /// The highest high of a rise, or the lowest low of a fall.
     extreme: f64,
     acceleration: f64,
     last: BarPrices,
@@ -194,11 +197,11 @@ impl Sar {
         Sar { step: set.sar_step, most: set.sar_most, first: None, trend: None }
     }
 
-    /// The stop that holds for the next bar, and whether it lies below the market.
+    /// Adds a bar. Returns the stop for the next bar, and whether it is below the market.
     fn push(&mut self, bar: BarPrices, pace: f64) -> Option<(f64, bool)> {
         match &mut self.trend {
             Some(trend) => trend.push(bar, pace, self.step, self.most),
-            // The second bar says which way it goes.
+            // The second bar determines the direction.
             None => self.trend = Some(Trend::begin(self.first.replace(bar)?, bar, self.step)),
         }
         self.trend.as_ref().map(|trend| (trend.stop, trend.is_long))
@@ -216,7 +219,8 @@ impl Trend {
     fn push(&mut self, bar: BarPrices, pace: f64, step: f64, most: f64) {
         let is_through = if self.is_long { bar.low < self.stop } else { bar.high > self.stop };
         if is_through {
-            // Stop and reverse: the old extreme becomes the new stop, never inside the bars just seen.
+            // Stop and reverse: the old extreme becomes the new stop, but not inside the last two
+            // bars.
             let (high, low) = (bar.high.max(self.last.high), bar.low.min(self.last.low));
             self.is_long = !self.is_long;
             self.stop = if self.is_long { self.extreme.min(low) } else { self.extreme.max(high) };

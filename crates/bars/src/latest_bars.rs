@@ -1,4 +1,4 @@
-//! The latest bar of every symbol and length: what workers post and readers look up.
+//! The latest bar of every symbol and length: workers write it, readers read it.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use crate::indicator::IndicatorValues;
 use crate::number::Nano;
 use crate::shard::BarRow;
 
-/// One list a shard, so that workers do not wait for one another.
+/// One list per shard, so that workers do not wait for each other.
 pub struct LatestBars {
     shards: Vec<Mutex<ShardBars>>,
 }
@@ -32,7 +32,7 @@ pub struct ReadPosition {
     versions: Vec<u64>,
 }
 
-/// What a reader wants to see.
+/// The symbols that a reader wants.
 #[derive(Default)]
 pub struct BarSubscription {
     pub everything: bool,
@@ -50,7 +50,7 @@ impl LatestBars {
         LatestBars { shards: (0..shards).map(|_| Mutex::default()).collect() }
     }
 
-    /// Posts what a worker has: later rows replace earlier ones of the same symbol and length.
+    /// Stores a worker's rows. A later row replaces an earlier one of the same symbol and length.
     pub fn post(&self, shard: usize, rows: impl Iterator<Item = (BarRow, bool)>) {
         let mut posted = lock(&self.shards[shard]);
         posted.version += 1;
@@ -63,7 +63,8 @@ impl LatestBars {
         ReadPosition { versions: vec![0; self.shards.len()] }
     }
 
-    /// What is wanted and has changed since `mark`, which moves on. `fresh` is shown whether it has changed or not.
+    /// Shows the subscribed bars that changed since `mark`, which advances; and those in `fresh`,
+    /// changed or not.
     pub fn look(
         &self,
         mark: &mut ReadPosition,
@@ -87,7 +88,7 @@ impl LatestBars {
     }
 }
 
-/// A worker that died while it posted has left whole rows: each is replaced at once.
+/// Locks a shard. A worker that panicked left complete rows, because each is replaced at once.
 fn lock(shard: &Mutex<ShardBars>) -> MutexGuard<'_, ShardBars> {
     shard.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -99,7 +100,7 @@ impl ShardBars {
         let place = *self.places.entry(key).or_insert(self.latest.len());
         let latest = LatestBar { row, is_final, version };
         match self.latest.get_mut(place) {
-            // A bar that closed late must not hide the one that is open.
+            // A bar that closed late must not replace a newer open one.
             Some(known) if known.row.bar.number > latest.row.bar.number => {}
             Some(known) => *known = latest,
             None => self.latest.push(latest),

@@ -1,10 +1,11 @@
 //! Bars and indicators of every symbol of a shard.
 //!
-//! Does        read what `pitwire split` deals out, keep bars of several lengths a symbol, write the finished ones, show the
-//!             latest. `docs/bars.md` has the rules, the formulas and the files.
-//! Holds       prices, volumes and notionals are exact; indicators are floats and nothing else is.
-//! Leaves out  the command line: `crates/pitwire`.
-//! Start at    [`worker::start`]; [`BarShard::take`] for one trade's way into its bars.
+//! Does        reads what `pitwire split` sends, keeps bars of several lengths per symbol, writes
+//!             the finished ones and serves the latest. `docs/bars.md` has the rules, the formulas
+//!             and the files.
+//! Holds       prices, volumes and notionals are exact; only indicators are floats.
+//! Leaves out  the command line: see `crates/pitwire`.
+//! Start at    [`worker::start`]; [`BarShard::take`] for the way of a trade into its bars.
 
 mod archive;
 mod bar;

@@ -1,19 +1,20 @@
-//! Decimals as whole numbers of billionths: what a price or a size is read into, exactly.
+//! Decimals as integers in billionths, to read prices and sizes exactly.
 
 use std::fmt;
 
-/// Digits after the point that a price or a size may have.
+/// Decimals of a price or a size.
 pub const DIGITS: u32 = 9;
 const ONE: i64 = 10_i64.pow(DIGITS);
-/// More digits than an `i64` can hold.
+/// Longest text that is parsed; more digits than an `i64` can hold.
 const LONGEST_TEXT: usize = 24;
 
-/// A number of billionths.
+/// A number in billionths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Nano(pub i64);
 
 impl Nano {
-    /// `189.12`, exactly; nothing if it is no plain decimal, or has more digits than are kept.
+    /// Parses `189.12` exactly. `None` if it is not a plain decimal, or has more than nine
+    /// decimals.
     pub fn parse(text: &[u8]) -> Option<Nano> {
         let (is_negative, digits) = match text.split_first() {
             Some((b'-', rest)) => (true, rest),
@@ -30,7 +31,7 @@ impl Nano {
         if whole.is_empty() || (point.is_some() && fraction.is_empty()) {
             return None;
         }
-        // Zeros at the end say nothing: 1.1000000000 is exact.
+        // Trailing zeros do not count: 1.1000000000 is exact.
         let kept = fraction.len() - fraction.iter().rev().take_while(|&&byte| byte == b'0').count();
         let fraction = &fraction[..kept];
         let mut number = whole_number(whole)?;
@@ -47,7 +48,7 @@ impl Nano {
         Some(Nano(if is_negative { -number } else { number }))
     }
 
-    /// Also with an exponent, as JSON allows it.
+    /// Parses a number with an optional exponent, as JSON allows it.
     pub fn parse_any(text: &str) -> Option<Nano> {
         let Some(at) = text.find(['e', 'E']) else { return Nano::parse(text.as_bytes()) };
         let shift: i32 = text[at + 1..].parse().ok()?;
@@ -69,12 +70,13 @@ impl Nano {
         };
         let plain = plain.trim_start_matches('0');
         let plain = if plain.is_empty() || plain.starts_with('.') { format!("0{plain}") } else { plain.to_string() };
-        // Zeros that an exponent has pushed behind the ninth digit are no loss, but they make the text long.
+        // Zeros that an exponent moved behind the ninth decimal cost no precision, but they make the text
+        // long.
         let plain = if plain.contains('.') { plain.trim_end_matches('0').trim_end_matches('.') } else { &plain };
         Nano::parse(format!("{sign}{plain}").as_bytes())
     }
 
-    /// For indicators, which are estimates anyway.
+    /// Converts to a float, for indicators.
     #[allow(clippy::cast_precision_loss)]
     pub fn as_f64(self) -> f64 {
         self.0 as f64 / ONE as f64
@@ -101,12 +103,12 @@ fn whole_number(text: &[u8]) -> Option<i64> {
     Some(number)
 }
 
-/// A JSON integer that is not negative.
+/// Parses a JSON integer that is not negative.
 pub fn parse_count(text: &[u8]) -> Option<u64> {
     if text.is_empty() { None } else { u64::try_from(whole_number(text)?).ok() }
 }
 
-/// A sum of prices, sizes or products of both, to be written out.
+/// A sum of prices, sizes or their products, for output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decimal {
     pub units: i128,
@@ -114,7 +116,7 @@ pub struct Decimal {
 }
 
 impl fmt::Display for Decimal {
-    /// As short as it is exact.
+    /// Writes the exact value without trailing zeros.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let one = 10_u128.pow(self.digits);
         let magnitude = self.units.unsigned_abs();
@@ -136,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_are_read_exactly_or_not_at_all() {
+    fn decimals_are_read_exactly_or_refused() {
         for (text, expected) in [
             ("189.12", Some(189_120_000_000)),
             ("0.000000001", Some(1)),
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn exponents_are_read_where_they_are_exact() {
+    fn exponents_are_read_if_exact() {
         for (text, expected) in [
             ("1e2", Some(100_000_000_000)),
             ("1.5E1", Some(15_000_000_000)),
@@ -183,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_was_read() {
+    fn written_numbers_equal_what_was_read() {
         for text in ["0", "189.12", "-0.000000001", "9223372036.854775807", "100"] {
             assert_eq!(Nano::parse(text.as_bytes()).unwrap().to_string(), text);
         }

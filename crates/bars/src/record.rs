@@ -1,7 +1,9 @@
-//! A record of the splitter, read for what bars need of it.
+//! A record of the splitter, parsed as far as bars need it.
 //!
-//! Does        read a trade's symbol, price, size, time and conditions in one pass over its text, without allocation.
-//! Holds       1. a trade in any other form that JSON allows (spaces, escapes, exponents, nested values) is read too, slower;
+//! Does        reads a trade's symbol, price, size, time and conditions in one pass, without
+//!             allocation.
+//! Holds       1. a trade in any other JSON form (spaces, escapes, exponents, nested values) is
+//!                read too, more slowly;
 //!             2. what cannot be read exactly is refused, never rounded.
 //! Start at    [`read`].
 
@@ -13,25 +15,25 @@ use serde_json::value::RawValue;
 use crate::number::{Nano, parse_count};
 use crate::rules::{BarRules, RecordKind, TradeEffects};
 
-/// A trade, or many of one symbol that the splitter had to merge.
+/// A trade, or the conflated trades of one symbol.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TradeRecord<'a> {
     pub symbol: Cow<'a, [u8]>,
     pub time_ns: i64,
     pub price: Nano,
-    /// Shares: of one trade, or of all that were merged.
+    /// Shares of the trade, or of all conflated trades.
     pub size: Nano,
-    /// What its sale conditions let it count for.
+    /// What its sale conditions let it affect.
     pub counts: TradeEffects,
     pub is_off_exchange: bool,
     pub merged: Option<MergedTrades>,
 }
 
-/// What a merged record says beside the last price and the sum of sizes.
+/// The contents of a conflated record besides the last price and the sum of sizes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MergedTrades {
     pub trades: u64,
-    /// In 10^-18: exact, because prices and sizes have nine digits each.
+    /// In 10^-18. Exact, because prices and sizes have nine decimals each.
     pub notional: i128,
     pub first: Nano,
     pub high: Nano,
@@ -41,11 +43,11 @@ pub struct MergedTrades {
 #[derive(Debug, PartialEq, Eq)]
 pub enum ShardRecord<'a> {
     Trade(TradeRecord<'a>),
-    /// Records are missing: the feed was interrupted, or a worker was too parse_json.
+    /// Records are missing: the feed was interrupted, or a worker was too slow.
     Gap,
-    /// Something else that a feed sends: a status, a quote.
+    /// Something else that a feed sends, such as a status or a quote.
     Other,
-    /// A trade without a price, with ten digits after the point, or no JSON at all.
+    /// A trade without a price or with ten decimals, or not JSON at all.
     Unreadable,
 }
 
@@ -57,7 +59,7 @@ pub fn read<'a>(text: &'a [u8], rules: &BarRules) -> ShardRecord<'a> {
     }
 }
 
-/// What a record may have, as far as it matters here.
+/// The fields of a record that matter here.
 #[derive(Default)]
 struct RecordFields<'a> {
     kind: RecordKind,
@@ -112,7 +114,7 @@ impl MergedFields {
     }
 }
 
-/// The usual form: one flat object without spaces or escapes. Nothing if it looks different anywhere.
+/// Parses the usual form: one flat object without spaces or escapes. `None` for any other form.
 fn parse_fast<'a>(text: &'a [u8], rules: &BarRules) -> Option<RecordFields<'a>> {
     let mut fields = RecordFields::default();
     let mut at = TextCursor { text, at: 0 };
@@ -130,7 +132,7 @@ fn parse_fast<'a>(text: &'a [u8], rules: &BarRules) -> Option<RecordFields<'a>> 
             b"z" => fields.tape = Some(parse_count(at.number())?),
             b"trfi" => fields.trf = Some(parse_count(at.number())?),
             b"c" => fields.counts = at.conditions(rules)?,
-            // MergedTrades records are rare: the parse_json way is good enough.
+            // Conflated records are rare, so the JSON parser may read them.
             b"conflated" => return None,
             _ => at.skip()?,
         }
@@ -158,7 +160,7 @@ impl<'a> TextCursor<'a> {
         (self.next()? == byte).then_some(())
     }
 
-    /// A text without escapes.
+    /// Reads a string without escapes.
     fn quoted(&mut self) -> Option<&'a [u8]> {
         self.expect(b'"')?;
         let rest = &self.text[self.at..];
@@ -178,7 +180,7 @@ impl<'a> TextCursor<'a> {
         &rest[..len]
     }
 
-    /// `[14,41]`.
+    /// Reads `[14,41]`.
     fn conditions(&mut self, rules: &BarRules) -> Option<TradeEffects> {
         let mut counts = TradeEffects::default();
         self.expect(b'[')?;
@@ -196,7 +198,7 @@ impl<'a> TextCursor<'a> {
         }
     }
 
-    /// A value that nobody needs.
+    /// Skips a value that is not needed.
     fn skip(&mut self) -> Option<()> {
         match *self.text.get(self.at)? {
             b'"' => self.quoted().map(drop),
@@ -249,10 +251,10 @@ struct JsonRecord<'a> {
     low: Option<&'a RawValue>,
 }
 
-/// Any form that JSON allows.
+/// Parses any JSON form.
 #[cold]
 fn parse_json<'a>(text: &'a [u8], rules: &BarRules) -> ShardRecord<'a> {
-    // An array of values would read as a record whose keys were left out.
+    // An array of values would be read as a record without keys.
     if !text.trim_ascii_start().starts_with(b"{") {
         return ShardRecord::Unreadable;
     }
@@ -285,13 +287,13 @@ fn parse_json<'a>(text: &'a [u8], rules: &BarRules) -> ShardRecord<'a> {
     fields.classify(rules)
 }
 
-/// Exact numbers may come as JSON numbers or as texts.
+/// Exact numbers may be JSON numbers or strings.
 fn plain(value: &RawValue) -> &str {
     let text = value.get();
     text.strip_prefix('"').and_then(|text| text.strip_suffix('"')).unwrap_or(text)
 }
 
-/// A product of a price and a size, in 10^-18.
+/// Parses a product of a price and a size, in 10^-18.
 fn parse_notional(text: &str) -> Option<i128> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let fraction = fraction.trim_end_matches('0');

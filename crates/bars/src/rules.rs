@@ -1,4 +1,5 @@
-//! One's own bar conditions: which trades count for what. `docs/bars.md` has the file and the defaults.
+//! The user's bar rules: which trades count for what. `docs/bars.md` describes the file and the
+//! defaults.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,13 +9,13 @@ use toml::Spanned;
 
 const NANOS_PER_MILLI: i64 = 1_000_000;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
-/// Codes beyond this are looked up in a list.
+/// Condition codes below this are in a table; others in a list.
 const TABLE: usize = 256;
 const MOST_BARS: u32 = 1_000;
 const MOST_BUCKETS: usize = 8;
 const MOST_BUCKET_S: u32 = 86_400;
 
-/// SymbolSelection of a bar's values a trade may move.
+/// The values of a bar that a trade may change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TradeEffects {
     /// Open and close.
@@ -31,7 +32,7 @@ impl Default for TradeEffects {
 }
 
 impl TradeEffects {
-    /// The strictest of two conditions decides.
+    /// Combines two conditions: the stricter one decides.
     #[must_use]
     pub fn and(self, other: TradeEffects) -> TradeEffects {
         TradeEffects {
@@ -42,7 +43,7 @@ impl TradeEffects {
     }
 }
 
-/// What a record says it is, in its `ev`.
+/// The kind of a record, from its `ev` field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RecordKind {
     Trade,
@@ -51,7 +52,7 @@ pub enum RecordKind {
     Other,
 }
 
-/// What the file says, checked.
+/// The checked content of a rules file.
 #[derive(Debug, Clone)]
 pub struct BarRules {
     events: Vec<Vec<u8>>,
@@ -64,12 +65,12 @@ pub struct BarRules {
     trfs: Vec<u64>,
     /// How long a bucket stays open after its end, in the time of trades.
     pub grace_ns: i64,
-    /// A trade further ahead than this is believed only when the next one agrees.
+    /// A trade further ahead than this is accepted only if the next one confirms it.
     pub ahead_ns: i64,
     pub indicators: IndicatorSettings,
 }
 
-/// How indicators are set.
+/// The parameters of the indicators.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct IndicatorSettings {
     pub rsi_bars: u32,
@@ -79,7 +80,10 @@ pub struct IndicatorSettings {
 }
 
 impl BarRules {
-    /// Reads a rules file. `name` is how messages call it.
+    /// Parses a rules file. `name` appears in error texts.
+    ///
+    /// # Errors
+    /// The text is not valid TOML, or a value is out of range; the error names line and key.
     pub fn parse(text: &str, name: &str) -> Result<BarRules, RulesError> {
         let at = |span: Option<Range<usize>>, what: String| RulesError::at(text, name, span, what);
         let file: RulesFile = toml::from_str(text).map_err(|error| at(error.span(), error.message().to_string()))?;
@@ -87,7 +91,8 @@ impl BarRules {
         Ok(file.rules())
     }
 
-    /// HOT. What a sale condition lets a trade count for; what is not listed counts for everything.
+    /// HOT. Returns the effects that a sale condition leaves a trade. An unlisted condition restricts
+    /// nothing.
     pub fn counts(&self, code: u64) -> TradeEffects {
         match usize::try_from(code) {
             Ok(index) if index < TABLE => self.table[index],
@@ -98,7 +103,7 @@ impl BarRules {
         }
     }
 
-    /// HOT.
+    /// HOT. Returns the kind of a record from its `ev` field.
     pub fn kind(&self, event: &[u8]) -> RecordKind {
         if self.events.iter().any(|known| known == event) {
             RecordKind::Trade
@@ -109,7 +114,7 @@ impl BarRules {
         }
     }
 
-    /// HOT.
+    /// HOT. Returns whether a trade happened off exchange.
     pub fn is_off_exchange(&self, exchange: Option<u64>, tape: Option<u64>, trf: Option<u64>) -> bool {
         let within = |list: &[u64], value: Option<u64>| value.is_some_and(|value| list.contains(&value));
         within(&self.exchanges, exchange) || within(&self.tapes, tape) || within(&self.trfs, trf)
@@ -122,7 +127,10 @@ impl Default for BarRules {
     }
 }
 
-/// Lengths of buckets in seconds: ascending, each once.
+/// Checks bucket lengths in seconds: ascending, without duplicates.
+///
+/// # Errors
+/// A length is out of range or out of order, or the grace is longer than the shortest one.
 pub fn check_buckets(buckets: &[u32], rules: &BarRules) -> Result<(), String> {
     if buckets.is_empty() || buckets.len() > MOST_BUCKETS {
         return Err(format!("--buckets takes one to {MOST_BUCKETS} lengths, for example 30,90,180"));
@@ -164,7 +172,8 @@ enum TimeUnit {
     Ns,
 }
 
-/// Defaults: the consolidated columns of the CTA and UTP plans, in Polygon's codes. `docs/bars.md` names them.
+/// Defaults: the consolidated columns of the CTA and UTP plans, in Polygon's codes. `docs/bars.md`
+/// names them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Conditions {
@@ -192,7 +201,7 @@ struct OffExchange {
 }
 
 impl Default for OffExchange {
-    /// Exchange 4 is FINRA's trade reporting facilities.
+    /// Exchange 4 stands for FINRA's trade reporting facilities.
     fn default() -> Self {
         OffExchange { exchanges: vec![4], tapes: Vec::new(), trfs: Vec::new() }
     }
@@ -270,7 +279,8 @@ impl RulesFile {
 
 impl Conditions {
     fn table(&self) -> ([TradeEffects; TABLE], Vec<(u64, TradeEffects)>) {
-        // What may not move high and low may not move the close either: a close outside its own range is no bar.
+        // A trade that may not change high and low must not change the close, or the close would be
+        // outside the range.
         let of = |code: u64| TradeEffects {
             last: !self.not_last.contains(&code) && !self.not_high_low.contains(&code),
             high_low: !self.not_high_low.contains(&code),
@@ -289,7 +299,7 @@ impl Conditions {
     }
 }
 
-/// What is wrong with a rules file, and in which line.
+/// The mistake in a rules file, with its line.
 #[derive(Debug)]
 pub struct RulesError(String);
 
@@ -318,14 +328,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_the_consolidated_rules() {
+    fn defaults_are_the_consolidated_rules() {
         let rules = BarRules::default();
         let told = |code| {
             let counts = rules.counts(code);
             (counts.last, counts.high_low, counts.volume)
         };
-        // Rows of the plans' tables: regular, average price, bunched sold, derivatively priced, form T, intermarket sweep,
-        // official close, opening trade, sold out of sequence, odd lot, corrected close, qualified contingent.
+        // Rows of the plans' tables: regular, average price, bunched sold, derivatively priced,
+        // form T, intermarket sweep, official close, opening trade, sold out of sequence, odd lot,
+        // corrected close, qualified contingent.
         for (code, expected) in [
             (0, (true, true, true)),
             (2, (false, false, true)),
@@ -347,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn ones_own_conditions_replace_the_defaults() {
+    fn custom_conditions_replace_the_defaults() {
         let text = "time_unit = \"ns\"\nevents = [\"T\", \"XT\"]\n[conditions]\nnot_high_low = [7, 5000]\nnot_last = []\n[late]\ngrace_ms = 0\n[off_exchange]\nexchanges = []\ntrfs = [201]\n";
         let rules = BarRules::parse(text, "mine.toml").unwrap();
         assert_eq!(rules.counts(37), TradeEffects::default());
@@ -362,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_named_with_line_and_key() {
+    fn mistakes_are_reported_with_line_and_key() {
         for (text, words) in [
             ("\n\n[conditions]\nnot_lats = [1]\n", "mine.toml:4: unknown field `not_lats`"),
             ("[late]\ngrace_ms = \"soon\"\n", "mine.toml:2: invalid type: string \"soon\""),
@@ -381,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_ascend_and_outlast_the_grace() {
+    fn buckets_ascend_and_exceed_the_grace() {
         let rules = BarRules::default();
         assert_eq!(check_buckets(&[30, 90, 180], &rules), Ok(()));
         for (wrong, word) in [

@@ -1,10 +1,12 @@
-//! The latest bars over WebSocket.
+//! Serves the latest bars over WebSocket.
 //!
-//! Does        one thread a reader: take its wishes, send what has changed of them, several times a second.
-//! Holds       1. a parse_json reader costs nobody anything: while its socket takes nothing, nothing is made for it, and then
-//!                it gets the latest value of each symbol, not the history;
-//!             2. readers are limited in number, messages in size, handshakes and silence in time;
-//!             3. a page from elsewhere, or a rebound name, is refused.
+//! Does        runs one thread per reader: takes subscriptions, and sends changed bars several
+//!             times a second.
+//! Holds       1. a slow reader delays nothing else. While its socket accepts nothing, nothing is
+//!                prepared for it, and then it receives the latest value of each symbol, not the
+//!                history;
+//!             2. the number of readers, message sizes, handshake time and idle time are limited;
+//!             3. pages of other origins and unknown host names are refused.
 //! Start at    [`serve`].
 
 use std::io;
@@ -24,37 +26,37 @@ use tungstenite::{Error, Message};
 use crate::latest_bars::{BarSubscription, LatestBars, ReadPosition};
 use crate::shard::LONGEST_SYMBOL;
 
-/// How often a reader gets what has changed.
+/// Interval at which a reader receives changed bars.
 const EVERY: Duration = Duration::from_millis(100);
 const HANDSHAKE: Duration = Duration::from_secs(5);
-/// How long a reader may take nothing while something waits for it.
+/// How long a reader's socket may accept nothing while something waits for it.
 const STUCK: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// How long readers have for the last bars and a goodbye.
+/// Time for readers to receive the last bars and the close frame.
 const FAREWELL: Duration = Duration::from_secs(2);
 const MOST_READERS: usize = 256;
 const MOST_SYMBOLS: usize = 20_000;
-/// A symbol or two thousand in one message.
+/// Longest message of a reader, in bytes: about two thousand symbols.
 const LONGEST_MESSAGE: usize = 64 << 10;
 /// Bars in one message.
 const PIECE: usize = 256;
 
-/// Accepts readers until told to stop; then they get what is new, and a goodbye.
+/// Accepts readers until `stop` is set. They then receive the last bars and a close frame.
 pub fn serve(listener: &TcpListener, board: &Arc<LatestBars>, stop: &Arc<AtomicBool>) {
     let readers = Arc::new(AtomicUsize::new(0));
     while !stop.load(Ordering::Relaxed) {
         let Ok((socket, _)) = listener.accept() else {
-            // Nobody there, or no descriptor left: both pass.
+            // No connection waits, or no descriptor is left. Both pass.
             thread::sleep(ACCEPT_PAUSE);
             continue;
         };
         let slot = ReaderSlot::take(&readers);
         let (board, stop) = (Arc::clone(board), Arc::clone(stop));
         let Ok(bound) = listener.local_addr() else { continue };
-        // A thread that cannot be started drops the socket, and the reader tries again.
+        // Without a thread the socket is dropped, and the reader tries again.
         let _ = thread::Builder::new().name("bars-reader".into()).spawn(move || {
             let is_full = slot.number > MOST_READERS;
-            // Whatever ends a reader's connection is its own affair.
+            // An error ends this reader's connection only.
             let _ = BarReader::accept(socket, bound, is_full).and_then(|mut reader| reader.run(&board, &stop));
             drop(slot);
         });
@@ -65,7 +67,7 @@ pub fn serve(listener: &TcpListener, board: &Arc<LatestBars>, stop: &Arc<AtomicB
     }
 }
 
-/// One of the places for readers.
+/// A slot in the limited number of readers. Dropping it frees the slot.
 struct ReaderSlot {
     readers: Arc<AtomicUsize>,
     number: usize,
@@ -86,7 +88,7 @@ impl Drop for ReaderSlot {
 struct BarReader {
     socket: WebSocket<DeadlineSocket>,
     subscription: BarSubscription,
-    /// Wished for since the last look: shown whether it has changed or not.
+    /// Symbols subscribed since the last update: sent whether they changed or not.
     fresh: BarSubscription,
 }
 
@@ -139,7 +141,7 @@ impl BarReader {
         self.socket.flush().map_err(Box::new)
     }
 
-    /// Sends what has changed of what is wished for.
+    /// Sends the subscribed bars that have changed.
     fn show(&mut self, board: &LatestBars, mark: &mut ReadPosition) -> Result<(), Box<Error>> {
         let mut pieces: Vec<String> = Vec::new();
         let mut in_piece = PIECE;
@@ -163,7 +165,7 @@ impl BarReader {
         Ok(())
     }
 
-    /// One message of the reader; the answer to it.
+    /// Handles one message of the reader and returns the answer.
     fn hear(&mut self, text: &str) -> String {
         let asked = match serde_json::from_str::<ReaderRequest>(text) {
             Ok(asked) => asked,
@@ -234,7 +236,7 @@ fn is_patience(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
-/// A socket on which a handshake may take only so long, however slowly its bytes drip.
+/// A socket with a deadline for the handshake, however slowly its bytes arrive.
 struct DeadlineSocket {
     socket: TcpStream,
     until: Option<Instant>,
@@ -267,7 +269,8 @@ impl io::Write for DeadlineSocket {
     }
 }
 
-/// Who may come in. The same rules as the venue's: a `Host` that is ours, and no page from elsewhere.
+/// Decides which clients may connect, by the venue's rules: a known `Host`, and no page of another
+/// origin.
 struct HandshakePolicy {
     bound: IpAddr,
     is_full: bool,

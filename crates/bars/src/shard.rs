@@ -1,11 +1,15 @@
-//! Every symbol of one shard: which bucket a trade belongs to, and when a bucket is finished.
+//! The bars of one shard: which bucket a trade belongs to, and when a bucket is finished.
 //!
-//! Does        keep bars and indicators of every symbol and length; hand out each bar once, when it is finished.
-//! Holds       1. time is the trades' own: the same records give the same bars, however fast they come;
-//!             2. a bucket closes when the shard's clock (its newest trade) is the grace beyond its end; later prints of it
-//!                are counted, never mixed in;
-//!             3. one wrong time does not move the clock: what is far ahead must be confirmed by the trade after it;
-//!             4. a bucket that overlaps a gap, or the time before the first and after the last trade, is incomplete.
+//! Does        keeps bars and indicators of every symbol and length; returns each bar once, when it
+//!             is finished.
+//! Holds       1. time is that of the trades: the same records give the same bars, however fast
+//!                they arrive;
+//!             2. a bucket closes when the shard's clock (its newest trade) passes its end by the
+//!                grace. Later trades are counted as late and change nothing else;
+//!             3. one wrong time does not move the clock: a trade far ahead must be confirmed by
+//!                the next one;
+//!             4. a bucket is incomplete if it overlaps a gap, or the time before the first or
+//!                after the last trade.
 //! Start at    [`BarShard::take`].
 
 use std::collections::VecDeque;
@@ -19,22 +23,22 @@ use crate::record::{self, ShardRecord, TradeRecord};
 use crate::rules::BarRules;
 
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
-/// Symbols beyond this are refused: a feed that invents names must not take all memory.
+/// Most symbols. Bounds the memory that a feed with invented symbols can take.
 const MOST_SYMBOLS: usize = 100_000;
 pub(crate) const LONGEST_SYMBOL: usize = 64;
-/// GapTracker that are remembered one by one; more are joined.
+/// Most gaps stored separately. Further ones are joined.
 const MOST_GAPS: usize = 64;
 
-/// What a shard has seen.
+/// Counts of a shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BarTotals {
     pub records: u64,
     pub trades: u64,
-    /// MergedTrades records among them.
+    /// Conflated records among them.
     pub merged: u64,
     pub bars: u64,
     pub late: u64,
-    /// Trades whose time lay far ahead of all others and was never confirmed.
+    /// Trades whose time was far ahead of all others, without confirmation.
     pub strays: u64,
     pub gaps: u64,
     pub other: u64,
@@ -60,15 +64,15 @@ impl BarTotals {
     }
 }
 
-/// A bar with all that is known about it.
+/// A bar with everything known about it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BarRow {
     pub symbol: Arc<str>,
     pub bucket_s: u32,
     pub bar: Bar,
-    /// Trades of this bucket are or may be missing.
+    /// Trades of this bucket are missing, or may be.
     pub is_incomplete: bool,
-    /// Of a finished bar: after it. Of an open one: after the one before it.
+    /// For a finished bar: the values after it. For an open bar: after the previous one.
     pub reading: IndicatorValues,
 }
 
@@ -83,16 +87,16 @@ pub struct BarShard {
     lengths: Vec<BucketLength>,
     symbols: HashMap<Box<[u8]>, u32>,
     symbol_bars: Vec<SymbolBars>,
-    /// Newest believed time.
+    /// The newest accepted time.
     clock: Option<i64>,
-    /// A trade that waits for another one as far ahead as itself.
+    /// A trade far ahead that waits for confirmation.
     ahead: Option<TradeRecord<'static>>,
     gaps: GapTracker,
-    /// When the next bucket of any symbol is due to close.
+    /// When the next bucket of any symbol closes.
     sweep_at: i64,
     finished: Vec<BarRow>,
     totals: BarTotals,
-    /// Symbols with a changed open bar since somebody last asked.
+    /// Symbols whose open bar changed since the last call of [`BarShard::changed`].
     changed: Vec<u32>,
     watches_changes: bool,
 }
@@ -103,17 +107,17 @@ struct BucketLength {
     ns: i64,
 }
 
-/// One symbol.
+/// The bars of one symbol.
 struct SymbolBars {
     symbol: Arc<str>,
     series: Vec<BarSeries>,
     is_changed: bool,
 }
 
-/// One symbol's bars of one length.
+/// The bars of one symbol and one length.
 struct BarSeries {
     current: Option<Bar>,
-    /// Ended, and open for the grace.
+    /// The bar before, still open for the grace.
     previous: Option<Bar>,
     indicators: IndicatorSet,
 }
@@ -138,12 +142,12 @@ impl BarShard {
         }
     }
 
-    /// From now on [`BarShard::changed`] tells which open bars have changed.
+    /// Enables [`BarShard::changed`].
     pub fn watch_changes(&mut self) {
         self.watches_changes = true;
     }
 
-    /// HOT. Takes in one record.
+    /// HOT. Adds one record.
     pub fn take(&mut self, text: &[u8]) {
         self.totals.records += 1;
         match record::read(text, &self.rules) {
@@ -157,10 +161,10 @@ impl BarShard {
         }
     }
 
-    /// Nothing comes any more: what is open is handed out as it is.
+    /// Ends the shard: returns all open bars as they are.
     pub fn finish(&mut self) {
         if let Some(ahead) = self.ahead.take() {
-            // A feed of one trade has nobody to confirm it.
+            // A feed with a single trade has nothing to confirm it.
             if self.clock.is_none() { self.accept_trade(&ahead) } else { self.totals.strays += 1 }
         }
         self.gaps.begin(self.clock);
@@ -169,17 +173,17 @@ impl BarShard {
         }
     }
 
-    /// Finished bars that nobody has taken.
+    /// Returns how many finished bars wait.
     pub fn pending(&self) -> usize {
         self.finished.len()
     }
 
-    /// Finished bars, each once.
+    /// Takes the finished bars, each once.
     pub fn finished(&mut self) -> std::vec::Drain<'_, BarRow> {
         self.finished.drain(..)
     }
 
-    /// The open bars of every symbol that has changed since the last call.
+    /// Calls `show` with the open bars of every symbol that changed since the last call.
     pub fn changed(&mut self, mut show: impl FnMut(BarRow)) {
         for index in std::mem::take(&mut self.changed) {
             let symbol_bars = &mut self.symbol_bars[index as usize];
@@ -202,7 +206,7 @@ impl BarShard {
         BarTotals { symbols: self.symbol_bars.len() as u64, ..self.totals }
     }
 
-    /// Whether a trade's time can be believed.
+    /// Accepts a trade if its time is plausible.
     fn check_time(&mut self, trade: TradeRecord<'_>) {
         let horizon = self.rules.ahead_ns;
         let is_near = |clock: i64| trade.time_ns <= clock.saturating_add(horizon);
@@ -245,7 +249,7 @@ impl BarShard {
         self.place(index, trade);
     }
 
-    /// HOT. Puts a trade into its bucket of every length.
+    /// HOT. Adds a trade to its bucket of every length.
     fn place(&mut self, index: usize, trade: &TradeRecord<'_>) {
         let clock = self.clock.unwrap_or(trade.time_ns);
         let mut is_late = false;
@@ -299,7 +303,8 @@ impl BarShard {
         Some(index)
     }
 
-    /// Closes every bucket that is due, of symbols that may not trade for long, and finds when the next one will be.
+    /// Closes every bucket that is due, also of symbols that no longer trade, and computes when the
+    /// next one is.
     fn sweep(&mut self, clock: i64) {
         let grace = self.rules.grace_ns;
         let next = self
@@ -346,12 +351,13 @@ impl BarShard {
     }
 }
 
-/// When bucket `number` closes.
+/// Returns when bucket `number` closes.
 fn due(number: i64, ns: i64, grace: i64) -> i64 {
     number.saturating_add(1).saturating_mul(ns).saturating_add(grace)
 }
 
-/// A bar without a last price (odd lots alone, say) moves no indicator.
+/// Returns the prices of a bar. A bar without a last price (odd lots only, say) changes no
+/// indicator.
 fn prices(bar: &Bar) -> Option<BarPrices> {
     Some(BarPrices {
         open: bar.open?.as_f64(),
@@ -361,16 +367,17 @@ fn prices(bar: &Bar) -> Option<BarPrices> {
     })
 }
 
-/// Times at which trades are or may be missing: from the last one before a gap to the first one after it.
+/// Times at which trades are missing or may be: from the last trade before a gap to the first one
+/// after it.
 #[derive(Debug)]
 struct GapTracker {
     ended: VecDeque<(i64, i64)>,
-    /// Since when nothing is known.
+    /// Start of the gap that has not ended.
     open: Option<i64>,
 }
 
 impl GapTracker {
-    /// What was before the first trade is not known either.
+    /// The time before the first trade counts as a gap.
     fn since_ever() -> Self {
         GapTracker { ended: VecDeque::new(), open: Some(i64::MIN) }
     }
@@ -379,7 +386,7 @@ impl GapTracker {
         self.open.get_or_insert(clock.unwrap_or(i64::MIN));
     }
 
-    /// HOT.
+    /// HOT. Ends the open gap at `time`.
     fn end(&mut self, time: i64) {
         let Some(from) = self.open.take() else { return };
         // The first trade after a gap may be older than the last one before it.
@@ -394,11 +401,12 @@ impl GapTracker {
     fn touch(&self, number: i64, ns: i64) -> bool {
         let start = number.saturating_mul(ns);
         let end = start.saturating_add(ns);
-        // A trade at the very time of a bucket's end belongs to the next one: only a bucket that was over is whole.
+        // A trade exactly at the end of a bucket belongs to the next one, so only a bucket that was
+        // over is complete.
         self.open.is_some_and(|from| from < end) || self.ended.iter().any(|&(from, to)| from < end && to >= start)
     }
 
-    /// What no open bucket can overlap.
+    /// Forgets gaps that no open bucket can overlap.
     fn forget(&mut self, clock: i64, longest: i64) {
         let since = clock.saturating_sub(longest.saturating_mul(2));
         while self.ended.front().is_some_and(|&(_, to)| to < since) {

@@ -1,7 +1,8 @@
-//! Where a shard's records come from: a pipe's descriptor, or a ring in shared memory.
+//! The source of a shard's records: the descriptor of a pipe, or a ring in shared memory.
 //!
-//! Does        take what is there, wait when there is nothing, and know how it ended.
-//! Holds       whatever the bytes of a pipe or ring say, the answer is an error with a remedy, never a panic.
+//! Does        takes all available records, waits if there are none, and determines how the source ended.
+//! Holds       any content of a pipe or ring gives records or an error with a remedy, never a
+//!             panic.
 //! Start at    [`RecordSource::open`], [`RecordSource::take`].
 
 use std::fmt;
@@ -18,31 +19,31 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 
-/// Bytes of one read of a pipe.
+/// Size of one read of a pipe, in bytes.
 const READ: usize = 256 << 10;
-/// Reads of a pipe before the caller is asked again.
+/// Reads of a pipe per call.
 const READS: usize = 16;
-/// A busy ring is worth dozing for: its splitter then need not ring the bell.
+/// Pause before sleeping on a ring, so that the splitter of a busy ring need not ring the bell.
 const DOZE: Duration = Duration::from_micros(100);
-/// How often a silent ring's splitter is asked whether it lives.
+/// Interval at which a silent ring's splitter is checked for life.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// How far a source has come.
+/// The state of a source after a read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceState {
-    /// Records were there.
+    /// There were records.
     Busy,
-    /// Nothing came for as long as the caller would wait.
+    /// Nothing arrived within the caller's patience.
     Idle,
-    /// All has been taken, and nothing more will come.
+    /// Everything was read, and nothing more will come.
     Ended,
-    /// As before, but the splitter did not say so: it was killed.
+    /// As before, but the splitter was killed without ending the source.
     Died,
 }
 
 #[derive(Debug)]
 pub enum SourceError {
-    /// The name on the command line leads to nothing that can be read.
+    /// The name on the command line cannot be opened.
     Open {
         name: String,
         error: io::Error,
@@ -92,11 +93,14 @@ enum SourceTransport {
 }
 
 impl RecordSource {
-    /// A number is a descriptor, anything else the name of a ring.
+    /// Opens a descriptor if `name` is a number, otherwise the ring with this name.
+    ///
+    /// # Errors
+    /// It cannot be opened, or is not a valid ring.
     pub fn open(name: &str) -> Result<RecordSource, SourceError> {
         let failed = |error: io::Error| SourceError::Open { name: name.to_string(), error };
         let transport = if name.bytes().all(|byte| byte.is_ascii_digit()) && !name.is_empty() {
-            // Opened anew, so that not waiting on it is our own affair and not everybody's who has the pipe.
+            // Opened again, so that non-blocking mode does not affect other holders of the pipe.
             let path = format!("/proc/self/fd/{name}");
             let not_waiting = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
             let file = File::options().read(true).custom_flags(not_waiting).open(path).map_err(failed)?;
@@ -105,7 +109,7 @@ impl RecordSource {
             let file = File::options().read(true).write(true).open(name).map_err(failed)?;
             let mapping = Mapping::of(&file).map_err(failed)?;
             let fault = |fault| SourceError::Fault { name: name.to_string(), fault };
-            // What the ring refers to, if it does, lies beside it.
+            // The area that the ring refers to is in the same directory.
             let area = match area_name(&mapping).map_err(fault)? {
                 None => None,
                 Some(area) => {
@@ -120,7 +124,10 @@ impl RecordSource {
         Ok(RecordSource { name: name.to_string(), transport })
     }
 
-    /// HOT. Everything that is there; waits at most `patience` for the first.
+    /// HOT. Reads everything that is there. Waits at most `patience` for the first record.
+    ///
+    /// # Errors
+    /// Reading fails, or the content is invalid.
     pub fn take(&mut self, patience: Duration, mut each: impl FnMut(&[u8])) -> Result<SourceState, SourceError> {
         let taken = match &mut self.transport {
             SourceTransport::Pipe { file, intake } => take_pipe(file, intake, patience, each),
@@ -182,7 +189,7 @@ fn take_ring(
     patience: Duration,
     mut each: impl FnMut(&[u8]),
 ) -> Result<SourceState, ReadFailure> {
-    // ReaderRequest before the take: what was published before the end is taken with it.
+    // Checked before the records: records published before the end are read with it.
     let is_ended = ring.is_ended();
     if ring.take(&mut each).map_err(ReadFailure::Fault)? > 0 {
         return Ok(SourceState::Busy);
@@ -195,14 +202,14 @@ fn take_ring(
         return Ok(SourceState::Busy);
     }
     if let Some(rung) = ring.arm() {
-        // Woken, too late, or interrupted: the next take sees.
+        // The next call checks for records, however the wait ended.
         let _ = futex::wait(ring.bell(), futex::Flags::empty(), rung, Some(&timespec(patience)));
         ring.disarm();
     }
     Ok(SourceState::Idle)
 }
 
-/// Nothing came: now and then, whether anybody is there to send something.
+/// Checks from time to time whether the splitter of a silent ring is alive.
 fn ask_after(
     ring: &mut Consumer<Mapping>,
     file: &File,
@@ -216,7 +223,7 @@ fn ask_after(
     if !is_abandoned(file) {
         return Ok(SourceState::Idle);
     }
-    // Whatever was published before it died is still ours.
+    // Reads the records published before the splitter died.
     let is_ended = ring.is_ended();
     let taken = ring.take(each).map_err(ReadFailure::Fault)?;
     Ok(match (taken, is_ended) {
@@ -226,11 +233,12 @@ fn ask_after(
     })
 }
 
-/// A splitter keeps an exclusive lock on each of its rings for as long as it lives.
+/// Returns whether the splitter has died. It holds an exclusive lock on each of its rings while it
+/// lives.
 fn is_abandoned(file: &File) -> bool {
     let is_free = file.try_lock_shared().is_ok();
     if is_free {
-        // Given back at once: it was a question, not a claim.
+        // Released at once, because this was only a test.
         let _ = file.unlock();
     }
     is_free
@@ -243,7 +251,7 @@ fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// A ring's file in our memory.
+/// A ring's file, mapped into memory.
 struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
@@ -263,7 +271,7 @@ impl Mapping {
         if bytes == 0 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
         }
-        // SAFETY: a new mapping at a place of the kernel's choice touches nothing that exists.
+        // SAFETY: the kernel chooses a new address, so nothing of ours is there.
         let base = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file.as_fd(), 0)? };
         let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
         Ok(Mapping { base, bytes })
@@ -272,14 +280,14 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `of` with this length, and nobody has a pointer into it any more: the consumer owns us.
-        // A failure would leave the mapping, which ends with the process.
+        // SAFETY: mapped by `with` with this length, and the consumer that used it is gone. A
+        // failure leaves the mapping until the process ends.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }
 
-// SAFETY: the mapping begins a page, stays where it is until dropped, is `bytes` long as the file was when it was mapped,
-// and is reached by the consumer alone.
+// SAFETY: the mapping begins a page, stays in place until dropped, has the length of the file when
+// it was mapped, and only the consumer accesses it.
 unsafe impl Memory for Mapping {
     fn base(&self) -> NonNull<u8> {
         self.base
@@ -290,7 +298,7 @@ unsafe impl Memory for Mapping {
     }
 }
 
-// SAFETY: nothing about the mapping belongs to a thread.
+// SAFETY: the mapping belongs to no thread.
 unsafe impl Send for Mapping {}
 
 #[cfg(test)]

@@ -1,7 +1,9 @@
-//! The worker: shards in threads, one writer, one server.
+//! The worker: a thread per shard, one writer, one server.
 //!
-//! Does        read every shard, write finished bars, show the latest ones; end in good order.
-//! Holds       what was finished is written before [`BarWorker::wait`] answers, whatever made it end.
+//! Does        reads every shard, writes finished bars, serves the latest ones; shuts down in
+//!             order.
+//! Holds       finished bars are written before [`BarWorker::wait`] returns, whatever ended the
+//!             run.
 //! Start at    [`start`].
 
 use std::fmt;
@@ -21,25 +23,25 @@ use crate::server;
 use crate::shard::{BarRow, BarShard, BarTotals};
 use crate::source::{RecordSource, SourceError, SourceState};
 
-/// Finished bars wait in so many batches; then a shard waits for the disk.
+/// Batches of finished bars that may wait for the disk. Then the shards wait.
 const BATCHES: usize = 64;
 const BATCH: usize = 4096;
-/// How often open bars are posted, and how long a silent shard sleeps.
+/// Interval at which open bars are published, and longest wait for records.
 const POST: Duration = Duration::from_millis(100);
-/// How long a worker that was told to stop takes in what is there already.
+/// How long a stopping worker reads available records.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// What to do.
+/// The parameters of a run.
 pub struct BarJob {
-    /// Descriptors or names of rings, one a shard.
+    /// Descriptors or ring names, one per shard.
     pub shards: Vec<String>,
     pub buckets_s: Vec<u32>,
     pub rules: BarRules,
     pub out: Option<PathBuf>,
-    /// A new file after so long.
+    /// Interval at which a new file is started.
     pub rotate: Duration,
     pub listen: Option<SocketAddr>,
-    /// Set from outside: finish and end.
+    /// Set by the caller to end the run.
     pub stop: Arc<AtomicBool>,
 }
 
@@ -51,12 +53,12 @@ pub enum WorkerError {
         address: SocketAddr,
         error: io::Error,
     },
-    /// A splitter that was killed: what it had sent has been written.
+    /// The splitter was killed. Its records were written.
     SplitterDied {
         shard: String,
     },
     Thread(io::Error),
-    /// A shard's thread came to an end that nobody foresaw.
+    /// A shard's thread panicked.
     Panicked,
 }
 
@@ -90,7 +92,7 @@ impl fmt::Display for WorkerError {
 
 impl std::error::Error for WorkerError {}
 
-/// What was done.
+/// The result of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct BarSummary {
     pub totals: BarTotals,
@@ -99,7 +101,7 @@ pub struct BarSummary {
     pub seconds: f64,
 }
 
-/// A worker at work.
+/// A running worker.
 pub struct BarWorker {
     address: Option<SocketAddr>,
     shards: Vec<JoinHandle<(BarTotals, Result<(), WorkerError>)>>,
@@ -107,12 +109,15 @@ pub struct BarWorker {
     bars: Receiver<Vec<BarRow>>,
     archive: Option<BarArchive>,
     stop: Arc<AtomicBool>,
-    /// The server's own: it goes on until the shards are done.
+    /// Stops the server, after the shards are done.
     closed: Arc<AtomicBool>,
     since: Instant,
 }
 
-/// Opens everything, so that what cannot work is said at once; then begins.
+/// Opens everything first, so that errors are reported at once; then starts the threads.
+///
+/// # Errors
+/// A shard, the directory or the address cannot be opened, or a thread cannot be started.
 pub fn start(job: BarJob) -> Result<BarWorker, WorkerError> {
     let sources: Result<Vec<_>, _> = job.shards.iter().map(|name| RecordSource::open(name)).collect();
     let sources = sources.map_err(WorkerError::RecordSource)?;
@@ -131,7 +136,7 @@ pub fn start(job: BarJob) -> Result<BarWorker, WorkerError> {
     let rules = Arc::new(job.rules);
     let mut shards = Vec::new();
     for (index, (source, name)) in sources.into_iter().zip(job.shards).enumerate() {
-        // Each has rules of its own, so that no two cores share their cache lines.
+        // Each shard has its own copy of the rules, so that cores do not share cache lines.
         let mut shard = BarShard::new(Arc::new((*rules).clone()), &job.buckets_s);
         if board.is_some() {
             shard.watch_changes();
@@ -166,16 +171,17 @@ fn open_listener(
 }
 
 impl BarWorker {
-    /// Where readers connect.
+    /// Returns the address of the server.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Writes bars until every shard has ended. The first thing that went wrong is the answer, after everything is written.
+    /// Writes bars until every shard has ended. Returns the first error, after everything is
+    /// written.
     pub fn wait(mut self) -> (BarSummary, Result<(), WorkerError>) {
         let written = self.write_all();
         if written.is_err() {
-            // Nobody takes bars any more: the shards notice when they hand over.
+            // Nothing takes bars any more. The stop flag ends the shards.
             self.stop.store(true, Ordering::Relaxed);
         }
         drop(std::mem::replace(&mut self.bars, sync_channel(0).1));
@@ -192,7 +198,7 @@ impl BarWorker {
         }
         self.closed.store(true, Ordering::Relaxed);
         if let Some(server) = self.server {
-            // Its own panic would cost readers alone.
+            // A panic of the server affected its readers only.
             let _ = server.join();
         }
         (summary.files, summary.rows) = self.archive.as_ref().map_or((0, 0), BarArchive::totals);
@@ -222,7 +228,7 @@ fn write_until_the_end(archive: &mut BarArchive, bars: &Receiver<Vec<BarRow>>) -
     }
 }
 
-/// One shard at work.
+/// The thread of one shard.
 struct ShardThread {
     name: String,
     source: RecordSource,
@@ -264,7 +270,7 @@ impl ShardThread {
         }
     }
 
-    /// Finished bars to the writer and the board, changed ones to the board.
+    /// Sends finished bars to the writer, and finished and changed bars to the readers.
     fn hand_over(&mut self) {
         let finished: Vec<BarRow> = self.shard.finished().collect();
         if let Some((board, index)) = &self.board {
@@ -275,7 +281,7 @@ impl ShardThread {
             }
         }
         if let (Some(send), false) = (&self.send, finished.is_empty()) {
-            // A writer that is gone has said why; the stop flag ends us.
+            // A writer that ended has reported why, and the stop flag ends this thread.
             let _ = send.send(finished);
         }
     }

@@ -1,4 +1,5 @@
-//! The readers in C and Python, fed by our own ring's producer and by a pipe: every record once, in order, to the byte.
+//! The C and Python readers, fed by our ring producer and by a pipe: every record once, in order,
+//! byte by byte.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -21,7 +22,7 @@ fn top() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Trades of growing numbers, of every length up to one that nearly is the longest for the ring.
+/// Makes trades of growing numbers and of all lengths, nearly up to the longest for the ring.
 fn record(number: u32) -> Vec<u8> {
     let padding = if number.is_multiple_of(997) { 15_000 } else { number % 131 };
     let symbol = number % 7;
@@ -33,11 +34,11 @@ fn record(number: u32) -> Vec<u8> {
     .into_bytes()
 }
 
-/// What a reader that has seen every record says of them.
+/// A reader's report after the last record.
 struct Told {
     records: u32,
     bytes: usize,
-    /// Sum of FNV-1a over each record, as the C example makes it.
+    /// Sum of FNV-1a over each record, as the C example computes it.
     checksum: u64,
     /// SHA-256 of lengths and bytes in order.
     digest: String,
@@ -67,7 +68,7 @@ struct Mapping(NonNull<u8>, usize);
 impl Mapping {
     fn of(file: &File) -> Mapping {
         let bytes = usize::try_from(file.metadata().unwrap().len()).unwrap();
-        // SAFETY: a new mapping at a place of the kernel's choice touches nothing that exists.
+        // SAFETY: the kernel chooses a new address, so nothing of ours is there.
         let base = unsafe {
             mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file.as_fd(), 0)
         };
@@ -75,7 +76,8 @@ impl Mapping {
     }
 }
 
-// SAFETY: a page-aligned mapping that is never unmapped (the test ends), reached by the producer alone.
+// SAFETY: a page-aligned mapping that is never unmapped (the test ends); only the producer accesses
+// it.
 unsafe impl Memory for Mapping {
     fn base(&self) -> NonNull<u8> {
         self.0
@@ -85,16 +87,16 @@ unsafe impl Memory for Mapping {
     }
 }
 
-/// A ring's file, locked as a living splitter's is.
+/// A ring's file, locked as by a live splitter.
 struct Ring {
     path: PathBuf,
     lock: File,
     producer: Producer<Mapping>,
-    /// Where records go that are referred to, how far it is filled, and its file.
+    /// The area for referenced records, how far it is filled, and its file.
     area: Option<(Mapping, usize, PathBuf)>,
 }
 
-/// Room for two thirds of all records.
+/// Size of the area: two thirds of all records.
 const AREA_BYTES: usize = 8 << 20;
 
 impl Ring {
@@ -107,7 +109,7 @@ impl Ring {
         Ring { producer: Producer::create(Mapping::of(&lock), &shape).unwrap(), path, lock, area: None }
     }
 
-    /// One of version 2, with an area beside it.
+    /// Makes a ring of version 2 with an area.
     fn referring(name: &str) -> Ring {
         let mut ring = Ring::new(name);
         let path = ring.path.with_extension("area");
@@ -125,7 +127,7 @@ impl Ring {
         match &mut self.area {
             Some((area, filled, _)) if !number.is_multiple_of(3) => {
                 assert!(*filled + record.len() <= AREA_BYTES);
-                // SAFETY: within the area, where nothing has been referred to yet.
+                // SAFETY: within the area, where nothing is referenced yet.
                 unsafe {
                     let to = area.base().as_ptr().add(*filled);
                     std::ptr::copy_nonoverlapping(record.as_ptr(), to, record.len());
@@ -144,7 +146,7 @@ impl Ring {
         }
     }
 
-    /// Waits for the reader when the ring is full.
+    /// Puts a record. Waits for the reader while the ring is full.
     fn feed(&mut self, records: u32) {
         for number in 0..records {
             let record = record(number);
@@ -161,7 +163,7 @@ impl Ring {
             if number % 17 == 0 || number + 1 == records {
                 self.publish();
             }
-            // Silence now and then, so that the reader sleeps and must be woken.
+            // Occasional silence, so that the reader sleeps and must be woken.
             if number % 5_000 == 0 {
                 std::thread::sleep(std::time::Duration::from_millis(5));
             }
@@ -178,7 +180,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Nobody minds a file in the temporary directory that is gone already.
+        // The file may already be gone.
         let _ = fs::remove_file(&self.path);
         if let Some((.., path)) = &self.area {
             let _ = fs::remove_file(path);
@@ -186,8 +188,7 @@ impl Drop for Ring {
     }
 }
 
-/// The C example, with every warning an error and every sanitizer that is there. It stays for as long as what was built
-/// does, once.
+/// Compiles the C example once, with all warnings as errors and every available sanitizer.
 fn compiled() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
@@ -204,7 +205,7 @@ fn compiled() -> &'static Path {
             let plain = compile(&[]);
             assert!(plain.status.success(), "{}", String::from_utf8_lossy(&plain.stderr));
         }
-        // Whoever runs the one before goes on with it.
+        // Another test may already have compiled it.
         let settled = directory.join("count");
         fs::rename(program, &settled).unwrap();
         settled
@@ -265,7 +266,7 @@ fn a_ring_is_read_whole_and_in_order() {
 }
 
 #[test]
-fn a_ring_that_refers_is_read_whole_and_in_order() {
+fn a_ring_with_references_is_read_whole_and_in_order() {
     for language in ["C", "Python"] {
         let mut ring = Ring::referring(&format!("refers-{language}"));
         let reader = start(language, ring.path.to_str().unwrap(), Stdio::null());
@@ -277,7 +278,7 @@ fn a_ring_that_refers_is_read_whole_and_in_order() {
     }
 }
 
-/// Areas that are not named, not there or too short; references that leave them.
+/// Areas that are not named, missing or too short, and references outside them.
 #[test]
 fn hostile_references_are_refused_without_a_crash() {
     let mut ring = Ring::referring("hostile-refers");
@@ -285,7 +286,7 @@ fn hostile_references_are_refused_without_a_crash() {
     ring.end();
     let whole = fs::read(&ring.path).unwrap();
     let name_end = 512 + whole[512..].iter().position(|byte| *byte == 0).unwrap();
-    // Place and bytes; record 0 takes the first place, record 1 is the first that is referred to.
+    // Offset and bytes. Record 0 takes the first slot, record 1 is the first reference.
     let first = 4096 + (record(0).len() + 4).next_multiple_of(8);
     let changes: [(usize, Vec<u8>); 8] = [
         (512, vec![0]),
@@ -342,12 +343,12 @@ fn a_pipe_is_read_whole_and_in_order() {
 }
 
 #[test]
-fn a_splitter_that_dies_is_noticed_and_nothing_it_published_is_lost() {
+fn a_dead_splitter_is_noticed_and_its_published_records_are_read() {
     for language in ["C", "Python"] {
         let mut ring = Ring::new(&format!("dies-{language}"));
         let reader = start(language, ring.path.to_str().unwrap(), Stdio::null());
         ring.feed(100);
-        // What kill -9 does: the lock goes, the state stays.
+        // What kill -9 does: the lock is released, the state stays.
         ring.lock.unlock().unwrap();
         let output = reader.wait_with_output().unwrap();
         check(&output, 100, "died");
@@ -360,7 +361,8 @@ fn a_splitter_that_dies_is_noticed_and_nothing_it_published_is_lost() {
     }
 }
 
-/// Every byte of the header's first 32 and of the positions, changed; lengths that leave the ring; files cut short.
+/// Changes every byte of the header's first 32 and of the positions; lengths that leave the ring;
+/// truncated files.
 #[test]
 fn hostile_rings_are_refused_without_a_crash() {
     let mut ring = Ring::new("hostile");
@@ -412,7 +414,7 @@ fn hostile_rings_are_refused_without_a_crash() {
 }
 
 #[test]
-fn what_is_no_shard_is_one_line() {
+fn an_invalid_shard_is_reported_in_one_line() {
     for (shard, code) in [("no-such-ring", 1), ("97", 1), ("99999999999999999999", 1), ("", 1)] {
         let output = start("C", shard, Stdio::null()).wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{shard}");
@@ -425,7 +427,7 @@ fn what_is_no_shard_is_one_line() {
 }
 
 #[test]
-fn the_header_is_also_cpp() {
+fn the_header_compiles_as_cpp() {
     let source = std::env::temp_dir().join(format!("pitwire-readers-{}.cpp", std::process::id()));
     fs::write(
         &source,
@@ -434,7 +436,7 @@ fn the_header_is_also_cpp() {
     )
     .unwrap();
     let strict = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-x", "c++"];
-    // Where there is no C++ compiler there is nobody to whom it matters.
+    // Skipped without a C++ compiler.
     if let Ok(output) = Command::new("c++").args(strict).arg("-I").arg(top().join("clients/c")).arg(&source).output() {
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }

@@ -1,7 +1,7 @@
 //! Finds the objects of a market-wide feed: frames, scanning, routing. No sockets.
 //!
-//! Does        turns what a feed's server sends (RFC 6455 frames whose messages are JSON arrays of
-//!             objects with a `"sym"` field) into runs of [`Object`]s, each with its worker.
+//! Does        turns the bytes of a feed's server (RFC 6455 frames whose messages are JSON arrays
+//!             of objects with a `"sym"` field) into runs of [`Object`]s, each with its worker.
 //! Holds       1. the objects are the same however the bytes are cut into reads;
 //!             2. an object is neither parsed nor copied, unless a read cuts it in two;
 //!             3. memory is fixed, except for such an object, which may grow to

@@ -25,7 +25,7 @@ pub enum MissingSymbol {
     Worker0,
 }
 
-/// Receives what the reader finds, in stream order.
+/// Receives objects and control frames, in stream order.
 pub trait ObjectSink {
     /// Number of data frames since the start, sent before each run of objects.
     fn frames(&mut self, _frames: u64) {}
@@ -203,7 +203,7 @@ impl ObjectReader {
         true
     }
 
-    /// Empties the run if it has no room for what the next scan may find.
+    /// Empties the run if it is too full for the next scan.
     #[inline]
     fn make_room(&mut self, text: &[u8], sink: &mut impl ObjectSink) {
         if self.run.len() - self.run_objects < ROOM_OBJECTS {
@@ -254,7 +254,7 @@ impl ObjectReader {
         self.place = MessagePosition::BeforeArray;
     }
 
-    /// Checks the rest of the payload for UTF-8 if that is required, and cuts off what is not.
+    /// Checks the rest of the payload for UTF-8 if that is required, and cuts off the invalid part.
     fn check(&mut self, text: &[u8], payload: &mut Payload) {
         let span = &mut payload.span;
         let from = span.at.max(span.checked);

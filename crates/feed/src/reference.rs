@@ -13,7 +13,7 @@ use crate::object::FRAME_BYTES_MAX;
 use crate::object_reader::{MissingSymbol, OBJECT_BYTES_MAX, ScanCounters};
 use crate::symbol_router::worker_of;
 
-/// What a sink should receive.
+/// The events that a sink should receive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FeedEvent {
     Object { text: Vec<u8>, worker: u32 },
@@ -198,7 +198,7 @@ enum MessageElement<'a> {
     NoArray,
 }
 
-/// Returns the elements of a message so far. With more text the first elements stay the same.
+/// Returns the elements of a message as received. With more text the first elements stay the same.
 fn elements(text: &[u8], is_ended: bool) -> Vec<MessageElement<'_>> {
     let mut found = Vec::new();
     let mut at = space(text, 0);

@@ -217,7 +217,7 @@ impl Scanner {
         };
         self.blocks = if scanned.stop == ScanStop::Object { BLOCKS_MIN } else { run.blocks };
         let ObjectScan { tables, out, keys, .. } = run;
-        // A loop of its own, so that many table look-ups are in flight at once.
+        // A separate loop, so that many table look-ups are in flight at once.
         for (object, key) in out.iter_mut().zip(keys.iter()).take(scanned.objects) {
             object.worker = tables.router.worker_of_key(*key);
         }

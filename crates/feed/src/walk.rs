@@ -1,6 +1,6 @@
 //! Any object, byte by byte: where it ends, and what its symbol is.
 //!
-//! Does        defines what an object is, for everything that the vector scan declines:
+//! Does        defines the bounds and the symbol of an object, where the vector scan declines:
 //!             1. it begins with `{` and ends with the matching `}`; braces inside strings do not
 //!                count;
 //!             2. a string ends at the next `"` without a `\` before it; the byte behind a `\` has

@@ -1,4 +1,4 @@
-//! What RFC 6455 requires of a receiving client, and what the original program got wrong.
+//! RFC 6455 on the receiving side of a client, with the errors of the original program.
 
 mod support;
 

@@ -1,6 +1,6 @@
 //! A server's frames (RFC 6455 section 5), with little memory per connection.
 //!
-//! Does        returns what is at the front of the received bytes: a message, a part of one, or a
+//! Does        returns the piece at the front of the received bytes: a message, a part of one, or a
 //!             control frame.
 //! Holds       1. the state between two reads is 8 bytes; the caller keeps incomplete bytes and
 //!                puts them in front of the next;
@@ -67,7 +67,7 @@ struct Header {
 }
 
 impl FrameScanner {
-    /// HOT. Returns what is at the front of `input` and how many bytes it used. Without a piece,
+    /// HOT. Returns the piece at the front of `input` and how many bytes it used. Without a piece,
     /// more must be received behind the unused bytes.
     ///
     /// # Errors

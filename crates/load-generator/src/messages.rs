@@ -17,7 +17,7 @@ const NO_CODE: u16 = 1005;
 /// The largest deflate window, in bits. It accepts what any server compresses.
 const WINDOW_BITS: u8 = 15;
 
-/// What the received frames oblige us to send.
+/// Frames that the received frames require in answer.
 #[derive(Debug, Default)]
 pub struct Replies {
     pub pongs: Vec<Vec<u8>>,

@@ -1,4 +1,4 @@
-//! Why a connection did not open, and what the user can do about it.
+//! Why a connection did not open, and the remedy for the user.
 
 use std::fmt;
 

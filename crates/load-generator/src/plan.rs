@@ -47,7 +47,7 @@ pub struct LoadPlan {
     pub seed: u64,
 }
 
-/// What the load client sends.
+/// Messages that the load client sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Traffic {
     /// Nothing. The server publishes.

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::open_failure::OpenFailure;
 use crate::spread::DeliverySpread;
 
-/// Largest latency that is told apart, in nanoseconds. Larger ones count as this.
+/// Largest recorded latency, in nanoseconds. Larger ones count as this.
 const MOST_NS: u64 = 3_600_000_000_000;
 /// Above this part of the time, running or waiting for a processor, a generator thread is the
 /// bottleneck.
@@ -158,7 +158,7 @@ pub struct FailureCount {
 pub struct GeneratorLoad {
     pub threads: usize,
     pub cpu_ns: u64,
-    /// Of the busiest thread: the part of the time it ran, and the part it waited for a processor.
+    /// Largest part of the time that a thread ran, and that a thread waited for a processor.
     pub busy: f64,
     pub waiting: f64,
     /// The largest sum of both over all threads.
@@ -252,7 +252,7 @@ impl LoadReport {
 
     /// Returns the median and the 99th percentile of the time between the first and the last
     /// connection that received a sampled message, in microseconds. `None` if connections have
-    /// sequence numbers of their own.
+    /// separate sequence numbers.
     pub fn spread_us(&self) -> Option<(f64, f64)> {
         self.of_spread(DeliverySpread::widths_ns)
     }

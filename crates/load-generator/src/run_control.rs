@@ -48,7 +48,7 @@ impl RunControl {
         self.start_ns.load(Ordering::Acquire)
     }
 
-    /// Ends the run early. What was measured until then is reported.
+    /// Ends the run early. The report covers the time until then.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Release);
     }

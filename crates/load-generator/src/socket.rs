@@ -49,7 +49,7 @@ impl SourceAddresses {
 /// Starts to connect. The socket is writable when the connection is established or has failed.
 ///
 /// # Errors
-/// What the system calls return; `INPROGRESS` is success.
+/// The errors of the system calls, except `INPROGRESS`, which is success.
 pub fn connect_nonblocking(
     server: SocketAddr,
     sources: SourceAddresses,

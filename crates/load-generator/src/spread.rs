@@ -16,7 +16,7 @@ pub struct SpreadSample {
     pub first_ns: i64,
     pub last_ns: i64,
     pub count: u32,
-    /// When the message was due. Differs if connections have sequence numbers of their own.
+    /// When the message was due. Differs if connections have separate sequence numbers.
     pub due_ns: i64,
 }
 

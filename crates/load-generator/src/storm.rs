@@ -4,7 +4,7 @@ use crate::run_control::NEVER;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Storm {
-    /// None was asked for, or it is over.
+    /// No storm is planned, or it has ended.
     Inactive,
     /// Cuts all connections this many nanoseconds after measuring began.
     Scheduled { after_ns: i64 },

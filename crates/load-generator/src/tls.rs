@@ -37,7 +37,7 @@ impl Session {
         self.session.receive(records, plain, &mut self.outbox)
     }
 
-    /// Encrypts `plain` and appends the records to `out`, behind what the protocol itself has to send.
+    /// Encrypts `plain` and appends the records to `out`, after pending protocol records.
     ///
     /// # Errors
     ///

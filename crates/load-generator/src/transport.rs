@@ -1,7 +1,7 @@
 //! Bytes between a connection and its socket.
 //!
 //! Does        receives into one buffer shared by all connections of a worker; encrypts, sends, and
-//!             keeps what the socket does not accept.
+//!             keeps the bytes that the socket does not accept.
 //! Leaves out  decryption and frames: see `worker` and `messages`.
 //! Start at    [`SharedBuffers::receive`], [`send`].
 
@@ -51,7 +51,7 @@ impl SharedBuffers {
     /// Encrypted bytes are not placed behind decrypted ones.
     ///
     /// # Errors
-    /// What the socket returns; `AGAIN` also if there is no socket.
+    /// The socket's error; `AGAIN` also without a socket.
     pub fn receive(&mut self, one: &Connection, slot: u32, max_bytes: usize) -> Result<Received, Errno> {
         let Some(socket) = &one.socket else { return Err(Errno::AGAIN) };
         let partial: &[u8] = match &one.extra {
@@ -80,8 +80,9 @@ fn interest(one: &Connection) -> EventFlags {
     if reads { READABLE } else { HANGUP }
 }
 
-/// Encrypts `plain` if the connection uses TLS and sends it; with TLS also what the protocol itself
-/// has to send. Keeps what the socket does not accept. A socket error shows at the next read.
+/// Encrypts `plain` if the connection uses TLS and sends it; with TLS also the records that the
+/// protocol itself has to send. Keeps the bytes that the socket does not accept. A socket error
+/// shows at the next read.
 pub fn send(one: &mut Connection, slot: u32, poller: &Poller, plain: &[u8]) {
     let mut records = Vec::new();
     let bytes = match one.extra.as_mut().and_then(|extra| extra.tls.as_mut()) {
@@ -106,7 +107,7 @@ pub fn send(one: &mut Connection, slot: u32, poller: &Poller, plain: &[u8]) {
     }
 }
 
-/// Sends what the socket did not accept before.
+/// Sends the bytes that the socket did not accept before.
 pub fn flush(one: &mut Connection, slot: u32, poller: &Poller) {
     let flags = interest(one);
     let (Some(socket), Some(extra)) = (&one.socket, &mut one.extra) else { return };

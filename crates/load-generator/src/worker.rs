@@ -1,6 +1,6 @@
-//! One thread and its connections: an event loop of its own.
+//! One thread with its connections and its event loop.
 //!
-//! Does        opens connections, reads what the server sends, sends what is due, cuts all
+//! Does        opens connections, reads messages, sends those that are due, cuts all
 //!             connections in a storm.
 //! Holds       1. all connections share one receive buffer;
 //!             2. a message is sent when it is due, whether or not earlier ones were answered.

@@ -149,7 +149,7 @@ fn lost_declared_and_duplicate_messages_are_counted_exactly() {
     assert_eq!((counters.opened, counters.failed, counters.ended_early, counters.malformed), (4, 0, 0, 0));
     assert_eq!((counters.lost, counters.duplicated, counters.conflated, counters.gap_notices), (3, 1, 2, 1));
     assert!(counters.deliveries > 4 * 10 && counters.late == 0 && report.latencies.count() > 0, "{counters:?}");
-    // Each connection has numbers of its own, so there is no spread.
+    // Each connection has separate numbers, so no spread is computed.
     assert!(report.spread_us().is_none());
 }
 

@@ -1,4 +1,4 @@
-//! Two checksums of what was sent, independent of the order in which symbols are read.
+//! Two checksums of the sent trades, independent of the order in which symbols are read.
 //!
 //! Does        computes the checksum of sequence numbers (free for the sender, one multiplication
 //!             for a reader) and the checksum of content (every byte of every object). Both are

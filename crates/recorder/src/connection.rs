@@ -1,7 +1,7 @@
 //! One reader of the feed: handshake, login, the stream until it ends.
 //!
-//! Does        sends what is due; answers pings and closes; ends with a close frame, or as
-//!             `--disconnect` says.
+//! Does        sends the stream when it is due; answers pings and closes; ends with a close frame,
+//!             or as `--disconnect` says.
 //! Holds       memory is bounded whatever the reader does: one buffer out, one in. The next buffer
 //!             is filled when the last one is sent.
 //! Start at    [`ReaderConnection::serve`].
@@ -356,7 +356,7 @@ impl<'a> ReaderConnection<'a> {
         self.push_some(bytes, patience, &mut 0)
     }
 
-    /// The same; `sent` counts what was handed over, even if the rest fails.
+    /// Like [`Self::push`], but `sent` counts the bytes handed over, even if the rest fails.
     fn push_some(&mut self, bytes: &[u8], patience: Duration, sent: &mut usize) -> io::Result<()> {
         let deadline = Instant::now() + patience;
         while *sent < bytes.len() || !self.socket.flush()? {
@@ -374,7 +374,7 @@ impl<'a> ReaderConnection<'a> {
         Ok(())
     }
 
-    /// Ends the connection in the way that the reason requires, and returns what was not sent to
+    /// Ends the connection in the way that the reason requires, and returns the unsent part to
     /// the stream.
     fn end(mut self, over: EndReason, stream: &mut Stream) {
         let (code, reason) = match &over {

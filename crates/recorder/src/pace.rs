@@ -21,7 +21,7 @@ pub enum Pace {
 }
 
 impl Pace {
-    /// Returns when trade `n` is due. `Max` and `Recorded` have no due times of their own.
+    /// Returns when trade `n` is due. `Max` and `Recorded` have no due times.
     pub fn time_of(&self, n: u64) -> u64 {
         match self {
             Pace::Max | Pace::Recorded { .. } => 0,

@@ -1,7 +1,7 @@
 //! A client that records what a feed sends, and when.
 //!
 //! Does        connects (ws, wss), logs in, and writes every message with its arrival time until
-//!             the feed ends, a limit is reached or it is told to stop.
+//!             the feed ends, a limit is reached or `stop` is requested.
 //! Holds       the file is complete when this returns. If the process is killed, at most about the
 //!             last second is missing.
 //! Start at    [`record`].

@@ -1,6 +1,6 @@
 //! The server of the feed: one thread per connection, and a report at the end.
 //!
-//! Does        accepts connections until the stream ends or it is told to stop.
+//! Does        accepts connections until the stream ends or `stop` is requested.
 //! Start at    [`TapeServer::run`].
 
 use std::io;

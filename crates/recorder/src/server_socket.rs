@@ -18,7 +18,7 @@ pub struct ServerSocket {
     tls: Option<Box<ServerConnection>>,
 }
 
-/// What a connection waits for besides time.
+/// The readiness that a connection waits for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum WaitFor {
     Reading,
@@ -35,7 +35,7 @@ impl ServerSocket {
         Ok(ServerSocket { socket, tls: tls.map(Box::new) })
     }
 
-    /// Reads what has arrived. `Ok(None)` if nothing has, `Ok(Some(0))` at the end.
+    /// Reads available bytes. `Ok(None)` if nothing has, `Ok(Some(0))` at the end.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(tls) = &mut self.tls else { return settled(self.socket.read(buffer)) };
         loop {
@@ -49,7 +49,7 @@ impl ServerSocket {
                 None => return Ok(None),
                 Some(_) => {
                     let state = tls.process_new_packets();
-                    // An alert, if there is one, tells the peer what was wrong.
+                    // An alert, if there is one, tells the peer the reason.
                     let told = flush_tls(tls, &mut self.socket);
                     state.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
                     told?;

@@ -71,7 +71,7 @@ struct StreamSlot {
     failure: Option<String>,
 }
 
-/// Totals of what was handed over.
+/// Totals of the trades handed over.
 #[derive(Default)]
 pub struct SentTotals {
     pub trades: u64,

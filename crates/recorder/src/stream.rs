@@ -1,4 +1,4 @@
-//! One logical stream: what comes next, when it is due, and what was handed over.
+//! One logical stream: what comes next, when it is due, and how much was handed over.
 //!
 //! Does        fills a buffer with whole frames when they are due; counts and sums; takes back what
 //!             a broken connection did not receive, so that the next one continues there.
@@ -61,7 +61,7 @@ pub enum FillResult {
     Failed(String),
 }
 
-/// Totals of what was handed over.
+/// Totals of the trades handed over.
 pub struct StreamTally {
     pub trades: u64,
     pub messages: u64,
@@ -205,7 +205,7 @@ impl Stream {
         }
     }
 
-    /// Takes back what was not sent when the connection ended after `sent` bytes of `out`.
+    /// Takes back the unsent part when the connection ended after `sent` bytes of `out`.
     pub fn broken(&mut self, out: &[u8], sent: usize) {
         let is_trades = matches!(self.source, StreamSource::Trades(_));
         let unsent =

@@ -217,7 +217,7 @@ fn a_day_profile_sends_all_of_its_trades_in_time() {
             other => panic!("{other:?}"),
         }
     }
-    // What is due at the end may still be gathered.
+    // Trades due at the end may still be gathered.
     let sent = stream.tally.trades;
     assert!(sent <= due && due - sent < 1_000, "{sent} of {due}");
 }

@@ -1,6 +1,6 @@
-//! What a reader finds in a ring or a stream that no splitter writes.
+//! Invalid content of a ring or a stream, which no splitter writes.
 
-/// What is wrong with a ring or a stream.
+/// The error in a ring or a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RingFault {
     /// The header does not begin with `PWRING01`.

@@ -1,6 +1,7 @@
 //! The record that declares a gap.
 //!
-//! Does        writes `{"ev":"gap","sym":"","conn":n,"at_ns":…}` with what is known about the loss.
+//! Does        writes `{"ev":"gap","sym":"","conn":n,"at_ns":…}` with the known facts about the
+//!             loss.
 //! Leaves out  when to send one: see `crates/splitter`.
 
 use std::fmt::Write;

@@ -1,6 +1,6 @@
 //! Memory that two sides share.
 //!
-//! Does        states what a ring requires of its memory; provides heap memory for tests and for
+//! Does        states the requirements on a ring's memory; provides heap memory for tests and for
 //!             use within one process.
 //! Leaves out  mapping files: the caller does it.
 

@@ -282,7 +282,7 @@ impl<M: Memory> Producer<M> {
         Ok(())
     }
 
-    /// Publishes everything written so far. Returns whether the caller must wake the reader on
+    /// Publishes all written records. Returns whether the caller must wake the reader on
     /// [`Producer::bell`].
     #[must_use = "a sleeper is waiting to be woken"]
     pub fn publish(&mut self) -> bool {

@@ -46,7 +46,7 @@ fn header_matches_its_documentation() {
     let (memory, mut producer) = ring(CAPACITY);
     put(&mut producer, b"{\"sym\":\"A\"}").unwrap();
     assert!(!producer.publish());
-    // SAFETY: there is no writer at this time.
+    // SAFETY: nothing writes at this time.
     let bytes = unsafe { std::slice::from_raw_parts(memory.base().as_ptr(), memory.bytes()) };
     assert_eq!(&bytes[0..8], b"PWRING01");
     assert_eq!(bytes[8..12], 1_u32.to_le_bytes());
@@ -234,7 +234,7 @@ fn references_match_their_documentation() {
     producer.put_reference(8190, 2).unwrap();
     assert_eq!((producer.unread_records(), producer.head()), (3, 24));
     let _ = producer.publish();
-    // SAFETY: there is no writer at this time.
+    // SAFETY: nothing writes at this time.
     let bytes = unsafe { std::slice::from_raw_parts(memory.base().as_ptr(), memory.bytes()) };
     assert_eq!(&bytes[0..12], b"PWRING01\x02\0\0\0");
     assert_eq!(bytes[40..48], 8192_u64.to_le_bytes());

@@ -4,7 +4,7 @@
 //!             symbol's sequence.
 //! Holds       a jump in a symbol's sequence numbers without a gap record is a loss.
 //! Leaves out  validating trades: a record without a sequence number is counted and not checked.
-//! Start at    [`CounterThreads::start`]; `StreamChecker` for what is counted.
+//! Start at    [`CounterThreads::start`]; `StreamChecker` counts.
 
 mod readers;
 

@@ -107,7 +107,7 @@ impl FeedSocket {
         Ok(if is_ended { ReadOutcome::End } else { ReadOutcome::Bytes(bytes) })
     }
 
-    /// Sends what the socket accepts now. [`FeedSocket::flush`] sends the rest.
+    /// Sends as much as the socket accepts now. [`FeedSocket::flush`] sends the rest.
     pub fn send(&mut self, bytes: &[u8]) -> Result<(), ChannelError<()>> {
         match &mut self.tls {
             None => self.outbox.extend_from_slice(bytes),

@@ -1,4 +1,4 @@
-//! Prints lines from a thread of its own.
+//! Prints lines on a separate thread.
 //!
 //! Holds       printing never blocks the caller: lines that a slow reader does not take in time are
 //!             dropped and counted.

@@ -226,7 +226,7 @@ impl<L: WorkerChannel> LocalTransport<L> {
         }
     }
 
-    /// Sends a gap record for what is missing. If the channel refuses it, the worker is behind.
+    /// Sends a gap record for the missing objects. If the channel refuses it, the worker is behind.
     fn declare(&mut self, index: usize) {
         let gap = self.gap();
         let worker = &mut self.workers[index];
@@ -240,7 +240,7 @@ impl<L: WorkerChannel> LocalTransport<L> {
         worker.is_behind = !caught_up;
     }
 
-    /// Publishes what is in the channels, then wakes the sleeping workers.
+    /// Publishes the records in the channels, then wakes the sleeping workers.
     fn publish(&mut self) {
         for worker in &mut self.workers {
             match worker.channel.hand_over() {

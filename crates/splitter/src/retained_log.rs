@@ -6,7 +6,7 @@
 //!                oldest first;
 //!             2. a reader that was overrun learns how many objects it missed, and continues with
 //!                the oldest frame.
-//! Leaves out  sockets, and what an overrun reader is sent: see `serve`.
+//! Leaves out  sockets, and the answer to an overrun reader: see `serve`.
 //! Start at    [`RetainedLog::push`], [`RetainedLog::next`].
 
 use std::collections::VecDeque;

@@ -1,6 +1,6 @@
 //! The server thread: metrics for Prometheus, and shards for their readers.
 //!
-//! Does        accepts and answers; sends each reader what is in its shard's log, at the reader's
+//! Does        accepts and answers; sends each reader its shard's log, at the reader's
 //!             own speed.
 //! Holds       1. a reader costs at most [`OUT_BYTES`] beyond the log, and may send small messages
 //!                only;
@@ -412,7 +412,7 @@ impl ServerConnection {
         }
     }
 
-    /// Writes what the socket accepts. Returns whether the connection is still open.
+    /// Writes as much as the socket accepts. Returns whether the connection is still open.
     fn write(&mut self) -> bool {
         while self.sent < self.out.len() {
             match self.socket.write(&self.out[self.sent..]) {

@@ -45,7 +45,7 @@ pub struct Publication {
     pub workers: u32,
 }
 
-/// The transport for `--publish`, in addition to the one that serves workers here.
+/// The transport for `--publish`, in addition to the one for workers on this machine.
 pub struct ShardPublisher {
     shards: Vec<PendingBatch>,
     batches: NatsPublisher<ShardBatch>,
@@ -81,7 +81,7 @@ impl ShardPublisher {
     /// # Errors
     ///
     /// The address or the prefix is invalid, or the server does not answer. A server that goes away
-    /// later is no error: the client reconnects, and records are dropped meanwhile.
+    /// later is not an error: the client reconnects, and records are dropped meanwhile.
     pub fn open(publication: Publication) -> Result<ShardPublisher, TransportError> {
         check_subject(&publication.prefix, Wildcards::Refused)?;
         let next: Arc<[AtomicU64]> = (0..publication.workers).map(|_| AtomicU64::new(1)).collect();
@@ -209,7 +209,7 @@ impl Transport for ShardPublisher {
         self.report.take()
     }
 
-    /// Sends what is left, within `patience`.
+    /// Sends the remaining batches, within `patience`.
     fn finish(&mut self, patience: Duration) -> Result<TransportSummary, TransportError> {
         self.hand_over();
         let is_whole = self.batches.finish(patience);

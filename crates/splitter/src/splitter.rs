@@ -44,7 +44,7 @@ const CHORES_NS: u64 = 5_000_000;
 const LINES_NS: u64 = 50_000_000;
 const LINES_BYTES: usize = 16 * 1024;
 const POST_NS: u64 = 200_000_000;
-/// How long workers may take to read what is left at the end.
+/// How long workers may take to read the remaining records at the end.
 const FINISH_NS: u64 = 5_000_000_000;
 /// A connection with this many trades, or of this duration, was useful: the next loss starts from
 /// the shortest delay.
@@ -315,7 +315,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         }
     }
 
-    /// HOT, once per read. Hands over what was routed, and answers control frames.
+    /// HOT, once per read. Hands over the routed objects, and answers control frames.
     fn dealt(&mut self, channel: &mut FeedSocket, watch: &mut ConnectionWatch, from_ns: u64) -> Option<ConnectionEnd> {
         self.router.hand_over();
         let now_ns = mono_ns();

@@ -1,4 +1,4 @@
-//! Counts of what was read and routed, and the statistics line.
+//! Counts of reads and routed trades, and the statistics line.
 //!
 //! Does        counts; formats a line after every N trades of a connection, exactly; keeps totals
 //!             over all connections.
@@ -10,7 +10,7 @@ use std::io::Write as _;
 
 use hdrhistogram::Histogram;
 
-/// Longest hand-over that is told apart, in nanoseconds. A longer one counts as this.
+/// Longest recorded hand-over, in nanoseconds. A longer one counts as this.
 const LONGEST_LAG_NS: u64 = 60_000_000_000;
 
 /// Totals since the start, over all connections.

@@ -20,7 +20,7 @@ pub struct StreamCounts {
     pub symbols: u64,
     /// Trades that a symbol's numbers skip, without a gap record since its last trade.
     pub lost: u64,
-    /// The same, with a gap record.
+    /// Trades that the numbers skip, with a gap record.
     pub lost_declared: u64,
     /// Numbers before the first trade of a symbol.
     pub before_first: u64,

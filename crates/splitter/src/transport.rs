@@ -70,8 +70,8 @@ pub trait Transport {
         None
     }
 
-    /// Hands over what is left while workers take it, at most for `patience`, then ends the
-    /// workers.
+    /// Hands over the remaining records while workers take them, at most for `patience`, then ends
+    /// the workers.
     ///
     /// # Errors
     /// The workers did not receive everything, or their program failed.

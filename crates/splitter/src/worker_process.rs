@@ -47,7 +47,7 @@ struct ProcessStatus {
     status: Mutex<Option<ExitStatus>>,
 }
 
-/// A program that is being started, with what was made for it.
+/// A program that is being started, with the value that `make` returned.
 pub(crate) type PendingStart<T> = Receiver<Result<(T, WorkerProcess), TransportError>>;
 
 impl WorkerProcess {
@@ -152,7 +152,7 @@ impl Drop for WorkerProcess {
 fn launch(program: &WorkerProgram, ends: WorkerEnds) -> Result<(process::Child, OwnedFd), TransportError> {
     let mut command = Command::new(&program.command);
     command.args(&program.arguments);
-    // Ctrl-C is for the splitter only: the program still takes what was read, and then sees the
+    // Ctrl-C is for the splitter only: the program still takes the records read, and then sees the
     // end.
     command.process_group(0);
     match &ends {

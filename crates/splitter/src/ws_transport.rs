@@ -23,7 +23,7 @@ use crate::transport_error::TransportError;
 
 /// Size in bytes at which a frame is completed.
 const FRAME_BYTES: usize = 64 * 1024;
-/// How far a reader may be behind, in bytes, under policies without an amount of their own.
+/// How far a reader may be behind, in bytes, under policies without their own amount.
 const SHELF_BYTES: u64 = 1 << 20;
 /// Length of the longest frame header.
 const HEADER_BYTES: usize = 10;
@@ -127,7 +127,7 @@ pub struct WsTransport {
 
 #[derive(Default)]
 struct FrameBuilder {
-    /// Space for the frame header, then the array so far.
+    /// Space for the frame header, then the beginning of the array.
     bytes: Vec<u8>,
     objects: u64,
     notes: u64,

@@ -89,7 +89,7 @@ fn consume(
         let mut subscription = client.subscribe(format!("test.{epoch}.*")).await.unwrap();
         client.flush().await.unwrap();
         let publication = Publication { url: url.into(), prefix: "test".into(), epoch, workers: WORKERS };
-        // On a thread of its own: the publisher starts a runtime, and this thread already has one.
+        // On a separate thread: the publisher starts a runtime, and this thread already has one.
         let dealt = std::thread::scope(|scope| {
             let worker = scope.spawn(move || feed(ShardPublisher::open(publication).unwrap()));
             worker.join().unwrap()

@@ -103,7 +103,7 @@ fn a_program_gets_every_record_and_then_the_end() {
     assert!(summary.program.unwrap().ends_with("ended with exit code 0"));
 }
 
-/// A bug of the original program: a child that inherits write ends never sees the end of its own
+/// A bug of the original program: a child that inherits write ends never sees the end of its
 /// pipes.
 #[test]
 fn a_program_inherits_only_its_read_ends() {
@@ -130,7 +130,7 @@ fn rings_are_passed_by_name_and_removed_at_the_end() {
     assert!(
         given.split_whitespace().all(|ring| ring.starts_with("/dev/shm/pitwire-split-") && Path::new(ring).exists())
     );
-    // It never ends by itself, so it is asked to after a while.
+    // It never ends by itself, so it gets SIGTERM after a while.
     let summary = transport.finish(Duration::from_millis(1)).unwrap();
     assert!(summary.program.unwrap().ends_with("was ended by signal 15"));
     drop(transport);

@@ -1,4 +1,4 @@
-//! Tests of record parsing.
+//! Parsing of records.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn trade(text: &str) -> TradeRecord<'_> {
 }
 
 #[test]
-fn a_trade_in_its_usual_form() {
+fn the_usual_form_of_a_trade_is_parsed() {
     let trade = trade(USUAL);
     assert_eq!(trade.symbol, &b"BRK.A"[..]);
     assert!(matches!(trade.symbol, Cow::Borrowed(_)));
@@ -24,9 +24,9 @@ fn a_trade_in_its_usual_form() {
     assert!(parse_fast(USUAL.as_bytes(), &BarRules::default()).is_some());
 }
 
-/// Every way to write the same trade reads as the same trade.
+/// All ways to write a trade give the same trade.
 #[test]
-fn unusual_forms_say_the_same() {
+fn unusual_forms_give_the_same_trade() {
     let usual = trade(USUAL);
     for text in [
         r#" { "ev" : "T", "sym":"BRK.A","x":4,"p":187.21,"s":100,"c":[14, 37],"t":1700000000123,"z":1 } "#,
@@ -42,7 +42,7 @@ fn unusual_forms_say_the_same() {
 }
 
 #[test]
-fn a_merged_record_carries_its_sums() {
+fn a_conflated_record_has_its_sums() {
     let text = r#"{"ev":"T","sym":"AAPL","conflated":true,"count":3,"p":187.2,"s":100,"x":11,"t":1700000000123,"first":187.1,"high":187.3,"low":187,"volume":300,"notional":56160.5,"first_t":1700000000001}"#;
     let merged = trade(text).merged.unwrap();
     assert_eq!(trade(text).size, Nano(300_000_000_000));
@@ -52,7 +52,7 @@ fn a_merged_record_carries_its_sums() {
 }
 
 #[test]
-fn what_is_no_trade_is_told_apart() {
+fn records_that_are_not_trades_are_distinguished() {
     fn told(text: &str) -> ShardRecord<'_> {
         read(text.as_bytes(), &BarRules::default())
     }
@@ -85,9 +85,10 @@ fn what_is_no_trade_is_told_apart() {
     }
 }
 
-/// Every prefix and every change of one byte: never a panic, and the parse_fast way never says something else than the parse_json one.
+/// For every prefix and every change of one byte: no panic, and the fast parser never contradicts
+/// the JSON parser.
 #[test]
-fn the_quick_way_agrees_with_the_slow_one_on_damaged_text() {
+fn the_fast_parser_agrees_with_the_json_parser_on_damaged_text() {
     let rules = BarRules::default();
     let mut agreed = 0;
     for at in 0..USUAL.len() {
@@ -95,7 +96,7 @@ fn the_quick_way_agrees_with_the_slow_one_on_damaged_text() {
             let mut text = USUAL.as_bytes().to_vec();
             text[at] = byte;
             let parse_fast = parse_fast(&text, &rules).map(|fields| fields.classify(&rules));
-            // A repeated key, an invalid text or a number with leading zeros: what is no JSON may read either way.
+            // Invalid JSON, such as a repeated key or leading zeros, may be read by either.
             if let (Some(parse_fast), true) = (parse_fast, serde_json::from_slice::<JsonRecord<'_>>(&text).is_ok()) {
                 assert_eq!(parse_fast, parse_json(&text, &rules), "{}", String::from_utf8_lossy(&text));
                 agreed += 1;

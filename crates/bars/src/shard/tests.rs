@@ -1,4 +1,4 @@
-//! Tests of the state of a shard.
+//! The bars of a shard.
 
 use super::*;
 use crate::number::Nano;
@@ -14,7 +14,7 @@ fn shard_of(rules: &str, buckets_s: &[u32]) -> BarShard {
     BarShard::new(Arc::new(BarRules::parse(rules, "rules").unwrap()), buckets_s)
 }
 
-/// All rows of some records, the end included.
+/// Returns all rows of some records, including those at the end.
 fn rows(shard: &mut BarShard, records: &[String]) -> Vec<BarRow> {
     for record in records {
         shard.take(record.as_bytes());
@@ -63,12 +63,12 @@ fn trades_fall_into_buckets_by_their_own_time() {
     assert_eq!(
         told,
         [
-            "A 30 0 10 12 10 12 3 2 part", // what was before the first trade is not known
+            "A 30 0 10 12 10 12 3 2 part", // the time before the first trade counts as a gap
             "A 30 30 11 11 11 11 4 1 whole",
             "A 30 60 9 9 9 9 8 1 whole",
             "A 30 90 10.5 10.5 10.5 10.5 16 1 whole",
             "A 90 0 10 12 9 9 15 4 part",
-            "A 30 120 10 10 10 10 32 1 part", // the end came first
+            "A 30 120 10 10 10 10 32 1 part", // the shard ended first
             "A 90 90 10.5 10.5 10 10 48 2 part",
         ]
     );
@@ -76,7 +76,7 @@ fn trades_fall_into_buckets_by_their_own_time() {
 }
 
 #[test]
-fn a_symbol_that_has_stopped_trading_is_closed_by_the_others() {
+fn buckets_of_a_quiet_symbol_are_closed_by_other_symbols() {
     let mut shard = shard_of("", &[30]);
     for record in [trade("A", 0, "10", 1, ""), trade("B", 31_999, "5", 1, "")] {
         shard.take(record.as_bytes());
@@ -87,7 +87,7 @@ fn a_symbol_that_has_stopped_trading_is_closed_by_the_others() {
 }
 
 #[test]
-fn prints_within_the_grace_are_mixed_in_and_later_ones_are_counted() {
+fn trades_within_the_grace_count_and_later_ones_are_late() {
     let mut shard = shard_of("", &[30]);
     let rows = rows(
         &mut shard,
@@ -109,9 +109,9 @@ fn prints_within_the_grace_are_mixed_in_and_later_ones_are_counted() {
     assert_eq!(shard.totals().late, 1);
 }
 
-/// A first print that is late has no bar of its own: the one that is open then carries the count.
+/// A late trade without its own bar is counted in the open bar.
 #[test]
-fn a_late_print_of_a_quiet_symbol_is_counted_too() {
+fn a_late_trade_of_a_quiet_symbol_is_counted() {
     let mut shard = shard_of("", &[30]);
     let rows =
         rows(&mut shard, &[trade("A", 0, "10", 1, ""), trade("A", 70_000, "10", 1, ""), trade("B", 5_000, "3", 9, "")]);
@@ -122,7 +122,7 @@ fn a_late_print_of_a_quiet_symbol_is_counted_too() {
 }
 
 #[test]
-fn conditions_decide_what_a_trade_moves() {
+fn conditions_determine_what_a_trade_changes() {
     let mut shard = shard_of("", &[30]);
     let told = rows(
         &mut shard,
@@ -151,7 +151,7 @@ fn off_exchange_shares_are_part_of_the_volume() {
 }
 
 #[test]
-fn a_gap_marks_every_bucket_it_may_have_cost_something() {
+fn a_gap_marks_every_bucket_it_may_affect() {
     let mut shard = shard_of("", &[30]);
     let gap = r#"{"ev":"gap","sym":"","conn":1,"at_ns":1}"#.to_string();
     let told = briefs(
@@ -162,7 +162,7 @@ fn a_gap_marks_every_bucket_it_may_have_cost_something() {
             trade("A", 35_000, "10", 1, ""),
             gap.clone(),
             gap,
-            trade("B", 95_000, "10", 1, ""), // what A did until here is not known
+            trade("B", 95_000, "10", 1, ""), // trades of A until here may be missing
             trade("A", 100_000, "10", 1, ""),
             trade("A", 125_000, "10", 1, ""),
             trade("A", 155_000, "10", 1, ""),
@@ -184,7 +184,7 @@ fn a_gap_marks_every_bucket_it_may_have_cost_something() {
 }
 
 #[test]
-fn one_wrong_time_moves_nothing() {
+fn one_wrong_time_does_not_move_the_clock() {
     let mut shard = shard_of("", &[30]);
     let years = 50 * 365 * 86_400_000;
     let told = briefs(
@@ -202,7 +202,7 @@ fn one_wrong_time_moves_nothing() {
 }
 
 #[test]
-fn a_night_without_trades_is_no_wrong_time() {
+fn a_night_without_trades_is_not_a_wrong_time() {
     let mut shard = shard_of("", &[30]);
     let night = 16 * 3_600_000;
     let told = briefs(
@@ -233,7 +233,7 @@ fn a_first_trade_with_a_wrong_time_does_not_set_the_clock() {
 }
 
 #[test]
-fn merged_records_count_for_what_they_stand() {
+fn conflated_records_count_as_their_trades() {
     let mut shard = shard_of("", &[30]);
     let merged = format!(
         r#"{{"ev":"T","sym":"A","conflated":true,"count":3,"p":11,"s":1,"t":{},"first":9,"high":13,"low":8,"volume":30,"notional":330.5}}"#,
@@ -246,7 +246,7 @@ fn merged_records_count_for_what_they_stand() {
 }
 
 #[test]
-fn sums_that_no_file_could_hold_are_refused() {
+fn sums_above_the_file_limit_are_refused() {
     let mut shard = shard_of("", &[30]);
     let huge = |at: i64| format!(r#"{{"ev":"T","sym":"A","p":9223372036,"s":9223372036,"t":{}}}"#, START_MS + at);
     // 8.5e19 each, and DECIMAL(38, 18) ends at 1e20.
@@ -256,7 +256,7 @@ fn sums_that_no_file_could_hold_are_refused() {
 }
 
 #[test]
-fn names_without_end_are_refused() {
+fn symbols_above_the_limit_are_refused() {
     let mut shard = shard_of("", &[30]);
     shard.take(trade("A", 0, "1", 1, "").as_bytes());
     shard.take(trade(&"N".repeat(LONGEST_SYMBOL + 1), 1, "1", 1, "").as_bytes());
@@ -283,7 +283,7 @@ fn open_bars_are_shown_when_they_change() {
     assert_eq!(shown(&mut shard), ["B 30 0 2 3 2 3 2 2 part", "B 90 0 2 3 2 3 2 2 part"]);
 }
 
-/// Whatever order trades within the grace come in, nothing is lost and nothing counted twice.
+/// In whatever order trades arrive within the grace, none is lost and none is counted twice.
 #[test]
 fn every_trade_is_in_exactly_one_bar_of_each_length() {
     let mut seed = 0x9E37_79B9_7F4A_7C15_u64;

@@ -1,4 +1,4 @@
-//! Tests of the sources of records.
+//! Sources of records: pipes and rings.
 
 use std::io::Write;
 use std::os::fd::AsRawFd;
@@ -45,7 +45,7 @@ fn a_pipe_is_read_to_its_end() {
 }
 
 #[test]
-fn a_pipe_that_ends_within_a_record_was_killed() {
+fn a_pipe_that_ends_inside_a_record_was_killed() {
     let bytes = framed(&["one", "two"]);
     for cut in 8..bytes.len() {
         let (seen, ended) = through_a_pipe(&bytes[..cut]);
@@ -54,7 +54,7 @@ fn a_pipe_that_ends_within_a_record_was_killed() {
 }
 
 #[test]
-fn a_length_that_nobody_writes_is_a_fault() {
+fn an_impossible_length_is_a_fault() {
     let (seen, ended) = through_a_pipe(&[framed(&["one"]), vec![0xff; 8]].concat());
     assert_eq!(seen, ["one"]);
     let error = ended.unwrap_err();
@@ -62,7 +62,7 @@ fn a_length_that_nobody_writes_is_a_fault() {
 }
 
 #[test]
-fn what_is_no_shard_is_named() {
+fn names_that_are_not_shards_are_reported() {
     for (name, word) in
         [("999", "999 cannot be opened"), ("no-such-ring", "no-such-ring cannot be opened"), ("", "cannot")]
     {
@@ -103,14 +103,15 @@ fn a_ring_is_read_to_its_end() {
 }
 
 #[test]
-fn a_splitter_that_dies_is_noticed_after_its_last_record() {
+fn a_dead_splitter_is_noticed_after_its_last_record() {
     let (path, lock, mut producer) = ring_file("dies", 1 << 16);
     let mut source = RecordSource::open(path.to_str().unwrap()).unwrap();
     std::thread::sleep(SILENCE);
     assert_eq!(source.take(Duration::from_millis(1), |_| {}).unwrap(), SourceState::Idle, "alive, and silent");
     put(&mut producer, "last words");
     let _ = producer.publish();
-    // What a death does: a mapping keeps its file open, so closing ours would not give the lock away.
+    // Simulates the death: the mapping keeps the file open, so closing ours would not release the
+    // lock.
     lock.unlock().unwrap();
     let (seen, ended) = all(&mut source);
     assert_eq!((seen, ended.unwrap()), (vec!["last words".to_string()], SourceState::Died));

@@ -413,7 +413,7 @@ impl Divisor {
     }
 }
 
-/// Returns the workers of symbols that end with a quote within the word, and the mask of those that
+/// Returns the workers of symbols that end with a quote within the word, and the mask of words that
 /// do not.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512dq,avx512vl")]

@@ -47,7 +47,7 @@ pub trait SimdOps {
     /// Returns the length of the symbol if `bytes` start with `prefix`. Looks at these bytes only.
     unsafe fn symbol_bytes(bytes: &[u8; PREFIX_BYTES], prefix: &ObjectPrefix) -> Option<u32>;
 
-    /// [`find_marks`] for this instruction set, as a function of its own because its loop needs
+    /// [`find_marks`] for this instruction set, as a separate function because its loop needs
     /// every register.
     unsafe fn find_marks(
         text: &[u8],

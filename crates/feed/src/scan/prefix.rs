@@ -1,6 +1,6 @@
 //! Prefixes of objects that lead straight to the symbol.
 //!
-//! Does        remembers a few: what a feed's objects had before their symbols, such as
+//! Does        remembers a few: the text before the symbol in a feed's objects, such as
 //!             `{"ev":"T","sym":"`. An object that starts with the same bytes has its symbol at the
 //!             same offset, whatever the bytes mean.
 //! Start at    [`PrefixCache::latest`], [`PrefixCache::learn`].

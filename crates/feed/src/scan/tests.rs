@@ -1,4 +1,4 @@
-//! What the batch scan accepts, and that no batch affects the next one.
+//! The batch scan accepts uniform objects, and no batch affects the next one.
 
 use pitwire_websocket::{Frames, Peer};
 

@@ -1,4 +1,4 @@
-//! Frames to feed, and what a reader found in them.
+//! Frames to feed, and the objects found in them.
 #![allow(dead_code, reason = "each test uses its part")]
 
 use pitwire_feed::reference::{self, FeedEvent};
@@ -104,7 +104,7 @@ pub fn all_simd_levels() -> Vec<SimdLevel> {
     SimdLevel::ALL.into_iter().filter(|simd| simd.is_supported()).collect()
 }
 
-/// Returns what the reference implementation finds.
+/// Returns the result of the reference implementation.
 pub fn expected_by_reference(stream: &[u8], workers: u32, no_sym: MissingSymbol) -> Outcome {
     let seen = reference::read(stream, workers, no_sym);
     Outcome { events: seen.events, counters: seen.counters, violation: seen.violation }

@@ -1,6 +1,6 @@
 //! How counters read: all pipes or all rings, in turn.
 //!
-//! Does        takes what is there; pauses briefly when there is nothing; then sleeps.
+//! Does        takes all available records; pauses briefly when there are none; then sleeps.
 //! Leaves out  what records mean: see `stream_checker`.
 
 use std::fs::{File, OpenOptions};

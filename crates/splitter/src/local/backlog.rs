@@ -1,4 +1,4 @@
-//! What a worker that is behind has not received yet, or will not receive.
+//! The objects that a slow worker has not received yet, or will not receive.
 //!
 //! Does        queues, conflates or counts what a channel refused; delivers it when the channel
 //!             accepts again.
@@ -18,7 +18,7 @@ use crate::transport::TransportTotals;
 const SYMBOLS: usize = 32_768;
 const SYMBOLS_FLOOR: usize = 512;
 
-/// What a gap record needs besides the loss itself.
+/// The contents of a gap record besides the loss itself.
 pub(super) struct GapContext {
     pub connection: u64,
     pub is_wanted: bool,
@@ -133,7 +133,7 @@ impl Backlog {
         (self.missing, self.owes_note, self.was_restarted) = (0, false, false);
     }
 
-    /// Sends the gap record for what is missing. Returns false if the channel refused it.
+    /// Sends the gap record for the missing objects. Returns false if the channel refused it.
     pub fn declare(&mut self, channel: &mut impl WorkerChannel, gap: &GapContext) -> bool {
         if self.is_closed {
             return false;

@@ -65,7 +65,7 @@ pub(crate) trait WorkerChannel: Sized + Send + 'static {
     /// Returns whether everything was handed over.
     fn is_handed_over(&self) -> bool;
 
-    /// Drops what was not handed over, and returns how many records that was.
+    /// Drops the records that were not handed over, and returns how many there were.
     fn give_up(&mut self) -> u64;
 
     /// Waits at most `longest` until the worker may have taken something.

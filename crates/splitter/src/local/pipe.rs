@@ -172,7 +172,7 @@ impl PipeChannel {
         Ok(())
     }
 
-    /// Writes what the pipe accepts. Returns `Full` if `STAGE_BYTES` or more are left.
+    /// Writes as much as the pipe accepts. Returns `Full` if `STAGE_BYTES` or more are left.
     #[cold]
     #[inline(never)]
     fn write_staged(&mut self) -> Result<(), PutError> {
@@ -237,7 +237,7 @@ impl PipeChannel {
         self.pipe.as_ref().and_then(|pipe| ioctl_fionread(pipe).ok()).unwrap_or(0)
     }
 
-    /// Counts what the pipe still holds and what is staged, after the worker is gone.
+    /// Counts the records left in the pipe and in the stage, after the worker is gone.
     ///
     /// The content of a pipe outlives its readers as long as this end is open. It may begin inside
     /// a record. A record begins at the first offset from which lengths lead exactly to the end,

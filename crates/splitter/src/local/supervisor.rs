@@ -2,7 +2,7 @@
 //! counters.
 //!
 //! Does        starts, watches, restarts with growing delays, and ends it.
-//! Leaves out  what the end of the program means for the records: see `local`.
+//! Leaves out  the records of a program that ended: see `local`.
 
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ pub(super) struct Supervisor {
     counters: Option<CounterThreads>,
     started: Instant,
     due: Option<Instant>,
-    /// When the program is killed, after it was asked to end.
+    /// When the program is killed, after the request to end.
     ends: Option<Instant>,
     pause: Duration,
     short_runs: u32,
@@ -86,7 +86,7 @@ impl Supervisor {
         }
     }
 
-    /// Kills the program if it was asked to end and did not in time.
+    /// Kills the program if it did not end in time.
     pub fn urge(&self) {
         if let (Some(child), Some(ends)) = (&self.child, self.ends)
             && Instant::now() >= ends

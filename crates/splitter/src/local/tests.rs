@@ -86,7 +86,7 @@ fn referring(policy: SlowWorkerPolicy) -> TransportOptions {
     options
 }
 
-/// Places a frame as a read would. In a receive buffer it overwrites what was there, and the read
+/// Places a frame as a read would. In a receive buffer it overwrites the old content, and the read
 /// returned more.
 fn deal<L: WorkerChannel>(channels: &mut LocalTransport<L>, text: &[u8], objects: &[Object]) {
     let Some(mut receive_buffer) = channels.receive_buffer() else { return channels.send_objects(text, objects) };
@@ -140,7 +140,7 @@ impl Feed {
     }
 }
 
-/// Worker 0 reads nothing while the others read everything; then it reads what is left.
+/// Worker 0 reads nothing while the others read everything; then it reads the rest.
 fn one_stops<L: WorkerChannel>(options: TransportOptions) -> (Vec<StreamCounts>, TransportTotals, Feed) {
     let (mut channels, mut sides) = by_hand::<L>(options);
     let (mut feed, mut tallies) = (Feed::default(), Vec::new());
@@ -312,7 +312,7 @@ fn all_workers_get_copies_while_all_segments_are_held() {
         let held = if channels.receive_buffer().is_some() { channels.segments.as_ref().unwrap().held() } else { 64 };
         found[standing - 1] = held.max(found[standing - 1]);
     }
-    // Each worker holds what it was referred to: 16 segments, and up to two until that is noticed.
+    // Each worker holds its referenced segments: 16, and up to two until that is noticed.
     // Four hold all.
     for (standing, held) in (1..=3).zip(found) {
         assert!((16 * standing..=18 * standing).contains(&held), "{found:?}");

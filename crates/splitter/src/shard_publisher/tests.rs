@@ -56,7 +56,7 @@ fn a_batch_is_queued_before_it_is_too_long() {
     assert_eq!((next, batches), (201, 4));
 }
 
-/// NATS stops, the splitter does not, and the numbers show what is missing.
+/// NATS stops, the splitter does not, and the numbers show the missing records.
 #[test]
 fn a_full_queue_drops_counts_and_leaves_a_gap_in_the_numbers() {
     let (mut publisher, mut waiting) = bench(1);

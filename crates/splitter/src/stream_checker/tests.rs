@@ -1,4 +1,4 @@
-//! What a checker counts in correct and incorrect streams.
+//! The counts for correct and incorrect streams.
 
 use super::*;
 

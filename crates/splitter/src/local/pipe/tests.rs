@@ -1,4 +1,4 @@
-//! Counting what a dead worker left in its pipe, and pages lent to the kernel.
+//! Counting the records that a dead worker left in its pipe, and pages lent to the kernel.
 
 use super::*;
 
