@@ -1,10 +1,8 @@
-"""Figures of this machine, each with its workload beside it: `make bench`, or with --json for one object.
-
-Orders are timed by `pitwire order-bench`, a client that costs little itself; see its --help. One order at a time is
-compared with a blocking TCP ping-pong of the same sizes on the same cores, in pairs that follow one another; every
-figure is the median of its pairs. Loads are timed from when each order was due to be sent. What the venue says of
-itself (residence) is from its /metrics.
-"""
+"""Prints the figures of this machine with their workloads: `make bench`, or one object with --json.
+`pitwire order-bench` times the orders; it costs little itself, see its --help. One order at a time
+is compared with a blocking TCP ping-pong of the same sizes on the same cores, in pairs that follow
+one another; every figure is the median of its pairs. Loads are timed from when each order was due.
+Server latency comes from the venue's /metrics."""
 
 import argparse
 import json
@@ -29,7 +27,8 @@ ROUNDS = 3
 
 
 def matching_core(directory: Path, count: int) -> dict[str, Any]:
-    """Medians of five runs over one generated file: see `pitwire engine-bench --help` for what is in it."""
+    """Medians of five runs over one generated file; `pitwire engine-bench --help` describes its
+    content."""
     path = directory / "ops.bin"
     figures = {}
     for mode in ("book", "venue"):
@@ -48,7 +47,8 @@ PEER_LINE = re.compile(r"^(\S+).*?([\d.]+) M ops/s\s+ours is\s+([\d.]+) x", re.M
 
 
 def beside_other_books(directory: Path) -> dict[str, Any]:
-    """The same operations through our book and others, in turn in one run; each with the flow it can do."""
+    """Runs the same operations through our book and others, in turn, each with the flow that it
+    supports."""
     cargo = ["cargo", "run", "--quiet", "--release", "--locked", "--manifest-path", str(PEERS), "--"]
     figures = {}
     for flow, count, options in (
@@ -82,7 +82,7 @@ def quiet_venue(directory: Path, name: str, durability: str) -> Venue:
 
 
 def residence_us(venue: Venue) -> dict[str, float]:
-    """How long requests stayed inside the process, since it started."""
+    """Server latency of all requests since the start."""
     text = Http(venue.address).get("/metrics").body.decode()
     row = re.compile(r'^pitwire_request_residence_seconds\{stage="whole",quantile="([\d.]+)"\} (\S+)', re.MULTILINE)
     return {f"p{float(quantile) * 100:g}_us": round(float(value) * 1e6, 1) for quantile, value in row.findall(text)}
@@ -93,7 +93,8 @@ def medians(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def one_at_a_time(directory: Path, cores: tuple[int, int] | None) -> dict[str, Any]:
-    """An order to its acknowledgement: rounds in memory and on disk by turns, each of pairs with the floor."""
+    """Times an order to its acknowledgement, alternating rounds in memory and on disk, each beside
+    a ping-pong."""
     label = f"{cores[0]}-{cores[1]}" if cores else "any"
     placed = ["--cores", f"{cores[0]},{cores[1]}"] if cores else []
     runs: dict[str, list[dict[str, Any]]] = {"memory": [], "disk": []}
@@ -138,7 +139,7 @@ def buy(number: int) -> dict[str, Any]:
 
 
 def enter_for(url: str, account: Any, seconds: float, counted: Any) -> None:
-    """Keeps a window of orders on the way; every order is cancelled again, so that money lasts."""
+    """Keeps a window of orders in flight. Every order is cancelled again, so that funds last."""
     with Ws(url) as ws:
         ws.login(account)
         deadline, answered = time.monotonic() + seconds, 0
@@ -155,7 +156,8 @@ def enter_for(url: str, account: Any, seconds: float, counted: Any) -> None:
 
 
 def journaled_per_second(directory: Path, seconds: float) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Commands acknowledged, hence on disk, a second; then kill -9 and the time until it serves again."""
+    """Commands acknowledged per second, hence on disk; then kill -9 and the time until the venue
+    serves again."""
     with Venue(directory / "load", ["--no-flow"]) as venue:
         counted: multiprocessing.Queue[int] = multiprocessing.Queue()
         clients = [
@@ -194,7 +196,8 @@ def idle(directory: Path, flow: bool, seconds: float) -> dict[str, Any]:
 
 
 def cold_start(directory: Path) -> dict[str, Any]:
-    """From exec to the ready file: into an empty directory, and into one in which the demo has traded for a while."""
+    """Time from exec to the ready file, in an empty directory and in one with some trading of the
+    demo."""
 
     def started_s(name: str) -> float:
         venue = Venue(directory / name, [])
@@ -212,7 +215,7 @@ def cold_start(directory: Path) -> dict[str, Any]:
 
 
 def show(name: str, value: Any, indent: str = "") -> None:
-    """One line for what has no parts of its own, and a line for each part otherwise."""
+    """Prints one line for a single figure, or a line for each part."""
     if not isinstance(value, dict):
         print(f"{indent}{name:{34 - len(indent)}} {value}")
         return

@@ -1,12 +1,11 @@
-"""Figures of the feed splitter, each beside its ceilings: part of `make bench`, or alone with --json for one object.
-
-Every case is a `pitwire tape serve` and one reader of it, over loopback: the null reader (receives and throws away),
-the null splitter (cuts, hands nothing over), and `pitwire split` with its built-in verifying counters. Cases follow one
-another round by round, so that whatever else the machine does meets all of them; a figure is the median of its rounds.
-CPU is the splitter's own, all its threads but the counters, whose CPU stands beside it. Beside every rate: its share of
-the null reader's and of the null splitter's, and the generator's ceiling, the rate at which the tape of that very run
-made trades for nobody; a case whose tape was busy for nearly all of its time is marked: its reader could take more.
-"""
+"""Prints the figures of the feed splitter beside their ceilings: part of `make bench`, or alone
+with --json. Every case is a `pitwire tape serve` and one reader of it over loopback: the null
+reader (receives and drops), the null splitter (scans, passes nothing on), and `pitwire split` with
+its verifying counters. The cases alternate round by round, so that other load on the machine meets
+all of them; a figure is the median of its rounds. CPU is that of the splitter without its counters,
+whose CPU stands beside it. Every rate is shown with its share of the null reader's and the null
+splitter's rate, and with the ceiling of the generator in that run. A case whose generator was busy
+nearly all of the time is marked, because its reader could take more."""
 
 import argparse
 import json
@@ -30,7 +29,7 @@ from venue import BINARY
 READ_BYTES = 256 * 1024
 START_PATIENCE_S = 30.0
 RUN_PATIENCE_S = 300.0
-# What its serving thread may use of a core before its own speed is what was measured.
+# Above this share of a core the serving thread is the bottleneck.
 BUSY_SHARE = 0.95
 FIGURES = (
     "trades_per_s",
@@ -52,10 +51,10 @@ class Case:
     tape: tuple[str, ...] = ("--frame-trades", "128")
     share_of_trades: float = 1.0
     options: tuple[str, ...] = ()
-    # What issue 5 asks of it: at least so many trades a second, at most so many ns of CPU.
+    # Demand of issue 5: least trades per second, most ns of CPU.
     least_per_s: float | None = None
     most_cpu_ns: float | None = None
-    # Or: at least this share of another case's rate.
+    # Or a least share of another case's rate.
     share_of: tuple[str, float] | None = None
     most_lag_p99_us: float | None = None
 
@@ -94,7 +93,7 @@ CASES = [
 
 @dataclass
 class Tape:
-    """`pitwire tape serve`, until it is told to stop."""
+    """Runs `pitwire tape serve` until it is stopped."""
 
     directory: Path
     options: tuple[str, ...]
@@ -129,11 +128,12 @@ class Tape:
 
 
 def connected(url: str) -> socket.socket:
-    """A WebSocket whose handshake is done; what came with it of the feed is thrown away with the rest."""
+    """Opens a WebSocket. Feed bytes that came with the handshake are dropped like all others."""
     address = urlsplit(url)
     assert address.hostname and address.port
     raw = socket.socket()
-    # Before connecting: it decides the window's scale. The same as `pitwire split` asks for.
+    # Set before connecting, because it decides the window scale. `pitwire split` uses the same
+    # size.
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
     raw.connect((address.hostname, address.port))
     request = (
@@ -151,7 +151,8 @@ def connected(url: str) -> socket.socket:
 
 
 def null_reader(url: str, trades: int, bytes_per_trade: float) -> dict[str, Any]:
-    """Receives as many bytes as so many trades take. One call a quarter of a mebibyte: Python itself costs nothing."""
+    """Receives the bytes of a number of trades, a quarter of a mebibyte per call, so that Python
+    costs little."""
     wanted, buffer = int(trades * bytes_per_trade), bytearray(READ_BYTES)
     with connected(url) as raw:
         received, start, cpu_before_ns = 0, time.monotonic(), time.thread_time_ns()
@@ -199,7 +200,7 @@ def run(case: Case, directory: Path, trades: int, bytes_per_trade: float) -> dic
 
 
 def bytes_of_a_trade(directory: Path) -> float:
-    """On the wire, framing included, 128 a frame."""
+    """Bytes on the wire with framing, 128 trades a frame."""
     with Tape(directory, ("--frame-trades", "128", "--trades", "100000")) as tape, connected(tape.ready["url"]) as raw:
         buffer = bytearray(READ_BYTES)
         while raw.recv_into(buffer):
@@ -209,7 +210,7 @@ def bytes_of_a_trade(directory: Path) -> float:
 
 
 def judged(case: Case, figures: dict[str, Any], all_figures: dict[str, dict[str, Any]]) -> list[str]:
-    """What falls short of the demand."""
+    """Lists the figures that miss their demand."""
     short = []
     if case.least_per_s and figures["trades_per_s"] < case.least_per_s:
         short.append(f"below {case.least_per_s / 1e6:g} M/s")
@@ -229,7 +230,7 @@ def medians(rounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def measure(rounds: int, trades: int, only: str) -> dict[str, Any]:
-    # The nulls always: a figure without them says little.
+    # The null cases always run, because the figures are ratios to them.
     cases = [case for case in CASES if case.name in NULLS or only in case.name]
     found: dict[str, list[dict[str, Any]]] = {case.name: [] for case in cases}
     with tempfile.TemporaryDirectory(prefix="pitwire-bench-feed-") as name:

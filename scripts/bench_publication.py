@@ -1,17 +1,13 @@
-"""Figures of publication, each beside its peers in one run: part of `make bench`, or alone with --json for one object.
-
-Every case is one server and one `pitwire load` of it, over loopback. Servers follow one another round by round, so that
-whatever else the machine does meets all of them; a figure is the median of its rounds. The yardstick is the server's
-CPU seconds, from its /proc/PID/stat, from before the first connection to after the last. What the load client costs is
-beside it, and a row whose client was the limit says so. The peers are those of bench/publication; one that this machine
-cannot build is skipped by name.
-
-The last rows are of a whole venue: from a command to the last of 1,000 readers of the trade it makes, while others
-enter 10,000 orders a second; and what orders notice of a storm of 5,000 reconnecting readers.
-
-The short form (`make bench`) takes some four minutes. --whole adds every row of the table: other peers, 10,000 to
-200,000 connections, TLS, reconnect storms, stopped and slow readers.
-"""
+"""Prints the figures of publication beside peers in one run: part of `make bench`, or alone with
+--json. Every case is one server and one `pitwire load` over loopback. The servers alternate round
+by round, so that other load on the machine meets all of them; a figure is the median of its rounds.
+The yardstick is the server's CPU seconds from its /proc/PID/stat, from before the first connection
+to after the last. The load client's cost stands beside it, and a row whose client was the limit
+says so. The peers are in bench/publication; one that this machine cannot build is skipped by name.
+The last rows measure a whole venue: from a command to the last of 1,000 readers of its trade while
+others enter 10,000 orders a second, and the effect on orders when 5,000 readers reconnect at once.
+The short form (`make bench`) takes about four minutes. --whole adds every row of the table: other
+peers, 10,000 to 200,000 connections, TLS, reconnect storms, stopped and slow readers."""
 
 import argparse
 import contextlib
@@ -68,7 +64,7 @@ def exactly(name: str, value: float) -> Demand:
 
 
 def against(peer: str, name: str, factor: float, *, least: bool) -> Demand:
-    """Ours at least (or at most) so many times a peer's, if that peer took part."""
+    """Demands a ratio to a peer's figure, if that peer took part."""
 
     def judge(ours: Figures, everybody: dict[str, Figures]) -> str | None:
         if peer not in everybody or not everybody[peer].get(name):
@@ -81,7 +77,7 @@ def against(peer: str, name: str, factor: float, *, least: bool) -> Demand:
 
 
 def against_case(case: str, name: str, factor: float) -> Demand:
-    """Ours at most so many times what we had in another case; `everybody` holds that case under its name."""
+    """Demands a ratio to our figure in another case, which `everybody` holds under its name."""
 
     def judge(ours: Figures, everybody: dict[str, Figures]) -> str | None:
         other = everybody.get(f"{OURS}: {case}", {}).get(name)
@@ -105,7 +101,7 @@ class Case:
     demands: tuple[Demand, ...] = ()
     is_short: bool = False
     tls: bool = False
-    # Ours alone: how it differs from a peer's command line.
+    # Arguments of our server that differ from a peer's.
     ours: tuple[str, ...] = ()
 
 
@@ -184,7 +180,7 @@ CASES = [
     seed(20_000, ()),
     fan_out(10_000, 10, (UWS,)),
     fan_out(20_000, 10, ()),
-    # Each of its threads holds as many as there may be files open.
+    # Each of its threads holds as many connections as there may be open files.
     replace(fan_out(100_000, 1, ()), ours=("--connections", "110000")),
     replace(fan_out(200_000, 1, ()), ours=("--connections", "220000")),
 ]
@@ -192,7 +188,7 @@ CASES = [
 
 @dataclass
 class Server:
-    """One server process, until the block ends."""
+    """Runs one server process until the block ends."""
 
     name: str
     command: tuple[str, ...]
@@ -207,7 +203,7 @@ class Server:
         command = [*self.command, "--listen", "127.0.0.1:0", "--ready-file", str(ready_file), *self.options]
         with contextlib.ExitStack() as stack:
             inherited = stack.enter_context(listening()) if self.wants_socket else None
-            # The shell moves the socket to where such a peer looks for it.
+            # The shell moves the socket to the descriptor that such a peer expects.
             if inherited is not None:
                 command = [
                     "/bin/sh",
@@ -300,7 +296,8 @@ ORDERS_PER_S = 10_000
 
 
 def trade_until(ended: threading.Event, url: str) -> None:
-    """Two accounts that trade one share to and fro, evenly in time; the orders of the load go to another instrument."""
+    """Two accounts trade one share back and forth at a steady rate; the orders of the load use
+    another instrument."""
     with Ws(url) as one, Ws(url) as other:
         one.login(DEMO_A)
         other.login(DEMO_B)
@@ -318,9 +315,10 @@ def run_venue(directory: Path) -> Figures:
     with Venue(directory / f"venue-{time.monotonic_ns()}", ["--no-flow", "--durability", "memory"]) as venue:
         url = f"ws://{venue.address}/ws/sbk_zar@trade?ts=ns"
         reading = [BINARY, "load", url, "--connections", "1000", "--sequence-field", "t", "--json"]
-        # They are the load here, not what is measured: one that never sleeps would have a core for itself.
+        # These orders are the load, not the measurement: a client that never sleeps would take a
+        # core.
         ordering = [BINARY, "order-bench", "--mode", "open", "--wait", "asleep", "--venue", venue.address, "--json"]
-        # Orders come before readers and stay until after them.
+        # The orders start before the readers and end after them.
         orders = subprocess.Popen(
             [*ordering, "--rate", str(ORDERS_PER_S), "--seconds", str(SECONDS + 4)],
             stdout=subprocess.PIPE,
@@ -348,7 +346,8 @@ def orders_p99_us(venue: Venue) -> float:
 
 
 def run_storm(directory: Path, *, tls: bool) -> Figures:
-    """Orders in a calm, then through the storm: all 5,000 readers are cut and come back at once."""
+    """Measures orders in a calm and then in a storm: all 5,000 readers are cut and reconnect at
+    once."""
     secure = ["--tls", "127.0.0.1:0"] if tls else []
     with Venue(directory / f"storm-{time.monotonic_ns()}", ["--no-flow", *secure]) as venue:
         ready = json.loads(venue.ready_file.read_text())

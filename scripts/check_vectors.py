@@ -1,10 +1,9 @@
-"""Judges the rule vectors by themselves, before any engine runs them: `scripts/check_vectors.py [FILE…]`.
-
-Shape (operations, types, sessions, keys, ids, reasons), conservation (no order trades more than it has, or vanishes
-without a rule that lets it), limits, the order of the expected book, one price per uncross, refusals against the two
-tables; and where a scenario needs limit and market orders alone, its trades are computed a second time from the rules:
-a call by trying every price, price-time by walking a sorted list. What this cannot compute it leaves to the engines.
-"""
+"""Judges the rule vectors before any engine runs them: `scripts/check_vectors.py [FILE…]`. Checks
+their shape (operations, types, sessions, keys, ids, reasons), conservation (no order trades more
+than it has or vanishes without a rule), limits, the order of the expected book, one price per
+uncross, and refusals against the two tables. Where a scenario needs only limit and market orders,
+it computes the trades a second time from the rules: a call by trying every price, price-time by
+walking a sorted list. Everything else is left to the engines."""
 
 import json
 import sys
@@ -17,7 +16,8 @@ from typing import Any
 
 TOP = Path(__file__).resolve().parent.parent
 VECTORS = TOP / "contracts" / "vectors" / "rules"
-# Trades beside the book have steps of their own; both engines and the auditor play them (crates/scenario/tests).
+# Off-book trades have their own steps; both engines and the auditor play them
+# (crates/scenario/tests).
 BESIDE_THE_BOOK = "trade-reporting.json"
 Scenario = dict[str, Any]
 Order = dict[str, Any]
@@ -88,7 +88,8 @@ def files() -> list[Path]:
 
 
 def load(paths: Iterable[Path]) -> Iterator[tuple[str, Scenario]]:
-    """Every scenario with its file's name. A file holds one, an array, or one per line."""
+    """Iterates over all scenarios with their file names. A file holds one, an array, or one per
+    line."""
     for path in paths:
         text = path.read_text()
         try:
@@ -229,7 +230,7 @@ Cells = dict[tuple[str, str], str]
 
 
 def tables() -> tuple[Cells, Cells]:
-    """Answers by (tif, type) and by (session, column); every pair must stand there once."""
+    """Answers by (tif, type) and by (session, column). Every pair must stand there once."""
     rules = TOP / "contracts" / "rules"
     types = tomllib.loads((rules / "order-types.toml").read_text())
     sessions = tomllib.loads((rules / "sessions.toml").read_text())
@@ -249,7 +250,7 @@ def tables() -> tuple[Cells, Cells]:
 
 
 def refusal(order: Order, session: str, cells: tuple[Cells, Cells]) -> str | None:
-    """What the tables alone say against an entry, in the order of the checks."""
+    """Returns the objections of the tables to an entry, in the order of the checks."""
     by_type, by_session = cells
     if session in QUIET - {"pause"}:
         return "not_open"
@@ -261,7 +262,7 @@ def refusal(order: Order, session: str, cells: tuple[Cells, Cells]) -> str | Non
 
 
 def against_tables(scenario: Scenario, cells: tuple[Cells, Cells]) -> Iterator[str]:
-    """Entries that the tables refuse are expected as refused, and none is expected refused by a table that is not."""
+    """Entries that the tables refuse must be expected as refused, and no others by a table."""
     setup, expect = scenario.get("setup", {}), scenario["expect"]
     if setup.keys() & {"static_tolerance_pct", "dynamic_tolerance_pct"} or setup.get("allocation") == "frequent_batch":
         return
@@ -283,7 +284,7 @@ def against_tables(scenario: Scenario, cells: tuple[Cells, Cells]) -> Iterator[s
 
 
 def final_terms(scenario: Scenario) -> dict[str, Order]:
-    """Each order as its last amend leaves it. Amends that are rejected change nothing."""
+    """Returns each order as its last accepted amend leaves it."""
     terms = {name: dict(order) for name, order in entered(scenario).items()}
     refused = Counter(scenario["expect"].get("rejected", []))
     for step in scenario["steps"]:
@@ -367,7 +368,8 @@ def book_order(scenario: Scenario) -> Iterator[str]:
 
 
 def one_price(scenario: Scenario) -> Iterator[str]:
-    """The last uncross has one price: every order that can only have traded there did so at it."""
+    """The last uncross has one price: every order that can only have traded there did so at that
+    price."""
     expect = scenario["expect"]
     price, trades = expect.get("price", "unknown"), expect.get("trades", [])
     if price == "unknown":
@@ -415,7 +417,7 @@ def is_plain_continuous(scenario: Scenario) -> bool:
 
 
 def auction_price(orders: list[Order], reference: int | None) -> int | None:
-    """Market-rules 10.2 by trying every candidate; None when nothing can trade."""
+    """Market-rules 10.2 by trying every candidate; None if nothing can trade."""
     buys = [order for order in orders if order["side"] == "buy"]
     sells = [order for order in orders if order["side"] == "sell"]
     candidates = sorted({order["price"] for order in orders if "price" in order})
@@ -441,7 +443,8 @@ def auction_price(orders: list[Order], reference: int | None) -> int | None:
 
 
 def auction_trades(orders: list[Order], price: int) -> list[tuple[str, str, int, int]]:
-    """Market-rules 10.3: market orders by time, then limit orders by price and time, paired from both heads."""
+    """Market-rules 10.3: market orders by time, then limit orders by price and time, paired from
+    both heads."""
     queues = []
     for side, sign in (("buy", -1), ("sell", 1)):
         able = [o for o in orders if o["side"] == side and sign * o.get("price", price) <= sign * price]
@@ -475,7 +478,7 @@ def recompute_call(scenario: Scenario) -> Iterator[str]:
 
 
 def recompute_continuous(scenario: Scenario) -> Iterator[str]:
-    """Price-time by walking a sorted list."""
+    """Price-time matching by walking a sorted list."""
     book: list[Order] = []
     trades: list[tuple[str, str, int, int]] = []
     for step in scenario["steps"]:

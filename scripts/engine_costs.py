@@ -1,7 +1,6 @@
-"""Instructions per operation of the engine, with each feature off and on: `scripts/engine_costs.py [EXAMPLE]`.
-
-Needs valgrind; builds the example `costs` unless its path is given. Prints the table of docs/engine-costs.md.
-"""
+"""Instructions per operation of the engine, with each feature off and on: `scripts/engine_costs.py
+[EXAMPLE]`. Needs valgrind; builds the example `costs` unless its path is given. Prints the table of
+docs/engine-costs.md."""
 
 import re
 import subprocess
@@ -16,7 +15,7 @@ BUILD = ["cargo", "build", "--locked", "--release", "-q", "-p", "pitwire-engine"
 
 
 def instructions(example: Path, feature: str, operation: str) -> float:
-    """What callgrind counts inside `measured`, per operation."""
+    """Instructions inside `measured` per operation, counted by callgrind."""
     command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", "--collect-atstart=no"]
     command += ["--toggle-collect=*measured*", str(example), feature, operation]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

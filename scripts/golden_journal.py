@@ -1,14 +1,10 @@
-"""Makes the golden journal of this release anew: `scripts/golden_journal.py [market-gtc]` in the tests' environment.
-
-The binary is the tests' too: `target/release/pitwire`, or what PITWIRE_BIN names.
-
-A real venue on a data directory of its own: a first start with orders, trades, amends, cancels and a clean end (which
-leaves a snapshot), then a second start that is killed, so that there is a tail to replay and a torn end to judge. The
-segments are cut behind their last group: what follows are zeros. What `pitwire verify` says of it is kept beside it.
-
-Every later release must read it to the same figures, or name the migration; so it is made once for a release, and only
-as long as that release is being made is it made again.
-"""
+"""Makes the golden journal of this release: `scripts/golden_journal.py [market-gtc]` in the tests'
+environment. The binary is the one of the tests: `target/release/pitwire`, or PITWIRE_BIN. It runs a
+real venue on an own data directory: a first start with orders, trades, amends, cancels and a clean
+end, which leaves a snapshot; then a second start that is killed, so that there is a tail to replay
+and a torn end to judge. Segments are cut after their last group, because zeros follow. The output
+of `pitwire verify` is stored beside it. Every later release must read it to the same figures or
+name the migration, so it is made only once per release."""
 
 import contextlib
 import json
@@ -40,7 +36,8 @@ def limit(price: float, amount: float, **more: Any) -> dict[str, Any]:
 
 
 def first_day(venue: Venue) -> None:
-    """Each kind of order once or more; requests go out together, so that a few groups hold them."""
+    """Enters each kind of order at least once. The requests are pipelined, so that a few groups
+    hold them."""
     a, b = logged_in(venue, DEMO_A), logged_in(venue, DEMO_B)
     resting = [a.post("private/buy", limit(2000 + n, 3, label=f"bid {n}")) for n in range(8)]
     replies = {message["id"]: message for message in (a.receive() for _ in resting)}
@@ -79,7 +76,8 @@ def second_day(venue: Venue) -> None:
 
 
 def market_gtc(venue: Venue) -> None:
-    """What only the first rules know: only a build of rule version 1 takes these as they are written."""
+    """Enters orders that only rule version 1 accepts; only a build of that version takes them as
+    written."""
     a, b = logged_in(venue, DEMO_A), logged_in(venue, DEMO_B)
     a.call("private/buy", limit(2000, 3))
     a.call("private/buy", limit(1999, 3))
@@ -92,7 +90,7 @@ def market_gtc(venue: Venue) -> None:
 
 
 def shorten(directory: Path) -> None:
-    """Cuts zeros behind the last group; segments without any go, and what the killed venue was still making."""
+    """Cuts zeros after the last group, and removes segments without groups and unfinished files."""
     for unfinished in directory.glob("*.new"):
         unfinished.unlink()
     for segment in directory.glob("journal-*.seg"):
@@ -112,7 +110,7 @@ def verified(directory: Path) -> dict[str, Any]:
 
 
 def layout(directory: Path) -> str:
-    """Of what the state hash is taken over: the snapshots' own."""
+    """The hash of the state in the snapshots."""
     newest = max(directory.glob("snapshot-*.snap"))
     return str(int.from_bytes(newest.read_bytes()[8:10], "little"))
 

@@ -1,4 +1,4 @@
-"""Fixtures: one venue for each test file, and clients that leave nothing behind."""
+"""Fixtures: one venue per test file, and clients that clean up after themselves."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +10,8 @@ from venue import DEMO_A, DEMO_B, Venue
 
 @pytest.fixture(scope="module")
 def venue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Venue]:
-    """The demo venue with its flow. Shared by a file, so tests read balances before and after, never absolutely."""
+    """The demo venue with its order flow. A file shares it, so tests compare balances before and
+    after."""
     with Venue(tmp_path_factory.mktemp("venue") / "data") as running:
         yield running
         assert running.alive(), f"the venue died during this file:\n{running.log_tail()}"
@@ -18,7 +19,7 @@ def venue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Venue]:
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    """A data directory of a test's own."""
+    """A data directory for one test."""
     return tmp_path / "data"
 
 
@@ -42,14 +43,14 @@ def other(venue: Venue) -> Iterator[Http]:
 
 @pytest.fixture
 def ws(venue: Venue) -> Iterator[Ws]:
-    """A WebSocket on which nobody has logged in."""
+    """A WebSocket without a login."""
     with Ws(venue.ws_url) as client:
         yield client
 
 
 @pytest.fixture
 def trader(venue: Venue) -> Iterator[Ws]:
-    """A WebSocket on which demo-a has logged in; its orders are cancelled afterwards."""
+    """A WebSocket with a login of demo-a; its orders are cancelled afterwards."""
     with Ws(venue.ws_url) as client:
         client.login(DEMO_A)
         yield client

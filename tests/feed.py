@@ -1,4 +1,5 @@
-"""A feed's server on raw sockets that says exactly what a test wants, well-formed or not."""
+"""A feed server on raw sockets that sends exactly the bytes that a test wants, well-formed or
+not."""
 
 import base64
 import hashlib
@@ -25,7 +26,7 @@ CONTINUATION, TEXT, BINARY_FRAME, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
 
 @contextmanager
 def endless_tape(ready: Path, per_s: int) -> Iterator[str]:
-    """The URL of a `pitwire tape` that goes on until somebody has had enough."""
+    """The URL of a `pitwire tape` that runs until the test ends."""
     options = ["--listen", "127.0.0.1:0", "--ready-file", ready, "--synthetic", "--rate", str(per_s)]
     process = subprocess.Popen(
         [BINARY, "tape", "serve", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -44,7 +45,7 @@ def endless_tape(ready: Path, per_s: int) -> Iterator[str]:
 def frame(
     opcode: int, payload: bytes, *, fin: bool = True, length: bytes | None = None, first: int | None = None
 ) -> bytes:
-    """A server's frame; `length` and `first` replace the bytes that would be right."""
+    """A server's frame; `length` and `first` replace the correct bytes."""
     if length is None:
         if len(payload) < 126:
             length = bytes([len(payload)])
@@ -80,7 +81,7 @@ class Peer:
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
-        # A feed does not wait for the reader's kernel to acknowledge its last frame.
+        # A feed does not wait for the acknowledgement of its last frame.
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.buffer = b""
         self.request = ""
@@ -97,7 +98,7 @@ class Peer:
         return {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
 
     def shake_hands(self, behind: bytes = b"") -> dict[str, str]:
-        """The answer that opens, and in the same segment what the feed says first."""
+        """Sends the handshake's answer and, in the same segment, the first bytes of the feed."""
         headers = self.read_request()
         accept = base64.b64encode(hashlib.sha1(headers["sec-websocket-key"].encode() + GUID).digest())
         self.send(
@@ -107,7 +108,7 @@ class Peer:
         return headers
 
     def read_frame(self) -> tuple[int, bytes, bytes]:
-        """Opcode, payload unmasked, and the mask."""
+        """Returns opcode, unmasked payload and mask."""
         first, second = self._take(2)
         assert first & 0x80 and not first & 0x70, "a client's frames here are whole and plain"
         assert second & 0x80, "a client's frames are masked"
@@ -119,7 +120,7 @@ class Peer:
         return first & 15, payload, mask
 
     def read_close(self) -> int | None:
-        """Reads up to the client's close frame, and its code."""
+        """Reads up to the client's close frame and returns its code."""
         while True:
             opcode, payload, _ = self.read_frame()
             if opcode == CLOSE:
@@ -140,7 +141,8 @@ class Peer:
 
 @dataclass
 class Feed:
-    """Serves each connection by `serve(peer, number)`, one after another; what it raised is raised at the end."""
+    """Serves one connection after another with `serve(peer, number)`. Its exceptions are raised at
+    the end."""
 
     serve: Callable[[Peer, int], None]
     wrap: Callable[[socket.socket], socket.socket] | None = None
@@ -201,13 +203,13 @@ def split(url: str, *args: str | Path, workers: int = 4, timeout_s: float = 60.0
 
 
 def summary(ended: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    """The one JSON object on standard output."""
+    """Returns the one JSON object on standard output."""
     assert ended.stdout, ended.stderr
     return json.loads(ended.stdout)
 
 
 def records(data: bytes) -> list[bytes]:
-    """What a worker's pipe carried."""
+    """Returns the content of a worker's pipe."""
     found = []
     while data:
         size = int.from_bytes(data[:4], "little")

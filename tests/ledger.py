@@ -1,4 +1,4 @@
-"""A trader that writes down every answer it gets, and holds a venue that came back to all of them."""
+"""A trader that records every answer, and compares a restarted venue with all of them."""
 
 import itertools
 import random
@@ -13,7 +13,7 @@ from rpc import Http, Json, RpcError, Ws, result_of
 from venue import Credentials, Venue
 from websockets.exceptions import WebSocketException
 
-# What a client meets when the venue dies under it.
+# Exceptions that a client sees when the venue dies.
 CONNECTION_LOST = (ConnectionError, EOFError, HTTPException, WebSocketException)
 TICKS = {"NPN_ZAR": "0.01", "MTN_ZAR": "0.01", "BTC_USDC": "0.5", "BTC-PERPETUAL": "0.5"}
 LOTS = {"NPN_ZAR": "1", "MTN_ZAR": "1", "BTC_USDC": "0.0001", "BTC-PERPETUAL": "10"}
@@ -32,7 +32,7 @@ def filled_by(fills: list[Json]) -> Decimal:
 
 @dataclass
 class Order:
-    """What the venue has acknowledged about one order."""
+    """Everything that the venue has acknowledged about one order."""
 
     label: str
     order_id: str
@@ -41,7 +41,8 @@ class Order:
     amount: Decimal
     price: Decimal
     state: str
-    # What the venue said has filled in its last answer: a client over HTTP is not told of its passive fills one by one.
+    # The filled amount in the venue's last answer. Over HTTP a client learns of passive fills only
+    # so.
     told_filled: Decimal = Decimal(0)
     trades: dict[str, Json] = field(default_factory=dict)
 
@@ -53,7 +54,7 @@ class Order:
 
 @dataclass
 class Request:
-    """Something asked for. While `Trader.pending` holds it, the venue has not answered."""
+    """A request. The venue has not answered while `Trader.pending` holds it."""
 
     method: str
     params: Json
@@ -61,7 +62,7 @@ class Request:
 
 
 class Trader:
-    """One client on one entrance; it lives through many deaths of the venue."""
+    """One client on one transport. It outlives many deaths of the venue."""
 
     def __init__(self, name: str, credentials: Credentials, entrance: str, rng: random.Random) -> None:
         self.name, self.credentials, self.entrance, self.rng = name, credentials, entrance, rng
@@ -123,7 +124,8 @@ class Trader:
             self._marks[instrument] = exact(ticker["best_bid_price"])
 
     def _some_requests(self) -> Iterator[Request]:
-        """A few requests about different orders, mostly near the touch so that some trade and some rest."""
+        """Sends a few requests about different orders, mostly near the touch so that some trade and
+        some rest."""
         resting = list(self.resting.values())
         self.rng.shuffle(resting)
         for _ in range(WINDOW):
@@ -155,7 +157,7 @@ class Trader:
     def _price(self, instrument: str) -> Decimal:
         return self._marks[instrument] + self.rng.randint(-20, 20) * exact(TICKS[instrument])
 
-    # Writing down
+    # Recording
 
     def _write_down(self, request: Request, answer: Json) -> None:
         self.pending.remove(request)
@@ -163,7 +165,7 @@ class Trader:
         try:
             result = result_of(request.method, answer)
         except RpcError as error:
-            # Filled a moment ago, not enough funds: answers too, and nothing to hold the venue to.
+            # Filled a moment ago, or insufficient funds: such answers promise nothing.
             assert error.code in (10004, 10009, 10010, 11008, 11044), (request, error)
             if request.order and error.code != 10009:
                 self.resting.pop(request.order.order_id, None)
@@ -201,14 +203,15 @@ class Trader:
                 self.public[trade["instrument_name"], trade["trade_seq"]] = trade
         else:
             for trade in params["data"]:
-                # The other trader of this account is told of these too, and has its own ledger.
+                # The other trader of this account gets these too and has a separate ledger.
                 if order := self.orders.get(trade["order_id"]):
                     order.trades[trade["trade_id"]] = trade
 
-    # Holding to account
+    # Comparison
 
     def hold_to_account(self, ws: Ws) -> None:
-        """The venue is back: every answer it gave must still be true, and what it never answered is whole or absent."""
+        """After a restart every answer must still be true, and every unanswered request is complete
+        or absent."""
         assert self.failure is None, self.failure
         self.in_flight_at_death += len(self.pending)
         self._adopt_unanswered(ws)
@@ -217,7 +220,8 @@ class Trader:
         self.pending = []
 
     def _open_or_touched(self) -> list[Order]:
-        """Every order whose last word this ledger may not have heard: those open, and those it learned of since."""
+        """Returns the orders whose last state this ledger may lack: the open ones, and those it
+        learned of since."""
         return [o for o in self.orders.values() if o.state not in FINAL or o.order_id in self._touched]
 
     def compare(self, ws: Ws, orders: list[Order]) -> None:
@@ -228,7 +232,8 @@ class Trader:
             for _ in range(10):
                 if filled_by(fills) == exact(found["filled_amount"]):
                     break
-                # The market goes on between two questions: an open order may have filled meanwhile. Ask again.
+                # The market moves between two queries: an open order may have filled meanwhile.
+                # Query again.
                 (found,) = ask_many(ws, "private/get_order_state", [{"order_id": order.order_id}])
                 (fills,) = ask_many(
                     ws, "private/get_user_trades_by_order", [{"order_id": order.order_id, "count": 1000}]
@@ -236,10 +241,9 @@ class Trader:
             self._compare_one(order, found, fills)
 
     def compare_all_closed(self, ws: Ws) -> None:
-        """After a cancel of everything: what has changed since the last comparison, and nothing is open.
-
-        What had ended by then was compared then; the venue keeps only an account's newest 50,000 closed orders.
-        """
+        """After a cancel of everything, compares the changes since the last comparison; nothing may
+        be open. Orders that had ended by then were compared then; the venue keeps only the newest
+        50,000 closed orders of an account."""
         for order in self.orders.values():
             if order.state == "open":
                 self.pending.append(Request("private/cancel", {"order_id": order.order_id}, order))
@@ -262,7 +266,8 @@ class Trader:
         if order.state in FINAL:
             assert found["order_state"] == order.state and filled == order.filled, f"it came back to life: {told}"
         elif found["order_state"] == "cancelled":
-            # A member's later order takes its own resting order off rather than trade with it.
+            # An incoming order cancels the resting order of its own account instead of trading with
+            # it.
             itself = found["cancel_reason"] == "self_match_prevention"
             assert itself or (asked and asked.method == "private/cancel"), f"nobody asked for this cancel: {told}"
         amounts, prices = {order.amount}, {order.price}
@@ -277,7 +282,8 @@ class Trader:
         return next((request for request in self.pending if request.order is order), None)
 
     def _adopt_unanswered(self, ws: Ws) -> None:
-        """Entries without an answer, found by their labels: at most one order each, and exactly what was asked for."""
+        """Finds unanswered entries by their labels: at most one order each, with exactly the
+        requested terms."""
         entries = {request.params["label"]: request for request in self.pending if request.order is None}
         if not entries:
             return
@@ -285,7 +291,7 @@ class Trader:
         for instrument in {request.params["instrument_name"] for request in entries.values()}:
             params = {"instrument_name": instrument, "count": 1000, "include_unfilled": True, "include_old": True}
             found += ws.result("private/get_order_history_by_instrument", params)
-        # The flow trades on between the two questions: what fills meanwhile is in both answers, its end in the last.
+        # The flow trades between the two queries: an order that fills meanwhile is in both answers.
         latest = {order["order_id"]: order for order in found if order["label"] in entries}
         matching = list(latest.values())
         labels = [order["label"] for order in matching]
@@ -303,7 +309,7 @@ class Trader:
 
 
 def ask_many(ws: Ws, method: str, every_params: list[Json]) -> list[Any]:
-    """Asks many times without waiting in between; answers in the order of the questions."""
+    """Sends many requests without waiting, and returns the answers in the same order."""
     results: list[Any] = []
     for start in range(0, len(every_params), 100):
         asked = [ws.post(method, params) for params in every_params[start : start + 100]]

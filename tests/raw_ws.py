@@ -24,7 +24,7 @@ KEY = base64.b64encode(b"the same nonce!!").decode()
 
 @dataclass
 class Target:
-    """A server under test: where it listens, the path of its WebSocket, and whether it says back what it hears."""
+    """A server under test: its address, the path of its WebSocket, and whether it echoes."""
 
     address: str
     path: str
@@ -43,7 +43,7 @@ class Target:
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS"))
 
     def serves_on(self) -> None:
-        """Somebody who behaves is answered, over HTTP and over a WebSocket."""
+        """A well-behaved client is answered over HTTP and over a WebSocket."""
         with self.connect() as client:
             client.sendall(f"GET /healthz HTTP/1.1\r\nHost: {self.address}\r\nConnection: close\r\n\r\n".encode())
             assert read_all(client).startswith(b"HTTP/1.1 200")
@@ -89,7 +89,7 @@ class RawWs:
             assert first & 15 != CLOSE, payload
 
     def close_code(self) -> int | None:
-        """Reads up to the close frame; `None` when the connection ends without one."""
+        """Reads up to the close frame; `None` if the connection ends without one."""
         with suppress(EOFError, ConnectionError):
             while True:
                 first, payload = self.receive()
@@ -142,7 +142,7 @@ def cases() -> list[dict[str, Any]]:
 
 
 def stream_of(case: dict[str, Any], sender: str) -> bytes:
-    """The bytes of a case's frames, as a client or a server sends them."""
+    """Returns the bytes of a case's frames, as a client or a server sends them."""
     return b"".join(bytes_of(frame, sender) for frame in case["frames"])
 
 
@@ -168,7 +168,7 @@ def read_all(client: socket.socket) -> bytes:
 
 @contextmanager
 def venue_target(folder: Path) -> Iterator[Target]:
-    """A venue without flow: what its memory does, its peers do."""
+    """A venue without order flow, so that only its peers change its memory use."""
     with Venue(folder / "data", extra=["--no-flow"]) as venue:
         assert venue.process is not None
         yield Target(venue.address, "/ws/api/v2", venue.process.pid, echoes=False)

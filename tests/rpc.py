@@ -1,4 +1,5 @@
-"""The plainest clients of the JSON-RPC dialect: HTTP and WebSocket, with nothing forgiven and nothing hidden."""
+"""Minimal clients of the JSON-RPC dialect over HTTP and WebSocket. They hide and forgive
+nothing."""
 
 import hashlib
 import hmac
@@ -87,7 +88,7 @@ class Http:
         return self.request("POST", uri, body, {"Content-Type": "application/json"} | (headers or {}))
 
     def call(self, method: str, params: Json | None = None) -> Json:
-        """GET, as ccxt does everything; the whole answer, error or not."""
+        """Sends a GET, as ccxt always does, and returns the whole answer, error or not."""
         uri = f"/api/v2/{method}" + (f"?{query(params)}" if params else "")
         private = method.startswith("private/")
         headers = signed(self.credentials, "GET", uri) if private and self.credentials else {}
@@ -101,7 +102,7 @@ class Http:
 
 
 class Ws:
-    """One WebSocket. Replies are matched by id; what arrives in between waits in `inbox`, in order."""
+    """One WebSocket. Replies are matched by id; other messages wait in `inbox`, in order."""
 
     def __init__(self, url: str, sock: socket.socket | None = None) -> None:
         opening = connect(url, sock=sock, compression=None, max_size=None, open_timeout=PATIENCE_S, close_timeout=2)
@@ -113,7 +114,7 @@ class Ws:
         self._connection.send(json.dumps(message) if isinstance(message, dict) else message)
 
     def receive(self, timeout_s: float = PATIENCE_S) -> Json:
-        """The next message of any kind: first what waits, then what arrives."""
+        """Returns the next message of any kind: first from the inbox, then from the socket."""
         return self.inbox.popleft() if self.inbox else self.arrive(timeout_s)
 
     def arrive(self, timeout_s: float = PATIENCE_S) -> Json:
@@ -125,7 +126,7 @@ class Ws:
         return text
 
     def post(self, method: str, params: Json | None = None) -> int:
-        """Sends and does not wait."""
+        """Sends without waiting."""
         request_id = next(self._ids)
         self.send({"jsonrpc": "2.0", "id": request_id, "method": method, "params": params or {}})
         return request_id
@@ -149,7 +150,7 @@ class Ws:
     def notification(
         self, channel: str, wanted: Callable[[Any], bool] = lambda _: True, timeout_s: float = PATIENCE_S
     ) -> Any:
-        """The data of the next notification on a channel that is wanted; others are dropped."""
+        """Returns the data of the next notification on a wanted channel and drops others."""
         deadline = time.monotonic() + timeout_s
         while True:
             message = self.receive(max(0.0, deadline - time.monotonic()))
@@ -168,7 +169,7 @@ class Ws:
             assert message.get("params", {}).get("channel") != channel, message
 
     def cut(self) -> None:
-        """Ends as a lost connection does: no close frame, and nobody waits for what is under way."""
+        """Ends like a lost connection: without a close frame, and without waiting."""
         self._connection.socket.shutdown(socket.SHUT_RDWR)
         self._connection.close()
 

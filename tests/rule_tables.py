@@ -1,4 +1,4 @@
-"""The two tables of contracts/rules as Python has them, and what a session is called for."""
+"""The two tables of contracts/rules in Python, and the names of sessions."""
 
 import tomllib
 from pathlib import Path

@@ -1,9 +1,7 @@
-"""A market by docs/rulebook.md, as plain as it goes: one instrument, lists that are sorted again each time.
-
-Does       run a scenario and give its result, to judge the vectors before any engine exists.
-Start at   `run`; what happens at one price is in `uncross.py`.
-Leaves out speed, funds, limits of accounts, post-only, several instruments: scenarios cannot say them.
-"""
+"""A minimal market by docs/rulebook.md: one instrument, and lists that are sorted again each time.
+Does       run a scenario and return its result, to judge the vectors before any engine exists.
+Start at   `run`; matching at one price is in `uncross.py`. Leaves out speed, funds, account limits,
+post-only, several instruments: scenarios cannot express them."""
 
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
@@ -211,7 +209,8 @@ class Book:
     # --- 7: continuous trading
 
     def act(self, order: Order) -> None:
-        """Aggresses; what is left rests or expires. Raises `Breach` after having dealt with the remainder."""
+        """Matches an incoming order; its remainder rests or expires. Raises `Breach` after handling
+        the remainder."""
         if self.batches():
             order.where, order.batch = "active", self.batch
             return
@@ -308,7 +307,8 @@ class Book:
         return count
 
     def level(self, order: Order, head: Order) -> list[Order]:
-        """The visible orders at a price that a pro-rata round is about: without the incoming order's own group."""
+        """The visible orders at a price that share a pro-rata round, without the incoming order's
+        group."""
         own = self.setup.get("smp", "none") != "none"
         level = [h for h in self.side(head.sign) if h.price == head.price and not h.hidden]
         return [h for h in level if h is head or not (own and h.group == order.group)]
@@ -344,7 +344,7 @@ class Book:
             self.act_elected()
 
     def filter(self, wanted: Order | None = None) -> bool:
-        """Whether it traded. With an order `wanted`, nothing trades unless that order does."""
+        """Whether it traded. With `wanted`, nothing trades unless that order does."""
         sides = [[o for o in self.side(sign) if o.price is not None] for sign in (1, -1)]
         if not sides[0] or not sides[1] or (sides[0][0].price or 0) < (sides[1][0].price or 0):
             return False

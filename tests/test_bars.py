@@ -1,7 +1,6 @@
-"""`pitwire bars` as a program: its files against bars that Python computes, its WebSocket, its end, what is refused.
-
-The expected bars come from docs/bars.md, written again here with Python's decimals, knowing nothing of the Rust code.
-"""
+"""`pitwire bars` as a program: its files against bars computed in Python, its WebSocket, its end,
+its refusals. The expected bars come from docs/bars.md, implemented here again with Python's
+decimals, independently of the Rust code."""
 
 import contextlib
 import fcntl
@@ -80,7 +79,7 @@ class Bars:
         self.writers[shard].flush()
 
     def end(self) -> dict[str, Any]:
-        """Ends the feed in good order; the totals."""
+        """Ends the feed cleanly and returns the totals."""
         code, totals, told = self.outcome()
         assert code == 0, told
         return totals
@@ -119,7 +118,7 @@ def table(out: Path) -> list[Row]:
     return [dict(zip(names, row, strict=True)) for row in told.fetchall()]
 
 
-# Bars and indicators by the page
+# Bars and indicators by docs/bars.md
 
 
 @dataclass
@@ -245,7 +244,7 @@ def expected(records: list[bytes]) -> dict[tuple[str, int, int], tuple[Bar, dict
         for length in BUCKETS_S:
             start = t // (length * 1000) * length * 1000
             if clock >= start + length * 1000 + GRACE_MS:
-                # On the bar that is open: the newest of the symbol, or an empty one where the clock is.
+                # The open bar: the newest of the symbol, or an empty one where the clock is.
                 of_symbol = [k[2] for k in bars if k[:2] == (one["sym"], length)]
                 now = clock // (length * 1000) * length * 1000
                 is_open = [at for at in of_symbol if clock < at + length * 1000 + GRACE_MS]
@@ -309,7 +308,8 @@ def test_files_hold_the_bars_that_the_page_describes(transport: str, tmp_path: P
         assert row["merged_trades"] == 0
         for name, value in reading.items():
             assert row[name] == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value), (name, row)
-    # Of each length, the bucket that was open when the feed began, and what its end cut off.
+    # For each length, the bucket that was open at the start of the feed, and the one that its end
+    # cut off.
     ends = {length: max(row["start"] for row in rows if row["bucket_s"] == length) for length in BUCKETS_S}
     for row in rows:
         is_cut = row["start"] in (START_MS, ends[row["bucket_s"]])
@@ -423,7 +423,7 @@ def test_readers_get_the_latest_bars_of_what_they_ask_for(tmp_path: Path, starte
         assert until(one, lambda bar: bar["start_ms"] == START_MS + 30_000)["open"] == 11
         bars.feed([trade("A", 65_000, "11", 1)])
         assert until(everything, lambda bar: bar["sym"] == "A" and bar["start_ms"] == START_MS + 60_000)
-        # A symbol that is not there yet is waited for.
+        # A symbol that does not exist yet may be subscribed.
         one.send('{"subscribe":["C"]}')
         bars.feed([trade("C", 65_001, "3", 1)])
         assert until(one, lambda bar: bar["sym"] == "C")["close"] == 3
@@ -489,7 +489,7 @@ def test_doors_are_closed_to_other_pages_and_names(tmp_path: Path, started: list
         assert json.loads(reader.recv(PATIENCE_S))["symbols"] == 1
 
 
-# The end, and what goes wrong
+# The end, and errors
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])

@@ -36,7 +36,7 @@ async def deribit(venue: Venue) -> AsyncIterator[ccxt.pro.deribit]:
 
 
 async def until(watch: Callable[[], Awaitable[list[Any]]], wanted: Callable[[Any], bool]) -> Any:
-    """Calls a watch method until one of the items it returns is wanted."""
+    """Calls a watch method until it returns a wanted item."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             for item in await watch():

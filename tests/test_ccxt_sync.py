@@ -1,4 +1,4 @@
-"""ccxt, unmodified and synchronous: only its URLs, its keys and two documented options are set."""
+"""Unmodified synchronous ccxt: only its URLs, its keys and two documented options are set."""
 
 import time
 from collections.abc import Iterator

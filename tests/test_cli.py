@@ -91,7 +91,7 @@ def test_the_engine_reports_what_the_slow_matcher_does(tmp_path: Path, seed: int
 
 @pytest.mark.parametrize("mode", ["book", "venue"])
 def test_a_few_operations_by_hand(tmp_path: Path, mode: str) -> None:
-    """Worked out on paper from interfaces.md, so that the slow matcher is not the only judge."""
+    """Computed by hand from interfaces.md, so that the slow matcher is not the only judge."""
     path = tmp_path / "ops.bin"
     operations = [
         ops.Op(ops.LIMIT, ops.SELL, 101, 1, 5),
@@ -168,7 +168,7 @@ def test_doctor_says_what_the_machine_offers() -> None:
     told = json_of("doctor")
     assert told["cores"] >= 1
     lines = run_pitwire("doctor").stdout.splitlines()
-    # What can be better from one moment to the next is the disk alone.
+    # Only the disk can improve from one moment to the next.
     remedies = [line.split("remedy: ")[1] for line in lines if "remedy: " in line and "acknowledgement" not in line]
     assert [remedy for name, remedy in told["remedies"].items() if name != "sync_p50_us"] == remedies
 

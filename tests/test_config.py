@@ -1,4 +1,5 @@
-"""Configuration: applied once, journaled, refused when it has changed, and told line by line when it is wrong."""
+"""Configuration: applied once, journaled, refused after a change, and reported line by line if
+wrong."""
 
 from pathlib import Path
 
@@ -84,7 +85,7 @@ def test_a_changed_file_is_refused_until_it_is_applied(data: Path) -> None:
         http.close()
         assert shown_secret(venue, "dave").secret
         venue.stop()
-    # Applied is applied: the same file needs no option any more, and the log holds all of it.
+    # After applying it once, the same file needs no option, and the journal holds all of it.
     with Venue(data, extra=options(data)) as venue:
         venue.stop()
     assert run_pitwire("verify", data).returncode == 0
@@ -177,12 +178,12 @@ def test_limits_are_on_where_the_file_has_them(data: Path) -> None:
         for _ in range(3):
             http.result("private/buy", order)
         assert code_of(http, "private/buy", order) == 10028
-        # Cancels have an allowance of their own.
+        # Cancels have their own allowance.
         assert http.result("private/cancel_all") == 3
         others = [Http(venue.address, DEMO_A) for _ in range(6)]
         statuses = [other.get("/api/v2/public/test").status for other in others]
         assert statuses.count(429) == 3 and statuses.count(200) == 3
-        # How the venue is may be asked all the same.
+        # Health and metrics still answer.
         for path, marks in (("/healthz", b"status"), ("/metrics", b"pitwire_")):
             told = Http(venue.address).get(path)
             assert told.status == 200 and marks in told.body, told

@@ -1,4 +1,5 @@
-"""A disk that is full, slow or broken, and a command that is poison: what a member sees, and what is left."""
+"""A full, slow or broken disk, and a command on which the engine panics: the member's view, and the
+data left."""
 
 import contextlib
 import json
@@ -43,7 +44,7 @@ def small_disk(path: Path, mib: int) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def injected(venue: Venue, what: str) -> Iterator[None]:
-    """Has the kernel do something else with the venue's system calls, as long as this lasts."""
+    """Makes the kernel alter the venue's system calls while this lasts."""
     assert venue.process is not None
     if shutil.which("strace") is None:
         pytest.skip("strace is not installed; testing/faulty-disk/tests have a faulty disk of their own")
@@ -79,7 +80,7 @@ def pipelined(ws: Ws, count: int) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("end", ["full", "with room again"])
 def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path, end: str) -> None:
-    # Three segments fit: the one being written, the next, and the one that is kept for cancels.
+    # Three segments fit: the current one, the next, and the one kept for cancels.
     with small_disk(tmp_path / "small", 3 * SEGMENT_MIB + 6) as disk, Venue(disk / "data", ["--no-flow"]) as venue:
         pid = venue.process and venue.process.pid
         with Ws(venue.ws_url) as ws:
@@ -98,7 +99,7 @@ def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path, en
             more = {"order_id": kept, "amount": 5, "price": 1999}
             assert ws.call("private/edit", more)["error"]["data"]["name"] == "no_space"
             if end == "full":
-                # There is no room for the last snapshot, and none is needed.
+                # There is no space for the last snapshot, and none is needed.
                 assert venue.stop() == 0
                 assert verified(disk / "data")["orders"] > 1000
                 return
@@ -156,7 +157,7 @@ def test_public_channels_wait_for_the_disk_unless_the_venue_was_told_otherwise(d
                 told = time.monotonic()
                 assert "result" in next(message for message in iter(ws.arrive, None) if message.get("id") == order)
                 waited = time.monotonic() - told
-            # The disk's delay stands between what is told early and the answer, and between nothing else.
+            # The disk's delay lies between early market data and the answer, and nowhere else.
             assert (waited > LONG_SYNC_US / 2e6) == early
 
 
@@ -179,7 +180,7 @@ def test_an_error_of_the_disk_stops_the_venue_and_loses_nothing(data: Path, call
 
 
 def test_a_poison_command_halts_one_instrument_and_nobody_else(data: Path) -> None:
-    """Only builds with debug assertions know the label that makes the engine fail."""
+    """Only builds with debug assertions know the label that makes the engine panic."""
     assert DEBUG_BINARY.exists(), f"{DEBUG_BINARY} does not exist: `make test` builds it"
     ready = data.with_suffix(".ready.json")
     command = [DEBUG_BINARY, "up", "--data", data, "--http", "127.0.0.1:0", "--ready-file", ready, "--no-flow"]

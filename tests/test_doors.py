@@ -1,4 +1,4 @@
-"""Who may come in and what happens when something goes wrong at the door: the right error, and the venue serves on."""
+"""Access to the port, and errors at it: the right error, and the venue keeps serving."""
 
 import contextlib
 import ctypes
@@ -24,7 +24,7 @@ ALLOW_ORIGIN = "access-control-allow-origin"
 
 
 def error_of(reply: Reply) -> dict[str, object]:
-    """A refusal at the door is an error object like any other, with a remedy."""
+    """A refused connection gets an error object like any other, with a remedy."""
     body = reply.json()
     assert body["jsonrpc"] == "2.0" and "result" not in body
     error = body["error"]
@@ -66,7 +66,7 @@ def test_a_page_from_elsewhere_may_call_what_is_public_and_nothing_else(venue: V
         refused = http.get(path, headers | signed(DEMO_A, "GET", path))
         assert refused.status == 403 and ALLOW_ORIGIN not in refused.headers
         assert error_of(refused)["data"]["name"] == "foreign_origin"  # type: ignore[index]
-    # What the body asks for counts, whatever the path says.
+    # The method in the body counts, whatever the path says.
     message = {"jsonrpc": "2.0", "id": 1, "method": "private/buy", "params": {"instrument_name": "NPN_ZAR"}}
     for path in ("/api/v2", PUBLIC):
         body = json.dumps(message)
@@ -100,7 +100,7 @@ def test_a_browser_that_asks_first_is_told_what_is_allowed(venue: Venue) -> None
     assert refused.status == 403 and ALLOW_ORIGIN not in refused.headers
 
 
-# Those who do not do their part
+# Clients that misbehave
 
 
 def resident_mb(venue: Venue) -> float:
@@ -115,7 +115,8 @@ def messages(venue: Venue) -> int:
 
 
 def test_a_client_that_never_reads_costs_little_and_loses_no_answer(venue: Venue) -> None:
-    """It asks for far more than sockets hold. Others are served meanwhile, and its orders are answered one by one."""
+    """It requests far more than sockets hold. Others are served meanwhile, and its orders are
+    answered in turn."""
     question = json.dumps(
         {"jsonrpc": "2.0", "id": 1, "method": "public/get_instruments", "params": {"currency": "any"}}
     )
@@ -167,7 +168,8 @@ BAD_INPUT = [
 
 
 def test_whatever_is_sent_orders_in_between_are_acknowledged_and_kept(data: Path) -> None:
-    """Between bad messages good orders; then kill -9. Everything acknowledged is there afterwards."""
+    """Good orders between bad messages, then kill -9: every acknowledged order is there
+    afterwards."""
     limit = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 1500}
     with Venue(data, ["--no-flow"]) as venue:
         kept = []
@@ -221,7 +223,7 @@ def test_of_several_starts_at_once_one_serves_and_the_others_say_why_not(data: P
 
 # Clocks
 
-# Gives a process a wall clock that a test can step; the monotonic clock stays the machine's.
+# Gives a process a wall clock that a test can step. The monotonic clock stays the machine's.
 STEPPED_CLOCK = """
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -244,7 +246,7 @@ int clock_gettime(clockid_t which, struct timespec *at) {
 
 
 class SteppedClock:
-    """Steps the wall clock of the venues that are started while it is in place."""
+    """Steps the wall clock of venues that are started while it is in place."""
 
     def __init__(self, directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         source, library, file = (directory / name for name in ("clock.c", "clock.so", "step"))
@@ -281,7 +283,7 @@ def test_a_stepped_wall_clock_moves_neither_the_market_nor_anybody_out(
         passed_ms = second["creation_timestamp"] - first["creation_timestamp"]
         assert 0 <= passed_ms <= now_ms() - began_ms + 1000, "venue time is not the wall's"
         ws.result("private/cancel", {"order_id": first["order_id"]})
-        # A start under a wall that is behind the log goes on from the log.
+        # A start whose wall clock is behind the journal continues from the journal.
         venue.kill()
         venue.start()
         with Ws(venue.ws_url) as again:

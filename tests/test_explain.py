@@ -1,4 +1,5 @@
-"""`pitwire explain` and private/pitwire_explain: which rule decided, from the log of a real venue."""
+"""`pitwire explain` and private/pitwire_explain: the deciding rule, from the journal of a real
+venue."""
 
 import json
 import time
@@ -18,7 +19,7 @@ def explained(data: Path, *arguments: str) -> list[dict[str, Any]]:
 
 
 def ask(http: Http, order: str) -> list[dict[str, Any]]:
-    """Asks until it has been looked up."""
+    """Asks until the look-up is done."""
     for _ in range(200):
         answer = http.result("private/pitwire_explain", {"order_id": order})
         assert answer["order_id"] == order
@@ -36,10 +37,10 @@ def test_an_orders_life_from_the_log(data: Path) -> None:
         taken = buyer.result("private/buy", SELL | {"amount": 2})["order"]["order_id"]
         live = ask(seller, mine)
         assert [note["what"] for note in live] == ["accepted", "trade", "rests"]
-        # With whom is an operator's to know.
+        # Only an operator may see the counterparty.
         assert "with" not in live[1]["numbers"]
         assert ask(Http(venue.address, OPERATOR), mine)[1]["numbers"]["with"] == int(taken)
-        # Others' orders are nobody's but an operator's.
+        # Only an operator may ask about other members' orders.
         refused = buyer.call("private/pitwire_explain", {"order_id": mine})
         assert refused["error"]["data"]["name"] == "unknown_order"
         assert ask(Http(venue.address, OPERATOR), taken)[-1]["what"] == "filled"

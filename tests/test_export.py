@@ -1,4 +1,5 @@
-"""`pitwire export`: the tables against the API's own history, against `verify`, and against one another."""
+"""`pitwire export`: its tables against the API's history, against `verify`, and against one
+another."""
 
 import csv
 import json
@@ -39,13 +40,13 @@ PARQUET = {
 
 @dataclass
 class Run:
-    """A venue that has been stopped, and what it had said."""
+    """A stopped venue and the answers it gave."""
 
     data: Path
     trades: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     orders: list[dict[str, Any]] = field(default_factory=list)
     fills: list[dict[str, Any]] = field(default_factory=list)
-    # Of the fills, those that answers to orders told.
+    # The fills in answers to orders.
     answered: set[str] = field(default_factory=set)
     books: dict[str, dict[str, Any]] = field(default_factory=dict)
 
@@ -78,7 +79,7 @@ def resting(table: list[Row]) -> Book:
 
 
 def rebuilt(levels: list[Row], before_seq: int | None = None) -> Book:
-    """The last word on every level."""
+    """The last quantity of every level."""
     book: Book = {}
     for row in levels:
         if before_seq is None or int(row["Seq"]) < before_seq:
@@ -94,14 +95,15 @@ def last_trade(client: Http, instrument: str) -> int:
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
-    """Some flow, some orders of two members, a crash in the middle, and a quiet end that can be compared."""
+    """Some flow, some orders of two members, a crash in the middle, and a quiet end for the
+    comparison."""
     run = Run(tmp_path_factory.mktemp("run") / "data")
     with Venue(run.data, ["--seed", "11", "--speed", "4"]) as venue:
         a, b = Http(venue.address, DEMO_A), Http(venue.address, DEMO_B)
         for n in range(10):
             order = {"instrument_name": "BTC_USDC", "amount": 0.5, "type": "limit", "label": f'l,"{n}'}
             a.result("private/buy", order | {"price": 100 + n})
-            # The flow has only begun: the other side may be empty for a moment.
+            # The flow has just started, so the other side may be empty for a moment.
             market = {"instrument_name": "NPN_ZAR", "amount": 3, "type": "market"}
             while not (fills := b.result("private/sell", market)["trades"]):
                 time.sleep(0.02)
@@ -112,12 +114,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Run]:
         venue.kill()
     with Venue(run.data, ["--no-flow"]) as venue:
         a, b = Http(venue.address, DEMO_A), Http(venue.address, DEMO_B)
-        # Else an auction may end between what is read here and the end.
+        # Otherwise an auction may end between this read and the end.
         Http(venue.address, OPERATOR).result("private/pitwire_halt", {"instrument_name": "AUC_ZAR"})
         gone = a.result("private/get_open_orders_by_label", {"label": 'l,"3'})[0]["order_id"]
         a.result("private/cancel", {"order_id": gone})
         a.result("private/buy", {"instrument_name": "MTN_ZAR", "amount": 7, "price": 90})
-        # Of each other, or of what the flow has left in the book: as far as that has moved.
+        # Fills against each other or against the flow's orders, depending on the book.
         fills = b.result("private/sell", {"instrument_name": "MTN_ZAR", "amount": 4, "price": 90})["trades"]
         run.answered |= {fill["trade_id"] for fill in fills}
         for name in INSTRUMENTS:
@@ -191,7 +193,7 @@ def test_the_book_is_the_one_the_api_shows(run: Run, tables: Path) -> None:
             for side in ("Buy", "Sell")
         )
         assert bids == sorted(bids, reverse=True) and asks == sorted(asks)
-    # The row of an order says when it was entered.
+    # The row of an order has its entry time.
     entered = {row["OrderId"]: row for row in rows(tables, "orders")}
     assert all(entered[row["OrderId"]]["TimeNs"] == row["TimeNs"] for row in book)
     assert all(entered[row["OrderId"]]["AccountId"] == row["AccountId"] for row in book)
@@ -260,7 +262,7 @@ def plain(value: str | None, kind: str) -> Any:
 
 
 def documented(name: str) -> list[tuple[str, str]]:
-    """Columns and types as docs/export.md tells them."""
+    """Columns and types as docs/export.md states them."""
     text = (TOP / "docs/export.md").read_text()
     section = text.split(f"\n## {name}\n")[1].split("\n## ")[0]
     return re.findall(r"^\| (\w+) \| (u32|u64|text|bool|decimal|time) \|", section, re.MULTILINE)
@@ -278,7 +280,7 @@ def test_parts_by_time_make_the_whole(run: Run, tables: Path, tmp_path: Path) ->
     for name in ["orders", "trades", "events"]:
         parts = rows(before, name) + rows(after, name)
         assert parts == rows(tables, name) and rows(before, name) and rows(after, name)
-    # The book of the first part is the one that the second begins with.
+    # The second part starts with the book at the end of the first.
     opening = rows(after, "levels")
     changes = [row for row in rows(tables, "levels") if int(row["TimeNs"]) >= cut]
     assert opening[len(opening) - len(changes) :] == changes
@@ -310,7 +312,7 @@ def test_a_running_venue_is_exported_as_far_as_it_is_durable(tmp_path: Path) -> 
     assert part and part == whole[: len(part)]
 
 
-# What goes wrong
+# Errors
 
 
 def refused(code: int, *args: str | Path) -> str:

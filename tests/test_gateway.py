@@ -1,4 +1,5 @@
-"""`pitwire up --publish` and `pitwire gateway` with a real nats-server: the venue's bytes, whatever breaks."""
+"""`pitwire up --publish` and `pitwire gateway` with a real nats-server: the venue's bytes, whatever
+fails."""
 
 import asyncio
 import itertools
@@ -37,7 +38,7 @@ CHANNELS = [
     "book.BTC-PERPETUAL.none.10.100ms",
     "quote.BTC_USDC",
 ]
-# Channels on which every message counts; on the others a reader is given the latest.
+# Channels on which every message counts. On the others a subscriber gets the latest.
 DELTAS = [channel for channel in CHANNELS if re.match(r"(book\.[^.]*|trades\.[^.]*)\.100ms$", channel)]
 
 
@@ -129,7 +130,7 @@ def gateway(tmp_path: Path, server: Server, venue: Venue) -> Iterator[Gateway]:
 
 
 class Control(threading.Thread):
-    """A subscriber of the venue itself: what it gets is what everybody should."""
+    """A subscriber of the venue itself, whose messages are the reference."""
 
     def __init__(self, url: str, channels: list[str], trust: ssl.SSLContext | None = None) -> None:
         super().__init__(daemon=True)
@@ -147,7 +148,7 @@ class Control(threading.Thread):
                 self.texts[json.loads(text)["params"]["channel"]].append(text)
 
     def end_behind(self, *others: dict[str, list[str]]) -> dict[str, list[str]]:
-        """Ends once it has what others have heard: it may be the last that is told."""
+        """Ends once it has the messages that others have received."""
 
         def has_all() -> bool:
             return all(heard[-1] in self.texts[name] for other in others for name, heard in other.items() if heard)
@@ -172,7 +173,8 @@ class Heard:
 
 
 class Client:
-    """Hears channels in envelopes, checks every number, and goes on elsewhere when its gateway is gone."""
+    """Subscribes with envelopes, checks every number, and moves to another gateway when its own is
+    gone."""
 
     def __init__(self, gateways: list[Gateway], channels: list[str]) -> None:
         self.gateways = gateways
@@ -211,7 +213,7 @@ class Client:
     def _take(self, text: str) -> None:
         told = json.loads(text)
         if told.get("error", {}).get("code") == 10040:
-            # The gateway has only just started: somewhere else, or again.
+            # The gateway has just started: try another one, or this one again.
             raise OSError(told["error"]["data"]["reason"])
         if "id" in told:
             assert "result" in told, told
@@ -222,7 +224,7 @@ class Client:
             heard.place = (told["epoch"], told["to"])
             return
         if told.get("type") == "epoch":
-            # Nothing of before counts any longer.
+            # Earlier messages no longer count.
             for heard in self.heard.values():
                 heard.place = None
                 heard.messages.clear()
@@ -237,7 +239,7 @@ class Client:
             if heard.place is not None and channel in DELTAS:
                 epoch, seq = heard.place
                 assert told["epoch"] == epoch and told["seq"] > seq, f"{channel}: {told['seq']} after {seq}"
-                # A place may stand between two messages of the channel.
+                # A position may lie between two messages of the channel.
                 assert told["prev"] <= seq, f"{channel}: {told['prev']} before {told['seq']} was not heard; had {seq}"
             heard.messages.append(raw)
         heard.place = (told["epoch"], told["seq"])
@@ -260,7 +262,7 @@ class Client:
 
 
 def place_in(part: list[str], whole: list[str]) -> int:
-    """Where a run of messages stands in the venue's own, unbroken."""
+    """Finds a run of messages in the venue's own sequence, unbroken."""
     assert part, "nothing was heard"
     start = whole.index(part[0])
     assert whole[start : start + len(part)] == part, "not the venue's own messages, whole and in order"
@@ -278,7 +280,7 @@ def test_clients_of_a_killed_gateway_go_on_at_another_without_gap_or_duplicate(
         for client in movers:
             client.wait(5)
         one.end(signal.SIGKILL)
-        # Not before they have read to the end of what the killed one still sent.
+        # Not before they have read everything that the killed gateway still sent.
         until(lambda: all(client.moves for client in movers), "they do not go elsewhere")
         most = max(len(client.heard[channel].messages) for client in movers + stayers for channel in DELTAS)
         for client in movers + stayers:
@@ -298,7 +300,7 @@ def test_clients_of_a_killed_gateway_go_on_at_another_without_gap_or_duplicate(
 def test_a_gateway_that_comes_back_resumes_what_it_never_heard_itself(
     tmp_path: Path, server: Server, venue: Venue
 ) -> None:
-    """What was on the bus before a gateway started it gets from the venue."""
+    """A gateway that starts later gets earlier messages from the venue."""
     control = Control(venue.ws_url, CHANNELS)
     with Gateway(tmp_path, "one", server.url, venue.data / "bus.key") as one:
         client = Client([one], CHANNELS)
@@ -332,7 +334,8 @@ def test_the_plain_dialect_is_the_venues_byte_for_byte(venue: Venue, gateway: Ga
 
 
 def test_a_late_joiner_is_given_a_book_that_the_changes_fit(gateway: Gateway) -> None:
-    """Many join one channel at different times; each one's chain is whole from its snapshot on."""
+    """Many clients join one channel at different times; each chain is whole from its snapshot
+    on."""
     for number in range(12):
         with Ws(gateway.url()) as ws:
             assert ws.subscribe("book.BTC_USDC.100ms") == ["book.BTC_USDC.100ms"]
@@ -407,7 +410,7 @@ def recorded(server: Server, count: int) -> list[bytes]:
         found: list[bytes] = []
         while len(found) < count:
             message = await subscription.next_msg(timeout=PATIENCE_S)
-            # Marks are batches of nothing.
+            # Marks are empty batches.
             if message.data[20:24] != b"\0\0\0\0":
                 found.append(message.data)
         await connection.close()
@@ -431,7 +434,7 @@ def test_a_rogue_publisher_is_ignored(server: Server, venue: Venue, gateway: Gat
     forged = [b"", b"x", os.urandom(500), bytes(changed), bytes(ahead), bytes(later), true[-1][:-1], true[-1] + b"x"]
     before = gateway.metric("repeated_total")
     rogue(server, forged)
-    # A recording is the venue's own, and nothing new.
+    # A recorded message is authentic but not new.
     rogue(server, true)
     until(lambda: gateway.metric("forged_total") == len(forged), "forgeries are counted")
     until(lambda: gateway.metric("repeated_total") >= before + len(true), "so are repetitions")
@@ -462,7 +465,8 @@ def test_a_restarted_venue_is_a_new_epoch_and_a_recording_of_the_old_one_changes
     assert venue.address != address, "it says itself over the bus where it is now"
     until(lambda: gateway.health()["status"] == "ok", f"it follows the new start: {gateway.tail()}")
     assert gateway.health()["epoch"] > epoch
-    # What a gateway has told survives a kill -9 of the venue: nothing leaves before it is on disk.
+    # Messages of a gateway survive a kill -9 of the venue, because nothing leaves before it is on
+    # disk.
     query = {"instrument_name": "BTC_USDC", "count": 1000}
     kept = {
         trade["trade_id"]
@@ -480,9 +484,9 @@ def test_a_restarted_venue_is_a_new_epoch_and_a_recording_of_the_old_one_changes
     client.end()
     assert gateway.metric("restarts_total") == 1
     for channel in DELTAS[:2]:
-        # One for each start.
+        # One snapshot for each start.
         assert client.heard[channel].snapshots == 2 and client.moves == 0
-    # A place of the old start is given a new beginning.
+    # A position of the old epoch gets a snapshot.
     with Ws(gateway.url("?envelope")) as ws:
         params = {"channels": ["book.NPN_ZAR.100ms"], "from": f"{epoch}:1"}
         assert ws.result("public/subscribe", params) == ["book.NPN_ZAR.100ms"]
@@ -579,7 +583,7 @@ STREAMS = ["btcusdc@trade", "btcusdc@depth@100ms", "npnzar@depth@100ms", "npnzar
 
 
 class Reader(threading.Thread):
-    """Whatever a URL gives, as it comes."""
+    """Receives the messages of a URL as they come."""
 
     def __init__(self, address: str, target: str) -> None:
         super().__init__(daemon=True)
@@ -596,7 +600,7 @@ class Reader(threading.Thread):
         return [text for text in self.texts if part in text]
 
     def end_behind(self, texts: Iterable[str]) -> None:
-        """Ends once it has these texts too: it may be the last that is told."""
+        """Ends once it has these texts as well."""
         wanted = set(texts)
         until(lambda: wanted <= set(self.texts), "the venue's own reader does not get what others have")
         self.end()
@@ -629,19 +633,20 @@ def test_streams_by_url_are_the_venues_byte_for_byte(venue: Venue, gateway: Gate
     for part in ('"topic":"ORDERBOOK"', '"topic":"TRADE"'):
         told = [text for text in mirror[1].of(part) if '"code":"00007"' in text]
         place_in(told, control[1].of(part))
-    # The two begin at places of their own; from there on they are in the venue's order.
+    # The two start at different positions; from there on they follow the venue's order.
     place_in(mirror[1].of('"code":"00007"')[-6:], control[1].of('"code":"00007"'))
     place_in(mirror[2].texts[1:], control[2].texts)
 
 
 def test_a_socket_counts_its_own_messages_here_too(venue: Venue, gateway: Gateway) -> None:
-    """Gemini's first version: the venue's messages but for the number, which counts this socket's own."""
+    """Gemini's first version: the venue's messages except for the number, which counts per
+    socket."""
     targets = ["/v1/marketdata/btcusdc?heartbeat=true", "/v1/multimarketdata?symbols=BTCUSDC,NPNZAR"]
     control = [Reader(venue.address, target) for target in targets]
     mirror = [Reader(gateway.address, target) for target in targets]
 
     def bare(one: Reader) -> list[str]:
-        # When each of the two is asked whether it is there is its own business.
+        # Heartbeats are sent to each connection at its own times.
         return [re.sub(r'"socket_sequence":\d+', "", text) for text in one.texts if '"type":"heartbeat"' not in text]
 
     until(lambda: all(len(bare(one)) > 25 for one in mirror), f"too little: {[len(one.texts) for one in mirror]}")
@@ -656,7 +661,7 @@ def test_a_socket_counts_its_own_messages_here_too(venue: Venue, gateway: Gatewa
 
 
 def threads_of(gateway: Gateway) -> dict[str, int]:
-    """The gateway's threads by name, each with the time that it has worked, in clock ticks."""
+    """CPU time of the gateway's threads by name, in clock ticks."""
     assert gateway.process is not None
     worked: dict[str, int] = {}
     for task in Path(f"/proc/{gateway.process.pid}/task").iterdir():
@@ -667,7 +672,8 @@ def threads_of(gateway: Gateway) -> dict[str, int]:
 
 
 def test_plain_readers_of_streams_are_served_by_halls(venue: Venue, gateway: Gateway) -> None:
-    """They cost the loop nothing; those with envelopes, and Gemini's own counts, stay with it and get the same."""
+    """They cost the main loop nothing. Clients with envelopes and Gemini's counters stay on it and
+    get the same."""
     assert not any(name.startswith("hall") for name in threads_of(gateway)), "not before the first reader"
     with connect(f"ws://{gateway.address}/ws/btcusdc@trade?envelope", compression=None) as ws:
         assert json.loads(ws.recv(timeout=PATIENCE_S))["message"]["e"] == "trade"
@@ -720,7 +726,7 @@ def test_streams_are_asked_for_by_message_and_gone_on_with(venue: Venue, gateway
         assert ask("LIST_SUBSCRIPTIONS", 2)["result"] == ["btcusdc@depth@100ms"]
         assert ask("SUBSCRIBE", 3, "btcusdc@nothing")["code"] == 2
         assert ask("UNSUBSCRIBE", 4, "btcusdc@depth@100ms")["result"] is None
-        # More than is read ahead of what has been acted on.
+        # More requests than are read ahead of their answers.
         for number in range(5, 305):
             ws.send(json.dumps({"method": "LIST_SUBSCRIPTIONS", "id": number}))
         said = (json.loads(ws.recv(timeout=PATIENCE_S)) for _ in itertools.count())
@@ -754,7 +760,8 @@ def test_what_streams_are_refused_for_and_joined_by(venue: Venue, gateway: Gatew
 
 
 def test_a_second_door_speaks_tls(tmp_path: Path, server: Server, venue: Venue) -> None:
-    """The venue's bytes by wss and https; an authority made once, or files; streams by URL too."""
+    """The venue's bytes over wss and https, with a generated authority or files; URL streams
+    too."""
     place = tmp_path / "tls"
     flags = ["--tls", "127.0.0.1:0", "--tls-dir", str(place)]
     with Gateway(tmp_path, "secure", server.url, venue.data / "bus.key", flags) as gateway:
@@ -774,7 +781,7 @@ def test_a_second_door_speaks_tls(tmp_path: Path, server: Server, venue: Venue) 
             assert b"pitwire_gateway_clients" in reply.read()
         with pytest.raises(ssl.SSLError), connect(f"wss://{told['tls']}/ws/api/v2", open_timeout=PATIENCE_S):
             pass
-        # Between an answer of the venue and the message that it names it says "behind".
+        # Between an answer of the venue and its message, the status is "behind".
         until(lambda: gateway.health()["status"] == "ok", "both doors are open")
 
 

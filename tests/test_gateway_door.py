@@ -1,4 +1,5 @@
-"""A gateway's own door, and what it says of a venue that it does not hear: names, the ready file, keys, subjects."""
+"""A gateway's listener and its reports about a silent venue: host names, ready file, keys,
+subjects."""
 
 import signal
 from pathlib import Path
@@ -48,7 +49,7 @@ def test_it_is_said_why_nothing_is_heard(tmp_path: Path, server: Server, venue: 
             one.start(wait=False)
         for one, words in waiting:
             until(lambda one=one, words=words: words in one.tail(), f"{words} is said")
-            # Once, though the trouble goes on.
+            # Reported once, although the trouble continues.
             assert one.tail().count(words) == 1, one.tail()
             assert not (tmp_path / f"{one.name}.ready").exists()
     finally:

@@ -1,4 +1,5 @@
-"""Listeners of a gateway without envelopes, with a real nats-server: in halls, and back with resume tokens."""
+"""Plain subscribers of a gateway with a real nats-server: on delivery threads, and resumed with
+tokens."""
 
 import itertools
 import json
@@ -26,7 +27,7 @@ BOOK, TRADES = "book.BTC_USDC.100ms", "trades.BTC_USDC.100ms"
 
 
 class Around:
-    """The venue's entrance and its gateways', one after another as chance has it."""
+    """The addresses of the venue and its gateways, in random order."""
 
     def __init__(self, urls: list[str], rng: random.Random) -> None:
         self.urls, self.rng = urls, rng
@@ -44,7 +45,7 @@ def nats(tmp_path: Path) -> Iterator[Server]:
 
 
 def test_listeners_are_served_by_halls_and_hear_what_the_venue_says(tmp_path: Path, nats: Server) -> None:
-    """Beside other methods, passed on or answered; and the end is told."""
+    """Subscriptions beside other methods, forwarded or answered, up to the goodbye."""
     with ExitStack() as stack:
         venue = stack.enter_context(Venue(tmp_path / "data", extra=["--publish", nats.url, "--speed", "5"]))
         gateway = stack.enter_context(Gateway(tmp_path, "gateway", nats.url, venue.data / "bus.key"))
@@ -63,12 +64,12 @@ def test_listeners_are_served_by_halls_and_hear_what_the_venue_says(tmp_path: Pa
         with pytest.raises(RpcError, match="10048"):
             ws.result("private/buy", {})
         ws.result("public/set_heartbeat", {"interval": 10})
-        # What was said before it left the channel may still be on its way; behind an answer it is not.
+        # Messages sent before the unsubscription may still arrive; after an answer they do not.
         assert ws.result("public/test")["version"]
         ws.inbox.clear()
         assert [ws.arrive(PATIENCE_S)["params"]["channel"] for _ in range(5)] == CHANNELS[:1] * 5
         assert ws.result("public/unsubscribe_all") == "ok"
-        # Raw channels are for those who have logged in.
+        # Raw channels need a login.
         with pytest.raises(RpcError, match="login"):
             ws.result("public/subscribe", {"channels": ["book.BTC_USDC.raw"]})
         ws.login(DEMO_A)
@@ -85,7 +86,7 @@ def test_listeners_are_served_by_halls_and_hear_what_the_venue_says(tmp_path: Pa
 
 
 def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_path: Path, nats: Server) -> None:
-    """Cut off at random points, with the tokens of wherever it was."""
+    """Cut at random points, and resumed with the tokens at that point."""
     print(f"RESUME_SEED={SEED}")
     rng = random.Random(SEED)
     with ExitStack() as stack:
@@ -101,13 +102,13 @@ def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_
         cut = [Reader(place, [BOOK, TRADES]) for place in places]
         for reader in cut:
             assert {notice["reason"] for notice in reader.caught_up().values()} == {"new"}
-        # A window and the way over the bus: else there is little to miss.
+        # A window and the way over the bus; otherwise little is missed.
         cut_off_again_and_again(cut, whole, market, away_s=0.15)
         market.finish()
         for reader in [*cut, whole]:
             reader.read_until(is_finish)
         market.close()
-        # Tokens of nothing, of a channel that tells a state, and none.
+        # Tokens of unknown channels, of a state channel, and none.
         ws = stack.enter_context(Ws(gateways[0].url()))
         asked = {BOOK: f"{whole.epoch}:99999999", "quote.BTC_USDC": "1:1", TRADES: None}
         assert ws.result("public/subscribe", {"channels": list(asked), "resume": asked}) == list(asked)
@@ -121,7 +122,7 @@ def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_
         again = {"channels": [BOOK], "resume": {BOOK: None}}
         assert ws.result("public/subscribe", again) == [BOOK]
         assert ws.arrive(PATIENCE_S)["params"]["reason"] == "already_subscribed"
-        # What no channel can be called is no question to the venue, and what none is called has an answer.
+        # An impossible channel name is not sent to the venue, and an unknown one gets an answer.
         with pytest.raises(RpcError, match="-32602"):
             odd = "trades.any -\nquote.any.100ms"
             ws.result("public/subscribe", {"channels": [odd], "resume": {odd: None}})
@@ -144,14 +145,15 @@ def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_
 
 
 def test_a_reader_far_behind_in_a_hall_gets_all_that_the_gateway_keeps(tmp_path: Path, nats: Server) -> None:
-    """One that has read nothing for a while, and one that goes on where it was: nothing is missing, nothing twice."""
+    """A client that reads nothing for a while, and one that resumes: nothing missing, nothing
+    twice."""
     raw = [f"{kind}.{name}.raw" for kind in ("book", "trades") for name in ("BTC_USDC", "BTC-PERPETUAL")]
     with ExitStack() as stack:
         venue = stack.enter_context(Venue(tmp_path / "data", extra=["--publish", nats.url, "--speed", "100"]))
         gateway = stack.enter_context(Gateway(tmp_path, "gateway", nats.url, venue.data / "bus.key"))
         whole = stack.enter_context(Ws(gateway.url("?envelope")))
         whole.login(DEMO_A)
-        # One after the other: none has gone out of date when it is answered.
+        # One after the other, so that no token is out of date when it is answered.
         assert [whole.subscribe(name) for name in raw] == [[name] for name in raw]
         heard: dict[str, list[str]] = {name: [] for name in raw}
         host, port = gateway.address.rsplit(":", 1)
@@ -164,7 +166,7 @@ def test_a_reader_far_behind_in_a_hall_gets_all_that_the_gateway_keeps(tmp_path:
         size = 0
 
         def hear() -> int:
-            """A message, and its place; beginnings count for nothing."""
+            """A message with its position; snapshots do not count."""
             nonlocal size
             while "prev" not in (told := whole.arrive()):
                 assert "snapshot" in told or not heard[told["channel"]], told
@@ -189,7 +191,7 @@ def test_a_reader_far_behind_in_a_hall_gets_all_that_the_gateway_keeps(tmp_path:
                 if "snapshot" not in json.dumps(data) and (not told[name] or told[name][-1] != heard[name][-1]):
                     told[name].append(data)
             for name in raw:
-                # One of them was there before, or has come a little later.
+                # One of them subscribed earlier or a little later.
                 begin = told[name].index(heard[name][0]) if heard[name][0] in told[name] else 0
                 since = heard[name].index(told[name][begin])
                 assert told[name][begin:] == heard[name][since:] and (ws is stalled or begin == since == 0), name
