@@ -236,7 +236,7 @@ def test_refusals_have_the_right_class(exchange: ccxt.deribit) -> None:
     with pytest.raises(ccxt.InsufficientFunds):
         exchange.create_order(SPOT, "limit", "sell", 100_000, price * 2)
     with pytest.raises(ccxt.InvalidOrder):
-        # ccxt rounds prices to the tick; a parameter overrides what it computed.
+        # ccxt rounds prices to the tick; a parameter overrides the rounded price.
         exchange.create_order(SPOT, "limit", "buy", 1, price, {"price": f"{price:.2f}7"})
     with pytest.raises(ccxt.OrderNotFound):
         exchange.fetch_order(NO_SUCH_ORDER)

@@ -1,4 +1,4 @@
-"""Candles of a market in which nothing happens roll with the clock, on every channel and in every answer."""
+"""Candles of a quiet market advance with the clock, on every channel and in every answer."""
 
 import asyncio
 import json
@@ -33,13 +33,13 @@ def test_candles_of_an_idle_market_roll_with_the_clock(data: Path) -> None:
         channels = [f"chart.trades.{INSTRUMENT}.1", f"chart.trades.{INSTRUMENT}.3"]
         ws.subscribe(*channels)
         trade(http, other)
-        # Whatever the trade has left to be done is done; from here on there are no commands.
+        # Lets everything that the trade caused happen; no commands follow.
         advance(http, 40_000)
         seq = http.result("private/pitwire_advance", {"ns": 0})["sequence"]
 
         async def klines() -> list[dict[str, Any]]:
             async with stream(venue, f"/ws/{INSTRUMENT.replace('_', '').lower()}@kline_1m") as socket:
-                # A reader is there as soon as it is answered.
+                # An answered request shows that the subscriber is ready.
                 await socket.send('{"method":"LIST_SUBSCRIPTIONS","id":1}')
                 await take(socket, 1)
                 for _ in range(3):
@@ -47,7 +47,7 @@ def test_candles_of_an_idle_market_roll_with_the_clock(data: Path) -> None:
                 return [json.loads(text)["k"] for text in await take(socket, 3)]
 
         ended = asyncio.run(klines())
-        # Who has just come is told the running one first.
+        # A new subscriber gets the running candle first.
         assert [(k["t"], k["x"], k["n"]) for k in ended] == [
             (start + MINUTE_MS, False, 0),
             (start + MINUTE_MS, True, 0),
@@ -61,7 +61,7 @@ def test_candles_of_an_idle_market_roll_with_the_clock(data: Path) -> None:
         told = http.result("public/get_tradingview_chart_data", chart | {"resolution": "1"})
         assert told["ticks"] == [start + n * MINUTE_MS for n in range(4)]
         assert (told["volume"], told["close"]) == ([3, 0, 0, 0], [PRICE] * 4)
-        # An hour at once: of a state the newest is told.
+        # An hour at once: only the newest state is sent.
         advance(http, 3_600_000)
         assert ws.notification(channels[0])["tick"] == start + 63 * MINUTE_MS
         other.close()

@@ -1,7 +1,6 @@
-"""kill -9 under load, again and again: what was acknowledged is there, what was not is whole or absent.
-
-KILL_CYCLES sets how often (default 50), KILL_SEED repeats the clients' decisions of a failed run.
-"""
+"""kill -9 under load, repeatedly: acknowledged requests are there, the others are complete or
+absent. KILL_CYCLES sets the number of kills (default 50). KILL_SEED repeats the clients' decisions
+of a failed run."""
 
 import os
 import random
@@ -21,7 +20,8 @@ PAGE = 1000
 
 
 class PublicTape:
-    """The public trades of each instrument, re-read after every death: no hole, no repetition, no change."""
+    """The public trades of each instrument, read again after every kill: no gap, no repetition, no
+    change."""
 
     def __init__(self) -> None:
         self.next_seq: dict[str, int] = {}
@@ -58,7 +58,8 @@ def identity(trade: Json) -> tuple[Any, ...]:
 
 
 def expected_balances(traders: list[Trader], credentials: Credentials) -> dict[str, Decimal]:
-    """Opening balances and every fill of every order; BTC is left out, because the perpetual settles in it."""
+    """Opening balances plus every fill of every order. BTC is left out, because the perpetual
+    settles in it."""
     balances = {currency: exact(opening) for currency, opening in OPENING_BALANCES.items()}
     for trader in traders:
         for order in trader.orders.values():
@@ -86,7 +87,7 @@ def test_kill_9_under_load_loses_nothing_acknowledged(data: Path) -> None:
     with Venue(data) as venue:
         for _ in range(CYCLES):
             threads = [trader.trade_until_it_dies(venue) for trader in traders]
-            # Mostly soon: the moment of death matters, not how much there was before it.
+            # Mostly soon: the moment of the kill matters, not the amount of history.
             time.sleep(rng.triangular(0.1, 1.2, 0.1))
             assert venue.alive(), f"it died by itself:\n{venue.log_tail()}"
             venue.kill()
@@ -116,7 +117,7 @@ def test_kill_9_under_load_loses_nothing_acknowledged(data: Path) -> None:
 
 
 def assert_there_was_a_load(traders: list[Trader]) -> None:
-    """A test that asked for nothing would pass as well."""
+    """A test without any request would pass as well."""
     orders = [order for trader in traders for order in trader.orders.values()]
     answers = sum(trader.answers for trader in traders)
     fills = sum(len(order.trades) for order in orders)

@@ -1,4 +1,5 @@
-"""Connections that only listen: served beside the venue's loop, with the bytes and the rules of those who are on it."""
+"""Connections with only public subscriptions: served by delivery threads, with the same bytes and
+rules."""
 
 import json
 import time
@@ -39,13 +40,13 @@ def until(done: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def quiet(tmp_path: Path) -> Iterator[Venue]:
-    """Nothing happens but what a test does, and time moves by request."""
+    """A venue whose time moves only by request."""
     with Venue(tmp_path / "data", extra=["--no-flow", "--clock", "manual"]) as venue:
         yield venue
 
 
 def listener(venue: Venue, *channels: str) -> Ws:
-    """One that is known to be served by a hall."""
+    """A connection that a delivery thread serves."""
     before = gauge(venue, "listeners")
     ws = Ws(venue.ws_url)
     ws.subscribe(*channels)
@@ -58,7 +59,7 @@ def buy(ws: Ws, price: float, amount: float = 0.0001, side: str = "buy", **more:
 
 
 def texts_until(ws: Ws, mark: str) -> list[str]:
-    """All notifications before the answer that has `mark` in it."""
+    """All notifications before the answer that contains `mark`."""
     texts = []
     while mark not in (text := ws.arrive_text()):
         texts.append(text)
@@ -81,7 +82,7 @@ def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue
         deltas = ("trades.BTC_USDC.100ms", "trades.spot.any.100ms", "book.BTC_USDC.100ms", "book.BTC_USDC.agg2")
 
         def lacks() -> bool:
-            """Whether the second has not yet got what the first ends with."""
+            """Whether the second still lacks the last messages of the first."""
             lasts = [[[text for text in texts if f'"{name}"' in text][-1:] for name in CHANNELS] for texts in heard]
             return lasts[0] != lasts[1]
 
@@ -97,7 +98,7 @@ def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue
         for ws, texts in zip((local, away), heard, strict=True):
             mark = ws.post("public/get_time")
             texts += texts_until(ws, f'"id":{mark},')
-            # A hall may have more to say behind the answer.
+            # A delivery thread may send more after the answer.
             deadline = time.monotonic() + PATIENCE_S
             while True:
                 try:
@@ -111,7 +112,8 @@ def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue
             assert of[0] == of[1] and len(of[0]) >= 3, name
         told = [[text for text in texts if any(f'"{name}"' in text for name in deltas)] for texts in (here, there)]
         assert told[0] == told[1], "several channels are one stream to their reader"
-        # Of states a reader gets the latest at the least: what both got is the same bytes, and they end alike.
+        # Of state channels a subscriber gets at least the latest: common messages are equal, and
+        # both end alike.
         for name in set(CHANNELS) - set(deltas):
             of = [[text for text in texts if f'"{name}"' in text] for texts in (here, there)]
             assert of[0][-1:] == of[1][-1:], name
@@ -119,7 +121,7 @@ def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue
 
 
 def whole(messages: list[Json]) -> None:
-    """Asserts that what a reader of both has got of books and trades has neither hole nor double."""
+    """Asserts that the common books and trades of both have neither gap nor repetition."""
     for name in ("book.NPN_ZAR.100ms", "book.BTC_USDC.100ms"):
         books = [message["data"] for message in messages if message["channel"] == name]
         if not books:
@@ -140,14 +142,15 @@ def test_neither_hole_nor_double_while_a_connection_moves(venue: Venue) -> None:
     connections = []
     for at in range(12):
         ws = Ws(venue.ws_url)
-        # They have one channel when they move and get others later, at another moment of the venue's second.
+        # They have one channel at the hand-over and subscribe to others later in the venue's
+        # second.
         ws.subscribe("trades.spot.ZAR.100ms")
         time.sleep(0.013 * at % 0.1)
         ws.subscribe("trades.spot.USDC.100ms", *(["book.NPN_ZAR.100ms", "book.BTC_USDC.100ms"] if at % 3 == 0 else []))
         connections.append(ws)
     until(lambda: gauge(venue, "listeners") == 12, "who only listens leaves the loop")
     heard: list[list[Json]] = []
-    # There is something to hear on each, for two seconds at least.
+    # Each channel has messages, for at least two seconds.
     enough = time.monotonic() + 2
     with Ws(venue.ws_url) as control:
         names = ["trades.spot.ZAR.100ms", "trades.spot.USDC.100ms"]
@@ -178,7 +181,8 @@ def test_what_is_asked_elsewhere_is_answered_as_on_the_loop(quiet: Venue) -> Non
         assert ws.arrive()["error"]["code"] == -32700
         with pytest.raises(RpcError):
             ws.subscribe("book.BTC_USDC.raw")
-        # Answers come in the order of the requests, however many are under way, and nobody is sent away for it.
+        # Answers follow the order of the requests, however many are in flight, and no connection is
+        # closed.
         asked = [ws.post("public/get_order_book", {"instrument_name": "BTC_USDC"}) for _ in range(1_000)]
         answered = [ws.arrive()["id"] for _ in asked]
         assert answered == asked
@@ -205,7 +209,7 @@ def test_unsubscribing_elsewhere(quiet: Venue) -> None:
         trade()
         ws.notification("quote.BTC_USDC", lambda quote: quote["best_bid_amount"] == 0)
         ws.silence("trades.BTC_USDC.100ms", 0.3)
-        # Coming back it begins anew, with the next trade.
+        # A new subscription starts with the next trade.
         ws.subscribe("trades.BTC_USDC.100ms")
         ws.inbox.clear()
         trade()
@@ -235,12 +239,12 @@ def test_who_logs_in_later_trades_as_ever(quiet: Venue) -> None:
         }
         other.result("private/pitwire_advance", {"ns": 200_000_000})
         assert ws.notification("trades.BTC_USDC.100ms")
-        # Told also of what others do with its orders.
+        # It also hears of trades with its orders.
         resting = buy(ws, 59_000.0, 0.001)["order"]["order_id"]
         buy(other, 59_000.0, 0.0004, side="sell")
         told = ws.notification("user.orders.BTC_USDC.raw", lambda order: order["filled_amount"] == 0.0004)
         assert told["order_id"] == resting
-        # It ends without a word: its orders go.
+        # It disconnects without a close frame: its orders are cancelled.
         ws.close()
     with Ws(quiet.ws_url) as again:
         again.login(DEMO_A)

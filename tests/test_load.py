@@ -1,4 +1,4 @@
-"""`pitwire load` against servers by another hand: what it counts, what it says of bad input, how it ends."""
+"""`pitwire load` against independent servers: its counts, its answers to bad input, its end."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ Handler = Callable[[ServerConnection], Awaitable[None]]
 
 @contextmanager
 def server(handler: Handler, **options: Any) -> Iterator[str]:
-    """A WebSocket server in a thread of its own, on a loop of its own; its URL."""
+    """A WebSocket server on its own thread and event loop; returns its URL."""
     started: list[str] = []
     ready, loop, ending = threading.Event(), asyncio.new_event_loop(), asyncio.Event()
 
@@ -63,7 +63,7 @@ async def ten_answers(connection: ServerConnection) -> None:
 
 
 async def numbered(connection: ServerConnection) -> None:
-    """A message each 5 ms; the 40th is left out."""
+    """A message every 5 ms; the 40th is left out."""
     number = 0
     while True:
         number += 1
@@ -98,7 +98,7 @@ def test_a_hole_in_a_stream_is_lost_once_on_each_connection() -> None:
     assert (figures["lost"], figures["duplicated"], figures["conflated"], figures["late"]) == (5, 0, 0, 0)
     assert figures["deliveries"] > 50 and figures["timed"] > 50
     assert 0 < figures["p50_us"] <= figures["p99_us"] <= figures["p999_us"] <= figures["max_us"]
-    # At the socket it is before it is read.
+    # A message reaches the socket before it is read.
     assert 0 < figures["arrived_p50_us"] <= figures["arrived_p99_us"] <= figures["max_us"]
 
 
@@ -135,7 +135,7 @@ def test_more_connections_than_files_are_opened_by_children() -> None:
             url, "--connections", "60", "--heartbeat", "500ms", "--expect", "10x10000", "--seconds", "1", files=100
         )
     assert (figures["failed_connections"], figures["sent"], figures["deliveries"]) == (0, 120, 1_200)
-    # 36 files are left for connections in each.
+    # 36 files are left for connections in each thread.
     assert figures["generator_threads"] >= 2
 
 
@@ -152,7 +152,7 @@ def test_over_tls_with_an_authority_of_its_own(tmp_path: Path) -> None:
         anybody = load(url, "--connections", "2", "--seconds", "1", "--insecure", "--storm", "0.3")
         untrusted = run(url, "--seconds", "1")
         plain = run(url.replace("wss://", "ws://"), "--seconds", "1")
-    # A feed of trades has no "seq": it is counted, and nothing more is claimed.
+    # A feed of trades has no "seq": deliveries are counted, and nothing else is claimed.
     assert figures["tls"] and figures["deliveries"] > 100 and figures["unnumbered"] > 0 and figures["lost"] == 0
     assert anybody["storm_s"] is not None and anybody["failed_connections"] == 0
     assert untrusted.returncode == 1 and "not trusted" in untrusted.stderr and "--ca" in untrusted.stderr
@@ -163,7 +163,7 @@ def test_a_limit_is_found_between_what_is_carried_and_what_is_not() -> None:
     here: set[ServerConnection] = set()
 
     async def at_most_ten(connection: ServerConnection) -> None:
-        # Whoever has left is not here any more, although its own task may not have noticed.
+        # A client that has left is gone, although its task may not have noticed.
         here.difference_update([other for other in here if other.state is not State.OPEN])
         here.add(connection)
         if len(here) > 10:

@@ -1,4 +1,5 @@
-"""Runs that must repeat exactly: a bot driven by a stepper, a venue without clients, a simulation, a replay."""
+"""Runs that repeat exactly: a bot with a stepper, a venue without clients, a simulation, a
+replay."""
 
 import json
 import re
@@ -28,7 +29,8 @@ def deribit(venue: Venue) -> ccxt.deribit:
 
 
 def bot(exchange: ccxt.deribit, step: int) -> None:
-    """One step of an ordinary bot: look at the book, quote around it, take now and then, tidy up."""
+    """One step of an ordinary bot: read the book, quote around it, take now and then, cancel old
+    quotes."""
     for symbol in ["NPN/ZAR", "BTC/USDC"]:
         book = exchange.fetch_order_book(symbol, 5)
         bid, ask = book["bids"][0][0], book["asks"][0][0]
@@ -44,7 +46,7 @@ def bot(exchange: ccxt.deribit, step: int) -> None:
 
 
 def drive(venue: Venue, steps: int = 40) -> dict[str, object]:
-    """The stepper: the bot acts, then time moves, and it moves for nobody else."""
+    """The stepper: the bot acts, then time advances, for this bot alone."""
     exchange = deribit(venue)
     exchange.load_markets()
     clock = Http(venue.address, DEMO_B)
@@ -62,7 +64,7 @@ def test_a_bot_driven_twice_makes_one_tape(tmp_path: Path) -> None:
         with Venue(tmp_path / name, extra=MANUAL) as venue:
             runs.append(drive(venue))
     assert runs[0] == runs[1]
-    # The same bot a step longer is another tape: the hash can tell.
+    # The same bot with one more step gives another tape hash.
     with Venue(tmp_path / "three", extra=MANUAL) as venue:
         assert drive(venue, 41)["tape_hash"] != runs[0]["tape_hash"]
 
@@ -112,7 +114,7 @@ def test_time_that_moves_by_itself_cannot_be_moved(data: Path) -> None:
 
 
 def tape_after(venue: Venue, command: int) -> str:
-    """The hash over the public events of the first commands, from the log that the venue left."""
+    """The hash over the public events of the first commands, from the venue's journal."""
     told = run_pitwire("verify", venue.data, "--until", str(command), "--json")
     assert told.returncode == 0, told.stderr
     return json.loads(told.stdout)["tape_hash"]

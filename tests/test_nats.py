@@ -1,4 +1,4 @@
-"""`pitwire split --publish` with a real nats-server: nothing lost unseen, whatever NATS does."""
+"""`pitwire split --publish` with a real nats-server: every loss is declared, whatever NATS does."""
 
 import json
 import random
@@ -42,7 +42,7 @@ class Reader:
         assert json.loads(self.process.stdout.readline()) == {"ready": True}
 
     def end(self) -> dict[int, dict[str, Any]]:
-        # A mark a second says how far each shard is.
+        # A mark per second tells the position of each shard.
         time.sleep(1.5)
         self.process.send_signal(signal.SIGTERM)
         out, error = self.process.communicate(timeout=PATIENCE_S)
@@ -67,7 +67,7 @@ def total(seen: dict[int, dict[str, Any]], what: str) -> int:
 
 
 def under_way(server: Server) -> None:
-    """Until something is published: a splitter that meets no server when it begins does not begin."""
+    """Publishes until it works; a splitter without a server at its start does not start."""
     with socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as line:
         line.sendall(b'CONNECT {"verbose":false}\r\nSUB test.> 1\r\nPING\r\n')
         heard = b""
@@ -88,7 +88,7 @@ def test_every_trade_is_published_once(tape: str, server: Server) -> None:
 
 @pytest.mark.parametrize("trouble", ["stands still", "goes away"])
 def test_the_splitter_goes_on_and_every_loss_shows(trouble: str, tape: str, server: Server) -> None:
-    """What the workers here get is not touched; what the consumer there does not get, its numbers tell."""
+    """Local workers are unaffected; the sequence numbers tell a remote consumer what it missed."""
     trades = 5 * TRADES
     reader = Reader(server)
     splitter = subprocess.Popen(split(tape, server, trades), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -106,7 +106,7 @@ def test_the_splitter_goes_on_and_every_loss_shows(trouble: str, tape: str, serv
     assert splitter.returncode in (0, 1) and "panicked" not in error, error
     assert json.loads(out)["trades"] == trades and json.loads(out)["dropped"] == 0
     seen = reader.end()
-    # Both sides may lose at a kill; then the last word of the splitter's numbers says how much.
+    # Both sides may lose at a kill; then the splitter's last numbers say how much.
     assert total(seen, "records") + total(seen, "missed") == trades, seen
     assert total(seen, "repeated") == 0
 
@@ -137,7 +137,7 @@ def test_an_address_where_no_nats_is_is_refused(url: str, word: str, tape: str) 
     assert ended.stderr.count("\n") == 1 and "panicked" not in ended.stderr
 
 
-# The example consumer's own arithmetic
+# The arithmetic of the example consumer
 
 
 def test_losses_repeats_and_restarts_are_told_apart() -> None:

@@ -1,4 +1,4 @@
-"""`pitwire operator` against a real venue: what it prints, what it changes, what it exits with."""
+"""`pitwire operator` against a real venue: its output, its effects, its exit codes."""
 
 import json
 import os
@@ -108,7 +108,7 @@ def test_refusals_are_one_clear_line(own: Venue) -> None:
         done = run(own, *arguments, who=who)
         assert done.returncode == 1, arguments
         assert said in done.stderr and len(done.stderr.strip().splitlines()) == 1, done.stderr
-    # Whoever names an account does not mean the venue.
+    # A name after `venue` is a mistake.
     for verb in (["kill", "venue", "demo-a", "--reason", "x"], ["lift", "venue", "demo-a"]):
         done = run(own, *verb)
         assert done.returncode == 2 and "account demo-a" in done.stderr, done.stderr

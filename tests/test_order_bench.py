@@ -1,4 +1,5 @@
-"""`pitwire order-bench` as a load beside something else: every order is sent and answered, however it waits."""
+"""`pitwire order-bench` as a background load: every order is sent and answered, with every kind of
+waiting."""
 
 import json
 import subprocess
@@ -20,5 +21,5 @@ def test_an_open_loop_sends_all_that_is_due_and_hears_all_answers(wait: str, tmp
     assert ended.returncode == 0, ended.stderr
     figures = json.loads(ended.stdout)
     assert (figures["count"], figures["refused"], figures["unanswered"]) == (RATE * SECONDS, 0, 0)
-    # An answer comes after its order was sent, and that was not before it was due.
+    # An answer follows its order, and the order is not sent before it is due.
     assert figures["p50_us"] > figures["sent_late_p50_us"] >= 0

@@ -28,7 +28,7 @@ NATS = shutil.which("nats-server", path=f"{Path(sys.executable).parent}:{os.envi
 
 
 class Publisher:
-    """A running publisher; `end` gives what it says of itself."""
+    """A running publisher; `end` returns its summary."""
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.ready_file = directory / "ready"
@@ -72,7 +72,7 @@ class Publisher:
         return connect(f"ws://{self.address}{path}", **options)
 
     def reader_with_patience(self, **options: Any) -> ClientConnection:
-        """A reader, as soon as a connection that ended is no longer counted."""
+        """A reader; waits until connections that have ended are no longer counted."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -114,7 +114,7 @@ def test_synthetic_messages_come_evenly_numbered_and_sized(tmp_path: Path) -> No
             first = messages[0]["seq"]
             assert [message["seq"] for message in messages] == list(range(first, first + 50))
             assert {len(text) for text in texts} == {190}
-            # Due times: two milliseconds apart, to the nanosecond's rounding.
+            # Messages are due two milliseconds apart, within rounding to a nanosecond.
             times = [message["ts_ns"] for message in messages]
             assert all(abs(b - a - 2_000_000) <= 1 for a, b in pairwise(times))
             assert abs(times[-1] / 1e9 - time.time()) < PATIENCE_S
@@ -144,7 +144,8 @@ def test_lines_symbols_envelopes_and_coming_back(tmp_path: Path) -> None:
         for seq, message in enumerate(messages, 1):
             envelope = {"channel": "trades", "epoch": epoch, "seq": seq, "data": message}
             assert json.loads(wrapped.recv(timeout=PATIENCE_S)) == envelope
-        # A joiner has the latest of each symbol, in order; one that comes back has what it missed, and nothing twice.
+        # A joiner gets the latest of each symbol in order; a returning reader gets the missed
+        # messages once.
         joiner = publisher.reader("/trades")
         assert [json.loads(joiner.recv(timeout=PATIENCE_S)) for _ in range(5)] == messages[-5:]
         returner = publisher.reader(f"/trades?from={epoch}:97")
@@ -157,7 +158,7 @@ def test_lines_symbols_envelopes_and_coming_back(tmp_path: Path) -> None:
             with pytest.raises(InvalidStatus) as refused:
                 publisher.reader(path)
             assert refused.value.response.status_code == status, path
-        # The end of the input is the end: everybody has got everything, then goodbye.
+        # The end of the input: every reader has everything, then gets a goodbye.
         publisher.say({"sym": "Z", "n": 101})
         assert publisher.process.stdin
         publisher.process.stdin.close()
@@ -179,7 +180,8 @@ def test_what_is_no_json_is_a_string_in_an_envelope_and_said_once(tmp_path: Path
         data = [json.loads(wrapped.recv(timeout=PATIENCE_S))["data"] for _ in lines]
         assert data == [lines[0], {"n": 1}, lines[2], lines[3], [1, 2]]
         assert [bare.recv(timeout=PATIENCE_S) for _ in lines] == lines
-        # A thread counts that has envelopes to make, once it has made them: this reader's has.
+        # A delivery thread counts the envelopes that it has made; this reader's thread has made
+        # some.
         assert publisher.metric("quoted_total") == 3
         publisher.process.stdin.close()
         assert publisher.process.wait(PATIENCE_S) == 0
@@ -196,7 +198,7 @@ def test_messages_that_name_no_channel_are_said_once_and_counted(tmp_path: Path)
 
 
 def raw_reader(address: str, path: str = "/") -> socket.socket:
-    """A reader with a small window that does not read unless told to."""
+    """A reader with a small window that reads only when told to."""
     host, port = address.rsplit(":", 1)
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -236,7 +238,7 @@ def memory_kib(pid: int) -> int:
 
 
 def test_a_stopped_reader_is_told_exactly_what_it_missed(tmp_path: Path) -> None:
-    # More than a second of it is kept: so long may the one that reads be kept from it by others.
+    # The ring keeps more than a second, because other work may delay the active reader that long.
     with publishing(tmp_path, "--synthetic", "10000", "--bytes", "500", "--ring", "8MiB") as publisher:
         stopped, healthy = raw_reader(publisher.address), publisher.reader()
         first = seqs(healthy, 1)[0]
@@ -254,7 +256,7 @@ def test_a_stopped_reader_is_told_exactly_what_it_missed(tmp_path: Path) -> None
             if message.get("type") == "gap":
                 assert message["from"] == expected
                 missed, gaps = missed + message["to"] - message["from"], gaps + 1
-                # No keys: the latest of all is the last of the gap.
+                # Without keys the latest message is the last one of the gap.
                 expected = message["to"]
             else:
                 assert expected is None or message["seq"] == expected
@@ -278,7 +280,7 @@ def test_with_lag_close_a_slow_reader_is_closed_and_comes_back(tmp_path: Path) -
                 last = seq
             elif opcode == 8:
                 code = struct.unpack(">H", payload[:2])[0]
-        # One that reads nothing at all does not even read the goodbye in time.
+        # A client that reads nothing does not read the goodbye in time either.
         assert code in (0, 1013)
         got = seqs(healthy, 1_000)
         assert got == list(range(got[0], got[0] + 1_000))
@@ -294,7 +296,7 @@ def test_a_recording_is_published_as_it_was(tmp_path: Path) -> None:
         stdout=subprocess.DEVNULL,
     )
     feed.wait_for("opened_total", 1)
-    # A fifth of a second lies between its halves, and two when it is published.
+    # A fifth of a second lies between its halves, and two seconds when it is published.
     feed.say(*({"n": n} for n in range(25)))
     time.sleep(0.2)
     feed.say(*({"n": n} for n in range(25, 50)))
@@ -333,7 +335,7 @@ def test_what_is_published_on_nats_reaches_its_channel(tmp_path: Path) -> None:
                     name, body = ["btc", "eth"][n % 2], b'{"k":"x","n":%d}' % n
                     sock.sendall(b"PUB md.%s %d\r\n%s\r\n" % (name.encode(), len(body), body))
                 sock.sendall(b"PING\r\n")
-                # Closed before the server has answered, it would forget what it has not read.
+                # If it closed before the server's answer, it would lose the unread bytes.
                 answer = b""
                 while b"PONG" not in answer:
                     answer += sock.recv(4096)
@@ -448,7 +450,7 @@ def test_fewer_connections_than_asked_for_is_said(tmp_path: Path) -> None:
         publisher.process.terminate()
         assert publisher.process.wait(PATIENCE_S) == 0
         told = publisher.process.stderr.read().decode()  # type: ignore[union-attr]
-    # Another loop does not know TLS.
+    # io_uring does not serve TLS.
     assert f"{most} connections instead of {most + 1}" in told and "ulimit -n" in told and "uring" not in told, told
 
 

@@ -1,4 +1,5 @@
-"""Trades made beside the book, in a day of the Johannesburg exchange: over the API, a kill, an export, an audit."""
+"""Off-book trades in a day of the Johannesburg exchange: over the API, a kill, an export, an
+audit."""
 
 import json
 from pathlib import Path
@@ -15,7 +16,7 @@ def test_a_block_is_reported_confirmed_and_survives(tmp_path: Path) -> None:
     with venue:
         alice, bob = (Http(venue.address, login) for login in (DEMO_A, DEMO_B))
         told = alice.result("public/pitwire_get_off_book", {"instrument_name": "NPN_ZAR"})
-        # The day begins at 08:25; hours run until 18:15, 16:15 UTC.
+        # The day starts at 08:25; reporting is open until 18:15, which is 16:15 UTC.
         assert told["trade_reporting"] == "open"
         assert told["ends"] // 1000 % 86_400 == 16 * 3600 + 15 * 60
         waiting = alice.result("private/pitwire_report_trade", BLOCK)
@@ -33,7 +34,8 @@ def test_a_block_is_reported_confirmed_and_survives(tmp_path: Path) -> None:
         assert alice.result("private/get_account_summary", {"currency": "NPN"})["balance"] == 10_040
         assert alice.result("public/get_last_trades_by_instrument", {"instrument_name": "NPN_ZAR"})["trades"] == []
         late = alice.result("private/pitwire_report_trade", BLOCK)["report_id"]
-        # Past 18:15 the day has turned: what waited is over, and nothing can be reported.
+        # After 18:15 the venue day has changed: pending reports have ended, and new ones are
+        # refused.
         for _ in range(10):
             alice.result("private/pitwire_advance", {"ns": HOUR_NS})
         (newest, *_) = alice.result("private/pitwire_get_reports", {})

@@ -1,7 +1,6 @@
-"""Coming back to channels of the JSON-RPC door: tokens, what is told again, and what is declared lost.
-
-RESUME_CUTS sets how often a reader is cut off (default 20), RESUME_SEED repeats a failed run's choices.
-"""
+"""Resuming channels of the JSON-RPC dialect: tokens, repeated messages, declared losses.
+RESUME_CUTS sets how often a reader is cut off (default 20). RESUME_SEED repeats a failed run's
+choices."""
 
 import itertools
 import os
@@ -27,13 +26,13 @@ WINDOW_NS = 100_000_000
 
 @pytest.fixture
 def quiet(tmp_path: Path) -> Iterator[Venue]:
-    """Nothing happens but what a test does, and time moves by request."""
+    """A venue whose time moves only by request."""
     with Venue(tmp_path / "data", extra=["--no-flow", "--clock", "manual"]) as venue:
         yield venue
 
 
 class Reader:
-    """Hears channels, and comes back to them where it left them, however often it is cut off."""
+    """Subscribes to channels and resumes each at its position, however often it is cut off."""
 
     def __init__(self, venue: Venue, channels: list[str], login: Credentials | None = None) -> None:
         self.venue, self.login = venue, login
@@ -53,7 +52,7 @@ class Reader:
         assert not self.ws.inbox, "nothing comes before the answer"
 
     def step(self, timeout_s: float = 60.0) -> Json:
-        """Takes in the next message."""
+        """Handles the next message."""
         message = self.ws.arrive(timeout_s)
         params = message["params"]
         channel = params["channel"]
@@ -75,13 +74,13 @@ class Reader:
         return message
 
     def caught_up(self) -> dict[str, Json]:
-        """Until it has been told of each channel how it comes back."""
+        """Reads until every channel has its resumption notice."""
         while len(self.notices) < len(self.tokens):
             self.step()
         return self.notices
 
     def take_in(self, messages: int) -> None:
-        """So many of the next messages, if there are as many at once."""
+        """Handles up to this many messages that are there already."""
         for _ in range(messages):
             try:
                 self.step(0.05)
@@ -89,7 +88,7 @@ class Reader:
                 return
 
     def read_until(self, is_last: Callable[[str, Json], bool]) -> None:
-        """Everything, up to a message of each channel after which nothing has happened."""
+        """Reads everything up to the last message of each channel."""
         waiting = {channel for channel, told in self.heard.items() if not (told and is_last(channel, told[-1]))}
         while waiting:
             channel = self.step()["params"]["channel"]
@@ -97,14 +96,14 @@ class Reader:
                 waiting.discard(channel)
 
     def cut(self) -> None:
-        """The connection is gone, without a word; what was not taken in is lost."""
+        """Drops the connection without a close frame; unread messages are lost."""
         self.ws.cut()
 
     def trades(self, channel: str) -> list[Json]:
         return [trade for data in self.heard[channel] for trade in data]
 
     def numbers(self, channel: str) -> list[tuple[Any, ...]]:
-        """A book's chain, the snapshot's number first."""
+        """A book's chain, starting with the snapshot's number."""
         return [(data.get("prev_change_id"), data["change_id"]) for data in self.heard[channel]]
 
 
@@ -113,7 +112,7 @@ def buy(ws: Ws, price: float, side: str = "buy", **more: Any) -> Json:
 
 
 class Market:
-    """Two who trade with one another, as chance has it."""
+    """Two accounts that trade with each other at random."""
 
     def __init__(self, venue: Venue, rng: random.Random) -> None:
         self.rng = rng
@@ -125,7 +124,7 @@ class Market:
     def act(self) -> None:
         if self.resting and self.rng.random() < 0.3:
             side, order = self.resting.pop(self.rng.randrange(len(self.resting)))
-            # It may have been filled.
+            # It may have filled.
             self.sides[side].call("private/cancel", {"order_id": order})
             return
         side = self.rng.choice(["buy", "sell"])
@@ -135,7 +134,7 @@ class Market:
             self.resting.append((side, order["order_id"]))
 
     def finish(self) -> None:
-        """One trade and one level that every reader will know for the last."""
+        """One trade and one level that every reader can recognise as the last."""
         for ws in self.sides.values():
             ws.result("private/cancel_all")
         buy(self.sides["sell"], LAST_TRADE, "sell")
@@ -154,7 +153,8 @@ def is_finish(channel: str, data: Json) -> bool:
 
 
 def cut_off_again_and_again(readers: list[Reader], whole: Reader, market: Market, away_s: float = 0) -> None:
-    """At random points, each time for so long at least; they are told exactly what they have missed."""
+    """Cuts at random points, each for at least this time; readers get exactly the missed
+    messages."""
     rng, missed = market.rng, 0
     for _ in range(CUTS):
         for reader in readers:
@@ -184,7 +184,7 @@ def test_a_reader_that_is_cut_off_again_and_again_hears_what_one_hears_that_neve
         whole = Reader(venue, channels, DEMO_A)
         whole.caught_up()
         cut = Reader(venue, channels, DEMO_B)
-        # Without a login a hall serves it.
+        # Without a login a delivery thread serves it.
         away = Reader(venue, [SLOW_TRADES, MERGED])
         for reader in (cut, away):
             assert {notice["reason"] for notice in reader.caught_up().values()} == {"new"}
@@ -228,7 +228,7 @@ def test_a_book_is_written_on_for_its_only_reader(quiet: Venue) -> None:
         assert [data["bids"] for data in reader.heard[RAW][2:]] == [
             [["new", price, 0.001]] for price in (50_001, 50_002, 50_003, 50_004)
         ]
-        # One window has ended since; what has happened after it is told with the next.
+        # One window has ended since; later events come with the next one.
         assert len(reader.numbers(MERGED)) == 2
         reader.cut()
 
@@ -240,7 +240,7 @@ def test_what_is_kept_no_longer_begins_with_a_snapshot(quiet: Venue, goes: str) 
         reader = Reader(quiet, [RAW], DEMO_B)
         reader.caught_up()
         if goes == "by_itself":
-            # It has said that it wants no more of it: nothing is kept for it.
+            # After an unsubscription nothing is kept for it.
             reader.ws.result("public/unsubscribe", {"channels": [RAW]})
         reader.cut()
         until(lambda: gauge(quiet, "open_connections") == 1, "it is gone")
@@ -272,7 +272,7 @@ def test_tokens_that_are_none_are_refused_and_those_of_nothing_begin_anew(quiet:
             ws.result("public/subscribe", {"channels": many, "resume": dict.fromkeys(many)})
         assert not ws.inbox
         quote = f"quote.{INSTRUMENT}"
-        # The future, a part of a number, another start, and a channel without numbers.
+        # A future position, a part of a number, another epoch, and a channel without numbers.
         for token, channel, by, reason in [
             ("1:999999", SLOW_TRADES, "nothing", "unknown"),
             ("1:0.7", SLOW_TRADES, "nothing", "unknown"),
@@ -289,7 +289,7 @@ def test_tokens_that_are_none_are_refused_and_those_of_nothing_begin_anew(quiet:
                 first = [other.receive() for _ in range(1 + (by == "snapshot"))]
                 notice = first[-1]["params"]
                 assert (notice["resumed"], notice["by"], notice["reason"]) == (False, by, reason), (token, channel)
-        # A channel that this connection hears goes on as it did.
+        # A channel that is already subscribed continues.
         ws.subscribe(SLOW_TRADES)
         ws.result("public/subscribe", {"channels": [SLOW_TRADES], "resume": {SLOW_TRADES: "1:0"}})
         assert ws.receive()["params"]["reason"] == "already_subscribed"
@@ -386,7 +386,7 @@ CHANGES, SLOW_CHANGES = "user.changes.any.any.raw", f"user.changes.{INSTRUMENT}.
 
 
 def orders_of(data: Any) -> list[Json]:
-    """What a message of user.orders or user.changes tells of orders."""
+    """The orders in a message of user.orders or user.changes."""
     if isinstance(data, list):
         return data
     return data.get("orders", [data])
@@ -400,7 +400,7 @@ def is_own_finish(channel: str, data: Any) -> bool:
 
 
 def states(reader: Reader, channel: str) -> dict[str, Json]:
-    """How each order was told last."""
+    """The last state of each order."""
     told = [order for data in reader.heard[channel] for order in orders_of(data)]
     return {order["order_id"]: order for order in told}
 
@@ -467,7 +467,8 @@ def test_after_kill_9_the_fills_and_orders_that_were_missed_are_told_from_histor
             assert heard == {channel: len(told) for channel, told in reader.heard.items()}
             return
         for channel in (FILLS, SLOW_FILLS):
-            # The last of before is of the very time that the token names: told again, and known by its id.
+            # The last fill has the very time of the token: it comes again, and its id identifies
+            # it.
             ids = [trade["trade_id"] for trade in reader.trades(channel)]
             assert len(set(ids)) == 131 and ids[0] == first and set(ids[1:]) - {first} == set(ids) - {first}
             assert len(ids) <= 132
@@ -477,7 +478,7 @@ def test_after_kill_9_the_fills_and_orders_that_were_missed_are_told_from_histor
             assert sum(order["order_state"] == "filled" for order in told.values()) == 131
         ids = [fill["trade_id"] for data in reader.heard[CHANGES] for fill in data["trades"]]
         assert len(set(ids)) == 131 and len(ids) <= 132
-        # It goes on from there.
+        # The subscription continues from there.
         with Ws(venue.ws_url) as trader:
             trader.login(DEMO_A)
             trader.result("private/cancel", {"order_id": stays})
@@ -513,7 +514,7 @@ def test_what_an_account_was_told_is_kept_for_a_while(quiet: Venue) -> None:
             assert order in states(reader, ORDERS) and first in states(reader, ORDERS)
             reader.cut()
             until(lambda: gauge(quiet, "open_connections") == 1, "it is gone")
-        # None of this venue's, and one of the future.
+        # A token of another venue, and one of the future.
         for token, reason in [
             ("9:1", "other_epoch"),
             ("1:99999999999999999999", None),

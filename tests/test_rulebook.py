@@ -1,7 +1,5 @@
-"""The rules against themselves: random markets by the rulebook keep its promises, and hidden orders leave no trace.
-
-RULEBOOK_SEED=N takes a seed back; RULEBOOK_RUNS=N makes more of them.
-"""
+"""The rulebook against itself: random markets keep its guarantees, and hidden orders leave no
+trace. RULEBOOK_SEED=N repeats a seed; RULEBOOK_RUNS=N makes more runs."""
 
 import os
 import random
@@ -107,7 +105,8 @@ def test_random_markets_keep_their_promises() -> None:
 
 
 def public(book: rulebook.Book, events: Steps) -> Any:
-    """What everybody sees of a step: trades without names, sessions, breaches, indicative data, the visible levels."""
+    """The public part of a step: trades without names, sessions, breaches, indicative data, visible
+    levels."""
     told: list[Any] = []
     for event in events:
         if event["type"] == "trade":
@@ -122,7 +121,8 @@ def public(book: rulebook.Book, events: Steps) -> Any:
 
 
 def watched(steps: Steps) -> tuple[list[Any], set[str]]:
-    """The public record step by step, and the hidden orders that traded or that an incoming order could have met."""
+    """The public record by step, and the hidden orders that traded or could have met an incoming
+    order."""
     book, record, met = rulebook.Book({"static_reference": 101}), [], set()
     for step in steps:
         hidden = [o for o in book.live("active") if o.hidden]

@@ -1,4 +1,5 @@
-"""`pitwire scenario`: the published vectors through the real binary, and what it says of files that are wrong."""
+"""`pitwire scenario`: the published vectors through the real binary, and its errors for wrong
+files."""
 
 import json
 from pathlib import Path

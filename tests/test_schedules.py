@@ -1,4 +1,5 @@
-"""Schedules: a day of the exchange at speed and by hand, restarts across its boundaries, operators, bad files."""
+"""Schedules: an exchange day at speed and by hand, restarts across boundaries, operators, bad
+files."""
 
 import contextlib
 import csv
@@ -47,7 +48,7 @@ def jse(data: Path, *extra: str) -> Venue:
 
 
 def journaled(venue: Venue, *kinds: str) -> list[dict]:
-    """What the log of a venue that has ended holds of some kinds of event, in order."""
+    """Some kinds of events in the journal of a stopped venue, in order."""
     out = venue.data.parent / "exported"
     done = run_pitwire("export", venue.data, "--out", out)
     assert done.returncode == 0, done.stderr
@@ -63,7 +64,7 @@ def journaled(venue: Venue, *kinds: str) -> list[dict]:
 
 @pytest.fixture(scope="module", autouse=True)
 def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[list[dict]]]:
-    """What a reader of one instrument's sessions is told in a day at speed, passing while the others are tested."""
+    """Collects the session messages of one instrument in a day at speed, while other tests run."""
     venue = jse(tmp_path_factory.mktemp("day") / "data", "--speed", "1000", "--durability", "memory")
 
     def told() -> list[dict]:
@@ -76,13 +77,13 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[list[dict]]
                     seen.append(told)
         return seen
 
-    # Its end ends the reader too, if nobody asked for the whole day.
+    # The end of the venue ends the reader, if no test waited for the whole day.
     with ThreadPoolExecutor(1) as pool, venue:
         yield pool.submit(told)
 
 
 class Hand:
-    """A venue whose time only we move."""
+    """A venue whose time moves only by request."""
 
     def __init__(self, venue: Venue) -> None:
         self.http = Http(venue.address, OPERATOR)
@@ -92,7 +93,7 @@ class Hand:
         now = int(self.http.result("private/pitwire_advance", {"ns": 0})["venue_time_ns"])
         ahead = seconds(clock) * SECOND - (now + JOHANNESBURG_S * SECOND) % (86_400 * SECOND)
         assert ahead >= 0, f"{clock} is over"
-        # An hour at a time is the most that the venue takes.
+        # One hour is the longest step that the venue accepts.
         while ahead > 0:
             step = min(ahead, 3_600 * SECOND)
             self.http.result("private/pitwire_advance", {"ns": step})
@@ -195,7 +196,7 @@ VERBS = ["halt", "halt_and_close", "pause", "resume", "resume", "reopen", "volat
 
 
 def meddle(chance: random.Random, operators: Http, member: Http) -> None:
-    """One thing that an operator, a member or the clock does; a refusal is an answer too."""
+    """One random action of an operator, a member or the clock; a refusal is fine."""
     name = chance.choice(NAMES)
     what = chance.random()
     with contextlib.suppress(RpcError):
@@ -233,14 +234,15 @@ def test_whatever_operators_do_and_whenever_it_dies_the_log_passes_the_audit(dat
             venue.kill()
     verified = run_pitwire("verify", data)
     assert verified.returncode == 0, f"TEST_SEED={seed}: {verified.stderr}"
-    # Each whole day of trading brings each instrument a publication, once unless operators meddle with it, and an end.
+    # Each whole trading day publishes each instrument's closing price, unless operators interfere,
+    # and ends.
     days: list[tuple[datetime, list[dict]]] = []
     for event in journaled(venue, "day_begun", "session_changed"):
         if "to" in event:
             days[-1][1].append(event)
         else:
             days.append((datetime.fromtimestamp(event["time_ns"] / SECOND, UTC), []))
-    # The last is cut off; those that begin on a Friday's or a Saturday's evening have no sessions.
+    # The last day is incomplete; days that start on a Friday or Saturday evening have no sessions.
     for day, changes in days[:-1]:
         for instrument in range(0 if day.weekday() in (4, 5) and day.hour > 12 else 12):
             own = [event for event in changes if event["instrument"] == instrument]
@@ -284,7 +286,7 @@ def test_boundaries_that_passed_while_the_venue_was_down_are_journaled_as_missed
     with with_config(data, EVERY_FEW_SECONDS) as venue:
         time.sleep(1)
         venue.kill()
-    # Five boundaries at least; the last may be a call that still runs, which begins late and is not missed.
+    # At least five boundaries. The last may be a call that still runs, which starts late.
     time.sleep(5.5)
     with with_config(data, EVERY_FEW_SECONDS) as venue:
         assert venue.stop() == 0
@@ -351,7 +353,7 @@ def test_another_schedule_on_an_old_directory_waits_to_be_applied(data: Path) ->
 
 
 def test_a_day_of_the_exchange_at_speed(day: Future[list[dict]]) -> None:
-    """Last of this file: it has gone on meanwhile."""
+    """Runs last in this file, because its day passes meanwhile."""
     seen = day.result()
     names = [told["session"] for told in seen]
     expected = [name for name, _ in DAY]

@@ -1,4 +1,5 @@
-"""The readers in C and Python behind the real `pitwire split`, pipes and rings, and what they see when it is killed."""
+"""The C and Python readers behind the real `pitwire split`, with pipes and rings, and after it is
+killed."""
 
 import json
 import os
@@ -35,17 +36,18 @@ def tape(tmp_path: Path) -> Iterator[str]:
 
 
 def worker(language: str, count: Path, out: Path) -> list[str | Path]:
-    """A worker whose lines end up in a file: a child's own output is the splitter's."""
+    """A worker whose lines end up in a file, because a child's output goes to the splitter."""
     program = f'"{count}"' if language == "C" else f'"{sys.executable}" "{TOP / "clients/python/pitwire_shard.py"}"'
     if language == "Python":
-        # The example reads one shard after another: one process each, so that none waits for the others.
+        # The example reads one shard after another: one process for each, so that they run in
+        # parallel.
         program = f'for shard in "$@"; do {program} "$shard" & done; wait; true'
         return ["bash", "-c", f'{{ {program}; }} > "{out}" 2>&1', "worker"]
     return ["bash", "-c", f'exec {program} "$@" > "{out}" 2>&1', "worker"]
 
 
 def lines(out: Path) -> list[dict[str, Any]]:
-    # Two processes write here; one may come between another's line and its end.
+    # Two processes write to this file, and their lines may mix.
     told = out.read_text().replace("}{", "}\n{")
     return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
 
@@ -68,7 +70,7 @@ def test_every_trade_arrives(language: str, transport: str, count: Path, tape: s
 @pytest.mark.parametrize("language", ["C", "Python"])
 def test_a_splitter_that_is_killed_is_noticed(language: str, count: Path, tape: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    # Out of reach of whatever ends a splitter's children with it: the reader must see for itself.
+    # Outside the splitter's process group, so that only the reader itself can notice.
     names = tmp_path / "names"
     child = ["bash", "-c", f'echo "$@" > "{names}.tmp"; mv "{names}.tmp" "{names}"; exec sleep 1000', "worker"]
     command = [

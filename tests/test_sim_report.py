@@ -1,4 +1,4 @@
-"""What `pitwire sim --report` says of a run, worked out again from what `pitwire export` writes of it."""
+"""The figures of `pitwire sim --report`, computed again from the output of `pitwire export`."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""`pitwire split` against a server that does what real ones must not, and workers that do not keep up."""
+"""`pitwire split` against a misbehaving server and slow workers."""
 
 import base64
 import json
@@ -43,13 +43,13 @@ SYMBOLS = ["AAPL", "MSFT", "SPY", "BRK.A", "F", "QQQ"]
 WORKER = [sys.executable, str(Path(__file__).parent / "pipe_worker.py")]
 
 
-# The tape may be another build.
+# The tape may come from another build.
 TAPE_BINARY = Path(os.environ.get("PITWIRE_TAPE_BIN", BINARY))
 
 
 @contextmanager
 def running(command: list[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process that does not outlive its test."""
+    """A process that ends with its test."""
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, stdin=subprocess.DEVNULL
     )
@@ -68,7 +68,7 @@ def wait_for(what: Callable[[], object], why: str) -> None:
 
 
 def hold(peer: Peer) -> None:
-    """Stays until the client ends the connection, as a server does that has nothing more to say."""
+    """Waits until the client ends the connection, as a server does that has sent everything."""
     peer.read_close()
     peer.send(frame(CLOSE, b"\x03\xe8"))
 
@@ -94,7 +94,7 @@ def test_trades_reach_their_workers_as_they_came(tmp_path: Path) -> None:
     figures = summary(ended)
     assert (figures["trades"], figures["frames"], figures["reconnects"], figures["gaps"]) == (300, 1, 0, 0)
     assert {"bytes", "seconds", "trades_per_s", "cpu_ns_per_trade", "reads", "dropped", "spilled"} <= figures.keys()
-    # The counters are not the splitter's; its other threads are.
+    # The counters' CPU is excluded; the other threads are included.
     assert figures["cpu_ns_per_trade"] >= figures["feed_cpu_ns_per_trade"] > 0
     assert "counters_cpu_ns_per_trade" not in figures
 
@@ -159,7 +159,7 @@ def test_pings_are_answered_with_their_body_even_inside_a_message() -> None:
 
     with Feed(serve) as feed:
         ended = split(feed.url, "--limit-trades", "6", "--json")
-    # The last pong may be overtaken by the end: the limit is reached with the same read.
+    # The end may overtake the last pong: one read reaches the limit.
     assert ended.returncode == 0 and bodies[:4] == [b"", b"x", b"y" * 27, b"z" * 125], ended.stderr
 
 
@@ -368,7 +368,7 @@ def test_every_worker_is_told_of_a_lost_connection_and_no_other_time(tmp_path: P
         peer.send(trades.frame(SYMBOLS))
         if number == 3:
             hold(peer)
-        # The end comes inside a trade, which is not handed to anybody.
+        # The feed ends inside a trade, which must not be delivered.
         peer.send(trades.frame(["LOST"])[:60])
 
     def run(*args: str) -> list[list[dict[str, object]]]:
@@ -408,8 +408,9 @@ def test_a_statistics_line_comes_at_every_8192nd_trade_of_a_connection() -> None
         to_stderr = split(feed.url, "--limit-trades", "9000", "--stats-every", "1000", "--json")
         none = split(feed.url, "--limit-trades", "9000", "--stats-every", "0")
     lines = [match.groups() for match in map(LINE.fullmatch, ended.stdout.splitlines()) if match]
-    # A frame counts from its first byte on, and up to 256 trades of what was read are handed on at once: the line falls
-    # due at the 64th frame's last trade, when up to two more may have begun. Where reads end is the host's affair.
+    # A frame counts from its first byte, and up to 256 trades of one read are delivered at once:
+    # the line is due at the 64th frame's last trade, when up to two more may have started. The
+    # kernel decides where reads end.
     assert [line[1:] for line in lines] == [("8192", "8192"), ("8192", "20992")], ended.stdout
     assert all(line[0] in ("124.12", "126.03", "128.00") for line in lines), lines
     assert len([line for line in to_stderr.stderr.splitlines() if LINE.fullmatch(line)]) == 9
@@ -457,7 +458,8 @@ def test_a_stopped_worker_stops_nobody_else(tmp_path: Path) -> None:
     def serve(peer: Peer, _: int) -> None:
         peer.shake_hands()
         for done in range(1, rounds + 1):
-            # SPY is worker 1's, F is worker 0's, which does not read: SPY must arrive all the same.
+            # SPY belongs to worker 1, F to worker 0, which does not read: SPY must arrive
+            # nevertheless.
             peer.send(trades.frame(["F", "SPY"] * (size // 2)))
             wanted = done * size // 2 * (4 + len(Trades().one("SPY")))
             wait_for(lambda wanted=wanted: spy_bytes() == wanted, "SPY is late")
@@ -517,7 +519,7 @@ def test_a_killed_program_that_is_not_to_be_started_again_ends_the_run(tmp_path:
         peer.shake_hands()
         wait_for(lambda: (tmp_path / "out.pid").exists() and (tmp_path / "out.pid").read_text(), "no program")
         os.kill(int((tmp_path / "out.pid").read_text()), signal.SIGKILL)
-        # Until the splitter has noticed, and leaves.
+        # Waits until the splitter notices and leaves.
         while True:
             peer.send(trades.frame(SYMBOLS))
             time.sleep(0.02)
@@ -639,7 +641,7 @@ def test_a_port_in_use_is_named() -> None:
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate for localhost that signs itself, and its key."""
+    """A self-signed certificate for localhost, and its key."""
     folder = tmp_path_factory.mktemp("tls")
     subject = [
         "-subj",
@@ -668,8 +670,9 @@ def test_through_tls_the_same_trades_arrive(authority: Path) -> None:
     trades = Trades()
 
     def serve(peer: Peer, number: int) -> None:
-        # More than one record, cut where records end, and on the first connection an end without goodbye. The answer to
-        # the ping comes before the last trades leave: at the limit the splitter says goodbye to what it has not read.
+        # Several records, cut at record boundaries; the first connection ends without close_notify.
+        # The answer to the ping is read before the last trades are sent, because at the limit the
+        # splitter ignores unread bytes.
         peer.shake_hands(behind=trades.frame(SYMBOLS * 500))
         peer.send(frame(PING, b"tls"))
         assert peer.read_frame()[1] == b"tls"
@@ -720,11 +723,11 @@ def test_the_view_shows_the_feed_on_a_terminal_and_q_ends_it() -> None:
         seen = b""
         try:
             deadline = time.monotonic() + PATIENCE_S
-            # What does not change on the screen is not drawn again: only what stood nowhere before comes in one piece.
+            # The terminal redraws only changes, so only new text appears in one piece.
             while f"127.0.0.1:{feed.port}".encode() not in seen:
                 assert time.monotonic() < deadline, seen
                 seen += os.read(ours, 65536)
-            # The address may be shown before the first trade has come.
+            # The address may appear before the first trade.
             assert has_them.wait(PATIENCE_S)
             os.write(ours, b"q")
             with suppress(OSError):

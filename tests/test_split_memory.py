@@ -1,8 +1,7 @@
-"""What `pitwire split` takes of memory: fixed after its start, whatever the feed and its server do.
-
-Issue 5: at most 64 MiB plus rings and spill limit. Rings, and what they refer to, are files in /dev/shm, which the
-kernel counts apart (RssShmem; the built-in counters of the same process map them a second time); all else is RssAnon.
-"""
+"""Memory of `pitwire split`: constant after its start, whatever the feed and its server do. Issue
+5: at most 64 MiB plus rings and spill limit. Rings and the area that they refer to are files in
+/dev/shm, which the kernel counts separately (RssShmem; the built-in counters map them a second
+time). All other memory is RssAnon."""
 
 import json
 import socket
@@ -14,7 +13,7 @@ from feed import PING, Feed, Peer, Trades, endless_tape, frame, split_command
 
 MIB = 1 << 20
 LIMIT_KIB = 64 << 10
-# Between two looks: the C library's arenas of a thread that has just begun, and no more.
+# Between two samples: at most the allocator arenas of a new thread.
 SLACK_KIB = 4 << 10
 
 
@@ -24,7 +23,7 @@ def resident_kib(pid: int) -> dict[str, int]:
 
 
 def after_lines(process: subprocess.Popen[str], lines: int) -> dict[str, int]:
-    """Resident memory once so many more statistics lines, of 8,192 trades each, have come."""
+    """Resident memory after this many more statistics lines of 8,192 trades."""
     assert process.stdout
     for _ in range(lines):
         assert process.stdout.readline().startswith("["), "the splitter ended"
@@ -35,7 +34,7 @@ def after_lines(process: subprocess.Popen[str], lines: int) -> dict[str, int]:
     ("transport", "workers", "shared_mib"),
     [
         ("pipe", 8, 0),
-        # As many as are lent pages at most.
+        # At most this many lent pages.
         ("pipe", 16, 0),
         ("pipe", 64, 0),
         ("shm", 64, 2 * 64),
@@ -54,18 +53,18 @@ def test_memory_is_fixed_after_the_start(transport: str, workers: int, shared_mi
             process.communicate()
     assert after["RssAnon"] <= LIMIT_KIB, after
     assert after["RssAnon"] <= before["RssAnon"] + SLACK_KIB, (before, after)
-    # Each ring has a page of header.
+    # Each ring has one page of header.
     assert after["RssShmem"] <= (shared_mib * MIB + 2 * workers * 4096) // 1024, after
 
 
 def test_spilling_ends_at_its_limit(tmp_path: Path) -> None:
-    """A program that takes nothing: a mebibyte each is kept, the rest is dropped and counted."""
+    """A worker that reads nothing: one mebibyte each is kept, the rest is dropped and counted."""
     with endless_tape(tmp_path / "ready", per_s=2_000_000) as url:
         options = ["--transport", "shm", "--on-slow", "spill:1MiB"]
         command = split_command(url, *options, "--", "sh", "-c", "exec sleep 1000", workers=8)
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         try:
-            # Rings of a mebibyte and as much besides are full after some 20 lines.
+            # Rings and spill of one mebibyte each are full after about 20 lines.
             before, after = after_lines(process, 40), after_lines(process, 60)
         finally:
             process.kill()
@@ -75,14 +74,15 @@ def test_spilling_ends_at_its_limit(tmp_path: Path) -> None:
 
 
 def test_pings_whose_answers_nobody_reads_cost_no_memory() -> None:
-    """A server floods with pings and reads nothing: our answers fill its socket, then the latest stands for all."""
+    """A server floods pings and reads nothing: answers fill its socket, then only the latest is
+    kept."""
     trades, found, started = Trades(), dict[str, int](), list[subprocess.Popen[str]]()
     flood = frame(PING, b"p" * 125) * 8_000
 
     def serve(peer: Peer, _: int) -> None:
         peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         peer.shake_hands()
-        # 320,000 of them: their answers would be 42 MB.
+        # 320,000 pings: the answers to all would be 42 MB.
         for _ in range(40):
             peer.send(flood, trades.frame(["SPY", "F", "SPY"]))
         found.update(resident_kib(started[0].pid))

@@ -1,4 +1,4 @@
-"""Starting and stopping: locks, ports, ready files, clean ends, and journals that somebody has damaged."""
+"""Starting and stopping: locks, ports, ready files, clean ends, and damaged journals."""
 
 import json
 import re
@@ -13,7 +13,7 @@ PADDING = 0xA5
 
 
 def refusal(data: Path, *more: str | Path) -> str:
-    """What `up` says when it does not start; it must end by itself with 1 and one clear line on stderr."""
+    """The error of an `up` that fails: it must exit with 1 and one clear line on stderr."""
     ended = run_pitwire("up", "--preset", "demo", "--data", data, "--http", "127.0.0.1:0", *more, timeout_s=30)
     assert ended.returncode == 1, (ended.returncode, ended.stderr)
     assert ended.stderr.strip(), "a refusal says why"
@@ -135,7 +135,7 @@ def test_a_name_where_an_address_is_wanted_is_told_the_address(options: list[str
 
 
 def traded(data: Path, clean: bool) -> Path:
-    """A data directory with a little history, and its newest segment that has bytes in it."""
+    """A data directory with a little history, and its newest segment with content."""
     with Venue(data) as venue:
         http = Http(venue.address, DEMO_A)
         for number in range(100):
@@ -150,7 +150,7 @@ def traded(data: Path, clean: bool) -> Path:
 
 
 def used(segment: Path) -> int:
-    """Bytes up to the last one that is not zero."""
+    """Bytes up to the last nonzero byte."""
     return len(segment.read_bytes().rstrip(b"\0"))
 
 
@@ -162,7 +162,8 @@ def assert_refused_with_position(data: Path, segment: Path) -> None:
         assert re.search(r"(byte|offset) \d+", message), f"and the offset: {message}"
 
 
-# After a clean end the newest snapshot stands for the whole log; what it stands for was acknowledged all the same.
+# After a clean end the newest snapshot covers the whole log, but the log was acknowledged all the
+# same.
 @pytest.mark.parametrize(("place", "clean"), [(0.25, False), (0.5, False), (0.75, False), (0.5, True)])
 def test_a_flipped_byte_in_the_middle_is_refused_with_its_position(data: Path, place: float, clean: bool) -> None:
     segment = traded(data, clean)

@@ -1,4 +1,5 @@
-"""Streams by URL as they come over the wire: equal bytes for everyone, numbers without holes, refusals that help."""
+"""URL streams over the wire: equal bytes for every client, numbers without gaps, helpful
+refusals."""
 
 import asyncio
 import contextlib
@@ -15,7 +16,7 @@ PATIENCE_S = 60.0
 
 
 def stream(venue: Venue, target: str) -> connect:
-    # A client with a full queue stops reading, and then does not see the other side say goodbye.
+    # A client with a full queue stops reading and then misses the close frame.
     return connect(f"ws://{venue.address}{target}", max_size=None, max_queue=None)
 
 
@@ -42,12 +43,12 @@ async def refusal(venue: Venue, target: str) -> tuple[int, dict[str, Any]]:
     ],
 )
 def test_equal_streams_are_equal_bytes(venue: Venue, target: str) -> None:
-    """Two connections; what both have heard after the later one came is the same to the byte."""
+    """Two connections. The messages that both received after the later one connected are equal."""
 
     async def scenario() -> None:
         async with stream(venue, target) as one, stream(venue, target) as other:
             mine, theirs, common = [], [], []
-            # The first messages may be states of different moments, and the other may have come later.
+            # The first messages may be states of different moments.
             while len(common) <= 15:
                 for heard, more in zip(
                     (mine, theirs), await asyncio.gather(take(one, 50), take(other, 50)), strict=True

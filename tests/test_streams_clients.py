@@ -21,7 +21,7 @@ SYMBOL = "BTC/USDC"
 def binance_options(venue: Venue) -> dict[str, Any]:
     rest = dict.fromkeys(("public", "private", "v1"), f"{venue.http_url}/api/v3")
     rest["sapi"] = f"{venue.http_url}/sapi/v1"
-    # Its test for a spot market looks for "/stream" in the URL.
+    # Its check for a spot market looks for "/stream" in the URL.
     return {
         "urls": {"api": rest | {"ws": {"spot": f"ws://{venue.address}/stream/ws"}}},
         "options": {"fetchMarkets": {"types": ["spot"]}, "fetchCurrencies": False},
@@ -31,7 +31,7 @@ def binance_options(venue: Venue) -> dict[str, Any]:
 
 def gemini_options(venue: Venue) -> dict[str, Any]:
     api = {"public": venue.http_url, "private": venue.http_url, "ws": f"ws://{venue.address}"}
-    # What it knows of the instruments it asks for; otherwise it would guess their currencies from its own list.
+    # Details of the instruments; otherwise it guesses their currencies from its own list.
     details = {"fetchDetailsForAllSymbols": True}
     return {
         "urls": {"api": api},
@@ -56,7 +56,7 @@ async def times(count: int, watch: Callable[[], Awaitable[Any]]) -> list[Any]:
 
 
 def until_many(fetch: Callable[[], list[Any]], count: int) -> list[Any]:
-    """A venue that has just started has no past: waits for one."""
+    """Waits until a venue that has just started has some history."""
     deadline = time.monotonic() + PATIENCE_S
     while len(fetched := fetch()) < count:
         assert time.monotonic() < deadline, f"{len(fetched)} of {count}"
@@ -170,7 +170,7 @@ def test_python_binances_local_book_is_the_venues(
                     assert mine == {price: float(amount) for price, amount in theirs[side]}
                 compared += 1
         await client.close_connection()
-        # One before the stream was open, one when its first event showed that; from there on every event follows.
+        # One before the stream was open, one at its first event; from there on every event follows.
         assert snapshots <= 2
 
     asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""`pitwire tape`, read by an independent client: what it sends, what it proves, what it does about bad input."""
+"""`pitwire tape`, read by an independent client: its data, its proofs, its errors."""
 
 import json
 import os
@@ -32,17 +32,18 @@ def fnv1a(text: bytes) -> int:
 
 
 def content(text: bytes) -> int:
-    """The checksum of docs/tape.md, written from that page."""
+    """The checksum of docs/tape.md, implemented from that page."""
     words = struct.unpack(f"<{-(-len(text) // 8)}Q", text + bytes(-len(text) % 8))
     return sum(word * 0x9E3779B97F4A7C15 * (2 * k + 1) for k, word in enumerate(words)) & MASK64
 
 
 class Feed:
-    """A running server; `summary` ends it and gives what it says."""
+    """A running server; `summary` ends it and returns its summary."""
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.ready_file = directory / "ready"
-        # A server that was killed leaves its own behind; a test that looked too early would talk to a dead port.
+        # A killed server leaves its ready file behind; a test that looked too early would use a
+        # dead port.
         self.ready_file.unlink(missing_ok=True)
         command = [
             BINARY,
@@ -55,7 +56,7 @@ class Feed:
             self.ready_file,
             *options,
         ]
-        # What it makes for the run goes with the test's directory, also when it is killed.
+        # Its temporary files go into the test's directory, even if it is killed.
         environment = os.environ | {"TMPDIR": str(directory)}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
@@ -95,7 +96,7 @@ def serving(directory: Path, *options: str) -> Iterator[Feed]:
 
 
 class Ledger:
-    """What a reader got, and whether it is what it should be."""
+    """Checks the messages of a reader."""
 
     def __init__(self) -> None:
         self.last: Counter[str] = Counter()
@@ -117,7 +118,7 @@ class Ledger:
             self.content = (self.content + content(raw.encode())) & MASK64
 
     def read(self, client: ClientConnection) -> None:
-        """To the end of the connection."""
+        """Reads to the end of the connection."""
         try:
             while True:
                 self.message(client.recv(timeout=PATIENCE_S))
@@ -169,7 +170,7 @@ def test_connections_that_end_on_purpose_lose_nothing(tmp_path: Path, how: str) 
 
 
 def read_raw(feed: Feed, ledger: Ledger) -> None:
-    """Frames by hand, and the whole objects of one that was cut off."""
+    """Parses frames by hand, and returns the complete objects of a truncated one."""
     stream = shake_hands(feed)
     data = b""
     while piece := stream.recv(1 << 16):
@@ -205,7 +206,7 @@ def test_a_reset_loses_only_what_was_under_way(tmp_path: Path) -> None:
             try:
                 with feed.open() as client:
                     ledger.read(client)
-            # The reset may come as early as in the handshake, and so may the end of the server.
+            # The reset may come during the handshake, and so may the end of the server.
             except (OSError, InvalidHandshake, ConnectionClosed):
                 time.sleep(0.01)
         summary = feed.wait()
@@ -294,7 +295,7 @@ def test_a_reader_that_never_reads_costs_no_memory_and_garbage_is_answered(tmp_p
         resident_kib = int(next(line for line in status.splitlines() if line.startswith("VmRSS")).split()[1])
         assert resident_kib < 64 * 1024
         stuck.close()
-        # An unmasked frame: a violation, named by code 1002 at the end of whatever was under way.
+        # An unmasked frame: a violation, named by code 1002 after the current message.
         rude = shake_hands(feed)
         rude.sendall(b"\x81\x02hi")
         data = b""
@@ -418,7 +419,7 @@ def test_tables_are_read_by_their_columns(tmp_path: Path) -> None:
     rows = [f"AAPL,{n},11{n % 10}.25,{n + 1},{1700000000000 + n},14 37,3" for n in range(500)]
     table.write_text("\n".join(["sym,i,p,s,t,c,z", *rows]) + "\n")
     parquet = tmp_path / "trades.parquet"
-    # A connection of its own: the module's may hold another test's unfinished result.
+    # A new connection, because the module's may hold another test's unfinished result.
     with duckdb.connect() as own:
         own.execute(f"copy (select * from read_csv('{table}')) to '{parquet}' (format parquet, compression snappy)")
         own.fetchall()

@@ -1,4 +1,5 @@
-"""`pitwire up --tls`: the same venue behind a second door, to clients of all kinds; certificates made and given."""
+"""`pitwire up --tls`: the same venue over TLS for all kinds of clients, with generated and given
+certificates."""
 
 import json
 import socket
@@ -43,7 +44,7 @@ def call(url: str, method: str, params: dict[str, Any], **kwargs: Any) -> dict[s
 
 
 def pair(folder: Path, name: str, from_day: int, to_day: int) -> tuple[Path, Path]:
-    """A certificate for localhost, good between two days counted from now, and its key."""
+    """A certificate for localhost, valid between two days counted from now, and its key."""
     certificate, key = folder / f"{name}.pem", folder / f"{name}-key.pem"
     secret, subject = ec.generate_private_key(ec.SECP256R1()), x509.Name.from_rfc4514_string("CN=localhost")
     hosts = x509.SubjectAlternativeName([x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))])
@@ -68,7 +69,7 @@ def test_both_doors_lead_to_one_venue(tmp_path: Path) -> None:
         order = {"instrument_name": "NPN_ZAR", "amount": 3, "type": "limit", "price": 3000.0}
         bearer = {"Authorization": f"Bearer {token}"}
         entered = call(url, "private/buy", order, verify=authority, headers=bearer)["order"]["order_id"]
-        # The order is in the book that the plain door shows, and a socket of the other door hears of it.
+        # The order is visible in the book over plain HTTP, and a TLS socket is notified.
         book = call(venue.http_url, "public/get_order_book", {"instrument_name": "NPN_ZAR"})
         assert book["bids"] == [[3000.0, 3.0]]
         with connect(f"wss://{told['tls']}/ws/api/v2", ssl=trusting(authority), open_timeout=PATIENCE_S) as ws:
@@ -112,7 +113,8 @@ def test_the_authority_is_made_once_and_its_key_is_its_owners(tmp_path: Path) ->
     with secure(tmp_path / "data") as venue:
         told = ready(venue)
         assert Path(told["ca"]).read_text() == first
-        # Who trusted it before trusts what it has signed since, by name and by address.
+        # A client that trusted the authority before trusts its new certificates, by name and by
+        # address.
         for host in ("127.0.0.1", "localhost"):
             url = f"https://{host}:{told['tls'].rpartition(':')[2]}/healthz"
             assert requests.get(url, verify=told["ca"], timeout=PATIENCE_S).ok
@@ -209,7 +211,7 @@ def test_publish_serves_readers_behind_tls(tmp_path: Path) -> None:
                 assert publisher.poll() is None
                 time.sleep(0.01)
             ready = json.loads(told.read_text())
-            # Whoever waits for the file stands elsewhere than the publisher.
+            # The reader of the file has another working directory than the publisher.
             assert Path(ready["ca"]) == tmp_path / "tls" / "ca.pem"
             with connect(f"wss://{ready['tls']}/", ssl=trusting(ready["ca"]), open_timeout=PATIENCE_S) as ws:
                 numbers = [json.loads(ws.recv(timeout=PATIENCE_S))["seq"] for _ in range(50)]

@@ -1,4 +1,5 @@
-"""`pitwire trade`: against the real venue, and against a double of the dialect that records what it is sent."""
+"""`pitwire trade` against the real venue, and against a stub of the dialect that records every
+request."""
 
 import json
 import os
@@ -40,7 +41,7 @@ def result(*args: str, **how: Any) -> Any:
 
 
 def refusal(ended: Done, code: int, *words: str) -> None:
-    """One clear line with a remedy, nothing on standard output."""
+    """One clear line with a remedy, and nothing on standard output."""
     assert ended.returncode == code, (ended.returncode, ended.stderr)
     assert ended.stdout == "" and ended.stderr.count("\n") == 1 and "panicked" not in ended.stderr
     assert all(word in ended.stderr for word in words), ended.stderr
@@ -133,7 +134,7 @@ def test_a_wrong_secret_is_refused_and_not_repeated(venue: Venue) -> None:
     assert "hunter2" not in ended.stderr
 
 
-# Against nothing
+# Without a venue
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -209,12 +210,12 @@ def test_what_is_wrong_with_credentials_is_said_without_them(tmp_path: Path) -> 
         assert "hunter2" not in ended.stderr
 
 
-# Against a double: any venue of the dialect, with no extension of ours
+# Against a stub: any venue of the dialect, without our extensions
 
 
 @dataclass
 class Double:
-    """Logs in whoever comes and answers by `replies`; keeps every text."""
+    """Accepts every login and answers from `replies`; keeps every text."""
 
     replies: dict[str, Callable[[ServerConnection, dict[str, Any]], Any]] = field(default_factory=dict)
     texts: list[str] = field(default_factory=list)
@@ -280,7 +281,7 @@ def test_an_answer_that_never_comes_is_not_told_as_a_refusal(double: Double) -> 
     refusal(ended, 1, "no answer", "pitwire trade orders")
     double.replies["private/buy"] = lambda socket, call: socket.close()
     refusal(trade("--url", double.url, "buy", "BTC_USDC", "1", "5"), 1, "no answer", "pitwire trade orders")
-    # A question can simply be asked again.
+    # A query can be repeated safely.
     double.replies["private/get_open_orders"] = lambda socket, call: socket.close()
     refusal(trade("--url", double.url, "orders"), 1, "no answer", "try again")
 
@@ -294,7 +295,7 @@ def test_what_was_not_asked_for_does_not_disturb(double: Double) -> None:
 
     double.replies["private/get_open_orders"] = orders
     assert result("--url", double.url, "orders") == [{"order_id": "1"}]
-    # The answer was sent before the program ended; the double may read it later.
+    # The answer was sent before the program ended; the stub may read it later.
     deadline = time.monotonic() + PATIENCE_S
     while not double.calls("public/test"):
         assert time.monotonic() < deadline, "a venue that asks whether anybody is there is answered"
@@ -335,7 +336,7 @@ def test_tls_is_trusted_only_with_its_authority(certificate: tuple[Path, Path], 
         empty = tmp_path / "empty.pem"
         empty.write_text("")
         refusal(trade("--url", url, "--ca", str(empty), "orders"), 1, "no certificate")
-        # A certificate is good for the name it was made for.
+        # A certificate is valid only for its name.
         wrong = f"wss://127.0.0.1:{port_of(server)}/ws/api/v2"
         refusal(trade("--url", wrong, "--ca", str(certificate[0]), "orders"), 1, "no trusted connection")
         server.shutdown()

@@ -1,4 +1,5 @@
-"""The rule vectors and their checker: the vectors are sound, and the checker objects when one is not."""
+"""The rule vectors and their checker: the vectors are sound, and the checker finds planted
+errors."""
 
 import copy
 import re
@@ -24,7 +25,8 @@ def scenarios() -> dict[str, dict[str, Any]]:
 
 
 def differences(scenario: dict[str, Any]) -> list[str]:
-    """What the scenario expects and the rules do not give. Keys an expectation lacks are not judged."""
+    """The differences between a scenario's expectation and the rules. Absent keys are not
+    judged."""
     return list(compare("", scenario["expect"], rulebook.run(scenario)))
 
 

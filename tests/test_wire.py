@@ -1,4 +1,4 @@
-"""The envelope, the three entrances, leniency and errors, as wire-compat sections 1 and 9 have them."""
+"""The envelope, the three transports, leniency and errors, by wire-compat sections 1 and 9."""
 
 import json
 import time
@@ -163,7 +163,7 @@ def test_contracts_stand_for_an_amount_and_must_agree_with_it(trader: Ws, http: 
 
 @pytest.mark.parametrize(("asked", "given"), [(None, 5), (0, 1), (1, 1), (3, 5), (4, 5)])
 def test_depth_is_rounded_up_to_an_allowed_one(http: Http, asked: int | None, given: int) -> None:
-    """The venue's default is 5; 0 is what some C++ clients send for it, so anything shallow will do there."""
+    """The venue's default is 5. Some C++ clients send 0 for it, so any small depth is right."""
     params = {"instrument_name": "NPN_ZAR"} | ({} if asked is None else {"depth": asked})
     book = http.result("public/get_order_book", params)
     if asked in (None, 0):
@@ -192,7 +192,7 @@ def test_trades_by_time_need_no_end(http: Http) -> None:
     assert http.result("public/get_last_trades_by_instrument_and_time", params)["trades"] is not None
 
 
-# Numbers that go out
+# Numbers in answers
 
 
 def test_integers_have_no_decimal_point(http: Http) -> None:

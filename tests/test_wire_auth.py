@@ -1,4 +1,5 @@
-"""Authentication: the four grants and headers of wire-compat section 2, against the published vectors and for real."""
+"""Authentication: the four grants and headers of wire-compat section 2, against published vectors
+and live."""
 
 import base64
 import json
@@ -20,7 +21,7 @@ def code(answer: Json) -> int | None:
 
 
 def test_the_published_vectors() -> None:
-    """The clients below sign as the vendor's documentation says; these hashes are not ours."""
+    """The clients below sign by the vendor's documentation; these hashes are independent."""
     assert (
         client_signature("AMANDASECRECT", 1576074319000, "1iqt2wls")
         == "56590594f97921b09b18f166befe0d1319b198bbcdad7ca73382de2f88fe9aa1"
@@ -79,7 +80,7 @@ def test_a_signature_that_has_logged_in_does_so_from_nowhere_else(venue: Venue) 
         return Ws(venue.ws_url, socket.create_connection((host, int(port)), source_address=(place, 0)))
 
     grant = signature_grant(now_ms())
-    # Two connections of one program may sign alike in one millisecond.
+    # Two connections of one program may sign the same millisecond.
     for _ in range(2):
         with come_from("127.0.0.1") as here:
             here.result("public/auth", grant)
@@ -155,7 +156,7 @@ def test_an_expired_token_is_refused_everywhere_and_its_refresh_token_is_not(ven
     ):
         assert code(answer) == UNAUTHORIZED, answer
         assert answer["error"]["data"]["name"] == "invalid_token" and "public/auth" in answer["error"]["data"]["remedy"]
-    # What needs nobody is answered; nothing was entered; and the venue goes on with who refreshes.
+    # Public requests are answered, nothing was entered, and a refreshed login works.
     assert http.get("/api/v2/public/get_time", bearer).status == 200
     again = {"grant_type": "refresh_token", "refresh_token": granted["refresh_token"]}
     assert ws.result("public/auth", again)["expires_in"] == 900
@@ -227,7 +228,7 @@ def test_an_old_signature_is_refused(venue: Venue) -> None:
     assert code(Http(venue.address).get(MINE, {"Authorization": value}).json()) in AUTH_ERRORS
 
 
-# A page elsewhere must not reach a venue on loopback
+# A page of another origin must not reach a venue on loopback
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""Channels as wire-compat sections 6 and 7 have them: legal book deltas, equality with REST, order of messages."""
+"""Channels by wire-compat sections 6 and 7: legal book deltas, equality with REST, order of
+messages."""
 
 import json
 import threading
@@ -13,7 +14,7 @@ Book = dict[str, dict[float, float]]
 
 
 class Replica:
-    """A book kept from a channel by the letter of section 7; any illegal message is an assertion."""
+    """A book maintained by section 7; any illegal message is an assertion."""
 
     def __init__(self) -> None:
         self.change_id: int | None = None
@@ -110,7 +111,7 @@ def test_an_event_is_the_same_bytes_for_everybody(venue: Venue) -> None:
         heard: list[set[str]] = []
         for ws in (first, second):
             texts = set()
-            # The second begins where the first did: what it has not read waits for it.
+            # The second starts where the first did; unread messages wait for it.
             while len(texts) < 30:
                 text = ws.arrive_text()
                 if '"snapshot"' not in text:

@@ -1,4 +1,5 @@
-"""Bytes that no polite client sends, and the plain HTTP around the dialect. The venue outlives all of it."""
+"""Bytes that no well-behaved client sends, and plain HTTP requests. The venue survives all of
+them."""
 
 import base64
 import contextlib
@@ -48,7 +49,7 @@ class RawWs:
         return first & 0x0F, self._exactly(length)
 
     def close_code(self) -> int | None:
-        """Reads up to the close frame; `None` when the connection ends without one."""
+        """Reads up to the close frame; `None` if the connection ends without one."""
         try:
             while True:
                 opcode, payload = self.receive()
@@ -93,7 +94,7 @@ def connect(address: str) -> socket.socket:
 
 
 def padded(size: int) -> bytes:
-    """A valid request of exactly so many bytes."""
+    """A valid request of exactly this many bytes."""
     start, end = b'{"jsonrpc":"2.0","id":1,"method":"public/test","params":{"pad":"', b'"}}'
     return start + b"x" * (size - len(start) - len(end)) + end
 
@@ -176,7 +177,7 @@ def test_a_close_is_answered_with_a_close(raw: RawWs) -> None:
         (frame(CLOSE, b"x"), 1002),
         (frame(TEXT, b"", final=False) * 100, None),
     ],
-    # The frames' masks are drawn anew each time; the names of tests must not be.
+    # The masks of frames are random; the names of tests must not be.
     ids=[
         "unmasked",
         "reserved-bit",

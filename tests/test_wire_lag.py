@@ -1,4 +1,4 @@
-"""Readers that fall behind, over real sockets: what each channel's lag policy gives them."""
+"""Slow subscribers over real sockets: the lag policy of each channel."""
 
 import socket
 import time
@@ -14,21 +14,23 @@ from venue import DEMO_A, Venue
 from websockets.exceptions import ConnectionClosed
 
 INSTRUMENT = "NPN_ZAR"
-# As a level is some two dozen bytes, the second is more than any ring of a channel holds.
+# A level takes about two dozen bytes, so the second number exceeds any ring of a channel.
 LEVELS, ENOUGH = 500, 30_000
-# Answers of some ten kilobytes: more of them than the socket's buffers hold, where ours is not left to grow.
+# Answers of about ten kilobytes each: more than fits the socket buffers of a client with a fixed
+# one.
 UNREAD, RECEIVE_BYTES = 1000, 1 << 16
 
 
 @pytest.fixture
 def quiet(tmp_path: Path) -> Iterator[Venue]:
-    """Books of our own, and windows that are short in real time."""
+    """Instruments of this test, and windows that are short in real time."""
     with Venue(tmp_path / "data", ["--no-flow", "--durability", "memory", "--speed", "20"]) as venue:
         yield venue
 
 
 def stalled(venue: Venue, channel: str, is_member: bool = True) -> Ws:
-    """A reader whose socket is full of what it has asked for and does not read; in a hall if it is nobody."""
+    """A client with full socket buffers that does not read; without a login a delivery thread
+    serves it."""
     host, port = venue.address.rsplit(":", 1)
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVE_BYTES)
@@ -40,7 +42,7 @@ def stalled(venue: Venue, channel: str, is_member: bool = True) -> Ws:
     until(lambda: gauge(venue, "listeners") == (0 if is_member else 1), "it is where it is served")
     for _ in range(UNREAD):
         reader.post("public/get_instruments")
-    # Until the venue has answered as much as it will while nobody reads.
+    # Waits until the venue has answered as much as it will while the client does not read.
     before = -1
     while (now := messages(venue)) > before + 1:
         before = now
@@ -50,7 +52,8 @@ def stalled(venue: Venue, channel: str, is_member: bool = True) -> Ws:
 
 
 def churn(trader: Ws, channel: str) -> int:
-    """Fills one side of the book and takes it all off again; how many changes of levels the channel has told of it."""
+    """Fills one side of the book and clears it; returns the number of level changes on the
+    channel."""
     posted = [
         trader.post(
             "private/buy",
@@ -78,7 +81,7 @@ def run_over(trader: Ws, channel: str) -> None:
 
 
 def books_of(trader: Ws, until: int) -> dict[int, Book]:
-    """Every book there was, by its number: the raw channel tells each."""
+    """Every book by its number: the raw channel has each one."""
     replica, books = Replica(), {}
     while replica.change_id is None or replica.change_id < until:
         replica.apply(trader.notification(f"book.{INSTRUMENT}.raw"))
@@ -99,7 +102,7 @@ def test_an_overrun_reader_of_a_merged_book_gets_one_change_on_its_chain(quiet: 
         trader.subscribe(f"book.{INSTRUMENT}.raw", channel)
         with stalled(quiet, channel, where == "on the loop") as reader:
             if where == "logged in later":
-                # Read behind all that it has asked, when it still has to be told what it missed.
+                # Everything it asked for is read, and the missed changes are still due.
                 login = {"client_id": DEMO_A.client_id, "client_secret": DEMO_A.secret}
                 reader.post("public/auth", {"grant_type": "client_credentials"} | login)
             run_over(trader, channel)
@@ -114,7 +117,7 @@ def test_an_overrun_reader_of_a_merged_book_gets_one_change_on_its_chain(quiet: 
                 assert replica.book == books[replica.change_id], f"after {held}"
                 if held is not None:
                     longest = max(longest, sum(held < other < replica.change_id for other in books))
-            # More than one window can hold: it was run over, and is in step again.
+            # More than one window can hold: the client was overrun and is in step again.
             assert longest > 3 * LEVELS, longest
             until(lambda: gauge(quiet, "listeners") == (where != "on the loop"), "it is where it is served")
             trader.result("private/buy", {"instrument_name": INSTRUMENT, "amount": 9, "price": 1999})

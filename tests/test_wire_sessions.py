@@ -1,4 +1,5 @@
-"""Connections that live, end and come back: heartbeats, cancel on disconnect, logout, resends (wire-compat 3)."""
+"""Connections that live, end and resume: heartbeats, cancel on disconnect, logout, resends
+(wire-compat 3)."""
 
 import socket
 import time
@@ -29,7 +30,7 @@ def enter(client: Http | Ws, **more: object) -> str:
 
 
 def last_words(ws: Ws) -> tuple[list[Json], int, str]:
-    """What a connection is still told, and how it is closed."""
+    """The last messages of a connection, and its close code."""
     told: list[Json] = []
     while True:
         try:
@@ -82,7 +83,7 @@ def test_orders_go_with_the_connection(venue: Venue, http: Http, how: str) -> No
     if how == "close":
         ws.close()
     else:
-        # No close frame, no FIN: the peer's machine is gone.
+        # No close frame and no FIN: the peer's machine is gone.
         transport = ws._connection.socket
         transport.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
         transport.close()
@@ -114,7 +115,7 @@ def test_a_connections_token_dies_with_it(venue: Venue) -> None:
         time.sleep(0.02)
 
 
-# Over a restart
+# Across a restart
 
 
 def test_a_resend_after_a_kill_is_the_first_order(tmp_path: Path) -> None:
@@ -151,7 +152,7 @@ def test_every_session_is_told_before_the_venue_stops(tmp_path: Path) -> None:
         assert (state["order_state"], state["cancel_reason"]) == ("cancelled", "cancel_on_disconnect")
 
 
-# What comes twice, or too late
+# Repeated or late requests
 
 
 def test_a_replayed_request_enters_nothing(venue: Venue, http: Http) -> None:

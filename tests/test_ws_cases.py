@@ -1,4 +1,5 @@
-"""The table of WebSocket cases (contracts/vectors/websocket) over live sockets: both servers, and the splitter."""
+"""The table of WebSocket cases (contracts/vectors/websocket) over live sockets: both servers and
+the splitter."""
 
 import socket
 import subprocess
@@ -23,7 +24,8 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def said(target: Target, pieces: list[bytes]) -> list[str]:
-    """What the server answers, in the words of the table: a close as `close`, until a last ping is answered."""
+    """The server's answers in the words of the table: a close as `close`, until a last ping is
+    answered."""
     words = []
     with target.open() as client:
         with suppress(ConnectionError):
@@ -60,8 +62,8 @@ def expected(case: Case, target: Target) -> list[str]:
 
 
 def agrees(words: list[str], wanted: list[str], target: Target) -> bool:
-    """`text#5` asks only for the length. A venue answers texts in words of its own, one each; a publisher answers only
-    the latest of the pings that come together (RFC 6455 section 5.5.3), and pongs need not keep their place."""
+    """`text#5` gives only the length. A venue answers each text with an envelope; a publisher
+    answers only the latest of several pings (RFC 6455 section 5.5.3), and pongs may overtake."""
     pings, words = split(words)
     wanted_pings, wanted = split(wanted)
     if len(words) != len(wanted) or len(pings) > len(wanted_pings):
@@ -97,7 +99,7 @@ def test_every_case_is_answered_as_the_table_has_it(target: Target) -> None:
         ways = [[stream]] + ([[bytes([byte]) for byte in stream]] if len(stream) < 40 else [])
         for pieces in ways:
             words = said(target, pieces)
-            # An announced length that is legal only says that more is to come: nothing here, our own ping is in it.
+            # A legal announced length means that more follows: here that is our own ping.
             if not agrees(words, expected(case, target), target):
                 return case["name"], words, expected(case, target)
         return None
@@ -109,7 +111,7 @@ def test_every_case_is_answered_as_the_table_has_it(target: Target) -> None:
 
 
 def code_from_splitter(case: Case) -> int | str | None:
-    """The close code with which `pitwire split` leaves a server that sends this."""
+    """The close code of `pitwire split` for a server that sends this."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(30)
         url = f"ws://127.0.0.1:{listener.getsockname()[1]}/"
@@ -145,7 +147,7 @@ def test_the_splitter_leaves_a_server_with_the_code_of_the_table() -> None:
 
 
 def test_the_table_is_sound() -> None:
-    """Each case once; what is said of text agrees with Python's own reading of UTF-8."""
+    """Every case is unique; the expectation about text agrees with Python's UTF-8 decoder."""
     table = cases()
     assert len({case["name"] for case in table}) == len(table) > 200
     for case in table:

@@ -1,4 +1,5 @@
-"""Peers that mean harm, to the venue and the publisher: told why, held to little memory, nobody else's trouble."""
+"""Hostile peers of the venue and the publisher: refused with a reason, bounded in memory, harmless
+to others."""
 
 import json
 import re
@@ -25,7 +26,7 @@ from raw_ws import (
 )
 
 MIB = 1 << 20
-# What a flood may cost; without a limit each of them would cost many times that.
+# Memory that a flood may cost; without a limit each one would cost many times that.
 MOST_BYTES = 24 * MIB
 DEFLATE = "Sec-WebSocket-Extensions: permessage-deflate"
 
@@ -39,7 +40,8 @@ def target(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def flood(client: RawWs, piece: bytes, times: int, patience_s: float = 0.7) -> int:
-    """Sends without reading, until the server takes no more; how often the piece was taken."""
+    """Sends without reading until the server accepts no more; returns how often the piece was
+    taken."""
     client.socket.settimeout(patience_s)
     taken = 0
     with suppress(OSError):
@@ -82,7 +84,7 @@ def test_a_flood_of_pings_that_nobody_reads_the_answers_of_waits(target: Target)
         flood(client, client_frame(PING, b"p" * 125) * 100, 20_000)
         target.serves_on()
         assert target.rss_bytes() - before < MOST_BYTES
-        # Answered or ended: both are fair. What was answered is whole, and in order.
+        # Answered or closed: both are right. Every answer is complete and in order.
         with suppress(EOFError, ConnectionError):
             for _ in range(100):
                 first, payload = client.receive()
@@ -140,7 +142,7 @@ def test_a_thousand_who_drip_are_ended_and_the_others_are_served(target: Target)
 
 
 def dripped(client: socket.socket) -> bool:
-    """One byte more; whether the connection still stands."""
+    """Sends one more byte and returns whether the connection is still open."""
     client.setblocking(False)
     try:
         while client.recv(65536):
@@ -219,7 +221,7 @@ HOSTILE_ORIGINS = [
 
 
 def handshake(target: Target, *headers: str, path: str | None = None, body: bytes = b"") -> bytes:
-    """All that comes back on a connection that begins with this handshake."""
+    """Returns every byte of a connection that starts with this handshake."""
     lines = [f"GET {path or target.path} HTTP/1.1", *headers]
     names = {line.split(":")[0].lower() for line in headers}
     usual = {
@@ -284,7 +286,7 @@ SMUGGLED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 )
 def test_what_follows_a_refused_handshake_is_no_request(target: Target, headers: list[str], status: int) -> None:
     received = handshake(target, *headers, body=SMUGGLED)
-    # Where no request has a body, one is too long.
+    # Requests without a body must not have one.
     others = [413] if headers == ["Content-Length: 42"] else [status]
     assert statuses(received) in ([status], others), received
 
@@ -294,7 +296,7 @@ def test_what_follows_a_handshake_is_frames_and_no_request(target: Target) -> No
     head, _, frames = received.partition(b"\r\n\r\n")
     assert statuses(received) == [101], received
     assert head.lower().count(b"sec-websocket-accept: ") == 1
-    # The G of GET is a frame without its end and with a reserved opcode.
+    # The G of GET is a frame header with a reserved opcode and without the FIN bit.
     assert frames[:1] == b"\x88" and frames[2:4] == (1002).to_bytes(2, "big"), frames
 
 

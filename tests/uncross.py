@@ -1,4 +1,5 @@
-"""Orders that meet at one price, by docs/rulebook.md 8.2, 11 and 15: what each can trade, and who gets how much."""
+"""Orders that meet at one price, by docs/rulebook.md 8.2, 11 and 15: tradable quantities and their
+allocation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -70,7 +71,8 @@ def by_time(side: list[Order], e: dict[str, int], price: int, total: int) -> dic
 def shared_out(
     side: list[Order], e: dict[str, int], price: int, total: int, same: Callable[[Order], Any]
 ) -> dict[str, int]:
-    """Group by group in priority order; pro-rata inside a visible group, by time in a hidden one."""
+    """Group by group in priority order; pro-rata inside a visible group, by time in a hidden
+    one."""
     given = {order.id: 0 for order in side}
     able = [order for order in side if order.accepts(price) and e[order.id]]
     groups: dict[Any, list[Order]] = {}
@@ -102,7 +104,8 @@ def meets(one: Order, other: Order) -> bool:
 
 
 def filtered(region: list[list[Order]]) -> dict[str, int] | None:
-    """Section 8.2 steps 3 to 5: what each order can trade; None when the passes do not settle."""
+    """Section 8.2 steps 3 to 5: the tradable quantity of each order; None if the passes do not
+    settle."""
     e = {o.id: o.open for side in region for o in side}
     hidden = sum(o.hidden for side in region for o in side)
     turn = 0 if sum(e[o.id] for o in region[0]) >= sum(e[o.id] for o in region[1]) else 1
@@ -120,7 +123,8 @@ def with_filter(
     pick: Callable[[list[list[Order]], dict[str, int]], int | None],
     share: Callable[[list[Order], dict[str, int], int, int], dict[str, int]] = by_time,
 ) -> tuple[int, list[dict[str, int]]] | None:
-    """Price and what each order gets, or None. That no hidden order gets less than its MES is 8.2's promise."""
+    """Price and allocation, or None. Section 8.2 guarantees that no hidden order gets less than its
+    MES."""
     e = filtered(region)
     if e is None:
         e = {o.id: 0 if o.hidden else o.open for side in region for o in side}

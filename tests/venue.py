@@ -1,4 +1,4 @@
-"""A real venue in a process of its own: started, killed, stopped, and never left behind."""
+"""A real venue in a separate process: started, killed, stopped, and always cleaned up."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from types import TracebackType
 
 TOP = Path(__file__).resolve().parent.parent
 BINARY = Path(os.environ.get("PITWIRE_BIN", TOP / "target/release/pitwire"))
-# Another build of the same source, to compare with.
+# Another build of the same source, for comparison.
 DEBUG_BINARY = Path(os.environ.get("PITWIRE_DEBUG_BIN", TOP / "target/debug/pitwire"))
 START_PATIENCE_S = 60.0
 STOP_PATIENCE_S = 60.0
@@ -34,13 +34,13 @@ OPERATOR = Credentials("demo-operator", "demo-operator-secret")
 
 
 def run_pitwire(*args: str | Path, timeout_s: float = 120.0) -> subprocess.CompletedProcess[str]:
-    """Runs a subcommand that ends by itself."""
+    """Runs a subcommand to its end."""
     return subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=timeout_s, check=False)
 
 
 @dataclass
 class Venue:
-    """`pitwire up` on a data directory, which outlives the process."""
+    """`pitwire up` on a data directory that outlives the process."""
 
     data: Path
     extra: list[str] = field(default_factory=list)
@@ -63,12 +63,12 @@ class Venue:
         return self
 
     def launch(self) -> None:
-        """Starts the process and does not wait."""
+        """Starts the process without waiting."""
         assert BINARY.exists(), f"{BINARY} does not exist: build it with `make test`, or set PITWIRE_BIN"
         self.data.parent.mkdir(parents=True, exist_ok=True)
         command = [BINARY, "up", "--preset", self.preset, "--data", self.data, "--http", "127.0.0.1:0"]
         command += ["--ready-file", self.ready_file, *self.extra]
-        # An old ready file is the venue's to remove; a test that looked too early would talk to a dead port.
+        # The venue removes an old ready file; a test that looked too early would use a dead port.
         self.ready_file.unlink(missing_ok=True)
         with self.log_file.open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
