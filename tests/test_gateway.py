@@ -1,5 +1,4 @@
-"""`pitwire up --publish` and `pitwire gateway` with a real nats-server: the venue's bytes, whatever
-fails."""
+"""`pitwire up --publish` and `pitwire gateway` with a real nats-server: equal bytes, despite faults."""
 
 import asyncio
 import itertools
@@ -173,8 +172,7 @@ class Heard:
 
 
 class Client:
-    """Subscribes with envelopes, checks every number, and moves to another gateway when its own is
-    gone."""
+    """Subscribes with envelopes, checks every number, and moves to another gateway on failure."""
 
     def __init__(self, gateways: list[Gateway], channels: list[str]) -> None:
         self.gateways = gateways
@@ -334,8 +332,7 @@ def test_the_plain_dialect_is_the_venues_byte_for_byte(venue: Venue, gateway: Ga
 
 
 def test_a_late_joiner_is_given_a_book_that_the_changes_fit(gateway: Gateway) -> None:
-    """Many clients join one channel at different times; each chain is whole from its snapshot
-    on."""
+    """Many clients join one channel at different times; each chain is complete."""
     for number in range(12):
         with Ws(gateway.url()) as ws:
             assert ws.subscribe("book.BTC_USDC.100ms") == ["book.BTC_USDC.100ms"]
@@ -465,8 +462,7 @@ def test_a_restarted_venue_is_a_new_epoch_and_a_recording_of_the_old_one_changes
     assert venue.address != address, "it says itself over the bus where it is now"
     until(lambda: gateway.health()["status"] == "ok", f"it follows the new start: {gateway.tail()}")
     assert gateway.health()["epoch"] > epoch
-    # Messages of a gateway survive a kill -9 of the venue, because nothing leaves before it is on
-    # disk.
+    # Messages of a gateway survive a kill -9 of the venue: they were on disk first.
     query = {"instrument_name": "BTC_USDC", "count": 1000}
     kept = {
         trade["trade_id"]
@@ -639,8 +635,7 @@ def test_streams_by_url_are_the_venues_byte_for_byte(venue: Venue, gateway: Gate
 
 
 def test_a_socket_counts_its_own_messages_here_too(venue: Venue, gateway: Gateway) -> None:
-    """Gemini's first version: the venue's messages except for the number, which counts per
-    socket."""
+    """Gemini's first version: the venue's messages except for its number per socket."""
     targets = ["/v1/marketdata/btcusdc?heartbeat=true", "/v1/multimarketdata?symbols=BTCUSDC,NPNZAR"]
     control = [Reader(venue.address, target) for target in targets]
     mirror = [Reader(gateway.address, target) for target in targets]
@@ -672,8 +667,7 @@ def threads_of(gateway: Gateway) -> dict[str, int]:
 
 
 def test_plain_readers_of_streams_are_served_by_halls(venue: Venue, gateway: Gateway) -> None:
-    """They cost the main loop nothing. Clients with envelopes and Gemini's counters stay on it and
-    get the same."""
+    """Plain readers cost the main loop nothing; clients with envelopes stay on it."""
     assert not any(name.startswith("hall") for name in threads_of(gateway)), "not before the first reader"
     with connect(f"ws://{gateway.address}/ws/btcusdc@trade?envelope", compression=None) as ws:
         assert json.loads(ws.recv(timeout=PATIENCE_S))["message"]["e"] == "trade"
@@ -760,8 +754,7 @@ def test_what_streams_are_refused_for_and_joined_by(venue: Venue, gateway: Gatew
 
 
 def test_a_second_door_speaks_tls(tmp_path: Path, server: Server, venue: Venue) -> None:
-    """The venue's bytes over wss and https, with a generated authority or files; URL streams
-    too."""
+    """The venue's bytes over wss and https, with a generated authority or files."""
     place = tmp_path / "tls"
     flags = ["--tls", "127.0.0.1:0", "--tls-dir", str(place)]
     with Gateway(tmp_path, "secure", server.url, venue.data / "bus.key", flags) as gateway:
