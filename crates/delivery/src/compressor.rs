@@ -6,7 +6,7 @@
 
 use pitwire_websocket::{Deflater, Opcode, Policy};
 
-use crate::stream::Frame;
+use crate::frame::Frame;
 
 /// Four kilobytes: what clients ask for that are careful with their memory, and all that small messages have use for; and
 /// the least there is, for whoever wants less.

@@ -7,15 +7,17 @@
 //! Start at    [`Stream::append`], then [`Ring`].
 
 mod compressor;
+mod frame;
 mod latest;
 mod ring;
 mod shuffle;
 mod stream;
 
 pub use compressor::{Compressor, NARROW_BITS, POLICY};
+pub use frame::{Frame, FrameHeader};
 pub use latest::{Latest, LatestMessage};
-pub use ring::{Cursor, FrameHeader, Key, Ring, RingEntry};
+pub use ring::{Cursor, Key, Ring, RingEntry};
 pub use shuffle::ServiceOrder;
 pub use stream::{
-    DEFLATED, ENVELOPED, Frame, LagPolicy, Listener, Message, MissingRange, NARROW, Stamp, Stream, StreamId, StreamSpec,
+    DEFLATED, ENVELOPED, LagPolicy, Listener, Message, MissingRange, NARROW, Stamp, Stream, StreamId, StreamSpec,
 };

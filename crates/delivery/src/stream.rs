@@ -14,8 +14,9 @@ use pitwire_websocket::Opcode;
 use serde::de::IgnoredAny;
 
 use crate::compressor::Compressor;
+use crate::frame::{Frame, FrameHeader};
 use crate::latest::Latest;
-use crate::ring::{BYTES_PER_ENTRY, Cursor, FrameHeader, Key, Ring, RingEntry};
+use crate::ring::{BYTES_PER_ENTRY, Cursor, Key, Ring, RingEntry};
 
 /// Names a stream in all halls of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -313,22 +314,6 @@ fn quote(payload: &[u8], out: &mut String) {
             out.push('"');
             BASE64.encode_string(payload, out);
             out.push('"');
-        }
-    }
-}
-
-/// One frame's parts, in order.
-pub struct Frame<'a> {
-    pub header: FrameHeader,
-    pub opening: &'a [u8],
-    pub payload: &'a [u8],
-    pub closing: &'a [u8],
-}
-
-impl Frame<'_> {
-    pub fn write(&self, out: &mut Vec<u8>) {
-        for part in [self.header.as_bytes(), self.opening, self.payload, self.closing] {
-            out.extend_from_slice(part);
         }
     }
 }

@@ -12,6 +12,7 @@ mod access;
 mod account_objects;
 mod auth;
 mod call;
+pub mod channels;
 pub mod codec;
 mod credential_store;
 mod dispatcher;

@@ -111,6 +111,12 @@ impl Board {
     }
 }
 
+/// The sum of one figure over all halls; 0 for one that there is not.
+pub fn counted(board: &Board, name: &str) -> u64 {
+    let values = board.all().iter().flat_map(Counters::list);
+    values.filter(|(other, ..)| *other == name).map(|(.., value)| value).sum()
+}
+
 fn enter<K: std::hash::Hash + Eq>(counts: &Mutex<HashMap<K, u32>>, key: K, most: u32) -> bool {
     let mut counts = counts.lock().unwrap_or_else(PoisonError::into_inner);
     let count = counts.entry(key).or_default();

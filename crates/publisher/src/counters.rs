@@ -15,7 +15,7 @@ macro_rules! counters {
 
         impl Counters {
             /// Name, kind for Prometheus, what it is, and its value.
-            fn list(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
+            pub(crate) fn list(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
                 vec![$((stringify!($name), $kind, concat!($($help),*), self.$name.load(Ordering::Relaxed)),)*]
             }
         }
@@ -58,12 +58,6 @@ counters! {
 pub(crate) fn add(counter: &AtomicU64, more: u64) {
     // One thread writes: no need to lock the line.
     counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
-}
-
-/// The sum of one figure over all halls; 0 for one that there is not.
-pub fn counted(board: &crate::board::Board, name: &str) -> u64 {
-    let values = board.all().iter().flat_map(Counters::list);
-    values.filter(|(other, ..)| *other == name).map(|(.., value)| value).sum()
 }
 
 /// All halls' figures as Prometheus reads them (text format 0.0.4).

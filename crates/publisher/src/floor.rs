@@ -114,6 +114,14 @@ pub enum Sweep {
     Next,
 }
 
+/// One of several streams while they are merged.
+#[derive(Clone, Copy, Debug)]
+struct Strand {
+    pub place: u64,
+    pub item: u32,
+    pub cursor: pitwire_delivery::Cursor,
+}
+
 pub struct Floor {
     programme: Arc<dyn Programme>,
     board: Arc<Board>,
@@ -164,7 +172,7 @@ pub struct Floor {
     compressor: Compressor,
     outboxes: Vec<Vec<u8>>,
     moved: Vec<(u32, pitwire_delivery::Cursor)>,
-    merge: std::cell::RefCell<Vec<serve::Strand>>,
+    merge: std::cell::RefCell<Vec<Strand>>,
 }
 
 impl Floor {

@@ -24,9 +24,9 @@ mod synthetic;
 mod tls;
 mod wheel;
 
-pub use board::Board;
+pub use board::{Board, counted};
 pub use channels::{Channels, Hearing};
-pub use counters::{Counters, counted, text as metrics};
+pub use counters::{Counters, text as metrics};
 pub use field::field;
 pub use floor::Limits;
 pub use hall::{Batch, Options, Publisher};

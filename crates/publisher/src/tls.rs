@@ -13,7 +13,16 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::floor::Pieces;
-use crate::loops::wire::Moved;
+
+/// What a call came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moved {
+    /// So many bytes; none means the peer has ended.
+    Bytes(usize),
+    /// The socket has nothing, or takes nothing.
+    Blocked,
+    Broken,
+}
 
 /// Of one thread: what is decrypted, what is gathered, what is sealed.
 #[derive(Default)]

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 
+use pitwire_deribit::channels::{ChannelCursor, FeedId, Subscribed};
 use pitwire_deribit::codec::{Channel, Interval, Token, write_logout};
 use pitwire_deribit::{
     Authorization, Dispatched, Dispatcher, Effect, RESUMED_BYTES, RequestClock, RequestContext, Session, SignedRequest,
@@ -11,7 +12,6 @@ use pitwire_deribit::{
 };
 use pitwire_journal::JournalSpace;
 use pitwire_journal::LogError;
-use pitwire_market_data::{Cursor, FeedId, Subscribed};
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_net::{
     Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, ServerLatency,
@@ -55,7 +55,7 @@ struct Subscription {
     name: String,
     feed: FeedId,
     /// Where it reads, while its connection is on the loop.
-    cursor: Cursor,
+    cursor: ChannelCursor,
     /// Everybody may hear it, without a login.
     is_open: bool,
     /// It is read in a hall.

@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_market_data::{FeedId, Lag, Lent, Merged, Publisher as Channels};
+use pitwire_deribit::channels::{ChannelMessage, FeedId, LagPolicy, MissedChange, PublicChannels as Channels};
 use pitwire_net::{CloseCode, ConnectionId, Handoff, Notices, Waker};
 use pitwire_publisher::{Batch, GoOn, Limits, Opening, StreamId, StreamSpec, Tag};
 
@@ -113,10 +113,11 @@ impl Audience {
     }
 
     fn create(&mut self, feed: FeedId, channels: &Channels) -> Option<StreamId> {
-        let (lag, ring_bytes) = match channels.lag(feed) {
-            Lag::Latest => (pitwire_publisher::LagPolicy::Latest, STATE_RING),
-            Lag::Close => (pitwire_publisher::LagPolicy::Close, DELTA_RING),
-            Lag::Merge => (pitwire_publisher::LagPolicy::Ask, MERGED_RING),
+        let lag = channels.lag(feed);
+        let ring_bytes = match lag {
+            LagPolicy::Latest => STATE_RING,
+            LagPolicy::Ask => MERGED_RING,
+            LagPolicy::Close | LagPolicy::Conflate => DELTA_RING,
         };
         let name = channels.name(feed).to_owned();
         let spec = StreamSpec { name, lag, ring_bytes, snapshot: false, keep: false };
@@ -173,8 +174,8 @@ impl Audience {
     }
 
     /// A message of a channel that members hear. It waits for [`Self::release`].
-    pub fn take(&mut self, message: Lent<'_>) {
-        if message.lag == Lag::Latest
+    pub fn take(&mut self, message: ChannelMessage<'_>) {
+        if message.lag == LagPolicy::Latest
             && let Some(before) = self.newest.insert(message.feed, self.items.len())
             && let Some(Item::Message { feed, .. }) = self.items.get_mut(before)
         {
@@ -254,9 +255,9 @@ impl Audience {
             let Some(merged) = merged else { return self.halls.put_off(behind) };
             let (how, seq) = (known.entry((*feed, behind.read)).or_insert(merged), channels.told(*feed));
             let how = match how {
-                Merged::Change(payload) => GoOn::Told { payload: payload.clone(), seq },
-                Merged::Same => GoOn::Same { seq },
-                Merged::Gone => GoOn::Lost,
+                MissedChange::Change(payload) => GoOn::Told { payload: payload.clone(), seq },
+                MissedChange::Same => GoOn::Same { seq },
+                MissedChange::Gone => GoOn::Lost,
             };
             bytes += if let GoOn::Told { payload, .. } = &how { payload.len() } else { 0 };
             self.order(Order::GoOn(behind, how));

@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use pitwire_deribit::channels::{ChannelCursor, FeedId, LagPolicy, MissedChange, PublicChannels, Subscribed};
 use pitwire_deribit::codec::{Channel, Token};
 use pitwire_deribit::{ChannelName, RESUMABLE_NS, RESUMED_BYTES, channel_named};
 use pitwire_failure::Failure;
 use pitwire_gateway::protocol::{Key, Outcome, Question, Reply, Writer};
 use pitwire_gateway::{VenuePublication, VenuePublisher};
-use pitwire_market_data::{Cursor, FeedId, Lag, Merged, Publisher, Subscribed};
 use pitwire_net::{ConnectionId, HttpRequest, HttpResponse, Notices};
 use pitwire_url_streams::{Here, StreamId};
 use pitwire_websocket::{Opcode, write_frame};
@@ -69,7 +69,7 @@ pub struct Bus {
 /// A channel on the bus.
 struct Tap {
     name: String,
-    cursor: Cursor,
+    cursor: ChannelCursor,
     /// The sequence of its last message.
     prev: u64,
     /// It has been on the bus since the message behind this one.
@@ -103,7 +103,7 @@ enum About {
     /// What a channel begins with.
     Begin(String),
     /// All since a change of a book, as one change.
-    Merged(String, u64),
+    MissedChange(String, u64),
     /// What readers of these channels have missed who come back.
     Resume(Vec<(String, Option<Token>)>),
 }
@@ -160,7 +160,7 @@ impl Bus {
     }
 
     /// Takes what has been released, numbers it and hands it on.
-    pub fn collect(&mut self, publisher: &Publisher) {
+    pub fn collect(&mut self, publisher: &PublicChannels) {
         let mut due = BinaryHeap::new();
         let mut overrun = Vec::new();
         for (feed, tap) in &mut self.taps {
@@ -262,7 +262,7 @@ impl Bus {
                 let Some((name, change_id)) = asked else {
                     return HttpResponse::text(400, "give a channel and a change_id, one a line");
                 };
-                return self.later(request, About::Merged(name.to_owned(), change_id), purpose);
+                return self.later(request, About::MissedChange(name.to_owned(), change_id), purpose);
             }
             ("POST", "/bus/resume") => {
                 let Some(wishes) = wishes_of(body) else {
@@ -331,7 +331,9 @@ impl Bus {
         for join in std::mem::take(&mut self.joins) {
             let reply = match &join.about {
                 About::Begin(name) => self.join(name, service, now_ns, |_, _| Vec::new()),
-                About::Merged(name, change_id) => self.merged(name, *change_id, &service.market_data.publisher, now_ns),
+                About::MissedChange(name, change_id) => {
+                    self.merged(name, *change_id, &service.market_data.publisher, now_ns)
+                }
                 About::Resume(wishes) => self.resume(wishes, service, life, now_ns),
             };
             let response = self.seal(&reply, &join.purpose);
@@ -415,7 +417,7 @@ impl Bus {
             tap.until_ns = now_ns + LEASE_NS;
             (reply.since, reply.channel) = (tap.since, tap.name.clone());
         }
-        reply.conflates = service.market_data.publisher.lag(feed) == Lag::Latest;
+        reply.conflates = service.market_data.publisher.lag(feed) == LagPolicy::Latest;
         reply.first = subscribed.first.unwrap_or_default();
         reply
     }
@@ -443,7 +445,7 @@ impl Bus {
 
     /// What a reader of a merged book has missed since a change, up to the newest message on the bus. Gateways ask again later
     /// where others have asked just now.
-    fn merged(&mut self, name: &str, since_change: u64, publisher: &Publisher, now_ns: u64) -> Reply {
+    fn merged(&mut self, name: &str, since_change: u64, publisher: &PublicChannels, now_ns: u64) -> Reply {
         let mut reply = self.standing();
         let Some((feed, tap)) = self.by_name.get(name).and_then(|feed| Some((*feed, self.taps.get(feed)?))) else {
             reply.outcome = Outcome::NotHere;
@@ -456,9 +458,9 @@ impl Bus {
         }
         self.merge_ns = now_ns + MERGE_NS + MERGE_LEVEL_NS * publisher.levels_told(feed) as u64;
         match publisher.merged(feed, since_change) {
-            Merged::Same => {}
-            Merged::Change(change) => reply.first = change,
-            Merged::Gone => reply.outcome = Outcome::NotHere,
+            MissedChange::Same => {}
+            MissedChange::Change(change) => reply.first = change,
+            MissedChange::Gone => reply.outcome = Outcome::NotHere,
         }
         reply
     }

@@ -4,14 +4,14 @@
 //! Holds       1. what is told here ends where the subscriber's cursor stands, on the loop or in a hall;
 //!             2. a book that somebody may come back to is written on for [`RESUMABLE_NS`] after its reader has gone, at most once
 //!                for each channel, however many have gone.
-//! Leaves out  which messages those are: see `crates/market-data/src/resume.rs`.
+//! Leaves out  which messages those are: see `crates/deribit/src/channels/missed.rs`.
 //! Start at    [`Resumption::of_public`], [`Held`].
 
 use std::collections::BTreeMap;
 
 use pitwire_deribit::RESUMABLE_NS;
+use pitwire_deribit::channels::{FeedId, PublicChannels, Subscribed};
 use pitwire_deribit::codec::{CaughtUp, Channel, Token, Why, write_resumption};
-use pitwire_market_data::{FeedId, Publisher, Subscribed};
 use pitwire_model::VenueNanos;
 
 use crate::service::VenueService;
@@ -100,13 +100,13 @@ pub struct Held {
 
 impl Held {
     /// Its reader has gone, without saying that it wants no more of it.
-    pub fn hold(&mut self, feed: FeedId, now: VenueNanos, publisher: &mut Publisher) {
+    pub fn hold(&mut self, feed: FeedId, now: VenueNanos, publisher: &mut PublicChannels) {
         if self.until.insert(feed, VenueNanos(now.0.saturating_add(RESUMABLE_NS))).is_none() {
             publisher.hold(feed);
         }
     }
 
-    pub fn let_go(&mut self, now: VenueNanos, publisher: &mut Publisher) {
+    pub fn let_go(&mut self, now: VenueNanos, publisher: &mut PublicChannels) {
         self.until.retain(|feed, until| {
             let is_kept = *until > now;
             if !is_kept {
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_channel_is_held_once_and_for_so_long_after_the_last_has_gone() {
         let engine = pitwire_engine::Engine::new();
-        let mut publisher = Publisher::new(&engine);
+        let mut publisher = PublicChannels::new(&engine);
         let (mut held, feed) = (Held::default(), FeedId::default());
         held.hold(feed, VenueNanos(5), &mut publisher);
         held.hold(feed, VenueNanos(9), &mut publisher);

@@ -1,9 +1,9 @@
 //! The venue together with the market data that it feeds, as the dialects and the event loop use it.
 
+use pitwire_deribit::channels::PublicChannels;
 use pitwire_deribit::{ExplainStatus, Venue as DialectVenue, VenueStatus};
 use pitwire_engine::Engine;
 use pitwire_journal::{JournalSpace, LogError};
-use pitwire_market_data::Publisher;
 use pitwire_model::{AccountId, Command, Event, InstrumentId, OrderId, Phase, Seq, Stamped, VenueNanos};
 use pitwire_net::{SystemClock, Waker};
 use pitwire_projections::Views;
@@ -19,7 +19,7 @@ const MOST_MINUTES: u64 = 1_440;
 
 /// The public channels and streams that are fed by the venue's events.
 pub struct MarketData {
-    pub publisher: Publisher,
+    pub publisher: PublicChannels,
     pub streams: UrlStreams,
     pub(crate) audience: Audience,
     /// The newest minute of venue time whose candles have begun.
@@ -29,7 +29,7 @@ pub struct MarketData {
 impl MarketData {
     fn new(venue: &Venue, waker: &Waker) -> Self {
         MarketData {
-            publisher: Publisher::new(venue.engine()),
+            publisher: PublicChannels::new(venue.engine()),
             streams: UrlStreams::new(venue.engine(), venue.views(), waker),
             audience: Audience::new(waker),
             minute: venue.now().0 / MINUTE_NS,

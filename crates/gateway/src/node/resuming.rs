@@ -5,7 +5,7 @@
 //!             2. what the venue tells and what comes over the bus behind it meet: nothing twice, nothing missing;
 //!             3. few of these questions are with the venue at a time: what everybody waits for does not wait for them;
 //!             4. what a reader was told to have missed it gets whole, or its request fails and it may ask again.
-//! Leaves out  what a token means, and what is kept for it: see `crates/market-data/src/resume.rs`.
+//! Leaves out  what a token means, and what is kept for it: see `crates/deribit/src/channels/missed.rs`.
 //! Start at    [`Node::ask_resume`], [`Node::resumed`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

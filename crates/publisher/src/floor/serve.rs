@@ -4,7 +4,7 @@
 //! for many before it hears what became of the first.
 
 use crate::counters::add;
-use crate::floor::{Floor, TURN_BYTES};
+use crate::floor::{Floor, Strand, TURN_BYTES};
 use crate::subscriber::{Item, NOBODY, PARKED, Stage, Subscriber};
 use pitwire_delivery::{Cursor, Ring};
 
@@ -86,14 +86,6 @@ enum Source {
     Control,
     Answer,
     Rings,
-}
-
-/// One of several streams while they are merged.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Strand {
-    place: u64,
-    item: u32,
-    cursor: Cursor,
 }
 
 impl Floor {

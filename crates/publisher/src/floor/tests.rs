@@ -588,7 +588,7 @@ fn what_does_not_fit_into_the_queue_is_declared_to_all() {
     for slot in readers {
         assert_eq!(take_all(floor, slot), expected);
     }
-    assert_eq!(crate::counters::counted(&floor.board, "shed_total"), 10);
+    assert_eq!(crate::board::counted(&floor.board, "shed_total"), 10);
 }
 
 #[test]

@@ -17,9 +17,10 @@ use tracing::warn;
 
 use crate::counters::add;
 use crate::floor::Next;
-use crate::loops::wire::{Moved, Wire};
+use crate::loops::wire::Wire;
 use crate::loops::{MEANWHILE, PassTimer, Task, mono_ns};
 use crate::programme::Answer;
+use crate::tls::Moved;
 use pitwire_tls::Session;
 
 /// In one turn.

@@ -10,17 +10,7 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 
 use crate::floor::{PIECES, Pieces};
-use crate::tls::Secure;
-
-/// What a call came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moved {
-    /// So many bytes; none means the peer has ended.
-    Bytes(usize),
-    /// The socket has nothing, or takes nothing.
-    Blocked,
-    Broken,
-}
+use crate::tls::{Moved, Secure};
 
 pub(crate) struct Wire {
     socket: OwnedFd,

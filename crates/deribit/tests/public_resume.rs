@@ -1,10 +1,10 @@
 //! Whoever comes back with a number is told what lies between it and its cursor, once, or is told why not.
 
-mod floor;
+mod market;
 
-use floor::{Floor, Reader};
+use market::{Floor, Reader};
+use pitwire_deribit::channels::FeedId;
 use pitwire_deribit::codec::{Channel, Why};
-use pitwire_market_data::FeedId;
 use pitwire_model::{AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce};
 use serde_json::Value;
 

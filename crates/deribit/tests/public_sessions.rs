@@ -1,8 +1,8 @@
 //! Sessions and calls as the public hears of them, from events written by hand.
 
-mod floor;
+mod market;
 
-use floor::{Floor, Reader};
+use market::{Floor, Reader};
 use pitwire_model::{
     AccountId, Derivation, Event, InstrumentId, Lots, OffBookTrade, OrderId, Phase, Reference, Seq, SessionReason,
     Side, Ticks, TradeKind, TradeSeq, VenueNanos,

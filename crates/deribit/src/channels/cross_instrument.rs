@@ -1,20 +1,20 @@
 //! Channels across instruments: trades by kind and currency, instruments' states, the drop copy.
 
-use pitwire_deribit::codec::{Interval, objects, rules};
+use crate::codec::{Interval, objects, rules};
 use pitwire_engine::Engine;
 use pitwire_model::{AccountId, Event, InstrumentId, InstrumentSpec, KillScope, Phase};
 use pitwire_projections::PublicTrade;
 
-use crate::publisher::FeedId;
+use crate::channels::feed::FeedId;
 
 /// Which instruments a channel by kind and currency means.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Family {
+pub(super) struct InstrumentFamily {
     pub kind: String,
     pub currency: String,
 }
 
-impl Family {
+impl InstrumentFamily {
     pub fn covers(&self, spec: &InstrumentSpec, engine: &Engine) -> bool {
         objects::is_of_family(spec, engine.currencies(), &self.kind, &self.currency)
     }
@@ -22,18 +22,18 @@ impl Family {
 
 /// `trades.{kind}.{currency}.{interval}`.
 #[derive(Debug)]
-pub(crate) struct TradesOf {
+pub(super) struct TradesFeed {
     pub feed: FeedId,
-    pub family: Family,
+    pub family: InstrumentFamily,
     pub interval: Interval,
     pub pending: Vec<(InstrumentId, PublicTrade)>,
 }
 
 /// `instrument.state.{kind}.{currency}`.
 #[derive(Debug)]
-pub(crate) struct States {
+pub(super) struct StateFeed {
     pub feed: FeedId,
-    pub family: Family,
+    pub family: InstrumentFamily,
 }
 
 /// Whether a session takes orders.
@@ -42,7 +42,7 @@ fn is_open(phase: Phase) -> bool {
 }
 
 /// The dialect's word for what has just happened to an instrument.
-pub(crate) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> {
+pub(super) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> {
     match event {
         Event::InstrumentAdded(spec) => Some((spec.id, "created")),
         Event::PhaseChanged { instrument, phase } => Some((
@@ -68,14 +68,14 @@ pub(crate) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> 
 
 /// `drop_copy.{account}`; of all accounts without one.
 #[derive(Debug)]
-pub(crate) struct DropCopies {
+pub(super) struct DropCopyFeed {
     pub feed: FeedId,
     pub account: Option<AccountId>,
 }
 
 /// The accounts whose drop copy has this event, each with whether it is a trade's taker (of one made beside the book,
 /// its buyer), and its instrument.
-pub(crate) fn parties(event: &Event, engine: &Engine) -> (Vec<(AccountId, bool)>, Option<InstrumentId>) {
+pub(super) fn parties(event: &Event, engine: &Engine) -> (Vec<(AccountId, bool)>, Option<InstrumentId>) {
     match event {
         Event::Accepted { account, instrument, .. }
         | Event::Cancelled { account, instrument, .. }

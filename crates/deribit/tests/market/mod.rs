@@ -1,9 +1,9 @@
 //! A small market with one instrument and one house account, and a publisher that hears it all.
 #![allow(dead_code)] // each test binary uses its part
 
+use pitwire_deribit::channels::{ChannelCursor, FeedId, PublicChannels, Subscribed};
 use pitwire_deribit::codec::Channel;
 use pitwire_engine::Engine;
-use pitwire_market_data::{Cursor, FeedId, Publisher, Subscribed};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
     InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, SelfMatch, Seq, Stamped, Ticks, VenueNanos,
@@ -14,7 +14,7 @@ use serde_json::Value;
 pub struct Floor {
     pub engine: Engine,
     pub views: Views,
-    pub publisher: Publisher,
+    pub publisher: PublicChannels,
     pub seq: u64,
     pub at: u64,
     /// Changes of the book that were told by hand.
@@ -24,7 +24,7 @@ pub struct Floor {
 impl Floor {
     pub fn new() -> Self {
         let engine = Engine::new();
-        let publisher = Publisher::new(&engine);
+        let publisher = PublicChannels::new(&engine);
         let mut floor = Floor { engine, views: Views::new(), publisher, seq: 0, at: 0, changes: 0 };
         for (id, name) in [(0, "NPN"), (1, "ZAR")] {
             floor.apply(Command::AddCurrency(Currency { id: CurrencyId(id), name: name.into(), decimals: 2 }));
@@ -78,7 +78,7 @@ impl Floor {
 /// What one subscriber has been sent and has not looked at.
 pub struct Reader {
     pub feed: FeedId,
-    cursor: Cursor,
+    cursor: ChannelCursor,
     pub first: Option<Value>,
 }
 

@@ -1,21 +1,21 @@
-//! What a merged book channel has told of each level and when, so that a reader who has missed messages is told their sum.
+//! StateKind a merged book channel has told of each level and when, so that a reader who has missed messages is told their sum.
 //!
 //! Does        for any two of the channel's `change_id`s not too long ago, the levels that differ between them.
-//! Holds       1. a level's amount at a `change_id` is exact, or the `change_id` lies before [`Told::horizon`];
+//! Holds       1. a level's amount at a `change_id` is exact, or the `change_id` lies before [`LevelHistory::horizon`];
 //!             2. memory is bounded by [`CHANGES`], whatever happens and however many readers lag.
 //! Leaves out  readers: each is one `change_id`, which it keeps itself.
 //! Costs       a tree look-up per level told; a merge looks at every level that was told within the horizon.
-//! Start at    [`Told::record`], [`Told::between`].
+//! Start at    [`LevelHistory::record`], [`LevelHistory::between`].
 
 use std::collections::{BTreeMap, VecDeque};
 
 use pitwire_model::{Lots, Side, Ticks};
 
-use crate::levels::{Level, action};
+use crate::channels::levels::{Level, action};
 
 /// Changes of levels that are remembered: minutes of a busy book, hours of a quiet one. A level of a message is some
 /// twenty-five bytes of text, so this is several of the channel's rings.
-pub(crate) const CHANGES: usize = 1 << 16;
+pub(super) const CHANGES: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 struct History {
@@ -33,7 +33,7 @@ impl History {
 
 /// The levels that one channel has told.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(super) struct LevelHistory {
     levels: BTreeMap<(Side, Ticks), History>,
     /// Which level each change was of, oldest first.
     order: VecDeque<(Side, Ticks)>,
@@ -42,14 +42,14 @@ pub(crate) struct Told {
     most: usize,
 }
 
-impl Told {
+impl LevelHistory {
     pub fn new(change_id: u64, most: usize) -> Self {
-        Told { levels: BTreeMap::new(), order: VecDeque::new(), horizon: change_id, most }
+        LevelHistory { levels: BTreeMap::new(), order: VecDeque::new(), horizon: change_id, most }
     }
 
     /// The channel begins anew: nobody has heard what it said before.
     pub fn start_anew(&mut self, change_id: u64) {
-        *self = Told::new(change_id, self.most);
+        *self = LevelHistory::new(change_id, self.most);
     }
 
     pub fn horizon(&self) -> u64 {
@@ -93,7 +93,7 @@ impl Told {
         self.differing(from, to).next().is_some()
     }
 
-    /// What leads from one book to the other, best level first; `from` is not before the horizon.
+    /// StateKind leads from one book to the other, best level first; `from` is not before the horizon.
     pub fn between(&self, from: u64, to: u64) -> (Vec<Level>, Vec<Level>) {
         let mut sides = (Vec::new(), Vec::new());
         for ((side, price), before, now) in self.differing(from, to) {
@@ -110,7 +110,7 @@ impl Told {
 
 #[cfg(test)]
 mod tests {
-    use pitwire_deribit::codec::objects::LevelAction::{self, Change, Delete, New};
+    use crate::codec::objects::LevelAction::{self, Change, Delete, New};
 
     use super::*;
 
@@ -118,8 +118,8 @@ mod tests {
         (action, Ticks(price), Lots(lots))
     }
 
-    fn told(most: usize, changes: &[(u64, Side, i64, u64, u64)]) -> Told {
-        let mut told = Told::new(1, most);
+    fn told(most: usize, changes: &[(u64, Side, i64, u64, u64)]) -> LevelHistory {
+        let mut told = LevelHistory::new(1, most);
         for (id, side, price, before, now) in changes {
             told.record(*id, *side, Ticks(*price), Lots(*before), Lots(*now));
         }

@@ -1,8 +1,8 @@
 //! Hidden orders leave no trace: every public channel says the same, to the byte, with and without one that meets nobody.
 
-mod floor;
+mod market;
 
-use floor::{Floor, Reader};
+use market::{Floor, Reader};
 use pitwire_model::{
     AccountId, Amend, Command, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, SessionReason, Side,
     Ticks, TimeInForce, VenueNanos,

@@ -1,28 +1,29 @@
-//! What a subscriber who comes back has missed of a public channel.
+//! StateKind a subscriber who comes back has missed of a public channel.
 //!
 //! Does        books: the very messages, from the channel's ring; trades: from the tape, whoever has listened meanwhile.
 //! Holds       1. what is given here leads from the subscriber's number to where its cursor stands: nothing twice, no hole;
 //!             2. what would not is refused by name, and the channel begins as for every joiner.
 //! Leaves out  epochs: the host compares them.
 //! Costs       books: a look at every frame of a ring; trades: what is told.
-//! Start at    [`Publisher::missed`].
+//! Start at    [`PublicChannels::missed`].
 
-use pitwire_deribit::codec::{Channel, Why, objects, write_notification};
+use crate::codec::{Channel, Why, objects, write_notification};
 use pitwire_engine::Engine;
 use pitwire_model::TradeSeq;
 use pitwire_projections::{PublicTrade, Views};
 use pitwire_websocket::payload_of;
 
-use crate::publisher::{FeedId, Publisher};
+use crate::channels::feed::FeedId;
+use crate::channels::publisher::PublicChannels;
 
 /// Trades of one message, when many are told at once.
 const TRADES_A_MESSAGE: usize = 100;
 
-impl Publisher {
+impl PublicChannels {
     /// The number of the newest message that a cursor made now is behind; `None` for channels without numbers.
     pub fn number(&self, id: FeedId, channel: &Channel, engine: &Engine, views: &Views) -> Option<u64> {
         match channel {
-            Channel::Book { .. } => self.feeds.get(id.0 as usize).map(|feed| feed.ring.end().number()),
+            Channel::Book { .. } => self.feeds.get(id.0 as usize).map(|feed| feed.last_number()),
             Channel::Trades { .. } => self.last_told(channel, engine, views).map(|seq| seq.0),
             _ => None,
         }
@@ -50,8 +51,8 @@ impl Publisher {
 
     fn missed_changes(&self, id: FeedId, number: u64, most_bytes: usize) -> Result<Vec<Vec<u8>>, Why> {
         let ring = &self.feeds.get(id.0 as usize).ok_or(Why::Unknown)?.ring;
-        let why = if number < ring.oldest_number() { Why::TooOld } else { Why::Unknown };
-        let mut frames = ring.since(number, most_bytes).ok_or(why)?;
+        let why = if number < ring.number_before_oldest() { Why::TooOld } else { Why::Unknown };
+        let mut frames = ring.frames_after(number, most_bytes).ok_or(why)?;
         frames.iter_mut().for_each(unframe);
         Ok(frames)
     }
@@ -98,7 +99,7 @@ impl Publisher {
     }
 
     /// Has a channel written also while nobody hears it, so that a subscriber who has gone can come back to it. It counts
-    /// as one, until [`Publisher::unsubscribe`].
+    /// as one, until [`PublicChannels::unsubscribe`].
     pub fn hold(&mut self, id: FeedId) {
         if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
             feed.subscribers += 1;

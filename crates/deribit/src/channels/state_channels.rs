@@ -3,17 +3,17 @@
 //! Holds       1. a message is sent when the state differs from the one told last, and then holds all of it;
 //!             2. whoever joins starts from the state told last, so that everyone has heard the same.
 
-use pitwire_deribit::codec::objects::{AuctionFacts, Curves, OffBookFacts, SessionFacts};
-use pitwire_deribit::codec::{Channel, Interval, Json, PriceGroup, Resolution, objects};
+use crate::codec::objects::{AuctionFacts, Curves, OffBookFacts, SessionFacts};
+use crate::codec::{Channel, Interval, Json, PriceGroup, Resolution, objects};
 use pitwire_model::{Decimal, InstrumentSpec, Lots, Side, Ticks};
 use pitwire_projections::{Candle, MarketFacts, Tape};
 
-use crate::levels::Levels;
-use crate::publisher::FeedId;
+use crate::channels::feed::FeedId;
+use crate::channels::levels::Levels;
 
-/// What a channel tells of its instrument.
+/// StateKind a channel tells of its instrument.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(super) enum StateKind {
     Quote,
     Depth {
         group: i64,
@@ -32,7 +32,7 @@ pub(crate) enum What {
 
 /// When there may be something to tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
+pub(super) enum StateTrigger {
     /// A command changed the book or traded.
     Command,
     Sample,
@@ -58,70 +58,74 @@ enum State {
 const CURVE_LEVELS: usize = 200;
 
 #[derive(Debug)]
-pub(crate) struct Line {
+pub(super) struct StateChannel {
     pub feed: FeedId,
-    what: What,
+    what: StateKind,
     told: Option<State>,
 }
 
 /// An instrument as it stands.
 #[derive(Clone, Copy)]
-pub(crate) struct Present<'a> {
+pub(super) struct InstrumentNow<'a> {
     pub facts: &'a MarketFacts<'a>,
     pub levels: &'a Levels,
     pub change_id: u64,
     pub tape: Option<&'a Tape>,
 }
 
-impl What {
+impl StateKind {
     /// `None` for a channel that is no line, or not one of this instrument.
-    pub fn of(channel: &Channel, spec: &InstrumentSpec) -> Option<What> {
+    pub fn of(channel: &Channel, spec: &InstrumentSpec) -> Option<StateKind> {
         Some(match channel {
-            Channel::Quote { .. } => What::Quote,
+            Channel::Quote { .. } => StateKind::Quote,
             Channel::Depth { group, levels, interval, .. } => {
-                What::Depth { group: group_ticks(*group, spec)?, levels: *levels, interval: *interval }
+                StateKind::Depth { group: group_ticks(*group, spec)?, levels: *levels, interval: *interval }
             }
-            Channel::Chart { resolution, .. } => What::Chart(*resolution),
-            Channel::Perpetual { interval, .. } if !spec.is_spot() => What::Perpetual(*interval),
-            Channel::PriceIndex { index } => What::Index(index.clone()),
-            Channel::Session { .. } => What::Session,
-            Channel::Auction { interval, .. } => What::Auction(*interval),
-            Channel::OffBook { .. } => What::OffBook,
+            Channel::Chart { resolution, .. } => StateKind::Chart(*resolution),
+            Channel::Perpetual { interval, .. } if !spec.is_spot() => StateKind::Perpetual(*interval),
+            Channel::PriceIndex { index } => StateKind::Index(index.clone()),
+            Channel::Session { .. } => StateKind::Session,
+            Channel::Auction { interval, .. } => StateKind::Auction(*interval),
+            Channel::OffBook { .. } => StateKind::OffBook,
             _ => return None,
         })
     }
 
-    fn speaks_at(&self, moment: Moment) -> bool {
+    fn speaks_at(&self, moment: StateTrigger) -> bool {
         match self {
-            What::Quote | What::Session | What::Auction(None) | What::OffBook => moment == Moment::Command,
-            What::Auction(Some(interval)) => moment == Moment::Window(*interval),
-            What::Depth { interval, .. } => moment == Moment::Window(*interval),
+            StateKind::Quote | StateKind::Session | StateKind::Auction(None) | StateKind::OffBook => {
+                moment == StateTrigger::Command
+            }
+            StateKind::Auction(Some(interval)) => moment == StateTrigger::Window(*interval),
+            StateKind::Depth { interval, .. } => moment == StateTrigger::Window(*interval),
             // A bucket that ends is told even where nothing traded, and where nothing happened at all.
-            What::Chart(_) => matches!(moment, Moment::Command | Moment::Minute | Moment::Window(Interval::Ms100)),
-            What::Perpetual(Interval::Raw) | What::Index(_) => moment == Moment::Sample,
-            What::Perpetual(interval) => moment == Moment::Window(*interval),
+            StateKind::Chart(_) => {
+                matches!(moment, StateTrigger::Command | StateTrigger::Minute | StateTrigger::Window(Interval::Ms100))
+            }
+            StateKind::Perpetual(Interval::Raw) | StateKind::Index(_) => moment == StateTrigger::Sample,
+            StateKind::Perpetual(interval) => moment == StateTrigger::Window(*interval),
         }
     }
 
     pub fn is_candle(&self) -> bool {
-        matches!(self, What::Chart(_))
+        matches!(self, StateKind::Chart(_))
     }
 
-    fn state(&self, now: &Present<'_>) -> Option<State> {
+    fn state(&self, now: &InstrumentNow<'_>) -> Option<State> {
         Some(match self {
-            What::Quote => State::Quote(now.levels.best(Side::Buy), now.levels.best(Side::Sell)),
-            What::Depth { group, levels, .. } => State::Depth(
+            StateKind::Quote => State::Quote(now.levels.best(Side::Buy), now.levels.best(Side::Sell)),
+            StateKind::Depth { group, levels, .. } => State::Depth(
                 grouped(now.levels, Side::Buy, *group, *levels),
                 grouped(now.levels, Side::Sell, *group, *levels),
             ),
-            What::Chart(resolution) => {
+            StateKind::Chart(resolution) => {
                 let now_ms = now.facts.at.as_millis();
                 State::Candle(now.tape?.candles(now_ms, now_ms, resolution.minutes, 1).pop()?)
             }
-            What::Perpetual(_) | What::Index(_) => State::Index(now.facts.index),
-            What::Session => State::Session(SessionFacts::of(now.facts.session?)),
-            What::OffBook => State::OffBook(OffBookFacts::of(now.facts.off_book)),
-            What::Auction(interval) => {
+            StateKind::Perpetual(_) | StateKind::Index(_) => State::Index(now.facts.index),
+            StateKind::Session => State::Session(SessionFacts::of(now.facts.session?)),
+            StateKind::OffBook => State::OffBook(OffBookFacts::of(now.facts.off_book)),
+            StateKind::Auction(interval) => {
                 let call = AuctionFacts::of(now.facts.session?);
                 let curves = interval.filter(|_| call.collects()).map(|_| {
                     let [bids, asks] =
@@ -133,12 +137,12 @@ impl What {
         })
     }
 
-    /// States of which each is told to everyone, however late: a reader too far behind is closed instead of moved on.
+    /// StateFeed of which each is told to everyone, however late: a reader too far behind is closed instead of moved on.
     pub fn tells_each(&self) -> bool {
-        matches!(self, What::Session | What::Auction(_) | What::OffBook)
+        matches!(self, StateKind::Session | StateKind::Auction(_) | StateKind::OffBook)
     }
 
-    fn write(&self, j: &mut Json<'_>, now: &Present<'_>, state: &State) {
+    fn write(&self, j: &mut Json<'_>, now: &InstrumentNow<'_>, state: &State) {
         let facts = now.facts;
         match (self, state) {
             (_, State::Quote(bid, ask)) => {
@@ -146,7 +150,7 @@ impl What {
             }
             (_, State::Depth(bids, asks)) => objects::depth(j, facts.spec, facts.at, now.change_id, bids, asks),
             (_, State::Candle(candle)) => objects::candle(j, facts.spec, candle),
-            (What::Index(name), State::Index(index)) => {
+            (StateKind::Index(name), State::Index(index)) => {
                 objects::price_index(j, name, &MarketFacts { index: *index, ..*facts });
             }
             (_, State::Session(told)) => objects::session(j, facts.spec, facts.at, told),
@@ -157,9 +161,9 @@ impl What {
     }
 }
 
-impl Line {
-    pub fn new(feed: FeedId, what: What) -> Self {
-        Line { feed, what, told: None }
+impl StateChannel {
+    pub fn new(feed: FeedId, what: StateKind) -> Self {
+        StateChannel { feed, what, told: None }
     }
 
     /// Forgets what was told: nobody has listened since.
@@ -167,8 +171,8 @@ impl Line {
         self.told = None;
     }
 
-    /// What a joiner begins with; `None` when there is nothing to tell yet.
-    pub fn first<'a>(&'a mut self, now: &'a Present<'a>) -> Option<impl FnOnce(&mut Json<'_>) + 'a> {
+    /// StateKind a joiner begins with; `None` when there is nothing to tell yet.
+    pub fn first<'a>(&'a mut self, now: &'a InstrumentNow<'a>) -> Option<impl FnOnce(&mut Json<'_>) + 'a> {
         if self.told.is_none() {
             self.told = self.what.state(now);
         }
@@ -177,7 +181,11 @@ impl Line {
     }
 
     /// The message due at this moment, if the state is another than the one told last.
-    pub fn due<'a>(&'a mut self, moment: Moment, now: &'a Present<'a>) -> Option<impl FnOnce(&mut Json<'_>) + 'a> {
+    pub fn due<'a>(
+        &'a mut self,
+        moment: StateTrigger,
+        now: &'a InstrumentNow<'a>,
+    ) -> Option<impl FnOnce(&mut Json<'_>) + 'a> {
         if !self.what.speaks_at(moment) {
             return None;
         }

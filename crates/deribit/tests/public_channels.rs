@@ -1,13 +1,13 @@
 //! Whoever joins a channel at any moment, on any interval, holds the engine's public book, by legal steps only.
 
-mod floor;
+mod market;
 
 use std::collections::BTreeMap;
 
-use floor::Floor;
+use market::Floor;
+use pitwire_deribit::channels::{ChannelCursor, FeedId, PublicChannels};
 use pitwire_deribit::codec::Interval;
 use pitwire_engine::Engine;
-use pitwire_market_data::{Cursor, FeedId, Publisher};
 use pitwire_model::{
     AccountId, Command, Decimal, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce,
 };
@@ -25,7 +25,7 @@ fn join(floor: &mut Floor, name: &str) -> Reader {
 #[derive(Default)]
 struct Reader {
     feed: FeedId,
-    cursor: Cursor,
+    cursor: ChannelCursor,
     sides: [BTreeMap<String, String>; 2],
     change_id: u64,
     messages: u64,
@@ -33,7 +33,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn read(&mut self, publisher: &Publisher) {
+    fn read(&mut self, publisher: &PublicChannels) {
         while publisher.peek(self.feed, &mut self.cursor).expect("never overrun").is_some() {
             let mut frame = Vec::new();
             publisher.read(self.feed, &mut self.cursor, &mut frame).expect("it was there");

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_deribit::codec::objects::LevelAction;
+use crate::codec::objects::LevelAction;
 use pitwire_model::{Lots, Side, Ticks};
 
-/// What a book message says of one level.
-pub(crate) type Level = (LevelAction, Ticks, Lots);
+/// StateKind a book message says of one level.
+pub(super) type Level = (LevelAction, Ticks, Lots);
 
-/// What has become of a level; `None` when it is as it was.
-pub(crate) fn action(before: Lots, now: Lots) -> Option<LevelAction> {
+/// StateKind has become of a level; `None` when it is as it was.
+pub(super) fn action(before: Lots, now: Lots) -> Option<LevelAction> {
     Some(match (before.is_zero(), now.is_zero()) {
         _ if before == now => return None,
         (true, _) => LevelAction::New,
@@ -20,7 +20,7 @@ pub(crate) fn action(before: Lots, now: Lots) -> Option<LevelAction> {
 
 /// Both sides by price.
 #[derive(Debug, Default)]
-pub(crate) struct Levels {
+pub(super) struct Levels {
     bids: BTreeMap<Ticks, Lots>,
     asks: BTreeMap<Ticks, Lots>,
 }
@@ -62,11 +62,11 @@ impl Levels {
     }
 }
 
-/// What has changed since a channel's last message: for each touched level, what it held then.
+/// StateKind has changed since a channel's last message: for each touched level, what it held then.
 ///
 /// A level that was born and has died in between compares equal and is not told at all.
 #[derive(Debug, Default)]
-pub(crate) struct Pending {
+pub(super) struct Pending {
     before: BTreeMap<(Side, Ticks), Lots>,
 }
 

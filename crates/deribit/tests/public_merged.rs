@@ -2,12 +2,12 @@
 //!
 //! The book here is made by hand, so that what a reader holds is compared with a model that no engine has made.
 
-mod floor;
+mod market;
 
 use std::collections::BTreeMap;
 
-use floor::Floor;
-use pitwire_market_data::{Cursor, FeedId, Lag, Merged, Overrun};
+use market::Floor;
+use pitwire_deribit::channels::{ChannelCursor, FeedId, LagPolicy, MissedChange, Overrun};
 use pitwire_model::{Event, InstrumentId, Lots, Side, Ticks};
 use serde_json::Value;
 
@@ -87,7 +87,7 @@ impl Market {
 
 struct Reader {
     feed: FeedId,
-    cursor: Cursor,
+    cursor: ChannelCursor,
     book: Book,
     change_id: u64,
     /// Messages heard.
@@ -100,7 +100,7 @@ impl Reader {
         let (feed, cursor) = (joined.feed, joined.cursor);
         let mut reader = Reader { feed, cursor, book: Book::default(), change_id: 0, heard: 0 };
         reader.take(&data(&joined.first.expect("a snapshot")));
-        assert_eq!(market.floor.publisher.lag(feed), Lag::Merge);
+        assert_eq!(market.floor.publisher.lag(feed), LagPolicy::Ask);
         reader
     }
 
@@ -286,23 +286,23 @@ fn whose_ring_is_elsewhere_asks_for_the_sum_by_number() {
     let mut reader = Reader::join(&mut market, "book.NPN_ZAR.agg2");
     let feed = reader.feed;
     let start = reader.change_id;
-    assert_eq!(market.floor.publisher.merged(feed, start), Merged::Same);
-    assert_eq!(market.floor.publisher.merged(feed, start - 1), Merged::Gone, "before there was a listener");
+    assert_eq!(market.floor.publisher.merged(feed, start), MissedChange::Same);
+    assert_eq!(market.floor.publisher.merged(feed, start - 1), MissedChange::Gone, "before there was a listener");
     for _ in 0..5 {
         market.change_at_random(&mut chance, 40);
         market.second();
         market.floor.publisher.release();
     }
     market.change_at_random(&mut chance, 40);
-    let Merged::Change(payload) = market.floor.publisher.merged(feed, start) else { panic!("there is a sum") };
+    let MissedChange::Change(payload) = market.floor.publisher.merged(feed, start) else { panic!("there is a sum") };
     let text: Value = serde_json::from_slice(&payload).unwrap();
     assert_eq!((&text["method"], &text["params"]["channel"]), (&"subscription".into(), &"book.NPN_ZAR.agg2".into()));
     reader.take(&data(&payload));
     assert_eq!(reader.change_id, market.floor.publisher.told(feed));
     assert_eq!(Some(&reader.book), market.past.get(&reader.change_id));
     let raw = market.floor.subscribe("book.NPN_ZAR.raw").unwrap().feed;
-    assert_eq!(market.floor.publisher.merged(raw, start), Merged::Gone, "raw readers are closed");
-    assert_eq!(market.floor.publisher.lag(raw), Lag::Close);
+    assert_eq!(market.floor.publisher.merged(raw, start), MissedChange::Gone, "raw readers are closed");
+    assert_eq!(market.floor.publisher.lag(raw), LagPolicy::Close);
 }
 
 /// What a hall needs to know of one whom it takes in, and asks about later.
@@ -343,5 +343,5 @@ fn who_reads_elsewhere_begins_at_the_books_number_and_is_brought_up_to_date_in_t
     assert!((1..=600).contains(&answers.len()), "{} in one turn", answers.len());
     assert!(answers.iter().all(|answer| *answer == market.floor.publisher.merged(feed, start)));
     assert!(market.floor.publisher.has_put_off() && market.floor.publisher.release());
-    assert!(market.floor.publisher.merged_in_turn(feed, held) == Some(Merged::Same));
+    assert!(market.floor.publisher.merged_in_turn(feed, held) == Some(MissedChange::Same));
 }

@@ -2,28 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_deribit::codec::objects;
-use pitwire_deribit::codec::{Interval, write_notification};
+use crate::codec::objects;
+use crate::codec::{Interval, write_notification};
 use pitwire_engine::Engine;
 use pitwire_model::{Event, InstrumentId, Lots, Seq, Side, Stamped, Ticks, VenueNanos};
 use pitwire_projections::{MarketFacts, PublicTrade, Views};
 
-use crate::across::{self, DropCopies, States, TradesOf};
-use crate::feed::{Effort, Feed, Lag, Merged};
-use crate::lent::LentMessages;
-use crate::levels::{Levels, Pending};
-use crate::lines::{Line, Moment, Present};
-use crate::ring::{Cursor, Overrun};
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FeedId(pub(crate) u32);
+use crate::channels::copies::{ChannelMessage, CopyRecord, KEPT_BYTES, MessageCopies};
+use crate::channels::cross_instrument::{self, DropCopyFeed, StateFeed, TradesFeed};
+use crate::channels::feed::{ChannelCursor, Overrun};
+use crate::channels::feed::{Feed, FeedId, MergeBudget, MissedChange};
+use crate::channels::levels::{Levels, Pending};
+use crate::channels::state_channels::{InstrumentNow, StateChannel, StateTrigger};
+use pitwire_delivery::LagPolicy;
 
 /// A merged channel of the slow kind speaks when the venue's second turns.
 const AGG2_NS: u64 = 1_000_000_000;
 
-/// What one merged or raw channel has yet to tell of an instrument.
+/// StateKind one merged or raw channel has yet to tell of an instrument.
 #[derive(Debug, Default)]
-pub(crate) struct Backlog {
+pub(super) struct Backlog {
     pub levels: Pending,
     /// The `change_id` of the channel's last message.
     pub told: u64,
@@ -35,42 +33,42 @@ pub(crate) struct Backlog {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Instrument {
+pub(super) struct Instrument {
     pub levels: Levels,
     pub change_id: u64,
     /// By interval, in the order of [`Interval::ALL`].
     pub backlogs: [Backlog; 3],
-    pub lines: Vec<Line>,
+    pub lines: Vec<StateChannel>,
 }
 
 /// The message being written, and those that are read elsewhere too.
 #[derive(Debug, Default)]
-pub(crate) struct Scratch {
+pub(super) struct Scratch {
     message: Vec<u8>,
-    pub lent: LentMessages,
+    pub lent: MessageCopies,
 }
 
 #[derive(Debug, Default)]
-pub struct Publisher {
-    pub(crate) feeds: Vec<Feed>,
-    pub(crate) by_name: BTreeMap<String, FeedId>,
-    pub(crate) instruments: Vec<Instrument>,
-    pub(crate) trades_of: Vec<TradesOf>,
-    pub(crate) states: Vec<States>,
-    pub(crate) drop_copies: Vec<DropCopies>,
+pub struct PublicChannels {
+    pub(super) feeds: Vec<Feed>,
+    pub(super) by_name: BTreeMap<String, FeedId>,
+    pub(super) instruments: Vec<Instrument>,
+    pub(super) trades_of: Vec<TradesFeed>,
+    pub(super) states: Vec<StateFeed>,
+    pub(super) drop_copies: Vec<DropCopyFeed>,
     last_second: u64,
     /// The command being told.
     seq: Seq,
-    pub(crate) scratch: Scratch,
-    effort: Effort,
+    pub(super) scratch: Scratch,
+    effort: MergeBudget,
     /// Subscriptions to candles.
-    pub(crate) candles: u32,
+    pub(super) candles: u32,
 }
 
-impl Publisher {
+impl PublicChannels {
     /// Takes over the public books of a recovered engine. Channels start anew: every start is a new epoch.
     pub fn new(engine: &Engine) -> Self {
-        let mut publisher = Publisher::default();
+        let mut publisher = PublicChannels::default();
         for market in engine.markets() {
             let mut instrument = Instrument { change_id: market.change_id(), ..Instrument::default() };
             for side in [Side::Buy, Side::Sell] {
@@ -104,22 +102,22 @@ impl Publisher {
                     turned.retain(|other| other != instrument);
                     self.collect_across(*instrument, events, engine, views);
                     self.changed(*instrument, *change_id, stamped.at, engine, views);
-                    self.tell_lines(*instrument, Moment::Command, stamped.at, engine, views);
+                    self.tell_lines(*instrument, StateTrigger::Command, stamped.at, engine, views);
                     self.tell_trades_of(Interval::Raw, engine);
                 }
                 Event::PhaseChanged { instrument, .. } => {
                     self.touched(*instrument, stamped.at, engine, views);
-                    self.tell_lines(*instrument, Moment::Command, stamped.at, engine, views);
+                    self.tell_lines(*instrument, StateTrigger::Command, stamped.at, engine, views);
                 }
                 Event::IndexSampled { instrument, .. } => {
                     self.touched(*instrument, stamped.at, engine, views);
-                    self.tell_lines(*instrument, Moment::Sample, stamped.at, engine, views);
+                    self.tell_lines(*instrument, StateTrigger::Sample, stamped.at, engine, views);
                 }
                 Event::ReportingChanged { instrument, .. } => {
-                    self.tell_lines(*instrument, Moment::Command, stamped.at, engine, views);
+                    self.tell_lines(*instrument, StateTrigger::Command, stamped.at, engine, views);
                 }
                 Event::OffBookTrade(made) => {
-                    self.tell_lines(made.instrument, Moment::Command, stamped.at, engine, views);
+                    self.tell_lines(made.instrument, StateTrigger::Command, stamped.at, engine, views);
                 }
                 Event::WindowClosed => self.close_windows(stamped.at, engine, views),
                 _ => {}
@@ -127,7 +125,7 @@ impl Publisher {
         }
         for instrument in turned {
             self.touched(instrument, stamped.at, engine, views);
-            self.tell_lines(instrument, Moment::Command, stamped.at, engine, views);
+            self.tell_lines(instrument, StateTrigger::Command, stamped.at, engine, views);
         }
         if !self.drop_copies.is_empty() {
             self.tell_copies(stamped, events, engine);
@@ -177,7 +175,7 @@ impl Publisher {
         for interval in ended {
             for market in engine.markets() {
                 self.tell(market.spec.id, *interval, at, engine, views);
-                self.tell_lines(market.spec.id, Moment::Window(*interval), at, engine, views);
+                self.tell_lines(market.spec.id, StateTrigger::Window(*interval), at, engine, views);
             }
             self.tell_trades_of(*interval, engine);
         }
@@ -191,12 +189,12 @@ impl Publisher {
     /// A minute of venue time has begun, before any command of it: candles turn with the clock, whatever else happens.
     pub fn turn_minute(&mut self, at: VenueNanos, engine: &Engine, views: &Views) {
         for market in engine.markets() {
-            self.tell_lines(market.spec.id, Moment::Minute, at, engine, views);
+            self.tell_lines(market.spec.id, StateTrigger::Minute, at, engine, views);
         }
     }
 
     /// Tells what has another state than was told last.
-    fn tell_lines(&mut self, id: InstrumentId, moment: Moment, at: VenueNanos, engine: &Engine, views: &Views) {
+    fn tell_lines(&mut self, id: InstrumentId, moment: StateTrigger, at: VenueNanos, engine: &Engine, views: &Views) {
         let Self { feeds, instruments, scratch, seq, .. } = self;
         let Some(instrument) = instruments.get_mut(id.0 as usize).filter(|instrument| !instrument.lines.is_empty())
         else {
@@ -204,7 +202,7 @@ impl Publisher {
         };
         let Some(facts) = MarketFacts::of(engine, views, id, at) else { return };
         let Instrument { levels, change_id, lines, .. } = instrument;
-        let now = Present { facts: &facts, levels, change_id: *change_id, tape: views.tape(id) };
+        let now = InstrumentNow { facts: &facts, levels, change_id: *change_id, tape: views.tape(id) };
         for line in lines {
             let Some(feed) = heard(feeds, Some(line.feed)) else { continue };
             if let Some(message) = line.due(moment, &now) {
@@ -248,7 +246,7 @@ impl Publisher {
         if states.is_empty() {
             return;
         }
-        let Some((id, word)) = across::state_word(event) else { return };
+        let Some((id, word)) = cross_instrument::state_word(event) else { return };
         let Some(market) = engine.market(id) else { return };
         for channel in states.iter().filter(|channel| channel.family.covers(&market.spec, engine)) {
             if let Some(feed) = heard(feeds, Some(channel.feed)) {
@@ -263,7 +261,7 @@ impl Publisher {
         let Self { feeds, drop_copies, scratch, seq, .. } = self;
         let mut index = 0;
         for event in events {
-            let (parties, instrument) = across::parties(event, engine);
+            let (parties, instrument) = cross_instrument::parties(event, engine);
             let spec = instrument.and_then(|id| engine.market(id)).map(|market| &market.spec);
             for (account, is_taker) in parties {
                 let name = engine.account(account).map_or("", |holder| holder.spec.name.as_str());
@@ -336,23 +334,23 @@ impl Publisher {
     /// The place in the venue's order of a subscriber's next frame, if there is one. An error means that the reader
     /// must be closed; a state channel's reader is moved to the latest message instead, a merged book's is told the sum
     /// of what it has missed.
-    pub fn peek(&self, id: FeedId, cursor: &mut Cursor) -> Result<Option<u64>, Overrun> {
+    pub fn peek(&self, id: FeedId, cursor: &mut ChannelCursor) -> Result<Option<u64>, Overrun> {
         self.feeds.get(id.0 as usize).map_or(Ok(None), |feed| feed.peek(cursor, &self.effort))
     }
 
     /// Copies a subscriber's next frame to `out`.
-    pub fn read(&self, id: FeedId, cursor: &mut Cursor, out: &mut Vec<u8>) -> Result<(), Overrun> {
+    pub fn read(&self, id: FeedId, cursor: &mut ChannelCursor, out: &mut Vec<u8>) -> Result<(), Overrun> {
         self.feeds.get(id.0 as usize).map_or(Ok(()), |feed| feed.read(cursor, out, &self.effort))
     }
 
-    /// What a reader who holds `from` of a merged book has missed of what may be read; for one whose ring is elsewhere.
-    pub fn merged(&self, id: FeedId, from: u64) -> Merged {
-        self.feeds.get(id.0 as usize).map_or(Merged::Gone, |feed| feed.merged(from))
+    /// StateKind a reader who holds `from` of a merged book has missed of what may be read; for one whose ring is elsewhere.
+    pub fn merged(&self, id: FeedId, from: u64) -> MissedChange {
+        self.feeds.get(id.0 as usize).map_or(MissedChange::Gone, |feed| feed.merged(from))
     }
 
     /// The same, unless there has been enough of that in this turn: then it is for the next, see [`Self::has_put_off`].
-    pub fn merged_in_turn(&self, id: FeedId, from: u64) -> Option<Merged> {
-        self.feeds.get(id.0 as usize).map_or(Some(Merged::Gone), |feed| feed.merged_in_turn(from, &self.effort))
+    pub fn merged_in_turn(&self, id: FeedId, from: u64) -> Option<MissedChange> {
+        self.feeds.get(id.0 as usize).map_or(Some(MissedChange::Gone), |feed| feed.merged_in_turn(from, &self.effort))
     }
 
     /// How many levels a merge of this book looks at, some 30 ns each.
@@ -362,12 +360,12 @@ impl Publisher {
 
     /// The `change_id` of a merged book's newest message that may be read; zero for other channels.
     pub fn told(&self, id: FeedId) -> u64 {
-        self.feeds.get(id.0 as usize).map_or(0, |feed| feed.ring.visible_number())
+        self.feeds.get(id.0 as usize).map_or(0, |feed| feed.released_number())
     }
 
-    /// What happens to a reader who falls behind.
-    pub fn lag(&self, id: FeedId) -> Lag {
-        self.feeds.get(id.0 as usize).map_or(Lag::Close, |feed| feed.lag)
+    /// StateKind happens to a reader who falls behind.
+    pub fn lag(&self, id: FeedId) -> LagPolicy {
+        self.feeds.get(id.0 as usize).map_or(LagPolicy::Close, |feed| feed.lag)
     }
 
     pub fn name(&self, id: FeedId) -> &str {
@@ -382,7 +380,7 @@ impl Publisher {
 
 impl Backlog {
     /// A channel that nobody heard for a while starts from the present.
-    pub(crate) fn start_anew(&mut self, kind: &str, change_id: u64) {
+    pub(super) fn start_anew(&mut self, kind: &str, change_id: u64) {
         match kind {
             "book" => {
                 self.levels = Pending::default();
@@ -420,27 +418,64 @@ fn place(seq: Seq, kind: Kind) -> u64 {
     seq.0 * 8 + kind as u64
 }
 
-fn publish(
-    feed: &mut Feed,
-    place: u64,
-    scratch: &mut Scratch,
-    fill: impl FnOnce(&mut pitwire_deribit::codec::Json<'_>),
-) {
+fn publish(feed: &mut Feed, place: u64, scratch: &mut Scratch, fill: impl FnOnce(&mut crate::codec::Json<'_>)) {
     feed.publish(place, scratch.write(feed, fill));
     scratch.note(feed, place);
 }
 
 impl Scratch {
-    fn write(&mut self, feed: &Feed, fill: impl FnOnce(&mut pitwire_deribit::codec::Json<'_>)) -> &[u8] {
+    fn write(&mut self, feed: &Feed, fill: impl FnOnce(&mut crate::codec::Json<'_>)) -> &[u8] {
         self.message.clear();
         write_notification(&mut self.message, &feed.name, fill);
         &self.message
     }
 
-    /// What was written last is told; whoever reads the channel elsewhere is to have it too.
+    /// StateKind was written last is told; whoever reads the channel elsewhere is to have it too.
     fn note(&mut self, feed: &Feed, place: u64) {
         if feed.lent > 0 {
             self.lent.note(feed, place, &self.message);
         }
+    }
+}
+
+impl PublicChannels {
+    /// One of a channel's subscribers reads it elsewhere from now on. Of a merged book that nobody else reads there, gives the
+    /// number behind which its next message comes.
+    pub fn lend(&mut self, id: FeedId) -> Option<u64> {
+        let feed = self.feeds.get_mut(id.0 as usize)?;
+        feed.lent += 1;
+        (feed.lent == 1 && feed.lag == LagPolicy::Ask).then(|| feed.last_number())
+    }
+
+    /// Undoes one [`Self::lend`]. It still is a subscriber.
+    pub fn take_back(&mut self, id: FeedId) {
+        if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
+            feed.lent = feed.lent.saturating_sub(1);
+        }
+    }
+
+    /// Whether a reader has had all that its channel has told, released or not, and the next message leads on from what it
+    /// has.
+    pub fn is_at_end(&self, id: FeedId, cursor: ChannelCursor) -> bool {
+        self.feeds.get(id.0 as usize).is_none_or(|feed| {
+            let end = ChannelCursor::at_end(&feed.ring);
+            cursor.has_reached(end) && (feed.lag != LagPolicy::Ask || cursor.number() == end.number())
+        })
+    }
+
+    /// StateKind lent channels have told since the last call, in order.
+    pub fn take_lent(&mut self, mut take: impl FnMut(ChannelMessage<'_>)) {
+        let MessageCopies { bytes, noted } = &mut self.scratch.lent;
+        if noted.is_empty() {
+            return;
+        }
+        // Within one command a reader here is told trades first, and tickers last.
+        noted.sort_by_key(|message| message.place);
+        for CopyRecord { feed, lag, number, start, len, .. } in noted.drain(..) {
+            let payload = bytes.get(start..start + len).unwrap_or_default();
+            take(ChannelMessage { feed, lag, number, payload });
+        }
+        bytes.clear();
+        bytes.shrink_to(KEPT_BYTES);
     }
 }

@@ -1,8 +1,8 @@
 //! Channels that tell a state: told when it changes and only then, whole, and the same to whoever joins.
 
-mod floor;
+mod market;
 
-use floor::{Floor, Reader};
+use market::{Floor, Reader};
 use pitwire_model::{
     AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Side, Ticks, TimeInForce, VenueNanos,
 };

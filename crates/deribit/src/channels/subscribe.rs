@@ -2,23 +2,25 @@
 //!
 //! Holds       a joiner's first message and its cursor stand at one point: nothing is told twice, nothing is missed.
 
-use pitwire_deribit::codec::objects;
-use pitwire_deribit::codec::{Channel, Interval, write_notification};
+use crate::codec::objects;
+use crate::codec::{Channel, Interval, write_notification};
 use pitwire_engine::Engine;
 use pitwire_model::{InstrumentSpec, VenueNanos};
 use pitwire_projections::{MarketFacts, Views};
 
-use crate::across::{DropCopies, Family, States, TradesOf};
-use crate::feed::{Chain, Feed, Lag};
-use crate::lines::{Line, Present, What};
-use crate::publisher::{FeedId, Publisher};
-use crate::ring::Cursor;
+use crate::channels::cross_instrument::{DropCopyFeed, InstrumentFamily, StateFeed, TradesFeed};
+use crate::channels::feed::ChannelCursor;
+use crate::channels::feed::FeedId;
+use crate::channels::feed::{ChangeChain, Feed};
+use crate::channels::publisher::PublicChannels;
+use crate::channels::state_channels::{InstrumentNow, StateChannel, StateKind};
+use pitwire_delivery::LagPolicy;
 
-/// What a new subscriber starts from.
+/// StateKind a new subscriber starts from.
 #[derive(Debug)]
 pub struct Subscribed {
     pub feed: FeedId,
-    pub cursor: Cursor,
+    pub cursor: ChannelCursor,
     /// The payload to send before anything from the ring.
     pub first: Option<Vec<u8>>,
 }
@@ -28,18 +30,18 @@ const DELTA_RING: usize = 1 << 20;
 const STATE_RING: usize = 1 << 18;
 /// Whoever falls behind further than this gets a merged change, which is less to read than what it has missed.
 const MERGED_RING: usize = 1 << 18;
-/// States and quiet channels: a few seconds' worth.
+/// StateFeed and quiet channels: a few seconds' worth.
 const SMALL_RING: usize = 1 << 16;
 
 /// The venue as a joiner finds it.
 #[derive(Clone, Copy)]
-struct Here<'a> {
+struct VenueView<'a> {
     engine: &'a Engine,
     views: &'a Views,
     at: VenueNanos,
 }
 
-impl Publisher {
+impl PublicChannels {
     /// Adds a subscriber; `None` when the channel is not one of something that is here.
     pub fn subscribe(
         &mut self,
@@ -48,7 +50,7 @@ impl Publisher {
         views: &Views,
         at: VenueNanos,
     ) -> Option<Subscribed> {
-        let here = Here { engine, views, at };
+        let here = VenueView { engine, views, at };
         let (feed, first) = match channel {
             Channel::Book { instrument, interval } => self.join_book(instrument, *interval, here)?,
             Channel::Trades { instrument, interval } => {
@@ -83,7 +85,7 @@ impl Publisher {
         let joined = &mut self.feeds[feed.0 as usize];
         joined.subscribers += 1;
         self.candles += u32::from(joined.is_candle);
-        Some(Subscribed { feed, cursor: joined.ring.end(), first })
+        Some(Subscribed { feed, cursor: ChannelCursor::at_end(&joined.ring), first })
     }
 
     pub fn unsubscribe(&mut self, id: FeedId) {
@@ -97,14 +99,19 @@ impl Publisher {
         self.feeds[feed.0 as usize].subscribers == 0
     }
 
-    fn join_book(&mut self, name: &str, interval: Interval, here: Here<'_>) -> Option<(FeedId, Option<Vec<u8>>)> {
+    fn join_book(&mut self, name: &str, interval: Interval, here: VenueView<'_>) -> Option<(FeedId, Option<Vec<u8>>)> {
         let spec = &here.engine.instrument_named(name)?.spec;
         let feed = self.open_feed("book", spec, interval)?;
         let first = self.snapshot(&self.feeds[feed.0 as usize].name, spec, interval, here.at);
         Some((feed, Some(first)))
     }
 
-    fn join_ticker(&mut self, name: &str, interval: Interval, here: Here<'_>) -> Option<(FeedId, Option<Vec<u8>>)> {
+    fn join_ticker(
+        &mut self,
+        name: &str,
+        interval: Interval,
+        here: VenueView<'_>,
+    ) -> Option<(FeedId, Option<Vec<u8>>)> {
         let spec = &here.engine.instrument_named(name)?.spec;
         let feed = self.open_feed("ticker", spec, interval)?;
         let facts = MarketFacts::of(here.engine, here.views, spec.id, here.at)?;
@@ -118,23 +125,23 @@ impl Publisher {
         channel: &Channel,
         name: &str,
         spec: &InstrumentSpec,
-        here: Here<'_>,
+        here: VenueView<'_>,
     ) -> Option<(FeedId, Option<Vec<u8>>)> {
-        let what = What::of(channel, spec)?;
+        let what = StateKind::of(channel, spec)?;
         let feed = match self.by_name.get(name) {
             Some(feed) => *feed,
             None => {
-                let lag = if what.tells_each() { Lag::Close } else { Lag::Latest };
+                let lag = if what.tells_each() { LagPolicy::Close } else { LagPolicy::Latest };
                 let feed = self.add_feed(name, SMALL_RING, lag)?;
                 self.feeds.get_mut(feed.0 as usize)?.is_candle = what.is_candle();
-                self.instruments.get_mut(spec.id.0 as usize)?.lines.push(Line::new(feed, what));
+                self.instruments.get_mut(spec.id.0 as usize)?.lines.push(StateChannel::new(feed, what));
                 feed
             }
         };
         let anew = self.is_silent(feed);
         let facts = MarketFacts::of(here.engine, here.views, spec.id, here.at)?;
         let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
-        let now = Present {
+        let now = InstrumentNow {
             facts: &facts,
             levels: &instrument.levels,
             change_id: instrument.change_id,
@@ -160,9 +167,9 @@ impl Publisher {
             }
             return Some(feed);
         }
-        let feed = self.add_feed(&name, DELTA_RING, Lag::Close)?;
-        let family = Family { kind: kind.into(), currency: currency.into() };
-        self.trades_of.push(TradesOf { feed, family, interval, pending: Vec::new() });
+        let feed = self.add_feed(&name, DELTA_RING, LagPolicy::Close)?;
+        let family = InstrumentFamily { kind: kind.into(), currency: currency.into() };
+        self.trades_of.push(TradesFeed { feed, family, interval, pending: Vec::new() });
         Some(feed)
     }
 
@@ -171,8 +178,8 @@ impl Publisher {
         if let Some(feed) = self.by_name.get(&name) {
             return Some(*feed);
         }
-        let feed = self.add_feed(&name, SMALL_RING, Lag::Close)?;
-        self.states.push(States { feed, family: Family { kind: kind.into(), currency: currency.into() } });
+        let feed = self.add_feed(&name, SMALL_RING, LagPolicy::Close)?;
+        self.states.push(StateFeed { feed, family: InstrumentFamily { kind: kind.into(), currency: currency.into() } });
         Some(feed)
     }
 
@@ -185,12 +192,12 @@ impl Publisher {
         if let Some(feed) = self.by_name.get(&name) {
             return Some(*feed);
         }
-        let feed = self.add_feed(&name, DELTA_RING, Lag::Close)?;
-        self.drop_copies.push(DropCopies { feed, account: only });
+        let feed = self.add_feed(&name, DELTA_RING, LagPolicy::Close)?;
+        self.drop_copies.push(DropCopyFeed { feed, account: only });
         Some(feed)
     }
 
-    fn add_feed(&mut self, name: &str, capacity: usize, lag: Lag) -> Option<FeedId> {
+    fn add_feed(&mut self, name: &str, capacity: usize, lag: LagPolicy) -> Option<FeedId> {
         let id = FeedId(u32::try_from(self.feeds.len()).ok()?);
         self.feeds.push(Feed::new(id, name.to_owned(), capacity, lag));
         self.by_name.insert(name.to_owned(), id);
@@ -211,9 +218,9 @@ impl Publisher {
             return Some(id);
         }
         let (capacity, lag) = match (kind, interval) {
-            ("ticker", _) => (STATE_RING, Lag::Latest),
-            ("book", Interval::Ms100 | Interval::Agg2) => (MERGED_RING, Lag::Merge),
-            _ => (DELTA_RING, Lag::Close),
+            ("ticker", _) => (STATE_RING, LagPolicy::Latest),
+            ("book", Interval::Ms100 | Interval::Agg2) => (MERGED_RING, LagPolicy::Ask),
+            _ => (DELTA_RING, LagPolicy::Close),
         };
         let id = self.add_feed(&name, capacity, lag)?;
         let instrument = self.instruments.get_mut(spec.id.0 as usize)?;
@@ -223,7 +230,7 @@ impl Publisher {
                 backlog.told = instrument.change_id;
                 backlog.book = Some(id);
                 let feed = self.feeds.get_mut(id.0 as usize)?;
-                feed.chain = (lag == Lag::Merge).then(|| Chain::new(spec, instrument.change_id));
+                feed.chain = (lag == LagPolicy::Ask).then(|| ChangeChain::new(spec, instrument.change_id));
                 feed.start_from(instrument.change_id);
             }
             "trades" => backlog.tape = Some(id),
