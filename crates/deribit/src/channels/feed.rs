@@ -339,21 +339,21 @@ mod tests {
         feed.chain = Some(ChangeChain::new(&spec, 5));
         feed.start_from(5);
         let mut cursor = ChannelCursor::at_end(&feed.ring);
-        for change_id in 6..=9_u64 {
+        for change_id in 6..=15_u64 {
             let price = Ticks(change_id.cast_signed());
             feed.chain.as_mut().unwrap().told.record(change_id, Side::Buy, price, Lots(0), Lots(1));
-            feed.publish_change(change_id * 8, change_id, VenueNanos(change_id), &[b'x'; 2_000]);
+            feed.publish_change(change_id * 8, change_id, VenueNanos(change_id), &[b'x'; 500]);
             feed.release();
         }
         let mut effort = MergeBudget::default();
         for _ in 0..100 {
-            assert_eq!(feed.peek(&mut cursor, &effort), Ok(Some(72)));
+            assert_eq!(feed.peek(&mut cursor, &effort), Ok(Some(120)));
         }
-        assert_eq!((effort.compared.get(), effort.merged.get()), (4, 0), "four levels were looked at once");
+        assert_eq!((effort.compared.get(), effort.merged.get()), (10, 0), "ten levels are compared once");
         let mut out = Vec::new();
         feed.read(&mut cursor, &mut out, &effort).unwrap();
-        assert!(out.ends_with(br#""asks":[]}}}"#) && cursor.number() == 9);
-        assert_eq!((effort.compared.get(), effort.merged.get()), (4, 4));
+        assert!(out.ends_with(br#""asks":[]}}}"#) && cursor.number() == 15);
+        assert_eq!((effort.compared.get(), effort.merged.get()), (10, 10));
         assert!(!effort.start_anew(), "nobody was put off");
     }
 }
