@@ -1,18 +1,17 @@
-//! Messages compressed once for everybody who can read them so (permessage-deflate).
+//! Compresses a message once for all subscribers that agreed to permessage-deflate.
 //!
-//! Holds       each message stands by itself, so the same bytes serve whoever came when.
-//! Costs       some 200 KiB a hall, from the first reader on that agreed to it; a message is compressed once a class.
+//! Holds       Each message is compressed on its own, so the same bytes serve a subscriber that came later.
+//! Costs       About 200 KiB per delivery thread from the first such subscriber on, and one compression per format.
 //! Start at    [`Compressor::frame`].
 
 use pitwire_websocket::{Deflater, Opcode, Policy};
 
 use crate::frame::Frame;
 
-/// Four kilobytes: what clients ask for that are careful with their memory, and all that small messages have use for; and
-/// the least there is, for whoever wants less.
+/// Window sizes that we agree to: 4 KiB, which suffices for small messages, and the least one for clients that ask for less.
 pub const POLICY: Policy = Policy { windows: &[12, NARROW_BITS] };
 pub const NARROW_BITS: u8 = 9;
-/// Quick rather than small: it is done for every message, on the hall's thread.
+/// Compression level: fast, because the delivery thread compresses every message.
 const LEVEL: u32 = 3;
 
 #[derive(Default)]
@@ -23,7 +22,7 @@ pub struct Compressor {
 }
 
 impl Compressor {
-    /// The frame, ready for the wire; as it is where compressing does not make it smaller.
+    /// Returns the encoded frame. The payload stays uncompressed if compression does not make it smaller.
     pub fn frame(&mut self, is_narrow: bool, opcode: Opcode, parts: &Frame<'_>) -> &[u8] {
         self.whole.clear();
         for part in [parts.opening, parts.payload, parts.closing] {

@@ -1,10 +1,10 @@
-//! The latest message of each key, in the order in which they came.
+//! The latest message of each key, in order of arrival.
 //!
-//! Holds       1. walking it in steps gives what was the latest of each key at the walk's beginning, once each, in
-//!                ascending sequence, less what has been replaced meanwhile (which the ring has);
-//!             2. replacing a key's message by one of about the same size allocates nothing.
-//! Costs       set: the message's bytes; a walk's step: one message, or all those before it when the one it stood on was
-//!             replaced.
+//! Holds       1. A walk returns the message that was the latest of its key when the walk began, once per key, in ascending
+//!                order. It leaves out messages that were replaced since; the ring has their successors.
+//!             2. Replacing a message by one of about the same size allocates nothing.
+//! Costs       Set: the bytes of the message. One step of a walk: one message, or a search from the beginning if the
+//!             message of the previous step was replaced.
 //! Start at    [`Latest::set`], [`Latest::next`].
 
 use crate::ring::Key;
@@ -22,13 +22,13 @@ struct Slot {
 
 #[derive(Debug)]
 pub struct Latest {
-    /// By key; a key that has no message yet is in no order.
+    /// Messages by key. A key without a message is not linked.
     slots: Vec<Option<Slot>>,
     first: u32,
     last: u32,
 }
 
-/// One message of the table.
+/// A message of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LatestMessage<'a> {
     pub key: Key,
@@ -44,7 +44,7 @@ impl Default for Latest {
 }
 
 impl Latest {
-    /// `seq` is above all before it.
+    /// Stores the latest message of a key. `seq` must exceed every earlier number.
     pub fn set(&mut self, key: Key, seq: u64, is_binary: bool, payload: &[u8]) {
         let at = key.0 as usize;
         if self.slots.len() <= at {
@@ -63,8 +63,8 @@ impl Latest {
         self.last = key.0;
     }
 
-    /// The first message with a number above `seq`, looked for from `hint` on: the key that came last, if its message is
-    /// still number `seq`.
+    /// Returns the first message with a number above `seq`. `hint` is the key of the previous step and saves the search if
+    /// its message is still number `seq`.
     pub fn next(&self, seq: u64, hint: Option<Key>) -> Option<LatestMessage<'_>> {
         let stands = hint.and_then(|key| self.slot(key.0)).filter(|slot| slot.seq == seq);
         let mut at = stands.map_or(self.first, |slot| slot.behind);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_has_its_newest_in_the_order_of_their_numbers() {
+    fn a_walk_returns_the_latest_message_of_each_key_in_order() {
         let mut latest = Latest::default();
         assert_eq!(walk(&latest, 0), "");
         for (seq, key) in [(1, 3), (2, 0), (3, 3), (4, 1), (5, 0), (9, 0)] {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_goes_on_where_its_step_was_replaced() {
+    fn a_walk_continues_after_its_last_message_was_replaced() {
         let mut latest = Latest::default();
         for (seq, key) in [(1, 0), (2, 1), (3, 2)] {
             latest.set(Key(key), seq, false, b"old");
@@ -134,7 +134,7 @@ mod tests {
         let held = latest.next(0, None).unwrap();
         assert_eq!((held.key, held.seq), (Key(0), 1));
         latest.set(Key(0), 4, false, b"new");
-        // Number 4 is what the ring has: whoever walks only up to 3 stops there.
+        // The ring has number 4; a walk up to number 3 stops before it.
         let rest: Vec<u64> = [latest.next(1, Some(Key(0))), latest.next(2, Some(Key(1))), latest.next(3, Some(Key(2)))]
             .iter()
             .flatten()

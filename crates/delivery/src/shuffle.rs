@@ -1,18 +1,19 @@
-//! In which order subscribers are served: a new one for every message.
+//! The order in which a delivery pass serves subscribers.
 //!
-//! Where a sweep begins with a message, everybody is shuffled. Where sweeps follow one another without end, a shuffle
-//! would make whoever comes first in one and last in the next wait for almost two of them; and which message finds the
-//! sweep where is chance anyway. So there everybody keeps about its place, and the beginning moves.
+//! A pass that starts with a new message shuffles all subscribers. When passes follow each other without a pause, a
+//! shuffle could serve a subscriber first in one pass and last in the next, so that it waits for almost two passes. There
+//! each subscriber keeps roughly its place, and the starting point moves.
 //!
-//! Holds       1. a place in one sweep says nothing about the place in the next, unless that follows at once;
-//!             2. then nobody waits longer than one sweep and a quarter;
-//!             3. either way a place for one message says nothing about the place for others.
-//! Costs       some nanoseconds for each, beside a send of a microsecond and more.
+//! Holds       1. After a pause, the place in one pass is independent of the place in the next.
+//!             2. Without a pause, no subscriber waits longer than 1.25 passes.
+//!             3. In both cases the place for one message is independent of the place for other messages.
+//! Costs       A few nanoseconds per subscriber, beside a send of at least one microsecond.
+//! Start at    [`ServiceOrder::shuffle`], [`ServiceOrder::stir`].
 
-/// In a rush the beginning moves by up to so great a part of all, and neighbours within such a part are shuffled.
+/// One part in this many: the starting point moves by up to one part, and subscribers are shuffled within a part.
 const PART: usize = 8;
 
-/// A small generator (xorshift64*): order is a matter of fairness, not of secrecy.
+/// A small random generator (xorshift64*). The order must be fair, not secret.
 #[derive(Debug)]
 pub struct ServiceOrder(u64);
 
@@ -28,19 +29,19 @@ impl ServiceOrder {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// Below `bound`. The upper half of a product spreads evenly enough.
+    /// Returns a number below `bound`.
     fn below(&mut self, bound: usize) -> usize {
         usize::try_from((u128::from(self.next()) * bound as u128) >> 64).unwrap_or(0)
     }
 
-    /// Every order is as likely as any other.
+    /// Shuffles the slots; every order is equally likely.
     pub fn shuffle(&mut self, slots: &mut [u32]) {
         for last in (1..slots.len()).rev() {
             slots.swap(last, self.below(last + 1));
         }
     }
 
-    /// Of slots that stand as they were served last: some of the last come first, and neighbours change places.
+    /// Changes the order of the previous pass a little: some of the last slots come first, and neighbours change places.
     pub fn stir(&mut self, slots: &mut [u32]) {
         let part = slots.len() / PART;
         if part < 2 {
@@ -65,14 +66,14 @@ mod tests {
     }
 
     #[test]
-    fn the_place_in_one_sweep_says_nothing_about_the_next() {
+    fn places_in_two_shuffled_passes_are_independent() {
         let (count, rounds) = (1_000_usize, 200);
         let mut order = ServiceOrder::new(7);
         let mut slots: Vec<u32> = (0..1_000).collect();
         let mut before = vec![0_usize; count];
         let (mut sum, mut worst_mean) = (0.0, vec![0.0_f64; count]);
         for round in 0..rounds {
-            // The list comes in the same order every time, as listeners do.
+            // The list starts in the same order every time, as the list of listeners does.
             slots.sort_unstable();
             order.shuffle(&mut slots);
             let mut place = vec![0; count];
@@ -87,13 +88,13 @@ mod tests {
         }
         let mean = sum / f64::from(rounds - 1);
         assert!(mean.abs() <= 0.05, "rank correlation {mean}");
-        // Of 200 places between 0 and 999 the mean strays some 20 from the middle; nobody is always last.
+        // The mean of 200 places between 0 and 999 is about 20 away from the middle; no subscriber is always last.
         assert!(worst_mean.iter().all(|mean| (400.0..600.0).contains(mean)));
     }
 
-    /// Sweeps without end, each from one to the next subscriber in a hundredth of the time between two messages: what is
-    /// there goes to whoever has its turn. The order in which each message reached everybody.
-    fn in_a_rush(
+    /// Simulates passes without a pause. Serving one subscriber takes a hundredth of the time between two messages. Returns
+    /// the order in which each message reached the subscribers.
+    fn passes_without_pause(
         order: &mut ServiceOrder,
         count: u32,
         messages: usize,
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn in_a_rush_nobody_waits_much_longer_than_a_sweep_takes() {
+    fn without_a_pause_no_subscriber_waits_much_longer_than_one_pass() {
         let (count, mut order) = (400_usize, ServiceOrder::new(11));
         let mut slots: Vec<u32> = (0..400).collect();
         let mut before: Vec<usize> = (0..count).collect();
@@ -141,10 +142,10 @@ mod tests {
     }
 
     #[test]
-    fn in_a_rush_the_place_for_one_message_says_nothing_about_others() {
+    fn without_a_pause_places_for_two_messages_are_independent() {
         let mut order = ServiceOrder::new(13);
-        let stirred = in_a_rush(&mut order, 400, 400, ServiceOrder::stir);
-        let shuffled = in_a_rush(&mut order, 400, 400, ServiceOrder::shuffle);
+        let stirred = passes_without_pause(&mut order, 400, 400, ServiceOrder::stir);
+        let shuffled = passes_without_pause(&mut order, 400, 400, ServiceOrder::shuffle);
         let mean = |places: &[Vec<usize>], apart: &dyn Fn(usize) -> usize| {
             let pairs = (0..places.len()).filter(|at| at + apart(*at) < places.len());
             let (sum, count) = pairs.fold((0.0, 0.0), |(sum, count), at| {

@@ -1,7 +1,7 @@
-//! One stream: its rings, its latest messages, who listens.
+//! One stream: its rings, the latest message of each key, and the list of its subscribers.
 //!
-//! Does        make each message into a frame once per class of subscribers, and keep the newest of each key.
-//! Holds       a message is the same bytes for everybody of a class.
+//! Does        Encodes each message once per frame format and keeps the latest message of each key.
+//! Holds       A message consists of the same bytes for every subscriber of a format.
 //! Start at    [`Stream::append`].
 
 use std::collections::{BTreeMap, VecDeque};
@@ -18,58 +18,59 @@ use crate::frame::{Frame, FrameHeader};
 use crate::latest::Latest;
 use crate::ring::{BYTES_PER_ENTRY, Cursor, Key, Ring, RingEntry};
 
-/// Names a stream in all halls of a process.
+/// Identifies a stream. The number is the same in all delivery threads of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
-/// What becomes of a reader that falls behind.
+/// What a slow subscriber gets: one that is behind by more than half of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LagPolicy {
-    /// It is told what it missed, gets the newest of each key of that, and goes on with the present.
+    /// A gap notice, then the latest message of each key that it missed, then new messages.
     Conflate,
-    /// It gets the newest message and goes on: there is nothing to declare.
+    /// The newest message, then new messages. Nothing is declared as missed.
     Latest,
-    /// It is closed with 1013.
+    /// A close frame with code 1013.
     Close,
-    /// The programme is asked what it has missed: see [`Programme::behind`](crate::Programme::behind). Messages may skip
-    /// numbers; the first number is told by [`Publisher::begin`](crate::Publisher::begin). Not for halls with a reserve.
+    /// What the owner of the stream says: it is asked which messages the subscriber missed, for example to merge them
+    /// into one. Message numbers may have gaps, so the owner names the first number before the first message.
     Ask,
 }
 
-/// What a stream is.
+/// Settings of a stream.
 #[derive(Clone, Debug)]
 pub struct StreamSpec {
     pub name: String,
     pub lag: LagPolicy,
-    /// Of each hall's ring; a reader may fall behind by half of it.
+    /// Capacity of each ring in bytes. A subscriber may be behind by half of it.
     pub ring_bytes: usize,
-    /// A joiner gets the newest of each key first.
+    /// Whether a new subscriber first gets the latest message of each key.
     pub snapshot: bool,
-    /// Rings are filled with nobody there, so that readers can come back for what they missed: the first from the
-    /// beginning, each other form from its first reader on.
+    /// Whether rings are filled without subscribers, so that a subscriber can resume. The ring of the main format is filled
+    /// from the beginning, each other one from its first subscriber on.
     pub keep: bool,
 }
 
-/// In which form a subscriber gets messages: bits.
+/// Frame format bit: the message stands in an object with its channel, epoch and number.
 pub const ENVELOPED: u8 = 1;
+/// Frame format bit: the message is compressed.
 pub const DEFLATED: u8 = 2;
-/// ... with a small window.
+/// Frame format bit: the message is compressed with the small window.
 pub const NARROW: u8 = 4;
 pub const CLASSES: usize = 8;
 
-/// Longer names a reader may not make.
+/// Longest key name that a subscriber may introduce, in bytes.
 const NAME_MOST: usize = 128;
-/// More keys than this are one: whoever publishes chooses them.
+/// Most keys of a stream. Further key names share one key.
 const KEYS_MOST: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listener {
     pub slot: u32,
-    /// Which of its subscriptions this is.
+    /// Position of this stream among the subscriber's subscriptions.
     pub item: u32,
 }
 
-/// One message, before it is anybody's bytes.
+/// One message before encoding.
 #[derive(Clone, Copy, Debug)]
 pub struct Message<'a> {
     pub seq: u64,
@@ -78,7 +79,7 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
-/// What a message's frames need to know besides.
+/// What the frames of a message carry besides its content.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
     pub epoch: u64,
@@ -86,7 +87,7 @@ pub struct Stamp {
     pub at_ms: u32,
 }
 
-/// Messages `from` to `to` were shed; `missing` is the last of them that is not in the rings all the same, or 0.
+/// Messages `from` to `to` were shed by a full inbox. `missing` is the last of them that is not in the rings, or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingRange {
     pub from: u64,
@@ -100,24 +101,25 @@ pub struct Stream {
     pub latest: Option<Latest>,
     keys: BTreeMap<Arc<[u8]>, Key>,
     pub listeners: Vec<Listener>,
-    /// Of the newest message.
+    /// Number of the newest message.
     pub last_seq: u64,
-    /// What a full queue has shed, ascending, as far back as the rings go.
+    /// Ranges that full inboxes have shed, ascending, as far back as the rings go.
     holes: VecDeque<MissingRange>,
-    /// Something was appended since the last sweep, and how much; with how much that began; and since it was last asked.
+    /// Whether something was appended since the last delivery pass, and how many bytes; how many bytes the current pass
+    /// began with; and bytes that were not counted by the caller yet.
     pub is_dirty: bool,
     pub unswept: usize,
     pub swept: usize,
     pub grown: usize,
-    /// Appended since the slow were last looked for.
+    /// Bytes appended since the last lag check.
     pub unchecked: usize,
     text: String,
-    /// A message that is no JSON went into an envelope.
+    /// Whether a message that is not JSON was put into an envelope as a string.
     pub has_quoted: bool,
 }
 
 impl Stream {
-    /// `class` is that of most readers: what is kept is kept for them from the beginning.
+    /// Makes a stream. `class` is the main frame format.
     pub fn new(spec: StreamSpec, class: u8) -> Self {
         let has_latest = spec.snapshot || spec.lag == LagPolicy::Conflate;
         let keep = spec.keep;
@@ -143,7 +145,7 @@ impl Stream {
         stream
     }
 
-    /// The number of a key's name, a new one if it has none.
+    /// Returns the key of a name, a new one if the name is new.
     pub fn key(&mut self, name: &[u8]) -> Key {
         if let Some(key) = self.keys.get(name) {
             return *key;
@@ -155,8 +157,8 @@ impl Stream {
         key
     }
 
-    /// The number of a name that a reader asks for. A new name gets one too, so that what comes under it later is found,
-    /// but strangers may use up no more than half of the table; `None` beyond.
+    /// Returns the key of a name that a subscriber asks for, or `None` if the name is too long or subscribers have filled
+    /// their half of the table. A new name gets a key, so that later messages of it are found.
     pub fn key_asked(&mut self, name: &[u8]) -> Option<Key> {
         let is_new = !self.keys.contains_key(name);
         if is_new && (name.len() > NAME_MOST || self.keys.len() >= KEYS_MOST / 2) {
@@ -169,13 +171,14 @@ impl Stream {
         self.rings.get(usize::from(class))?.as_deref()
     }
 
-    /// Says under which number in the list.
+    /// Adds a subscriber and returns its position in the list.
     pub fn add_listener(&mut self, slot: u32, item: u32) -> u32 {
         self.listeners.push(Listener { slot, item });
         u32::try_from(self.listeners.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// The ring of a class, from now on if there was none. Where something is kept, it is as nobody compressed it.
+    /// Opens the ring of a format if it does not exist, and returns its head. A stream that keeps messages also opens the
+    /// uncompressed ring, from which subscribers resume.
     pub fn open_ring(&mut self, class: u8) -> Cursor {
         let (bytes, plain, last_seq) = (self.spec.ring_bytes, class & ENVELOPED, self.last_seq);
         if self.spec.keep && plain != class {
@@ -187,14 +190,14 @@ impl Stream {
         }
     }
 
-    /// Nobody reads it, and what comes next comes behind this message.
+    /// Starts again behind message `seq`. Only for a stream without subscribers.
     pub fn begin(&mut self, seq: u64) {
         self.last_seq = seq;
         self.holes.clear();
         self.rings.iter_mut().flatten().for_each(|ring| ring.begin(seq));
     }
 
-    /// Rings that nobody reads are given back, but for those that are kept for whoever comes back: one of each form.
+    /// Frees the rings of a stream without subscribers, except those from which subscribers may resume.
     pub fn close_rings(&mut self) {
         let kept = if self.spec.keep { usize::from(ENVELOPED) + 1 } else { 0 };
         self.rings.iter_mut().skip(kept).for_each(|ring| *ring = None);
@@ -217,7 +220,7 @@ impl Stream {
         }
     }
 
-    /// Into the envelope, where there is one, with `epoch`; without, as it is.
+    /// Appends a message to the ring of one format.
     fn append_as(
         &mut self,
         class: u8,
@@ -236,7 +239,7 @@ impl Stream {
         }
     }
 
-    /// A frame for everybody that is no message: a ping, or a notice.
+    /// Appends a ping or a notice to all rings.
     pub fn append_notice(&mut self, opcode: Opcode, payload: &[u8], stamp: Stamp) {
         let header = FrameHeader::new(opcode, payload.len(), false);
         let next = self.last_seq + 1;
@@ -247,7 +250,7 @@ impl Stream {
         self.grown((header.as_bytes().len() + payload.len()) as u64);
     }
 
-    /// The rings have a notice of it in front of what was kept: whoever goes on within it has to be told by itself.
+    /// Remembers a shed range: a subscriber that resumes inside it needs a gap notice of its own.
     pub fn note_hole(&mut self, hole: MissingRange) {
         let oldest = self.rings.iter().flatten().filter_map(|ring| ring.entries_from(ring.oldest()).next());
         let oldest = oldest.map(|entry| entry.seq).min().unwrap_or(u64::MAX);
@@ -257,28 +260,27 @@ impl Stream {
         self.holes.push_back(hole);
     }
 
-    /// What is not there of what follows a message within a hole: the first and the last number.
+    /// Returns the first and the last missing number if `seq` lies inside a shed range.
     pub fn missing_behind(&self, seq: u64) -> Option<(u64, u64)> {
         let at = self.holes.partition_point(|hole| hole.to <= seq);
         let hole = self.holes.get(at).filter(|hole| (hole.from..hole.missing).contains(&seq))?;
         Some((seq + 1, hole.to))
     }
 
-    /// Whether somebody who goes on behind a message lacks something shed, or meets a notice of it.
+    /// Returns whether a subscriber that continues behind message `seq` misses a shed message or meets its notice.
     pub fn has_hole_behind(&self, seq: u64) -> bool {
         self.holes.back().is_some_and(|hole| seq < hole.from || seq < hole.missing)
     }
 
     fn grown(&mut self, bytes: u64) {
-        // Of very small ones as many as the ring has room for in its index.
+        // A tiny frame counts for at least the bytes of its index entry.
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).max(BYTES_PER_ENTRY);
-        // Once per class is more than once; what counts is the most anybody has to be sent.
         self.grown = self.grown.saturating_add(bytes);
         self.unswept = self.unswept.saturating_add(bytes);
         self.unchecked = self.unchecked.saturating_add(bytes);
     }
 
-    /// A message as a class of subscribers gets it, not compressed: they all can read it so too.
+    /// Returns the frame of a message in one format, uncompressed.
     pub fn frame<'a>(&'a mut self, class: u8, message: &Message<'a>, epoch: u64) -> Frame<'a> {
         let (opcode, payload) = (if message.is_binary { Opcode::Binary } else { Opcode::Text }, message.payload);
         if class & ENVELOPED == 0 {
@@ -287,7 +289,7 @@ impl Stream {
         }
         self.text.clear();
         let name = &self.spec.name;
-        // Writing to memory does not fail. The name was checked to need no escapes.
+        // Writing to memory cannot fail. Stream names need no escapes.
         let _ = write!(self.text, r#"{{"channel":"{name}","epoch":{epoch},"seq":{},"data":"#, message.seq);
         let is_json = is_json(message);
         if !is_json {
@@ -300,13 +302,13 @@ impl Stream {
     }
 }
 
-/// Whether it can stand in an envelope as it is.
+/// Returns whether the payload is JSON and can stand in an envelope unchanged.
 fn is_json(message: &Message<'_>) -> bool {
     let is_text = !message.is_binary || std::str::from_utf8(message.payload).is_ok();
     is_text && serde_json::from_slice::<IgnoredAny>(message.payload).is_ok()
 }
 
-/// The message as a JSON string: what is no text in base64.
+/// Appends the payload as a JSON string; binary payload becomes base64.
 fn quote(payload: &[u8], out: &mut String) {
     match std::str::from_utf8(payload) {
         Ok(text) => out.push_str(&serde_json::Value::from(text).to_string()),
@@ -323,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_json_stands_in_an_envelope_as_a_string() {
+    fn a_message_that_is_not_json_becomes_a_string_in_the_envelope() {
         let spec =
             StreamSpec { name: "x".into(), lag: LagPolicy::Close, ring_bytes: 4096, snapshot: false, keep: false };
         let mut stream = Stream::new(spec, ENVELOPED);
@@ -360,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_strangers_ask_for_leaves_half_of_the_keys_to_the_publisher() {
+    fn subscribers_may_introduce_at_most_half_of_the_keys() {
         let mut stream = Stream::new(
             StreamSpec {
                 name: "x".into(),

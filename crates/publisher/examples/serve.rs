@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pitwire_publisher::{Batch, Channels, Kind, LagPolicy, Options, Publisher, StreamSpec, Synthetic, monotonic_ns};
+use pitwire_publisher::{
+    Batch, Channels, Kind, LagPolicy, Options, Publisher, StreamSpec, SyntheticSource, monotonic_ns,
+};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
@@ -28,7 +30,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     channels.open_doors(Arc::clone(publisher.board()), BTreeMap::new(), Some(stream));
     println!("{}", publisher.address().ok_or("nowhere to listen")?);
     let epoch_ns = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())?;
-    let mut messages = Synthetic::new(rate, bytes, monotonic_ns(), epoch_ns);
+    let mut messages = SyntheticSource::new(rate, bytes, monotonic_ns(), epoch_ns);
     let (mut batch, mut text) = (Batch::default(), Vec::new());
     loop {
         while messages.due_ns() <= monotonic_ns() {

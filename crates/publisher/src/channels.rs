@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 
 use subtle::ConstantTimeEq as _;
 
-use crate::board::Board;
 use crate::counters;
-use crate::programme::{Answer, Opening, Programme, Reply, Request, Said, Tag};
+use crate::handler::{Answer, ClientMessage, DeliveryHandler, Reply, Request, SubscriberId, SubscriberSetup};
+use crate::statistics::SharedStatistics;
 use pitwire_delivery::StreamId;
 
 /// A reader may choose so many.
@@ -23,7 +23,7 @@ const PARAMETERS: [&str; 4] = ["symbols", "from", "envelope", "token"];
 
 /// What is done with what subscribers say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Hearing {
+pub enum IncomingMessages {
     /// Nothing.
     #[default]
     Ignore,
@@ -37,23 +37,28 @@ pub struct Channels {
     /// Every path is this one channel when none is named.
     names: OnceLock<BTreeMap<String, StreamId>>,
     only: OnceLock<StreamId>,
-    pub hearing: Hearing,
+    pub hearing: IncomingMessages,
     /// Everybody gets the envelope, not only those who ask for it.
     pub enveloped: bool,
     /// Whoever comes must have it.
     pub token: Option<String>,
-    board: OnceLock<Arc<Board>>,
+    board: OnceLock<Arc<SharedStatistics>>,
     /// Where messages come from is away.
     pub is_upstream_down: Arc<AtomicBool>,
 }
 
 impl Channels {
-    pub fn new(hearing: Hearing, enveloped: bool, token: Option<String>, is_upstream_down: Arc<AtomicBool>) -> Self {
+    pub fn new(
+        hearing: IncomingMessages,
+        enveloped: bool,
+        token: Option<String>,
+        is_upstream_down: Arc<AtomicBool>,
+    ) -> Self {
         Channels { hearing, enveloped, token, is_upstream_down, ..Channels::default() }
     }
 
     /// What there is, once the publisher has been started. With no names every path is the one stream.
-    pub fn open_doors(&self, board: Arc<Board>, names: BTreeMap<String, StreamId>, only: Option<StreamId>) {
+    pub fn open_doors(&self, board: Arc<SharedStatistics>, names: BTreeMap<String, StreamId>, only: Option<StreamId>) {
         // Each is set once: by whoever has started the publisher.
         let _ = self.board.set(board);
         if let Some(only) = only {
@@ -63,7 +68,7 @@ impl Channels {
     }
 
     fn stream(&self, path: &str) -> Result<Option<StreamId>, Answer> {
-        if self.hearing != Hearing::Ignore {
+        if self.hearing != IncomingMessages::Ignore {
             return Ok(None);
         }
         if let Some(only) = self.only.get() {
@@ -92,8 +97,8 @@ impl Channels {
     }
 }
 
-impl Programme for Channels {
-    fn open(&self, request: &Request<'_>) -> Result<Opening, Answer> {
+impl DeliveryHandler for Channels {
+    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, Answer> {
         self.may_come(request)?;
         let streams: Vec<StreamId> = self.stream(request.path())?.into_iter().collect();
         if !streams.is_empty() {
@@ -108,21 +113,21 @@ impl Programme for Channels {
             Some(Some(from)) => Some(from),
             Some(None) => return Err(Answer::text(400, "from is EPOCH:SEQ, two whole numbers")),
         };
-        Ok(Opening {
+        Ok(SubscriberSetup {
             streams,
             keys: keys.map(|text| text.split(',').map(decoded).collect()),
             from,
             enveloped: self.enveloped || request.parameter("envelope").is_some_and(|value| value != "0"),
-            ..Opening::default()
+            ..SubscriberSetup::default()
         })
     }
 
-    fn said(&self, _: Tag, said: Said<'_>, reply: &mut Reply) {
+    fn said(&self, _: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
         match (self.hearing, said) {
-            (Hearing::Ignore, _) | (Hearing::Respond, Said::Binary(_)) => {}
-            (Hearing::Respond, Said::Text(_)) => reply.respond(),
-            (Hearing::Echo, Said::Text(text)) => reply.text(text.as_bytes()),
-            (Hearing::Echo, Said::Binary(bytes)) => reply.binary(bytes),
+            (IncomingMessages::Ignore, _) | (IncomingMessages::Respond, ClientMessage::Binary(_)) => {}
+            (IncomingMessages::Respond, ClientMessage::Text(_)) => reply.respond(),
+            (IncomingMessages::Echo, ClientMessage::Text(text)) => reply.text(text.as_bytes()),
+            (IncomingMessages::Echo, ClientMessage::Binary(bytes)) => reply.binary(bytes),
         }
     }
 
@@ -199,7 +204,7 @@ mod tests {
     fn a_path_is_a_channel_and_the_query_says_how() {
         let channels = Channels { token: Some("s3cret".into()), ..Channels::default() };
         let names = [("btc".to_owned(), StreamId(0)), ("eth".into(), StreamId(1))].into();
-        channels.open_doors(Arc::new(Board::new(1, None, None)), names, None);
+        channels.open_doors(Arc::new(SharedStatistics::new(1, None, None)), names, None);
         let verdict = |target| match channels.open(&request(target)) {
             Ok(opening) => format!("{opening:?}"),
             Err(answer) => format!("!{} {}", answer.status, String::from_utf8_lossy(&answer.body).trim()),
@@ -214,9 +219,9 @@ mod tests {
         assert_eq!(why("symbols="), "!400 symbols= names none; without it all of them come");
         assert!(why("symbols=A&symbols=B").starts_with("!400 symbols is given twice"));
         assert!(why("token=s3cret").starts_with("!400 token is given twice"));
-        assert!(why("&").starts_with("Opening"), "nothing is nothing");
+        assert!(why("&").starts_with("SubscriberSetup"), "nothing is nothing");
         assert!(verdict("/btc?simbols=A").starts_with("!401"), "who may not come is told nothing");
-        let echo = Channels { hearing: Hearing::Echo, ..Channels::default() };
+        let echo = Channels { hearing: IncomingMessages::Echo, ..Channels::default() };
         assert!(echo.open(&request("/?whatever=1&whatever=2")).is_ok(), "there is no stream to be chosen from");
         let many = vec!["A"; SYMBOLS_MOST + 1].join(",");
         let target: &str = format!("/eth?token=s3cret&symbols={many}").leak();

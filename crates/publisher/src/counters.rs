@@ -1,4 +1,4 @@
-//! What a hall has done, read by whoever likes while it goes on.
+//! Counters of a delivery thread, which other threads may read at any time.
 //!
 //! Start at    [`Counters`], then [`text`].
 
@@ -7,14 +7,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[doc = $help:literal])* $name:ident: $kind:literal,)*) => {
-        /// One hall's figures. The hall writes, anybody reads.
+        /// Counters of one delivery thread. Only that thread writes them.
         #[derive(Debug, Default)]
         pub struct Counters {
             $($(#[doc = $help])* pub $name: AtomicU64,)*
         }
 
         impl Counters {
-            /// Name, kind for Prometheus, what it is, and its value.
+            /// Returns the Prometheus name and kind of each counter, its help text and its value.
             pub(crate) fn list(&self) -> Vec<(&'static str, &'static str, &'static str, u64)> {
                 vec![$((stringify!($name), $kind, concat!($($help),*), self.$name.load(Ordering::Relaxed)),)*]
             }
@@ -56,11 +56,11 @@ counters! {
 }
 
 pub(crate) fn add(counter: &AtomicU64, more: u64) {
-    // One thread writes: no need to lock the line.
+    // Only one thread writes, so a load and a store suffice.
     counter.store(counter.load(Ordering::Relaxed) + more, Ordering::Relaxed);
 }
 
-/// All halls' figures as Prometheus reads them (text format 0.0.4).
+/// Returns the counters of all threads in the Prometheus text format 0.0.4.
 pub fn text<'a>(prefix: &str, halls: impl Iterator<Item = &'a Counters> + Clone) -> String {
     let mut out = String::new();
     let lists: Vec<_> = halls.map(Counters::list).collect();

@@ -1,11 +1,10 @@
-//! The bounded queue in front of a hall: one order after another, whoever they are from.
+//! The bounded queue in front of a delivery thread.
 //!
-//! Does        take what is published, and errands (a socket to adopt, a word to one subscriber), in one order, and wake the
-//!             hall if it sleeps.
-//! Holds       1. whoever puts something in never waits for the hall;
-//!             2. what is queued is bounded: beyond that, messages are shed, of each stream and key the newest is kept (as far
-//!                as that is bounded too, the newest of them), and the hall's readers are told, or closed, as if they had
-//!                fallen behind; what is told to single readers is bounded too: who is told more is closed.
+//! Does        Queues published messages and control messages in one order, and wakes the thread if it sleeps.
+//! Holds       1. The sender never waits for the delivery thread.
+//!             2. The queue is bounded. Beyond the bound, messages are shed: the queue keeps the newest of each stream and
+//!                key, and the thread treats its subscribers as slow. Frames for single subscribers are bounded too; a
+//!                subscriber that would get more is closed.
 //! Start at    [`Inbox::put`], [`Inbox::take`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use pitwire_websocket::CloseCode;
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::programme::{GoOn, Opening, Tag};
+use crate::handler::{LagAnswer, SubscriberId, SubscriberSetup};
 use pitwire_delivery::{StreamId, StreamSpec};
 
-/// One message among the bytes of a batch: its key, then its payload.
+/// One message within the bytes of a batch: its key, then its payload.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Posted {
+pub(crate) struct QueuedMessage {
     pub stream: StreamId,
     pub seq: u64,
     pub start: usize,
@@ -32,44 +31,44 @@ pub(crate) struct Posted {
     pub is_binary: bool,
 }
 
-/// Something else to be done, in its place among the messages.
-pub(crate) enum Errand {
-    /// It has been done.
+/// An instruction to a delivery thread, in its place among the messages.
+pub(crate) enum ControlMessage {
+    /// Nothing: the instruction was taken out of the queue.
     Nothing,
     Create(StreamSpec),
-    Adopt(Box<Arrival>),
+    Adopt(Box<HandedOffSocket>),
     Tell {
-        to: Tag,
+        to: SubscriberId,
         frames: Vec<u8>,
     },
     Heard {
-        to: Tag,
+        to: SubscriberId,
         weight: u32,
     },
-    /// From here on; with `read` behind that message.
+    /// Subscribes to a stream from here on, or behind message `read`.
     Join {
-        to: Tag,
+        to: SubscriberId,
         stream: StreamId,
         read: Option<u64>,
     },
     Leave {
-        to: Tag,
+        to: SubscriberId,
         stream: StreamId,
     },
-    /// What a reader that had read up to a message, and has fallen behind, is to go on with.
-    GoOn {
-        to: Tag,
+    /// What a slow subscriber that received message `read` last gets next.
+    LagAnswer {
+        to: SubscriberId,
         stream: StreamId,
         read: u64,
-        how: GoOn,
+        how: LagAnswer,
     },
-    /// Nobody reads a stream: it goes on behind this message.
+    /// Restarts a stream without subscribers behind message `seq`.
     Begin {
         stream: StreamId,
         seq: u64,
     },
     Close {
-        to: Tag,
+        to: SubscriberId,
         code: CloseCode,
         reason: String,
     },
@@ -78,74 +77,78 @@ pub(crate) enum Errand {
     },
 }
 
-impl Errand {
-    /// To which single reader something is told or done, and the bytes of that.
-    fn is_for(&self) -> Option<(Tag, usize)> {
+impl ControlMessage {
+    /// Returns the one subscriber that this concerns, and the bytes for it.
+    fn is_for(&self) -> Option<(SubscriberId, usize)> {
         match self {
-            Errand::Tell { to, frames } => Some((*to, frames.len())),
-            Errand::GoOn { to, how: GoOn::Told { payload: told, .. } | GoOn::Frames { frames: told, .. }, .. } => {
-                Some((*to, told.len()))
+            ControlMessage::Tell { to, frames } => Some((*to, frames.len())),
+            ControlMessage::LagAnswer {
+                to,
+                how: LagAnswer::Text { payload: told, .. } | LagAnswer::Frames { frames: told, .. },
+                ..
+            } => Some((*to, told.len())),
+            ControlMessage::LagAnswer { to, .. } => Some((*to, 0)),
+            ControlMessage::Close { to, reason, .. } => Some((*to, reason.len())),
+            ControlMessage::Heard { to, .. } | ControlMessage::Join { to, .. } | ControlMessage::Leave { to, .. } => {
+                Some((*to, 0))
             }
-            Errand::GoOn { to, .. } => Some((*to, 0)),
-            Errand::Close { to, reason, .. } => Some((*to, reason.len())),
-            Errand::Heard { to, .. } | Errand::Join { to, .. } | Errand::Leave { to, .. } => Some((*to, 0)),
-            // Each of these is one of few, or bounded as connections are.
+            // The number of these is bounded by the connections.
             _ => None,
         }
     }
 }
 
-/// A socket that somebody else has accepted.
-pub(crate) struct Arrival {
+/// A socket that another thread has accepted.
+pub(crate) struct HandedOffSocket {
     pub socket: TcpStream,
-    /// In which all that is sent and received goes.
+    /// TLS session of the connection, if it uses TLS.
     pub tls: Option<Box<pitwire_tls::Session>>,
-    pub tag: Tag,
-    /// Bytes already read, and not acted on.
+    pub tag: SubscriberId,
+    /// Bytes that were received and not handled yet.
     pub received: Vec<u8>,
-    /// When the handshake has been answered already or the answer is known: that, and what it gets. Otherwise the hall
-    /// reads the request and asks its programme.
-    pub upgraded: Option<(Vec<u8>, Opening)>,
+    /// Response to the handshake and what the subscriber gets, if the handshake has been checked. Otherwise the delivery
+    /// thread reads the request and asks its handler.
+    pub upgraded: Option<(Vec<u8>, SubscriberSetup)>,
 }
 
-pub(crate) enum Order {
-    Message(Posted),
-    Errand(Errand),
+pub(crate) enum InboxItem {
+    Message(QueuedMessage),
+    ControlMessage(ControlMessage),
 }
 
-/// The newest message of a key that was shed.
-pub(crate) struct Kept {
+/// The newest shed message of a key.
+pub(crate) struct ShedMessage {
     pub key: Arc<[u8]>,
     pub is_binary: bool,
     pub payload: Vec<u8>,
 }
 
-/// What of a stream did not fit: numbers, and of each key the newest.
+/// ShedRange messages of a stream: their numbers, and the newest of each key.
 #[derive(Default)]
-pub(crate) struct Shed {
+pub(crate) struct ShedRange {
     pub from: u64,
     pub to: u64,
     pub messages: u64,
-    /// By number; whose number it is, by key.
-    pub kept: BTreeMap<u64, Kept>,
+    /// Newest messages by number.
+    pub kept: BTreeMap<u64, ShedMessage>,
     newest: BTreeMap<Arc<[u8]>, u64>,
 }
 
 #[derive(Default)]
-pub(crate) struct Queue {
+pub(crate) struct InboxQueue {
     pub bytes: Vec<u8>,
-    pub orders: Vec<Order>,
-    pub shed: BTreeMap<u32, Shed>,
-    /// Of the orders, and of those kept of what was shed: how many, and the bytes of these.
+    pub orders: Vec<InboxItem>,
+    pub shed: BTreeMap<u32, ShedRange>,
+    /// Messages among the items; newest shed messages, and their bytes.
     messages: usize,
     kept: usize,
     kept_bytes: usize,
-    /// What is told to single readers, and who was to be told more than waits.
+    /// Bytes for single subscribers, and the subscribers whose frames did not fit.
     told_bytes: usize,
-    pub untold: BTreeSet<Tag>,
+    pub untold: BTreeSet<SubscriberId>,
 }
 
-impl Queue {
+impl InboxQueue {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.orders.clear();
@@ -160,17 +163,17 @@ impl Queue {
 }
 
 pub(crate) struct Inbox {
-    waiting: Mutex<Queue>,
+    waiting: Mutex<InboxQueue>,
     bytes_most: usize,
     is_asleep: AtomicBool,
     bell: OwnedFd,
 }
 
-/// Of messages, beside their bytes: so many wait at most.
+/// Most messages in the queue.
 const MESSAGES_MOST: usize = 1 << 16;
-/// Of what is told to single readers or done for them, with the room that it takes here: a hall that comes has had it within milliseconds.
+/// Most bytes of instructions for single subscribers, including their queue entries.
 const TOLD_MOST: usize = 64 << 20;
-/// Of what was shed, beside its bytes: so much is kept at most.
+/// Most shed messages that are kept.
 const KEPT_MOST: usize = 1 << 16;
 
 impl Inbox {
@@ -179,21 +182,23 @@ impl Inbox {
         Ok(Inbox { waiting: Mutex::default(), bytes_most, is_asleep: AtomicBool::new(false), bell })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
+    fn lock(&self) -> MutexGuard<'_, InboxQueue> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts in messages; their bytes are where `Posted` says in `bytes`.
-    pub fn put(&self, messages: &[Posted], bytes: &[u8]) {
+    /// Queues messages, whose positions in `bytes` each `QueuedMessage` names.
+    pub fn put(&self, messages: &[QueuedMessage], bytes: &[u8]) {
         let mut queue = self.lock();
         let start = queue.bytes.len();
         let fits = start + bytes.len() <= self.bytes_most && queue.messages + messages.len() <= MESSAGES_MOST;
-        // A message larger than the queue is let in alone: how large one may be is not decided here.
+        // A message larger than the queue is accepted alone; its size is limited elsewhere.
         if queue.shed.is_empty() && (fits || queue.messages == 0) {
             queue.messages += messages.len();
             queue.bytes.extend_from_slice(bytes);
             queue.orders.extend(
-                messages.iter().map(|message| Order::Message(Posted { start: start + message.start, ..*message })),
+                messages
+                    .iter()
+                    .map(|message| InboxItem::Message(QueuedMessage { start: start + message.start, ..*message })),
             );
         } else {
             messages.iter().for_each(|message| queue.shed(message, bytes, self.bytes_most));
@@ -212,29 +217,29 @@ impl Inbox {
         !self.lock().shed.is_empty()
     }
 
-    pub fn run(&self, errand: Errand) {
+    pub fn run(&self, errand: ControlMessage) {
         let mut queue = self.lock();
         if let Some((to, bytes)) = errand.is_for() {
-            let told_bytes = queue.told_bytes + bytes + size_of::<Order>();
-            // Who has missed one must get none behind it.
+            let told_bytes = queue.told_bytes + bytes + size_of::<InboxItem>();
+            // A subscriber that missed one must get none after it.
             if told_bytes > TOLD_MOST || queue.untold.contains(&to) {
                 queue.untold.insert(to);
                 return;
             }
             queue.told_bytes = told_bytes;
         }
-        queue.orders.push(Order::Errand(errand));
+        queue.orders.push(InboxItem::ControlMessage(errand));
         drop(queue);
         self.wake();
     }
 
-    /// Exchanges what waits for an empty queue.
-    pub fn take(&self, queue: &mut Queue) {
+    /// Takes everything that waits and leaves an empty queue.
+    pub fn take(&self, queue: &mut InboxQueue) {
         queue.clear();
         std::mem::swap(&mut *self.lock(), queue);
     }
 
-    /// The hall is about to sleep, unless there is something: then it must not.
+    /// Announces that the thread will sleep. Returns false if the queue is not empty, so that it must not.
     pub fn may_sleep(&self) -> bool {
         self.is_asleep.store(true, Ordering::SeqCst);
         let is_empty = self.lock().is_empty();
@@ -244,30 +249,30 @@ impl Inbox {
         is_empty
     }
 
-    /// The hall is awake: nobody needs to ring.
+    /// Announces that the thread is awake and needs no wake-up.
     pub fn is_awake(&self) {
         self.is_asleep.store(false, Ordering::SeqCst);
         let mut count = [0; 8];
-        // Nothing to read is fine: the bell had not been rung.
+        // Nothing to read means that no wake-up was sent.
         let _ = rustix::io::read(&self.bell, &mut count);
     }
 
     pub fn wake(&self) {
         if self.is_asleep.swap(false, Ordering::SeqCst) {
-            // It can only fail when it has been rung 2^64 times.
+            // It can only fail after 2^64 wake-ups.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Becomes readable when the hall sleeps and there is something.
+    /// Returns the descriptor that becomes readable when the thread sleeps and an item was queued.
     pub fn bell(&self) -> BorrowedFd<'_> {
         self.bell.as_fd()
     }
 }
 
-impl Queue {
+impl InboxQueue {
     #[cold]
-    fn shed(&mut self, message: &Posted, bytes: &[u8], bytes_most: usize) {
+    fn shed(&mut self, message: &QueuedMessage, bytes: &[u8], bytes_most: usize) {
         let payload_at = message.start + message.key_len;
         let (Some(key), Some(payload)) =
             (bytes.get(message.start..payload_at), bytes.get(payload_at..payload_at + message.len))
@@ -285,7 +290,7 @@ impl Queue {
         shed.keep(message.seq, key, message.is_binary, payload);
         self.kept += 1;
         self.kept_bytes += key.len() + payload.len();
-        // Of very many keys, or large messages, the newest; always the very newest.
+        // Drop the oldest beyond the bounds, but never the newest.
         while shed.kept.len() > 1 && (self.kept - gone > KEPT_MOST || self.kept_bytes - gone_bytes > bytes_most) {
             let oldest = shed.kept.first_key_value().map(|(seq, _)| *seq).and_then(|seq| shed.take(seq));
             (gone, gone_bytes) = (gone + 1, gone_bytes + oldest.unwrap_or(0));
@@ -295,14 +300,14 @@ impl Queue {
     }
 }
 
-impl Shed {
+impl ShedRange {
     fn keep(&mut self, seq: u64, key: &[u8], is_binary: bool, payload: &[u8]) {
         let key: Arc<[u8]> = key.into();
         self.newest.insert(Arc::clone(&key), seq);
-        self.kept.insert(seq, Kept { key, is_binary, payload: payload.to_vec() });
+        self.kept.insert(seq, ShedMessage { key, is_binary, payload: payload.to_vec() });
     }
 
-    /// Says how many bytes it had.
+    /// Removes a shed message and returns its bytes.
     fn take(&mut self, seq: u64) -> Option<usize> {
         let kept = self.kept.remove(&seq)?;
         self.newest.remove(&kept.key);
@@ -319,18 +324,18 @@ mod tests {
     /// One message of a key.
     fn put(inbox: &Inbox, seq: u64, key: &str, payload: &str) {
         let (key_len, len) = (key.len(), payload.len());
-        let message = Posted { stream: STREAM, seq, start: 0, key_len, len, is_binary: false };
+        let message = QueuedMessage { stream: STREAM, seq, start: 0, key_len, len, is_binary: false };
         inbox.put(&[message], [key, payload].concat().as_bytes());
     }
 
-    fn taken(inbox: &Inbox) -> Queue {
-        let mut queue = Queue::default();
+    fn taken(inbox: &Inbox) -> InboxQueue {
+        let mut queue = InboxQueue::default();
         inbox.take(&mut queue);
         queue
     }
 
     #[test]
-    fn what_is_kept_of_what_was_shed_is_bounded_however_many_keys_there_are() {
+    fn kept_shed_messages_are_bounded_for_any_number_of_keys() {
         let inbox = Inbox::new(1_000).unwrap();
         put(&inbox, 1, "", &"x".repeat(2_000));
         // 200 bytes with its key: five of them are as many as may wait.
@@ -354,9 +359,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_to_single_readers_is_bounded_and_who_is_told_more_gets_nothing_behind_it() {
+    fn frames_for_single_subscribers_are_bounded_and_nothing_follows_a_lost_one() {
         let inbox = Inbox::new(1_000).unwrap();
-        let tell = |to, bytes| inbox.run(Errand::Tell { to: Tag(to), frames: vec![0; bytes] });
+        let tell = |to, bytes| inbox.run(ControlMessage::Tell { to: SubscriberId(to), frames: vec![0; bytes] });
         (0..63).for_each(|_| tell(1, 1 << 20));
         tell(2, 100);
         (0..1_000).for_each(|_| tell(1, 1 << 20));
@@ -370,17 +375,17 @@ mod tests {
         assert_eq!((queue.orders.len(), queue.untold.len()), (1, 0), "the next begins anew");
         // What is done for one takes room too, though it has no bytes; and none of it from everybody's messages.
         for n in 0..5_000_000 {
-            inbox.run(Errand::Join { to: Tag(n % 2), stream: STREAM, read: None });
+            inbox.run(ControlMessage::Join { to: SubscriberId(n % 2), stream: STREAM, read: None });
         }
         put(&inbox, 1, "k", "is let in all the same");
         let queue = taken(&inbox);
-        let most = TOLD_MOST / size_of::<Order>() + 1;
+        let most = TOLD_MOST / size_of::<InboxItem>() + 1;
         assert!(queue.orders.len() <= most && queue.untold.len() == 2, "{}", queue.orders.len());
-        assert!(queue.shed.is_empty() && matches!(queue.orders.last(), Some(Order::Message(_))));
+        assert!(queue.shed.is_empty() && matches!(queue.orders.last(), Some(InboxItem::Message(_))));
     }
 
     #[test]
-    fn messages_without_a_byte_are_counted() {
+    fn empty_messages_count_towards_the_bound() {
         let inbox = Inbox::new(1_000).unwrap();
         for seq in 1..=2 * MESSAGES_MOST as u64 {
             put(&inbox, seq, "", "");

@@ -1,38 +1,39 @@
-//! One stream to very many subscribers: rings of ready frames, cursors, halls that serve them.
+//! Delivery threads: each serves its own WebSocket subscribers from its own copy of the streams.
 //!
-//! Does        serve WebSocket subscribers from threads of its own, each with its own copy of the streams: a message is
-//!             encoded once, appended once, and sent straight from the ring to everybody.
-//! Holds       1. whoever publishes never waits;
-//!             2. what is missed is declared, or its reader closed: see [`LagPolicy`];
-//!             3. memory is bounded by the streams and by the number of subscribers, not by how slowly they read.
-//! Leaves out  where messages come from, and what a path means: [`Programme`].
-//! Start at    [`Publisher::start`]; inside, [`floor`] without sockets and [`loops`] with them.
+//! Does        Encodes a message once per thread and frame format and sends it from the ring to every subscriber.
+//! Holds       1. The publishing thread never waits.
+//!             2. A missed message is declared to its subscriber, or the subscriber is closed: see [`LagPolicy`].
+//!             3. Memory is bounded by the streams and the number of subscribers, not by how slowly they read.
+//! Leaves out  The source of the messages and the meaning of a path: see [`DeliveryHandler`].
+//! Start at    [`Publisher::start`]; inside, [`delivery_core`] without sockets and [`loops`] with them.
 
-mod board;
 mod channels;
 mod counters;
+pub(crate) mod delivery_core;
 mod field;
-pub(crate) mod floor;
-mod hall;
+mod handler;
 mod inbox;
+mod ingest;
 mod loops;
-mod press;
-mod programme;
+mod publisher;
 mod request;
+mod statistics;
 mod subscriber;
 mod synthetic;
+mod timer_wheel;
 mod tls;
-mod wheel;
 
-pub use board::{Board, counted};
-pub use channels::{Channels, Hearing};
+pub use channels::{Channels, IncomingMessages};
 pub use counters::{Counters, text as metrics};
+pub use delivery_core::Limits;
 pub use field::field;
-pub use floor::Limits;
-pub use hall::{Batch, Options, Publisher};
+pub use handler::{
+    Answer, ClientMessage, DeliveryHandler, LagAnswer, Reply, Request, SubscriberId, SubscriberSetup, weight,
+};
+pub use ingest::{CHANNEL_FIELD, Ingest};
 pub use loops::{BatchingPolicy, Kind, mono_ns as monotonic_ns};
 pub use pitwire_delivery::{LagPolicy, StreamId, StreamSpec};
 pub use pitwire_websocket::CloseCode;
-pub use press::{CHANNEL_FIELD, Press};
-pub use programme::{Answer, GoOn, Opening, Programme, Reply, Request, Said, Tag, weight};
-pub use synthetic::Synthetic;
+pub use publisher::{Batch, Options, Publisher};
+pub use statistics::{SharedStatistics, counted};
+pub use synthetic::SyntheticSource;

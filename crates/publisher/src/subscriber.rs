@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use pitwire_websocket::Decoder;
 
-use crate::programme::Answer;
+use crate::handler::Answer;
 use pitwire_delivery::{Cursor, Key};
 
 pub(crate) const NOBODY: u32 = u32::MAX;
 
 /// One stream that a subscriber reads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Item {
+pub(crate) struct Subscription {
     pub cursor: Cursor,
     pub stream: u32,
     /// Its place among the stream's listeners.
@@ -26,50 +26,50 @@ pub(crate) struct Item {
 pub(crate) const PARKED: Cursor = Cursor(u64::MAX);
 
 #[derive(Debug, Default)]
-pub(crate) enum Items {
+pub(crate) enum Subscriptions {
     #[default]
     None,
-    One(Item),
-    Many(Vec<Item>),
+    One(Subscription),
+    Many(Vec<Subscription>),
 }
 
-impl Items {
-    pub fn as_slice(&self) -> &[Item] {
+impl Subscriptions {
+    pub fn as_slice(&self) -> &[Subscription] {
         match self {
-            Items::None => &[],
-            Items::One(item) => std::slice::from_ref(item),
-            Items::Many(items) => items,
+            Subscriptions::None => &[],
+            Subscriptions::One(item) => std::slice::from_ref(item),
+            Subscriptions::Many(items) => items,
         }
     }
 
-    pub fn as_mut_slice(&mut self) -> &mut [Item] {
+    pub fn as_mut_slice(&mut self) -> &mut [Subscription] {
         match self {
-            Items::None => &mut [],
-            Items::One(item) => std::slice::from_mut(item),
-            Items::Many(items) => items,
+            Subscriptions::None => &mut [],
+            Subscriptions::One(item) => std::slice::from_mut(item),
+            Subscriptions::Many(items) => items,
         }
     }
 
-    pub fn push(&mut self, item: Item) {
+    pub fn push(&mut self, item: Subscription) {
         *self = match std::mem::take(self) {
-            Items::None => Items::One(item),
-            Items::One(first) => Items::Many(vec![first, item]),
-            Items::Many(mut items) => {
+            Subscriptions::None => Subscriptions::One(item),
+            Subscriptions::One(first) => Subscriptions::Many(vec![first, item]),
+            Subscriptions::Many(mut items) => {
                 items.push(item);
-                Items::Many(items)
+                Subscriptions::Many(items)
             }
         };
     }
 
     /// Takes one out; the last one takes its number.
-    pub fn swap_remove(&mut self, at: usize) -> Option<Item> {
+    pub fn swap_remove(&mut self, at: usize) -> Option<Subscription> {
         match self {
-            Items::One(item) if at == 0 => {
+            Subscriptions::One(item) if at == 0 => {
                 let item = *item;
-                *self = Items::None;
+                *self = Subscriptions::None;
                 Some(item)
             }
-            Items::Many(items) if at < items.len() => Some(items.swap_remove(at)),
+            Subscriptions::Many(items) if at < items.len() => Some(items.swap_remove(at)),
             _ => None,
         }
     }
@@ -157,7 +157,7 @@ pub(crate) enum Answered {
 
 /// What few subscribers have at any time.
 #[derive(Default)]
-pub(crate) struct Rare {
+pub(crate) struct RareState {
     /// Whole frames, or an HTTP answer, that go before anything of the rings.
     pub outbox: Vec<u8>,
     pub outbox_sent: usize,
@@ -173,7 +173,7 @@ pub(crate) struct Rare {
     pub refusal: Option<Box<Answer>>,
 }
 
-impl Rare {
+impl RareState {
     pub fn waiting(&self) -> &[u8] {
         self.outbox.get(self.outbox_sent..).unwrap_or_default()
     }
@@ -192,8 +192,8 @@ impl Rare {
 
 pub(crate) struct Subscriber {
     pub tag: u64,
-    pub items: Items,
-    pub rare: Option<Box<Rare>>,
+    pub items: Subscriptions,
+    pub rare: Option<Box<RareState>>,
     pub control: Control,
     /// The item of which half a frame is sent.
     pub mid_frame: u32,
@@ -236,7 +236,7 @@ impl Subscriber {
     pub fn new(tag: u64, now_ms: u32) -> Self {
         Subscriber {
             tag,
-            items: Items::None,
+            items: Subscriptions::None,
             rare: None,
             control: Control::default(),
             mid_frame: NOBODY,
@@ -261,7 +261,7 @@ impl Subscriber {
         }
     }
 
-    pub fn rare(&mut self) -> &mut Rare {
+    pub fn rare(&mut self) -> &mut RareState {
         self.rare.get_or_insert_with(Box::default)
     }
 

@@ -1,13 +1,13 @@
 //! A stream made here: evenly spaced messages that say when they were due.
 //!
 //! Holds       `ts_ns` is the time a message was to be sent, not when it was: whoever falls behind shows it.
-//! Start at    [`Synthetic::next`].
+//! Start at    [`SyntheticSource::next`].
 
 use std::io::Write as _;
 
 /// Messages of about `bytes` bytes, `rate_per_s` of them a second.
 #[derive(Clone, Debug)]
-pub struct Synthetic {
+pub struct SyntheticSource {
     rate_per_s: f64,
     bytes: usize,
     /// Monotonic and real time of the beginning.
@@ -16,9 +16,9 @@ pub struct Synthetic {
     sent: u64,
 }
 
-impl Synthetic {
+impl SyntheticSource {
     pub fn new(rate_per_s: f64, bytes: usize, start_ns: u64, start_epoch_ns: u64) -> Self {
-        Synthetic { rate_per_s, bytes, start_ns, start_epoch_ns, sent: 0 }
+        SyntheticSource { rate_per_s, bytes, start_ns, start_epoch_ns, sent: 0 }
     }
 
     /// When the next message is due, on the monotonic clock.
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn messages_have_their_size_number_and_due_time() {
-        let mut stream = Synthetic::new(3.0, 64, 1_000, 1_700_000_000_000_000_000);
+        let mut stream = SyntheticSource::new(3.0, 64, 1_000, 1_700_000_000_000_000_000);
         let mut out = Vec::new();
         let mut due = Vec::new();
         for expected in 1..=3 {
@@ -64,7 +64,7 @@ mod tests {
         // A third of a second each.
         assert_eq!(due, [1_000, 333_334_333, 666_667_666]);
         assert_eq!(&out[..54], br#"{"seq":3,"ts_ns":1700000000666666666,"pad":"xxxxxxxxxx"#);
-        let mut tiny = Synthetic::new(1.0, 10, 0, 5);
+        let mut tiny = SyntheticSource::new(1.0, 10, 0, 5);
         out.clear();
         tiny.next(&mut out);
         assert_eq!(out, br#"{"seq":1,"ts_ns":5,"pad":""}"#);

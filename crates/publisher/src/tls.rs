@@ -12,7 +12,7 @@ use pitwire_tls::Session;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send};
 
-use crate::floor::Pieces;
+use crate::delivery_core::Pieces;
 
 /// What a call came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{Reader, Stage, masked, number, spec};
 use pitwire_publisher::{
-    BatchingPolicy, LagPolicy, Limits, Options, Press, Publisher, StreamSpec, Tag, counted, weight,
+    BatchingPolicy, Ingest, LagPolicy, Limits, Options, Publisher, StreamSpec, SubscriberId, counted, weight,
 };
 
 #[test]
@@ -373,7 +373,7 @@ fn who_sends_without_end_holds_nobody_up() {
 }
 
 /// Takes what waits, answers it, and says so.
-fn hear(stage: &Stage) -> Vec<(Tag, String)> {
+fn hear(stage: &Stage) -> Vec<(SubscriberId, String)> {
     let waiting = std::mem::take(&mut *stage.programme.waiting.lock().unwrap());
     for (tag, text) in &waiting {
         stage.publisher.tell(*tag, text.as_bytes());
@@ -485,7 +485,7 @@ fn messages_are_handed_over_by_number_too() {
     let stage = Stage::new(Options::default(), &spec(LagPolicy::Close));
     let board = std::sync::Arc::clone(stage.publisher.board());
     let channels = vec![("test".into(), stage.stream)];
-    let mut press = Press::new(std::sync::Arc::new(stage.publisher), channels, None);
+    let mut press = Ingest::new(std::sync::Arc::new(stage.publisher), channels, None);
     (0..4_096).for_each(|_| press.take(None, b"", false));
     let began = std::time::Instant::now();
     while counted(&board, "messages_total") < 4_096 {

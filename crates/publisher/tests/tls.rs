@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use common::{PATIENCE, Stage, message, spec};
-use pitwire_publisher::{GoOn, LagPolicy, Options, StreamSpec};
+use pitwire_publisher::{LagAnswer, LagPolicy, Options, StreamSpec};
 use pitwire_tls::{Authority, issue_server_config};
 use ring::aead::{AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rustls::pki_types::pem::PemObject;
@@ -167,7 +167,7 @@ fn a_reader_that_stopped_is_told_what_others_keep_and_goes_on() {
                     let texts = (read + 1..=last).map(|n| message(n, "k", 1_000));
                     // 1,000 is 3 x 256 + 232.
                     let frames = texts.flat_map(|text| [&[0x81, 126, 3, 232], text.as_bytes()].concat()).collect();
-                    stage.publisher.go_on(who, stage.stream, read, GoOn::Frames { frames, seq: last });
+                    stage.publisher.go_on(who, stage.stream, read, LagAnswer::Frames { frames, seq: last });
                     pieces += 1;
                 }
                 std::thread::sleep(Duration::from_millis(1));

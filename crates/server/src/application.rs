@@ -23,14 +23,14 @@ use tracing::{error, warn};
 
 use pitwire_venue::{Maintenance, VenueClock};
 
-use crate::audience::{Done, Voice};
 use crate::bus::Bus;
+use crate::delivery_threads::TurnBudget;
 use crate::doors::{self, Door};
-use crate::halls::Attention;
 use crate::heartbeats::Heartbeats;
 use crate::metrics::{self, Counters, Gauges};
 use crate::page;
 use crate::private_windows::PrivateWindows;
+use crate::public_connections::{Done, Voice};
 use crate::resume::{Held, Life, Resumption};
 use crate::server_latency::ResidenceTimes;
 use crate::service::{MarketData, VenueService};
@@ -327,7 +327,7 @@ impl VenueApplication {
 
     /// What those in the halls have said and done.
     fn hear(&mut self, notices: &mut Notices) {
-        let mut attention = Attention::default();
+        let mut attention = TurnBudget::default();
         while let Some((id, done)) = self.service.market_data.audience.hear(&mut attention) {
             match done {
                 Done::Said(text) => {

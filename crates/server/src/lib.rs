@@ -7,15 +7,15 @@
 //! Start at    [`VenueApplication`], then [`VenueService`].
 
 mod application;
-mod audience;
 mod bus;
+pub mod delivery_threads;
 pub mod doors;
-pub mod halls;
 mod heartbeats;
 mod limits;
 mod metrics;
 mod page;
 mod private_windows;
+mod public_connections;
 mod resume;
 mod server_latency;
 mod service;

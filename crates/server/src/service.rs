@@ -10,7 +10,7 @@ use pitwire_projections::Views;
 use pitwire_url_streams::Here;
 use pitwire_venue::{EventObserver, ExplainService, LogExplanation, Venue};
 
-use crate::audience::Audience;
+use crate::public_connections::PublicConnections;
 use crate::streams::UrlStreams;
 
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -21,7 +21,7 @@ const MOST_MINUTES: u64 = 1_440;
 pub struct MarketData {
     pub publisher: PublicChannels,
     pub streams: UrlStreams,
-    pub(crate) audience: Audience,
+    pub(crate) audience: PublicConnections,
     /// The newest minute of venue time whose candles have begun.
     minute: u64,
 }
@@ -31,7 +31,7 @@ impl MarketData {
         MarketData {
             publisher: PublicChannels::new(venue.engine()),
             streams: UrlStreams::new(venue.engine(), venue.views(), waker),
-            audience: Audience::new(waker),
+            audience: PublicConnections::new(waker),
             minute: venue.now().0 / MINUTE_NS,
         }
     }

@@ -13,8 +13,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use clap::{Args, ValueEnum};
 use pitwire_net::stop_signals;
 use pitwire_publisher::{
-    BatchingPolicy, Channels, Hearing, Kind, LagPolicy, Limits, Options, Press, Publisher, StreamId, StreamSpec,
-    counted,
+    BatchingPolicy, Channels, IncomingMessages, Ingest, Kind, LagPolicy, Limits, Options, Publisher, StreamId,
+    StreamSpec, counted,
 };
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -210,7 +210,7 @@ impl Publish {
             self.channel.iter().cloned().zip(streams.iter().map(|(_, id)| *id)).collect();
         let only = if names.is_empty() { streams.first().map(|(_, id)| *id) } else { None };
         channels.open_doors(Arc::clone(publisher.board()), names, only);
-        let press = Press::new(Arc::clone(&publisher), streams, self.key.clone());
+        let press = Ingest::new(Arc::clone(&publisher), streams, self.key.clone());
         let address = publisher.address().unwrap_or(self.listen);
         if !self.json {
             let scheme = if self.tls { "wss" } else { "ws" };
@@ -270,9 +270,9 @@ impl Publish {
             return Err(Failure::usage(format!("--channel {name} is given twice")).remedy("once is enough"));
         }
         let hearing = match (self.echo, self.respond.is_some()) {
-            (true, _) => Hearing::Echo,
-            (_, true) => Hearing::Respond,
-            _ => Hearing::Ignore,
+            (true, _) => IncomingMessages::Echo,
+            (_, true) => IncomingMessages::Respond,
+            _ => IncomingMessages::Ignore,
         };
         let token = self.auth.as_deref().map(token).transpose()?;
         Ok(Channels::new(hearing, self.envelope, token, source.is_away()))
@@ -334,14 +334,14 @@ impl Publish {
         names.into_iter().map(create).collect()
     }
 
-    fn report(&self, publisher: &Publisher, seconds: f64, press: Option<&Press>) {
+    fn report(&self, publisher: &Publisher, seconds: f64, press: Option<&Ingest>) {
         let total = |name: &str| counted(publisher.board(), name);
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let cpu_s = std::time::Duration::try_from(cpu).map_or(0.0, |time| time.as_secs_f64());
-        let messages = press.map_or(0, Press::messages);
+        let messages = press.map_or(0, Ingest::messages);
         if self.json {
             let figures = serde_json::json!({
-                "seconds": seconds, "cpu_s": cpu_s, "messages": messages, "unrouted": press.map_or(0, Press::unrouted),
+                "seconds": seconds, "cpu_s": cpu_s, "messages": messages, "unrouted": press.map_or(0, Ingest::unrouted),
                 "connections": total("opened_total"), "refused": total("refused_total"),
                 "sent_bytes": total("sent_bytes_total"), "sends": total("sends_total"), "sweeps": total("sweeps_total"),
                 "gaps": total("gaps_total"), "closed_slow": total("closed_slow_total"),
@@ -363,7 +363,7 @@ impl Publish {
 }
 
 /// Until the source ends or we are asked to.
-fn serve(source: Source, mut press: Press, signals: &std::os::unix::net::UnixStream) -> Result<Press, Failure> {
+fn serve(source: Source, mut press: Ingest, signals: &std::os::unix::net::UnixStream) -> Result<Ingest, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
     let (tell, told) = mpsc::channel();

@@ -14,10 +14,10 @@ use pitwire_net::{
 };
 use tracing::{info, warn};
 
-use super::audience::{Audience, Voice};
 use super::metrics::{self, Counters};
+use super::public_connections::{PublicConnections, Voice};
+use pitwire_server::delivery_threads::TurnBudget;
 use pitwire_server::doors::{self, Door};
-use pitwire_server::halls::Attention;
 use pitwire_server::with_notes;
 
 /// Most pieces of news in one turn; clients must not wait for more.
@@ -35,7 +35,7 @@ enum Asker {
 
 pub struct GatewayApplication {
     node: Node,
-    audience: Audience,
+    audience: PublicConnections,
     inlet: BusReceiver,
     upstream: Upstream,
     clock: SystemClock,
@@ -68,7 +68,7 @@ impl GatewayApplication {
         let Parts { node, inlet, upstream, clock, has_fixed_venue, waker } = parts;
         GatewayApplication {
             node,
-            audience: Audience::new(&waker),
+            audience: PublicConnections::new(&waker),
             inlet,
             upstream,
             clock,
@@ -129,7 +129,7 @@ impl GatewayApplication {
 
     /// What readers in halls have said, and who of them has left.
     fn hear_halls(&mut self, notices: &mut Notices) {
-        let mut attention = Attention::default();
+        let mut attention = TurnBudget::default();
         while let Some((id, text)) = self.audience.hear(&mut attention) {
             let now = self.now();
             match text {

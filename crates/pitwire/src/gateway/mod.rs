@@ -3,5 +3,5 @@
 //! Start at    [`application`].
 
 pub mod application;
-mod audience;
 mod metrics;
+mod public_connections;

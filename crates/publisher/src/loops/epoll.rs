@@ -16,10 +16,10 @@ use rustix::net::{SocketFlags, accept_with, acceptfrom_with};
 use tracing::warn;
 
 use crate::counters::add;
-use crate::floor::Next;
+use crate::delivery_core::Next;
+use crate::handler::Answer;
 use crate::loops::wire::Wire;
-use crate::loops::{MEANWHILE, PassTimer, Task, mono_ns};
-use crate::programme::Answer;
+use crate::loops::{MEANWHILE, PassTimer, ThreadSetup, mono_ns};
 use crate::tls::Moved;
 use pitwire_tls::Session;
 
@@ -39,21 +39,21 @@ const BELL: u64 = u64::MAX;
 const DOOR: u64 = u64::MAX - 1;
 
 /// One slot's socket.
-struct Seat {
+struct SocketState {
     wire: Wire,
     from: Option<IpAddr>,
     /// There may be something to read.
     is_readable: bool,
     /// The peer's end has been told, perhaps together with its last bytes.
     is_ending: bool,
-    /// It is among [`Hall::unread`].
+    /// It is among [`DeliveryThread::unread`].
     is_unread: bool,
 }
 
-struct Hall {
-    task: Task,
+struct DeliveryThread {
+    task: ThreadSetup,
     epoll: OwnedFd,
-    seats: Vec<Option<Seat>>,
+    seats: Vec<Option<SocketState>>,
     due: Vec<u32>,
     gone: Vec<u32>,
     /// Slots of which more is to be read than a turn reads.
@@ -66,14 +66,14 @@ struct Hall {
 }
 
 /// Serves until it is told to stop and everybody has gone.
-pub(crate) fn run(task: Task) -> io::Result<()> {
+pub(crate) fn run(task: ThreadSetup) -> io::Result<()> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, task.inbox.bell(), epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
     if let Some(listener) = &task.listener {
         epoll::add(&epoll, listener, epoll::EventData::new_u64(DOOR), epoll::EventFlags::IN)?;
     }
     let timer = PassTimer::new(task.batching);
-    let hall = Hall {
+    let hall = DeliveryThread {
         task,
         epoll,
         seats: Vec::new(),
@@ -89,7 +89,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
     hall.serve_all()
 }
 
-impl Hall {
+impl DeliveryThread {
     fn serve_all(mut self) -> io::Result<()> {
         let mut events = Vec::with_capacity(EVENTS);
         loop {
@@ -123,7 +123,7 @@ impl Hall {
     }
 
     fn wait(&mut self, events: &mut Vec<epoll::Event>, has_more: bool) -> io::Result<()> {
-        let Task { floor, inbox, .. } = &self.task;
+        let ThreadSetup { floor, inbox, .. } = &self.task;
         let (has_own, has_streams) = floor.has_due();
         let now = mono_ns();
         let mut may_sleep = false;
@@ -240,8 +240,13 @@ impl Hall {
         if self.seats.len() <= at {
             self.seats.resize_with(at + 1, || None);
         }
-        self.seats[at] =
-            Some(Seat { wire: Wire::new(socket, tls), from, is_readable: false, is_ending: false, is_unread: false });
+        self.seats[at] = Some(SocketState {
+            wire: Wire::new(socket, tls),
+            from,
+            is_readable: false,
+            is_ending: false,
+            is_unread: false,
+        });
     }
 
     fn seat_arrivals(&mut self) {
@@ -251,7 +256,7 @@ impl Hall {
             if socket.set_nonblocking(true).is_err() {
                 self.task.floor.go(slot);
             }
-            crate::hall::prepare_socket(socket2::SockRef::from(&socket));
+            crate::publisher::prepare_socket(socket2::SockRef::from(&socket));
             let tls = self.task.floor.take_session(slot);
             self.seat(slot, socket.into(), tls, None);
         }
@@ -407,7 +412,7 @@ impl Hall {
 }
 
 /// Whether a connection's socket may be given more: nothing that is sealed waits for it.
-fn pushes(seat: Option<&mut Seat>) -> bool {
+fn pushes(seat: Option<&mut SocketState>) -> bool {
     seat.is_some_and(|seat| seat.wire.push() != Moved::Blocked)
 }
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::board::Board;
-use crate::floor::{Floor, Sweep};
+use crate::delivery_core::{DeliveryCore, PassKind};
 use crate::inbox::Inbox;
+use crate::statistics::SharedStatistics;
 
 /// How a hall's thread waits for its sockets and writes to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,10 +27,10 @@ pub enum Kind {
 pub(crate) const MEANWHILE: usize = 64;
 
 /// What a loop is given.
-pub(crate) struct Task {
-    pub floor: Floor,
+pub(crate) struct ThreadSetup {
+    pub floor: DeliveryCore,
     pub inbox: Arc<Inbox>,
-    pub board: Arc<Board>,
+    pub board: Arc<SharedStatistics>,
     pub hall: usize,
     /// Nothing is accepted without one: sockets come through the inbox.
     pub listener: Option<std::net::TcpListener>,
@@ -105,13 +105,13 @@ impl PassTimer {
 
     /// Begins a pass and says in which order it serves subscribers. A pass that follows the previous one at once keeps
     /// its order roughly, so that no subscriber waits for two whole passes.
-    pub fn begin(&mut self, now_ns: u64, with_streams: bool) -> Sweep {
+    pub fn begin(&mut self, now_ns: u64, with_streams: bool) -> PassKind {
         if !with_streams {
-            return Sweep::Own;
+            return PassKind::Own;
         }
         let idle_ns = now_ns.saturating_sub(self.ended_ns.max(self.next_ns));
         let took_ns = self.ended_ns.saturating_sub(self.began_ns);
-        if idle_ns > took_ns / 8 { Sweep::First } else { Sweep::Next }
+        if idle_ns > took_ns / 8 { PassKind::First } else { PassKind::Next }
     }
 
     /// Ends a pass that began at `began_ns`.
@@ -157,8 +157,8 @@ mod tests {
     fn a_pass_after_an_idle_time_gets_a_new_order() {
         let mut timer = PassTimer::new(BatchingPolicy::Latency);
         timer.end(1_000, 9_000);
-        assert_eq!(timer.begin(9_500, true), Sweep::Next);
-        assert_eq!(timer.begin(12_000, true), Sweep::First);
-        assert_eq!(timer.begin(12_000, false), Sweep::Own);
+        assert_eq!(timer.begin(9_500, true), PassKind::Next);
+        assert_eq!(timer.begin(12_000, true), PassKind::First);
+        assert_eq!(timer.begin(12_000, false), PassKind::Own);
     }
 }

@@ -22,9 +22,9 @@ use ring::{Answered, Asked, BATCH, Ring};
 use tracing::warn;
 
 use crate::counters::add;
-use crate::floor::Next;
-use crate::loops::{MEANWHILE, PassTimer, Task, mono_ns};
-use crate::programme::Answer;
+use crate::delivery_core::Next;
+use crate::handler::Answer;
+use crate::loops::{MEANWHILE, PassTimer, ThreadSetup, mono_ns};
 
 /// Connections that are waited for at a time.
 const DOORS: usize = 64;
@@ -52,7 +52,7 @@ enum Outcome {
 
 /// One slot's socket.
 #[derive(Default)]
-struct Seat {
+struct SocketState {
     /// Its place in the table.
     file: u32,
     from: Option<IpAddr>,
@@ -70,7 +70,7 @@ struct Seat {
     outcome: Outcome,
 }
 
-impl Seat {
+impl SocketState {
     /// Nothing more will be sent. One that has ended too is closed by and by, without being told.
     fn shut(&mut self, ring: &mut Ring, slot: u32) {
         if !self.is_at_end {
@@ -80,10 +80,10 @@ impl Seat {
     }
 }
 
-struct Hall {
-    task: Task,
+struct DeliveryThread {
+    task: ThreadSetup,
     ring: Ring,
-    seats: Vec<Option<Seat>>,
+    seats: Vec<Option<SocketState>>,
     /// Requests for somebody who comes that are to be made again.
     idle_doors: Vec<u32>,
     due: Vec<u32>,
@@ -97,12 +97,12 @@ struct Hall {
 }
 
 /// Serves until it is told to stop and everybody has gone.
-pub(crate) fn run(task: Task) -> io::Result<()> {
+pub(crate) fn run(task: ThreadSetup) -> io::Result<()> {
     let doors = if task.listener.is_some() { DOORS } else { 0 };
     let mut ring = Ring::new(doors)?;
     ring.listen_for_bell(task.inbox.bell());
     let timer = PassTimer::new(task.batching);
-    let hall = Hall {
+    let hall = DeliveryThread {
         task,
         ring,
         seats: Vec::new(),
@@ -119,7 +119,7 @@ pub(crate) fn run(task: Task) -> io::Result<()> {
     hall.serve_all()
 }
 
-impl Hall {
+impl DeliveryThread {
     fn serve_all(mut self) -> io::Result<()> {
         loop {
             let now = mono_ns();
@@ -151,7 +151,7 @@ impl Hall {
     }
 
     fn wait(&mut self, has_more: bool) -> io::Result<()> {
-        let Task { floor, inbox, .. } = &self.task;
+        let ThreadSetup { floor, inbox, .. } = &self.task;
         let (has_own, has_streams) = floor.has_due();
         let mut may_sleep = false;
         let wait_ns = if has_more || has_own || !self.answered.is_empty() {
@@ -177,7 +177,7 @@ impl Hall {
 
     /// Takes what the kernel has answered: what became of sends is noted at once, the rest is kept to be acted on.
     fn collect(&mut self) {
-        let Hall { ring, answered, seats, task, .. } = self;
+        let DeliveryThread { ring, answered, seats, task, .. } = self;
         ring.answers(|answer| match answer.asked {
             Asked::Send(slot) => {
                 if let Some(Some(seat)) = seats.get_mut(slot as usize) {
@@ -259,7 +259,7 @@ impl Hall {
     }
 
     fn admit(&mut self, file: u32, from: Option<IpAddr>) {
-        let Task { board, floor, connections_most, hall, .. } = &self.task;
+        let ThreadSetup { board, floor, connections_most, hall, .. } = &self.task;
         if self.task.listener.is_none() {
             return self.ring.close(file, Asked::Nothing);
         }
@@ -301,7 +301,7 @@ impl Hall {
         if self.seats.len() <= at {
             self.seats.resize_with(at + 1, || None);
         }
-        self.seats[at] = Some(Seat { file, from, ..Seat::default() });
+        self.seats[at] = Some(SocketState { file, from, ..SocketState::default() });
         self.receive(slot);
     }
 
@@ -309,7 +309,7 @@ impl Hall {
         let mut arrivals = std::mem::take(&mut self.arrivals);
         self.task.floor.take_arrivals(&mut arrivals);
         for (slot, socket) in arrivals.drain(..) {
-            crate::hall::prepare_socket(socket2::SockRef::from(&socket));
+            crate::publisher::prepare_socket(socket2::SockRef::from(&socket));
             match self.install(&OwnedFd::from(socket)) {
                 Ok(file) => self.seat(slot, file, None),
                 Err(error) => {
@@ -404,7 +404,7 @@ impl Hall {
 
     /// Asks for one send, if there is something for the slot.
     fn offer(&mut self, slot: u32) {
-        let Hall { seats, task, ring, .. } = self;
+        let DeliveryThread { seats, task, ring, .. } = self;
         let Some(Some(seat)) = seats.get_mut(slot as usize) else { return };
         seat.outcome = Outcome::Nothing;
         match task.floor.prepare(slot) {
@@ -426,7 +426,7 @@ impl Hall {
     }
 
     fn follow_up(&mut self, slot: u32) {
-        let Hall { seats, task, ring, .. } = self;
+        let DeliveryThread { seats, task, ring, .. } = self;
         let Some(Some(seat)) = seats.get_mut(slot as usize) else { return };
         match seat.outcome {
             Outcome::Nothing => {}
@@ -498,7 +498,7 @@ impl Hall {
 }
 
 /// Notes how much of what was offered has gone.
-fn note_sent(task: &mut Task, slot: u32, wanted: usize, result: i32) -> Outcome {
+fn note_sent(task: &mut ThreadSetup, slot: u32, wanted: usize, result: i32) -> Outcome {
     match usize::try_from(result) {
         Ok(bytes) => {
             task.floor.sent(slot, bytes);

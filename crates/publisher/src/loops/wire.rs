@@ -9,7 +9,7 @@ use pitwire_tls::Session;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 
-use crate::floor::{PIECES, Pieces};
+use crate::delivery_core::{PIECES, Pieces};
 use crate::tls::{Moved, Secure};
 
 pub(crate) struct Wire {

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use pitwire_publisher::{
-    Answer, Batch, Kind, LagPolicy, Opening, Options, Programme, Publisher, Reply, Request, Said, StreamId, StreamSpec,
-    Tag,
+    Answer, Batch, ClientMessage, DeliveryHandler, Kind, LagPolicy, Options, Publisher, Reply, Request, StreamId,
+    StreamSpec, SubscriberId, SubscriberSetup,
 };
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,24 +19,24 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 pub struct One {
     pub stream: OnceLock<StreamId>,
     /// Texts that wait to be acted on, and whose.
-    pub waiting: Mutex<Vec<(Tag, String)>>,
+    pub waiting: Mutex<Vec<(SubscriberId, String)>>,
     /// Who has fallen behind, and behind which message.
-    pub behind: Mutex<Vec<(Tag, u64)>>,
+    pub behind: Mutex<Vec<(SubscriberId, u64)>>,
 }
 
-impl Programme for One {
-    fn open(&self, request: &Request<'_>) -> Result<Opening, Answer> {
+impl DeliveryHandler for One {
+    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, Answer> {
         if request.path() == "/nowhere" {
             return Err(Answer::text(404, "no such stream"));
         }
         let keys = request.parameter("symbols");
         let from = request.parameter("from").and_then(|text| text.split_once(':'));
-        Ok(Opening {
+        Ok(SubscriberSetup {
             streams: self.stream.get().copied().into_iter().collect(),
             keys: keys.map(|keys| keys.split(',').map(|key| key.as_bytes().to_vec()).collect()),
             from: from.and_then(|(epoch, seq)| Some((epoch.parse().ok()?, seq.parse().ok()?))),
             enveloped: request.parameter("envelope").is_some(),
-            ..Opening::default()
+            ..SubscriberSetup::default()
         })
     }
 
@@ -45,19 +45,19 @@ impl Programme for One {
         Answer::text(if is_asked { 200 } else { 426 }, if is_asked { "well" } else { "a WebSocket is served here" })
     }
 
-    fn behind(&self, who: Tag, _: StreamId, read: u64) {
+    fn behind(&self, who: SubscriberId, _: StreamId, read: u64) {
         self.behind.lock().unwrap().push((who, read));
     }
 
-    fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
+    fn said(&self, from: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
         match said {
-            Said::Text(text) if text.starts_with("later") => {
+            ClientMessage::Text(text) if text.starts_with("later") => {
                 self.waiting.lock().unwrap().push((from, text.to_owned()));
                 reply.wait();
             }
-            Said::Text("respond") => reply.respond(),
-            Said::Text(text) => reply.text(text.as_bytes()),
-            Said::Binary(bytes) => reply.binary(bytes),
+            ClientMessage::Text("respond") => reply.respond(),
+            ClientMessage::Text(text) => reply.text(text.as_bytes()),
+            ClientMessage::Binary(bytes) => reply.binary(bytes),
         }
     }
 }

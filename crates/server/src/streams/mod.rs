@@ -18,13 +18,13 @@ use pitwire_engine::Engine;
 use pitwire_model::{Event, Stamped};
 use pitwire_net::{Handoff, HttpRequest, HttpResponse, SystemClock, Waker};
 use pitwire_projections::Views;
-use pitwire_publisher::{Limits, Opening, Publisher, Tag};
+use pitwire_publisher::{Limits, Publisher, SubscriberId, SubscriberSetup};
 use pitwire_url_streams::{Here, Opened, Session, StreamId, StreamKey, Streams};
 use pitwire_venue::VenueClock;
 use tracing::debug;
 
 use self::outlet::Outlet;
-use crate::halls::{Adopted, Attention, Halls, Heard, Order};
+use crate::delivery_threads::{Adopted, DeliveryThreads, Heard, Order, TurnBudget};
 
 /// How often those who asked for heartbeats get one.
 const BEAT_NS: u64 = 5_000_000_000;
@@ -39,8 +39,8 @@ struct Client {
 pub struct UrlStreams {
     streams: Streams,
     outlet: Outlet,
-    halls: Halls,
-    clients: BTreeMap<Tag, Client>,
+    halls: DeliveryThreads,
+    clients: BTreeMap<SubscriberId, Client>,
     next_tag: u64,
     /// Connections of each address, where these are counted.
     addresses: BTreeMap<IpAddr, u32>,
@@ -56,7 +56,7 @@ impl UrlStreams {
         UrlStreams {
             streams: Streams::new(engine, views),
             outlet: Outlet::default(),
-            halls: Halls::new(Limits::default(), waker),
+            halls: DeliveryThreads::new(Limits::default(), waker),
             clients: BTreeMap::new(),
             next_tag: 1,
             addresses: BTreeMap::new(),
@@ -132,7 +132,7 @@ impl UrlStreams {
         let Some(Handoff { socket, session: tls, handshake, rest }) = taken.take() else {
             return Err(HttpResponse::text(503, "connect again"));
         };
-        let tag = Tag(self.next_tag);
+        let tag = SubscriberId(self.next_tag);
         self.next_tag += 1;
         let hello = with_notes(handshake, &opened);
         let Opened { session, words, join, .. } = opened;
@@ -140,7 +140,7 @@ impl UrlStreams {
         if let Some(from) = from {
             *self.addresses.entry(from).or_default() += 1;
         }
-        let mut opening = Opening { first: words, ..Opening::default() };
+        let mut opening = SubscriberSetup { first: words, ..SubscriberSetup::default() };
         for key in join {
             let Some(joined) = self.join(tag, key, here, &halls) else { continue };
             opening.first.extend(joined.first);
@@ -151,7 +151,7 @@ impl UrlStreams {
     }
 
     /// Has a client read a stream from here on; gives what it is told first, and the ring it reads then.
-    fn join(&mut self, tag: Tag, key: StreamKey, here: Here<'_>, halls: &Publisher) -> Option<Joined> {
+    fn join(&mut self, tag: SubscriberId, key: StreamKey, here: Here<'_>, halls: &Publisher) -> Option<Joined> {
         let id = self.streams.listen(key, here.engine)?;
         let names = key.instrument.and_then(|of| self.streams.directory().names(of));
         self.outlet.know(id, &key, names, halls);
@@ -179,7 +179,7 @@ impl UrlStreams {
         self.streams.unlisten(id);
     }
 
-    fn leave(&mut self, tag: Tag, id: StreamId) {
+    fn leave(&mut self, tag: SubscriberId, id: StreamId) {
         self.streams.unlisten(id);
         self.outlet.leave_socket(tag, id);
     }
@@ -192,20 +192,20 @@ impl UrlStreams {
             self.beats += 1;
         }
         let Some(halls) = self.halls.running().cloned() else { return };
-        let mut attention = Attention::default();
+        let mut attention = TurnBudget::default();
         while let Some(heard) = self.halls.hear(&mut attention) {
             match heard {
-                Heard::Text(tag, text) => {
+                ThreadEvent::Text(tag, text) => {
                     self.answer(tag, &text, here, &halls);
                     self.outlet.order(Order::Heard(tag, text.len()));
                 }
-                Heard::Left(tag) => self.forget(tag),
+                ThreadEvent::Left(tag) => self.forget(tag),
             }
         }
     }
 
     /// A connection has ended.
-    fn forget(&mut self, tag: Tag) {
+    fn forget(&mut self, tag: SubscriberId) {
         let Some(client) = self.clients.remove(&tag) else { return };
         debug!(tag = tag.0, "a reader of streams has left");
         client.reads.into_values().for_each(|id| self.leave(tag, id));
@@ -218,7 +218,7 @@ impl UrlStreams {
         }
     }
 
-    fn answer(&mut self, tag: Tag, text: &str, here: Here<'_>, halls: &Publisher) {
+    fn answer(&mut self, tag: SubscriberId, text: &str, here: Here<'_>, halls: &Publisher) {
         let Some(client) = self.clients.get_mut(&tag) else { return };
         let said = client.session.said(text, self.streams.directory());
         for answer in said.answers {

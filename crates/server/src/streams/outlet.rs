@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 use pitwire_model::VenueNanos;
 use pitwire_net::SystemClock;
-use pitwire_publisher::{Batch, LagPolicy, Publisher, StreamSpec, Tag};
+use pitwire_publisher::{Batch, LagPolicy, Publisher, StreamSpec, SubscriberId};
 use pitwire_url_streams::{Names, Numbered, Sink, Stamps, StreamId, StreamKey};
 use pitwire_venue::VenueClock;
 
 use super::scribe::{Errand, Scribe};
-use crate::halls::Order;
+use crate::delivery_threads::Order;
 
 /// Of each hall's copy of a stream: many seconds of a busy one, and the trades of a large uncross.
 const DELTA_RING: usize = 1 << 20;
@@ -88,14 +88,20 @@ impl Outlet {
         self.items.push(Item::Order(order));
     }
 
-    pub fn order_leave(&mut self, tag: Tag, id: StreamId) {
+    pub fn order_leave(&mut self, tag: SubscriberId, id: StreamId) {
         if let Some(ring) = self.ring(id) {
             self.order(Order::Leave(tag, ring));
         }
     }
 
     /// A socket begins to read a stream whose messages bear its own numbers; gives the first one.
-    pub fn first_of_socket(&mut self, tag: Tag, id: StreamId, payload: &[u8], place: Option<Numbered>) -> Vec<u8> {
+    pub fn first_of_socket(
+        &mut self,
+        tag: SubscriberId,
+        id: StreamId,
+        payload: &[u8],
+        place: Option<Numbered>,
+    ) -> Vec<u8> {
         let number = self.scribe.take_number(tag);
         self.errands.push(Errand::Join { tag, stream: id, next: number + 1 });
         let mut first = Vec::with_capacity(payload.len() + 20);
@@ -106,13 +112,13 @@ impl Outlet {
         first
     }
 
-    pub fn leave_socket(&mut self, tag: Tag, id: StreamId) {
+    pub fn leave_socket(&mut self, tag: SubscriberId, id: StreamId) {
         if self.known.get(&id).is_some_and(|known| known.ring.is_none()) {
             self.errands.push(Errand::Leave { tag, stream: id });
         }
     }
 
-    pub fn forget(&mut self, tag: Tag) {
+    pub fn forget(&mut self, tag: SubscriberId) {
         self.scribe.forget(tag);
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
-use pitwire_publisher::{CloseCode, Publisher, Tag};
+use pitwire_publisher::{CloseCode, Publisher, SubscriberId};
 use pitwire_url_streams::{Numbered, StreamId};
 use tracing::warn;
 
@@ -19,13 +19,13 @@ const TURNS_MOST: usize = 4_096;
 
 pub enum Errand {
     Join {
-        tag: Tag,
+        tag: SubscriberId,
         stream: StreamId,
         /// The number of the message after its first.
         next: u64,
     },
     Leave {
-        tag: Tag,
+        tag: SubscriberId,
         stream: StreamId,
     },
     Message {
@@ -40,22 +40,22 @@ pub enum Errand {
 pub struct Scribe {
     turns: Option<SyncSender<Vec<Errand>>>,
     /// How many first messages a socket has been told.
-    firsts: BTreeMap<Tag, u64>,
+    firsts: BTreeMap<SubscriberId, u64>,
     /// Those who read by socket, so that they can be closed when the thread is too slow for them.
-    readers: BTreeMap<Tag, ()>,
+    readers: BTreeMap<SubscriberId, ()>,
 }
 
 impl Scribe {
     /// The number of a socket's next first message; of several streams on one socket each has one, and all of them are
     /// told before anything else.
-    pub fn take_number(&mut self, tag: Tag) -> u64 {
+    pub fn take_number(&mut self, tag: SubscriberId) -> u64 {
         let number = self.firsts.entry(tag).or_default();
         self.readers.insert(tag, ());
         *number += 1;
         *number - 1
     }
 
-    pub fn forget(&mut self, tag: Tag) {
+    pub fn forget(&mut self, tag: SubscriberId) {
         self.firsts.remove(&tag);
         self.readers.remove(&tag);
     }
@@ -84,7 +84,8 @@ fn start(halls: Arc<Publisher>) -> SyncSender<Vec<Errand>> {
 }
 
 fn run(turns: &Receiver<Vec<Errand>>, halls: &Publisher) {
-    let (mut readers, mut numbers) = (BTreeMap::<StreamId, Vec<Tag>>::new(), BTreeMap::<Tag, u64>::new());
+    let (mut readers, mut numbers) =
+        (BTreeMap::<StreamId, Vec<SubscriberId>>::new(), BTreeMap::<SubscriberId, u64>::new());
     let mut whole = Vec::new();
     for errand in turns.iter().flatten() {
         match errand {

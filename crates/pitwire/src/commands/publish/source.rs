@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pitwire_nats::{FirstConnection, NatsOptions, NatsSubscription, Received, Wildcards, check_address, check_subject};
-use pitwire_publisher::{Press, Synthetic, monotonic_ns};
+use pitwire_publisher::{Ingest, SyntheticSource, monotonic_ns};
 use pitwire_recorder::recording::RecordingReader;
 
 use super::Publish;
@@ -30,7 +30,7 @@ pub enum Source {
     Nats {
         subscription: Box<NatsSubscription>,
     },
-    Synthetic {
+    SyntheticSource {
         rate: f64,
         bytes: usize,
     },
@@ -59,7 +59,7 @@ impl Source {
             return Ok(Source::Nats { subscription: Box::new(subscription) });
         }
         Ok(match (publish.synthetic, publish.bytes) {
-            (Some(rate), Some(bytes)) => Source::Synthetic { rate, bytes: bytes as usize },
+            (Some(rate), Some(bytes)) => Source::SyntheticSource { rate, bytes: bytes as usize },
             _ if publish.stdin => Source::Lines,
             _ => Source::Nothing,
         })
@@ -74,7 +74,7 @@ impl Source {
     }
 
     /// Until its end, or until told to stop.
-    pub fn run(self, press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
+    pub fn run(self, press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
         match self {
             Source::Lines => lines(press, stop),
             Source::Tape { reader, speed } => tape(*reader, speed, press, stop),
@@ -82,7 +82,7 @@ impl Source {
                 nats(*subscription, press, stop);
                 Ok(())
             }
-            Source::Synthetic { rate, bytes } => synthetic(rate, bytes, press, stop),
+            Source::SyntheticSource { rate, bytes } => synthetic(rate, bytes, press, stop),
             Source::Nothing => {
                 while !stop.load(Ordering::Relaxed) {
                     std::thread::sleep(GLANCE);
@@ -94,7 +94,7 @@ impl Source {
 }
 
 /// Whoever publishes never waits; whoever reads a file can.
-fn wait_for_room(press: &Press, stop: &AtomicBool) {
+fn wait_for_room(press: &Ingest, stop: &AtomicBool) {
     while !press.has_room() && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(NO_ROOM);
     }
@@ -102,7 +102,7 @@ fn wait_for_room(press: &Press, stop: &AtomicBool) {
 
 /// Publishes what arrives from NATS until `stop` is set. Messages that arrive together are sent
 /// together. A payload that is not UTF-8 goes out as a binary message.
-fn nats(mut subscription: NatsSubscription, press: &mut Press, stop: &AtomicBool) {
+fn nats(mut subscription: NatsSubscription, press: &mut Ingest, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let received = subscription.receive(GLANCE, |subject, payload| {
             press.take(Some(subject), payload, std::str::from_utf8(payload).is_err());
@@ -115,7 +115,7 @@ fn nats(mut subscription: NatsSubscription, press: &mut Press, stop: &AtomicBool
     }
 }
 
-fn lines(press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
+fn lines(press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
     let (mut input, mut kept, mut bytes) = (stdin().lock(), Vec::new(), vec![0; READ_BYTES]);
     while !stop.load(Ordering::Relaxed) {
         let count = match input.read(&mut bytes) {
@@ -141,7 +141,7 @@ fn lines(press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
     take_line(press, &kept)
 }
 
-fn take_line(press: &mut Press, line: &[u8]) -> Result<(), Failure> {
+fn take_line(press: &mut Ingest, line: &[u8]) -> Result<(), Failure> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if std::str::from_utf8(line).is_err() {
@@ -155,7 +155,7 @@ fn take_line(press: &mut Press, line: &[u8]) -> Result<(), Failure> {
 }
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn tape(mut reader: RecordingReader<File>, speed: f64, press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
+fn tape(mut reader: RecordingReader<File>, speed: f64, press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
     let start_ns = monotonic_ns();
     while !stop.load(Ordering::Relaxed) {
         let due = reader.peek_ns().map_err(damaged)?;
@@ -176,7 +176,7 @@ fn damaged(error: pitwire_recorder::recording::RecordingError) -> Failure {
 }
 
 /// Sleeps if it is not yet time; what has come together goes out first.
-fn sleep_until(due_ns: u64, press: &mut Press, stop: &AtomicBool) {
+fn sleep_until(due_ns: u64, press: &mut Ingest, stop: &AtomicBool) {
     if due_ns <= monotonic_ns() {
         return;
     }
@@ -190,11 +190,11 @@ fn sleep_until(due_ns: u64, press: &mut Press, stop: &AtomicBool) {
     }
 }
 
-fn synthetic(rate: f64, bytes: usize, press: &mut Press, stop: &AtomicBool) -> Result<(), Failure> {
+fn synthetic(rate: f64, bytes: usize, press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
     // The default slack of 50 microseconds would be added to every message.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let mut messages = Synthetic::new(rate, bytes, monotonic_ns(), u64::try_from(now.as_nanos()).unwrap_or(0));
+    let mut messages = SyntheticSource::new(rate, bytes, monotonic_ns(), u64::try_from(now.as_nanos()).unwrap_or(0));
     let mut text = Vec::with_capacity(bytes + 64);
     while !stop.load(Ordering::Relaxed) {
         sleep_until(messages.due_ns(), press, stop);

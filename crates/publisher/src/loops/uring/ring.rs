@@ -9,7 +9,7 @@ use io_uring::types::{CancelBuilder, DestinationSlot, Fd, Fixed, SubmitArgs, Tim
 use io_uring::{IoUring, cqueue, opcode, squeue};
 use rustix::process::{Resource, getrlimit};
 
-use crate::floor::{PIECES, Pieces};
+use crate::delivery_core::{PIECES, Pieces};
 use crate::loops::uring::buffers::{Buffers, GROUP};
 
 /// Sends that are handed over in one call.

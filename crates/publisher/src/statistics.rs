@@ -1,6 +1,6 @@
-//! What all halls of a process have in common: figures, who listens to what, how many come from where.
+//! Statistics that all delivery threads share: counters, subscribers per stream, connections per address and account.
 //!
-//! Start at    [`Board`].
+//! Start at    [`SharedStatistics`].
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -8,28 +8,28 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use crate::counters::Counters;
-use crate::programme::Tag;
+use crate::handler::SubscriberId;
 use pitwire_delivery::StreamId;
 
-/// Of tags that halls make themselves.
+/// Bit of the identifiers that delivery threads assign to connections that they accept themselves.
 const OURS: u64 = 1 << 63;
 
 #[derive(Debug, Default)]
-pub struct Board {
+pub struct SharedStatistics {
     halls: Vec<Counters>,
     listeners: RwLock<Vec<Arc<AtomicU32>>>,
     addresses: Mutex<HashMap<IpAddr, u32>>,
     accounts: Mutex<HashMap<Arc<str>, u32>>,
-    /// Connections from one address, and of one account; no limit if absent.
+    /// Most connections from one address, and of one account. `None` means no limit.
     per_address: Option<u32>,
     per_account: Option<u32>,
     has_told: AtomicBool,
 }
 
-impl Board {
+impl SharedStatistics {
     pub fn new(halls: usize, per_address: Option<u32>, per_account: Option<u32>) -> Self {
         let halls = (0..halls.max(1)).map(|_| Counters::default()).collect();
-        Board { halls, per_address, per_account, ..Board::default() }
+        SharedStatistics { halls, per_address, per_account, ..SharedStatistics::default() }
     }
 
     pub fn counters(&self, hall: usize) -> &Counters {
@@ -41,27 +41,27 @@ impl Board {
         &self.halls
     }
 
-    /// Connections in all halls.
+    /// Returns the open connections of all threads.
     pub(crate) fn connections(&self) -> usize {
         let all = self.halls.iter().map(|hall| hall.connections.load(Ordering::Relaxed)).sum::<u64>();
         usize::try_from(all).unwrap_or(usize::MAX)
     }
 
-    pub(crate) fn tag(&self, hall: usize, number: u64) -> Tag {
-        Tag(OURS | (number * self.halls.len() as u64 + hall as u64))
+    pub(crate) fn tag(&self, hall: usize, number: u64) -> SubscriberId {
+        SubscriberId(OURS | (number * self.halls.len() as u64 + hall as u64))
     }
 
-    /// Which hall a connection is in.
-    pub(crate) fn hall_of(&self, tag: Tag) -> usize {
+    /// Returns the thread that serves a connection.
+    pub(crate) fn hall_of(&self, tag: SubscriberId) -> usize {
         usize::try_from((tag.0 & !OURS) % self.halls.len() as u64).unwrap_or(0)
     }
 
-    /// Whether it has still to be said that messages are no JSON: so the first time, in whichever hall.
+    /// Returns true on the first call of any thread: the warning about messages that are not JSON is logged once.
     pub(crate) fn tell_once(&self) -> bool {
         !self.has_told.swap(true, Ordering::Relaxed)
     }
 
-    /// A place for the number of listeners of one more stream.
+    /// Adds the subscriber count of one more stream.
     pub(crate) fn add_stream(&self) {
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(Arc::default());
     }
@@ -82,12 +82,12 @@ impl Board {
         self.of_stream(stream).inspect(|count| _ = count.fetch_sub(1, Ordering::Relaxed));
     }
 
-    /// Whether anybody needs to know where connections come from.
+    /// Returns whether connections are counted by address.
     pub fn counts_addresses(&self) -> bool {
         self.per_address.is_some()
     }
 
-    /// Counts one more from an address; `false` when that would be too many.
+    /// Counts one more connection of an address. Returns false, and counts nothing, if it has as many as it may.
     pub fn enter_address(&self, address: IpAddr) -> bool {
         let Some(most) = self.per_address else { return true };
         enter(&self.addresses, address.to_canonical(), most)
@@ -111,8 +111,8 @@ impl Board {
     }
 }
 
-/// The sum of one figure over all halls; 0 for one that there is not.
-pub fn counted(board: &Board, name: &str) -> u64 {
+/// Returns the sum of one counter over all threads, or 0 if there is no counter of that name.
+pub fn counted(board: &SharedStatistics, name: &str) -> u64 {
     let values = board.all().iter().flat_map(Counters::list);
     values.filter(|(other, ..)| *other == name).map(|(.., value)| value).sum()
 }
@@ -140,25 +140,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_address_has_its_own_count_however_it_is_written() {
-        let board = Board::new(1, Some(2), None);
+    fn both_notations_of_an_address_share_one_count() {
+        let board = SharedStatistics::new(1, Some(2), None);
         let [one, same, other]: [IpAddr; 3] = ["10.0.0.1", "::ffff:10.0.0.1", "10.0.0.2"].map(|a| a.parse().unwrap());
         assert!(board.enter_address(one) && board.enter_address(same));
         assert!(!board.enter_address(one) && board.enter_address(other));
         board.leave_address(one);
         assert!(board.enter_address(same) && !board.enter_address(one));
         [one, same, other].into_iter().for_each(|address| board.leave_address(address));
-        assert!(board.addresses.lock().unwrap().is_empty(), "addresses that are gone are forgotten");
+        assert!(board.addresses.lock().unwrap().is_empty(), "an address without connections is forgotten");
     }
 
     #[test]
-    fn a_tag_leads_back_to_its_hall() {
-        let board = Board::new(3, None, None);
+    fn an_identifier_leads_to_its_thread() {
+        let board = SharedStatistics::new(3, None, None);
         for hall in 0..3 {
             for number in 1..50 {
                 assert_eq!(board.hall_of(board.tag(hall, number)), hall);
             }
         }
-        assert_eq!(board.hall_of(Tag(7)), 1);
+        assert_eq!(board.hall_of(SubscriberId(7)), 1);
     }
 }

@@ -9,17 +9,17 @@ use std::io::Write as _;
 use pitwire_websocket::{CloseCode, Opcode};
 
 use crate::counters::add;
-use crate::floor::{Floor, TURN_BYTES};
-use crate::inbox::Shed;
+use crate::delivery_core::{DeliveryCore, TURN_BYTES};
+use crate::inbox::ShedRange;
 use crate::subscriber::{CatchUp, PARKED};
-use crate::wheel::TICK_MS;
+use crate::timer_wheel::TICK_MS;
 use pitwire_delivery::{Cursor, FrameHeader};
 use pitwire_delivery::{LagPolicy, Message, MissingRange, StreamId};
 
 pub(super) const TOO_SLOW: &str = "too slow for this stream; connect again";
 pub(super) const TOO_BUSY: &str = "the publisher was too busy; connect again";
 
-impl Floor {
+impl DeliveryCore {
     /// Looks for readers of a stream that are behind by more bytes than is allowed.
     pub(super) fn check_bytes(&mut self, stream: u32) {
         let mut at = 0;
@@ -34,11 +34,11 @@ impl Floor {
 
     /// Looks among those whose sockets take nothing for some that have waited too long.
     pub(super) fn check_times(&mut self) {
-        let lag_ms = self.limits.lag_ms;
-        if self.now_ms < self.checked_ms + TICK_MS {
+        let lag_ms = self.settings.limits.lag_ms;
+        if self.clock.now_ms < self.clock.checked_ms + TICK_MS {
             return;
         }
-        self.checked_ms = self.now_ms;
+        self.clock.checked_ms = self.clock.now_ms;
         let mut blocked = std::mem::take(&mut self.blocked);
         blocked.retain(|slot| self.subscribers.get(*slot as usize).is_some_and(|subscriber| subscriber.is_blocked));
         blocked.sort_unstable();
@@ -126,7 +126,7 @@ impl Floor {
     /// Says whether this one is finished.
     fn catch_up_with(&mut self, slot: u32, mut catch_up: CatchUp) -> bool {
         let spare = self.spare_outbox(slot);
-        let (epoch, mut gaps) = (self.epoch, 0);
+        let (epoch, mut gaps) = (self.settings.epoch, 0);
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return false };
         let class = subscriber.class;
         let Some(item) = subscriber.items.as_mut_slice().get_mut(catch_up.item as usize) else { return false };
@@ -181,7 +181,7 @@ impl Floor {
     }
 
     /// What a full queue has shed: everybody has missed it, and so has whoever comes back for it later.
-    pub(super) fn declare_shed(&mut self, stream: StreamId, shed: &Shed) {
+    pub(super) fn declare_shed(&mut self, stream: StreamId, shed: &ShedRange) {
         let Some(of) = self.streams.get(stream.0 as usize) else { return };
         let lag = of.spec.lag;
         match lag {

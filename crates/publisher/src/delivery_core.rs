@@ -11,7 +11,7 @@
 //!                are from;
 //!             5. the order in which subscribers are served is a new one for every message (`order.rs`).
 //! Leaves out  sockets and clocks: the loop's.
-//! Start at    [`Floor::take`], [`Floor::due`], [`Floor::prepare`], [`Floor::gather`], [`Floor::sent`].
+//! Start at    [`DeliveryCore::take`], [`DeliveryCore::due`], [`DeliveryCore::prepare`], [`DeliveryCore::gather`], [`DeliveryCore::sent`].
 
 mod ask;
 mod input;
@@ -28,13 +28,13 @@ use tracing::warn;
 
 pub use serve::{Next, PIECES, Pieces};
 
-use crate::board::Board;
 use crate::counters::{Counters, add};
-use crate::inbox::{Errand, Order, Posted, Queue};
-use crate::programme::{Programme, Reply, Tag};
+use crate::handler::{DeliveryHandler, Reply, SubscriberId};
+use crate::inbox::{ControlMessage, InboxItem, InboxQueue, QueuedMessage};
 use crate::request::Doors;
+use crate::statistics::SharedStatistics;
 use crate::subscriber::{NOBODY, Stage, Subscriber};
-use crate::wheel::Wheel;
+use crate::timer_wheel::TimerWheel;
 use pitwire_delivery::Compressor;
 use pitwire_delivery::Key;
 use pitwire_delivery::ServiceOrder;
@@ -87,9 +87,9 @@ impl Default for Limits {
 }
 
 /// What a floor is made with.
-pub struct Setting {
-    pub programme: Arc<dyn Programme>,
-    pub board: Arc<Board>,
+pub struct CoreSettings {
+    pub programme: Arc<dyn DeliveryHandler>,
+    pub board: Arc<SharedStatistics>,
     /// Of this hall.
     pub hall: usize,
     pub limits: Limits,
@@ -105,7 +105,7 @@ pub struct Setting {
 
 /// Who is served in a sweep, and in which order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sweep {
+pub enum PassKind {
     /// Those for whom there is something of their own.
     Own,
     /// Everybody for whom there is something.
@@ -116,138 +116,166 @@ pub enum Sweep {
 
 /// One of several streams while they are merged.
 #[derive(Clone, Copy, Debug)]
-struct Strand {
+struct MergeHead {
     pub place: u64,
     pub item: u32,
     pub cursor: pitwire_delivery::Cursor,
 }
 
-pub struct Floor {
-    programme: Arc<dyn Programme>,
-    board: Arc<Board>,
+/// What the core is made with and never changes.
+struct CoreContext {
+    programme: Arc<dyn DeliveryHandler>,
+    board: Arc<SharedStatistics>,
+    /// Number of this delivery thread.
     hall: usize,
     limits: Limits,
     doors: Arc<Doors>,
+    /// Epoch in resume tokens.
     epoch: u64,
+    /// Frames of the prepared answer.
     answer: Arc<[u8]>,
-    streams: Vec<Stream>,
-    subscribers: Slab<Subscriber>,
-    by_tag: HashMap<Tag, u32>,
-    wheel: Wheel,
-    /// Streams with something new, and slots with something of their own, for the next sweep.
+    /// Main frame format.
+    class: u8,
+}
+
+/// What the next delivery pass serves, and how much it may send.
+struct PassState {
+    /// Streams with new messages.
     dirty: Vec<u32>,
+    /// Slots with frames of their own.
     listed: Vec<u32>,
-    /// Slots whose sockets took no more; some may have been freed since.
-    blocked: Vec<u32>,
-    /// Slots that the loop is to let go, and sockets that it is to take.
+    /// Bytes appended since the last pass over streams.
+    unswept: usize,
+    /// Whether streams must be served before more messages are taken in.
+    must_sweep: bool,
+    /// Whether a pass is under way: some subscribers have not received what it began with.
+    is_amid: bool,
+    /// Most bytes for one subscriber in this pass.
+    turn_bytes: usize,
+    shuffle: ServiceOrder,
+    /// Buffer for the slots whose timers have expired.
+    due: Vec<u32>,
+}
+
+/// Sockets that the event loop has to close or to adopt.
+#[derive(Default)]
+struct SocketChanges {
     gone: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
-    /// The sessions of those of them that speak TLS.
+    /// TLS sessions of those arrivals that have one.
     sessions: Vec<(u32, Box<pitwire_tls::Session>)>,
-    /// Of most readers.
-    class: u8,
-    shuffle: ServiceOrder,
-    /// Appended since streams were last swept; so much that they must be; what one connection may be sent in this turn.
-    unswept: usize,
-    must_sweep: bool,
-    /// A sweep is under way: some have not had what it began with.
-    is_amid: bool,
-    turn_bytes: usize,
-    place: u64,
+}
+
+/// The time of the current turn, and of the last periodic tasks, in milliseconds.
+#[derive(Default)]
+struct CoreClock {
     now_ms: u64,
     pinged_ms: u64,
     checked_ms: u64,
-    next_tag: u64,
-    is_stopping: bool,
-    /// The close frame for everybody.
-    farewell: Vec<u8>,
-    /// What was taken from the inbox, and how far it has been worked off.
-    queue: Queue,
-    queue_at: usize,
-    /// Who has come to a stream that asks, while some of it that was shed had still to be declared.
-    unplaced: Vec<(u64, StreamId)>,
-    reply: Reply,
-    due: Vec<u32>,
-    decoders: Vec<Decoder>,
-    compressor: Compressor,
-    outboxes: Vec<Vec<u8>>,
-    moved: Vec<(u32, pitwire_delivery::Cursor)>,
-    merge: std::cell::RefCell<Vec<Strand>>,
 }
 
-impl Floor {
-    pub fn new(setting: Setting) -> Self {
-        let Setting { programme, board, hall, limits, doors, epoch, answer, seed, enveloped } = setting;
-        Floor {
-            programme,
-            board,
-            hall,
-            limits,
-            doors: Arc::new(doors),
-            epoch,
-            answer,
+/// What was taken from the inbox, and how far it has been handled.
+#[derive(Default)]
+struct CoreInput {
+    queue: InboxQueue,
+    queue_at: usize,
+    /// New subscribers of a stream while its shed messages had not been declared yet, so that their position is unknown.
+    unplaced: Vec<(u64, StreamId)>,
+}
+
+/// Buffers that are reused, so that serving allocates nothing.
+#[derive(Default)]
+struct SpareBuffers {
+    reply: Reply,
+    decoders: Vec<Decoder>,
+    outboxes: Vec<Vec<u8>>,
+    moved: Vec<(u32, pitwire_delivery::Cursor)>,
+    merge: std::cell::RefCell<Vec<MergeHead>>,
+}
+
+/// The subscribers and streams of one delivery thread, without sockets.
+pub struct DeliveryCore {
+    settings: CoreContext,
+    streams: Vec<Stream>,
+    subscribers: Slab<Subscriber>,
+    by_tag: HashMap<SubscriberId, u32>,
+    wheel: TimerWheel,
+    pass: PassState,
+    /// Slots whose sockets took no more bytes. Some may have been freed since.
+    blocked: Vec<u32>,
+    sockets: SocketChanges,
+    clock: CoreClock,
+    input: CoreInput,
+    /// Place of the newest frame among the frames of all streams.
+    place: u64,
+    next_tag: u64,
+    is_stopping: bool,
+    /// The close frame that every subscriber gets at the end.
+    farewell: Vec<u8>,
+    compressor: Compressor,
+    spare: SpareBuffers,
+}
+
+impl DeliveryCore {
+    /// Makes a core without streams and subscribers.
+    pub fn new(setting: CoreSettings) -> Self {
+        let CoreSettings { programme, board, hall, limits, doors, epoch, answer, seed, enveloped } = setting;
+        let class = if enveloped { ENVELOPED } else { 0 };
+        DeliveryCore {
+            settings: CoreContext { programme, board, hall, limits, doors: Arc::new(doors), epoch, answer, class },
             streams: Vec::new(),
             subscribers: Slab::new(),
             by_tag: HashMap::new(),
-            wheel: Wheel::default(),
-            dirty: Vec::new(),
-            listed: Vec::new(),
+            wheel: TimerWheel::default(),
+            pass: PassState {
+                dirty: Vec::new(),
+                listed: Vec::new(),
+                unswept: 0,
+                must_sweep: false,
+                is_amid: false,
+                turn_bytes: TURN_BYTES,
+                shuffle: ServiceOrder::new(seed),
+                due: Vec::new(),
+            },
             blocked: Vec::new(),
-            gone: Vec::new(),
-            arrivals: Vec::new(),
-            sessions: Vec::new(),
-            class: if enveloped { ENVELOPED } else { 0 },
-            shuffle: ServiceOrder::new(seed),
-            unswept: 0,
-            must_sweep: false,
-            is_amid: false,
-            turn_bytes: TURN_BYTES,
+            sockets: SocketChanges::default(),
+            clock: CoreClock::default(),
+            input: CoreInput::default(),
             place: 0,
-            now_ms: 0,
-            pinged_ms: 0,
-            checked_ms: 0,
             next_tag: 0,
             is_stopping: false,
             farewell: Vec::new(),
-            queue: Queue::default(),
-            queue_at: 0,
-            unplaced: Vec::new(),
-            reply: Reply::default(),
-            due: Vec::new(),
-            decoders: Vec::new(),
             compressor: Compressor::default(),
-            outboxes: Vec::new(),
-            moved: Vec::new(),
-            merge: std::cell::RefCell::default(),
+            spare: SpareBuffers::default(),
         }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
-        self.board.counters(self.hall)
+        self.settings.board.counters(self.settings.hall)
     }
 
-    /// What time it is, on any clock that never goes back. Said once a turn; turns the wheel.
+    /// What time it is, on any clock that never goes back. ClientMessage once a turn; turns the wheel.
     pub fn set_now(&mut self, now_ns: u64) {
-        self.now_ms = now_ns / 1_000_000;
-        let mut due = std::mem::take(&mut self.due);
-        self.wheel.turn(&mut self.subscribers, self.now_ms, &mut due);
+        self.clock.now_ms = now_ns / 1_000_000;
+        let mut due = std::mem::take(&mut self.pass.due);
+        self.wheel.turn(&mut self.subscribers, self.clock.now_ms, &mut due);
         for slot in due.drain(..) {
             self.look_at(slot);
         }
-        self.due = due;
+        self.pass.due = due;
         self.ping();
         self.check_times();
     }
 
     /// What time it is by now, behind a wait: whoever comes is counted from then on, not from when the wait began.
     pub fn has_waited(&mut self, now_ns: u64) {
-        self.now_ms = self.now_ms.max(now_ns / 1_000_000);
+        self.clock.now_ms = self.clock.now_ms.max(now_ns / 1_000_000);
     }
 
     #[allow(clippy::cast_possible_truncation)]
     fn stamp_ms(&self) -> u32 {
         // Differences are all that is ever asked of it.
-        self.now_ms as u32
+        self.clock.now_ms as u32
     }
 
     fn elapsed_ms(&self, since_ms: u32) -> u32 {
@@ -266,16 +294,16 @@ impl Floor {
     /// A connection has come; its number is for as long as it stays.
     pub fn enter(&mut self) -> u32 {
         self.next_tag += 1;
-        let tag = self.board.tag(self.hall, self.next_tag);
+        let tag = self.settings.board.tag(self.settings.hall, self.next_tag);
         self.seat(tag)
     }
 
-    fn seat(&mut self, tag: Tag) -> u32 {
+    fn seat(&mut self, tag: SubscriberId) -> u32 {
         add(&self.counters().connections_total, 1);
         let slot = self.subscribers.insert(Subscriber::new(tag.0, self.stamp_ms()));
         let slot = u32::try_from(slot).unwrap_or(NOBODY - 1);
         self.by_tag.insert(tag, slot);
-        self.wheel.set(&mut self.subscribers, slot, self.now_ms, self.limits.unfinished_ms);
+        self.wheel.set(&mut self.subscribers, slot, self.clock.now_ms, self.settings.limits.unfinished_ms);
         self.counters().connections.store(self.subscribers.len() as u64, std::sync::atomic::Ordering::Relaxed);
         slot
     }
@@ -283,11 +311,11 @@ impl Floor {
     /// Its socket is closed: forgets it.
     pub fn leave(&mut self, slot: u32) {
         if let Some(tag) = self.forget(slot) {
-            self.programme.left(tag);
+            self.settings.programme.left(tag);
         }
     }
 
-    fn forget(&mut self, slot: u32) -> Option<Tag> {
+    fn forget(&mut self, slot: u32) -> Option<SubscriberId> {
         while let Some(count) = self.subscribers.get(slot as usize).map(|subscriber| subscriber.items.as_slice().len())
             && count > 0
         {
@@ -298,10 +326,10 @@ impl Floor {
         if let Some(rare) = subscriber.rare.take() {
             self.keep_outbox(rare.outbox);
             if let Some(account) = &rare.account {
-                self.board.leave_account(account);
+                self.settings.board.leave_account(account);
             }
         }
-        let tag = Tag(subscriber.tag);
+        let tag = SubscriberId(subscriber.tag);
         self.by_tag.remove(&tag);
         self.counters().connections.store(self.subscribers.len() as u64, std::sync::atomic::Ordering::Relaxed);
         Some(tag)
@@ -309,60 +337,63 @@ impl Floor {
 
     /// Slots to be let go: close their sockets, then [`Self::leave`].
     pub fn take_gone(&mut self, into: &mut Vec<u32>) {
-        into.append(&mut self.gone);
+        into.append(&mut self.sockets.gone);
     }
 
     /// Sockets that came through the inbox, and their slots.
     pub fn take_arrivals(&mut self, into: &mut Vec<(u32, std::net::TcpStream)>) {
-        into.append(&mut self.arrivals);
+        into.append(&mut self.sockets.arrivals);
     }
 
     pub fn take_session(&mut self, slot: u32) -> Option<Box<pitwire_tls::Session>> {
-        let at = self.sessions.iter().position(|(of, _)| *of == slot)?;
-        Some(self.sessions.swap_remove(at).1)
+        let at = self.sockets.sessions.iter().position(|(of, _)| *of == slot)?;
+        Some(self.sockets.sessions.swap_remove(at).1)
     }
 
     /// In the midst of a sweep: takes in what has come meanwhile, so that whoever has not had its turn yet need not wait for
     /// the next.
     pub fn take_meanwhile(&mut self, inbox: &crate::inbox::Inbox) {
-        self.is_amid = true;
+        self.pass.is_amid = true;
         self.take(inbox);
-        self.is_amid = false;
+        self.pass.is_amid = false;
     }
 
     /// Works off what waits in the inbox, as much as everybody can be sent in one turn. Says whether there is more.
     pub fn take(&mut self, inbox: &crate::inbox::Inbox) -> bool {
-        while !self.must_sweep {
-            if self.queue_at >= self.queue.orders.len() {
+        while !self.pass.must_sweep {
+            if self.input.queue_at >= self.input.queue.orders.len() {
                 self.end_queue();
-                inbox.take(&mut self.queue);
-                self.queue_at = 0;
-                if self.queue.is_empty() {
+                inbox.take(&mut self.input.queue);
+                self.input.queue_at = 0;
+                if self.input.queue.is_empty() {
                     return false;
                 }
-                if self.queue.orders.is_empty() {
+                if self.input.queue.orders.is_empty() {
                     continue;
                 }
             }
-            let at = self.queue_at;
-            self.queue_at += 1;
-            match std::mem::replace(&mut self.queue.orders[at], Order::Errand(Errand::Nothing)) {
-                Order::Message(posted) => self.append_posted(&posted),
-                Order::Errand(errand) => self.run(errand),
+            let at = self.input.queue_at;
+            self.input.queue_at += 1;
+            match std::mem::replace(
+                &mut self.input.queue.orders[at],
+                InboxItem::ControlMessage(ControlMessage::Nothing),
+            ) {
+                InboxItem::Message(posted) => self.append_posted(&posted),
+                InboxItem::ControlMessage(errand) => self.run(errand),
             }
         }
         true
     }
 
-    fn append_posted(&mut self, posted: &Posted) {
-        let bytes = std::mem::take(&mut self.queue.bytes);
+    fn append_posted(&mut self, posted: &QueuedMessage) {
+        let bytes = std::mem::take(&mut self.input.queue.bytes);
         let payload_at = posted.start + posted.key_len;
         if let (Some(key), Some(payload)) =
             (bytes.get(posted.start..payload_at), bytes.get(payload_at..payload_at + posted.len))
         {
             self.append(posted.stream, key, posted.seq, posted.is_binary, payload);
         }
-        self.queue.bytes = bytes;
+        self.input.queue.bytes = bytes;
         add(&self.counters().messages_total, 1);
     }
 
@@ -381,25 +412,25 @@ impl Floor {
     #[cold]
     fn has_quoted(&self) {
         add(&self.counters().quoted_total, 1);
-        if self.board.tell_once() {
+        if self.settings.board.tell_once() {
             warn!("a message is no JSON: in envelopes it is a string (counted as quoted_total)");
         }
     }
 
     fn next_stamp(&mut self) -> Stamp {
         self.place += 1;
-        Stamp { epoch: self.epoch, place: self.place, at_ms: self.stamp_ms() }
+        Stamp { epoch: self.settings.epoch, place: self.place, at_ms: self.stamp_ms() }
     }
 
     fn appended(&mut self, stream: u32) {
         let Some(of) = self.streams.get_mut(stream as usize) else { return };
         if !std::mem::replace(&mut of.is_dirty, true) {
-            self.dirty.push(stream);
+            self.pass.dirty.push(stream);
         }
-        self.unswept += std::mem::take(&mut of.grown);
+        self.pass.unswept += std::mem::take(&mut of.grown);
         // Whoever keeps up is sent at least what is appended, and is never taken for one that does not.
-        let waits = of.unswept + if self.is_amid { of.swept } else { 0 };
-        self.must_sweep |= self.unswept >= TURN_BYTES || waits >= of.spec.ring_bytes / 4;
+        let waits = of.unswept + if self.pass.is_amid { of.swept } else { 0 };
+        self.pass.must_sweep |= self.pass.unswept >= TURN_BYTES || waits >= of.spec.ring_bytes / 4;
         if of.unchecked >= of.spec.ring_bytes / 4 {
             of.unchecked = 0;
             self.check_bytes(stream);
@@ -408,12 +439,12 @@ impl Floor {
 
     /// What did not fit into the queue comes behind what did.
     fn end_queue(&mut self) {
-        for (stream, shed) in std::mem::take(&mut self.queue.shed) {
+        for (stream, shed) in std::mem::take(&mut self.input.queue.shed) {
             add(&self.counters().shed_total, shed.messages);
             self.declare_shed(StreamId(stream), &shed);
         }
-        self.unplaced.clear();
-        for tag in std::mem::take(&mut self.queue.untold) {
+        self.input.unplaced.clear();
+        for tag in std::mem::take(&mut self.input.queue.untold) {
             if let Some(slot) = self.slot_of(tag) {
                 add(&self.counters().closed_slow_total, 1);
                 self.close(slot, CloseCode::TryAgainLater, "the server was too busy to tell you more; connect again");
@@ -421,23 +452,27 @@ impl Floor {
         }
     }
 
-    fn run(&mut self, errand: Errand) {
+    fn run(&mut self, errand: ControlMessage) {
         match errand {
-            Errand::Nothing => {}
-            Errand::Create(spec) => self.streams.push(Stream::new(spec, self.class)),
-            Errand::Adopt(arrival) => self.adopt(*arrival),
-            Errand::Tell { to, frames } => drop(self.slot_of(to).map(|slot| self.tell(slot, &frames))),
-            Errand::Heard { to, weight } => drop(self.slot_of(to).map(|slot| self.heard(slot, weight))),
-            Errand::Join { to, stream, read } => match (self.slot_of(to), read) {
+            ControlMessage::Nothing => {}
+            ControlMessage::Create(spec) => self.streams.push(Stream::new(spec, self.settings.class)),
+            ControlMessage::Adopt(arrival) => self.adopt(*arrival),
+            ControlMessage::Tell { to, frames } => drop(self.slot_of(to).map(|slot| self.tell(slot, &frames))),
+            ControlMessage::Heard { to, weight } => drop(self.slot_of(to).map(|slot| self.heard(slot, weight))),
+            ControlMessage::Join { to, stream, read } => match (self.slot_of(to), read) {
                 (Some(slot), None) => self.join(slot, stream),
                 (Some(slot), Some(read)) => self.join_behind(slot, stream, read),
                 (None, _) => {}
             },
-            Errand::Leave { to, stream } => drop(self.slot_of(to).map(|slot| self.leave_stream(slot, stream))),
-            Errand::Close { to, code, reason } => drop(self.slot_of(to).map(|slot| self.close(slot, code, &reason))),
-            Errand::GoOn { to, stream, read, how } => self.go_on_with(to, stream, read, how),
-            Errand::Begin { stream, seq } => self.begin(stream, seq),
-            Errand::Stop { reason } => self.stop(&reason),
+            ControlMessage::Leave { to, stream } => drop(self.slot_of(to).map(|slot| self.leave_stream(slot, stream))),
+            ControlMessage::Close { to, code, reason } => {
+                if let Some(slot) = self.slot_of(to) {
+                    self.close(slot, code, &reason);
+                }
+            }
+            ControlMessage::LagAnswer { to, stream, read, how } => self.go_on_with(to, stream, read, how),
+            ControlMessage::Begin { stream, seq } => self.begin(stream, seq),
+            ControlMessage::Stop { reason } => self.stop(&reason),
         }
     }
 
@@ -472,20 +507,20 @@ impl Floor {
 
     fn spare_outbox(&mut self, slot: u32) -> Option<Vec<u8>> {
         let rare = self.subscribers.get(slot as usize)?.rare.as_ref();
-        rare.is_none_or(|rare| rare.outbox.capacity() == 0).then(|| self.outboxes.pop()).flatten()
+        rare.is_none_or(|rare| rare.outbox.capacity() == 0).then(|| self.spare.outboxes.pop()).flatten()
     }
 
     fn keep_outbox(&mut self, mut outbox: Vec<u8>) {
-        if outbox.capacity() > 0 && outbox.capacity() <= 2 * TURN_BYTES && self.outboxes.len() < SPARES {
+        if outbox.capacity() > 0 && outbox.capacity() <= 2 * TURN_BYTES && self.spare.outboxes.len() < SPARES {
             outbox.clear();
-            self.outboxes.push(outbox);
+            self.spare.outboxes.push(outbox);
         }
     }
 
     fn list(&mut self, slot: u32) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         if !subscriber.is_blocked && !std::mem::replace(&mut subscriber.is_listed, true) {
-            self.listed.push(slot);
+            self.pass.listed.push(slot);
         }
     }
 
@@ -503,7 +538,7 @@ impl Floor {
             Some(Stage::Open | Stage::Parting) => {
                 self.spill(slot);
                 self.say(slot, frame);
-                self.set_stage(slot, Stage::Closing, self.limits.parting_ms);
+                self.set_stage(slot, Stage::Closing, self.settings.limits.parting_ms);
             }
             _ => {}
         }
@@ -514,14 +549,14 @@ impl Floor {
         if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
             (subscriber.stage, subscriber.since_ms) = (stage, now);
         }
-        self.wheel.set(&mut self.subscribers, slot, self.now_ms, look_again_ms);
+        self.wheel.set(&mut self.subscribers, slot, self.clock.now_ms, look_again_ms);
     }
 
     /// It ends now, whatever is still waiting.
     pub fn go(&mut self, slot: u32) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         if std::mem::replace(&mut subscriber.stage, Stage::Gone) != Stage::Gone {
-            self.gone.push(slot);
+            self.sockets.gone.push(slot);
         }
     }
 
@@ -535,7 +570,7 @@ impl Floor {
             match self.subscribers.get(slot as usize).map(|subscriber| subscriber.stage) {
                 Some(Stage::Asking) => self.go(slot),
                 Some(Stage::Open) => {
-                    self.set_stage(slot, Stage::Parting, self.limits.parting_ms);
+                    self.set_stage(slot, Stage::Parting, self.settings.limits.parting_ms);
                     self.list(slot);
                 }
                 _ => {}
@@ -548,7 +583,7 @@ impl Floor {
         let farewell = std::mem::take(&mut self.farewell);
         self.say(slot, &farewell);
         self.farewell = farewell;
-        self.set_stage(slot, Stage::Closing, self.limits.parting_ms);
+        self.set_stage(slot, Stage::Closing, self.settings.limits.parting_ms);
     }
 
     pub fn is_stopping(&self) -> bool {
@@ -566,7 +601,7 @@ impl Floor {
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
         let (since, heard) = (self.elapsed_ms(subscriber.since_ms), self.elapsed_ms(subscriber.heard_ms));
         let unfinished = subscriber.is_unfinished.then(|| self.elapsed_ms(subscriber.unfinished_ms));
-        let Limits { unfinished_ms, idle_ms, parting_ms, .. } = self.limits;
+        let Limits { unfinished_ms, idle_ms, parting_ms, .. } = self.settings.limits;
         let next = match subscriber.stage {
             Stage::Asking if since >= unfinished_ms => return self.refuse_slow(slot),
             Stage::Asking => unfinished_ms - since,
@@ -589,7 +624,7 @@ impl Floor {
             Stage::Parting | Stage::Closing | Stage::Lingering => parting_ms - since,
             Stage::Gone => return,
         };
-        self.wheel.set(&mut self.subscribers, slot, self.now_ms, next);
+        self.wheel.set(&mut self.subscribers, slot, self.clock.now_ms, next);
     }
 
     fn ping_one(&mut self, slot: u32) {
@@ -600,11 +635,11 @@ impl Floor {
 
     /// One ping in each ring that somebody reads: the same bytes for everybody.
     fn ping(&mut self) {
-        let every_ms = u64::from(self.limits.ping_ms);
-        if every_ms == 0 || self.now_ms < self.pinged_ms + every_ms {
+        let every_ms = u64::from(self.settings.limits.ping_ms);
+        if every_ms == 0 || self.clock.now_ms < self.clock.pinged_ms + every_ms {
             return;
         }
-        self.pinged_ms = self.now_ms;
+        self.clock.pinged_ms = self.clock.now_ms;
         for at in 0..self.streams.len() {
             let stamp = self.next_stamp();
             let stream = &mut self.streams[at];
@@ -619,11 +654,11 @@ impl Floor {
 
     /// Those for whom there may be something: something of their own, or something new in their streams, if those are
     /// looked at. Whoever's socket takes nothing is not among them.
-    pub fn due(&mut self, into: &mut Vec<u32>, sweep: Sweep) {
-        let with_streams = sweep != Sweep::Own;
+    pub fn due(&mut self, into: &mut Vec<u32>, sweep: PassKind) {
+        let with_streams = sweep != PassKind::Own;
         into.clear();
-        into.append(&mut self.listed);
-        let Floor { streams, subscribers, dirty, .. } = self;
+        into.append(&mut self.pass.listed);
+        let DeliveryCore { streams, subscribers, pass: PassState { dirty, .. }, .. } = self;
         // Some may have gone since they were put on the list, and some be on it twice: a loop that hands over sends would
         // hand over the same bytes twice.
         into.retain(|slot| {
@@ -636,8 +671,8 @@ impl Floor {
         }
         let count = if with_streams { dirty.len() } else { 0 };
         if with_streams {
-            self.turn_bytes = TURN_BYTES.max(std::mem::take(&mut self.unswept));
-            self.must_sweep = false;
+            self.pass.turn_bytes = TURN_BYTES.max(std::mem::take(&mut self.pass.unswept));
+            self.pass.must_sweep = false;
         }
         for at in dirty.drain(..count) {
             let Some(stream) = streams.get_mut(at as usize) else { continue };
@@ -653,15 +688,15 @@ impl Floor {
         self.put_in_order(into, sweep);
     }
 
-    fn put_in_order(&mut self, slots: &mut [u32], sweep: Sweep) {
-        let Floor { shuffle, subscribers, .. } = self;
-        if sweep != Sweep::Next {
+    fn put_in_order(&mut self, slots: &mut [u32], sweep: PassKind) {
+        let DeliveryCore { pass: PassState { shuffle, .. }, subscribers, .. } = self;
+        if sweep != PassKind::Next {
             shuffle.shuffle(slots);
         } else {
             slots.sort_unstable_by_key(|slot| subscribers.get(*slot as usize).map(|subscriber| subscriber.place));
             shuffle.stir(slots);
         }
-        if sweep != Sweep::Own {
+        if sweep != PassKind::Own {
             for (place, slot) in (0..).zip(slots.iter()) {
                 let subscriber = subscribers.get_mut(*slot as usize);
                 subscriber.into_iter().for_each(|subscriber| subscriber.place = place);
@@ -671,17 +706,17 @@ impl Floor {
 
     /// Nothing more is taken in before streams are swept.
     pub fn must_sweep(&self) -> bool {
-        self.must_sweep
+        self.pass.must_sweep
     }
 
     /// What one connection may be sent in this turn.
     pub fn turn_bytes(&self) -> usize {
-        self.turn_bytes
+        self.pass.turn_bytes
     }
 
     /// Whether there is something for somebody alone, and whether streams have something new.
     pub fn has_due(&self) -> (bool, bool) {
-        (!self.listed.is_empty(), !self.dirty.is_empty())
+        (!self.pass.listed.is_empty(), !self.pass.dirty.is_empty())
     }
 
     /// The key's number in a stream, for a filter.

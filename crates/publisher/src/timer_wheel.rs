@@ -12,19 +12,19 @@ pub(crate) const TICK_MS: u64 = 250;
 const SPOKES: u32 = 256;
 
 #[derive(Debug)]
-pub(crate) struct Wheel {
+pub(crate) struct TimerWheel {
     spokes: Vec<u32>,
     /// The last tick that was turned.
     tick: u32,
 }
 
-impl Default for Wheel {
+impl Default for TimerWheel {
     fn default() -> Self {
-        Wheel { spokes: vec![NOBODY; SPOKES as usize], tick: 0 }
+        TimerWheel { spokes: vec![NOBODY; SPOKES as usize], tick: 0 }
     }
 }
 
-impl Wheel {
+impl TimerWheel {
     fn spoke(tick: u32) -> usize {
         (tick % SPOKES) as usize
     }
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn everybody_comes_when_it_is_time_and_nobody_who_was_taken_out() {
         let mut subscribers = Slab::new();
-        let mut wheel = Wheel::default();
+        let mut wheel = TimerWheel::default();
         for tag in 0..1_000_u64 {
             subscribers.insert(Subscriber::new(tag, 0));
         }

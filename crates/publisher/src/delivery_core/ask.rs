@@ -4,19 +4,19 @@
 //! Holds       1. nothing of the stream goes to one that waits, and it goes on behind the very number that its answer names;
 //!             2. it is asked about once until it is answered; an answer to what is not asked any more changes nothing.
 //! Leaves out  what they have missed: the programme's.
-//! Start at    [`Floor::stand_aside`], [`Floor::ask_about`], [`Floor::go_on_with`].
+//! Start at    [`DeliveryCore::stand_aside`], [`DeliveryCore::ask_about`], [`DeliveryCore::go_on_with`].
 
 use pitwire_websocket::{CloseCode, Opcode};
 
 use crate::counters::add;
-use crate::floor::Floor;
-use crate::floor::lag::{TOO_BUSY, TOO_SLOW};
-use crate::programme::{GoOn, Tag};
+use crate::delivery_core::DeliveryCore;
+use crate::delivery_core::lag::{TOO_BUSY, TOO_SLOW};
+use crate::handler::{LagAnswer, SubscriberId};
 use crate::subscriber::{Answered, Ask, NOBODY, PARKED};
 use pitwire_delivery::FrameHeader;
 use pitwire_delivery::StreamId;
 
-impl Floor {
+impl DeliveryCore {
     /// One that stands between two messages has fallen behind.
     pub(super) fn stand_aside(&mut self, slot: u32, item: u32) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
@@ -29,7 +29,7 @@ impl Floor {
 
     /// One that takes something again: what has it missed?
     pub(super) fn ask_about(&mut self, slot: u32) {
-        let Floor { subscribers, streams, programme, .. } = self;
+        let DeliveryCore { subscribers, streams, settings, .. } = self;
         let Some(subscriber) = subscribers.get_mut(slot as usize).filter(|it| it.stage.is_served()) else { return };
         let Some(rare) = subscriber.rare.as_mut().filter(|rare| rare.waiting().is_empty()) else { return };
         for ask in &mut rare.asks {
@@ -42,12 +42,12 @@ impl Floor {
             };
             if is_due {
                 ask.answer = Answered::NotYet;
-                programme.behind(Tag(subscriber.tag), StreamId(of.stream), ask.read);
+                settings.programme.behind(SubscriberId(subscriber.tag), StreamId(of.stream), ask.read);
             }
         }
     }
 
-    pub(super) fn go_on_with(&mut self, to: Tag, stream: StreamId, read: u64, how: GoOn) {
+    pub(super) fn go_on_with(&mut self, to: SubscriberId, stream: StreamId, read: u64, how: LagAnswer) {
         let Some(slot) = self.slot_of(to) else { return };
         let Some(subscriber) = self.subscribers.get_mut(slot as usize).filter(|it| it.stage.is_served()) else {
             return;
@@ -58,21 +58,21 @@ impl Floor {
         let item = u32::try_from(at).unwrap_or(NOBODY);
         let Some(waits) = rare.asks.iter().position(|ask| ask.item == item && ask.read == read) else { return };
         match how {
-            GoOn::Lost => {
+            LagAnswer::Lost => {
                 add(&self.counters().closed_slow_total, 1);
                 self.close(slot, CloseCode::TryAgainLater, TOO_SLOW);
             }
-            GoOn::Same { seq } => {
+            LagAnswer::Unchanged { seq } => {
                 rare.asks[waits].answer = Answered::NothingUntil(seq);
                 // There may be more by now.
                 self.list(slot);
             }
-            GoOn::Told { payload, seq } => {
+            LagAnswer::Text { payload, seq } => {
                 self.stand_behind(slot, at, seq);
                 self.say(slot, FrameHeader::new(Opcode::Text, payload.len(), false).as_bytes());
                 self.say(slot, &payload);
             }
-            GoOn::Frames { frames, seq } => {
+            LagAnswer::Frames { frames, seq } => {
                 self.stand_behind(slot, at, seq);
                 self.say(slot, &frames);
             }
@@ -97,7 +97,7 @@ impl Floor {
         let class = subscriber.class;
         let (Some(item), Ok(number)) = (subscriber.items.as_mut_slice().get_mut(at), u32::try_from(at)) else { return };
         let of = self.streams.get(item.stream as usize).filter(|of| !of.has_hole_behind(read));
-        let ring = of.filter(|_| !self.queue.shed.contains_key(&item.stream)).and_then(|of| of.ring(class));
+        let ring = of.filter(|_| !self.input.queue.shed.contains_key(&item.stream)).and_then(|of| of.ring(class));
         item.cursor = ring.and_then(|ring| ring.after_safely(read)).unwrap_or(PARKED);
         let is_parked = item.cursor == PARKED;
         if is_parked || subscriber.rare.is_some() {
@@ -118,7 +118,7 @@ impl Floor {
             if item.cursor == PARKED {
                 continue;
             }
-            if self.unplaced.contains(&(subscriber.tag, stream)) {
+            if self.input.unplaced.contains(&(subscriber.tag, stream)) {
                 add(&self.counters().closed_slow_total, 1);
                 self.close(listener.slot, CloseCode::TryAgainLater, TOO_BUSY);
                 continue;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use pitwire_websocket::Inflater;
 
 use super::*;
-use crate::programme::{Answer, Opening, Request, Said};
+use crate::handler::{Answer, ClientMessage, Request, SubscriberSetup};
 use pitwire_delivery::{LagPolicy, StreamSpec};
 
 struct Chance(u64);
@@ -28,19 +28,19 @@ impl Chance {
 /// `/0`, `/1`, `/2` is a stream, `/0,2` two of them; the query as everywhere.
 struct Paths;
 
-impl Programme for Paths {
-    fn open(&self, request: &Request<'_>) -> Result<Opening, Answer> {
+impl DeliveryHandler for Paths {
+    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, Answer> {
         let streams = request.path()[1..].split(',').map(|id| StreamId(id.parse().unwrap())).collect();
         let keys =
             request.parameter("symbols").map(|keys| keys.split(',').map(|key| key.as_bytes().to_vec()).collect());
         let enveloped = request.parameter("envelope").is_some();
         let from = request.parameter("from").and_then(|from| from.split_once(':'));
         let from = from.map(|(epoch, seq)| (epoch.parse().unwrap(), seq.parse().unwrap()));
-        Ok(Opening { streams, keys, enveloped, from, ..Opening::default() })
+        Ok(SubscriberSetup { streams, keys, enveloped, from, ..SubscriberSetup::default() })
     }
 
-    fn said(&self, _: Tag, said: Said<'_>, reply: &mut Reply) {
-        if let Said::Text(text) = said {
+    fn said(&self, _: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
+        if let ClientMessage::Text(text) = said {
             reply.text(text.as_bytes());
         }
     }
@@ -50,7 +50,7 @@ const LAGS: [LagPolicy; 3] = [LagPolicy::Conflate, LagPolicy::Close, LagPolicy::
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 struct World {
-    floor: Floor,
+    floor: DeliveryCore,
     chance: Chance,
     /// Of each stream, the key of each message; message 1 is the first.
     told: [Vec<usize>; 3],
@@ -86,9 +86,9 @@ fn masked(opcode: u8, payload: &[u8]) -> Vec<u8> {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let setting = Setting {
+        let setting = CoreSettings {
             programme: Arc::new(Paths),
-            board: Arc::new(Board::new(1, None, None)),
+            board: Arc::new(SharedStatistics::new(1, None, None)),
             hall: 0,
             limits: Limits { ping_ms: 50, idle_ms: u32::MAX / 4, parting_ms: u32::MAX / 4, ..Limits::default() },
             doors: Doors { bound: "127.0.0.1".parse().unwrap(), hosts: Vec::new(), origins: Vec::new() },
@@ -97,12 +97,12 @@ impl World {
             seed,
             enveloped: false,
         };
-        let mut floor = Floor::new(setting);
+        let mut floor = DeliveryCore::new(setting);
         for (at, lag) in LAGS.iter().enumerate() {
-            floor.board.add_stream();
+            floor.settings.board.add_stream();
             let spec =
                 StreamSpec { name: format!("s{at}"), lag: *lag, ring_bytes: 8192, snapshot: false, keep: at == 0 };
-            floor.run(Errand::Create(spec));
+            floor.run(ControlMessage::Create(spec));
         }
         let chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         World {
@@ -183,7 +183,7 @@ impl World {
     /// One sweep; sockets take all, some or nothing.
     fn sweep(&mut self, generous: bool) {
         let mut due = Vec::new();
-        let sweep = if self.chance.below(2) == 0 { Sweep::First } else { Sweep::Next };
+        let sweep = if self.chance.below(2) == 0 { PassKind::First } else { PassKind::Next };
         self.floor.due(&mut due, sweep);
         for slot in due {
             if self.is_meanwhile && !generous && self.chance.below(8) == 0 && !self.floor.must_sweep() {
@@ -439,8 +439,8 @@ fn a_walk_through_many_keys_may_be_left_behind_and_loses_nothing() {
             snapshot: true,
             keep: true,
         };
-        world.floor.board.add_stream();
-        world.floor.run(Errand::Create(spec));
+        world.floor.settings.board.add_stream();
+        world.floor.run(ControlMessage::Create(spec));
         let mut told: Vec<u64> = Vec::new();
         let pad = "x".repeat(300);
         let say = |world: &mut World, told: &mut Vec<u64>| {
@@ -464,7 +464,7 @@ fn a_walk_through_many_keys_may_be_left_behind_and_loses_nothing() {
                 say(&mut world, &mut told);
             }
             let mut due = Vec::new();
-            world.floor.due(&mut due, Sweep::First);
+            world.floor.due(&mut due, PassKind::First);
             // Now and then it takes some, and in the end all.
             let takes = if turn >= 1_800 { usize::MAX } else { 3_000 * usize::from(world.chance.below(20) == 0) };
             world.floor.writable(slot);
@@ -531,7 +531,7 @@ const HEAD: &str = "GET /0 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n
                     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 /// Everything there is for one, as text, frames between bars.
-fn take_all(floor: &mut Floor, slot: u32) -> String {
+fn take_all(floor: &mut DeliveryCore, slot: u32) -> String {
     let mut got = Vec::new();
     floor.writable(slot);
     while floor.prepare(slot) == Next::Send {
@@ -557,12 +557,12 @@ fn put(inbox: &crate::inbox::Inbox, stream: StreamId, first: u64, keys: &str) {
         let text = format!("{}{seq}", char::from(key));
         bytes.push(key);
         bytes.extend_from_slice(text.as_bytes());
-        messages.push(Posted { stream, seq, start, key_len: 1, len: text.len(), is_binary: false });
+        messages.push(QueuedMessage { stream, seq, start, key_len: 1, len: text.len(), is_binary: false });
     }
     inbox.put(&messages, &bytes);
 }
 
-fn come(floor: &mut Floor, target: &str) -> u32 {
+fn come(floor: &mut DeliveryCore, target: &str) -> u32 {
     let slot = floor.enter();
     floor.received(slot, HEAD.replacen("/0", target, 1).as_bytes());
     slot
@@ -588,15 +588,15 @@ fn what_does_not_fit_into_the_queue_is_declared_to_all() {
     for slot in readers {
         assert_eq!(take_all(floor, slot), expected);
     }
-    assert_eq!(crate::board::counted(&floor.board, "shed_total"), 10);
+    assert_eq!(crate::statistics::counted(&floor.settings.board, "shed_total"), 10);
 }
 
 #[test]
 fn who_takes_nothing_for_too_long_has_fallen_behind_however_little_it_is() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
-    floor.limits.lag_ms = 1_000;
-    floor.limits.ping_ms = 0;
+    floor.settings.limits.lag_ms = 1_000;
+    floor.settings.limits.ping_ms = 0;
     floor.set_now(0);
     let (quick, slow) = (floor.enter(), floor.enter());
     [quick, slow].iter().for_each(|slot| floor.received(*slot, HEAD.as_bytes()));
@@ -645,7 +645,7 @@ fn what_does_not_fit_into_the_queue_is_declared_to_those_who_come_back_for_it() 
 }
 
 /// Opcodes of the frames that wait for one, if its socket takes all of them.
-fn opcodes(floor: &mut Floor, slot: u32) -> Vec<u8> {
+fn opcodes(floor: &mut DeliveryCore, slot: u32) -> Vec<u8> {
     let mut got = Vec::new();
     floor.writable(slot);
     while floor.prepare(slot) == Next::Send {
@@ -671,8 +671,9 @@ fn nothing_is_told_behind_a_close_frame() {
     let floor = &mut world.floor;
     let reader = come(floor, "/1");
     take_all(floor, reader);
-    let tag = Tag(floor.subscribers[reader as usize].tag);
-    let tell = |floor: &mut Floor| floor.run(Errand::Tell { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
+    let tag = SubscriberId(floor.subscribers[reader as usize].tag);
+    let tell =
+        |floor: &mut DeliveryCore| floor.run(ControlMessage::Tell { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
     tell(floor);
     floor.close(reader, CloseCode::TryAgainLater, "");
     // Its socket takes nothing, and it is told more.
@@ -688,18 +689,18 @@ fn answers_close_nobody_and_what_was_not_asked_for_does() {
     let floor = &mut world.floor;
     let reader = come(floor, "/1");
     take_all(floor, reader);
-    let tag = Tag(floor.subscribers[reader as usize].tag);
+    let tag = SubscriberId(floor.subscribers[reader as usize].tag);
     let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
     floor.blocked(reader);
     floor.subscribers[reader as usize].unheard = 20;
     for _ in 0..20 {
-        floor.run(Errand::Tell { to: tag, frames: frames.clone() });
+        floor.run(ControlMessage::Tell { to: tag, frames: frames.clone() });
     }
-    floor.run(Errand::Heard { to: tag, weight: 20 });
+    floor.run(ControlMessage::Heard { to: tag, weight: 20 });
     assert_eq!(opcodes(floor, reader), [2; 20]);
     floor.blocked(reader);
     for _ in 0..20 {
-        floor.run(Errand::Tell { to: tag, frames: frames.clone() });
+        floor.run(ControlMessage::Tell { to: tag, frames: frames.clone() });
     }
     // 256 KiB and what took it above.
     assert_eq!(opcodes(floor, reader), [2, 2, 2, 2, 2, 2, 8]);
@@ -711,18 +712,18 @@ fn who_was_to_be_told_more_than_waits_is_closed_behind_what_it_was_told() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
     let readers = [come(floor, "/0"), come(floor, "/0")];
-    let tags = readers.map(|slot| Tag(floor.subscribers[slot as usize].tag));
+    let tags = readers.map(|slot| SubscriberId(floor.subscribers[slot as usize].tag));
     readers.iter().for_each(|slot| drop(take_all(floor, *slot)));
     for _ in 0..2_000 {
         let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
-        inbox.run(Errand::Tell { to: Tag(77), frames });
+        inbox.run(ControlMessage::Tell { to: SubscriberId(77), frames });
     }
-    inbox.run(Errand::Tell { to: tags[0], frames: vec![0x81, 0] });
-    inbox.run(Errand::Tell { to: tags[0], frames: [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat() });
-    inbox.run(Errand::Tell { to: tags[0], frames: vec![0x81, 0] });
+    inbox.run(ControlMessage::Tell { to: tags[0], frames: vec![0x81, 0] });
+    inbox.run(ControlMessage::Tell { to: tags[0], frames: [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat() });
+    inbox.run(ControlMessage::Tell { to: tags[0], frames: vec![0x81, 0] });
     assert!(!floor.take(&inbox));
-    inbox.run(Errand::Tell { to: tags[0], frames: vec![0x81, 0] });
-    inbox.run(Errand::Tell { to: tags[1], frames: vec![0x81, 0] });
+    inbox.run(ControlMessage::Tell { to: tags[0], frames: vec![0x81, 0] });
+    inbox.run(ControlMessage::Tell { to: tags[1], frames: vec![0x81, 0] });
     assert!(!floor.take(&inbox));
     assert_eq!(readers.map(|slot| opcodes(floor, slot)), [vec![1, 8], vec![1]]);
 }
@@ -732,13 +733,15 @@ fn who_was_to_be_told_more_than_waits_is_closed_behind_what_it_was_told() {
 fn who_comes_back_for_envelopes_gets_what_it_missed() {
     for (most, targets) in [(0, ["/0", "/0?envelope=1"]), (ENVELOPED, ["/0?envelope=1", "/0?envelope=1"])] {
         let mut world = World::new(1);
-        world.floor.class = most;
+        world.floor.settings.class = most;
         world.floor.streams.clear();
         let spec =
             StreamSpec { name: "s".into(), lag: LagPolicy::Conflate, ring_bytes: 8192, snapshot: false, keep: true };
-        world.floor.run(Errand::Create(spec));
+        world.floor.run(ControlMessage::Create(spec));
         let floor = &mut world.floor;
-        let say = |floor: &mut Floor, seq: u64| floor.append(StreamId(0), b"k", seq, false, seq.to_string().as_bytes());
+        let say = |floor: &mut DeliveryCore, seq: u64| {
+            floor.append(StreamId(0), b"k", seq, false, seq.to_string().as_bytes())
+        };
         say(floor, 1);
         // The first form is kept from the beginning, each other from its first reader on.
         let readers = targets.map(|target| come(floor, target));
@@ -769,7 +772,7 @@ fn who_comes_back_for_envelopes_gets_what_it_missed() {
 fn a_message_that_we_do_not_read_to_its_end_is_not_one_that_is_not_finished() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
-    floor.limits.ping_ms = 0;
+    floor.settings.limits.ping_ms = 0;
     floor.set_now(0);
     let reader = come(floor, "/1");
     take_all(floor, reader);

@@ -4,20 +4,20 @@
 use std::sync::{Mutex, PoisonError};
 
 use super::*;
+use crate::handler::LagAnswer;
 use crate::inbox::Inbox;
-use crate::programme::GoOn;
 
 /// What halls have asked.
 #[derive(Default)]
 struct Asked {
-    questions: Mutex<Vec<(Tag, StreamId, u64)>>,
+    questions: Mutex<Vec<(SubscriberId, StreamId, u64)>>,
 }
 
-impl Programme for Asked {
-    fn open(&self, _: &Request<'_>) -> Result<Opening, Answer> {
+impl DeliveryHandler for Asked {
+    fn open(&self, _: &Request<'_>) -> Result<SubscriberSetup, Answer> {
         Err(Answer::text(404, "nobody comes by himself"))
     }
-    fn behind(&self, who: Tag, stream: StreamId, read: u64) {
+    fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).push((who, stream, read));
     }
 }
@@ -29,7 +29,7 @@ struct Book {
 }
 
 struct Reader {
-    tag: Tag,
+    tag: SubscriberId,
     slot: u32,
     /// What it holds of each stream that it reads: number and state.
     holds: BTreeMap<u32, (u64, u64)>,
@@ -39,13 +39,13 @@ struct Reader {
 }
 
 struct Venue {
-    floor: Floor,
+    floor: DeliveryCore,
     asked: Arc<Asked>,
     chance: Chance,
     books: Vec<Book>,
     readers: Vec<Reader>,
-    waiting: Vec<(Tag, StreamId, u64)>,
-    late: Vec<(Tag, StreamId, u64, GoOn)>,
+    waiting: Vec<(SubscriberId, StreamId, u64)>,
+    late: Vec<(SubscriberId, StreamId, u64, LagAnswer)>,
     next_tag: u64,
     now_ns: u64,
     /// In front of the floor, where it may be full; otherwise what is done is done at once.
@@ -61,7 +61,7 @@ impl Venue {
     fn new(seed: u64) -> Self {
         let asked = Arc::new(Asked::default());
         let mut floor = World::new(seed).floor;
-        floor.programme = Arc::clone(&asked) as _;
+        floor.settings.programme = Arc::clone(&asked) as _;
         floor.streams.clear();
         for at in 0..BOOKS {
             let spec = StreamSpec {
@@ -71,7 +71,7 @@ impl Venue {
                 snapshot: false,
                 keep: false,
             };
-            floor.run(Errand::Create(spec));
+            floor.run(ControlMessage::Create(spec));
         }
         let books = (0..BOOKS).map(|_| Book { past: BTreeMap::from([(7, 0)]) }).collect();
         let chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
@@ -108,12 +108,15 @@ impl Venue {
                 return self.floor.append(StreamId(book), b"", number, false, text.as_bytes());
             };
             let (stream, len) = (StreamId(book), text.len());
-            inbox.put(&[Posted { stream, seq: number, start: 0, key_len: 0, len, is_binary: false }], text.as_bytes());
+            inbox.put(
+                &[QueuedMessage { stream, seq: number, start: 0, key_len: 0, len, is_binary: false }],
+                text.as_bytes(),
+            );
             self.counts[4] += usize::from(inbox.is_shedding());
         }
     }
 
-    fn order(&mut self, errand: Errand) {
+    fn order(&mut self, errand: ControlMessage) {
         match &self.inbox {
             Some(inbox) => inbox.run(errand),
             None => self.floor.run(errand),
@@ -127,22 +130,22 @@ impl Venue {
     }
 
     /// Whoever joins is told how it stands.
-    fn join(&mut self, tag: Tag, book: u32) {
+    fn join(&mut self, tag: SubscriberId, book: u32) {
         let (number, state) = self.last(book);
         if self.readers.iter().all(|reader| reader.is_gone || !reader.holds.contains_key(&book)) {
-            self.order(Errand::Begin { stream: StreamId(book), seq: number });
+            self.order(ControlMessage::Begin { stream: StreamId(book), seq: number });
         }
         let snapshot = framed(&format!(r#"{{"b":{book},"snapshot":1,"n":{number},"s":{state},"p":""}}"#));
-        self.order(Errand::Tell { to: tag, frames: snapshot });
+        self.order(ControlMessage::Tell { to: tag, frames: snapshot });
         let read = (self.chance.below(2) == 0).then_some(number);
-        self.order(Errand::Join { to: tag, stream: StreamId(book), read });
+        self.order(ControlMessage::Join { to: tag, stream: StreamId(book), read });
         let reader = self.readers.iter_mut().find(|reader| reader.tag == tag).unwrap();
         reader.holds.insert(book, (u64::MAX, state));
     }
 
     fn come(&mut self) {
         self.next_tag += 1;
-        let tag = Tag(self.next_tag);
+        let tag = SubscriberId(self.next_tag);
         let slot = self.floor.seat(tag);
         self.floor.set_stage(slot, Stage::Open, u32::MAX / 4);
         let reader = Reader { tag, slot, holds: BTreeMap::new(), got: Vec::new(), is_blocked: false, is_gone: false };
@@ -160,7 +163,7 @@ impl Venue {
         match self.chance.below(8) {
             0 => self.disconnect(*at),
             _ if has => {
-                self.order(Errand::Leave { to: tag, stream: StreamId(book) });
+                self.order(ControlMessage::Leave { to: tag, stream: StreamId(book) });
                 self.take();
                 // What it has of it half, it gets whole.
                 self.settle(*at);
@@ -206,7 +209,7 @@ impl Venue {
 
     fn sweep(&mut self, generous: u64) {
         let mut due = Vec::new();
-        self.floor.due(&mut due, Sweep::First);
+        self.floor.due(&mut due, PassKind::First);
         for slot in due {
             let at = self.readers.iter().position(|reader| reader.slot == slot && !reader.is_gone).unwrap();
             self.serve(at, generous);
@@ -247,15 +250,15 @@ impl Venue {
             let (seq, payload) = (*number, change(stream.0, (read, past[&read]), (*number, *state), 0).into_bytes());
             let is_same = past[&read] == *state;
             self.counts[if is_same { 2 } else { 1 }] += 1;
-            let how = if is_same { GoOn::Same { seq } } else { GoOn::Told { payload, seq } };
-            self.order(Errand::GoOn { to, stream, read, how: how.clone() });
+            let how = if is_same { LagAnswer::Unchanged { seq } } else { LagAnswer::Text { payload, seq } };
+            self.order(ControlMessage::LagAnswer { to, stream, read, how: how.clone() });
             // Some come twice, and late.
             self.late.push((to, stream, read, how));
         }
         while self.late.len() > 20 {
             let at = self.chance.below(self.late.len() as u64) as usize;
             let (to, stream, read, how) = self.late.swap_remove(at);
-            self.order(Errand::GoOn { to, stream, read, how });
+            self.order(ControlMessage::LagAnswer { to, stream, read, how });
         }
     }
 
@@ -383,8 +386,8 @@ fn who_is_being_closed_hears_why_though_its_stream_begins_anew() {
     let (tag, slot) = (venue.readers[0].tag, venue.readers[0].slot);
     take_all(floor, slot);
     let stream = StreamId(floor.subscribers[slot as usize].items.as_slice()[0].stream);
-    floor.run(Errand::Close { to: tag, code: CloseCode::TryAgainLater, reason: "gone".into() });
-    floor.run(Errand::Begin { stream, seq: 900 });
+    floor.run(ControlMessage::Close { to: tag, code: CloseCode::TryAgainLater, reason: "gone".into() });
+    floor.run(ControlMessage::Begin { stream, seq: 900 });
     assert_eq!(take_all(floor, slot), "\u{3}\u{fffd}gone");
     assert!(floor.streams[stream.0 as usize].listeners.is_empty());
 }
@@ -400,9 +403,9 @@ fn what_was_shed_before_a_stream_began_anew_is_nothing_to_who_has_come_since() {
     for first in [10, 30, 50] {
         put(&inbox, stream, first, "aaaaaaaaaaaaaaa");
     }
-    inbox.run(Errand::Leave { to: tag, stream });
-    inbox.run(Errand::Begin { stream, seq: 900 });
-    inbox.run(Errand::Join { to: tag, stream, read: None });
+    inbox.run(ControlMessage::Leave { to: tag, stream });
+    inbox.run(ControlMessage::Begin { stream, seq: 900 });
+    inbox.run(ControlMessage::Join { to: tag, stream, read: None });
     assert!(inbox.is_shedding() && !floor.take(&inbox));
     assert_eq!(floor.subscribers[slot as usize].stage, Stage::Open);
     floor.stand_aside(slot, 0);

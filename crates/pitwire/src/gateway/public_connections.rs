@@ -3,7 +3,7 @@
 //! Does        hand their sockets over, keep a ring for each channel that they hear, pass on in one order what the node says.
 //! Holds       what is said to one connection and what its channels are told keep the order in which the node said it.
 //! Leaves out  who hears what: [`pitwire_gateway::Node`]. Rings and slow readers: `crates/delivery`.
-//! Start at    [`Audience::adopt`], the [`Mouth`].
+//! Start at    [`PublicConnections::adopt`], the [`Mouth`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +12,10 @@ use pitwire_gateway::{ChannelId, GoOn, Mouth, Seat};
 use pitwire_net::ConnectionId;
 use pitwire_net::{CloseCode, Handoff, Notices, Waker};
 use pitwire_publisher::{
-    Batch, GoOn as Sequel, LagPolicy, Limits, Opening, Publisher, StreamId, StreamSpec, Tag, weight,
+    Batch, LagAnswer, LagPolicy, Limits, Publisher, StreamId, StreamSpec, SubscriberId, SubscriberSetup, weight,
 };
 
-use pitwire_server::halls::{Attention, Behind, Halls, Heard};
+use pitwire_server::delivery_threads::{Behind, DeliveryThreads, ThreadEvent, TurnBudget};
 
 /// Of each hall's copy of a channel, as at the venue.
 const DELTA_RING: usize = 1 << 20;
@@ -33,8 +33,8 @@ struct Ring {
     counted: u64,
 }
 
-pub struct Audience {
-    halls: Halls,
+pub struct PublicConnections {
+    halls: DeliveryThreads,
     running: Option<Arc<Publisher>>,
     rings: BTreeMap<ChannelId, Ring>,
     channels: BTreeMap<StreamId, ChannelId>,
@@ -44,11 +44,11 @@ pub struct Audience {
     open: usize,
 }
 
-impl Audience {
+impl PublicConnections {
     /// `waker` wakes the loop in whose turns [`Self::hear`] is called.
-    pub fn new(waker: &Waker) -> Audience {
-        Audience {
-            halls: Halls::new(Limits { idle_ms: IDLE_MS, ..Limits::default() }, waker),
+    pub fn new(waker: &Waker) -> PublicConnections {
+        PublicConnections {
+            halls: DeliveryThreads::new(Limits { idle_ms: IDLE_MS, ..Limits::default() }, waker),
             running: None,
             rings: BTreeMap::new(),
             channels: BTreeMap::new(),
@@ -68,8 +68,8 @@ impl Audience {
     pub fn adopt(&mut self, taken: Handoff) -> u64 {
         self.last += 1;
         let Handoff { socket, session, handshake, rest } = taken;
-        let tag = Tag(self.last);
-        self.in_turn(|halls| halls.adopt_open(socket, session, tag, rest, handshake, Opening::default()));
+        let tag = SubscriberId(self.last);
+        self.in_turn(|halls| halls.adopt_open(socket, session, tag, rest, handshake, SubscriberSetup::default()));
         self.open += 1;
         self.last
     }
@@ -80,10 +80,10 @@ impl Audience {
     }
 
     /// What a connection has said, or that it has left.
-    pub fn hear(&mut self, attention: &mut Attention) -> Option<(u64, Option<String>)> {
+    pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<(u64, Option<String>)> {
         match self.halls.hear(attention)? {
-            Heard::Text(Tag(id), text) => Some((id, Some(text))),
-            Heard::Left(Tag(id)) => {
+            ThreadEvent::Text(SubscriberId(id), text) => Some((id, Some(text))),
+            ThreadEvent::Left(SubscriberId(id)) => {
                 self.open = self.open.saturating_sub(1);
                 Some((id, None))
             }
@@ -92,7 +92,7 @@ impl Audience {
 
     /// One that is behind on a channel, and up to which sequence it has read.
     pub fn next_behind(&mut self) -> Option<(u64, ChannelId, u64)> {
-        while let Some(Behind { who: Tag(id), stream, read }) = self.halls.next_behind() {
+        while let Some(Behind { who: SubscriberId(id), stream, read }) = self.halls.next_behind() {
             if let Some(channel) = self.channels.get(&stream) {
                 return Some((id, *channel, read));
             }
@@ -102,7 +102,7 @@ impl Audience {
 
     /// So much of what a connection has said has been acted on: it is read from again.
     pub fn heard(&mut self, id: u64, bytes: usize) {
-        self.in_turn(|halls| halls.heard(Tag(id), weight(bytes)));
+        self.in_turn(|halls| halls.heard(SubscriberId(id), weight(bytes)));
     }
 
     /// Sends what has been told. Called at the end of each turn.
@@ -143,9 +143,9 @@ impl Audience {
     }
 }
 
-impl Mouth for Audience {
+impl Mouth for PublicConnections {
     fn reply(&mut self, to: u64, text: &[u8]) {
-        self.in_turn(|halls| halls.tell(Tag(to), text));
+        self.in_turn(|halls| halls.tell(SubscriberId(to), text));
     }
 
     fn notify(&mut self, to: u64, text: &[u8]) {
@@ -153,7 +153,7 @@ impl Mouth for Audience {
     }
 
     fn close(&mut self, to: u64, code: CloseCode, reason: &str) {
-        self.in_turn(|halls| halls.close(Tag(to), code, reason));
+        self.in_turn(|halls| halls.close(SubscriberId(to), code, reason));
     }
 
     fn tell_all(&mut self, channel: ChannelId, seq: u64, payload: &[u8]) {
@@ -165,36 +165,36 @@ impl Mouth for Audience {
     }
 
     fn frames(&mut self, to: u64, frames: Vec<u8>) {
-        self.in_turn(|halls| halls.tell_frames(Tag(to), frames));
+        self.in_turn(|halls| halls.tell_frames(SubscriberId(to), frames));
     }
 
     fn seat(&mut self, to: u64, channel: ChannelId, seat: Seat) {
         let Some(stream) = self.ring(channel, seat) else { return };
         self.in_turn(|halls| match seat.is_state {
-            true => halls.join(Tag(to), stream),
-            false => halls.join_behind(Tag(to), stream, seat.read),
+            true => halls.join(SubscriberId(to), stream),
+            false => halls.join_behind(SubscriberId(to), stream, seat.read),
         });
     }
 
     fn go_on(&mut self, to: u64, channel: ChannelId, read: u64, how: GoOn) {
         let Some(stream) = self.rings.get(&channel).map(|ring| ring.stream) else { return };
         let how = match how {
-            GoOn::Told(payload, seq) => Sequel::Told { payload, seq },
-            GoOn::Frames(frames, seq) => Sequel::Frames { frames, seq },
-            GoOn::Same(seq) => Sequel::Same { seq },
-            GoOn::Lost => Sequel::Lost,
+            GoOn::Told(payload, seq) => LagAnswer::Text { payload, seq },
+            GoOn::Frames(frames, seq) => LagAnswer::Frames { frames, seq },
+            GoOn::Same(seq) => LagAnswer::Unchanged { seq },
+            GoOn::Lost => LagAnswer::Lost,
         };
-        self.in_turn(|halls| halls.go_on(Tag(to), stream, read, how));
+        self.in_turn(|halls| halls.go_on(SubscriberId(to), stream, read, how));
     }
 
     fn unseat(&mut self, to: u64, channel: ChannelId) {
         let Some(stream) = self.rings.get(&channel).map(|ring| ring.stream) else { return };
-        self.in_turn(|halls| halls.leave(Tag(to), stream));
+        self.in_turn(|halls| halls.leave(SubscriberId(to), stream));
     }
 }
 
 /// What the node says, to the loop's connections and to those in halls.
-pub struct Voice<'a>(pub &'a mut Notices, pub &'a mut Audience);
+pub struct Voice<'a>(pub &'a mut Notices, pub &'a mut PublicConnections);
 
 impl Mouth for Voice<'_> {
     fn reply(&mut self, to: u64, text: &[u8]) {

@@ -1,9 +1,9 @@
-//! Halls of the publisher under a loop: started when somebody first needs them, heard by the loop, ended beside it.
+//! DeliveryThreads of the publisher under a loop: started when somebody first needs them, heard by the loop, ended beside it.
 //!
 //! Does        start them, bring the loop what their connections say and who has left, end them on a thread of its own.
 //! Holds       1. halls never wait for the loop: what is said is queued, and the loop is woken;
 //!             2. the queue is bounded; whoever asks more than it is answered is not read from meanwhile.
-//! Start at    [`Halls::start`], [`Halls::hear`].
+//! Start at    [`DeliveryThreads::start`], [`DeliveryThreads::hear`].
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -14,8 +14,8 @@ use std::thread::JoinHandle;
 
 use pitwire_net::Waker;
 use pitwire_publisher::{
-    Answer, CloseCode, GoOn, Limits, Opening, Options, Programme, Publisher, Reply, Request, Said, StreamId, Tag,
-    weight,
+    Answer, ClientMessage, CloseCode, DeliveryHandler, LagAnswer, Limits, Options, Publisher, Reply, Request, StreamId,
+    SubscriberId, SubscriberSetup, weight,
 };
 use tracing::error;
 
@@ -25,13 +25,13 @@ const HEARD_MOST: usize = 8_192;
 const HEARD_AT_A_TIME: usize = 32;
 /// ... and so many bytes. No message is longer: a thousand names of streams have room in half of it.
 const HEARD_BYTES: usize = 64 * 1024;
-/// Halls have their own copy of every stream: a few, on a machine with many cores.
+/// DeliveryThreads have their own copy of every stream: a few, on a machine with many cores.
 const HALLS_MOST: usize = 4;
 
-pub struct Halls {
+pub struct DeliveryThreads {
     limits: Limits,
     running: Option<Arc<Publisher>>,
-    said: Receiver<(Tag, String)>,
+    said: Receiver<(SubscriberId, String)>,
     left: Receiver<(u64, Heard)>,
     asked: Receiver<Behind>,
     /// Each with how many texts there had been when it left.
@@ -40,13 +40,13 @@ pub struct Halls {
     behind: VecDeque<Behind>,
     /// So many have been heard.
     heard: u64,
-    ear: Arc<Ear>,
+    ear: Arc<InboundQueue>,
     ending: Option<JoinHandle<()>>,
 }
 
 /// The halls' side of what is heard.
-struct Ear {
-    said: SyncSender<(Tag, String)>,
+struct InboundQueue {
+    said: SyncSender<(SubscriberId, String)>,
     /// Texts that have been put there, or are just about to be.
     put: AtomicU64,
     left: Sender<(u64, Heard)>,
@@ -54,40 +54,42 @@ struct Ear {
     waker: Waker,
 }
 
-impl Programme for Ear {
-    /// Halls accept nothing themselves.
-    fn open(&self, _: &Request<'_>) -> Result<Opening, Answer> {
+impl DeliveryHandler for InboundQueue {
+    /// DeliveryThreads accept nothing themselves.
+    fn open(&self, _: &Request<'_>) -> Result<SubscriberSetup, Answer> {
         Err(Answer::text(404, "connect to the venue's own port"))
     }
 
-    fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
+    fn said(&self, from: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
         match said {
-            Said::Text(text) if text.len() > HEARD_BYTES => {
+            ClientMessage::Text(text) if text.len() > HEARD_BYTES => {
                 reply.close(CloseCode::TooBig, "a request is at most 64 KiB")
             }
-            Said::Text(text) if self.put(from, text) => {
+            ClientMessage::Text(text) if self.put(from, text) => {
                 reply.wait();
                 self.waker.wake();
             }
-            Said::Text(_) => reply.close(CloseCode::TryAgainLater, "too many requests: connect again in a moment"),
-            Said::Binary(_) => reply.close(CloseCode::Unsupported, "send JSON as text frames"),
+            ClientMessage::Text(_) => {
+                reply.close(CloseCode::TryAgainLater, "too many requests: connect again in a moment")
+            }
+            ClientMessage::Binary(_) => reply.close(CloseCode::Unsupported, "send JSON as text frames"),
         }
     }
 
-    fn behind(&self, who: Tag, stream: StreamId, read: u64) {
+    fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
         // Once the loop is gone nobody is brought up to date any more.
         if self.asked.send(Behind { who, stream, read }).is_ok() {
             self.waker.wake();
         }
     }
 
-    fn left(&self, from: Tag) {
-        self.leaves(Heard::Left(from));
+    fn left(&self, from: SubscriberId) {
+        self.leaves(ThreadEvent::Left(from));
     }
 }
 
-impl Ear {
-    fn put(&self, from: Tag, text: &str) -> bool {
+impl InboundQueue {
+    fn put(&self, from: SubscriberId, text: &str) -> bool {
         // Counted first: whoever leaves behind it must not seem to have left before.
         self.put.fetch_add(1, Ordering::SeqCst);
         let is_put = self.said.try_send((from, text.to_owned())).is_ok();
@@ -106,17 +108,17 @@ impl Ear {
 }
 
 /// A reader of a stream whose lag is [`Ask`](pitwire_publisher::LagPolicy::Ask) has fallen behind. To be followed by
-/// [`Order::GoOn`], unless it leaves.
+/// [`Order::LagAnswer`], unless it leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behind {
-    pub who: Tag,
+    pub who: SubscriberId,
     pub stream: StreamId,
     /// The number of the last message that it has got.
     pub read: u64,
 }
 
 /// What one turn of the loop may still hear.
-pub struct Attention {
+pub struct TurnBudget {
     texts: usize,
     bytes: usize,
     has_begun: bool,
@@ -125,40 +127,40 @@ pub struct Attention {
 /// What a connection in the halls has done. It leaves after all that it said.
 pub enum Heard {
     /// To be followed by [`Order::Heard`], or soon no more of it is read.
-    Text(Tag, String),
-    Left(Tag),
+    Text(SubscriberId, String),
+    Left(SubscriberId),
 }
 
-impl Default for Attention {
+impl Default for TurnBudget {
     fn default() -> Self {
-        Attention { texts: HEARD_AT_A_TIME, bytes: HEARD_BYTES, has_begun: false }
+        TurnBudget { texts: HEARD_AT_A_TIME, bytes: HEARD_BYTES, has_begun: false }
     }
 }
 
 /// Something to be done in the halls, in its turn among messages.
 pub enum Order {
     Adopt(Box<Adopted>),
-    Tell(Tag, Vec<u8>),
-    Join(Tag, StreamId),
-    Leave(Tag, StreamId),
+    Tell(SubscriberId, Vec<u8>),
+    Join(SubscriberId, StreamId),
+    Leave(SubscriberId, StreamId),
     /// Nobody reads it: its next message comes behind this number.
     Begin(StreamId, u64),
-    GoOn(Behind, GoOn),
-    Close(Tag, CloseCode, String),
+    LagAnswer(Behind, LagAnswer),
+    Close(SubscriberId, CloseCode, String),
     /// A text of so many bytes has been acted on, and the answers told: the next may be read.
-    Heard(Tag, usize),
+    Heard(SubscriberId, usize),
 }
 
 /// A socket on its way into a hall.
 pub struct Adopted {
     pub socket: TcpStream,
     pub tls: Option<pitwire_net::Session>,
-    pub tag: Tag,
+    pub tag: SubscriberId,
     /// What was read behind the handshake.
     pub rest: Vec<u8>,
     /// The answer to the handshake, if it has not been sent.
     pub hello: Vec<u8>,
-    pub opening: Opening,
+    pub opening: SubscriberSetup,
 }
 
 impl Order {
@@ -172,19 +174,19 @@ impl Order {
             Order::Join(tag, ring) => halls.join(tag, ring),
             Order::Leave(tag, ring) => halls.leave(tag, ring),
             Order::Begin(ring, number) => halls.begin(ring, number),
-            Order::GoOn(Behind { who, stream, read }, how) => halls.go_on(who, stream, read, how),
+            Order::LagAnswer(Behind { who, stream, read }, how) => halls.go_on(who, stream, read, how),
             Order::Close(tag, code, reason) => halls.close(tag, code, &reason),
             Order::Heard(tag, bytes) => halls.heard(tag, weight(bytes)),
         }
     }
 }
 
-impl Halls {
+impl DeliveryThreads {
     /// `waker` wakes the loop in whose turns [`Self::said`] is called.
-    pub fn new(limits: Limits, waker: &Waker) -> Halls {
+    pub fn new(limits: Limits, waker: &Waker) -> DeliveryThreads {
         let ((say, said), (leave, left), (ask, asked)) = (sync_channel(HEARD_MOST), channel(), channel());
-        let ear = Ear { said: say, put: AtomicU64::new(0), left: leave, asked: ask, waker: waker.clone() };
-        Halls {
+        let ear = InboundQueue { said: say, put: AtomicU64::new(0), left: leave, asked: ask, waker: waker.clone() };
+        DeliveryThreads {
             limits,
             running: None,
             said,
@@ -206,7 +208,7 @@ impl Halls {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let halls = cores.saturating_sub(1).clamp(1, HALLS_MOST);
         let options = Options { threads: halls, limits: self.limits.clone(), ..Options::default() };
-        let programme: Arc<dyn Programme> = Arc::clone(&self.ear) as _;
+        let programme: Arc<dyn DeliveryHandler> = Arc::clone(&self.ear) as _;
         match Publisher::start(options, programme) {
             Ok(halls) => Ok(Arc::clone(self.running.insert(Arc::new(halls)))),
             Err(error) => {
@@ -222,7 +224,7 @@ impl Halls {
 
     /// The next thing to be heard, as long as this turn has attention left. The rest is heard in the next, which comes
     /// at once.
-    pub fn hear(&mut self, attention: &mut Attention) -> Option<Heard> {
+    pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<Heard> {
         if !std::mem::replace(&mut attention.has_begun, true) {
             // What they had said is in the queue by now: it is heard first.
             self.leaving.extend(self.left.try_iter());
@@ -240,7 +242,7 @@ impl Halls {
                 self.heard += 1;
                 attention.texts -= 1;
                 attention.bytes = attention.bytes.saturating_sub(text.len());
-                Some(Heard::Text(tag, text))
+                Some(ThreadEvent::Text(tag, text))
             }
             Err(_) => self.leaving.pop_front().map(|(_, leaving)| leaving),
         }
@@ -270,7 +272,7 @@ impl Halls {
     }
 }
 
-impl Drop for Halls {
+impl Drop for DeliveryThreads {
     fn drop(&mut self) {
         if let Some(ending) = self.ending.take() {
             // What went wrong it has said itself.
@@ -284,31 +286,31 @@ mod tests {
     use super::*;
 
     /// What one turn hears: the number of a text's connection, or minus that of one that has left.
-    fn turn(halls: &mut Halls) -> Vec<i64> {
-        let mut attention = Attention::default();
-        let number = |Tag(id)| i64::try_from(id).unwrap();
+    fn turn(halls: &mut DeliveryThreads) -> Vec<i64> {
+        let mut attention = TurnBudget::default();
+        let number = |SubscriberId(id)| i64::try_from(id).unwrap();
         std::iter::from_fn(|| halls.hear(&mut attention))
             .map(|heard| match heard {
-                Heard::Text(tag, _) => number(tag),
-                Heard::Left(tag) => -number(tag),
+                ThreadEvent::Text(tag, _) => number(tag),
+                ThreadEvent::Left(tag) => -number(tag),
             })
             .collect()
     }
 
     #[test]
     fn whoever_leaves_is_heard_behind_its_own_texts_however_many_others_have_waiting() {
-        let mut halls = Halls::new(Limits::default(), &Waker::default());
+        let mut halls = DeliveryThreads::new(Limits::default(), &Waker::default());
         let ear = Arc::clone(&halls.ear);
-        assert!((0..10).all(|_| ear.put(Tag(1), "a") && ear.put(Tag(2), "b")));
-        ear.leaves(Heard::Left(Tag(1)));
-        assert!((0..100).all(|_| ear.put(Tag(2), "b")));
+        assert!((0..10).all(|_| ear.put(SubscriberId(1), "a") && ear.put(SubscriberId(2), "b")));
+        ear.leaves(ThreadEvent::Left(SubscriberId(1)));
+        assert!((0..100).all(|_| ear.put(SubscriberId(2), "b")));
         let first = turn(&mut halls);
         let at = first.iter().position(|heard| *heard == -1).expect("it has left");
         assert_eq!((at, first.iter().filter(|heard| **heard == 1).count()), (20, 10));
         assert_eq!(first.len(), HEARD_AT_A_TIME + 1);
         // A text that found no room is not waited for.
-        while ear.put(Tag(2), "b") {}
-        ear.leaves(Heard::Left(Tag(3)));
+        while ear.put(SubscriberId(2), "b") {}
+        ear.leaves(ThreadEvent::Left(SubscriberId(3)));
         let rest: Vec<i64> = (0..HEARD_MOST / HEARD_AT_A_TIME + 2).flat_map(|_| turn(&mut halls)).collect();
         assert_eq!((rest.len(), rest.last()), (HEARD_MOST + 1, Some(&-3)));
     }

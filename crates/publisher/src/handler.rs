@@ -1,6 +1,6 @@
-//! What a hall asks of whoever runs it, and what it is told.
+//! The handler that delivery threads call, and the types of its arguments and answers.
 //!
-//! Start at    [`Programme`].
+//! Start at    [`DeliveryHandler`].
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use pitwire_websocket::{CloseCode, Opcode, head};
 use pitwire_delivery::FrameHeader;
 use pitwire_delivery::StreamId;
 
-/// Names one connection for as long as it lives. Chosen by who hands a socket over; of those that a hall accepts itself,
-/// the top bit is set.
+/// Identifies a connection while it is open. The caller that hands a socket over chooses it; a delivery thread that accepts
+/// a connection itself sets the top bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Tag(pub u64);
+pub struct SubscriberId(pub u64);
 
-/// One HTTP request, while it is looked at.
+/// One HTTP request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     pub method: &'a str,
@@ -34,7 +34,7 @@ impl<'a> Request<'a> {
         self.target.split_once('?').map_or("", |(_, query)| query)
     }
 
-    /// The first value of a query's name, as it is spelled.
+    /// Returns the first value of a query parameter, undecoded.
     pub fn parameter(&self, name: &str) -> Option<&'a str> {
         self.query().split('&').find_map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -42,7 +42,7 @@ impl<'a> Request<'a> {
         })
     }
 
-    /// What stands behind `Bearer` in the header, or in the query's `token`.
+    /// Returns the token of the `Authorization: Bearer` header, or of the query parameter `token`.
     pub fn token(&self) -> Option<&'a str> {
         let header = self.authorization.and_then(|text| text.split_once(' '));
         let header = header.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim());
@@ -50,23 +50,23 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a subscriber gets.
+/// What a new subscriber gets.
 #[derive(Clone, Debug, Default)]
-pub struct Opening {
+pub struct SubscriberSetup {
     pub streams: Vec<StreamId>,
-    /// Of the first stream only these keys; all if absent.
+    /// Keys of the first stream that it gets; all of them if absent.
     pub keys: Option<Vec<Vec<u8>>>,
-    /// Where it was when it left: (epoch, sequence) of the first stream.
+    /// Epoch and number of the last message of the first stream that it received before.
     pub from: Option<(u64, u64)>,
-    /// Each message inside an object with its channel, epoch and sequence.
+    /// Whether each message stands in an object with its channel, epoch and number.
     pub enveloped: bool,
-    /// Text messages that go before anything of the streams.
+    /// Text messages to send before any message of the streams.
     pub first: Vec<Vec<u8>>,
-    /// Among whose connections it counts.
+    /// Account whose connections are counted, if there is one.
     pub account: Option<Arc<str>>,
 }
 
-/// An HTTP answer, after which the connection ends.
+/// An HTTP response. The connection closes after it.
 #[derive(Clone, Debug)]
 pub struct Answer {
     pub status: u16,
@@ -114,20 +114,20 @@ impl Answer {
     }
 }
 
-/// What a subscriber has said.
+/// A message from a subscriber.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Said<'a> {
+pub enum ClientMessage<'a> {
     Text(&'a str),
     Binary(&'a [u8]),
 }
 
-/// What a message of so many bytes weighs while it [waits](Reply::wait): one, and one more for each KiB. With 64 of its
-/// sender's waiting, nothing more is read from it.
+/// Returns the weight of a message of `bytes` bytes while it [waits](Reply::wait): one, and one more per KiB. A subscriber
+/// whose waiting messages weigh 64 is not read from.
 pub fn weight(bytes: usize) -> u32 {
     u32::try_from(1 + bytes / 1024).unwrap_or(u32::MAX)
 }
 
-/// What is done about what a subscriber said.
+/// The reaction to a message of a subscriber.
 #[derive(Debug, Default)]
 pub struct Reply {
     pub(crate) frames: Vec<u8>,
@@ -139,7 +139,7 @@ pub struct Reply {
 }
 
 impl Reply {
-    /// Says a text message to it.
+    /// Sends it a text message.
     pub fn text(&mut self, payload: &[u8]) {
         self.frame(Opcode::Text, payload);
     }
@@ -153,13 +153,13 @@ impl Reply {
         self.frames.extend_from_slice(payload);
     }
 
-    /// Sends it the hall's one answer, of which it costs nothing to send many.
+    /// Sends it the prepared answer of [`Options`](crate::Options), which is not copied.
     pub fn respond(&mut self) {
         self.owed += 1;
     }
 
-    /// What it said is acted on later: until [`Publisher::heard`](crate::Publisher::heard) says that it has been, it weighs
-    /// on its sender, and once as much does as may, nothing more is read from there.
+    /// Marks the message as waiting until [`Publisher::heard`](crate::Publisher::heard). A subscriber with too many waiting
+    /// messages is not read from; see [`weight`].
     pub fn wait(&mut self) {
         self.waits = true;
     }
@@ -177,43 +177,47 @@ impl Reply {
     }
 }
 
-/// What becomes of a reader that has fallen [behind](Programme::behind).
+/// The answer about a subscriber that is [behind](DeliveryHandler::behind).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum GoOn {
-    /// It is told this text message, and then what comes behind number `seq`.
-    Told { payload: Vec<u8>, seq: u64 },
-    /// The same with whole frames, or none. Should what comes behind `seq` not be in its hall any more, it is asked about again.
+pub enum LagAnswer {
+    /// It gets this text message, then the messages behind number `seq`.
+    Text { payload: Vec<u8>, seq: u64 },
+    /// It gets these encoded frames, then the messages behind number `seq`. If the ring has lost those, the handler is asked
+    /// again.
     Frames { frames: Vec<u8>, seq: u64 },
-    /// Up to number `seq` there is nothing to tell it. It keeps what it has read, and is asked about again when there is
-    /// more.
-    Same { seq: u64 },
-    /// It is closed with 1013.
+    /// Nothing has changed for it up to number `seq`. It keeps its position, and the handler is asked again when there is
+    /// a newer message.
+    Unchanged { seq: u64 },
+    /// Its connection is closed with code 1013.
     Lost,
 }
 
-/// What halls serve. Asked on the halls' threads: it must not wait for anything.
-pub trait Programme: Send + Sync {
-    /// What a WebSocket at this path gets.
-    fn open(&self, request: &Request<'_>) -> Result<Opening, Answer>;
+/// The application behind the delivery threads. They call it on their own threads, so it must never block.
+pub trait DeliveryHandler: Send + Sync {
+    /// Returns what a WebSocket at this path gets.
+    ///
+    /// # Errors
+    /// The HTTP response that refuses the handshake.
+    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, Answer>;
 
-    /// A whole message of a subscriber. Whoever cannot say at once what is to be done says it later through the
+    /// Handles a whole message of a subscriber. An answer that is not known yet follows later through the
     /// [`Publisher`](crate::Publisher).
-    fn said(&self, from: Tag, said: Said<'_>, reply: &mut Reply) {
+    fn said(&self, from: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
         let _ = (from, said, reply);
     }
 
-    /// A reader of a stream whose lag is [`Ask`](crate::LagPolicy::Ask) has fallen behind, and takes something again: the last message
-    /// that it has got of it is number `read`. [`Publisher::go_on`](crate::Publisher::go_on) says what becomes of it.
-    fn behind(&self, who: Tag, stream: StreamId, read: u64) {
+    /// Asks what a slow subscriber of a stream with [`LagPolicy::Ask`](crate::LagPolicy::Ask) gets. It reads again, and the
+    /// last message that it received is number `read`. [`Publisher::go_on`](crate::Publisher::go_on) answers.
+    fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
         let _ = (who, stream, read);
     }
 
-    /// A connection has ended.
-    fn left(&self, from: Tag) {
+    /// Reports that a connection has closed.
+    fn left(&self, from: SubscriberId) {
         let _ = from;
     }
 
-    /// Answers what is no WebSocket handshake.
+    /// Returns the response to a request that is not a WebSocket handshake.
     fn http(&self, request: &Request<'_>) -> Answer {
         let _ = request;
         Answer::text(404, "a WebSocket is all there is here")

@@ -1,11 +1,11 @@
 //! What goes to one subscriber, and how far it has got.
 //!
-//! Nothing is remembered between [`Floor::gather`] and [`Floor::sent`]: both walk the same way, so that a loop may gather
+//! Nothing is remembered between [`DeliveryCore::gather`] and [`DeliveryCore::sent`]: both walk the same way, so that a loop may gather
 //! for many before it hears what became of the first.
 
 use crate::counters::add;
-use crate::floor::{Floor, Strand, TURN_BYTES};
-use crate::subscriber::{Item, NOBODY, PARKED, Stage, Subscriber};
+use crate::delivery_core::{DeliveryCore, MergeHead, TURN_BYTES};
+use crate::subscriber::{NOBODY, PARKED, Stage, Subscriber, Subscription};
 use pitwire_delivery::{Cursor, Ring};
 
 /// What a subscriber's turn comes to.
@@ -13,9 +13,9 @@ use pitwire_delivery::{Cursor, Ring};
 pub enum Next {
     /// There is nothing for it.
     Idle,
-    /// [`Floor::gather`] has something.
+    /// [`DeliveryCore::gather`] has something.
     Send,
-    /// All is said: shut the sending side, then call [`Floor::shut`].
+    /// All is said: shut the sending side, then call [`DeliveryCore::shut`].
     Shut,
 }
 
@@ -88,8 +88,8 @@ enum Source {
     Rings,
 }
 
-impl Floor {
-    fn ring_of(&self, subscriber: &Subscriber, item: &Item) -> Option<&Ring> {
+impl DeliveryCore {
+    fn ring_of(&self, subscriber: &Subscriber, item: &Subscription) -> Option<&Ring> {
         self.streams.get(item.stream as usize)?.ring(subscriber.class)
     }
 
@@ -112,7 +112,7 @@ impl Floor {
         if subscriber.owed > 0 {
             return Source::Answer;
         }
-        let is_ahead = |item: &Item| {
+        let is_ahead = |item: &Subscription| {
             item.cursor != PARKED && self.ring_of(subscriber, item).is_some_and(|ring| ring.head() > item.cursor)
         };
         if subscriber.items.as_slice().iter().any(is_ahead) { Source::Rings } else { Source::Nothing }
@@ -168,7 +168,9 @@ impl Floor {
             Source::Nothing => {}
             Source::Outbox => pieces.push(subscriber.outbox()),
             Source::Control => pieces.push(subscriber.control.as_bytes()),
-            Source::Answer => pieces.push_whole(self.answer.get(subscriber.owed_sent as usize..).unwrap_or_default()),
+            Source::Answer => {
+                pieces.push_whole(self.settings.answer.get(subscriber.owed_sent as usize..).unwrap_or_default())
+            }
             Source::Rest => {
                 let item = subscriber.items.as_slice().get(subscriber.mid_frame as usize);
                 if let Some((item, ring)) = item.and_then(|item| Some((item, self.ring_of(subscriber, item)?))) {
@@ -207,15 +209,15 @@ impl Floor {
     fn merged<'a>(
         &'a self,
         subscriber: &Subscriber,
-        items: &[Item],
+        items: &[Subscription],
         mut visit: impl FnMut(u32, &'a Ring, Cursor, Cursor) -> bool,
     ) {
-        let mut strands = self.merge.borrow_mut();
+        let mut strands = self.spare.merge.borrow_mut();
         strands.clear();
         for (at, item) in (0_u32..).zip(items).filter(|(_, item)| item.cursor != PARKED) {
             let Some(ring) = self.ring_of(subscriber, item).filter(|ring| ring.head() > item.cursor) else { continue };
             let Some(entry) = ring.entries_from(item.cursor).next() else { continue };
-            strands.push(Strand { place: entry.place, item: at, cursor: item.cursor });
+            strands.push(MergeHead { place: entry.place, item: at, cursor: item.cursor });
         }
         while let Some(first) = (0..strands.len()).min_by_key(|at| strands[*at].place) {
             let next_place =
@@ -246,7 +248,7 @@ impl Floor {
             Source::Outbox => self.sent_outbox(slot, bytes),
             Source::Control => self.sent_control(slot, bytes),
             Source::Answer => {
-                let whole = self.answer.len();
+                let whole = self.settings.answer.len();
                 let subscriber = &mut self.subscribers[slot as usize];
                 let sent = subscriber.owed_sent as usize + bytes;
                 if sent >= whole {
@@ -308,7 +310,7 @@ impl Floor {
             return;
         }
         let mut left = bytes as u64;
-        let mut moved = std::mem::take(&mut self.moved);
+        let mut moved = std::mem::take(&mut self.spare.moved);
         let mut mid_frame = NOBODY;
         self.spans(&self.subscribers[slot as usize], |item, ring, from, to| {
             let part = left.min(to.0 - from.0);
@@ -327,7 +329,7 @@ impl Floor {
             }
         }
         subscriber.mid_frame = mid_frame;
-        self.moved = moved;
+        self.spare.moved = moved;
     }
 
     /// Its socket takes no more at present.
@@ -367,7 +369,7 @@ impl Floor {
         if subscriber.is_at_end {
             return self.go(slot);
         }
-        self.set_stage(slot, Stage::Lingering, self.limits.parting_ms);
+        self.set_stage(slot, Stage::Lingering, self.settings.limits.parting_ms);
     }
 }
 

@@ -6,8 +6,8 @@
 use pitwire_websocket::{Answer as Shake, Decoder, Incoming, Opcode, ProtocolError, write_frame};
 
 use crate::counters::add;
-use crate::floor::{Floor, OUTBOX_FULL, OWED_MOST, UNHEARD_MOST};
-use crate::programme::{Answer, Request, Said, Tag, weight};
+use crate::delivery_core::{DeliveryCore, OUTBOX_FULL, OWED_MOST, UNHEARD_MOST};
+use crate::handler::{Answer, ClientMessage, Request, SubscriberId, weight};
 use crate::request::{Head, Parsed, parse};
 use crate::subscriber::{Control, Stage, Subscriber};
 use pitwire_delivery::{DEFLATED, NARROW};
@@ -23,7 +23,7 @@ impl Subscriber {
     }
 }
 
-impl Floor {
+impl DeliveryCore {
     /// Whether more is to be read from it. Whoever is not read from now is when its outbox has gone.
     pub fn wants_input(&self, slot: u32) -> bool {
         self.subscribers.get(slot as usize).is_some_and(|subscriber| match subscriber.stage {
@@ -98,10 +98,10 @@ impl Floor {
             return input.len();
         }
         let kept = subscriber.rare.as_mut().and_then(|rare| rare.decoder.take());
-        let (limits, deflates) = (self.limits.messages, subscriber.deflates);
+        let (limits, deflates) = (self.settings.limits.messages, subscriber.deflates);
         let fresh = || match deflates {
             true => Decoder::new(limits).with_deflate(Some(&POLICY.agreed())),
-            false => self.decoders.pop().unwrap_or_else(|| Decoder::new(limits)),
+            false => self.spare.decoders.pop().unwrap_or_else(|| Decoder::new(limits)),
         };
         let mut decoder = kept.unwrap_or_else(fresh);
         used += self.frames(slot, &mut decoder, input.get(used..).unwrap_or_default());
@@ -115,13 +115,13 @@ impl Floor {
         // One that has begun something is this peer's, and nobody else's.
         if is_unfinished {
             subscriber.rare().decoder = Some(decoder);
-        } else if !deflates && self.decoders.len() < super::SPARES {
-            self.decoders.push(decoder);
+        } else if !deflates && self.spare.decoders.len() < super::SPARES {
+            self.spare.decoders.push(decoder);
         }
         if owes && !std::mem::replace(&mut subscriber.is_unfinished, true) {
             subscriber.unfinished_ms = now;
-            let wait_ms = self.limits.unfinished_ms;
-            self.wheel.set(&mut self.subscribers, slot, self.now_ms, wait_ms);
+            let wait_ms = self.settings.limits.unfinished_ms;
+            self.wheel.set(&mut self.subscribers, slot, self.clock.now_ms, wait_ms);
         } else if !owes {
             subscriber.is_unfinished = false;
         }
@@ -175,8 +175,8 @@ impl Floor {
                 }
                 self.say_last(slot, &frame);
             }
-            Incoming::Text(text) => self.hear(slot, Said::Text(text)),
-            Incoming::Binary(bytes) => self.hear(slot, Said::Binary(bytes)),
+            Incoming::Text(text) => self.hear(slot, ClientMessage::Text(text)),
+            Incoming::Binary(bytes) => self.hear(slot, ClientMessage::Binary(bytes)),
         }
     }
 
@@ -198,15 +198,17 @@ impl Floor {
         }
     }
 
-    fn hear(&mut self, slot: u32, said: Said<'_>) {
-        let Some(tag) = self.subscribers.get(slot as usize).map(|subscriber| Tag(subscriber.tag)) else { return };
-        let mut reply = std::mem::take(&mut self.reply);
-        self.programme.said(tag, said, &mut reply);
+    fn hear(&mut self, slot: u32, said: ClientMessage<'_>) {
+        let Some(tag) = self.subscribers.get(slot as usize).map(|subscriber| SubscriberId(subscriber.tag)) else {
+            return;
+        };
+        let mut reply = std::mem::take(&mut self.spare.reply);
+        self.settings.programme.said(tag, said, &mut reply);
         if !reply.frames.is_empty() {
             self.say(slot, &reply.frames);
             reply.frames.clear();
         }
-        if reply.owed > 0 && !self.answer.is_empty() {
+        if reply.owed > 0 && !self.settings.answer.is_empty() {
             if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
                 subscriber.owed += reply.owed;
             }
@@ -217,8 +219,8 @@ impl Floor {
             && let Some(subscriber) = self.subscribers.get_mut(slot as usize)
         {
             let bytes = match said {
-                Said::Text(text) => text.len(),
-                Said::Binary(bytes) => bytes.len(),
+                ClientMessage::Text(text) => text.len(),
+                ClientMessage::Binary(bytes) => bytes.len(),
             };
             subscriber.unheard = subscriber.unheard.saturating_add(weight(bytes));
         }
@@ -231,7 +233,7 @@ impl Floor {
         if let Some((code, reason)) = reply.close.take() {
             self.close(slot, code, reason);
         }
-        self.reply = reply;
+        self.spare.reply = reply;
     }
 
     /// So much of what it said has been acted on.
@@ -255,7 +257,7 @@ impl Floor {
             // What was asked for is answered also to one that has shut its side.
             Stage::Closing => self.list(slot),
             Stage::Open if has_more => {
-                self.set_stage(slot, Stage::Parting, self.limits.parting_ms);
+                self.set_stage(slot, Stage::Parting, self.settings.limits.parting_ms);
                 self.list(slot);
             }
             _ => self.go(slot),
@@ -264,8 +266,8 @@ impl Floor {
 
     /// The request's head, if it is whole: how many bytes it had.
     fn ask(&mut self, slot: u32, input: &[u8]) -> usize {
-        let doors = std::sync::Arc::clone(&self.doors);
-        let parsed = parse(input, &doors, self.limits.deflate.then_some(POLICY));
+        let doors = std::sync::Arc::clone(&self.settings.doors);
+        let parsed = parse(input, &doors, self.settings.limits.deflate.then_some(POLICY));
         if parsed == Parsed::NeedMore {
             return 0;
         }
@@ -284,7 +286,7 @@ impl Floor {
             }
             Parsed::Plain(head) => {
                 let answer = if head.method == "GET" || head.method == "HEAD" {
-                    self.programme.http(&request(&head))
+                    self.settings.programme.http(&request(&head))
                 } else {
                     Answer::text(405, "GET is all there is")
                 };
@@ -299,12 +301,12 @@ impl Floor {
     }
 
     fn upgrade(&mut self, slot: u32, head: &Head<'_>, shake: &Shake) {
-        let opening = match self.programme.open(&request(head)) {
+        let opening = match self.settings.programme.open(&request(head)) {
             Ok(opening) => opening,
             Err(answer) => return self.answer_http(slot, &answer),
         };
         if let Some(account) = &opening.account
-            && !self.board.enter_account(account)
+            && !self.settings.board.enter_account(account)
         {
             return self.answer_http(slot, &Answer::text(429, "too many connections of this account").retry_after(5));
         }
@@ -313,7 +315,7 @@ impl Floor {
             subscriber.deflates = true;
         }
         let mut hello = Vec::new();
-        match self.place_of(&opening).map(|seq| format!("{}:{seq}", self.epoch)) {
+        match self.place_of(&opening).map(|seq| format!("{}:{seq}", self.settings.epoch)) {
             Some(place) => shake.write_with(&[("Pitwire-Resume", &place)], &mut hello),
             None => shake.write(&mut hello),
         }
@@ -338,7 +340,7 @@ impl Floor {
         let mut bytes = Vec::new();
         answer.write(&mut bytes);
         self.say(slot, &bytes);
-        self.set_stage(slot, Stage::Closing, self.limits.parting_ms);
+        self.set_stage(slot, Stage::Closing, self.settings.limits.parting_ms);
     }
 
     /// A request that was not finished in time.

@@ -2,14 +2,14 @@
 //!
 //! Does        number each channel's messages, find each message's key and channel, hand over what has come together.
 //! Holds       numbers go up by one in each channel, from one, whatever is dropped on the way.
-//! Start at    [`Press::take`], [`Press::flush`].
+//! Start at    [`Ingest::take`], [`Ingest::flush`].
 
 use std::sync::Arc;
 
 use tracing::warn;
 
 use crate::field::field;
-use crate::hall::{Batch, Publisher};
+use crate::publisher::{Batch, Publisher};
 use pitwire_delivery::StreamId;
 
 struct Channel {
@@ -18,7 +18,7 @@ struct Channel {
     seq: u64,
 }
 
-pub struct Press {
+pub struct Ingest {
     publisher: Arc<Publisher>,
     channels: Vec<Channel>,
     key_field: Option<String>,
@@ -34,11 +34,11 @@ const BATCH_BYTES: usize = 256 * 1024;
 /// ... or so many messages, however small: a hall's queue has places for sixteen times as many.
 const BATCH_MESSAGES: usize = 4096;
 
-impl Press {
+impl Ingest {
     /// Of several channels each message names its own; of one it need not.
     pub fn new(publisher: Arc<Publisher>, channels: Vec<(String, StreamId)>, key_field: Option<String>) -> Self {
         let channels = channels.into_iter().map(|(name, stream)| Channel { name, stream, seq: 0 }).collect();
-        Press { publisher, channels, key_field, batch: Batch::default(), messages: 0, unrouted: 0 }
+        Ingest { publisher, channels, key_field, batch: Batch::default(), messages: 0, unrouted: 0 }
     }
 
     /// Takes in one message; `subject` is what its source calls it.

@@ -3,22 +3,22 @@
 //! Does        take their sockets over between two messages, hand each message of their channels to the halls once,
 //!             bring back what they say, say to them what the venue answers, and bring up to date who falls behind on a
 //!             merged book.
-//! Holds       1. nothing reaches a hall before [`Audience::release`], which is called after the commit;
+//! Holds       1. nothing reaches a hall before [`PublicConnections::release`], which is called after the commit;
 //!             2. messages, answers, snapshots and joins keep the order in which they were put here: an answer precedes
 //!                newer messages, a joiner misses nothing and is told nothing twice;
 //!             3. a connection that logs in later stays here, and its requests go to the venue thread as before;
 //!             4. who falls behind on a merged book gets one change on its own chain, and goes on behind it;
 //!             5. a message costs the loop one copy, however many listen; it never sends, and never waits.
 //! Leaves out  what is told and answered: the same code as for those who are on the loop.
-//! Start at    [`Audience::adopt`], [`Audience::take`], [`Voice`].
+//! Start at    [`PublicConnections::adopt`], [`PublicConnections::take`], [`Voice`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_deribit::channels::{ChannelMessage, FeedId, LagPolicy, MissedChange, PublicChannels as Channels};
 use pitwire_net::{CloseCode, ConnectionId, Handoff, Notices, Waker};
-use pitwire_publisher::{Batch, GoOn, Limits, Opening, StreamId, StreamSpec, Tag};
+use pitwire_publisher::{Batch, LagAnswer, Limits, StreamId, StreamSpec, SubscriberId, SubscriberSetup};
 
-use crate::halls::{Adopted, Attention, Halls, Heard, Order};
+use crate::delivery_threads::{Adopted, DeliveryThreads, Heard, Order, TurnBudget};
 
 /// Of each hall's copy of a channel: many seconds of a busy one.
 const DELTA_RING: usize = 1 << 20;
@@ -32,8 +32,8 @@ const PING_MS: u32 = 240_000;
 /// Of merged changes in one turn of the loop: orders must not wait for more.
 const MERGED_BYTES: usize = 1024 * 1024;
 
-pub struct Audience {
-    halls: Halls,
+pub struct PublicConnections {
+    halls: DeliveryThreads,
     /// Each channel's stream in the halls, once somebody there has listened to it.
     streams: BTreeMap<FeedId, StreamId>,
     feeds: BTreeMap<StreamId, FeedId>,
@@ -59,12 +59,12 @@ enum Item {
     Order(Order),
 }
 
-impl Audience {
+impl PublicConnections {
     /// `waker` wakes the loop in whose turns [`Self::hear`] is called.
-    pub fn new(waker: &Waker) -> Audience {
+    pub fn new(waker: &Waker) -> PublicConnections {
         let limits = Limits { idle_ms: IDLE_MS, ping_ms: PING_MS, ..Limits::default() };
-        Audience {
-            halls: Halls::new(limits, waker),
+        PublicConnections {
+            halls: DeliveryThreads::new(limits, waker),
             streams: BTreeMap::new(),
             feeds: BTreeMap::new(),
             members: BTreeSet::new(),
@@ -95,9 +95,9 @@ impl Audience {
     pub fn adopt(&mut self, id: ConnectionId, taken: Handoff, feeds: &[FeedId], channels: &mut Channels) {
         let Handoff { socket, session: tls, handshake: hello, rest } = taken;
         let streams = feeds.iter().filter_map(|feed| self.lend(*feed, channels)).collect();
-        let opening = Opening { streams, ..Opening::default() };
+        let opening = SubscriberSetup { streams, ..SubscriberSetup::default() };
         self.members.insert(id);
-        self.order(Order::Adopt(Box::new(Adopted { socket, tls, tag: Tag(id.0), rest, hello, opening })));
+        self.order(Order::Adopt(Box::new(Adopted { socket, tls, tag: SubscriberId(id.0), rest, hello, opening })));
     }
 
     fn lend(&mut self, feed: FeedId, channels: &mut Channels) -> Option<StreamId> {
@@ -133,7 +133,7 @@ impl Audience {
             return false;
         }
         if let Some(stream) = self.lend(feed, channels) {
-            self.order(Order::Join(Tag(id.0), stream));
+            self.order(Order::Join(SubscriberId(id.0), stream));
         }
         true
     }
@@ -142,7 +142,7 @@ impl Audience {
     pub fn leave(&mut self, id: ConnectionId, feed: FeedId, is_last: bool, channels: &mut Channels) {
         channels.take_back(feed);
         if let Some(stream) = self.streams.get(&feed).copied().filter(|_| is_last) {
-            self.order(Order::Leave(Tag(id.0), stream));
+            self.order(Order::Leave(SubscriberId(id.0), stream));
         }
     }
 
@@ -152,11 +152,11 @@ impl Audience {
     }
 
     fn say(&mut self, to: ConnectionId, text: &[u8]) {
-        self.order(Order::Tell(Tag(to.0), text.to_vec()));
+        self.order(Order::Tell(SubscriberId(to.0), text.to_vec()));
     }
 
     fn close(&mut self, to: ConnectionId, code: CloseCode, reason: &str) {
-        self.order(Order::Close(Tag(to.0), code, reason.to_owned()));
+        self.order(Order::Close(SubscriberId(to.0), code, reason.to_owned()));
     }
 
     /// Ends a command: its answers and notices go before the channel messages that it caused, as on the venue thread.
@@ -231,10 +231,10 @@ impl Audience {
     }
 
     /// What members have done, as long as this turn has attention left.
-    pub fn hear(&mut self, attention: &mut Attention) -> Option<(ConnectionId, Done)> {
+    pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<(ConnectionId, Done)> {
         Some(match self.halls.hear(attention)? {
-            Heard::Text(tag, text) => (ConnectionId(tag.0), Done::Said(text)),
-            Heard::Left(tag) => (ConnectionId(tag.0), Done::Left),
+            ThreadEvent::Text(tag, text) => (ConnectionId(tag.0), Done::ClientMessage(text)),
+            ThreadEvent::Left(tag) => (ConnectionId(tag.0), Done::Left),
         })
     }
 
@@ -255,18 +255,18 @@ impl Audience {
             let Some(merged) = merged else { return self.halls.put_off(behind) };
             let (how, seq) = (known.entry((*feed, behind.read)).or_insert(merged), channels.told(*feed));
             let how = match how {
-                MissedChange::Change(payload) => GoOn::Told { payload: payload.clone(), seq },
-                MissedChange::Same => GoOn::Same { seq },
-                MissedChange::Gone => GoOn::Lost,
+                MissedChange::Change(payload) => LagAnswer::Text { payload: payload.clone(), seq },
+                MissedChange::Same => LagAnswer::Unchanged { seq },
+                MissedChange::Gone => LagAnswer::Lost,
             };
-            bytes += if let GoOn::Told { payload, .. } = &how { payload.len() } else { 0 };
-            self.order(Order::GoOn(behind, how));
+            bytes += if let LagAnswer::Text { payload, .. } = &how { payload.len() } else { 0 };
+            self.order(Order::LagAnswer(behind, how));
         }
     }
 
     /// A member's text of so many bytes has been acted on.
     pub fn heard(&mut self, id: ConnectionId, bytes: usize) {
-        self.order(Order::Heard(Tag(id.0), bytes));
+        self.order(Order::Heard(SubscriberId(id.0), bytes));
     }
 
     /// Nobody comes any more; those who are here leave with the next release.
@@ -277,14 +277,14 @@ impl Audience {
 
 /// What a member has done.
 pub enum Done {
-    Said(String),
+    ClientMessage(String),
     Left,
 }
 
 /// Speaks to connections wherever they are.
 pub struct Voice<'a> {
     pub notices: &'a mut Notices,
-    pub audience: &'a mut Audience,
+    pub audience: &'a mut PublicConnections,
 }
 
 impl Voice<'_> {

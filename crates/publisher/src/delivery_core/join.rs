@@ -5,20 +5,20 @@
 use pitwire_websocket::Opcode;
 
 use crate::counters::add;
-use crate::floor::Floor;
-use crate::floor::lag::gap_notice;
-use crate::inbox::Arrival;
-use crate::programme::{Opening, Tag};
-use crate::subscriber::{CatchUp, Item, NOBODY, PARKED, Stage};
+use crate::delivery_core::DeliveryCore;
+use crate::delivery_core::lag::gap_notice;
+use crate::handler::{SubscriberId, SubscriberSetup};
+use crate::inbox::HandedOffSocket;
+use crate::subscriber::{CatchUp, NOBODY, PARKED, Stage, Subscription};
 use pitwire_delivery::{Cursor, FrameHeader, Key};
 use pitwire_delivery::{DEFLATED, ENVELOPED, LagPolicy, NARROW, StreamId};
 
-impl Floor {
+impl DeliveryCore {
     /// A socket that somebody else has accepted.
-    pub(super) fn adopt(&mut self, arrival: Arrival) {
+    pub(super) fn adopt(&mut self, arrival: HandedOffSocket) {
         let slot = self.seat(arrival.tag);
-        self.arrivals.push((slot, arrival.socket));
-        self.sessions.extend(arrival.tls.map(|session| (slot, session)));
+        self.sockets.arrivals.push((slot, arrival.socket));
+        self.sockets.sessions.extend(arrival.tls.map(|session| (slot, session)));
         if let Some((hello, opening)) = arrival.upgraded {
             self.say(slot, &hello);
             self.open(slot, &opening);
@@ -29,8 +29,8 @@ impl Floor {
     }
 
     /// Its handshake is done: it gets what its opening says.
-    pub(super) fn open(&mut self, slot: u32, opening: &Opening) {
-        self.set_stage(slot, Stage::Open, self.limits.idle_ms / 2 + 1);
+    pub(super) fn open(&mut self, slot: u32, opening: &SubscriberSetup) {
+        self.set_stage(slot, Stage::Open, self.settings.limits.idle_ms / 2 + 1);
         crate::counters::add(&self.counters().opened_total, 1);
         let keys = opening.keys.as_ref().zip(opening.streams.first());
         let filter = keys.map(|(names, stream)| {
@@ -61,9 +61,9 @@ impl Floor {
 
     /// The number behind which a reader begins to be told of its first stream, for when it means to come back: where it
     /// was, if it goes on from there or is told what it missed since; where the stream stands, if not.
-    pub(super) fn place_of(&self, opening: &Opening) -> Option<u64> {
+    pub(super) fn place_of(&self, opening: &SubscriberSetup) -> Option<u64> {
         let last = self.streams.get(opening.streams.first()?.0 as usize)?.last_seq;
-        let place = opening.from.filter(|(epoch, seq)| *epoch == self.epoch && *seq <= last);
+        let place = opening.from.filter(|(epoch, seq)| *epoch == self.settings.epoch && *seq <= last);
         Some(place.map_or(last, |(_, seq)| seq))
     }
 
@@ -73,7 +73,7 @@ impl Floor {
     }
 
     pub(super) fn join_at(&mut self, slot: u32, stream: StreamId, from: Option<(u64, u64)>) {
-        let epoch = self.epoch;
+        let epoch = self.settings.epoch;
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
         if subscriber.items.as_slice().iter().any(|item| item.stream == stream.0) {
@@ -98,7 +98,7 @@ impl Floor {
                     of.missing_behind(seq).filter(|_| behind.is_some() && of.spec.lag != LagPolicy::Latest)
                 {
                     gap_notice(&mut subscriber.rare().outbox, first, last);
-                    add(&self.board.counters(self.hall).gaps_total, 1);
+                    add(&self.settings.board.counters(self.settings.hall).gaps_total, 1);
                 }
                 match behind.or_else(|| (seq == of.last_seq).then_some(head)) {
                     Some(cursor) => cursor,
@@ -124,12 +124,12 @@ impl Floor {
         if let Some(catch_up) = catch_up {
             subscriber.rare().catch_up.push(catch_up);
         }
-        if of.spec.lag == LagPolicy::Ask && self.queue.shed.contains_key(&stream.0) {
-            self.unplaced.push((subscriber.tag, stream));
+        if of.spec.lag == LagPolicy::Ask && self.input.queue.shed.contains_key(&stream.0) {
+            self.input.unplaced.push((subscriber.tag, stream));
         }
         let listed = of.add_listener(slot, number);
-        subscriber.items.push(Item { cursor, stream: stream.0, listed });
-        self.board.joined(stream);
+        subscriber.items.push(Subscription { cursor, stream: stream.0, listed });
+        self.settings.board.joined(stream);
     }
 
     pub(super) fn leave_stream(&mut self, slot: u32, stream: StreamId) {
@@ -175,7 +175,7 @@ impl Floor {
         {
             theirs.listed = item.listed;
         }
-        self.board.left(StreamId(item.stream));
+        self.settings.board.left(StreamId(item.stream));
     }
 
     fn listener_mut(&mut self, stream: u32, listed: u32) -> Option<&mut pitwire_delivery::Listener> {
@@ -183,7 +183,7 @@ impl Floor {
     }
 
     /// A connection of a tag, if it is still there.
-    pub(super) fn slot_of(&self, tag: Tag) -> Option<u32> {
+    pub(super) fn slot_of(&self, tag: SubscriberId) -> Option<u32> {
         self.by_tag.get(&tag).copied()
     }
 

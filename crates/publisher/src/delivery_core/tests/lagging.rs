@@ -6,7 +6,7 @@ use super::*;
 fn who_gets_the_latest_alone_gets_it_once() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
-    (floor.limits.lag_ms, floor.limits.ping_ms) = (1_000, 0);
+    (floor.settings.limits.lag_ms, floor.settings.limits.ping_ms) = (1_000, 0);
     floor.set_now(0);
     let reader = come(floor, "/2");
     take_all(floor, reader);
@@ -36,7 +36,7 @@ fn who_is_overrun_by_very_small_messages_is_told_so() {
     floor.blocked(reader);
     for seq in 2..=1_000 {
         floor.append(StreamId(0), b"k", seq, false, b"y");
-        floor.due(&mut Vec::new(), Sweep::First);
+        floor.due(&mut Vec::new(), PassKind::First);
     }
     floor.writable(reader);
     let rest: Vec<u8> = floor.gather(reader).as_slice().concat();
@@ -56,7 +56,7 @@ fn who_is_overrun_by_very_small_messages_is_told_so() {
 fn who_gets_the_latest_alone_gets_a_message_and_not_the_ping_behind_it() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
-    (floor.limits.lag_ms, floor.limits.ping_ms) = (1_000, 1_500);
+    (floor.settings.limits.lag_ms, floor.settings.limits.ping_ms) = (1_000, 1_500);
     floor.set_now(0);
     let reader = come(floor, "/2");
     take_all(floor, reader);
@@ -78,13 +78,13 @@ fn who_had_everything_when_a_sweep_began_has_not_fallen_behind_when_its_turn_com
     take_all(floor, reader);
     let (payload, stream) = (format!("k{}", "x".repeat(100)), StreamId(1));
     for seq in 1..=300 {
-        let message = crate::inbox::Posted { stream, seq, start: 0, key_len: 1, len: 100, is_binary: false };
+        let message = crate::inbox::QueuedMessage { stream, seq, start: 0, key_len: 1, len: 100, is_binary: false };
         inbox.put(&[message], payload.as_bytes());
     }
     let (mut got, mut due) = (0, Vec::new());
     while got < 300 {
         floor.take(&inbox);
-        floor.due(&mut due, Sweep::First);
+        floor.due(&mut due, PassKind::First);
         // Before its turn comes.
         (0..5).for_each(|_| floor.take_meanwhile(&inbox));
         let text = take_all(floor, reader);
@@ -103,7 +103,7 @@ fn a_reader_that_resumes_within_a_shed_range_is_told_the_rest_of_it() {
         put(&inbox, StreamId(stream), 20, "abcabcabc");
         assert!(!floor.take(&inbox));
     }
-    // Shed is 20 to 28; of that 26 to 28 are kept. Who has 22 lacks 23 to 25 for good, who has 25 nothing.
+    // ShedRange is 20 to 28; of that 26 to 28 are kept. Who has 22 lacks 23 to 25 for good, who has 25 nothing.
     let mut resume = |stream, seq| {
         let slot = come(floor, &format!("/{stream}?from=1:{seq}"));
         let received = take_all(floor, slot);
@@ -117,7 +117,7 @@ fn a_reader_that_resumes_within_a_shed_range_is_told_the_rest_of_it() {
     assert_eq!(resume(0, 28), "");
     // Once all of it has been overwritten, nothing is remembered of it.
     (29..2_000).for_each(|seq| floor.append(StreamId(0), b"k", seq, false, b"x"));
-    floor.due(&mut Vec::new(), Sweep::First);
+    floor.due(&mut Vec::new(), PassKind::First);
     put(&inbox, StreamId(0), 2_000, "aaaaaaaaaaaaaaaaaaa");
     put(&inbox, StreamId(0), 2_019, "aaaaaaaaa");
     assert!(!floor.take(&inbox));

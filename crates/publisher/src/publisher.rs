@@ -1,8 +1,7 @@
-//! Halls and their threads, and the one to whom they are subject.
+//! The publisher: starts the delivery threads and passes messages and instructions to them.
 //!
-//! Does        start as many halls as asked, on one address; give every one in use each message; find the hall that a
-//!             connection is in.
-//! Holds       whoever publishes never waits for a hall.
+//! Does        Starts the threads on one address, gives each thread every message, and finds the thread of a connection.
+//! Holds       The publishing thread never waits for a delivery thread.
 //! Start at    [`Publisher::start`].
 
 use std::io;
@@ -15,42 +14,42 @@ use pitwire_websocket::{CloseCode, Opcode};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use tracing::warn;
 
-use crate::board::Board;
-use crate::floor::{Floor, Limits, Setting};
-use crate::inbox::{Arrival, Errand, Inbox, Posted};
-use crate::loops::{self, BatchingPolicy, Kind, Task};
-use crate::programme::{GoOn, Opening, Programme, Tag};
+use crate::delivery_core::{CoreSettings, DeliveryCore, Limits};
+use crate::handler::{DeliveryHandler, LagAnswer, SubscriberId, SubscriberSetup};
+use crate::inbox::{ControlMessage, HandedOffSocket, Inbox, QueuedMessage};
+use crate::loops::{self, BatchingPolicy, Kind, ThreadSetup};
 use crate::request::Doors;
+use crate::statistics::SharedStatistics;
 use pitwire_delivery::FrameHeader;
 use pitwire_delivery::{StreamId, StreamSpec};
 
-/// How a publisher is set up.
+/// Settings of a publisher.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Nothing is accepted if absent: sockets come through [`Publisher::adopt`].
+    /// Address to listen on. Without one, sockets come through [`Publisher::adopt`].
     pub listen: Option<SocketAddr>,
     pub threads: usize,
     pub kind: Kind,
     pub limits: Limits,
     pub batching: BatchingPolicy,
-    /// Of each hall's queue.
+    /// Capacity of each thread's inbox in bytes.
     pub inbox_bytes: usize,
-    /// Of each socket, in the kernel: what a reader that stops can hold there.
+    /// Send buffer of each socket in the kernel, in bytes: what a stopped reader can hold there.
     pub send_buffer_bytes: usize,
     pub connections_most: usize,
     pub per_address: Option<u32>,
     pub per_account: Option<u32>,
-    /// Names besides loopback and the bound address under which it is reached; origins of pages that may come.
+    /// Accepted host names besides loopback and the bound address, and accepted origins of pages.
     pub hosts: Vec<String>,
     pub origins: Vec<String>,
-    /// Names this start in resume tokens: milliseconds since 1970.
+    /// Epoch in resume tokens: the start time in milliseconds since 1970.
     pub epoch: u64,
-    /// Payloads of the answer that [`Reply::respond`](crate::Reply::respond) sends.
+    /// Payloads that [`Reply::respond`](crate::Reply::respond) sends.
     pub answer: Vec<Vec<u8>>,
     pub seed: u64,
-    /// Every reader gets messages in the envelope: of streams that are kept, this form is from the beginning.
+    /// Whether every subscriber gets messages in the envelope. Streams that keep messages keep them in this format.
     pub enveloped: bool,
-    /// Whoever connects to `listen` speaks TLS. Served by epoll, whatever `kind` says.
+    /// TLS settings of `listen`. With TLS the threads use epoll, whatever `kind` says.
     pub tls: Option<Arc<ServerConfig>>,
 }
 
@@ -78,27 +77,28 @@ impl Default for Options {
     }
 }
 
-/// The halls of a process.
+/// The delivery threads of a process.
 pub struct Publisher {
     inboxes: Vec<Arc<Inbox>>,
     threads: Mutex<Vec<JoinHandle<io::Result<()>>>>,
-    board: Arc<Board>,
-    /// Streams are made in the same order everywhere.
+    board: Arc<SharedStatistics>,
+    /// Number of streams. All threads create them in the same order.
     streams: Mutex<u32>,
     address: Option<SocketAddr>,
-    /// Its loops can go on with a session of TLS.
+    /// Whether its event loop supports TLS.
     knows_tls: bool,
 }
 
-/// Messages on their way into the halls. Kept and used again: it allocates nothing once it is large enough.
+/// Messages on their way to the delivery threads. Reused, it allocates nothing once it is large enough.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
-    messages: Vec<Posted>,
+    messages: Vec<QueuedMessage>,
 }
 
 impl Batch {
-    /// `seq` is above all before it in this stream. `key` says whose latest message this is; empty where all are one.
+    /// Adds a text message. `seq` must exceed every earlier number of the stream. `key` names what this message is the
+    /// latest of; it is empty for a stream without keys.
     pub fn text(&mut self, stream: StreamId, key: &[u8], seq: u64, payload: &[u8]) {
         self.push(stream, key, seq, payload, false);
     }
@@ -111,7 +111,7 @@ impl Batch {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(payload);
-        self.messages.push(Posted { stream, seq, start, key_len: key.len(), len: payload.len(), is_binary });
+        self.messages.push(QueuedMessage { stream, seq, start, key_len: key.len(), len: payload.len(), is_binary });
     }
 
     pub fn is_empty(&self) -> bool {
@@ -128,13 +128,13 @@ impl Batch {
 }
 
 impl Publisher {
-    pub fn start(options: Options, programme: Arc<dyn Programme>) -> io::Result<Self> {
+    pub fn start(options: Options, programme: Arc<dyn DeliveryHandler>) -> io::Result<Self> {
         let kind = kind_of(&options);
         if kind == Kind::Uring {
             loops::uring::check()?;
         }
         let halls = options.threads.max(1);
-        let board = Arc::new(Board::new(halls, options.per_address, options.per_account));
+        let board = Arc::new(SharedStatistics::new(halls, options.per_address, options.per_account));
         let mut listeners = listen(&options, halls)?.into_iter();
         let mut address = None;
         let inboxes = (0..halls).map(|_| Inbox::new(options.inbox_bytes).map(Arc::new)).collect::<io::Result<_>>()?;
@@ -150,7 +150,7 @@ impl Publisher {
             let listener = listeners.next();
             address = address.or(listener.as_ref().map(TcpListener::local_addr).transpose()?);
             let bound = address.map_or(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), |address| address.ip());
-            let setting = Setting {
+            let setting = CoreSettings {
                 programme: Arc::clone(&programme),
                 board: Arc::clone(&board),
                 hall,
@@ -161,8 +161,8 @@ impl Publisher {
                 seed: options.seed.wrapping_add(hall as u64),
                 enveloped: options.enveloped,
             };
-            let task = Task {
-                floor: Floor::new(setting),
+            let task = ThreadSetup {
+                floor: DeliveryCore::new(setting),
                 inbox: Arc::clone(inbox),
                 board: Arc::clone(&board),
                 hall,
@@ -181,33 +181,33 @@ impl Publisher {
         Ok(publisher)
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    pub fn board(&self) -> &Arc<Board> {
+    pub fn board(&self) -> &Arc<SharedStatistics> {
         &self.board
     }
 
-    /// A new stream. Its name may hold letters, digits and `-_.@/:`, nothing that JSON would have to escape.
+    /// Creates a stream. Its name may consist of letters, digits and `-_.@/:`, so that JSON needs no escapes.
     pub fn create(&self, spec: &StreamSpec) -> StreamId {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let id = StreamId(*streams);
         *streams += 1;
         self.board.add_stream();
         for inbox in &self.inboxes {
-            inbox.run(Errand::Create(spec.clone()));
+            inbox.run(ControlMessage::Create(spec.clone()));
         }
         id
     }
 
-    /// How many read a stream.
+    /// Returns the number of subscribers of a stream.
     pub fn listeners(&self, stream: StreamId) -> u32 {
         self.board.listeners(stream)
     }
 
-    /// Gives every hall the batch's messages, and empties it.
+    /// Sends the messages of a batch to every thread and empties the batch.
     pub fn send(&self, batch: &mut Batch) {
         if !batch.messages.is_empty() {
             for inbox in &self.inboxes {
@@ -218,39 +218,44 @@ impl Publisher {
         batch.messages.clear();
     }
 
-    /// Whether no hall's queue is more than half full. Whoever must not lose anything here, and can wait, does.
+    /// Returns whether every inbox is at most half full. A source that can wait uses it to lose nothing.
     pub fn has_room(&self) -> bool {
         self.inboxes.iter().all(|inbox| inbox.has_room())
     }
 
-    fn inbox(&self, tag: Tag) -> &Inbox {
-        // There are as many as the board counts halls.
+    fn inbox(&self, tag: SubscriberId) -> &Inbox {
+        // The shared statistics know the same number of threads.
         &self.inboxes[self.board.hall_of(tag)]
     }
 
-    /// Hands over a connection whose request, of which `received` has been read, the hall is to answer.
-    pub fn adopt(&self, socket: TcpStream, tag: Tag, received: Vec<u8>) {
-        self.inbox(tag).run(Errand::Adopt(Box::new(Arrival { socket, tls: None, tag, received, upgraded: None })));
+    /// Hands over a connection whose request the delivery thread answers. `received` is what was read of it.
+    pub fn adopt(&self, socket: TcpStream, tag: SubscriberId, received: Vec<u8>) {
+        self.inbox(tag).run(ControlMessage::Adopt(Box::new(HandedOffSocket {
+            socket,
+            tls: None,
+            tag,
+            received,
+            upgraded: None,
+        })));
     }
 
-    /// Hands over a connection whose handshake has been done: `hello` is sent first (the 101 if it has not been sent,
-    /// and frames), then what `opening` says; `received` is what was read behind the request.
-    /// `tls`: the session in which all of it goes.
+    /// Hands over a connection after its handshake. `hello` is sent first: the response to the handshake if it has not been
+    /// sent, and frames. Then follows what `opening` says. `received` is what was read behind the request.
     pub fn adopt_open(
         &self,
         socket: TcpStream,
         tls: Option<Session>,
-        tag: Tag,
+        tag: SubscriberId,
         received: Vec<u8>,
         hello: Vec<u8>,
-        opening: Opening,
+        opening: SubscriberSetup,
     ) {
         if tls.is_some() && !self.knows_tls {
-            warn!("a connection with TLS has come to a loop without: it is closed");
+            warn!("closed a handed-off TLS connection: this event loop does not support TLS");
             return;
         }
         let upgraded = Some((hello, opening));
-        self.inbox(tag).run(Errand::Adopt(Box::new(Arrival {
+        self.inbox(tag).run(ControlMessage::Adopt(Box::new(HandedOffSocket {
             socket,
             tls: tls.map(Box::new),
             tag,
@@ -259,62 +264,65 @@ impl Publisher {
         })));
     }
 
-    /// Says one text message to one subscriber, before anything of its streams that comes later.
-    pub fn tell(&self, to: Tag, payload: &[u8]) {
+    /// Sends one text message to one subscriber, before later messages of its streams.
+    pub fn tell(&self, to: SubscriberId, payload: &[u8]) {
         let header = FrameHeader::new(Opcode::Text, payload.len(), false);
         self.tell_frames(to, [header.as_bytes(), payload].concat());
     }
 
-    /// The same with frames that are ready for the wire.
-    pub fn tell_frames(&self, to: Tag, frames: Vec<u8>) {
-        self.inbox(to).run(Errand::Tell { to, frames });
+    /// Sends encoded frames to one subscriber, before later messages of its streams.
+    pub fn tell_frames(&self, to: SubscriberId, frames: Vec<u8>) {
+        self.inbox(to).run(ControlMessage::Tell { to, frames });
     }
 
-    /// So much of what a subscriber said, and what was to [wait](crate::Reply::wait), has been acted on: the sum of its
-    /// messages' [weights](crate::weight). Said after it has been told the answers.
-    pub fn heard(&self, to: Tag, weight: u32) {
-        self.inbox(to).run(Errand::Heard { to, weight });
+    /// Reports that waiting messages of a subscriber have been handled: `weight` is the sum of their
+    /// [weights](crate::weight). Call it after their answers were sent.
+    pub fn heard(&self, to: SubscriberId, weight: u32) {
+        self.inbox(to).run(ControlMessage::Heard { to, weight });
     }
 
-    pub fn join(&self, to: Tag, stream: StreamId) {
-        self.inbox(to).run(Errand::Join { to, stream, read: None });
+    pub fn join(&self, to: SubscriberId, stream: StreamId) {
+        self.inbox(to).run(ControlMessage::Join { to, stream, read: None });
     }
 
-    /// The same for a stream whose lag is [`Ask`](crate::LagPolicy::Ask), and one that has got all of it up to number `read`: what is
-    /// not there of what follows, [`Programme::behind`] is asked for.
-    pub fn join_behind(&self, to: Tag, stream: StreamId, read: u64) {
-        self.inbox(to).run(Errand::Join { to, stream, read: Some(read) });
+    /// Subscribes one that has received everything up to number `read`, to a stream with
+    /// [`LagPolicy::Ask`](crate::LagPolicy::Ask). [`DeliveryHandler::behind`] is asked for messages that the ring has lost.
+    pub fn join_behind(&self, to: SubscriberId, stream: StreamId, read: u64) {
+        self.inbox(to).run(ControlMessage::Join { to, stream, read: Some(read) });
     }
 
-    pub fn leave(&self, to: Tag, stream: StreamId) {
-        self.inbox(to).run(Errand::Leave { to, stream });
+    pub fn leave(&self, to: SubscriberId, stream: StreamId) {
+        self.inbox(to).run(ControlMessage::Leave { to, stream });
     }
 
-    /// The next message of a stream that nobody reads comes behind this number.
+    /// Restarts a stream without subscribers: its next message follows number `seq`.
     pub fn begin(&self, stream: StreamId, seq: u64) {
         for inbox in &self.inboxes {
-            inbox.run(Errand::Begin { stream, seq });
+            inbox.run(ControlMessage::Begin { stream, seq });
         }
     }
 
-    /// Answers [`Programme::behind`]. Said behind all messages up to the number that it names. Whoever does not wait for it any
-    /// more, or has read further, is not told.
-    pub fn go_on(&self, to: Tag, stream: StreamId, read: u64, how: GoOn) {
-        self.inbox(to).run(Errand::GoOn { to, stream, read, how });
+    /// Answers [`DeliveryHandler::behind`]. Call it after sending all messages up to the number that it names. A subscriber that
+    /// no longer waits for the answer ignores it.
+    pub fn go_on(&self, to: SubscriberId, stream: StreamId, read: u64, how: LagAnswer) {
+        self.inbox(to).run(ControlMessage::LagAnswer { to, stream, read, how });
     }
 
-    pub fn close(&self, to: Tag, code: CloseCode, reason: &str) {
-        self.inbox(to).run(Errand::Close { to, code, reason: reason.to_owned() });
+    pub fn close(&self, to: SubscriberId, code: CloseCode, reason: &str) {
+        self.inbox(to).run(ControlMessage::Close { to, code, reason: reason.to_owned() });
     }
 
-    /// Tells everybody goodbye (1001) and waits until they have gone, or have had their time.
+    /// Closes every connection with code 1001 and waits until they have closed or their time is up.
+    ///
+    /// # Errors
+    /// The error with which a delivery thread ended.
     pub fn stop(&self, reason: &str) -> io::Result<()> {
         for inbox in &self.inboxes {
-            inbox.run(Errand::Stop { reason: reason.to_owned() });
+            inbox.run(ControlMessage::Stop { reason: reason.to_owned() });
         }
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
-            thread.join().unwrap_or_else(|_| Err(io::Error::other("a hall's thread panicked")))?;
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a delivery thread panicked")))?;
         }
         Ok(())
     }
@@ -322,20 +330,20 @@ impl Publisher {
 
 impl Drop for Publisher {
     fn drop(&mut self) {
-        // Whoever wants to know how it ended calls `stop`.
+        // A caller that needs the outcome calls `stop` before.
         let _ = self.stop("the publisher ends");
     }
 }
 
-/// TLS is epoll's alone.
+/// Returns the event loop to use: only epoll supports TLS.
 fn kind_of(options: &Options) -> Kind {
     if options.tls.is_some() { Kind::Epoll } else { options.kind }
 }
 
-/// One listening socket a hall, on one address: the kernel deals connections out.
+/// Opens one listening socket per thread on one address; the kernel spreads connections over them.
 ///
-/// The first listens alone, so that it fails where anybody listens already, another publisher too; only then does it let
-/// others beside it. Two that start at once so cannot both succeed, and nobody in between either.
+/// The first socket listens before the address is shared, so that it fails if another process listens there, even if that
+/// process shares its address. Of two publishers that start at once, only one succeeds.
 fn listen(options: &Options, halls: usize) -> io::Result<Vec<TcpListener>> {
     let Some(mut address) = options.listen else { return Ok(Vec::new()) };
     let mut listeners = Vec::new();
@@ -346,7 +354,7 @@ fn listen(options: &Options, halls: usize) -> io::Result<Vec<TcpListener>> {
         if hall > 0 {
             rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
         }
-        // Accepted sockets inherit all of this: no call for each of them.
+        // Accepted sockets inherit these settings.
         socket.set_send_buffer_size(options.send_buffer_bytes)?;
         prepare_socket(SockRef::from(&socket));
         socket.bind(&address.into())?;
@@ -361,8 +369,8 @@ fn listen(options: &Options, halls: usize) -> io::Result<Vec<TcpListener>> {
     Ok(listeners)
 }
 
-/// Small frames leave at once; and of the congestion controls the one that does not collapse where processors are scarce.
-/// Best effort: a machine without it has another.
+/// Disables delayed sends, and selects the congestion control `cubic`, which does not collapse when CPU is scarce. Errors are
+/// ignored: a kernel without it uses its default.
 pub(crate) fn prepare_socket(socket: SockRef<'_>) {
     let _ = socket.set_tcp_nodelay(true);
     let _ = rustix::net::sockopt::set_tcp_congestion(&*socket, "cubic");
