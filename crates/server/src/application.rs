@@ -330,7 +330,7 @@ impl VenueApplication {
         let mut attention = TurnBudget::default();
         while let Some((id, done)) = self.service.market_data.audience.hear(&mut attention) {
             match done {
-                Done::Said(text) => {
+                Done::Text(text) => {
                     self.text(id, &text, notices);
                     self.service.market_data.audience.heard(id, text.len());
                 }

@@ -32,10 +32,10 @@ pub struct DeliveryThreads {
     limits: Limits,
     running: Option<Arc<Publisher>>,
     said: Receiver<(SubscriberId, String)>,
-    left: Receiver<(u64, Heard)>,
+    left: Receiver<(u64, ThreadEvent)>,
     asked: Receiver<Behind>,
     /// Each with how many texts there had been when it left.
-    leaving: VecDeque<(u64, Heard)>,
+    leaving: VecDeque<(u64, ThreadEvent)>,
     /// Who waits to be brought up to date: each at most once for each of its streams.
     behind: VecDeque<Behind>,
     /// So many have been heard.
@@ -49,7 +49,7 @@ struct InboundQueue {
     said: SyncSender<(SubscriberId, String)>,
     /// Texts that have been put there, or are just about to be.
     put: AtomicU64,
-    left: Sender<(u64, Heard)>,
+    left: Sender<(u64, ThreadEvent)>,
     asked: Sender<Behind>,
     waker: Waker,
 }
@@ -99,7 +99,7 @@ impl InboundQueue {
         is_put
     }
 
-    fn leaves(&self, how: Heard) {
+    fn leaves(&self, how: ThreadEvent) {
         // Once the loop is gone nobody waits for it any more.
         if self.left.send((self.put.load(Ordering::SeqCst), how)).is_ok() {
             self.waker.wake();
@@ -125,7 +125,7 @@ pub struct TurnBudget {
 }
 
 /// What a connection in the halls has done. It leaves after all that it said.
-pub enum Heard {
+pub enum ThreadEvent {
     /// To be followed by [`Order::Heard`], or soon no more of it is read.
     Text(SubscriberId, String),
     Left(SubscriberId),
@@ -224,7 +224,7 @@ impl DeliveryThreads {
 
     /// The next thing to be heard, as long as this turn has attention left. The rest is heard in the next, which comes
     /// at once.
-    pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<Heard> {
+    pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<ThreadEvent> {
         if !std::mem::replace(&mut attention.has_begun, true) {
             // What they had said is in the queue by now: it is heard first.
             self.leaving.extend(self.left.try_iter());

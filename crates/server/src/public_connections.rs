@@ -18,7 +18,7 @@ use pitwire_deribit::channels::{ChannelMessage, FeedId, LagPolicy, MissedChange,
 use pitwire_net::{CloseCode, ConnectionId, Handoff, Notices, Waker};
 use pitwire_publisher::{Batch, LagAnswer, Limits, StreamId, StreamSpec, SubscriberId, SubscriberSetup};
 
-use crate::delivery_threads::{Adopted, DeliveryThreads, Heard, Order, TurnBudget};
+use crate::delivery_threads::{Adopted, DeliveryThreads, Order, ThreadEvent, TurnBudget};
 
 /// Of each hall's copy of a channel: many seconds of a busy one.
 const DELTA_RING: usize = 1 << 20;
@@ -233,7 +233,7 @@ impl PublicConnections {
     /// What members have done, as long as this turn has attention left.
     pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<(ConnectionId, Done)> {
         Some(match self.halls.hear(attention)? {
-            ThreadEvent::Text(tag, text) => (ConnectionId(tag.0), Done::ClientMessage(text)),
+            ThreadEvent::Text(tag, text) => (ConnectionId(tag.0), Done::Text(text)),
             ThreadEvent::Left(tag) => (ConnectionId(tag.0), Done::Left),
         })
     }
@@ -277,7 +277,7 @@ impl PublicConnections {
 
 /// What a member has done.
 pub enum Done {
-    ClientMessage(String),
+    Text(String),
     Left,
 }
 

@@ -24,7 +24,7 @@ use pitwire_venue::VenueClock;
 use tracing::debug;
 
 use self::outlet::Outlet;
-use crate::delivery_threads::{Adopted, DeliveryThreads, Heard, Order, TurnBudget};
+use crate::delivery_threads::{Adopted, DeliveryThreads, Order, ThreadEvent, TurnBudget};
 
 /// How often those who asked for heartbeats get one.
 const BEAT_NS: u64 = 5_000_000_000;
