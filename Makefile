@@ -13,7 +13,7 @@ export CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser ||
 
 WITH := scripts/with
 PYTEST := .venv/bin/pytest --rootdir tests -c tests/pytest.ini
-RELEASE := $(WITH) rust node -- cargo build --locked --release -p pitwire
+RELEASE := $(WITH) rust node -- scripts/build-release
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/e2e -prune \
 	-o -path web/tests -prune -o -type f -print 2>/dev/null)
 

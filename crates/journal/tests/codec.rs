@@ -15,20 +15,18 @@ use pitwire_model::{
     RemainingSessions, SelfMatch, Seq, SessionId, SessionReason, Side, Stamped, Throttle, Ticks, TimeInForce,
     Tolerance, TradeReport, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
+use pitwire_random::SplitMix64;
 
-/// SplitMix64, as in `testing/faulty-disk`, which this crate cannot see.
-struct Random(u64);
+/// Random values of every type in a record.
+struct Random(SplitMix64);
 
 impl Random {
     fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
+        self.0.next()
     }
 
     fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
+        self.0.index(bound)
     }
 
     /// Small and large numbers, and the ends of the range, alike.
@@ -309,7 +307,7 @@ fn record(stamped: &Stamped) -> Vec<u8> {
 
 #[test]
 fn every_command_comes_back_as_it_went() {
-    let mut r = Random(1);
+    let mut r = Random(SplitMix64::new(1));
     for round in 0..2_000 * KINDS {
         let command = arbitrary(round % KINDS, &mut r);
         let stamped = Stamped { seq: Seq(r.number()), at: VenueNanos(r.number()), command };
@@ -378,7 +376,7 @@ fn unknown_kinds_and_codes_are_named() {
 
 #[test]
 fn noise_is_refused() {
-    let mut r = Random(2);
+    let mut r = Random(SplitMix64::new(2));
     for _ in 0..100_000 {
         let mut bytes: Vec<u8> = (0..r.below(80)).map(|_| r.byte()).collect();
         // Half of it with a plausible length and kind, so that the bodies are reached.

@@ -13,6 +13,7 @@ use pitwire_model::{
     Priority, RemainingSessions, SelfMatch, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, Tolerance,
     TradingRules, VenueDay, VenueNanos,
 };
+use pitwire_random::SplitMix64;
 
 const SHARE: InstrumentId = InstrumentId(0);
 const ACCOUNTS: u32 = 5;
@@ -22,15 +23,11 @@ const SECRET: AccountId = AccountId(ACCOUNTS);
 const SECRET_IDS: u64 = 1 << 40;
 const HUGE: u64 = 4_000_000_000;
 
-struct Random(u64);
+struct Random(SplitMix64);
 
 impl Random {
     fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
+        self.0.below(bound)
     }
 
     fn one_in(&mut self, bound: u64) -> bool {
@@ -210,7 +207,7 @@ struct Seen {
 
 /// Plays one world twice. Panics where the public output differs.
 fn play(seed: u64, seen: &mut Seen) {
-    let mut random = Random(seed);
+    let mut random = Random(SplitMix64::new(seed));
     let (mut open, mut with_secrets) = (Engine::new(), Engine::new());
     let (mut known, mut hidden, mut events) = (Vec::new(), Vec::new(), Vec::new());
     let (opening, side) = (opening(&mut random), random.side());

@@ -1,6 +1,7 @@
-//! What a flow is made of: house accounts, a kernel, and how each instrument is traded.
+//! The configuration of a flow: house accounts, a kernel, and how each instrument is traded.
 //!
-//! Does        choose sensible numbers for any instrument from its definition; check numbers given by others.
+//! Does        derive the parameters of an instrument from its definition; check parameters from a
+//!             caller.
 //! Start at    [`FlowConfig::demo`].
 
 use pitwire_engine::{Engine, Market};
@@ -10,98 +11,103 @@ use crate::error::FlowError;
 use crate::kernel::{Kernel, Reading};
 use crate::number::float;
 
+/// The configuration of a flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FlowConfig {
-    /// Accounts with unlimited credit; the first quarter of them make markets.
+    /// Accounts with unlimited credit. The first quarter of them are market makers.
     pub house: Vec<AccountId>,
-    /// Shapes and proportions of the event types; a demo market scales it to its own rate.
+    /// Parameters of the event types. A demo market scales them to its own rate.
     pub kernel: Kernel,
-    pub style: Style,
+    pub style: FlowStyle,
 }
 
+/// How the flow trades.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Style {
-    /// Flow that can run for ever: lifetimes, a market maker, prices near a reference.
+pub enum FlowStyle {
+    /// Flow without an end: orders have lifetimes, a market maker quotes, prices stay near a fair
+    /// value.
     Demo(Vec<DemoMarket>),
     /// The published simulation on one instrument, without cancels: for benchmarks and comparison.
     Paper { instrument: InstrumentId },
 }
 
-/// How the demo flow trades one instrument. Times in seconds, prices in parts of the price.
+/// How the demo flow trades one instrument. Times are in seconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DemoMarket {
     pub instrument: InstrumentId,
-    /// Events of the mutually exciting process. Cancels and the maker come on top: about 1.5 commands per event.
+    /// Rate of the mutually exciting process. With cancels and the market maker there are about 1.5
+    /// commands per event.
     pub events_per_second: f64,
-    /// Mean time after which a flow order that still rests is cancelled.
+    /// Mean time after which a resting flow order is cancelled.
     pub lifetime: f64,
-    /// Middling size of a flow order, in lots.
+    /// Typical size of a flow order, in lots.
     pub typical_lots: f64,
-    /// How far the reference moves in a second (standard deviation), in basis points.
+    /// Standard deviation of the fair value over one second, in basis points.
     pub volatility_bps: f64,
-    /// How far from the start price the reference lives (standard deviation over the long run), in basis points.
+    /// Long-run standard deviation of the fair value around the start price, in basis points.
     pub range_bps: f64,
-    /// An instrument whose mid is the reference instead.
+    /// Instrument whose mid is the fair value instead, if any.
     pub follows: Option<InstrumentId>,
-    /// Price levels the maker keeps on each side.
+    /// Price levels that the market maker quotes on each side.
     pub maker_levels: usize,
-    /// Mean time between the maker's looks at its quotes.
+    /// Mean time between two requotes of the market maker.
     pub maker_pause: f64,
-    /// Flow orders put on each side of a book found empty.
+    /// Flow orders for each side of an empty book at the start.
     pub seeds_per_side: u32,
 }
 
-/// Flow needs this many accounts, so that no one account is every other order's owner.
-pub const LEAST_ACCOUNTS: usize = 8;
+/// Least number of house accounts. With fewer, one account would own too large a share of the
+/// orders.
+pub const MIN_ACCOUNTS: usize = 8;
 
-/// No time of the flow is shorter.
-const LEAST_SECONDS: f64 = 1e-3;
+/// Lower bound of lifetimes and requote intervals, in seconds.
+const MIN_SECONDS: f64 = 1e-3;
 
-/// Money in a middling order, by quote currency.
+/// Value of a typical order, by quote currency.
 const TYPICAL_VALUE: [(&str, f64); 3] = [("ZAR", 50_000.0), ("USDC", 3_000.0), ("USD", 5_000.0)];
-const TYPICAL_VALUE_ELSEWHERE: f64 = 10_000.0;
+const DEFAULT_VALUE: f64 = 10_000.0;
 
-/// Instruments livelier or quieter than the rest, in events per second.
-const LIVELINESS: [(&str, f64); 5] =
+/// Event rates of instruments that differ from the default, in events per second.
+const EVENT_RATE: [(&str, f64); 5] =
     [("BTC_USDC", 14.0), ("BTC-PERPETUAL", 14.0), ("ETH_USDC", 12.0), ("NPN_ZAR", 12.0), ("AUC_ZAR", 7.0)];
-const LIVELINESS_ELSEWHERE: f64 = 9.0;
+const DEFAULT_EVENT_RATE: f64 = 9.0;
 
-fn hint(table: &[(&str, f64)], name: &str, elsewhere: f64) -> f64 {
-    table.iter().find(|(known, _)| *known == name).map_or(elsewhere, |(_, value)| *value)
+fn lookup(table: &[(&str, f64)], name: &str, default: f64) -> f64 {
+    table.iter().find(|(known, _)| *known == name).map_or(default, |(_, value)| *value)
 }
 
 impl FlowConfig {
-    /// Flow for every instrument the engine has and has not deleted.
+    /// Returns a demo flow for every instrument that is not deleted.
     pub fn demo(engine: &Engine, house: Vec<AccountId>) -> FlowConfig {
         let there = engine.markets().iter().filter(|market| market.phase() != Phase::Deleted);
         let markets = there.map(|market| DemoMarket::natural(engine, market)).collect();
-        FlowConfig { house, kernel: Kernel::symmetric(), style: Style::Demo(markets) }
+        FlowConfig { house, kernel: Kernel::symmetric(), style: FlowStyle::Demo(markets) }
     }
 
-    /// The same market in fast motion: everything happens `percent` times as often in a second, so that books stay as
-    /// deep as they were. The published flow has one rate and stays as it is.
+    /// Scales time: everything happens at `percent` of the rate, so books keep their depth. The
+    /// published flow has a fixed rate and does not change.
     pub fn at_rate(mut self, percent: u32) -> FlowConfig {
         let faster = f64::from(percent) / 100.0;
-        if let Style::Demo(markets) = &mut self.style {
+        if let FlowStyle::Demo(markets) = &mut self.style {
             for market in markets {
                 market.events_per_second *= faster;
-                market.lifetime = (market.lifetime / faster).max(LEAST_SECONDS);
-                market.maker_pause = (market.maker_pause / faster).max(LEAST_SECONDS);
+                market.lifetime = (market.lifetime / faster).max(MIN_SECONDS);
+                market.maker_pause = (market.maker_pause / faster).max(MIN_SECONDS);
                 market.volatility_bps *= faster.sqrt();
             }
         }
         self
     }
 
-    /// The published flow on one instrument.
+    /// Returns the published flow on one instrument.
     pub fn paper(instrument: InstrumentId, house: Vec<AccountId>, reading: Reading) -> FlowConfig {
-        FlowConfig { house, kernel: Kernel::published(reading), style: Style::Paper { instrument } }
+        FlowConfig { house, kernel: Kernel::published(reading), style: FlowStyle::Paper { instrument } }
     }
 
     pub(crate) fn check(&self, engine: &Engine) -> Result<(), FlowError> {
         self.kernel.check()?;
-        if self.house.len() < LEAST_ACCOUNTS {
-            return Err(FlowError::TooFewAccounts { found: self.house.len(), needed: LEAST_ACCOUNTS });
+        if self.house.len() < MIN_ACCOUNTS {
+            return Err(FlowError::TooFewAccounts { found: self.house.len(), needed: MIN_ACCOUNTS });
         }
         for &account in &self.house {
             let known = engine.account(account).ok_or(FlowError::UnknownAccount { account })?;
@@ -110,8 +116,8 @@ impl FlowConfig {
             }
         }
         match &self.style {
-            Style::Paper { instrument } => known_instrument(engine, *instrument),
-            Style::Demo(markets) => {
+            FlowStyle::Paper { instrument } => known_instrument(engine, *instrument),
+            FlowStyle::Demo(markets) => {
                 for (at, market) in markets.iter().enumerate() {
                     market.check(engine)?;
                     if markets[..at].iter().any(|earlier| earlier.instrument == market.instrument) {
@@ -129,23 +135,23 @@ fn known_instrument(engine: &Engine, instrument: InstrumentId) -> Result<(), Flo
 }
 
 impl DemoMarket {
-    /// Sizes from the price and the quote currency; volatility so that prices of any number of ticks look alive and
-    /// books of any number of ticks look dense: a move per second of half a tick at 7,200 ticks, growing with the
-    /// square root of the price.
+    /// Derives the parameters of a market. Sizes follow from the price and the quote currency.
+    /// Volatility is half a tick per second at a price of 7,200 ticks and grows with the square
+    /// root of the price, so that prices move visibly and books are dense at every price level.
     pub fn natural(engine: &Engine, market: &Market) -> DemoMarket {
         const TICKS_WITH_HALF_A_TICK: f64 = 7_200.0;
         let spec = &market.spec;
         let start = spec.start_price.0 as f64;
         let move_ticks = (0.5 * (start / TICKS_WITH_HALF_A_TICK).sqrt()).max(0.2);
         let quote = engine.currency(spec.quote()).map_or("", |currency| currency.name.as_str());
-        let value = hint(&TYPICAL_VALUE, quote, TYPICAL_VALUE_ELSEWHERE);
+        let value = lookup(&TYPICAL_VALUE, quote, DEFAULT_VALUE);
         let (value_of_a_lot, follows) = match spec.kind {
             InstrumentKind::Spot { .. } => (float(spec.lot) * float(spec.tick) * start, None),
             InstrumentKind::InversePerpetual { index, .. } => (float(spec.lot), Some(index)),
         };
         DemoMarket {
             instrument: spec.id,
-            events_per_second: hint(&LIVELINESS, &spec.name, LIVELINESS_ELSEWHERE),
+            events_per_second: lookup(&EVENT_RATE, &spec.name, DEFAULT_EVENT_RATE),
             lifetime: 240.0,
             typical_lots: (value / value_of_a_lot).max(1.0),
             volatility_bps: move_ticks / start * 10_000.0,
@@ -164,15 +170,15 @@ impl DemoMarket {
         }
         for (name, value, least, most) in [
             ("events_per_second", self.events_per_second, 1e-6, 1e6),
-            ("lifetime", self.lifetime, LEAST_SECONDS, 1e9),
+            ("lifetime", self.lifetime, MIN_SECONDS, 1e9),
             ("typical_lots", self.typical_lots, 1e-6, 1e9),
             ("volatility_bps", self.volatility_bps, 1e-9, 1e4),
             ("range_bps", self.range_bps, 1e-6, 1e4),
-            ("maker_pause", self.maker_pause, LEAST_SECONDS, 1e6),
+            ("maker_pause", self.maker_pause, MIN_SECONDS, 1e6),
             ("maker_levels", self.maker_levels as f64, 1.0, 100.0),
             ("seeds_per_side", f64::from(self.seeds_per_side), 0.0, 1e5),
         ] {
-            // Written so that not-a-number is refused too.
+            // Written so that NaN is refused too.
             if !(value >= least && value <= most) {
                 return Err(FlowError::BadParameter { name });
             }

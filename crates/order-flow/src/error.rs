@@ -1,42 +1,31 @@
-//! Why a flow cannot start, and what to do about it.
+//! Errors of a flow that cannot start, with remedies.
 
 use std::fmt;
 
 use pitwire_model::{AccountId, InstrumentId};
 
+/// Why a flow cannot start.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum FlowError {
-    /// Each event causes on average one more, or more than one: the process would explode.
-    Unstable {
-        radius: f64,
-    },
-    /// A rate, decay, size or time that is negative, zero where it may not be, or not a number.
-    BadParameter {
-        name: &'static str,
-    },
-    TooFewAccounts {
-        found: usize,
-        needed: usize,
-    },
-    UnknownAccount {
-        account: AccountId,
-    },
-    /// A house account that could run out of funds.
-    LimitedCredit {
-        account: AccountId,
-    },
-    UnknownInstrument {
-        instrument: InstrumentId,
-    },
-    /// An instrument named twice.
-    Repeated {
-        instrument: InstrumentId,
-    },
+    /// Each event causes at least one more on average, so the rate would grow without bound.
+    Unstable { radius: f64 },
+    /// A rate, decay, size or time is out of range or not a number.
+    BadParameter { name: &'static str },
+    /// There are fewer house accounts than the flow needs.
+    TooFewAccounts { found: usize, needed: usize },
+    /// A house account does not exist.
+    UnknownAccount { account: AccountId },
+    /// A house account has limited credit and could run out of funds.
+    LimitedCredit { account: AccountId },
+    /// An instrument of the flow does not exist.
+    UnknownInstrument { instrument: InstrumentId },
+    /// An instrument has two flows.
+    Repeated { instrument: InstrumentId },
 }
 
 impl FlowError {
-    /// What to do next, in one sentence.
+    /// Returns the action that resolves the error.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Unstable { .. } => "lower the jumps (alpha) or raise the decays (beta) until the radius is below 1",

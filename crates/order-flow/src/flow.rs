@@ -1,9 +1,11 @@
-//! The flow as the host sees it: what is due when, and the bookkeeping between commands and what came of them.
+//! The flow: which command is due when, and what became of earlier ones.
 //!
-//! Does        merge all instruments' events, cancels, maker's looks and seeds into one stream in order of time.
-//! Holds       1. times never go back;
-//!             2. each call does one scheduled thing at most, so its cost is bounded;
-//!             3. a cancel is proposed only while its order lives, an entry only while its market takes it.
+//! Does        merge the events, cancels, requotes and opening orders of all instruments into one
+//!             stream, by time.
+//! Holds       1. times never decrease;
+//!             2. a call executes at most one scheduled action, so its cost is bounded;
+//!             3. a cancel is returned only while its order is live, an entry only while its market
+//!                accepts it.
 //! Start at    [`Flow::next`].
 
 use std::collections::VecDeque;
@@ -13,34 +15,35 @@ use pitwire_model::{
     AccountId, Command, Event, InstrumentId, Label, Lots, NewOrder, OrderId, Phase, Stamped, TimeInForce, VenueNanos,
 };
 
-use crate::config::{FlowConfig, Style};
-use crate::desk::{Desk, Outcome, Trade};
+use crate::config::{FlowConfig, FlowStyle};
 use crate::error::FlowError;
+use crate::instrument_flow::{EventOutcome, InstrumentFlow, TradingStyle};
 use crate::kernel::TYPES;
-use crate::maker::{Quote, Wish};
+use crate::maker::{MakerAction, Quote};
 use crate::number::later;
 use crate::paper;
 use crate::random::Random;
-use crate::schedule::Schedule;
+use crate::time_queue::TimeQueue;
 use crate::trader::Proposal;
 
-/// A maker whose side is bare comes back this soon.
+/// Delay after which a market maker with an empty side quotes again.
 const REACTION_SECONDS: f64 = 0.002;
-/// Between two orders that fill a fresh book.
+/// Interval between two orders that fill a new book.
 const SEED_PAUSE_SECONDS: f64 = 0.000_05;
 
+/// The order flow of all instruments.
 #[derive(Debug)]
 pub struct Flow {
-    house: House,
-    desks: Vec<Desk>,
-    /// By instrument; instruments are dense.
-    desk_of: Vec<Option<usize>>,
-    schedule: Schedule<Due>,
-    /// The rest of a look: commands of one instant, in order.
+    house: HouseAccounts,
+    flows: Vec<InstrumentFlow>,
+    /// Index into `flows` by instrument id. Instrument ids are dense.
+    flow_of: Vec<Option<usize>>,
+    schedule: TimeQueue<DueAction>,
+    /// Further commands of a requote, in order.
     ready: VecDeque<Command>,
-    wishes: Vec<Wish>,
+    actions: Vec<MakerAction>,
     now: VenueNanos,
-    /// Chooses owners, and lifetimes of orders in instruments without a desk.
+    /// Draws the accounts of orders, and lifetimes in instruments without a flow.
     random: Random,
     counts: FlowCounts,
     tallies: [TypeTally; TYPES],
@@ -48,54 +51,58 @@ pub struct Flow {
     radius: f64,
 }
 
-/// One of the eight types of event over all instruments: what came of it, and what theory says in the long run.
+/// Count of one event type over all instruments, with its theoretical long-run rate.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct TypeTally {
     pub events: u64,
     pub expected_per_s: f64,
-    /// Of the count, per second.
+    /// Theoretical variance of the count, per second.
     pub variance_per_s: f64,
 }
 
-/// What the flow has done so far.
+/// Counters of the flow since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FlowCounts {
-    /// Events of the mutually exciting processes, whatever came of them.
+    /// Events of the mutually exciting processes, with or without a command.
     pub events: u64,
-    /// Events for which the book left no room or was closed: nothing was sent.
+    /// Events without a command: the book was too thin or closed.
     pub infeasible: u64,
-    /// Paper flow: orders sent at the mean because no draw fitted their type.
+    /// Orders of the paper flow at the mean, because no draw fitted their type.
     pub substituted: u64,
+    /// Commands returned.
     pub commands: u64,
 }
 
+/// A scheduled action. `flow` is an index into [`Flow::flows`].
 #[derive(Clone, Copy, Debug)]
-enum Due {
-    Event { desk: usize },
-    Look { desk: usize, at: VenueNanos },
-    Seed { desk: usize, left: u32 },
+enum DueAction {
+    Event { flow: usize },
+    Requote { flow: usize, at: VenueNanos },
+    Seed { flow: usize, left: u32 },
     Cancel { account: AccountId, order: OrderId },
 }
 
+/// What a house account does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Maker,
     Trader,
 }
 
+/// The accounts of the flow, by role.
 #[derive(Debug)]
-struct House {
+struct HouseAccounts {
     makers: Vec<AccountId>,
     traders: Vec<AccountId>,
 }
 
-impl House {
-    fn new(mut accounts: Vec<AccountId>) -> House {
+impl HouseAccounts {
+    fn new(mut accounts: Vec<AccountId>) -> HouseAccounts {
         let traders = accounts.split_off(accounts.len().div_ceil(4));
-        House { makers: accounts, traders }
+        HouseAccounts { makers: accounts, traders }
     }
 
-    /// A few accounts each: looking through them is quicker than hashing.
+    /// Returns the role of an account. Both lists are short, so a search is faster than hashing.
     fn role(&self, account: AccountId) -> Option<Role> {
         if self.traders.contains(&account) {
             return Some(Role::Trader);
@@ -105,31 +112,38 @@ impl House {
 }
 
 impl Flow {
-    /// Begins at `start`. Live orders of the house are adopted: the maker's become its quotes, and any other gets a
-    /// fresh lifetime, which changes nothing, as an exponential lifetime does not remember its age.
+    /// Starts the flow at `start`.
+    ///
+    /// It adopts the live orders of its accounts: those of market makers become their quotes, and
+    /// every other order gets a new lifetime. A new lifetime is correct because an exponential
+    /// lifetime has no memory of its age.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the configuration does not fit the engine.
     pub fn new(config: FlowConfig, seed: u64, start: VenueNanos, engine: &Engine) -> Result<Flow, FlowError> {
         config.check(engine)?;
-        let house = House::new(config.house);
-        let desks = match &config.style {
-            Style::Paper { instrument } => vec![Desk::paper(&config.kernel, *instrument, seed, start)?],
-            Style::Demo(markets) => {
+        let house = HouseAccounts::new(config.house);
+        let flows = match &config.style {
+            FlowStyle::Paper { instrument } => vec![InstrumentFlow::paper(&config.kernel, *instrument, seed, start)?],
+            FlowStyle::Demo(markets) => {
                 let makers = house.makers.iter().cycle();
-                let desk = |(market, maker): (_, &AccountId)| {
-                    Desk::demo(market, &config.kernel, engine, *maker, (seed, start))
+                let flow = |(market, maker): (_, &AccountId)| {
+                    InstrumentFlow::demo(market, &config.kernel, engine, *maker, (seed, start))
                 };
-                markets.iter().zip(makers).map(desk).collect::<Result<_, _>>()?
+                markets.iter().zip(makers).map(flow).collect::<Result<_, _>>()?
             }
         };
-        let mut desk_of = vec![None; engine.markets().len()];
-        for (at, desk) in desks.iter().enumerate() {
-            desk_of[desk.instrument.0 as usize] = Some(at);
+        let mut flow_of = vec![None; engine.markets().len()];
+        for (at, flow) in flows.iter().enumerate() {
+            flow_of[flow.instrument.0 as usize] = Some(at);
         }
         let rate = match &config.style {
-            Style::Paper { .. } => config.kernel.total_rate(),
-            Style::Demo(markets) => markets.iter().map(|market| market.events_per_second).sum(),
+            FlowStyle::Paper { .. } => config.kernel.total_rate(),
+            FlowStyle::Demo(markets) => markets.iter().map(|market| market.events_per_second).sum(),
         };
-        // Speed scales counts and their variances alike, so that all instruments together are one kernel at the sum of
-        // their rates.
+        // Counts and variances scale with the rate, so all instruments together behave as one
+        // kernel at the sum of their rates.
         let whole = config.kernel.at_rate(rate);
         let (expected, variances) = (whole.stationary_rates(), whole.count_variances());
         let tallies = std::array::from_fn(|kind| TypeTally {
@@ -139,11 +153,11 @@ impl Flow {
         });
         let mut flow = Flow {
             house,
-            desks,
-            desk_of,
-            schedule: Schedule::new(),
+            flows,
+            flow_of,
+            schedule: TimeQueue::new(),
             ready: VecDeque::new(),
-            wishes: Vec::new(),
+            actions: Vec::new(),
             now: start,
             random: Random::new(seed, u64::MAX),
             counts: FlowCounts::default(),
@@ -156,19 +170,19 @@ impl Flow {
     }
 
     fn begin(&mut self, engine: &Engine) {
-        for at in 0..self.desks.len() {
-            let desk = &self.desks[at];
-            let (due, _) = desk.process.upcoming();
-            let empty = engine.market(desk.instrument).is_some_and(|market| market.book().resting_orders() == 0);
-            match &desk.trade {
-                Trade::Demo(_) => self.schedule.push(self.now, Due::Look { desk: at, at: self.now }),
-                Trade::Paper if empty => {
+        for at in 0..self.flows.len() {
+            let flow = &self.flows[at];
+            let (due, _) = flow.process.upcoming();
+            let empty = engine.market(flow.instrument).is_some_and(|market| market.book().resting_orders() == 0);
+            match &flow.style {
+                TradingStyle::Demo(_) => self.schedule.push(self.now, DueAction::Requote { flow: at, at: self.now }),
+                TradingStyle::Paper if empty => {
                     let left = u32::try_from(paper::SEEDS.len()).unwrap_or(0);
-                    self.schedule.push(self.now, Due::Seed { desk: at, left });
+                    self.schedule.push(self.now, DueAction::Seed { flow: at, left });
                 }
-                Trade::Paper => {}
+                TradingStyle::Paper => {}
             }
-            self.schedule.push(due, Due::Event { desk: at });
+            self.schedule.push(due, DueAction::Event { flow: at });
         }
         let mut accounts: Vec<AccountId> = self.house.makers.iter().chain(&self.house.traders).copied().collect();
         accounts.sort_unstable();
@@ -180,13 +194,15 @@ impl Flow {
         }
     }
 
-    /// When the next thing is due: its own time, or the latest time seen if that has passed it.
+    /// Returns the time of the next action, but not less than the latest time seen.
     pub fn next_due(&self) -> Option<VenueNanos> {
         if self.ready.is_empty() { self.schedule.next_due().map(|due| due.max(self.now)) } else { Some(self.now) }
     }
 
-    /// Takes the next due thing, judging by the engine as it stands just before it. `None` means that it came to
-    /// nothing (the order to cancel has filled; the event found no room): ask [`Flow::next_due`] again.
+    /// Executes the next due action against the current engine and returns its command.
+    ///
+    /// Returns `None` if the action has no command, for example because the order to cancel has
+    /// filled. Call [`Flow::next_due`] again.
     pub fn next(&mut self, engine: &Engine) -> Option<(VenueNanos, Command)> {
         let command = match self.ready.pop_front() {
             Some(command) => Some(command),
@@ -196,89 +212,89 @@ impl Flow {
                 self.act(due, engine)
             }
         };
-        let command = command.filter(|command| makes_sense(command, engine))?;
+        let command = command.filter(|command| is_executable(command, engine))?;
         self.counts.commands += 1;
         Some((self.now, command))
     }
 
-    fn act(&mut self, due: Due, engine: &Engine) -> Option<Command> {
+    fn act(&mut self, due: DueAction, engine: &Engine) -> Option<Command> {
         match due {
-            Due::Cancel { account, order } => Some(Command::Cancel { account, order }),
-            Due::Event { desk } => self.event(desk, engine),
-            Due::Seed { desk, left } => {
-                let market = open_market(engine, self.desks[desk].instrument)?;
+            DueAction::Cancel { account, order } => Some(Command::Cancel { account, order }),
+            DueAction::Event { flow } => self.event(flow, engine),
+            DueAction::Seed { flow, left } => {
+                let market = open_market(engine, self.flows[flow].instrument)?;
                 if left > 1 {
                     let at = later(self.now, SEED_PAUSE_SECONDS);
-                    self.schedule.push(at, Due::Seed { desk, left: left - 1 });
+                    self.schedule.push(at, DueAction::Seed { flow, left: left - 1 });
                 }
-                let proposal = self.desks[desk].seed(left, market)?;
-                Some(self.trader_order(desk, proposal))
+                let proposal = self.flows[flow].seed(left, market)?;
+                Some(self.trader_order(flow, proposal))
             }
-            Due::Look { desk, at } => {
-                self.look(desk, at, engine);
+            DueAction::Requote { flow, at } => {
+                self.requote(flow, at, engine);
                 self.ready.pop_front()
             }
         }
     }
 
     fn event(&mut self, at: usize, engine: &Engine) -> Option<Command> {
-        let desk = &mut self.desks[at];
-        let (_, kind) = desk.process.upcoming();
+        let flow = &mut self.flows[at];
+        let (_, kind) = flow.process.upcoming();
         self.tallies[kind].events += 1;
-        let outcome = match engine.market(desk.instrument) {
-            Some(market) if market.phase().is_call() => desk.call_event(),
-            _ => desk.event(open_market(engine, desk.instrument)),
+        let outcome = match engine.market(flow.instrument) {
+            Some(market) if market.phase().is_call() => flow.call_event(),
+            _ => flow.event(open_market(engine, flow.instrument)),
         };
-        let (due, _) = desk.process.upcoming();
-        self.schedule.push(due, Due::Event { desk: at });
+        let (due, _) = flow.process.upcoming();
+        self.schedule.push(due, DueAction::Event { flow: at });
         self.counts.events += 1;
         match outcome {
-            Outcome::Order(proposal) => Some(self.trader_order(at, proposal)),
-            Outcome::Substituted(proposal) => {
+            EventOutcome::Order(proposal) => Some(self.trader_order(at, proposal)),
+            EventOutcome::Substituted(proposal) => {
                 self.counts.substituted += 1;
                 Some(self.trader_order(at, proposal))
             }
-            Outcome::Infeasible => {
+            EventOutcome::Infeasible => {
                 self.counts.infeasible += 1;
                 None
             }
         }
     }
 
-    fn look(&mut self, index: usize, scheduled: VenueNanos, engine: &Engine) {
-        let desk = &mut self.desks[index];
-        let Trade::Demo(demo) = &mut desk.trade else { return };
-        if demo.next_look != scheduled {
-            return; // an earlier look has taken its place
+    fn requote(&mut self, index: usize, scheduled: VenueNanos, engine: &Engine) {
+        let flow = &mut self.flows[index];
+        let TradingStyle::Demo(demo) = &mut flow.style else { return };
+        if demo.next_requote != scheduled {
+            return; // an earlier requote has replaced this one
         }
-        demo.next_look = later(self.now, desk.random.exponential(demo.pause)).max(VenueNanos(self.now.0 + 1));
-        self.schedule.push(demo.next_look, Due::Look { desk: index, at: demo.next_look });
-        let Some(market) = open_market(engine, desk.instrument) else { return };
+        demo.next_requote = later(self.now, flow.random.exponential(demo.pause)).max(VenueNanos(self.now.0 + 1));
+        self.schedule.push(demo.next_requote, DueAction::Requote { flow: index, at: demo.next_requote });
+        let Some(market) = open_market(engine, flow.instrument) else { return };
         if demo.seeds > 0 {
             let (left, first) = (demo.seeds, later(self.now, SEED_PAUSE_SECONDS));
             demo.seeds = 0;
             if market.book().resting_orders() < left {
-                self.schedule.push(first, Due::Seed { desk: index, left });
+                self.schedule.push(first, DueAction::Seed { flow: index, left });
             }
         }
-        let (account, instrument) = (demo.maker_account, desk.instrument);
-        let mut wishes = std::mem::take(&mut self.wishes);
-        desk.look(self.now, engine, market, &mut wishes);
-        self.ready.extend(wishes.drain(..).map(|wish| match wish {
-            Wish::Pull(command) => command,
-            Wish::Quote(proposal) => enter(account, instrument, proposal),
+        let (account, instrument) = (demo.maker_account, flow.instrument);
+        let mut actions = std::mem::take(&mut self.actions);
+        flow.requote(self.now, engine, market, &mut actions);
+        self.ready.extend(actions.drain(..).map(|action| match action {
+            MakerAction::Cancel(command) => command,
+            MakerAction::Enter(proposal) => enter(account, instrument, proposal),
         }));
-        self.wishes = wishes;
+        self.actions = actions;
     }
 
-    fn trader_order(&mut self, desk: usize, proposal: Proposal) -> Command {
+    fn trader_order(&mut self, flow: usize, proposal: Proposal) -> Command {
         let traders = &self.house.traders;
         let turn = usize::try_from(self.random.below(traders.len() as u64)).unwrap_or(0);
         let account = traders.get(turn).copied().unwrap_or_default();
-        enter(account, self.desks[desk].instrument, proposal)
+        enter(account, self.flows[flow].instrument, proposal)
     }
 
-    /// Shows the flow a command and what came of it: its own and everyone else's, in order.
+    /// Takes a command of any account with its events. Commands come in order.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) {
         self.now = self.now.max(stamped.at);
         if let Command::Enter(order) = &stamped.command {
@@ -293,8 +309,8 @@ impl Flow {
                 }
                 Event::PhaseChanged { instrument, phase: Phase::Continuous }
                 | Event::SessionChanged { instrument, to: Phase::Continuous, .. } => {
-                    if let Some(desk) = self.desk(*instrument) {
-                        self.hasten_look(desk, self.now);
+                    if let Some(flow) = self.flow_index(*instrument) {
+                        self.hasten_requote(flow, self.now);
                     }
                 }
                 _ => {}
@@ -310,65 +326,67 @@ impl Flow {
         }
     }
 
-    /// Takes charge of a resting order of the house.
+    /// Starts to manage a resting order of a house account.
     fn adopt(&mut self, instrument: InstrumentId, quote: Quote) {
         let role = self.house.role(quote.account);
-        let lifetime = match self.desk(instrument).map(|desk| &mut self.desks[desk]) {
-            Some(Desk { trade: Trade::Paper, .. }) => return,
-            Some(Desk { trade: Trade::Demo(demo), .. }) if role == Some(Role::Maker) => {
+        let lifetime = match self.flow_index(instrument).map(|flow| &mut self.flows[flow]) {
+            Some(InstrumentFlow { style: TradingStyle::Paper, .. }) => return,
+            Some(InstrumentFlow { style: TradingStyle::Demo(demo), .. }) if role == Some(Role::Maker) => {
                 demo.maker.rested(quote);
                 return;
             }
-            Some(Desk { trade: Trade::Demo(demo), random, .. }) => random.exponential(demo.lifetime),
+            Some(InstrumentFlow { style: TradingStyle::Demo(demo), random, .. }) => random.exponential(demo.lifetime),
             None => {
                 const MEAN_SECONDS: f64 = 60.0;
                 self.random.exponential(MEAN_SECONDS)
             }
         };
-        let due = Due::Cancel { account: quote.account, order: quote.order };
+        let due = DueAction::Cancel { account: quote.account, order: quote.order };
         self.schedule.push(later(self.now, lifetime), due);
     }
 
     fn quote_filled(&mut self, instrument: InstrumentId, order: OrderId) {
-        let Some(at) = self.desk(instrument) else { return };
-        let Trade::Demo(demo) = &mut self.desks[at].trade else { return };
+        let Some(at) = self.flow_index(instrument) else { return };
+        let TradingStyle::Demo(demo) = &mut self.flows[at].style else { return };
         if demo.maker.filled(order) {
-            self.hasten_look(at, later(self.now, REACTION_SECONDS));
+            self.hasten_requote(at, later(self.now, REACTION_SECONDS));
         }
     }
 
-    fn hasten_look(&mut self, at: usize, when: VenueNanos) {
-        let Trade::Demo(demo) = &mut self.desks[at].trade else { return };
-        if when < demo.next_look {
-            demo.next_look = when;
-            self.schedule.push(when, Due::Look { desk: at, at: when });
+    fn hasten_requote(&mut self, at: usize, when: VenueNanos) {
+        let TradingStyle::Demo(demo) = &mut self.flows[at].style else { return };
+        if when < demo.next_requote {
+            demo.next_requote = when;
+            self.schedule.push(when, DueAction::Requote { flow: at, at: when });
         }
     }
 
-    fn desk(&self, instrument: InstrumentId) -> Option<usize> {
-        self.desk_of.get(instrument.0 as usize).copied().flatten()
+    fn flow_index(&self, instrument: InstrumentId) -> Option<usize> {
+        self.flow_of.get(instrument.0 as usize).copied().flatten()
     }
 
+    /// Returns the counters.
     pub fn counts(&self) -> FlowCounts {
         self.counts
     }
 
-    /// By type, in the order of [`crate::kernel`].
+    /// Returns the counts by event type, in the order of [`crate::kernel`].
     pub fn tallies(&self) -> &[TypeTally; TYPES] {
         &self.tallies
     }
 
-    /// What theory expects of the processes in the long run, in events per second over all instruments.
+    /// Returns the theoretical long-run rate over all instruments, in events per second.
     pub fn expected_events_per_second(&self) -> f64 {
         self.rate
     }
 
-    /// Spectral radius of the branching matrix: the share of events that others caused.
+    /// Returns the spectral radius of the branching matrix: the share of events that other events
+    /// cause.
     pub fn radius(&self) -> f64 {
         self.radius
     }
 
-    /// Things waiting for their time. Bounded by the orders entered within a few lifetimes.
+    /// Returns the number of scheduled actions. It is bounded by the orders of a few lifetimes.
     pub fn scheduled(&self) -> usize {
         self.schedule.len() + self.ready.len()
     }
@@ -392,7 +410,8 @@ fn open_market(engine: &Engine, instrument: InstrumentId) -> Option<&Market> {
     engine.market(instrument).filter(|market| market.phase() == Phase::Continuous)
 }
 
-/// Where an order can go now: anything where trading is continuous, in a call what rests.
+/// Returns the market of an order if it accepts the order now: any order in continuous trading,
+/// resting orders in a call.
 fn market_for<'e>(order: &NewOrder, engine: &'e Engine) -> Option<&'e Market> {
     let rests = order.order_type.limit_price().is_some() && order.tif.rests();
     let market = engine.market(order.instrument)?;
@@ -400,8 +419,9 @@ fn market_for<'e>(order: &NewOrder, engine: &'e Engine) -> Option<&'e Market> {
     takes.then_some(market)
 }
 
-/// Time has passed, or the command waited its turn: what it was meant for may be gone.
-fn makes_sense(command: &Command, engine: &Engine) -> bool {
+/// Returns whether a command still makes sense. It may have waited, and its order or its market may
+/// be gone.
+fn is_executable(command: &Command, engine: &Engine) -> bool {
     match command {
         Command::Cancel { account, order } => engine.order(*order).is_some_and(|live| live.account == *account),
         Command::Enter(order) => market_for(order, engine)
@@ -410,7 +430,7 @@ fn makes_sense(command: &Command, engine: &Engine) -> bool {
     }
 }
 
-/// What an entered order still has open once its events are over.
+/// Returns the open quantity of a new order after its events.
 fn open_after(id: OrderId, lots: Lots, events: &[Event]) -> Lots {
     events.iter().fold(lots, |open, event| match event {
         Event::Trade { taker, taker_open, .. } if *taker == id => *taker_open,

@@ -1,20 +1,26 @@
 //! Order flow from a seed: Hawkes processes and a market maker.
 //!
-//! Does        propose the venue's resident commands, each with the venue time it is meant for.
+//! Does        generate the commands of the venue's own participants, each with the venue time at
+//!             which it is due.
 //! Holds       1. equal seeds and equal engines give equal commands, on any machine (test:
 //!                `equal_seeds_give_equal_commands_and_others_do_not`);
-//!             2. every order the demo flow rests is cancelled or filled in the end (tests: `adoption.rs`);
-//!             3. event times are the stated process's: infeasible events are counted, never redrawn in time.
-//! Leaves out  clocks, pacing, numbering, catching up: the host asks when it likes. Other people's accounts.
-//! Costs       half a microsecond per demo command with the engine's part, two to three per paper command (it draws up
-//!             to a thousand candidates); memory for the orders of a few lifetimes.
-//! Known gap   no market orders, stops or hidden orders in calls; no orders for a session to come.
-//! Start at    [`Flow`], then `desk`, then `process`.
+//!             2. every order the demo flow rests is cancelled or filled in the end (tests:
+//!                `adoption.rs`);
+//!             3. event times follow the stated process: infeasible events are counted, and never
+//!                drawn again.
+//! Leaves out  clocks, pacing, numbering and catching up, which the caller does; accounts of
+//!             members.
+//! Costs       half a microsecond per demo command including the engine, two to three per paper
+//!             command (it draws up to a thousand candidates); memory for the orders of a few
+//!             lifetimes.
+//! Known gap   no market orders, stops or hidden orders in calls; no orders for a later session.
+//! Start at    [`Flow`], then `instrument_flow`, then `process`.
 
 mod config;
-mod desk;
 mod error;
+mod fair_value;
 mod flow;
+mod instrument_flow;
 mod kernel;
 mod maker;
 mod math;
@@ -22,11 +28,10 @@ mod number;
 mod paper;
 mod process;
 mod random;
-mod reference;
-mod schedule;
+mod time_queue;
 mod trader;
 
-pub use config::{DemoMarket, FlowConfig, Style};
+pub use config::{DemoMarket, FlowConfig, FlowStyle};
 pub use error::FlowError;
 pub use flow::{Flow, FlowCounts, TypeTally};
 pub use kernel::{Kernel, Matrix, Reading, TYPES, Vector};

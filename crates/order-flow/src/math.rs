@@ -1,17 +1,18 @@
-//! Exponential and logarithm made of additions, multiplications and divisions only.
+//! Exponential and logarithm from additions, multiplications and divisions only.
 //!
-//! Holds       equal arguments give equal bits on every machine and in every build: IEEE 754 fixes each operation and
-//!             Rust never fuses them. The system's `exp` and `ln` differ by a last bit from one processor to the next
-//!             (they pick fused variants at run time), and one bit is enough to make two tapes differ.
+//! Holds       equal arguments give equal bits on every machine and in every build: IEEE 754 fixes
+//!             each operation, and Rust never fuses them. The `exp` and `ln` of the system choose
+//!             fused variants at run time, so their last bit differs between processors, and one
+//!             bit changes a tape.
 
 use std::f64::consts::{LOG2_E, SQRT_2};
 
-/// Ln 2 in two parts: a multiple of the first by a small whole number is exact.
+/// The logarithm of 2 in two parts. The product of the first part and a small integer is exact.
 const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
-/// Adding this leaves a number's nearest whole number in the low bits.
+/// Adding this constant puts the nearest integer of a number into the low bits.
 const ROUNDER: f64 = 6_755_399_441_055_744.0;
-/// 1/n! for n from 0.
+/// The series 1/n! for n from 0.
 const INVERSE_FACTORIAL: [f64; 14] = inverse_factorials();
 
 const fn inverse_factorials() -> [f64; 14] {
@@ -26,7 +27,7 @@ const fn inverse_factorials() -> [f64; 14] {
     table
 }
 
-/// e^x, to about one unit in the last place; zero below -708, infinite above 709.
+/// Returns e^x within about one unit in the last place; zero below -708, infinity above 709.
 #[inline]
 pub fn exp(x: f64) -> f64 {
     if x < -708.0 {
@@ -43,7 +44,7 @@ pub fn exp(x: f64) -> f64 {
     series * f64::from_bits(shifted.to_bits().wrapping_add(1023) << 52)
 }
 
-/// Natural logarithm of a positive, normal number, to a few units in the last place.
+/// Returns the natural logarithm of a positive normal number within a few units in the last place.
 #[inline]
 pub fn ln(x: f64) -> f64 {
     const FRACTION: u64 = (1 << 52) - 1;
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_bits_never_change() {
-        // Another machine or compiler that gives other bits would give other tapes.
+        // If a machine or compiler gives other bits, it gives other tapes.
         let mut hash = 0xcbf2_9ce4_8422_2325_u64;
         for step in 1..10_000_i32 {
             let x = f64::from(step) / 700.0;

@@ -1,11 +1,12 @@
-//! The published simulation's prices and volumes (`market-rules.md` 16.1 and 16.5).
+//! Prices and volumes of the published simulation (`market-rules.md` 16.1 and 16.5).
 //!
-//! The original draws a thousand candidates from a normal law, keeps those its predicate likes, and picks one of them
-//! at random. The kept ones are independent and alike, so the first of them has the same law: drawing stops there.
-//! Where the original keeps one whole number in a hundred for being a multiple of 100, hundreds are drawn at once.
-//! Where no candidate fits, the mean itself is sent, as there, and counted.
+//! The original draws a thousand candidates from a normal distribution, filters them, and picks one
+//! at random. The remaining candidates are independent and identically distributed, so the first of
+//! them has the same distribution, and drawing stops there. Where the original keeps multiples of
+//! 100 only, this module draws multiples of 100. If no candidate fits, it sends the mean, as the
+//! original does, and counts it.
 //!
-//! Left out    the limit prices it stores on market orders: nothing reads them.
+//! Leaves out  the limit prices that the original stores on market orders: nothing reads them.
 //! Start at    [`propose`].
 
 use pitwire_engine::Market;
@@ -22,7 +23,7 @@ const ROUND_LOT: u64 = 100;
 const LOWEST_BID: i64 = 25_000;
 const HIGHEST_ASK: i64 = 25_100;
 
-/// The two orders with which the original starts.
+/// The two orders that the original starts with.
 pub const SEEDS: [Proposal; 2] =
     [seed(Side::Buy, Ticks(25_034), Lots(1200)), seed(Side::Sell, Ticks(25_057), Lots(1000))];
 
@@ -30,8 +31,9 @@ const fn seed(side: Side, price: Ticks, lots: Lots) -> Proposal {
     Proposal { side, order_type: OrderType::Limit { price }, lots, tif: TimeInForce::GoodTillCancel }
 }
 
-/// The order for an event of one of the eight types, and whether something stands in it for want of a fitting draw.
-/// None when there is nothing to trade with, or no room to rest.
+/// Returns the order for an event type, and whether a mean replaces a draw that did not fit.
+///
+/// Returns `None` if there is no order to trade with or the book is full.
 pub fn propose(kind: usize, market: &Market, random: &mut Random) -> Option<(Proposal, bool)> {
     let side = if kind.is_multiple_of(2) { Side::Buy } else { Side::Sell };
     match kind / 2 {
@@ -71,7 +73,8 @@ fn limit_order(side: Side, inside: bool, market: &Market, random: &mut Random) -
     Some((proposal, drawn.is_none() || odd_lots))
 }
 
-/// A side's best price; of an empty side, the other's; of an empty book, where the original starts.
+/// Returns the best price of a side. An empty side takes the other side's, an empty book the start
+/// price.
 fn touch(side: Side, market: &Market) -> Ticks {
     let start = match SEEDS[side as usize].order_type {
         OrderType::Limit { price } => price,
@@ -80,11 +83,12 @@ fn touch(side: Side, market: &Market) -> Ticks {
     market.best(side).or_else(|| market.best(side.opposite())).map_or(start, |(price, _)| price)
 }
 
-/// A positive multiple of `unit`, normal about `mean`, that fits; else the mean.
+/// Returns a normal draw around `mean` that is a positive multiple of `unit` and fits, else the
+/// mean.
 fn volume(mean: u64, unit: u64, random: &mut Random, fits: impl Fn(u64) -> bool) -> (Lots, bool) {
     let whole = |random: &mut Random| {
         let lots = mean as f64 + VOLUME_SPREAD * random.normal();
-        // Below zero there is no order; zero fits no predicate.
+        // A negative number is no order; zero never fits.
         if lots > 0.0 { quantity(lots / unit as f64).0.saturating_mul(unit) } else { 0 }
     };
     match first(random, whole, |lots| *lots > 0 && *lots <= Lots::MAX_ORDER.0 && fits(*lots)) {

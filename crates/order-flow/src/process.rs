@@ -1,10 +1,13 @@
-//! Event times of a mutually exciting process, one after the other.
+//! Event times of a mutually exciting process, one at a time.
 //!
-//! Does        draw the next event by thinning (Ogata 1981) from intensities kept up to date in constant time.
-//! Holds       1. times never go back; they depend on kernel, seed and start alone, never on the book;
-//!             2. what decays is exactly the time that passes: gaps are rounded to nanoseconds first.
-//! Costs       an exponential for each distinct decay and 64 multiplications per candidate; about 1.4 candidates
-//!             per event for the published sets.
+//! Does        draw the next event by thinning (Ogata 1981). Intensities are updated in constant
+//!             time.
+//! Holds       1. times never decrease, and depend on kernel, seed and start only, never on the
+//!                book;
+//!             2. intensities decay over exactly the time that passes: gaps are rounded to
+//!                nanoseconds first.
+//! Costs       an exponential for each distinct decay and 64 multiplications per candidate; about
+//!             1.4 candidates per event for the published sets.
 //! Start at    [`Process::advance`].
 
 use pitwire_model::VenueNanos;
@@ -15,14 +18,16 @@ use crate::math::exp;
 use crate::number::{NANOS_PER_SECOND, nanos};
 use crate::random::Random;
 
+/// A running process with its upcoming event.
 #[derive(Clone, Debug)]
 pub struct Process {
     base: Vector,
     jump: Matrix,
-    /// The distinct decays, and which of them each pair of types has.
+    /// The distinct decay rates.
     decays: Vec<f64>,
+    /// Index into `decays` for each pair of types.
     decay_of: [[usize; TYPES]; TYPES],
-    /// What past events of type j still add to intensity i, at `at`.
+    /// The current contribution of past events of type j to intensity i.
     excited: Matrix,
     factors: Vec<f64>,
     random: Random,
@@ -31,7 +36,12 @@ pub struct Process {
 }
 
 impl Process {
-    /// The first event is drawn at once. Starts unexcited: the first seconds are quieter than the long run.
+    /// Starts a process and draws its first event. There are no past events, so the first seconds
+    /// have a lower rate than the long run.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the kernel is not stable.
     pub fn new(kernel: &Kernel, start: VenueNanos, random: Random) -> Result<Process, FlowError> {
         kernel.check()?;
         let mut decays: Vec<f64> = kernel.decay.iter().flatten().copied().collect();
@@ -54,12 +64,12 @@ impl Process {
         Ok(process)
     }
 
-    /// The next event: when, and of which type.
+    /// Returns time and type of the upcoming event.
     pub fn upcoming(&self) -> (VenueNanos, usize) {
         (self.at, self.kind)
     }
 
-    /// Lets the upcoming event happen and draws the one after it.
+    /// Applies the upcoming event and draws the next one.
     pub fn advance(&mut self) {
         for (row, jumps) in self.excited.iter_mut().zip(&self.jump) {
             row[self.kind] += jumps[self.kind];
@@ -67,14 +77,17 @@ impl Process {
         self.draw();
     }
 
-    /// Ogata's thinning. Between events intensities only fall, so their sum just after an event, and after each
-    /// refused candidate, bounds what follows. A candidate is kept with probability (intensity there) / (bound), and
-    /// the same uniform number tells its type.
+    /// Draws the next event by thinning (Ogata 1981).
+    ///
+    /// Between events intensities only fall, so their sum after an event or a rejected candidate is
+    /// a bound. A candidate is accepted with the probability (intensity / bound), and the same
+    /// uniform number selects its type.
     fn draw(&mut self) {
-        /// Refusals lower the bound, so a long run of them is as good as impossible; it ends all the same.
-        const MOST_CANDIDATES: usize = 10_000;
+        /// Bound of the loop. Rejections lower the bound of the intensity, so this many never
+        /// occur.
+        const MAX_CANDIDATES: usize = 10_000;
         let mut bound = self.intensities().iter().sum::<f64>();
-        for _ in 0..MOST_CANDIDATES {
+        for _ in 0..MAX_CANDIDATES {
             let gap = nanos(self.random.exponential(1.0 / bound));
             self.at = VenueNanos(self.at.0.saturating_add(gap));
             self.decay(gap as f64 / NANOS_PER_SECOND);

@@ -1,14 +1,16 @@
-//! A venue that comes back: orders of an earlier life are taken charge of, and none outlives its time.
+//! A venue that comes back: orders of an earlier life are taken charge of, and none outlives its
+//! time.
 
 mod venue;
 
 use pitwire_model::{
     AccountId, Command, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Side, TimeInForce, VenueNanos,
 };
-use pitwire_order_flow::{Flow, FlowConfig, Style};
+use pitwire_order_flow::{Flow, FlowConfig, FlowStyle};
 use venue::{SECOND, START, Venue, house};
 
-/// Longer than any of some thousand lifetimes of 240 s: one outlives it with a probability of 4000 · e^-20.
+/// Longer than any of some thousand lifetimes of 240 s: one outlives it with a probability of 4000
+/// · e^-20.
 const LONG: u64 = 4800;
 
 fn house_orders(venue: &Venue) -> Vec<(OrderId, InstrumentId, AccountId)> {
@@ -51,7 +53,7 @@ fn orders_of_an_earlier_life_are_cancelled_or_filled() {
 #[test]
 fn instruments_without_flow_lose_the_house_orders_they_had() {
     let keep_one = |config: &mut FlowConfig| {
-        if let Style::Demo(markets) = &mut config.style {
+        if let FlowStyle::Demo(markets) = &mut config.style {
             markets.truncate(1);
         }
     };

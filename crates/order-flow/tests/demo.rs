@@ -8,7 +8,7 @@ use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, CancelFilter, CancelReason, Command, Credit, Event, InstrumentId, Label,
     Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side, Ticks, TimeInForce, VenueNanos,
 };
-use pitwire_order_flow::{Flow, FlowConfig, FlowError, Kernel, Style};
+use pitwire_order_flow::{Flow, FlowConfig, FlowError, FlowStyle, Kernel};
 use venue::{HOUSE, SECOND, START, Venue, closed_engine, engine, house};
 
 #[test]
@@ -275,7 +275,7 @@ fn configurations_that_cannot_work_are_refused() {
         Flow::new(config, 1, START, &engine).err()
     };
     fn market(config: &mut FlowConfig) -> &mut pitwire_order_flow::DemoMarket {
-        let Style::Demo(markets) = &mut config.style else { panic!("not a demo") };
+        let FlowStyle::Demo(markets) = &mut config.style else { panic!("not a demo") };
         &mut markets[1]
     }
     assert_eq!(change(|_| ()), None);

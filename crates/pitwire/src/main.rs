@@ -1,4 +1,4 @@
-//! The pitwire binary: thin subcommands that choose and connect.
+//! The `pitwire` binary: it parses arguments, calls the crates, and prints.
 
 mod bus_key;
 mod certificate;
@@ -45,7 +45,8 @@ enum Command {
 }
 
 impl Command {
-    /// Whether it is there for others; what it prints is by the way.
+    /// Returns whether the command is a server. A server does not fail because its output cannot be
+    /// written.
     fn serves(&self) -> bool {
         matches!(
             self,
@@ -54,10 +55,11 @@ impl Command {
     }
 }
 
-/// Unless PITWIRE_LOG says otherwise. What the NATS client meets we say ourselves.
-const LOGGED: &str = "info,async_nats=warn";
+/// The default log filter, unless PITWIRE_LOG sets another. The NATS client logs events that we log
+/// ourselves.
+const DEFAULT_LOG_FILTER: &str = "info,async_nats=warn";
 
-/// 0 ok, 1 failed, 2 used wrongly.
+/// Runs the subcommand. The exit code is 0 for success, 1 for a failure, 2 for wrong usage.
 fn main() -> ExitCode {
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
@@ -66,7 +68,9 @@ fn main() -> ExitCode {
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_env_filter(tracing_subscriber::EnvFilter::try_from_env("PITWIRE_LOG").unwrap_or_else(|_| LOGGED.into()))
+        .with_env_filter(
+            tracing_subscriber::EnvFilter::try_from_env("PITWIRE_LOG").unwrap_or_else(|_| DEFAULT_LOG_FILTER.into()),
+        )
         .init();
     let serves = arguments.command.serves();
     let done = match arguments.command {
@@ -90,7 +94,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor.run(),
     };
     let done =
-        done.and_then(|()| match output::unsaid() {
+        done.and_then(|()| match output::write_error() {
             Some(error) if !serves => Err(Failure::new(format!("the output could not be written: {error}"))
                 .remedy("make room, or send it elsewhere")),
             _ => Ok(()),
@@ -104,10 +108,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help goes to standard output; a mistake is one line that says what to do.
+/// Prints help to standard output, or a usage error as one line.
 fn usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // A closed standard output is nobody's loss.
+        // A closed standard output is no error.
         drop(error.print());
         return ExitCode::SUCCESS;
     }
@@ -116,13 +120,13 @@ fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::from(2);
     }
     let text = error.render().to_string();
-    let said: Vec<&str> = text
+    let lines: Vec<&str> = text
         .lines()
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .collect();
-    // What is missing stands on lines below the one that says so.
-    let said = said.join("; ").replace(":; ", ": ");
-    eprintln!("pitwire: {}; see --help", said.strip_prefix("error: ").unwrap_or(&said));
+    // clap lists the missing arguments on lines of their own.
+    let message = lines.join("; ").replace(":; ", ": ");
+    eprintln!("pitwire: {}; see --help", message.strip_prefix("error: ").unwrap_or(&message));
     ExitCode::from(2)
 }

@@ -1,26 +1,28 @@
-//! What a subcommand prints. A reader that has gone away is no reason to fail; a disk that is full is one.
+//! Standard output of the subcommands. A closed pipe is no error; a full disk is one.
 
 use std::io::{ErrorKind, Write, stdout};
 use std::sync::OnceLock;
 
-/// Why something could not be printed, the first time.
-static UNSAID: OnceLock<String> = OnceLock::new();
+/// The first error of a write to standard output.
+static WRITE_ERROR: OnceLock<String> = OnceLock::new();
 
-/// Prints one line.
+/// Prints one line. An error is stored for [`write_error`].
 pub fn say(line: &str) {
     let mut out = stdout().lock();
-    let said = writeln!(out, "{line}").and_then(|()| out.flush());
-    if let Err(error) = said
+    let written = writeln!(out, "{line}").and_then(|()| out.flush());
+    if let Err(error) = written
         && error.kind() != ErrorKind::BrokenPipe
     {
-        UNSAID.get_or_init(|| error.to_string());
+        WRITE_ERROR.get_or_init(|| error.to_string());
     }
 }
 
-pub fn unsaid() -> Option<&'static str> {
-    UNSAID.get().map(String::as_str)
+/// Returns the first error of a write to standard output, other than a closed pipe.
+pub fn write_error() -> Option<&'static str> {
+    WRITE_ERROR.get().map(String::as_str)
 }
 
+/// Returns the bytes as lowercase hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

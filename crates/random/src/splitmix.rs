@@ -1,6 +1,7 @@
 //! SplitMix64: the generator for everything but long streams of floating-point draws.
 
-/// SplitMix64 (Steele, Lea and Flood 2014). Its state is one number, so a seed stands for a whole run.
+/// SplitMix64 (Steele, Lea and Flood 2014). Its state is one number, so a seed stands for a whole
+/// run.
 #[derive(Clone, Debug)]
 pub struct SplitMix64(u64);
 
@@ -31,11 +32,19 @@ impl SplitMix64 {
 
     /// Returns a number below `bound` as a remainder, or zero if `bound` is zero.
     ///
-    /// Only for the operations files of the benchmarks, whose published figures depend on this sequence.
+    /// Only for the operations files of the benchmarks, whose published figures depend on this
+    /// sequence.
     #[inline]
     pub const fn remainder(&mut self, bound: u64) -> u64 {
         let bits = self.next();
         if bound == 0 { 0 } else { bits % bound }
+    }
+
+    /// Like [`below`](Self::below), for 32-bit numbers.
+    #[inline]
+    #[allow(clippy::cast_possible_truncation)] // below a u32
+    pub const fn below_u32(&mut self, bound: u32) -> u32 {
+        self.below(bound as u64) as u32
     }
 
     /// Returns an index below `len`, or zero if `len` is zero.

@@ -1,8 +1,9 @@
-//! Values of options that several commands take. What could never match anything is refused where it is given.
+//! Parsers of option values that several commands share. A value that can never match is refused at
+//! once.
 
 use std::net::SocketAddr;
 
-/// A name in `Host` headers, without scheme and port.
+/// Parses a name for `Host` headers, without scheme and port.
 pub fn host_name(text: &str) -> Result<String, String> {
     let is_label = |label: &str| {
         let has_letters = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
@@ -14,7 +15,8 @@ pub fn host_name(text: &str) -> Result<String, String> {
     }
 }
 
-/// Address and port, as numbers: a name may mean several.
+/// Parses a numeric address with a port. A name is refused, because it may stand for several
+/// addresses.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).unwrap_or(8080);
@@ -22,14 +24,14 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// An origin as browsers spell it, or all of them.
+/// Parses an origin in the form that browsers send, or `*` for all origins.
 pub fn origin(text: &str) -> Result<String, String> {
     if text == "*" || text == "null" {
         return Ok(text.to_owned());
     }
     let (scheme, authority) = text.split_once("://").unwrap_or_default();
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"/?#@\\\"".contains(&byte);
-    // A browser leaves out the port that goes without saying.
+    // A browser omits the default port.
     let has_own_port =
         matches!((scheme, authority.rsplit_once(':')), ("https", Some((_, "443"))) | ("http", Some((_, "80"))));
     let is_origin = !scheme.is_empty() && !authority.is_empty() && authority.bytes().all(is_plain) && !has_own_port;
@@ -55,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_numbers_and_a_name_is_told_which() {
+    fn an_address_is_numeric_and_the_error_suggests_one() {
         assert_eq!(address("[::1]:80").map(|address| address.port()), Ok(80));
         for (text, hint) in [("localhost:9000", "127.0.0.1:9000"), ("9000", ":9000"), ("", ":8080"), ("a:b", ":8080")] {
             assert!(address(text).unwrap_err().contains(hint), "{text}");
@@ -63,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_origin_is_as_a_browser_spells_it() {
+    fn an_origin_has_the_form_that_browsers_send() {
         for text in ["*", "null", "https://app.example", "http://localhost:5173", "app://x", "https://app.example:80"] {
             assert!(origin(text).is_ok(), "{text}");
         }

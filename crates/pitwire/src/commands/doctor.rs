@@ -1,4 +1,4 @@
-//! `pitwire doctor`: what this machine offers, and what that costs.
+//! `pitwire doctor`: what this machine offers to a venue.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,14 +10,16 @@ use crate::output::say;
 use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
-  pitwire doctor                   what this machine offers, with a remedy where something is missing
-  pitwire doctor --data /mnt/fast  measure that disk instead of the current directory's";
+  pitwire doctor                   cores, files, kernel features and disk, with remedies
+  pitwire doctor --data /mnt/fast  measure the disk of that directory instead of the current one";
 
-/// Say what this machine offers a venue: cores, files, kernel features, the disk's sync latency.
+/// Check whether this machine suits a venue: cores, open files, kernel features, sync latency of
+/// the disk.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Doctor {
-    /// Where the sync latency is measured; a small file is made there and removed.
+    /// Directory for the measurement of the sync latency. A small file is written there and
+    /// removed.
     #[arg(long, value_name = "DIR", default_value = ".")]
     data: PathBuf,
     /// Print one JSON object.
@@ -25,11 +27,12 @@ pub struct Doctor {
     json: bool,
 }
 
+/// One line of the output.
 struct Finding {
     name: &'static str,
-    /// A JSON value, and what a person reads.
+    /// The value as JSON. The text output shows it without quotes.
     value: String,
-    /// What to do about it, when something should be done.
+    /// What to do, if something should be done.
     remedy: Option<&'static str>,
 }
 
@@ -70,44 +73,43 @@ impl Doctor {
         let shared = shared_memory_bytes();
         let clock = read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
         let ktls = available.split_whitespace().any(|name| name == "tls");
-        let say = |name, value: String, remedy: Option<&'static str>| Finding { name, value, remedy };
+        let finding = |name, value: String, remedy: Option<&'static str>| Finding { name, value, remedy };
         Ok(vec![
-            say("cores", cores.to_string(), (cores < 2).then_some("a venue and its clients want two cores")),
-            say("open_files", soft.to_string(), (soft < 8192).then_some("raise it: ulimit -n 20000")),
-            say("open_files_hard", hard.to_string(), None),
-            say("io_uring", has_io_uring().to_string(), None),
-            // Nothing here uses it yet: `pitwire split` decrypts wss:// itself, whatever the kernel offers.
-            say("kernel_tls", ktls.to_string(), None),
-            say(
+            finding("cores", cores.to_string(), (cores < 2).then_some("a venue and its clients want two cores")),
+            finding("open_files", soft.to_string(), (soft < 8192).then_some("raise it: ulimit -n 20000")),
+            finding("open_files_hard", hard.to_string(), None),
+            finding("io_uring", has_io_uring().to_string(), None),
+            // For information: no command uses kernel TLS.
+            finding("kernel_tls", ktls.to_string(), None),
+            finding(
                 "congestion_control",
                 quoted(&congestion),
                 (congestion != "cubic").then_some("for benchmarks on loopback set cubic on the sockets"),
             ),
-            say("pipe_max_bytes", number(&pipe_max), (bytes(&pipe_max) < PIPE_BYTES).then_some(PIPE_REMEDY)),
-            say("shared_memory_bytes", shared.to_string(), (shared < SHARED_BYTES).then_some(SHARED_REMEDY)),
-            say("huge_pages", quoted(&huge), None),
-            say("clock_source", quoted(&clock), (clock != "tsc").then_some(CLOCK_REMEDY)),
-            say("sync_p50_us", format!("{:.1}", sync.p50_us), slow_disk(sync.p50_us)),
-            say("sync_p99_us", format!("{:.1}", sync.p99_us), None),
+            finding("pipe_max_bytes", number(&pipe_max), (bytes(&pipe_max) < PIPE_BYTES).then_some(PIPE_REMEDY)),
+            finding("shared_memory_bytes", shared.to_string(), (shared < SHARED_BYTES).then_some(SHARED_REMEDY)),
+            finding("huge_pages", quoted(&huge), None),
+            finding("clock_source", quoted(&clock), (clock != "tsc").then_some(CLOCK_REMEDY)),
+            finding("sync_p50_us", format!("{:.1}", sync.p50_us), slow_disk(sync.p50_us)),
+            finding("sync_p99_us", format!("{:.1}", sync.p99_us), None),
         ])
     }
 }
 
-const CLOCK_REMEDY: &str =
-    "each look at the clock may be a call of the kernel; take a machine whose time-stamp counter can be trusted";
-/// What `pitwire split` asks of the kernel for each worker.
+const CLOCK_REMEDY: &str = "reading the clock may be a system call; use a machine with a reliable time-stamp counter";
+/// Pipe size that `pitwire split` requests for each worker.
 const PIPE_BYTES: u64 = 1 << 20;
 const PIPE_REMEDY: &str = "pipes of `pitwire split` stay smaller: sysctl fs.pipe-max-size=1048576";
-/// Rings of 64 workers.
+/// Shared memory for the rings of 64 workers.
 const SHARED_BYTES: u64 = 64 << 20;
 const SHARED_REMEDY: &str =
-    "`pitwire split --transport shm` wants a mebibyte a worker: mount -o remount,size=256M /dev/shm";
+    "`pitwire split --transport shm` needs 1 MiB per worker: mount -o remount,size=256M /dev/shm";
 
 fn bytes(text: &str) -> u64 {
     text.parse().unwrap_or(0)
 }
 
-/// What is free in /dev/shm.
+/// Returns the free bytes in /dev/shm.
 fn shared_memory_bytes() -> u64 {
     rustix::fs::statvfs("/dev/shm").map_or(0, |place| place.f_bavail.saturating_mul(place.f_frsize))
 }
@@ -129,7 +131,7 @@ fn number(text: &str) -> String {
     text.parse::<u64>().map_or_else(|_| "null".into(), |value| value.to_string())
 }
 
-/// The kernel lists its switch for it; absent or 2 means no.
+/// Returns whether the kernel offers io_uring. Its sysctl has the value 2 if it is disabled.
 fn has_io_uring() -> bool {
     match read("/proc/sys/kernel/io_uring_disabled").as_str() {
         "0" | "1" => true,
@@ -142,14 +144,14 @@ struct SyncLatency {
     p99_us: f64,
 }
 
-/// As a commit does it: 4 KiB writes into a file of written zeros, each synced.
+/// Measures synced writes of 4 KiB into a preallocated file, as a commit does them.
 fn sync_latency(directory: &std::path::Path) -> std::io::Result<SyncLatency> {
     use std::os::unix::fs::FileExt;
     const BLOCK: usize = 4096;
     const ROUNDS: u32 = 200;
     let path = directory.join(format!(".pitwire-doctor-{}", std::process::id()));
     let file = fs::OpenOptions::new().create_new(true).read(true).write(true).open(&path)?;
-    // The name goes at once: whatever happens next, nothing is left behind.
+    // Remove the name at once, so that no file is left behind after an error.
     fs::remove_file(&path)?;
     let block = [0xA5_u8; BLOCK];
     file.write_all_at(&vec![0; BLOCK * ROUNDS as usize], 0)?;

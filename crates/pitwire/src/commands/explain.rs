@@ -1,4 +1,4 @@
-//! `pitwire explain`: which rule decided, with its numbers, from the log alone.
+//! `pitwire explain`: which rule decided, with its numbers, from the journal alone.
 
 use std::path::PathBuf;
 
@@ -11,31 +11,33 @@ use crate::output::say;
 use pitwire_failure::Failure;
 use pitwire_venue::{ExplainAnswer, explain};
 
-const EXAMPLES: &str = "Examples:
-  pitwire explain --data pitwire-data --order 4711           what befell this order, and what it waits for
-  pitwire explain --data pitwire-data --order 4712           likewise a report of a trade made beside the book, by its number
+const EXAMPLES: &str =
+    "The venue may run: the command reads what was durable when it began. The kinds of notes: docs/explain.md.
+
+Examples:
+  pitwire explain --data pitwire-data --order 4711           the history of this order, and what it waits for
+  pitwire explain --data pitwire-data --order 4712           also for a report of an off-book trade, by its number
   pitwire explain --data pitwire-data --at 4711              what this command decided: an uncross, a breach, expiries
-  pitwire explain --data pitwire-data --at 4711 --instrument AUC_ZAR --json
+  pitwire explain --data pitwire-data --at 4711 --instrument AUC_ZAR --json";
 
-The venue may go on meanwhile: what was durable when this began is looked at. What each kind of note says: docs/explain.md.";
-
-/// Say which rule decided over an order or a command, and with which numbers.
+/// Explain which rule decided about an order or a command, with its numbers.
 ///
-/// Of a reject the reason, its rule and the numbers compared; of an expiry what caused it; of an uncross the candidates and the
-/// step that decided; of an order that rests what stands before it, or what it waits for; of a breach price, reference, tolerance.
+/// For a reject: the reason, its rule and the compared numbers. For an expiry: its cause. For an
+/// uncross: the candidate prices and the deciding step. For a resting order: the orders before it,
+/// or what it waits for. For a breach: price, reference and tolerance.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Explain {
     /// The data directory of a venue.
     #[arg(long, value_name = "DIR", default_value = "pitwire-data")]
     data: PathBuf,
-    /// An order's number, or that of a report of a trade made beside the book.
+    /// Number of an order, or of a report of an off-book trade.
     #[arg(long, value_name = "ID", required_unless_present = "at", conflicts_with = "at")]
     order: Option<u64>,
-    /// A command's number.
+    /// Number of a command.
     #[arg(long, value_name = "SEQ")]
     at: Option<u64>,
-    /// Of that command, what concerns this instrument alone.
+    /// Show only what concerns this instrument.
     #[arg(long, value_name = "NAME", requires = "at")]
     instrument: Option<String>,
     /// Print one JSON object.

@@ -1,4 +1,4 @@
-//! One module a subcommand.
+//! The subcommands: one module each, with its arguments and its output.
 
 mod arguments;
 pub mod bars;

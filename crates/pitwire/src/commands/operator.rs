@@ -1,4 +1,4 @@
-//! `pitwire operator`: running a venue from the command line, over its API.
+//! `pitwire operator`: operates a venue from the command line, over its API.
 
 mod show;
 
@@ -10,19 +10,19 @@ use super::reach::{Reach, watch};
 use crate::output::say;
 use pitwire_failure::Failure;
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Credentials as for `pitwire trade`. They must have the operator scope.
+
+Examples:
   export PITWIRE_CLIENT_ID=demo-operator PITWIRE_CLIENT_SECRET=demo-operator-secret
   pitwire operator status
-  pitwire operator halt NPN_ZAR                      or all of a segment: halt --segment ZA01
-  pitwire operator reopen NPN_ZAR --seconds 120      a call, then on by the schedule
+  pitwire operator halt NPN_ZAR                      a whole segment: halt --segment ZA01
+  pitwire operator reopen NPN_ZAR --seconds 120      a call, then the scheduled session
   pitwire operator kill account demo-a --reason 'runaway strategy'
   pitwire operator lift account demo-a
-  pitwire operator create-account carol              prints her secret, once
-  pitwire operator watch                             the drop copy of every account
+  pitwire operator create-account carol              prints the secret, once
+  pitwire operator watch                             the drop copy of every account";
 
-Credentials as for `pitwire trade`; they must have the operator scope.";
-
-/// Run a venue: instruments, accounts, flow, halts, kills, busts, drop copy.
+/// Operate a venue: instruments, accounts, order flow, halts, kills, busts, drop copy.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = false)]
 pub struct Operator {
@@ -34,63 +34,63 @@ pub struct Operator {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Epoch, venue time, newest command, flow, kills.
+    /// Show epoch, venue time, newest command, flow and kills.
     #[command(after_help = "Examples:\n  pitwire operator status\n  pitwire operator status --json")]
     Status,
-    /// All accounts with their limits.
+    /// Show all accounts with their limits.
     #[command(after_help = "Example:\n  pitwire operator accounts")]
     Accounts,
-    /// Live orders with owners and sessions.
+    /// Show live orders with accounts and sessions.
     #[command(after_help = "Examples:\n  pitwire operator orders\n  pitwire operator orders demo-a --count 10")]
     Orders {
-        /// Of this account only.
+        /// Only this account.
         name: Option<String>,
-        /// The oldest so many.
+        /// Show this many of the oldest orders.
         #[arg(long, default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
         count: u32,
     },
-    /// Stop entries and matching; resting orders stay, cancels are taken.
+    /// Stop entries and matching. Resting orders stay, cancels are accepted.
     #[command(after_help = "Examples:\n  pitwire operator halt NPN_ZAR\n  pitwire operator halt --segment ZA01")]
     Halt(Target),
-    /// The same, and a closing price is set.
+    /// Halt and set a closing price.
     #[command(after_help = "Example:\n  pitwire operator halt-and-close NPN_ZAR")]
     HaltAndClose(Target),
-    /// Take orders, but execute nothing.
+    /// Accept orders, but execute none.
     #[command(after_help = "Examples:\n  pitwire operator pause NPN_ZAR\n  pitwire operator pause --segment ZA01")]
     Pause(Target),
-    /// Go on with the session that the schedule says is current.
+    /// Continue with the session that the schedule has for now.
     #[command(after_help = "Example:\n  pitwire operator resume NPN_ZAR")]
     Resume(Target),
-    /// After a halt or a pause: a call first.
+    /// Reopen with a call after a halt or a pause.
     #[command(after_help = "Example:\n  pitwire operator reopen NPN_ZAR --seconds 120")]
     Reopen {
         #[command(flatten)]
         target: Target,
-        /// Ends by itself after so many seconds; else `resume` ends it.
+        /// End the call after this many seconds. Without it `resume` ends the call.
         #[arg(long)]
         seconds: Option<u64>,
     },
-    /// Interrupt continuous trading by a call, as a breach would.
+    /// Interrupt continuous trading with a call, as a price breach does.
     #[command(after_help = "Example:\n  pitwire operator volatility-call NPN_ZAR")]
     VolatilityCall(Target),
-    /// A later end for the call that runs.
+    /// Extend the current call.
     #[command(after_help = "Example:\n  pitwire operator extend NPN_ZAR --seconds 60")]
     Extend {
         #[command(flatten)]
         target: Target,
-        /// From now.
+        /// New end in seconds from now.
         #[arg(long)]
         seconds: u64,
     },
-    /// Set the day's closing price by hand, until the closing price cross begins.
+    /// Set the closing price of the day, until the closing price cross begins.
     #[command(after_help = "Example:\n  pitwire operator closing-price NPN_ZAR 3201.50")]
     ClosingPrice {
         instrument: String,
-        /// In the instrument's quote currency, on its tick.
+        /// Price in the quote currency, a multiple of the tick.
         price: Number,
     },
     CreateInstrument(Instrument),
-    /// Change an instrument's limits; 0 takes one away.
+    /// Change the limits of an instrument. 0 removes a limit.
     #[command(
         after_help = "Examples:\n  pitwire operator change-instrument NPN_ZAR --collar 5 --max-amount 10000\n  pitwire operator change-instrument NPN_ZAR --collar 0"
     )]
@@ -99,28 +99,28 @@ enum Verb {
         #[command(flatten)]
         limits: Limits,
     },
-    /// Cancel what rests and end trading for good.
+    /// Cancel all resting orders and end trading permanently.
     #[command(after_help = "Example:\n  pitwire operator delete-instrument XYZ_ZAR")]
     DeleteInstrument {
         instrument: String,
     },
-    /// A member's account, with credentials that are shown this once.
+    /// Create a member account. Its credentials are shown once.
     #[command(after_help = "Example:\n  pitwire operator create-account carol")]
     CreateAccount {
         name: String,
     },
-    /// Further credentials for an account.
+    /// Create further credentials for an account.
     #[command(after_help = "Example:\n  pitwire operator create-credential carol")]
     CreateCredential {
         name: String,
     },
     ChangeAccount(Account),
-    /// Cancel its orders and take no more of them, for good.
+    /// Cancel the orders of an account and refuse new ones permanently.
     #[command(after_help = "Example:\n  pitwire operator delete-account carol")]
     DeleteAccount {
         name: String,
     },
-    /// Add to a balance, or take away with a negative amount.
+    /// Add to a balance. A negative amount withdraws.
     #[command(
         after_help = "Examples:\n  pitwire operator deposit carol ZAR 1000000\n  pitwire operator deposit carol ZAR -250.50"
     )]
@@ -130,7 +130,7 @@ enum Verb {
         #[arg(allow_hyphen_values = true)]
         amount: String,
     },
-    /// How far below zero an account's free balance may fall.
+    /// Set how far the free balance of an account may fall below zero.
     #[command(after_help = "Example:\n  pitwire operator credit-line carol ZAR 50000")]
     CreditLine {
         name: String,
@@ -138,61 +138,61 @@ enum Verb {
         /// 0 for none.
         amount: String,
     },
-    /// Start, stop, scale or ask after the resident order flow.
+    /// Start, stop, scale or show the built-in order flow.
     #[command(
         after_help = "Examples:\n  pitwire operator flow\n  pitwire operator flow start --rate 200\n  pitwire operator flow stop"
     )]
     Flow {
         #[arg(value_enum, default_value = "status")]
         action: FlowAction,
-        /// Events per second, in percent of the flow's own.
+        /// Event rate in percent of the default.
         #[arg(long, value_name = "PERCENT")]
         rate: Option<u32>,
     },
-    /// Cancel everything in a scope and take nothing new from it until it is lifted.
+    /// Cancel all orders in a scope and refuse new ones until the kill is lifted.
     #[command(
         after_help = "Examples:\n  pitwire operator kill account demo-a --reason 'runaway strategy'\n  pitwire operator kill order 1234 --reason 'asked by phone'\n  pitwire operator kill venue --reason drill"
     )]
     Kill {
         #[command(flatten)]
         scope: Scope,
-        /// For the log.
+        /// Reason for the log.
         #[arg(long)]
         reason: String,
     },
-    /// Take a kill, or an account's tripped throttle, back.
+    /// Lift a kill, or the tripped throttle of an account.
     #[command(after_help = "Examples:\n  pitwire operator lift account demo-a\n  pitwire operator lift venue")]
     Lift {
         #[command(flatten)]
         scope: Scope,
     },
-    /// Take a trade back: goods, cash and positions return, orders do not.
+    /// Cancel a trade: assets, cash and positions are restored, orders are not.
     #[command(after_help = "Example:\n  pitwire operator bust 1000000000042 --reason 'wrong price'")]
     Bust {
-        /// As the trade's own lists and channels have it.
+        /// Id of the trade, as in trade lists and channels.
         trade_id: String,
-        /// For the log.
+        /// Reason for the log.
         #[arg(long)]
         reason: String,
     },
     /// Print the drop copy, one line of JSON each, until stopped.
     #[command(after_help = "Examples:\n  pitwire operator watch\n  pitwire operator watch demo-a --count 10")]
     Watch {
-        /// Of this account only.
+        /// Only this account.
         name: Option<String>,
-        /// Stop after so many.
+        /// Stop after this many messages.
         #[arg(long, value_name = "N")]
         count: Option<u64>,
     },
-    /// Move the time of a venue with --clock manual.
+    /// Advance the time of a venue that runs with --clock manual.
     #[command(after_help = "Example:\n  pitwire operator advance 1000000000")]
     Advance {
-        /// Nanoseconds.
+        /// Nanoseconds to advance.
         ns: u64,
     },
 }
 
-/// One instrument, or all of a segment in order of number.
+/// One instrument, or all instruments of a segment in order of their numbers.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 struct Target {
@@ -211,26 +211,26 @@ impl Target {
     }
 }
 
-/// A new spot instrument, open for trading.
+/// Create a spot instrument that is open for trading.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  pitwire operator create-instrument XYZ ZAR --tick 0.01 --lot 1 --start 12.50 --collar 10"
 )]
 struct Instrument {
-    /// What is traded; a currency that nobody has yet is made with it.
+    /// Base currency. A new one is created with the instrument.
     base: String,
-    /// What it is paid in.
+    /// Quote currency.
     quote: String,
-    /// BASE_QUOTE when left out.
+    /// Name of the instrument. Default: BASE_QUOTE.
     #[arg(long)]
     name: Option<String>,
-    /// The least step of a price.
+    /// Smallest price step.
     #[arg(long)]
     tick: Number,
-    /// The least step of an amount.
+    /// Smallest amount step.
     #[arg(long)]
     lot: Number,
-    /// Where trading starts.
+    /// Start price.
     #[arg(long)]
     start: Number,
     #[command(flatten)]
@@ -239,18 +239,18 @@ struct Instrument {
 
 #[derive(Args)]
 struct Limits {
-    /// Most that one order may carry.
+    /// Largest amount of an order.
     #[arg(long, value_name = "NUMBER", value_parser = limit)]
     max_amount: Option<String>,
-    /// Most that one order may be worth.
+    /// Largest value of an order.
     #[arg(long, value_name = "NUMBER", value_parser = limit)]
     max_notional: Option<String>,
-    /// How far a price may lie on the bad side of the reference.
+    /// Largest distance of a price on the adverse side of the reference.
     #[arg(long, value_name = "PERCENT", value_parser = limit)]
     collar: Option<String>,
 }
 
-/// A positive number as it is written, or 0 for none.
+/// Parses a limit: a positive number in its own spelling, or 0 for none.
 fn limit(text: &str) -> Result<String, String> {
     match text.parse::<Number>() {
         _ if text == "0" => Ok(text.to_owned()),
@@ -259,23 +259,23 @@ fn limit(text: &str) -> Result<String, String> {
     }
 }
 
-/// Change an account's settings; 0 takes a limit away.
+/// Change the settings of an account. 0 removes a limit.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  pitwire operator change-account demo-a --max-executions 100 --execution-window-ms 1000"
 )]
 struct Account {
     name: String,
-    /// Orders that may rest at a time.
+    /// Most resting orders.
     #[arg(long)]
     max_open_orders: Option<u32>,
-    /// Fills that one window allows before the account is stopped.
+    /// Most fills in a window before the account is stopped.
     #[arg(long)]
     max_executions: Option<u32>,
-    /// That window's length.
+    /// Length of the window.
     #[arg(long)]
     execution_window_ms: Option<u64>,
-    /// What becomes of two orders of this account that would meet.
+    /// What happens if two orders of this account would trade with each other.
     #[arg(long, value_enum)]
     self_match: Option<SelfMatch>,
 }
@@ -300,7 +300,7 @@ enum FlowAction {
 struct Scope {
     #[arg(value_enum)]
     scope: ScopeName,
-    /// The account's name, the session's number or the order's id.
+    /// Name of the account, number of the session, or id of the order.
     #[arg(required_if_eq_any([("scope", "account"), ("scope", "session"), ("scope", "order")]))]
     target: Option<String>,
 }
@@ -317,7 +317,7 @@ impl Scope {
     fn params(&self) -> Result<Value, Failure> {
         let target = self.target.as_deref().unwrap_or_default();
         Ok(match self.scope {
-            // Whoever names somebody does not mean everybody.
+            // A target with the scope `venue` is a mistake: refuse it rather than kill everything.
             ScopeName::Venue if self.target.is_some() => {
                 return Err(Failure::usage(format!("venue means all of it, and {target:?} is named besides")).remedy(
                     format!("say `account {target}`, `session {target}` or `order {target}`, or `venue` alone"),
@@ -331,12 +331,12 @@ impl Scope {
     }
 }
 
-/// Leaves out what was not given.
+/// Builds an object and omits missing values.
 fn given(pairs: Vec<(&str, Option<Value>)>) -> Value {
     Value::Object(pairs.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect::<Map<_, _>>())
 }
 
-/// A number goes as its text: the venue reads it exactly, and no float comes near it.
+/// Sends a number as text, so that the venue reads every digit.
 fn text(number: Option<&Number>) -> Option<Value> {
     number.map(|number| Value::from(number.as_str()))
 }
@@ -390,7 +390,7 @@ impl Account {
 }
 
 impl Verb {
-    /// The method, without `private/pitwire_`, and its parameters.
+    /// Returns the method, without `private/pitwire_`, and its parameters.
     fn request(&self) -> Result<(&'static str, Value), Failure> {
         let instrument = |name: &str| json!({"instrument_name": name});
         let account = |name: &str| json!({"name": name});
@@ -432,7 +432,7 @@ impl Verb {
             Verb::Lift { scope } => ("lift", scope.params()?),
             Verb::Bust { trade_id, reason } => ("bust", json!({"trade_id": trade_id, "reason": reason})),
             Verb::Advance { ns } => ("advance", json!({"ns": ns})),
-            // A channel, not a method: see `Operator::watch`.
+            // Watching uses a channel, not a method: see `Operator::run`.
             Verb::Watch { .. } => ("status", json!({})),
         })
     }
@@ -440,7 +440,7 @@ impl Verb {
 
 impl Operator {
     pub fn run(self) -> Result<(), Failure> {
-        // Before anybody is asked: what is wrong with the command line is said without a venue.
+        // Check the arguments before connecting.
         let (method, params) = self.verb.request()?;
         let mut connection = self.reach.open(true)?;
         if let Verb::Watch { name, count } = &self.verb {

@@ -1,4 +1,4 @@
-//! Reaching a venue as a client: where, how patiently, who asks, and what is printed.
+//! The connection of client commands to a venue: its options, login, and the output of channels.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,23 +12,23 @@ use pitwire_failure::Failure;
 /// Options of every command that is a client of a venue.
 #[derive(Args)]
 pub struct Reach {
-    /// The venue's WebSocket.
+    /// WebSocket URL of the venue.
     #[arg(long, global = true, value_name = "WS_URL", default_value = "ws://127.0.0.1:8080/ws/api/v2")]
     url: String,
-    /// For wss://, trust the authorities of this PEM file and no others.
+    /// For wss://, trust only the certificate authorities in this PEM file.
     #[arg(long, global = true, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// How long to wait for an answer, in seconds.
+    /// Timeout of a request in seconds.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// Print the venue's result as one line of JSON, digit for digit.
+    /// Print the result as one line of JSON, with every number as the venue wrote it.
     #[arg(long, global = true)]
     pub json: bool,
 }
 
 impl Reach {
     pub fn open(&self, with_login: bool) -> Result<Connection, Failure> {
-        // Whoever has no credentials need not wait for a connection to hear it.
+        // Look for credentials first: without them there is no need to connect.
         let credentials = if with_login { Some(Credentials::find().map_err(Error::from)?) } else { None };
         let target =
             Target { url: &self.url, authority: self.ca.as_deref(), patience: Duration::from_secs(self.timeout) };
@@ -40,7 +40,7 @@ impl Reach {
     }
 }
 
-/// Prints what the venue says on channels, one line of JSON each.
+/// Prints the messages of channels, one line of JSON each.
 pub fn watch(connection: &mut Connection, channels: &[String], count: Option<u64>) -> Result<(), Failure> {
     let granted = connection.subscribe(channels)?;
     let granted: Vec<String> = serde_json::from_str(granted.get()).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `pitwire scenario`: scripted markets in the real engine, without sockets and disks.
+//! `pitwire scenario`: scripted markets in the engine, without sockets and disks.
 
 use std::path::{Path, PathBuf};
 
@@ -10,22 +10,22 @@ use serde_json::{Value, json};
 use crate::output::say;
 use pitwire_failure::Failure;
 
-const EXAMPLES: &str = "Examples:
-  pitwire scenario contracts/vectors/rules/*.json           a line each, exit 1 when one differs from what it expects
-  pitwire scenario my.json --json                           one result object per line: events, trades, book, price
-
-A file holds one scenario, an array of them, or one after another:
+const EXAMPLES: &str =
+    "A file holds one scenario, an array of scenarios, or several in sequence. The format: docs/scenarios.md.
   {\"name\": \"first\", \"steps\": [
     {\"op\": \"enter\", \"id\": \"S1\", \"side\": \"sell\", \"type\": \"limit\", \"qty\": 10, \"price\": 100},
     {\"op\": \"enter\", \"id\": \"B1\", \"side\": \"buy\", \"type\": \"market\", \"qty\": 4}],
    \"expect\": {\"trades\": [{\"buy\": \"B1\", \"sell\": \"S1\", \"qty\": 4, \"price\": 100}]}}
-The format: docs/scenarios.md.";
 
-/// Play scenarios: orders, amends, cancels, sessions and times, and what is to come of them.
+Examples:
+  pitwire scenario contracts/vectors/rules/*.json           a line each, exit 1 if one differs from its expectation
+  pitwire scenario my.json --json                           one result object per line: events, trades, book, price";
+
+/// Run scripted markets through the engine and compare the results with the expected ones.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Play {
-    /// Files of scenarios.
+    /// Files with scenarios.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print one result object per line.
@@ -35,7 +35,7 @@ pub struct Play {
 
 impl Play {
     pub fn run(self) -> Result<(), Failure> {
-        // All of them are read before one is played: a mistake in the last file is not found at the end.
+        // Read all files first, so that an error in the last one is found at once.
         let mut scenarios = Vec::new();
         for file in &self.files {
             scenarios.extend(scenarios_of(file)?);
@@ -47,18 +47,18 @@ impl Play {
             })?;
             let differences = scenario.differences(&outcome);
             differing += usize::from(!differences.is_empty());
-            self.tell(&outcome, &differences)?;
+            self.report(&outcome, &differences)?;
         }
         match differing {
             0 => Ok(()),
             _ => {
                 Err(Failure::new(format!("{differing} of {} scenarios differ from what they expect", scenarios.len()))
-                    .remedy("each difference stands above"))
+                    .remedy("the differences are listed above"))
             }
         }
     }
 
-    fn tell(&self, outcome: &Outcome, differences: &[String]) -> Result<(), Failure> {
+    fn report(&self, outcome: &Outcome, differences: &[String]) -> Result<(), Failure> {
         if self.json {
             let mut object = serde_json::to_string(outcome).map_err(|error| Failure::new(error.to_string()))?;
             if !differences.is_empty() {

@@ -1,4 +1,4 @@
-//! `pitwire trade`: orders and questions to any venue of the JSON-RPC dialect.
+//! `pitwire trade`: orders and queries for any venue with the JSON-RPC API.
 
 mod show;
 
@@ -9,19 +9,19 @@ use super::reach::{Reach, watch};
 use crate::output::say;
 use pitwire_failure::Failure;
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str = "Credentials come from PITWIRE_CLIENT_ID and PITWIRE_CLIENT_SECRET, or from a file of two lines
+(client_id = \"…\", client_secret = \"…\", chmod 600) at PITWIRE_CREDENTIALS or
+~/.config/pitwire/credentials.toml. The secret signs the login and is not sent.
+
+Examples:
   pitwire trade book BTC_USDC                        no login needed
   export PITWIRE_CLIENT_ID=demo-a PITWIRE_CLIENT_SECRET=demo-a-secret
   pitwire trade buy BTC_USDC 0.5 59000               a limit order that rests until it is cancelled
-  pitwire trade sell NPN_ZAR 10 --market             at whatever the book gives
-  pitwire trade orders --json                        what is open, as the venue says it
-  pitwire trade --url wss://example.org/ws/api/v2 positions
+  pitwire trade sell NPN_ZAR 10 --market             at the best prices of the book
+  pitwire trade orders --json                        open orders as the venue reports them
+  pitwire trade --url wss://example.org/ws/api/v2 positions";
 
-Credentials never stand on the command line: PITWIRE_CLIENT_ID and PITWIRE_CLIENT_SECRET, or a file of two lines
-(client_id = \"…\", client_secret = \"…\", chmod 600) at PITWIRE_CREDENTIALS or ~/.config/pitwire/credentials.toml.
-The secret signs the login and is not sent.";
-
-/// Trade on a venue of the JSON-RPC dialect.
+/// Trade on a venue with the JSON-RPC API: enter, edit and cancel orders, show books and balances.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, subcommand_required = true, arg_required_else_help = false)]
 pub struct Trade {
@@ -35,13 +35,13 @@ pub struct Trade {
 enum Verb {
     Buy(Entry),
     Sell(Entry),
-    /// Change an open order's amount and price.
+    /// Change the amount and the price of an open order.
     #[command(
         allow_negative_numbers = true,
-        after_help = "Examples:\n  pitwire trade edit 4711 0.25 59000.5      the amount includes what has traded already"
+        after_help = "Examples:\n  pitwire trade edit 4711 0.25 59000.5      the amount includes the filled part"
     )]
     Edit {
-        /// The order's id, as `orders` shows it.
+        /// Id of the order, as `orders` shows it.
         order: String,
         /// The new total amount.
         amount: Number,
@@ -50,22 +50,22 @@ enum Verb {
     /// Cancel one order.
     #[command(after_help = "Examples:\n  pitwire trade cancel 4711")]
     Cancel {
-        /// The order's id, as `orders` shows it.
+        /// Id of the order, as `orders` shows it.
         order: String,
     },
     CancelAll(CancelAll),
     /// Show open orders.
     #[command(
-        after_help = "Examples:\n  pitwire trade orders                     of every instrument\n  pitwire trade orders BTC_USDC --json"
+        after_help = "Examples:\n  pitwire trade orders                     for all instruments\n  pitwire trade orders BTC_USDC --json"
     )]
     Orders {
         instrument: Option<String>,
     },
-    /// Show an instrument's book.
+    /// Show the book of an instrument.
     #[command(after_help = "Examples:\n  pitwire trade book BTC_USDC\n  pitwire trade book NPN_ZAR --depth 20 --json")]
     Book {
         instrument: String,
-        /// Levels on each side; the dialect rounds up to 1, 5, 10, 20, 50, 100, 1000 or 10000.
+        /// Levels on each side. The venue rounds up to 1, 5, 10, 20, 50, 100, 1000 or 10000.
         #[arg(long, default_value = "10", value_parser = clap::value_parser!(u32).range(1..=10_000))]
         depth: u32,
     },
@@ -75,15 +75,15 @@ enum Verb {
     /// Show balances by currency.
     #[command(after_help = "Examples:\n  pitwire trade balance\n  pitwire trade balance --json")]
     Balance,
-    /// Print what the venue says on channels, one line of JSON each, until it is stopped.
+    /// Print the messages of channels, one line of JSON each, until stopped.
     #[command(
         after_help = "Examples:\n  pitwire trade watch trades.BTC_USDC.100ms\n  pitwire trade watch user.orders.any.any.raw --count 1"
     )]
     Watch {
-        /// By the dialect's names; those that begin with user. need a login.
+        /// Channel names of the API. Names that begin with user. need a login.
         #[arg(required = true)]
         channels: Vec<String>,
-        /// Stop after so many.
+        /// Stop after this many messages.
         #[arg(long, value_name = "N")]
         count: Option<u64>,
     },
@@ -97,26 +97,26 @@ enum Verb {
                   pitwire trade buy BTC_USDC 0.5 --market\n  pitwire trade sell BTC_USDC 0.5 61000 --post-only --label mm-1"
 )]
 struct Entry {
-    /// Such as BTC_USDC; public/get_instruments lists them.
+    /// Name of the instrument, such as BTC_USDC. public/get_instruments lists them.
     instrument: String,
-    /// In the unit of the instrument's amounts.
+    /// Amount in the unit of the instrument.
     amount: Number,
-    /// The limit.
+    /// The limit price.
     #[arg(required_unless_present = "market", conflicts_with = "market")]
     price: Option<Number>,
-    /// Trade at any price, at once.
+    /// Trade at once, at any price.
     #[arg(long)]
     market: bool,
-    /// How long it stands; the venue's own default when left out.
+    /// Time in force. Without it the venue uses its default.
     #[arg(long, value_enum)]
     tif: Option<Tif>,
     /// Only add to the book, never trade on entry.
     #[arg(long)]
     post_only: bool,
-    /// Only make a position smaller.
+    /// Only reduce a position.
     #[arg(long)]
     reduce_only: bool,
-    /// Your own word on it, by which it can be found and cancelled.
+    /// Your label, by which you can find and cancel the order.
     #[arg(long)]
     label: Option<String>,
 }
@@ -127,9 +127,9 @@ enum Tif {
     Gtc,
     /// Until the venue's day ends.
     Day,
-    /// At once; the rest expires.
+    /// Trade at once; the rest expires.
     Ioc,
-    /// At once and whole, or not at all.
+    /// Trade at once and completely, or not at all.
     Fok,
 }
 
@@ -144,7 +144,7 @@ impl Tif {
     }
 }
 
-/// Cancel many orders: all of them, or those of one instrument, currency or label.
+/// Cancel all orders, or those of one instrument, currency or label.
 #[derive(Args)]
 #[command(
     after_help = "Examples:\n  pitwire trade cancel-all\n  pitwire trade cancel-all --instrument BTC_USDC\n  pitwire trade cancel-all --label mm-1"

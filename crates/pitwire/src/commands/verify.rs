@@ -1,4 +1,4 @@
-//! `pitwire verify`: is what stands on the disk whole, and does it say what was said?
+//! `pitwire verify`: checks a data directory and its replay.
 
 use std::path::PathBuf;
 
@@ -17,20 +17,22 @@ use pitwire_failure::Failure;
 use pitwire_venue::{Replay, inspect_settled};
 
 const EXAMPLES: &str = "Examples:
-  pitwire verify pitwire-data          exit 0 and a few figures, or exit 1 and the first offence
+  pitwire verify pitwire-data          exit 0 and figures, or exit 1 and the first offence
   pitwire verify pitwire-data --json   the figures as one JSON object";
 
-/// Check a data directory: checksums, hash chain, replay, and every invariant by an independent auditor.
+/// Check a data directory: checksums, hash chain, replay, and every invariant with an independent
+/// auditor.
 ///
-/// Nothing is changed. Everything that is kept is read: from the first command if the journal still reaches back to it, else
-/// from the oldest snapshot. The venue should be stopped: beside one that runs, what was written when this began is
-/// judged, and a segment that it gives up meanwhile is told as missing.
+/// The command changes nothing. It reads from the first command, or from the oldest snapshot if
+/// older segments were removed. Stop the venue first: with a running venue the command judges what
+/// was written when it began, and reports a segment that the venue removes in the meantime as
+/// missing.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Verify {
-    /// The venue's data directory.
+    /// The data directory of a venue.
     dir: PathBuf,
-    /// Give the figures as they stood after this command; everything is checked all the same.
+    /// Print the figures after this command. The whole directory is checked.
     #[arg(long, value_name = "N")]
     until: Option<u64>,
     /// Print one JSON object.

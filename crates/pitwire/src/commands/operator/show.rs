@@ -1,4 +1,4 @@
-//! Any result as text: an object as lines, a list of objects as a table.
+//! Results as text: an object as lines, a list of objects as a table.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -7,7 +7,11 @@ use serde_json::value::RawValue;
 
 type Row = Vec<(String, String)>;
 
-/// Numbers stay as the venue wrote them.
+/// Formats a result. Numbers stay as the venue wrote them.
+///
+/// # Errors
+///
+/// Returns an error if the text is not JSON.
 pub fn table(result: &str) -> Result<String, serde_json::Error> {
     if result.starts_with('[') {
         let rows: Vec<&RawValue> = serde_json::from_str(result)?;
@@ -30,9 +34,9 @@ fn plain(json: &str) -> String {
     serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned())
 }
 
-/// Keys of nested objects follow a dot.
+/// Flattens an object. The key of a nested value follows a dot.
 fn flat(object: &str) -> Result<Row, serde_json::Error> {
-    // A map loses the venue's order of keys; its own is at least always the same.
+    // The map sorts the keys, so the order is always the same.
     let fields: BTreeMap<String, &RawValue> = serde_json::from_str(object)?;
     let mut row = Vec::new();
     for (key, value) in fields {
@@ -67,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_tables_and_objects_are_lines() {
+    fn a_list_is_a_table_and_an_object_is_lines() {
         assert_eq!(
             table(r#"[{"name":"a","limits":{"most":2}},{"name":"long","x":1.50}]"#).unwrap(),
             "limits.most  name  x\n2            a\n             long  1.50"

@@ -1,4 +1,4 @@
-//! The venue's answers for people: columns, with every number as the venue wrote it.
+//! Results of a venue as text columns, with every number as the venue wrote it.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ const POSITION: &[&str] =
     &["instrument_name", "direction", "size", "average_price", "mark_price", "floating_profit_loss", "initial_margin"];
 const SUMMARY: &[&str] = &["currency", "balance", "equity", "available_funds", "initial_margin"];
 
-/// An order just entered or edited, and what it traded with.
+/// Formats a new or edited order with its trades.
 pub fn outcome(result: &str) -> Shown {
     #[derive(Deserialize)]
     struct Outcome<'a> {
@@ -70,7 +70,7 @@ pub fn balances(result: &str) -> Shown {
     listed(SUMMARY, held, "no balances")
 }
 
-/// Bids on the left, asks on the right, best first.
+/// Formats a book: bids on the left, asks on the right, best first.
 pub fn book(result: &str) -> Shown {
     #[derive(Deserialize)]
     struct Book<'a> {
@@ -80,7 +80,7 @@ pub fn book(result: &str) -> Shown {
         asks: Vec<Vec<&'a RawValue>>,
     }
     let book: Book<'_> = serde_json::from_str(result)?;
-    // A level is its price and its amount.
+    // A level is a price and an amount.
     let cell = |side: &[Vec<&RawValue>], row: usize, column: usize| {
         side.get(row).and_then(|level| level.get(column)).map_or(String::new(), |raw| plain(raw))
     };
@@ -98,7 +98,7 @@ fn listed(columns: &[&str], objects: Vec<Object<'_>>, none: &str) -> Shown {
     Ok(if objects.is_empty() { none.into() } else { table(columns, &objects) })
 }
 
-/// Columns that no object has are left out: not every venue tells everything.
+/// Formats objects as a table. Columns that no object has are omitted, because venues differ.
 fn table(columns: &[&str], objects: &[Object<'_>]) -> String {
     let told: Vec<&str> =
         columns.iter().copied().filter(|name| objects.iter().any(|object| !field(object, name).is_empty())).collect();
@@ -111,7 +111,8 @@ fn field(object: &Object<'_>, name: &str) -> String {
     object.get(name).map_or(String::new(), |raw| plain(raw))
 }
 
-/// Texts without quotes, numbers digit for digit, null as nothing. Nothing that could steer a terminal.
+/// Formats a value: texts without quotes, numbers unchanged, null as nothing. Control characters
+/// are removed.
 fn plain(raw: &RawValue) -> String {
     let text = match raw.get() {
         "null" => String::new(),
@@ -121,7 +122,7 @@ fn plain(raw: &RawValue) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Numbers to the right, words to the left.
+/// Aligns numbers to the right and words to the left.
 fn aligned(heads: &[&str], rows: &[Vec<String>]) -> String {
     let is_numeric = |column: usize| {
         rows.iter().filter_map(|row| row.get(column)).all(|cell| !cell.starts_with(|c: char| c.is_alphabetic()))
@@ -149,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_keep_their_digits_and_stand_to_the_right() {
+    fn numbers_are_unchanged_and_aligned_to_the_right() {
         let told = r#"[{"order_id":"7","price":3200.10,"amount":1e2,"label":"a\u001b[2J"},
                        {"order_id":"1234","price":99.5,"amount":5,"label":null}]"#;
         let expected =
@@ -159,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_book_has_two_sides_of_unequal_depth() {
+    fn a_book_may_have_sides_of_unequal_depth() {
         let told = r#"{"bids":[[10.5,3],[10.0,20]],"asks":[[11.0,1.25]]}"#;
         let expected = "amount   bid   ask  amount\n     3  10.5  11.0    1.25\n    20  10.0\n";
         assert_eq!(book(told).unwrap(), expected);
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn balances_of_nothing_are_left_out() {
+    fn empty_balances_are_omitted() {
         let told = r#"{"summaries":[{"currency":"ZAR","balance":5.00,"equity":5.00},{"currency":"BTC","balance":0.0,"equity":0}]}"#;
         assert_eq!(balances(told).unwrap(), "currency  balance  equity\nZAR          5.00    5.00\n");
     }

@@ -1,4 +1,4 @@
-//! What the market maker believes an instrument is worth: a mean-reverting path, or another instrument's price.
+//! The fair value of an instrument: a mean-reverting path, or the price of another instrument.
 
 use pitwire_engine::Engine;
 use pitwire_model::{InstrumentId, VenueNanos};
@@ -7,42 +7,44 @@ use crate::math::exp;
 use crate::number::{float, seconds_between};
 use crate::random::Random;
 
-/// The furthest the belief goes from the start price, as a share of it.
-const FURTHEST: f64 = 0.15;
+/// Largest distance of the fair value from the start price, as a share of it.
+const MAX_DISTANCE: f64 = 0.15;
 
+/// The price around which the market maker quotes.
 #[derive(Clone, Debug)]
-pub struct Reference {
-    /// In ticks.
+pub struct FairValue {
+    /// Start price in ticks.
     start: f64,
-    /// Distance from the start as a share of it.
+    /// Distance from the start price, as a share of it.
     away: f64,
-    /// Standard deviation of `away` over the long run, and how fast it forgets, per second.
+    /// Long-run standard deviation of `away`.
     range: f64,
+    /// Rate of mean reversion, per second.
     reversion: f64,
-    /// Another instrument whose mid, times the ratio of ticks, is the price.
+    /// Instrument whose mid, times the ratio of ticks, is the fair value.
     follows: Option<(InstrumentId, f64)>,
     known_at: VenueNanos,
 }
 
-impl Reference {
-    /// Begins where the market stands, so that a venue that comes back does not jump.
-    /// Volatility is in parts of the price per square root of a second, `range` in parts of the price.
+impl FairValue {
+    /// Starts at the current price, so that a restarted venue does not jump. Volatility is a share
+    /// of the price per square root of a second, `range` a share of the price.
     pub fn new(
         engine: &Engine,
         instrument: InstrumentId,
         follows: Option<InstrumentId>,
         (volatility, range): (f64, f64),
         start: VenueNanos,
-    ) -> Option<Reference> {
+    ) -> Option<FairValue> {
         let market = engine.market(instrument)?;
         let start_price = market.spec.start_price.0 as f64;
         let ratio = |other: InstrumentId| {
             let source = engine.market(other)?;
             Some((other, float(source.spec.tick) / float(market.spec.tick)))
         };
-        Some(Reference {
+        Some(FairValue {
             start: start_price,
-            away: (market.mid().0 as f64 / start_price - 1.0).clamp(-FURTHEST, FURTHEST),
+            away: (market.mid().0 as f64 / start_price - 1.0).clamp(-MAX_DISTANCE, MAX_DISTANCE),
             range,
             // Stationary variance of an Ornstein-Uhlenbeck process: volatility² / (2 · reversion).
             reversion: volatility * volatility / (2.0 * range * range),
@@ -51,8 +53,8 @@ impl Reference {
         })
     }
 
-    /// The belief at a later time, in ticks. The step is the process's exact law over the time that passed (Uhlenbeck
-    /// and Ornstein 1930), however long that was.
+    /// Advances to a later time and returns the fair value in ticks. The step has the exact
+    /// distribution of the process over the elapsed time (Uhlenbeck and Ornstein 1930).
     pub fn at(&mut self, at: VenueNanos, engine: &Engine, random: &mut Random) -> f64 {
         let seconds = seconds_between(self.known_at, at);
         self.known_at = at;
@@ -63,10 +65,11 @@ impl Reference {
                 self.away * kept + self.range * (1.0 - kept * kept).max(0.0).sqrt() * random.normal()
             }
         };
-        self.away = away.clamp(-FURTHEST, FURTHEST);
+        self.away = away.clamp(-MAX_DISTANCE, MAX_DISTANCE);
         self.ticks()
     }
 
+    /// Returns the fair value in ticks.
     pub fn ticks(&self) -> f64 {
         self.start * (1.0 + self.away)
     }
