@@ -30,7 +30,7 @@ test: web/dist/index.html .venv/.stamp ## everything that CI runs: checks, Rust,
 	@rm -f target/skipped
 	$(MAKE) --no-print-directory check
 	$(WITH) rust -- cargo test --locked --workspace
-	$(WITH) rust -- cargo test --locked -p pitwire-engine --features zoo --test zoo
+	$(WITH) rust -- cargo run -q -p xtask -- mutants
 	$(WITH) node -- npm --prefix web test
 	$(RELEASE)
 	$(WITH) rust node chromium -- npm --prefix web run e2e
@@ -62,7 +62,7 @@ fuzz: ## a million executions each at the JSON-RPC entrance, the journal reader,
 soak: web/dist/index.html .venv/.stamp ## kill -9 under load, a billion trades split, 100 million commands through both engines (make soak KILL_CYCLES=200)
 	$(RELEASE)
 	TEST_COMMANDS=$${TEST_COMMANDS:-100000000} $(WITH) rust -- cargo test --locked --release -p pitwire-engine --test differential -- --nocapture
-	ZOO_WORLDS=$${ZOO_WORLDS:-2000} $(WITH) rust -- cargo test --locked --release -p pitwire-engine --features zoo --test zoo -- --nocapture
+	MUTATION_WORLDS=$${MUTATION_WORLDS:-2000} $(WITH) rust -- cargo run -q -p xtask -- mutants --release -- --nocapture
 	KILL_CYCLES=$${KILL_CYCLES:-1000} $(WITH) rust node python -- $(PYTEST) -s tests/test_kill9.py -k kill
 	SPLIT_TRADES=$${SPLIT_TRADES:-1000000000} $(WITH) rust node python -- $(PYTEST) --timeout=7200 tests/test_split.py -k million
 

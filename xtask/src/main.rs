@@ -8,6 +8,7 @@
 mod circles;
 mod dependencies;
 mod imports;
+mod mutants;
 mod table;
 mod tidy;
 mod tree;
@@ -22,6 +23,8 @@ xtask - the project's own checks
 Usage
   cargo run -q -p xtask -- dependencies    manifests, web and lab against docs/dependencies.toml
   cargo run -q -p xtask -- circles         source files that import each other in a loop
+  cargo run -q -p xtask -- mutants         run the mutation tests of the engine (options for cargo test follow)
+  cargo run -q -p xtask -- mutants --check    say whether every fault still applies to the engine's sources
   cargo run -q -p xtask -- tidy            sources against the rules of CONTRIBUTING.md
   cargo run -q -p xtask -- table           write the table of crates into ARCHITECTURE.md
   cargo run -q -p xtask -- table --check   say whether that table is up to date
@@ -34,6 +37,8 @@ fn main() -> ExitCode {
     let outcome = match args[..] {
         ["dependencies"] => Tree::of_checkout().and_then(|tree| dependencies::check(&tree)),
         ["circles"] => Tree::of_checkout().map(|tree| circles::check(&tree)),
+        ["mutants", "--check"] => mutants::check(&tree::top()),
+        ["mutants", ref arguments @ ..] => mutants::run(&tree::top(), arguments),
         ["tidy"] => Tree::of_checkout().and_then(|tree| tidy::check(&tree)),
         ["table"] => Tree::of_checkout().and_then(|tree| table::write(&tree)),
         ["table", "--check"] => Tree::of_checkout().and_then(|tree| table::check(&tree)),

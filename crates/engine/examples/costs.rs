@@ -1,8 +1,9 @@
-//! What one operation costs with one feature on: `scripts/engine_costs.py` runs it under callgrind, which counts inside
-//! `measured` alone, and prints `docs/engine-costs.md`'s table.
+//! Counts the instructions of one operation with one feature enabled. `scripts/engine_costs.py` runs
+//! it under callgrind, which counts inside `measured` only, and prints the table of
+//! `docs/engine-costs.md`.
 //!
 //!     costs                list the rows
-//!     costs FEATURE OP     play that row; prints how many operations were measured
+//!     costs FEATURE OP     run that row; print the number of measured operations
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -34,10 +35,10 @@ const MARKET: InstrumentId = InstrumentId(0);
 const MIDDLE: i64 = 10_000;
 const LOTS: Lots = Lots(10);
 const MEASURED: u32 = 400;
-/// The first ones warm the tables up.
+/// Operations before the measured ones, which warm up the tables.
 const WARMING: u32 = 100;
 
-/// Takes what is said as a venue would, and forgets it.
+/// An event sink that discards events.
 #[derive(Default)]
 struct Listener(u64);
 
@@ -49,7 +50,7 @@ impl EventSink for Listener {
     }
 }
 
-/// Everything inside this is counted.
+/// Callgrind counts the instructions inside this function.
 #[inline(never)]
 fn measured(engine: &mut Engine, stamped: &Stamped, out: &mut Listener) {
     engine.apply(stamped, out);

@@ -2,8 +2,8 @@
 //!
 //!     cargo run --release -p pitwire-engine --example uncross [orders] [levels] [rounds]
 //!
-//! Says, for calls in which some, all and hidden orders trade: entries per second with their indicative prices, and the
-//! command that ends the call, its events thrown away and kept.
+//! Says, for calls in which some, all and hidden orders trade: entries per second with their
+//! indicative prices, and the command that ends the call, its events thrown away and kept.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

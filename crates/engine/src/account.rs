@@ -1,39 +1,43 @@
-//! What an account owns, owes and has set aside.
+//! The balances, positions and status of an account.
 //!
-//! Holds       1. sums over all accounts change only by deposits: each fill moves exactly what it takes;
-//!             2. `reserved` of a currency is what the account's open spot orders could cost at most.
+//! Holds       1. sums over all accounts change only by deposits: a fill debits exactly what it
+//!                credits;
+//!             2. `reserved` of a currency is the most that the account's open spot orders could
+//!                cost.
 
 use std::collections::BTreeMap;
 
 use pitwire_model::{AccountSpec, Credit, CurrencyId, InstrumentId, Side, VenueNanos};
 
+/// The balance of an account in one currency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
-    /// Units owned, whether set aside or not.
+    /// Units owned, including reserved units.
     pub total: i128,
-    /// Units set aside for open spot orders.
+    /// Units reserved for open spot orders.
     pub reserved: i128,
 }
 
-/// A holding in an inverse perpetual.
+/// A position in an inverse perpetual.
 ///
-/// A fill of n lots at price p is worth `v = ⌊k·n / p⌋` units of the settlement currency, the same v for both sides,
-/// so what is rounded off is nobody's and nothing is lost between them. Closing part of a position takes the same
-/// part of its entry value, rounded down; the rest stays with the rest.
+/// A fill of n lots at price p has the value `v = ⌊k·n / p⌋` in units of the settlement currency.
+/// The value is the same for both sides, so rounding loses nothing between them. Closing part of a
+/// position takes the same part of its entry value, rounded down; the remaining entry value stays
+/// with the remaining lots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Position {
-    /// Positive long, negative short.
+    /// Lots of the position: positive for long, negative for short.
     pub lots: i64,
-    /// Entry value of what is open, in units of the settlement currency; never negative.
+    /// Entry value of the open lots, in units of the settlement currency; never negative.
     pub entry_value: i128,
-    /// Profit already paid into the balance.
+    /// Profit that has been paid into the balance.
     pub realized: i128,
     pub open_buy_lots: u64,
     pub open_sell_lots: u64,
 }
 
 impl Position {
-    /// Books a fill worth `value`; returns the profit it realizes.
+    /// Books a fill with this value. Returns the profit that it realizes.
     pub fn fill(&mut self, side: Side, lots: u32, value: i128) -> i128 {
         let signed = match side {
             Side::Buy => i64::from(lots),
@@ -44,11 +48,12 @@ impl Position {
             self.entry_value += value;
             return 0;
         }
-        let held = i128::from(self.lots.unsigned_abs());
-        let closed = held.min(i128::from(lots));
-        let entry = self.entry_value * closed / held;
+        let open = i128::from(self.lots.unsigned_abs());
+        let closed = open.min(i128::from(lots));
+        let entry = self.entry_value * closed / open;
         let exit = value * closed / i128::from(lots);
-        // An inverse contract gains in the settlement currency when the same dollars are worth less of it.
+        // A long inverse contract gains when its dollar value buys fewer units of the settlement
+        // currency.
         let profit = if self.lots > 0 { entry - exit } else { exit - entry };
         self.lots += signed;
         self.entry_value -= entry;
@@ -59,7 +64,7 @@ impl Position {
         profit
     }
 
-    /// The largest position that the open orders could lead to, in lots.
+    /// Returns the largest position, in lots, that the open orders could lead to.
     pub fn worst_case_lots(&self, extra_buy: u64, extra_sell: u64) -> u128 {
         let long = i128::from(self.lots) + i128::from(self.open_buy_lots) + i128::from(extra_buy);
         let short = i128::from(self.lots) - i128::from(self.open_sell_lots) - i128::from(extra_sell);
@@ -67,34 +72,36 @@ impl Position {
     }
 }
 
-/// What operators, and the throttle, have made of an account: part of every image.
+/// What operators and the throttle have set on an account. Part of every image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountStatus {
     pub closed: bool,
     pub killed: bool,
     pub throttled: bool,
-    /// The last throttle window in which a fill counted, and how many did.
+    /// The last throttle window in which a fill has_throttle, and how many did.
     pub window: u64,
+    /// Fills in that window.
     pub executions: u32,
-    /// Lines above zero.
+    /// Credit lines above zero.
     pub credit_lines: BTreeMap<CurrencyId, i128>,
 }
 
+/// An account with its balances, positions and status.
 #[derive(Clone, Debug)]
 pub struct Account {
     pub spec: AccountSpec,
-    /// By currency; currencies are dense.
+    /// Balances by currency id; currency ids have no gaps.
     pub(crate) balances: Vec<Balance>,
-    /// Only instruments ever traded or quoted by this account.
+    /// Positions in perpetuals that the account has traded or entered orders for.
     pub(crate) positions: BTreeMap<InstrumentId, Position>,
-    /// Orders on any book.
+    /// Number of live orders.
     pub(crate) open_orders: u32,
     pub(crate) most_open_orders: u32,
-    /// Closed, killed or throttled: says that an order has to ask for the reason.
+    /// Whether the account is closed, killed or throttled, so that an order checks one flag.
     pub(crate) blocked: bool,
-    /// Has a throttle.
-    pub(crate) counted: bool,
-    pub(crate) standing: AccountStatus,
+    /// Whether the account has a throttle.
+    pub(crate) has_throttle: bool,
+    pub(crate) status: AccountStatus,
 }
 
 impl Account {
@@ -106,63 +113,64 @@ impl Account {
             open_orders: 0,
             most_open_orders: u32::MAX,
             blocked: false,
-            counted: false,
-            standing: AccountStatus::default(),
+            has_throttle: false,
+            status: AccountStatus::default(),
         };
-        account.judge();
+        account.update_flags();
         account
     }
 
-    /// Works out what the path of an order looks at; after every change of settings or standing.
-    pub(crate) fn judge(&mut self) {
-        let AccountStatus { closed, killed, throttled, .. } = self.standing;
+    /// Recomputes the flags that the path of an order reads. Called after every change of settings
+    /// or status.
+    pub(crate) fn update_flags(&mut self) {
+        let AccountStatus { closed, killed, throttled, .. } = self.status;
         self.blocked = closed || killed || throttled;
         self.most_open_orders = self.spec.settings.max_open_orders.unwrap_or(u32::MAX);
-        self.counted = self.spec.settings.throttle.is_some();
+        self.has_throttle = self.spec.settings.throttle.is_some();
     }
 
-    /// One fill at `at`. Says whether it was the one too many.
+    /// Counts one fill at `at`. Returns whether it trips the throttle.
     pub(crate) fn count_execution(&mut self, at: VenueNanos) -> bool {
         let Some(throttle) = self.spec.settings.throttle else { return false };
         let Some(window) = at.0.checked_div(throttle.window_ns) else { return false };
-        if window != self.standing.window {
-            (self.standing.window, self.standing.executions) = (window, 0);
+        if window != self.status.window {
+            (self.status.window, self.status.executions) = (window, 0);
         }
-        self.standing.executions = self.standing.executions.saturating_add(1);
-        let trips = self.standing.executions > throttle.executions && !self.standing.throttled;
+        self.status.executions = self.status.executions.saturating_add(1);
+        let trips = self.status.executions > throttle.executions && !self.status.throttled;
         if trips {
-            self.standing.throttled = true;
-            self.judge();
+            self.status.throttled = true;
+            self.update_flags();
         }
         trips
     }
 
-    /// Counts from zero again; what has tripped stays so.
-    pub(crate) fn forget_executions(&mut self) {
-        (self.standing.window, self.standing.executions) = (0, 0);
+    /// Resets the count of fills. A tripped throttle stays tripped.
+    pub(crate) fn reset_executions(&mut self) {
+        (self.status.window, self.status.executions) = (0, 0);
     }
 
-    /// An operator closed it, for good.
+    /// Returns whether an operator has closed the account. A closed account stays closed.
     pub fn is_closed(&self) -> bool {
-        self.standing.closed
+        self.status.closed
     }
 
     pub fn is_killed(&self) -> bool {
-        self.standing.killed
+        self.status.killed
     }
 
-    /// Its repeated-execution throttle has tripped and nobody has lifted it.
+    /// Returns whether the repeated-execution throttle has tripped and has not been lifted.
     pub fn is_throttled(&self) -> bool {
-        self.standing.throttled
+        self.status.throttled
     }
 
     pub fn open_orders(&self) -> u32 {
         self.open_orders
     }
 
-    /// How far below zero what it has free of a currency may fall.
+    /// Returns how far below zero the available amount of a currency may fall, in units.
     pub fn credit_line(&self, currency: CurrencyId) -> i128 {
-        self.standing.credit_lines.get(&currency).copied().unwrap_or(0)
+        self.status.credit_lines.get(&currency).copied().unwrap_or(0)
     }
 
     pub fn is_limited(&self) -> bool {
@@ -193,13 +201,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_opens_shrinks_turns_and_keeps_every_unit() {
-        // Values as if k = 2e9: 10 lots at 120000 ticks are 166666 units.
+    fn position_opens_shrinks_and_reverses_without_losing_a_unit() {
+        // Values for k = 2e9: 10 lots at 120000 ticks are 166666 units.
         let mut long = Position::default();
         assert_eq!(long.fill(Side::Buy, 10, 166_666), 0);
         assert_eq!(long.fill(Side::Sell, 4, 60_000), 66_666 - 60_000);
         assert_eq!((long.lots, long.entry_value), (6, 100_000));
-        // Sells through zero: 6 close, 4 open short.
+        // Sells through zero: 6 lots close, 4 lots open short.
         assert_eq!(long.fill(Side::Sell, 10, 150_001), 100_000 - 90_000);
         assert_eq!((long.lots, long.entry_value), (-4, 60_001));
         assert_eq!(long.fill(Side::Buy, 4, 70_000), 70_000 - 60_001);

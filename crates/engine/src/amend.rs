@@ -1,161 +1,160 @@
-//! A resting order becomes another: less of the same in its place, or out and in again at the back.
+//! Amends of orders: a reduction in place, or removal and re-entry at the back of the queue.
 //!
-//! Holds       1. the first check that fails is the answer; until all have passed nothing changes;
-//!             2. less of the same at the same price, a partial cancel, is refused by no limit and no block.
-//! Start at    `Engine::amend`.
+//! Holds       1. the first check that fails is the answer; nothing changes until all checks have
+//!                passed;
+//!             2. no limit and no kill refuses a partial cancel, which reduces the quantity and
+//!                changes nothing else.
+//! Leaves out  amends that are not plain: `amend_special`.
+//! Start at    [`Engine::amend`].
 
 use pitwire_model::{Amend, Event, InstrumentId, Lots, PostOnly, Priority, Reject, Ticks};
 
-use crate::account::Account;
+use crate::admission::Admission;
 use crate::book::{OrderOrigin, RestingOrder, Slot};
-use crate::engine::{Engine, EventSink};
-use crate::enter::{check_price, whole_lots};
-use crate::limits::peak_of;
-use crate::market::Market;
-use crate::matching::IncomingOrder;
-use crate::settle::set_aside;
+use crate::engine::Engine;
+use crate::event_sink::EventSink;
+use crate::incoming::IncomingOrder;
+use crate::market_context::MarketContext;
+use crate::order_checks::{check_price, lots_u32, peak_of};
 
 impl Engine {
     pub(crate) fn amend(&mut self, amend: Amend, out: &mut impl EventSink) {
-        let checked = match self.owned(amend.account, amend.order) {
-            Err(reason) => Err(reason),
-            Ok((instrument, slot)) if self.amends_plainly(&amend, instrument, slot) => {
-                self.check_amend(amend, instrument, slot)
+        let (instrument, slot) = match self.owned_order(amend.account, amend.order) {
+            Err(reason) => {
+                return out.emit(Event::AmendRefused { order: amend.order, account: amend.account, reason });
             }
-            Ok(place) => return self.amend_special(&amend, place, out),
+            Ok(place) => place,
         };
-        match checked {
+        if !self.is_plain_amend(&amend, instrument, slot) {
+            return self.amend_special(&amend, instrument, slot, out);
+        }
+        let admission = Admission::new(self, instrument, amend.account);
+        match admission.and_then(|admission| admission.check_plain_amend(amend, slot)) {
             Err(reason) => out.emit(Event::AmendRefused { order: amend.order, account: amend.account, reason }),
-            Ok((slot, change)) => {
-                self.change(amend.priority, slot, &change, out);
-                self.book_changed(change.instrument, out);
+            Ok(amended) => {
+                let mut context = self.context(instrument);
+                context.apply_plain_amend(amend.priority, slot, &amended, out);
+                context.emit_book_changed(out);
             }
         }
     }
 
-    /// Whether price and quantity of an order in a plain book are all that is asked about.
+    /// Returns whether the amend changes only price, quantity or peak of an order in a plain book.
     #[inline]
-    fn amends_plainly(&self, amend: &Amend, instrument: InstrumentId, slot: Slot) -> bool {
+    fn is_plain_amend(&self, amend: &Amend, instrument: InstrumentId, slot: Slot) -> bool {
         self.markets[instrument.0 as usize].plain
-            && !slot.is_kept()
+            && !slot.is_undisplayed()
             && amend.stop.is_none()
             && amend.minimum_execution.is_none()
             && amend.expiry.is_none()
     }
+}
 
-    fn check_amend(&self, amend: Amend, instrument: InstrumentId, slot: Slot) -> Result<(Slot, IncomingOrder), Reject> {
-        let market = &self.markets[instrument.0 as usize];
-        let account = &self.accounts[amend.account.0 as usize];
+impl Admission<'_> {
+    /// Checks an amend and returns the order as it will be.
+    fn check_plain_amend(&self, amend: Amend, slot: Slot) -> Result<IncomingOrder, Reject> {
+        let Admission { engine, market, account } = *self;
         let (old, origin) = (market.book.get(slot), market.book.origin(slot));
-        let partial_cancel = only_reduces(amend, &old);
-        if !partial_cancel && (account.blocked || self.blocks.any()) {
-            self.check_blocks(account, origin.session)?;
+        let is_partial_cancel = is_partial_cancel(amend, &old);
+        if !is_partial_cancel && (account.blocked || engine.blocks.any()) {
+            self.check_blocks(origin.session)?;
         }
-        let (ordered, open) = quantities(amend, old.ordered, old.total_open())?;
+        let (ordered, open) = amended_lots(amend, old.ordered, old.total_open())?;
         check_price(Some(amend.price))?;
         let peak = match amend.display {
             None => old.display,
-            display => peak_of(display, whole_lots(amend.lots)?)?,
+            display => peak_of(display, lots_u32(amend.lots)?)?,
         };
-        let mut change = IncomingOrder {
+        let mut amended = IncomingOrder {
             id: amend.order,
             account: amend.account,
-            instrument,
+            instrument: market.spec.id,
             side: old.owner.side(),
             price: amend.price,
             limit: amend.price,
             open,
             ordered,
             peak,
-            day: old.owner.is_day(),
-            rests: true,
-            minimum: 0,
+            is_day: old.owner.is_day(),
+            may_rest: true,
+            minimum_execution: 0,
             bound: Ticks::ZERO,
-            whole: false,
-            mode: account.spec.settings.self_match,
+            fill_or_kill: false,
+            self_match: account.spec.settings.self_match,
             origin,
         };
-        if !partial_cancel {
-            self.check_change(market, account, &old, amend.post_only, &mut change)?;
+        if is_partial_cancel {
+            return Ok(amended);
         }
-        Ok((slot, change))
-    }
-
-    /// What an amend that may trade, or add, has to pass; moves a post-only order's price.
-    fn check_change(
-        &self,
-        market: &Market,
-        account: &Account,
-        old: &RestingOrder,
-        post_only: PostOnly,
-        change: &mut IncomingOrder,
-    ) -> Result<(), Reject> {
-        if post_only != PostOnly::No {
-            change.price = market.placed(change.side, change.price, post_only)?;
-            change.limit = change.price;
+        if amend.post_only != PostOnly::No {
+            amended.price = market.post_only_price(amended.side, amended.price, amend.post_only)?;
+            amended.limit = amended.price;
         }
         if market.limited {
-            market.check_limits(change)?;
+            market.check_limits(&amended)?;
         }
-        if account.is_limited() { self.check_amend_funds(market, old, change) } else { Ok(()) }
+        if account.is_limited() {
+            engine.funds().check_amend(market, &old, &amended)?;
+        }
+        Ok(amended)
     }
+}
 
-    fn change(&mut self, priority: Priority, slot: Slot, change: &IncomingOrder, out: &mut impl EventSink) {
-        let IncomingOrder { id: order, account, instrument, side, price, open, ordered, peak, .. } = *change;
-        let market = &mut self.markets[instrument.0 as usize];
-        let old = market.book.get(slot);
+impl MarketContext<'_> {
+    fn apply_plain_amend(&mut self, priority: Priority, slot: Slot, amended: &IncomingOrder, out: &mut impl EventSink) {
+        let IncomingOrder { id: order, account, instrument, side, price, open, ordered, peak, .. } = *amended;
+        let old = self.market.book.get(slot);
         let kept_priority = priority == Priority::KeepWhenReduced
             && price == old.price
             && open <= old.total_open()
             && peak == old.display;
-        let display = (peak > 0).then_some(Lots(u64::from(peak)));
-        let (lots, still) = (Lots(u64::from(ordered)), Lots(u64::from(open)));
-        let amended = Event::Amended {
+        let event = Event::Amended {
             order,
             account,
             instrument,
             side,
             price,
-            lots,
-            open: still,
+            lots: Lots(u64::from(ordered)),
+            open: Lots(u64::from(open)),
             kept_priority,
-            display,
+            display: (peak > 0).then_some(Lots(u64::from(peak))),
             stop: None,
             minimum_execution: None,
-            expiry: market.expiry_of(order, &change.origin),
+            expiry: self.market.expiry_of(order, &amended.origin),
         };
         if kept_priority {
-            let less = i128::from(old.total_open() - open);
-            let lots = Lots(market.book.reduce(slot, open, ordered));
-            set_aside(&mut self.accounts, market, account, side, price, -less);
-            out.emit(amended);
+            let released = i128::from(old.total_open() - open);
+            let lots = Lots(self.market.book.reduce(slot, open, ordered));
+            self.reserve(account, side, price, -released);
+            out.emit(event);
             out.emit(Event::Level { instrument, side, price, lots });
             return;
         }
-        let (_, lots) = market.book.remove(slot);
+        let (_, lots) = self.market.book.remove(slot);
         self.orders.remove(order);
         self.accounts[account.0 as usize].open_orders -= 1;
-        set_aside(&mut self.accounts, market, account, side, old.price, -i128::from(old.total_open()));
-        out.emit(amended);
+        self.reserve(account, side, old.price, -i128::from(old.total_open()));
+        out.emit(event);
         out.emit(Event::Level { instrument, side, price: old.price, lots: Lots(lots) });
-        let origin = OrderOrigin { time: self.next_time(), ..change.origin };
-        self.match_and_rest(&IncomingOrder { origin, ..*change }, out);
+        let origin = OrderOrigin { time: self.clock.next_priority(), ..amended.origin };
+        self.match_and_rest(&IncomingOrder { origin, ..*amended }, out);
     }
 }
 
-/// Whether nothing about the order changes but that there is no more of it.
-fn only_reduces(amend: Amend, old: &RestingOrder) -> bool {
+/// Returns whether the amend only reduces the quantity.
+fn is_partial_cancel(amend: Amend, old: &RestingOrder) -> bool {
     let most = match amend.priority {
         Priority::KeepWhenReduced => old.ordered,
         Priority::AlwaysLose => old.total_open(),
     };
-    let same_peak = amend.display.is_none_or(|display| display.0 == u64::from(old.display));
-    amend.price == old.price && amend.lots.0 <= u64::from(most) && same_peak
+    let keeps_peak = amend.display.is_none_or(|display| display.0 == u64::from(old.display));
+    amend.price == old.price && amend.lots.0 <= u64::from(most) && keeps_peak
 }
 
-/// New total and new open lots.
-pub(crate) fn quantities(amend: Amend, ordered: u32, open: u32) -> Result<(u32, u32), Reject> {
-    let lots = whole_lots(amend.lots)?;
+/// Returns the total and the open lots of an amended order. The amend names the total, or the open
+/// quantity if the order always loses its priority.
+pub(crate) fn amended_lots(amend: Amend, ordered: u32, open: u32) -> Result<(u32, u32), Reject> {
+    let lots = lots_u32(amend.lots)?;
     let filled = ordered - open;
     match amend.priority {
         Priority::KeepWhenReduced => {

@@ -1,25 +1,23 @@
-//! Many orders, one price: calls, batches, the uncross of hidden orders, the closing price cross.
+//! Many orders, one price: calls, batches, uncrosses of hidden orders, the closing price cross.
 //!
-//! Does        find the price; decide who trades how much at it; let them trade.
-//! Holds       everybody in an uncross trades at one price that everybody accepts.
-//! Leaves out  when a call begins and ends, and what happens to what is left: see `session`.
-//! Start at    `uncross`; then `curve` for the price of a call, `filter` for hidden orders, `share` for who gets how much.
+//! Does        find the price; decide which order trades how much at it; execute the trades.
+//! Holds       every order of an uncross trades at one price that it accepts.
+//! Leaves out  when a call begins and ends and what becomes of the remaining orders:
+//!             `session_change`.
+//! Start at    `uncross`; then `curve` for the price of a call, `filter` for hidden orders,
+//!             `planner` and `plan` for the quantities.
 
 mod batch;
 mod cross;
 mod curve;
 mod filter;
 mod plan;
-mod share;
+mod planner;
+mod state;
 #[cfg(test)]
 mod tests;
-mod trade;
 mod uncross;
 
-pub(crate) use cross::CrossQueues;
+pub(crate) use cross::CrossView;
 pub(crate) use curve::AuctionCurve;
-pub(crate) use share::{AllocationClaim, AllocationRule, ProRataAllocation};
-
-use pitwire_model::Side;
-
-const SIDES: [Side; 2] = [Side::Buy, Side::Sell];
+pub(crate) use state::AuctionState;

@@ -1,28 +1,30 @@
-//! Price controls: which prices executions, and which prices orders, may have.
+//! Price controls: at which prices orders may execute, and which limit prices they may have.
 //!
-//! Does        test a price of execution by the tolerances, a limit price by the band; price a meeting with a hidden order.
-//! Holds       nothing here changes anything; products are computed in 128 bits; no reference, no test.
+//! Does        test an execution price against the tolerances and a limit price against the price
+//!             band; compute the price at which a hidden order trades.
+//! Holds       nothing here changes anything; products are computed in 128 bits; without a
+//!             reference there is no test.
 //! Costs       constant.
 //! Start at    [`References::test`].
 
 use pitwire_model::{Event, InstrumentId, Reference, Side, Ticks, Tolerance};
 
-/// What prices are measured against, as it stood when an order arrived.
+/// The reference prices at the arrival of an order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ReferencePrices {
-    /// The price of the latest call's uncross, else the start price.
+    /// Price of the latest uncross of a call; the start price before the first one.
     pub fixed: Option<Ticks>,
-    /// The last traded price.
+    /// Last price.
     pub dynamic: Option<Ticks>,
 }
 
-/// A price of execution too far from a reference.
+/// An execution price that is too far from a reference price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Breach {
     pub price: Ticks,
     pub reference: Ticks,
     pub against: Reference,
-    /// The tolerance it reaches, in hundredths of a percent.
+    /// The tolerance that the price reaches, in basis points.
     pub bps: u32,
 }
 
@@ -34,7 +36,8 @@ impl Breach {
 }
 
 impl ReferencePrices {
-    /// Whether an execution at `price` would reach a tolerance; the static reference is asked first.
+    /// Returns the breach if an execution at `price` would reach a tolerance. Tests the static
+    /// reference first.
     pub fn test(self, tolerance: Tolerance, price: Ticks) -> Option<Breach> {
         let fixed = (Reference::Static, self.fixed, tolerance.static_bps);
         let dynamic = (Reference::Dynamic, self.dynamic, tolerance.dynamic_bps);
@@ -46,17 +49,17 @@ impl ReferencePrices {
 }
 
 fn reaches(price: Ticks, reference: Ticks, bps: u32) -> bool {
-    let away = (i128::from(price.0) - i128::from(reference.0)).abs();
-    away * 10_000 >= i128::from(bps) * i128::from(reference.0)
+    let distance = (i128::from(price.0) - i128::from(reference.0)).abs();
+    distance * 10_000 >= i128::from(bps) * i128::from(reference.0)
 }
 
-/// Whether a limit price lies within `percent` of the static reference, its edges included.
+/// Returns whether a limit price lies within `percent` of the static reference, edges included.
 pub(crate) fn within_band(price: Ticks, reference: Ticks, percent: u32) -> bool {
-    let away = (i128::from(price.0) - i128::from(reference.0)).abs();
-    away * 100 <= i128::from(percent) * i128::from(reference.0)
+    let distance = (i128::from(price.0) - i128::from(reference.0)).abs();
+    distance * 100 <= i128::from(percent) * i128::from(reference.0)
 }
 
-/// The best visible prices as they were before an incoming order's first fill.
+/// The best displayed prices before the first fill of an incoming order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BestPrices {
     pub bid: Option<Ticks>,
@@ -64,8 +67,9 @@ pub(crate) struct BestPrices {
 }
 
 impl BestPrices {
-    /// At what price a hidden order on `side` with this limit trades with an incoming one: its limit, or, where that lies
-    /// beyond the other side's best, so much short of that best, but never worse than its own side's.
+    /// Returns the price at which a hidden order on `side` trades with an incoming order: its
+    /// limit, or, if the limit is beyond the best opposite price, `improvement` ticks short of that
+    /// price, but no worse than the best price of its own side.
     pub fn price_of_hidden(self, side: Side, limit: Ticks, improvement: Ticks) -> Ticks {
         match side {
             Side::Buy => match self.offer {
@@ -100,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn exactly_the_tolerance_is_a_breach_and_one_tick_less_is_none() {
+    fn price_at_the_tolerance_breaches_and_one_tick_less_does_not() {
         let references = ReferencePrices { fixed: at(10_000), dynamic: at(10_900) };
         let ten_and_three = tolerance(Some(1_000), Some(300));
         // 10 % of 10,000 is 1,000; 3 % of 10,900 is 327.
@@ -110,23 +114,26 @@ mod tests {
         let breach = Breach { price: Ticks(10_573), reference: Ticks(10_900), against: Reference::Dynamic, bps: 300 };
         assert_eq!(references.test(ten_and_three, Ticks(10_573)), Some(breach));
         assert_eq!(references.test(ten_and_three, Ticks(10_574)), None);
-        // Both at once: the static one is named.
+        // The price breaches both: the static reference is reported.
         let both = references.test(ten_and_three, Ticks(9_000)).map(|breach| breach.against);
         assert_eq!(both, Some(Reference::Static));
     }
 
     #[test]
-    fn what_is_not_there_is_not_tested() {
+    fn missing_references_and_tolerances_are_not_tested() {
         let far = Ticks(Ticks::MAX_PRICE.0);
         let references = ReferencePrices { fixed: at(1), dynamic: None };
         assert_eq!(references.test(tolerance(None, Some(1)), far), None);
         assert_eq!(ReferencePrices::default().test(tolerance(Some(1), Some(1)), far), None);
         assert!(references.test(tolerance(Some(u32::MAX), None), Ticks(1)).is_none());
-        assert!(references.test(tolerance(Some(0), None), Ticks(1)).is_some(), "nothing is within no tolerance");
+        assert!(
+            references.test(tolerance(Some(0), None), Ticks(1)).is_some(),
+            "every price reaches a tolerance of zero"
+        );
     }
 
     #[test]
-    fn the_edges_of_the_band_are_inside() {
+    fn band_includes_its_edges() {
         // 90 % of 10,000: 1,000 to 19,000; 33 % of 101 is 33.33.
         for (price, reference, percent, inside) in [
             (1_000, 10_000, 90, true),
@@ -144,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn a_hidden_order_trades_at_its_limit_or_short_of_the_other_best() {
+    fn hidden_order_trades_at_its_limit_or_short_of_the_opposite_best() {
         let quote = |bid: i64, offer: i64| BestPrices {
             bid: (bid > 0).then_some(Ticks(bid)),
             offer: (offer > 0).then_some(Ticks(offer)),
         };
         let max = Ticks::MAX_PRICE.0;
         for (side, limit, bid, offer, improvement, price) in [
-            // Up to the other best: its own limit.
+            // The limit does not pass the opposite best: the order trades at its limit.
             (Side::Buy, 104, 100, 105, 1, 104),
             (Side::Buy, 105, 100, 105, 1, 105),
             (Side::Buy, 106, 100, 105, 1, 104),
@@ -166,7 +173,7 @@ mod tests {
             (Side::Sell, 99, 100, 0, 50, 150),
             (Side::Sell, 99, max - 1, 0, 50, max),
             (Side::Sell, 99, 0, 105, 1, 99),
-            // A crossed quote is possible for nobody; yet nothing overflows.
+            // Crossed best prices cannot occur; even so, nothing overflows.
             (Side::Buy, max, 1, 2, i64::MAX, 1),
             (Side::Sell, 1, 2, max, i64::MAX, max),
         ] {

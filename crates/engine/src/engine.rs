@@ -1,62 +1,49 @@
-//! The venue's one state machine: dispatches each command to what it concerns.
+//! The venue's state machine. It passes each command to the code that handles it.
 
 use pitwire_model::{
-    Command, Currency, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, SessionId, Stamped, Ticks, VenueDay,
-    VenueNanos,
+    Command, Currency, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, Phase, Reject, SessionId, Stamped,
+    Ticks,
 };
 
 use crate::account::Account;
+use crate::auction::CrossView;
+use crate::blocks::TradingBlocks;
+use crate::clock::VenueClock;
+use crate::event_sink::EventSink;
+use crate::funds::Funds;
 use crate::index::OrderIndex;
-use crate::kill::TradingBlocks;
 use crate::look_ahead::{LookAhead, UpcomingCommand};
 use crate::market::Market;
+use crate::market_context::MarketContext;
 
-/// Where events go. A `Vec<Event>` is one.
-pub trait EventSink {
-    fn emit(&mut self, event: Event);
-}
-
-impl EventSink for Vec<Event> {
-    #[inline]
-    fn emit(&mut self, event: Event) {
-        self.push(event);
-    }
-}
-
+/// The matching engine: all instruments, accounts and live orders of a venue.
+///
+/// Equal commands produce equal events, to the byte, on every machine.
 #[derive(Debug, Default)]
 pub struct Engine {
     pub(crate) epoch: Epoch,
-    /// Venue time of the command being applied.
-    pub(crate) now: VenueNanos,
-    /// The last place in time that an order was given.
-    pub(crate) times: u64,
-    /// The venue day that is; zero before the first has begun.
-    pub(crate) day: VenueDay,
-    /// The same as orders carry it.
-    pub(crate) entry_day: u16,
-    /// When it closes.
-    pub(crate) closes: VenueNanos,
+    pub(crate) clock: VenueClock,
     pub(crate) currencies: Vec<Currency>,
     pub(crate) accounts: Vec<Account>,
     pub(crate) markets: Vec<Market>,
     pub(crate) orders: OrderIndex,
     pub(crate) flow: FlowSetting,
-    /// The highest number an accepted order has come from.
+    /// Highest session number of any accepted order.
     pub(crate) last_session: SessionId,
     pub(crate) blocks: TradingBlocks,
-    /// Guesses: no part of any image.
-    pub(crate) ahead: LookAhead,
-    /// What is applied was let in or refused under rule version 1. No part of any image: see [`Engine::follow`].
+    /// Cache prefetching; not part of an image.
+    pub(crate) look_ahead: LookAhead,
+    /// Whether commands follow rule version 1. Not part of an image: see [`Engine::follow`].
     pub(crate) first_rules: bool,
 }
 
-/// Of the rules by which this engine plays, which every group of a journal names.
+/// Version of the rules that this engine follows. Every group of a journal names its version.
 ///
-/// Version 1 let a market order be good till cancelled, which meant nothing, and asked an order that cannot rest about
-/// post-only before it asked about its display.
+/// Version 1 accepted market orders with time in force GTC, and checked post-only before the
+/// display of an order that cannot rest.
 pub const RULE_VERSION: u16 = 2;
 
-/// So many books and what they look at lie at hand anyway.
+/// With at most this many markets, their books stay in the cache without prefetching.
 const FEW_MARKETS: usize = 64;
 
 impl Engine {
@@ -64,13 +51,13 @@ impl Engine {
         Self::default()
     }
 
-    /// What is applied from now on was first applied under these rules: a replay says so group by group, and a venue that
-    /// goes on says [`RULE_VERSION`], which is what a new engine follows.
+    /// Selects the rule version of the commands that follow. A replay calls this for each group of
+    /// the journal, and then with [`RULE_VERSION`], which a new engine follows.
     pub fn follow(&mut self, rule_version: u16) {
         self.first_rules = rule_version < 2;
     }
 
-    /// Makes room for so many live orders ahead of time.
+    /// Allocates memory for this many live orders, all of them on `instrument`.
     pub fn reserve(&mut self, instrument: InstrumentId, orders: usize) {
         self.orders.reserve(orders);
         if let Some(market) = self.markets.get_mut(instrument.0 as usize) {
@@ -78,19 +65,20 @@ impl Engine {
         }
     }
 
-    /// HOT. Before a command is applied, by whoever holds those behind it too: see [`ahead`](crate::ahead). `coming(n)`
-    /// is the command `n` places behind. Changes nothing.
+    /// HOT. Prefetches what later commands will touch; see [`look_ahead`](crate::look_ahead).
+    /// Called before a command is applied. `upcoming(n)` returns the command `n` places later.
+    /// Changes no state.
     #[inline]
-    pub fn look_ahead(&mut self, coming: impl Fn(usize) -> Option<UpcomingCommand>) {
-        let Engine { ahead, orders, markets, .. } = self;
+    pub fn look_ahead(&mut self, upcoming: impl Fn(usize) -> Option<UpcomingCommand>) {
+        let Engine { look_ahead, orders, markets, .. } = self;
         let many = markets.len() > FEW_MARKETS;
-        ahead.look(orders, |at| markets.get(at.0 as usize).map(|market| &market.book), many, coming);
+        look_ahead.prefetch(orders, |at| markets.get(at.0 as usize).map(|market| &market.book), many, upcoming);
     }
 
-    /// Applies one command. All branching on the kind of command happens here.
+    /// Applies one command and writes its events to `out`.
     #[inline]
     pub fn apply(&mut self, stamped: &Stamped, out: &mut impl EventSink) {
-        self.now = stamped.at;
+        self.clock.now = stamped.at;
         match &stamped.command {
             Command::Enter(order) => self.enter(order, out),
             Command::Cancel { account, order } => self.cancel(*account, *order, out),
@@ -102,7 +90,8 @@ impl Engine {
 
     #[cold]
     fn apply_rare(&mut self, stamped: &Stamped, out: &mut impl EventSink) {
-        let done = match &stamped.command {
+        let result = match &stamped.command {
+            Command::Enter(_) | Command::Cancel { .. } | Command::Amend(_) | Command::CloseWindow => Ok(()),
             Command::CancelAll { account, which, reason } => {
                 self.cancel_all(*account, which, *reason, out);
                 Ok(())
@@ -139,7 +128,6 @@ impl Engine {
                 self.quarantine(*seq, *instrument, out);
                 Ok(())
             }
-            Command::Enter(_) | Command::Cancel { .. } | Command::Amend(_) | Command::CloseWindow => Ok(()),
             Command::ChangeSession { instrument, to, reason, due: _, ends } => {
                 self.change_session(*instrument, *to, *reason, *ends, out)
             }
@@ -163,20 +151,22 @@ impl Engine {
             Command::ReportTrade(report) => self.report_trade(stamped.seq, report, out),
             Command::AnswerReport { account, report, confirm } => self.answer_report(*account, *report, *confirm, out),
         };
-        if let Err(reason) = done {
+        if let Err(reason) = result {
             out.emit(Event::CommandRefused { reason });
         }
     }
 
-    /// Index: the mid of the index instrument, in this contract's ticks. Mark: the contract's own mid, held within
-    /// half a percent of the index.
+    /// Samples the index and mark prices of all perpetuals. The index price is the mid of the index
+    /// instrument, in the ticks of the contract. The mark price is the contract's own mid, held
+    /// within half a percent of the index price.
     fn sample_index(&mut self, out: &mut impl EventSink) {
         for at in 0..self.markets.len() {
             let InstrumentKind::InversePerpetual { index, .. } = self.markets[at].spec.kind else { continue };
             let Some(source) = self.markets.get(index.0 as usize) else { continue };
             let price = source.spec.price(source.mid());
             let market = &mut self.markets[at];
-            // Ticks of two instruments may differ: whole ticks, rounded down.
+            // The tick sizes of the two instruments may differ. The result is rounded down to whole
+            // ticks.
             let scale = price.scale.max(market.spec.tick.scale);
             let (Some(value), Some(tick)) = (price.rescaled(scale), market.spec.tick.rescaled(scale)) else { continue };
             let Ok(index) = i64::try_from(value / tick) else { continue };
@@ -185,5 +175,36 @@ impl Engine {
             market.mark = Ticks(market.mid().0.clamp(index - band, index + band).max(1));
             out.emit(Event::IndexSampled { instrument: market.spec.id, index: market.index, mark: market.mark });
         }
+    }
+
+    /// Returns an existing market with everything else that a command on it may change.
+    #[inline]
+    pub(crate) fn context(&mut self, instrument: InstrumentId) -> MarketContext<'_> {
+        MarketContext {
+            market: &mut self.markets[instrument.0 as usize],
+            accounts: &mut self.accounts,
+            orders: &mut self.orders,
+            clock: &mut self.clock,
+        }
+    }
+
+    /// # Errors
+    /// `UnknownInstrument` or `InstrumentDeleted`.
+    pub(crate) fn existing_market(&mut self, instrument: InstrumentId) -> Result<&mut Market, Reject> {
+        let market = self.markets.get_mut(instrument.0 as usize).ok_or(Reject::UnknownInstrument)?;
+        if market.phase == Phase::Deleted { Err(Reject::InstrumentDeleted) } else { Ok(market) }
+    }
+
+    /// The ids of all instruments, ascending.
+    pub(crate) fn instruments(&self) -> impl Iterator<Item = InstrumentId> + use<> {
+        (0_u32..).map(InstrumentId).take(self.markets.len())
+    }
+
+    pub(crate) fn funds(&self) -> Funds<'_> {
+        Funds { accounts: &self.accounts, markets: &self.markets }
+    }
+
+    pub(crate) fn cross_view<'a>(&'a self, market: &'a Market) -> CrossView<'a> {
+        CrossView { market, accounts: &self.accounts, orders: &self.orders }
     }
 }

@@ -1,20 +1,22 @@
-//! An order comes in: the checks, in the order of the rules, and what follows from passing them.
+//! A new order: the checks, and what follows from passing them.
 //!
-//! Holds       the first check that fails is the answer; until all have passed nothing changes.
-//! Start at    `Engine::enter`.
+//! Holds       nothing changes until all checks have passed.
+//! Start at    [`Engine::enter`].
 
-use pitwire_model::{Event, Lots, NewOrder, OrderType, PostOnly, Reject, SelfMatch, Ticks};
+use pitwire_model::{Event, NewOrder, OrderType, SelfMatch, Ticks, TimeInForce};
 
+use crate::admission::{Admission, AdmittedAction};
 use crate::book::OrderOrigin;
-use crate::engine::{Engine, EventSink};
-use crate::limits::peak_of;
-use crate::market::Market;
-use crate::matching::{IncomingOrder, end_of_book};
+use crate::engine::Engine;
+use crate::event_sink::{EventSink, PublicEventTracker};
+use crate::incoming::{IncomingOrder, worst_price};
+use crate::market_context::MarketContext;
 use crate::rule_tables::Tif;
+use crate::undisplayed::{UndisplayedOrder, UndisplayedState};
 
 impl Engine {
-    /// HOT. Where something about the order or its market concerns more than the visible book (see [`Market::plain`]), it
-    /// goes another way.
+    /// HOT. Enters an order. An order with special terms, or on a market that is not plain
+    /// (see [`Market::plain`](crate::Market)), takes the path of [`Engine::enter_special`].
     #[inline]
     pub(crate) fn enter(&mut self, order: &NewOrder, out: &mut impl EventSink) {
         let tif = Tif::of(order.tif);
@@ -26,67 +28,98 @@ impl Engine {
         if self.market(order.instrument).is_some_and(|market| !market.plain) {
             return self.enter_special(order, out);
         }
-        let mut incoming = incoming(order, price, tif);
-        if let Err(reason) = self.check_entry(order, price, &mut incoming) {
+        let mut incoming = plain_incoming(order, price, tif);
+        let admission = Admission::new(self, order.instrument, order.account);
+        if let Err(reason) = admission.and_then(|admission| admission.check_plain_entry(order, price, &mut incoming)) {
             return out.emit(Event::Rejected { order: order.id, account: order.account, reason });
         }
         self.last_session = self.last_session.max(order.session);
-        self.times = incoming.origin.time;
+        self.clock.last_priority = incoming.origin.time;
         let order_type = match price {
             Some(_) => OrderType::Limit { price: incoming.price },
             None => OrderType::Market,
         };
-        out.emit(Event::Accepted {
-            order: order.id,
-            account: order.account,
-            instrument: order.instrument,
-            side: order.side,
-            order_type,
-            lots: order.lots,
-            tif: order.tif,
-            display: order.display,
-        });
-        if self.match_and_rest(&incoming, out) {
-            self.book_changed(order.instrument, out);
+        out.emit(accepted(order, order_type));
+        let mut context = self.context(order.instrument);
+        if context.match_and_rest(&incoming, out) {
+            context.emit_book_changed(out);
         }
     }
 
-    /// HOT. In the one place that calls it. Fills in what the order does not say itself.
-    #[inline(always)]
-    fn check_entry(&self, order: &NewOrder, price: Option<Ticks>, incoming: &mut IncomingOrder) -> Result<(), Reject> {
-        let market = self.market(order.instrument).ok_or(Reject::UnknownInstrument)?;
-        let account = self.account(order.account).ok_or(Reject::UnknownAccount)?;
-        if account.blocked || self.blocks.any() {
-            self.check_standing(market, account, order.session)?;
+    #[cold]
+    fn enter_special(&mut self, order: &NewOrder, out: &mut impl EventSink) {
+        let admission = Admission::new(self, order.instrument, order.account);
+        let (incoming, action) = match admission.and_then(|admission| admission.check_special_entry(order)) {
+            Err(reason) => return out.emit(Event::Rejected { order: order.id, account: order.account, reason }),
+            Ok(admitted) => admitted,
+        };
+        self.last_session = self.last_session.max(order.session);
+        self.clock.last_priority = incoming.origin.time;
+        let mut context = self.context(order.instrument);
+        let (touch, mut out) = (context.market.touch(), PublicEventTracker::new(out));
+        if let TimeInForce::GoodTillTime { at } = order.tif {
+            context.set_expiry_time(order.id, at);
         }
-        whole_lots(order.lots)?;
-        check_price(price)?;
-        if self.orders.contains(order.id) {
-            return Err(Reject::DuplicateOrderId);
+        out.emit(accepted(order, with_price(order.order_type, incoming.price)));
+        match action {
+            AdmittedAction::Match => context.match_in_session(&incoming, &mut out),
+            AdmittedAction::WaitForElection => context.add_waiting(order, &incoming, UndisplayedState::Unelected),
+            AdmittedAction::Park => {
+                context.add_waiting(order, &incoming, UndisplayedState::Parked);
+                let (order, account, instrument, open) = (order.id, order.account, order.instrument, order.lots);
+                out.emit(Event::Parked { order, account, instrument, open });
+            }
         }
-        incoming.mode = order.self_match.unwrap_or(account.spec.settings.self_match);
-        incoming.origin.time = self.times + 1;
-        incoming.origin.day = self.entry_day;
-        if order.display.is_some() || order.post_only != PostOnly::No {
-            check_terms(market, order, self.first_rules, incoming)?;
-        }
-        if market.limited {
-            incoming.limit = market.check_limits(incoming)?;
-        }
-        if incoming.rests {
-            market.check_room(account)?;
-        }
-        if account.is_limited() {
-            self.check_funds(market, incoming)?;
-        }
-        Ok(())
+        context.finish_command(Some(touch), &mut out);
     }
 }
 
-/// An order as it says of itself; a quantity that is none is refused later.
+impl MarketContext<'_> {
+    /// Adds an accepted order that waits for its session or its stop price.
+    fn add_waiting(&mut self, order: &NewOrder, incoming: &IncomingOrder, state: UndisplayedState) {
+        let IncomingOrder { id, account, side, open, ordered, peak, bound, origin, .. } = *incoming;
+        self.insert_undisplayed(UndisplayedOrder {
+            id,
+            account,
+            side,
+            state,
+            order_type: with_price(order.order_type, incoming.price),
+            open,
+            ordered,
+            display: peak,
+            bound,
+            self_match: order.self_match,
+            origin,
+        });
+    }
+}
+
+#[inline(always)]
+fn accepted(order: &NewOrder, order_type: OrderType) -> Event {
+    Event::Accepted {
+        order: order.id,
+        account: order.account,
+        instrument: order.instrument,
+        side: order.side,
+        order_type,
+        lots: order.lots,
+        tif: order.tif,
+        display: order.display,
+    }
+}
+
+/// Returns the order type with the price that a post-only order was repriced to.
+fn with_price(order_type: OrderType, price: Ticks) -> OrderType {
+    match order_type {
+        OrderType::Limit { .. } => OrderType::Limit { price },
+        other => other,
+    }
+}
+
+/// Converts an order on a plain market. The checks refuse a quantity beyond 32 bits later.
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation)]
-fn incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> IncomingOrder {
+fn plain_incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> IncomingOrder {
     let lots = order.lots.0 as u32;
     IncomingOrder {
         id: order.id,
@@ -94,16 +127,16 @@ fn incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> IncomingOrder {
         instrument: order.instrument,
         side: order.side,
         price: price.unwrap_or(Ticks::ZERO),
-        limit: price.unwrap_or(end_of_book(order.side)),
+        limit: price.unwrap_or(worst_price(order.side)),
         open: lots,
         ordered: lots,
         peak: 0,
-        day: tif == Tif::Day,
-        rests: price.is_some() && tif.rests(),
-        minimum: 0,
+        is_day: tif == Tif::Day,
+        may_rest: price.is_some() && tif.may_rest(),
+        minimum_execution: 0,
         bound: Ticks::ZERO,
-        whole: tif == Tif::FillOrKill,
-        mode: SelfMatch::Allow,
+        fill_or_kill: tif == Tif::FillOrKill,
+        self_match: SelfMatch::Allow,
         origin: OrderOrigin {
             time: 0,
             session: order.session,
@@ -112,40 +145,5 @@ fn incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> IncomingOrder {
             tif,
             cancel_on_disconnect: order.cancel_on_disconnect,
         },
-    }
-}
-
-#[cold]
-fn check_terms(
-    market: &Market,
-    order: &NewOrder,
-    first_rules: bool,
-    incoming: &mut IncomingOrder,
-) -> Result<(), Reject> {
-    if !first_rules && order.display.is_some() && incoming.price != Ticks::ZERO && !incoming.rests {
-        return Err(Reject::DisplayOutOfRange);
-    }
-    if order.post_only != PostOnly::No && !incoming.rests {
-        return Err(Reject::PostOnlyNotAllowed);
-    }
-    if order.display.is_some() && !incoming.rests {
-        return Err(Reject::DisplayOutOfRange);
-    }
-    incoming.peak = peak_of(order.display, incoming.ordered)?;
-    incoming.price = market.placed(order.side, incoming.price, order.post_only)?;
-    incoming.limit = incoming.price;
-    Ok(())
-}
-
-#[inline]
-pub(crate) fn whole_lots(lots: Lots) -> Result<u32, Reject> {
-    u32::try_from(lots.0).ok().filter(|lots| *lots > 0).ok_or(Reject::QuantityOutOfRange)
-}
-
-#[inline]
-pub(crate) fn check_price(limit: Option<Ticks>) -> Result<(), Reject> {
-    match limit {
-        Some(price) if !(1..=Ticks::MAX_PRICE.0).contains(&price.0) => Err(Reject::PriceOutOfRange),
-        _ => Ok(()),
     }
 }

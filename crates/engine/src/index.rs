@@ -1,28 +1,32 @@
-//! From order id to where it rests: a flat open-addressing table of buckets, one cache line each.
+//! The index from order id to slot: an open-addressing hash table of buckets, one cache line each.
 //!
-//! Our own because a lookup is part of every cancel and fill: an id is compared with a whole bucket at once, so where in
-//! it the id lies is no branch to guess wrong, and nearly always the first line touched is the last. Removal leaves no
-//! tombstones.
+//! Every cancel and fill needs a lookup. This table compares an id with a whole bucket at once, so
+//! that there is no mispredicted branch on the lane, and it nearly always reads one cache line.
+//! Removal leaves no tombstones.
 //!
-//! Holds       1. from an entry's home up to the bucket it lies in, every bucket's last lane is taken: a bucket whose
-//!                last lane is vacant has never been passed by, or no longer is;
-//!             2. at most half the places are taken; looked up, never iterated: its order must not be observable;
-//!             3. id 0 marks a vacant place; an order whose id is 0 is kept apart.
-//! Costs       get, insert, remove: constant in the mean; growth doubles and moves everything.
+//! Holds       1. from the home bucket of an entry up to the bucket that contains it, the last lane
+//!                of every bucket before is taken. A search can stop at a bucket whose last lane is
+//!                vacant;
+//!             2. at most half of the lanes are taken. The table is never iterated, because its
+//!                order must not become visible;
+//!             3. id 0 marks a vacant lane. The order with id 0 is stored separately.
+//! Costs       get, insert, remove: constant on average; growth doubles the table and moves every
+//!             entry.
 
 use std::hint::select_unpredictable;
 
 use pitwire_model::{InstrumentId, OrderId};
 
 use crate::book::Slot;
-use crate::look_ahead::ask;
+use crate::prefetch::prefetch;
 
 const LANES: usize = 4;
 const SMALLEST: usize = 16;
 const VACANT: u64 = 0;
-/// A slot at which no order ever rests.
+/// A place at which no order rests.
 const NOWHERE: (InstrumentId, Slot) = (InstrumentId(0), Slot(0));
-/// 2^64 divided by the golden ratio: spreads consecutive ids over the whole table (Knuth, volume 3, 6.4).
+/// 2^64 divided by the golden ratio. Spreads consecutive ids over the whole table (Knuth, volume 3,
+/// 6.4).
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
 #[derive(Clone, Copy, Debug)]
@@ -36,32 +40,32 @@ struct Bucket {
 impl Bucket {
     const EMPTY: Bucket = Bucket { ids: [VACANT; LANES], instruments: [0; LANES], slots: [0; LANES] };
 
-    /// HOT. The lane that holds `id`: found without a branch on which one it is.
+    /// HOT. Returns the lane of `id`, without a branch on which lane it is.
     #[inline]
     fn lane_of(&self, id: u64) -> Option<usize> {
         let is = |lane: usize| usize::from(self.ids[lane] == id);
-        // At most one lane holds an id, and if none of the others does it can only be the first.
+        // At most one lane contains the id. If lanes 1 to 3 do not, only lane 0 can.
         let lane = is(1) + 2 * is(2) + 3 * is(3);
         (self.ids[lane % LANES] == id).then_some(lane % LANES)
     }
 
-    /// HOT. The first vacant lane, if any is.
+    /// HOT. Returns the first vacant lane; `None` if the bucket is full.
     #[inline]
     fn vacancy(&self) -> Option<usize> {
         let lane = self.first_vacant();
         (self.ids[lane % LANES] == VACANT).then_some(lane % LANES)
     }
 
-    /// HOT. The first vacant lane; the last lane if none is.
+    /// HOT. Returns the first vacant lane, or the last lane if none is vacant.
     #[inline]
     fn first_vacant(&self) -> usize {
         let taken = |lane: usize| self.ids[lane] != VACANT;
         usize::from(taken(0)) * (1 + usize::from(taken(1)) * (1 + usize::from(taken(2))))
     }
 
-    /// HOT. Whether entries that belong here may lie further on.
+    /// HOT. Returns whether entries whose home is this bucket may be in later buckets.
     #[inline]
-    fn is_passed(&self) -> bool {
+    fn may_overflow(&self) -> bool {
         self.ids[LANES - 1] != VACANT
     }
 
@@ -89,7 +93,7 @@ fn unpacked(place: u64) -> (InstrumentId, Slot) {
     (InstrumentId((place >> 32) as u32), Slot(place as u32))
 }
 
-/// Where an order that is not here yet is going to be.
+/// The lane for an order that is not in the index yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Vacancy {
     at: usize,
@@ -97,11 +101,11 @@ pub struct Vacancy {
 }
 
 impl Vacancy {
-    /// To be looked for once it is needed.
+    /// The lane has to be searched when the order is inserted.
     const UNKNOWN: Vacancy = Vacancy { at: usize::MAX, lane: 0 };
 }
 
-/// Live orders of the whole venue.
+/// The slots of all live orders of the venue.
 #[derive(Debug)]
 pub struct OrderIndex {
     buckets: Vec<Bucket>,
@@ -109,7 +113,7 @@ pub struct OrderIndex {
     len: usize,
     /// 64 minus the binary logarithm of the number of buckets.
     shift: u32,
-    /// The order whose id is 0.
+    /// The order with id 0.
     zero: Option<(InstrumentId, Slot)>,
 }
 
@@ -129,7 +133,7 @@ impl OrderIndex {
         self.buckets.len() * LANES
     }
 
-    /// Makes room for so many orders in all, those here included.
+    /// Allocates memory for this many orders in all.
     pub fn reserve(&mut self, orders: usize) {
         if orders.saturating_mul(2) > self.places() {
             self.grow(orders);
@@ -147,7 +151,7 @@ impl OrderIndex {
         (at + 1) & (self.buckets.len() - 1)
     }
 
-    /// HOT. The bucket and lane of an id other than 0.
+    /// HOT. Returns the bucket and lane of an id other than 0.
     #[inline]
     fn find(&self, id: u64) -> Option<(usize, usize)> {
         let mut at = self.home(id);
@@ -156,36 +160,41 @@ impl OrderIndex {
             if let Some(lane) = bucket.lane_of(id) {
                 return Some((at, lane));
             }
-            if !bucket.is_passed() {
+            if !bucket.may_overflow() {
                 return None;
             }
             at = self.after(at);
         }
     }
 
-    /// HOT. Whether an order is here and, if not, where it is going to be: one look for both. None if it is here.
+    /// HOT. Returns the lane for a new order; `None` if the id is already in the index. One search
+    /// for both.
     #[inline(always)]
     pub fn vacancy_for(&self, id: OrderId) -> Option<Vacancy> {
         let at = self.home(id.0);
         let bucket = &self.buckets[at];
-        if bucket.is_passed() || id.0 == VACANT {
+        if bucket.may_overflow() || id.0 == VACANT {
             return (!self.contains(id)).then_some(Vacancy::UNKNOWN);
         }
-        // The last lane is vacant: it holds nobody, and some lane is vacant. Ids are hardly ever here already, so three
-        // branches cost less than a sum.
+        // The last lane is vacant. New ids are almost never in the index already, so three
+        // predicted branches cost less than the comparison without branches.
         if bucket.ids[0] == id.0 || bucket.ids[1] == id.0 || bucket.ids[2] == id.0 {
             return None;
         }
         Some(Vacancy { at, lane: bucket.first_vacant() })
     }
 
-    /// HOT. Puts an order where [`OrderIndex::vacancy_for`] has found room for it. Nothing has come or gone since.
+    /// HOT. Inserts an order into the lane that [`OrderIndex::vacancy_for`] found. The index must
+    /// not have changed since.
     #[inline(always)]
     pub fn insert_at(&mut self, vacancy: Vacancy, id: OrderId, instrument: InstrumentId, slot: Slot) {
         let full = self.len * 2 >= self.places();
         match self.buckets.get_mut(vacancy.at) {
             Some(bucket) if !full => {
-                debug_assert!(bucket.ids[vacancy.lane % LANES] == VACANT, "nothing came since the vacancy was found");
+                debug_assert!(
+                    bucket.ids[vacancy.lane % LANES] == VACANT,
+                    "the index has not changed since the vacancy was found"
+                );
                 self.len += 1;
                 bucket.put(vacancy.lane % LANES, id.0, instrument, slot);
             }
@@ -193,7 +202,7 @@ impl OrderIndex {
         }
     }
 
-    /// HOT.
+    /// HOT. Returns the instrument and slot of a live order.
     #[inline]
     pub fn get(&self, id: OrderId) -> Option<(InstrumentId, Slot)> {
         if id.0 == VACANT {
@@ -202,8 +211,8 @@ impl OrderIndex {
         self.find(id.0).map(|(at, lane)| self.buckets[at].at(lane))
     }
 
-    /// HOT. Where an order probably rests: [`NOWHERE`] unless it lies where it belongs (of id 0, nothing is known). For
-    /// guesses: no branch.
+    /// HOT. Guesses the place of an order without a branch. Looks only into its home bucket and
+    /// returns [`NOWHERE`] if it is not there. For prefetching.
     #[inline]
     pub fn guess(&self, id: OrderId) -> (InstrumentId, Slot) {
         let Some(bucket) = self.buckets.get(self.home(id.0)) else { return NOWHERE };
@@ -213,31 +222,33 @@ impl OrderIndex {
         select_unpredictable(bucket.ids[lane % LANES] == id.0, (instrument, slot), NOWHERE)
     }
 
-    /// HOT. An order that is going to be looked for, or put here.
+    /// HOT. Prefetches the home bucket of an order.
     #[inline]
-    pub fn expect(&self, id: OrderId) {
-        ask(self.buckets.as_ptr().wrapping_add(self.home(id.0)));
+    pub fn prefetch(&self, id: OrderId) {
+        prefetch(self.buckets.as_ptr().wrapping_add(self.home(id.0)));
     }
 
-    /// HOT. The same once that line has come: the one behind it, if the order may lie there.
+    /// HOT. Prefetches the bucket after the home bucket if the order may be there. The home bucket
+    /// should be in the cache.
     #[inline]
-    pub fn expect_beyond(&self, id: OrderId) {
+    pub fn prefetch_next_bucket(&self, id: OrderId) {
         let home = self.home(id.0);
         let Some(bucket) = self.buckets.get(home) else { return };
         let next = self.after(home);
-        ask(self.buckets.as_ptr().wrapping_add(select_unpredictable(bucket.is_passed(), next, home)));
+        prefetch(self.buckets.as_ptr().wrapping_add(select_unpredictable(bucket.may_overflow(), next, home)));
     }
 
-    /// HOT.
+    /// HOT. Returns whether an order is live.
     #[inline]
     pub fn contains(&self, id: OrderId) -> bool {
         self.get(id).is_some()
     }
 
-    /// HOT. The id must not be here already: every caller has just asked, or taken it out.
+    /// HOT. Inserts an order. Its id must not be in the index; every caller has just checked or
+    /// removed it.
     #[inline]
     pub fn insert(&mut self, id: OrderId, instrument: InstrumentId, slot: Slot) {
-        debug_assert!(!self.contains(id), "an id is entered once");
+        debug_assert!(!self.contains(id), "an id is inserted once");
         if id.0 == VACANT {
             self.zero = Some((instrument, slot));
             return;
@@ -256,7 +267,7 @@ impl OrderIndex {
         }
     }
 
-    /// HOT.
+    /// HOT. Removes an order and returns its place.
     #[inline(always)]
     pub fn remove(&mut self, id: OrderId) -> Option<(InstrumentId, Slot)> {
         let at = self.home(id.0);
@@ -275,8 +286,8 @@ impl OrderIndex {
         }
     }
 
-    /// The same of an order that is not in the bucket it belongs into. In one word, so that what is found stays in
-    /// registers.
+    /// Removes an order that is not in its home bucket. Returns the place in one word, so that it
+    /// stays in registers.
     #[inline(never)]
     fn remove_beyond(&mut self, id: OrderId) -> Option<u64> {
         if id.0 == VACANT {
@@ -293,8 +304,9 @@ impl OrderIndex {
         Some(packed(found))
     }
 
-    /// The last lane of a bucket is vacant: takes back an entry that had to pass the bucket by, and so on where that one
-    /// came from. Ends where nothing passes: half the table is vacant.
+    /// Fills the vacant last lane of a bucket with an entry from a later bucket that had overflowed
+    /// it, and continues with the lane that this entry leaves. Ends, because half of the table is
+    /// vacant.
     #[inline(never)]
     fn close_gap(&mut self, mut gap: usize) {
         let mask = self.buckets.len() - 1;
@@ -302,12 +314,13 @@ impl OrderIndex {
         loop {
             at = self.after(at);
             let bucket = self.buckets[at];
-            let passed_by = (0..LANES).find(|from| {
+            let overflowed = (0..LANES).find(|from| {
                 let id = bucket.ids[*from];
-                // Whether the gap lies on this entry's way from its home: distances are counted around the table.
+                // The gap lies between the home of this entry and its bucket. Distances wrap around
+                // the table.
                 id != VACANT && (at.wrapping_sub(self.home(id)) & mask) >= (at.wrapping_sub(gap) & mask)
             });
-            if let Some(from) = passed_by {
+            if let Some(from) = overflowed {
                 let (instrument, slot) = bucket.at(from);
                 self.buckets[gap].put(LANES - 1, bucket.ids[from], instrument, slot);
                 self.buckets[at].ids[from] = VACANT;
@@ -315,7 +328,7 @@ impl OrderIndex {
                     return;
                 }
                 gap = at;
-            } else if !bucket.is_passed() {
+            } else if !bucket.may_overflow() {
                 return;
             }
         }
@@ -352,11 +365,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guess_is_the_place_of_an_order_or_nowhere() {
+    fn guess_is_the_place_of_an_order_or_nowhere() {
         let mut index = OrderIndex::default();
         let mut guessed = 0;
         for id in 0..3_000_u64 {
-            // Every third shares its home with many.
+            // Every third id shares its home bucket with many others.
             let id = OrderId(if id % 3 == 0 { id << 52 } else { id.wrapping_mul(GOLDEN) });
             if !index.contains(id) {
                 index.insert(id, InstrumentId(3), Slot(u32::try_from(index.len()).unwrap() + 1));
@@ -366,15 +379,15 @@ mod tests {
                 let known = index.get(other).is_some_and(|place| place == guess);
                 assert!(known || guess == NOWHERE, "{other:?}: {guess:?}");
                 guessed += usize::from(known && other == id);
-                index.expect(other);
-                index.expect_beyond(other);
+                index.prefetch(other);
+                index.prefetch_next_bucket(other);
             }
         }
-        assert!(guessed > 1_500, "only {guessed} of 3,000 orders are found where they belong");
+        assert!(guessed > 1_500, "only {guessed} of 3,000 orders are in their home bucket");
     }
 
     #[test]
-    fn agrees_with_a_sorted_map() {
+    fn index_agrees_with_a_sorted_map() {
         let (mut index, mut model) = (OrderIndex::default(), BTreeMap::new());
         let mut state = 3_u64;
         let mut random = move |below: u64| {
@@ -382,7 +395,7 @@ mod tests {
             (state >> 33) % below
         };
         for step in 0..200_000_u64 {
-            // Ids that share a home as well as ids that are spread.
+            // Some ids share a home bucket, others are spread.
             let id = OrderId(if random(2) == 0 { random(300) } else { random(300) << 56 });
             let slot = u32::try_from(step).unwrap();
             if random(5) < 3 {

@@ -1,58 +1,74 @@
 //! The matching engine: a command in, events out.
 //!
-//! Does        keep instruments, accounts and books; apply one stamped command at a time.
-//! Holds       1. equal commands give equal events, to the byte, on any machine;
-//!             2. while an instrument trades continuously, but for frequent batches, its best visible bid is below its best
-//!                visible offer;
+//! Does        hold instruments, accounts and books; apply one stamped command at a time.
+//! Holds       1. equal commands produce equal events, to the byte, on every machine;
+//!             2. while an instrument trades continuously, but not in batches, its best displayed
+//!                bid is below its best displayed offer;
 //!             3. a refused command changes nothing;
 //!             4. money is conserved: what one account gains, others lose.
-//! Leaves out  clocks, numbering, logging, byte layouts.
-//! Costs       enter, cancel, fill: constant each; mass cancels, kills, day end: the orders of the books concerned.
-//! Start at    [`Engine::apply`], then `enter` and `matching`, then `book`: the way of a plain order on a plain market.
-//!             Everything else of the rulebook leaves it at one test: `admit`, `special`, `session`, `aggress`, `auction`.
+//! Leaves out  clocks, numbering, journals, byte layouts.
+//! Costs       enter, cancel, fill: constant each; mass cancels, kills, the end of a day: the
+//!             orders of the books concerned.
+//! Start at    [`Engine::apply`], then `enter`, `continuous` and `book`: the path of a plain order
+//!             on a plain market. One test sends every other order to `admission`, `controlled`,
+//!             `auction` and `command_end`. Sessions change in `session_change`.
 
 mod account;
-mod admit;
-mod aggress;
+mod admission;
+mod allocation;
 mod amend;
 mod amend_special;
-mod ask;
 mod auction;
+mod blocks;
 mod book;
-mod bust;
 mod cancel;
+mod clock;
+mod closing_price;
+mod command_end;
+mod continuous;
+mod controlled;
 mod controls;
-mod day;
-mod define;
-mod due;
+mod definition_checks;
+mod definitions;
 mod engine;
 mod enter;
-mod expiry;
+mod event_sink;
+mod expiry_times;
+mod fill_executor;
 mod funds;
 mod image;
+mod incoming;
 mod index;
-mod kill;
+mod kills;
 mod limits;
-mod live;
+mod live_orders;
 pub mod look_ahead;
 mod market;
-mod matching;
+mod market_context;
 mod operator;
+mod order_checks;
+mod prefetch;
+mod queries;
 mod reporting;
 pub mod rule_tables;
-mod schedule;
-mod session;
-mod settle;
-mod settling;
-mod special;
+mod session_change;
+mod session_commands;
+mod session_state;
+mod settlement;
+mod settlement_terms;
+mod snapshot;
+mod trade_reports;
+mod undisplayed;
 
 pub use account::{Account, AccountStatus, Balance, Position};
-pub use ask::OrderView;
 pub use book::{Book, FillEstimate, Maker, MakerAction, OrderOrigin, Owner, RestingOrder, Slot, SweepSink};
-pub use day::{ClosingPriceInputs, TradeRun};
-pub use engine::{Engine, EventSink, RULE_VERSION};
+pub use closing_price::{ClosingPriceInputs, TradeRun};
+pub use engine::{Engine, RULE_VERSION};
+pub use event_sink::EventSink;
 pub use image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage, SessionImage};
 pub use index::{OrderIndex, Vacancy};
 pub use market::Market;
+pub use queries::OrderView;
 pub use reporting::Reporting;
-pub use special::{IndicativeUncross, UndisplayedState};
+pub use session_state::IndicativeUncross;
+pub use undisplayed::UndisplayedState;

@@ -1,44 +1,44 @@
-//! What an order's terms and its instrument's limits allow it to be. Orders without terms, on instruments without
-//! limits, never come here.
+//! Post-only prices and the limits of an instrument. Nothing here changes anything.
 //!
-//! Holds       nothing here changes anything.
-//! Start at    `Market::placed`, then `Market::check_limits`.
+//! Start at    [`Market::post_only_price`], then [`Market::check_limits`].
 
-use pitwire_model::{Lots, Phase, PostOnly, Reject, Side, Ticks};
+use pitwire_model::{Phase, PostOnly, Reject, Side, Ticks};
 
+use crate::incoming::IncomingOrder;
 use crate::market::Market;
-use crate::matching::IncomingOrder;
 
 /// Basis points of a whole.
 const WHOLE_BPS: i64 = 10_000;
 
-/// The peak of an iceberg, from 1 to its lots; zero for none.
-pub(crate) fn peak_of(display: Option<Lots>, lots: u32) -> Result<u32, Reject> {
-    let Some(display) = display else { return Ok(0) };
-    let peak = u32::try_from(display.0).ok().filter(|peak| (1..=lots).contains(peak));
-    peak.ok_or(Reject::DisplayOutOfRange)
-}
-
 impl Market {
-    /// The price of a post-only order: as asked, or short of the other side's best, or refused.
+    /// Returns the price of a post-only order: as asked, or repriced to one tick short of the best
+    /// opposite price.
+    ///
+    /// # Errors
+    /// `PostOnlyWouldTrade` if the order would trade and must not be repriced; `PostOnlyNoPlace` if
+    /// there is no price to reprice it to.
     #[cold]
-    pub(crate) fn placed(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
+    pub(crate) fn post_only_price(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
         let Some(best) = self.book.best_price(side.opposite()) else { return Ok(price) };
-        let (trades, short) = match side {
+        let (would_trade, repriced) = match side {
             Side::Buy => (price >= best, Ticks(best.0 - 1)),
             Side::Sell => (price <= best, Ticks(best.0 + 1)),
         };
         match post_only {
-            _ if !trades => Ok(price),
+            _ if !would_trade => Ok(price),
             PostOnly::No => Ok(price),
             PostOnly::Reject => Err(Reject::PostOnlyWouldTrade),
-            PostOnly::Reprice if (1..=Ticks::MAX_PRICE.0).contains(&short.0) => Ok(short),
+            PostOnly::Reprice if (1..=Ticks::MAX_PRICE.0).contains(&repriced.0) => Ok(repriced),
             PostOnly::Reprice => Err(Reject::PostOnlyNoPlace),
         }
     }
 
-    /// Measures an order by the instrument's limits; returns how far it may trade, which for a market order is the
-    /// collar's edge. Costs, for a market order, the levels it reaches.
+    /// Checks an order against the limits of the instrument. Returns the worst price that it may
+    /// reach, which is the edge of the collar for a market order. Costs, for a market order, the
+    /// levels that it reaches.
+    ///
+    /// # Errors
+    /// The limit that the order exceeds.
     #[cold]
     pub(crate) fn check_limits(&self, order: &IncomingOrder) -> Result<Ticks, Reject> {
         let limits = self.spec.limits;
@@ -57,9 +57,12 @@ impl Market {
         }
     }
 
-    /// The same of an order that may have to wait, or comes to a session of its own: sets how far an immediate market
-    /// order may trade.
-    pub(crate) fn check_limits_special(&self, order: &mut IncomingOrder, waits: bool) -> Result<(), Reject> {
+    /// Checks an order that may have to wait, or that enters a session other than continuous
+    /// trading. Sets the worst price that an immediate market order may reach.
+    ///
+    /// # Errors
+    /// The limit that the order exceeds.
+    pub(crate) fn check_special_limits(&self, order: &mut IncomingOrder, waits: bool) -> Result<(), Reject> {
         if !self.limited {
             return Ok(());
         }
@@ -73,7 +76,7 @@ impl Market {
         }
         let bound = Some(order.bound).filter(|bound| *bound != Ticks::ZERO);
         let price = if waits { bound.or(self.reference()) } else { self.cross_price() };
-        let notional = price.map_or(0, |price| self.money.value(price, i128::from(order.open)));
+        let notional = price.map_or(0, |price| self.settlement.value(price, i128::from(order.open)));
         if limits.max_notional_units.is_some_and(|most| notional > most) {
             return Err(Reject::NotionalAboveLimit);
         }
@@ -83,7 +86,8 @@ impl Market {
         Ok(())
     }
 
-    /// The last price in the direction in which an order on `side` trades badly: rounded inward, within the book.
+    /// Returns the worst price inside the collar for an order on `side`, rounded toward the
+    /// reference.
     pub(crate) fn collar_edge(&self, side: Side, bps: u32) -> Ticks {
         let reference = self.last.unwrap_or(self.spec.start_price).0;
         let edge = match side {
@@ -93,17 +97,18 @@ impl Market {
         Ticks(edge.clamp(1, Ticks::MAX_PRICE.0))
     }
 
-    /// A market order counts at what the visible book asks up to `edge`.
+    /// Returns the value of an order. A market order counts at the displayed prices that it
+    /// reaches, up to `edge`.
     fn notional(&self, order: &IncomingOrder, edge: Ticks) -> i128 {
         let lots = i128::from(order.open);
         if !order.is_market() {
-            return self.money.value(order.price, lots);
+            return self.settlement.value(order.price, lots);
         }
-        let reach = self.book.visible_reach(order.side, Some(edge), u64::from(order.open));
+        let fill = self.book.estimate_displayed_fill(order.side, Some(edge), u64::from(order.open));
         if self.spec.is_spot() {
-            // A price of one tick makes lots of the sum of prices times lots.
-            return self.money.value(Ticks(1), reach.tick_lots);
+            // Σ price × lots is the value of that many lots at a price of one tick.
+            return self.settlement.value(Ticks(1), fill.tick_lots);
         }
-        reach.worst.map_or(0, |worst| self.money.value(worst, lots))
+        fill.worst.map_or(0, |worst| self.settlement.value(worst, lots))
     }
 }

@@ -1,59 +1,75 @@
-//! One instrument's state: its definition, phase, book, counters and reference prices.
+//! The state of one instrument: definition, session, book, counters and prices.
+//!
+//! Does        hold what one instrument owns; keep [`Market::plain`] and the auction curve up to
+//!             date.
+//! Holds       `plain` is true only while an order without special terms can be matched by looking
+//!             at the displayed book alone.
+//! Leaves out  what commands do: `continuous`, `session_change`, `auction`. Live orders:
+//!             `live_orders`.
+//! Start at    [`Market`].
 
 use std::collections::BTreeSet;
 
 use pitwire_model::{
-    Allocation, CurrencyId, Decimal, Derivation, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, Phase,
-    RemainingSessions, Side, Ticks, Tolerance, TradeSeq, TradingRules, VenueNanos,
+    Allocation, Derivation, InstrumentLimits, InstrumentSpec, Lots, Phase, RemainingSessions, Side, Ticks, Tolerance,
+    TradeSeq, TradingRules, VenueNanos,
 };
 
+use crate::auction::{AuctionCurve, AuctionState};
 use crate::book::{Book, OrderOrigin};
-use crate::day::ClosingPriceInputs;
-use crate::special::Special;
+use crate::closing_price::ClosingPriceInputs;
+use crate::controls::{BestPrices, Breach, ReferencePrices};
+use crate::expiry_times::ExpiryTimes;
+use crate::reporting::Reporting;
+use crate::rule_tables::{MatchingMode, session_permissions};
+use crate::session_state::{IndicativeUncross, SessionState, StoredPrices};
+use crate::settlement_terms::SettlementTerms;
+use crate::undisplayed::UndisplayedOrders;
 
-/// How fills become money, in whole units; worked out once from the definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SettlementTerms {
-    Spot { base: CurrencyId, quote: CurrencyId, base_units_per_lot: i128, quote_units_per_tick_lot: i128 },
-    Inverse { settle: CurrencyId, value_numerator: i128, max_leverage: i128 },
-}
+/// Best displayed price of each side and the displayed quantity there.
+pub(crate) type Touch = [Option<(Ticks, u64)>; 2];
 
 #[derive(Debug)]
 pub struct Market {
     pub spec: InstrumentSpec,
-    pub(crate) money: SettlementTerms,
+    pub(crate) settlement: SettlementTerms,
     pub(crate) phase: Phase,
-    /// Continuous trading by price and time with nothing hidden, nothing waiting for a price and no tolerances: an order
-    /// without terms meets the book and nothing else. Kept up by [`Market::judge`].
+    /// Whether the instrument trades continuously by price and time, with no hidden orders, stops,
+    /// price band or tolerances. An order without special terms then meets the displayed book and
+    /// nothing else.
     pub(crate) plain: bool,
-    /// Some limit is set: says that an order has to be measured.
+    /// Whether any limit is set, so that an order has to be checked against the limits.
     pub(crate) limited: bool,
     pub(crate) book: Book<OrderOrigin>,
-    /// Advanced by each command that changes public state.
+    /// Number of the last change of public state.
     pub(crate) change_id: u64,
     pub(crate) trades: TradeSeq,
     pub(crate) last: Option<Ticks>,
     pub(crate) index: Ticks,
     pub(crate) mark: Ticks,
-    /// Trades taken back.
+    /// Trades that an operator has busted.
     pub(crate) busted: BTreeSet<TradeSeq>,
-    pub(crate) day: ClosingPriceInputs,
-    /// Live orders beside the book.
-    pub(crate) kept: u32,
+    pub(crate) closing_inputs: ClosingPriceInputs,
+    /// Number of orders in `undisplayed`, stored here for the checks of new orders.
+    pub(crate) undisplayed_count: u32,
     pub(crate) rules: Box<TradingRules>,
-    pub(crate) special: Box<Special>,
+    // What follows is boxed: orders of a plain market read none of it.
+    pub(crate) undisplayed: Box<UndisplayedOrders>,
+    pub(crate) expiries: Box<ExpiryTimes>,
+    pub(crate) session: Box<SessionState>,
+    pub(crate) prices: Box<StoredPrices>,
+    pub(crate) auction: Box<AuctionState>,
+    pub(crate) reporting: Box<Reporting>,
 }
 
 impl Market {
-    pub(crate) fn new(spec: InstrumentSpec, money: SettlementTerms) -> Self {
+    pub(crate) fn new(spec: InstrumentSpec, settlement: SettlementTerms) -> Self {
         let start = spec.start_price;
         let rules = spec.rules.clone().unwrap_or_default();
-        let mut special = Box::new(Special::default());
-        special.static_reference = Some(start);
         Market {
             limited: spec.limits != InstrumentLimits::default(),
             spec,
-            money,
+            settlement,
             phase: Phase::Closed,
             plain: false,
             book: Book::new(),
@@ -63,88 +79,185 @@ impl Market {
             index: start,
             mark: start,
             busted: BTreeSet::new(),
-            day: ClosingPriceInputs::default(),
-            kept: 0,
+            closing_inputs: ClosingPriceInputs::default(),
+            undisplayed_count: 0,
             rules,
-            special,
+            undisplayed: Box::default(),
+            expiries: Box::default(),
+            session: Box::default(),
+            prices: Box::new(StoredPrices { static_reference: Some(start), ..StoredPrices::default() }),
+            auction: Box::default(),
+            reporting: Box::default(),
         }
     }
 
-    /// Works out whether orders without terms need to look at anything but the book; after every change of what that
-    /// hangs on.
-    pub(crate) fn judge(&mut self) {
-        let Market { rules, special, .. } = self;
+    /// Recomputes [`Market::plain`]. Called after every change of anything that it depends on.
+    pub(crate) fn update_plain(&mut self) {
         self.plain = self.phase == Phase::Continuous
-            && rules.allocation == Allocation::PriceTime
-            && rules.tolerance(Phase::Continuous) == Tolerance::default()
-            && rules.band_pct.is_none()
-            && special.dynamic_reference.is_none()
-            && !special.has_hidden()
-            && !special.has_stops();
+            && self.rules.allocation == Allocation::PriceTime
+            && self.rules.tolerance(Phase::Continuous) == Tolerance::default()
+            && self.rules.band_pct.is_none()
+            && self.prices.dynamic_reference.is_none()
+            && !self.undisplayed.has_hidden()
+            && !self.undisplayed.has_stops();
     }
 
-    /// Continuous trading by batches of one price.
-    pub(crate) fn batches(&self) -> bool {
-        self.phase == Phase::Continuous && self.rules.allocation == Allocation::FrequentBatch
+    /// Returns whether the instrument currently trades in frequent batches.
+    pub(crate) fn trades_in_batches(&self) -> bool {
+        self.phase == Phase::Continuous && self.is_batch_market()
     }
 
-    /// For every trade that moves the last price; not in the closing price cross.
-    pub(crate) fn traded(&mut self, price: Ticks) {
+    /// Returns whether continuous trading of the instrument takes place in frequent batches.
+    pub(crate) fn is_batch_market(&self) -> bool {
+        self.rules.allocation == Allocation::FrequentBatch
+    }
+
+    /// Returns whether orders currently collect for one price, in a call or a batch.
+    pub(crate) fn collects_orders(&self) -> bool {
+        session_permissions(self.phase).matching == MatchingMode::Uncross || self.trades_in_batches()
+    }
+
+    /// Returns whether the best displayed bid is at or above the best displayed offer.
+    pub(crate) fn is_crossed(&self) -> bool {
+        let (bid, offer) = (self.book.best_price(Side::Buy), self.book.best_price(Side::Sell));
+        bid.zip(offer).is_some_and(|(bid, offer)| bid >= offer)
+    }
+
+    /// Records the price of a trade. The closing price cross does not change the last price.
+    pub(crate) fn set_last_price(&mut self, price: Ticks) {
         self.last = Some(price);
-        self.special.dynamic_reference = None;
+        self.prices.dynamic_reference = None;
     }
 
-    /// Told of every change of what an active visible order has open in all, `None` for one without a price.
-    pub(crate) fn whole_changed(&mut self, side: Side, price: Option<Ticks>, lots: i64) {
-        if let Some(curve) = &mut self.special.curve {
-            curve.note(side, price, lots);
+    /// Records the price of a finished call. A volatility call that continued the closing call
+    /// counts as one.
+    pub(crate) fn record_call_price(&mut self, call: Phase, price: Option<Ticks>) {
+        if call == Phase::ClosingCall || self.session.continues == Some(Phase::ClosingCall) {
+            self.closing_inputs.closing_call = price.or(self.closing_inputs.closing_call);
         }
     }
 
-    /// The price of the latest uncross of a call, at first the start price.
-    pub fn static_reference(&self) -> Option<Ticks> {
-        self.special.static_reference
+    /// Updates the auction curve after a change of `lots` in the open quantity of an active
+    /// displayed or market order. `price` is `None` for an unbounded market order.
+    pub(crate) fn change_curve(&mut self, side: Side, price: Option<Ticks>, lots: i64) {
+        if let Some(curve) = &mut self.auction.curve {
+            curve.change(side, price, lots);
+        }
     }
 
-    /// The last price; before the first trade as it was set up.
-    pub fn dynamic_reference(&self) -> Option<Ticks> {
-        self.special.dynamic_reference.or(self.last)
+    /// Rebuilds the auction state after a change of session or a restore.
+    pub(crate) fn restart_auction_state(&mut self) {
+        self.auction.curve = self.collects_orders().then(|| self.collected_orders());
+        self.auction.cross = None;
     }
 
-    /// What calls and filters look at where orders alone decide nothing.
-    pub fn reference(&self) -> Option<Ticks> {
-        self.last.or(self.special.static_reference)
+    /// Builds the auction curve from all active displayed and market orders. Costs all of them.
+    pub(crate) fn collected_orders(&self) -> AuctionCurve {
+        let mut curve = AuctionCurve::default();
+        for side in Side::BOTH {
+            for (price, lots) in self.book.total_levels(side) {
+                curve.change(side, Some(price), i64::try_from(lots).unwrap_or(i64::MAX));
+            }
+            for slot in self.undisplayed.unpriced(side) {
+                if let Some(order) = self.undisplayed.get(slot) {
+                    curve.change(side, order.ranking_price(), i64::from(order.open));
+                }
+            }
+        }
+        curve
     }
 
-    /// At what the closing price cross trades.
+    /// Halts the instrument with the least possible effect: nothing executes, expires or is
+    /// announced. The end of a running call is deferred.
+    pub(crate) fn halt_immediately(&mut self) {
+        if self.phase == Phase::Halted {
+            return;
+        }
+        if self.phase.is_call() && !self.session.missed {
+            self.session.defer_call_end(self.phase);
+        }
+        self.phase = Phase::Halted;
+        self.session.ends = None;
+        self.session.missed = false;
+        self.session.continues = None;
+        self.session.indicative = IndicativeUncross::default();
+        self.restart_auction_state();
+        self.update_plain();
+    }
+
+    /// Returns the tolerance for the uncross of the current call. The volatility call has none.
+    pub(crate) fn call_tolerance(&self) -> Tolerance {
+        if self.phase == Phase::VolatilityCall { Tolerance::default() } else { self.rules.tolerance(self.phase) }
+    }
+
+    /// Returns the best displayed prices.
+    pub(crate) fn best_prices(&self) -> BestPrices {
+        BestPrices { bid: self.book.best_price(Side::Buy), offer: self.book.best_price(Side::Sell) }
+    }
+
+    pub(crate) fn touch(&self) -> Touch {
+        Side::BOTH.map(|side| self.best(side).map(|(price, lots)| (price, lots.0)))
+    }
+
+    /// Returns the reference prices against which execution prices are tested.
+    pub(crate) fn reference_prices(&self) -> ReferencePrices {
+        ReferencePrices { fixed: self.prices.static_reference, dynamic: self.dynamic_reference() }
+    }
+
+    /// Returns the breach if an execution at `price` would reach `tolerance`.
+    pub(crate) fn breach(&self, tolerance: Tolerance, price: Ticks) -> Option<Breach> {
+        self.reference_prices().test(tolerance, price)
+    }
+
+    /// Returns the price at which the closing price cross trades.
     pub(crate) fn cross_price(&self) -> Option<Ticks> {
-        self.special.closing.map(|(price, _)| price).or(self.special.previous_close)
+        self.prices.closing.map(|(price, _)| price).or(self.prices.previous_close)
+    }
+
+    /// Returns the price of the latest uncross of a call; the start price before the first one.
+    pub fn static_reference(&self) -> Option<Ticks> {
+        self.prices.static_reference
+    }
+
+    /// Returns the last price; before the first trade, the price that was set up.
+    pub fn dynamic_reference(&self) -> Option<Ticks> {
+        self.prices.dynamic_reference.or(self.last)
+    }
+
+    /// Returns the price that calls and filters use to choose between equally good prices.
+    pub fn reference(&self) -> Option<Ticks> {
+        self.last.or(self.prices.static_reference)
     }
 
     pub fn rules(&self) -> &TradingRules {
         &self.rules
     }
 
-    /// When the session that runs is expected to end.
+    /// Returns when the current session is expected to end.
     pub fn ends(&self) -> Option<VenueNanos> {
-        self.special.ends
+        self.session.ends
     }
 
     pub fn remaining(&self) -> RemainingSessions {
-        self.special.remaining
+        self.session.remaining
     }
 
+    /// Returns the closing price of the day and how it was derived.
     pub fn closing(&self) -> Option<(Ticks, Derivation)> {
-        self.special.closing
+        self.prices.closing
     }
 
     pub fn previous_close(&self) -> Option<Ticks> {
-        self.special.previous_close
+        self.prices.previous_close
     }
 
-    /// Price of the last uncross of a call or batch.
+    /// Returns the price of the latest uncross of a call or batch.
     pub fn uncross_price(&self) -> Option<Ticks> {
-        self.special.uncross_price
+        self.prices.uncross_price
+    }
+
+    pub fn reporting(&self) -> &Reporting {
+        &self.reporting
     }
 
     pub fn phase(&self) -> Phase {
@@ -167,83 +280,43 @@ impl Market {
         self.last
     }
 
-    /// The index price of a perpetual as last sampled; the start price elsewhere.
+    /// Returns the last sampled index price of a perpetual; the start price of any other
+    /// instrument.
     pub fn index(&self) -> Ticks {
         self.index
     }
 
-    /// The price by which a perpetual is valued, as last sampled.
+    /// Returns the last sampled mark price of a perpetual.
     pub fn mark(&self) -> Ticks {
         self.mark
     }
 
-    /// Best price and the quantity there.
+    /// Returns the best displayed price of a side and the displayed quantity there.
     pub fn best(&self, side: Side) -> Option<(Ticks, Lots)> {
         self.book.best_price(side).map(|price| (price, self.book.lots_at(side, price)))
     }
 
-    /// Midpoint in ticks, rounded down; the last trade, else the start price, when a side is empty.
+    /// Returns the midpoint in ticks, rounded down. If a side is empty, returns the last price or
+    /// the start price.
     pub fn mid(&self) -> Ticks {
         match (self.book.best_price(Side::Buy), self.book.best_price(Side::Sell)) {
             (Some(bid), Some(ask)) => Ticks((bid.0 + ask.0).div_euclid(2)),
             _ => self.last.unwrap_or(self.spec.start_price),
         }
     }
-}
 
-impl SettlementTerms {
-    /// What `lots` are worth at `price`: quote units of a spot trade, settlement units of an inverse
-    /// contract, rounded down.
-    #[inline]
-    pub fn value(self, price: Ticks, lots: i128) -> i128 {
-        match self {
-            SettlementTerms::Spot { quote_units_per_tick_lot, .. } => {
-                i128::from(price.0) * lots * quote_units_per_tick_lot
-            }
-            SettlementTerms::Inverse { value_numerator, .. } => lots * value_numerator / i128::from(price.0),
-        }
+    /// Returns the volume-weighted average price of the displayed orders of a side, rounded down.
+    pub fn book_vwap(&self, side: Side) -> Option<Ticks> {
+        let (lots, tick_lots) = self.book.levels(side).fold((0_i128, 0_i128), |sums, (price, lots)| {
+            let lots = i128::from(lots.0);
+            (sums.0 + lots, sums.1 + lots * i128::from(price.0))
+        });
+        i64::try_from(tick_lots.checked_div(lots)?).ok().map(Ticks)
     }
 
-    /// The largest order may be worth so many units: far more than anybody holds, and sums of many still fit.
-    const MOST_ORDER_UNITS: i128 = 1 << 120;
-    /// The same of contracts, whose worth is multiplied by lots once more when a position is closed in part.
-    const MOST_CONTRACT_UNITS: i128 = 1 << 80;
-
-    /// `None` when a tick times a lot is not a whole number of money units, so that nothing could be settled exactly, or
-    /// when the largest order would be worth more than [`Self::MOST_ORDER_UNITS`] or [`Self::MOST_CONTRACT_UNITS`].
-    pub fn of(spec: &InstrumentSpec, base_decimals: u8, quote_decimals: u8) -> Option<SettlementTerms> {
-        let most_lots = i128::from(Lots::MAX_ORDER.0);
-        let most_tick_lots = most_lots * i128::from(Ticks::MAX_PRICE.0);
-        let within = |units: i128, most: i128| (1..=most).contains(&units).then_some(units);
-        let fits = |units, orders: i128| within(units, Self::MOST_ORDER_UNITS / orders);
-        match spec.kind {
-            InstrumentKind::Spot { base, quote } => {
-                let value = Decimal::new(
-                    spec.tick.mantissa.checked_mul(spec.lot.mantissa)?,
-                    spec.tick.scale.checked_add(spec.lot.scale)?,
-                );
-                Some(SettlementTerms::Spot {
-                    base,
-                    quote,
-                    base_units_per_lot: fits(spec.lot.in_steps_of(Decimal::new(1, base_decimals))?, most_lots)?,
-                    quote_units_per_tick_lot: fits(
-                        value.in_steps_of(Decimal::new(1, quote_decimals))?,
-                        most_tick_lots,
-                    )?,
-                })
-            }
-            InstrumentKind::InversePerpetual { base, max_leverage, .. } => {
-                // value of n lots at p ticks = (n · lot) / (p · tick) in base currency, times 10^decimals units.
-                let units = 10_i128.checked_pow(u32::from(base_decimals))?;
-                let scale = spec.tick.scale.max(spec.lot.scale);
-                let (lot, tick) = (spec.lot.rescaled(scale)?, spec.tick.rescaled(scale)?);
-                let numerator = lot.checked_mul(units)?;
-                (tick > 0 && numerator % tick == 0 && max_leverage > 0).then_some(SettlementTerms::Inverse {
-                    settle: base,
-                    value_numerator: within(numerator / tick, Self::MOST_CONTRACT_UNITS / most_lots)?,
-                    max_leverage: i128::from(max_leverage),
-                })
-            }
-        }
+    /// Returns whether hidden orders can trade here. The session scheduler then runs filters from
+    /// time to time.
+    pub fn has_hidden_orders(&self) -> bool {
+        self.undisplayed.has_hidden()
     }
 }

@@ -1,7 +1,8 @@
-//! Who may enter what, and what each session permits: `contracts/rules`, read when this crate is compiled.
+//! The rule tables of `contracts/rules`: which orders are allowed, and what each session permits.
 //!
-//! Does        answer for each cell of the three tables and each session, with the id of the rule that decides.
-//! Holds       a missing, doubled or unknown line there is an error of compilation.
+//! Does        parse the tables at compile time; answer for each cell of the three tables and for
+//!             each session.
+//! Holds       a missing, duplicate or unknown line is a compilation error.
 //! Start at    [`permit`], [`type_cell`], [`tif_cell`], [`kind_cell`].
 
 use pitwire_model::{NewOrder, OrderType, Phase, TimeInForce};
@@ -9,7 +10,7 @@ use pitwire_model::{NewOrder, OrderType, Phase, TimeInForce};
 const ORDER_TYPES: &str = include_str!("../../../contracts/rules/order-types.toml");
 const SESSIONS: &str = include_str!("../../../contracts/rules/sessions.toml");
 
-/// A time in force without its date or time, by its code.
+/// A time in force without its date or time. The discriminant is its code.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Tif {
@@ -80,14 +81,14 @@ impl Tif {
         }
     }
 
-    /// Whether what it leaves may rest.
+    /// Returns whether a remainder may rest.
     #[inline]
-    pub const fn rests(self) -> bool {
+    pub const fn may_rest(self) -> bool {
         !matches!(self, Tif::ImmediateOrCancel | Tif::FillOrKill)
     }
 }
 
-/// What the tables call a type: an iceberg is a limit order with a display.
+/// The order types of the tables. An iceberg is a limit order with a display size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum OrderKind {
@@ -132,11 +133,12 @@ impl OrderKind {
     }
 }
 
-/// Of two answers the first in this order counts.
+/// The answer of a table. If two tables answer, the lower one in this order counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum TableAnswer {
-    /// Also of what is only carried over from an earlier day.
+    /// The order is refused. Also the answer for orders that are only carried over from an earlier
+    /// day.
     Reject = 0,
     Park,
     Immediate,
@@ -146,11 +148,11 @@ pub enum TableAnswer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleCell {
     pub answer: TableAnswer,
-    /// The id of the rule that decides.
+    /// Id of the rule that decides.
     pub rule: &'static str,
 }
 
-/// What executes in a session, and when.
+/// How a session matches orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MatchingMode {
     Nothing,
@@ -162,7 +164,7 @@ pub enum MatchingMode {
     ClosingPrice,
 }
 
-/// Some of the times in force, and market orders.
+/// A set of times in force, which may also contain market orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TifSet(pub u16);
 
@@ -179,12 +181,12 @@ impl TifSet {
     }
 
     #[must_use]
-    pub const fn and(self, other: TifSet) -> TifSet {
+    pub const fn union(self, other: TifSet) -> TifSet {
         TifSet(self.0 | other.0)
     }
 
-    /// What no encoding of these can hold.
-    pub const fn is_sound(self) -> bool {
+    /// Returns whether the set contains no unknown members.
+    pub const fn is_valid(self) -> bool {
         self.0 & !(Self::MARKET | ((1 << TIFS) - 1)) == 0
     }
 }
@@ -198,28 +200,29 @@ pub struct SessionPermissions {
     pub breaker: bool,
     pub self_match: bool,
     pub matching: MatchingMode,
-    /// Parked orders that become active when the session begins.
+    /// Parked orders that are injected when the session begins.
     pub inject: TifSet,
-    /// What expires when it ends.
+    /// Orders that expire when the session ends.
     pub expire: TifSet,
 }
 
-/// What a session permits. Closed is as post close, deleted as it always was.
+/// Returns what a session permits. `Closed` and `Deleted` permit the same as `PostClose`.
 pub fn session_permissions(phase: Phase) -> &'static SessionPermissions {
     &TABLES.permits[row(phase)]
 }
 
-/// Order type by time in force, whatever the session: park and immediate do not occur.
+/// Returns the cell of an order type and a time in force, for every session. Never `Park` or
+/// `Immediate`.
 pub fn type_cell(kind: OrderKind, tif: Tif) -> &'static RuleCell {
     &TABLES.types[tif as usize][kind as usize]
 }
 
-/// Session by time in force.
+/// Returns the cell of a session and a time in force.
 pub fn tif_cell(phase: Phase, tif: Tif) -> &'static RuleCell {
     &TABLES.cells[row(phase)][tif as usize]
 }
 
-/// Session by order type.
+/// Returns the cell of a session and an order type.
 pub fn kind_cell(phase: Phase, kind: OrderKind) -> &'static RuleCell {
     &TABLES.cells[row(phase)][TIFS + kind as usize]
 }
@@ -254,7 +257,8 @@ const NO_PERMIT: SessionPermissions = SessionPermissions {
     expire: TifSet::NONE,
 };
 
-/// Lines are `{ key = "value", … }`, or end in lists of values: no more of the format is understood than that.
+/// Parses both files. Understands only lines of the form `{ key = "value", … }` and lists of
+/// values.
 const fn read() -> Tables {
     let mut tables = Tables {
         types: [[NO_CELL; KINDS]; TIFS],
@@ -267,7 +271,7 @@ const fn read() -> Tables {
         let line = line_from(ORDER_TYPES, at);
         if starts(line, "    { tif = ") {
             let cell = &mut tables.types[tif_named(text(line, "tif = "))][kind_named(text(line, "type = "))];
-            assert!(cell.rule.is_empty(), "a cell stands in order-types.toml twice");
+            assert!(cell.rule.is_empty(), "order-types.toml contains a cell twice");
             *cell = RuleCell { answer: answer_named(text(line, "answer = ")), rule: text(line, "rule = ") };
             types += 1;
         }
@@ -283,7 +287,7 @@ const fn read() -> Tables {
                 TIFS + kind_named(text(line, "column = "))
             };
             let cell = &mut tables.cells[phase_named(text(line, "session = "))][column];
-            assert!(cell.rule.is_empty(), "a cell stands in sessions.toml twice");
+            assert!(cell.rule.is_empty(), "sessions.toml contains a cell twice");
             *cell = RuleCell { answer: answer_named(text(line, "answer = ")), rule: text(line, "rule = ") };
             cells += 1;
         } else if starts(line, "    { name = ") {
@@ -350,7 +354,7 @@ const fn here(bytes: &[u8], at: usize, wanted: &[u8]) -> bool {
     true
 }
 
-/// What follows the first `key`.
+/// Returns what follows the first `key`.
 const fn after<'a>(line: &'a str, key: &str) -> &'a str {
     let (bytes, wanted) = (line.as_bytes(), key.as_bytes());
     let mut at = 0;
@@ -361,7 +365,7 @@ const fn after<'a>(line: &'a str, key: &str) -> &'a str {
     line.split_at(at + wanted.len()).1
 }
 
-/// The text between the next two quotation marks.
+/// Returns the text between the next two quotation marks.
 const fn quoted(rest: &str) -> &str {
     let rest = after(rest, "\"");
     let bytes = rest.as_bytes();
@@ -382,7 +386,7 @@ const fn flag(line: &str, key: &str) -> bool {
     starts(rest, "true")
 }
 
-/// The values of a list up to its bracket.
+/// Returns the values of a list up to its closing bracket.
 const fn kinds(line: &str, key: &str) -> TifSet {
     let mut rest = after(line, key);
     let mut found = 0;

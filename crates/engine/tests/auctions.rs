@@ -1,5 +1,6 @@
-//! Random calls, judged from commands and events alone: the price by trying every price that an order names, the trades
-//! by walking both sides in the order of priority, minimum quantities, and what money moved.
+//! Random calls, judged from commands and events alone: the price by trying every price that an
+//! order names, the trades by walking both sides in the order of priority, minimum quantities, and
+//! what money moved.
 
 use std::collections::BTreeMap;
 
@@ -335,8 +336,8 @@ enum Filtered {
     Not,
 }
 
-/// How many hidden orders traded in the uncrosses of one command. Where several filters run in one, what an order got in
-/// all of them counts.
+/// How many hidden orders traded in the uncrosses of one command. Where several filters run in one,
+/// what an order got in all of them counts.
 fn each_had_its_minimum(events: &[Event], minimum: &BTreeMap<u64, u64>, filtered: Filtered) -> usize {
     use pitwire_model::TradeKind;
     let mut got: BTreeMap<u64, u64> = BTreeMap::new();
@@ -358,8 +359,8 @@ fn each_had_its_minimum(events: &[Event], minimum: &BTreeMap<u64, u64>, filtered
         .count()
 }
 
-/// Cancels right before and right behind the end of a call: the log alone decides, and decides the same again, also after
-/// a snapshot in between.
+/// Cancels right before and right behind the end of a call: the log alone decides, and decides the
+/// same again, also after a snapshot in between.
 #[test]
 fn cancels_around_an_uncross_count_by_their_place_in_the_log() {
     let mut random = Random(13);

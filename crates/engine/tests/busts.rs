@@ -57,9 +57,10 @@ fn a_balance_may_fall_below_zero() {
     assert_eq!(floor.run("c sell 1@900 by 2"), "refused not_enough_funds");
 }
 
-/// Ten lots at 1000 are 20,000,000 units. Bought there, four sold at 1001 for ⌊8e9 / 1001⌋ = 7,992,007: a profit of
-/// 8,000,000 - 7,992,007 = 7,993. Taking the first trade back sells ten at 1000: six close at 12,000,000 against
-/// 12,000,000 of entry, for nothing, and four open short at 8,000,000. The other side has the mirror image.
+/// Ten lots at 1000 are 20,000,000 units. Bought there, four sold at 1001 for ⌊8e9 / 1001⌋ =
+/// 7,992,007: a profit of 8,000,000 - 7,992,007 = 7,993. Taking the first trade back sells ten at
+/// 1000: six close at 12,000,000 against 12,000,000 of entry, for nothing, and four open short at
+/// 8,000,000. The other side has the mirror image.
 #[test]
 fn an_inverse_bust_is_a_fill_the_other_way_at_the_trades_price() {
     let mut floor = Floor::new(100, 1000);

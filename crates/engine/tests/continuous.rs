@@ -1,5 +1,6 @@
-//! Continuous trading by the rulebook, worked out by hand: aggression against hidden orders, fill or kill, what settling
-//! does, breaches, stops, amends, the closing price. What the published vectors already show is not shown again.
+//! Continuous trading by the rulebook, worked out by hand: aggression against hidden orders, fill
+//! or kill, what settling does, breaches, stops, amends, the closing price. What the published
+//! vectors already show is not shown again.
 
 use std::fmt::Write as _;
 
@@ -15,7 +16,8 @@ const SHARE: InstrumentId = InstrumentId(0);
 const SECOND: u64 = 1_000_000_000;
 const TODAY: u32 = 20_000;
 
-/// One instrument trading continuously, nine house accounts; each order from its own unless said otherwise.
+/// One instrument trading continuously, nine house accounts; each order from its own unless said
+/// otherwise.
 struct Desk {
     engine: Engine,
     seq: u64,
@@ -189,7 +191,8 @@ fn a_hidden_order_with_too_large_a_minimum_is_passed_over() {
 fn an_incoming_hidden_order_stops_where_its_minimum_is_not_met() {
     let mut desk = Desk::new();
     desk.enters(NewOrder { side: SELL, lots: Lots(20), order_type: limit(100), display: Some(Lots(3)), ..order(1) });
-    // It shows 3 of 20: the walk ends there. Then it has come to rest, and a filter counts icebergs whole.
+    // It shows 3 of 20: the walk ends there. Then it has come to rest, and a filter counts icebergs
+    // whole.
     let filtered = "2 takes 10@100 of 1 by filter, 1 shows 3, Sell 100=3, .";
     assert_eq!(desk.enter(2, BUY, 10, hidden(100, 5)), filtered);
     let mut desk = Desk::new();
@@ -249,7 +252,8 @@ fn self_match_prevention_meets_hidden_orders_after_the_breaker() {
     let mine = NewOrder { side: SELL, lots: Lots(10), account: AccountId(7), ..order(3) };
     desk.enters(NewOrder { order_type: hidden(101, 1), ..mine.clone() });
     desk.enters(NewOrder { id: OrderId(4), order_type: hidden(110, 1), ..mine });
-    // The one is removed, at the other's price nothing may execute: so it is not even asked whose it is.
+    // The one is removed, at the other's price nothing may execute: so it is not even asked whose
+    // it is.
     let breach = "3 ends 10 SelfMatch, 110 is 500 from Dynamic 100, Buy 110=10, now VolatilityCall, .";
     let taker = NewOrder { side: BUY, lots: Lots(10), order_type: limit(110), account: AccountId(7), ..order(5) };
     assert_eq!(desk.enters(taker), breach);

@@ -1,5 +1,5 @@
-//! What operators and the end of a session stop, as tables: kills, throttles, deletions, closings, epochs. How to read a
-//! row: `common/floor.rs`.
+//! What operators and the end of a session stop, as tables: kills, throttles, deletions, closings,
+//! epochs. How to read a row: `common/floor.rs`.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! What was journaled under rule version 1 is replayed as it was: the few orders that version 2 judges otherwise. The
-//! auditor, told the same, agrees; either of them by itself does not.
+//! What was journaled under rule version 1 is replayed as it was: the few orders that version 2
+//! judges otherwise. The auditor, told the same, agrees; either of them by itself does not.
 
 mod common;
 

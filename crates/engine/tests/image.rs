@@ -119,7 +119,8 @@ fn an_image_that_cannot_be_is_refused() {
         |image| image.markets[1].orders[0].rank = 2,
         |image| image.markets[1].orders[0].rank = 6,
         |image| (image.markets[1].orders[1].rank, image.markets[1].orders[0].rank) = (1, 2),
-        // What stands in the book is a limit order that nothing bounds; what does not shows nothing.
+        // What stands in the book is a limit order that nothing bounds; what does not shows
+        // nothing.
         |image| image.markets[1].orders[0].order_type = OrderType::Market,
         |image| image.markets[1].orders[0].bound = Ticks(5),
         |image| image.markets[1].orders[0].mode = Some(SelfMatch::Allow),
@@ -134,7 +135,8 @@ fn an_image_that_cannot_be_is_refused() {
         |image| {
             image.markets[1].spec.rules = Some(Box::new(TradingRules { improvement: Ticks(0), ..Default::default() }))
         },
-        // Outside the hours nothing waits and nothing ends; what waits is of two accounts that are there.
+        // Outside the hours nothing waits and nothing ends; what waits is of two accounts that are
+        // there.
         |image| image.markets[1].reporting.ends = Some(VenueNanos(1)),
         |image| _ = image.markets[1].reporting.waiting.insert(Seq(1), report(3)),
         |image| {
@@ -161,7 +163,8 @@ fn report(counterparty: u32) -> TradeReport {
     }
 }
 
-/// New rules leave resting orders as they are, so an image may well hold an order that could not enter any more.
+/// New rules leave resting orders as they are, so an image may well hold an order that could not
+/// enter any more.
 #[test]
 fn a_hidden_order_below_a_reserve_size_that_was_raised_later_is_restored() {
     let mut floor = common::floor::Floor::new(10, 100);
@@ -176,7 +179,8 @@ fn a_hidden_order_below_a_reserve_size_that_was_raised_later_is_restored() {
     assert_eq!(Engine::from_image(image.clone()).map(|engine| engine.image()), Ok(image));
 }
 
-/// Whatever members and operators may set stands in the image, and the engine made from it behaves as the first one.
+/// Whatever members and operators may set stands in the image, and the engine made from it behaves
+/// as the first one.
 #[test]
 fn an_image_keeps_every_term_and_every_word_of_an_operator() {
     let mut floor = common::floor::Floor::new(10, 100);

@@ -1,5 +1,6 @@
-//! What operators allow an order to be, as tables: quantity, notional, collar, open orders, credit. Sums are worked out
-//! by hand. NPN_ZAR costs one cent for a lot at a price of one tick; it starts at 1000 ticks.
+//! What operators allow an order to be, as tables: quantity, notional, collar, open orders, credit.
+//! Sums are worked out by hand. NPN_ZAR costs one cent for a lot at a price of one tick; it starts
+//! at 1000 ticks.
 
 mod common;
 
@@ -56,8 +57,8 @@ fn a_market_order_counts_no_further_than_the_collar() {
         {OFFERS}, limit collar 500 notional 2099 | x buy 4 market | refused notional_above_limit | - | a 2@1050, b 2@2000"));
 }
 
-/// From a reference of 1000: 5 % up is 1050; 1 basis point of it is 0.1 tick, so ⌊1000.1⌋ and ⌈999.9⌉. After a trade at
-/// 333, 1 % is 3.33 ticks: ⌊336.33⌋ = 336 and ⌈329.67⌉ = 330.
+/// From a reference of 1000: 5 % up is 1050; 1 basis point of it is 0.1 tick, so ⌊1000.1⌋ and
+/// ⌈999.9⌉. After a trade at 333, 1 % is 3.33 ticks: ⌊336.33⌋ = 336 and ⌈329.67⌉ = 330.
 #[test]
 fn a_price_lies_within_the_collar_where_it_would_trade_badly() {
     check(
@@ -101,7 +102,8 @@ fn a_market_order_trades_inside_the_collar_and_expires_at_its_edge() {
     ));
 }
 
-/// A perpetual counts in settlement units: 2e9 · lots / price. Ten lots at 1001 are ⌊2e10 / 1001⌋ = 19,980,019.
+/// A perpetual counts in settlement units: 2e9 · lots / price. Ten lots at 1001 are ⌊2e10 / 1001⌋ =
+/// 19,980,019.
 #[test]
 fn an_inverse_notional_is_the_value_rounded_down() {
     for (most, price, refused) in [(19_980_019, 1001, false), (19_980_018, 1001, true), (20_000_000, 1000, false)] {
@@ -110,7 +112,8 @@ fn an_inverse_notional_is_the_value_rounded_down() {
         let order = limit(1, AccountId(0), PERPETUAL, Side::Buy, 10, price);
         assert_eq!(rejected(&floor.apply(order)), refused.then_some(Reject::NotionalAboveLimit), "{most} at {price}");
     }
-    // A market order counts whole at the worst visible price it reaches: 10 · 2e9 / 1001, though 4 trade at 1000.
+    // A market order counts whole at the worst visible price it reaches: 10 · 2e9 / 1001, though 4
+    // trade at 1000.
     for (most, refused) in [(19_980_018, true), (19_980_019, false)] {
         let mut floor = Floor::new(100, 100);
         floor.apply(limit(1, AccountId(0), PERPETUAL, Side::Sell, 4, 1000));
@@ -173,7 +176,8 @@ fn an_account_has_so_many_orders_open_and_no_more() {
     ));
 }
 
-/// A member of 100,000 cents and a line of 50,000 may set aside 150,000, and withdraw what is left of both.
+/// A member of 100,000 cents and a line of 50,000 may set aside 150,000, and withdraw what is left
+/// of both.
 #[test]
 fn a_credit_line_is_there_to_be_spent() {
     let member = AccountId(2);
@@ -207,7 +211,8 @@ fn a_credit_line_is_there_to_be_spent() {
     }
 }
 
-/// An own offer that would be cancelled hides no price: ten lots at 1000 are what a member of 10,000 cents can pay.
+/// An own offer that would be cancelled hides no price: ten lots at 1000 are what a member of
+/// 10,000 cents can pay.
 #[test]
 fn a_market_order_pays_for_what_it_reaches_past_its_own() {
     for (price, due) in [(1000, None), (1001, Some(Reject::NotEnoughFunds))] {

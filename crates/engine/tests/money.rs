@@ -1,4 +1,5 @@
-//! What members may spend: sums worked out by hand. NPN_ZAR costs one cent for a lot at a price of one tick.
+//! What members may spend: sums worked out by hand. NPN_ZAR costs one cent for a lot at a price of
+//! one tick.
 
 mod common;
 
@@ -24,7 +25,8 @@ fn member(floor: &Floor) -> [(i128, i128); 2] {
 #[test]
 fn spot_orders_reserve_what_they_could_cost_and_no_more() {
     let table = [
-        // commands                                             then                       cents              shares
+        // commands                                             then                       cents
+        // shares
         ("a buy 100@1000 by 2", "-", (100_000, 100_000), (100, 0)),
         ("a buy 100@1001 by 2", "refused not_enough_funds", (100_000, 0), (100, 0)),
         ("a buy 60@1000 by 2, b buy 41@1000 by 2", "refused not_enough_funds", (100_000, 60_000), (100, 0)),
@@ -112,8 +114,8 @@ fn refused_for_money(events: &[Event]) -> bool {
     matches!(events, [Event::Rejected { reason: Reject::NotEnoughFunds, .. }])
 }
 
-/// One lot at the mark of 1000 ticks is 2e9 / 1000 = 2,000,000 units; leverage 50 makes its margin 40,000. A member
-/// of 2,000,000 units may therefore open 50 lots either way.
+/// One lot at the mark of 1000 ticks is 2e9 / 1000 = 2,000,000 units; leverage 50 makes its margin
+/// 40,000. A member of 2,000,000 units may therefore open 50 lots either way.
 #[test]
 fn perpetual_margin_bounds_the_larger_side() {
     for (orders, refused) in [
@@ -148,8 +150,9 @@ fn perpetual_margin_is_rounded_up() {
     }
 }
 
-/// At the mark of 1000 a lot is worth 2,000,000 units, at 500 twice that: who sells there loses 2,000,000 at once, and
-/// may not owe what another could spend. A member of 2,000,000 units has none left for the margin of 40,000.
+/// At the mark of 1000 a lot is worth 2,000,000 units, at 500 twice that: who sells there loses
+/// 2,000,000 at once, and may not owe what another could spend. A member of 2,000,000 units has
+/// none left for the margin of 40,000.
 #[test]
 fn a_price_far_from_the_mark_costs_what_it_loses() {
     let loss_at = |price: i64| 2_000_000_000 / price - 2_000_000;
@@ -157,13 +160,15 @@ fn a_price_far_from_the_mark_costs_what_it_loses() {
         (Side::Sell, 1, 500, true),
         (Side::Sell, 1, 1, true),
         (Side::Sell, 1, 999, false),
-        // 2e9 / 505 - 2e6 = 1,960,396; with the margin 2,000,396 units: 396 too many. At 506 it fits.
+        // 2e9 / 505 - 2e6 = 1,960,396; with the margin 2,000,396 units: 396 too many. At 506 it
+        // fits.
         (Side::Sell, 1, 505, true),
         (Side::Sell, 1, 506, false),
         // A buyer far below the mark gains, one far above it loses at most the lot's worth.
         (Side::Buy, 1, 1, false),
         (Side::Buy, 1, 4_000_000, true),
-        // 40 lots: margin 1,600,000; at 1005 a loss of 8e7 - 79,601,990 = 398,010, at 1006 of 477,138.
+        // 40 lots: margin 1,600,000; at 1005 a loss of 8e7 - 79,601,990 = 398,010, at 1006 of
+        // 477,138.
         (Side::Buy, 40, 1_005, false),
         (Side::Buy, 40, 1_006, true),
     ] {
@@ -174,7 +179,8 @@ fn a_price_far_from_the_mark_costs_what_it_loses() {
     }
 }
 
-/// Closing is the way out, but not at any price: a partner's absurd bid must not turn a small long into a fortune.
+/// Closing is the way out, but not at any price: a partner's absurd bid must not turn a small long
+/// into a fortune.
 #[test]
 fn a_position_cannot_be_closed_at_an_absurd_price() {
     for (price, refused) in [(999, false), (950, false), (500, true), (1, true)] {
@@ -209,7 +215,8 @@ fn perpetual_profit_is_paid_in_the_settlement_currency() {
 
     limit(&mut floor, 5, house, PERPETUAL, Side::Buy, 10, 1001);
     limit(&mut floor, 6, MEMBER, PERPETUAL, Side::Sell, 10, 1001);
-    // ⌊2e10 / 1001⌋ = 19,980,019; six tenths of it, 11,988,011, close the long, and the rest opens a short.
+    // ⌊2e10 / 1001⌋ = 19,980,019; six tenths of it, 11,988,011, close the long, and the rest opens
+    // a short.
     let held = floor.engine().account(MEMBER).expect("defined").position(PERPETUAL);
     assert_eq!((held.lots, held.entry_value, held.realized), (-4, 7_992_008, 7_993 + 11_989));
     floor.image();

@@ -1,9 +1,9 @@
 //! After warm-up, entering, cancelling, amending and trading allocate nothing.
 //!
-//! Labels are empty: a label is the member's own text, made where it is read from the network, and only passed on here.
-//! Room is reserved for as many orders as are ever live, and for events; the event buffer is used again and again.
-//! Prices stay within the ladder's window of 4,096 levels; an order thousands of ticks off the touch lies in a sorted
-//! map, which allocates.
+//! Labels are empty: a label is the member's own text, made where it is read from the network, and
+//! only passed on here. Room is reserved for as many orders as are ever live, and for events; the
+//! event buffer is used again and again. Prices stay within the ladder's window of 4,096 levels; an
+//! order thousands of ticks off the touch lies in a sorted map, which allocates.
 
 mod common;
 
@@ -52,8 +52,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The same mixed flow for as long as it is asked: its steps depend on the numbers drawn and the ids entered, so that
-/// nothing of the flow itself allocates while the count runs.
+/// The same mixed flow for as long as it is asked: its steps depend on the numbers drawn and the
+/// ids entered, so that nothing of the flow itself allocates while the count runs.
 struct Flow {
     random: SplitMix64,
     /// The last ids entered, in a ring; some have filled since, some were cancelled.
@@ -137,7 +137,8 @@ fn account_of(order: OrderId) -> AccountId {
     AccountId(u32::try_from(order.0 % u64::from(ACCOUNTS)).expect("a handful"))
 }
 
-/// Applies so many steps; says what was allocated while the engine was at work, and how many trades there were.
+/// Applies so many steps; says what was allocated while the engine was at work, and how many trades
+/// there were.
 fn run(engine: &mut Engine, flow: &mut Flow, events: &mut Vec<Event>, steps: usize) -> (u64, usize) {
     let (mut allocated, mut trades) = (0, 0);
     for _ in 0..steps {

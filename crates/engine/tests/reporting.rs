@@ -1,5 +1,5 @@
-//! Trades made beside the book (rulebook 23): what each party holds afterwards, worked out by hand; and what stays as it
-//! was. Every command runs on both engines, under the auditor's eyes.
+//! Trades made beside the book (rulebook 23): what each party holds afterwards, worked out by hand;
+//! and what stays as it was. Every command runs on both engines, under the auditor's eyes.
 
 mod common;
 
@@ -132,8 +132,9 @@ fn a_perpetual_is_a_fill_on_both_sides() {
     assert_eq!((total(&floor, MEMBER, BTC), total(&floor, OTHER, BTC)), (200_000_000, 200_000_000));
 }
 
-/// MEMBER of 2,000,000 units is long ten lots from the mark of 1000, where a lot is worth 2,000,000 and its margin is
-/// 40,000: margin 400,000, free 1,600,000. It then reports a trade with a house account.
+/// MEMBER of 2,000,000 units is long ten lots from the mark of 1000, where a lot is worth 2,000,000
+/// and its margin is 40,000: margin 400,000, free 1,600,000. It then reports a trade with a house
+/// account.
 #[test]
 fn a_trade_in_a_perpetual_is_not_paid_with_margin_that_stays_needed() {
     let table = [
@@ -141,13 +142,16 @@ fn a_trade_in_a_perpetual_is_not_paid_with_margin_that_stays_needed() {
         // Turned round: short ten afterwards, so the margin stays, and 1,600,000 are there to lose.
         // ⌊4e10 / 953⌋ = 41,972,717, a loss of 1,972,717, fits into the whole and leaves no margin.
         (None, (Side::Sell, 20, 953), true, 2_000_000, 10),
-        // ⌊4e10 / 961⌋ = 41,623,309 is too much too; ⌊4e10 / 962⌋ = 41,580,041 fits, half of it realized.
+        // ⌊4e10 / 961⌋ = 41,623,309 is too much too; ⌊4e10 / 962⌋ = 41,580,041 fits, half of it
+        // realized.
         (None, (Side::Sell, 20, 961), true, 2_000_000, 10),
         (None, (Side::Sell, 20, 962), false, 2_000_000 - 790_020, -10),
-        // One lot too many costs margin: at the mark 400,000 + 1,600,000 are margin for 50 short, not for 51.
+        // One lot too many costs margin: at the mark 400,000 + 1,600,000 are margin for 50 short,
+        // not for 51.
         (None, (Side::Sell, 60, 1000), false, 2_000_000, -50),
         (None, (Side::Sell, 61, 1000), true, 2_000_000, 10),
-        // A resting sale of ten keeps the margin of ten: ⌊2e10 / 910⌋ = 21,978,021 is a loss of 1,978,021.
+        // A resting sale of ten keeps the margin of ten: ⌊2e10 / 910⌋ = 21,978,021 is a loss of
+        // 1,978,021.
         (Some((Side::Sell, 10)), (Side::Sell, 10, 910), true, 2_000_000, 10),
         // ⌊2e10 / 925⌋ = 21,621,621 is too much; ⌊2e10 / 926⌋ = 21,598,272 leaves the 400,000.
         (Some((Side::Sell, 10)), (Side::Sell, 10, 925), true, 2_000_000, 10),
@@ -196,7 +200,8 @@ fn a_trade_in_a_perpetual_is_not_paid_with_margin_that_stays_needed() {
     }
 }
 
-/// Whatever the book's session: a halt, a call, after the close. Bands, collars and limits are the book's own.
+/// Whatever the book's session: a halt, a call, after the close. Bands, collars and limits are the
+/// book's own.
 #[test]
 fn sessions_and_limits_of_the_book_do_not_bind() {
     let mut floor = open_floor(100_000);

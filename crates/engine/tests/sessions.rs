@@ -1,5 +1,5 @@
-//! Sessions, times in force and money where the vectors have one instrument, one day and nobody who could run out of
-//! money. Each expectation is worked out by hand from the rulebook.
+//! Sessions, times in force and money where the vectors have one instrument, one day and nobody who
+//! could run out of money. Each expectation is worked out by hand from the rulebook.
 
 mod common;
 
@@ -118,7 +118,8 @@ fn what_waits_reserves_as_what_rests() {
     assert_eq!((floor.place(floor.order()), floor.reserved()), (Some(Some(UndisplayedState::Unelected)), 12_300));
     floor.run(Command::Cancel { account: MEMBER, order: floor.order() });
     assert_eq!(floor.reserved(), 6_300);
-    // In a call the parked order rests and reserves what it did; a market buy is bounded as the stop was.
+    // In a call the parked order rests and reserves what it did; a market buy is bounded as the
+    // stop was.
     floor.session(Phase::IntradayCall);
     assert_eq!(floor.reserved(), 6_300);
     floor.enter(MEMBER, Side::Buy, OrderType::Market, 2, TimeInForce::Day);
@@ -195,7 +196,8 @@ fn times_expire_in_order_of_time_then_number_and_not_in_a_call() {
     let mut floor = Floor::new();
     floor.session(Phase::IntradayCall);
     let now = floor.stamper.at.0;
-    // Three of one time around one of an earlier; the second is parked for the closing call in all but its time.
+    // Three of one time around one of an earlier; the second is parked for the closing call in all
+    // but its time.
     for until in [9_000_000_000, 9_000_000_000, 8_000_000_000, 9_000_000_000] {
         let at = VenueNanos(now + until);
         floor.limit(Side::Buy, 1, 900, TimeInForce::GoodTillTime { at });
@@ -259,7 +261,8 @@ fn a_call_that_was_missed_is_told_and_not_held() {
         [Event::SessionChanged { reason: SessionReason::Missed, .. }, Event::BookChanged { .. }]
     ));
     assert_eq!(floor.place(parked), Some(Some(UndisplayedState::Parked)));
-    // What comes while it stands joins as in a call; leaving it uncrosses nothing, so post close finds both.
+    // What comes while it stands joins as in a call; leaving it uncrosses nothing, so post close
+    // finds both.
     floor.limit(Side::Buy, 5, 1_001, TimeInForce::Day);
     floor.limit(Side::Sell, 5, 1_000, TimeInForce::Day);
     let events = floor.session(Phase::PostClose);

@@ -1,5 +1,6 @@
-//! What a member may write on an order, as tables: post-only, fill or kill, icebergs, self-match prevention. Each row
-//! says what the order rules say, not what the engine was seen to do. How to read a row: `common/floor.rs`.
+//! What a member may write on an order, as tables: post-only, fill or kill, icebergs, self-match
+//! prevention. Each row says what the order rules say, not what the engine was seen to do. How to
+//! read a row: `common/floor.rs`.
 
 mod common;
 
@@ -12,7 +13,8 @@ use pitwire_model::{
 
 #[test]
 fn a_post_only_order_never_takes() {
-    // given              | when                    | then                            | bids             | asks
+    // given              | when                    | then                            | bids
+    // | asks
     check(
         "
         a sell 5@101      | x buy 2@100 post        | -                               | x 2@100          | a 5@101
@@ -316,7 +318,8 @@ fn an_incoming_order_that_meets_its_own_at_once_leaves_no_trace() {
     };
 }
 
-/// Nothing traded and nothing rests, but a price the public saw is gone: that is a change, and it is numbered.
+/// Nothing traded and nothing rests, but a price the public saw is gone: that is a change, and it
+/// is numbered.
 #[test]
 fn a_removal_without_a_trade_changes_the_book() {
     let mut floor = Floor::new(100, 1_000_000);

@@ -119,6 +119,9 @@ pub enum Side {
 }
 
 impl Side {
+    /// Both sides, buys first.
+    pub const BOTH: [Side; 2] = [Side::Buy, Side::Sell];
+
     #[inline]
     #[must_use]
     pub const fn opposite(self) -> Side {

@@ -52,7 +52,7 @@ impl InstrumentView for Engine {
     }
 
     fn rests_hidden(&self, instrument: InstrumentId) -> bool {
-        self.market(instrument).is_some_and(Market::rests_hidden)
+        self.market(instrument).is_some_and(Market::has_hidden_orders)
     }
 
     fn reports(&self, instrument: InstrumentId) -> bool {

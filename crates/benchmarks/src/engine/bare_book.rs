@@ -122,7 +122,7 @@ impl<B: Books> IndexedBooks<B> {
     pub fn look_ahead<'a>(&mut self, coming: impl Fn(usize) -> Option<(InstrumentId, &'a Operation)>) {
         let IndexedBooks { ahead, index, books } = self;
         let books = &*books;
-        ahead.look(index, move |at| books.peek(at), B::MANY, move |n| coming(n).map(|(at, op)| expected(at, op)));
+        ahead.prefetch(index, move |at| books.peek(at), B::MANY, move |n| coming(n).map(|(at, op)| expected(at, op)));
     }
 
     /// Matches an order and rests what remains if `rests` is set.
@@ -198,7 +198,7 @@ impl<B: Books> IndexedBooks<B> {
                 };
                 let price = Ticks(i64::from(op.price));
                 reports.order(ReportType::Accepted, seq, op.side, op.id, op.price, op.quantity);
-                if self.books.of(at).meets(op.side, Some(price)) {
+                if self.books.of(at).would_trade(op.side, Some(price)) {
                     return self.enter((seq, at), op, Some(price), true, reports);
                 }
                 let slot = self.rest(at, op, price, op.quantity);

@@ -1,341 +1,317 @@
-//! The closing price cross: orders meet at one price that is given, by time alone (rulebook 12).
+//! The closing price cross: orders trade at the closing price, by time alone (rulebook 12).
 //!
-//! Holds       1. everything trades at the closing price; the earlier order is the maker;
-//!             2. whoever takes part and has something left waits, by time; nobody waits on both sides at once.
-//! Leaves out  hidden orders: they take no part.
-//! Costs       the start: the orders that take part, sorted by time; an order: those that it meets.
-//! Start at    [`Engine::open_cross`], then [`Engine::cross`].
+//! Holds       1. every trade is at the closing price; the earlier order is the maker;
+//!             2. an order that can take part and has lots left waits, by time; orders never wait
+//!                on both sides.
+//! Leaves out  hidden orders, which take no part.
+//! Costs       the start: the participating orders, sorted by time; an order: the orders that it
+//!             meets.
+//! Start at    [`MarketContext::open_cross`], then [`MarketContext::enter_cross`].
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 
-use pitwire_model::{
-    AccountId, CancelReason, Event, InstrumentId, Lots, MatchGroup, OrderId, SelfMatch, Side, Ticks, TradeKind,
-};
+use pitwire_model::{CancelReason, Event, Lots, MatchGroup, OrderId, SelfMatch, Side, Ticks, TradeKind};
 
-use super::SIDES;
-use super::trade::{PartyTrade, TradeParty};
+use super::state::CrossQueues;
+use crate::account::Account;
 use crate::book::{MakerAction, Slot, key_of, price_of};
-use crate::engine::{Engine, EventSink};
+use crate::event_sink::{EventSink, SinkFn};
+use crate::incoming::{IncomingOrder, accepts_price, maker_action};
+use crate::index::OrderIndex;
+use crate::live_orders::TradeParty;
 use crate::market::Market;
-use crate::matching::{IncomingOrder, meeting};
+use crate::market_context::{MarketContext, PartyTrade};
 use crate::rule_tables::Tif;
-use crate::special::UndisplayedState;
+use crate::undisplayed::UndisplayedState;
 
-/// Who waits at the closing price, by time. Some have gone since, or changed their time: looked up when their turn comes.
-#[derive(Debug, Default)]
-pub(crate) struct CrossQueues {
-    waiting: [VecDeque<(u64, OrderId)>; 2],
-}
+/// Ladder keys of prices at which the displayed book has changed: bids before offers, best first.
+type ChangedPrices = BTreeSet<(Side, u32)>;
 
-/// Prices at which the book has changed, bids before offers, best first.
-type Touched = BTreeSet<(Side, u32)>;
-
-/// An order whose turn it is to meet those that wait.
+/// An order of the cross with what self-match prevention needs.
 struct CrossOrder {
     party: TradeParty,
     group: MatchGroup,
-    mode: SelfMatch,
+    self_match: SelfMatch,
 }
 
 impl CrossOrder {
-    fn meeting(&self, account: AccountId, group: MatchGroup) -> MakerAction {
-        meeting(self.mode, (self.party.account, self.group), (account, group))
+    fn incoming(order: &IncomingOrder) -> CrossOrder {
+        CrossOrder { party: order.party(), group: order.origin.group, self_match: order.self_match }
+    }
+
+    /// Returns what happens when this order meets a waiting one.
+    fn maker_action(&self, maker: &CrossOrder) -> MakerAction {
+        let (taker, maker) = ((self.party.account, self.group), (maker.party.account, maker.group));
+        maker_action(self.self_match, taker, maker)
     }
 }
 
-impl Engine {
-    /// The cross begins: those who take part arrive one after another, by time.
-    pub(crate) fn open_cross(&mut self, instrument: InstrumentId, out: &mut impl EventSink) {
-        let market = &mut self.markets[instrument.0 as usize];
-        market.special.cross = Some(CrossQueues::default());
-        let Some(price) = market.cross_price() else { return };
-        let mut touched = Touched::new();
-        for (time, id) in market.cross_parties(price) {
-            let Some(arrival) = self.arrival(instrument, id, time) else { continue };
-            let (slot, side) = (arrival.party.slot, arrival.party.side);
-            let (party, stopped) = self.meet_waiting(instrument, price, arrival, &mut touched, out);
+/// What reading the cross needs.
+pub(crate) struct CrossView<'a> {
+    pub market: &'a Market,
+    pub accounts: &'a [Account],
+    pub orders: &'a OrderIndex,
+}
+
+impl CrossView<'_> {
+    /// Returns the lots that an incoming order would trade in the cross, as far as self-match
+    /// prevention allows.
+    pub fn reachable_lots(&self, order: &IncomingOrder) -> u32 {
+        let taker = CrossOrder::incoming(order);
+        if !self.market.cross_price().is_some_and(|price| order.takes_part_at(price)) {
+            return 0;
+        }
+        let mut lots = 0_u32;
+        for (time, id) in self.waiting(order.side.opposite()) {
+            let Some(maker) = self.order(id, time) else { continue };
+            match taker.maker_action(&maker) {
+                MakerAction::Trade => lots = lots.saturating_add(maker.party.open),
+                MakerAction::CancelMaker => {}
+                MakerAction::Stop | MakerAction::CancelBoth => break,
+            }
+            if lots >= order.open {
+                break;
+            }
+        }
+        lots.min(order.open)
+    }
+
+    /// The entries that wait on a side, by time. Some may be stale. Right after a restart they are
+    /// computed.
+    fn waiting(&self, side: Side) -> impl Iterator<Item = (u64, OrderId)> {
+        let queues = self.market.auction.cross.as_ref();
+        let price = self.market.cross_price().filter(|_| queues.is_none());
+        let computed = price.map(|price| self.market.cross_participants(price));
+        let is_of_side = move |(_, id): &(u64, OrderId)| {
+            self.orders.get(*id).is_some_and(|(_, slot)| self.market.side_at(slot) == side)
+        };
+        let known = queues.into_iter().flat_map(move |queues| queues.entries(side));
+        known.chain(computed.into_iter().flatten().filter(is_of_side))
+    }
+
+    /// Returns a waiting order. Returns `None` if its entry is stale: the order has left, was
+    /// parked, or has another time now.
+    fn order(&self, id: OrderId, time: u64) -> Option<CrossOrder> {
+        let (_, slot) = self.orders.get(id).filter(|(instrument, _)| *instrument == self.market.spec.id)?;
+        let state = self.market.undisplayed.get(slot).map(|order| order.state);
+        if state.is_some_and(|state| state != UndisplayedState::Unpriced) {
+            return None;
+        }
+        let party = self.market.party_at(slot).filter(|party| party.time == time)?;
+        let group = self.market.origin_at(slot).group;
+        let self_match = self.accounts.get(party.account.0 as usize)?.spec.settings.self_match;
+        Some(CrossOrder { party, group, self_match })
+    }
+}
+
+impl MarketContext<'_> {
+    pub fn cross_view(&self) -> CrossView<'_> {
+        CrossView { market: self.market, accounts: self.accounts, orders: self.orders }
+    }
+
+    /// Begins the cross: the participating orders arrive one after another, by time.
+    pub fn open_cross(&mut self, out: &mut impl EventSink) {
+        self.market.auction.cross = Some(CrossQueues::default());
+        let Some(price) = self.market.cross_price() else { return };
+        let participants = self.market.cross_participants(price);
+        let mut execution = CrossExecution { context: self, price, changed: ChangedPrices::new() };
+        for (time, id) in participants {
+            let Some(order) = execution.context.cross_view().order(id, time) else { continue };
+            let (slot, side) = (order.party.slot, order.party.side);
+            let (party, stopped) = execution.match_waiting(order, out);
             if party.open == 0 {
                 continue;
             }
             if stopped {
-                self.take_out(instrument, slot, &mut touched, out);
+                execution.cancel(slot, out);
             } else {
-                self.wait_in_cross(instrument, side, time, id);
+                execution.context.wait_in_cross(side, time, id);
             }
         }
-        self.tell_touched(instrument, &touched, out);
+        execution.emit_levels(out);
     }
 
-    /// An order comes into the cross, or comes back into it changed: trades at the closing price what it can; waits,
-    /// rests or expires with the remainder.
-    pub(crate) fn cross(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
-        let instrument = order.instrument;
-        let price = self.cross_ready(instrument).filter(|price| order.takes_part_at(*price));
-        if order.whole && self.cross_reach(order) < order.open {
+    /// Trades an order that is new or amended in the cross, then adds or cancels the remainder.
+    pub fn enter_cross(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
+        let price = self.prepare_cross().filter(|price| order.takes_part_at(*price));
+        if order.fill_or_kill && self.cross_view().reachable_lots(order) < order.open {
             out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
             return;
         }
-        let mut left = *order;
+        let mut open = order.open;
         if let Some(price) = price {
-            let arrival = CrossOrder { party: order.party(), group: order.origin.group, mode: order.mode };
-            let mut touched = Touched::new();
-            let (party, stopped) = self.meet_waiting(instrument, price, arrival, &mut touched, out);
-            self.tell_touched(instrument, &touched, out);
-            left.open = party.open;
-            if left.open > 0 && stopped {
-                out.emit(order.cancelled(left.open, CancelReason::SelfMatch));
+            let mut execution = CrossExecution { context: self, price, changed: ChangedPrices::new() };
+            let (party, stopped) = execution.match_waiting(CrossOrder::incoming(order), out);
+            execution.emit_levels(out);
+            open = party.open;
+            if open > 0 && stopped {
+                out.emit(order.cancelled(open, CancelReason::SelfMatch));
                 return;
             }
         }
-        let stays = order.rests || (order.is_market() && order.origin.tif == Tif::ClosingCross);
-        if left.open == 0 {
+        let stays = order.may_rest || (order.is_market() && order.origin.tif == Tif::ClosingCross);
+        if open == 0 {
             return;
         }
         if !stays {
-            out.emit(order.cancelled(left.open, CancelReason::ImmediateRemainder));
+            out.emit(order.cancelled(open, CancelReason::ImmediateRemainder));
             return;
         }
-        self.join(&left, out);
+        self.add_unmatched(&IncomingOrder { open, ..*order }, out);
         if price.is_some() {
-            self.wait_in_cross(instrument, order.side, order.origin.time, order.id);
+            self.wait_in_cross(order.side, order.origin.time, order.id);
         }
     }
 
-    /// The closing price, with everybody who waits at it known: after a restart they are looked up.
-    fn cross_ready(&mut self, instrument: InstrumentId) -> Option<Ticks> {
-        let market = &mut self.markets[instrument.0 as usize];
-        let price = market.cross_price()?;
-        if market.special.cross.is_none() {
-            let mut cross = CrossQueues::default();
-            for (time, id) in market.cross_parties(price) {
+    /// Returns the closing price. After a restart, rebuilds the queues of waiting orders.
+    fn prepare_cross(&mut self) -> Option<Ticks> {
+        let price = self.market.cross_price()?;
+        if self.market.auction.cross.is_none() {
+            let mut queues = CrossQueues::default();
+            for (time, id) in self.market.cross_participants(price) {
                 if let Some((_, slot)) = self.orders.get(id) {
-                    cross.waiting[market.side_at(slot) as usize & 1].push_back((time, id));
+                    queues.push(self.market.side_at(slot), time, id);
                 }
             }
-            market.special.cross = Some(cross);
+            self.market.auction.cross = Some(queues);
         }
         Some(price)
     }
 
-    /// Meets those who wait on the other side, by time, until nothing is left of it or self-match prevention stops it.
-    fn meet_waiting(
-        &mut self,
-        instrument: InstrumentId,
-        price: Ticks,
-        mut arrival: CrossOrder,
-        touched: &mut Touched,
-        out: &mut impl EventSink,
-    ) -> (TradeParty, bool) {
-        let other = arrival.party.side.opposite();
-        while arrival.party.open > 0
-            && let Some((time, id)) = self.first_waiting(instrument, other)
+    fn wait_in_cross(&mut self, side: Side, time: u64, id: OrderId) {
+        if let Some(queues) = &mut self.market.auction.cross {
+            queues.insert(side, time, id);
+        }
+    }
+}
+
+/// The cross while orders trade in it.
+struct CrossExecution<'c, 'a> {
+    context: &'c mut MarketContext<'a>,
+    /// The closing price.
+    price: Ticks,
+    changed: ChangedPrices,
+}
+
+impl CrossExecution<'_, '_> {
+    /// Trades an order with the orders that wait on the other side, by time. Returns the order as a
+    /// party, and whether self-match prevention has stopped it.
+    fn match_waiting(&mut self, mut taker: CrossOrder, out: &mut impl EventSink) -> (TradeParty, bool) {
+        let other = taker.party.side.opposite();
+        while taker.party.open > 0
+            && let Some((time, id)) = self.first_waiting(other)
         {
-            let Some(mut maker) = self.arrival(instrument, id, time) else {
-                self.stop_waiting(instrument, other);
+            let Some(mut maker) = self.context.cross_view().order(id, time) else {
+                self.remove_first(other);
                 continue;
             };
-            match arrival.meeting(maker.party.account, maker.group) {
+            match taker.maker_action(&maker) {
                 MakerAction::Trade => {
-                    self.cross_trade(instrument, price, &mut maker.party, &mut arrival.party, touched, out);
+                    self.trade(&mut maker.party, &mut taker.party, out);
                     if maker.party.open == 0 {
-                        self.stop_waiting(instrument, other);
+                        self.remove_first(other);
                     }
                 }
-                MakerAction::Stop => return (arrival.party, true),
-                away => {
-                    self.stop_waiting(instrument, other);
-                    self.take_out(instrument, maker.party.slot, touched, out);
-                    if away == MakerAction::CancelBoth {
-                        return (arrival.party, true);
+                MakerAction::Stop => return (taker.party, true),
+                cancel => {
+                    self.remove_first(other);
+                    self.cancel(maker.party.slot, out);
+                    if cancel == MakerAction::CancelBoth {
+                        return (taker.party, true);
                     }
                 }
             }
         }
-        (arrival.party, false)
+        (taker.party, false)
     }
 
-    fn cross_trade(
-        &mut self,
-        instrument: InstrumentId,
-        price: Ticks,
-        maker: &mut TradeParty,
-        taker: &mut TradeParty,
-        touched: &mut Touched,
-        out: &mut impl EventSink,
-    ) {
-        let lots = maker.open.min(taker.open);
-        self.trade(PartyTrade { instrument, kind: TradeKind::Cross, price, lots, maker, taker }, out);
+    fn first_waiting(&self, side: Side) -> Option<(u64, OrderId)> {
+        self.context.market.auction.cross.as_ref()?.first(side)
+    }
+
+    fn remove_first(&mut self, side: Side) {
+        if let Some(queues) = &mut self.context.market.auction.cross {
+            queues.remove_first(side);
+        }
+    }
+
+    fn trade(&mut self, maker: &mut TradeParty, taker: &mut TradeParty, out: &mut impl EventSink) {
+        let (price, lots) = (self.price, maker.open.min(taker.open));
+        self.context.trade(PartyTrade { kind: TradeKind::Cross, price, lots, maker, taker }, out);
         for party in [&*maker, &*taker] {
-            if party.reserves {
-                self.shrink(instrument, party, lots, touched, out);
+            if party.has_reserve {
+                self.deduct(party, lots, out);
             }
         }
-        self.count_trade(maker.account, taker.account, out);
+        self.context.count_trade(maker.account, taker.account, out);
     }
 
-    /// An order that stands has traded: it keeps its time, and an iceberg shows as much as it may.
-    fn shrink(
-        &mut self,
-        instrument: InstrumentId,
-        party: &TradeParty,
-        lots: u32,
-        touched: &mut Touched,
-        out: &mut impl EventSink,
-    ) {
+    /// Deducts executed lots from a live order. The order keeps its time, and an iceberg displays
+    /// as much as it may.
+    fn deduct(&mut self, party: &TradeParty, lots: u32, out: &mut impl EventSink) {
         let TradeParty { slot, id: order, account, side, limit: price, .. } = *party;
-        let market = &mut self.markets[instrument.0 as usize];
-        if slot.is_kept() {
-            if market.special.fill(slot, lots) == 0 {
-                self.drop_kept(instrument, slot);
+        let context = &mut *self.context;
+        if slot.is_undisplayed() {
+            if context.market.undisplayed.fill(slot, lots) == 0 {
+                context.remove_undisplayed(slot);
             }
             return;
         }
-        touched.insert((side, key_of(side, price)));
-        let after = market.book.deduct_in_place(slot, lots);
+        self.changed.insert((side, key_of(side, price)));
+        let after = context.market.book.deduct_in_place(slot, lots);
         if after.left == 0 {
-            self.orders.remove(order);
-            self.accounts[account.0 as usize].open_orders -= 1;
+            context.orders.remove(order);
+            context.accounts[account.0 as usize].open_orders -= 1;
         } else if after.refreshed > 0 {
-            let shown = Lots(u64::from(after.refreshed));
+            let (instrument, shown) = (context.instrument(), Lots(u64::from(after.refreshed)));
             out.emit(Event::Refreshed { order, account, instrument, side, price, shown });
         }
     }
 
-    /// Self-match prevention takes an order that stands; its level is told with the others.
-    fn take_out(&mut self, instrument: InstrumentId, slot: Slot, touched: &mut Touched, out: &mut impl EventSink) {
-        let Some(party) = self.party(instrument, slot) else { return };
+    /// Cancels a live order because of self-match prevention. Its level is emitted later with the
+    /// others.
+    fn cancel(&mut self, slot: Slot, out: &mut impl EventSink) {
+        if self.context.market.party_at(slot).is_none() {
+            return;
+        }
         let mut level = None;
-        let mut without_level = |event: Event| match event {
+        let mut hold_back_level = |event: Event| match event {
             Event::Level { side, price, .. } => level = Some((side, key_of(side, price))),
             other => out.emit(other),
         };
-        self.take_off(instrument, party.slot, CancelReason::SelfMatch, &mut SinkFn(&mut without_level));
-        touched.extend(level);
+        self.context.cancel_live(slot, CancelReason::SelfMatch, &mut SinkFn(&mut hold_back_level));
+        self.changed.extend(level);
     }
 
-    fn tell_touched(&self, instrument: InstrumentId, touched: &Touched, out: &mut impl EventSink) {
-        let book = &self.markets[instrument.0 as usize].book;
-        for (side, key) in touched {
+    fn emit_levels(&self, out: &mut impl EventSink) {
+        let (instrument, book) = (self.context.instrument(), &self.context.market.book);
+        for (side, key) in &self.changed {
             let price = price_of(*side, *key);
             out.emit(Event::Level { instrument, side: *side, price, lots: book.lots_at(*side, price) });
         }
-    }
-
-    /// What an order that comes in would trade in the cross, as far as self-match prevention lets it.
-    pub(crate) fn cross_reach(&self, order: &IncomingOrder) -> u32 {
-        let arrival = CrossOrder { party: order.party(), group: order.origin.group, mode: order.mode };
-        let price = self.market(order.instrument).and_then(Market::cross_price);
-        if !price.is_some_and(|price| order.takes_part_at(price)) {
-            return 0;
-        }
-        let mut reach = 0_u32;
-        for (time, id) in self.who_waits(order.instrument, order.side.opposite()) {
-            let Some(maker) = self.arrival(order.instrument, id, time) else { continue };
-            match arrival.meeting(maker.party.account, maker.group) {
-                MakerAction::Trade => reach = reach.saturating_add(maker.party.open),
-                MakerAction::CancelMaker => {}
-                MakerAction::Stop | MakerAction::CancelBoth => break,
-            }
-            if reach >= order.open {
-                break;
-            }
-        }
-        reach.min(order.open)
-    }
-
-    /// Those who wait on a side, by time; some may have gone. Right after a restart they are looked up.
-    fn who_waits(&self, instrument: InstrumentId, side: Side) -> impl Iterator<Item = (u64, OrderId)> {
-        let market = &self.markets[instrument.0 as usize];
-        let known = market.special.cross.as_ref();
-        let unknown = market.cross_price().filter(|_| known.is_none()).map(|price| market.cross_parties(price));
-        let of_side =
-            move |(_, id): &(u64, OrderId)| self.orders.get(*id).is_some_and(|(_, slot)| market.side_at(slot) == side);
-        let known = known.into_iter().flat_map(move |cross| cross.waiting[side as usize & 1].iter().copied());
-        known.chain(unknown.into_iter().flatten().filter(of_side))
-    }
-
-    /// A live order as it was when it came to wait; none when it has gone, was set aside or has another time now.
-    fn arrival(&self, instrument: InstrumentId, id: OrderId, time: u64) -> Option<CrossOrder> {
-        let (_, slot) = self.orders.get(id).filter(|(of, _)| *of == instrument)?;
-        let place = self.market(instrument)?.special.get(slot).map(|order| order.place);
-        if place.is_some_and(|place| place != UndisplayedState::Unpriced) {
-            return None;
-        }
-        let party = self.party(instrument, slot).filter(|party| party.time == time)?;
-        let market = &self.markets[instrument.0 as usize];
-        let kept = market.special.get(slot).map(|order| order.origin);
-        let group = kept.unwrap_or_else(|| market.book.origin(slot)).group;
-        let mode = self.account(party.account)?.spec.settings.self_match;
-        Some(CrossOrder { party, group, mode })
-    }
-
-    fn waiting(&mut self, instrument: InstrumentId, side: Side) -> Option<&mut VecDeque<(u64, OrderId)>> {
-        let cross = self.markets[instrument.0 as usize].special.cross.as_mut()?;
-        Some(&mut cross.waiting[side as usize & 1])
-    }
-
-    fn first_waiting(&mut self, instrument: InstrumentId, side: Side) -> Option<(u64, OrderId)> {
-        self.waiting(instrument, side)?.front().copied()
-    }
-
-    fn stop_waiting(&mut self, instrument: InstrumentId, side: Side) {
-        self.waiting(instrument, side).and_then(VecDeque::pop_front);
-    }
-
-    fn wait_in_cross(&mut self, instrument: InstrumentId, side: Side, time: u64, id: OrderId) {
-        if let Some(waiting) = self.waiting(instrument, side) {
-            // Nearly always last: but a stop that was elected before others came acts after they have arrived.
-            let at = waiting.partition_point(|(other, _)| *other < time);
-            waiting.insert(at, (time, id));
-        }
-    }
-}
-
-/// Hands events to a function.
-struct SinkFn<'a, F>(&'a mut F);
-
-impl<F: FnMut(Event)> EventSink for SinkFn<'_, F> {
-    fn emit(&mut self, event: Event) {
-        (self.0)(event);
-    }
-}
-
-fn accepts(side: Side, limit: Ticks, price: Ticks) -> bool {
-    match side {
-        Side::Buy => limit >= price,
-        Side::Sell => limit <= price,
     }
 }
 
 impl IncomingOrder {
     fn takes_part_at(&self, price: Ticks) -> bool {
-        self.minimum == 0 && accepts(self.side, self.limit, price)
-    }
-
-    fn party(&self) -> TradeParty {
-        let IncomingOrder { id, account, side, open, limit, origin, .. } = *self;
-        TradeParty { slot: Slot::default(), id, account, side, limit, open, time: origin.time, reserves: false }
+        self.minimum_execution == 0 && self.accepts(price)
     }
 }
 
 impl Market {
     /// The orders that take part in a cross at `price`, by time.
-    fn cross_parties(&self, price: Ticks) -> Vec<(u64, OrderId)> {
+    fn cross_participants(&self, price: Ticks) -> Vec<(u64, OrderId)> {
         let mut found = Vec::new();
-        for side in SIDES {
-            let within = self.book.queues(side).take_while(|(limit, _)| accepts(side, *limit, price));
-            let slots = within.flat_map(|(_, queue)| queue);
+        for side in Side::BOTH {
+            let levels = self.book.queues(side).take_while(|(limit, _)| accepts_price(side, *limit, price));
+            let slots = levels.flat_map(|(_, queue)| queue);
             found.extend(slots.map(|slot| (self.book.origin(slot).time, self.book.get(slot).id)));
-            let unpriced = self.special.unpriced(side).filter_map(|slot| self.special.get(slot));
-            let bound_allows = |bound: Option<Ticks>| bound.is_none_or(|bound| accepts(side, bound, price));
-            let unpriced = unpriced.filter(|order| bound_allows(order.bounded_price()));
-            found.extend(unpriced.map(|order| (order.origin.time, order.id)));
+            let unpriced = self.undisplayed.unpriced(side).filter_map(|slot| self.undisplayed.get(slot));
+            let accepting =
+                unpriced.filter(|order| order.ranking_price().is_none_or(|bound| accepts_price(side, bound, price)));
+            found.extend(accepting.map(|order| (order.origin.time, order.id)));
         }
         found.sort_unstable();
         found
-    }
-
-    fn side_at(&self, slot: Slot) -> Side {
-        self.special.get(slot).map_or_else(|| self.book.get(slot).owner.side(), |order| order.side)
     }
 }

@@ -1,11 +1,14 @@
-//! What stands on both sides of a call, price by price, and the price that it gives (rulebook 11.2).
+//! The orders of a call by price, and the price that results from them (rulebook 11.2).
 //!
-//! Does        sum lots by price and side; keep the price at which the two sides balance while orders come and go.
-//! Holds       1. a price is a step exactly when somebody names it;
-//!             2. `at.buy` is what would buy at `at.price`, `at.sell` what would sell there.
-//! Leaves out  who stands there, in which order, and what each gets: see `plan` and `share`.
-//! Costs       a change: the logarithm of the prices; a clearing: the steps between where it was and where it is.
-//! Start at    [`Curve::clearing`].
+//! Does        sum lots by price and side; follow the price at which both sides balance while
+//!             orders come and go.
+//! Holds       1. a price has a step exactly when an order names it;
+//!             2. `at.buy` is the sum of lots that would buy at `at.price`, `at.sell` of those that
+//!                would sell there.
+//! Leaves out  single orders and what each gets: see `plan` and `allocation`.
+//! Costs       a change: the logarithm of the number of prices; a clearing: the steps between the
+//!             last result and this one.
+//! Start at    [`AuctionCurve::clearing`].
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -13,7 +16,7 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use pitwire_model::{Side, Ticks};
 
-/// What names one price.
+/// Lots of the orders that name one price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct PriceStep {
     buy: u64,
@@ -36,7 +39,7 @@ impl PriceStep {
     }
 }
 
-/// What would buy and sell at one price: at it or better, market orders included.
+/// Lots that would buy and sell at one price, market orders included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct CurvePoint {
     price: i64,
@@ -54,7 +57,7 @@ impl CurvePoint {
         i64::try_from(surplus).unwrap_or(if surplus > 0 { i64::MAX } else { i64::MIN })
     }
 
-    /// The same lots on both sides.
+    /// Returns whether both points have the same lots.
     fn equals(self, other: CurvePoint) -> bool {
         (self.buy, self.sell) == (other.buy, other.sell)
     }
@@ -65,17 +68,17 @@ impl CurvePoint {
     }
 }
 
-/// One price for everybody.
+/// The result of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clearing {
     pub price: Ticks,
     /// Lots that trade there; above zero.
     pub volume: u64,
-    /// What would buy there, less what would sell.
+    /// Lots that would buy at `price`, less lots that would sell there.
     pub imbalance: i64,
 }
 
-/// Empty, it is a call to which nobody came.
+/// The orders of a call or batch by price.
 #[derive(Clone, Debug, Default)]
 pub struct AuctionCurve {
     steps: BTreeMap<i64, PriceStep>,
@@ -85,8 +88,9 @@ pub struct AuctionCurve {
 }
 
 impl AuctionCurve {
-    /// So many lots of one side more, or less, at `price`, or at any price.
-    pub fn note(&mut self, side: Side, price: Option<Ticks>, lots: i64) {
+    /// Adds `lots` of one side at `price`, or at any price if it is `None`. Negative lots are
+    /// removed.
+    pub fn change(&mut self, side: Side, price: Option<Ticks>, lots: i64) {
         let counts_here = price.is_none_or(|price| match side {
             Side::Buy => price.0 >= self.at.price,
             Side::Sell => price.0 <= self.at.price,
@@ -110,12 +114,12 @@ impl AuctionCurve {
         }
     }
 
-    /// What market orders without a bound add up to.
+    /// Returns the lots of unbounded market orders of one side.
     pub fn market_lots(&self, side: Side) -> u64 {
         self.market.of(side)
     }
 
-    /// Prices of one side that somebody names, best first.
+    /// Prices of one side with their lots, best first.
     pub fn levels(&self, side: Side) -> impl Iterator<Item = (Ticks, u64)> {
         let (ascending, descending) = match side {
             Side::Buy => (None, Some(self.steps.iter().rev())),
@@ -125,7 +129,7 @@ impl AuctionCurve {
         both.map(move |(price, step)| (Ticks(*price), step.of(side))).filter(|(_, lots)| *lots > 0)
     }
 
-    /// The price of rulebook 11.2, if there is one.
+    /// Returns the price and volume of rulebook 11.2; `None` if nothing would trade.
     pub fn clearing(&mut self, reference: Option<Ticks>) -> Option<Clearing> {
         let Some(at) = self.named_near_here() else {
             let price = reference?.0;
@@ -134,14 +138,15 @@ impl AuctionCurve {
         let at = self.balanced(at);
         self.at = at;
         if at.surplus() > 0 {
-            // Buyers everywhere, and this is the highest price.
+            // There is a surplus of buyers at every price, and this is the highest one.
             return at.clearing();
         }
         if at.surplus() == 0 {
             let last = self.above(at).filter(|above| above.surplus() == 0);
             return between(&[Some(at), last], reference);
         }
-        // Sellers from here on up, buyers below: one of the two prices at the turn, or, if they are alike, the range.
+        // From here up there is a surplus of sellers, below one of buyers. One of the two prices at
+        // the turn is better, or both are equally good and the range between them counts.
         let Some(below) = self.below(at) else { return at.clearing() };
         let better = below.volume().cmp(&at.volume());
         match better.then(at.surplus().unsigned_abs().cmp(&below.surplus().unsigned_abs())) {
@@ -155,7 +160,7 @@ impl AuctionCurve {
         }
     }
 
-    /// A price that somebody names, as near as can be: none when nobody names any.
+    /// Returns the nearest price that an order names; `None` if no order names a price.
     fn named_near_here(&self) -> Option<CurvePoint> {
         if self.steps.contains_key(&self.at.price) {
             return Some(self.at);
@@ -163,7 +168,8 @@ impl AuctionCurve {
         self.above(self.at).or_else(|| self.below(self.at))
     }
 
-    /// The lowest price with no surplus of buyers; the highest of all when there is none. Walks from `at`.
+    /// Returns the lowest price without a surplus of buyers, or the highest price if there is none.
+    /// Searches from `at`.
     fn balanced(&self, mut at: CurvePoint) -> CurvePoint {
         while at.surplus() > 0
             && let Some(above) = self.above(at)
@@ -183,20 +189,21 @@ impl AuctionCurve {
         self.steps.get(&price).copied().unwrap_or_default()
     }
 
-    /// The next higher price that somebody names.
+    /// Returns the next higher price that an order names.
     fn above(&self, at: CurvePoint) -> Option<CurvePoint> {
         let (price, step) = self.steps.range((Excluded(at.price), Unbounded)).next()?;
         Some(CurvePoint { price: *price, buy: at.buy - self.step(at.price).buy, sell: at.sell + step.sell })
     }
 
-    /// The next lower one.
+    /// Returns the next lower price that an order names.
     fn below(&self, at: CurvePoint) -> Option<CurvePoint> {
         let (price, step) = self.steps.range(..at.price).next_back()?;
         Some(CurvePoint { price: *price, buy: at.buy + step.buy, sell: at.sell - self.step(at.price).sell })
     }
 }
 
-/// The reference held between the first and the last of some prices, ascending; without one their middle.
+/// Returns the reference clamped to the range of some prices, which are ascending. Without a
+/// reference, returns the middle of the range.
 fn between(prices: &[Option<CurvePoint>], reference: Option<Ticks>) -> Option<Clearing> {
     let known = || prices.iter().flatten();
     let (lowest, highest) = (known().next()?.price, known().next_back()?.price);

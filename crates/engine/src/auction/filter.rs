@@ -1,26 +1,29 @@
-//! Hidden orders before an uncross: which of them can have what they ask for at least (rulebook 8.2 steps 3 to 7).
+//! Which hidden orders can get their minimum execution size in an uncross (rulebook 8.2, steps 3 to
+//! 7).
 //!
-//! Does        walk both sides in turn, until no hidden order's part changes any more; then say how much trades, and
-//!             between which prices.
-//! Holds       a hidden order's part is nothing, or its minimum at least.
-//! Leaves out  who stands behind an interest: visible orders of one price are one.
-//! Costs       a pass: the interests of both sides; passes: at most 4 and 2 for each hidden order, and never above 64.
+//! Does        pass over both sides in turn until the quantity of no hidden order changes; then
+//!             compute how much trades and between which prices.
+//! Holds       a hidden order counts with nothing, or with at least its minimum execution size.
+//! Leaves out  single displayed orders: those of one price are one interest.
+//! Costs       a pass: the interests of both sides; passes: at most four plus two for each hidden
+//!             order, and at most 64.
 //! Start at    [`settle`], then [`crossing`].
 
 use pitwire_model::{Side, Ticks};
 
-/// Orders nested in one another settle one a pass: however many somebody rests, a settling costs no more passes.
+/// Bound of the passes. Nested orders settle one per pass, and a member could enter any number of
+/// them.
 const MOST_PASSES: usize = 64;
 
-/// What stands in one place of a side, in priority order.
+/// The displayed orders of one price, or one hidden order, in priority order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuctionInterest {
     /// The limit; for what takes any price [`Interest::ANY_BUYER`] or [`Interest::ANY_SELLER`].
     pub price: i64,
     pub open: u64,
-    /// What a hidden order wants at least; zero: visible.
+    /// Minimum execution size of a hidden order; zero for displayed orders.
     pub minimum: u32,
-    /// What counts of it.
+    /// Lots that count.
     pub lots: u64,
 }
 
@@ -28,7 +31,7 @@ impl AuctionInterest {
     pub const ANY_BUYER: i64 = i64::MAX;
     pub const ANY_SELLER: i64 = i64::MIN;
 
-    pub fn visible(price: Ticks, open: u64) -> AuctionInterest {
+    pub fn displayed(price: Ticks, open: u64) -> AuctionInterest {
         AuctionInterest { price: price.0, open, minimum: 0, lots: open }
     }
 
@@ -36,8 +39,8 @@ impl AuctionInterest {
         AuctionInterest { price: price.0, open: u64::from(open), minimum, lots: u64::from(open) }
     }
 
-    /// Market orders of `side`, all together.
-    pub fn any(side: Side, open: u64) -> AuctionInterest {
+    /// All market orders of `side` together.
+    pub fn market_orders(side: Side, open: u64) -> AuctionInterest {
         let price = if side == Side::Buy { AuctionInterest::ANY_BUYER } else { AuctionInterest::ANY_SELLER };
         AuctionInterest { price, open, minimum: 0, lots: open }
     }
@@ -47,7 +50,7 @@ impl AuctionInterest {
     }
 }
 
-/// How much may trade, and the lowest and highest price at which so much does.
+/// How much can trade, and the lowest and highest price at which it can.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterCrossing {
     pub volume: u64,
@@ -59,7 +62,8 @@ fn total(side: &[AuctionInterest]) -> u64 {
     side.iter().map(|interest| interest.lots).sum()
 }
 
-/// Sets what counts of each hidden order, and says in how many passes. `bids` and `asks` in priority order.
+/// Computes how many lots of each hidden order count. `bids` and `asks` must be in priority order.
+/// Returns the number of passes.
 pub fn settle(bids: &mut [AuctionInterest], asks: &mut [AuctionInterest]) -> usize {
     let hidden = bids.iter().chain(asks.iter()).filter(|interest| interest.is_hidden()).count();
     let mut side = if total(bids) >= total(asks) { Side::Buy } else { Side::Sell };
@@ -76,19 +80,20 @@ pub fn settle(bids: &mut [AuctionInterest], asks: &mut [AuctionInterest]) -> usi
         }
         side = side.opposite();
     }
-    // No hidden order counts in what does not settle.
+    // The quantities do not settle: no hidden order counts.
     for interest in bids.iter_mut().chain(asks).filter(|interest| interest.is_hidden()) {
         interest.lots = 0;
     }
     most
 }
 
-/// One side's hidden orders look at what is left for them. Says whether anything changed.
+/// Recomputes the quantities of one side's hidden orders. Returns whether any has changed.
 fn pass(own: &mut [AuctionInterest], contra: &[AuctionInterest], accepts: impl Fn(i64, i64) -> bool) -> bool {
     let (mut reached, mut within) = (contra.len(), total(contra));
     let (mut ahead, mut changed) = (0_u64, false);
     for interest in own {
-        // Limits get worse on the way: what one order does not accept, none behind it does.
+        // Limits get worse along the side: a price that one order does not accept, no later order
+        // accepts.
         while let Some(last) = reached.checked_sub(1)
             && !accepts(interest.price, contra[last].price)
         {
@@ -106,7 +111,7 @@ fn pass(own: &mut [AuctionInterest], contra: &[AuctionInterest], accepts: impl F
     changed
 }
 
-/// What trades of two settled sides without market orders, if anything does.
+/// Returns how much two settled sides without market orders trade; `None` if nothing trades.
 pub fn crossing(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> Option<FilterCrossing> {
     let (mut buyers, mut sellers) = (counted(bids), counted(asks));
     let (mut bid, mut ask) = (buyers.next()?, sellers.next()?);
@@ -134,7 +139,7 @@ fn counted(side: &[AuctionInterest]) -> impl Iterator<Item = AuctionInterest> {
     side.iter().copied().filter(|interest| interest.lots > 0)
 }
 
-/// The price of rulebook 8.2 step 7.
+/// Returns the price of rulebook 8.2, step 7.
 pub fn price(found: FilterCrossing, bests: [Option<Ticks>; 2], reference: Option<Ticks>) -> Ticks {
     let FilterCrossing { lowest: Ticks(lowest), highest: Ticks(highest), .. } = found;
     let wanted = match bests {

@@ -1,43 +1,46 @@
-//! Who trades how much at one price (rulebook 8.2 step 8, 11.4).
+//! How much each order of a side trades at one price (rulebook 8.2 step 8, 11.4).
 //!
-//! Does        walk one side in priority order, until what trades is given away.
-//! Holds       the parts of a side add up to what trades, and stand in the order in which they do.
-//! Costs       the orders that trade; at a price that is shared, all orders there.
-//! Start at    [`Planner::side`].
+//! Does        go through one side in priority order until the volume is allocated.
+//! Holds       the fills of a side add up to the volume and are listed in the order in which they
+//!             trade.
+//! Costs       the orders that trade; at a shared price, all orders there.
+//! Start at    [`SidePlanner::plan`].
 
 use pitwire_model::{Side, Ticks};
 
 use super::filter::AuctionInterest;
-use super::share::{AllocationClaim, AllocationRule, TimeAllocation};
+use crate::allocation::{AllocationClaim, AllocationRule, TimeAllocation};
 use crate::book::{Book, OrderOrigin, QueuedOrder, key_of};
 
-/// What one order trades.
+/// What one order will trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedFill {
     pub order: QueuedOrder,
-    /// Its limit or bound; zero where there is none.
+    /// Limit price or bound; zero without either.
     pub limit: Ticks,
     pub lots: u32,
 }
 
-/// An order that trades but is not in the book: a market order, or a hidden one with what counts of it.
+/// An undisplayed order that takes part: a market order, or a hidden order with the lots that
+/// count.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ExtraParticipant {
     pub order: QueuedOrder,
-    /// None: at any price.
+    /// Limit price or bound; `None` for an unbounded market order.
     pub price: Option<Ticks>,
-    /// Of a hidden order what it wants at least; zero: visible.
+    /// Minimum execution size of a hidden order; zero for a market order.
     pub minimum: u32,
     pub lots: u32,
 }
 
 impl ExtraParticipant {
-    /// Its place among prices as the book orders them; before all prices: none.
+    /// Returns the ladder key of its price; `None`, which ranks before all prices, for an unbounded
+    /// market order.
     pub fn rank(&self, side: Side) -> Option<u32> {
         self.price.map(|price| key_of(side, price))
     }
 
-    /// A hidden order as a filter sees it.
+    /// Returns the interest of a hidden order.
     pub fn interest(&self) -> AuctionInterest {
         AuctionInterest::hidden(self.price.unwrap_or_default(), self.lots, self.minimum)
     }
@@ -47,46 +50,47 @@ impl ExtraParticipant {
     }
 }
 
-/// The price at which a side has more than trades, and how it is divided there.
+/// The price at which a side has more lots than trade, and the rule that allocates them.
 pub(crate) struct SharedPrice<'a> {
     pub price: Ticks,
-    pub way: &'a dyn AllocationRule,
+    pub rule: &'a dyn AllocationRule,
 }
 
 pub(crate) struct SidePlanner<'a> {
     pub book: &'a Book<OrderOrigin>,
     pub side: Side,
-    /// Of this side, market orders by time first, then by price, visible before hidden, time.
-    pub outsiders: &'a [ExtraParticipant],
+    /// Undisplayed orders of this side, as [`SidePlanner::sort`] sorts them.
+    pub participants: &'a [ExtraParticipant],
     pub shared: Option<SharedPrice<'a>>,
 }
 
 impl SidePlanner<'_> {
-    /// Sorts outsiders as a planner wants them.
-    pub fn sort(side: Side, outsiders: &mut [ExtraParticipant]) {
-        outsiders.sort_unstable_by_key(|order| (order.rank(side), order.is_hidden(), order.order.time));
+    /// Sorts by price, unbounded market orders first, then market before hidden orders, then by
+    /// time.
+    pub fn sort(side: Side, participants: &mut [ExtraParticipant]) {
+        participants.sort_unstable_by_key(|order| (order.rank(side), order.is_hidden(), order.order.time));
     }
 
-    /// Divides `volume` among the orders of the side.
-    pub fn side(&self, volume: u64) -> Vec<PlannedFill> {
+    /// Allocates `volume` to the orders of the side.
+    pub fn plan(&self, volume: u64) -> Vec<PlannedFill> {
         let mut parts = FillList { left: volume, list: Vec::new() };
-        let mut outsiders = self.outsiders;
-        while let Some((ExtraParticipant { price: None, order, lots, .. }, rest)) = outsiders.split_first() {
+        let mut participants = self.participants;
+        while let Some((ExtraParticipant { price: None, order, lots, .. }, rest)) = participants.split_first() {
             parts.give(order, Ticks::ZERO, *lots);
-            outsiders = rest;
+            participants = rest;
         }
-        self.book.go_through(self.side, |price, queue| {
-            outsiders = self.before(Some(key_of(self.side, price)), outsiders, &mut parts);
-            let (here, rest) = split(price, outsiders);
+        self.book.visit_levels(self.side, |price, queue| {
+            participants = self.before(Some(key_of(self.side, price)), participants, &mut parts);
+            let (here, rest) = split(price, participants);
             if here.is_empty() && !self.is_shared(price) {
-                queue.iter().for_each(|order| parts.give(order, price, order.whole));
+                queue.iter().for_each(|order| parts.give(order, price, order.open));
             } else if parts.left > 0 {
                 self.mixed(price, queue, here, &mut parts);
             }
-            outsiders = rest;
+            participants = rest;
             parts.left > 0
         });
-        self.before(None, outsiders, &mut parts);
+        self.before(None, participants, &mut parts);
         parts.list
     }
 
@@ -94,46 +98,49 @@ impl SidePlanner<'_> {
         self.shared.as_ref().is_some_and(|shared| shared.price == price)
     }
 
-    /// Those whose price comes before `key`, price by price: nobody in the book stands there.
+    /// Allocates to undisplayed orders whose price comes before `key`, where no displayed order
+    /// rests. Returns the others.
     fn before<'b>(
         &self,
         key: Option<u32>,
-        mut outsiders: &'b [ExtraParticipant],
+        mut participants: &'b [ExtraParticipant],
         parts: &mut FillList,
     ) -> &'b [ExtraParticipant] {
-        while let Some(first) = outsiders.first()
+        while let Some(first) = participants.first()
             && let Some(price) = first.price
             && key.is_none_or(|key| key_of(self.side, price) < key)
         {
-            let (here, rest) = split(price, outsiders);
+            let (here, rest) = split(price, participants);
             self.mixed(price, &[], here, parts);
-            outsiders = rest;
+            participants = rest;
         }
-        outsiders
+        participants
     }
 
-    /// One price at which outsiders stand, or which is shared: the visible ones by time, then the hidden ones.
+    /// Allocates at one price that is shared or has undisplayed orders: displayed and market orders
+    /// by time, then hidden orders.
     fn mixed(&self, price: Ticks, queue: &[QueuedOrder], here: &[ExtraParticipant], parts: &mut FillList) {
         let (visible, hidden) = here.split_at(here.partition_point(|order| !order.is_hidden()));
         let mut shown = queue.to_vec();
         shown.extend(visible.iter().map(|order| order.order));
         shown.sort_unstable_by_key(|order| order.time);
-        let way: &dyn AllocationRule = match &self.shared {
-            Some(shared) if shared.price == price => shared.way,
+        let rule: &dyn AllocationRule = match &self.shared {
+            Some(shared) if shared.price == price => shared.rule,
             _ => &TimeAllocation,
         };
         let claims: Vec<AllocationClaim> =
-            shown.iter().map(|order| AllocationClaim { time: order.time, open: order.whole }).collect();
+            shown.iter().map(|order| AllocationClaim { time: order.time, open: order.open }).collect();
         let mut given = Vec::with_capacity(claims.len());
-        way.share(parts.left, &claims, &mut given);
+        rule.allocate(parts.left, &claims, &mut given);
         shown.iter().zip(given).for_each(|(order, lots)| parts.give(order, price, lots));
         hidden.iter().for_each(|order| parts.give(&order.order, price, order.lots));
     }
 }
 
-/// The outsiders at `price`, which is the first one's or better, and those behind.
-fn split(price: Ticks, outsiders: &[ExtraParticipant]) -> (&[ExtraParticipant], &[ExtraParticipant]) {
-    outsiders.split_at(outsiders.partition_point(|order| order.price == Some(price)))
+/// Splits off the undisplayed orders at `price`, which must be at least as good as the price of the
+/// first one.
+fn split(price: Ticks, participants: &[ExtraParticipant]) -> (&[ExtraParticipant], &[ExtraParticipant]) {
+    participants.split_at(participants.partition_point(|order| order.price == Some(price)))
 }
 
 struct FillList {
@@ -142,7 +149,7 @@ struct FillList {
 }
 
 impl FillList {
-    /// As much as there is left to give.
+    /// Allocates up to `lots`, as far as volume is left.
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
     fn give(&mut self, order: &QueuedOrder, limit: Ticks, lots: u32) {

@@ -1,12 +1,12 @@
-//! The price of a call, the filter and the sharing of lots, each beside the plainest way to work them out: every price
-//! tried, every subset of hidden orders tried, lot by lot.
+//! The price of a call, the filter and the sharing of lots, each beside the plainest rule to work
+//! them out: every price tried, every subset of hidden orders tried, lot by lot.
 
 use pitwire_model::{AccountId, OrderId, Side, Ticks};
 
 use super::curve::{AuctionCurve, Clearing};
 use super::filter::{self, AuctionInterest, FilterCrossing};
 use super::plan::{ExtraParticipant, SharedPrice, SidePlanner};
-use super::share::{AllocationClaim, AllocationRule, BatchAllocation, ProRataAllocation, TimeAllocation};
+use crate::allocation::{AllocationClaim, AllocationRule, BatchAllocation, ProRataAllocation, TimeAllocation};
 use crate::book::{Book, OrderOrigin, Owner, QueuedOrder, RestingOrder, Slot};
 
 pub(crate) struct Random(pub u64);
@@ -73,7 +73,7 @@ fn random_order(random: &mut Random, prices: u64) -> Order {
 }
 
 fn note(curve: &mut AuctionCurve, order: Order, sign: i64) {
-    curve.note(order.side, order.price.map(Ticks), sign * order.lots);
+    curve.change(order.side, order.price.map(Ticks), sign * order.lots);
 }
 
 #[test]
@@ -105,7 +105,8 @@ fn a_calls_price_is_what_trying_every_price_gives_after_each_change() {
     assert!(priced > 10_000 && unpriced > 5_000 && tied > 500, "{priced} {unpriced} {tied}");
 }
 
-/// `buys | sells | reference | price volume imbalance`: orders as `lots@price`, `lots@-` at any price.
+/// `buys | sells | reference | price volume imbalance`: orders as `lots@price`, `lots@-` at any
+/// price.
 #[test]
 fn prices_of_calls_worked_out_by_hand() {
     for row in "
@@ -132,7 +133,7 @@ fn prices_of_calls_worked_out_by_hand() {
         for (side, words) in [(Side::Buy, buys), (Side::Sell, sells)] {
             for word in words.split_whitespace() {
                 let (lots, price) = word.split_once('@').unwrap();
-                curve.note(side, price.parse().ok().map(Ticks), lots.parse().unwrap());
+                curve.change(side, price.parse().ok().map(Ticks), lots.parse().unwrap());
             }
         }
         let got = curve.clearing(reference.parse().ok().map(Ticks));
@@ -146,7 +147,7 @@ fn random_side(random: &mut Random, side: Side, most: u64) -> Vec<AuctionInteres
         .map(|_| {
             let (price, open) = (Ticks(100 + random.signed(4)), u32::try_from(1 + random.below(6)).unwrap());
             match random.below(3) {
-                0 => AuctionInterest::visible(price, u64::from(open)),
+                0 => AuctionInterest::displayed(price, u64::from(open)),
                 _ => AuctionInterest::hidden(price, open, u32::try_from(1 + random.below(u64::from(open))).unwrap()),
             }
         })
@@ -188,14 +189,15 @@ fn left_for(at: usize, own: &[AuctionInterest], contra: &[AuctionInterest], acce
     within.sum::<u64>().saturating_sub(own[..at].iter().map(|before| before.lots).sum())
 }
 
-/// Whether some order was left out that could have had its minimum, from what those behind it got instead.
+/// Whether some order was left out that could have had its minimum, from what those behind it got
+/// instead.
 fn passes_over(own: &[AuctionInterest], contra: &[AuctionInterest], accepts: impl Fn(i64, i64) -> bool + Copy) -> bool {
     (0..own.len())
         .any(|at| own[at].lots == 0 && left_for(at, own, contra, accepts) >= u64::from(own[at].minimum.max(1)))
 }
 
-/// The most that any choice of hidden orders to take part would trade, without giving one of them less than its minimum
-/// and without passing over one that could have it.
+/// The most that any choice of hidden orders to take part would trade, without giving one of them
+/// less than its minimum and without passing over one that could have it.
 fn most_by_any_choice(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> u64 {
     let hidden = bids.iter().chain(asks).filter(|interest| interest.minimum > 0).count();
     let mut most = 0;
@@ -241,14 +243,14 @@ fn a_filter_obeys_every_minimum_and_trades_no_less_than_any_fair_choice_of_hidde
     assert!(traded > 15_000 && refused > 4_000, "{traded} {refused}");
 }
 
-/// Whoever rests thousands of orders that only each other's minimum keeps from trading costs the venue 64 passes, not
-/// thousands, and their orders count for nothing; a few settle one a pass.
+/// Whoever rests thousands of orders that only each other's minimum keeps from trading costs the
+/// venue 64 passes, not thousands, and their orders count for nothing; a few settle one a pass.
 #[test]
 fn thousands_of_nested_hidden_orders_settle_in_a_fixed_number_of_passes() {
     for (pairs, want) in [(0, 2), (1, 4), (10, 22), (30, 62), (31, 64), (32, 64), (4_000, 64)] {
         let side = |price: i64, lots: u32| {
             let nested = (0..pairs).map(|_| AuctionInterest::hidden(Ticks(price), lots, lots));
-            [AuctionInterest::visible(Ticks(price), 1)].into_iter().chain(nested).collect::<Vec<AuctionInterest>>()
+            [AuctionInterest::displayed(Ticks(price), 1)].into_iter().chain(nested).collect::<Vec<AuctionInterest>>()
         };
         let (mut bids, mut asks) = (side(200, 2_003), side(100, 2_004));
         assert_eq!(filter::settle(&mut bids, &mut asks), want, "{pairs} pairs");
@@ -275,11 +277,11 @@ fn the_price_of_a_filter_lies_where_the_volume_is_largest() {
     }
 }
 
-fn shares(way: &dyn AllocationRule, lots: u64, claims: &[(u64, u32)]) -> Vec<u32> {
+fn shares(rule: &dyn AllocationRule, lots: u64, claims: &[(u64, u32)]) -> Vec<u32> {
     let claims: Vec<AllocationClaim> =
         claims.iter().map(|(time, open)| AllocationClaim { time: *time, open: *open }).collect();
     let mut given = Vec::new();
-    way.share(lots, &claims, &mut given);
+    rule.allocate(lots, &claims, &mut given);
     given
 }
 
@@ -325,8 +327,8 @@ fn every_lot_is_given_to_somebody_who_has_it_open() {
         let claims: Vec<(u64, u32)> = (0..random.below(7)).map(|time| (time, random_lots(&mut random))).collect();
         let all: u64 = claims.iter().map(|(_, open)| u64::from(*open)).sum();
         let lots = random.below(all.min(1 << 30) * 2 + 1);
-        for way in [&TimeAllocation as &dyn AllocationRule, &ProRataAllocation, &BatchAllocation(&[2, 4])] {
-            let given = shares(way, lots, &claims);
+        for rule in [&TimeAllocation as &dyn AllocationRule, &ProRataAllocation, &BatchAllocation(&[2, 4])] {
+            let given = shares(rule, lots, &claims);
             assert_eq!(given.len(), claims.len());
             assert!(
                 given.iter().zip(&claims).all(|(given, (_, open))| given <= open),
@@ -345,7 +347,7 @@ fn every_lot_is_given_to_somebody_who_has_it_open() {
 
 /// An order beside the book, its number also its time.
 fn outsider(id: u64, price: Option<i64>, lots: u32, minimum: u32) -> ExtraParticipant {
-    let order = QueuedOrder { id: OrderId(id), time: id, slot: Slot::default(), account: AccountId(0), whole: lots };
+    let order = QueuedOrder { id: OrderId(id), time: id, slot: Slot::default(), account: AccountId(0), open: lots };
     ExtraParticipant { order, price: price.map(Ticks), minimum, lots }
 }
 
@@ -361,7 +363,7 @@ fn priority_is_market_orders_then_price_then_visible_orders_then_time() {
             let order = RestingOrder { id, price, open: 5, ordered: 5, owner, hidden: 0, display: 0 };
             book.rest(order, OrderOrigin { time: id.0, ..OrderOrigin::default() });
         }
-        let mut outsiders = vec![
+        let mut participants = vec![
             outsider(7, Some(off(1)), 3, 0),
             outsider(2, Some(off(0)), 9, 1),
             outsider(3, Some(off(0)), 4, 0),
@@ -369,20 +371,21 @@ fn priority_is_market_orders_then_price_then_visible_orders_then_time() {
             outsider(5, Some(off(-1)), 3, 3),
             outsider(9, Some(off(3)), 1, 0),
         ];
-        SidePlanner::sort(side, &mut outsiders);
+        SidePlanner::sort(side, &mut participants);
         let given = |shared: Option<SharedPrice>, volume: u64| -> Vec<(u64, u32)> {
-            let parts = SidePlanner { book: &book, side, outsiders: &outsiders, shared }.side(volume);
+            let parts = SidePlanner { book: &book, side, participants: &participants, shared }.plan(volume);
             parts.iter().map(|part| (part.order.id.0, part.lots)).collect()
         };
         let all = [(6, 2), (5, 3), (1, 5), (3, 4), (4, 5), (2, 9), (7, 3), (8, 5), (9, 1)];
         assert_eq!(given(None, 37), all, "{side:?}");
         assert_eq!(given(None, 5), all[..2], "{side:?}");
         assert_eq!(given(None, 20), [(6, 2), (5, 3), (1, 5), (3, 4), (4, 5), (2, 1)], "{side:?}");
-        // 7 of 14 visible lots at the price: 2.5, 2, 2.5 rounded down, the one left over to the first.
-        let here = || Some(SharedPrice { price: Ticks(100), way: &ProRataAllocation });
+        // 7 of 14 visible lots at the price: 2.5, 2, 2.5 rounded down, the one left over to the
+        // first.
+        let here = || Some(SharedPrice { price: Ticks(100), rule: &ProRataAllocation });
         assert_eq!(given(here(), 12), [(6, 2), (5, 3), (1, 3), (3, 2), (4, 2)], "{side:?}");
         assert_eq!(given(here(), 21), [(6, 2), (5, 3), (1, 5), (3, 4), (4, 5), (2, 2)], "{side:?}");
-        let elsewhere = Some(SharedPrice { price: Ticks(off(2)), way: &ProRataAllocation });
+        let elsewhere = Some(SharedPrice { price: Ticks(off(2)), rule: &ProRataAllocation });
         assert_eq!(given(elsewhere, 12), [(6, 2), (5, 3), (1, 5), (3, 2)], "{side:?}");
     }
 }

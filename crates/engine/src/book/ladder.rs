@@ -1,56 +1,43 @@
 //! One side of a book: price levels by key, best key lowest.
 //!
-//! A key is a price for asks and its complement for bids, so that both sides are the same code. A side that has never
-//! had more than `FEW` levels keeps them in the ladder itself, in no order: thousands of quiet books take two or three
-//! cache lines each. Of a busier side, keys near the best one lie in a window of slots with a two-step bitmap over them;
-//! worse keys lie in a sorted map. The window is narrow until enough orders have come to lie outside it.
+//! A key is a price for asks and the complement of a price for bids, so that both sides share the
+//! same code. A side that has never had more than `FEW` levels stores them in the ladder itself,
+//! unordered, so that a quiet book needs two or three cache lines. On a busier side, keys near the
+//! best one are in a window of slots with a two-level bitmap; worse keys are in a sorted map. The
+//! window starts narrow and widens when enough orders have come outside it.
 //!
 //! Holds       1. a level exists exactly when an order rests on it;
 //!             2. `best` is the lowest key at which an order rests;
-//!             3. without a window, `summary` says which of the few places are taken, and nothing lies in `far`;
-//!             4. with one, no key is below `base`; keys in `base..base + width()` are in the window, which holds the best,
-//!                all others in `far`;
+//!             3. without a window, `summary` has a bit for each occupied inline level, and `far`
+//!                is empty;
+//!             4. with a window, no key is below `base`, keys in `base..base + width()` are in the
+//!                window, which contains the best key, and all others are in `far`;
 //!             5. `base` is a multiple of 64, so that a bitmap word never wraps;
-//!             6. the window's width is a power of two from `NARROWEST` to `WIDEST`, or zero: there is none.
-//! Costs       best, find, insert, remove within the window or among few: constant. Moving or widening the window: the
-//!             occupied levels that change places, at most `WIDEST`.
+//!             6. the width of the window is a power of two from `NARROWEST` to `WIDEST`, or zero
+//!                without a window.
+//! Costs       best, find, insert, remove in the window or among inline levels: constant. Moving or
+//!             widening the window: the occupied levels that move, at most `WIDEST`.
 //! Start at    `Ladder::level_mut`, then `Ladder::make_room_for`.
 
 use std::collections::BTreeMap;
 use std::hint::select_unpredictable;
 
-use super::slab::NIL;
-use crate::look_ahead::ask;
+use super::level::PriceLevel;
+use crate::prefetch::prefetch;
 
 const NARROWEST: u32 = 128;
 const WIDEST: u32 = 4096;
-/// The bitmap has a place for every key modulo `WIDEST`, however wide the window is.
+/// The bitmap has one bit for each key modulo `WIDEST`, whatever the width of the window.
 const WORDS: usize = (WIDEST / 64) as usize;
 const WIDEN_BY: u32 = 4;
-/// Levels that a side has place for without a window.
+/// Number of levels that a side can store without a window.
 const FEW: usize = 8;
 
-/// A queue of orders at one price, oldest first: 16 bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PriceLevel {
-    pub head: u32,
-    pub tail: u32,
-    pub lots: u64,
-}
-
-impl PriceLevel {
-    pub const EMPTY: PriceLevel = PriceLevel { head: NIL, tail: NIL, lots: 0 };
-
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.head == NIL
-    }
-}
-
-/// No key: nobody rests on this side.
+/// The best key of a side without orders.
 const NO_KEY: u64 = u64::MAX;
 
-/// The levels of a side without a window: two lines and a half, the first two levels on the first line.
+/// The levels of a side without a window. Two and a half cache lines; the first two levels are on
+/// the first line.
 #[derive(Debug)]
 #[repr(C, align(64))]
 struct InlineLevels {
@@ -61,14 +48,15 @@ struct InlineLevels {
 impl InlineLevels {
     const NONE: InlineLevels = InlineLevels { keys: [0; FEW], levels: [PriceLevel::EMPTY; FEW] };
 
-    /// The place of a key, if one of the `taken` ones holds it. All are compared: no branch on which one it is.
+    /// Returns the index of a key among the `taken` ones. Compares all keys, so there is no branch
+    /// on the position.
     #[inline]
     fn place_of(&self, taken: u64, key: u32) -> Option<usize> {
-        let held = (0..FEW).fold(0, |held, at| held | u64::from(self.keys[at] == key) << at) & taken;
-        (held != 0).then(|| held.trailing_zeros() as usize % FEW)
+        let found = (0..FEW).fold(0, |found, at| found | u64::from(self.keys[at] == key) << at) & taken;
+        (found != 0).then(|| found.trailing_zeros() as usize % FEW)
     }
 
-    /// The lowest key among the `taken` places that is `least` or above.
+    /// Returns the lowest taken key that is at least `least`; [`NO_KEY`] if there is none.
     #[inline]
     fn lowest(&self, taken: u64, least: u64) -> u64 {
         let key = |at: usize| u64::from(self.keys[at]);
@@ -77,25 +65,27 @@ impl InlineLevels {
     }
 }
 
-/// In this order, so that what every order asks lies on one cache line and what a quiet side has on the next.
+/// One side of a book. The field order puts what every order reads on one cache line, and the
+/// inline levels of a quiet side on the next.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Ladder {
     /// The best key, or [`NOBODY`].
     best: u64,
-    /// One bit for each non-zero word of `words`; without a window, for each place of `few` that is taken.
+    /// One bit for each non-zero word of `words`; without a window, for each occupied level of
+    /// `few`.
     summary: u64,
     base: u32,
-    /// Orders that came outside the window since it was last widened.
+    /// Orders outside the window since it was last widened.
     strays: u32,
-    /// The window, once there is one.
+    /// The window; empty without one.
     slots: Box<[PriceLevel]>,
     far: BTreeMap<u32, PriceLevel>,
     few: InlineLevels,
     words: [u64; WORDS],
 }
 
-/// A key's place in the bitmap.
+/// Returns the position of a key in the bitmap.
 #[inline]
 const fn place_of(key: u32) -> usize {
     (key % WIDEST) as usize
@@ -115,40 +105,40 @@ impl Ladder {
         }
     }
 
-    /// A window as wide as can be from the start, for a book that is going to be busy.
-    pub fn widen_whole(&mut self) {
+    /// Creates the widest window, for a book that will be busy.
+    pub fn widen_fully(&mut self) {
         if self.width() < WIDEST {
             self.widen(WIDEST);
         }
     }
 
-    /// Keys from `base` on that lie in the window.
+    /// Returns the number of keys in the window.
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
     fn width(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// HOT. Whether there is no window, but room for a few levels.
+    /// HOT. Returns whether the side has no window.
     #[inline]
     fn is_quiet(&self) -> bool {
         self.slots.is_empty()
     }
 
-    /// HOT. The best key, if any order rests.
+    /// HOT. Returns the best key; `None` if no order rests.
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
     pub fn best(&self) -> Option<u32> {
         (self.best != NO_KEY).then_some(self.best as u32)
     }
 
-    /// HOT. Whether any order rests at a key up to this one.
+    /// HOT. Returns whether an order rests at a key of at most `last`.
     #[inline]
     pub fn reaches(&self, last: u32) -> bool {
         self.best <= u64::from(last)
     }
 
-    /// The best key as the bitmap has it.
+    /// Returns the lowest key in the bitmap.
     #[inline]
     #[allow(clippy::cast_possible_truncation)]
     fn first(&self) -> u64 {
@@ -166,7 +156,7 @@ impl Ladder {
         (key.wrapping_sub(self.base) as usize) < self.slots.len()
     }
 
-    /// Where the level of a key in the window lies.
+    /// Returns the slot of a key in the window.
     #[inline]
     fn slot_of(&self, key: u32) -> usize {
         key as usize & (self.slots.len() - 1)
@@ -179,7 +169,7 @@ impl Ladder {
         self.summary |= 1 << (place / 64);
     }
 
-    /// HOT. The level at a key that is known to exist.
+    /// HOT. Returns the level at a key; `None` if no order rests there.
     #[inline]
     pub fn level(&self, key: u32) -> Option<&PriceLevel> {
         if self.in_window(key) {
@@ -191,9 +181,9 @@ impl Ladder {
         self.far.get(&key)
     }
 
-    /// HOT. The level at `key` if orders rest there and it lies in the window.
+    /// HOT. Returns the level at `key` if orders rest there and it is in the window.
     #[inline(always)]
-    pub fn standing_mut(&mut self, key: u32) -> Option<&mut PriceLevel> {
+    pub fn occupied_in_window_mut(&mut self, key: u32) -> Option<&mut PriceLevel> {
         if !self.in_window(key) {
             return None;
         }
@@ -201,7 +191,7 @@ impl Ladder {
         Some(&mut self.slots[slot]).filter(|level| !level.is_empty())
     }
 
-    /// HOT. The level at `key`, made if it is not there.
+    /// HOT. Returns the level at `key`. Creates it if it does not exist.
     #[inline]
     pub fn level_mut(&mut self, key: u32) -> &mut PriceLevel {
         if !self.in_window(key) {
@@ -213,7 +203,7 @@ impl Ladder {
         &mut self.slots[slot]
     }
 
-    /// HOT. The same where there is no window, or the key lies outside it.
+    /// HOT. Does the same without a window, or for a key outside it.
     #[inline(never)]
     fn level_outside(&mut self, key: u32) -> &mut PriceLevel {
         if self.is_quiet()
@@ -231,7 +221,7 @@ impl Ladder {
         self.far.entry(key).or_insert(PriceLevel::EMPTY)
     }
 
-    /// HOT. The level at a key that holds orders, for change in place.
+    /// HOT. Returns the level at a key at which orders rest.
     #[inline]
     pub fn existing_mut(&mut self, key: u32) -> &mut PriceLevel {
         if !self.in_window(key) {
@@ -241,7 +231,7 @@ impl Ladder {
         &mut self.slots[slot]
     }
 
-    /// HOT. The same where there is no window, or the key lies outside it.
+    /// HOT. Does the same without a window, or for a key outside it.
     #[inline(never)]
     fn existing_outside(&mut self, key: u32) -> &mut PriceLevel {
         if self.is_quiet()
@@ -252,7 +242,8 @@ impl Ladder {
         self.far.entry(key).or_insert(PriceLevel::EMPTY)
     }
 
-    /// HOT. The place of a key among the few, taken for it if need be; none if all are others'.
+    /// HOT. Returns the inline level of a key, and takes a free one if needed; `None` if all are
+    /// taken by other keys.
     #[inline]
     fn place_among_few(&mut self, key: u32) -> Option<usize> {
         let known = self.few.place_of(self.summary, key);
@@ -266,24 +257,24 @@ impl Ladder {
         Some(at)
     }
 
-    /// HOT. Takes an emptied level away, before anybody can see it as best.
+    /// HOT. Removes an empty level and updates the best key.
     #[inline]
-    pub fn retire(&mut self, key: u32) {
+    pub fn remove_level(&mut self, key: u32) {
         if !self.in_window(key) {
-            return self.retire_outside(key);
+            return self.remove_level_outside(key);
         }
         self.vacate(key);
         if self.summary == 0 && !self.far.is_empty() {
-            self.follow_far();
+            self.move_to_far();
         }
         if self.best == u64::from(key) {
             self.best = self.first();
         }
     }
 
-    /// HOT. The same where there is no window, or the key lies outside it.
+    /// HOT. Does the same without a window, or for a key outside it.
     #[inline(never)]
-    fn retire_outside(&mut self, key: u32) {
+    fn remove_level_outside(&mut self, key: u32) {
         if !self.is_quiet() {
             self.far.remove(&key);
         } else if let Some(at) = self.few.place_of(self.summary, key) {
@@ -302,22 +293,22 @@ impl Ladder {
         self.summary &= !(u64::from(self.words[place / 64] == 0) << (place / 64));
     }
 
-    /// A side that is going to be asked: its first line.
+    /// Prefetches what every order reads of this side.
     #[inline]
-    pub fn expect(&self) {
-        ask(self);
+    pub fn prefetch(&self) {
+        prefetch(self);
     }
 
-    /// A level that is going to be touched: where it lies if it lies near.
+    /// Prefetches a level, assuming that it is in the window or inline.
     #[inline]
-    pub fn expect_level(&self, key: u32) {
-        // Whether it does lie near is not asked: that would be a branch nobody can guess.
+    pub fn prefetch_level(&self, key: u32) {
+        // Does not test whether the key is in the window: that branch could not be predicted.
         let at = key as usize & self.slots.len().wrapping_sub(1);
         let level = self.slots.as_ptr().wrapping_add(at).cast();
         let word = self.words.as_ptr().wrapping_add(place_of(key) / 64).cast();
         let few = (&raw const self.few).cast::<u8>();
-        ask(select_unpredictable(self.is_quiet(), few, level));
-        ask(select_unpredictable(self.is_quiet(), few.wrapping_add(64), word));
+        prefetch(select_unpredictable(self.is_quiet(), few, level));
+        prefetch(select_unpredictable(self.is_quiet(), few.wrapping_add(64), word));
     }
 
     /// Levels from best to worst.
@@ -332,7 +323,7 @@ impl Ladder {
         self.iter_few().chain(near).chain(self.far.iter().map(|(key, level)| (*key, level)))
     }
 
-    /// The same of a side without a window.
+    /// Inline levels from best to worst.
     fn iter_few(&self) -> impl Iterator<Item = (u32, &PriceLevel)> {
         let taken = if self.is_quiet() { self.summary } else { 0 };
         let mut least = 0;
@@ -343,8 +334,8 @@ impl Ladder {
         })
     }
 
-    /// Called for a key outside the window: widens a window that has been missed often; moves it when that key, or the
-    /// best one, has left its middle.
+    /// Makes room for a key outside the window: widens the window if it has been missed often, and
+    /// moves it if that key or the best key is too far from its middle.
     #[cold]
     #[inline(never)]
     fn make_room_for(&mut self, key: u32) {
@@ -352,7 +343,7 @@ impl Ladder {
             self.widen(NARROWEST);
         } else if self.width() < WIDEST {
             self.strays += 1;
-            // A wider window costs about what so many entries into the map do.
+            // Widening costs about as much as this many insertions into the map.
             if self.strays >= self.width() / 2 {
                 self.widen(self.width() * WIDEN_BY);
             }
@@ -360,13 +351,14 @@ impl Ladder {
         match self.best() {
             None => self.base = base_below(key, self.width()),
             Some(_) if key < self.base => self.move_base(base_below(key, self.width())),
-            // The touch has drifted toward the far end: follow it, or the near levels would end up in the map.
+            // The best key has moved toward the far end of the window. Without a move, levels near
+            // it would go to the map.
             Some(best) if best - self.base > self.width() / 2 => self.move_base(base_below(best, self.width())),
             Some(_) => {}
         }
     }
 
-    /// A wider window around the same keys; the first one, around the few.
+    /// Widens the window around the same keys. The first window takes over the inline levels.
     #[cold]
     fn widen(&mut self, width: u32) {
         let width = width.min(WIDEST);
@@ -379,15 +371,15 @@ impl Ladder {
         for (key, level) in self.iter().take_while(|(key, _)| self.in_window(*key)) {
             wider[(key % width) as usize] = *level;
         }
-        // Whatever the wider window begins with, no order rests below the old one's base.
+        // No order rests below the old base.
         self.base = self.base.min(last_base(width));
         (self.slots, self.strays) = (wider, 0);
-        self.take_in_far();
+        self.take_from_far();
     }
 
-    /// The window ran empty while far levels remain: their best becomes the touch.
+    /// Moves the empty window to the best key of the map.
     #[cold]
-    fn follow_far(&mut self) {
+    fn move_to_far(&mut self) {
         if let Some((&best, _)) = self.far.first_key_value() {
             self.move_base(base_below(best, self.width()));
         }
@@ -405,11 +397,11 @@ impl Ladder {
             self.vacate(key);
         }
         self.base = base;
-        self.take_in_far();
+        self.take_from_far();
     }
 
-    /// What lies in the sorted map but belongs into the window.
-    fn take_in_far(&mut self) {
+    /// Moves levels from the map that belong into the window.
+    fn take_from_far(&mut self) {
         while let Some((&key, &level)) = self.far.first_key_value() {
             if !self.in_window(key) {
                 break;
@@ -422,17 +414,17 @@ impl Ladder {
     }
 }
 
-/// The last window ends exactly at the last key.
+/// Returns the base of the window that ends at the last key.
 fn last_base(width: u32) -> u32 {
     u32::MAX - (width - 1)
 }
 
-/// Where a window starts so that `key` has room on its better side: a quarter of it.
+/// Returns the base of a window in which a quarter of the keys is better than `key`.
 fn base_below(key: u32, width: u32) -> u32 {
     key.saturating_sub(width / 4).min(last_base(width)) & !63
 }
 
-/// The positions of the set bits of a word, lowest first.
+/// Positions of the set bits of a word, lowest first.
 struct Bits(u64);
 
 impl Iterator for Bits {
@@ -468,7 +460,7 @@ mod tests {
 
     #[test]
     #[allow(clippy::cast_possible_truncation)]
-    fn agrees_with_a_sorted_map_wherever_prices_go() {
+    fn ladder_agrees_with_a_sorted_map_for_moving_prices() {
         let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
         let mut state = 7_u64;
         let mut random = move |below: u64| {
@@ -483,7 +475,7 @@ mod tests {
             if random(2) == 0 {
                 put(&mut ladder, &mut model, key, step + 1);
             } else if let Some((&victim, _)) = model.range(key..).next().or(model.iter().next()) {
-                ladder.retire(victim);
+                ladder.remove_level(victim);
                 model.remove(&victim);
             }
             assert_eq!(ladder.best(), model.keys().next().copied(), "step {step}");
@@ -494,17 +486,17 @@ mod tests {
     }
 
     #[test]
-    fn a_window_widens_as_orders_stray_and_loses_nobody() {
+    fn window_widens_with_outside_orders_and_loses_no_level() {
         let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
         assert_eq!(ladder.width(), 0);
         let mut widths = Vec::new();
         for step in 0..40_000_u32 {
-            // From the touch out to beyond the widest window, at the upper end of all keys.
+            // Keys from the best one to beyond the widest window, at the upper end of the range.
             let key = u32::MAX - 6_000 + step.wrapping_mul(2_654_435_761) % 6_000;
             if step % 3 < 2 {
                 put(&mut ladder, &mut model, key, u64::from(step) + 1);
             } else if let Some((&victim, _)) = model.range(key..).next() {
-                ladder.retire(victim);
+                ladder.remove_level(victim);
                 model.remove(&victim);
             }
             if widths.last() != Some(&ladder.width()) {
@@ -517,9 +509,9 @@ mod tests {
     }
 
     #[test]
-    fn a_quiet_side_agrees_with_a_sorted_map_and_never_has_a_window() {
+    fn quiet_side_agrees_with_a_sorted_map_and_has_no_window() {
         let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
-        // Far apart, both ends of all keys among them.
+        // Keys far apart, including both ends of the range.
         let keys = [7, 0, u32::MAX, 1_000_000, 999_999, 1_000_001, 64, u32::MAX - 1, 5_000, 123_456_789];
         let mut state = 5_u64;
         for step in 0..20_000_u64 {
@@ -527,7 +519,7 @@ mod tests {
             let key = keys[(state >> 33) as usize % keys.len()];
             let is_there = model.contains_key(&key);
             if is_there && state >> 63 == 0 {
-                ladder.retire(key);
+                ladder.remove_level(key);
                 model.remove(&key);
             } else if is_there {
                 ladder.existing_mut(key).lots = step;
@@ -542,7 +534,7 @@ mod tests {
     }
 
     #[test]
-    fn a_side_with_one_level_more_has_a_window_and_loses_nobody() {
+    fn ninth_level_creates_a_window_and_loses_no_level() {
         for far in [9_u32, 1_000, u32::MAX - 5_000] {
             let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
             for at in [3, 8, 1, 0, 5, 2, 7, 4, 6] {
@@ -551,7 +543,7 @@ mod tests {
             }
             assert_eq!(ladder.width(), NARROWEST);
             while let Some(best) = ladder.best() {
-                ladder.retire(best);
+                ladder.remove_level(best);
                 model.remove(&best);
                 agree(&ladder, &model);
             }
@@ -559,26 +551,26 @@ mod tests {
     }
 
     #[test]
-    fn a_busy_book_is_wide_from_the_start() {
+    fn fully_widened_ladder_keeps_its_levels() {
         let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
         put(&mut ladder, &mut model, 1_000, 1);
         put(&mut ladder, &mut model, 3_000, 2);
-        ladder.widen_whole();
+        ladder.widen_fully();
         assert_eq!((ladder.width(), ladder.far.len()), (WIDEST, 0));
         agree(&ladder, &model);
-        ladder.widen_whole();
+        ladder.widen_fully();
         agree(&ladder, &model);
     }
 
     #[test]
-    fn the_ends_of_the_price_range_are_ordinary_places() {
+    fn keys_at_both_ends_of_the_range_work() {
         let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
         for key in [u32::MAX, 0, 4095, 4096, u32::MAX - 4096, 1] {
             put(&mut ladder, &mut model, key, u64::from(key) + 1);
             agree(&ladder, &model);
         }
         while let Some(best) = ladder.best() {
-            ladder.retire(best);
+            ladder.remove_level(best);
             model.remove(&best);
             agree(&ladder, &model);
         }

@@ -1,33 +1,39 @@
-//! An incoming quantity is shared among the orders of a price instead of filling them in turn (rulebook 15.2).
+//! Allocates an incoming quantity among all orders of a price instead of filling them in turn
+//! (rulebook 15.2).
 //!
-//! Does        go round by round: everybody who shows something at the best price is asked, then all get their share.
-//! Holds       1. nobody trades before everybody in the round has been asked;
-//!             2. an iceberg that has shown its next part is in the next round with it.
-//! Costs       the orders of each price reached, once for each round; a round trades, or takes somebody off, or is the last.
+//! Does        work in rounds: ask about every order that displays lots at the best price, then
+//!             allocate and fill.
+//! Holds       1. no order trades before all orders of the round have been asked about;
+//!             2. an iceberg that has displayed its next part takes part in the next round with it.
+//! Costs       the orders of each price, once per round. A round trades, cancels an order, or is
+//!             the last.
 //! Start at    [`Book::sweep_shared`].
 
 use pitwire_model::{Side, Ticks};
 
-use super::{Book, Maker, MakerAction, OrderOrigin, Slot, SweepSink, key_of};
-use crate::auction::{AllocationClaim, AllocationRule};
+use super::details::OrderOrigin;
+use super::resting::{Book, key_of};
+use super::slab::Slot;
+use super::sweep::{Maker, MakerAction, SweepSink};
+use crate::allocation::{AllocationClaim, AllocationRule};
 
-/// What happened at one price.
+/// What has happened at one price.
 #[derive(Default)]
 struct RoundState {
     changed: bool,
-    /// The sink has ended the sweep.
+    /// Whether the sink has ended the sweep.
     ended: bool,
 }
 
 impl Book<OrderOrigin> {
-    /// As [`Book::sweep`], but each price is shared in `way`. The sink is asked about each order of a round before any
-    /// trades, then about the round.
+    /// Sweeps as [`Book::sweep`] does, but allocates each price by `rule`. The sink decides about
+    /// each order of a round before any of them trades, then about the round.
     pub(crate) fn sweep_shared(
         &mut self,
         side: Side,
         limit: Ticks,
         mut open: u32,
-        way: &impl AllocationRule,
+        rule: &impl AllocationRule,
         sink: &mut impl SweepSink<OrderOrigin>,
     ) -> u32 {
         let other = side.opposite();
@@ -35,89 +41,90 @@ impl Book<OrderOrigin> {
         while open > 0
             && let Some(price) = self.best_price(other).filter(|price| key_of(other, *price) <= last_key)
         {
-            let mut rounds = RoundState::default();
-            while open > 0 && !rounds.ended && self.best_price(other) == Some(price) {
-                open = self.round(other, price, open, way, sink, &mut rounds);
+            let mut state = RoundState::default();
+            while open > 0 && !state.ended && self.best_price(other) == Some(price) {
+                open = self.run_round(other, price, open, rule, sink, &mut state);
             }
-            if rounds.changed {
+            if state.changed {
                 sink.level(price, self.lots_at(other, price).0);
             }
-            if rounds.ended {
+            if state.ended {
                 break;
             }
         }
         open
     }
 
-    fn round(
+    /// Runs one round. Returns the lots that were not filled.
+    fn run_round(
         &mut self,
         side: Side,
         price: Ticks,
         open: u32,
-        way: &impl AllocationRule,
+        rule: &impl AllocationRule,
         sink: &mut impl SweepSink<OrderOrigin>,
-        rounds: &mut RoundState,
+        state: &mut RoundState,
     ) -> u32 {
-        let Some(slots) = self.ask_round(side, price, sink, rounds) else {
-            rounds.ended = true;
+        let Some(slots) = self.select_makers(side, price, sink, state) else {
+            state.ended = true;
             return open;
         };
         let claim = |slot: &Slot| AllocationClaim { time: self.origin(*slot).time, open: self.slab.get(slot.0).open };
         let claims: Vec<AllocationClaim> = slots.iter().map(claim).collect();
         let all = claims.iter().map(|claim| u64::from(claim.open)).sum();
-        if !slots.is_empty() && !sink.round(all) {
-            rounds.ended = true;
+        if !slots.is_empty() && !sink.allows_round(all) {
+            state.ended = true;
             return open;
         }
-        let mut given = Vec::with_capacity(claims.len());
-        way.share(u64::from(open), &claims, &mut given);
+        let mut allocated = Vec::with_capacity(claims.len());
+        rule.allocate(u64::from(open), &claims, &mut allocated);
         let mut left = open;
-        for (slot, lots) in slots.into_iter().zip(given).filter(|(_, lots)| *lots > 0) {
+        for (slot, lots) in slots.into_iter().zip(allocated).filter(|(_, lots)| *lots > 0) {
             let node = *self.slab.get(slot.0);
             let after = self.deduct(slot, lots);
             if after.refreshed > 0
-                && let Some(origin) = self.cold.origin_mut(slot.0)
+                && let Some(origin) = self.details.origin_mut(slot.0)
             {
                 sink.refreshed(origin);
             }
             left -= lots;
-            rounds.changed = true;
+            state.changed = true;
             sink.fill(node.id, node.owner, price, lots, after.left, after.refreshed);
         }
         left
     }
 
-    /// Asks about everybody at a price, by time; takes off whom the sink wants gone. Who is in the round, or nobody when
-    /// the sweep ends.
-    fn ask_round(
+    /// Asks the sink about all orders of a price, by time, and removes those that it cancels.
+    /// Returns the orders of the round, or `None` if the sweep ends.
+    fn select_makers(
         &mut self,
         side: Side,
         price: Ticks,
         sink: &mut impl SweepSink<OrderOrigin>,
-        rounds: &mut RoundState,
+        state: &mut RoundState,
     ) -> Option<Vec<Slot>> {
         let mut slots: Vec<Slot> = self.slots_at(side, price).collect();
-        let (mut objects, mut gone) = (false, Vec::new());
+        let (mut ends, mut cancelled) = (false, Vec::new());
         slots.retain(|slot| {
             let node = self.slab.get(slot.0);
-            // How much it shows is asked of the round.
+            // The displayed lots are judged for the round as a whole, in `allows_round`.
             let (id, owner, open) = (node.id, node.owner, u32::MAX);
-            let meeting = match objects {
-                false => sink.meet(&Maker { id, owner, price, open, cold: &self.cold, at: slot.0 }),
+            let action = match ends {
+                false => sink.maker_action(&Maker { id, owner, price, open, details: &self.details, at: slot.0 }),
                 true => MakerAction::Stop,
             };
-            objects |= matches!(meeting, MakerAction::Stop | MakerAction::CancelBoth);
-            if matches!(meeting, MakerAction::CancelMaker | MakerAction::CancelBoth) {
-                gone.push(*slot);
+            ends |= matches!(action, MakerAction::Stop | MakerAction::CancelBoth);
+            if matches!(action, MakerAction::CancelMaker | MakerAction::CancelBoth) {
+                cancelled.push(*slot);
             }
-            meeting == MakerAction::Trade
+            action == MakerAction::Trade
         });
-        for slot in gone {
+        for slot in cancelled {
             let origin = self.origin(slot);
             let (order, _) = self.remove(slot);
-            rounds.changed = true;
+            state.changed = true;
             sink.cancelled(&order, origin);
         }
-        (!objects).then_some(slots)
+        (!ends).then_some(slots)
     }
 }

@@ -1,46 +1,42 @@
-//! Resting orders in one array, linked into queues by index instead of pointer.
+//! Resting orders in one array, linked into queues by index instead of by pointer.
 //!
 //! Holds       1. a slot is either on one queue or on the free list;
-//!             2. slot numbers are never observable: events carry order ids.
+//!             2. slot numbers never become visible: events carry order ids.
 //! Costs       insert, remove: constant; growth doubles the array.
 
 use std::hint::select_unpredictable as select;
 
 use pitwire_model::{AccountId, OrderId, Side};
 
-use super::ladder::PriceLevel;
-use crate::look_ahead::ask;
+use super::level::{NIL, PriceLevel};
+use crate::prefetch::prefetch;
 
-/// The end of a queue, or of the free list. A node that belongs to nobody lies there, so that links to and from an end
-/// are written without asking whether it is one.
-pub(crate) const NIL: u32 = 0;
-
-/// Where a resting order lies. Meaningless once the order is gone.
+/// The position of a live order. Valid as long as the order is live.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Slot(pub(crate) u32);
 
-/// Marks the slots of orders that stand beside the book.
-const KEPT: u32 = 1 << 31;
+/// Flag of the slots of undisplayed orders.
+const UNDISPLAYED: u32 = 1 << 31;
 
 impl Slot {
-    pub(crate) fn kept(at: u32) -> Slot {
-        Slot(at | KEPT)
+    pub(crate) fn undisplayed(at: u32) -> Slot {
+        Slot(at | UNDISPLAYED)
     }
 
-    /// HOT. Whether the order is in no book, but kept beside it.
+    /// HOT. Returns whether this is the slot of an undisplayed order.
     #[inline]
-    pub(crate) fn is_kept(self) -> bool {
-        self.0 & KEPT != 0
+    pub(crate) fn is_undisplayed(self) -> bool {
+        self.0 & UNDISPLAYED != 0
     }
 
-    /// Where it is kept.
-    pub(crate) fn kept_at(self) -> Option<usize> {
-        self.is_kept().then_some((self.0 & !KEPT) as usize)
+    /// Returns the index of an undisplayed order; `None` for an order of the book.
+    pub(crate) fn undisplayed_index(self) -> Option<usize> {
+        self.is_undisplayed().then_some((self.0 & !UNDISPLAYED) as usize)
     }
 }
 
-/// Who owns an order, on which side, whether the day's end takes it, and whether it shows only part of itself: five
-/// facts in one word, so that an order and its links stay within half a cache line.
+/// Account, side, whether the order is a DAY order, and whether it is an iceberg, in one word, so
+/// that an order and its links fit into half a cache line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Owner(u32);
 
@@ -54,7 +50,7 @@ impl Owner {
 
     #[inline]
     pub fn new(account: AccountId, side: Side, day: bool) -> Self {
-        debug_assert!(account.0 <= Self::MAX_ACCOUNT, "accounts are refused beyond this at creation");
+        debug_assert!(account.0 <= Self::MAX_ACCOUNT, "accounts with higher ids are refused when they are added");
         Owner((account.0 << ACCOUNT_SHIFT) | (u32::from(day) * DAY) | side as u32)
     }
 
@@ -73,7 +69,8 @@ impl Owner {
         self.0 & DAY != 0
     }
 
-    /// Whether the book keeps a reserve for this order. Set by the book itself as the order comes to rest.
+    /// Returns whether the book stores a reserve for this order. The book sets this when the order
+    /// rests.
     #[inline]
     pub fn is_iceberg(self) -> bool {
         self.0 & ICEBERG != 0
@@ -85,19 +82,19 @@ impl Owner {
     }
 }
 
-/// A resting order: 32 bytes, and never across two cache lines, whatever the allocator hands out.
+/// A resting order. 32 bytes, aligned so that it never spans two cache lines.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(crate) struct OrderNode {
     pub id: OrderId,
     /// Displayed lots still open; never zero while resting.
     pub open: u32,
-    /// The ladder key of its price.
+    /// Ladder key of its price.
     pub key: u32,
     pub previous: u32,
     pub next: u32,
     pub owner: Owner,
-    /// Total lots, what has traded included.
+    /// Total lots, including executed lots.
     pub ordered: u32,
 }
 
@@ -128,8 +125,8 @@ impl Slab {
         self.len
     }
 
-    /// HOT. A node of this content; the one that it names as previous leads to it. The caller keeps `len` below
-    /// 2^32 - 1 by the instrument's cap on resting orders.
+    /// HOT. Inserts a node and links its previous node to it. The instrument's limit of resting
+    /// orders keeps `len` below 2^32 - 1.
     #[inline]
     pub fn insert(&mut self, node: OrderNode) -> u32 {
         self.len += 1;
@@ -137,7 +134,8 @@ impl Slab {
         let nodes = self.nodes.as_mut_slice();
         let vacant = &mut nodes[at as usize];
         self.free = vacant.next;
-        // Field by field: a node put together elsewhere and copied in one piece waits for its parts to be stored.
+        // Written field by field: copying a whole node would wait until all its parts have been
+        // stored.
         vacant.id = node.id;
         vacant.open = node.open;
         vacant.key = node.key;
@@ -149,7 +147,7 @@ impl Slab {
         at
     }
 
-    /// A vacant node at the end of the array.
+    /// Appends a vacant node to the array.
     #[inline(never)]
     #[allow(clippy::cast_possible_truncation)]
     fn extend(&mut self) -> u32 {
@@ -160,7 +158,7 @@ impl Slab {
         (self.nodes.len() - 1) as u32
     }
 
-    /// HOT.
+    /// HOT. Puts a node on the free list.
     #[inline]
     pub fn release(&mut self, at: u32) {
         let node = &mut self.nodes[at as usize];
@@ -170,7 +168,8 @@ impl Slab {
         self.len -= 1;
     }
 
-    /// HOT. Puts a node that is on no queue last on `level`'s; its quantity is the caller's business.
+    /// HOT. Puts a node that is on no queue last on the queue of `level`. The caller updates the
+    /// lots of the level.
     #[inline]
     pub fn append(&mut self, level: &mut PriceLevel, at: u32) {
         let tail = std::mem::replace(&mut level.tail, at);
@@ -181,7 +180,7 @@ impl Slab {
         level.head = select(tail == NIL, at, level.head);
     }
 
-    /// Puts a node that is on no queue in before another that is on `level`'s.
+    /// Puts a node that is on no queue before another node of the queue of `level`.
     pub fn insert_before(&mut self, level: &mut PriceLevel, at: u32, next: u32) {
         let previous = self.get(next).previous;
         let node = self.get_mut(at);
@@ -192,7 +191,7 @@ impl Slab {
         level.head = select(previous == NIL, at, level.head);
     }
 
-    /// HOT. Closes the queue over `node`, of which the caller has a copy.
+    /// HOT. Removes `node`, of which the caller has a copy, from its queue.
     #[inline]
     pub fn unlink(&mut self, level: &mut PriceLevel, node: &OrderNode) {
         let (previous, next) = (node.previous, node.next);
@@ -202,11 +201,13 @@ impl Slab {
         level.tail = select(next == NIL, previous, level.tail);
     }
 
-    /// HOT. Takes a node, of which the caller has a copy, off its queue and vacates it.
+    /// HOT. Removes a node, of which the caller has a copy, from its queue and puts it on the free
+    /// list.
     #[inline(always)]
     pub fn remove(&mut self, level: &mut PriceLevel, at: u32, node: &OrderNode) {
         let (previous, next) = (node.previous, node.next);
-        // The slice once: after each write to `level` the array would be looked up again.
+        // Takes the slice once: after each write to `level` the compiler would load the array
+        // again.
         let nodes = self.nodes.as_mut_slice();
         nodes[previous as usize].next = next;
         nodes[next as usize].previous = previous;
@@ -223,19 +224,19 @@ impl Slab {
         &self.nodes[at as usize]
     }
 
-    /// An order that is going to be touched.
+    /// Prefetches the node at `at`.
     #[inline]
-    pub fn expect(&self, at: u32) {
-        ask(self.nodes.as_ptr().wrapping_add(at as usize));
+    pub fn prefetch(&self, at: u32) {
+        prefetch(self.nodes.as_ptr().wrapping_add(at as usize));
     }
 
-    /// An order is going to come: the node that it will have, if it is the next.
+    /// Prefetches the node that the next order will use.
     #[inline]
-    pub fn expect_vacant(&self) {
-        self.expect(self.free);
+    pub fn prefetch_vacant(&self) {
+        self.prefetch(self.free);
     }
 
-    /// The node at `at`, if there has ever been one: for guesses.
+    /// Returns the node at `at`, vacant or not; `None` beyond the end of the array.
     #[inline]
     pub fn peek(&self, at: u32) -> Option<&OrderNode> {
         self.nodes.get(at as usize)
@@ -246,7 +247,7 @@ impl Slab {
         &mut self.nodes[at as usize]
     }
 
-    /// Every resting order with its slot, in slot order: sort before letting anything out.
+    /// Every resting order with its slot, in slot order: sort the result before it becomes visible.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &OrderNode)> {
         (0_u32..).zip(&self.nodes).skip(1).filter(|(_, node)| node.open > 0)
     }

@@ -1,97 +1,108 @@
-//! An incoming quantity meets what rests on the other side.
+//! An incoming quantity trades with the resting orders of the other side.
 //!
-//! Does        fill from the best level on, oldest displayed order first; ask the sink before each maker.
-//! Holds       1. a sink that never objects costs nothing: its answer is known where it is compiled;
-//!             2. a level is reported once, after all that happened on it, and only if something did.
-//! Costs       what is filled and cancelled: constant per order; for an iceberg, per displayed part taken.
+//! Does        fill from the best level on, oldest displayed order first; ask the sink about each
+//!             maker before it trades.
+//! Holds       1. a sink that accepts every maker costs nothing, because the compiler knows its
+//!                answer;
+//!             2. a changed level is reported once, after everything that happened on it.
+//! Costs       constant per filled or cancelled order; for an iceberg, per displayed part that is
+//!             filled.
 //! Start at    [`Book::sweep`].
 
 use std::hint::select_unpredictable;
 
 use pitwire_model::{OrderId, Side, Ticks};
 
-use super::cold::OrderDetails;
-use super::ladder::PriceLevel;
-use super::slab::{NIL, Slab};
-use super::{Book, IcebergReserve, Owner, RestingOrder, key_of, price_of};
+use super::details::{IcebergReserve, OrderDetails};
+use super::level::{NIL, PriceLevel};
+use super::resting::{Book, RestingOrder, key_of, price_of};
+use super::slab::{Owner, Slab};
 
-/// What is to happen between an incoming order and the maker whose turn it is.
+/// What happens between an incoming order and the next maker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MakerAction {
+    /// They trade.
     Trade,
-    /// The maker leaves the book, what it hides included; the sweep goes on.
+    /// The maker is cancelled with all its lots, and the sweep goes on.
     CancelMaker,
-    /// The maker leaves the book and the sweep ends.
+    /// The maker is cancelled and the sweep ends.
     CancelBoth,
-    /// The sweep ends; the maker stays.
+    /// The sweep ends and the maker stays.
     Stop,
 }
 
-/// A resting order whose turn it is.
+/// The resting order that is next to trade.
 #[derive(Debug)]
 pub struct Maker<'a, E> {
     pub id: OrderId,
     pub owner: Owner,
     pub price: Ticks,
-    /// What it shows.
+    /// Displayed open lots.
     pub open: u32,
-    pub(super) cold: &'a OrderDetails<E>,
+    pub(super) details: &'a OrderDetails<E>,
     pub(super) at: u32,
 }
 
 impl<E: Copy + Default> Maker<'_, E> {
-    /// Where it came from: a look beside the book, so compare the owner first.
+    /// Returns the origin of the order. It lies in other memory than the order, so compare the
+    /// owner first.
     #[inline]
     pub fn origin(&self) -> E {
-        self.cold.origin(self.at)
+        self.details.origin(self.at)
     }
 }
 
-/// What a sweep asks and reports, in the order in which it happens.
+/// The decisions and reports of a sweep, in the order in which they happen.
 pub trait SweepSink<E = ()> {
-    /// Asked before a maker is filled; again for each displayed part of an iceberg.
+    /// Decides about a maker before it is filled. Called again for each displayed part of an
+    /// iceberg.
     #[inline]
-    fn meet(&mut self, _: &Maker<E>) -> MakerAction {
+    fn maker_action(&mut self, _: &Maker<E>) -> MakerAction {
         MakerAction::Trade
     }
 
-    /// Asked once everybody who is to share so many lots at one price has been asked; no ends the sweep.
+    /// Decides, after all makers of a shared price, whether `lots` may be allocated among them.
+    /// `false` ends the sweep.
     #[inline]
-    fn round(&mut self, _: u64) -> bool {
+    fn allows_round(&mut self, _: u64) -> bool {
         true
     }
 
-    /// `lots` of a resting order traded at its own price; `maker_open` is what it still has, hidden lots included.
-    /// `refreshed` is what an iceberg shows anew when the fill used its displayed part up, else zero.
+    /// Reports that `lots` of a resting order traded at its price. `maker_open` counts its
+    /// remaining lots, displayed or not. `refreshed` is the next displayed part of an iceberg if
+    /// the fill used up the last one, and zero otherwise.
     fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32, refreshed: u32);
 
-    /// An iceberg has come to the tail of its level with its next part; told before the fill that brought it there.
+    /// Reports that an iceberg has moved to the tail of its level with its next part. Called before
+    /// the report of the fill.
     #[inline]
     fn refreshed(&mut self, _: &mut E) {}
 
-    /// A maker is off the book because [`SweepSink::meet`] said so; it is shown as it stood.
+    /// Reports that a maker was cancelled as [`SweepSink::maker_action`] decided. The order is as
+    /// it was before.
     #[inline]
     fn cancelled(&mut self, _: &RestingOrder, _: E) {}
 
-    /// The level at `price` is down to `lots`; told once per level, after its fills.
+    /// Reports the remaining `lots` of a level, once per level, after its fills.
     fn level(&mut self, price: Ticks, lots: u64);
 }
 
 impl<E: Copy + Default> Book<E> {
-    /// HOT. Fills up to `open` lots of an incoming order on `side` from the other side's best level on, oldest order
-    /// first, no further than `limit`. Returns what could not be filled. Bounded by the orders it fills and cancels
-    /// and, for icebergs, by the displayed parts it takes.
+    /// HOT. Fills up to `open` lots of an incoming order on `side` from the best opposite level on,
+    /// oldest order first, up to `limit`. Returns the lots that were not filled. Costs the orders
+    /// that it fills and cancels and, for icebergs, the displayed parts.
     #[inline]
     pub fn sweep(&mut self, side: Side, limit: Option<Ticks>, open: u32, sink: &mut impl SweepSink<E>) -> u32 {
         let other = side.opposite();
         let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
-        // Most orders meet nobody: what follows a meeting stays out of their way.
+        // Most orders trade nothing: the code that trades stays out of their path.
         if self.ladder(other).reaches(last_key) { self.trade(other, last_key, open, sink) } else { open }
     }
 
-    /// HOT. Whether an incoming order on `side` would meet anybody: for who keeps the sweep out of a plain order's way.
+    /// HOT. Returns whether an incoming order on `side` would trade, so that a caller can skip the
+    /// sweep.
     #[inline(always)]
-    pub fn meets(&self, side: Side, limit: Option<Ticks>) -> bool {
+    pub fn would_trade(&self, side: Side, limit: Option<Ticks>) -> bool {
         let other = side.opposite();
         let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
         self.ladder(other).reaches(last_key)
@@ -104,12 +115,13 @@ impl<E: Copy + Default> Book<E> {
             let Some(key) = ladder.best().filter(|key| *key <= last_key) else { break };
             let price = price_of(other, key);
             let level = ladder.existing_mut(key);
-            let mut queue = LevelQueue { level, slab: &mut self.slab, cold: &mut self.cold, price, changed: false };
+            let mut queue =
+                LevelQueue { level, slab: &mut self.slab, details: &mut self.details, price, changed: false };
             let (left, stopped) = queue.fill(open, sink);
             let (changed, lots) = (queue.changed, queue.level.lots);
             open = left;
             if lots == 0 {
-                ladder.retire(key);
+                ladder.remove_level(key);
             }
             if changed {
                 sink.level(price, lots);
@@ -122,33 +134,34 @@ impl<E: Copy + Default> Book<E> {
     }
 }
 
-/// The orders of one level, during a sweep.
+/// The orders of one level during a sweep.
 struct LevelQueue<'a, E> {
     level: &'a mut PriceLevel,
     slab: &'a mut Slab,
-    cold: &'a mut OrderDetails<E>,
+    details: &'a mut OrderDetails<E>,
     price: Ticks,
     changed: bool,
 }
 
 impl<E: Copy + Default> LevelQueue<'_, E> {
-    /// HOT. Fills from the front. Returns what is left, and whether the sink ended the sweep. Leaves `level.lots` at
-    /// zero when the queue is used up.
+    /// HOT. Fills from the front. Returns the lots that were not filled, and whether the sink ended
+    /// the sweep. Leaves `level.lots` at zero if no order is left.
     #[inline]
     fn fill(&mut self, mut open: u32, sink: &mut impl SweepSink<E>) -> (u32, bool) {
         while open > 0 && self.level.head != NIL {
             let at = self.level.head;
             let node = self.slab.get(at);
             let (id, owner) = (node.id, node.owner);
-            let meeting = sink.meet(&Maker { id, owner, price: self.price, open: node.open, cold: self.cold, at });
-            if meeting == MakerAction::Stop {
+            let action =
+                sink.maker_action(&Maker { id, owner, price: self.price, open: node.open, details: self.details, at });
+            if action == MakerAction::Stop {
                 return (open, true);
             }
             self.changed = true;
-            if meeting != MakerAction::Trade {
-                let (order, origin) = (self.cancel(at), self.cold.origin(at));
+            if action != MakerAction::Trade {
+                let (order, origin) = (self.remove(at), self.details.origin(at));
                 sink.cancelled(&order, origin);
-                if meeting == MakerAction::CancelBoth {
+                if action == MakerAction::CancelBoth {
                     return (open, true);
                 }
                 continue;
@@ -158,7 +171,7 @@ impl<E: Copy + Default> LevelQueue<'_, E> {
             let (maker_open, refreshed) =
                 if owner.is_iceberg() { self.take_iceberg(at, lots) } else { (self.take(at, lots), 0) };
             if refreshed > 0
-                && let Some(origin) = self.cold.origin_mut(at)
+                && let Some(origin) = self.details.origin_mut(at)
             {
                 sink.refreshed(origin);
             }
@@ -167,7 +180,8 @@ impl<E: Copy + Default> LevelQueue<'_, E> {
         (open, false)
     }
 
-    /// HOT. Takes lots of the order at the front; an order that is used up is gone. Returns what it still displays.
+    /// HOT. Deducts lots from the first order and removes it if none are left. Returns its
+    /// remaining displayed lots.
     #[inline]
     fn take(&mut self, at: u32, lots: u32) -> u32 {
         let node = self.slab.get_mut(at);
@@ -183,17 +197,17 @@ impl<E: Copy + Default> LevelQueue<'_, E> {
         open
     }
 
-    /// The same for an iceberg: once its displayed part is used up, the next part goes to the tail of the queue.
-    /// Returns what it still has, hidden lots included, and what it shows anew.
+    /// Deducts lots from an iceberg. If its displayed part is used up, the next part joins the tail
+    /// of the queue. Returns all its remaining lots, and the newly displayed part.
     #[inline(never)]
     fn take_iceberg(&mut self, at: u32, lots: u32) -> (u32, u32) {
-        let IcebergReserve { hidden, display } = self.cold.reserve_of(at);
+        let IcebergReserve { hidden, display } = self.details.reserve_of(at);
         let node = *self.slab.get(at);
         if lots < node.open || hidden == 0 {
             return (self.take(at, lots) + hidden, 0);
         }
         let shown = display.min(hidden);
-        self.cold.reserve_mut(at).hidden = hidden - shown;
+        self.details.reserve_mut(at).hidden = hidden - shown;
         self.level.lots = self.level.lots - u64::from(lots) + u64::from(shown);
         self.slab.get_mut(at).open = shown;
         self.slab.unlink(self.level, &node);
@@ -201,12 +215,12 @@ impl<E: Copy + Default> LevelQueue<'_, E> {
         (hidden, shown)
     }
 
-    /// Takes the order at the front off the book without a trade.
+    /// Removes the order at `at`, which is the first, without a trade.
     #[inline(never)]
-    fn cancel(&mut self, at: u32) -> RestingOrder {
+    fn remove(&mut self, at: u32) -> RestingOrder {
         let node = *self.slab.get(at);
         let IcebergReserve { hidden, display } =
-            if node.owner.is_iceberg() { self.cold.reserve_of(at) } else { IcebergReserve::default() };
+            if node.owner.is_iceberg() { self.details.reserve_of(at) } else { IcebergReserve::default() };
         self.level.lots -= u64::from(node.open);
         self.slab.unlink(self.level, &node);
         self.slab.release(at);

@@ -1,9 +1,11 @@
-//! Icebergs, self-match prevention, places in the queue: tables of one level's queue before and after.
+//! Icebergs, self-match prevention, places in the queue: tables of one level's queue before and
+//! after.
 //!
-//! An order is written `id:shown`, an iceberg `id:shown+hidden/display`; `@n` puts it at price 100 + n (else 100).
-//! All rest on the sell side, in the order written, each with its id as group number.
+//! An order is written `id:shown`, an iceberg `id:shown+hidden/display`; `@n` puts it at price 100
+//! + n (else 100). All rest on the sell side, in the order written, each with its id as group
+//! number.
 
-use pitwire_model::{Lots, MatchGroup, SessionId};
+use pitwire_model::{AccountId, Lots, MatchGroup, OrderId, SessionId, Side, Ticks};
 
 use super::*;
 
@@ -84,7 +86,7 @@ struct Diary<'a> {
 }
 
 impl SweepSink<OrderOrigin> for Diary<'_> {
-    fn meet(&mut self, maker: &Maker<OrderOrigin>) -> MakerAction {
+    fn maker_action(&mut self, maker: &Maker<OrderOrigin>) -> MakerAction {
         answer(self.policy, &maker.origin())
     }
 
@@ -112,7 +114,7 @@ fn check_sweep(row: &str) {
     let mut diary = Diary { policy, told: Vec::new() };
     let limit = Some(Ticks(100 + number::<i64>(limit)));
     let lots: u32 = number(lots);
-    let reach = book.reach(Side::Buy, limit, u64::from(lots), |_, from| answer(policy, from));
+    let reach = book.estimate_fill(Side::Buy, limit, u64::from(lots), |_, from| answer(policy, from));
     let open = book.sweep(Side::Buy, limit, lots, &mut diary);
     assert_eq!(diary.told, words(told).collect::<Vec<_>>(), "{row}");
     assert_eq!(open, number::<u32>(left), "left of {row}");
@@ -127,7 +129,8 @@ fn each_row(table: &str, check: impl Fn(&str)) {
 #[test]
 fn a_refreshed_part_goes_to_the_tail_and_one_sweep_can_take_it_too() {
     each_row(
-        // resting      | buy  | objects | told, in this order                                     | left | resting after
+        // resting      | buy  | objects | told, in this order                                     |
+        // left | resting after
         "1:5 2:5        | 7    | -       | 1x5(0) 2x2(3) [100:3]                                   | 0    | 2:3
          1:3+7/3 2:4    | 2    | -       | 1x2(8) [100:5]                                          | 0    | 1:1+7/3 2:4
          1:3+7/3 2:4    | 3    | -       | 1x3(7) [100:7]                                          | 0    | 2:4 1:3+4/3
@@ -147,7 +150,8 @@ fn a_refreshed_part_goes_to_the_tail_and_one_sweep_can_take_it_too() {
 #[test]
 fn a_sink_may_cancel_makers_or_end_the_sweep() {
     each_row(
-        // resting      | buy  | objects | told, in this order                                     | left | resting after
+        // resting      | buy  | objects | told, in this order                                     |
+        // left | resting after
         "1:5 2:5 3:5    | 7    | cancel1 | 1gone(5) 2x5(0) 3x2(3) [100:3]                          | 0    | 3:3
          1:5 2:5 3:5    | 7    | cancel2 | 1x5(0) 2gone(5) 3x2(3) [100:3]                          | 0    | 3:3
          1:5            | 7    | cancel1 | 1gone(5) [100:0]                                        | 7    | -
@@ -229,12 +233,12 @@ fn what_a_market_order_costs_counts_what_is_hidden() {
     let (book, _) = book_of("1:3+7/3 2:4@2 3:1+9/1@5");
     //  lots, cost, found
     for (lots, cost, found) in [(3, 300, 3), (10, 1000, 10), (12, 1204, 12), (20, 1408 + 6 * 105, 20), (99, 2458, 24)] {
-        let reach = book.reach(Side::Buy, None, lots, |_, _| MakerAction::Trade);
+        let reach = book.estimate_fill(Side::Buy, None, lots, |_, _| MakerAction::Trade);
         assert_eq!((reach.tick_lots, reach.lots), (cost, found), "{lots} lots");
     }
     for (lots, worst) in [(10, 100), (11, 102), (14, 102), (15, 105), (99, 105)] {
         assert_eq!(
-            book.reach(Side::Buy, None, lots, |_, _| MakerAction::Trade).worst,
+            book.estimate_fill(Side::Buy, None, lots, |_, _| MakerAction::Trade).worst,
             Some(Ticks(worst)),
             "{lots} lots"
         );
@@ -266,7 +270,8 @@ fn orders_are_found_by_where_they_came_from() {
 #[test]
 fn an_order_that_trades_whole_shows_its_next_part_at_the_back_or_where_it_is() {
     each_row(
-        // resting        | order 1 trades, shows anew: at the back, where it is | resting after: at the back | where it is
+        // resting        | order 1 trades, shows anew: at the back, where it is | resting after: at
+        // the back | where it is
         "1:3+7/3 2:4      | 2  | 0 | 3 | 1:1+7/3 2:4 | 1:3+5/3 2:4
          1:3+7/3 2:4      | 3  | 3 | 3 | 2:4 1:3+4/3 | 1:3+4/3 2:4
          1:3+7/3 2:4      | 8  | 2 | 2 | 2:4 1:2+0/3 | 1:2+0/3 2:4
@@ -282,7 +287,7 @@ fn an_order_that_trades_whole_shows_its_next_part_at_the_back_or_where_it_is() {
             };
             for (in_place, anew, after) in [(false, anew, after), (true, anew_in_place, after_in_place)] {
                 let (mut book, slots) = book_of(before);
-                let whole = book.whole(slots[0]);
+                let whole = book.total_open(slots[0]);
                 let told = if in_place {
                     book.deduct_in_place(slots[0], number(lots))
                 } else {
@@ -312,14 +317,14 @@ fn going_through_a_side_shows_every_order_by_price_and_time() {
         }
     }
     let mut seen = Vec::new();
-    book.go_through(Side::Sell, |price, orders| {
-        seen.extend(orders.iter().map(|order| (price.0, order.id.0, order.whole)));
+    book.visit_levels(Side::Sell, |price, orders| {
+        seen.extend(orders.iter().map(|order| (price.0, order.id.0, order.open)));
         assert!(orders.iter().all(|order| order.time == order.id.0));
         true
     });
     assert_eq!(seen, want);
     let mut prices = 0;
-    book.go_through(Side::Sell, |_, _| {
+    book.visit_levels(Side::Sell, |_, _| {
         prices += 1;
         prices < 5
     });

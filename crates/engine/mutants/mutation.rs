@@ -1,9 +1,11 @@
-//! The bug zoo: a clean engine passes every check, and each fault alone is noticed by one of them at least.
+//! Mutation tests: the unmodified engine passes every check, and at least one check detects each
+//! fault.
 //!
-//! Does        play the vectors, random worlds beside the slow engine, the same worlds under the auditor's eyes, and pairs
-//!             of runs with and without a hidden order that never trades; count the commands until somebody objects.
-//! To repeat   `cargo test -p pitwire-engine --features zoo --test zoo -- --nocapture`; `ZOO_WORLDS=2000` for more worlds,
-//!             `TEST_SEED=N` for others.
+//! Does        run the rule vectors, random worlds compared with the reference engine, the same
+//!             worlds under the auditor, and pairs of runs with and without a hidden order that
+//!             never trades; count the commands until a check fails.
+//! To repeat   `cargo run -p xtask -- mutants -- --nocapture`; `MUTATION_WORLDS=2000` for more
+//!             worlds, `TEST_SEED=N` for others.
 
 mod common;
 
@@ -14,7 +16,7 @@ use common::flow::Flow;
 use common::world::{Stamper, account, currency, instrument, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_auditor::Auditor;
-use pitwire_engine::{Engine, EngineImage, Fault, choose};
+use pitwire_engine::{Engine, EngineImage, Fault, enable_fault};
 use pitwire_model::{
     AccountId, Amend, CancelFilter, CancelReason, Command, Credit, Event, InstrumentId, InstrumentSpec, Lots, NewOrder,
     OrderId, OrderType, Phase, PostOnly, SelfMatch, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce,
@@ -23,46 +25,46 @@ use pitwire_model::{
 use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Scenario, Witness, play_watched, read};
 
-/// How many worlds are played where nobody asks for more.
+/// Default number of random worlds.
 const WORLDS: u64 = 120;
-/// Where nobody names a seed: the short form is the same each time.
+/// Default seed, so that the default run is the same each time.
 const SEED: u64 = 4;
-/// How many commands pass between two comparisons of the whole state.
+/// Commands between two comparisons of the whole state.
 const IMAGE_EVERY: usize = 61;
-/// Commands of a run with a hidden order, and how many such runs.
+/// Commands in a run with a hidden order. `PAIRS` is the number of such runs.
 const PAIR_COMMANDS: u64 = 60;
 const PAIRS: u64 = 300;
 
-/// How many commands it took until a check objected.
-type Caught = Option<u64>;
+/// Number of commands until a check failed; `None` if it passed.
+type Detection = Option<u64>;
 
-/// A command, and what the slow engine says to it.
-struct Step {
+/// A command, and the answer of the reference engine.
+struct ReferenceStep {
     stamped: Stamped,
     events: Vec<Event>,
     image: Option<EngineImage>,
 }
 
-struct Zoo {
+struct Checks {
     vectors: Vec<Scenario>,
-    worlds: Vec<Vec<Step>>,
+    worlds: Vec<Vec<ReferenceStep>>,
     pairs: Vec<Vec<Stamped>>,
 }
 
-impl Zoo {
-    fn new() -> Zoo {
-        let worlds = std::env::var("ZOO_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(WORLDS);
+impl Checks {
+    fn new() -> Checks {
+        let worlds = std::env::var("MUTATION_WORLDS").ok().and_then(|text| text.parse().ok()).unwrap_or(WORLDS);
         let seed = if std::env::var("TEST_SEED").is_ok() { test_seed() } else { SEED };
         let mut seeds = SplitMix64::new(seed);
-        Zoo {
+        Checks {
             vectors: vectors(),
             worlds: (0..worlds).map(|_| world(seeds.next())).collect(),
             pairs: (0..PAIRS).map(|_| pair(seeds.next())).collect(),
         }
     }
 
-    /// Every check on the engine as it is now.
-    fn examine(&self, is_clean: bool) -> [(&'static str, Caught); 4] {
+    /// Runs every check on the engine with the fault that is enabled.
+    fn run(&self, is_clean: bool) -> [(&'static str, Detection); 4] {
         [
             ("vectors", self.by_vectors()),
             ("differential", self.by_worlds()),
@@ -71,22 +73,22 @@ impl Zoo {
         ]
     }
 
-    fn by_vectors(&self) -> Caught {
+    fn by_vectors(&self) -> Detection {
         let mut count = Count(0);
         let differs = self.vectors.iter().any(|scenario| {
-            let played = silently(|| play_watched(&mut Engine::new(), scenario, &mut count));
+            let played = catch_panic(|| play_watched(&mut Engine::new(), scenario, &mut count));
             !matches!(played, Some(Ok(outcome)) if outcome.pass)
         });
         differs.then_some(count.0)
     }
 
-    fn by_worlds(&self) -> Caught {
+    fn by_worlds(&self) -> Detection {
         let mut count = 0;
         let differs = self.worlds.iter().any(|world| {
             let mut engine = Engine::new();
             world.iter().any(|step| {
                 count += 1;
-                let events = silently(|| applied(&mut engine, &step.stamped));
+                let events = catch_panic(|| applied(&mut engine, &step.stamped));
                 let image = step.image.as_ref();
                 events.as_ref() != Some(&step.events) || image.is_some_and(|image| *image != engine.image())
             })
@@ -94,20 +96,20 @@ impl Zoo {
         differs.then_some(count)
     }
 
-    fn by_auditor(&self, is_clean: bool) -> Caught {
+    fn by_auditor(&self, is_clean: bool) -> Detection {
         let mut count = 0;
         let objects = self.worlds.iter().any(|world| {
             let (mut engine, mut auditor) = (Engine::new(), Auditor::new());
             world.iter().any(|step| {
                 count += 1;
-                let judged = silently(|| {
+                let judged = catch_panic(|| {
                     let events = applied(&mut engine, &step.stamped);
                     auditor.observe(&step.stamped, &events)
                 });
                 if let Some(Err(offence)) = &judged
                     && is_clean
                 {
-                    println!("the auditor minds a clean engine: {offence}; {:?}", step.stamped);
+                    println!("the auditor rejects the unmodified engine: {offence}; {:?}", step.stamped);
                 }
                 !matches!(judged, Some(Ok(())))
             })
@@ -115,11 +117,11 @@ impl Zoo {
         objects.then_some(count)
     }
 
-    fn by_pairs(&self) -> Caught {
+    fn by_pairs(&self) -> Detection {
         let mut count = 0;
         let leaks = self.pairs.iter().any(|commands| {
-            let with = silently(|| told(commands, true));
-            let without = silently(|| told(commands, false));
+            let with = catch_panic(|| events_of_others(commands, true));
+            let without = catch_panic(|| events_of_others(commands, false));
             let same =
                 with.iter().flatten().zip(without.iter().flatten()).take_while(|(with, without)| with == without);
             count += same.count() as u64;
@@ -129,8 +131,8 @@ impl Zoo {
     }
 }
 
-/// A fault may make the engine panic; that is noticing too.
-fn silently<T>(work: impl FnOnce() -> T) -> Option<T> {
+/// Runs `work`. Returns `None` if it panics: a panic counts as a detection.
+fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
@@ -162,39 +164,41 @@ fn vectors() -> Vec<Scenario> {
     files.iter().filter(|file| file.extension().is_some_and(|end| end == "json")).flat_map(scenarios).collect()
 }
 
-/// A random world as the slow engine lives it: what comes next never depends on the engine that is examined.
-fn world(seed: u64) -> Vec<Step> {
+/// A random world, generated with the reference engine: the next command never depends on the
+/// tested engine.
+fn world(seed: u64) -> Vec<ReferenceStep> {
     let mut flow = Flow::new(seed);
-    // A trade that was not so cannot be told from a true one by an engine, so the auditor would object to a clean one.
+    // An engine cannot recognise a bust with false details, so the auditor would reject the
+    // unmodified engine.
     flow.lies = false;
-    let mut slow = ReferenceEngine::new();
+    let mut reference = ReferenceEngine::new();
     let length = SplitMix64::new(seed).pick(&[200, 400, 800]);
     let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
     let mut stamper = Stamper::default();
-    let mut steps: Vec<Step> = Vec::new();
+    let mut steps: Vec<ReferenceStep> = Vec::new();
     while steps.len() < length {
         stamper.at.0 += flow.wait();
         let at = VenueNanos(stamper.at.0 + 1000);
         let command = opening.next().unwrap_or_else(|| flow.command(stamper.seq.next(), at));
         let stamped = stamper.stamp(command);
         let mut events = Vec::new();
-        slow.apply(&stamped, &mut events);
+        reference.apply(&stamped, &mut events);
         flow.learn(&events);
         let is_due = (steps.len() + 1).is_multiple_of(IMAGE_EVERY) || steps.len() + 1 == length;
-        steps.push(Step { stamped, events, image: is_due.then(|| slow.image()) });
+        steps.push(ReferenceStep { stamped, events, image: is_due.then(|| reference.image()) });
     }
     steps
 }
 
-// --- pairs: a market with and without a hidden order that never trades
+// --- Pairs: a market with and without a hidden order that never trades.
 
-/// The owner of the order that nobody may notice.
+/// Owner of the hidden order.
 const UNSEEN: AccountId = AccountId(7);
 const ACCOUNTS_OF_A_PAIR: u32 = 8;
-/// More than everybody else together has: its minimum is never met.
+/// More lots than all other orders together, so that the minimum execution size is never met.
 const MUCH: Lots = Lots(1_000_000);
 
-/// A short market with all kinds of orders and sessions, and one hidden order somewhere in it.
+/// A short random run with all kinds of orders and sessions, and one hidden order somewhere in it.
 fn pair(seed: u64) -> Vec<Stamped> {
     let mut rnd = SplitMix64::new(seed);
     let mut stamper = Stamper::default();
@@ -279,8 +283,8 @@ fn anything(rnd: &mut SplitMix64, id: OrderId, entered: &mut Vec<OrderId>) -> Co
     }
 }
 
-/// Everything that is said to others than the hidden order's owner, command by command.
-fn told(commands: &[Stamped], with_it: bool) -> Vec<Vec<Event>> {
+/// The events that the owner of the hidden order does not receive, command by command.
+fn events_of_others(commands: &[Stamped], with_it: bool) -> Vec<Vec<Event>> {
     let unseen = |stamped: &Stamped| matches!(&stamped.command, Command::Enter(order) if order.account == UNSEEN);
     let mut engine = Engine::new();
     let say = |stamped: &Stamped| {
@@ -305,31 +309,31 @@ fn is_of(event: &Event, owner: AccountId) -> bool {
 }
 
 #[test]
-fn every_fault_is_noticed_and_a_clean_engine_by_nobody() {
+fn every_fault_is_detected_and_the_unmodified_engine_passes() {
     std::panic::set_hook(Box::new(|_| {}));
-    let zoo = Zoo::new();
-    choose(None);
-    let clean = zoo.examine(true);
+    let checks = Checks::new();
+    enable_fault(None);
+    let clean = checks.run(true);
     let mut table = Vec::new();
     for fault in Fault::ALL {
-        choose(Some(*fault));
-        table.push((*fault, zoo.examine(false)));
+        enable_fault(Some(*fault));
+        table.push((*fault, checks.run(false)));
     }
-    choose(None);
+    enable_fault(None);
     drop(std::panic::take_hook());
-    let commands: usize = zoo.worlds.iter().map(Vec::len).sum();
-    println!("{} vectors, {commands} random commands, {} pairs", zoo.vectors.len(), zoo.pairs.len());
+    let commands: usize = checks.worlds.iter().map(Vec::len).sum();
+    println!("{} vectors, {commands} random commands, {} pairs", checks.vectors.len(), checks.pairs.len());
     println!("clean: {clean:?}");
     for (fault, checks) in &table {
-        let told = checks.iter().map(|(name, caught)| match caught {
+        let results = checks.iter().map(|(name, caught)| match caught {
             Some(after) => format!("{name} {after}"),
             None => format!("{name} -"),
         });
-        println!("{:>2} {fault:?}: {} ({})", *fault as u8, told.collect::<Vec<_>>().join(", "), fault.what());
+        println!("{:>2} {fault:?}: {} ({})", *fault as u8, results.collect::<Vec<_>>().join(", "), fault.what());
     }
-    assert!(clean.iter().all(|(_, caught)| caught.is_none()), "a clean engine is objected to: {clean:?}");
-    let free = table.iter().filter(|(_, checks)| checks.iter().all(|(_, caught)| caught.is_none()));
-    let free: Vec<Fault> = free.map(|(fault, _)| *fault).collect();
-    assert!(free.is_empty(), "nobody notices {free:?}");
-    assert!(Fault::ALL.len() >= 30);
+    assert!(clean.iter().all(|(_, caught)| caught.is_none()), "a check fails on the unmodified engine: {clean:?}");
+    let missed = table.iter().filter(|(_, checks)| checks.iter().all(|(_, caught)| caught.is_none()));
+    let missed: Vec<Fault> = missed.map(|(fault, _)| *fault).collect();
+    assert!(missed.is_empty(), "no check detects {missed:?}");
+    assert!(Fault::ALL.len() >= 53);
 }

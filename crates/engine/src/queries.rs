@@ -1,4 +1,4 @@
-//! What anyone may ask of the engine. Nothing here changes it.
+//! Questions to the engine. Nothing here changes it.
 
 use pitwire_model::{
     AccountId, Currency, CurrencyId, Epoch, FlowSetting, InstrumentId, KillScope, Lots, OrderId, OrderType, SessionId,
@@ -8,44 +8,45 @@ use pitwire_model::{
 use crate::account::Account;
 use crate::engine::Engine;
 use crate::market::Market;
-use crate::special::{UndisplayedOrder, UndisplayedState};
+use crate::undisplayed::{UndisplayedOrder, UndisplayedState};
 
-/// A live order as anyone inside the venue may see it.
+/// A live order as the venue itself may see it. The public sees less.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OrderView {
     pub id: OrderId,
     pub account: AccountId,
     pub instrument: InstrumentId,
     pub side: Side,
-    /// Zero for market orders and stops.
+    /// Limit price; zero for market orders and stops.
     pub price: Ticks,
-    /// What it is by now: an elected stop is a market or limit order.
+    /// The current type: an elected stop is a market or limit order.
     pub order_type: OrderType,
-    /// Where it waits beside the visible book; `None` for what stands in it.
+    /// Why the order is not displayed; `None` for an order on a level of the book.
     pub place: Option<UndisplayedState>,
-    /// Shown and hidden together.
+    /// Open lots, including the undisplayed part of an iceberg.
     pub open: Lots,
+    /// Total lots, including executed lots.
     pub ordered: Lots,
     pub tif: TimeInForce,
-    /// The peak of an iceberg; `None` for an order that shows all.
+    /// Peak of an iceberg; `None` for an order that displays all its lots.
     pub display: Option<Lots>,
-    /// What the public sees of it now.
+    /// Lots that the public sees now.
     pub shown: Lots,
     pub session: SessionId,
 }
 
-fn kept_view(market: &Market, order: &UndisplayedOrder) -> OrderView {
+fn undisplayed_view(market: &Market, order: &UndisplayedOrder) -> OrderView {
     OrderView {
         id: order.id,
         account: order.account,
         instrument: market.spec.id,
         side: order.side,
         price: order.price(),
-        order_type: order.kind,
-        place: Some(order.place),
+        order_type: order.order_type,
+        place: Some(order.state),
         open: Lots(u64::from(order.open)),
         ordered: Lots(u64::from(order.ordered)),
-        tif: market.tif_with_date(order.id, order.origin),
+        tif: market.time_in_force(order.id, order.origin),
         display: (order.display > 0).then_some(Lots(u64::from(order.display))),
         shown: Lots::ZERO,
         session: order.origin.session,
@@ -53,21 +54,21 @@ fn kept_view(market: &Market, order: &UndisplayedOrder) -> OrderView {
 }
 
 impl Engine {
-    /// The venue day that is; zero before the first has begun.
+    /// Returns the current venue day; zero before the first day has begun.
     pub fn day(&self) -> VenueDay {
-        self.day
+        self.clock.day
     }
 
-    /// When the venue day closes.
+    /// Returns when the current venue day closes.
     pub fn day_closes(&self) -> VenueNanos {
-        self.closes
+        self.clock.closes
     }
 
     pub fn flow(&self) -> FlowSetting {
         self.flow
     }
 
-    /// The highest session number that any order has carried: the next connection's is above it.
+    /// Returns the highest session number of any accepted order. New sessions get higher numbers.
     pub fn last_session(&self) -> SessionId {
         self.last_session
     }
@@ -75,22 +76,21 @@ impl Engine {
     pub fn is_killed(&self, scope: KillScope) -> bool {
         match scope {
             KillScope::Order(_) => false,
-            KillScope::Session(session) => self.blocks.has(session),
+            KillScope::Session(session) => self.blocks.contains(session),
             KillScope::Account(account) => self.account(account).is_some_and(Account::is_killed),
             KillScope::Venue => self.blocks.venue(),
         }
     }
 
-    /// Ascending.
+    /// Killed sessions, ascending.
     pub fn killed_sessions(&self) -> impl Iterator<Item = SessionId> {
         self.blocks.sessions()
     }
 
-    /// Visible quantity that trades before an order of a member's own; `None` when no order in the visible book
-    /// has this id.
-    /// Costs the orders before it, and nothing worth the name for the last of its level.
+    /// Returns the displayed lots that trade before this order on its level. `None` if the order is
+    /// not displayed. Costs the orders before it, but constant time if it is the last of its level.
     pub fn queue_ahead(&self, id: OrderId) -> Option<Lots> {
-        let (instrument, slot) = self.orders.get(id).filter(|(_, slot)| !slot.is_kept())?;
+        let (instrument, slot) = self.orders.get(id).filter(|(_, slot)| !slot.is_undisplayed())?;
         Some(Lots(self.market(instrument)?.book.queue_ahead(slot)))
     }
 
@@ -114,6 +114,7 @@ impl Engine {
         &self.markets
     }
 
+    #[inline]
     pub fn market(&self, id: InstrumentId) -> Option<&Market> {
         self.markets.get(id.0 as usize)
     }
@@ -126,6 +127,7 @@ impl Engine {
         &self.accounts
     }
 
+    #[inline]
     pub fn account(&self, id: AccountId) -> Option<&Account> {
         self.accounts.get(id.0 as usize)
     }
@@ -134,21 +136,44 @@ impl Engine {
         self.accounts.iter().find(|account| account.spec.name == name)
     }
 
-    /// Of all sorts: in the visible book, hidden, parked, waiting for a price.
+    /// Returns what an account may still spend or reserve: its balance and credit line, less
+    /// reserves, margin and unrealized losses.
+    pub fn available(&self, account: AccountId, currency: CurrencyId) -> i128 {
+        self.funds().available(account, currency)
+    }
+
+    /// Returns the initial margin that an account's position and orders in one perpetual need, in
+    /// settlement units.
+    pub fn margin_of(&self, account: AccountId, instrument: InstrumentId) -> i128 {
+        self.funds().margin_of(account, instrument)
+    }
+
+    /// Returns the profit of an open perpetual position at the mark price, in settlement units.
+    pub fn unrealized(&self, account: AccountId, instrument: InstrumentId) -> i128 {
+        self.funds().unrealized(account, instrument)
+    }
+
+    /// Returns the number of live orders: displayed, hidden, parked, or waiting for a price.
     pub fn live_orders(&self) -> usize {
         self.orders.len()
     }
 
-    /// Those in the visible books, of which market data tells.
+    /// Returns the number of displayed orders, which are those in the market data.
     pub fn shown_orders(&self) -> u64 {
         self.markets.iter().map(|market| u64::from(market.book.resting_orders())).sum()
+    }
+
+    /// Returns the earliest time after `after` at which a live GTT order expires.
+    pub fn next_expiry(&self, after: VenueNanos) -> Option<VenueNanos> {
+        let is_live = |order| self.orders.get(order).is_some();
+        self.markets.iter().filter_map(|market| market.expiries.next_after(after, is_live)).min()
     }
 
     pub fn order(&self, id: OrderId) -> Option<OrderView> {
         let (instrument, slot) = self.orders.get(id)?;
         let market = self.market(instrument)?;
-        if slot.is_kept() {
-            return market.special.get(slot).map(|order| kept_view(market, order));
+        if slot.is_undisplayed() {
+            return market.undisplayed.get(slot).map(|order| undisplayed_view(market, order));
         }
         let (order, origin) = (market.book.get(slot), market.book.origin(slot));
         Some(OrderView {
@@ -161,17 +186,17 @@ impl Engine {
             place: None,
             open: Lots(u64::from(order.total_open())),
             ordered: Lots(u64::from(order.ordered)),
-            tif: market.tif_with_date(id, origin),
+            tif: market.time_in_force(id, origin),
             display: (order.display > 0).then_some(Lots(u64::from(order.display))),
             shown: Lots(u64::from(order.open)),
             session: origin.session,
         })
     }
 
-    /// Live orders of an account in the order in which they were entered. Costs the whole book: not for hot paths.
+    /// Live orders of an account, by order id. Costs all live orders of the venue.
     pub fn orders_of(&self, account: AccountId) -> Vec<OrderView> {
-        let of_one = |at| self.live_slots(at, |owner, _| owner == account);
-        let mut ids: Vec<OrderId> = (0..self.markets.len()).flat_map(of_one).map(|(id, _)| id).collect();
+        let of_market = |market: &Market| market.live_slots(|owner, _| owner == account);
+        let mut ids: Vec<OrderId> = self.markets.iter().flat_map(of_market).map(|(id, _)| id).collect();
         ids.sort_unstable();
         ids.into_iter().filter_map(|id| self.order(id)).collect()
     }

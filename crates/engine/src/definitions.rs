@@ -1,6 +1,7 @@
-//! Currencies, instruments, accounts and money come into being.
+//! Commands that define currencies, instruments and accounts, and deposits.
 //!
-//! Holds       what is defined here can be settled: every tick of every lot is a whole number of money units.
+//! Holds       every instrument can be settled: one tick times one lot is a whole number of money
+//!             units.
 
 use pitwire_model::{
     AccountId, AccountSpec, Currency, CurrencyId, Event, InstrumentKind, InstrumentSpec, Phase, Reject, Ticks,
@@ -8,13 +9,11 @@ use pitwire_model::{
 
 use crate::account::{Account, Balance};
 use crate::book::Owner;
-use crate::engine::{Engine, EventSink};
-use crate::market::{Market, SettlementTerms};
-use crate::operator::{check_limits, check_settings};
-use crate::schedule::check_rules;
-
-/// Keeps every later product of prices, quantities and balances inside 128 bits.
-pub(crate) const MOST_UNITS: i128 = 1 << 100;
+use crate::definition_checks::{MOST_UNITS, check_limits, check_rules, check_settings};
+use crate::engine::Engine;
+use crate::event_sink::EventSink;
+use crate::market::Market;
+use crate::settlement_terms::SettlementTerms;
 
 impl Engine {
     pub(crate) fn add_currency(&mut self, currency: &Currency, out: &mut impl EventSink) -> Result<(), Reject> {
@@ -36,7 +35,7 @@ impl Engine {
         if spec.id.0 as usize != self.markets.len() || self.instrument_named(&spec.name).is_some() {
             return Err(Reject::AlreadyExists);
         }
-        let money = self.money_of(spec).ok_or(Reject::BadDefinition)?;
+        let terms = self.settlement_terms(spec).ok_or(Reject::BadDefinition)?;
         check_limits(spec.limits)?;
         if let Some(rules) = &spec.rules {
             check_rules(rules)?;
@@ -46,25 +45,27 @@ impl Engine {
         {
             return Err(Reject::BadDefinition);
         }
-        self.markets.push(Market::new(spec.clone(), money));
+        self.markets.push(Market::new(spec.clone(), terms));
         out.emit(Event::InstrumentAdded(Box::new(spec.clone())));
         Ok(())
     }
 
-    pub(crate) fn money_of(&self, spec: &InstrumentSpec) -> Option<SettlementTerms> {
+    /// Computes the settlement terms of an instrument. Returns `None` if its definition is not
+    /// valid.
+    pub(crate) fn settlement_terms(&self, spec: &InstrumentSpec) -> Option<SettlementTerms> {
         let decimals = |id: CurrencyId| self.currencies.get(id.0 as usize).map(|currency| currency.decimals);
-        let index_known = match spec.kind {
+        let has_valid_kind = match spec.kind {
             InstrumentKind::Spot { base, quote } => base != quote,
             InstrumentKind::InversePerpetual { index, .. } => {
                 self.market(index).is_some_and(|market| market.spec.is_spot())
             }
         };
-        let sane = index_known
+        let is_valid = has_valid_kind
             && !spec.name.is_empty()
             && spec.tick.mantissa > 0
             && spec.lot.mantissa > 0
             && (1..=Ticks::MAX_PRICE.0).contains(&spec.start_price.0);
-        sane.then(|| SettlementTerms::of(spec, decimals(spec.base())?, decimals(spec.quote())?))?
+        is_valid.then(|| SettlementTerms::of(spec, decimals(spec.base())?, decimals(spec.quote())?))?
     }
 
     pub(crate) fn add_account(&mut self, spec: &AccountSpec, out: &mut impl EventSink) -> Result<(), Reject> {
@@ -80,6 +81,7 @@ impl Engine {
         Ok(())
     }
 
+    /// Changes a balance by `units`. Negative units withdraw.
     pub(crate) fn deposit(
         &mut self,
         account: AccountId,
@@ -87,15 +89,15 @@ impl Engine {
         units: i128,
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
-        let limited = self.account(account).ok_or(Reject::UnknownAccount)?.is_limited();
+        let is_limited = self.account(account).ok_or(Reject::UnknownAccount)?.is_limited();
         if self.currencies.get(currency.0 as usize).is_none() {
             return Err(Reject::UnknownCurrency);
         }
-        let free = self.available(account, currency);
+        let available = self.available(account, currency);
         let balance = self.accounts[account.0 as usize].balance_mut(currency);
         let total = balance.total.checked_add(units).filter(|total| (-MOST_UNITS..=MOST_UNITS).contains(total));
         let total = total.ok_or(Reject::AmountOverflow)?;
-        if limited && units < 0 && free + units < 0 {
+        if is_limited && units < 0 && available + units < 0 {
             return Err(Reject::NotEnoughFunds);
         }
         balance.total = total;

@@ -1,7 +1,11 @@
-//! Questions to a book: nothing here changes it, nothing here is on the path of an order.
+//! Questions to a book. Nothing here changes it.
 
-use super::{Book, MakerAction, NIL, RestingOrder, Slot, key_of, price_of};
 use pitwire_model::{Lots, OrderId, Side, Ticks};
+
+use super::level::NIL;
+use super::resting::{Book, RestingOrder, key_of, price_of};
+use super::slab::Slot;
+use super::sweep::MakerAction;
 
 /// What an incoming order would trade.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -9,14 +13,14 @@ pub struct FillEstimate {
     pub lots: u64,
     /// Σ price × lots.
     pub tick_lots: i128,
-    /// The last price it would trade at.
+    /// The worst price at which it would trade.
     pub worst: Option<Ticks>,
 }
 
 impl FillEstimate {
-    /// Counts `there` lots at `price`, as far as `wanted` lots in all go.
-    pub(crate) fn take(&mut self, price: Ticks, there: u64, wanted: u64) {
-        let taken = there.min(wanted - self.lots);
+    /// Adds `available` lots at `price`, but no more than `wanted` lots in all.
+    pub(crate) fn add(&mut self, price: Ticks, available: u64, wanted: u64) {
+        let taken = available.min(wanted - self.lots);
         if taken > 0 {
             self.lots += taken;
             self.tick_lots += i128::from(price.0) * i128::from(taken);
@@ -26,7 +30,7 @@ impl FillEstimate {
 }
 
 impl<E: Copy + Default> Book<E> {
-    /// Visible quantity at one price.
+    /// Returns the displayed lots at one price.
     pub fn lots_at(&self, side: Side, price: Ticks) -> Lots {
         Lots(self.ladder(side).level(key_of(side, price)).map_or(0, |level| level.lots))
     }
@@ -46,18 +50,18 @@ impl<E: Copy + Default> Book<E> {
         self.ladder(side).iter().flat_map(|(_, level)| self.queue(level.head))
     }
 
-    /// A level's orders from `head` on, first in the queue first.
+    /// Orders of a level from `head` on, in queue order.
     pub(super) fn queue(&self, head: u32) -> impl Iterator<Item = Slot> {
-        // The chain ends before NIL is looked up: `successors` asks one step ahead.
+        // `successors` looks one step ahead, so the chain ends before NIL is looked up.
         std::iter::successors(Some(head), |at| Some(self.slab.get(*at).next).filter(|next| *next != NIL)).map(Slot)
     }
 
-    /// All orders in no order at all: sort before letting anything out.
+    /// Every order, in no defined order: sort the result before it becomes visible.
     pub fn unordered(&self) -> impl Iterator<Item = (Slot, RestingOrder)> {
         self.slab.iter().map(|(at, node)| (Slot(at), self.resting(at, node)))
     }
 
-    /// Slots of the orders wanted, by order and origin, in the order in which they were entered. Costs the whole book.
+    /// Ids and slots of the orders that `wanted` selects, by order id. Costs the whole book.
     pub fn slots_of(&self, wanted: impl Fn(&RestingOrder, &E) -> bool) -> Vec<(OrderId, Slot)> {
         let mut found: Vec<_> = self
             .unordered()
@@ -68,8 +72,8 @@ impl<E: Copy + Default> Book<E> {
         found
     }
 
-    /// Visible quantity that trades before this order does, on its own level. Costs the orders ahead of it there, but for
-    /// the last one, as an order is that has just come to rest: that one costs no more however many there are.
+    /// Returns the displayed lots that trade before this order on its level. Costs the orders
+    /// before it, but constant time if it is the last of its level, as every new order is.
     pub fn queue_ahead(&self, slot: Slot) -> u64 {
         let node = self.slab.get(slot.0);
         if node.next == NIL {
@@ -86,55 +90,58 @@ impl<E: Copy + Default> Book<E> {
         ahead
     }
 
-    /// What an incoming order on `side` could take down to `limit`, hidden quantity included, counted no further than
-    /// `lots`. `meet` answers for each resting order as the sink of a sweep would: [`Meeting::CancelMaker`] is passed
-    /// over, [`Meeting::Stop`] and [`Meeting::CancelBoth`] end the count. Costs the orders that are counted.
-    pub fn reach(
+    /// Estimates what an incoming order on `side` would trade up to `limit` and up to `lots`,
+    /// undisplayed parts of icebergs included. `maker_action` answers for each resting order as the
+    /// sink of a sweep would: [`MakerAction::CancelMaker`] skips the order, [`MakerAction::Stop`]
+    /// and [`MakerAction::CancelBoth`] end the estimate. Costs the orders that are counted.
+    pub fn estimate_fill(
         &self,
         side: Side,
         limit: Option<Ticks>,
         lots: u64,
-        meet: impl Fn(&RestingOrder, &E) -> MakerAction,
+        maker_action: impl Fn(&RestingOrder, &E) -> MakerAction,
     ) -> FillEstimate {
         let other = side.opposite();
         let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
-        let mut reach = FillEstimate::default();
+        let mut estimate = FillEstimate::default();
         for (key, level) in self.ladder(other).iter().take_while(|(key, _)| *key <= last_key) {
-            // Hidden quantity comes out behind everyone who displays, so an order that stops the sweep bars the way.
-            let (mut hidden, price) = (0, price_of(other, key));
+            // Undisplayed lots trade after all displayed ones, so an order that stops the sweep
+            // also protects them.
+            let (mut undisplayed, price) = (0, price_of(other, key));
             for slot in self.queue(level.head) {
                 let order = self.get(slot);
-                match meet(&order, &self.origin(slot)) {
+                match maker_action(&order, &self.origin(slot)) {
                     MakerAction::Trade => {
-                        hidden += u64::from(order.hidden);
-                        reach.take(price, u64::from(order.open), lots);
+                        undisplayed += u64::from(order.hidden);
+                        estimate.add(price, u64::from(order.open), lots);
                     }
                     MakerAction::CancelMaker => {}
-                    MakerAction::CancelBoth | MakerAction::Stop => return reach,
+                    MakerAction::CancelBoth | MakerAction::Stop => return estimate,
                 }
-                if reach.lots == lots {
-                    return reach;
+                if estimate.lots == lots {
+                    return estimate;
                 }
             }
-            reach.take(price, hidden, lots);
-            if reach.lots == lots {
+            estimate.add(price, undisplayed, lots);
+            if estimate.lots == lots {
                 break;
             }
         }
-        reach
+        estimate
     }
 
-    /// The same by what the public sees, whoever owns it. Costs the levels that are counted.
-    pub fn visible_reach(&self, side: Side, limit: Option<Ticks>, lots: u64) -> FillEstimate {
+    /// Estimates the same from displayed lots alone, without self-match prevention. Costs the
+    /// levels that are counted.
+    pub fn estimate_displayed_fill(&self, side: Side, limit: Option<Ticks>, lots: u64) -> FillEstimate {
         let other = side.opposite();
         let last_key = limit.map_or(u32::MAX, |limit| key_of(other, limit));
-        let mut reach = FillEstimate::default();
+        let mut estimate = FillEstimate::default();
         for (key, level) in self.ladder(other).iter().take_while(|(key, _)| *key <= last_key) {
-            reach.take(price_of(other, key), level.lots, lots);
-            if reach.lots == lots {
+            estimate.add(price_of(other, key), level.lots, lots);
+            if estimate.lots == lots {
                 break;
             }
         }
-        reach
+        estimate
     }
 }

@@ -1,33 +1,38 @@
-//! What is known of a resting order but seldom asked: kept beside the slab, by slot, so that a node stays small.
+//! Rarely needed data of resting orders, stored outside the slab by slot, so that a node stays
+//! small.
 //!
-//! Holds       1. an origin is written whenever an order comes to rest, so a slot never shows its last tenant's;
-//!             2. reserves reach only as far as the highest slot an iceberg has had: without icebergs there are none.
-//! Costs       constant by slot. Never iterated. An origin of no size is neither stored nor looked up.
+//! Holds       1. an order's origin is written when it rests, so that a slot never returns the
+//!                origin of an earlier order;
+//!             2. the vector of reserves ends at the highest slot that an iceberg has had; without
+//!                icebergs it is empty.
+//! Costs       constant per access. Never iterated. An origin of size zero is neither stored nor
+//!             loaded.
 
 use pitwire_model::{MatchGroup, SessionId};
 
 use crate::rule_tables::Tif;
 
-/// Where an order came from and how long it lives: what a venue asks of it besides its owner. 24 bytes.
+/// Where an order came from and how long it lives. 24 bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OrderOrigin {
-    /// Its place in time among the orders of its instrument: less is earlier, and no two are equal.
+    /// Time priority: lower is earlier, and no two live orders have the same.
     pub time: u64,
-    /// The session that entered it; zero for none.
+    /// The session that entered the order; zero for none.
     pub session: SessionId,
     pub group: MatchGroup,
-    /// Days since 1970: of a GTC order when it was entered (zero: before any day had begun), of a GTD order its last.
+    /// In days since 1970: the entry day of a GTC order (zero before the first venue day), the last
+    /// day of a GTD order.
     pub day: u16,
     pub tif: Tif,
     pub cancel_on_disconnect: bool,
 }
 
-/// What an iceberg keeps back.
+/// The undisplayed part of an iceberg.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IcebergReserve {
-    /// Lots not on display.
+    /// Open lots that are not displayed.
     pub hidden: u32,
-    /// Lots shown at a time.
+    /// Lots displayed at a time.
     pub display: u32,
 }
 
@@ -52,19 +57,19 @@ impl<E: Copy + Default> OrderDetails<E> {
         if size_of::<E>() == 0 { E::default() } else { self.origins[at as usize] }
     }
 
-    /// HOT.
+    /// HOT. Stores the origin of an order.
     #[inline]
     pub fn set_origin(&mut self, at: u32, origin: E) {
         if size_of::<E>() == 0 {
             return;
         }
         match self.origins.get_mut(at as usize) {
-            Some(kept) => *kept = origin,
+            Some(stored) => *stored = origin,
             None => self.origins.resize(at as usize + 1, origin),
         }
     }
 
-    /// HOT.
+    /// HOT. Returns the origin of an order for change; `None` if origins have size zero.
     #[inline]
     pub fn origin_mut(&mut self, at: u32) -> Option<&mut E> {
         self.origins.get_mut(at as usize)
@@ -74,6 +79,7 @@ impl<E: Copy + Default> OrderDetails<E> {
         self.reserves.get(at as usize).copied().unwrap_or_default()
     }
 
+    /// Returns the reserve of an iceberg for change. Grows the vector if needed.
     pub fn reserve_mut(&mut self, at: u32) -> &mut IcebergReserve {
         let at = at as usize;
         if at >= self.reserves.len() {

@@ -1,0 +1,54 @@
+//! What an instrument stores between the orders of a call, a batch or the closing price cross.
+
+use std::collections::VecDeque;
+
+use pitwire_model::{OrderId, Side};
+
+use super::curve::AuctionCurve;
+
+/// Auction state of one instrument.
+#[derive(Debug, Default)]
+pub(crate) struct AuctionState {
+    /// Orders of the current call or batch by price. Rebuilt after recovery; not part of an image.
+    pub curve: Option<AuctionCurve>,
+    /// Orders that wait in the closing price cross. Rebuilt after recovery; not part of an image.
+    pub cross: Option<CrossQueues>,
+    /// Time priorities at which batches ended, ascending. Contains every end that separates live
+    /// orders, and possibly others.
+    pub batch_ends: Vec<u64>,
+}
+
+/// Orders that wait at the closing price, by time. An entry may be stale, because its order has
+/// left or has changed its time; the cross checks each entry when its turn comes.
+#[derive(Debug, Default)]
+pub(crate) struct CrossQueues {
+    sides: [VecDeque<(u64, OrderId)>; 2],
+}
+
+impl CrossQueues {
+    /// Entries of one side, earliest first.
+    pub fn entries(&self, side: Side) -> impl Iterator<Item = (u64, OrderId)> {
+        self.sides[side as usize & 1].iter().copied()
+    }
+
+    pub fn first(&self, side: Side) -> Option<(u64, OrderId)> {
+        self.sides[side as usize & 1].front().copied()
+    }
+
+    pub fn remove_first(&mut self, side: Side) {
+        self.sides[side as usize & 1].pop_front();
+    }
+
+    /// Adds an entry that is later than all others of its side.
+    pub fn push(&mut self, side: Side, time: u64, id: OrderId) {
+        self.sides[side as usize & 1].push_back((time, id));
+    }
+
+    /// Adds an entry by its time. It is nearly always the last: only a stop that was elected before
+    /// other orders arrived is executed after them.
+    pub fn insert(&mut self, side: Side, time: u64, id: OrderId) {
+        let queue = &mut self.sides[side as usize & 1];
+        let at = queue.partition_point(|(other, _)| *other < time);
+        queue.insert(at, (time, id));
+    }
+}

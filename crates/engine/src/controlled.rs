@@ -1,0 +1,366 @@
+//! An order meets a market that is not plain: one with hidden orders, price controls, stops or
+//! pro-rata allocation.
+//!
+//! Holds       1. orders trade by price, then displayed before hidden, then by time;
+//!             2. nothing executes at a price that breaches a tolerance; the references and best
+//!                prices are those at the arrival of the order;
+//!             3. no hidden order, incoming or resting, trades less than its minimum execution
+//!                size, unless the trade completes the order.
+//! Costs       the orders that are filled, cancelled or skipped; a logarithm for each hidden order;
+//!             twice that for fill or kill. The sweep only moves forward: it meets an order once,
+//!             and an iceberg once per displayed part.
+//! Start at    [`MarketContext::match_with_controls`].
+
+use pitwire_model::{Allocation, CancelReason, OrderId, Ticks, Tolerance, TradeSeq};
+
+use crate::allocation::ProRataAllocation;
+use crate::book::{FillEstimate, Maker, MakerAction, OrderOrigin, Owner, RestingOrder, Slot, SweepSink, key_of};
+use crate::closing_price::TradeTotals;
+use crate::controls::{BestPrices, Breach, ReferencePrices};
+use crate::event_sink::EventSink;
+use crate::fill_executor::{FillExecutor, FillPrices, TradeCounters};
+use crate::incoming::IncomingOrder;
+use crate::market::Market;
+use crate::market_context::MarketContext;
+use crate::undisplayed::{UndisplayedOrder, UndisplayedOrders};
+
+/// Why a sweep ended although the order and the book have lots left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum SweepEnd {
+    /// Self-match prevention.
+    SelfMatch,
+    /// The next order, or the remainder, is smaller than the minimum execution size of the incoming
+    /// order.
+    MinimumExecution,
+    Breach(Breach),
+}
+
+/// The price controls of a sweep, as they stood when the order arrived.
+#[derive(Clone, Copy, Debug)]
+struct ArrivalControls {
+    best: BestPrices,
+    references: ReferencePrices,
+    tolerance: Tolerance,
+    improvement: Ticks,
+}
+
+impl ArrivalControls {
+    fn test(&self, price: Ticks) -> Option<Breach> {
+        self.references.test(self.tolerance, price)
+    }
+
+    /// Returns the price at which a hidden order trades with the incoming order.
+    fn price_of(&self, hidden: &UndisplayedOrder) -> Ticks {
+        self.best.price_of_hidden(hidden.side, hidden.price(), self.improvement)
+    }
+}
+
+impl Market {
+    fn arrival_controls(&self) -> ArrivalControls {
+        ArrivalControls {
+            best: self.best_prices(),
+            references: self.reference_prices(),
+            tolerance: self.rules.tolerance(self.phase),
+            improvement: self.rules.improvement,
+        }
+    }
+
+    /// Estimates what an order would trade with now, hidden orders included. Performs the sweep of
+    /// [`MarketContext::match_with_controls`] without trading.
+    pub(crate) fn estimate_controlled_fill(&self, order: &IncomingOrder) -> FillEstimate {
+        let (controls, other, wanted) = (self.arrival_controls(), order.side.opposite(), u64::from(order.open));
+        let mut estimate = FillEstimate::default();
+        let mut hidden = self.undisplayed.hidden(other).filter_map(|slot| self.undisplayed.get(slot)).peekable();
+        let mut displayed = self.book.slots(other).map(|slot| (slot, self.book.get(slot))).peekable();
+        while estimate.lots < wanted {
+            let hidden_price = hidden.peek().map(|order| order.price()).filter(|price| order.accepts(*price));
+            let displayed_price = displayed
+                .peek()
+                .map(|(_, resting)| resting.price)
+                .filter(|price| order.accepts(*price))
+                .filter(|price| hidden_price.is_none_or(|hidden| key_of(other, *price) <= key_of(other, hidden)));
+            let goes_on = match (displayed_price, hidden_price) {
+                (Some(price), _) if controls.test(price).is_some() || self.stops_shared_level(order, price) => false,
+                (Some(price), _) => {
+                    let level = std::iter::from_fn(|| displayed.next_if(|(_, resting)| resting.price == price));
+                    let level = level.map(|(slot, resting)| (resting, self.book.origin(slot)));
+                    estimate_level(&mut estimate, order, price, level)
+                }
+                (None, Some(_)) => {
+                    hidden.next().is_some_and(|hidden| estimate_hidden(&mut estimate, order, &controls, hidden))
+                }
+                (None, None) => false,
+            };
+            if !goes_on {
+                break;
+            }
+        }
+        estimate
+    }
+
+    /// Returns whether self-match prevention ends the sweep at `price` before any order there
+    /// trades. That is so under pro-rata allocation, which asks about all orders of a level first.
+    fn stops_shared_level(&self, order: &IncomingOrder, price: Ticks) -> bool {
+        let stops = |slot: Slot| {
+            let action = order.maker_action(self.book.account_of(slot), self.book.origin(slot).group);
+            matches!(action, MakerAction::Stop | MakerAction::CancelBoth)
+        };
+        self.rules.allocation == Allocation::ProRata && self.book.slots_at(order.side.opposite(), price).any(stops)
+    }
+}
+
+/// Adds the orders of a level to the estimate, then the hidden parts of its icebergs. Returns
+/// whether the sweep goes on.
+fn estimate_level(
+    estimate: &mut FillEstimate,
+    order: &IncomingOrder,
+    price: Ticks,
+    level: impl Iterator<Item = (RestingOrder, OrderOrigin)>,
+) -> bool {
+    let (mut iceberg_lots, wanted) = (0, u64::from(order.open));
+    for (resting, origin) in level {
+        match order.maker_action(resting.owner.account(), origin.group) {
+            MakerAction::Trade => {
+                iceberg_lots += u64::from(resting.hidden);
+                estimate.add(price, u64::from(resting.open), wanted);
+            }
+            MakerAction::CancelMaker => {}
+            MakerAction::CancelBoth | MakerAction::Stop => return false,
+        }
+        if estimate.lots == wanted {
+            return false;
+        }
+    }
+    estimate.add(price, iceberg_lots, wanted);
+    true
+}
+
+/// Adds one hidden order to the estimate. Returns whether the sweep goes on.
+fn estimate_hidden(
+    estimate: &mut FillEstimate,
+    order: &IncomingOrder,
+    controls: &ArrivalControls,
+    hidden: &UndisplayedOrder,
+) -> bool {
+    let wanted = u64::from(order.open);
+    let price = controls.price_of(hidden);
+    if u64::from(hidden.minimum_execution()) > wanted - estimate.lots || !order.accepts(price) {
+        return true;
+    }
+    if controls.test(price).is_some() {
+        return false;
+    }
+    match order.maker_action(hidden.account, hidden.origin.group) {
+        MakerAction::Trade => estimate.add(price, u64::from(hidden.open), wanted),
+        MakerAction::CancelMaker => {}
+        MakerAction::CancelBoth | MakerAction::Stop => return false,
+    }
+    true
+}
+
+impl MarketContext<'_> {
+    /// Trades what can be traded, then rests or cancels the remainder. A breach starts the
+    /// volatility call, so a caller that loops has to check the session after each order.
+    pub fn match_with_controls(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
+        if order.fill_or_kill && self.market.estimate_controlled_fill(order).lots < u64::from(order.open) {
+            out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
+            return;
+        }
+        let (open, end) = self.sweep_with_controls(order, out);
+        match end {
+            _ if open == 0 => {}
+            Some(SweepEnd::Breach(breach)) => {
+                out.emit(breach.event(order.instrument));
+                if order.may_rest {
+                    self.add_unmatched(&IncomingOrder { open, ..*order }, out);
+                } else {
+                    out.emit(order.cancelled(open, CancelReason::Breaker));
+                }
+                self.start_volatility_call(out);
+            }
+            Some(SweepEnd::SelfMatch) => out.emit(order.cancelled(open, CancelReason::SelfMatch)),
+            _ if open < order.minimum_execution => {
+                out.emit(order.cancelled(open, CancelReason::BelowMinimumExecution));
+            }
+            _ if order.may_rest => self.add_unmatched(&IncomingOrder { open, ..*order }, out),
+            _ => out.emit(order.cancelled(open, CancelReason::ImmediateRemainder)),
+        }
+    }
+
+    /// Returns the lots that are left, and why the sweep ended if both the order and the book have
+    /// lots left.
+    fn sweep_with_controls(&mut self, order: &IncomingOrder, out: &mut impl EventSink) -> (u32, Option<SweepEnd>) {
+        let controls = self.market.arrival_controls();
+        let MarketContext { accounts, market, orders, clock } = self;
+        let Market {
+            book,
+            settlement,
+            trades,
+            last,
+            undisplayed,
+            closing_inputs,
+            undisplayed_count,
+            rules,
+            prices,
+            ..
+        } = &mut **market;
+        let before = *trades;
+        let counters = TradeCounters { trades, last, last_priority: &mut clock.last_priority };
+        let executor = FillExecutor::new(order, *settlement, clock.now, counters, accounts, orders, out);
+        let minimum_execution = order.minimum_execution;
+        let mut sweep = ControlledSweep { executor, controls, minimum_execution, end: None, removed: 0 };
+        let (other, mut open, mut visited) = (order.side.opposite(), order.open, (0, 0));
+        while open > 0 && sweep.end.is_none() {
+            let next = undisplayed
+                .next_hidden(other, visited)
+                .filter(|slot| undisplayed.get(*slot).is_some_and(|hidden| order.accepts(hidden.price())));
+            let hidden = next.and_then(|slot| undisplayed.get(slot).copied().map(|hidden| (slot, hidden)));
+            // Displayed orders trade before the hidden orders of the same price.
+            let limit = hidden.map_or(order.limit, |(_, hidden)| hidden.price());
+            open = match rules.allocation {
+                Allocation::ProRata => book.sweep_shared(order.side, limit, open, &ProRataAllocation, &mut sweep),
+                _ => book.sweep(order.side, Some(limit), open, &mut sweep),
+            };
+            let Some((slot, hidden)) = hidden.filter(|_| open > 0 && sweep.end.is_none()) else { break };
+            visited = (key_of(other, hidden.price()), hidden.origin.time);
+            open = sweep.meet_hidden(undisplayed, slot, &hidden, open);
+        }
+        let ControlledSweep { end, removed, executor: FillExecutor { tick_lots, .. }, .. } = sweep;
+        *undisplayed_count -= removed;
+        if *trades > before {
+            let (first, lots) = (TradeSeq(before.0 + 1), u64::from(order.open - open));
+            let price = last.unwrap_or(order.price);
+            closing_inputs.add_trades(clock.now, TradeTotals { first, last: *trades, lots, tick_lots, price });
+            prices.dynamic_reference = None;
+        }
+        (open, end)
+    }
+}
+
+/// The sink of a sweep with price controls. It checks more before each maker than [`FillExecutor`]
+/// alone.
+struct ControlledSweep<'a, S> {
+    executor: FillExecutor<'a, S>,
+    controls: ArrivalControls,
+    /// Minimum execution size of the incoming order in lots; zero unless the order is hidden.
+    minimum_execution: u32,
+    end: Option<SweepEnd>,
+    /// Number of hidden orders that were removed.
+    removed: u32,
+}
+
+impl<S: EventSink> ControlledSweep<'_, S> {
+    /// Lets a hidden order trade if it can. Returns the open lots of the incoming order.
+    fn meet_hidden(
+        &mut self,
+        undisplayed: &mut UndisplayedOrders,
+        slot: Slot,
+        hidden: &UndisplayedOrder,
+        open: u32,
+    ) -> u32 {
+        let order = self.executor.order;
+        let (lots, price) = (open.min(hidden.open), self.controls.price_of(hidden));
+        if hidden.minimum_execution() > open {
+            return open;
+        }
+        if lots < self.minimum_execution {
+            self.end = Some(SweepEnd::MinimumExecution);
+            return open;
+        }
+        if !order.accepts(price) {
+            return open;
+        }
+        if let Some(breach) = self.controls.test(price) {
+            self.end = Some(SweepEnd::Breach(breach));
+            return open;
+        }
+        let action = order.maker_action(hidden.account, hidden.origin.group);
+        if matches!(action, MakerAction::Stop | MakerAction::CancelBoth) {
+            self.end = Some(SweepEnd::SelfMatch);
+        }
+        match action {
+            MakerAction::Trade => self.trade_with_hidden(undisplayed, slot, hidden, (lots, price)),
+            MakerAction::Stop => open,
+            MakerAction::CancelMaker | MakerAction::CancelBoth => {
+                self.cancel_hidden(undisplayed, slot, CancelReason::SelfMatch);
+                open
+            }
+        }
+    }
+
+    fn trade_with_hidden(
+        &mut self,
+        undisplayed: &mut UndisplayedOrders,
+        slot: Slot,
+        hidden: &UndisplayedOrder,
+        (lots, price): (u32, Ticks),
+    ) -> u32 {
+        let owner = Owner::new(hidden.account, hidden.side, false);
+        let maker_open = undisplayed.fill(slot, lots);
+        if maker_open == 0 {
+            undisplayed.remove(slot);
+            self.removed += 1;
+        }
+        let prices = FillPrices { of_maker: hidden.price(), of_trade: price };
+        self.executor.trade(hidden.id, owner, prices, lots, maker_open, 0);
+        if (1..hidden.minimum_execution()).contains(&maker_open) {
+            self.cancel_hidden(undisplayed, slot, CancelReason::BelowMinimumExecution);
+        }
+        let open = self.executor.open;
+        if (1..self.minimum_execution).contains(&open) {
+            self.end = Some(SweepEnd::MinimumExecution);
+        }
+        open
+    }
+
+    /// Cancels a hidden order. Only its owner is told.
+    fn cancel_hidden(&mut self, undisplayed: &mut UndisplayedOrders, slot: Slot, reason: CancelReason) {
+        if let Some(hidden) = undisplayed.remove(slot) {
+            self.removed += 1;
+            let party = (hidden.account, hidden.side);
+            self.executor.cancel_maker(hidden.id, party, hidden.price(), hidden.open, reason);
+        }
+    }
+}
+
+impl<S: EventSink> SweepSink<OrderOrigin> for ControlledSweep<'_, S> {
+    fn maker_action(&mut self, maker: &Maker<OrderOrigin>) -> MakerAction {
+        if self.executor.open.min(maker.open) < self.minimum_execution {
+            self.end = Some(SweepEnd::MinimumExecution);
+            return MakerAction::Stop;
+        }
+        if let Some(breach) = self.controls.test(maker.price) {
+            self.end = Some(SweepEnd::Breach(breach));
+            return MakerAction::Stop;
+        }
+        let action = self.executor.maker_action(maker);
+        if matches!(action, MakerAction::Stop | MakerAction::CancelBoth) {
+            self.end = Some(SweepEnd::SelfMatch);
+        }
+        action
+    }
+
+    fn allows_round(&mut self, lots: u64) -> bool {
+        let is_enough = lots.min(u64::from(self.executor.open)) >= u64::from(self.minimum_execution);
+        if !is_enough {
+            self.end = Some(SweepEnd::MinimumExecution);
+        }
+        is_enough
+    }
+
+    fn fill(&mut self, maker: OrderId, owner: Owner, price: Ticks, lots: u32, maker_open: u32, refreshed: u32) {
+        self.executor.fill(maker, owner, price, lots, maker_open, refreshed);
+    }
+
+    fn refreshed(&mut self, origin: &mut OrderOrigin) {
+        self.executor.refreshed(origin);
+    }
+
+    fn cancelled(&mut self, order: &RestingOrder, origin: OrderOrigin) {
+        self.executor.cancelled(order, origin);
+    }
+
+    fn level(&mut self, price: Ticks, lots: u64) {
+        self.executor.level(price, lots);
+    }
+}
