@@ -78,7 +78,7 @@ pub struct AccountStatus {
     pub closed: bool,
     pub killed: bool,
     pub throttled: bool,
-    /// The last throttle window in which a fill has_throttle, and how many did.
+    /// Number of the last throttle window with a fill.
     pub window: u64,
     /// Fills in that window.
     pub executions: u32,

@@ -1,4 +1,4 @@
-//! Looking ahead changes nothing, whether what is announced comes or not.
+//! Looking ahead changes no result, whether or not the announced commands follow.
 
 mod common;
 
@@ -13,10 +13,10 @@ use pitwire_model::{
 
 const ROUNDS: u64 = 60;
 const COMMANDS: u64 = 3_000;
-/// With these there are so many books that books are asked for too.
+/// Number of extra instruments, so that books are prefetched too.
 const MORE_INSTRUMENTS: u32 = 80;
 
-/// A world's commands, with the engine that has applied them one by one.
+/// The commands of a random world, and the engine that has applied them.
 fn world(seed: u64) -> (Vec<Stamped>, Engine) {
     let (mut random, mut flow) = (SplitMix64::new(seed), Flow::new(seed));
     let (mut engine, mut stamper, mut commands) = (Engine::new(), Stamper::default(), Vec::new());
@@ -54,7 +54,7 @@ fn world(seed: u64) -> (Vec<Stamped>, Engine) {
 }
 
 #[test]
-fn a_look_ahead_changes_neither_events_nor_state() {
+fn look_ahead_changes_neither_events_nor_state() {
     let seed = test_seed();
     println!("TEST_SEED={seed}");
     let mut seeds = SplitMix64::new(seed);
@@ -63,7 +63,7 @@ fn a_look_ahead_changes_neither_events_nor_state() {
         let (mut plain, mut looking, mut misled) = (Engine::new(), Engine::new(), Engine::new());
         for (at, stamped) in commands.iter().enumerate() {
             looking.look_ahead(|n| commands.get(at + n).and_then(|behind| UpcomingCommand::of(&behind.command)));
-            // Others come than announced, of orders long gone and of books that never were.
+            // Announces other commands than those that follow, with unknown orders and instruments.
             let shift = seeds.below(1 << 20);
             misled.look_ahead(|n| {
                 assert!(n <= WINDOW);

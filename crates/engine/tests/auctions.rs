@@ -83,7 +83,7 @@ impl Venue {
     }
 }
 
-/// An order as this test remembers it.
+/// An order as this test tracks it.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     id: u64,
@@ -129,7 +129,7 @@ fn cleared(orders: &[Known], reference: i64) -> Option<Told> {
     Some(at(price)).filter(|told| told.volume > 0)
 }
 
-/// What each order of a side gets, in the order of priority.
+/// Returns what each order of a side gets, in priority order.
 fn given(orders: &[Known], side: Side, told: Told) -> Vec<(u64, i64)> {
     let mut own: Vec<&Known> = orders.iter().filter(|order| order.side == side).collect();
     let worth = |order: &Known| order.price.map(|price| if side == Side::Buy { -price } else { price });
@@ -175,7 +175,7 @@ fn trades(events: &[Event]) -> Vec<(u64, u64, i64, i64)> {
     events.iter().filter_map(trade).collect()
 }
 
-/// The last indicative price told, if one was.
+/// The last indicative price, if one was emitted.
 fn told_in(events: &[Event]) -> Option<Option<Told>> {
     events.iter().rev().find_map(|event| match event {
         Event::Indicative { price, volume, imbalance, .. } => {
@@ -195,7 +195,7 @@ fn reserved(engine: &Engine) -> i128 {
 }
 
 #[test]
-fn a_random_call_tells_and_trades_what_trying_every_price_gives() {
+fn random_call_matches_exhaustive_price_search() {
     let mut random = Random(5);
     let mut uncrossed = 0;
     for round in 0..400 {
@@ -218,7 +218,7 @@ fn a_random_call_tells_and_trades_what_trying_every_price_gives() {
                 Vec::new()
             };
             let now = cleared(&known, START);
-            // `enter` drops its events; the state says what was told.
+            // `enter` drops its events, so the indicative price is read from the state.
             let indicated = venue.engine.image().markets[0].session.indicated;
             let seen = indicated.price.map(|price| Told {
                 price: price.0,
@@ -247,7 +247,7 @@ fn a_random_call_tells_and_trades_what_trying_every_price_gives() {
         let best = |side| market.best(side).map(|(price, _)| price);
         assert!(best(Side::Buy).zip(best(Side::Sell)).is_none_or(|(bid, offer)| bid < offer), "round {round}");
         assert_eq!((market.last(), market.static_reference()), (Some(Ticks(told.price)), Some(Ticks(told.price))));
-        // Nothing is set aside for what has gone.
+        // No money is reserved for orders that have left.
         let ids: Vec<OrderId> = known.iter().map(|order| OrderId(order.id)).collect();
         for order in &known {
             let account = AccountId(u32::try_from(order.account).unwrap());
@@ -359,10 +359,10 @@ fn each_had_its_minimum(events: &[Event], minimum: &BTreeMap<u64, u64>, filtered
         .count()
 }
 
-/// Cancels right before and right behind the end of a call: the log alone decides, and decides the
-/// same again, also after a snapshot in between.
+/// Cancels right before and right after the end of a call. Their order in the log decides, also on replay and after a
+/// snapshot in between.
 #[test]
-fn cancels_around_an_uncross_count_by_their_place_in_the_log() {
+fn cancels_around_an_uncross_apply_in_log_order() {
     let mut random = Random(13);
     for round in 0..100_u64 {
         let mut venue = Venue::open(if round % 2 == 0 { Allocation::PriceTime } else { Allocation::ProRata });
@@ -398,7 +398,7 @@ fn cancels_around_an_uncross_count_by_their_place_in_the_log() {
     }
 }
 
-/// The log again, through a snapshot at `cut` if there is one.
+/// Replays the log, through a snapshot at `cut` if there is one.
 fn replayed(log: &[Stamped], cut: Option<usize>) -> EngineImage {
     let mut engine = Engine::new();
     for (at, stamped) in log.iter().enumerate() {

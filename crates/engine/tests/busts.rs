@@ -1,4 +1,4 @@
-//! Trades taken back: what each account holds afterwards, worked out by hand.
+//! Busted trades: the balances afterwards, computed by hand.
 
 mod common;
 
@@ -31,7 +31,7 @@ fn total(floor: &Floor, account: AccountId, currency: CurrencyId) -> i128 {
 
 /// 40 shares at 900: 36,000 cents there, 40 shares here, and back again.
 #[test]
-fn a_spot_bust_gives_goods_and_cash_back_and_restores_no_order() {
+fn spot_bust_returns_goods_and_cash_and_restores_no_order() {
     let mut floor = Floor::new(100, 100);
     floor.run("a sell 40@900 by 3, b buy 60@1000 by 2");
     assert_eq!((total(&floor, MEMBER, ZAR), total(&floor, MEMBER, NPN)), (64_000, 140));
@@ -48,7 +48,7 @@ fn a_spot_bust_gives_goods_and_cash_back_and_restores_no_order() {
 
 /// The buyer has spent the goods: a bust takes them all the same.
 #[test]
-fn a_balance_may_fall_below_zero() {
+fn bust_may_make_a_balance_negative() {
     let mut floor = Floor::new(100, 100);
     floor.run("a sell 40@900 by 3, b buy 40@900 by 2");
     floor.apply(Command::Deposit { account: MEMBER, currency: NPN, units: -130 });
@@ -62,7 +62,7 @@ fn a_balance_may_fall_below_zero() {
 /// 1000: six close at 12,000,000 against 12,000,000 of entry, for nothing, and four open short at
 /// 8,000,000. The other side has the mirror image.
 #[test]
-fn an_inverse_bust_is_a_fill_the_other_way_at_the_trades_price() {
+fn inverse_bust_is_an_opposite_fill_at_the_trade_price() {
     let mut floor = Floor::new(100, 1000);
     trade(&mut floor, 1, 10, 1000, (MEMBER, OTHER));
     trade(&mut floor, 3, 4, 1001, (OTHER, MEMBER));
@@ -83,7 +83,7 @@ fn an_inverse_bust_is_a_fill_the_other_way_at_the_trades_price() {
 }
 
 #[test]
-fn a_trade_that_is_not_there_or_not_any_more_cannot_be_busted() {
+fn unknown_or_busted_trade_cannot_be_busted() {
     let mut floor = Floor::new(100, 100);
     floor.run("a sell 40@900 by 3, b buy 40@900 by 2");
     let good = bust(NPN_ZAR, 1, 40, 900, MEMBER, OTHER);
@@ -108,7 +108,7 @@ fn a_trade_that_is_not_there_or_not_any_more_cannot_be_busted() {
     assert_eq!(told(&mut floor, &Bust { lots: Lots(0), ..good }), Err(Reject::AlreadyBusted));
 }
 
-/// Whatever is taken back, nothing appears and nothing is lost.
+/// Busts neither create nor destroy money.
 #[test]
 fn busts_conserve_money() {
     let mut floor = Floor::new(100, 1000);

@@ -159,7 +159,7 @@ fn told(event: &Event) -> Option<String> {
 }
 
 #[test]
-fn whoever_shows_comes_before_whoever_hides_at_a_price() {
+fn displayed_orders_trade_before_hidden_ones_of_the_same_price() {
     let mut desk = Desk::new();
     assert_eq!(desk.enter(1, SELL, 10, hidden(100, 1)), "", "nobody is told of a hidden order");
     desk.enter(2, SELL, 10, limit(100));
@@ -173,7 +173,7 @@ fn whoever_shows_comes_before_whoever_hides_at_a_price() {
 }
 
 #[test]
-fn a_hidden_order_with_too_large_a_minimum_is_passed_over() {
+fn hidden_order_with_too_large_a_minimum_is_skipped() {
     let mut desk = Desk::new();
     desk.enter(1, SELL, 50, hidden(100, 20));
     desk.enter(2, SELL, 50, hidden(101, 5));
@@ -188,7 +188,7 @@ fn a_hidden_order_with_too_large_a_minimum_is_passed_over() {
 }
 
 #[test]
-fn an_incoming_hidden_order_stops_where_its_minimum_is_not_met() {
+fn incoming_hidden_order_stops_below_its_minimum() {
     let mut desk = Desk::new();
     desk.enters(NewOrder { side: SELL, lots: Lots(20), order_type: limit(100), display: Some(Lots(3)), ..order(1) });
     // It shows 3 of 20: the walk ends there. Then it has come to rest, and a filter counts icebergs
@@ -203,7 +203,7 @@ fn an_incoming_hidden_order_stops_where_its_minimum_is_not_met() {
 }
 
 #[test]
-fn the_improved_price_is_that_of_the_quote_before_the_first_fill() {
+fn improved_price_uses_best_prices_before_the_first_fill() {
     let mut desk = Desk::new();
     desk.enter(1, BUY, 5, limit(100));
     desk.enter(2, SELL, 5, limit(105));
@@ -218,7 +218,7 @@ fn the_improved_price_is_that_of_the_quote_before_the_first_fill() {
 }
 
 #[test]
-fn fill_or_kill_counts_what_the_walk_would_trade() {
+fn fill_or_kill_estimate_equals_the_sweep() {
     let fok = |id, lots, price| NewOrder {
         side: BUY,
         lots: Lots(lots),
@@ -245,7 +245,7 @@ fn fill_or_kill_counts_what_the_walk_would_trade() {
 }
 
 #[test]
-fn self_match_prevention_meets_hidden_orders_after_the_breaker() {
+fn tolerance_is_tested_before_self_match_of_hidden_orders() {
     let mut desk = Desk::with(tolerance(None, Some(500)), SelfMatch::CancelResting);
     desk.enter(1, SELL, 5, limit(100));
     desk.enter(2, BUY, 5, limit(100));
@@ -265,7 +265,7 @@ fn self_match_prevention_meets_hidden_orders_after_the_breaker() {
 }
 
 #[test]
-fn a_breach_leaves_what_may_rest_and_names_the_static_reference_first() {
+fn breach_rests_the_remainder_and_reports_the_static_reference() {
     let mut desk = Desk::with(tolerance(Some(1_000), Some(1_000)), SelfMatch::Allow);
     desk.enter(1, SELL, 5, limit(100));
     desk.enter(2, SELL, 5, limit(110));
@@ -281,7 +281,7 @@ fn a_breach_leaves_what_may_rest_and_names_the_static_reference_first() {
 }
 
 #[test]
-fn a_hidden_remainder_rests_through_a_breach() {
+fn hidden_remainder_rests_after_a_breach() {
     let mut desk = Desk::with(tolerance(Some(1_000), None), SelfMatch::Allow);
     desk.enter(1, SELL, 5, limit(109));
     desk.enter(2, SELL, 50, limit(110));
@@ -291,7 +291,7 @@ fn a_hidden_remainder_rests_through_a_breach() {
 }
 
 #[test]
-fn a_chain_of_two_thousand_stops_falls_in_one_command() {
+fn chain_of_two_thousand_stops_executes_in_one_command() {
     let mut desk = Desk::new();
     for step in 0..2_000_u64 {
         let price = 5_000 - i64::try_from(step).unwrap();
@@ -307,7 +307,7 @@ fn a_chain_of_two_thousand_stops_falls_in_one_command() {
 }
 
 #[test]
-fn a_batch_is_elected_by_one_price_whatever_its_first_order_prints() {
+fn group_of_stops_is_elected_by_one_price() {
     let mut desk = Desk::new();
     desk.enter(1, SELL, 1, limit(100));
     desk.enter(2, SELL, 1, limit(105));
@@ -323,7 +323,7 @@ fn a_batch_is_elected_by_one_price_whatever_its_first_order_prints() {
 }
 
 #[test]
-fn a_stop_acts_by_its_own_word_its_limit_and_its_time_in_force() {
+fn stop_executes_with_its_own_terms() {
     let mut desk = Desk::with(TradingRules::default(), SelfMatch::CancelResting);
     desk.enter(1, SELL, 1, limit(100));
     desk.enters(NewOrder { side: SELL, lots: Lots(5), order_type: limit(101), account: AccountId(8), ..order(2) });
@@ -343,7 +343,7 @@ fn a_stop_acts_by_its_own_word_its_limit_and_its_time_in_force() {
 }
 
 #[test]
-fn no_cancel_elects_and_a_filter_does() {
+fn cancel_elects_no_stop_and_a_filter_does() {
     let mut desk = Desk::new();
     desk.enter(1, SELL, 5, limit(103));
     desk.enter(2, BUY, 5, stop(101));
@@ -361,7 +361,7 @@ fn no_cancel_elects_and_a_filter_does() {
 }
 
 #[test]
-fn an_amend_asks_for_nothing_the_order_has_not() {
+fn amend_of_a_missing_term_is_refused() {
     let mut desk = Desk::new();
     desk.enter(1, BUY, 10, limit(100));
     desk.enter(2, BUY, 10, hidden(100, 5));
@@ -382,7 +382,7 @@ fn an_amend_asks_for_nothing_the_order_has_not() {
 }
 
 #[test]
-fn a_hidden_order_keeps_its_place_with_less_of_it_and_loses_it_with_more() {
+fn hidden_order_keeps_its_place_only_when_reduced() {
     let mut desk = Desk::new();
     desk.enter(1, BUY, 10, hidden(100, 5));
     desk.enter(2, BUY, 10, hidden(100, 5));

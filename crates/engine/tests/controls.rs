@@ -1,5 +1,5 @@
-//! What operators and the end of a session stop, as tables: kills, throttles, deletions, closings,
-//! epochs. How to read a row: `common/floor.rs`.
+//! Kills, throttles, deletions, closed accounts and epochs, as tables. `common/floor.rs` explains
+//! the format of a row.
 
 mod common;
 
@@ -11,7 +11,7 @@ use pitwire_model::{
 };
 
 #[test]
-fn a_killed_scope_loses_its_orders_and_takes_no_new_one_until_lifted() {
+fn kill_cancels_orders_and_blocks_new_ones_until_lifted() {
     const BOOK: &str = "a buy 1@100 in 7, b buy 2@99 by 1 in 7, c sell 3@101 in 8, d sell 4@102 by 1";
     check(&format!(
         "
@@ -42,7 +42,7 @@ fn a_killed_scope_loses_its_orders_and_takes_no_new_one_until_lifted() {
 }
 
 #[test]
-fn a_kill_tells_each_book_once_and_counts() {
+fn kill_emits_one_book_change_per_instrument_and_the_count() {
     let mut floor = Floor::new(100, 1_000_000);
     for (id, instrument) in [(5, NPN_ZAR), (6, BTC_USDC), (7, NPN_ZAR)] {
         floor.apply(buy(id, HOUSE[0], instrument, 1));
@@ -79,7 +79,7 @@ fn one_command_kills_ten_thousand_orders() {
 
 /// Venue time is 1000 ns a command; a window of 1,000,000 ns begins at each multiple of it.
 #[test]
-fn a_throttle_trips_at_the_fill_that_is_one_too_many() {
+fn throttle_trips_at_the_first_fill_above_the_limit() {
     const SETUP: &str = "set account 0 executions 2 in 1000000000, a sell 9@100 by 1";
     check(&format!(
         "
@@ -116,7 +116,7 @@ fn throttle_windows_begin_at_multiples_of_their_length() {
 }
 
 #[test]
-fn a_session_takes_its_orders_along_when_asked_to() {
+fn session_end_cancels_orders_with_cancel_on_disconnect() {
     const BOOK: &str = "a buy 1@100 in 7, b buy 2@99 in 8 cod, c sell 3@101 in 7 by 1, d sell 4@102";
     check(&format!(
         "
@@ -135,7 +135,7 @@ fn a_session_takes_its_orders_along_when_asked_to() {
 }
 
 #[test]
-fn a_deleted_instrument_is_gone_for_good() {
+fn deleted_instrument_stays_deleted() {
     check(
         "
         a buy 1@100, b sell 2@101 by 1 | delete            | a 1 closed, b 2 closed       | - | -
@@ -168,7 +168,7 @@ fn a_deleted_instrument_is_gone_for_good() {
 }
 
 #[test]
-fn a_closed_account_keeps_its_money_and_nothing_else() {
+fn closed_account_keeps_only_its_money() {
     check(
         "
         a buy 1@100 by 2, b sell 2@101 | close account 2                       | a 1 closed              | - | b 2@101
@@ -189,7 +189,7 @@ fn a_closed_account_keeps_its_money_and_nothing_else() {
 }
 
 #[test]
-fn the_flow_is_remembered_and_bounded() {
+fn flow_setting_is_stored_and_bounded() {
     let mut floor = Floor::new(100, 100);
     for (rate_percent, fine) in [(1, true), (100_000, true), (0, false), (100_001, false)] {
         let flow = FlowSetting { running: false, rate_percent };
@@ -201,7 +201,7 @@ fn the_flow_is_remembered_and_bounded() {
 }
 
 #[test]
-fn a_quarantined_command_halts_its_instrument() {
+fn quarantined_command_halts_its_instrument() {
     let mut floor = Floor::new(100, 100);
     let quarantine = |instrument| Command::Quarantine { seq: Seq(12), instrument };
     let said = Event::Quarantined { seq: Seq(12) };

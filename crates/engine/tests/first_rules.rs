@@ -1,5 +1,6 @@
-//! What was journaled under rule version 1 is replayed as it was: the few orders that version 2
-//! judges otherwise. The auditor, told the same, agrees; either of them by itself does not.
+//! Commands that were journaled under rule version 1 replay unchanged, although version 2 treats
+//! some orders differently. The auditor agrees if it follows the same version, and disagrees
+//! otherwise.
 
 mod common;
 
@@ -64,7 +65,7 @@ fn refused(events: &[Event]) -> Option<Reject> {
 }
 
 #[test]
-fn a_market_order_that_was_good_till_cancelled_trades_and_expires_as_it_did() {
+fn gtc_market_order_of_version_1_replays_unchanged() {
     let mut first = Told::under(1);
     let events = first.enter(market_gtc());
     let tif = TimeInForce::GoodTillCancel;
@@ -77,7 +78,7 @@ fn a_market_order_that_was_good_till_cancelled_trades_and_expires_as_it_did() {
 }
 
 #[test]
-fn while_trading_was_halted_it_was_refused_for_that() {
+fn gtc_market_order_of_version_1_is_refused_in_a_halt() {
     for rules in [1, RULE_VERSION] {
         let mut told = Told::under(rules);
         told.apply(Command::SetPhase { instrument: NPN_ZAR, phase: Phase::Halted });
@@ -86,7 +87,7 @@ fn while_trading_was_halted_it_was_refused_for_that() {
 }
 
 #[test]
-fn post_only_came_before_the_display_of_what_cannot_rest() {
+fn version_1_checks_post_only_before_display() {
     for tif in [TimeInForce::ImmediateOrCancel, TimeInForce::FillOrKill] {
         let order = NewOrder { post_only: PostOnly::Reject, display: Some(Lots(1)), ..limit(Side::Sell, tif) };
         let display_alone = NewOrder { post_only: PostOnly::No, ..order.clone() };
@@ -97,7 +98,7 @@ fn post_only_came_before_the_display_of_what_cannot_rest() {
 }
 
 #[test]
-fn what_comes_after_the_old_groups_is_judged_by_the_new_rules() {
+fn commands_after_old_groups_follow_the_new_rules() {
     let mut told = Told::under(1);
     told.follow(RULE_VERSION);
     assert_eq!(refused(&told.enter(market_gtc())), Some(Reject::TifNotAllowedForType));

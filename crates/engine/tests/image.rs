@@ -1,4 +1,4 @@
-//! A state, its image, and the state made from the image: the same, now and after whatever follows.
+//! An engine restored from an image behaves like the original, now and after any further commands.
 
 mod common;
 
@@ -19,7 +19,7 @@ const BEFORE: u64 = 3_000;
 const AFTER: u64 = 1_500;
 
 #[test]
-fn an_engine_from_an_image_has_the_same_future() {
+fn restored_engine_behaves_like_the_original() {
     let seed = test_seed();
     println!("TEST_SEED={seed}");
     let mut seeds = SplitMix64::new(seed);
@@ -71,7 +71,7 @@ fn busy_engine(seed: u64) -> Engine {
 }
 
 #[test]
-fn room_made_later_loses_nothing() {
+fn later_reserve_loses_no_order() {
     // Not every flow fills a book: the first that does.
     let mut engine = (7..).map(busy_engine).find(|engine| engine.live_orders() >= 20).expect("one of many");
     let before = (engine.image(), engine.live_orders());
@@ -82,7 +82,7 @@ fn room_made_later_loses_nothing() {
 }
 
 #[test]
-fn an_image_that_cannot_be_is_refused() {
+fn invalid_image_is_refused() {
     let mut floor = common::floor::Floor::new(10, 100);
     floor.run(
         "a buy 5@100 in 3, b buy 6@100, c sell 9@105 show 2, d sell 1@110, e buy 1@110, kill session 5, kill session 6",
@@ -166,7 +166,7 @@ fn report(counterparty: u32) -> TradeReport {
 /// New rules leave resting orders as they are, so an image may well hold an order that could not
 /// enter any more.
 #[test]
-fn a_hidden_order_below_a_reserve_size_that_was_raised_later_is_restored() {
+fn hidden_order_below_a_raised_reserve_size_is_restored() {
     let mut floor = common::floor::Floor::new(10, 100);
     let order_type = OrderType::Hidden { price: Ticks(100), minimum_execution: Lots(2) };
     let (account, instrument, lots) = (AccountId(2), NPN_ZAR, Lots(5));
@@ -182,7 +182,7 @@ fn a_hidden_order_below_a_reserve_size_that_was_raised_later_is_restored() {
 /// Whatever members and operators may set stands in the image, and the engine made from it behaves
 /// as the first one.
 #[test]
-fn an_image_keeps_every_term_and_every_word_of_an_operator() {
+fn image_keeps_every_order_term_and_operator_setting() {
     let mut floor = common::floor::Floor::new(10, 100);
     floor.run(
         "a buy 5@100 in 3 cod, b buy 6@100 group 7 by 2, c sell 9@105 show 2, d sell 1@110 by 1, e buy 1@110 day by 2",

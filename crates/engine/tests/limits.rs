@@ -1,5 +1,5 @@
-//! What operators allow an order to be, as tables: quantity, notional, collar, open orders, credit.
-//! Sums are worked out by hand. NPN_ZAR costs one cent for a lot at a price of one tick; it starts
+//! Limits of orders, as tables: quantity, notional, collar, open orders, credit. Sums are computed
+//! by hand. NPN_ZAR costs one cent for a lot at a price of one tick; it starts
 //! at 1000 ticks.
 
 mod common;
@@ -12,7 +12,7 @@ use pitwire_model::{
 };
 
 #[test]
-fn an_order_is_no_larger_than_its_instrument_allows() {
+fn order_above_the_quantity_limit_is_refused() {
     check(
         "
         limit lots 9                | x buy 9@100                  | -                             | x 9@100  | -
@@ -38,7 +38,7 @@ fn an_order_is_no_larger_than_its_instrument_allows() {
 
 /// Offers of 2 at 100 and 5 at 200: ten lots at any price are 2 × 100 + 5 × 200 = 1,200.
 #[test]
-fn a_market_order_counts_at_what_the_visible_book_asks() {
+fn market_order_counts_at_displayed_prices() {
     const OFFERS: &str = "a sell 2@100, b sell 20@200 show 5";
     check(&format!("
         {OFFERS}, limit notional 1200 | x buy 7 market    | a 2@100, b 5@200, b shows 5               | - | b 5+10@200
@@ -50,7 +50,7 @@ fn a_market_order_counts_at_what_the_visible_book_asks() {
 
 /// What lies beyond the collar's edge of 1050 is not asked: 2 × 1050 = 2,100.
 #[test]
-fn a_market_order_counts_no_further_than_the_collar() {
+fn market_order_counts_up_to_the_collar() {
     const OFFERS: &str = "a sell 2@1050, b sell 2@2000";
     check(&format!("
         {OFFERS}, limit collar 500 notional 2100 | x buy 4 market | a 2@1050, x 2 expires        | - | b 2@2000
@@ -60,7 +60,7 @@ fn a_market_order_counts_no_further_than_the_collar() {
 /// From a reference of 1000: 5 % up is 1050; 1 basis point of it is 0.1 tick, so ⌊1000.1⌋ and
 /// ⌈999.9⌉. After a trade at 333, 1 % is 3.33 ticks: ⌊336.33⌋ = 336 and ⌈329.67⌉ = 330.
 #[test]
-fn a_price_lies_within_the_collar_where_it_would_trade_badly() {
+fn collar_bounds_prices_on_the_bad_side() {
     check(
         "
         limit collar 500                  | x buy 1@1050   | -                          | x 1@1050 | -
@@ -105,7 +105,7 @@ fn a_market_order_trades_inside_the_collar_and_expires_at_its_edge() {
 /// A perpetual counts in settlement units: 2e9 · lots / price. Ten lots at 1001 are ⌊2e10 / 1001⌋ =
 /// 19,980,019.
 #[test]
-fn an_inverse_notional_is_the_value_rounded_down() {
+fn inverse_notional_is_rounded_down() {
     for (most, price, refused) in [(19_980_019, 1001, false), (19_980_018, 1001, true), (20_000_000, 1000, false)] {
         let mut floor = Floor::new(100, 100);
         limit_to(&mut floor, PERPETUAL, InstrumentLimits { max_notional_units: Some(most), ..Default::default() });
@@ -125,7 +125,7 @@ fn an_inverse_notional_is_the_value_rounded_down() {
 }
 
 #[test]
-fn limits_that_make_no_sense_are_refused() {
+fn invalid_limits_are_refused() {
     let none = InstrumentLimits::default();
     for limits in [
         InstrumentLimits { max_lots: Some(Lots(0)), ..none },
@@ -155,7 +155,7 @@ fn limits_that_make_no_sense_are_refused() {
 }
 
 #[test]
-fn an_account_has_so_many_orders_open_and_no_more() {
+fn order_above_the_open_order_limit_is_refused() {
     const TWO: &str = "set account 0 open 2, a buy 5@100, b buy 5@99";
     check(&format!(
         "
@@ -179,7 +179,7 @@ fn an_account_has_so_many_orders_open_and_no_more() {
 /// A member of 100,000 cents and a line of 50,000 may set aside 150,000, and withdraw what is left
 /// of both.
 #[test]
-fn a_credit_line_is_there_to_be_spent() {
+fn credit_line_can_be_spent() {
     let member = AccountId(2);
     let line = |units| Command::SetCreditLine { account: member, currency: ZAR, units };
     for (units, lots, refusal) in [(0, 101, true), (50_000, 150, false), (50_000, 151, true)] {
@@ -214,7 +214,7 @@ fn a_credit_line_is_there_to_be_spent() {
 /// An own offer that would be cancelled hides no price: ten lots at 1000 are what a member of
 /// 10,000 cents can pay.
 #[test]
-fn a_market_order_pays_for_what_it_reaches_past_its_own() {
+fn market_order_pays_for_lots_behind_its_own_orders() {
     for (price, due) in [(1000, None), (1001, Some(Reject::NotEnoughFunds))] {
         let mut floor = Floor::new(100, 10);
         let member = AccountId(2);

@@ -1,4 +1,4 @@
-//! What members may spend: sums worked out by hand. NPN_ZAR costs one cent for a lot at a price of
+//! Reserves, margin and available funds. Sums are computed by hand. NPN_ZAR costs one cent for a lot at a price of
 //! one tick.
 
 mod common;
@@ -23,10 +23,9 @@ fn member(floor: &Floor) -> [(i128, i128); 2] {
 
 /// A member of 100,000 cents and 100 shares; account 0 is the house.
 #[test]
-fn spot_orders_reserve_what_they_could_cost_and_no_more() {
+fn spot_orders_reserve_their_worst_case_cost() {
     let table = [
-        // commands                                             then                       cents
-        // shares
+        // commands                                             then                       cents              shares
         ("a buy 100@1000 by 2", "-", (100_000, 100_000), (100, 0)),
         ("a buy 100@1001 by 2", "refused not_enough_funds", (100_000, 0), (100, 0)),
         ("a buy 60@1000 by 2, b buy 41@1000 by 2", "refused not_enough_funds", (100_000, 60_000), (100, 0)),
@@ -62,7 +61,7 @@ fn spot_orders_reserve_what_they_could_cost_and_no_more() {
 }
 
 #[test]
-fn deposits_take_no_more_away_than_is_free() {
+fn withdrawal_above_the_available_amount_is_refused() {
     let mut floor = Floor::new(100, 100);
     floor.run("a buy 60@1000 by 2");
     let most = 1_i128 << 100;
@@ -117,7 +116,7 @@ fn refused_for_money(events: &[Event]) -> bool {
 /// One lot at the mark of 1000 ticks is 2e9 / 1000 = 2,000,000 units; leverage 50 makes its margin
 /// 40,000. A member of 2,000,000 units may therefore open 50 lots either way.
 #[test]
-fn perpetual_margin_bounds_the_larger_side() {
+fn perpetual_margin_covers_the_larger_side() {
     for (orders, refused) in [
         (&[(Side::Buy, 50, 1)][..], false),
         (&[(Side::Buy, 51, 1)], true),
@@ -154,7 +153,7 @@ fn perpetual_margin_is_rounded_up() {
 /// 2,000,000 at once, and may not owe what another could spend. A member of 2,000,000 units has
 /// none left for the margin of 40,000.
 #[test]
-fn a_price_far_from_the_mark_costs_what_it_loses() {
+fn order_far_from_the_mark_must_cover_its_loss() {
     let loss_at = |price: i64| 2_000_000_000 / price - 2_000_000;
     for (side, lots, price, refused) in [
         (Side::Sell, 1, 500, true),
@@ -179,10 +178,10 @@ fn a_price_far_from_the_mark_costs_what_it_loses() {
     }
 }
 
-/// Closing is the way out, but not at any price: a partner's absurd bid must not turn a small long
-/// into a fortune.
+/// A position can always be closed, but not at any price: an absurd bid of a partner must not turn a
+/// small long position into a large profit.
 #[test]
-fn a_position_cannot_be_closed_at_an_absurd_price() {
+fn position_cannot_be_closed_at_an_absurd_price() {
     for (price, refused) in [(999, false), (950, false), (500, true), (1, true)] {
         let mut floor = Floor::new(100, 100);
         limit(&mut floor, 1, AccountId(0), PERPETUAL, Side::Sell, 10, 1000);
@@ -249,7 +248,7 @@ fn mark_stays_within_half_a_percent_of_the_index() {
 }
 
 #[test]
-fn an_account_may_trade_with_itself_and_ends_where_it_began() {
+fn trade_with_the_own_account_changes_no_balance() {
     let mut floor = Floor::new(100, 100);
     assert_eq!(floor.run("a sell 10@500 by 2, b buy 10@500 by 2"), "a 10@500");
     assert_eq!(member(&floor), [(100_000, 0), (100, 0)]);

@@ -21,7 +21,7 @@ use pitwire_model::{
 struct Counting;
 
 thread_local! {
-    // Of this thread alone: the test harness allocates on others whenever it likes.
+    // Counts this thread only, because the test harness allocates on others.
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
@@ -52,8 +52,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// The same mixed flow for as long as it is asked: its steps depend on the numbers drawn and the
-/// ids entered, so that nothing of the flow itself allocates while the count runs.
+/// A mixed flow of commands. Its steps depend only on random numbers and on the ids of entered
+/// orders, so that the flow itself allocates nothing while allocations are counted.
 struct Flow {
     random: SplitMix64,
     /// The last ids entered, in a ring; some have filled since, some were cancelled.
@@ -71,7 +71,8 @@ impl Flow {
         self.seq += 1;
         let oldest = std::mem::take(&mut self.recent[self.entered % REMEMBERED]);
         let command = match self.random.below(100) {
-            // Nothing is forgotten while it may be live: so many are live at most.
+            // The ring never drops an order that may be live, so this is the largest number of live
+            // orders.
             _ if oldest != OrderId::ZERO => Command::Cancel { account: account_of(oldest), order: oldest },
             0..=49 => self.enter(OrderType::Limit { price: Ticks::ZERO }, None),
             50..=55 => self.enter(OrderType::Limit { price: Ticks::ZERO }, Some(Lots(3))),
@@ -137,8 +138,8 @@ fn account_of(order: OrderId) -> AccountId {
     AccountId(u32::try_from(order.0 % u64::from(ACCOUNTS)).expect("a handful"))
 }
 
-/// Applies so many steps; says what was allocated while the engine was at work, and how many trades
-/// there were.
+/// Applies `steps` commands. Returns the number of allocations in the engine and the number of
+/// trades.
 fn run(engine: &mut Engine, flow: &mut Flow, events: &mut Vec<Event>, steps: usize) -> (u64, usize) {
     let (mut allocated, mut trades) = (0, 0);
     for _ in 0..steps {
@@ -153,7 +154,7 @@ fn run(engine: &mut Engine, flow: &mut Flow, events: &mut Vec<Event>, steps: usi
 }
 
 #[test]
-fn a_warm_engine_allocates_nothing() {
+fn warm_engine_allocates_nothing() {
     let mut engine = Engine::new();
     // Room for the events of the largest sweep: it would otherwise grow with a record among them.
     let mut events = Vec::with_capacity(1 << 16);

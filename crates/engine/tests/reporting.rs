@@ -1,5 +1,5 @@
-//! Trades made beside the book (rulebook 23): what each party holds afterwards, worked out by hand;
-//! and what stays as it was. Every command runs on both engines, under the auditor's eyes.
+//! Reported trades (rulebook 23): the balances afterwards, computed by hand, and what must not
+//! change. Every command runs on both engines and under the auditor.
 
 mod common;
 
@@ -74,7 +74,7 @@ fn reporting(floor: &Floor) -> &Reporting {
 
 /// 40 shares at 900 cents are 36,000.
 #[test]
-fn a_confirmed_trade_moves_goods_and_cash_and_nothing_of_the_book() {
+fn confirmed_report_moves_money_and_leaves_the_book_unchanged() {
     let mut floor = open_floor(100);
     floor.run("a sell 5@1000 by 3, b buy 5@990 by 2, c sell 1@990 by 1");
     let before = floor.image();
@@ -105,7 +105,7 @@ fn a_confirmed_trade_moves_goods_and_cash_and_nothing_of_the_book() {
 
 /// Sells are the mirror image: who reports a sale delivers. Of the second trade the number is 2.
 #[test]
-fn a_reported_sale_is_confirmed_by_the_buyer() {
+fn reported_sale_is_confirmed_by_the_buyer() {
     let mut floor = open_floor(100);
     let first = reported(&mut floor, &block());
     let sale = TradeReport { side: Side::Sell, lots: Lots(10), ..block() };
@@ -118,7 +118,7 @@ fn a_reported_sale_is_confirmed_by_the_buyer() {
 
 /// Ten lots at 1001: the buyer's entry is ⌊2e9 × 10 / 1001⌋ = 19,980,019 units; nobody is paid yet.
 #[test]
-fn a_perpetual_is_a_fill_on_both_sides() {
+fn reported_perpetual_trade_fills_both_sides() {
     let mut floor = Floor::new(100, 10_000);
     hours(&mut floor, PERPETUAL, true);
     let trade = TradeReport { instrument: PERPETUAL, price: Ticks(1001), lots: Lots(10), ..block() };
@@ -136,7 +136,7 @@ fn a_perpetual_is_a_fill_on_both_sides() {
 /// and its margin is 40,000: margin 400,000, free 1,600,000. It then reports a trade with a house
 /// account.
 #[test]
-fn a_trade_in_a_perpetual_is_not_paid_with_margin_that_stays_needed() {
+fn reported_perpetual_trade_cannot_use_needed_margin() {
     let table = [
         // rests in the book   reported             refused  total afterwards, lots
         // Turned round: short ten afterwards, so the margin stays, and 1,600,000 are there to lose.
@@ -217,7 +217,7 @@ fn sessions_and_limits_of_the_book_do_not_bind() {
 }
 
 #[test]
-fn only_the_other_party_confirms_and_both_may_let_go() {
+fn only_the_counterparty_confirms_and_both_may_end_a_report() {
     let mut floor = open_floor(100);
     let ended =
         |report, end| [Event::ReportEnded { report, instrument: NPN_ZAR, account: MEMBER, counterparty: OTHER, end }];
@@ -236,7 +236,7 @@ fn only_the_other_party_confirms_and_both_may_let_go() {
 
 /// Each alone; where two are broken, the first is the answer.
 #[test]
-fn a_report_is_refused_for_the_first_rule_it_breaks() {
+fn report_is_refused_for_the_first_violated_rule() {
     let mut floor = open_floor(100);
     let nobody = AccountId(90);
     for (wrong, reason) in [
@@ -264,7 +264,7 @@ fn a_report_is_refused_for_the_first_rule_it_breaks() {
 
 /// The buyer's cash is judged first, and goods set aside for an order are not free.
 #[test]
-fn both_parties_must_have_what_they_give_free() {
+fn both_parties_need_available_funds() {
     let mut floor = open_floor(100);
     let report = reported(&mut floor, &TradeReport { lots: Lots(101), ..block() });
     floor.run("a sell 60@2000 by 3");
@@ -280,9 +280,9 @@ fn both_parties_must_have_what_they_give_free() {
     assert_eq!(total(&floor, HOUSE[0], NPN), 1_000_000);
 }
 
-/// A kill between report and confirmation stops the trade, not the letting go.
+/// A kill between report and confirmation prevents the trade, but not its withdrawal.
 #[test]
-fn parties_that_may_not_trade_report_and_confirm_nothing() {
+fn blocked_parties_cannot_report_or_confirm() {
     let mut floor = open_floor(100);
     let report = reported(&mut floor, &block());
     for (scope, party) in
@@ -290,7 +290,7 @@ fn parties_that_may_not_trade_report_and_confirm_nothing() {
     {
         floor.apply(Command::Kill { scope, reason: Label::NONE });
         assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::Killed), "{party}");
-        // How the other stands is told to nobody who only names it.
+        // A reporter does not learn whether the counterparty is blocked.
         let told = refused(&floor.apply(Command::ReportTrade(Box::new(block()))));
         assert_eq!(told, Some(Reject::Killed).filter(|_| party != "other"), "{party}");
         floor.apply(Command::Lift { scope });
@@ -304,7 +304,7 @@ fn parties_that_may_not_trade_report_and_confirm_nothing() {
 }
 
 #[test]
-fn what_waits_ends_with_the_hours_the_day_or_the_instrument() {
+fn waiting_reports_end_with_the_hours_the_day_or_the_instrument() {
     let waiting = |floor: &mut Floor| [(); 3].map(|()| reported(floor, &block()));
     let ends = |events: &[Event], reports: [Seq; 3], reason: SessionReason| {
         let over = |event: &Event| match event {
@@ -332,7 +332,7 @@ fn what_waits_ends_with_the_hours_the_day_or_the_instrument() {
 
 /// A restart ends sessions, and no report.
 #[test]
-fn a_report_outlives_the_epoch_and_an_image() {
+fn report_survives_an_epoch_and_an_image() {
     let mut floor = open_floor(100);
     let report = reported(&mut floor, &block());
     floor.run("start epoch 2");

@@ -1,5 +1,5 @@
-//! Sessions, times in force and money where the vectors have one instrument, one day and nobody who
-//! could run out of money. Each expectation is worked out by hand from the rulebook.
+//! Sessions, times in force and money in cases that the vectors do not cover: several instruments,
+//! several days, limited accounts. Each expectation is computed by hand from the rulebook.
 
 mod common;
 
@@ -10,7 +10,7 @@ use pitwire_model::{
     Reject, RemainingSessions, SessionReason, Side, Ticks, TimeInForce, VenueDay, VenueNanos,
 };
 
-/// An account that orders without limit, and one that owns 1,000 rand and a hundred shares.
+/// An account without limits, and one that owns 1,000 rand and a hundred shares.
 const HOUSE: AccountId = AccountId(0);
 const MEMBER: AccountId = AccountId(2);
 const TODAY: VenueDay = VenueDay(20_458);
@@ -81,7 +81,7 @@ impl Floor {
         self.engine.order(order).map(|order| order.place)
     }
 
-    /// Rand set aside by the member, in cents.
+    /// Rand that the member has reserved, in cents.
     fn reserved(&self) -> i128 {
         self.engine.account(MEMBER).expect("defined").balance(ZAR).reserved
     }
@@ -108,7 +108,7 @@ fn ends(events: &[Event]) -> Vec<(OrderId, CancelReason)> {
 
 /// One tick is a cent and one lot a share, so a reservation is price times lots in cents.
 #[test]
-fn what_waits_reserves_as_what_rests() {
+fn waiting_orders_reserve_like_resting_ones() {
     let mut floor = Floor::new();
     let limit = OrderType::Limit { price: Ticks(900) };
     floor.enter(MEMBER, Side::Buy, limit, 7, TimeInForce::AnyCall);
@@ -133,7 +133,7 @@ fn what_waits_reserves_as_what_rests() {
 }
 
 #[test]
-fn a_buy_that_waits_unbounded_is_refused_for_want_of_funds() {
+fn waiting_buy_without_a_bound_is_refused() {
     let mut floor = Floor::new();
     floor.session(Phase::IntradayCall);
     // Bounded at 2,000: fifty cost the 100,000 there are, one more is too many.
@@ -149,7 +149,7 @@ fn a_buy_that_waits_unbounded_is_refused_for_want_of_funds() {
     floor.session(Phase::IntradayCall);
     assert_eq!(refusal(&floor.enter(MEMBER, Side::Buy, OrderType::Market, 90, TimeInForce::Day)), None);
     assert_eq!(floor.reserved(), 99_000);
-    // Nothing to measure by: no reference at all.
+    // There is no reference price.
     let mut image = Floor::new().engine.image();
     image.markets[NPN_ZAR.0 as usize].session.static_reference = None;
     let mut floor = Floor { engine: Engine::from_image(image).expect("sound"), ..Floor::new() };
@@ -162,7 +162,7 @@ fn a_buy_that_waits_unbounded_is_refused_for_want_of_funds() {
 }
 
 #[test]
-fn what_nobody_sees_changes_nothing_public() {
+fn undisplayed_orders_change_nothing_public() {
     let mut floor = Floor::new();
     let before = floor.change_id();
     floor.limit(Side::Buy, 5, 900, TimeInForce::ClosingCall);
@@ -178,9 +178,9 @@ fn what_nobody_sees_changes_nothing_public() {
     assert_eq!((floor.change_id(), floor.engine.live_orders()), (before, 0));
 }
 
-/// Limits of a market count everybody who waits.
+/// The limit of live orders counts all waiting orders.
 #[test]
-fn parked_and_unelected_orders_take_room() {
+fn parked_and_unelected_orders_count_as_open_orders() {
     let mut floor = Floor::new();
     for _ in 0..50 {
         floor.limit(Side::Buy, 1, 900, TimeInForce::ClosingCall);
@@ -192,7 +192,7 @@ fn parked_and_unelected_orders_take_room() {
 }
 
 #[test]
-fn times_expire_in_order_of_time_then_number_and_not_in_a_call() {
+fn gtt_orders_expire_by_time_then_id_and_not_in_a_call() {
     let mut floor = Floor::new();
     floor.session(Phase::IntradayCall);
     let now = floor.stamper.at.0;
@@ -213,7 +213,7 @@ fn times_expire_in_order_of_time_then_number_and_not_in_a_call() {
 }
 
 #[test]
-fn ninety_days_are_counted_from_the_day_of_entry() {
+fn gtc_age_counts_from_the_entry_day() {
     let mut floor = Floor::new();
     floor.limit(Side::Buy, 1, 900, TimeInForce::GoodTillCancel);
     let first = floor.order();
@@ -229,9 +229,9 @@ fn ninety_days_are_counted_from_the_day_of_entry() {
     assert_eq!(ends(&floor.run(Command::EndDay)), [(second, CancelReason::NinetyDays)]);
 }
 
-/// A venue that never began a day knows no ages; the first day that begins makes nobody old.
+/// Orders that were entered before the first venue day have no age, also after that day begins.
 #[test]
-fn orders_of_no_day_do_not_age() {
+fn orders_entered_before_the_first_day_do_not_age() {
     let (mut engine, mut stamper) = (Engine::new(), Stamper::default());
     for command in opening_commands(100, 100) {
         apply(&mut engine, &stamper.stamp(command));
@@ -251,7 +251,7 @@ fn orders_of_no_day_do_not_age() {
 }
 
 #[test]
-fn a_call_that_was_missed_is_told_and_not_held() {
+fn missed_call_is_reported_and_not_held() {
     let mut floor = Floor::new();
     floor.limit(Side::Buy, 5, 1_001, TimeInForce::IntradayCall);
     let parked = floor.order();
@@ -275,7 +275,7 @@ fn a_call_that_was_missed_is_told_and_not_held() {
 
 /// Section 16, every pair: by an operator, and by the timetable.
 #[test]
-fn who_may_go_where() {
+fn session_changes_follow_section_16() {
     use Phase::{Closed, Continuous, Deleted, HaltAndClose, Halted, Pause, ReopeningCall, VolatilityCall};
     for from in Phase::ALL.into_iter().filter(|from| *from != Deleted) {
         for to in Phase::ALL {
@@ -310,9 +310,9 @@ fn who_may_go_where() {
     assert_eq!(refusal(&floor.run(change)), Some(Reject::UnknownInstrument));
 }
 
-/// A call that a failed command broke off leaves to do what its end would have done.
+/// The end of a call that a quarantine interrupted is deferred to the next call.
 #[test]
-fn a_quarantine_in_a_call_leaves_its_end_to_the_next() {
+fn quarantine_in_a_call_defers_its_end() {
     let mut floor = Floor::new();
     floor.session(Phase::IntradayCall);
     floor.limit(Side::Buy, 5, 900, TimeInForce::IntradayCall);
@@ -327,9 +327,9 @@ fn a_quarantine_in_a_call_leaves_its_end_to_the_next() {
     assert_eq!(floor.place(for_any), Some(Some(UndisplayedState::Parked)));
 }
 
-/// The oldest of a price comes first, though it was away in between.
+/// The oldest order of a price trades first, although it was parked in between.
 #[test]
-fn what_comes_back_from_aside_stands_by_its_time() {
+fn injected_order_returns_to_its_place_in_time() {
     let mut floor = Floor::new();
     floor.limit(Side::Buy, 1, 900, TimeInForce::AnyCall);
     let first = floor.order();

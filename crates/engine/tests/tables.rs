@@ -46,7 +46,7 @@ fn with_rows() -> impl Iterator<Item = Phase> {
 }
 
 #[test]
-fn every_cell_of_type_by_time_in_force_is_as_written() {
+fn type_by_tif_cells_match_the_contract() {
     let table = order_types();
     let written: BTreeMap<(&str, &str), &Table> =
         lines(&table, "cell").into_iter().map(|line| ((text(line, "tif"), text(line, "type")), line)).collect();
@@ -61,7 +61,7 @@ fn every_cell_of_type_by_time_in_force_is_as_written() {
 }
 
 #[test]
-fn every_cell_of_session_by_time_in_force_and_by_type_is_as_written() {
+fn session_cells_match_the_contract() {
     let table = sessions();
     let key = |line: &'_ Table| {
         (text(line, "session").to_owned(), text(line, "kind").to_owned(), text(line, "column").to_owned())
@@ -80,7 +80,7 @@ fn every_cell_of_session_by_time_in_force_and_by_type_is_as_written() {
 }
 
 #[test]
-fn every_session_permits_what_is_written() {
+fn session_permissions_match_the_contract() {
     let table = sessions();
     let rows = lines(&table, "session");
     assert_eq!(rows.len(), 14);
@@ -125,7 +125,7 @@ fn every_rule_is_named_by_a_cell_and_every_cell_names_a_rule() {
 }
 
 #[test]
-fn codes_and_names_of_times_in_force_are_the_models() {
+fn tif_codes_and_names_match_the_model() {
     let (day, at) = (VenueDay(1), VenueNanos(1));
     let all = [
         TimeInForce::Day,

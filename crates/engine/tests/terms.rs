@@ -1,5 +1,4 @@
-//! What a member may write on an order, as tables: post-only, fill or kill, icebergs, self-match
-//! prevention. Each row says what the order rules say, not what the engine was seen to do. How to
+//! Terms of orders, as tables: post-only, fill or kill, icebergs, self-match prevention. Each row says what the order rules say, not what the engine was seen to do. How to
 //! read a row: `common/floor.rs`.
 
 mod common;
@@ -12,9 +11,8 @@ use pitwire_model::{
 };
 
 #[test]
-fn a_post_only_order_never_takes() {
-    // given              | when                    | then                            | bids
-    // | asks
+fn post_only_order_never_trades_on_entry() {
+    // given              | when                    | then                            | bids             | asks
     check(
         "
         a sell 5@101      | x buy 2@100 post        | -                               | x 2@100          | a 5@101
@@ -33,7 +31,7 @@ fn a_post_only_order_never_takes() {
 }
 
 #[test]
-fn a_post_only_price_has_to_lie_between_one_tick_and_the_highest() {
+fn repriced_post_only_price_stays_in_range() {
     check("
         a sell 5@1          | x buy 2@1 reprice          | refused post_only_no_place    | -                | a 5@1
         a sell 5@1          | x buy 2@1 post             | refused post_only_would_trade | -                | a 5@1
@@ -43,7 +41,7 @@ fn a_post_only_price_has_to_lie_between_one_tick_and_the_highest() {
 }
 
 #[test]
-fn terms_belong_to_orders_that_may_rest() {
+fn post_only_and_display_need_an_order_that_may_rest() {
     check(
         "
         - | x buy 2@101 ioc post       | refused post_only_not_allowed | - | -
@@ -64,7 +62,7 @@ fn terms_belong_to_orders_that_may_rest() {
 
 /// The public sees the price at which it rests.
 #[test]
-fn a_repriced_order_is_accepted_at_its_final_price() {
+fn repriced_order_is_accepted_at_its_final_price() {
     let mut floor = Floor::new(100, 1_000_000);
     floor.run("a sell 5@101");
     let events = floor.apply(Command::Enter(NewOrder {
@@ -87,7 +85,7 @@ fn a_repriced_order_is_accepted_at_its_final_price() {
 }
 
 #[test]
-fn a_post_only_amend_is_judged_like_an_order() {
+fn post_only_amend_follows_the_rules_of_an_order() {
     check(
         "
         a sell 5@105, b buy 2@100 | amend b 2@105 post    | refused post_only_would_trade | b 2@100 | a 5@105
@@ -99,7 +97,7 @@ fn a_post_only_amend_is_judged_like_an_order() {
 }
 
 #[test]
-fn fill_or_kill_fills_whole_or_leaves_no_trace() {
+fn fill_or_kill_fills_completely_or_changes_nothing() {
     const OFFERS: &str = "a sell 3@100, b sell 2@101, c sell 4@102";
     check(&format!("
         {OFFERS} | x buy 5@101 fok       | a 3@100, b 2@101          | - | c 4@102
@@ -116,7 +114,7 @@ fn fill_or_kill_fills_whole_or_leaves_no_trace() {
 }
 
 #[test]
-fn a_killed_fill_or_kill_order_changes_no_book() {
+fn killed_fill_or_kill_order_changes_no_book() {
     let mut floor = Floor::new(100, 1_000_000);
     floor.run("a sell 3@100");
     let before = floor.engine().market(NPN_ZAR).expect("defined").change_id();
@@ -133,7 +131,7 @@ fn a_killed_fill_or_kill_order_changes_no_book() {
 }
 
 #[test]
-fn fill_or_kill_counts_no_order_that_self_match_keeps_it_from() {
+fn fill_or_kill_skips_orders_blocked_by_self_match_prevention() {
     // own order first, or between others
     const OWN_FIRST: &str = "a sell 3@100 guarded, b sell 5@100 by 1";
     const OWN_SECOND: &str = "a sell 5@100 by 1, b sell 3@100 guarded, c sell 5@101 by 1";
@@ -157,7 +155,7 @@ fn fill_or_kill_counts_no_order_that_self_match_keeps_it_from() {
 }
 
 #[test]
-fn an_iceberg_shows_a_part_at_a_time_and_queues_again_with_each() {
+fn iceberg_displays_one_part_and_requeues_with_each() {
     check("
         a sell 10@100 show 3                  | x buy 2@100  | a 2@100                    | - | a 1+7@100
         a sell 10@100 show 3                  | x buy 3@100  | a 3@100, a shows 3         | - | a 3+4@100
@@ -173,7 +171,7 @@ fn an_iceberg_shows_a_part_at_a_time_and_queues_again_with_each() {
 }
 
 #[test]
-fn an_iceberg_that_comes_in_trades_whole_and_rests_in_part() {
+fn incoming_iceberg_trades_completely_and_displays_one_part() {
     check(
         "
         a sell 5@100            | x buy 12@100 show 2 | a 5@100          | x 2+5@100 | -
@@ -184,7 +182,7 @@ fn an_iceberg_that_comes_in_trades_whole_and_rests_in_part() {
 }
 
 #[test]
-fn an_amended_iceberg_gives_what_it_hides_first() {
+fn reduced_iceberg_gives_up_undisplayed_lots_first() {
     const QUEUE: &str = "a sell 10@100 show 3, b sell 1@100";
     check(&format!(
         "
@@ -208,7 +206,7 @@ fn an_amended_iceberg_gives_what_it_hides_first() {
 }
 
 #[test]
-fn the_queue_ahead_counts_what_is_shown() {
+fn queue_ahead_counts_displayed_lots() {
     let mut floor = Floor::new(100, 1_000_000);
     floor.run("a sell 10@100 show 3, b sell 4@100, c sell 1@100, d sell 1@99");
     let ahead = |floor: &Floor, order| floor.engine().queue_ahead(OrderId(order)).map(|lots| lots.0);
@@ -220,7 +218,7 @@ fn the_queue_ahead_counts_what_is_shown() {
 }
 
 #[test]
-fn self_match_prevention_takes_one_or_both_or_none() {
+fn self_match_prevention_cancels_one_both_or_none() {
     const OWN: &str = "a sell 3@100 guarded, b sell 5@100 by 1, c sell 2@101 guarded";
     check(&format!("
         {OWN} | x buy 4@101 guarded                    | a 3 meets itself, b 4@100                              | - | b 1@100, c 2@101
@@ -238,7 +236,7 @@ fn self_match_prevention_takes_one_or_both_or_none() {
 }
 
 #[test]
-fn a_group_is_a_key_or_an_account_or_nobody() {
+fn match_group_is_a_key_an_account_or_none() {
     check(
         "
         a sell 3@100 group 7         | x buy 3@100 group 7            | a 3 meets itself | x 3@100 | -
@@ -254,7 +252,7 @@ fn a_group_is_a_key_or_an_account_or_nobody() {
 }
 
 #[test]
-fn the_account_says_what_an_order_does_not() {
+fn account_setting_applies_without_an_order_setting() {
     check("
         set account 0 takes incoming, a sell 3@100 guarded | x buy 3@100 guarded                | x 3 meets itself | - | a 3@100
         set account 0 takes both, a sell 3@100 guarded     | x buy 3@100 guarded                | a 3 meets itself, x 3 meets itself | - | -
@@ -265,7 +263,7 @@ fn the_account_says_what_an_order_does_not() {
 
 /// An amend asks the account, whatever the order itself said when it came.
 #[test]
-fn an_amend_that_crosses_is_guarded_too() {
+fn crossing_amend_is_subject_to_self_match_prevention() {
     const BOTH_SIDES: &str = "a sell 3@105 guarded, b buy 4@100 guarded takes none";
     check(&format!("
         {BOTH_SIDES} | amend b 4@105 | b requeues 4, a 3 meets itself | b 4@105 | -
@@ -276,7 +274,7 @@ fn an_amend_that_crosses_is_guarded_too() {
 
 /// Which events, in which order, when both go: the resting order, its level, then the incoming one.
 #[test]
-fn both_orders_go_and_the_level_is_told_between() {
+fn cancel_both_emits_the_level_between_the_cancels() {
     let mut floor = Floor::new(100, 1_000_000);
     floor.run("a sell 2@100 by 1, b sell 3@100 guarded");
     let events = floor.apply(Command::Enter(NewOrder {
@@ -301,9 +299,9 @@ fn both_orders_go_and_the_level_is_told_between() {
     };
 }
 
-/// Neither trade nor removal: the public sees nothing, and no change is numbered.
+/// Without a trade or a cancel, the public sees nothing and the change number stays.
 #[test]
-fn an_incoming_order_that_meets_its_own_at_once_leaves_no_trace() {
+fn order_stopped_at_once_by_self_match_changes_nothing_public() {
     let mut floor = Floor::new(100, 1_000_000);
     floor.run("a sell 3@100 guarded");
     let events = floor.apply(Command::Enter(NewOrder {
@@ -321,7 +319,7 @@ fn an_incoming_order_that_meets_its_own_at_once_leaves_no_trace() {
 /// Nothing traded and nothing rests, but a price the public saw is gone: that is a change, and it
 /// is numbered.
 #[test]
-fn a_removal_without_a_trade_changes_the_book() {
+fn self_match_cancel_without_a_trade_changes_the_book() {
     let mut floor = Floor::new(100, 1_000_000);
     floor.run("a sell 3@100 guarded");
     let events = floor.apply(Command::Enter(NewOrder {

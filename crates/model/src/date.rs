@@ -1,11 +1,12 @@
-//! Dates as people write them, and days as the venue counts them.
+//! Conversion between dates as text and venue days.
 //!
-//! Holds       the proleptic Gregorian calendar, without a clock and without zones: a venue day is a date already.
+//! Holds       the proleptic Gregorian calendar, without a clock and without time zones.
 
 use crate::VenueDay;
 
 const DAYS_OF_400_YEARS: i64 = 146_097;
-/// From the first of March of the year 0 to 1970-01-01: years are counted from March, so that a leap day ends one.
+/// Days from 1 March of year 0 to 1970-01-01. Years count from March, so that a leap day is the
+/// last day of a year.
 const MARCH_OF_YEAR_0: i64 = 719_468;
 const LENGTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
@@ -17,7 +18,7 @@ fn length(year: i64, month: usize) -> i64 {
     LENGTHS[month] + i64::from(month == 1 && is_leap(year))
 }
 
-/// `2026-11-22`, from 1970 on; anything else is no date.
+/// Parses a date such as `2026-11-22`, from 1970 on. Returns `None` for any other text.
 pub fn parse_date(text: &str) -> Option<VenueDay> {
     let bytes = text.as_bytes();
     if bytes.len() != 10 || !text.is_ascii() || bytes[4] != b'-' || bytes[7] != b'-' {
@@ -41,7 +42,7 @@ pub fn parse_date(text: &str) -> Option<VenueDay> {
 pub fn format_date(day: VenueDay) -> String {
     let days = i64::from(day.0) + MARCH_OF_YEAR_0;
     let (era, of_era) = (days.div_euclid(DAYS_OF_400_YEARS), days.rem_euclid(DAYS_OF_400_YEARS));
-    // Leap days push the count: take out one of 4 years, put back one of 100, take out one of 400.
+    // Corrects for leap days: one every 4 years, none every 100 years, one every 400 years.
     let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
     let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let march_month = (5 * day_of_year + 2) / 153;
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_known_from_elsewhere() {
+    fn known_dates_convert_both_ways() {
         // Seconds since 1970 by `date -u -d DATE +%s`, divided by 86,400.
         for (text, days) in [
             ("1970-01-01", 0),
@@ -73,9 +74,10 @@ mod tests {
         }
     }
 
-    /// Days come from commands that nobody may have checked. The date by Python's datetime, 29,398 times 400 years later.
+    /// Commands may contain any day. The expected date is Python's datetime, 29,398 periods of 400
+    /// years later.
     #[test]
-    fn the_last_day_that_can_be_written_has_a_date() {
+    fn last_representable_day_has_a_date() {
         assert_eq!(format_date(VenueDay(u32::MAX)), "11761191-01-20");
         assert_eq!(parse_date("9999-12-31").map(format_date).as_deref(), Some("9999-12-31"));
     }

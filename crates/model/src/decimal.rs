@@ -1,9 +1,10 @@
-//! An exact decimal number: what a person or a JSON text writes, before it becomes ticks or lots.
+//! Exact decimal numbers, as they are in JSON texts before they become ticks or lots.
 //!
 //! Holds       a value is `mantissa / 10^scale`; nothing is ever rounded and no float is involved.
 
 use std::fmt;
 
+/// The number `mantissa / 10^scale`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Decimal {
     pub mantissa: i128,
@@ -41,8 +42,11 @@ impl Decimal {
         Self { mantissa, scale }
     }
 
-    /// Reads `-12.50`, `1e3`, `5E-1`: any JSON number, and the same inside a JSON string.
-    /// Trailing zeros are dropped, so equal numbers parse to equal values.
+    /// Parses any JSON number, such as `-12.50`, `1e3` or `5E-1`. Drops trailing zeros, so that
+    /// equal numbers parse to equal values.
+    ///
+    /// # Errors
+    /// `Malformed` or `TooLong`.
     pub fn parse(text: &str) -> Result<Self, DecimalError> {
         let (negative, rest) = match text.as_bytes() {
             [b'-', rest @ ..] => (true, rest),
@@ -87,7 +91,8 @@ impl Decimal {
         if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
             return Err(DecimalError::Malformed);
         }
-        // Anything beyond three digits is out of range for every mantissa but zero; clamp instead of overflowing.
+        // Anything beyond three digits is out of range for every mantissa but zero; clamp instead
+        // of overflowing.
         let value = digits.iter().fold(0_i64, |v, d| (v * 10 + i64::from(d - b'0')).min(1_000_000));
         Ok(if negative { -value } else { value })
     }

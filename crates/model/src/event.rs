@@ -1,12 +1,13 @@
-//! Everything the venue can say. State can be rebuilt from these alone.
+//! Every event of the venue. State can be rebuilt from events alone.
 
 use crate::{
-    AccountId, AccountSettings, AccountSpec, Bust, Currency, CurrencyId, Derivation, Epoch, Expiry, FlowSetting,
-    InstrumentId, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, OffBookTrade, OrderId, OrderType, Phase,
-    Reference, Reject, ReportEnd, Seq, SessionReason, Side, Ticks, TimeInForce, TradeReport, TradeSeq, TradingRules,
-    VenueDay, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Bust, CancelReason, Currency, CurrencyId, Derivation, Epoch, Expiry,
+    FlowSetting, InstrumentId, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, OffBookTrade, OrderId,
+    OrderType, Phase, Reference, Reject, ReportEnd, Seq, SessionReason, Side, Ticks, TimeInForce, TradeReport,
+    TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
+/// An event. `PUBLIC` marks events that belong to the market data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     EpochStarted {
@@ -30,20 +31,22 @@ pub enum Event {
         account: AccountId,
         instrument: InstrumentId,
         side: Side,
-        /// With the price at which it will rest: a post-only order may have been moved.
+        /// Contains the price at which the order will rest: a post-only order may have been
+        /// repriced.
         order_type: OrderType,
         lots: Lots,
         tif: TimeInForce,
         display: Option<Lots>,
     },
-    /// An entry was refused; nothing changed.
+    /// An order was refused; nothing changed.
     Rejected {
         order: OrderId,
         account: AccountId,
         reason: Reject,
     },
-    /// PUBLIC but for the orders and accounts. The maker is the order of the earlier priority number. In continuous
-    /// trading at the maker's price, but for what a hidden maker improves.
+    /// PUBLIC except the orders and accounts. The maker is the order with the earlier time
+    /// priority. In continuous trading the price is that of the maker, unless a hidden maker
+    /// improves it.
     Trade {
         instrument: InstrumentId,
         trade_seq: TradeSeq,
@@ -58,15 +61,15 @@ pub enum Event {
         taker_open: Lots,
         kind: TradeKind,
     },
-    /// An order is gone without having filled: cancelled, or expired by its time in force.
+    /// An order was cancelled, or expired by its time in force.
     Cancelled {
         order: OrderId,
         account: AccountId,
         instrument: InstrumentId,
         side: Side,
-        /// The resting price; zero for a market order.
+        /// Limit price; zero for a market order.
         price: Ticks,
-        /// What was still open.
+        /// Lots that were still open.
         open: Lots,
         reason: CancelReason,
     },
@@ -76,18 +79,18 @@ pub enum Event {
         instrument: InstrumentId,
         side: Side,
         price: Ticks,
-        /// New total quantity, what has traded included.
+        /// New total quantity, including executed lots.
         lots: Lots,
-        /// What is open before any trade the amend causes.
+        /// Open lots before any trade that the amend causes.
         open: Lots,
         kept_priority: bool,
         display: Option<Lots>,
-        /// What the order now has of these; `None` where its type or time in force knows none.
+        /// New stop price; `None` if the order has none.
         stop: Option<Ticks>,
         minimum_execution: Option<Lots>,
         expiry: Option<Expiry>,
     },
-    /// An iceberg shows its next part, last in the queue of its price.
+    /// An iceberg displays its next part, last in the queue of its price.
     Refreshed {
         order: OrderId,
         account: AccountId,
@@ -110,21 +113,21 @@ pub enum Event {
     CommandRefused {
         reason: Reject,
     },
-    /// PUBLIC. The visible quantity at one price is now this; zero means the level is gone.
+    /// PUBLIC. The displayed quantity at one price has changed; zero means that the level is empty.
     Level {
         instrument: InstrumentId,
         side: Side,
         price: Ticks,
         lots: Lots,
     },
-    /// PUBLIC. The last word of a command that changed this instrument's public state.
+    /// PUBLIC. The last event of a command that changed this instrument's public state.
     BookChanged {
         instrument: InstrumentId,
         change_id: u64,
     },
     /// PUBLIC.
     WindowClosed,
-    /// PUBLIC. The prices by which a perpetual is valued until the next sample.
+    /// PUBLIC. The index and mark prices of a perpetual until the next sample.
     IndexSampled {
         instrument: InstrumentId,
         index: Ticks,
@@ -149,24 +152,25 @@ pub enum Event {
     },
     Killed {
         scope: KillScope,
-        /// How many orders went with it.
+        /// Number of cancelled orders.
         cancelled: u32,
         reason: Label,
     },
     Lifted {
         scope: KillScope,
     },
-    /// The account traded more often than its throttle allows: it takes no new order until lifted.
+    /// The account has traded more often than its throttle allows. Its new orders are refused until
+    /// the throttle is lifted.
     ThrottleTripped {
         account: AccountId,
     },
-    /// PUBLIC but for the accounts and the reason.
+    /// PUBLIC except the accounts and the reason.
     TradeBusted(Box<Bust>),
     FlowSet(FlowSetting),
     Quarantined {
         seq: Seq,
     },
-    /// PUBLIC. A session began, or (`from` is `to`) its end moved.
+    /// PUBLIC. A session began, or its expected end moved if `from` equals `to`.
     SessionChanged {
         instrument: InstrumentId,
         from: Phase,
@@ -174,14 +178,14 @@ pub enum Event {
         reason: SessionReason,
         ends: Option<VenueNanos>,
     },
-    /// Set aside until a session that it is for.
+    /// An order was parked until a session that it is for.
     Parked {
         order: OrderId,
         account: AccountId,
         instrument: InstrumentId,
         open: Lots,
     },
-    /// From aside into the book.
+    /// A parked order became active.
     Injected {
         order: OrderId,
         account: AccountId,
@@ -194,15 +198,15 @@ pub enum Event {
         instrument: InstrumentId,
         last: Ticks,
     },
-    /// PUBLIC. What the call would do if it ended now, by the visible orders.
+    /// PUBLIC. The result that the call would have if it ended now, by displayed and market orders.
     Indicative {
         instrument: InstrumentId,
         price: Option<Ticks>,
         volume: Lots,
-        /// Buys less sells at the price, in lots.
+        /// Lots that would buy at the price, less lots that would sell there.
         imbalance: i64,
     },
-    /// PUBLIC. After the trades of a call or a batch.
+    /// PUBLIC. A call or batch has uncrossed. Follows its trades.
     Uncrossed {
         instrument: InstrumentId,
         call: Phase,
@@ -215,7 +219,7 @@ pub enum Event {
         price: Ticks,
         reference: Ticks,
         against: Reference,
-        /// The tolerance, in hundredths of a percent.
+        /// The tolerance in basis points.
         bps: u32,
     },
     /// PUBLIC.
@@ -241,12 +245,12 @@ pub enum Event {
         reason: SessionReason,
         ends: Option<VenueNanos>,
     },
-    /// A trade made beside the book waits for the other party's word.
+    /// A report of a trade made outside the book waits for confirmation by the counterparty.
     TradeReported {
         report: Seq,
         trade: Box<TradeReport>,
     },
-    /// A report that no trade has come of, and none will.
+    /// A report has ended without a trade.
     ReportEnded {
         report: Seq,
         instrument: InstrumentId,
@@ -254,26 +258,26 @@ pub enum Event {
         counterparty: AccountId,
         end: ReportEnd,
     },
-    /// PUBLIC but for the report and the accounts. Both parties have said so.
+    /// PUBLIC except the report and the accounts. Both parties have agreed to the trade.
     OffBookTrade(Box<OffBookTrade>),
 }
 
-/// What made a trade.
+/// How a trade came about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum TradeKind {
-    /// An order met another.
+    /// An incoming order met a resting one.
     #[default]
     Continuous,
-    /// Hidden orders were filtered and uncrossed.
+    /// An uncross of hidden orders.
     Filter,
-    /// The uncross of a call; of a batch: [`Phase::Continuous`].
+    /// The uncross of a call, or of a batch for [`Phase::Continuous`].
     Call(Phase),
     /// The closing price cross.
     Cross,
 }
 
 impl Event {
-    /// Whether the event, or the public part of it, belongs to the tape.
+    /// Returns whether the event, or part of it, is public.
     pub const fn is_public(&self) -> bool {
         matches!(
             self,
@@ -293,63 +297,4 @@ impl Event {
                 | Event::OffBookTrade(_)
         )
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum CancelReason {
-    /// The member asked, for this order or for all.
-    Requested = 0,
-    /// An immediate or market order found no more to trade with.
-    ImmediateRemainder = 1,
-    /// A DAY order at the turn of the venue day.
-    DayEnded = 2,
-    /// A fill-or-kill order that could not be filled whole.
-    FillOrKill = 3,
-    /// It would have traded with its own group.
-    SelfMatch = 4,
-    /// Its session ended with cancel on disconnect enabled.
-    Disconnected = 5,
-    /// An operator's kill.
-    Killed = 6,
-    InstrumentDeleted = 7,
-    AccountClosed = 8,
-    /// Good till a time that has come.
-    TimeReached = 9,
-    /// Good till a date that has passed.
-    DateReached = 10,
-    /// Good till cancelled, and ninety days old.
-    NinetyDays = 11,
-    CallEnded = 12,
-    PauseEnded = 13,
-    CrossEnded = 14,
-    /// What is left of a hidden order is less than it may trade.
-    BelowMinimumExecution = 15,
-    /// The price it would have traded at breached a tolerance.
-    Breaker = 16,
-    /// An elected order that acts at once, in a session that executes nothing at once.
-    NothingExecutes = 17,
-}
-
-impl CancelReason {
-    pub const ALL: [CancelReason; 18] = [
-        CancelReason::Requested,
-        CancelReason::ImmediateRemainder,
-        CancelReason::DayEnded,
-        CancelReason::FillOrKill,
-        CancelReason::SelfMatch,
-        CancelReason::Disconnected,
-        CancelReason::Killed,
-        CancelReason::InstrumentDeleted,
-        CancelReason::AccountClosed,
-        CancelReason::TimeReached,
-        CancelReason::DateReached,
-        CancelReason::NinetyDays,
-        CancelReason::CallEnded,
-        CancelReason::PauseEnded,
-        CancelReason::CrossEnded,
-        CancelReason::BelowMinimumExecution,
-        CancelReason::Breaker,
-        CancelReason::NothingExecutes,
-    ];
 }

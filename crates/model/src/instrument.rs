@@ -1,8 +1,8 @@
-//! What is traded and who may trade it.
+//! Currencies, instruments and accounts.
 
-use crate::{AccountId, Credit, CurrencyId, Decimal, InstrumentId, Lots, Ticks, TradingRules};
+use crate::{AccountId, CurrencyId, Decimal, InstrumentId, Lots, Ticks, TradingRules};
 
-/// A currency, or a share seen as one. Money is counted in whole units of `10^-decimals`.
+/// A currency or a share. Money is counted in whole units of `10^-decimals`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Currency {
     pub id: CurrencyId,
@@ -10,21 +10,23 @@ pub struct Currency {
     pub decimals: u8,
 }
 
+/// What an instrument trades.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstrumentKind {
-    /// Base is exchanged for quote at once.
+    /// Exchanges base for quote at once.
     Spot { base: CurrencyId, quote: CurrencyId },
     /// A contract worth a fixed amount of `quote`, margined and settled in `base`, without expiry.
     InversePerpetual {
         base: CurrencyId,
         quote: CurrencyId,
-        /// The spot instrument whose mid is this contract's index.
+        /// The spot instrument whose mid is the index price of this contract.
         index: InstrumentId,
-        /// Initial margin is position value divided by this.
+        /// Initial margin is the value of the position divided by this.
         max_leverage: u32,
     },
 }
 
+/// The definition of an instrument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstrumentSpec {
     pub id: InstrumentId,
@@ -34,24 +36,25 @@ pub struct InstrumentSpec {
     pub tick: Decimal,
     /// Size of one lot: in base currency for spot, in quote currency for an inverse contract.
     pub lot: Decimal,
-    /// Where trading starts; the reference until something trades.
+    /// Start price; the reference price until the first trade.
     pub start_price: Ticks,
-    /// Most orders that may rest at once; one more is refused by name.
+    /// Largest number of live orders. The next order is refused with `book_full`.
     pub max_resting_orders: u32,
     pub limits: InstrumentLimits,
-    /// Absent: [`TradingRules::default`].
+    /// Trading rules; `None` means [`TradingRules::default`].
     pub rules: Option<Box<TradingRules>>,
 }
 
-/// What an operator allows one order to be. `None` is no limit.
+/// Limits of a single order. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct InstrumentLimits {
     pub max_lots: Option<Lots>,
-    /// Most that price times quantity may come to, in whole units of the quote currency (spot) or of the settlement
-    /// currency (inverse). A market order counts at what the book asks.
+    /// Largest value of an order, in whole units of the quote currency (spot) or of the settlement
+    /// currency (inverse). A market order counts at the displayed prices that it reaches.
     pub max_notional_units: Option<i128>,
-    /// How far a limit price may lie from the reference on the side where it would trade badly, in hundredths of a
-    /// percent. Reference: the last trade, else the start price.
+    /// How far a limit price may lie beyond the reference, in basis points: above it for a buy,
+    /// below it for a sell. The reference is the last price, or the start price before the first
+    /// trade.
     pub collar_bps: Option<u32>,
 }
 
@@ -81,6 +84,17 @@ impl InstrumentSpec {
     }
 }
 
+/// Whether an account's funds bound its orders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Credit {
+    /// Orders reserve what they could cost and are refused without enough funds.
+    Limited = 0,
+    /// For house accounts: balances change, but no order is refused for lack of funds.
+    Unlimited = 1,
+}
+
+/// The definition of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccountSpec {
     pub id: AccountId,
@@ -89,27 +103,27 @@ pub struct AccountSpec {
     pub settings: AccountSettings,
 }
 
-/// What an operator may change about an account. `None` is no limit.
+/// Settings of an account that an operator may change. `None` means no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct AccountSettings {
     pub self_match: SelfMatch,
-    /// Most orders that may rest at once, over all instruments.
+    /// Largest number of live orders over all instruments.
     pub max_open_orders: Option<u32>,
     pub throttle: Option<Throttle>,
 }
 
-/// What happens when an order would trade with one of its own group.
+/// Self-match prevention: what happens when two orders of the same group would trade.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SelfMatch {
     /// The resting order is cancelled and matching goes on.
     #[default]
     CancelResting = 0,
-    /// What is left of the incoming order is cancelled.
+    /// The remainder of the incoming order is cancelled.
     CancelIncoming = 1,
-    /// Both.
+    /// Both orders are cancelled.
     CancelBoth = 2,
-    /// They trade.
+    /// The orders trade.
     Allow = 3,
 }
 
@@ -118,11 +132,12 @@ impl SelfMatch {
         [SelfMatch::CancelResting, SelfMatch::CancelIncoming, SelfMatch::CancelBoth, SelfMatch::Allow];
 }
 
-/// The repeated-execution throttle: an account that trades more often than this within one window of venue time takes
-/// no new order until an operator lifts it. Windows begin at multiples of their length since 1970.
+/// The repeated-execution throttle. The orders of an account that trades more often than this
+/// within one window of venue time are refused until an operator lifts the throttle. Windows begin
+/// at multiples of their length since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Throttle {
-    /// Fills, as maker or taker, that one window allows.
+    /// Fills, as maker or taker, that are allowed in one window.
     pub executions: u32,
     pub window_ns: u64,
 }

@@ -1,31 +1,39 @@
-//! Units, instruments, and the one vocabulary of commands, events and rejects.
+//! Units, instruments, commands, events and rejects: the types that every crate shares.
 //!
-//! Does        name every quantity, every thing a member may ask, and every thing the venue may say.
-//! Holds       1. prices are whole ticks, quantities whole lots, time whole nanoseconds, money whole units;
+//! Does        define every quantity, every command of the venue and every event.
+//! Holds       1. prices are whole ticks, quantities whole lots, time whole nanoseconds, money
+//!                whole units;
 //!             2. nothing here reads a clock, a file or a random source.
-//! Leaves out  byte layouts (`crates/journal`), text layouts (`crates/deribit`; decimals and dates alone are read and written here), matching (`crates/engine`).
+//! Leaves out  byte layouts (`crates/journal`), text layouts (`crates/deribit`), except decimals
+//!             and dates; matching (`crates/engine`).
 //! Start at    [`Command`], then [`Event`].
 
+mod cancel_reason;
 mod command;
 mod date;
 mod decimal;
 mod event;
 mod instrument;
+mod label;
+mod operator;
+mod order_terms;
 mod reject;
 mod report;
 mod session;
 mod units;
 
-pub use command::{
-    Amend, Bust, CancelFilter, Command, Credit, Expiry, FlowSetting, KillScope, Label, MatchGroup, NewOrder, OrderType,
-    PostOnly, Priority, Stamped, TimeInForce,
-};
+pub use cancel_reason::CancelReason;
+pub use command::{Amend, CancelFilter, Command, NewOrder, Priority, Stamped};
 pub use date::{format_date, parse_date};
 pub use decimal::{Decimal, DecimalError};
-pub use event::{CancelReason, Event, TradeKind};
+pub use event::{Event, TradeKind};
 pub use instrument::{
-    AccountSettings, AccountSpec, Currency, InstrumentKind, InstrumentLimits, InstrumentSpec, SelfMatch, Throttle,
+    AccountSettings, AccountSpec, Credit, Currency, InstrumentKind, InstrumentLimits, InstrumentSpec, SelfMatch,
+    Throttle,
 };
+pub use label::Label;
+pub use operator::{Bust, FlowSetting, KillScope};
+pub use order_terms::{Expiry, MatchGroup, OrderType, PostOnly, TimeInForce};
 pub use reject::Reject;
 pub use report::{OffBookTrade, ReportEnd, TradeReport};
 pub use session::{

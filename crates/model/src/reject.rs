@@ -1,4 +1,5 @@
-//! Why the engine said no. Numbers on the wire and remedies stand in `contracts/errors.toml`.
+//! Reasons for which the engine refuses a command. `contracts/errors.toml` has their wire codes and
+//! remedies.
 
 macro_rules! rejects {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $name:literal;)*) => {
@@ -9,7 +10,7 @@ macro_rules! rejects {
         impl Reject {
             pub const ALL: &'static [Reject] = &[$(Reject::$variant),*];
 
-            /// The name under which `contracts/errors.toml` knows this reason.
+            /// Returns the name of this reason in `contracts/errors.toml`.
             pub const fn name(self) -> &'static str {
                 match self { $(Reject::$variant => $name,)* }
             }
@@ -25,35 +26,35 @@ rejects! {
     UnknownInstrument = 1, "unknown_instrument";
     UnknownAccount = 2, "unknown_account";
     UnknownCurrency = 3, "unknown_currency";
-    /// The phase takes no entries or amends.
+    /// The session accepts no new orders or no amends.
     NotOpen = 4, "not_open";
-    /// Zero lots, or more than one order may carry.
+    /// The quantity is zero or above the largest order.
     QuantityOutOfRange = 5, "quantity_out_of_range";
-    /// Below one tick, or above what a book can hold.
+    /// The price is below one tick or above the highest price.
     PriceOutOfRange = 6, "price_out_of_range";
     /// Another live order has this id.
     DuplicateOrderId = 7, "duplicate_order_id";
     NotEnoughFunds = 8, "not_enough_funds";
-    /// The instrument holds as many resting orders as it may.
+    /// The instrument has reached its largest number of live orders.
     BookFull = 9, "book_full";
     /// No live order has this id.
     UnknownOrder = 10, "unknown_order";
     NotOwner = 11, "not_owner";
-    /// The new total is not more than what has traded already.
+    /// The new total is not above the executed lots.
     AmountAlreadyFilled = 12, "amount_already_filled";
-    /// A name or id that exists already, or is out of sequence.
+    /// The name or id exists already, or the id is not the next one.
     AlreadyExists = 13, "already_exists";
-    /// A definition that contradicts itself or names what is not there.
+    /// The definition contradicts itself or refers to something that does not exist.
     BadDefinition = 14, "bad_definition";
-    /// An account cannot hold more digits than money has here.
+    /// The balance would exceed the largest amount.
     AmountOverflow = 15, "amount_overflow";
-    /// Post-only, and the price would trade with the visible book.
+    /// A post-only order would trade with the displayed book.
     PostOnlyWouldTrade = 16, "post_only_would_trade";
-    /// Post-only, and there is no price short of the other side's best.
+    /// There is no price to which the post-only order could be repriced.
     PostOnlyNoPlace = 17, "post_only_no_place";
-    /// Post-only on an order that cannot rest.
+    /// Post-only was set on an order that cannot rest.
     PostOnlyNotAllowed = 18, "post_only_not_allowed";
-    /// An iceberg's peak is zero, more than the order, or given for an order that cannot rest.
+    /// The peak is zero, above the quantity, or set on an order that cannot rest.
     DisplayOutOfRange = 19, "display_out_of_range";
     QuantityAboveLimit = 20, "quantity_above_limit";
     NotionalAboveLimit = 21, "notional_above_limit";
@@ -67,31 +68,31 @@ rejects! {
     InstrumentDeleted = 28, "instrument_deleted";
     UnknownTrade = 29, "unknown_trade";
     AlreadyBusted = 30, "already_busted";
-    /// The command made the engine fail and was taken out of the log.
+    /// The command made the engine panic and is skipped.
     Quarantined = 31, "quarantined";
-    /// Orders of this type never have this time in force.
+    /// This order type never allows this time in force.
     TifNotAllowedForType = 32, "tif_not_allowed_for_type";
     TifNotAllowedInSession = 33, "tif_not_allowed_in_session";
     TypeNotAllowedInSession = 34, "type_not_allowed_in_session";
-    /// The session it waits for does not come any more today.
+    /// The session of the order does not come any more today.
     NoAuctionScheduled = 35, "no_auction_scheduled";
-    /// A hidden order below the instrument's minimum reserve size.
+    /// A hidden order is below the minimum reserve size of the instrument.
     QuantityBelowReserve = 36, "quantity_below_reserve";
     MinimumExecutionOutOfRange = 37, "minimum_execution_out_of_range";
     ExpiryPassed = 38, "expiry_passed";
     ExpiryTooFar = 39, "expiry_too_far";
-    /// Too far from the static reference.
+    /// The price is too far from the static reference.
     PriceOutsideBand = 40, "price_outside_band";
-    /// Side, type and time in force never change.
+    /// The amend changes a term that the order does not have or that never changes.
     NotAmendable = 41, "not_amendable";
-    /// From the session that runs there is no way into that one.
+    /// The current session cannot change to this one.
     SessionNotAllowed = 42, "session_not_allowed";
-    /// Outside the hours of trade reporting.
+    /// The hours of trade reporting are closed.
     ReportingClosed = 43, "reporting_closed";
-    /// So many of the account's reports wait in this instrument already.
+    /// Too many reports of the account wait in this instrument.
     TooManyReports = 44, "too_many_reports";
-    /// No report with this number waits for this account.
+    /// No waiting report with this number concerns the account.
     UnknownReport = 45, "unknown_report";
-    /// Who reported cannot confirm.
+    /// The reporter cannot confirm its own report.
     OwnReport = 46, "own_report";
 }

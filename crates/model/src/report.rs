@@ -1,16 +1,16 @@
-//! Trades made beside the book and reported to it.
+//! Trades that are made outside the book and reported to the venue.
 
 use crate::{AccountId, InstrumentId, Label, Lots, Seq, Side, Ticks};
 
-/// What one party says of a trade.
+/// A report of a trade by one of its parties.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TradeReport {
     pub instrument: InstrumentId,
-    /// Who reports.
+    /// The reporting account.
     pub account: AccountId,
-    /// Who has to confirm.
+    /// The account that has to confirm.
     pub counterparty: AccountId,
-    /// The reporter's.
+    /// Side of the reporting account.
     pub side: Side,
     pub price: Ticks,
     pub lots: Lots,
@@ -18,7 +18,7 @@ pub struct TradeReport {
 }
 
 impl TradeReport {
-    /// So many reports of one account may wait in one instrument.
+    /// Largest number of reports of one account that may wait in one instrument.
     pub const MOST_WAITING: usize = 16;
 
     /// Buyer, then seller.
@@ -38,7 +38,7 @@ impl TradeReport {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffBookTrade {
     pub instrument: InstrumentId,
-    /// Counted apart from the trades of the book, from 1.
+    /// Number among the reported trades of the instrument, from 1.
     pub number: u64,
     pub price: Ticks,
     pub lots: Lots,
@@ -47,15 +47,15 @@ pub struct OffBookTrade {
     pub seller: AccountId,
 }
 
-/// Why no trade came of a report.
+/// Why a report ended without a trade.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum ReportEnd {
-    /// By the other party.
+    /// Declined by the counterparty.
     Declined = 0,
-    /// By who reported.
+    /// Withdrawn by the reporter.
     Withdrawn = 1,
-    /// The hours of trade reporting ended first.
+    /// The hours of trade reporting ended.
     HoursEnded = 2,
 }
 

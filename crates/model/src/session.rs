@@ -1,23 +1,23 @@
-//! Sessions of an instrument, and the rules that hold in them.
+//! Sessions of an instrument and its trading rules.
 
 use crate::{Label, Lots, Ticks};
 
-/// What an instrument permits right now. Engine state, changed only by a sequenced command. What each session takes,
-/// injects and expires stands in `contracts/rules/sessions.toml`.
+/// The session of an instrument. Only a sequenced command changes it.
+/// `contracts/rules/sessions.toml` defines which orders each session accepts, injects and expires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Phase {
-    /// No entry, no amend, no matching; cancels are accepted.
+    /// No new orders, amends or matching. Cancels are accepted.
     Closed = 0,
     Continuous = 1,
-    /// As closed, by an operator's word; resting orders stay.
+    /// Permits the same as `Closed`, by an operator's command. Resting orders stay.
     Halted = 2,
-    /// Gone for good.
+    /// Deleted permanently.
     Deleted = 3,
     StartOfTrading = 4,
     OpeningCall = 5,
     FcoCall = 6,
-    /// After a breach of a tolerance.
+    /// The call after a breach of a tolerance.
     VolatilityCall = 7,
     IntradayCall = 8,
     ClosingCall = 9,
@@ -25,9 +25,9 @@ pub enum Phase {
     ClosingPricePublication = 11,
     ClosingPriceCross = 12,
     PostClose = 13,
-    /// A halt whose day ends with a closing price.
+    /// A halt that publishes a closing price.
     HaltAndClose = 14,
-    /// Orders are taken and rest; nothing executes.
+    /// Orders are accepted and rest; nothing executes.
     Pause = 15,
 }
 
@@ -51,7 +51,7 @@ impl Phase {
         Phase::Pause,
     ];
 
-    /// As the rulebook, scenarios and `contracts/rules` write it.
+    /// Returns the name in the rulebook, in scenarios and in `contracts/rules`.
     pub const fn name(self) -> &'static str {
         match self {
             Phase::Closed => "closed",
@@ -77,7 +77,7 @@ impl Phase {
         Phase::ALL.into_iter().find(|phase| phase.name() == name)
     }
 
-    /// Whether orders gather here for one price.
+    /// Returns whether the session is a call.
     pub const fn is_call(self) -> bool {
         self.is_scheduled_call() || self.is_triggered_call()
     }
@@ -86,18 +86,18 @@ impl Phase {
         matches!(self, Phase::OpeningCall | Phase::FcoCall | Phase::IntradayCall | Phase::ClosingCall)
     }
 
-    /// A call that no schedule holds: after a breach, a halt or a pause.
+    /// Returns whether the session is a call after a breach, a halt or a pause.
     pub const fn is_triggered_call(self) -> bool {
         matches!(self, Phase::VolatilityCall | Phase::ReopeningCall)
     }
 
-    /// Whether nothing executes here, not even at the end.
+    /// Returns whether nothing executes in the session or at its end.
     pub const fn is_quiet(self) -> bool {
         !self.is_call() && !matches!(self, Phase::Continuous | Phase::ClosingPriceCross)
     }
 }
 
-/// Why a session began, or its end moved.
+/// Why a session began or its end moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum SessionReason {
@@ -106,7 +106,7 @@ pub enum SessionReason {
     /// A price breached a tolerance.
     Breaker = 2,
     Extended = 3,
-    /// The venue was down when it was due.
+    /// The venue was down when the session was due.
     Missed = 4,
 }
 
@@ -130,10 +130,10 @@ impl SessionReason {
     }
 }
 
-/// How often each session still comes today.
+/// How many times each session is still to come today.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct RemainingSessions {
-    /// By the number of the [`Phase`].
+    /// Counts by the discriminant of [`Phase`].
     pub counts: [u8; 16],
 }
 
@@ -148,14 +148,14 @@ impl RemainingSessions {
     }
 }
 
-/// How an incoming quantity, or an auction's volume, is shared among orders of one price.
+/// How an incoming quantity, or the volume of an auction, is allocated among orders of one price.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Allocation {
     #[default]
     PriceTime = 0,
     ProRata = 1,
-    /// Continuous trading by one-price batches.
+    /// Continuous trading in batches of one price.
     FrequentBatch = 2,
 }
 
@@ -171,33 +171,34 @@ impl Allocation {
     }
 }
 
-/// How far from a reference a price may execute, in hundredths of a percent; at the tolerance is too far.
+/// How far from a reference a price may execute, in basis points. A price at the tolerance breaches
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Tolerance {
     pub static_bps: Option<u32>,
     pub dynamic_bps: Option<u32>,
 }
 
-/// Which reference a price was too far from.
+/// A reference price.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reference {
     /// The price of the latest uncross of a call.
     Static = 0,
-    /// The last traded price.
+    /// The last price.
     Dynamic = 1,
 }
 
-/// Where a closing price comes from.
+/// How a closing price was derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Derivation {
     ClosingAuction = 0,
-    /// Of the last ten minutes of continuous trading.
+    /// Volume-weighted average of the last ten minutes of continuous trading.
     Vwap = 1,
     LastTrade = 2,
     PreviousClose = 3,
-    /// An operator's.
+    /// Set by an operator.
     Manual = 4,
 }
 
@@ -221,23 +222,25 @@ impl Derivation {
     }
 }
 
-/// The part of the rulebook that each instrument chooses for itself (rulebook 3).
+/// The rules that each instrument sets for itself (rulebook 3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TradingRules {
-    /// What schedules, operators and mass cancels call a group of instruments. The engine never reads it.
+    /// Name of a group of instruments, used by schedules, operators and mass cancels. The engine
+    /// does not read it.
     pub segment: Label,
-    /// MRS: the least a hidden order may be.
+    /// MRS: smallest quantity of a hidden order.
     pub minimum_reserve: Option<Lots>,
-    /// How many ticks a hidden order improves on the touch at least; from 1.
+    /// Smallest price improvement of a hidden order over the best price, in ticks, from 1.
     pub improvement: Ticks,
     /// How far a limit price may lie from the static reference, in percent.
     pub band_pct: Option<u32>,
-    /// By [`TradingRules::session_index`]; the volatility call's is never read.
+    /// Tolerances by [`TradingRules::session_index`]. That of the volatility call is not used.
     pub tolerances: [Tolerance; 7],
     pub allocation: Allocation,
-    /// How long a call after a breach runs.
+    /// Duration of a volatility call in nanoseconds.
     pub volatility_call_ns: u64,
-    /// Time between two batches of frequent batch auctions. The engine never reads it: [`crate::Command::RunBatch`] tells it.
+    /// Time between two batches in nanoseconds. The engine does not read it: `Command::RunBatch`
+    /// ends a batch.
     pub batch_interval_ns: u64,
 }
 
@@ -257,7 +260,7 @@ impl Default for TradingRules {
 }
 
 impl TradingRules {
-    /// Where a session's tolerances stand; `None` for sessions that have none.
+    /// Returns the index of a session in `tolerances`; `None` for sessions without tolerances.
     pub const fn session_index(phase: Phase) -> Option<usize> {
         match phase {
             Phase::Continuous => Some(0),

@@ -1,4 +1,4 @@
-//! Numbers with names, so that a price can never be passed where a size belongs.
+//! Newtypes for numbers, so that a price cannot be passed where a quantity is expected.
 
 use std::fmt;
 
@@ -34,7 +34,8 @@ unit!(
     Lots(u64)
 );
 unit!(
-    /// Venue time: nanoseconds since 1970-01-01 UTC as the venue's own clock tells it. Never goes back.
+    /// Venue time: nanoseconds since 1970-01-01 UTC as the venue's own clock tells it. Never goes
+    /// back.
     VenueNanos(u64)
 );
 unit!(
@@ -58,7 +59,8 @@ unit!(
     Epoch(u64)
 );
 unit!(
-    /// A connection that enters orders; zero for orders that belong to none. Numbers grow for the life of the venue.
+    /// A connection that enters orders; zero for orders that belong to none. Numbers grow for the
+    /// life of the venue.
     SessionId(u32)
 );
 unit!(
@@ -70,7 +72,8 @@ unit!(
     InstrumentId(u32)
 );
 unit!(
-    /// A currency, dense from 0 in order of creation. Shares are currencies too: NPN is what NPN_ZAR trades.
+    /// A currency, dense from 0 in order of creation. Shares are currencies too: NPN is what
+    /// NPN_ZAR trades.
     CurrencyId(u32)
 );
 
@@ -111,6 +114,7 @@ impl Seq {
     }
 }
 
+/// The side of an order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Side {

@@ -18,7 +18,8 @@ const MOST_PASSES: usize = 64;
 /// The displayed orders of one price, or one hidden order, in priority order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuctionInterest {
-    /// The limit; for what takes any price [`Interest::ANY_BUYER`] or [`Interest::ANY_SELLER`].
+    /// Limit price; [`AuctionInterest::ANY_BUYER`] or [`AuctionInterest::ANY_SELLER`] for market
+    /// orders.
     pub price: i64,
     pub open: u64,
     /// Minimum execution size of a hidden order; zero for displayed orders.

@@ -1,5 +1,5 @@
-//! The price of a call, the filter and the sharing of lots, each beside the plainest rule to work
-//! them out: every price tried, every subset of hidden orders tried, lot by lot.
+//! Call prices, filters and allocations compared with the simplest computation: trying every price,
+//! every subset of hidden orders, and allocating lot by lot.
 
 use pitwire_model::{AccountId, OrderId, Side, Ticks};
 
@@ -22,7 +22,7 @@ impl Random {
     }
 }
 
-/// One order of a call: a market order has no price.
+/// An order of a call. A market order has no price.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     side: Side,
@@ -30,7 +30,7 @@ struct Order {
     lots: i64,
 }
 
-/// Rulebook 11.2 to the letter: every price that an order names is tried.
+/// Applies rulebook 11.2 literally: tries every price that an order names.
 fn by_trying(orders: &[Order], reference: Option<i64>) -> Option<(i64, i64, i64)> {
     let sum = |side: Side, accepts: &dyn Fn(i64) -> bool| -> i64 {
         let here = |order: &&Order| order.side == side && order.price.is_none_or(accepts);
@@ -77,7 +77,7 @@ fn note(curve: &mut AuctionCurve, order: Order, sign: i64) {
 }
 
 #[test]
-fn a_calls_price_is_what_trying_every_price_gives_after_each_change() {
+fn call_price_matches_exhaustive_search_after_each_change() {
     let mut random = Random(7);
     let (mut priced, mut unpriced, mut tied) = (0, 0, 0);
     for round in 0..6_000_u64 {
@@ -108,7 +108,7 @@ fn a_calls_price_is_what_trying_every_price_gives_after_each_change() {
 /// `buys | sells | reference | price volume imbalance`: orders as `lots@price`, `lots@-` at any
 /// price.
 #[test]
-fn prices_of_calls_worked_out_by_hand() {
+fn call_prices_match_manual_examples() {
     for row in "
         10000@10550 5600@10450 200@10400 | 6900@10300 1000@10450 200@10600 2500@- | -   | 10450 10400 5200
         10000@10550 5600@10450 200@10400 | 6900@10300 1000@10400 200@10600 2500@- | -   | 10450 10400 5200
@@ -159,7 +159,7 @@ fn random_side(random: &mut Random, side: Side, most: u64) -> Vec<AuctionInteres
     interests
 }
 
-/// The most that trades at one price, by trying every price there is.
+/// Returns the largest volume at one price by trying every price.
 fn most_at_one_price(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> u64 {
     let sum = |side: &[AuctionInterest], accepts: &dyn Fn(i64) -> bool| -> u64 {
         side.iter().filter(|interest| accepts(interest.price)).map(|interest| interest.lots).sum()
@@ -167,7 +167,7 @@ fn most_at_one_price(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> u64 
     (98..108).map(|price| sum(bids, &|limit| limit >= price).min(sum(asks, &|limit| limit <= price))).max().unwrap()
 }
 
-/// What each gets of `volume`, in priority order.
+/// Returns what each interest gets of `volume`, in priority order.
 fn given(side: &[AuctionInterest], mut volume: u64) -> Vec<u64> {
     side.iter()
         .map(|interest| {
@@ -183,21 +183,21 @@ fn nobody_gets_less_than_its_minimum(side: &[AuctionInterest], volume: u64) -> b
     of_each.all(|(interest, lots)| lots == 0 || lots >= u64::from(interest.minimum))
 }
 
-/// What is left for the order at `at` when everybody before it has taken what counts of it.
+/// Returns the lots that are left for the order at `at` after the counted lots of all orders before it.
 fn left_for(at: usize, own: &[AuctionInterest], contra: &[AuctionInterest], accepts: impl Fn(i64, i64) -> bool) -> u64 {
     let within = contra.iter().filter(|other| accepts(own[at].price, other.price)).map(|other| other.lots);
     within.sum::<u64>().saturating_sub(own[..at].iter().map(|before| before.lots).sum())
 }
 
-/// Whether some order was left out that could have had its minimum, from what those behind it got
-/// instead.
+/// Returns whether an order was left out although it could have had its minimum from lots that later
+/// orders got instead.
 fn passes_over(own: &[AuctionInterest], contra: &[AuctionInterest], accepts: impl Fn(i64, i64) -> bool + Copy) -> bool {
     (0..own.len())
         .any(|at| own[at].lots == 0 && left_for(at, own, contra, accepts) >= u64::from(own[at].minimum.max(1)))
 }
 
-/// The most that any choice of hidden orders to take part would trade, without giving one of them
-/// less than its minimum and without passing over one that could have it.
+/// Returns the largest volume over all choices of hidden orders in which every chosen order gets its
+/// minimum and no order that could have it is skipped.
 fn most_by_any_choice(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> u64 {
     let hidden = bids.iter().chain(asks).filter(|interest| interest.minimum > 0).count();
     let mut most = 0;
@@ -220,7 +220,7 @@ fn most_by_any_choice(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> u64
 }
 
 #[test]
-fn a_filter_obeys_every_minimum_and_trades_no_less_than_any_fair_choice_of_hidden_orders() {
+fn filter_respects_minimums_and_trades_at_least_any_fair_choice() {
     let mut random = Random(11);
     let (mut traded, mut refused) = (0, 0);
     for round in 0..40_000 {
@@ -243,10 +243,10 @@ fn a_filter_obeys_every_minimum_and_trades_no_less_than_any_fair_choice_of_hidde
     assert!(traded > 15_000 && refused > 4_000, "{traded} {refused}");
 }
 
-/// Whoever rests thousands of orders that only each other's minimum keeps from trading costs the
-/// venue 64 passes, not thousands, and their orders count for nothing; a few settle one a pass.
+/// Thousands of hidden orders whose minimums exclude each other cost 64 passes and do not count. A few
+/// such orders settle one per pass.
 #[test]
-fn thousands_of_nested_hidden_orders_settle_in_a_fixed_number_of_passes() {
+fn nested_hidden_orders_settle_in_at_most_64_passes() {
     for (pairs, want) in [(0, 2), (1, 4), (10, 22), (30, 62), (31, 64), (32, 64), (4_000, 64)] {
         let side = |price: i64, lots: u32| {
             let nested = (0..pairs).map(|_| AuctionInterest::hidden(Ticks(price), lots, lots));
@@ -259,7 +259,7 @@ fn thousands_of_nested_hidden_orders_settle_in_a_fixed_number_of_passes() {
 }
 
 #[test]
-fn the_price_of_a_filter_lies_where_the_volume_is_largest() {
+fn filter_price_lies_in_the_range_of_largest_volume() {
     let crossing = |lowest, highest| FilterCrossing { volume: 1, lowest: Ticks(lowest), highest: Ticks(highest) };
     let best = |price: i64| Some(Ticks(price));
     // range, visible bests, reference, price
@@ -286,7 +286,7 @@ fn shares(rule: &dyn AllocationRule, lots: u64, claims: &[(u64, u32)]) -> Vec<u3
 }
 
 #[test]
-fn lots_are_divided_as_worked_out_by_hand() {
+fn allocations_match_manual_examples() {
     let times = |open: &[u32]| -> Vec<(u64, u32)> { (1..).zip(open.iter().copied()).collect() };
     for (lots, open, want) in [
         (200, &[100, 300][..], &[50, 150][..]),
@@ -314,14 +314,14 @@ fn lots_are_divided_as_worked_out_by_hand() {
     }
 }
 
-/// Of every order of magnitude.
+/// A random number of lots of any order of magnitude.
 fn random_lots(random: &mut Random) -> u32 {
     let digits = 1 + random.below(31);
     u32::try_from(1 + random.below(1 << digits)).unwrap()
 }
 
 #[test]
-fn every_lot_is_given_to_somebody_who_has_it_open() {
+fn every_lot_goes_to_an_order_with_open_lots() {
     let mut random = Random(3);
     for _ in 0..20_000 {
         let claims: Vec<(u64, u32)> = (0..random.below(7)).map(|time| (time, random_lots(&mut random))).collect();
@@ -336,7 +336,7 @@ fn every_lot_is_given_to_somebody_who_has_it_open() {
             );
             assert_eq!(given.iter().map(|lots| u64::from(*lots)).sum::<u64>(), lots.min(all), "{claims:?}");
         }
-        // In proportion, nobody is a lot or more away from what is due.
+        // Pro-rata allocations differ by less than one lot from the exact share.
         for (given, (_, open)) in shares(&ProRataAllocation, lots, &claims).iter().zip(&claims) {
             let due = u128::from(lots.min(all)) * u128::from(*open);
             let low = u128::from(*given).saturating_sub(1) * u128::from(all.max(1));
@@ -345,14 +345,14 @@ fn every_lot_is_given_to_somebody_who_has_it_open() {
     }
 }
 
-/// An order beside the book, its number also its time.
+/// An undisplayed order whose id is also its time.
 fn outsider(id: u64, price: Option<i64>, lots: u32, minimum: u32) -> ExtraParticipant {
     let order = QueuedOrder { id: OrderId(id), time: id, slot: Slot::default(), account: AccountId(0), open: lots };
     ExtraParticipant { order, price: price.map(Ticks), minimum, lots }
 }
 
 #[test]
-fn priority_is_market_orders_then_price_then_visible_orders_then_time() {
+fn priority_is_market_orders_price_displayed_orders_time() {
     for side in [Side::Buy, Side::Sell] {
         // So many ticks from 100 for the worse.
         let off = |ticks: i64| 100 + if side == Side::Buy { -ticks } else { ticks };

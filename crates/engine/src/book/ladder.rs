@@ -70,7 +70,7 @@ impl InlineLevels {
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct Ladder {
-    /// The best key, or [`NOBODY`].
+    /// Best key, or [`NO_KEY`].
     best: u64,
     /// One bit for each non-zero word of `words`; without a window, for each occupied level of
     /// `few`.

@@ -43,7 +43,7 @@ fn origin(group: u32) -> OrderOrigin {
     OrderOrigin { session, group: MatchGroup::Key(group), cancel_on_disconnect, ..OrderOrigin::default() }
 }
 
-/// What a policy such as `cancel2 stop5` says to an order from there.
+/// Returns the action of a policy such as `cancel2 stop5` for an order of this origin.
 fn answer(policy: &str, from: &OrderOrigin) -> MakerAction {
     let MatchGroup::Key(group) = from.group else { panic!("every order has a key here") };
     match words(policy).find_map(|word| word.strip_suffix(&group.to_string())) {
@@ -72,14 +72,14 @@ fn show(book: &Venue) -> String {
         }
         words.push(word);
     }
-    // What levels say and what their orders display is the same.
+    // The lots of a level are the sum of the displayed lots of its orders.
     let displayed: u64 = book.orders(Side::Sell).map(|order| u64::from(order.open)).sum();
     assert_eq!(book.levels(Side::Sell).map(|(_, lots)| lots.0).sum::<u64>(), displayed);
     assert_eq!(book.orders(Side::Sell).count(), book.resting_orders() as usize);
     if words.is_empty() { "-".into() } else { words.join(" ") }
 }
 
-/// Answers each maker by its group; writes down what it is told.
+/// A sink that decides about each maker by its group and records the reports.
 struct Diary<'a> {
     policy: &'a str,
     told: Vec<String>,
@@ -127,10 +127,9 @@ fn each_row(table: &str, check: impl Fn(&str)) {
 }
 
 #[test]
-fn a_refreshed_part_goes_to_the_tail_and_one_sweep_can_take_it_too() {
+fn refreshed_part_joins_the_tail_and_can_trade_in_the_same_sweep() {
     each_row(
-        // resting      | buy  | objects | told, in this order                                     |
-        // left | resting after
+        // resting      | buy  | objects | told, in this order                                     | left | resting after
         "1:5 2:5        | 7    | -       | 1x5(0) 2x2(3) [100:3]                                   | 0    | 2:3
          1:3+7/3 2:4    | 2    | -       | 1x2(8) [100:5]                                          | 0    | 1:1+7/3 2:4
          1:3+7/3 2:4    | 3    | -       | 1x3(7) [100:7]                                          | 0    | 2:4 1:3+4/3
@@ -148,7 +147,7 @@ fn a_refreshed_part_goes_to_the_tail_and_one_sweep_can_take_it_too() {
 }
 
 #[test]
-fn a_sink_may_cancel_makers_or_end_the_sweep() {
+fn sink_may_cancel_makers_or_end_the_sweep() {
     each_row(
         // resting      | buy  | objects | told, in this order                                     |
         // left | resting after
@@ -171,7 +170,7 @@ fn a_sink_may_cancel_makers_or_end_the_sweep() {
 }
 
 #[test]
-fn a_reduced_iceberg_gives_up_what_it_hides_first() {
+fn reduced_iceberg_loses_undisplayed_lots_first() {
     each_row(
         // resting        | order 1 to | resting after
         "1:3+7/3 2:4      | 9          | 1:3+6/3 2:4
@@ -193,7 +192,7 @@ fn a_reduced_iceberg_gives_up_what_it_hides_first() {
 }
 
 #[test]
-fn what_is_ahead_is_what_is_visible_and_came_before() {
+fn queue_ahead_is_displayed_and_earlier() {
     each_row(
         // resting                   | ahead of each, as written
         "1:5 2:4 3:1                 | 0 5 9
@@ -209,19 +208,19 @@ fn what_is_ahead_is_what_is_visible_and_came_before() {
 }
 
 #[test]
-fn a_refreshed_part_waits_behind_those_it_was_ahead_of() {
+fn refreshed_part_waits_behind_earlier_orders() {
     let (mut book, slots) = book_of("1:3+7/3 2:4");
     book.sweep(Side::Buy, None, 3, &mut Diary { policy: "", told: Vec::new() });
     assert_eq!((book.queue_ahead(slots[0]), book.queue_ahead(slots[1])), (4, 0));
 }
 
 #[test]
-fn what_is_ahead_of_the_last_shrinks_with_those_before_it() {
+fn queue_ahead_of_the_last_order_shrinks_with_fills() {
     let (mut book, slots) = book_of("1:5 2:4@1 3:6 4:2@1");
     book.reduce(slots[0], 3, 9);
     let ahead = |book: &Venue| [2, 3].map(|at| book.queue_ahead(slots[at]));
     assert_eq!(ahead(&book), [3, 4], "the last of each of two levels");
-    // At 100 the first goes whole, of the last a part.
+    // At 100, the first order fills completely and the last one partially.
     book.sweep(Side::Buy, Some(Ticks(100)), 4, &mut Diary { policy: "", told: Vec::new() });
     assert_eq!(ahead(&book), [0, 4]);
     book.remove(slots[1]);
@@ -229,7 +228,7 @@ fn what_is_ahead_of_the_last_shrinks_with_those_before_it() {
 }
 
 #[test]
-fn what_a_market_order_costs_counts_what_is_hidden() {
+fn fill_estimate_counts_undisplayed_lots() {
     let (book, _) = book_of("1:3+7/3 2:4@2 3:1+9/1@5");
     //  lots, cost, found
     for (lots, cost, found) in [(3, 300, 3), (10, 1000, 10), (12, 1204, 12), (20, 1408 + 6 * 105, 20), (99, 2458, 24)] {
@@ -246,7 +245,7 @@ fn what_a_market_order_costs_counts_what_is_hidden() {
 }
 
 #[test]
-fn a_removed_iceberg_takes_what_it_hides_along_and_leaves_nothing_to_its_slots_next_tenant() {
+fn removed_iceberg_leaves_no_reserve_in_its_slot() {
     let (mut book, slots) = book_of("1:3+7/3 2:4");
     let (order, lots) = book.remove(slots[0]);
     assert_eq!((order.open, order.hidden, order.display, order.total_open(), lots), (3, 7, 3, 10, 4));
@@ -257,7 +256,7 @@ fn a_removed_iceberg_takes_what_it_hides_along_and_leaves_nothing_to_its_slots_n
 }
 
 #[test]
-fn orders_are_found_by_where_they_came_from() {
+fn orders_are_found_by_origin() {
     let (mut book, slots) = book_of("4:1 1:1@3 3:2+5/2 2:1 5:9@1");
     let of_session_1: Vec<u64> =
         book.slots_of(|_, from| from.session == SessionId(1)).iter().map(|(id, _)| id.0).collect();
@@ -268,10 +267,9 @@ fn orders_are_found_by_where_they_came_from() {
 }
 
 #[test]
-fn an_order_that_trades_whole_shows_its_next_part_at_the_back_or_where_it_is() {
+fn deducted_iceberg_displays_its_next_part_at_the_tail_or_in_place() {
     each_row(
-        // resting        | order 1 trades, shows anew: at the back, where it is | resting after: at
-        // the back | where it is
+        // resting        | order 1 trades, shows anew: at the back, where it is | resting after: at the back | where it is
         "1:3+7/3 2:4      | 2  | 0 | 3 | 1:1+7/3 2:4 | 1:3+5/3 2:4
          1:3+7/3 2:4      | 3  | 3 | 3 | 2:4 1:3+4/3 | 1:3+4/3 2:4
          1:3+7/3 2:4      | 8  | 2 | 2 | 2:4 1:2+0/3 | 1:2+0/3 2:4
@@ -302,8 +300,8 @@ fn an_order_that_trades_whole_shows_its_next_part_at_the_back_or_where_it_is() {
 }
 
 #[test]
-fn going_through_a_side_shows_every_order_by_price_and_time() {
-    // More prices than are walked at once, queues of unequal length.
+fn visit_levels_visits_every_order_by_price_and_time() {
+    // More prices than are read at once, with queues of different length.
     let mut book = Venue::new();
     let mut want = Vec::new();
     for at in 0..40_u64 {
