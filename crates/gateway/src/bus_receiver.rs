@@ -1,4 +1,4 @@
-//! The gateway's subscription to NATS: a thread that passes on what the venue has sealed.
+//! The gateway's subscription to NATS: a thread that passes on messages with a valid MAC.
 //!
 //! Holds       1. A message without the right MAC is counted and goes no further.
 //!             2. The thread never waits for the event loop. What does not fit into the queue is
@@ -24,7 +24,7 @@ const QUEUE_CAPACITY: usize = 1_024;
 /// A venue publishes at least every second. Silence longer than this is logged.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// What the venue published.
+/// An event from the venue.
 #[derive(Debug)]
 pub enum BusEvent {
     /// A batch with the right MAC.
@@ -51,7 +51,8 @@ pub struct BusReceiver {
 type Wake = Arc<dyn Fn() + Send + Sync>;
 
 impl BusReceiver {
-    /// Subscribes in the background and calls `wake` for each event. The NATS server need not be up.
+    /// Subscribes in the background and calls `wake` for each event. The NATS server need not be
+    /// up.
     ///
     /// # Errors
     ///

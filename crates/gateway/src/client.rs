@@ -1,4 +1,4 @@
-//! One connection's memory at a gateway: what it hears, from where on, and how it is told.
+//! State of one connection: its subscriptions and read positions.
 
 use std::borrow::Cow;
 
@@ -7,65 +7,68 @@ use pitwire_url_streams::Session;
 use pitwire_url_streams::gemini::renumber;
 
 use crate::history::{ChannelId, Found};
+use crate::sink::ClientSink;
 
-/// A channel that a connection hears.
+/// One subscription of a connection.
 #[derive(Debug)]
-pub(crate) struct Sub {
-    /// As the client wrote it.
+pub(crate) struct ClientSubscription {
+    /// The channel's name as the client wrote it.
     pub name: String,
     pub channel: ChannelId,
-    /// It has been told everything up to here.
+    /// Sequence up to which the client has everything.
     pub after: u64,
-    /// It must be told a beginning before anything else.
-    pub awaits: bool,
-    pub step: Step,
-    /// It is told by its hall.
-    pub is_seated: bool,
+    pub state: ReadState,
 }
 
-impl Sub {
-    /// Whether it can be told the channel's next message.
-    pub fn is_read_to(&self) -> bool {
-        !(self.awaits || self.is_seated || matches!(self.step, Step::Asked(_)))
+/// How a subscription stands to its channel's messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadState {
+    /// The client needs a snapshot before any message.
+    AwaitsSnapshot,
+    /// The client gets the next message from the history.
+    Reading,
+    /// A delivery thread sends the messages.
+    Attached,
+    /// The client fell behind on a merged book and waits for the change since this
+    /// `change_id`.
+    AwaitsMerge(u64),
+    /// As before, but the book had not changed. The client's book has a `change_id` that no message
+    /// refers to.
+    OutOfStep(u64),
+}
+
+impl ClientSubscription {
+    /// Whether the client can be sent a message from the history.
+    pub fn reads_history(&self) -> bool {
+        matches!(self.state, ReadState::Reading | ReadState::OutOfStep(_))
     }
 
-    /// Whether the channel's next message leads on from what it holds.
+    /// Whether the channel's next message applies to the client's book.
     pub fn is_in_step(&self) -> bool {
-        !self.awaits && self.step == Step::In
+        matches!(self.state, ReadState::Reading | ReadState::Attached)
     }
-}
-
-/// How a reader of a book that can be told in one change stands to the channel's messages.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Step {
-    #[default]
-    In,
-    /// It has fallen behind, and the venue is asked what leads on from this `change_id`, which it holds.
-    Asked(u64),
-    /// So it was; nothing had changed in the end. What it holds has a number that no message leads on from.
-    Out(u64),
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Client {
-    /// Its socket is a hall's.
-    pub is_in_hall: bool,
-    /// Messages come with their epoch and sequence around them.
+    /// A delivery thread owns the socket.
+    pub is_delegated: bool,
+    /// The client gets each message inside an envelope with epoch and sequence.
     pub has_envelope: bool,
-    /// The venue has taken its credentials.
-    pub is_known: bool,
-    pub subs: Vec<Sub>,
-    /// Of one that came for streams by URL.
+    /// The venue has accepted the client's credentials.
+    pub is_logged_in: bool,
+    pub subs: Vec<ClientSubscription>,
+    /// State of a URL stream connection.
     pub session: Option<Session>,
-    /// The number of its next message, where each socket numbers for itself.
+    /// Number of the next message, for dialects that number the messages of each socket.
     pub next_number: Option<u64>,
-    /// Requests that wait for the venue.
+    /// Number of requests that wait for the venue.
     pub waiting: usize,
     pub heartbeat: Option<Heartbeat>,
 }
 
 impl Client {
-    /// A message as this connection gets it.
+    /// Returns a message with this connection's number, if its dialect numbers messages.
     pub fn numbered<'a>(&mut self, payload: &'a [u8]) -> Cow<'a, [u8]> {
         let Some(number) = &mut self.next_number else { return Cow::Borrowed(payload) };
         let mut out = Vec::with_capacity(payload.len() + 20);
@@ -74,36 +77,45 @@ impl Client {
         Cow::Owned(out)
     }
 
-    pub fn hears(&self, name: &str) -> bool {
+    pub fn is_subscribed(&self, name: &str) -> bool {
         self.subs.iter().any(|sub| sub.name == name)
     }
 }
 
-/// The `change_id` of the book that a message changes; zero where there is none.
-pub(crate) fn prev_change_id(payload: &[u8]) -> u64 {
-    let key = b"\"prev_change_id\":";
-    let at = payload.windows(key.len()).position(|window| window == key).map_or(payload.len(), |at| at + key.len());
-    let digits = payload.iter().skip(at).take_while(|byte| byte.is_ascii_digit());
-    digits.fold(0, |id: u64, digit| id.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
-}
-
-/// A message with its place around it.
-pub(crate) fn wrap(out: &mut Vec<u8>, epoch: u64, found: &Found<'_>, payload: &[u8]) {
+/// Writes a message in its envelope.
+pub(crate) fn write_envelope(out: &mut Vec<u8>, epoch: u64, found: &Found<'_>, payload: &[u8]) {
     Json::new(out).object(|j| {
         j.key("epoch").uint(epoch).key("seq").uint(found.seq).key("prev").uint(found.prev);
         j.key("message").raw(payload);
     });
 }
 
-/// What a channel begins with, and the sequence where that stands.
-pub(crate) fn wrap_first(out: &mut Vec<u8>, epoch: u64, seq: u64, first: &[u8]) {
+/// Writes the snapshot of a channel at `seq` in an envelope.
+fn write_snapshot(out: &mut Vec<u8>, epoch: u64, seq: u64, snapshot: &[u8]) {
     Json::new(out).object(|j| {
         j.key("epoch").uint(epoch).key("seq").uint(seq).key("snapshot").bool(true);
-        j.key("message").raw(first);
+        j.key("message").raw(snapshot);
     });
 }
 
-/// Messages of a channel that will not come, both ends included.
+/// Sends the snapshot of a channel at `seq`, in an envelope if the client wants one.
+pub(crate) fn reply_snapshot(
+    to: u64,
+    has_envelope: bool,
+    (epoch, seq): (u64, u64),
+    snapshot: &[u8],
+    sink: &mut dyn ClientSink,
+) {
+    if has_envelope {
+        let mut out = Vec::with_capacity(snapshot.len() + 80);
+        write_snapshot(&mut out, epoch, seq, snapshot);
+        sink.reply(to, &out);
+    } else {
+        sink.reply(to, snapshot);
+    }
+}
+
+/// Writes the notice that a channel's messages `from` to `to`, both included, are lost.
 pub(crate) fn write_gap(out: &mut Vec<u8>, channel: &str, epoch: u64, from: u64, to: u64) {
     Json::new(out).object(|j| {
         j.key("type").string("gap").key("from").uint(from).key("to").uint(to);
@@ -111,7 +123,7 @@ pub(crate) fn write_gap(out: &mut Vec<u8>, channel: &str, epoch: u64, from: u64,
     });
 }
 
-/// The venue has begun anew: sequences of before mean nothing any longer.
+/// Writes the notice of a restart of the venue: earlier sequences are invalid.
 pub(crate) fn write_epoch(out: &mut Vec<u8>, epoch: u64) {
     Json::new(out).object(|j| {
         j.key("type").string("epoch").key("epoch").uint(epoch);
@@ -124,17 +136,10 @@ mod tests {
     use pitwire_websocket::payload_of;
 
     #[test]
-    fn a_books_message_says_which_change_it_leads_on_from() {
-        assert_eq!(prev_change_id(br#"{"data":{"prev_change_id":17,"change_id":19,"bids":[]}}"#), 17);
-        let none: [&[u8]; 4] = [b"", br#"{"change_id":4}"#, br#"{"prev_change_id":"x"}"#, br#"{"prev_change_id":"#];
-        assert_eq!(none.map(prev_change_id), [0; 4]);
-    }
-
-    #[test]
-    fn envelopes_hold_the_venues_bytes() {
+    fn envelope_contains_the_venues_bytes_unchanged() {
         let found = Found { seq: 7, prev: 5, frame: b"\x81\x0d{\"a\":[1.50]}\n" };
         let mut out = Vec::new();
-        wrap(&mut out, 3, &found, payload_of(found.frame));
+        write_envelope(&mut out, 3, &found, payload_of(found.frame));
         assert_eq!(out, b"{\"epoch\":3,\"seq\":7,\"prev\":5,\"message\":{\"a\":[1.50]}\n}");
         out.clear();
         write_gap(&mut out, "book.X.raw", 3, 8, 9);

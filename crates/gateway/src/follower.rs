@@ -1,75 +1,79 @@
-//! Which batch comes next: duplicates, gaps, other starts of the venue.
+//! Puts batches into the venue's order: duplicates, gaps, restarts of the venue.
 //!
-//! Does        take batches as they arrive, give them on in the venue's order, and say what to ask the venue for.
-//! Holds       1. a sequence is given on once, and after the one before it;
-//!             2. which start of the venue counts is the venue's answer to a question, never what a batch says: a recording of
-//!                an earlier start changes nothing;
-//!             3. one question at a time; after one that failed, a while of waiting.
-//! Leaves out  MACs: what arrives here was checked.
-//! Start at    [`Follower::live`], [`Follower::wish`].
+//! Does        Takes batches as they arrive, returns them in order, and says what to ask the venue
+//!             for.
+//! Holds       1. Each sequence is passed on once, after the one before it.
+//!             2. Only the venue's answer to a question changes which start of the venue counts. A
+//!                batch never does, so a recording of an earlier start has no effect.
+//!             3. One question is under way at a time. After a failure the next one waits.
+//! Leaves out  MACs: the caller has verified them.
+//! Start at    [`Follower::batch`], [`Follower::next_question`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::protocol::{Batch, Reply};
 
-use crate::upstream::Ask;
+use crate::upstream::VenueQuestion;
 
-/// Batches behind a gap wait for it to be filled, up to so many bytes; what is beyond is asked for again.
+/// Most bytes of batches behind a gap that wait for it to be filled. Batches beyond that are asked
+/// for again.
 const PARKED_BYTES: usize = 32 << 20;
 const RETRY_FIRST_NS: u64 = 50_000_000;
 const RETRY_MOST_NS: u64 = 2_000_000_000;
-/// How often the venue is asked which start it is, however many batches of another one arrive.
+/// Shortest interval between two questions which start is current, in nanoseconds, however many
+/// batches of another start arrive.
 const DOUBT_NS: u64 = 200_000_000;
 
-/// What to do with what has arrived.
+/// What follows from an event.
 #[derive(Debug, Default)]
-pub struct Progress {
-    /// Everything before is void: a new start, or a gap that cannot be filled.
-    pub restarted: Option<Restart>,
-    /// Batches in order, each with the sequence from which on it is new.
+pub struct FollowerProgress {
+    /// Set if everything before is void: after a restart of the venue, or after a gap that cannot
+    /// be filled.
+    pub restarted: Option<FollowerRestart>,
+    /// Batches in order, each with the sequence from which on its messages are new.
     pub fresh: Vec<(Arc<[u8]>, u64)>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Restart {
+pub struct FollowerRestart {
     pub epoch: u64,
-    /// The sequence of the first message to come.
+    /// Sequence of the first message to come.
     pub next: u64,
-    /// The venue has begun anew; otherwise only messages are lost.
+    /// The venue has restarted. Otherwise only messages are lost.
     pub is_new_start: bool,
 }
 
 #[derive(Debug, Default)]
 pub struct Follower {
     epoch: Option<u64>,
-    /// The sequence to come.
+    /// Sequence of the next message.
     next: u64,
-    /// Somewhere the venue has said that it has come to this one.
+    /// The venue has announced that all sequences below this exist.
     promised: u64,
-    /// A batch of another start has come.
+    /// A batch of another start has arrived.
     is_doubtful: bool,
     parked: BTreeMap<u64, Arc<[u8]>>,
     parked_bytes: usize,
     is_asking: bool,
     failures: u32,
     not_before_ns: u64,
-    /// Until then doubt alone is no reason to ask.
+    /// Until this time the arrival of a foreign batch causes no question.
     calm_until_ns: u64,
-    pub counts: Counts,
+    pub counts: FollowerCounts,
 }
 
-/// For the metrics.
+/// Counters for the metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct FollowerCounts {
     pub batches: u64,
     pub messages: u64,
-    /// Batches of what had been taken in already.
+    /// Batches that had been received before.
     pub repeated: u64,
-    /// Batches of another start.
+    /// Batches of another start of the venue.
     pub foreign: u64,
     pub gaps: u64,
-    /// Messages that came by asking for them.
+    /// Messages that the venue sent on request.
     pub filled: u64,
     pub restarts: u64,
 }
@@ -79,19 +83,20 @@ impl Follower {
         self.epoch
     }
 
-    /// The newest sequence that was given on.
+    /// Returns the newest sequence that was passed on.
     pub fn last(&self) -> u64 {
         self.next.saturating_sub(1)
     }
 
-    /// Whether nothing is known to be missing. A doubt is not: anybody can raise it by a recording.
+    /// Whether no message is known to be missing. A batch of another start does not count: anyone
+    /// can replay one.
     pub fn is_up_to_date(&self) -> bool {
         self.epoch.is_some() && self.promised <= self.next
     }
 
-    /// A batch from the bus.
-    pub fn live(&mut self, bytes: Vec<u8>) -> Progress {
-        let mut progress = Progress::default();
+    /// Handles a batch from the bus.
+    pub fn batch(&mut self, bytes: Vec<u8>) -> FollowerProgress {
+        let mut progress = FollowerProgress::default();
         let bytes: Arc<[u8]> = bytes.into();
         let Some(batch) = Batch::parse(&bytes) else { return progress };
         if self.epoch != Some(batch.epoch) {
@@ -117,7 +122,7 @@ impl Follower {
         progress
     }
 
-    fn give(&mut self, bytes: &Arc<[u8]>, next: u64, progress: &mut Progress) {
+    fn give(&mut self, bytes: &Arc<[u8]>, next: u64, progress: &mut FollowerProgress) {
         progress.fresh.push((Arc::clone(bytes), self.next));
         self.counts.messages += next - self.next;
         self.next = next;
@@ -132,7 +137,7 @@ impl Follower {
         self.parked.insert(first, Arc::clone(bytes));
     }
 
-    fn unpark(&mut self, progress: &mut Progress) {
+    fn unpark(&mut self, progress: &mut FollowerProgress) {
         while let Some(entry) = self.parked.first_entry().filter(|entry| *entry.key() <= self.next) {
             let bytes = entry.remove();
             self.parked_bytes -= bytes.len();
@@ -142,22 +147,23 @@ impl Follower {
         }
     }
 
-    /// What the venue is to be asked now, if anything. The answer must come to [`Self::told`] or [`Self::failed`].
-    pub fn wish(&mut self, now_ns: u64) -> Option<Ask> {
+    /// Returns what to ask the venue now. The caller passes the answer to [`Self::answered`], or
+    /// calls [`Self::failed`].
+    pub fn next_question(&mut self, now_ns: u64) -> Option<VenueQuestion> {
         if self.is_asking || now_ns < self.not_before_ns {
             return None;
         }
         let ask = match self.epoch {
-            // Its answer says which start it is, too: a gap is filled whatever is in doubt.
-            Some(epoch) if self.promised > self.next => Ask::From { epoch, seq: self.next },
+            // The answer also says which start is current, so a gap takes precedence over a doubt.
+            Some(epoch) if self.promised > self.next => VenueQuestion::From { epoch, seq: self.next },
             Some(_) if !self.is_doubtful || now_ns < self.calm_until_ns => return None,
-            _ => Ask::Status,
+            _ => VenueQuestion::Status,
         };
         self.is_asking = true;
         Some(ask)
     }
 
-    /// When [`Self::wish`] may have something, if it has nothing now.
+    /// Returns the time at which [`Self::next_question`] may have something to ask, in nanoseconds.
     pub fn due_ns(&self) -> Option<u64> {
         match () {
             () if self.is_asking => None,
@@ -166,9 +172,9 @@ impl Follower {
         }
     }
 
-    /// The venue's answer to a wish.
-    pub fn told(&mut self, ask: &Ask, reply: &Reply, now_ns: u64) -> Progress {
-        let mut progress = Progress::default();
+    /// Handles the venue's answer to a question.
+    pub fn answered(&mut self, ask: &VenueQuestion, reply: &Reply, now_ns: u64) -> FollowerProgress {
+        let mut progress = FollowerProgress::default();
         self.is_asking = false;
         self.failures = 0;
         self.not_before_ns = now_ns;
@@ -181,11 +187,11 @@ impl Follower {
             return progress;
         }
         self.promised = self.promised.max(reply.last.saturating_add(1));
-        if !matches!(ask, Ask::From { .. }) {
+        if !matches!(ask, VenueQuestion::From { .. }) {
             return progress;
         }
         if reply.oldest > self.next {
-            // The venue has let it go, too.
+            // The venue no longer has the missing messages either.
             self.restart(reply, false, &mut progress);
         }
         let before = self.next;
@@ -202,21 +208,21 @@ impl Follower {
         progress
     }
 
-    /// A wish could not be asked, or was not answered.
+    /// Records that a question could not be asked, or was not answered.
     pub fn failed(&mut self, now_ns: u64) {
         self.is_asking = false;
         self.not_before_ns = now_ns + (RETRY_FIRST_NS << self.failures.min(6)).min(RETRY_MOST_NS);
         self.failures += 1;
     }
 
-    /// Whatever kept the venue from answering is over: the next wish need not wait.
-    pub fn hurry(&mut self) {
+    /// Cancels the delay after failures, because their cause is gone.
+    pub fn retry_now(&mut self) {
         self.failures = 0;
         self.not_before_ns = 0;
     }
 
-    /// The venue has answered something else, and was at this point.
-    pub fn heard(&mut self, epoch: u64, last: u64) {
+    /// Records the venue's position, as seen in the answer to another question.
+    pub fn position_seen(&mut self, epoch: u64, last: u64) {
         if self.epoch == Some(epoch) {
             self.promised = self.promised.max(last.saturating_add(1));
         } else {
@@ -224,7 +230,7 @@ impl Follower {
         }
     }
 
-    fn restart(&mut self, reply: &Reply, is_new_start: bool, progress: &mut Progress) {
+    fn restart(&mut self, reply: &Reply, is_new_start: bool, progress: &mut FollowerProgress) {
         self.counts.restarts += u64::from(self.epoch.is_some());
         self.epoch = Some(reply.epoch);
         self.next = reply.oldest.max(1);
@@ -233,7 +239,7 @@ impl Follower {
             self.parked.clear();
             self.parked_bytes = 0;
         }
-        progress.restarted = Some(Restart { epoch: reply.epoch, next: self.next, is_new_start });
+        progress.restarted = Some(FollowerRestart { epoch: reply.epoch, next: self.next, is_new_start });
     }
 }
 
@@ -252,114 +258,117 @@ mod tests {
         Reply { epoch, oldest, last, batches, ..Reply::default() }
     }
 
-    /// One that has heard from start 7 that messages up to `last` have been, and has them.
+    /// Returns a follower of start 7 that has all messages up to `last`.
     fn following(last: u64) -> Follower {
         let mut follower = Follower::default();
-        assert_eq!(follower.wish(0), Some(Ask::Status));
-        follower.told(&Ask::Status, &answer(7, last + 1, last, vec![]), 0);
+        assert_eq!(follower.next_question(0), Some(VenueQuestion::Status));
+        follower.answered(&VenueQuestion::Status, &answer(7, last + 1, last, vec![]), 0);
         assert!(follower.is_up_to_date());
         follower
     }
 
-    /// What was given on, as ranges.
-    fn given(progress: &Progress) -> Vec<(u64, u64)> {
+    /// Returns the sequences that were passed on, as ranges.
+    fn given(progress: &FollowerProgress) -> Vec<(u64, u64)> {
         progress.fresh.iter().map(|(bytes, from)| (*from, Batch::parse(bytes).unwrap().next())).collect()
     }
 
     #[test]
-    fn each_message_is_given_on_once_and_in_order() {
+    fn each_message_is_passed_on_once_and_in_order() {
         let mut follower = following(10);
-        assert_eq!(given(&follower.live(batch(7, 11, 3))), [(11, 14)]);
-        assert_eq!(given(&follower.live(batch(7, 11, 3))), [], "a recording");
-        assert_eq!(given(&follower.live(batch(7, 12, 4))), [(14, 16)], "half of it is known");
-        assert_eq!(given(&follower.live(mark(7, 16, ""))), []);
-        assert!(follower.is_up_to_date() && follower.wish(0).is_none());
+        assert_eq!(given(&follower.batch(batch(7, 11, 3))), [(11, 14)]);
+        assert_eq!(given(&follower.batch(batch(7, 11, 3))), [], "a recording");
+        assert_eq!(given(&follower.batch(batch(7, 12, 4))), [(14, 16)], "half of it is known");
+        assert_eq!(given(&follower.batch(mark(7, 16, ""))), []);
+        assert!(follower.is_up_to_date() && follower.next_question(0).is_none());
         assert_eq!((follower.counts.messages, follower.counts.repeated, follower.counts.gaps), (5, 1, 0));
     }
 
     #[test]
-    fn a_gap_is_asked_for_and_what_came_behind_it_waits() {
+    fn batches_behind_a_gap_wait_for_its_answer() {
         let mut follower = following(10);
-        assert_eq!(given(&follower.live(batch(7, 13, 2))), []);
-        assert_eq!(given(&follower.live(batch(7, 15, 1))), []);
-        let ask = follower.wish(0).unwrap();
-        assert_eq!(ask, Ask::From { epoch: 7, seq: 11 });
-        assert_eq!(follower.wish(0), None, "one question at a time");
-        let told = follower.told(&ask, &answer(7, 2, 15, vec![batch(7, 10, 2), batch(7, 12, 1)]), 0);
+        assert_eq!(given(&follower.batch(batch(7, 13, 2))), []);
+        assert_eq!(given(&follower.batch(batch(7, 15, 1))), []);
+        let ask = follower.next_question(0).unwrap();
+        assert_eq!(ask, VenueQuestion::From { epoch: 7, seq: 11 });
+        assert_eq!(follower.next_question(0), None, "one question at a time");
+        let told = follower.answered(&ask, &answer(7, 2, 15, vec![batch(7, 10, 2), batch(7, 12, 1)]), 0);
         assert_eq!(given(&told), [(11, 12), (12, 13), (13, 15), (15, 16)]);
         assert!(follower.is_up_to_date());
         assert_eq!((follower.counts.gaps, follower.counts.filled), (1, 2));
     }
 
     #[test]
-    fn a_loss_at_the_end_shows_by_the_mark() {
+    fn position_message_reveals_a_loss_at_the_end() {
         let mut follower = following(10);
-        follower.live(mark(7, 14, ""));
+        follower.batch(mark(7, 14, ""));
         assert!(!follower.is_up_to_date());
-        assert_eq!(follower.wish(0), Some(Ask::From { epoch: 7, seq: 11 }));
+        assert_eq!(follower.next_question(0), Some(VenueQuestion::From { epoch: 7, seq: 11 }));
     }
 
     #[test]
-    fn only_the_venue_says_that_it_has_begun_anew() {
+    fn only_an_answer_of_the_venue_changes_the_epoch() {
         let mut follower = following(10);
-        follower.live(batch(6, 11, 1));
+        follower.batch(batch(6, 11, 1));
         assert_eq!(follower.counts.foreign, 1);
-        let ask = follower.wish(0).unwrap();
-        assert_eq!(ask, Ask::Status);
-        let told = follower.told(&ask, &answer(7, 2, 10, vec![]), 0);
+        let ask = follower.next_question(0).unwrap();
+        assert_eq!(ask, VenueQuestion::Status);
+        let told = follower.answered(&ask, &answer(7, 2, 10, vec![]), 0);
         assert!(told.restarted.is_none() && follower.is_up_to_date());
-        // However often it is repeated, the venue is not asked more often than so.
-        follower.live(batch(6, 11, 1));
-        assert_eq!((follower.wish(DOUBT_NS - 1), follower.wish(DOUBT_NS)), (None, Some(Ask::Status)));
-        let told = follower.told(&Ask::Status, &answer(8, 1, 3, vec![]), DOUBT_NS);
-        assert_eq!(told.restarted, Some(Restart { epoch: 8, next: 1, is_new_start: true }));
-        assert_eq!(follower.wish(2 * DOUBT_NS), Some(Ask::From { epoch: 8, seq: 1 }));
+        // Repetition does not make the questions more frequent.
+        follower.batch(batch(6, 11, 1));
+        assert_eq!(
+            (follower.next_question(DOUBT_NS - 1), follower.next_question(DOUBT_NS)),
+            (None, Some(VenueQuestion::Status))
+        );
+        let told = follower.answered(&VenueQuestion::Status, &answer(8, 1, 3, vec![]), DOUBT_NS);
+        assert_eq!(told.restarted, Some(FollowerRestart { epoch: 8, next: 1, is_new_start: true }));
+        assert_eq!(follower.next_question(2 * DOUBT_NS), Some(VenueQuestion::From { epoch: 8, seq: 1 }));
     }
 
     #[test]
-    fn a_gap_is_filled_however_often_an_earlier_start_is_replayed() {
+    fn replayed_batches_do_not_delay_a_gap() {
         let mut follower = following(10);
-        follower.live(batch(7, 13, 1));
+        follower.batch(batch(7, 13, 1));
         for seq in 11..13 {
-            follower.live(batch(6, 11, 1));
-            let ask = follower.wish(0).unwrap();
-            assert_eq!(ask, Ask::From { epoch: 7, seq });
-            follower.live(batch(6, 11, 1));
-            follower.told(&ask, &answer(7, 2, 13, vec![batch(7, seq, 1)]), 0);
+            follower.batch(batch(6, 11, 1));
+            let ask = follower.next_question(0).unwrap();
+            assert_eq!(ask, VenueQuestion::From { epoch: 7, seq });
+            follower.batch(batch(6, 11, 1));
+            follower.answered(&ask, &answer(7, 2, 13, vec![batch(7, seq, 1)]), 0);
         }
-        follower.live(batch(6, 11, 1));
+        follower.batch(batch(6, 11, 1));
         assert!(follower.is_up_to_date(), "a recording is no gap");
-        assert_eq!((follower.last(), follower.wish(0), follower.due_ns()), (13, None, Some(DOUBT_NS)));
-        // If the doubt was right, the answer to the gap says so.
-        follower.live(batch(7, 15, 1));
-        follower.live(batch(8, 1, 1));
-        let ask = follower.wish(0).unwrap();
-        let told = follower.told(&ask, &answer(8, 1, 1, vec![]), 0);
-        assert_eq!(told.restarted, Some(Restart { epoch: 8, next: 1, is_new_start: true }));
+        assert_eq!((follower.last(), follower.next_question(0), follower.due_ns()), (13, None, Some(DOUBT_NS)));
+        // If the venue has restarted, the answer to the gap says so.
+        follower.batch(batch(7, 15, 1));
+        follower.batch(batch(8, 1, 1));
+        let ask = follower.next_question(0).unwrap();
+        let told = follower.answered(&ask, &answer(8, 1, 1, vec![]), 0);
+        assert_eq!(told.restarted, Some(FollowerRestart { epoch: 8, next: 1, is_new_start: true }));
     }
 
     #[test]
-    fn what_the_venue_has_let_go_is_said_to_be_lost() {
+    fn messages_that_the_venue_dropped_are_lost() {
         let mut follower = following(10);
-        follower.live(batch(7, 41, 1));
-        let ask = follower.wish(0).unwrap();
-        let told = follower.told(&ask, &answer(7, 30, 41, vec![batch(7, 30, 5)]), 0);
-        assert_eq!(told.restarted, Some(Restart { epoch: 7, next: 30, is_new_start: false }));
+        follower.batch(batch(7, 41, 1));
+        let ask = follower.next_question(0).unwrap();
+        let told = follower.answered(&ask, &answer(7, 30, 41, vec![batch(7, 30, 5)]), 0);
+        assert_eq!(told.restarted, Some(FollowerRestart { epoch: 7, next: 30, is_new_start: false }));
         assert_eq!(given(&told), [(30, 35)]);
-        let ask = follower.wish(0).unwrap();
-        assert_eq!(ask, Ask::From { epoch: 7, seq: 35 });
-        assert_eq!(given(&follower.told(&ask, &answer(7, 30, 41, vec![batch(7, 35, 6)]), 0)), [(35, 41), (41, 42)]);
+        let ask = follower.next_question(0).unwrap();
+        assert_eq!(ask, VenueQuestion::From { epoch: 7, seq: 35 });
+        assert_eq!(given(&follower.answered(&ask, &answer(7, 30, 41, vec![batch(7, 35, 6)]), 0)), [(35, 41), (41, 42)]);
     }
 
     #[test]
-    fn a_venue_that_does_not_answer_is_asked_again_more_and_more_seldom() {
+    fn questions_back_off_after_failures() {
         let mut follower = Follower::default();
         let (mut now, mut waits) = (0, Vec::new());
         for _ in 0..8 {
-            assert_eq!(follower.wish(now), Some(Ask::Status));
+            assert_eq!(follower.next_question(now), Some(VenueQuestion::Status));
             follower.failed(now);
             let due = follower.due_ns().unwrap();
-            assert_eq!(follower.wish(due - 1), None);
+            assert_eq!(follower.next_question(due - 1), None);
             waits.push((due - now) / 1_000_000);
             now = due;
         }
@@ -367,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn random_losses_and_repeats_come_out_whole() {
+    fn random_losses_and_repeats_lose_nothing() {
         let mut state = 0x1234_5678_9ABC_DEF1_u64;
         let mut below = |most: usize| {
             state ^= state << 13;
@@ -377,7 +386,7 @@ mod tests {
         };
         let mut follower = following(0);
         let (mut sent, mut all, mut got) = (1, Vec::new(), Vec::new());
-        let mut take = |progress: &Progress| {
+        let mut take = |progress: &FollowerProgress| {
             for (bytes, from) in &progress.fresh {
                 got.extend(*from..Batch::parse(bytes).unwrap().next());
             }
@@ -386,27 +395,27 @@ mod tests {
             let count = 1 + below(4) as u64;
             all.push(batch(7, sent, count));
             sent += count;
-            // One in five is lost, one in five comes late.
+            // One batch in five is lost, one in five arrives late.
             match below(5) {
                 0 => {}
-                1 => take(&follower.live(all[below(all.len())].clone())),
-                _ => take(&follower.live(all[all.len() - 1].clone())),
+                1 => take(&follower.batch(all[below(all.len())].clone())),
+                _ => take(&follower.batch(all[all.len() - 1].clone())),
             }
             if below(3) == 0
-                && let Some(ask) = follower.wish(u64::MAX / 2)
+                && let Some(ask) = follower.next_question(u64::MAX / 2)
             {
-                let Ask::From { seq, .. } = ask else { panic!("{ask:?}") };
+                let VenueQuestion::From { seq, .. } = ask else { panic!("{ask:?}") };
                 let behind = |bytes: &&Vec<u8>| Batch::parse(bytes).unwrap().next() > seq;
                 let batches = all.iter().filter(behind).take(3).cloned().collect();
-                take(&follower.told(&ask, &answer(7, 1, sent - 1, batches), u64::MAX / 2));
+                take(&follower.answered(&ask, &answer(7, 1, sent - 1, batches), u64::MAX / 2));
             }
         }
-        take(&follower.live(mark(7, sent, "")));
-        while let Some(ask) = follower.wish(u64::MAX / 2) {
-            let Ask::From { seq, .. } = ask else { panic!("{ask:?}") };
+        take(&follower.batch(mark(7, sent, "")));
+        while let Some(ask) = follower.next_question(u64::MAX / 2) {
+            let VenueQuestion::From { seq, .. } = ask else { panic!("{ask:?}") };
             let batches =
                 all.iter().filter(|bytes| Batch::parse(bytes).unwrap().next() > seq).take(3).cloned().collect();
-            take(&follower.told(&ask, &answer(7, 1, sent - 1, batches), u64::MAX / 2));
+            take(&follower.answered(&ask, &answer(7, 1, sent - 1, batches), u64::MAX / 2));
         }
         assert_eq!(got, (1..sent).collect::<Vec<_>>());
     }

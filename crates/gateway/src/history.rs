@@ -1,10 +1,12 @@
 //! The newest messages, by channel.
 //!
-//! Does        keep batches as they came, up to so many bytes, and find a channel's next message behind a sequence.
-//! Holds       1. sequences only grow, over all channels and in each;
-//!             2. whoever asks for what has been let go is told so, and from which sequence on there is something;
-//!             3. of a book it is known for longer what its reader holds than what it was told.
-//! Costs       a message: an entry of 40 bytes beside its batch. Finding: a binary search.
+//! Does        Stores batches as they arrived, up to a number of bytes, and finds a channel's next
+//!             message after a sequence.
+//! Holds       1. Sequences increase, over all channels and in each.
+//!             2. A reader that asks for a dropped message learns that it is gone.
+//!             3. The `change_id` of a book is remembered for longer than the messages that led to
+//!                it.
+//! Costs       40 bytes per message beside its batch. A lookup is a binary search.
 //! Start at    [`History::append`], [`History::next`].
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,12 +15,11 @@ use std::sync::Arc;
 use crate::protocol::{Batch, Message};
 use pitwire_websocket::payload_of;
 
-use crate::client::prev_change_id;
-
-/// Of a book's messages that were let go it is remembered for so many to what they led: minutes of a channel of 100 ms.
+/// Number of dropped book messages whose `change_id` is remembered: several minutes of a 100 ms
+/// channel.
 const LINKS: usize = 4_096;
 
-/// Which channel, for as long as the process lives.
+/// Identifies a channel for the life of the process.
 pub type ChannelId = usize;
 
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub struct History {
     batches: VecDeque<Kept>,
     held_bytes: usize,
     most_bytes: usize,
-    /// Every message behind this one is here.
+    /// Every message after this sequence is stored.
     complete_after: u64,
 }
 
@@ -36,18 +37,18 @@ pub struct History {
 struct Channel {
     name: String,
     entries: VecDeque<Entry>,
-    /// The newest message that was here and is not any longer.
+    /// Sequence of the newest message that was dropped.
     let_go: u64,
-    /// Of a channel whose readers can be told in one change what they have missed: its messages that were let go.
+    /// On a merged book: its dropped messages.
     links: Option<VecDeque<Link>>,
 }
 
-/// What is remembered of a book's message.
+/// The stored part of a dropped book message.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     seq: u64,
     prev: u64,
-    /// The `change_id` of the book that it changes.
+    /// The `change_id` to which the message applies.
     from: u64,
 }
 
@@ -71,17 +72,17 @@ struct Kept {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Found<'a> {
     pub seq: u64,
-    /// The channel's message before.
+    /// Sequence of the channel's previous message.
     pub prev: u64,
     pub frame: &'a [u8],
 }
 
-/// What there is behind a sequence.
+/// What follows a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next<'a> {
     Nothing,
     Message(Found<'a>),
-    /// Messages are missing up to this one.
+    /// Messages up to this sequence are gone.
     Gone(u64),
 }
 
@@ -97,7 +98,7 @@ impl History {
         }
     }
 
-    /// Forgets every message: what comes next follows on `after`. Channels keep their numbers.
+    /// Drops every message. The next one has a sequence above `after`. Channels keep their ids.
     pub fn restart(&mut self, after: u64) {
         self.batches.clear();
         self.held_bytes = 0;
@@ -130,12 +131,13 @@ impl History {
         self.held_bytes
     }
 
-    /// Every message behind this sequence is here.
+    /// Every message after this sequence is stored.
     pub fn complete_after(&self) -> u64 {
         self.complete_after
     }
 
-    /// Takes in a batch from `from` on; `visit` hears of each message's channel.
+    /// Stores the messages of a batch from sequence `from` on, and calls `visit` with the channel
+    /// of each.
     pub fn append(&mut self, bytes: &Arc<[u8]>, from: u64, mut visit: impl FnMut(ChannelId)) {
         let Some(batch) = Batch::parse(bytes) else { return };
         let mut touched = Vec::new();
@@ -182,7 +184,7 @@ impl History {
         }
     }
 
-    /// The channel's first message behind `after`.
+    /// Returns the channel's first message after `after`.
     pub fn next(&self, id: ChannelId, after: u64) -> Next<'_> {
         let Some(channel) = self.channels.get(id) else { return Next::Nothing };
         if channel.let_go > after {
@@ -192,15 +194,15 @@ impl History {
         channel.entries.get(at).map_or(Next::Nothing, |entry| Next::Message(entry.found()))
     }
 
-    /// Remembers from here on what a book's readers hold.
+    /// Remembers the `change_id` of dropped messages of this channel from now on.
     pub fn remember_links(&mut self, id: ChannelId) {
         if let Some(channel) = self.channels.get_mut(id) {
             channel.links.get_or_insert_default();
         }
     }
 
-    /// The `change_id` of the book that a reader holds who has been told everything up to `after`: what the channel's next
-    /// message changes.
+    /// Returns the `change_id` of the book of a reader that has every message up to `after`: the
+    /// one to which the next message applies.
     pub fn held(&self, id: ChannelId, after: u64) -> Option<u64> {
         let channel = self.channels.get(id)?;
         let links = channel.links.as_ref()?;
@@ -209,16 +211,16 @@ impl History {
             let at = channel.entries.partition_point(|entry| entry.seq <= after);
             channel.entries.get(at).map(Entry::link)
         });
-        // One between that is forgotten: what it changed is not known.
+        // If a message in between is forgotten, the `change_id` is unknown.
         next.filter(|link| link.prev <= after && link.from > 0).map(|link| link.from)
     }
 
-    /// The channel's newest message.
+    /// Returns the channel's newest message.
     pub fn newest(&self, id: ChannelId) -> Option<Found<'_>> {
         self.channels.get(id)?.entries.back().map(Entry::found)
     }
 
-    /// How many messages a channel has behind `after`.
+    /// Returns the number of messages that a channel has after `after`.
     pub fn count(&self, id: ChannelId, after: u64) -> usize {
         self.channels
             .get(id)
@@ -237,9 +239,24 @@ impl Entry {
     }
 }
 
+/// Returns the `prev_change_id` of a book message, or 0 if it has none.
+fn prev_change_id(payload: &[u8]) -> u64 {
+    let key = b"\"prev_change_id\":";
+    let at = payload.windows(key.len()).position(|window| window == key).map_or(payload.len(), |at| at + key.len());
+    let digits = payload.iter().skip(at).take_while(|byte| byte.is_ascii_digit());
+    digits.fold(0, |id: u64, digit| id.saturating_mul(10).saturating_add(u64::from(digit - b'0')))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn prev_change_id_is_read_from_a_book_message() {
+        assert_eq!(prev_change_id(br#"{"data":{"prev_change_id":17,"change_id":19,"bids":[]}}"#), 17);
+        let none: [&[u8]; 4] = [b"", br#"{"change_id":4}"#, br#"{"prev_change_id":"x"}"#, br#"{"prev_change_id":"#];
+        assert_eq!(none.map(prev_change_id), [0; 4]);
+    }
     use crate::protocol::Writer;
 
     fn batch(first: u64, messages: &[(u64, &str, &str)]) -> Arc<[u8]> {
@@ -265,11 +282,11 @@ mod tests {
     }
 
     #[test]
-    fn a_channel_is_read_in_order_from_any_sequence() {
+    fn channel_is_read_in_order_from_any_sequence() {
         let mut history = History::new(1 << 20);
         let mut seen = Vec::new();
         history.append(&batch(1, &[(0, "a", "A1"), (0, "b", "B2"), (1, "a", "A3")]), 1, |id| seen.push(id));
-        // The front of this one was taken in before.
+        // The first messages of this batch were stored before.
         history.append(&batch(3, &[(1, "a", "A3 again"), (3, "a", "A4")]), 4, |id| seen.push(id));
         assert_eq!(seen, [0, 1, 0, 0]);
         let (a, b) = (history.known("a").unwrap(), history.known("b").unwrap());
@@ -281,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_let_go_is_missed_by_those_who_had_not_read_it_and_by_nobody_else() {
+    fn only_readers_behind_a_dropped_message_miss_it() {
         let one = batch(1, &[(0, "a", "A1"), (0, "b", "B2")]);
         let mut history = History::new(one.len() * 2);
         history.append(&one, 1, |_| {});
@@ -291,7 +308,7 @@ mod tests {
         let (a, b) = (0, 1);
         assert_eq!(history.complete_after(), 2);
         assert_eq!([told(history.next(a, 0)), told(history.next(a, 1))], ["!1", "1<3 A3"]);
-        // Nothing of b has come since: who has read its message misses nothing.
+        // Channel b has no newer message, so its readers miss nothing.
         assert_eq!([told(history.next(b, 1)), told(history.next(b, 2))], ["!2", "-"]);
         history.restart(40);
         assert_eq!((told(history.next(a, 0)), history.complete_after(), history.held_bytes()), ("-".into(), 40, 0));
@@ -299,20 +316,20 @@ mod tests {
     }
 
     #[test]
-    fn what_a_books_reader_holds_is_known_for_longer_than_what_it_was_told() {
+    fn change_id_outlives_dropped_messages() {
         let text = |from: u64| format!("\x01\x05{{\"prev_change_id\":{from},\"change_id\":{}}}", from + 10);
         let mut history = History::new(1);
         let id = history.channel("a");
         assert_eq!(history.held(id, 0), None);
         history.remember_links(id);
-        // Of every second sequence, from the fifth on; the newest batch alone is kept.
+        // Messages on every second sequence from the fifth on. Only the newest batch is stored.
         let last = 5 + 2 * (LINKS as u64 + 4);
         let mut prev = 0;
         for seq in (5..=last).step_by(2) {
             history.append(&batch(seq, &[(prev, "a", &text(seq * 10))]), seq, |_| {});
             prev = seq;
         }
-        // Four of them are forgotten, but not what the last of those led to.
+        // Four links are forgotten, but not the target of the last of them.
         let held = [0, 4, 5, 10, 11, 12, 13, 14].map(|after| history.held(id, after));
         assert_eq!(held, [None, None, None, None, Some(130), Some(130), Some(150), Some(150)]);
         assert_eq!([last - 3, last - 2, last - 1, last].map(|after| history.held(id, after)), {
@@ -324,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_batch_stays_however_large() {
+    fn newest_batch_is_never_dropped() {
         let mut history = History::new(1);
         history.append(&batch(1, &[(0, "a", "A1")]), 1, |_| {});
         assert_eq!(told(history.next(0, 0)), "0<1 A1");

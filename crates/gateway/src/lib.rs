@@ -1,30 +1,43 @@
-//! Public channels on a bus: the venue's outlet to NATS, and what a gateway elsewhere makes of it.
+//! Public channels over NATS: the venue's publisher, and the gateway that serves them elsewhere.
 //!
-//! Does        on the venue's side send batches; on the gateway's receive and check them, fill what is missing from the venue,
-//!             keep the newest, and serve them by channel to any number of clients.
-//! Holds       1. numbers and bytes are the venue's: every gateway tells a client the same;
-//!             2. what was not sealed with the key, was seen before, or is of another start changes nothing;
-//!             3. nobody waits: not the venue for NATS, nor a gateway's loop for the venue;
-//!             4. a client gets a channel whole from a point on, or is told that it did not.
-//! Leaves out  client sockets: the loop is `crates/net`'s. Private methods: they are the venue's own.
-//! Start at    [`Node`], then [`Follower`]; on the venue's side [`VenuePublisher`].
+//! Does        Publishes batches for the venue. For a gateway, receives and verifies them, asks the
+//!             venue for missing ones, stores the newest, and serves channels to any number of
+//!             clients.
+//! Holds       1. Sequences and bytes are the venue's: every gateway sends a client the same.
+//!             2. A message without the right MAC, a repeated one, or one of another start has no
+//!                effect.
+//!             3. The venue never waits for NATS, and a gateway's event loop never waits for the
+//!                venue.
+//!             4. A client gets every message of a channel after its snapshot, or a notice of the
+//!                gap.
+//! Leaves out  Client sockets: `crates/net` has the event loop. Private methods: only the venue
+//!             serves them.
+//! Start at    [`Node`], then [`Follower`]. For the venue's side, [`VenuePublisher`].
 
 mod bus_receiver;
+mod channels;
 mod client;
+mod connections;
+mod directory;
 mod follower;
 mod history;
+mod merge_queue;
 mod node;
+mod pending;
 pub mod protocol;
+mod questions;
 mod reminder;
+mod sink;
 mod upstream;
 mod venue_publisher;
 
 pub use bus_receiver::{BusEvent, BusReceiver};
-pub use follower::{Counts, Follower, Progress};
+pub use follower::{Follower, FollowerCounts, FollowerProgress};
 pub use history::{ChannelId, History};
-pub use node::{Call, Figures, GoOn, Instant, Mouth, Node, Seat};
+pub use node::Node;
+pub use sink::{Attachment, CatchUp, ClientSink, GatewayTime, NodeFigures, VenueCall};
 pub use venue_publisher::{VenuePublication, VenuePublisher};
-/// Before the label of a stream by URL, in the name of its channel on the bus.
+/// Prefix of the channels on the bus that carry URL streams. A stream's label follows it.
 pub const STREAM: &str = "stream/";
 
-pub use upstream::{Answer, Ask, Told, Upstream, WebAnswer, WebRequest};
+pub use upstream::{Answer, Upstream, VenueAnswer, VenueQuestion, WebAnswer, WebRequest};

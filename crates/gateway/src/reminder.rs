@@ -1,10 +1,10 @@
-//! When to speak of a trouble that lasts.
+//! Limits how often a lasting problem is logged.
 
 use std::time::{Duration, Instant};
 
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// Of one trouble: it is said at once, and then now and again. A new one for the next trouble.
+/// Logs a problem at once, then once a minute. Create a new one when the problem is over.
 #[derive(Debug, Default)]
 pub struct Reminder(Option<Instant>);
 
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trouble_is_said_at_once_and_then_every_minute() {
+    fn problem_is_logged_at_once_and_then_every_minute() {
         let (mut reminder, start) = (Reminder::default(), Instant::now());
         let due = [0, 1, 59, 60, 61, 119, 130, 200].map(|s| reminder.is_due_at(start + Duration::from_secs(s)));
         assert_eq!(due, [true, false, false, true, false, false, true, true]);

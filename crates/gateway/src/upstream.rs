@@ -1,9 +1,12 @@
-//! The gateway's questions to the venue, over HTTP, on threads of their own.
+//! The gateway's HTTP connections to the venue, on separate threads.
 //!
-//! Does        sign and ask what the bus needs, one question after another; pass on clients' calls, a few at a time.
-//! Holds       1. the loop never waits: questions and answers lie in queues, and `wake` is called for an answer;
-//!             2. an answer on behalf of the bus is sealed for its question, or it is none;
-//!             3. an answer is bounded in size and in time.
+//! Does        Signs and asks the gateway's own questions, one after another. Forwards clients'
+//!             calls, a few at a time.
+//! Holds       1. The event loop never waits: questions and answers are queued, and `wake` is
+//!                called for each answer.
+//!             2. An answer to the gateway's own question is valid only with a MAC for that
+//!                question.
+//!             3. An answer is bounded in size and in time.
 //! Start at    [`Upstream::open`], [`Upstream::ask`], [`Upstream::call`].
 
 use std::io::{self, Read, Write};
@@ -22,33 +25,33 @@ use crate::reminder::Reminder;
 const PATIENCE: Duration = Duration::from_secs(5);
 const ANSWER_BYTES: usize = 64 << 20;
 const HEAD_BYTES: usize = 16 << 10;
-/// Calls that are with the venue at the same time, and those that may wait for one to end.
+/// Most calls under way at a time, and most waiting calls.
 const CALLERS: usize = 4;
 const CALLS_WAITING: usize = 1_024;
 
-/// What the bus needs to know of the venue.
+/// A question of the gateway to its venue.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum VenueQuestion {
     Status,
     /// Batches from a sequence on.
     From {
         epoch: u64,
         seq: u64,
     },
-    /// A channel, and what it begins with.
+    /// A channel with its snapshot.
     Join {
         name: String,
     },
-    /// Channels that are still wanted.
+    /// Channels that are still needed. The answer lists the missing ones.
     Keep {
         names: Vec<String>,
     },
-    /// All that a book's reader has missed since a change, as one change.
+    /// Everything that a book's reader missed since a change, as one change.
     Merged {
         name: String,
         change_id: u64,
     },
-    /// What the subscriber of a request has missed who comes back to these channels.
+    /// The missed messages of the channels that the client of a request resumes.
     Resume {
         number: u64,
         wishes: Vec<(String, Option<Token>)>,
@@ -57,7 +60,7 @@ pub enum Ask {
     Instruments,
 }
 
-/// A client's call as it is passed on.
+/// A client's call as it is forwarded.
 #[derive(Clone, Debug)]
 pub struct WebRequest {
     pub method: String,
@@ -72,24 +75,24 @@ pub struct WebAnswer {
     pub body: Vec<u8>,
 }
 
-/// The outcome of a question or a call.
+/// The result of a question or a call.
 pub type Answer<T> = Result<T, String>;
 
 #[derive(Debug)]
-pub enum Told {
-    Bus(Ask, Answer<Reply>),
-    /// By the number under which the call was given.
+pub enum VenueAnswer {
+    Bus(VenueQuestion, Answer<Reply>),
+    /// Contains the number under which the call was given.
     Call(u64, Answer<WebAnswer>),
 }
 
 type Wake = Arc<dyn Fn() + Send + Sync>;
 
 pub struct Upstream {
-    /// `host:port`; empty until it is known.
+    /// `HOST:PORT`. Empty until the venue has announced its address.
     venue: Arc<Mutex<String>>,
-    asks: Sender<Ask>,
+    asks: Sender<VenueQuestion>,
     calls: SyncSender<(u64, WebRequest)>,
-    told: Receiver<Told>,
+    told: Receiver<VenueAnswer>,
 }
 
 impl Upstream {
@@ -99,7 +102,7 @@ impl Upstream {
         let (asks, to_ask) = channel();
         let (calls, to_call) = sync_channel(CALLS_WAITING);
         let to_call = Arc::new(Mutex::new(to_call));
-        let line = |name: &'static str| Line {
+        let line = |name: &'static str| VenueConnection {
             venue: Arc::clone(&venue),
             stream: None,
             tell: tell.clone(),
@@ -115,24 +118,28 @@ impl Upstream {
         Ok(Upstream { venue, asks, calls, told })
     }
 
-    /// Says where the venue is: `http://host:port`.
+    /// Sets the venue's address, `http://HOST:PORT`.
+    ///
+    /// # Errors
+    ///
+    /// The address is invalid, or uses https.
     pub fn set_venue(&self, url: &str) -> Result<(), Failure> {
         let authority = authority(url)?;
         *self.venue.lock().unwrap_or_else(PoisonError::into_inner) = authority;
         Ok(())
     }
 
-    pub fn ask(&self, ask: Ask) {
-        // The thread ends when this end of the queue does.
+    pub fn ask(&self, ask: VenueQuestion) {
+        // The thread outlives this sender only during shutdown.
         drop(self.asks.send(ask));
     }
 
-    /// `false` when too many wait.
+    /// Forwards a call. Returns false if too many calls wait.
     pub fn call(&self, number: u64, request: WebRequest) -> bool {
         self.calls.try_send((number, request)).is_ok()
     }
 
-    pub fn next(&self) -> Option<Told> {
+    pub fn next(&self) -> Option<VenueAnswer> {
         self.told.try_recv().ok()
     }
 }
@@ -141,7 +148,7 @@ fn invalid_address(what: String) -> Failure {
     Failure::usage(what).remedy("give it like http://127.0.0.1:8080")
 }
 
-/// The host and port of a plain HTTP address.
+/// Returns host and port of a plain HTTP address.
 pub(crate) fn authority(url: &str) -> Result<String, Failure> {
     if url.starts_with("https://") {
         return Err(invalid_address(format!("{url}: a gateway asks its venue over plain http")));
@@ -160,7 +167,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure>
     })
 }
 
-fn ask_all(mut line: Line, key: &Key, asks: &Receiver<Ask>) {
+fn ask_all(mut line: VenueConnection, key: &Key, asks: &Receiver<VenueQuestion>) {
     let mut of_trouble = Reminder::default();
     while let Ok(ask) = asks.recv() {
         let answer = line.ask(key, &ask);
@@ -172,31 +179,31 @@ fn ask_all(mut line: Line, key: &Key, asks: &Receiver<Ask>) {
             }
             Err(_) => {}
         }
-        line.tell(Told::Bus(ask, answer));
+        line.tell(VenueAnswer::Bus(ask, answer));
     }
 }
 
-fn call_all(mut line: Line, calls: &Mutex<Receiver<(u64, WebRequest)>>) {
+fn call_all(mut line: VenueConnection, calls: &Mutex<Receiver<(u64, WebRequest)>>) {
     loop {
         let next = calls.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok((number, request)) = next else { return };
         let head = [("Content-Type", "application/json".to_owned())];
         let answer = line.exchange(&request, &head).map_err(|error| error.to_string());
-        line.tell(Told::Call(number, answer));
+        line.tell(VenueAnswer::Call(number, answer));
     }
 }
 
-/// One connection to the venue, kept from request to request.
-struct Line {
+/// One connection to the venue, reused from request to request.
+struct VenueConnection {
     venue: Arc<Mutex<String>>,
     stream: Option<(String, TcpStream)>,
-    tell: Sender<Told>,
+    tell: Sender<VenueAnswer>,
     wake: Wake,
     name: &'static str,
 }
 
-impl Line {
-    fn tell(&self, told: Told) {
+impl VenueConnection {
+    fn tell(&self, told: VenueAnswer) {
         drop(self.tell.send(told));
         (self.wake)();
     }
@@ -205,12 +212,12 @@ impl Line {
         self.venue.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether it is known where the venue is.
+    /// Whether the venue's address is known.
     fn is_addressed(&self) -> bool {
         !self.address().is_empty()
     }
 
-    fn ask(&mut self, key: &Key, ask: &Ask) -> Answer<Reply> {
+    fn ask(&mut self, key: &Key, ask: &VenueQuestion) -> Answer<Reply> {
         let request = request_of(ask);
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
@@ -227,7 +234,8 @@ impl Line {
         Reply::parse(content).ok_or_else(|| "the venue's answer cannot be read".to_owned())
     }
 
-    /// Sends a request and reads its answer. A kept connection that turns out to be closed is replaced once.
+    /// Sends a request and reads its answer. If a reused connection turns out to be closed,
+    /// connects once more.
     fn exchange(&mut self, request: &WebRequest, headers: &[(&str, String)]) -> io::Result<WebAnswer> {
         let venue = self.address();
         if venue.is_empty() {
@@ -247,20 +255,20 @@ impl Line {
     }
 }
 
-fn request_of(ask: &Ask) -> WebRequest {
+fn request_of(ask: &VenueQuestion) -> WebRequest {
     let get = |target: String| WebRequest { method: "GET".into(), target, body: Vec::new() };
     match ask {
-        Ask::Status => get("/bus/status".into()),
-        Ask::Instruments => get("/bus/instruments".into()),
-        Ask::From { epoch, seq } => get(format!("/bus/from?epoch={epoch}&seq={seq}")),
-        Ask::Join { name } => {
+        VenueQuestion::Status => get("/bus/status".into()),
+        VenueQuestion::Instruments => get("/bus/instruments".into()),
+        VenueQuestion::From { epoch, seq } => get(format!("/bus/from?epoch={epoch}&seq={seq}")),
+        VenueQuestion::Join { name } => {
             WebRequest { method: "POST".into(), target: "/bus/join".into(), body: name.as_bytes().to_vec() }
         }
-        Ask::Merged { name, change_id } => {
+        VenueQuestion::Merged { name, change_id } => {
             let body = format!("{name}\n{change_id}").into_bytes();
             WebRequest { method: "POST".into(), target: "/bus/merged".into(), body }
         }
-        Ask::Resume { wishes, .. } => {
+        VenueQuestion::Resume { wishes, .. } => {
             let line = |(name, token): &(String, Option<Token>)| match token {
                 Some(token) => format!("{name} {token}"),
                 None => format!("{name} -"),
@@ -268,7 +276,7 @@ fn request_of(ask: &Ask) -> WebRequest {
             let body = wishes.iter().map(line).collect::<Vec<_>>().join("\n").into_bytes();
             WebRequest { method: "POST".into(), target: "/bus/resume".into(), body }
         }
-        Ask::Keep { names } => {
+        VenueQuestion::Keep { names } => {
             WebRequest { method: "POST".into(), target: "/bus/keep".into(), body: names.join("\n").into_bytes() }
         }
     }
@@ -295,7 +303,7 @@ fn connect(venue: &str) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// One request and its answer; says whether the connection can be used again.
+/// Sends one request and reads its answer. Returns whether the connection can be reused.
 fn exchange(
     stream: &mut TcpStream,
     venue: &str,
@@ -354,7 +362,7 @@ fn parse(input: &[u8]) -> io::Result<Option<Head>> {
             return Err(broken("the answer's head is too long"));
         }
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(error) => return Err(broken(&format!("no HTTP: {error}"))),
+        Err(error) => return Err(broken(&format!("invalid HTTP: {error}"))),
     };
     let header = |name: &str| {
         let found = response.headers.iter().find(|header| header.name.eq_ignore_ascii_case(name));
@@ -375,7 +383,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_venue_is_named_by_host_and_port() {
+    fn venue_address_needs_plain_http() {
         for (url, expected) in [
             ("http://127.0.0.1:8080", Some("127.0.0.1:8080")),
             ("http://venue.example/", Some("venue.example:80")),
@@ -391,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn heads_say_how_long_the_answer_is() {
+    fn answer_without_a_valid_length_is_refused() {
         let read =
             |text: &str| parse(text.as_bytes()).map(|head| head.map(|head| (head.status, head.length, head.keeps)));
         assert_eq!(read("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n").unwrap(), Some((200, 5, true)));

@@ -23,7 +23,7 @@ const QUEUE_CAPACITY: usize = 1_024;
 /// Largest message in bytes. A NATS server refuses messages above 1 MiB by default.
 const MESSAGE_MAX: usize = (1 << 20) - 512;
 
-/// What the venue publishes, and where.
+/// Where and how the venue publishes.
 #[derive(Clone, Debug)]
 pub struct VenuePublication {
     /// `nats://HOST:PORT`, with `USER:PASSWORD@` if the server asks for it; `tls://` for TLS.

@@ -1,15 +1,15 @@
-//! What a message costs on its way: `cargo test --release -p pitwire-gateway --test costs -- --ignored --nocapture`.
-//! It measures and asserts nothing about time.
+//! Measures the cost of a message: `cargo test --release -p pitwire-gateway --test costs --
+//! --ignored --nocapture`. It asserts nothing about time.
 
 use std::time::Instant as Clock;
 
 use pitwire_gateway::protocol::{Key, Outcome, Reply, Writer};
-use pitwire_gateway::{Ask, Instant, Mouth, Node};
+use pitwire_gateway::{ClientSink, GatewayTime, Node, VenueQuestion};
 use pitwire_websocket::{CloseCode, Opcode, write_frame};
 
 struct Deaf;
 
-impl Mouth for Deaf {
+impl ClientSink for Deaf {
     fn reply(&mut self, _: u64, _: &[u8]) {}
     fn notify(&mut self, _: u64, _: &[u8]) {}
     fn close(&mut self, _: u64, _: CloseCode, _: &str) {}
@@ -66,13 +66,13 @@ fn a_message_of_200_bytes() {
     }
 }
 
-/// Nanoseconds to take a message in, and to copy it to one of the readers.
+/// Returns the nanoseconds to receive a message, and to copy it to one reader.
 #[allow(clippy::cast_precision_loss)]
 fn at_a_gateway(batches: Vec<Vec<u8>>) -> (f64, f64) {
     let mut node = Node::new("1", 64 << 20);
-    let now = Instant { steady_ns: 1, wall_us: 1 };
-    let told = |node: &mut Node, ask: Ask, reply: Reply| node.told(&ask, Ok(reply), now, &mut Deaf);
-    while let Some(ask) = node.asks(now.steady_ns) {
+    let now = GatewayTime { steady_ns: 1, wall_us: 1 };
+    let told = |node: &mut Node, ask: VenueQuestion, reply: Reply| node.answered(&ask, Ok(reply), now, &mut Deaf);
+    while let Some(ask) = node.next_question(now.steady_ns) {
         told(&mut node, ask, Reply { epoch: 1, oldest: 1, names: vec!["NPN_ZAR".into()], ..Reply::default() });
     }
     let channel = "book.NPN_ZAR.100ms";
@@ -80,7 +80,7 @@ fn at_a_gateway(batches: Vec<Vec<u8>>) -> (f64, f64) {
         node.connected(id);
         node.opened(id, &format!("/ws/api/v2?channels={channel}"), now, &mut Deaf);
     }
-    while let Some(ask) = node.asks(now.steady_ns) {
+    while let Some(ask) = node.next_question(now.steady_ns) {
         let reply = Reply { epoch: 1, oldest: 1, outcome: Outcome::Done, channel: channel.into(), ..Reply::default() };
         told(&mut node, ask, reply);
     }
@@ -89,13 +89,13 @@ fn at_a_gateway(batches: Vec<Vec<u8>>) -> (f64, f64) {
     for turn in batches.chunks(100) {
         let began = Clock::now();
         for batch in turn {
-            node.live(batch.clone(), &mut Deaf);
+            node.batch(batch.clone(), &mut Deaf);
         }
         taking += began.elapsed().as_secs_f64();
         let began = Clock::now();
         for id in 0..READERS {
             out.clear();
-            node.pump(id, &mut out, usize::MAX).unwrap();
+            node.read(id, &mut out, usize::MAX).unwrap();
             copied += out.len() as u64 / 204;
         }
         pumping += began.elapsed().as_secs_f64();

@@ -16,7 +16,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const RECONNECT_DELAY_MIN_MS: u64 = 50;
 /// Longest delay between two attempts to reconnect.
 const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
-/// Messages that the client library may queue. Our own queues are the ones that are bounded and
+/// Messages that the client library may queue. The bounded and counted queues are ours,
 /// counted, so this stays small.
 const CLIENT_CAPACITY: usize = 16;
 

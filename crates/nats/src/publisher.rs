@@ -24,7 +24,7 @@ pub struct NatsMessage {
     pub payload: Vec<u8>,
 }
 
-/// Encodes what a publishing thread sends. The thread owns it.
+/// Encodes the messages of a publishing thread. The thread owns it.
 pub trait Publication: Send + 'static {
     type Batch: Send + 'static;
 
@@ -44,7 +44,7 @@ pub trait Publication: Send + 'static {
 
 /// The sending end of a bounded queue of batches, and the thread that publishes them.
 ///
-/// Dropping it lets the thread publish what is queued and end.
+/// Dropping it lets the thread publish the queued batches and end.
 #[derive(Debug)]
 pub struct NatsPublisher<B> {
     /// `None` after [`NatsPublisher::finish`].

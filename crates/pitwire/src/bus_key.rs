@@ -1,4 +1,5 @@
-//! The file with the key that a venue shares with its gateways: 64 hexadecimal digits, its owner's alone.
+//! The file with the key that a venue shares with its gateways: 64 hexadecimal digits, readable by
+//! its owner only.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
@@ -10,13 +11,17 @@ use zeroize::Zeroizing;
 
 use pitwire_failure::Failure;
 
-/// Its name in a data directory.
+/// Name of the file in a data directory.
 pub const FILE: &str = "bus.key";
 const OWNER_ONLY: u32 = 0o600;
-/// More than a key and white space is no key.
+/// Most bytes that are read of a key file.
 const MOST_BYTES: u64 = 1024;
 
-/// The key of a file, for a gateway.
+/// Reads a key file, for a gateway.
+///
+/// # Errors
+///
+/// The file cannot be read, others may read it, or it has no key.
 pub fn read(path: &Path) -> Result<Key, Failure> {
     let failed = |what: String, remedy: &str| {
         Failure::new(format!("cannot use the bus key {}: {what}", path.display())).remedy(remedy)
@@ -32,7 +37,11 @@ pub fn read(path: &Path) -> Result<Key, Failure> {
     Key::parse(&text).ok_or_else(|| failed("it is not 64 hexadecimal digits".into(), no_file))
 }
 
-/// The same for a venue, which makes one where there is none.
+/// Reads a key file, for a venue. Creates it if it does not exist.
+///
+/// # Errors
+///
+/// As for [`read`]; also if the file cannot be created.
 pub fn read_or_make(path: &Path) -> Result<Key, Failure> {
     match make(path) {
         Ok(()) => {}

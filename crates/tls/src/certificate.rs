@@ -46,7 +46,7 @@ const VALID_DAYS: u64 = 396;
 ///
 /// # Errors
 ///
-/// One of the inputs is no PEM, the certificate is not valid now, or the key does not match.
+/// An input is not PEM, the certificate is not valid now, or the key does not match.
 pub fn server_config(chain: &[u8], key: &[u8], now_s: u64) -> Result<Arc<ServerConfig>, CertificateError> {
     let chain: Result<Vec<CertificateDer<'static>>, _> = CertificateDer::pem_slice_iter(chain).collect();
     let invalid = |what: String| CertificateError::Certificate(what);
@@ -125,7 +125,7 @@ fn authority() -> CertificateParams {
 ///
 /// # Errors
 ///
-/// A text that says what is wrong with the authority's key or with a name.
+/// A text about the authority's key or a name.
 pub fn issue_server_config(authority_key: &str, names: &[String], now_s: u64) -> Result<Arc<ServerConfig>, String> {
     let issuer = Issuer::new(authority(), KeyPair::from_pem(authority_key).map_err(failed)?);
     let mut leaf = CertificateParams::new(names).map_err(failed)?;

@@ -1,6 +1,6 @@
 //! TLS sessions for servers and clients without sockets, and their certificates.
 //!
-//! Does        Handshakes, decrypts received records, encrypts what is to be sent, and resumes
+//! Does        Handshakes, decrypts received records, encrypts sent data, and resumes
 //!             sessions with tickets. Reads certificates from PEM or issues them.
 //! Holds       1. Less than one record of received bytes is kept between two calls.
 //!             2. Nothing to be sent is kept: the caller gets the records and writes them.

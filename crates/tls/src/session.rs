@@ -89,7 +89,8 @@ impl ServerSession {
 
 impl ClientSession {
     /// Creates the client's side of a connection to `host`, a DNS name or an IP address. The first
-    /// call of [`TlsSession::receive`] or [`TlsSession::process`], with no input, starts the handshake.
+    /// call of [`TlsSession::receive`] or [`TlsSession::process`], with no input, starts the
+    /// handshake.
     ///
     /// # Errors
     ///
@@ -123,7 +124,7 @@ impl<S: Side> TlsSession<S> {
         self.is_ended
     }
 
-    /// Decrypts bytes from the peer, in place. Appends their content to `plain`, and what has to be
+    /// Decrypts bytes from the peer, in place. Appends their content to `plain`, and records to be
     /// sent in return to `out`. Keeps an incomplete record for the next call.
     ///
     /// # Errors
@@ -154,7 +155,7 @@ impl<S: Side> TlsSession<S> {
     }
 
     /// Decrypts the complete records at the front of `input`, in place. Passes their content to
-    /// `take`, appends what has to be sent in return to `out`, and returns the number of bytes
+    /// `take`, appends records for the peer to `out`, and returns the number of bytes
     /// processed. The caller passes the rest again with the bytes that follow.
     ///
     /// Use either this or [`TlsSession::receive`] on a session: this one copies nothing.
@@ -253,7 +254,8 @@ impl<S: Side> TlsSession<S> {
         })
     }
 
-    /// Like [`TlsSession::seal`], for callers of [`TlsSession::process`]: `input` is what they keep.
+    /// Like [`TlsSession::seal`], for callers of [`TlsSession::process`]: `input` has the
+    /// unprocessed bytes.
     ///
     /// # Errors
     ///

@@ -1,5 +1,5 @@
-//! Beside a client of rustls, without a socket: handshakes whole and byte by byte, content both ways, alerts, tickets;
-//! certificates given and made.
+//! The server's session against a client of rustls, without a socket: handshakes complete and byte
+//! by byte, data both ways, alerts, tickets; certificates from files and issued ones.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -33,11 +33,11 @@ fn client(config: &Arc<ClientConfig>, name: &str) -> ClientConnection {
     ClientConnection::new(Arc::clone(config), ServerName::try_from(name.to_owned()).unwrap()).unwrap()
 }
 
-/// Both ends of a connection, and what each has read.
+/// Both ends of a connection, and the bytes that the server has received.
 struct Pair {
     client: ClientConnection,
     server: Session,
-    /// So many bytes at a time reach the server.
+    /// Number of bytes that reach the server at a time.
     step: usize,
     heard: Vec<u8>,
 }
@@ -88,7 +88,7 @@ impl Pair {
 }
 
 #[test]
-fn a_handshake_and_content_both_ways_in_pieces_of_any_size() {
+fn data_passes_both_ways_in_pieces_of_any_size() {
     let (server, authority) = made();
     let trust = trusting(&authority);
     for step in [1, 7, 600, 1 << 20] {
@@ -100,7 +100,7 @@ fn a_handshake_and_content_both_ways_in_pieces_of_any_size() {
         pair.client.writer().write_all(&asked).unwrap();
         pair.run();
         assert!(pair.heard == asked, "step {step}: {} of {}", pair.heard.len(), asked.len());
-        // More than one record, none, and the two behind one another in one buffer.
+        // More than one record, an empty one, and two records in one buffer.
         let told: Vec<u8> = (0..50_000_u32).map(|n| n.to_le_bytes()[1]).collect();
         let mut out = Vec::new();
         pair.server.seal(&told, &mut out).unwrap();
@@ -117,7 +117,7 @@ fn a_handshake_and_content_both_ways_in_pieces_of_any_size() {
 }
 
 #[test]
-fn both_sides_may_say_that_nothing_follows() {
+fn both_sides_may_end_their_data() {
     let (server, authority) = made();
     let mut pair = Pair::new(&server, &trusting(&authority), 1 << 20);
     pair.run();
@@ -135,7 +135,7 @@ fn both_sides_may_say_that_nothing_follows() {
 }
 
 #[test]
-fn what_is_no_tls_ends_with_an_alert() {
+fn invalid_tls_ends_with_an_alert() {
     let (server, _) = made();
     for noise in [&b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"[..], &[0x16, 3, 1, 0, 4, 1, 2, 3, 4], &[0xff; 600]] {
         let mut session = Session::new(&server).unwrap();
@@ -145,7 +145,7 @@ fn what_is_no_tls_ends_with_an_alert() {
         // Type 21 is an alert.
         assert_eq!(out.first(), Some(&21), "{fault}");
     }
-    // The same byte by byte, and whatever is asked of a session that has failed.
+    // The same byte by byte, and with calls on a session that has failed.
     for noise in [&[0x16, 3, 1, 0, 4, 1, 2, 3, 4][..], &[0x16, 3, 1, 0, 9, 1, 0, 0, 5, 1, 2, 3, 4, 5]] {
         let mut session = Session::new(&server).unwrap();
         for byte in noise {
@@ -159,7 +159,7 @@ fn what_is_no_tls_ends_with_an_alert() {
 }
 
 #[test]
-fn who_has_been_here_comes_back_without_a_signature() {
+fn reconnecting_client_resumes_its_session() {
     let (server, authority) = made();
     let trust = trusting(&authority);
     for expected in [HandshakeKind::Full, HandshakeKind::Resumed, HandshakeKind::Resumed] {
@@ -169,9 +169,9 @@ fn who_has_been_here_comes_back_without_a_signature() {
     }
 }
 
-/// The certificate holds for the names that were asked for and no other, and by this authority alone.
+/// A certificate is valid for its names and no others, and by this authority alone.
 #[test]
-fn a_certificate_that_was_made_names_the_server() {
+fn issued_certificate_is_valid_for_its_names_only() {
     let (server, authority) = made();
     for (name, is_ours) in [("localhost", true), ("127.0.0.1", true), ("::1", true), ("example.com", false)] {
         let mut session = Session::new(&server).unwrap();
@@ -201,10 +201,10 @@ fn pem(days: std::ops::Range<i64>) -> (String, String) {
 
 /// Day 20,779 is 2026-11-22.
 #[test]
-fn what_cannot_be_used_is_named() {
+fn unusable_input_is_named() {
     let (good, key) = pem(-5..5);
     assert!(server_config(good.as_bytes(), key.as_bytes(), NOW_S).is_ok());
-    // A key before the chain in one file, as some tools write it, is no matter.
+    // Some tools write the key before the chain in one file.
     assert!(server_config(format!("{key}{good}").as_bytes(), key.as_bytes(), NOW_S).is_ok());
     let (other, _) = pem(-5..5);
     let certificate = |what: &str| CertificateError::Certificate(what.into());
@@ -222,10 +222,10 @@ fn what_cannot_be_used_is_named() {
     assert!(matches!(told(garbled, &key), CertificateError::Certificate(_)));
 }
 
-/// Whatever is changed, cut or repeated of what a client sends: a fault or nothing, never a panic; and no more is kept of it
-/// than one record.
+/// Damaged bytes from a client cause an error or nothing, never a panic. No more than one record is
+/// stored.
 #[test]
-fn noise_on_the_line_is_survived() {
+fn damaged_bytes_never_panic_a_server() {
     let (server, authority) = made();
     let trust = trusting(&authority);
     let mut seed = 7_u64;

@@ -1,7 +1,8 @@
-//! What streams cost the venue's thread for each command: `cargo run --release -p pitwire-url-streams --example cost`.
+//! Measures the cost of streams per command on the venue thread: `cargo run --release -p
+//! pitwire-url-streams --example cost`.
 //!
-//! One instrument of the demo's kind, orders and cancels around a price, a window for every hundred commands. Printed is the
-//! time within [`Streams::observe`] alone, and what came out.
+//! Uses one instrument like the demo's, orders and cancels around a price, and a window for every
+//! hundred commands. Prints the time within [`Streams::observe`] alone, and the number of messages.
 
 use std::time::Instant;
 
@@ -57,7 +58,7 @@ fn set_up() -> Vec<Command> {
     ]
 }
 
-/// Orders, one in two cancelled later, and windows.
+/// Generates orders, half of which are cancelled later, and windows.
 fn flow(commands: u64) -> Vec<Command> {
     let mut state = 7_u64;
     let mut below = |bound: u64| {

@@ -1,11 +1,14 @@
-//! One instrument's minutes with what candles of the Binance form need: how many trades, which, and what buyers took.
+//! One instrument's minutes, with what Binance candles need: the number of trades, their ids and
+//! the volume taken by buyers.
 //!
-//! Does        add each public trade to its minute; sum minutes into buckets and into the last 24 hours.
-//! Holds       1. at most [`MINUTES`] minutes in which something traded, the newest;
-//!             2. trades of the closing price cross count in volume and make no price, as in the venue's own candles.
-//! Leaves out  trades before the start that the tape no longer has: of those minutes the numbers of trades are unknown,
-//!             and ids are −1, which is how the form says "none".
-//! Costs       constant per trade; a question costs the minutes it sums.
+//! Does        Adds each public trade to its minute. Sums minutes to buckets and to the last 24
+//!             hours.
+//! Holds       1. At most [`MINUTES`] minutes with trades are stored, the newest.
+//!             2. Trades of the closing price cross count in volume and set no price, as in the
+//!                venue's own candles.
+//! Leaves out  Trades before the start that the tape no longer has: the number of trades in those
+//!             minutes is unknown, and ids are -1, the dialect's value for "none".
+//! Costs       Constant per trade. A query costs the minutes that it sums.
 //! Start at    [`Bars::add`], [`Bars::buckets`].
 
 use std::collections::VecDeque;
@@ -28,13 +31,13 @@ pub(crate) struct Bar {
     pub low: Ticks,
     pub close: Ticks,
     pub lots: u64,
-    /// Σ price × lots.
+    /// Sum of price × lots.
     pub tick_lots: u128,
-    /// Of these, taken by buyers.
+    /// Lots of these that buyers took.
     pub bought_lots: u64,
     pub bought_tick_lots: u128,
     pub trades: u64,
-    /// First and last trade, where known.
+    /// Ids of the first and the last trade, if known.
     pub ids: Option<(u64, u64)>,
 }
 
@@ -95,13 +98,15 @@ pub(crate) struct Bars {
 }
 
 impl Bars {
-    /// What the venue remembers at its start: minutes from its candles, numbers from the trades it still has.
+    /// Rebuilds the minutes at the venue's start: prices from its candles, counts from the trades
+    /// that the tape has.
     pub fn of(tape: &Tape) -> Bars {
         let mut bars = Bars::default();
         let Some(oldest) = tape.trades().front() else { return bars };
         let mut known_from = 0;
         if oldest.seq.0 > 1 {
-            // The minute of the oldest kept trade may have had others before it: taken from the candles too.
+            // The minute of the oldest stored trade may have had earlier trades, so it comes from
+            // the candles too.
             let minute = oldest.at.as_millis() / MINUTE_MS * MINUTE_MS;
             known_from = minute + MINUTE_MS;
             for candle in tape.candles(0, minute, 1, MINUTES).iter().filter(|candle| candle.lots > 0) {
@@ -134,8 +139,8 @@ impl Bars {
         self.minutes.push_back(bar);
     }
 
-    /// The bucket that begins at `start_ms`: what traded in it, or flat at the last close before it; `None` before the
-    /// first trade.
+    /// Returns the bucket that begins at `start_ms`. Without trades it is flat at the last close
+    /// before it. Returns `None` before the first trade.
     pub fn bucket(&self, interval: KlineInterval, start_ms: u64) -> Option<Bar> {
         let end_ms = start_ms.saturating_add(interval.width_ms());
         let from = self.minutes.partition_point(|bar| bar.start_ms < start_ms);
@@ -151,7 +156,7 @@ impl Bars {
         }
     }
 
-    /// At most `most` buckets that begin in the range, oldest first, without holes.
+    /// Returns at most `most` buckets that begin in the range, oldest first, without holes.
     pub fn buckets(&self, interval: KlineInterval, from_ms: u64, to_ms: u64, most: usize, newest: bool) -> Vec<Bar> {
         let Some(oldest) = self.minutes.front() else { return Vec::new() };
         let width = interval.width_ms();
@@ -172,7 +177,7 @@ impl Bars {
         out
     }
 
-    /// The last 24 hours up to a moment, and the last close before them.
+    /// Returns the last 24 hours up to `now_ms`, and the last close before them.
     pub fn day(&self, now_ms: u64) -> Option<(Bar, Option<Ticks>)> {
         let since = now_ms.saturating_sub(DAY_MS);
         let from = self.minutes.partition_point(|bar| bar.start_ms < since);
@@ -207,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn buckets_sum_minutes_and_are_flat_where_nothing_traded() {
+    fn buckets_sum_minutes_and_are_flat_without_trades() {
         let bars = bars();
         let named = |name| KlineInterval::named(name).unwrap();
         let told = |bar: Bar| {

@@ -1,9 +1,11 @@
-//! The Bithumb Global form: topics in the URL or by message, first a whole state (code 00006), then updates (00007).
+//! The Bithumb Global dialect: topics by URL or by message, first a snapshot (code 00006), then
+//! updates (00007).
 //!
-//! Does        ORDERBOOK, TRADE and TICKER of a symbol with a dash; prices and quantities as short strings.
-//! Holds       `ver` of a book is +1 for every update and the snapshot's is the base; of a trade it is the trade's number,
-//!             of a ticker that of the trade it follows.
-//! Leaves out  private topics and their authentication.
+//! Does        Serves ORDERBOOK, TRADE and TICKER of a symbol with a dash. Prices and quantities
+//!             are the shortest strings.
+//! Holds       `ver` of a book increases by 1 with each update, starting from the snapshot's. `ver`
+//!             of a trade is its number, of a ticker that of the latest trade.
+//! Leaves out  Private topics and authentication.
 //! Start at    [`read_target`], [`book`].
 
 use pitwire_model::{Lots, Side, VenueNanos};
@@ -14,7 +16,7 @@ use crate::binance::encode::change;
 use crate::key::Kind;
 use crate::market::{Day, Level, Market};
 use crate::names::Directory;
-use crate::session::{Said, Session, instrument_key};
+use crate::stream_set::{Said, Session, instrument_key};
 use crate::text::{Short, list, put, string};
 use crate::url::parameter;
 
@@ -23,7 +25,7 @@ pub const PATH: &str = "/message/realtime";
 const INITIAL: &str = "00006";
 const UPDATE: &str = "00007";
 
-/// What a message is: the state that everything after it builds on, or a change.
+/// Kind of a message: the snapshot on which later messages build, or an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     Initial,
@@ -43,13 +45,13 @@ pub fn is_path(path: &str) -> bool {
     path.trim_end_matches('/') == PATH
 }
 
-/// The topics of a target's query, as written.
+/// Returns the topics in a target's query, as written.
 pub fn read_target(query: &str) -> Vec<String> {
     let list = parameter(query, "subscribe").unwrap_or_default();
     list.split(',').filter(|topic| !topic.is_empty()).map(str::to_owned).collect()
 }
 
-/// Kind and symbol of a topic.
+/// Splits a topic into kind and symbol.
 pub fn read_topic(topic: &str) -> Option<(&str, Kind)> {
     let (name, symbol) = topic.split_once(':')?;
     let kind = match name {
@@ -105,7 +107,7 @@ pub fn trade(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade) {
     close(out, trade.at, "TRADE");
 }
 
-/// The newest trades, oldest first.
+/// Writes the newest trades, oldest first.
 pub fn trades<'a>(
     out: &mut Vec<u8>,
     market: Market<'_>,
@@ -129,13 +131,13 @@ pub(crate) fn trade_data(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTr
 pub(crate) fn ticker(out: &mut Vec<u8>, part: Part, market: Market<'_>, day: &Day, ver: u64) {
     open(out, part);
     ticker_data(out, market, day, "symbol");
-    // The object is still the last thing written.
+    // Removes the closing brace that was written last.
     out.pop();
     put!(out, ",\"ver\":\"", ver, "\"}");
     close(out, day.now, "TICKER");
 }
 
-/// `symbol` is what the name's key is: REST calls it `s`.
+/// `symbol` is the key of the name: REST calls it `s`.
 pub(crate) fn ticker_data(out: &mut Vec<u8>, market: Market<'_>, day: &Day, symbol: &str) {
     let bar = &day.bar;
     put!(out, "{\"c\":", Short(market.price(bar.close)), ",\"h\":", Short(market.price(bar.high)));
@@ -144,7 +146,7 @@ pub(crate) fn ticker_data(out: &mut Vec<u8>, market: Market<'_>, day: &Day, symb
     put!(out, ",\"vol\":", Short(market.value(bar.tick_lots)), "}");
 }
 
-/// A message that is about the connection: `{"code":"00001","msg":"…"}`.
+/// Writes a message about the connection: `{"code":"00001","msg":"…"}`.
 pub fn word(out: &mut Vec<u8>, code: &str, msg: &str) {
     put!(out, "{\"code\":\"", code, "\",\"msg\":");
     string(out, msg);
@@ -172,7 +174,7 @@ struct Command {
     args: Vec<String>,
 }
 
-/// Acts on a text message.
+/// Handles a text message.
 pub(crate) fn said(session: &mut Session, text: &str, directory: &Directory) -> Said {
     let answer = |code: &str, msg: &str| {
         let mut out = Vec::new();
@@ -208,7 +210,7 @@ mod tests {
     const AT: VenueNanos = VenueNanos(1_622_446_974_153_000_000);
 
     #[test]
-    fn messages_have_the_shapes_of_the_reference() {
+    fn messages_match_the_reference() {
         let fixture = fixture();
         let market = fixture.market();
         assert_eq!(
@@ -233,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn topics_are_read_from_the_url() {
+    fn topics_are_parsed_from_the_url() {
         assert_eq!(
             read_target("subscribe=ORDERBOOK:BTC-USDT,TICKER%3ABTC-USDT,"),
             ["ORDERBOOK:BTC-USDT", "TICKER:BTC-USDT"]

@@ -1,13 +1,17 @@
-//! What happens, told to every stream that somebody reads: the observer behind all three forms.
+//! Writes each event to every stream that has a reader, for all three dialects.
 //!
-//! Does        take in each command's events and write each stream's messages, once for all its readers.
-//! Holds       1. a depth message's `U` is the `u` of the one before plus one, whoever listened meanwhile: what a window
-//!                touched is noted for every instrument;
-//!             2. a level that changed is told even when it is back where it was: a snapshot taken in between has it else;
-//!             3. windows and candles end with the venue's own windows, so that everybody cuts them alike;
-//!             4. numbers are the instrument's public ones: nothing hidden shows.
-//! Leaves out  who reads what, sockets, and when what is told may leave: that is after the commit.
-//! Costs       a few nanoseconds for each level and trade of a stream that nobody reads; a message else.
+//! Does        Takes each command's events and writes each stream's messages, once for all its
+//!             readers.
+//! Holds       1. A depth message's `U` is the previous message's `u` plus one, even without
+//!                readers in between: touched levels are recorded for every instrument.
+//!             2. A level that changed is reported even if it has its old quantity again, because a
+//!                snapshot taken in between has another.
+//!             3. Windows and candles end with the venue's own windows, so they are the same for
+//!                every reader.
+//!             4. Numbers are the instrument's public ones and reveal nothing hidden.
+//! Leaves out  Subscriptions, sockets, and when a message may be sent: only after the commit.
+//! Costs       A few nanoseconds per level and trade of a stream without readers, otherwise a
+//!             message.
 //! Start at    [`Streams::observe`].
 
 use std::collections::{BTreeMap, VecDeque};
@@ -24,32 +28,34 @@ use crate::market::{Day, Level, Market, Touch};
 use crate::names::Directory;
 use crate::tell::Teller;
 
-/// Names a stream for as long as the process lives.
+/// Identifies a stream for the life of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
-/// Where messages go.
+/// Receives the messages.
 pub trait Sink {
-    /// One message for everyone who reads the stream. With `numbered`, each socket's own number belongs into it.
+    /// Takes one message for all readers of the stream. With `numbered`, each socket inserts its
+    /// own number.
     fn tell(&mut self, stream: StreamId, payload: &[u8], numbered: Option<Numbered>);
-    /// The time of day by three clocks: asked once for each message that tells it. `at` is when it was due.
+    /// Returns the time by three clocks. Called once for each message that contains it. `at` is
+    /// when the message was due.
     fn stamps(&mut self, at: VenueNanos) -> Stamps;
 }
 
-/// A stream that somebody reads, or has read.
+/// A stream that has a reader, or has had one.
 #[derive(Debug)]
 pub(crate) struct Heard {
     pub key: StreamKey,
     pub id: StreamId,
-    /// As the Binance form writes it.
+    /// Name in the Binance dialect.
     pub name: String,
     pub readers: u32,
     pub told: Told,
-    /// Messages told, for streams that bear their own number.
+    /// Number of messages written, for streams that number them.
     pub number: u64,
 }
 
-/// What a stream of states told last.
+/// The last message of a stream of states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Told {
     #[default]
@@ -59,7 +65,7 @@ pub(crate) enum Told {
     Day(Bar, Option<Ticks>, Touch),
 }
 
-/// Sides by price, as the last command left them.
+/// Levels by side and price, as the last command left them.
 pub(crate) type Ladder = BTreeMap<(Side, Ticks), Lots>;
 
 #[derive(Debug, Default)]
@@ -67,30 +73,31 @@ pub(crate) struct Instrument {
     pub bars: Bars,
     pub aggregates: VecDeque<Aggregate>,
     pub last_lots: Lots,
-    /// Since the second turned; those of the running tenth begin at `tenth_from`.
+    /// Levels touched since the last full second. Those of the current 100 ms begin at
+    /// `tenth_from`.
     touched: Vec<(Side, Ticks)>,
     tenth_from: usize,
-    /// Put in order as soon as there are more than this; at least [`TOUCHED`].
+    /// `touched` is compacted when it is longer than this. At least [`TOUCHED`].
     compact_at: usize,
-    /// By this command.
+    /// Levels touched by this command.
     fresh: Vec<(Side, Ticks)>,
-    /// The last update told by the windows of a tenth and of a second.
+    /// The last update in a message of the 100 ms window and of the one-second window.
     pub told: [u64; 2],
     pub heard: Vec<Heard>,
     pub touch: Touch,
-    /// Kept while somebody wants to know by how much levels change.
+    /// Stored while a reader needs to know by how much levels change.
     pub ladder: Option<Ladder>,
-    /// The book as the last tenth left it, kept while somebody reads depth: a snapshot of it ends where the next event
-    /// of either cadence begins, or where that of the tenth does.
+    /// The book at the end of the last 100 ms window, stored while depth has readers. A snapshot of
+    /// it ends where the next event of the 100 ms stream begins.
     pub settled: Option<Ladder>,
-    /// What readers of all instruments were told of this one's day.
+    /// The last day statistics sent to readers of all instruments.
     pub day_told: [Told; 2],
 }
 
-/// As many trades as the venue's own tape has.
+/// As many trades as the venue's tape has.
 const AGGREGATES: usize = Tape::TRADES;
-/// Beyond this many, and twice what was left the last time, touched levels are put in order, which drops what is there
-/// twice.
+/// `touched` is compacted above this length, and above twice its length after the last compaction.
+/// Compacting removes duplicates.
 const TOUCHED: usize = 65_536;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -98,16 +105,16 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub struct Streams {
     directory: Directory,
     instruments: Vec<Instrument>,
-    /// Of all instruments.
+    /// Streams of all instruments.
     pub(crate) all: Vec<Heard>,
     keys: Vec<StreamKey>,
     last_second: u64,
-    /// Readers of candles.
+    /// Number of candle readers.
     candles: u32,
     pub(crate) scratch: Scratch,
 }
 
-/// Buffers that are used again for every message.
+/// Buffers reused for every message.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub payload: Vec<u8>,
@@ -119,7 +126,7 @@ pub(crate) struct Scratch {
     pub tops: Vec<Change>,
 }
 
-/// The venue as it stands when something is told or asked.
+/// The venue's state when a message is written or a query answered.
 #[derive(Clone, Copy)]
 pub struct Here<'a> {
     pub engine: &'a Engine,
@@ -128,7 +135,7 @@ pub struct Here<'a> {
 }
 
 impl Streams {
-    /// Takes over from a recovered venue.
+    /// Takes over the state of a recovered venue.
     pub fn new(engine: &Engine, views: &Views) -> Streams {
         let mut streams = Streams::default();
         streams.learn(engine, views);
@@ -147,7 +154,7 @@ impl Streams {
         &mut self.instruments
     }
 
-    /// An instrument as encoders want it.
+    /// Returns an instrument in the form that encoders need.
     pub(crate) fn market<'a>(&'a self, engine: &'a Engine, id: InstrumentId) -> Option<Market<'a>> {
         Some(Market { spec: &engine.market(id)?.spec, names: self.directory.names(id)? })
     }
@@ -167,7 +174,8 @@ impl Streams {
         }
     }
 
-    /// Adds a reader; the stream is written from now on. `None` when there is no such instrument.
+    /// Adds a reader. The stream is written from now on. Returns `None` if there is no such
+    /// instrument.
     pub fn listen(&mut self, key: StreamKey, engine: &Engine) -> Option<StreamId> {
         let names = match key.instrument {
             Some(id) => Some(self.directory.names(id)?),
@@ -197,7 +205,7 @@ impl Streams {
         Some(heard.id)
     }
 
-    /// A reader less.
+    /// Removes a reader.
     pub fn unlisten(&mut self, id: StreamId) {
         let Some(heard) = self.heard_mut(id) else { return };
         let was_read = heard.readers > 0;
@@ -219,7 +227,7 @@ impl Streams {
         self.keys.get(id.0 as usize).copied()
     }
 
-    /// How many read a stream.
+    /// Returns the number of readers of a stream.
     pub fn readers(&self, id: StreamId) -> u32 {
         let Some(key) = self.key(id) else { return 0 };
         let heard = match key.instrument {
@@ -238,7 +246,7 @@ impl Streams {
         heard.iter_mut().find(|heard| heard.id == id)
     }
 
-    /// Takes in one command and what it caused, and tells it.
+    /// Takes one command with its events and writes the messages.
     pub fn observe(
         &mut self,
         stamped: &Stamped,
@@ -266,7 +274,7 @@ impl Streams {
         }
     }
 
-    /// What a command did to one instrument's public state.
+    /// Records a command's effect on one instrument's public state.
     fn changed(&mut self, id: InstrumentId, change_id: u64, traded: usize, here: Here<'_>, sink: &mut dyn Sink) {
         let Self { instruments, directory, scratch, .. } = self;
         let (Some(instrument), Some(place)) = (instruments.get_mut(id.0 as usize), here.engine.market(id)) else {
@@ -310,12 +318,13 @@ impl Streams {
         }
     }
 
-    /// Whether anybody hears candles.
+    /// Whether candles have readers.
     pub fn has_candles(&self) -> bool {
         self.candles > 0
     }
 
-    /// A minute of venue time has begun, before any command of it: candles end and begin, also where nothing happens.
+    /// Handles the start of a minute of venue time, before any command in it. Candles end and begin
+    /// even if nothing happens.
     pub fn turn_minute(&mut self, here: Here<'_>, sink: &mut dyn Sink) {
         let Self { instruments, directory, scratch, .. } = self;
         for (instrument, place) in instruments.iter_mut().zip(here.engine.markets()) {
@@ -326,13 +335,14 @@ impl Streams {
         }
     }
 
-    /// Whether anybody has asked for heartbeats.
+    /// Whether any connection has asked for heartbeats.
     pub fn wants_beats(&self) -> bool {
         let mut heard = self.instruments.iter().flat_map(|instrument| &instrument.heard);
         heard.any(|one| one.readers > 0 && matches!(one.key.kind, Kind::Market(entries) if entries.heartbeat))
     }
 
-    /// Every few seconds: heartbeats for those who asked for them. `beat` counts them.
+    /// Writes heartbeats for their subscribers. Called every few seconds; `beat` counts the
+    /// calls.
     pub fn beat(&mut self, at: VenueNanos, beat: u64, sink: &mut dyn Sink) {
         let Self { instruments, scratch, .. } = self;
         let heard = instruments.iter_mut().flat_map(|instrument| &mut instrument.heard);
@@ -352,7 +362,7 @@ impl Instrument {
         self.heard.iter().any(|heard| heard.readers > 0)
     }
 
-    /// Before a reader comes: what is only kept while somebody reads.
+    /// Initialises the state that exists only while a stream has readers.
     fn wake(&mut self, kind: Kind, market: &pitwire_engine::Market) {
         if !self.is_heard() {
             self.touch = Touch::of(market);
@@ -362,7 +372,7 @@ impl Instrument {
         }
     }
 
-    /// At the end of a tenth: takes the levels that it has touched into the settled book.
+    /// Copies the levels touched in a 100 ms window into the settled book.
     fn settle(&mut self, market: &pitwire_engine::Market) {
         let is_wanted = self.heard.iter().any(|one| one.readers > 0 && wants_settled(one.key.kind));
         match &mut self.settled {
@@ -379,8 +389,9 @@ impl Instrument {
         }
     }
 
-    /// A book to join the depth streams to, best first, and its last update: the settled one where there is one, for
-    /// some clients want the next event to begin right behind it; else the present.
+    /// Returns a book to join the depth streams to, best first, and its last update. Uses the
+    /// settled book if there is one, because some clients need the next event to begin right after
+    /// it.
     pub fn snapshot(&self, market: &pitwire_engine::Market, most: usize) -> (u64, Vec<Level>, Vec<Level>) {
         let Some(settled) = &self.settled else {
             let [bids, asks] = [Side::Buy, Side::Sell].map(|side| market.book().levels(side).take(most).collect());
@@ -411,16 +422,17 @@ impl Instrument {
         }
         self.tenth_from = self.touched.len();
         self.touched.append(&mut tenth);
-        // Where most of them differ, the next time has to wait: else each further level would put all in order.
+        // If most entries differ, the next compaction waits: otherwise each further level would
+        // sort all of them again.
         self.compact_at = 2 * self.touched.len();
     }
 
-    /// Whether a window of this kind has something to tell.
+    /// Whether a window has something to report.
     pub fn is_touched(&self, is_tenth: bool) -> bool {
         self.touched.len() > if is_tenth { self.tenth_from } else { 0 }
     }
 
-    /// The levels that a window has touched, best first, as they are now.
+    /// Returns the levels touched in a window, best first, with their present quantities.
     pub fn window_levels(
         &self,
         is_tenth: bool,
@@ -432,7 +444,7 @@ impl Instrument {
         levels_of(self.touched.get(from..).unwrap_or_default().to_vec(), market, bids, asks);
     }
 
-    /// The levels that this command has touched, best first, as they are now.
+    /// Returns the levels touched by this command, best first, with their present quantities.
     pub fn fresh_levels(&self, market: &pitwire_engine::Market, bids: &mut Vec<Level>, asks: &mut Vec<Level>) {
         levels_of(self.fresh.clone(), market, bids, asks);
     }
@@ -457,8 +469,8 @@ impl Instrument {
         }
     }
 
-    /// Notes a trade, in the aggregate before it if it belongs there. Of what happened before the start nobody knows any
-    /// more where a command ended: there the moment alone decides.
+    /// Adds a trade to the previous aggregate if it belongs there. For trades before the start the
+    /// command is unknown, so only the time decides.
     fn aggregate(&mut self, trade: &PublicTrade, may_belong: bool) {
         if may_belong && self.aggregates.back_mut().is_some_and(|last| last.absorb(trade)) {
             return;
@@ -469,14 +481,14 @@ impl Instrument {
         self.aggregates.push_back(Aggregate::of(trade));
     }
 
-    /// The last 24 hours, with what stands around them.
+    /// Returns the statistics of the last 24 hours.
     pub fn day(&self, market: &pitwire_engine::Market, at: VenueNanos) -> Option<Day> {
         let (bar, before) = self.bars.day(at.as_millis())?;
         Some(Day { bar, before, last_lots: self.last_lots, now: at, touch: Touch::of(market) })
     }
 }
 
-/// The levels touched, each once, best first, as the book has them now.
+/// Returns each touched level once, best first, with its present quantity.
 fn levels_of(
     mut touched: Vec<(Side, Ticks)>,
     market: &pitwire_engine::Market,
@@ -519,9 +531,9 @@ fn count_trades(events: &[Event], id: InstrumentId) -> usize {
 mod tests {
     use super::*;
 
-    /// A mass cancel over many prices puts them in order a few times, not once a level.
+    /// A mass cancel over many prices sorts them a few times, not once per level.
     #[test]
-    fn levels_that_differ_are_put_in_order_seldom() {
+    fn distinct_levels_are_sorted_rarely() {
         let mut instrument = Instrument::default();
         let levels = 4 * TOUCHED;
         let mut times = 0;

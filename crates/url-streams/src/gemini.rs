@@ -1,11 +1,13 @@
-//! The Gemini forms: v1 by URL (`/v1/marketdata/<symbol>`, `/v1/multimarketdata`), v2 by message (`/v2/marketdata`).
+//! The Gemini dialects: v1 by URL (`/v1/marketdata/<symbol>`, `/v1/multimarketdata`), v2 by message
+//! (`/v2/marketdata`).
 //!
-//! Does        v1: one update per command with a trade or a change of the book in it, filtered as the URL asks; v2: level
-//!             changes, trades and candles.
-//! Holds       1. `remaining` and v2's quantities are absolute, "0" removes; `delta` is what the command changed;
-//!             2. `eventId` is the instrument's public update number, `tid` and `event_id` the venue-wide trade id: neither
-//!                shows what nobody may see.
-//! Leaves out  auction events, and whose number a v1 message bears: the number's place is told, see [`Numbered`].
+//! Does        v1: one update per command with a trade or a book change, filtered as the URL asks.
+//!             v2: level changes, trades and candles.
+//! Holds       1. `remaining` and the quantities of v2 are absolute, "0" removes a level. `delta`
+//!                is the command's change.
+//!             2. `eventId` is the instrument's public update number, `tid` and `event_id` the
+//!                venue-wide trade id. They reveal nothing hidden.
+//! Leaves out  Auction events. Which number a v1 message gets: see [`Numbered`] for its position.
 //! Start at    [`read_target`], [`Update`].
 
 use pitwire_model::{Decimal, InstrumentId, Lots, Side, Ticks, VenueNanos};
@@ -16,16 +18,16 @@ use crate::bars::Bar;
 use crate::key::{Entries, Kind, KlineInterval};
 use crate::market::{Level, Market};
 use crate::names::Directory;
-use crate::session::{Said, Session, instrument_key};
+use crate::stream_set::{Said, Session, instrument_key};
 use crate::text::{Short, fixed_bare, list, put, string};
 use crate::url::{decoded, parameter};
 
-/// Before the number that each v1 message bears, and before anything that a trade could put there.
+/// Precedes the number in each v1 message. No earlier field can contain it.
 const NUMBER: &[u8] = b",\"socket_sequence\":";
 
 pub const V2_PATH: &str = "/v2/marketdata";
 
-/// Symbols, and what is wanted of them.
+/// Symbols, and the subscriptions for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     pub symbols: Vec<String>,
@@ -40,7 +42,7 @@ pub fn is_v1_path(path: &str) -> bool {
     path.starts_with("/v1/marketdata/") || path.trim_end_matches('/') == "/v1/multimarketdata"
 }
 
-/// `None` when the target is of another form.
+/// Parses a target. Returns `None` if it belongs to another dialect.
 pub fn read_target(path: &str, query: &str) -> Option<Wish> {
     let one = path.strip_prefix("/v1/marketdata/").map(|symbol| symbol.trim_end_matches('/'));
     let symbols: Vec<String> = match one {
@@ -53,7 +55,8 @@ pub fn read_target(path: &str, query: &str) -> Option<Wish> {
     };
     let flag = |name: &str| parameter(query, name).map(|value| value.eq_ignore_ascii_case("true") || value == "1");
     let types = ["bids", "offers", "trades", "auctions"].map(flag);
-    // None of the four is all of them; as soon as one is there, only those that are true.
+    // Without any of the four filters everything is selected. With one, only the filters that are
+    // true.
     let is_filtered = types.iter().any(Option::is_some);
     let [bids, offers, trades, auctions] = types.map(|wanted| wanted.unwrap_or(!is_filtered));
     let entries = Entries {
@@ -69,7 +72,7 @@ pub fn read_target(path: &str, query: &str) -> Option<Wish> {
     Some(Wish { symbols, entries })
 }
 
-/// The id under which the venue knows a trade (docs/decisions/0003): unique over all instruments.
+/// Returns the venue-wide id of a trade (docs/decisions/0003), unique over all instruments.
 pub fn trade_id(instrument: InstrumentId, seq: u64) -> u64 {
     (u64::from(instrument.0) + 1).saturating_mul(1_000_000_000_000).saturating_add(seq)
 }
@@ -107,7 +110,7 @@ pub struct Change {
 }
 
 impl Change {
-    /// What is told of a side's best level, whatever it was before.
+    /// Returns the change that sets a side's best level.
     pub fn top(side: Side, level: Level) -> Change {
         Change { side, price: level.0, before: Lots::ZERO, now: level.1, reason: Reason::Top }
     }
@@ -117,7 +120,7 @@ impl Change {
     }
 }
 
-/// What a message's number is to be put between: everything up to it, and where that ends.
+/// The position at which a message's number is inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Numbered {
     /// Bytes before the number.
@@ -125,7 +128,7 @@ pub struct Numbered {
 }
 
 impl Numbered {
-    /// The message with its number in place.
+    /// Appends the message with its number to `out`.
     pub fn fill(self, payload: &[u8], number: u64, out: &mut Vec<u8>) {
         let (before, after) = payload.split_at(self.before.min(payload.len()));
         out.extend_from_slice(before);
@@ -134,11 +137,11 @@ impl Numbered {
     }
 }
 
-/// A v1 message that bears its stream's number, with another in its place: what who has only those can give a socket that
-/// counts for itself.
+/// Replaces the number in a v1 message. A gateway has messages with the stream's numbers and needs
+/// the socket's.
 pub fn renumber(payload: &[u8], number: u64, out: &mut Vec<u8>) {
     let before = payload.windows(NUMBER.len()).position(|window| window == NUMBER).map(|at| at + NUMBER.len());
-    // No v1 message is without one.
+    // Every v1 message has a number.
     let Some(before) = before else { return out.extend_from_slice(payload) };
     let digits = payload.iter().skip(before).take_while(|byte| byte.is_ascii_digit()).count();
     out.extend_from_slice(&payload[..before]);
@@ -154,12 +157,13 @@ pub struct Update<'a> {
     pub at: VenueNanos,
     pub trades: &'a [PublicTrade],
     pub changes: &'a [Change],
-    /// The best levels that this command changed, as they are now.
+    /// The best levels that this command changed, with their present quantities.
     pub tops: &'a [Change],
 }
 
 impl Update<'_> {
-    /// `None` when there is nothing in it for these readers; the initial message is told even when empty.
+    /// Writes the parts for these readers. Returns `None` if there are none; the initial message is
+    /// written even if it is empty.
     pub fn write(&self, out: &mut Vec<u8>, entries: Entries, is_initial: bool) -> Option<Numbered> {
         let trades = self.trades.iter().filter(|_| entries.trades);
         let changes = if entries.top_of_book { self.tops } else { self.changes };
@@ -216,7 +220,7 @@ fn end_event(out: &mut Vec<u8>, symbol: Option<&str>) {
     put!(out, "}");
 }
 
-/// What is sent every five seconds to those who asked for it. `beat` counts them.
+/// Writes the heartbeat that subscribers of heartbeats get every five seconds. `beat` counts them.
 pub fn heartbeat(out: &mut Vec<u8>, at: VenueNanos, beat: u64) -> Numbered {
     put!(out, "{\"type\":\"heartbeat\",\"timestampms\":", at.as_millis(), ",\"sequence\":", beat);
     put!(out, ",\"trace_id\":\"pitwire-", beat, "\"");
@@ -226,7 +230,7 @@ pub fn heartbeat(out: &mut Vec<u8>, at: VenueNanos, beat: u64) -> Numbered {
     Numbered { before }
 }
 
-/// v2: levels of a whole book, or those that changed.
+/// v2: writes the levels of a whole book, or the changed ones.
 pub fn l2_updates(out: &mut Vec<u8>, market: Market<'_>, changes: impl Iterator<Item = (Side, Level)>) {
     put!(out, "{\"type\":\"l2_updates\",\"symbol\":\"", &market.names.joined, "\",\"changes\":[");
     list(out, changes, |out, (side, (price, lots))| {
@@ -236,7 +240,7 @@ pub fn l2_updates(out: &mut Vec<u8>, market: Market<'_>, changes: impl Iterator<
     put!(out, "]}");
 }
 
-/// v2: what a joiner begins with: the whole book, and the newest trades, newest first.
+/// v2: writes the first message: the whole book, and the newest trades, newest first.
 pub fn l2_first<'a>(
     out: &mut Vec<u8>,
     market: Market<'_>,
@@ -244,7 +248,7 @@ pub fn l2_first<'a>(
     trades: impl Iterator<Item = &'a PublicTrade>,
 ) {
     l2_updates(out, market, levels);
-    // The object is still the last thing written.
+    // Removes the closing brace that was written last.
     out.pop();
     put!(out, ",\"trades\":[");
     list(out, trades, |out, trade| trade2(out, market, trade));
@@ -259,7 +263,7 @@ pub fn trade2(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade) {
     put!(out, ",\"side\":\"", side, "\"}");
 }
 
-/// v2: candles, newest first, as bare numbers.
+/// v2: writes candles, newest first, as numbers without quotes.
 pub(crate) fn candles<'a>(
     out: &mut Vec<u8>,
     market: Market<'_>,
@@ -272,7 +276,7 @@ pub(crate) fn candles<'a>(
     put!(out, "]}");
 }
 
-/// `[time, open, high, low, close, volume]`.
+/// Writes `[time, open, high, low, close, volume]`.
 pub(crate) fn candle(out: &mut Vec<u8>, market: Market<'_>, bar: &Bar) {
     put!(out, "[", bar.start_ms);
     let prices = [bar.open, bar.high, bar.low, bar.close].map(|price| market.price(price));
@@ -287,7 +291,7 @@ fn bare(out: &mut Vec<u8>, value: Decimal) {
     fixed_bare(out, value, 0);
 }
 
-/// The intervals of this form by its own names.
+/// Parses an interval by this dialect's name.
 pub fn candle_interval(name: &str) -> Option<KlineInterval> {
     let name = match name {
         "1m" | "5m" | "15m" | "30m" => name,
@@ -299,12 +303,12 @@ pub fn candle_interval(name: &str) -> Option<KlineInterval> {
     KlineInterval::named(name)
 }
 
-/// As the venue's messages have it.
+/// Returns the interval's name in messages.
 fn candle_name(interval: KlineInterval) -> &'static str {
     interval.name()
 }
 
-/// `{"result":"error","reason":"InvalidSymbol","message":"…"}`.
+/// Returns `{"result":"error","reason":"InvalidSymbol","message":"…"}`.
 pub(crate) fn refusal(reason: &str, message: &str) -> String {
     let mut out = Vec::new();
     put!(&mut out, "{\"result\":\"error\",\"reason\":\"", reason, "\",\"message\":");
@@ -327,7 +331,7 @@ struct Subscription {
     symbols: Vec<String>,
 }
 
-/// Acts on a text message of the second version. A good request has no answer but what is subscribed to.
+/// Handles a text message of v2. A valid request has no answer except the subscribed messages.
 pub(crate) fn said(session: &mut Session, text: &str, directory: &Directory) -> Said {
     let answer =
         |reason: &str, message: &str| Said { answers: vec![refusal(reason, message).into_bytes()], ..Said::default() };
@@ -377,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_in_the_url_is_all_or_what_is_true() {
+    fn url_without_a_filter_subscribes_to_everything() {
         let of = |query: &str| {
             let Entries { bids, offers, trades, auctions, .. } = entries(query);
             [bids, offers, trades, auctions]
@@ -398,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn one_update_has_for_each_reader_what_it_asked_for() {
+    fn update_contains_only_what_the_reader_asked_for() {
         let fixture = fixture();
         let trades = [trade_of(5, AT, 363_266, 6, Side::Sell)];
         let hit =
@@ -444,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn heartbeats_bear_numbers_too() {
+    fn heartbeats_are_numbered() {
         let mut payload = Vec::new();
         let numbered = heartbeat(&mut payload, AT, 30);
         assert_eq!(
@@ -454,7 +458,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_version_tells_levels_trades_and_candles() {
+    fn v2_writes_levels_trades_and_candles() {
         let fixture = fixture();
         let market = fixture.market();
         let changes = [(Side::Buy, level(900_012, 0)), (Side::Sell, level(900_100, 3))];

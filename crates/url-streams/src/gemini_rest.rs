@@ -1,4 +1,4 @@
-//! REST bodies of the Gemini forms.
+//! REST bodies of the Gemini dialects.
 //!
 //! Start at    [`answer`].
 
@@ -7,7 +7,7 @@ use pitwire_model::{InstrumentId, Lots, Phase, Side, VenueNanos};
 
 use crate::gemini::{candle, candle_interval, refusal, trade_id};
 use crate::market::{Level, Market, Touch};
-use crate::rest::{Answer, Ask};
+use crate::rest_request::{RestAnswer, RestRequest};
 use crate::text::{Short, list, put};
 
 const MOST_LEVELS: usize = 5_000;
@@ -15,9 +15,9 @@ const MOST_TRADES: usize = 500;
 const MOST_CANDLES: usize = 1_500;
 const HOUR_NS: u64 = 3_600_000_000_000;
 
-pub(crate) fn answer(path: &str, ask: Ask<'_>) -> Option<Answer> {
+pub(crate) fn answer(path: &str, ask: RestRequest<'_>) -> Option<RestAnswer> {
     if path == "/v1/symbols" {
-        return Some(Answer::ok(|out| symbols(out, ask)));
+        return Some(RestAnswer::ok(|out| symbols(out, ask)));
     }
     let of = |prefix: &str| path.strip_prefix(prefix);
     if let Some(symbol) = of("/v1/symbols/details/") {
@@ -45,18 +45,18 @@ pub(crate) fn answer(path: &str, ask: Ask<'_>) -> Option<Answer> {
             list(out, bars.iter().flatten().rev(), |out, bar| candle(out, one.market, bar));
             put!(out, "]");
         }),
-        None => Answer::refused(refusal("InvalidTimeFrame", "there are 1m, 5m, 15m, 30m, 1hr, 6hr and 1day")),
+        None => RestAnswer::refused(refusal("InvalidTimeFrame", "there are 1m, 5m, 15m, 30m, 1hr, 6hr and 1day")),
     })
 }
 
 struct One<'a> {
-    ask: Ask<'a>,
+    ask: RestRequest<'a>,
     id: InstrumentId,
     market: Market<'a>,
     place: &'a Place,
 }
 
-fn with_one<'a>(ask: Ask<'a>, symbol: &str, write: impl FnOnce(&mut Vec<u8>, &One<'a>)) -> Answer {
+fn with_one<'a>(ask: RestRequest<'a>, symbol: &str, write: impl FnOnce(&mut Vec<u8>, &One<'a>)) -> RestAnswer {
     let engine = ask.here.engine;
     let found = ask
         .streams
@@ -64,12 +64,14 @@ fn with_one<'a>(ask: Ask<'a>, symbol: &str, write: impl FnOnce(&mut Vec<u8>, &On
         .find(symbol)
         .and_then(|id| Some(One { ask, id, market: ask.streams.market(engine, id)?, place: engine.market(id)? }));
     match found {
-        Some(one) => Answer::ok(|out| write(out, &one)),
-        None => Answer::refused(refusal("InvalidSymbol", &format!("no instrument {symbol:?}; /v1/symbols lists them"))),
+        Some(one) => RestAnswer::ok(|out| write(out, &one)),
+        None => {
+            RestAnswer::refused(refusal("InvalidSymbol", &format!("no instrument {symbol:?}; /v1/symbols lists them")))
+        }
     }
 }
 
-fn symbols(out: &mut Vec<u8>, ask: Ask<'_>) {
+fn symbols(out: &mut Vec<u8>, ask: RestRequest<'_>) {
     let places =
         ask.here.engine.markets().iter().filter(|place| place.spec.is_spot() && place.phase() != Phase::Deleted);
     let names = places.filter_map(|place| ask.streams.directory().names(place.spec.id));
@@ -78,7 +80,7 @@ fn symbols(out: &mut Vec<u8>, ask: Ask<'_>) {
     put!(out, "]");
 }
 
-/// Steps are bare numbers here.
+/// Writes an instrument's details. Increments are numbers without quotes.
 fn details(out: &mut Vec<u8>, one: &One<'_>) {
     let Market { spec, names } = one.market;
     let is_open = !matches!(one.place.phase(), Phase::Closed | Phase::Halted | Phase::Deleted | Phase::HaltAndClose);
@@ -92,7 +94,7 @@ fn details(out: &mut Vec<u8>, one: &One<'_>) {
         &spec.tick.to_string()
     );
     put!(out, ",\"min_order_size\":", Short(spec.lot), ",\"status\":\"", if is_open { "open" } else { "closed" });
-    // A currency of the contract would make it a perpetual to clients.
+    // With a contract currency, clients would take it for a perpetual.
     put!(out, "\",\"wrap_enabled\":false,\"product_type\":\"spot\",\"contract_type\":\"vanilla\"}");
 }
 
@@ -100,7 +102,7 @@ fn book(out: &mut Vec<u8>, one: &One<'_>) {
     put!(out, "{");
     for (key, limit, side) in [("bids", "limit_bids", Side::Buy), (",asks", "limit_asks", Side::Sell)] {
         let asked = one.ask.number(limit).and_then(|most| usize::try_from(most).ok());
-        // Zero is all of them, as there.
+        // Zero means all, as at the exchange.
         let most = asked.map_or(50, |most| if most == 0 { MOST_LEVELS } else { most.min(MOST_LEVELS) });
         let (comma, key) = key.strip_prefix(',').map_or(("", key), |key| (",", key));
         put!(out, comma, "\"", key, "\":[");
@@ -116,11 +118,11 @@ fn write_level(out: &mut Vec<u8>, one: &One<'_>, (price, lots): Level) {
     put!(out, ",\"timestamp\":\"", seconds, "\"}");
 }
 
-/// Newest first.
+/// Writes trades, newest first.
 fn trades(out: &mut Vec<u8>, one: &One<'_>) {
     let asked = one.ask.number("limit_trades").and_then(|most| usize::try_from(most).ok());
     let most = asked.filter(|most| *most > 0).unwrap_or(50).min(MOST_TRADES);
-    // Seconds or milliseconds, as clients have it.
+    // Clients send seconds or milliseconds.
     let since = one.ask.number("timestamp").or_else(|| one.ask.number("since"));
     let since = since.map_or(0, |since| if since < 100_000_000_000 { since.saturating_mul(1_000) } else { since });
     put!(out, "[");
@@ -159,7 +161,7 @@ fn pubticker(out: &mut Vec<u8>, one: &One<'_>) {
     put!(out, "\":", Short(one.market.value(value)), ",\"timestamp\":", one.ask.here.at.as_millis(), "}}");
 }
 
-/// `changes` are the closes of the last 24 hours, newest first.
+/// Writes the ticker. `changes` are the closes of the last 24 hours, newest first.
 fn ticker(out: &mut Vec<u8>, one: &One<'_>) {
     let at = one.ask.here.at;
     let instrument = one.ask.streams.instrument(one.id);

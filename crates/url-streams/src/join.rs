@@ -1,6 +1,7 @@
-//! What a joiner is told first, where a form begins with a whole state.
+//! The first message of a stream, for dialects that begin with a snapshot.
 //!
-//! Holds       the state is that after the last command observed: what is told next builds on it.
+//! Holds       The snapshot is the state after the last observed command, so the next message
+//!             applies to it.
 //! Start at    [`Streams::first`].
 
 use pitwire_model::{InstrumentId, Side};
@@ -12,19 +13,20 @@ use crate::gemini::{self, Change, Numbered, Update};
 use crate::key::{Entries, Kind, KlineInterval};
 use crate::market::{Level, Market};
 
-/// As many trades as a joiner is told.
+/// Most trades in a first message.
 const FIRST_TRADES: usize = 50;
-/// As many candles as a joiner is told.
+/// Most candles in a first message.
 const FIRST_CANDLES: usize = 1_440;
 
 impl Streams {
-    /// The first message of a stream; `None` where it begins with whatever comes next.
+    /// Writes the first message of a stream. Returns `None` if the stream begins with its next
+    /// message.
     pub fn first(&mut self, id: StreamId, here: Here<'_>, sink: &mut dyn Sink) -> Option<(Vec<u8>, Option<Numbered>)> {
         let key = self.key(id)?;
         let of = key.instrument?;
         let (market, place) = (self.market(here.engine, of)?, here.engine.market(of)?);
         let mut out = Vec::new();
-        // Collected only where it is told: one reader may join a thousand streams at once.
+        // Collected only if needed: one reader may join a thousand streams at once.
         let sides = || [Side::Buy, Side::Sell].map(|side| place.book().levels(side).collect::<Vec<Level>>());
         let mut numbered = None;
         match key.kind {
@@ -60,7 +62,7 @@ impl Streams {
         }
         let heard = self.heard_mut(id)?;
         if let Some(place) = numbered.filter(|_| heard.is_by_stream()) {
-            // What everyone else has heard so far is in it.
+            // The snapshot includes everything that other readers have received so far.
             let mut whole = Vec::with_capacity(out.len() + 20);
             place.fill(&out, heard.number, &mut whole);
             return Some((whole, None));

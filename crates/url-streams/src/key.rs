@@ -1,33 +1,34 @@
-//! What one stream is: which instrument, which messages, in which dress.
+//! The key of a stream: which instrument, which messages, in which form.
 //!
-//! Holds       equal keys, equal bytes: everybody who asks for the same gets the same messages.
+//! Holds       Streams with equal keys have equal bytes, so their readers share them.
 //! Start at    [`StreamKey`].
 
 use pitwire_model::InstrumentId;
 
 use crate::names::Names;
 
-/// A stream that is one of a kind; readers share it.
+/// Identifies a stream. All readers with this key share it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamKey {
     pub kind: Kind,
-    /// `None`: of all instruments (`!ticker@arr`).
+    /// `None` for all instruments (`!ticker@arr`).
     pub instrument: Option<InstrumentId>,
     pub dress: Dress,
 }
 
-/// How a message is dressed for those who asked for it so.
+/// Optional forms of a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dress {
     /// `{"stream":"…","data":…}`.
     pub is_combined: bool,
     /// Times in microseconds instead of milliseconds.
     pub in_micros: bool,
-    /// `?ts=ns`: due and encoding times appended.
+    /// `?ts=ns`: due time and encoding time are appended.
     pub with_ns: bool,
 }
 
-/// In the order in which one command is told: trades, then the book, then the states that follow from both.
+/// Kinds of messages, in the order in which they are written for one command: trades, then the
+/// book, then the states that follow from both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     Trade,
@@ -39,7 +40,7 @@ pub enum Kind {
     Level2,
     BithumbBook,
     Depth(Cadence),
-    /// The best 5, 10 or 20 levels, whole.
+    /// The best 5, 10 or 20 levels, complete.
     Partial(u8, Cadence),
     BookTicker,
     Kline(KlineInterval),
@@ -49,7 +50,8 @@ pub enum Kind {
     Ticker,
 }
 
-/// How often a book is told, and whether the client spelt the slow form out: it is told its own name.
+/// How often a book is written, and whether the client spelled out the slow form: the name in
+/// messages is the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Cadence {
     Second,
@@ -75,19 +77,19 @@ impl Cadence {
     }
 }
 
-/// What a reader of the Gemini v1 form asked for in its URL.
+/// The filters in the URL of a Gemini v1 reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Entries {
     pub bids: bool,
     pub offers: bool,
     pub trades: bool,
-    /// Auction events; there are none yet, so nobody is told any.
+    /// Auction events. There are none yet.
     pub auctions: bool,
     pub top_of_book: bool,
     pub heartbeat: bool,
-    /// `/v1/multimarketdata`: the symbol stands in each event.
+    /// `/v1/multimarketdata`: each event contains the symbol.
     pub with_symbol: bool,
-    /// Numbered by the stream instead of the socket.
+    /// Messages have the stream's numbers instead of the socket's.
     pub by_stream: bool,
 }
 
@@ -102,7 +104,7 @@ const DAY: u64 = 24 * HOUR;
 const FIRST_MONDAY: u64 = 4 * DAY;
 
 impl KlineInterval {
-    /// Name and width. A month has no width of its own and is not offered.
+    /// Name and width in milliseconds. Months have no fixed width and are not offered.
     const TABLE: [(&'static str, u64); 14] = [
         ("1m", MINUTE),
         ("3m", 3 * MINUTE),
@@ -125,7 +127,7 @@ impl KlineInterval {
         u8::try_from(at).ok().map(KlineInterval)
     }
 
-    /// The names that exist, for a refusal that helps.
+    /// Returns the existing names, for error messages.
     pub fn names() -> String {
         Self::TABLE.map(|(name, _)| name).join(", ")
     }
@@ -138,7 +140,7 @@ impl KlineInterval {
         Self::TABLE[usize::from(self.0)].1
     }
 
-    /// When the bucket of a moment began.
+    /// Returns the start of the bucket that contains a time, both in milliseconds since 1970.
     pub fn start_ms(self, at_ms: u64) -> u64 {
         let width = self.width_ms();
         let shift = if self.name() == "1w" { FIRST_MONDAY } else { 0 };
@@ -148,7 +150,8 @@ impl KlineInterval {
 }
 
 impl Kind {
-    /// Whether only the latest message matters to a reader who fell behind; else it is closed with 1013.
+    /// Whether a lagging reader needs only the latest message. On other streams it is closed with
+    /// 1013.
     pub const fn is_state(self) -> bool {
         matches!(
             self,
@@ -162,7 +165,7 @@ impl Kind {
         )
     }
 
-    /// What stands behind the symbol in the Binance form; `None` for the other forms.
+    /// Returns what follows the symbol in a Binance stream name, or `None` for the other dialects.
     pub fn binance_suffix(self) -> Option<String> {
         Some(match self {
             Kind::Trade => "trade".into(),
@@ -179,12 +182,12 @@ impl Kind {
 }
 
 impl StreamKey {
-    /// Whether every socket numbers the messages for itself.
+    /// Whether every socket numbers the messages itself.
     pub const fn has_socket_numbers(&self) -> bool {
         matches!(self.kind, Kind::Market(entries) if !entries.by_stream)
     }
 
-    /// The stream of the same messages under its own numbers; itself where sockets do not number.
+    /// Returns the stream of the same messages with the stream's own numbers.
     #[must_use]
     pub const fn under_its_own_numbers(self) -> StreamKey {
         match self.kind {
@@ -193,7 +196,7 @@ impl StreamKey {
         }
     }
 
-    /// The stream's name in the Binance form, as a client writes it.
+    /// Returns the stream's name in the Binance dialect.
     pub fn binance_name(&self, names: Option<&Names>) -> Option<String> {
         let suffix = self.kind.binance_suffix()?;
         Some(match names {
@@ -202,7 +205,7 @@ impl StreamKey {
         })
     }
 
-    /// A name for every stream, whatever its form: what a gateway and a metric call it.
+    /// Returns a name for any stream. Gateways and metrics use it.
     pub fn label(&self, names: Option<&Names>) -> String {
         let (dashed, lower) = names.map_or(("", ""), |names| (names.dashed.as_str(), names.lower.as_str()));
         let base = match self.kind {
@@ -241,9 +244,10 @@ impl Entries {
 mod tests {
     use super::*;
 
-    /// The table of the decisions: deltas close a reader that is behind, states give it the latest.
+    /// The table of the decisions: lagging readers of deltas are closed, those of states get the
+    /// latest.
     #[test]
-    fn a_reader_that_falls_behind_gets_the_latest_of_states_alone() {
+    fn lagging_reader_gets_the_latest_only_on_state_streams() {
         let minute = KlineInterval::named("1m").unwrap();
         let entries = crate::gemini::read_target("/v1/marketdata/a", "").unwrap().entries;
         for kind in [

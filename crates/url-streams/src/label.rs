@@ -1,15 +1,15 @@
-//! From a stream's label back to the stream: how a gateway says what it wants of its venue.
+//! Parses a stream's label. Gateways name streams to their venue by label.
 //!
-//! Holds       [`StreamKey::of_label`] undoes [`StreamKey::label`], for every stream.
+//! Holds       [`StreamKey::of_label`] is the inverse of [`StreamKey::label`] for every stream.
 
 use crate::binance::grammar;
 use crate::bithumb;
 use crate::key::{Dress, Entries, Kind, KlineInterval, StreamKey};
 use crate::names::Directory;
-use crate::session::instrument_key;
+use crate::stream_set::instrument_key;
 
 impl StreamKey {
-    /// The stream that [`Self::label`] names so; `None` where nothing here is called that.
+    /// Returns the stream with this label, or `None` if there is none.
     pub fn of_label(label: &str, directory: &Directory) -> Option<StreamKey> {
         let mut parts = label.split('+');
         let base = parts.next()?;
@@ -67,7 +67,7 @@ mod tests {
     use crate::Session;
 
     #[test]
-    fn what_any_url_asks_for_is_found_again_by_its_label() {
+    fn label_round_trips_for_every_url() {
         let directory = Directory::named(["NPN_ZAR", "BTC-PERPETUAL"]);
         let elsewhere = Directory::named(["AGL_ZAR", "BTC-PERPETUAL", "NPN_ZAR"]);
         let mut labels = Vec::new();
@@ -85,7 +85,7 @@ mod tests {
             for key in opened.join {
                 let label = key.label(key.instrument.and_then(|of| directory.names(of)));
                 assert_eq!(StreamKey::of_label(&label, &directory), Some(key), "{label}");
-                // Where instruments have other numbers, the name is still the same.
+                // The label is the same if instruments have other ids.
                 let there = StreamKey::of_label(&label, &elsewhere).unwrap();
                 assert_eq!(there.label(there.instrument.and_then(|of| elsewhere.names(of))), label);
                 labels.push(label);

@@ -1,11 +1,14 @@
-//! Streams by URL in the forms of Binance, Bithumb Global and Gemini: names, payloads, snapshots. No sockets.
+//! URL streams in the dialects of Binance, Bithumb Global and Gemini: names, payloads, snapshots.
+//! No sockets.
 //!
-//! Does        read what a URL or a message asks for; write what each stream tells of each event, once for all its readers;
-//!             answer the REST requests that clients of these forms synchronise by.
-//! Holds       1. equal streams, equal bytes: a message depends on the event and the stream, never on who reads it;
-//!             2. numbers and times are public ones of the venue: nothing hidden shows.
-//! Leaves out  sockets, rings, who has fallen behind, and when a message may leave.
-//! Start at    [`Session::open`] for who comes, [`Streams::observe`] for what happens.
+//! Does        Parses subscriptions in URLs and messages. Writes each stream's messages once for
+//!             all its readers. Answers the REST requests by which clients of these dialects
+//!             synchronise.
+//! Holds       1. Equal streams have equal bytes: a message depends on the event and the stream,
+//!                never on the reader.
+//!             2. Numbers and times are the venue's public ones and reveal nothing hidden.
+//! Leaves out  Sockets, rings, lagging readers, and when a message may be sent.
+//! Start at    [`Session::open`] for connections, [`Streams::observe`] for events.
 
 mod bars;
 pub mod binance;
@@ -20,7 +23,9 @@ mod label;
 mod market;
 mod names;
 mod rest;
+mod rest_request;
 mod session;
+mod stream_set;
 mod tell;
 mod text;
 mod url;
@@ -31,5 +36,7 @@ pub use gemini::Numbered;
 pub use key::{Cadence, Dress, Entries, Kind, KlineInterval, StreamKey};
 pub use market::{Market, Touch};
 pub use names::{Directory, Names};
-pub use rest::{Answer, is_rest_path};
-pub use session::{Opened, Refused, Said, Session, is_stream_path};
+pub use rest::is_rest_path;
+pub use rest_request::RestAnswer;
+pub use session::{Opened, Refused, is_stream_path};
+pub use stream_set::{Said, Session};

@@ -1,14 +1,14 @@
-//! What every encoder is told of an instrument: its units, its names, its touch, its day.
+//! What encoders need of an instrument: its units, names, best prices and day statistics.
 
 use pitwire_model::{Decimal, InstrumentSpec, Lots, Side, Ticks, VenueNanos};
 
 use crate::bars::Bar;
 use crate::names::Names;
 
-/// A price and what is there.
+/// A price and its quantity.
 pub(crate) type Level = (Ticks, Lots);
 
-/// An instrument and what it is called.
+/// An instrument and its names.
 #[derive(Clone, Copy)]
 pub struct Market<'a> {
     pub spec: &'a InstrumentSpec,
@@ -24,7 +24,7 @@ impl Market<'_> {
         self.spec.amount(lots)
     }
 
-    /// Σ price × quantity in quote currency; the largest that can be written, if it is more than that.
+    /// Returns price × quantity in quote currency. Saturates at the largest decimal.
     pub(crate) fn value(&self, tick_lots: u128) -> Decimal {
         let Decimal { mantissa: tick, scale: tick_scale } = self.spec.tick;
         let Decimal { mantissa: lot, scale: lot_scale } = self.spec.lot;
@@ -32,7 +32,7 @@ impl Market<'_> {
         Decimal::new(count.saturating_mul(tick).saturating_mul(lot), tick_scale.saturating_add(lot_scale))
     }
 
-    /// Σ price × lots over lots, rounded down to `places` more decimals than the tick has.
+    /// Returns the average price, rounded down to `places` more decimals than the tick has.
     pub(crate) fn average(&self, tick_lots: u128, lots: u64, places: u8) -> Option<Decimal> {
         let Decimal { mantissa: tick, scale } = self.spec.tick;
         let ten = 10_i128.checked_pow(u32::from(places))?;
@@ -54,7 +54,7 @@ impl Touch {
     }
 }
 
-/// The last 24 hours, with what stands around them.
+/// Statistics of the last 24 hours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Day {
     pub bar: Bar,
@@ -65,7 +65,7 @@ pub(crate) struct Day {
     pub touch: Touch,
 }
 
-/// Milliseconds, or microseconds for those who asked for them.
+/// Returns a time in milliseconds, or in microseconds.
 pub(crate) fn stamp(at: VenueNanos, in_micros: bool) -> u64 {
     if in_micros { at.0 / 1_000 } else { at.as_millis() }
 }
@@ -76,7 +76,7 @@ pub(crate) mod tests {
     use pitwire_model::{CurrencyId, InstrumentId, InstrumentKind, InstrumentLimits, TradeKind, TradeSeq};
     use pitwire_projections::{PublicTrade, TickDirection};
 
-    /// NPN_ZAR as the demo has it: a tick of a cent, a lot of one share.
+    /// NPN_ZAR as in the demo: a tick of a cent, a lot of one share.
     pub(crate) struct Fixture {
         spec: InstrumentSpec,
         names: Names,

@@ -1,16 +1,16 @@
-//! Names of instruments in the three forms.
+//! Instrument names in the three dialects.
 //!
-//! Does        `NPN_ZAR` is `NPNZAR` to Binance and Gemini and `NPN-ZAR` to Bithumb; whatever a client writes is found by
-//!             its letters and digits alone, in either case.
-//! Holds       two instruments whose letters and digits are the same: the one that was there first.
-//! Leaves out  the venue's own name, which the JSON-RPC dialect keeps.
+//! Does        Names `NPN_ZAR` `NPNZAR` for Binance and Gemini and `NPN-ZAR` for Bithumb. Finds an
+//!             instrument by the letters and digits that a client writes, in either case.
+//! Holds       If two instruments have the same letters and digits, the older one is found.
+//! Leaves out  The venue's own name, which the JSON-RPC dialect uses.
 
 use std::collections::BTreeMap;
 
 use pitwire_engine::Engine;
 use pitwire_model::{InstrumentId, InstrumentSpec};
 
-/// One instrument's names, made once.
+/// One instrument's names, built once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// `NPNZAR`.
@@ -29,7 +29,7 @@ impl Names {
         Names { base: currency(spec.base()), quote: currency(spec.quote()), ..Names::plain(&spec.name) }
     }
 
-    /// What its own name says.
+    /// Derives the names from the venue's own name.
     fn plain(name: &str) -> Names {
         let joined = letters(name);
         let dashed = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect::<String>();
@@ -43,12 +43,12 @@ impl Names {
     }
 }
 
-/// Letters and digits in upper case: what every form agrees on.
+/// Returns the letters and digits in upper case: what all dialects have in common.
 fn letters(text: &str) -> String {
     text.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_uppercase()).collect()
 }
 
-/// All instruments by what clients call them.
+/// All instruments by the names that clients use.
 #[derive(Debug, Default)]
 pub struct Directory {
     names: Vec<Names>,
@@ -62,7 +62,7 @@ impl Directory {
         directory
     }
 
-    /// Of a venue of which nothing is known but the names, for who only reads what clients ask for.
+    /// Builds a directory from names alone, for a gateway.
     pub fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Directory {
         let mut directory = Directory::default();
         for (id, name) in (0..).map(InstrumentId).zip(names) {
@@ -73,7 +73,7 @@ impl Directory {
         directory
     }
 
-    /// Takes in instruments that have come since.
+    /// Adds instruments that were listed since the last call.
     pub fn learn(&mut self, engine: &Engine) {
         for market in engine.markets().iter().skip(self.names.len()) {
             let names = Names::of(&market.spec, engine);
@@ -83,7 +83,7 @@ impl Directory {
     }
 
     pub fn find(&self, symbol: &str) -> Option<InstrumentId> {
-        // Nobody's name is longer, and a stranger's should not be copied.
+        // No name is longer. The limit avoids copying long input.
         (symbol.len() <= 64).then(|| self.by_letters.get(&letters(symbol)).copied())?
     }
 

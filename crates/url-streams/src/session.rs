@@ -1,14 +1,15 @@
-//! One client's side of a connection: what its URL asked for, what it says afterwards, what it is answered.
+//! One connection's state: the streams of its URL, its requests, and their answers.
 //!
-//! Does        a URL or a text message in; answers, streams to join and streams to leave out.
-//! Holds       1. a stream is joined once, however often it is asked for;
-//!             2. a request that names an unknown stream changes nothing, and the refusal says what would have been right;
-//!             3. a URL may name unknown instruments beside known ones, as clients with a list of another venue's markets do:
-//!                they are passed over, and counted for the handshake's answer.
-//! Leaves out  sockets, and joining itself.
+//! Does        Takes a URL or a text message. Returns answers, streams to join and streams to
+//!             leave.
+//! Holds       1. A stream is joined once, however often it is requested.
+//!             2. A request that names an unknown stream changes nothing, and its answer says what
+//!                exists.
+//!             3. A URL may name unknown instruments beside known ones, because clients come with
+//!                another exchange's list. They are ignored, and counted for the handshake's
+//!                answer.
+//! Leaves out  Sockets, and joining itself.
 //! Start at    [`Session::open`], [`Session::said`].
-
-use std::collections::BTreeSet;
 
 use crate::binance::grammar::{self, MOST_STREAMS};
 use crate::binance::talk;
@@ -16,65 +17,36 @@ use crate::bithumb;
 use crate::gemini;
 use crate::key::{Dress, Entries, Kind, StreamKey};
 use crate::names::Directory;
+use crate::stream_set::{Dialect, Said, Session, instrument_key};
 use crate::url::parameter;
-
-/// A client and what it reads.
-#[derive(Clone, Debug)]
-pub struct Session {
-    pub(crate) form: Form,
-    /// In the order in which they were asked for.
-    pub(crate) keys: Vec<StreamKey>,
-    pub(crate) dress: Dress,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Binance,
-    Bithumb,
-    Gemini1,
-    Gemini2,
-}
 
 /// A connection that is to be served.
 #[derive(Clone, Debug)]
 pub struct Opened {
     pub session: Session,
-    /// Told before any stream.
+    /// Messages to send before any stream's.
     pub words: Vec<Vec<u8>>,
     pub join: Vec<StreamKey>,
-    /// Names in the URL that are nobody's here.
+    /// Number of unknown names in the URL.
     pub unknown: usize,
-    /// Messages are numbered by the stream and not by the socket.
+    /// Messages have the stream's numbers instead of the socket's.
     pub by_stream: bool,
 }
 
-/// A connection that is not, and why.
+/// Why a connection is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     pub status: u16,
     pub body: String,
 }
 
-/// What comes of a message.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
-    /// Told before anything of the streams joined.
-    pub answers: Vec<Vec<u8>>,
-    pub join: Vec<StreamKey>,
-    pub leave: Vec<StreamKey>,
-}
-
-/// Whether a path is a stream's, in whatever form.
+/// Whether a path belongs to a stream, in any dialect.
 pub fn is_stream_path(path: &str) -> bool {
     grammar::is_path(path) || bithumb::is_path(path) || gemini::is_v1_path(path) || gemini::is_v2_path(path)
 }
 
 impl Session {
-    fn new(form: Form, dress: Dress) -> Session {
-        Session { form, keys: Vec::new(), dress }
-    }
-
-    /// What a connection is by its URL; `None` when the path is no stream's.
+    /// Opens the connection that a URL asks for. Returns `None` if the path belongs to no stream.
     pub fn open(path: &str, query: &str, directory: &Directory) -> Option<Result<Opened, Refused>> {
         if let Some(wish) = grammar::read_target(path, query) {
             return Some(open_binance(&wish, directory));
@@ -84,43 +56,19 @@ impl Session {
             return Some(open_bithumb(query, dress, directory));
         }
         if gemini::is_v2_path(path) {
-            return Some(Ok(Opened::of(Session::new(Form::Gemini2, dress))));
+            return Some(Ok(Opened::of(Session::new(Dialect::Gemini2, dress))));
         }
         gemini::read_target(path, query).map(|wish| open_gemini(&wish, dress, directory))
     }
 
-    /// Acts on a text message.
+    /// Handles a text message.
     pub fn said(&mut self, text: &str, directory: &Directory) -> Said {
-        match self.form {
-            Form::Binance => talk::said(self, text, directory),
-            Form::Bithumb => bithumb::said(self, text, directory),
-            Form::Gemini1 => Said::default(),
-            Form::Gemini2 => gemini::said(self, text, directory),
+        match self.dialect {
+            Dialect::Binance => talk::said(self, text, directory),
+            Dialect::Bithumb => bithumb::said(self, text, directory),
+            Dialect::Gemini1 => Said::default(),
+            Dialect::Gemini2 => gemini::said(self, text, directory),
         }
-    }
-
-    pub fn streams(&self) -> &[StreamKey] {
-        &self.keys
-    }
-
-    /// Takes streams on; gives those that are new.
-    pub(crate) fn add(&mut self, keys: impl IntoIterator<Item = StreamKey>) -> Vec<StreamKey> {
-        let mut known: BTreeSet<StreamKey> = self.keys.iter().copied().collect();
-        let fresh: Vec<StreamKey> = keys.into_iter().filter(|key| known.insert(*key)).collect();
-        self.keys.extend(&fresh);
-        fresh
-    }
-
-    /// Lets streams go; gives those that were there.
-    pub(crate) fn remove(&mut self, keys: &[StreamKey]) -> Vec<StreamKey> {
-        let unwanted: BTreeSet<StreamKey> = keys.iter().copied().collect();
-        let (gone, kept) = std::mem::take(&mut self.keys).into_iter().partition(|key| unwanted.contains(key));
-        self.keys = kept;
-        gone
-    }
-
-    pub(crate) fn is_full(&self, more: usize) -> bool {
-        self.keys.len().saturating_add(more) > MOST_STREAMS
     }
 }
 
@@ -141,7 +89,7 @@ fn refused(body: String) -> Refused {
 }
 
 fn open_binance(wish: &grammar::Wish, directory: &Directory) -> Result<Opened, Refused> {
-    let session = Session::new(Form::Binance, wish.dress);
+    let session = Session::new(Dialect::Binance, wish.dress);
     if let Some(unit) = &wish.unknown_unit {
         let shown: String = unit.chars().take(40).collect();
         return Err(refused(talk::error(2, &format!("no timeUnit {shown}: there are MILLISECOND and MICROSECOND"))));
@@ -166,15 +114,6 @@ fn open_binance(wish: &grammar::Wish, directory: &Directory) -> Result<Opened, R
     }
 }
 
-/// The key of a stream by what the client calls its instrument; an empty symbol is all of them.
-pub(crate) fn instrument_key(symbol: &str, kind: Kind, dress: Dress, directory: &Directory) -> Option<StreamKey> {
-    let instrument = match symbol {
-        "" => None,
-        symbol => Some(directory.find(symbol)?),
-    };
-    Some(StreamKey { kind, instrument, dress })
-}
-
 fn open_bithumb(query: &str, dress: Dress, directory: &Directory) -> Result<Opened, Refused> {
     let (mut keys, mut unknown) = (Vec::new(), 0);
     let topics = bithumb::read_target(query);
@@ -190,7 +129,7 @@ fn open_bithumb(query: &str, dress: Dress, directory: &Directory) -> Result<Open
     match topics.first().filter(|_| keys.is_empty()) {
         Some(topic) => Err(refused(bithumb::refusal("10005", topic))),
         None => {
-            let mut opened = Opened::of(Session::new(Form::Bithumb, dress)).with(keys, unknown);
+            let mut opened = Opened::of(Session::new(Dialect::Bithumb, dress)).with(keys, unknown);
             opened.words.push(bithumb::connected());
             Ok(opened)
         }
@@ -210,5 +149,5 @@ fn open_gemini(wish: &gemini::Wish, dress: Dress, directory: &Directory) -> Resu
         )));
     }
     let unknown = wish.symbols.len() - keys.len();
-    Ok(Opened { by_stream, ..Opened::of(Session::new(Form::Gemini1, dress)).with(keys, unknown) })
+    Ok(Opened { by_stream, ..Opened::of(Session::new(Dialect::Gemini1, dress)).with(keys, unknown) })
 }

@@ -1,8 +1,9 @@
-//! One instrument's streams told: what a command did, what a window gathered.
+//! Writes the messages of one instrument's streams: for a command, and at the end of a window.
 //!
-//! Holds       1. within one command trades come first, then the book, then the states that follow from both;
-//!             2. a stream of states tells a state that differs from the one it told last, and then all of it.
-//! Start at    [`Teller::command`], [`Teller::window`].
+//! Holds       1. For one command, trades come first, then the book, then the states that follow
+//!                from both.
+//!             2. A stream of states writes a state only if it differs from the previous one, and
+//!                then completely.
 
 use pitwire_model::{Side, TradeKind, VenueNanos};
 
@@ -16,7 +17,7 @@ use crate::market::{Day, Level, Market, Touch};
 use crate::text::put;
 
 impl Heard {
-    /// Dresses a message as this stream's readers want it, and tells it.
+    /// Applies the stream's optional forms to a message and passes it on.
     pub fn tell(&self, payload: &mut Vec<u8>, dressed: &mut Vec<u8>, at: VenueNanos, sink: &mut dyn Sink) {
         let Dress { is_combined, with_ns, .. } = self.key.dress;
         let whole = if is_combined {
@@ -32,7 +33,7 @@ impl Heard {
         sink.tell(self.id, whole, None);
     }
 
-    /// The same for a message that bears a number: the stream's own, or each socket's.
+    /// Does the same for a message with a number: the stream's own, or each socket's.
     pub fn tell_numbered(
         &mut self,
         payload: &mut Vec<u8>,
@@ -63,7 +64,7 @@ impl Heard {
     }
 }
 
-/// An instrument and all that is needed to tell of it.
+/// An instrument, and everything needed to write its messages.
 pub(crate) struct Teller<'a, 'b> {
     pub instrument: &'a mut Instrument,
     pub place: &'a pitwire_engine::Market,
@@ -74,7 +75,7 @@ pub(crate) struct Teller<'a, 'b> {
 }
 
 impl Teller<'_, '_> {
-    /// Tells what a command did; its trades are in the scratch already.
+    /// Writes the messages of a command. Its trades are already in the scratch buffer.
     pub fn command(&mut self, change_id: u64) {
         let before = std::mem::replace(&mut self.instrument.touch, Touch::of(self.place));
         let Scratch { bids, asks, .. } = &mut *self.scratch;
@@ -87,7 +88,7 @@ impl Teller<'_, '_> {
         self.instrument.heard = heard;
     }
 
-    /// By how much levels changed, and which best ones.
+    /// Records by how much levels changed, and which best levels.
     fn note_changes(&mut self, before: Touch) {
         let Scratch { trades, bids, asks, changes, tops, .. } = &mut *self.scratch;
         changes.clear();
@@ -110,7 +111,7 @@ impl Teller<'_, '_> {
         }
         let touch = self.instrument.touch;
         for (side, was, is) in [(Side::Buy, before.bid, touch.bid), (Side::Sell, before.ask, touch.ask)] {
-            // A side that has become empty is told by its last price with nothing left.
+            // An empty side is reported by its last price with quantity zero.
             let gone = was.map(|(price, _)| (price, pitwire_model::Lots::ZERO));
             tops.extend(is.or(gone).filter(|_| was != is).map(|level| Change::top(side, level)));
         }
@@ -172,7 +173,7 @@ impl Teller<'_, '_> {
         }
     }
 
-    /// Tells what a window has gathered: the tenth's, or the second's.
+    /// Writes the collected changes of a window of 100 ms or of one second.
     pub fn window(&mut self, change_id: u64, is_tenth: bool) {
         let mut heard = std::mem::take(&mut self.instrument.heard);
         for one in heard.iter_mut().filter(|one| one.readers > 0) {
@@ -190,7 +191,7 @@ impl Teller<'_, '_> {
         self.instrument.heard = heard;
     }
 
-    /// Tells which candles have ended with the minute, and begun.
+    /// Writes which candles have ended and begun with the minute.
     pub fn minute(&mut self) {
         let mut heard = std::mem::take(&mut self.instrument.heard);
         for one in heard.iter_mut().filter(|one| one.readers > 0) {
@@ -228,7 +229,7 @@ impl Teller<'_, '_> {
         }
     }
 
-    /// The running candle, and before it the one that has ended, once.
+    /// Writes the current candle, preceded once by the ended candle.
     fn kline(&mut self, one: &mut Heard, interval: KlineInterval) {
         for (bar, is_closed) in self.candles_due(one, interval) {
             let Scratch { payload, dressed, .. } = &mut *self.scratch;
@@ -249,7 +250,8 @@ impl Teller<'_, '_> {
         one.tell(payload, dressed, self.here.at, self.sink);
     }
 
-    /// What a reader of candles has yet to be told, oldest first, with whether it has ended.
+    /// Returns the candles that a reader has not received, oldest first, and whether each has
+    /// ended.
     fn candles_due(&self, one: &mut Heard, interval: KlineInterval) -> Vec<(Bar, bool)> {
         let (bars, start_ms) = (&self.instrument.bars, interval.start_ms(self.here.at.as_millis()));
         let mut due = Vec::new();
@@ -259,7 +261,7 @@ impl Teller<'_, '_> {
         }
         let Some(now) = bars.bucket(interval, start_ms) else { return due };
         if told != Some(now) {
-            // A new bucket in which nothing has happened is not worth a message, but ends as one.
+            // A new bucket without trades needs no message, but its end does.
             if told.is_none() || now.trades > 0 {
                 due.push((now, false));
             }
@@ -282,7 +284,8 @@ impl Teller<'_, '_> {
     }
 }
 
-/// What of a day a stream tells, so that it can be compared: the small ticker has no touch.
+/// Returns the part of a day that a stream contains, for comparison. The small ticker has no best
+/// prices.
 fn day_state(kind: Kind, day: &Day) -> Told {
     match kind {
         Kind::Ticker => Told::Day(day.bar, day.before, day.touch),
@@ -302,7 +305,7 @@ fn both<'a>(bids: &'a [Level], asks: &'a [Level]) -> impl Iterator<Item = (Side,
 }
 
 impl Streams {
-    /// The days that have changed, of all instruments in one array.
+    /// Writes the day statistics that have changed, of all instruments in one array.
     pub(crate) fn tell_all(&mut self, here: Here<'_>, sink: &mut dyn Sink) {
         for (at, kind) in [Kind::MiniTicker, Kind::Ticker].into_iter().enumerate() {
             if !self.all.iter().any(|one| one.key.kind == kind && one.readers > 0) {

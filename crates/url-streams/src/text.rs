@@ -1,20 +1,22 @@
-//! Digits, quoted decimals and JSON pieces straight into a byte buffer.
+//! Writes digits, quoted decimals and JSON pieces directly into a byte buffer.
 //!
-//! Does        write what the three forms write: plain decimals in quotes, whole numbers without.
-//! Holds       no float is involved; a decimal comes out exactly, with as many places as asked for or as it has.
-//! Leaves out  escaping: but for [`string`] everything written is a name or a number of ours.
+//! Does        Writes the values of the three dialects: plain decimals in quotes, whole numbers
+//!             without.
+//! Holds       No floats are used. A decimal is exact, with at least the requested number of
+//!             places.
+//! Leaves out  Escaping, except in [`string`]: everything else is our own name or number.
 //! Start at    [`fixed`].
 
 use pitwire_model::Decimal;
 
-/// Decimals of every price and quantity in the Binance form.
+/// Decimals of every price and quantity in the Binance dialect.
 pub(crate) const PLACES: u8 = 8;
 
 pub(crate) fn uint(out: &mut Vec<u8>, value: u64) {
     digits(out, u128::from(value), 0);
 }
 
-/// Quoted, with at least `places` decimals: `"3199.99000000"`.
+/// Writes a quoted decimal with at least `places` decimals: `"3199.99000000"`.
 pub(crate) fn fixed(out: &mut Vec<u8>, value: Decimal, places: u8) {
     out.push(b'"');
     fixed_bare(out, value, places);
@@ -34,7 +36,7 @@ pub(crate) fn fixed_bare(out: &mut Vec<u8>, value: Decimal, places: u8) {
     }
 }
 
-/// Quoted, as short as it goes: `"15.5"`, `"0"`.
+/// Writes the shortest quoted decimal: `"15.5"`, `"0"`.
 pub(crate) fn short(out: &mut Vec<u8>, value: Decimal) {
     let Decimal { mut mantissa, mut scale } = value;
     while scale > 0 && mantissa % 10 == 0 {
@@ -44,7 +46,7 @@ pub(crate) fn short(out: &mut Vec<u8>, value: Decimal) {
     fixed(out, Decimal::new(mantissa, scale), 0);
 }
 
-/// Decimal digits with a point before the last `scale` of them.
+/// Writes digits with a point before the last `scale` of them.
 fn digits(out: &mut Vec<u8>, value: u128, scale: usize) {
     // A u128 has at most 39 digits; a scale is at most a u8.
     let mut buffer = [b'0'; 304];
@@ -72,13 +74,13 @@ fn digit(value: u128) -> u8 {
     b'0' + u8::try_from(value).unwrap_or(0)
 }
 
-/// A text of somebody else's, quoted and escaped.
+/// Writes text from outside, quoted and escaped.
 pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
     // Serialising a str cannot fail.
     out.extend_from_slice(serde_json::to_string(text).unwrap_or_default().as_bytes());
 }
 
-/// `items` with commas between them.
+/// Writes `items` separated by commas.
 pub(crate) fn list<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut write: impl FnMut(&mut Vec<u8>, T)) {
     let mut is_first = true;
     for item in items {
@@ -89,13 +91,13 @@ pub(crate) fn list<T>(out: &mut Vec<u8>, items: impl IntoIterator<Item = T>, mut
     }
 }
 
-/// Appends literal pieces and calls in one line: `put!(out, b"\"p\":", fixed(price, 8), b",")`.
+/// Appends literals and calls in one line: `put!(out, b"\"p\":", fixed(price, 8), b",")`.
 macro_rules! put {
     ($out:expr $(, $piece:expr)* $(,)?) => {{ $( $crate::text::Piece::put($piece, $out); )* }};
 }
 pub(crate) use put;
 
-/// What [`put`] takes.
+/// What [`put`] accepts.
 pub(crate) trait Piece {
     fn put(self, out: &mut Vec<u8>);
 }
@@ -124,7 +126,7 @@ impl Piece for bool {
     }
 }
 
-/// A quoted decimal with eight places, as the Binance form has all of them.
+/// A quoted decimal with eight places, as everywhere in the Binance dialect.
 pub(crate) struct Eight(pub Decimal);
 
 impl Piece for Eight {
@@ -133,7 +135,7 @@ impl Piece for Eight {
     }
 }
 
-/// A quoted decimal as short as it goes.
+/// The shortest quoted decimal.
 pub(crate) struct Short(pub Decimal);
 
 impl Piece for Short {
@@ -147,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn decimals_have_the_places_asked_for_and_never_lose_one() {
+    fn decimals_have_the_requested_places_and_lose_none() {
         for (mantissa, scale, eight, brief) in [
             (319_999, 2, "\"3199.99000000\"", "\"3199.99\""),
             (4, 0, "\"4.00000000\"", "\"4\""),

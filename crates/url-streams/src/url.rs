@@ -1,9 +1,10 @@
-//! Percent signs and parameters of a URL.
+//! Percent-encoding and parameters of a URL.
 //!
-//! Does        `%40` is `@`; a parameter by its name in any case. A `+` stays one: stream names have none to hide.
-//! Leaves out  everything else of a URL.
+//! Does        Decodes `%40` to `@`. Finds a parameter by its name in any case. A `+` stays as it
+//!             is.
+//! Leaves out  Everything else in a URL.
 
-/// What stands for itself, and what is escaped; an escape that is none stays as it is.
+/// Decodes percent-encoding. An invalid escape stays as it is.
 pub(crate) fn decoded(text: &str) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -27,7 +28,7 @@ fn hex(byte: u8) -> Option<u8> {
     char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
 }
 
-/// The first parameter of a name, decoded.
+/// Returns the first parameter of this name, decoded.
 pub(crate) fn parameter(query: &str, name: &str) -> Option<String> {
     let pairs = query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     pairs.into_iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| decoded(value))
@@ -38,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_undone_once_and_broken_ones_left() {
+    fn escapes_are_decoded_once_and_invalid_ones_kept() {
         for (text, expected) in [("a%40b", "a@b"), ("%2", "%2"), ("%zz%41", "%zzA"), ("%2540", "%40"), ("%C3%A9", "é")]
         {
             assert_eq!(decoded(text), expected);

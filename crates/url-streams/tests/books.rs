@@ -1,5 +1,5 @@
-//! Whoever follows a form's own rules holds the venue's book, whenever they came: the depth stream joined to a REST
-//! snapshot taken at any moment, and the forms that begin with a whole book.
+//! A client that follows a dialect's rules always has the venue's book: the depth stream joined to
+//! a REST snapshot taken at any time, and the dialects that begin with a whole book.
 
 mod floor;
 
@@ -10,13 +10,13 @@ use pitwire_model::{Lots, OrderId, Side};
 use pitwire_url_streams::StreamId;
 use serde_json::Value;
 
-/// A book as a client keeps it: both sides by price, as decimal numbers in hundredths.
+/// A client's book: both sides by price, in hundredths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Book {
     sides: [BTreeMap<u64, u64>; 2],
 }
 
-/// "3199.99000000" is 319999; tests trade whole shares at whole cents.
+/// Parses "3199.99000000" as 319999. The tests trade whole shares at whole cents.
 fn hundredths(text: &Value) -> u64 {
     let text = text.as_str().expect("a string");
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
@@ -51,12 +51,12 @@ impl Book {
     }
 }
 
-/// A client of the Binance form, by the five steps that all of them take.
+/// A Binance client that uses the documented five steps.
 struct Follower {
     stream: StreamId,
     book: Book,
     last: Option<u64>,
-    /// Events since the snapshot.
+    /// Number of events since the snapshot.
     events: u64,
     kept: Vec<Value>,
 }
@@ -93,7 +93,7 @@ impl Follower {
     }
 }
 
-/// Something of a market: orders around a price, cancels, nothing.
+/// Does something at random: an order around a price, a cancel, or nothing.
 fn happen(floor: &mut Floor, chance: &mut SplitMix64, live: &mut Vec<OrderId>) {
     match chance.below(10) {
         0..=5 => {
@@ -111,7 +111,7 @@ fn happen(floor: &mut Floor, chance: &mut SplitMix64, live: &mut Vec<OrderId>) {
 }
 
 #[test]
-fn a_snapshot_taken_at_any_moment_joins_either_depth_stream() {
+fn snapshot_at_any_time_joins_both_depth_streams() {
     for (target, tenths) in [("/ws/npnzar@depth@100ms", 1), ("/ws/npnzar@depth", 10)] {
         let (mut floor, mut chance) = (Floor::new(), SplitMix64(7));
         let (mut live, mut followers, mut joined) = (Vec::new(), Vec::<Follower>::new(), 0);
@@ -142,7 +142,7 @@ fn a_snapshot_taken_at_any_moment_joins_either_depth_stream() {
                     assert_eq!(follower.book, Book::of(&floor), "{target} at {tenth}");
                 }
             }
-            // Everybody leaves now and then: who comes later finds the chain as if nobody had.
+            // All readers leave now and then. The numbers of a later reader continue without a gap.
             if tenth % 100 == 99 {
                 followers.drain(..).for_each(|follower| floor.streams.unlisten(follower.stream));
             }
@@ -151,10 +151,10 @@ fn a_snapshot_taken_at_any_moment_joins_either_depth_stream() {
     }
 }
 
-/// One client (python-binance) starts again unless the first event begins right behind its snapshot, and then applies that
-/// event to the new one.
+/// One client (python-binance) starts again unless the first event begins right after its snapshot,
+/// and then applies that event to the new one.
 #[test]
-fn a_snapshot_ends_where_a_tenth_did_while_somebody_reads_depth() {
+fn snapshot_ends_with_a_window_while_depth_has_readers() {
     let (mut floor, mut chance, mut live) = (Floor::new(), SplitMix64(5), Vec::new());
     let [tenth, second] = ["/ws/npnzar@depth@100ms", "/ws/npnzar@depth"].map(|target| floor.join(target));
     let mut expected: Option<(u64, Book)> = None;
@@ -191,7 +191,7 @@ fn a_snapshot_ends_where_a_tenth_did_while_somebody_reads_depth() {
 }
 
 #[test]
-fn a_level_that_is_back_where_it_was_is_told_all_the_same() {
+fn level_that_returns_to_its_old_quantity_is_reported() {
     let mut floor = Floor::new();
     let order = floor.enter(Side::Buy, 100, 5);
     let stream = floor.join("/ws/npnzar@depth@100ms");
@@ -199,7 +199,7 @@ fn a_level_that_is_back_where_it_was_is_told_all_the_same() {
     floor.heard(stream);
     floor.cancel(order);
     let mut follower = Follower { stream, book: Book::default(), last: None, events: 0, kept: Vec::new() };
-    // In between the level is gone; at the end of the window it is what it was.
+    // The level disappears in between. At the end of the window it has its old quantity.
     follower.snapshot(&floor);
     floor.enter(Side::Buy, 100, 5);
     floor.window(200);
@@ -209,7 +209,7 @@ fn a_level_that_is_back_where_it_was_is_told_all_the_same() {
 }
 
 #[test]
-fn forms_that_begin_with_a_whole_book_follow_it_from_there() {
+fn updates_apply_to_the_first_whole_book() {
     let (mut floor, mut chance, mut live) = (Floor::new(), SplitMix64(3), Vec::new());
     for _ in 0..50 {
         happen(&mut floor, &mut chance, &mut live);
@@ -273,7 +273,7 @@ fn forms_that_begin_with_a_whole_book_follow_it_from_there() {
 }
 
 #[test]
-fn a_touch_is_told_when_it_changes_and_a_partial_book_when_its_levels_do() {
+fn best_prices_and_partial_books_are_written_when_they_change() {
     let mut floor = Floor::new();
     let (touch, five) = (floor.join("/ws/npnzar@bookTicker"), floor.join("/ws/npnzar@depth5@100ms"));
     floor.enter(Side::Buy, 100, 5);

@@ -1,4 +1,5 @@
-//! Whatever a client writes, in its URL or afterwards: an answer, and never more than it may have.
+//! Arbitrary input from clients, in the URL or afterwards, always gets an answer and never exceeds
+//! a limit.
 
 mod floor;
 
@@ -26,7 +27,7 @@ const MESSAGES: [&str; 6] = [
     r#"{"type":"unsubscribe","subscriptions":[{"name":"l2","symbols":["NPNZAR"]}]}"#,
 ];
 
-/// Cut, doubled, spliced, or with a byte changed.
+/// Cuts, repeats or splices texts, or changes a byte.
 fn mutated(texts: &[&str], chance: &mut SplitMix64) -> String {
     let pick = |chance: &mut SplitMix64, bound: usize| usize::try_from(chance.below(bound as u64)).unwrap_or(0);
     let mut bytes = texts[pick(chance, texts.len())].as_bytes().to_vec();
@@ -48,7 +49,7 @@ fn mutated(texts: &[&str], chance: &mut SplitMix64) -> String {
 }
 
 #[test]
-fn nothing_that_a_client_writes_does_harm() {
+fn mutated_requests_never_panic_or_exceed_limits() {
     let runs = std::env::var("STREAM_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(100_000_u64);
     let (mut floor, mut chance) = (Floor::new(), SplitMix64(99));
     floor.at = 1_795_219_360_000_000_000;

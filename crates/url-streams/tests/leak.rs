@@ -1,5 +1,5 @@
-//! Hidden orders leave no trace: every stream and every snapshot says the same, to the byte, with and without hidden orders
-//! that meet nobody.
+//! Hidden orders leave no trace: every stream and every snapshot has the same bytes with and
+//! without hidden orders that do not trade.
 
 mod floor;
 
@@ -36,7 +36,7 @@ const SNAPSHOTS: [&str; 6] = [
     "/v2/ticker/npnzar",
 ];
 
-/// What happens besides hidden orders; an order's number is its place in the list, whatever else there is.
+/// Generates what happens besides hidden orders. An order's number is its position in the list.
 fn happening(number: u64, phase: &mut Phase, chance: &mut SplitMix64) -> Command {
     let side = if chance.below(2) == 0 { Side::Buy } else { Side::Sell };
     let price = Ticks(95 + chance.below(10).cast_signed());
@@ -58,7 +58,8 @@ fn happening(number: u64, phase: &mut Phase, chance: &mut SplitMix64) -> Command
 
 const PLAIN: NewOrder = NewOrder { tif: TimeInForce::Day, ..NewOrder::PLAIN };
 
-/// Wanting more at once than the others ever have: passed over by all, wherever it stands.
+/// Returns a hidden order that demands more at once than any other order has, so that it never
+/// trades.
 fn hidden(number: u64, side: Side, chance: &mut SplitMix64) -> NewOrder {
     const MORE: Lots = Lots(4_000_000);
     let price = Ticks(93 + chance.below(14).cast_signed());
@@ -77,7 +78,7 @@ fn join_all(floor: &mut Floor) -> Vec<(StreamId, Option<String>)> {
 }
 
 #[test]
-fn streams_say_the_same_with_and_without_hidden_orders_that_meet_nobody() {
+fn hidden_orders_that_do_not_trade_change_no_byte() {
     let (mut rested, mut told) = (0, [0; TARGETS.len()]);
     for seed in 1..=12 {
         let (mut bare, mut shadowed) = (Floor::new(), Floor::new());
@@ -86,7 +87,7 @@ fn streams_say_the_same_with_and_without_hidden_orders_that_meet_nobody() {
         let side = if seed % 2 == 0 { Side::Buy } else { Side::Sell };
         assert_eq!(join_all(&mut bare), join_all(&mut shadowed));
         for number in 1..400_u64 {
-            // Time goes by the list, so that a command more does not move what follows it.
+            // Time follows the list, so that an additional command does not move the later ones.
             (bare.at, shadowed.at) = (number * 37_000_000, number * 37_000_000);
             if shadow.below(6) == 0 {
                 let number = 10_000 + number;

@@ -1,4 +1,4 @@
-//! What clients say in each form, and what they are answered.
+//! Requests of clients in each dialect, and their answers.
 
 mod floor;
 
@@ -6,7 +6,7 @@ use floor::{Floor, json};
 use pitwire_model::{Command, Side, VenueNanos};
 use pitwire_url_streams::{Cadence, Dress, Here, Kind, Session, is_rest_path, is_stream_path};
 
-/// The answers to one message, and how many streams it joins and leaves.
+/// Returns the answers to one message, and the number of streams that it joins and leaves.
 fn said(session: &mut Session, floor: &Floor, text: &str) -> (String, usize, usize) {
     let said = session.said(text, floor.streams.directory());
     let answers: Vec<String> =
@@ -15,7 +15,7 @@ fn said(session: &mut Session, floor: &Floor, text: &str) -> (String, usize, usi
 }
 
 #[test]
-fn the_binance_form_answers_with_the_id_as_it_was_written() {
+fn binance_answer_has_the_id_as_written() {
     let floor = Floor::new();
     let mut session = {
         let mut floor = Floor::new();
@@ -63,7 +63,7 @@ fn the_binance_form_answers_with_the_id_as_it_was_written() {
 }
 
 #[test]
-fn the_other_forms_answer_in_their_own_words() {
+fn bithumb_and_gemini_answer_in_their_form() {
     let mut floor = Floor::new();
     let opened = floor.open("/message/realtime?subscribe=TRADE:NPN-ZAR,TRADE:NO-BODY&ts=ns");
     assert_eq!((opened.join.len(), opened.unknown, opened.join[0].dress.with_ns), (1, 1, true));
@@ -102,7 +102,7 @@ fn the_other_forms_answer_in_their_own_words() {
 }
 
 #[test]
-fn a_url_of_strangers_alone_is_refused_and_one_among_628_is_passed_over() {
+fn unknown_names_are_refused_only_without_a_known_one() {
     let mut floor = Floor::new();
     for target in
         ["/ws/nobody@trade", "/message/realtime?subscribe=TRADE:NO-BODY", "/v1/marketdata/nobody", "/ws/npnzar@dance"]
@@ -133,7 +133,7 @@ fn a_url_of_strangers_alone_is_refused_and_one_among_628_is_passed_over() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused_with_what_there_is() {
+fn invalid_request_is_refused_with_what_exists() {
     let mut floor = Floor::new();
     for (target, part) in [
         ("/ws/npnzar@trade?timeUnit=NANOSECOND", "no timeUnit NANOSECOND: there are MILLISECOND and MICROSECOND"),
@@ -175,7 +175,7 @@ fn what_cannot_be_meant_is_refused_with_what_there_is() {
 }
 
 #[test]
-fn one_command_is_told_in_order_and_each_dress_has_its_own_bytes() {
+fn messages_of_one_command_are_in_order_in_each_form() {
     let mut floor = Floor::new();
     floor.enter(Side::Sell, 101, 3);
     floor.enter(Side::Sell, 101, 1);
@@ -209,7 +209,7 @@ fn one_command_is_told_in_order_and_each_dress_has_its_own_bytes() {
 }
 
 #[test]
-fn candles_end_once_and_days_add_up() {
+fn candles_end_once_and_day_totals_match() {
     let mut floor = Floor::new();
     let (kline, day) = (floor.join("/ws/npnzar@kline_1m"), floor.join("/ws/!ticker@arr"));
     let trade = |floor: &mut Floor, at_ms: u64, price: i64, lots: u64| {
@@ -247,9 +247,9 @@ fn candles_end_once_and_days_add_up() {
     );
 }
 
-/// No command tells it: in an idle market there is none.
+/// The clock triggers it: an idle market has no commands.
 #[test]
-fn candles_of_a_market_in_which_nothing_happens_end_with_the_clock() {
+fn idle_candles_end_with_the_clock() {
     let mut floor = Floor::new();
     assert!(!floor.streams.has_candles());
     let (kline, other) = (floor.join("/ws/npnzar@kline_1m"), floor.join("/ws/npnzar@kline_3m"));
@@ -266,7 +266,8 @@ fn candles_of_a_market_in_which_nothing_happens_end_with_the_clock() {
         let of = |line: &serde_json::Value, key: &str| line["k"][key].as_u64();
         told.iter().map(|line| (line["E"].as_u64(), of(line, "t"), of(line, "n"), line["k"]["x"].as_bool())).collect()
     };
-    // Each ends once, at the moment at which the next begins; one without trades says nothing until it ends.
+    // Each candle ends once, when the next begins. A candle without trades is written only when it
+    // ends.
     assert_eq!(
         brief(&mut floor, kline),
         [
@@ -290,7 +291,7 @@ fn candles_of_a_market_in_which_nothing_happens_end_with_the_clock() {
 }
 
 #[test]
-fn what_nobody_reads_is_not_told_and_a_key_is_one_stream() {
+fn streams_without_readers_are_not_written() {
     let mut floor = Floor::new();
     let one = floor.join("/ws/npnzar@trade");
     assert_eq!(floor.join("/ws/NPN_ZAR@trade"), one);

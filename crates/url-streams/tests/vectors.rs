@@ -1,4 +1,5 @@
-//! The messages of `contracts/vectors/streams`, written by hand from the reference, come out to the byte.
+//! The messages of `contracts/vectors/streams`, written by hand from the reference, are matched
+//! byte for byte.
 
 mod floor;
 
@@ -31,7 +32,7 @@ enum Step {
 }
 
 #[test]
-fn every_message_is_the_one_written_down() {
+fn messages_match_the_vectors_byte_for_byte() {
     let text = include_str!("../../../contracts/vectors/streams/messages.json");
     let vectors: Vectors = serde_json::from_str(text).expect("vectors");
     assert!(vectors.cases.len() >= 11);

@@ -1,10 +1,11 @@
-//! The pure machine on plain sockets, saying back what it hears: for suites of conformance that others wrote.
+//! Echoes messages over plain sockets, for third-party conformance suites.
 //!
 //!     cargo run -p pitwire-websocket --example echo -- serve 127.0.0.1:9001
 //!     cargo run -p pitwire-websocket --example echo -- cases 127.0.0.1:9001 AGENT
 //!
-//! `serve` answers until it is killed; `cases` plays the client of an Autobahn fuzzing server, case after case. Compression
-//! is taken up and offered. One thread a connection: what is tried here is the machine, not a server.
+//! `serve` answers until it is killed. `cases` plays the client of an Autobahn fuzzing server, case
+//! after case. Both accept compression. Each connection has a thread: the example tests the
+//! protocol, not a server.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -15,7 +16,7 @@ use pitwire_websocket::{
 };
 
 const LIMITS: Limits = Limits { message_bytes: 32 << 20, fragments: 1 << 20 };
-/// Whatever it is, the answer is known in advance.
+/// The key is constant, so the response is known in advance.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const OFFER: Offer = Offer { keeps_context: true };
 
@@ -32,7 +33,7 @@ fn serve(address: &str) -> io::Result<()> {
     for stream in TcpListener::bind(address)?.incoming() {
         let mut stream = stream?;
         std::thread::spawn(move || {
-            // A peer that breaks off has been served.
+            // A peer that disconnects early is done.
             let _ = shake_hands(&mut stream);
         });
     }
@@ -67,7 +68,7 @@ fn cases(address: &str, agent: &str) -> io::Result<()> {
     let mut count = 0;
     visit(address, "/getCaseCount", |text| count = text.parse().unwrap_or(0))?;
     for case in 1..=count {
-        // A case may well end in an error: that is for the suite to judge.
+        // A case may end in an error: the suite judges that.
         let _ = visit(address, &format!("/runCase?case={case}&agent={agent}"), |_| {});
     }
     println!("{count} cases");
@@ -164,9 +165,10 @@ impl Echo<'_> {
             }
             self.stream.write_all(&if self.masks { masked(&out) } else { out })?;
             if is_over {
-                // The peer may be quicker.
+                // The peer may have closed first.
                 let _ = self.stream.shutdown(std::net::Shutdown::Write);
-                // What is on its way is thrown away: a socket closed over it would lose our last words.
+                // Discards later input: closing the socket with unread bytes would lose
+                // our last frames.
                 while read(self.stream, &mut received).is_ok_and(|bytes| bytes > 0) {
                     received.clear();
                 }
@@ -182,7 +184,7 @@ impl Echo<'_> {
     }
 }
 
-/// Our own frames again, as a client sends them.
+/// Returns our own frames as a client sends them.
 fn masked(frames: &[u8]) -> Vec<u8> {
     let (mask, mut out, mut at) = ([0x37, 0xfa, 0x21, 0x3d], Vec::new(), 0);
     while at < frames.len() {

@@ -1,6 +1,6 @@
-//! Where a WebSocket is: its URL taken apart.
+//! Parses the URL of a WebSocket server.
 //!
-//! Holds       nothing of a URL can end a line of the request that is made of it.
+//! Holds       A URL cannot insert a line into the request that is built from it.
 //! Start at    [`Address::parse`].
 
 use std::fmt;
@@ -8,12 +8,12 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     pub is_secure: bool,
-    /// A name or a number; of an IPv6 address without its brackets.
+    /// Host name or IP address. An IPv6 address has no brackets.
     pub host: String,
     pub port: u16,
-    /// Path and query, as they are asked for.
+    /// Path and query, as they are requested.
     pub resource: String,
-    /// What the `Host` header says: as the URL has it.
+    /// Value of the `Host` header, as the URL has it.
     pub authority: String,
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use super::Address;
 
     #[test]
-    fn urls_are_taken_apart() {
+    fn url_parts_are_found() {
         for (url, expected) in [
             ("ws://127.0.0.1:8080/feed", "plain 127.0.0.1 8080 /feed 127.0.0.1:8080"),
             ("WSS://example.org", "tls example.org 443 / example.org"),
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_urls_are_refused() {
         for url in [
             "",
             "127.0.0.1:80",

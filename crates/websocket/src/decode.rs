@@ -1,8 +1,9 @@
-//! Frames to messages: incremental, bounded, strict.
+//! Decodes frames to messages: incremental, bounded, strict.
 //!
-//! Does        unmask, inflate and collect the payloads that [`Frames`] finds, and say each message when it is whole.
-//! Holds       1. text that breaks is found at its first wrong byte, also in the middle of a frame;
-//!             2. at most one message is kept, and of a compressed one never more is inflated than may be kept.
+//! Does        Unmasks, inflates and collects the payloads that [`Frames`] finds, and returns each
+//!             message when it is complete.
+//! Holds       1. Invalid UTF-8 is found at its first wrong byte, also inside a frame.
+//!             2. At most one message is stored, and never more than its limit is inflated.
 //! Start at    [`Decoder::decode`].
 
 use std::fmt;
@@ -10,23 +11,9 @@ use std::fmt;
 use crate::deflate::Inflater;
 use crate::encode::CloseCode;
 use crate::extension::Agreed;
-use crate::frames::{Control, Data, Frames, Peer, Piece, close_body, unmask};
+use crate::frames::{Control, Data, Frames, Limits, Peer, Piece, close_body, unmask};
 use crate::utf8::{Checked, Utf8};
 use crate::violation::Violation;
-
-/// What a peer may send before it is cut off.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Payload bytes of one frame, and of one message, inflated if it was compressed.
-    pub message_bytes: usize,
-    pub fragments: u32,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Limits { message_bytes: 32 * 1024, fragments: 64 }
-    }
-}
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Incoming<'a> {
@@ -34,11 +21,11 @@ pub enum Incoming<'a> {
     Binary(&'a [u8]),
     Ping(&'a [u8]),
     Pong,
-    /// The peer's close code, if it gave one.
+    /// The peer's close code, if it sent one.
     Close(Option<u16>),
 }
 
-/// A [`Violation`], as the close frame that answers it.
+/// A [`Violation`] with the close code that answers it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProtocolError {
     pub code: CloseCode,
@@ -59,7 +46,7 @@ impl fmt::Display for ProtocolError {
 
 impl std::error::Error for ProtocolError {}
 
-/// What a message's buffer may keep of its size when it is not needed.
+/// Capacity in bytes that an unused message buffer keeps.
 const KEPT_BYTES: usize = 4 * 1024;
 
 /// The receiving state of one connection.
@@ -73,8 +60,8 @@ pub struct Decoder {
     inflation: Option<Box<Inflation>>,
 }
 
-/// How compressed messages are read. The state that inflates is there while it is needed: within a message, and between
-/// messages only where the peer was allowed to refer to earlier ones.
+/// How compressed messages are read. The inflater exists within a message, and between messages
+/// only if the peer may refer to earlier ones.
 #[derive(Debug)]
 struct Inflation {
     window_bits: u8,
@@ -83,12 +70,12 @@ struct Inflation {
 }
 
 impl Decoder {
-    /// Of what a client sends.
+    /// Creates a decoder for a client's frames.
     pub fn new(limits: Limits) -> Self {
         Decoder::on(Peer::Client, limits)
     }
 
-    /// Of what a server sends.
+    /// Creates a decoder for a server's frames.
     pub fn of_server(limits: Limits) -> Self {
         Decoder::on(Peer::Server, limits)
     }
@@ -103,7 +90,7 @@ impl Decoder {
         }
     }
 
-    /// Messages may be compressed as was agreed in the handshake, if it was.
+    /// Accepts compressed messages if the handshake agreed on them.
     #[must_use]
     pub fn with_deflate(mut self, agreed: Option<&Agreed>) -> Self {
         if let Some(agreed) = agreed {
@@ -114,26 +101,30 @@ impl Decoder {
         self
     }
 
-    /// Whether a message has begun and not ended; control frames may come in between.
+    /// Whether a message has begun and not ended. Control frames may come in between.
     pub fn is_mid_message(&self) -> bool {
         self.frames.is_mid_message()
     }
 
-    /// Whether a message or a frame of any kind has begun and not ended: the peer owes the rest.
+    /// Whether a message or a frame of any kind has begun and not ended.
     pub fn is_unfinished(&self) -> bool {
         self.frames.is_unfinished()
     }
 
-    /// What was decoded last has been acted on: a large buffer need not be kept.
+    /// Frees a large buffer. Call this after the last decoded message has been processed.
     pub fn forget(&mut self) {
         if !self.frames.is_unfinished() && self.message.capacity() > KEPT_BYTES {
             self.message = Vec::new();
         }
     }
 
-    /// Takes from the front of `input` up to the end of a message or control frame: how many bytes it used, and what
-    /// they completed. All of `input` is used when they complete nothing; 0 bytes, when there are none. After an error
-    /// the connection must be closed with the error's code.
+    /// Reads from the front of `input` up to the end of a message or control frame. Returns the
+    /// number of bytes read and what they completed. Reads all of `input` if they completed
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// The peer violated the protocol. The connection must be closed with the error's code.
     pub fn decode(&mut self, input: &[u8]) -> Result<(usize, Option<Incoming<'_>>), ProtocolError> {
         let mut at = 0;
         while let Some(piece) = self.frames.next(input, &mut at)? {
@@ -171,7 +162,7 @@ impl Decoder {
             self.message.extend_from_slice(&input[data.start..data.end]);
             unmask(&mut self.message[begun..], data.mask);
         }
-        // What comes whole is checked whole, by `whole`.
+        // A message that arrives in one piece is checked by `whole`.
         let is_cut = !(data.begins_message && data.ends_message);
         if data.is_text && is_cut && self.utf8.check(&self.message[begun..]) != Checked::Whole {
             return Err(Violation::NotUtf8);
@@ -180,7 +171,7 @@ impl Decoder {
     }
 
     fn inflate(&mut self, input: &[u8], data: Data) -> Result<(), Violation> {
-        // Frames lets no compressed message through where none was agreed.
+        // `Frames` refuses a compressed message if compression was not agreed.
         let Some(inflation) = &mut self.inflation else { return Err(Violation::ReservedBits) };
         let Inflation { window_bits, keeps_context, inflater } = inflation.as_mut();
         let state = inflater.get_or_insert_with(|| Inflater::new(*window_bits));

@@ -1,10 +1,13 @@
 //! Compressed messages (permessage-deflate, RFC 7692 section 7.2).
 //!
-//! Does        inflate what a peer compressed, in pieces, up to a limit; and compress whole messages, each by itself, so that
-//!             the bytes are the same for everyone who agreed on the same window.
-//! Holds       never more than the limit is inflated, and one byte: a bomb is found while it is small.
-//! Leaves out  which parameters hold: `extension`.
-//! Costs       about 48 KiB for an [`Inflater`] and 270 KiB for a [`Deflater`] with the largest window.
+//! Does        Inflates a peer's messages in pieces, up to a limit. Compresses complete messages
+//!             independently of each other, so that the bytes are the same for every peer with the
+//!             same window.
+//! Holds       At most the limit and one byte are inflated: a decompression bomb is found while it
+//!             is small.
+//! Leaves out  The parameters that both sides agree on: see `extension`.
+//! Costs       About 48 KiB for an [`Inflater`] and 270 KiB for a [`Deflater`] with the largest
+//!             window.
 //! Start at    [`Inflater::inflate`], [`Deflater::write_frame`].
 
 use std::fmt;
@@ -14,13 +17,13 @@ use flate2::{Compress, Compression, Decompress, FlushCompress, FlushDecompress, 
 use crate::encode::{Opcode, write_frame, write_header};
 use crate::violation::Violation;
 
-/// What ends a message on the sender's side, and is not sent (RFC 7692 section 7.2.1).
+/// The end of a compressed message, which is not sent (RFC 7692 section 7.2.1).
 const TAIL: [u8; 4] = [0, 0, 0xFF, 0xFF];
-/// How much is inflated at a time.
+/// Bytes inflated at a time.
 const STEP_BYTES: usize = 16 * 1024;
-/// The bit of a frame that says so.
+/// The header bit of a compressed message.
 const RSV1: u8 = 0x40;
-/// What zlib can do without a header; a window of 2^8 it can read, but not promise.
+/// Window sizes that zlib supports without a header. It can read a window of 2^8 but not write one.
 const WINDOW_BITS: std::ops::RangeInclusive<u8> = 9..=15;
 
 /// Inflates the messages of one peer.
@@ -29,13 +32,18 @@ pub struct Inflater {
 }
 
 impl Inflater {
-    /// For a peer that looks back at most 2^`window_bits` bytes.
+    /// Creates an inflater for a peer that refers back at most 2^`window_bits` bytes.
     pub fn new(window_bits: u8) -> Self {
         let bits = window_bits.clamp(*WINDOW_BITS.start(), *WINDOW_BITS.end());
         Inflater { state: Decompress::new_with_window_bits(false, bits) }
     }
 
-    /// The next bytes of a message; what they say is appended to `out`, which may hold `most` bytes.
+    /// Inflates the next bytes of a message and appends the result to `out`, which may hold `most`
+    /// bytes.
+    ///
+    /// # Errors
+    ///
+    /// The bytes are invalid, or `out` would exceed `most`.
     pub fn inflate(&mut self, mut input: &[u8], out: &mut Vec<u8>, most: usize) -> Result<(), Violation> {
         loop {
             let step = (most + 1).saturating_sub(out.len()).min(STEP_BYTES);
@@ -49,14 +57,15 @@ impl Inflater {
             input = input.get(used..).unwrap_or_default();
             match status {
                 Err(_) => return Err(Violation::Deflate),
-                // The sender has ended a stream; the next block begins another (RFC 7692 section 7.2.3.4).
+                // The sender has ended a stream. The next block begins another (RFC 7692 section
+                // 7.2.3.4).
                 Ok(Status::StreamEnd) => self.state.reset(false),
                 Ok(Status::Ok | Status::BufError) => {}
             }
             if out.len() > most {
                 return Err(Violation::MessageTooLong);
             }
-            // Nothing more to take, and what was there to say has had room.
+            // All input is read, and all output has fitted.
             let is_settled = out.len() < out.capacity() || (out.len() == had && used == 0);
             if input.is_empty() && is_settled {
                 return Ok(());
@@ -67,12 +76,20 @@ impl Inflater {
         }
     }
 
-    /// The message has ended.
+    /// Ends a message.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::inflate`].
     pub fn finish(&mut self, out: &mut Vec<u8>, most: usize) -> Result<(), Violation> {
         self.inflate(&TAIL, out, most)
     }
 
-    /// A message that is whole and by itself: the sender takes no context over.
+    /// Inflates a complete message that refers to no earlier one.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::inflate`].
     pub fn inflate_whole(&mut self, payload: &[u8], out: &mut Vec<u8>, most: usize) -> Result<(), Violation> {
         self.state.reset(false);
         self.inflate(payload, out, most)?;
@@ -86,21 +103,21 @@ impl fmt::Debug for Inflater {
     }
 }
 
-/// Compresses messages for everyone who agreed on its window. Each stands by itself: none refers to an earlier one.
+/// Compresses messages for all peers with the same window. No message refers to an earlier one.
 pub struct Deflater {
     state: Compress,
     squeezed: Vec<u8>,
 }
 
 impl Deflater {
-    /// `level` 1 is quick, 9 small; `window_bits` 9 to 15.
+    /// Creates a deflater. `level` is 1 (fast) to 9 (small), `window_bits` 9 to 15.
     pub fn new(level: u32, window_bits: u8) -> Self {
         let bits = window_bits.clamp(*WINDOW_BITS.start(), *WINDOW_BITS.end());
         let state = Compress::new_with_window_bits(Compression::new(level.clamp(1, 9)), false, bits);
         Deflater { state, squeezed: Vec::new() }
     }
 
-    /// Appends the payload of a compressed message; whether it could be done.
+    /// Appends the payload of a compressed message. Returns false if zlib failed.
     pub fn deflate(&mut self, payload: &[u8], out: &mut Vec<u8>) -> bool {
         let begun = out.len();
         self.state.reset();
@@ -129,8 +146,8 @@ impl Deflater {
         true
     }
 
-    /// Appends one whole frame as a server sends it: compressed where that makes it smaller, else as it is. Both are legal
-    /// for who agreed to compression.
+    /// Appends one complete frame of a server: compressed if that makes it smaller, otherwise as it
+    /// is. A peer that agreed to compression must accept both.
     pub fn write_frame(&mut self, out: &mut Vec<u8>, opcode: Opcode, payload: &[u8]) {
         let mut squeezed = std::mem::take(&mut self.squeezed);
         squeezed.clear();

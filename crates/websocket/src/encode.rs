@@ -1,4 +1,4 @@
-//! Messages to frames, unmasked as a server must send them.
+//! Encodes messages as frames.
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -25,7 +25,7 @@ pub enum CloseCode {
     TryAgainLater = 1013,
 }
 
-/// The header of one whole, unmasked frame of `len` payload bytes.
+/// Writes the header of one complete, unmasked frame with `len` payload bytes.
 #[allow(clippy::cast_possible_truncation)]
 pub fn write_header(out: &mut Vec<u8>, opcode: Opcode, len: usize) {
     out.push(0x80 | opcode as u8);
@@ -47,7 +47,7 @@ pub fn write_frame(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// What is in a frame that [`write_frame`] has made.
+/// Returns the payload of a frame written by [`write_frame`].
 pub fn payload_of(frame: &[u8]) -> &[u8] {
     let header = match frame.get(1) {
         Some(126) => 4,
@@ -57,7 +57,7 @@ pub fn payload_of(frame: &[u8]) -> &[u8] {
     frame.get(header..).unwrap_or_default()
 }
 
-/// A whole frame as a client must send it: masked, with a key that nobody can predict and that is used once.
+/// Writes a complete frame of a client. `key` must be unpredictable and used once.
 pub fn write_masked(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], mask: [u8; 4]) {
     let header = out.len();
     write_header(out, opcode, payload.len());
@@ -66,7 +66,7 @@ pub fn write_masked(out: &mut Vec<u8>, opcode: Opcode, payload: &[u8], mask: [u8
     out.extend(payload.iter().zip(mask.iter().cycle()).map(|(byte, key)| byte ^ key));
 }
 
-/// A close frame; the reason is cut to what a control frame can carry.
+/// Writes a close frame. The reason is cut to the size of a control frame.
 pub fn write_close(out: &mut Vec<u8>, code: CloseCode, reason: &str) {
     let mut end = reason.len().min(123);
     while !reason.is_char_boundary(end) {
@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writes_the_three_length_forms() {
+    fn length_uses_the_shortest_of_three_forms() {
         for (len, header) in [
             (5_usize, vec![0x81, 5]),
             (125, vec![0x81, 125]),
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_masked_frame_is_the_one_of_the_rfc() {
+    fn masked_frame_matches_the_rfc() {
         // RFC 6455 section 5.7: a single-frame masked text message.
         let mut out = vec![0xAA];
         write_masked(&mut out, Opcode::Text, b"Hello", [0x37, 0xfa, 0x21, 0x3d]);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_close_reason_is_cut_between_characters() {
+    fn close_reason_is_cut_between_characters() {
         let mut out = Vec::new();
         write_close(&mut out, CloseCode::TooBig, &"é".repeat(100));
         assert_eq!(out.len(), 2 + 2 + 122);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn the_payload_is_found_behind_each_length_of_header() {
+    fn payload_of_skips_each_header_length() {
         for len in [0, 1, 125, 126, 65_535, 65_536] {
             let (mut frame, text) = (Vec::new(), vec![b'x'; len]);
             write_frame(&mut frame, Opcode::Text, &text);

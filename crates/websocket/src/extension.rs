@@ -1,7 +1,9 @@
-//! What two sides say about extensions, and what they agree on (RFC 6455 section 9.1, RFC 7692 section 7.1).
+//! Negotiates compression (RFC 6455 section 9.1, RFC 7692 section 7.1).
 //!
-//! Does        read `Sec-WebSocket-Extensions`; answer an offer as a server, make one and judge its answer as a client.
-//! Holds       what is malformed is refused; an offer with anything unknown, doubled or out of range in it is passed over.
+//! Does        Reads `Sec-WebSocket-Extensions`. Answers an offer as a server. Makes an offer and
+//!             judges its answer as a client.
+//! Holds       A malformed header is refused. An offer with an unknown, repeated or invalid
+//!             parameter is ignored.
 //! Start at    [`Policy::answer`], [`Offer::judge`].
 
 use std::fmt;
@@ -11,12 +13,13 @@ use crate::frames::Peer;
 const NAME: &str = "permessage-deflate";
 const WINDOW_BITS_MAX: u8 = 15;
 
-/// How a server compresses, where a client offers to inflate. It never takes context over and asks its clients not to, so
-/// that no connection holds any state of compression, and what it sends is the same for all.
+/// How a server compresses if a client offers to inflate. It refers to no earlier messages and asks
+/// its clients not to either. So no connection has compression state, and all clients of a window
+/// get the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The windows that it compresses with, of 2^9 to 2^15 bytes, the largest first. Each that is in use is a class of
-    /// connections for which messages are compressed once.
+    /// Exponents of the windows that the server compresses with, 9 to 15, the largest first.
+    /// Messages are compressed once for each window in use.
     pub windows: &'static [u8],
 }
 
@@ -25,7 +28,7 @@ impl Policy {
         self.windows.first().copied().unwrap_or(WINDOW_BITS_MAX).clamp(9, WINDOW_BITS_MAX)
     }
 
-    /// What is agreed with a client that asks for nothing in particular.
+    /// Returns the agreement with a client that names no particular window.
     pub fn agreed(self) -> Agreed {
         Agreed {
             server_keeps_context: false,
@@ -43,20 +46,20 @@ impl Default for Policy {
     }
 }
 
-/// What was agreed. Display is the value of the header by which a server says so.
+/// What both sides agreed on. `Display` writes the header value of the server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Agreed {
     pub server_keeps_context: bool,
     pub client_keeps_context: bool,
-    /// 15 when nothing was said.
+    /// 15 if the header does not say.
     pub server_window_bits: u8,
     pub client_window_bits: u8,
-    /// The offer named the server's window, so its answer has to.
+    /// The offer named the server's window, so the answer must name it too.
     says_window: bool,
 }
 
 impl Agreed {
-    /// The window that a side compresses with, and whether it refers to its earlier messages.
+    /// Returns the window of a side, and whether its messages refer to earlier ones.
     pub fn of(&self, peer: Peer) -> (u8, bool) {
         match peer {
             Peer::Client => (self.client_window_bits, self.client_keeps_context),
@@ -64,7 +67,8 @@ impl Agreed {
         }
     }
 
-    /// All connections with the same class read the same compressed bytes; [`crate::Deflater::new`] takes it as its window.
+    /// Returns the class of a connection. All connections of a class get the same compressed bytes;
+    /// [`crate::Deflater::new`] takes the class as its window.
     pub fn server_class(&self) -> u8 {
         self.server_window_bits
     }
@@ -86,15 +90,19 @@ impl fmt::Display for Agreed {
     }
 }
 
-/// The header is not what RFC 6455 section 9.1 has it be.
+/// The header violates RFC 6455 section 9.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
 impl Policy {
-    /// The first offer that can be taken up, of all the values of the header.
+    /// Returns the answer to the first acceptable offer in all values of the header.
+    ///
+    /// # Errors
+    ///
+    /// A value is malformed.
     pub fn answer<'a>(self, values: impl IntoIterator<Item = &'a str>) -> Result<Option<Agreed>, Malformed> {
         let mut taken = None;
-        // What stands behind the offer that is taken up has to be well-formed too.
+        // The rest of the header must be well-formed too.
         for value in values {
             for extension in extensions(value)? {
                 if taken.is_none() && extension.name == NAME {
@@ -109,7 +117,8 @@ impl Policy {
         let asked = Parameters::of(offer, WhoSays::Client)?;
         let plain = self.agreed();
         let most = asked.server_window_bits.unwrap_or(WINDOW_BITS_MAX);
-        // Nobody's compressor can keep within 2^8 bytes: such an offer is declined, which is always allowed.
+        // No compressor here supports a window of 2^8 bytes. Declining such an offer is always
+        // allowed.
         let server_window_bits = self.windows.iter().copied().find(|bits| *bits <= most && *bits >= 9)?;
         Some(Agreed {
             server_window_bits,
@@ -120,8 +129,8 @@ impl Policy {
     }
 }
 
-/// What a client offers: to inflate messages that each stand by themselves, or also such as refer to earlier ones.
-/// Display is the value of its header.
+/// A client's offer: to inflate independent messages, or also messages that refer to earlier ones.
+/// `Display` writes the header value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Offer {
     pub keeps_context: bool,
@@ -138,7 +147,11 @@ impl fmt::Display for Offer {
 }
 
 impl Offer {
-    /// What the server made of the offer; `None` when it did not take it up. An error says why the connection must fail.
+    /// Returns the accepted parameters, or `None` if the server declined.
+    ///
+    /// # Errors
+    ///
+    /// The answer is invalid: the connection must fail.
     pub fn judge<'a>(self, values: impl IntoIterator<Item = &'a str>) -> Result<Option<Agreed>, &'static str> {
         let mut agreed = None;
         for value in values {
@@ -186,12 +199,13 @@ struct Parameters {
     server_no_context_takeover: bool,
     client_no_context_takeover: bool,
     server_window_bits: Option<u8>,
-    /// A client may say that it would heed a limit, without naming one.
+    /// A client may offer to heed a limit without naming one.
     client_window_bits: Option<Option<u8>>,
 }
 
 impl Parameters {
-    /// `None` when a parameter is unknown, doubled, has a value where none belongs or one that is no window.
+    /// Returns `None` if a parameter is unknown or repeated, has a value where none is allowed, or
+    /// an invalid window.
     fn of(extension: &Extension<'_>, who: WhoSays) -> Option<Parameters> {
         let mut found = Parameters::default();
         for (name, value) in &extension.parameters {
@@ -218,7 +232,7 @@ impl Parameters {
     }
 }
 
-/// 8 to 15, in decimal without a leading zero.
+/// Parses 8 to 15 in decimal without a leading zero.
 fn window_bits(text: &str) -> Option<u8> {
     let is_plain = !text.starts_with('0') && text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|bits| is_plain && (8..=WINDOW_BITS_MAX).contains(bits))
@@ -227,11 +241,11 @@ fn window_bits(text: &str) -> Option<u8> {
 #[derive(Debug, PartialEq, Eq)]
 struct Extension<'a> {
     name: &'a str,
-    /// Values without their quotes.
+    /// Values have no quotes.
     parameters: Vec<(String, Option<String>)>,
 }
 
-/// One header's list. Time is linear in its length: each byte is looked at once.
+/// Parses the list in one header, in linear time.
 fn extensions(value: &str) -> Result<Vec<Extension<'_>>, Malformed> {
     let mut list = Vec::new();
     let mut text = Text { rest: value };
@@ -287,7 +301,7 @@ impl<'a> Text<'a> {
         }
     }
 
-    /// A token, or one in quotes.
+    /// Reads a token or a quoted string.
     fn value(&mut self) -> Result<String, Malformed> {
         self.skip_spaces();
         if !self.take('"') {
@@ -330,7 +344,7 @@ mod tests {
     const BOTH: &str = "server_no_context_takeover; client_no_context_takeover";
 
     #[test]
-    fn an_offer_is_taken_up_declined_or_refused() {
+    fn offer_is_accepted_declined_or_refused() {
         let with = |bits: u8| format!("{BOTH}; server_max_window_bits={bits}");
         for (value, expected) in [
             ("permessage-deflate", BOTH.to_owned()),
@@ -341,7 +355,7 @@ mod tests {
             ("permessage-deflate; server_max_window_bits=\"10\"", with(10)),
             ("permessage-deflate ;server_max_window_bits = 15", with(15)),
             (" permessage-deflate\t,,x-other; a=\"b\\-c\" ,", BOTH.into()),
-            // The window that cannot be kept, and the fallback behind it.
+            // A window that is not supported, and the fallback after it.
             ("permessage-deflate; server_max_window_bits=8", "declined".into()),
             ("permessage-deflate; server_max_window_bits=8, permessage-deflate", BOTH.into()),
             ("x-webkit-deflate-frame", "declined".into()),
@@ -373,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_names_the_largest_window() {
+    fn policy_agrees_on_the_largest_window() {
         let single = |value| Policy { windows: &[12] }.answer([value]).unwrap().map(|agreed| agreed.server_class());
         assert_eq!(single("permessage-deflate; server_max_window_bits=13"), Some(12));
         assert_eq!(single("permessage-deflate; server_max_window_bits=12"), Some(12));
@@ -389,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_take_up_what_was_offered_and_nothing_else() {
+    fn server_may_accept_only_what_was_offered() {
         let judge = |keeps_context, value| match (Offer { keeps_context }).judge([value]) {
             Err(why) => why.to_owned(),
             Ok(None) => "none".into(),

@@ -1,19 +1,34 @@
-//! Frames of either side (RFC 6455 section 5), however they are cut into reads.
+//! Frames of either side (RFC 6455 section 5), however they are split into reads.
 //!
-//! Does        say which bytes of what was received are payload of a message, and collect bodies of control frames.
-//! Holds       1. a violation is found at the same byte however the stream is cut;
-//!             2. what is too long is refused by its header, before any of it is kept.
-//! Leaves out  the payload itself: unmasking and UTF-8 ([`crate::Decoder`] does both), inflating.
-//! Costs       about 100 bytes and 125 for control bodies a connection; no allocation.
+//! Does        Finds which received bytes are payload of a message. Collects the bodies of control
+//!             frames.
+//! Holds       1. A violation is found at the same byte however the stream is split.
+//!             2. A frame or message above its limit is refused by its header, before any payload
+//!                is stored.
+//! Leaves out  Unmasking and UTF-8 (see [`crate::Decoder`]), and inflating.
+//! Costs       About 100 bytes per connection and 125 for control bodies. No allocation.
 //! Start at    [`Frames::next`].
 
-use crate::decode::Limits;
 use crate::violation::Violation;
 
 const HEADER_BYTES_MAX: usize = 14;
 const CONTROL_BYTES_MAX: usize = 125;
 
-/// Who sends the frames: a client masks each of them, a server none.
+/// Limits on received messages. Beyond them the connection fails.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Most payload bytes of one frame, and of one message after inflating.
+    pub message_bytes: usize,
+    pub fragments: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { message_bytes: 32 * 1024, fragments: 64 }
+    }
+}
+
+/// The side that sends the frames. A client masks each frame, a server masks none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peer {
     Client,
@@ -24,21 +39,21 @@ pub enum Peer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     Data(Data),
-    /// Its body is [`Frames::control_body`].
+    /// A complete control frame. Its body is [`Frames::control_body`].
     Control(Control),
 }
 
-/// Payload of a message: `start..end` of what was received.
+/// Payload of a message: `start..end` of the received bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Data {
     pub start: usize,
     pub end: usize,
     pub is_text: bool,
-    /// Of a compressed message (RFC 7692).
+    /// The message is compressed (RFC 7692).
     pub is_deflated: bool,
     pub begins_message: bool,
     pub ends_message: bool,
-    /// The masking key from `start` on; zero from a server.
+    /// Masking key for the byte at `start` and those after it. Zero for a server's frames.
     pub mask: [u8; 4],
 }
 
@@ -68,7 +83,7 @@ struct Header {
 struct Message {
     is_text: bool,
     is_deflated: bool,
-    /// Announced by the headers so far.
+    /// Bytes announced by the headers up to now.
     bytes: u64,
     fragments: u32,
 }
@@ -81,14 +96,14 @@ pub struct Frames {
     frame_bytes_max: u64,
     message_bytes_max: u64,
     fragments_max: u32,
-    /// Of a message in one frame, as far as it is looked at so quickly.
+    /// Largest message in one frame that the fast path handles.
     whole_bytes_max: usize,
-    /// A header that a read has cut.
+    /// A header that was split between two reads.
     header: [u8; HEADER_BYTES_MAX],
     header_bytes: u8,
     control_bytes: u8,
     control: [u8; CONTROL_BYTES_MAX],
-    /// The frame whose payload is being received, and how much of that is missing.
+    /// The frame whose payload is being received, and the number of missing bytes.
     frame: Option<Header>,
     missing_bytes: u64,
     message: Option<Message>,
@@ -96,13 +111,14 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// Messages and frames within `limits`.
+    /// Accepts messages and frames within `limits`.
     pub fn new(peer: Peer, limits: Limits) -> Self {
         let bytes = limits.message_bytes as u64;
         Frames { message_bytes_max: bytes, fragments_max: limits.fragments, ..Frames::endless(peer, bytes) }
     }
 
-    /// Messages of any length, in frames of at most `frame_bytes_max` bytes: for who does not keep them.
+    /// Accepts messages of any length, in frames of at most `frame_bytes_max` bytes. For callers
+    /// that do not store messages.
     pub fn endless(peer: Peer, frame_bytes_max: u64) -> Self {
         Frames {
             peer,
@@ -126,12 +142,12 @@ impl Frames {
         self.peer
     }
 
-    /// Messages may be compressed: it was agreed.
+    /// Allows compressed messages after the handshake agreed on them.
     pub fn allow_deflate(&mut self) {
         self.may_deflate = true;
     }
 
-    /// A new connection; the count goes on.
+    /// Resets the state for a new connection. The message count continues.
     pub fn restart(&mut self) {
         (self.header_bytes, self.control_bytes, self.missing_bytes) = (0, 0, 0);
         (self.frame, self.message) = (None, None);
@@ -155,7 +171,11 @@ impl Frames {
         &self.control[..usize::from(self.control_bytes)]
     }
 
-    /// HOT. The next piece of `received[*at..]`, or `None` when more has to be received first.
+    /// HOT. Returns the next piece of `received[*at..]`, or `None` if more bytes are needed.
+    ///
+    /// # Errors
+    ///
+    /// The peer violated the protocol.
     #[inline]
     pub fn next(&mut self, received: &[u8], at: &mut usize) -> Result<Option<Piece>, Violation> {
         match self.whole_message(received, at) {
@@ -164,7 +184,7 @@ impl Frames {
         }
     }
 
-    /// HOT. What nearly everything is: a message in one frame that is all there.
+    /// HOT. Handles the common case: a complete message in one frame.
     #[inline]
     fn whole_message(&mut self, received: &[u8], at: &mut usize) -> Option<Data> {
         let data = self.peek(received, *at)?;
@@ -173,8 +193,8 @@ impl Frames {
         Some(data)
     }
 
-    /// HOT. The message in one frame that begins at `at`, if it is all there and no frame has begun before. `None` says
-    /// nothing: whatever is not so plain is for [`Frames::next`].
+    /// HOT. Returns the message in one frame that begins at `at`, if it is complete and no frame
+    /// has begun before. `None` means only that the caller has to use [`Frames::next`].
     #[inline]
     pub fn peek(&self, received: &[u8], at: usize) -> Option<Data> {
         if self.is_unfinished() {
@@ -203,7 +223,7 @@ impl Frames {
         Some(Data { start, end, is_text, is_deflated: false, begins_message: true, ends_message: true, mask })
     }
 
-    /// So many frames that were peeked at have been taken.
+    /// Counts frames that the caller has taken after peeking.
     #[inline]
     pub fn pass(&mut self, frames: u64) {
         self.data_frames += frames;
@@ -251,7 +271,8 @@ impl Frames {
             self.message = None;
         }
         if !is_whole {
-            // What follows of this frame does not begin the message again, and its mask goes on where this ends.
+            // The rest of this frame does not begin the message again, and its mask continues from
+            // here.
             let mut mask = frame.mask;
             mask.rotate_left((end - start) % 4);
             self.frame = Some(Header { kind: Kind::Data { begins_message: false }, mask, ..frame });
@@ -273,7 +294,7 @@ impl Frames {
         }
     }
 
-    /// Takes a header from `received[*at..]`, with what an earlier read left of it.
+    /// Reads a header from `received[*at..]`, after the part in an earlier read.
     fn begin(&mut self, received: &[u8], at: &mut usize) -> Result<Option<Header>, Violation> {
         let rest = &received[*at..];
         let parsed = if self.header_bytes == 0 && rest.len() >= HEADER_BYTES_MAX {
@@ -294,7 +315,7 @@ impl Frames {
         Ok(Some(header))
     }
 
-    /// Byte by byte into `header`, until it says a whole header.
+    /// Collects a header byte by byte until it is complete.
     fn collect_header(&mut self, received: &[u8], at: &mut usize) -> Result<Option<(Header, usize)>, Violation> {
         while let Some(byte) = received.get(*at) {
             self.header[usize::from(self.header_bytes)] = *byte;
@@ -308,7 +329,8 @@ impl Frames {
         Ok(None)
     }
 
-    /// The header at the front of `bytes` and its length; `None` when it is not whole yet.
+    /// Parses the header at the front of `bytes`. Returns it with its length, or `None` if it is
+    /// incomplete.
     fn parse(&mut self, bytes: &[u8]) -> Result<Option<(Header, usize)>, Violation> {
         let [first, second, ..] = *bytes else { return Ok(None) };
         let (is_final, opcode) = (first & 0x80 != 0, first & 0x0F);
@@ -358,7 +380,7 @@ impl Frames {
         }
     }
 
-    /// The message as this frame leaves it; `None` for control frames.
+    /// Returns the state of the message after this frame, or `None` for a control frame.
     #[inline]
     fn judge_length(
         &self,
@@ -373,7 +395,8 @@ impl Frames {
         let mut message = begun.unwrap_or(fresh);
         message.bytes = message.bytes.saturating_add(payload_bytes);
         message.fragments = message.fragments.saturating_add(1);
-        // What does not shrink grows a little; how long it is inflated is for who inflates it.
+        // Compressed data that does not shrink grows a little. The inflater checks the inflated
+        // length.
         let room = |most: u64| if message.is_deflated { most.saturating_add(most / 64 + 64) } else { most };
         if payload_bytes > room(self.frame_bytes_max) {
             return Err(Violation::FrameTooLong(payload_bytes));
@@ -388,7 +411,8 @@ impl Frames {
     }
 }
 
-/// The payload's length and where it or its mask begins, or `None` when more bytes are needed.
+/// Returns the payload's length and the offset of the mask or the payload, or `None` if more bytes
+/// are needed.
 fn payload_length(short: u8, bytes: &[u8]) -> Result<Option<(u64, usize)>, Violation> {
     let (length, used, least) = match (short, bytes) {
         (126, [_, _, a, b, ..]) => (u64::from(u16::from_be_bytes([*a, *b])), 4, 126),
@@ -404,7 +428,7 @@ fn payload_length(short: u8, bytes: &[u8]) -> Result<Option<(u64, usize)>, Viola
     Ok(Some((length, used)))
 }
 
-/// Takes the mask off, eight bytes at a time: this is done to every byte that a client sends.
+/// Removes the mask, eight bytes at a time. This runs for every byte that a client sends.
 pub(crate) fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     let [a, b, c, d] = mask;
     let word = u64::from_ne_bytes([a, b, c, d, a, b, c, d]);
@@ -415,7 +439,11 @@ pub(crate) fn unmask(bytes: &mut [u8], mask: [u8; 4]) {
     rest.iter_mut().zip(mask.iter().cycle()).for_each(|(byte, key)| *byte ^= key);
 }
 
-/// The code and the reason in the body of a close frame.
+/// Returns the code and the reason in the body of a close frame.
+///
+/// # Errors
+///
+/// The code is not allowed, or the reason is not UTF-8.
 pub fn close_body(body: &[u8]) -> Result<(Option<u16>, &str), Violation> {
     match body {
         [] => Ok((None, "")),

@@ -1,7 +1,7 @@
-//! The opening handshake from the server's side (RFC 6455 section 4.2).
+//! The server's side of the opening handshake (RFC 6455 section 4.2).
 //!
-//! Does        judge a client's request and write the answer that opens.
-//! Leaves out  whether `Host` and `Origin` are welcome; subprotocols, of which we have none.
+//! Does        Checks a client's request and writes the response.
+//! Leaves out  `Host` and `Origin` checks. Subprotocols: none are supported.
 //! Start at    [`Head::upgrade`].
 
 use base64::Engine as _;
@@ -13,7 +13,8 @@ use crate::head::{Head, Headers, Refusal};
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// `Sec-WebSocket-Accept` for a client's `Sec-WebSocket-Key`, or `None` when the key is not 16 bytes of base64.
+/// Returns `Sec-WebSocket-Accept` for a client's `Sec-WebSocket-Key`, or `None` if the key is not
+/// 16 bytes in base64.
 pub fn accept_key(key: &str) -> Option<String> {
     let nonce = STANDARD.decode(key.trim()).ok().filter(|nonce| nonce.len() == 16)?;
     debug_assert_eq!(nonce.len(), 16);
@@ -29,12 +30,12 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// The whole response: frames follow it.
+    /// Writes the complete response. Frames follow it.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_with(&[], out);
     }
 
-    /// The same with headers of one's own.
+    /// Writes the complete response with additional headers.
     pub fn write_with(&self, headers: &[(&str, &str)], out: &mut Vec<u8>) {
         out.extend_from_slice(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n");
         out.extend_from_slice(format!("Sec-WebSocket-Accept: {}\r\n", self.accept).as_bytes());
@@ -55,13 +56,18 @@ impl Headers<'_> {
 }
 
 impl Head<'_> {
-    /// Whether this asks for a WebSocket at all.
+    /// Whether the request asks for a WebSocket.
     pub fn is_upgrade(&self) -> bool {
         self.headers.ask_for_websocket()
     }
 
-    /// The answer to a valid handshake. `deflate` says how messages are compressed for clients that offer it, if at all.
-    /// A refusal with 426 is to be sent with `Sec-WebSocket-Version: 13` (RFC 6455 section 4.4).
+    /// Returns the answer to a valid handshake. `deflate` says how messages are compressed for
+    /// clients that offer it.
+    ///
+    /// # Errors
+    ///
+    /// The refusal. One with status 426 is to be sent with `Sec-WebSocket-Version: 13` (RFC 6455
+    /// section 4.4).
     pub fn upgrade(&self, deflate: Option<Policy>) -> Result<Answer, Refusal> {
         let refuse = |reason| Err(Refusal { status: 400, reason });
         if self.method != "GET" {
@@ -95,7 +101,11 @@ impl Head<'_> {
         answered.map(|agreed| agreed.filter(|_| deflate.is_some())).map_err(|Malformed| malformed)
     }
 
-    /// The one header of a name that may only come once.
+    /// Returns the only header of this name.
+    ///
+    /// # Errors
+    ///
+    /// There is more than one.
     fn only(&self, name: &str) -> Result<Option<&str>, Refusal> {
         if self.headers.values(name).nth(1).is_some() {
             return Err(Refusal { status: 400, reason: "a Sec-WebSocket header came twice" });
@@ -118,7 +128,7 @@ mod tests {
         "Sec-WebSocket-Version: 13",
     ];
 
-    /// `plain`, `101` with what was agreed, or the status of the refusal.
+    /// Returns `plain`, `101` with the agreement, or the status of the refusal.
     fn verdict(lines: &[&str]) -> String {
         let text = format!("{}\r\n\r\n", lines.join("\r\n"));
         let head = match parse(text.as_bytes(), &HeadLimits::default()) {
@@ -139,9 +149,10 @@ mod tests {
     }
 
     #[test]
-    fn each_line_of_a_handshake_counts() {
+    fn each_handshake_header_is_checked() {
         assert_eq!(verdict(&GOOD), "101");
-        // (The line, in its place, and the verdict; without a place it is one more.)
+        // Each case: the line, the index of the line that it replaces (or none to add it), and the
+        // expected result.
         let deflate = "101 permessage-deflate; server_no_context_takeover; client_no_context_takeover";
         for (at, line, expected) in [
             (Some(0), "POST /a HTTP/1.1", "400"),
@@ -199,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_says_what_was_agreed() {
+    fn response_names_the_agreed_extension() {
         let written = |deflate| {
             let mut out = Vec::new();
             Answer { accept: "abc=".into(), deflate }.write(&mut out);
@@ -215,13 +226,13 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_example_in_the_rfc() {
+    fn accept_key_matches_the_rfc() {
         // RFC 6455 section 1.3.
         assert_eq!(accept_key("dGhlIHNhbXBsZSBub25jZQ==").as_deref(), Some("s3pPLMBiTxaQ9kYGzzhZRbK+xOo="));
     }
 
     #[test]
-    fn refuses_keys_of_another_size() {
+    fn keys_of_another_size_are_refused() {
         for key in
             ["", "abc", "dGhlIHNhbXBsZSBub25jZQ", "AAAA", "dGhlIHNhbXBsZSBub25jZTEyMzQ=", "dGhlIHNhbXBsZSBub25jZR=="]
         {

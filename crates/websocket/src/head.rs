@@ -1,76 +1,79 @@
-//! The head of an HTTP/1.1 request, read strictly: two readers of the same bytes must never see different requests.
+//! Parses the head of an HTTP/1.1 request strictly: two parsers of the same bytes must never see
+//! different requests.
 //!
-//! Does        cut the request line and headers off the front of what was received, and say how many bytes of body follow.
-//! Holds       1. sizes are bounded before anything is kept;
-//!             2. what programs are known to read differently (RFC 9112 sections 2.2, 5.1, 5.2 and 6.3) is refused: lines that
-//!                end in LF alone, folded headers, a space before the colon, any transfer encoding, a `Content-Length` that is
-//!                doubled or not plain digits, two `Host`s.
-//! Leaves out  bodies, and whether `Host` and `Origin` are welcome: that is for the door.
+//! Does        Reads the request line and headers from the front of the received bytes, and returns
+//!             the number of body bytes that follow.
+//! Holds       1. Sizes are bounded before anything is stored.
+//!             2. Constructs that programs are known to read differently (RFC 9112 sections 2.2,
+//!                5.1, 5.2 and 6.3) are refused: lines that end in LF alone, folded headers, a
+//!                space before the colon, any transfer encoding, a repeated or malformed
+//!                `Content-Length`, two `Host` headers.
+//! Leaves out  Bodies, and `Host` and `Origin` checks.
 //! Start at    [`parse`].
 
-/// What a head may cost.
+/// Size limits of a head.
 #[derive(Clone, Copy, Debug)]
 pub struct HeadLimits {
     pub request_line_bytes: usize,
-    /// All headers together.
+    /// All headers together, in bytes.
     pub header_bytes: usize,
     pub body_bytes: usize,
 }
 
 impl Default for HeadLimits {
-    /// Room for 628 stream names in one request line.
+    /// The request line has space for 628 stream names.
     fn default() -> Self {
         HeadLimits { request_line_bytes: 64 * 1024, header_bytes: 16 * 1024, body_bytes: 64 * 1024 }
     }
 }
 
-/// Of one request.
+/// Most headers of one request.
 pub const HEADERS_MAX: usize = 64;
 
 #[derive(Clone, Debug)]
 pub struct Headers<'a>(Vec<(&'a str, &'a [u8])>);
 
 impl<'a> Headers<'a> {
-    /// The first header of a name; `None` when absent or not readable text.
+    /// Returns the first header of this name, or `None` if it is absent or not text.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         self.values(name).next().and_then(|value| std::str::from_utf8(value).ok()).map(str::trim)
     }
 
-    /// All values of a name, as they came.
+    /// Returns all values of a name, unparsed.
     pub fn values(&self, name: &str) -> impl Iterator<Item = &'a [u8]> {
         self.0.iter().filter(move |(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 
-    /// Whether a token is in the list that all headers of a name make together.
+    /// Whether the list formed by all headers of this name contains a token.
     pub fn lists(&self, name: &str, token: &str) -> bool {
         let mut texts = self.values(name).filter_map(|value| std::str::from_utf8(value).ok());
         texts.any(|text| text.split(',').any(|part| part.trim().eq_ignore_ascii_case(token)))
     }
 }
 
-/// A request whose bytes are still where they were received.
+/// A request that borrows the received bytes.
 #[derive(Clone, Debug)]
 pub struct Head<'a> {
     pub method: &'a str,
     /// Path and query exactly as sent.
     pub target: &'a str,
-    /// The 1 of HTTP/1.1.
+    /// The last digit of the version: 1 for HTTP/1.1.
     pub minor_version: u8,
     pub headers: Headers<'a>,
-    /// How many bytes the head took.
+    /// Length of the head in bytes.
     pub head_bytes: usize,
-    /// How many follow that belong to it.
+    /// Number of bytes after the head that belong to the request.
     pub body_bytes: usize,
 }
 
-/// Why something is answered with an error, and the connection closed.
+/// Why a request is answered with an error and the connection closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub status: u16,
     pub reason: &'static str,
 }
 
-/// The words beside a status on an answer's first line (RFC 9110 section 15, RFC 6585).
+/// Returns the reason phrase of a status (RFC 9110 section 15, RFC 6585).
 pub fn status_words(status: u16) -> &'static str {
     match status {
         101 => "Switching Protocols",
@@ -97,12 +100,12 @@ pub fn status_words(status: u16) -> &'static str {
     }
 }
 
-/// What the bytes so far amount to.
+/// Result of parsing the received bytes.
 #[derive(Debug)]
 pub enum Parsed<'a> {
     NeedMore,
     Head(Head<'a>),
-    /// Answer and close: what follows in the stream cannot be trusted.
+    /// Send the error and close the connection: the rest of the stream cannot be trusted.
     Refuse(Refusal),
 }
 
@@ -171,7 +174,7 @@ fn body_bytes(headers: &Headers<'_>, limits: &HeadLimits) -> Result<usize, Refus
     if lengths.next().is_some() {
         return refuse(400, "more than one Content-Length");
     }
-    // `parse` alone would take a plus sign.
+    // `str::parse` alone would accept a plus sign.
     if length.is_empty() || !length.iter().all(u8::is_ascii_digit) {
         return refuse(400, "Content-Length is not a number");
     }
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_that_others_could_read_differently_are_refused() {
+    fn ambiguous_requests_are_refused() {
         for (text, expected) in [
             (&b"GET /a?b=%20c HTTP/1.1\r\nHost: x\r\n\r\n"[..], "GET /a?b=%20c keep body=0 rest=0"),
             (b"POST /a HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET", "POST /a keep body=3 rest=6"),
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_has_its_limits() {
+    fn heads_above_a_limit_are_refused() {
         let of = |text: String| outcome(text.as_bytes());
         assert_eq!(of(format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(64))), "GET / keep body=0 rest=0");
         assert_eq!(of(format!("GET / HTTP/1.1\r\n{}\r\n", "A: b\r\n".repeat(65))), "!431");

@@ -1,11 +1,14 @@
 //! WebSocket framing, compression and handshake (RFC 6455, RFC 7692), without sockets.
 //!
-//! Does        read a handshake, turn received bytes into messages, and messages into bytes; for servers and for clients.
-//! Holds       1. every violation is an error with the close code that RFC 6455 section 7.4 gives it, found at its byte;
-//!             2. memory is bounded by [`Limits`], whatever arrives, compressed or not.
-//! Leaves out  sockets, time limits, and who may come in.
-//! Start at    [`head::parse`] and [`head::Head::upgrade`] for a server's handshake, [`Opening`] for a client's, [`Decoder::decode`] for messages, [`Frames::next`]
-//!             for payloads that are not to be copied.
+//! Does        Parses handshakes, decodes received bytes to messages, and encodes messages to
+//!             bytes, for servers and for clients.
+//! Holds       1. Every violation is an error with the close code of RFC 6455 section 7.4, found at
+//!                its byte.
+//!             2. Memory is bounded by [`Limits`], whatever arrives, compressed or not.
+//! Leaves out  Sockets, timeouts and access control.
+//! Start at    [`head::parse`] and [`head::Head::upgrade`] for a server's handshake, [`Opening`]
+//!             for a client's, [`Decoder::decode`] for messages, [`Frames::next`] for payloads that
+//!             are not to be copied.
 
 mod address;
 mod decode;
@@ -20,11 +23,11 @@ mod utf8;
 mod violation;
 
 pub use address::{Address, BadUrl};
-pub use decode::{Decoder, Incoming, Limits, ProtocolError};
+pub use decode::{Decoder, Incoming, ProtocolError};
 pub use deflate::{Deflater, Inflater};
 pub use encode::{CloseCode, Opcode, payload_of, write_close, write_frame, write_header, write_masked};
 pub use extension::{Agreed, Malformed, Offer, Policy};
-pub use frames::{Control, Data, Frames, Peer, Piece, close_body};
+pub use frames::{Control, Data, Frames, Limits, Peer, Piece, close_body};
 pub use handshake::{Answer, accept_key};
 pub use opening::{Opened, Opening, Unopened, printable};
 pub use utf8::{Checked, Utf8};

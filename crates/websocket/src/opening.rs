@@ -1,6 +1,6 @@
-//! The opening handshake from the client's side (RFC 6455 section 4.1).
+//! The client's side of the opening handshake (RFC 6455 section 4.1).
 //!
-//! Does        write the request; judge every word of the answer.
+//! Does        Writes the request and checks every header of the response.
 //! Start at    [`Opening::new`], [`Opening::judge`].
 
 use std::fmt;
@@ -15,7 +15,7 @@ use crate::head::HEADERS_MAX;
 
 const MOST_BYTES: usize = 16 * 1024;
 
-/// What a client asks, and the answer that it expects.
+/// A client's request, and the response that it expects.
 #[derive(Clone, Debug)]
 pub struct Opening {
     request: Vec<u8>,
@@ -27,19 +27,20 @@ pub struct Opening {
 /// The connection is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opened {
-    /// Of the answer; what follows are frames.
+    /// Length of the response's head in bytes. Frames follow it.
     pub head_bytes: usize,
     pub is_compressed: bool,
 }
 
-/// An answer that opens nothing. What is quoted of it is short and without control characters.
+/// Why the response does not open the connection. Quotes from it are short and without control
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unopened {
     Status {
         status: u16,
         reason: String,
     },
-    /// To be followed, or not, by whoever has asked.
+    /// The caller decides whether to follow it.
     Redirect {
         status: u16,
         location: String,
@@ -62,7 +63,8 @@ impl fmt::Display for Unopened {
 impl std::error::Error for Unopened {}
 
 impl Opening {
-    /// `nonce` must be random, or at least new: it keeps caches from answering in the server's place.
+    /// Builds a request. `nonce` must be new for each connection: it keeps caches from answering in
+    /// the server's place.
     pub fn new(address: &Address, nonce: [u8; 16], subprotocol: Option<&str>, deflate: Option<Offer>) -> Self {
         let key = STANDARD.encode(nonce);
         let Address { resource, authority, .. } = address;
@@ -85,7 +87,11 @@ impl Opening {
         &self.request
     }
 
-    /// What the answer says; nothing when it is not whole yet.
+    /// Checks the response. Returns `None` if it is not complete yet.
+    ///
+    /// # Errors
+    ///
+    /// The response does not open the connection.
     pub fn judge(&self, received: &[u8]) -> Result<Option<Opened>, Unopened> {
         let not = |why| Err(Unopened::NotWebSocket(why));
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -140,7 +146,8 @@ impl Opening {
     }
 }
 
-/// A stranger's words on our terminal: short, and without control characters.
+/// Returns text from a peer in a form that is safe on a terminal: short, and without control
+/// characters.
 pub fn printable(text: &str) -> String {
     text.chars().take(200).map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
@@ -150,7 +157,7 @@ mod tests {
     use super::*;
 
     const GOOD: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: keep-alive, Upgrade\r\n";
-    // RFC 6455 section 1.3: the answer to its sample key.
+    // RFC 6455 section 1.3: the nonce of its sample key.
     const NONCE: [u8; 16] = *b"the sample nonce";
     const ACCEPT: &str = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
 
@@ -172,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_request_asks_for_what_the_url_says() {
+    fn request_matches_the_url() {
         let text = String::from_utf8(opening(Some("v1.x"), true).request().to_vec()).unwrap();
         assert!(text.starts_with("GET /p?q=1 HTTP/1.1\r\nHost: a.example:81\r\n"), "{text}");
         assert!(text.contains("Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"), "{text}");
@@ -181,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_answer_to_our_key_opens() {
+    fn only_the_answer_to_our_key_opens_the_connection() {
         let plain = opening(None, false);
         assert_eq!(verdict(&plain, &format!("{GOOD}{ACCEPT}\r\nabc")), "open, 3 left");
         let lower = format!("{GOOD}{ACCEPT}\r\n").replace("Upgrade: websocket", "upgrade: WebSocket");
@@ -215,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_offered_may_be_taken_up() {
+    fn server_may_accept_the_offer() {
         let named = opening(Some("x"), false);
         assert!(verdict(&named, &format!("{GOOD}{ACCEPT}\r\n")).contains("does not take up"));
         assert!(verdict(&named, &format!("{GOOD}{ACCEPT}Sec-WebSocket-Protocol: y\r\n\r\n")).contains("not offered"));

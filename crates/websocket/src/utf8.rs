@@ -1,19 +1,20 @@
-//! UTF-8 of a message that comes in pieces.
+//! Checks the UTF-8 of a message that arrives in pieces.
 //!
-//! Does        remember the beginning of a character that a piece has cut, and judge it as soon as it is judged at all.
+//! Does        Remembers the start of a character that was split, and rejects it at its first wrong
+//!             byte.
 //! Start at    [`Utf8::check`].
 
-/// How much of a piece may be used.
+/// How much of a piece is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Checked {
     Whole,
-    /// The text breaks at this offset: nothing from there on may be used.
+    /// The text is invalid at this offset. Nothing from there on may be used.
     Until(usize),
 }
 
 #[derive(Debug, Default)]
 pub struct Utf8 {
-    /// A character of which only the beginning has come.
+    /// The first bytes of a character that is incomplete.
     begun: [u8; 4],
     begun_bytes: usize,
 }
@@ -27,7 +28,7 @@ impl Utf8 {
         self.begun_bytes > 0
     }
 
-    /// Whether the message goes on as UTF-8 with `piece`.
+    /// Checks whether the message continues as UTF-8 with `piece`.
     #[inline]
     pub fn check(&mut self, piece: &[u8]) -> Checked {
         let mut at = 0;

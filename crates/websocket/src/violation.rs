@@ -1,31 +1,31 @@
-//! What a peer may not send.
+//! Protocol violations by a peer.
 //!
-//! Does        name each breach of RFC 6455 and RFC 7692 that must be answered by failing the connection, with the close
-//!             code that says so (RFC 6455 section 7.4.1).
-//! Leaves out  sending the close frame.
+//! Does        Names each violation of RFC 6455 and RFC 7692 that fails the connection, with its
+//!             close code (RFC 6455 section 7.4.1).
+//! Leaves out  Sending the close frame.
 
 use std::fmt;
 
 use crate::encode::CloseCode;
 
-/// Why a connection cannot go on. Display says what came.
+/// Why a connection fails. `Display` describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// A bit that no extension has given a meaning, or one with a meaning where it may not stand.
+    /// A reserved bit that no extension defines, or that this frame must not have.
     ReservedBits,
     ReservedOpcode(u8),
-    /// From a server.
+    /// A server sent a masked frame.
     MaskedFrame,
-    /// From a client.
+    /// A client sent an unmasked frame.
     UnmaskedFrame,
-    /// A length with its top bit set, or spelt in more bytes than it needs.
+    /// A length with its top bit set, or encoded in more bytes than it needs.
     Length,
     FrameTooLong(u64),
     MessageTooLong,
     TooManyFragments,
     ControlTooLong,
     ControlFragmented,
-    /// A continuation where no message has begun.
+    /// A continuation frame without a message.
     StrayContinuation,
     /// A new message inside a fragmented one.
     Interrupted,
@@ -38,7 +38,7 @@ pub enum Violation {
 }
 
 impl Violation {
-    /// What answers it.
+    /// Returns the close code that answers it.
     pub fn code(self) -> CloseCode {
         match self {
             Violation::NotUtf8 | Violation::CloseReason | Violation::Deflate => CloseCode::BadText,
@@ -52,7 +52,7 @@ impl Violation {
         self.code() as u16
     }
 
-    /// What a close frame says of it.
+    /// Returns the reason for the close frame.
     pub fn reason(self) -> &'static str {
         match self {
             Violation::ReservedBits => "a frame with reserved bits that no extension gives a meaning",

@@ -1,4 +1,4 @@
-//! The cases of `contracts/vectors/websocket/frames.json`, on both sides of the pure machine.
+//! The cases of `contracts/vectors/websocket/frames.json`, for both sides.
 
 use std::collections::BTreeSet;
 
@@ -61,7 +61,7 @@ fn opcode(op: &Value) -> u8 {
     }
 }
 
-/// The frame's bytes, spelt out here and not by the crate under test.
+/// Encodes a frame independently of the crate under test.
 fn bytes_of(frame: &Value, sender: Sender) -> Vec<u8> {
     let payload = payload(frame);
     let fin = frame["fin"] != false;
@@ -111,7 +111,7 @@ fn word(incoming: &Incoming<'_>) -> [String; 2] {
     }
 }
 
-/// What comes out, and after how many bytes the connection was failed.
+/// Returns the decoded messages, and the number of bytes after which the connection failed.
 fn play(pieces: &[&[u8]], sender: Sender) -> (Vec<[String; 2]>, usize) {
     let mut decoder = match sender {
         Sender::Client => Decoder::new(Limits::default()),
@@ -147,7 +147,7 @@ fn is_as_expected(said: &[[String; 2]], expect: &[String]) -> bool {
 }
 
 #[test]
-fn every_case_ends_as_it_must_however_it_is_cut() {
+fn every_case_gives_its_result_however_it_is_split() {
     let cases = cases();
     assert!(cases.len() > 200, "{}", cases.len());
     for case in &cases {
@@ -168,7 +168,7 @@ fn every_case_ends_as_it_must_however_it_is_cut() {
 }
 
 #[test]
-fn texts_may_be_cut_into_fragments_anywhere() {
+fn text_may_be_fragmented_anywhere() {
     for case in cases().iter().filter(|case| case.is_cut) {
         let whole = payload(&case.frames[0]);
         for at in 0..=whole.len() {
@@ -180,7 +180,7 @@ fn texts_may_be_cut_into_fragments_anywhere() {
             ];
             for sender in SENDERS {
                 let (mut said, _) = play(&[&stream(&frames, sender)], sender);
-                // The break may come before the pong is read.
+                // The connection may fail before the pong is read.
                 said.retain(|word| word[0] != "pong");
                 assert!(is_as_expected(&said, &case.expect), "{}, cut at {at}: {said:?}", case.name);
             }
@@ -189,7 +189,7 @@ fn texts_may_be_cut_into_fragments_anywhere() {
 }
 
 #[test]
-fn text_that_breaks_fails_at_its_first_wrong_byte() {
+fn invalid_utf8_fails_at_its_first_wrong_byte() {
     let cases = cases();
     let broken: Vec<&Case> = cases.iter().filter(|case| case.wrong_at.is_some()).collect();
     assert!(broken.len() > 40);
@@ -204,7 +204,7 @@ fn text_that_breaks_fails_at_its_first_wrong_byte() {
 }
 
 #[test]
-fn close_codes_are_legal_or_not_whichever_they_are() {
+fn each_close_code_is_classified() {
     let legal: BTreeSet<u16> = (1000..=1003).chain(1007..=1014).chain(3000..=4999).collect();
     for code in 0..=u16::MAX {
         let bytes = [&[0x88, 2][..], &code.to_be_bytes()].concat();
@@ -215,7 +215,7 @@ fn close_codes_are_legal_or_not_whichever_they_are() {
 }
 
 #[test]
-fn nothing_is_kept_of_what_is_only_announced() {
+fn announced_bytes_allocate_nothing() {
     let mut decoder = Decoder::new(Limits { message_bytes: 1 << 30, fragments: 64 });
     let header = [0x82, 0xFF, 0, 0, 0, 0, 0x3F, 0xFF, 0xFF, 0xFF, 1, 2, 3, 4];
     assert_eq!(decoder.decode(&header), Ok((header.len(), None)));

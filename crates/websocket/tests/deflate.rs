@@ -1,14 +1,15 @@
-//! Compressed messages: the examples of RFC 7692 section 7.2.3, round trips, and what must not be inflated.
+//! Compressed messages: the examples of RFC 7692 section 7.2.3, round trips, and decompression
+//! bombs.
 
 use pitwire_websocket::{Decoder, Deflater, Incoming, Inflater, Limits, Offer, Opcode, Policy, Violation};
 
-/// A server that reads `offer`'s client.
+/// Returns a server's decoder for a client that made this offer.
 fn decoder(offer: &str, limits: Limits) -> Decoder {
     let agreed = Policy::default().answer([offer]).unwrap();
     Decoder::new(limits).with_deflate(agreed.as_ref())
 }
 
-/// A client that reads a server which takes context over.
+/// Returns a client's decoder for a server that refers to earlier messages.
 fn client() -> Decoder {
     let agreed = Offer { keeps_context: true }.judge(["permessage-deflate"]).unwrap();
     Decoder::of_server(Limits::default()).with_deflate(agreed.as_ref())
@@ -53,7 +54,7 @@ fn run(decoder: &mut Decoder, bytes: &[u8], step: usize) -> String {
 }
 
 #[test]
-fn the_examples_of_the_rfc_are_read() {
+fn rfc_examples_are_decoded() {
     let hello = [0xC1, 0x07, 0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00];
     let table: [(&str, Vec<u8>, &str); 8] = [
         ("7.2.3.1, one frame", hello.to_vec(), "Hello"),
@@ -89,7 +90,7 @@ fn the_examples_of_the_rfc_are_read() {
 }
 
 #[test]
-fn what_is_compressed_comes_back_for_every_window() {
+fn compression_round_trips_for_every_window() {
     let mut noise = 1_u64;
     let mut byte = || {
         noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -99,7 +100,7 @@ fn what_is_compressed_comes_back_for_every_window() {
     payloads.push((0..20_000).map(|_| byte() % 16).collect());
     payloads.push((0..32_768).map(|_| byte()).collect());
     payloads.push(r#"{"seq":1,"ts_ns":1795219359706101000,"price":"3250.00"}"#.repeat(300).into_bytes());
-    // Something to look back at, farther away than the window.
+    // Data that refers back farther than the window.
     payloads.push([vec![1; 200], (0..600).map(|_| byte()).collect(), vec![1; 200]].concat());
     for bits in 9..=15 {
         let mut deflater = Deflater::new(6, bits);
@@ -121,7 +122,7 @@ fn what_is_compressed_comes_back_for_every_window() {
 }
 
 #[test]
-fn each_message_is_the_same_whatever_went_before() {
+fn compressed_message_is_independent_of_earlier_ones() {
     let (mut one, mut other) = (Deflater::new(3, 15), Deflater::new(3, 15));
     let payload = b"the same text, the same text, the same text";
     let (mut first, mut second) = (Vec::new(), Vec::new());
@@ -133,7 +134,7 @@ fn each_message_is_the_same_whatever_went_before() {
 }
 
 #[test]
-fn a_bomb_is_found_while_it_is_small() {
+fn decompression_bomb_is_stopped_at_the_limit() {
     let mut bomb = Vec::new();
     Deflater::new(9, 15).deflate(&vec![0; 10 << 20], &mut bomb);
     assert!(bomb.len() < 12_000, "ten megabytes in {} bytes", bomb.len());
@@ -147,7 +148,7 @@ fn a_bomb_is_found_while_it_is_small() {
         let mut reader = decoder("permessage-deflate", Limits::default());
         assert_eq!(run(&mut reader, &masked(&frame), step), "!1009");
     }
-    // The limit is the message's: exactly that much is let through, in either form.
+    // The limit applies to the message: exactly that size is accepted, compressed or not.
     for (bytes, expected) in [(most, None), (most + 1, Some("!1009"))] {
         for plain in [false, true] {
             let (payload, mut frame) = (vec![b'x'; bytes], Vec::new());
@@ -163,7 +164,7 @@ fn a_bomb_is_found_while_it_is_small() {
 }
 
 #[test]
-fn what_cannot_be_inflated_or_is_no_text_fails() {
+fn invalid_compressed_data_or_text_fails() {
     let reader = || decoder("permessage-deflate", Limits::default());
     for (name, frame, expected) in [
         ("a block of the reserved kind", vec![0xC1, 0x02, 0x06, 0x00], "!1007"),
@@ -185,14 +186,14 @@ fn what_cannot_be_inflated_or_is_no_text_fails() {
         assert_eq!(run(&mut reader(), &bytes, bytes.len()), expected, "{name}");
         assert_eq!(run(&mut reader(), &bytes, 1), expected, "{name}, byte by byte");
     }
-    // Where nothing was agreed, the bit is reserved.
+    // Without an agreement the bit is reserved.
     let hello = masked(&[0xC1, 0x07, 0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]);
     assert_eq!(run(&mut Decoder::new(Limits::default()), &hello, 100), "!1002");
     assert_eq!(run(&mut decoder("x-other", Limits::default()), &hello, 100), "!1002");
 }
 
 #[test]
-fn nothing_is_held_between_messages_that_stand_by_themselves() {
+fn independent_messages_keep_no_inflater() {
     let hello = masked(&[0xC1, 0x07, 0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]);
     let mut reader = decoder("permessage-deflate", Limits::default());
     assert_eq!(run(&mut reader, &hello[..8], 100), "");

@@ -1,18 +1,30 @@
-//! A node with a venue that says exactly what a test wants.
+//! A node, with a venue whose answers the test writes.
 
-mod halls;
-mod merging;
+mod attach;
+mod lagging;
 mod resuming;
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use pitwire_websocket::{CloseCode, Opcode, write_frame};
+
+use super::attach::BEFORE_ATTACH_MAX;
+use super::subscribe::JOINS_MAX;
 use super::*;
-use crate::protocol::Writer;
-use pitwire_websocket::{Opcode, write_frame};
+use crate::channels::{ALIASES_MAX, PIECE_BYTES, REPLAYED_MAX};
+use crate::connections::WAITING_MAX;
+use crate::history::ChannelId;
+use crate::protocol::{Outcome, Reply, Writer};
+use crate::questions::KEEP_NS;
+use crate::sink::{Attachment, CatchUp, ClientSink, GatewayTime, VenueCall};
+use crate::upstream::VenueQuestion;
 
 const BOOK: &str = "book.X.100ms";
 const TRADES: &str = "trades.X.100ms";
 const QUOTE: &str = "quote.X";
 
-/// What each connection was told, one line a message; and a hall, in which whoever is seated hears what it is told.
+/// Records what each connection received, one entry per message, and plays the delivery thread:
+/// attached connections by channel, and the last sequence of each channel.
 #[derive(Default)]
 struct Said(Vec<(u64, String)>, BTreeMap<ChannelId, BTreeSet<u64>>, BTreeMap<ChannelId, u64>);
 
@@ -21,7 +33,7 @@ impl Said {
         self.0.push((to, String::from_utf8_lossy(text).into_owned()));
     }
 
-    /// What one connection was told since it was last asked.
+    /// Takes the messages of one connection.
     fn take_of(&mut self, id: u64) -> Vec<String> {
         let told = self.0.extract_if(.., |(to, _)| *to == id);
         told.map(|(_, text)| text).collect()
@@ -32,7 +44,7 @@ impl Said {
     }
 }
 
-impl Mouth for Said {
+impl ClientSink for Said {
     fn reply(&mut self, to: u64, text: &[u8]) {
         self.put(to, text);
     }
@@ -43,31 +55,31 @@ impl Mouth for Said {
         self.1.values_mut().for_each(|seated| _ = seated.remove(&to));
         self.0.push((to, format!("!{}", code as u16)));
     }
-    fn tell_all(&mut self, channel: ChannelId, seq: u64, payload: &[u8]) {
+    fn publish(&mut self, channel: ChannelId, seq: u64, payload: &[u8]) {
         assert!(self.2.insert(channel, seq) < Some(seq), "numbers grow, and begin where they are said to");
         for to in self.1.get(&channel).cloned().unwrap_or_default() {
             self.put(to, payload);
         }
     }
-    fn frames(&mut self, to: u64, frames: Vec<u8>) {
+    fn send_frames(&mut self, to: u64, frames: Vec<u8>) {
         messages(frames).into_iter().for_each(|text| self.0.push((to, text)));
     }
-    fn seat(&mut self, to: u64, channel: ChannelId, seat: Seat) {
-        assert_eq!(seat.begins.is_some(), self.1.get(&channel).is_none_or(BTreeSet::is_empty), "nobody was there");
-        if let Some(begins) = seat.begins {
+    fn attach(&mut self, to: u64, channel: ChannelId, seat: Attachment) {
+        assert_eq!(seat.ring_start.is_some(), self.1.get(&channel).is_none_or(BTreeSet::is_empty), "nobody was there");
+        if let Some(begins) = seat.ring_start {
             self.2.insert(channel, begins);
         }
         assert!(self.1.entry(channel).or_default().insert(to), "seated twice");
-        if seat.read < self.2.get(&channel).copied().unwrap_or(0) {
-            self.0.push((to, format!("at {}", seat.read)));
+        if seat.read_to < self.2.get(&channel).copied().unwrap_or(0) {
+            self.0.push((to, format!("at {}", seat.read_to)));
         }
     }
-    fn go_on(&mut self, to: u64, _: ChannelId, read: u64, how: GoOn) {
-        let GoOn::Frames(frames, seq) = how else { return self.0.push((to, format!("{read} {how:?}"))) };
-        self.frames(to, frames);
+    fn catch_up(&mut self, to: u64, _: ChannelId, read: u64, how: CatchUp) {
+        let CatchUp::Frames(frames, seq) = how else { return self.0.push((to, format!("{read} {how:?}"))) };
+        self.send_frames(to, frames);
         self.0.push((to, format!("at {seq}")));
     }
-    fn unseat(&mut self, to: u64, channel: ChannelId) {
+    fn detach(&mut self, to: u64, channel: ChannelId) {
         assert!(self.1.get_mut(&channel).is_some_and(|seated| seated.remove(&to)), "was not seated");
     }
 }
@@ -89,12 +101,12 @@ fn messages(mut frames: Vec<u8>) -> Vec<String> {
 struct World {
     node: Node,
     said: Said,
-    now: Instant,
+    now: GatewayTime,
     next: u64,
     epoch: u64,
 }
 
-/// A reply to a join: the channel stands at `last`, and begins with `first`.
+/// Returns a reply to a join: the channel is at `last`, and `first` is its snapshot.
 fn here(world: &World, last: u64, since: u64, channel: &str, first: &str) -> Reply {
     let conflates = channel == QUOTE;
     let (channel, first) = (channel.to_owned(), first.as_bytes().to_vec());
@@ -102,14 +114,15 @@ fn here(world: &World, last: u64, since: u64, channel: &str, first: &str) -> Rep
 }
 
 impl World {
-    /// A node that follows start 7 of a venue from its beginning, with room for so many bytes.
+    /// Returns a node that follows start 7 of a venue from its beginning, with a history of this
+    /// many bytes.
     fn with_room(bytes: usize) -> World {
         let node = Node::new("1", bytes);
-        let now = Instant { steady_ns: 1_000, wall_us: 5 };
+        let now = GatewayTime { steady_ns: 1_000, wall_us: 5 };
         let mut world = World { node, said: Said::default(), now, next: 1, epoch: 7 };
-        assert_eq!(world.node.asks(1_000), Some(Ask::Status));
-        world.told(Ask::Status, Reply { epoch: 7, last: 0, oldest: 1, ..Reply::default() });
-        assert_eq!(world.asks(), [Ask::Keep { names: vec![] }]);
+        assert_eq!(world.node.next_question(1_000), Some(VenueQuestion::Status));
+        world.told(VenueQuestion::Status, Reply { epoch: 7, last: 0, oldest: 1, ..Reply::default() });
+        assert_eq!(world.asks(), [VenueQuestion::Keep { names: vec![] }]);
         world
     }
 
@@ -117,33 +130,34 @@ impl World {
         World::with_room(1 << 20)
     }
 
-    /// Names of instruments are asked for with every keep.
-    fn asks(&mut self) -> Vec<Ask> {
-        let asks = std::iter::from_fn(|| self.node.asks(self.now.steady_ns));
-        asks.filter(|ask| *ask != Ask::Instruments).collect()
+    /// Returns the due questions except those for instruments, which follow every keep-alive.
+    fn asks(&mut self) -> Vec<VenueQuestion> {
+        let asks = std::iter::from_fn(|| self.node.next_question(self.now.steady_ns));
+        asks.filter(|ask| *ask != VenueQuestion::Instruments).collect()
     }
 
-    fn told(&mut self, ask: Ask, reply: Reply) {
-        self.node.told(&ask, Ok(reply), self.now, &mut self.said);
+    fn told(&mut self, ask: VenueQuestion, reply: Reply) {
+        self.node.answered(&ask, Ok(reply), self.now, &mut self.said);
     }
 
     fn join(&mut self, name: &str, reply: Reply) {
-        assert_eq!(self.asks(), [Ask::Join { name: name.into() }]);
-        self.told(Ask::Join { name: name.into() }, reply);
+        assert_eq!(self.asks(), [VenueQuestion::Join { name: name.into() }]);
+        self.told(VenueQuestion::Join { name: name.into() }, reply);
     }
 
-    /// A connection; `target` as in its handshake.
+    /// Opens a connection. `target` is that of its handshake.
     fn open(&mut self, id: u64, target: &str) {
         self.node.connected(id);
         self.node.opened(id, target, self.now, &mut self.said);
     }
 
-    fn text(&mut self, id: u64, method: &str, params: &str) -> Option<Call> {
+    fn text(&mut self, id: u64, method: &str, params: &str) -> Option<VenueCall> {
         let text = format!(r#"{{"jsonrpc":"2.0","id":9,"method":"{method}","params":{params}}}"#);
         self.node.text(id, &text, self.now, &mut self.said)
     }
 
-    /// The venue says something on each of these channels; its text is the channel's first letter and the sequence.
+    /// Publishes a message on each of these channels. Its text is the channel's first letter and
+    /// the sequence.
     fn live(&mut self, channels: &[(&str, u64)]) {
         let mut writer = Writer::new(self.epoch, self.next);
         for (channel, prev) in channels {
@@ -155,10 +169,10 @@ impl World {
             writer.push(*prev, channel, put).unwrap();
         }
         self.next = writer.next();
-        self.node.live(writer.finish(), &mut self.said);
+        self.node.batch(writer.finish(), &mut self.said);
     }
 
-    /// The venue says this text, whole, on a channel.
+    /// Publishes this text on a channel.
     fn live_text(&mut self, channel: &str, prev: u64, text: &str) {
         let mut writer = Writer::new(self.epoch, self.next);
         let put = |out: &mut Vec<u8>| {
@@ -167,21 +181,21 @@ impl World {
         };
         writer.push(prev, channel, put).unwrap();
         self.next = writer.next();
-        self.node.live(writer.finish(), &mut self.said);
+        self.node.batch(writer.finish(), &mut self.said);
     }
 
-    /// The venue takes a channel off the bus.
+    /// Takes a channel off the bus.
     fn farewell(&mut self, channel: &str) {
         let mut writer = Writer::new(self.epoch, self.next);
         writer.farewell(self.next - 1, channel);
         self.next = writer.next();
-        self.node.live(writer.finish(), &mut self.said);
+        self.node.batch(writer.finish(), &mut self.said);
     }
 
-    /// What a connection would read now, message by message.
+    /// Returns the messages that a connection would read now.
     fn read(&mut self, id: u64) -> Vec<String> {
         let mut out = Vec::new();
-        if let Err((code, _)) = self.node.pump(id, &mut out, 1 << 16) {
+        if let Err((code, _)) = self.node.read(id, &mut out, 1 << 16) {
             return vec![format!("!{}", code as u16)];
         }
         messages(out)
@@ -193,8 +207,9 @@ fn place_of_first(said: &[String]) -> Vec<&str> {
 }
 
 #[test]
-fn a_beginning_and_what_follows_meet_however_they_arrive() {
-    // The answer stands at 2; messages come before it, after it, or the answer is ahead of the bus.
+fn snapshot_and_messages_join_in_any_order_of_arrival() {
+    // The answer is at sequence 2. Messages arrive before it or after it, or the answer is ahead of
+    // the bus.
     for before in 0..=3 {
         let mut world = World::new();
         world.open(1, &format!("/ws/api/v2?channels={BOOK}"));
@@ -209,7 +224,7 @@ fn a_beginning_and_what_follows_meet_however_they_arrive() {
 }
 
 #[test]
-fn a_kept_beginning_serves_others_until_it_is_too_far_behind() {
+fn stored_snapshot_serves_others_until_it_is_too_old() {
     let mut world = World::new();
     world.open(1, &format!("/?channels={BOOK}"));
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
@@ -218,18 +233,18 @@ fn a_kept_beginning_serves_others_until_it_is_too_far_behind() {
     world.open(2, &format!("/?channels={BOOK}"));
     assert_eq!(world.said.take(), ["1 \"first\"", "2 \"first\""]);
     assert_eq!(world.read(2), ["\"b1\"", "\"b2\""]);
-    (0..MOST_REPLAYED).for_each(|_| world.live(&[(BOOK, 0)]));
+    (0..REPLAYED_MAX).for_each(|_| world.live(&[(BOOK, 0)]));
     world.open(3, &format!("/?channels={BOOK}"));
     let last = world.next - 1;
     let reply = here(&world, last, 0, BOOK, "\"second\"");
     world.join(BOOK, reply);
     assert_eq!((world.said.take(), world.read(3)), (vec!["3 \"second\"".into()], vec![]));
-    // Whoever was there already is not told it again.
-    assert_eq!(world.read(1).len(), 2 + MOST_REPLAYED);
+    // The earlier client does not get the snapshot again.
+    assert_eq!(world.read(1).len(), 2 + REPLAYED_MAX);
 }
 
 #[test]
-fn a_beginning_whose_sequel_was_let_go_is_asked_for_anew() {
+fn snapshot_is_renewed_when_later_messages_were_dropped() {
     let mut world = World::with_room(150);
     world.open(1, &format!("/?channels={BOOK}"));
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
@@ -242,28 +257,28 @@ fn a_beginning_whose_sequel_was_let_go_is_asked_for_anew() {
 }
 
 #[test]
-fn what_a_hostile_client_can_make_us_ask_is_bounded() {
+fn questions_caused_by_a_hostile_client_are_bounded() {
     let mut world = World::new();
-    world.told(Ask::Instruments, Reply { epoch: 7, names: vec!["X".into()], ..Reply::default() });
+    world.told(VenueQuestion::Instruments, Reply { epoch: 7, names: vec!["X".into()], ..Reply::default() });
     world.open(1, "/");
     let names = |from: usize, form: &str| {
         let names: Vec<String> =
             (from..from + 500).map(|n| format!("\"{}\"", form.replace('#', &n.to_string()))).collect();
         format!(r#"{{"channels":[{}]}}"#, names.join(","))
     };
-    // Instruments that are not there are nobody's to ask for.
+    // The venue is not asked for unknown instruments.
     world.text(1, "public/subscribe", &names(0, "book.NO#.100ms"));
     assert_eq!(world.asks(), []);
     assert!(world.said.take()[0].contains("\"result\":[]"));
     for round in 0..10 {
         world.text(1, "public/subscribe", &names(round * 500, "trades.spot.C#.100ms"));
     }
-    assert_eq!(world.asks().len(), MOST_JOINS / 500 * 500);
+    assert_eq!(world.asks().len(), JOINS_MAX / 500 * 500);
     assert!(world.said.take()[0].contains("\"code\":10028"));
 }
 
 #[test]
-fn very_many_spellings_push_nobody_out_of_the_answer() {
+fn many_aliases_do_not_evict_pending_names() {
     let mut world = World::new();
     world.open(1, "/");
     world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}","{TRADES}"]}}"#));
@@ -271,11 +286,11 @@ fn very_many_spellings_push_nobody_out_of_the_answer() {
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
     world.told(asks[0].clone(), reply);
     for round in 0..2 {
-        for n in 0..MOST_ALIASES {
+        for n in 0..ALIASES_MAX {
             let reply = here(&world, 0, 0, QUOTE, "");
-            world.told(Ask::Join { name: format!("{round} {n}") }, reply);
+            world.told(VenueQuestion::Join { name: format!("{round} {n}") }, reply);
         }
-        assert!(world.node.aliases.len() <= MOST_ALIASES + 2, "they are forgotten");
+        assert!(world.node.channels.name_count() <= ALIASES_MAX + 2, "they are forgotten");
     }
     let reply = here(&world, 0, 0, TRADES, "");
     world.told(asks[1].clone(), reply);
@@ -286,7 +301,7 @@ fn very_many_spellings_push_nobody_out_of_the_answer() {
 }
 
 #[test]
-fn many_channels_are_kept_by_several_questions() {
+fn many_channels_need_several_keep_alive_questions() {
     let mut world = World::new();
     for n in 0..1_100 {
         let name = format!("trades.spot.C{n}.100ms");
@@ -298,21 +313,24 @@ fn many_channels_are_kept_by_several_questions() {
     let kept: Vec<usize> = world
         .asks()
         .iter()
-        .map(|ask| if let Ask::Keep { names } = ask { names.len() } else { panic!("{ask:?}") })
+        .map(|ask| if let VenueQuestion::Keep { names } = ask { names.len() } else { panic!("{ask:?}") })
         .collect();
     assert_eq!(kept, [500, 500, 100]);
 }
 
 #[test]
-fn the_answer_comes_before_the_beginnings_and_names_what_is_there() {
+fn reply_precedes_snapshots_and_lists_existing_channels() {
     let mut world = World::new();
     world.open(1, "/");
     assert_eq!(
         world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}","book.NO.100ms","nonsense"]}}"#)),
         None
     );
-    let names: Vec<Ask> = world.asks();
-    assert_eq!(names, [Ask::Join { name: "book.NO.100ms".into() }, Ask::Join { name: BOOK.into() }]);
+    let names: Vec<VenueQuestion> = world.asks();
+    assert_eq!(
+        names,
+        [VenueQuestion::Join { name: "book.NO.100ms".into() }, VenueQuestion::Join { name: BOOK.into() }]
+    );
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
     world.told(names[1].clone(), reply);
     assert!(world.said.0.is_empty(), "one is still asked for");
@@ -324,7 +342,7 @@ fn the_answer_comes_before_the_beginnings_and_names_what_is_there() {
 }
 
 #[test]
-fn a_client_that_comes_from_elsewhere_goes_on_where_it_was() {
+fn client_from_another_gateway_continues_at_its_position() {
     let mut world = World::new();
     world.live(&[(BOOK, 0), (TRADES, 0), (BOOK, 1), (BOOK, 3)]);
     world.open(1, &format!("/?envelope&channels={BOOK}&from=7:2"));
@@ -335,7 +353,7 @@ fn a_client_that_comes_from_elsewhere_goes_on_where_it_was() {
     let wrapped = [(3, 1), (4, 3), (5, 4)]
         .map(|(seq, prev)| format!(r#"{{"epoch":7,"seq":{seq},"prev":{prev},"message":"b{seq}"}}"#));
     assert_eq!(world.read(1), wrapped);
-    // A place that this gateway has not come to yet, as the venue confirms.
+    // A position that this gateway has not reached yet, which the venue confirms.
     world.open(2, &format!("/?envelope&channels={BOOK}&from=7:6"));
     let reply = here(&world, 6, 0, BOOK, "\"later\"");
     world.join(BOOK, reply);
@@ -345,9 +363,10 @@ fn a_client_that_comes_from_elsewhere_goes_on_where_it_was() {
 }
 
 #[test]
-fn a_place_from_which_nobody_can_go_on_gets_a_gap_and_a_beginning() {
+fn unknown_position_gets_a_gap_and_a_snapshot() {
     for (from, gap) in [
-        // The channel was not on the bus then; another start; where nobody has been.
+        // Positions before the channel was on the bus, in another start, and beyond the newest
+        // message.
         ("7:1", Some(r#"1 {"type":"gap","from":2,"to":4,"epoch":7,"channel":"book.X.100ms"}"#)),
         ("6:1", None),
         ("7:99", None),
@@ -366,12 +385,12 @@ fn a_place_from_which_nobody_can_go_on_gets_a_gap_and_a_beginning() {
 }
 
 #[test]
-fn channels_come_in_the_venues_order_and_states_only_as_they_are_now() {
+fn channels_keep_the_venues_order_and_states_are_conflated() {
     let mut world = World::new();
     world.open(1, &format!("/?channels={BOOK},{TRADES},{QUOTE}"));
     let asks = world.asks();
     for (ask, (name, first)) in asks.into_iter().zip([(BOOK, "\"B\""), (QUOTE, "\"Q\""), (TRADES, "")]) {
-        assert_eq!(ask, Ask::Join { name: name.into() });
+        assert_eq!(ask, VenueQuestion::Join { name: name.into() });
         let reply = here(&world, 0, 0, name, first);
         world.told(ask, reply);
     }
@@ -379,7 +398,7 @@ fn channels_come_in_the_venues_order_and_states_only_as_they_are_now() {
     world.live(&[(QUOTE, 0), (TRADES, 0), (BOOK, 0), (QUOTE, 1)]);
     world.live(&[(BOOK, 3), (QUOTE, 4), (TRADES, 2)]);
     assert_eq!(world.read(1), ["\"t2\"", "\"b3\"", "\"b5\"", "\"q6\"", "\"t7\""]);
-    // A joiner of a state begins with the newest message instead of a beginning long past.
+    // A new subscriber of a state begins with the newest message, not with an old snapshot.
     world.open(2, &format!("/?channels={QUOTE}"));
     assert_eq!((world.said.take(), world.read(2)), (vec![], vec!["\"q6\"".into()]));
     world.text(1, "public/unsubscribe", &format!(r#"{{"channels":["{BOOK}"]}}"#));
@@ -388,7 +407,7 @@ fn channels_come_in_the_venues_order_and_states_only_as_they_are_now() {
 }
 
 #[test]
-fn a_new_start_closes_those_who_could_not_know_and_tells_the_others() {
+fn restart_closes_plain_clients_and_notifies_enveloped_ones() {
     let mut world = World::new();
     world.open(1, &format!("/?channels={BOOK}"));
     world.open(2, &format!("/?envelope&channels={BOOK}"));
@@ -399,20 +418,20 @@ fn a_new_start_closes_those_who_could_not_know_and_tells_the_others() {
     world.said.take();
     (world.epoch, world.next) = (8, 1);
     world.live(&[(BOOK, 0)]);
-    assert_eq!(world.asks(), [Ask::Status]);
+    assert_eq!(world.asks(), [VenueQuestion::Status]);
     assert_eq!(world.said.take(), Vec::<String>::new(), "a batch alone says nothing");
-    world.told(Ask::Status, Reply { epoch: 8, last: 1, oldest: 1, ..Reply::default() });
+    world.told(VenueQuestion::Status, Reply { epoch: 8, last: 1, oldest: 1, ..Reply::default() });
     assert_eq!(world.said.take(), [r#"2 {"type":"epoch","epoch":8}"#, "1 !1013"]);
     world.now.steady_ns += 10_000_000_000;
     let asks = world.asks();
-    assert_eq!(asks, [Ask::From { epoch: 8, seq: 1 }, Ask::Join { name: BOOK.into() }]);
+    assert_eq!(asks, [VenueQuestion::From { epoch: 8, seq: 1 }, VenueQuestion::Join { name: BOOK.into() }]);
     let reply = here(&world, 1, 0, BOOK, "\"anew\"");
     world.told(asks[1].clone(), reply);
     assert_eq!(world.said.take(), [r#"2 {"epoch":8,"seq":1,"snapshot":true,"message":"anew"}"#]);
 }
 
 #[test]
-fn a_reader_too_far_behind_is_closed_or_told_a_gap() {
+fn lagging_reader_is_closed_or_gets_a_gap() {
     let mut world = World::with_room(300);
     world.open(1, &format!("/?channels={BOOK}"));
     world.open(2, &format!("/?envelope&channels={BOOK}"));
@@ -438,7 +457,7 @@ fn a_reader_too_far_behind_is_closed_or_told_a_gap() {
 }
 
 #[test]
-fn a_channel_that_the_venue_has_dropped_is_begun_anew() {
+fn dropped_channel_starts_again() {
     let mut world = World::new();
     world.open(1, &format!("/?envelope&channels={BOOK}"));
     world.open(2, &format!("/?channels={BOOK}"));
@@ -448,7 +467,7 @@ fn a_channel_that_the_venue_has_dropped_is_begun_anew() {
     world.read(1);
     world.said.take();
     world.now.steady_ns += KEEP_NS;
-    let keep = Ask::Keep { names: vec![BOOK.into()] };
+    let keep = VenueQuestion::Keep { names: vec![BOOK.into()] };
     assert_eq!(world.asks(), std::slice::from_ref(&keep));
     world.told(keep, Reply { epoch: 7, last: 1, oldest: 1, names: vec![BOOK.into()], ..Reply::default() });
     assert_eq!(world.said.take(), ["2 !1013"]);
@@ -464,7 +483,7 @@ fn a_channel_that_the_venue_has_dropped_is_begun_anew() {
 }
 
 #[test]
-fn a_channel_that_left_the_bus_and_came_back_unseen_is_begun_anew() {
+fn channel_that_left_and_returned_starts_again() {
     let mut world = World::new();
     for (id, target) in [(1, "/?envelope&channels="), (2, "/?channels=")] {
         world.open(id, &format!("{target}{BOOK}"));
@@ -472,10 +491,11 @@ fn a_channel_that_left_the_bus_and_came_back_unseen_is_begun_anew() {
     let reply = here(&world, 1, 0, BOOK, "\"first\"");
     world.join(BOOK, reply);
     world.said.take();
-    // Somebody else's join has put it back; an answer about the same stay says nothing new.
+    // Another gateway's join has put the channel back. A second answer with the same `since`
+    // changes nothing.
     for (since, said) in [(0, vec![]), (5, vec!["2 !1013", "gap", "again"])] {
         let reply = here(&world, 5, since, BOOK, "\"again\"");
-        world.told(Ask::Join { name: BOOK.into() }, reply);
+        world.told(VenueQuestion::Join { name: BOOK.into() }, reply);
         let told = world.said.take();
         assert_eq!(told.len(), said.len(), "{told:?}");
         assert!(told.iter().zip(said).all(|(text, part)| text.contains(part)), "{told:?}");
@@ -483,8 +503,9 @@ fn a_channel_that_left_the_bus_and_came_back_unseen_is_begun_anew() {
 }
 
 #[test]
-fn a_channel_that_another_gateway_has_put_back_is_begun_anew() {
-    // Its answer to this gateway's own join may overtake the farewell on the bus, or not come at all.
+fn channel_returned_by_another_gateway_starts_again() {
+    // The answer to this gateway's own join may overtake the farewell on the bus, or not arrive at
+    // all.
     for has_joined_since in [false, true] {
         let mut world = World::new();
         world.open(1, &format!("/?envelope&channels={BOOK}"));
@@ -492,7 +513,7 @@ fn a_channel_that_another_gateway_has_put_back_is_begun_anew() {
         world.open(3, &format!("/?channels={TRADES}"));
         let asks = world.asks();
         for (ask, name) in asks.into_iter().zip([BOOK, TRADES]) {
-            assert_eq!(ask, Ask::Join { name: name.into() });
+            assert_eq!(ask, VenueQuestion::Join { name: name.into() });
             let reply = here(&world, 0, 0, name, "\"first\"");
             world.told(ask, reply);
         }
@@ -501,11 +522,11 @@ fn a_channel_that_another_gateway_has_put_back_is_begun_anew() {
         world.said.take();
         if has_joined_since {
             let reply = here(&world, 2, 2, BOOK, "\"again\"");
-            world.told(Ask::Join { name: BOOK.into() }, reply);
+            world.told(VenueQuestion::Join { name: BOOK.into() }, reply);
             assert_eq!(world.said.take().len(), 3);
         }
         world.farewell(BOOK);
-        // Back on the bus, by a join of which this gateway knows nothing.
+        // The channel is back on the bus by another gateway's join.
         world.live(&[(BOOK, 0), (TRADES, 0)]);
         if has_joined_since {
             assert_eq!(world.said.take(), Vec::<String>::new(), "it was known");
@@ -528,23 +549,23 @@ fn a_channel_that_another_gateway_has_put_back_is_begun_anew() {
 }
 
 #[test]
-fn what_the_venue_does_not_answer_is_said_to_those_who_wait() {
+fn failed_question_fails_the_waiting_requests() {
     let mut world = World::new();
     world.open(1, "/");
     world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}"]}}"#));
-    let ask = Ask::Join { name: BOOK.into() };
+    let ask = VenueQuestion::Join { name: BOOK.into() };
     assert_eq!(world.asks(), std::slice::from_ref(&ask));
-    world.node.told(&ask, Err("it is away".into()), world.now, &mut world.said);
+    world.node.answered(&ask, Err("it is away".into()), world.now, &mut world.said);
     let said = world.said.take();
     assert!(said[0].contains("\"code\":10040") && said[0].contains("it is away"), "{said:?}");
     assert!(!world.node.is_venue_up);
-    // Next time it is asked again.
+    // The next request asks again.
     world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}"]}}"#));
     assert_eq!(world.asks(), [ask]);
 }
 
 #[test]
-fn what_waits_for_the_venue_is_bounded_and_a_login_opens_raw_channels() {
+fn waiting_requests_are_bounded_and_login_allows_raw_channels() {
     let mut world = World::new();
     world.open(1, "/");
     let call = world.text(1, "public/auth", "{}").unwrap();
@@ -557,23 +578,23 @@ fn what_waits_for_the_venue_is_bounded_and_a_login_opens_raw_channels() {
     for body in bodies {
         world.text(1, "public/subscribe", r#"{"channels":["book.X.raw"]}"#);
         assert!(world.said.take()[0].contains("\"code\":13778"));
-        world.node.called(1, &call, Ok(body), world.now, &mut world.said);
+        world.node.call_answered(1, &call, Ok(body), world.now, &mut world.said);
         assert_eq!(world.said.take(), [format!("1 {}", String::from_utf8_lossy(body))]);
     }
     world.text(1, "public/subscribe", r#"{"channels":["book.X.raw"]}"#);
-    assert_eq!(world.asks(), [Ask::Join { name: "book.X.raw".into() }]);
+    assert_eq!(world.asks(), [VenueQuestion::Join { name: "book.X.raw".into() }]);
     let mut asked = 1;
     while world.text(1, "public/get_time", "{}").is_some() {
         asked += 1;
     }
-    assert_eq!(asked, MOST_WAITING);
+    assert_eq!(asked, WAITING_MAX);
     assert!(world.said.take()[0].contains("\"code\":10028"));
-    world.node.called(1, &call, Ok(b"{}"), world.now, &mut world.said);
+    world.node.call_answered(1, &call, Ok(b"{}"), world.now, &mut world.said);
     assert!(world.text(1, "public/get_time", "{}").is_some());
 }
 
 #[test]
-fn only_marks_of_this_start_or_a_later_one_say_where_the_venue_is() {
+fn position_of_an_earlier_start_does_not_move_the_venue() {
     let mut node = Node::new("1", 1 << 20);
     assert!(node.may_follow(1));
     node.venue_epoch = 6;
@@ -583,7 +604,7 @@ fn only_marks_of_this_start_or_a_later_one_say_where_the_venue_is() {
 }
 
 #[test]
-fn channels_that_nobody_hears_are_given_up_after_a_while() {
+fn unused_channels_leave_the_bus_after_a_while() {
     let mut world = World::new();
     world.open(1, &format!("/?channels={BOOK}"));
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
@@ -592,14 +613,18 @@ fn channels_that_nobody_hears_are_given_up_after_a_while() {
     for seconds in [15, 30, 45, 60, 75] {
         world.now.steady_ns = 1_000 + seconds * 1_000_000_000;
         let names = if seconds < 60 { vec![BOOK.to_owned()] } else { vec![] };
-        assert_eq!(world.asks(), [Ask::Keep { names }], "{seconds}");
+        assert_eq!(world.asks(), [VenueQuestion::Keep { names }], "{seconds}");
     }
     world.open(2, &format!("/?channels={BOOK}"));
-    assert_eq!(world.asks(), [Ask::Join { name: BOOK.into() }], "its messages may not have been on the bus meanwhile");
+    assert_eq!(
+        world.asks(),
+        [VenueQuestion::Join { name: BOOK.into() }],
+        "its messages may not have been on the bus meanwhile"
+    );
 }
 
 #[test]
-fn a_heartbeat_is_given_to_those_who_asked() {
+fn heartbeats_go_to_subscribers_only() {
     let mut world = World::new();
     world.open(1, "/");
     world.text(1, "public/set_heartbeat", r#"{"interval":10}"#);
@@ -617,13 +642,13 @@ fn a_heartbeat_is_given_to_those_who_asked() {
 }
 
 #[test]
-fn streams_by_url_are_channels_of_the_bus() {
+fn url_streams_are_channels_of_the_bus() {
     let mut world = World::new();
-    world.told(Ask::Instruments, Reply { epoch: 7, names: vec!["NPN_ZAR".into()], ..Reply::default() });
+    world.told(VenueQuestion::Instruments, Reply { epoch: 7, names: vec!["NPN_ZAR".into()], ..Reply::default() });
     world.open(1, "/ws/npnzar@trade/npnzar@bookTicker");
     let (trade, touch) = ("stream/npnzar@trade", "stream/npnzar@bookTicker");
     let asks = world.asks();
-    assert_eq!(asks, [Ask::Join { name: touch.into() }, Ask::Join { name: trade.into() }]);
+    assert_eq!(asks, [VenueQuestion::Join { name: touch.into() }, VenueQuestion::Join { name: trade.into() }]);
     for (ask, (name, conflates)) in asks.into_iter().zip([(touch, true), (trade, false)]) {
         let reply = Reply { conflates, ..here(&world, 0, 0, name, "") };
         world.told(ask, reply);
@@ -647,28 +672,33 @@ fn streams_by_url_are_channels_of_the_bus() {
         ("/v1/marketdata/npnzar?study=1", None),
         ("/ws/api/v2", None),
     ] {
-        assert_eq!(world.node.refuses(target).map(|refused| refused.status), status, "{target}");
+        assert_eq!(world.node.refusal(target).map(|refused| refused.status), status, "{target}");
     }
 }
 
 #[test]
-fn a_socket_that_numbers_for_itself_counts_from_nothing_whatever_the_stream_does() {
+fn socket_numbers_start_at_zero() {
     let mut world = World::new();
     let names = vec!["NPN_ZAR".into(), "AGL_ZAR".into()];
-    world.told(Ask::Instruments, Reply { epoch: 7, names, ..Reply::default() });
+    world.told(VenueQuestion::Instruments, Reply { epoch: 7, names, ..Reply::default() });
     let text = |number: u64, rest: &str| format!(r#"{{"eventId":9,"socket_sequence":{number},{rest}}}"#);
-    // One hears two streams under one count; another the first of them as the stream counts, a third in envelopes.
+    // One connection has two streams under one count. Another has the first stream with the
+    // stream's numbers, a third has envelopes.
     world.open(1, "/v1/multimarketdata?symbols=NPNZAR,AGLZAR&trades=true");
     world.open(2, "/v1/multimarketdata?symbols=NPNZAR&trades=true&study=1");
     world.open(3, "/v1/multimarketdata?symbols=NPNZAR&trades=true&envelope");
     let (npn, agl) = ("stream/gemini/v1/npnzar?tsn", "stream/gemini/v1/aglzar?tsn");
     let asks = world.asks();
-    assert_eq!(asks, [Ask::Join { name: agl.into() }, Ask::Join { name: npn.into() }], "one stream for all of them");
+    assert_eq!(
+        asks,
+        [VenueQuestion::Join { name: agl.into() }, VenueQuestion::Join { name: npn.into() }],
+        "one stream for all of them"
+    );
     for (ask, (name, number)) in asks.into_iter().zip([(agl, 40), (npn, 700)]) {
         let reply = here(&world, 0, 0, name, &text(number, r#""events":[]"#));
         world.told(ask, reply);
     }
-    // What a message tells is never taken for its number.
+    // Text inside a message is never taken for its number.
     let events = r#""events":["\"socket_sequence\":5"]"#;
     world.live_text(npn, 0, &text(701, events));
     world.live_text(agl, 0, &text(41, events));

@@ -1,15 +1,19 @@
 //! Public messages on their way to gateways, as many as one commit released.
 //!
-//! Layout      little-endian. "PWB1", epoch u64, first u64, count u32, about (u16 length, text); then `count` messages: prev u64,
-//!             channel (u16 length, text), frame (u32 length, bytes). Message n of a batch has the sequence first + n.
-//!             `prev` is the sequence of the message before on the same channel, 0 for the first of its life on the bus.
-//!             A message without a frame says that the channel has left the bus: what it tells from there on is not here.
-//!             A batch of no messages is a mark: `first` is the sequence that the next message will get.
+//! Layout      Little-endian. "PWB1", epoch u64, first u64, count u32, about (u16 length, text).
+//! Then `count` messages: prev u64, channel (u16 length, text), frame (u32 length, bytes).
+//!             Message n of a batch has the sequence first + n. `prev` is the sequence of the
+//!             previous message on the same channel, 0 for the first since the channel joined the
+//!             bus.
+//!             A message without a frame is a farewell: the channel has left the bus, and its later
+//!             messages are missing.
+//!             A batch without messages is a position message: `first` is the sequence of the next
+//!             message.
 
 use crate::protocol::bytes::{Reader, length, put_text};
 
 const MAGIC: &[u8; 4] = b"PWB1";
-/// Where the count stands.
+/// Offset of the count.
 const COUNT_AT: usize = 4 + 8 + 8;
 
 /// One public message.
@@ -18,14 +22,14 @@ pub struct Message<'a> {
     pub seq: u64,
     pub prev: u64,
     pub channel: &'a str,
-    /// A whole WebSocket frame, as the venue's own subscribers get it.
+    /// A complete WebSocket frame, as the venue's own subscribers get it.
     pub frame: &'a [u8],
-    /// Where the frame begins in the batch.
+    /// Offset of the frame in the batch.
     pub at: usize,
 }
 
 impl Message<'_> {
-    /// Whether its channel has left the bus here.
+    /// Whether the channel has left the bus.
     pub fn is_farewell(&self) -> bool {
         self.frame.is_empty()
     }
@@ -36,13 +40,13 @@ pub struct Batch<'a> {
     pub epoch: u64,
     pub first: u64,
     pub count: u32,
-    /// Where the venue is reached over HTTP; marks say so.
+    /// HTTP address of the venue. Set in position messages only.
     pub about: &'a str,
     body: Reader<'a>,
 }
 
 impl<'a> Batch<'a> {
-    /// `None` for anything that is not wholly a batch.
+    /// Parses a batch. Returns `None` if the bytes are not exactly one batch.
     pub fn parse(bytes: &'a [u8]) -> Option<Batch<'a>> {
         let mut reader = Reader::new(bytes);
         if reader.take(MAGIC.len())? != MAGIC {
@@ -59,7 +63,7 @@ impl<'a> Batch<'a> {
         rest.is_at_end().then_some(batch)
     }
 
-    /// The sequence behind the last message.
+    /// Returns the sequence after the last message.
     pub fn next(&self) -> u64 {
         self.first + u64::from(self.count)
     }
@@ -76,7 +80,7 @@ fn message<'a>(reader: &mut Reader<'a>, seq: u64) -> Option<Message<'a>> {
     Some(Message { seq, prev, channel, frame, at: reader.at() - frame.len() })
 }
 
-/// Puts a batch together.
+/// Builds a batch.
 #[derive(Debug)]
 pub struct Writer {
     bytes: Vec<u8>,
@@ -89,7 +93,11 @@ impl Writer {
         Writer { bytes: header(epoch, first, ""), first, count: 0 }
     }
 
-    /// Adds the next message; `write` appends its frame.
+    /// Adds the next message. `write` appends its frame.
+    ///
+    /// # Errors
+    ///
+    /// The error of `write`. The batch is then unchanged.
     pub fn push<E>(
         &mut self,
         prev: u64,
@@ -112,9 +120,9 @@ impl Writer {
         Ok(())
     }
 
-    /// Says that a channel leaves the bus.
+    /// Adds the message that a channel has left the bus.
     pub fn farewell(&mut self, prev: u64, channel: &str) {
-        // Nothing is written, and that cannot fail.
+        // This writes no frame, so it cannot fail.
         let _ = self.push(prev, channel, |_| Ok::<(), std::convert::Infallible>(()));
     }
 
@@ -126,7 +134,7 @@ impl Writer {
         self.count == 0
     }
 
-    /// The sequence that the next message would get.
+    /// Returns the sequence of the next message.
     pub fn next(&self) -> u64 {
         self.first + u64::from(self.count)
     }
@@ -137,7 +145,7 @@ impl Writer {
     }
 }
 
-/// Says how far the venue is, and where.
+/// Builds a position message: how far the venue is, and its HTTP address.
 pub fn mark(epoch: u64, next: u64, about: &str) -> Vec<u8> {
     header(epoch, next, about)
 }
@@ -179,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn the_layout_is_the_one_described() {
+    fn layout_matches_its_description() {
         let mut expected = b"PWB1".to_vec();
         expected.extend([5, 0, 0, 0, 0, 0, 0, 0, 40, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0]);
         expected.extend([7, 0, 0, 0, 0, 0, 0, 0, 1, 0, b'a', 3, 0, 0, 0, b'x', b'y', b'z']);
@@ -188,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_nothing_else() {
+    fn batch_round_trips_and_other_bytes_are_refused() {
         let bytes = two();
         let batch = Batch::parse(&bytes).unwrap();
         assert_eq!((batch.epoch, batch.first, batch.count, batch.next(), batch.about), (5, 40, 2, 42, ""));
@@ -211,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_a_batch_of_nothing() {
+    fn position_message_is_an_empty_batch() {
         let bytes = mark(9, 1_000, "http://127.0.0.1:8080");
         let mark = Batch::parse(&bytes).unwrap();
         assert_eq!((mark.epoch, mark.first, mark.next(), mark.count), (9, 1_000, 1_000, 0));

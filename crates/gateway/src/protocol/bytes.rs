@@ -1,6 +1,6 @@
-//! Little-endian fields with their lengths before them.
+//! Little-endian fields with length prefixes.
 
-/// Reads from the front; `None` once something is missing.
+/// Reads fields from the front. Returns `None` once a field is incomplete.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reader<'a> {
     all: &'a [u8],
@@ -12,7 +12,7 @@ impl<'a> Reader<'a> {
         Reader { all, at: 0 }
     }
 
-    /// Where the next field begins.
+    /// Returns the offset of the next field.
     pub fn at(&self) -> usize {
         self.at
     }
@@ -47,20 +47,20 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// Text behind a length of two bytes.
+    /// Reads a text with a two-byte length.
     pub fn text(&mut self) -> Option<&'a str> {
         let len = self.u16()?;
         std::str::from_utf8(self.take(usize::from(len))?).ok()
     }
 
-    /// Bytes behind a length of four.
+    /// Reads bytes with a four-byte length.
     pub fn blob(&mut self) -> Option<&'a [u8]> {
         let len = self.u32()?;
         self.take(usize::try_from(len).ok()?)
     }
 }
 
-/// Names are short; one that is not is cut where a character ends.
+/// Appends a text. Names are short; a longer text is cut at a character boundary.
 pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     let mut end = text.len().min(usize::from(u16::MAX));
     while !text.is_char_boundary(end) {
@@ -75,7 +75,7 @@ pub(crate) fn put_blob(out: &mut Vec<u8>, blob: &[u8]) {
     out.extend_from_slice(blob);
 }
 
-/// What is put together here is far below four gibibytes.
+/// Returns a length as u32. Messages are far below 4 GiB.
 pub(crate) fn length(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }

@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 pub const MAC_BYTES: usize = 32;
 
-/// 256 bits of chance, never shown.
+/// 256 random bits. `Debug` does not show them.
 #[derive(Clone)]
 pub struct Key(Zeroizing<[u8; 32]>);
 
@@ -22,18 +22,19 @@ impl Key {
         Key(Zeroizing::new(bytes))
     }
 
-    /// 64 hexadecimal digits, as in a key file.
+    /// Parses 64 hexadecimal digits, the content of a key file.
     pub fn parse(text: &str) -> Option<Key> {
         let bytes = Zeroizing::new(from_hex(text.trim())?);
         Some(Key(Zeroizing::new(bytes.as_slice().try_into().ok()?)))
     }
 
-    /// For the key file.
+    /// Returns the content of a key file.
     pub fn to_hex(&self) -> Zeroizing<String> {
         Zeroizing::new(hex(self.0.as_slice()))
     }
 
-    /// The purpose stands in front with its length, so that no purpose and content read as another pair.
+    /// The purpose is prefixed with its length, so that two different pairs of purpose and content
+    /// never give the same bytes.
     pub(crate) fn mac(&self, purpose: &str, content: &[u8]) -> Hash {
         let mut hasher = Hasher::new_keyed(&self.0);
         hasher.update(&(purpose.len() as u64).to_le_bytes());
@@ -42,17 +43,17 @@ impl Key {
         hasher.finalize()
     }
 
-    /// Puts the MAC behind the content.
+    /// Appends the MAC to the content.
     pub fn seal(&self, purpose: &str, content: &mut Vec<u8>) {
         let mac = self.mac(purpose, content);
         content.extend_from_slice(mac.as_bytes());
     }
 
-    /// The content, if it was sealed for this purpose with this key.
+    /// Returns the content if it was sealed for this purpose with this key.
     pub fn open<'a>(&self, purpose: &str, sealed: &'a [u8]) -> Option<&'a [u8]> {
         let (content, mac) = sealed.split_at_checked(sealed.len().checked_sub(MAC_BYTES)?)?;
         let mac: [u8; MAC_BYTES] = mac.try_into().ok()?;
-        // Comparing two hashes takes the same time wherever they differ.
+        // The comparison of two hashes takes constant time.
         (self.mac(purpose, content) == Hash::from_bytes(mac)).then_some(content)
     }
 }
@@ -75,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_opens_with_its_key_for_its_purpose_whole_and_with_nothing_else() {
+    fn sealed_content_opens_only_unchanged_with_its_key_and_purpose() {
         let (key, other) = (Key::new([7; 32]), Key::new([8; 32]));
         let mut sealed = b"content".to_vec();
         key.seal("a subject", &mut sealed);
@@ -94,21 +95,21 @@ mod tests {
     }
 
     #[test]
-    fn purpose_and_content_cannot_change_places() {
+    fn purpose_and_content_cannot_be_shifted() {
         let key = Key::new([7; 32]);
         assert_ne!(key.mac("ab", b"c"), key.mac("a", b"bc"));
     }
 
     #[test]
-    fn the_mac_is_keyed_blake3_of_length_purpose_and_content() {
-        // By another way to the same: the one-shot function over what the layout says.
+    fn mac_is_keyed_blake3_of_length_purpose_and_content() {
+        // Computes the same with the library's one-shot function, from the documented layout.
         let key = [0x42; 32];
         let expected = blake3::keyed_hash(&key, b"\x03\0\0\0\0\0\0\0abcxyz");
         assert_eq!(Key::new(key).mac("abc", b"xyz"), expected);
     }
 
     #[test]
-    fn a_key_is_read_as_it_is_written() {
+    fn key_file_round_trips() {
         let key = Key::new([0xAB; 32]);
         let text = format!("{}\n", key.to_hex().as_str());
         assert_eq!(text.trim(), "ab".repeat(32));

@@ -1,11 +1,15 @@
-//! What a venue and its gateways say to one another: numbered batches, questions, answers, each under a MAC.
+//! The protocol between a venue and its gateways: numbered batches, questions and answers, each
+//! with a MAC.
 //!
-//! Does        lay out batches of public messages as bytes and read them back; sign questions and check them; seal answers.
-//! Holds       1. nothing that is read here was written without the key: a MAC covers purpose and content, and is compared in
-//!                constant time;
-//!             2. a batch that parses is whole: as many messages as it says, and nothing behind them;
-//!             3. an answer belongs to one question: its purpose is the question's nonce.
-//! Leaves out  sockets; what a gap means: see `crates/gateway`.
+//! Does        Encodes and parses batches of public messages. Signs and checks questions. Seals
+//!             answers.
+//! Holds       1. Everything parsed here was written with the key: a MAC covers purpose and content
+//!                and is compared in constant time.
+//!             2. A batch that parses is complete: it has as many messages as it says, and nothing
+//!                after them.
+//!             3. An answer belongs to one question, because its purpose contains the question's
+//!                nonce.
+//! Leaves out  Sockets, and what to do about a gap.
 //! Start at    [`Key`], then [`Batch`].
 
 mod batch;

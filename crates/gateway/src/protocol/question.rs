@@ -1,12 +1,13 @@
-//! What a gateway asks of its venue over HTTP, signed.
+//! A gateway's signed questions to its venue over HTTP.
 //!
-//! The header is `Authorization: pitwire-bus <ms since 1970> <nonce, 32 hex digits> <MAC, 64>`. The MAC's purpose is
-//! `question`, its content method, target, time, nonce and body, each but the last followed by a line feed. Answers are
-//! sealed for the purpose `answer <nonce>`: an old one answers no new question.
+//! The header is `Authorization: pitwire-bus <ms since 1970> <nonce, 32 hex digits> <MAC, 64>`. The
+//! MAC's purpose is `question`. Its content is method, target, time, nonce and body, each but the
+//! last followed by a line feed. Answers are sealed for the purpose `answer <nonce>`, so that an
+//! old answer fits no new question.
 
 use crate::protocol::key::{Key, from_hex, hex};
 
-/// How far two machines' clocks may be apart.
+/// Largest accepted difference between the two clocks, in milliseconds.
 pub const SKEW_MS: u64 = 60_000;
 
 const SCHEME: &str = "pitwire-bus";
@@ -19,13 +20,13 @@ pub struct Question<'a> {
     pub body: &'a [u8],
 }
 
-/// Why a question is not answered.
+/// Why a question is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {
     Unsigned,
-    /// Another key, or something was changed on the way.
+    /// The key differs, or the request was changed on the way.
     WrongMac,
-    /// More than [`SKEW_MS`] away.
+    /// The time differs by more than [`SKEW_MS`].
     WrongTime,
 }
 
@@ -46,14 +47,18 @@ impl Question<'_> {
         content
     }
 
-    /// The header's value, and the purpose for which the answer must be sealed.
+    /// Returns the header's value, and the purpose for which the answer must be sealed.
     pub fn sign(&self, key: &Key, now_ms: u64, nonce: [u8; 16]) -> (String, String) {
         let nonce = hex(&nonce);
         let mac = key.mac("question", &self.content(now_ms, &nonce));
         (format!("{SCHEME} {now_ms} {nonce} {}", mac.to_hex()), purpose(&nonce))
     }
 
-    /// The purpose to seal the answer for.
+    /// Checks a request. Returns the purpose for which to seal the answer.
+    ///
+    /// # Errors
+    ///
+    /// The header is missing or malformed, or the MAC or the time is wrong.
     pub fn check(&self, key: &Key, header: Option<&str>, now_ms: u64) -> Result<String, Refused> {
         let header = header.ok_or(Refused::Unsigned)?;
         let fields: Vec<&str> = header.split_ascii_whitespace().collect();
@@ -82,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_is_believed_as_it_was_signed_and_in_its_time() {
+    fn question_is_valid_only_unchanged_and_in_time() {
         let (key, other) = (Key::new([1; 32]), Key::new([2; 32]));
         let question = Question { method: "POST", target: "/bus/keep?x=1", body: b"a\nb" };
         let (header, purpose) = question.sign(&key, 1_000_000, [3; 16]);

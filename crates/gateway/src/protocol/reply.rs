@@ -1,7 +1,9 @@
-//! What the venue answers a gateway: one form for every question, empty where a question asks for nothing of the kind.
+//! The venue's answer to a gateway. All questions share one form; fields that a question does not
+//! need are empty.
 //!
-//! Layout      little-endian. "PWR1", epoch u64, last u64, oldest u64, since u64, outcome u8, conflates u8, channel (u16 length,
-//!             text), first (u32 length, bytes), batches u32 and each (u32 length, bytes), names u32 and each (u16 length, text).
+//! Layout      Little-endian. "PWR1", epoch u64, last u64, oldest u64, since u64, outcome u8,
+//! conflates u8, channel (u16 length, text), first (u32 length, bytes), batches u32 and each (u32
+//! length, bytes), names u32 and each (u16 length, text).
 
 use crate::protocol::bytes::{Reader, length, put_blob, put_text};
 
@@ -11,11 +13,11 @@ const MAGIC: &[u8; 4] = b"PWR1";
 pub enum Outcome {
     #[default]
     Done,
-    /// The channel's name is well-formed, and of nothing that is here.
+    /// The name is valid, but no such channel exists.
     NotHere,
     /// No channel has a name of this form.
     Malformed,
-    /// As many channels are on the bus as can be.
+    /// The bus has as many channels as it can have.
     Full,
 }
 
@@ -26,21 +28,21 @@ impl Outcome {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Reply {
     pub epoch: u64,
-    /// The sequence of the newest message. A snapshot stands here.
+    /// Sequence of the newest message. A snapshot is valid at this sequence.
     pub last: u64,
-    /// The oldest message that can still be asked for; `last + 1` when there is none.
+    /// Sequence of the oldest message that can still be asked for. `last + 1` if there is none.
     pub oldest: u64,
-    /// The channel's messages are on the bus, without a hole, from those behind this sequence on.
+    /// The channel's messages after this sequence are on the bus without a gap.
     pub since: u64,
     pub outcome: Outcome,
-    /// Of the channel only the latest message matters.
+    /// Only the channel's latest message matters.
     pub conflates: bool,
-    /// The name under which the channel is on the bus, however it was asked for.
+    /// The channel's name on the bus, under any name in the question.
     pub channel: String,
-    /// The payload to begin with; none for a channel that begins with nothing.
+    /// The snapshot. Empty for a channel that has none.
     pub first: Vec<u8>,
     pub batches: Vec<Vec<u8>>,
-    /// Of the channels that were named, those that are not on the bus; or the venue's instruments.
+    /// Those of the named channels that are not on the bus, or the venue's instruments.
     pub names: Vec<String>,
 }
 
@@ -89,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_and_nothing_else() {
+    fn reply_round_trips_and_other_bytes_are_refused() {
         let full = Reply {
             epoch: 1,
             last: 2,

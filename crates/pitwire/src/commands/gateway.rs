@@ -18,7 +18,7 @@ use crate::gateway::application::{GatewayApplication, Parts};
 use crate::output::say;
 use pitwire_failure::Failure;
 
-/// Of the venue's messages, for clients that come, come back or are slow.
+/// Most bytes of messages stored for clients that connect, resume or lag.
 const HISTORY_BYTES: usize = 64 * 1024 * 1024;
 
 const EXAMPLES: &str = "Examples:
@@ -32,49 +32,51 @@ const EXAMPLES: &str = "Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Gateway {
-    /// The NATS server that the venue publishes to.
+    /// NATS server to which the venue publishes.
     #[arg(long, value_name = "NATS_URL")]
     upstream: String,
-    /// Where to listen; port 0 takes any free one.
+    /// Address to listen on. Port 0 takes any free port.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8081")]
     http: SocketAddr,
-    /// Where to listen for TLS as well: https and wss; port 0 takes any free one. Without --tls-cert an authority is made
-    /// under --tls-dir, once, and it is said how to trust it.
+    /// Address to listen on for TLS (https and wss). Port 0 takes any free port. Without --tls-cert
+    /// the gateway makes an authority under --tls-dir once and prints how to trust it.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     tls: Option<SocketAddr>,
-    /// The server's certificate and what it hangs on, PEM.
+    /// Certificate chain of the server, PEM.
     #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's private key, PEM.
+    /// Private key of the certificate, PEM.
     #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Where an authority made here is kept.
+    /// Directory of the authority that the gateway makes.
     #[arg(long, value_name = "DIR", requires = "tls", default_value = "pitwire-tls")]
     tls_dir: PathBuf,
-    /// A name besides localhost and the address under which clients reach this gateway; can be given several times.
+    /// Host name under which clients reach this gateway, besides localhost and the address. May be
+    /// repeated.
     #[arg(long, value_name = "NAME", value_parser = arguments::host_name)]
     host: Vec<String>,
-    /// The venue's HTTP address; without it, the one that the venue itself says over the bus.
+    /// HTTP address of the venue. The default is the address that the venue announces on the bus.
     #[arg(long, value_name = "URL")]
     venue: Option<String>,
-    /// A copy of the venue's bus.key, readable by you alone.
+    /// Copy of the venue's bus.key. Only its owner may be able to read it.
     #[arg(long, value_name = "FILE", default_value = "pitwire-data/bus.key")]
     bus_key: PathBuf,
-    /// The NATS subject, as the venue's --publish-subject.
+    /// NATS subject, as given to the venue with --publish-subject.
     #[arg(long, value_name = "SUBJECT", default_value = "pitwire.public")]
     subject: String,
-    /// Written whole once everything that the venue has is there: {"http":"ADDR:PORT","pid":N}, with --tls also
-    /// "tls":"ADDR:PORT" and, where the authority was made here, "ca":"PATH".
+    /// Write this file once the gateway has everything that the venue has:
+    /// {"http":"ADDR:PORT","pid":N}, with --tls also "tls":"ADDR:PORT" and, for its own authority,
+    /// "ca":"PATH".
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
-    /// At the end print the counters as one JSON object; everything else goes to standard error.
+    /// Print the counters as one JSON object at the end. Everything else goes to standard error.
     #[arg(long)]
     json: bool,
 }
 
 impl Gateway {
     pub fn run(self) -> Result<(), Failure> {
-        // An old one must not be taken for ours, whatever happens next.
+        // Removes the file of an earlier run, so that no reader mistakes it for this run's.
         if let Some(path) = &self.ready_file {
             prepare_ready(path)?;
         }
@@ -124,7 +126,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// The second door, and what is shown there.
+    /// Opens the TLS listener with its certificate.
     fn secure_door(&self) -> Result<Option<(TcpListener, Shown)>, Failure> {
         let Some(address) = self.tls else { return Ok(None) };
         let listener = listen(address, "--tls")?;
@@ -134,7 +136,7 @@ impl Gateway {
     }
 }
 
-/// The gateway serves: says so to who sees it start and to who waits for its file.
+/// Announces that the gateway serves: on standard output and in the ready file.
 fn announce(ready: &Ready, file: Option<&Path>, tells: bool) {
     let address = ready.http;
     if tells {

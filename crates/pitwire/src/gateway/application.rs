@@ -8,7 +8,7 @@ use std::net::IpAddr;
 
 use pitwire_deribit::codec::{RequestId, RpcError, write_error};
 use pitwire_gateway::protocol::Batch;
-use pitwire_gateway::{BusEvent, BusReceiver, Call, Instant, Node, Told, Upstream, WebRequest};
+use pitwire_gateway::{BusEvent, BusReceiver, GatewayTime, Node, Upstream, VenueAnswer, VenueCall, WebRequest};
 use pitwire_net::{
     Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, SystemClock, Waker,
 };
@@ -29,7 +29,7 @@ const SILENCE_NS: u64 = 3_500_000_000;
 
 /// Who waits for an answer of the venue.
 enum Asker {
-    Socket { id: u64, call: Call },
+    Socket { id: u64, call: VenueCall },
     Http { id: ConnectionId, request: RequestId, keep_alive: bool, head_only: bool, is_public: bool },
 }
 
@@ -84,8 +84,8 @@ impl GatewayApplication {
         }
     }
 
-    fn now(&self) -> Instant {
-        Instant { steady_ns: self.clock.monotonic_ns(), wall_us: SystemClock::wall_us() }
+    fn now(&self) -> GatewayTime {
+        GatewayTime { steady_ns: self.clock.monotonic_ns(), wall_us: SystemClock::wall_us() }
     }
 
     /// What has come over the bus.
@@ -101,7 +101,7 @@ impl GatewayApplication {
                     if self.node.follower.epoch().is_none_or(|known| epoch == Some(known)) {
                         self.heard_ns = now_ns;
                     }
-                    self.node.live(bytes, &mut Voice(notices, &mut self.audience));
+                    self.node.batch(bytes, &mut Voice(notices, &mut self.audience));
                 }
                 BusEvent::Venue { epoch, url } => self.learn(epoch, &url),
             }
@@ -121,7 +121,7 @@ impl GatewayApplication {
             Ok(()) => {
                 info!(url, "the venue is there");
                 url.clone_into(&mut self.node.venue);
-                self.node.follower.hurry();
+                self.node.follower.retry_now();
             }
             Err(failure) => warn!(%failure, "the bus names no venue that can be asked; give it by --venue"),
         }
@@ -159,8 +159,10 @@ impl GatewayApplication {
         while let Some(told) = self.upstream.next() {
             let now = self.now();
             match told {
-                Told::Bus(ask, answer) => self.node.told(&ask, answer, now, &mut Voice(notices, &mut self.audience)),
-                Told::Call(number, answer) => {
+                VenueAnswer::Bus(ask, answer) => {
+                    self.node.answered(&ask, answer, now, &mut Voice(notices, &mut self.audience))
+                }
+                VenueAnswer::Call(number, answer) => {
                     let Some(asker) = self.askers.remove(&number) else { continue };
                     let answer =
                         answer.map_err(|why| RpcError::new("retry", format!("the venue does not answer: {why}")));
@@ -174,13 +176,13 @@ impl GatewayApplication {
         &mut self,
         asker: Asker,
         answer: Result<pitwire_gateway::WebAnswer, RpcError>,
-        now: Instant,
+        now: GatewayTime,
         notices: &mut Notices,
     ) {
         match asker {
             Asker::Socket { id, call } => {
                 let body = answer.as_ref().map(|answer| answer.body.as_slice());
-                self.node.called(id, &call, body, now, &mut Voice(notices, &mut self.audience));
+                self.node.call_answered(id, &call, body, now, &mut Voice(notices, &mut self.audience));
             }
             Asker::Http { id, request, keep_alive, head_only, is_public } => {
                 let mut response = match answer {
@@ -207,7 +209,7 @@ impl GatewayApplication {
     }
 
     /// What a connection has said is the venue's to answer.
-    fn call_venue(&mut self, id: u64, call: Call, text: &str, notices: &mut Notices) {
+    fn call_venue(&mut self, id: u64, call: VenueCall, text: &str, notices: &mut Notices) {
         let request = WebRequest { method: "POST".into(), target: "/api/v2".into(), body: text.as_bytes().to_vec() };
         self.call(Asker::Socket { id, call }, request, notices);
     }
@@ -219,7 +221,7 @@ impl GatewayApplication {
             Err((id, error)) => return refused(&id, &error, now),
         };
         if !method.starts_with("public/") {
-            return refused(&id, &self.node.elsewhere(&method), now);
+            return refused(&id, &self.node.not_here(&method), now);
         }
         let asker = Asker::Http {
             id: request.connection,
@@ -292,7 +294,7 @@ impl GatewayApplication {
     }
 }
 
-fn refused(id: &RequestId, error: &RpcError, now: Instant) -> HttpResponse {
+fn refused(id: &RequestId, error: &RpcError, now: GatewayTime) -> HttpResponse {
     let mut body = Vec::new();
     write_error(&mut body, id, error, now.wall_us, now.wall_us);
     let is_ours = matches!(error.name, "retry" | "too_many_requests");
@@ -335,12 +337,12 @@ impl Application for GatewayApplication {
     }
 
     fn refuses_handshake(&self, request: &HttpRequest<'_>) -> Option<HttpResponse> {
-        let refused = self.node.refuses(request.target)?;
+        let refused = self.node.refusal(request.target)?;
         Some(HttpResponse::json(refused.status, refused.body.into_bytes()))
     }
 
     fn takes_over(&self, request: &HttpRequest<'_>) -> bool {
-        Node::suits_hall(request.path(), request.query())
+        Node::suits_delivery_thread(request.path(), request.query())
     }
 
     /// Those for whom every message is what it is for everybody leave the loop.
@@ -363,7 +365,7 @@ impl Application for GatewayApplication {
         }
         self.counters.connections += 1;
         let (id, now) = (self.audience.adopt(taken), self.now());
-        self.node.connected_in_hall(id);
+        self.node.connected_delegated(id);
         match opened {
             Some(opened) => self.node.opened_streams(id, opened, None, now, &mut self.audience),
             None => self.node.opened(id, request.target, now, &mut self.audience),
@@ -406,11 +408,11 @@ impl Application for GatewayApplication {
     }
 
     fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
-        self.node.forget_fresh();
+        self.node.clear_readers();
         self.hear(now_ns, notices);
         self.take_answers(notices);
         self.hear_halls(notices);
-        while let Some(ask) = self.node.asks(now_ns) {
+        while let Some(ask) = self.node.next_question(now_ns) {
             self.upstream.ask(ask);
         }
         self.node.beat(now_ns, &mut Voice(notices, &mut self.audience));
@@ -424,20 +426,20 @@ impl Application for GatewayApplication {
     /// There is nothing here to keep: what comes over the bus is durable at the venue.
     fn commit(&mut self) -> io::Result<bool> {
         self.audience.flush();
-        Ok(self.node.has_fresh())
+        Ok(self.node.has_readers())
     }
 
     fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId)) {
-        self.node.fresh().map(ConnectionId).for_each(visit);
+        self.node.readers().map(ConnectionId).for_each(visit);
     }
 
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
-        self.node.pump(id.0, out, enough).map_err(|(code, reason)| Closing { code, reason: reason.into() })
+        self.node.read(id.0, out, enough).map_err(|(code, reason)| Closing { code, reason: reason.into() })
     }
 
     fn stopping(&mut self, notices: &mut Notices) {
         self.is_stopping = true;
-        self.node.bid_farewell(Self::STOPPING, &mut Voice(notices, &mut self.audience));
+        self.node.send_logout(Self::STOPPING, &mut Voice(notices, &mut self.audience));
         self.audience.stop();
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pitwire_gateway::{Counts, Figures};
+use pitwire_gateway::{FollowerCounts, NodeFigures};
 
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counters {
@@ -15,8 +15,8 @@ pub struct Counters {
 #[derive(Clone, Copy, Debug)]
 pub struct Summary {
     pub counters: Counters,
-    pub follower: Counts,
-    pub node: Figures,
+    pub follower: FollowerCounts,
+    pub node: NodeFigures,
     pub epoch: u64,
     pub sequence: u64,
     pub forged: u64,
@@ -25,7 +25,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Name, kind, meaning, value.
+    /// Returns name, kind, help text and value of each metric.
     fn rows(&self) -> [(&'static str, &'static str, &'static str, u64); 21] {
         let Summary { counters, follower, node, .. } = self;
         [
@@ -53,7 +53,7 @@ impl Summary {
         ]
     }
 
-    /// One line of JSON.
+    /// Returns one line of JSON.
     pub fn json(&self) -> String {
         let fields: Vec<String> = self.rows().iter().map(|(name, _, _, value)| format!("\"{name}\":{value}")).collect();
         format!("{{{}}}", fields.join(","))

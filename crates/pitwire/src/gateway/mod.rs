@@ -1,4 +1,4 @@
-//! A gateway put together: the bus, the venue over HTTP, and clients on one loop.
+//! A complete gateway: the bus, the venue over HTTP, and clients on one event loop.
 //!
 //! Start at    [`application`].
 

@@ -3,12 +3,12 @@
 //! Does        hand their sockets over, keep a ring for each channel that they hear, pass on in one order what the node says.
 //! Holds       what is said to one connection and what its channels are told keep the order in which the node said it.
 //! Leaves out  who hears what: [`pitwire_gateway::Node`]. Rings and slow readers: `crates/delivery`.
-//! Start at    [`PublicConnections::adopt`], the [`Mouth`].
+//! Start at    [`PublicConnections::adopt`], the [`ClientSink`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use pitwire_gateway::{ChannelId, GoOn, Mouth, Seat};
+use pitwire_gateway::{Attachment, CatchUp, ChannelId, ClientSink};
 use pitwire_net::ConnectionId;
 use pitwire_net::{CloseCode, Handoff, Notices, Waker};
 use pitwire_publisher::{
@@ -126,7 +126,7 @@ impl PublicConnections {
         }
     }
 
-    fn ring(&mut self, channel: ChannelId, seat: Seat) -> Option<StreamId> {
+    fn ring(&mut self, channel: ChannelId, seat: Attachment) -> Option<StreamId> {
         let halls = self.running.as_ref()?;
         let ring = self.rings.entry(channel).or_insert_with(|| {
             let (lag, ring_bytes) =
@@ -134,7 +134,7 @@ impl PublicConnections {
             let spec = StreamSpec { name: channel.to_string(), lag, ring_bytes, snapshot: false, keep: false };
             Ring { stream: halls.create(&spec), has_sequences: lag == LagPolicy::Ask, counted: 0 }
         });
-        let (stream, begins) = (ring.stream, seat.begins.filter(|_| ring.has_sequences));
+        let (stream, begins) = (ring.stream, seat.ring_start.filter(|_| ring.has_sequences));
         self.channels.insert(stream, channel);
         if let Some(seq) = begins {
             self.in_turn(|halls| halls.begin(stream, seq));
@@ -143,7 +143,7 @@ impl PublicConnections {
     }
 }
 
-impl Mouth for PublicConnections {
+impl ClientSink for PublicConnections {
     fn reply(&mut self, to: u64, text: &[u8]) {
         self.in_turn(|halls| halls.tell(SubscriberId(to), text));
     }
@@ -156,7 +156,7 @@ impl Mouth for PublicConnections {
         self.in_turn(|halls| halls.close(SubscriberId(to), code, reason));
     }
 
-    fn tell_all(&mut self, channel: ChannelId, seq: u64, payload: &[u8]) {
+    fn publish(&mut self, channel: ChannelId, seq: u64, payload: &[u8]) {
         // Without a ring nobody has ever been seated.
         let Some(ring) = self.rings.get_mut(&channel) else { return };
         ring.counted += 1;
@@ -164,30 +164,30 @@ impl Mouth for PublicConnections {
         self.batch.text(ring.stream, b"", number, payload);
     }
 
-    fn frames(&mut self, to: u64, frames: Vec<u8>) {
+    fn send_frames(&mut self, to: u64, frames: Vec<u8>) {
         self.in_turn(|halls| halls.tell_frames(SubscriberId(to), frames));
     }
 
-    fn seat(&mut self, to: u64, channel: ChannelId, seat: Seat) {
+    fn attach(&mut self, to: u64, channel: ChannelId, seat: Attachment) {
         let Some(stream) = self.ring(channel, seat) else { return };
         self.in_turn(|halls| match seat.is_state {
             true => halls.join(SubscriberId(to), stream),
-            false => halls.join_behind(SubscriberId(to), stream, seat.read),
+            false => halls.join_behind(SubscriberId(to), stream, seat.read_to),
         });
     }
 
-    fn go_on(&mut self, to: u64, channel: ChannelId, read: u64, how: GoOn) {
+    fn catch_up(&mut self, to: u64, channel: ChannelId, read: u64, how: CatchUp) {
         let Some(stream) = self.rings.get(&channel).map(|ring| ring.stream) else { return };
         let how = match how {
-            GoOn::Told(payload, seq) => LagAnswer::Text { payload, seq },
-            GoOn::Frames(frames, seq) => LagAnswer::Frames { frames, seq },
-            GoOn::Same(seq) => LagAnswer::Unchanged { seq },
-            GoOn::Lost => LagAnswer::Lost,
+            CatchUp::Message(payload, seq) => LagAnswer::Text { payload, seq },
+            CatchUp::Frames(frames, seq) => LagAnswer::Frames { frames, seq },
+            CatchUp::Unchanged(seq) => LagAnswer::Unchanged { seq },
+            CatchUp::Lost => LagAnswer::Lost,
         };
         self.in_turn(|halls| halls.go_on(SubscriberId(to), stream, read, how));
     }
 
-    fn unseat(&mut self, to: u64, channel: ChannelId) {
+    fn detach(&mut self, to: u64, channel: ChannelId) {
         let Some(stream) = self.rings.get(&channel).map(|ring| ring.stream) else { return };
         self.in_turn(|halls| halls.leave(SubscriberId(to), stream));
     }
@@ -196,7 +196,7 @@ impl Mouth for PublicConnections {
 /// What the node says, to the loop's connections and to those in halls.
 pub struct Voice<'a>(pub &'a mut Notices, pub &'a mut PublicConnections);
 
-impl Mouth for Voice<'_> {
+impl ClientSink for Voice<'_> {
     fn reply(&mut self, to: u64, text: &[u8]) {
         if to & IN_HALL == 0 { self.0.reply(ConnectionId(to), text) } else { self.1.reply(to, text) }
     }
@@ -209,23 +209,23 @@ impl Mouth for Voice<'_> {
         if to & IN_HALL == 0 { self.0.close(ConnectionId(to), code, reason) } else { self.1.close(to, code, reason) }
     }
 
-    fn tell_all(&mut self, channel: ChannelId, seq: u64, payload: &[u8]) {
-        self.1.tell_all(channel, seq, payload);
+    fn publish(&mut self, channel: ChannelId, seq: u64, payload: &[u8]) {
+        self.1.publish(channel, seq, payload);
     }
 
-    fn frames(&mut self, to: u64, frames: Vec<u8>) {
-        self.1.frames(to, frames);
+    fn send_frames(&mut self, to: u64, frames: Vec<u8>) {
+        self.1.send_frames(to, frames);
     }
 
-    fn seat(&mut self, to: u64, channel: ChannelId, seat: Seat) {
-        self.1.seat(to, channel, seat);
+    fn attach(&mut self, to: u64, channel: ChannelId, seat: Attachment) {
+        self.1.attach(to, channel, seat);
     }
 
-    fn go_on(&mut self, to: u64, channel: ChannelId, read: u64, how: GoOn) {
-        self.1.go_on(to, channel, read, how);
+    fn catch_up(&mut self, to: u64, channel: ChannelId, read: u64, how: CatchUp) {
+        self.1.catch_up(to, channel, read, how);
     }
 
-    fn unseat(&mut self, to: u64, channel: ChannelId) {
-        self.1.unseat(to, channel);
+    fn detach(&mut self, to: u64, channel: ChannelId) {
+        self.1.detach(to, channel);
     }
 }

@@ -1,7 +1,9 @@
-//! Payloads of the Binance form's streams, field by field in the order of the venue's documents.
+//! Encodes the payloads of Binance streams, field by field in the order of the exchange's
+//! documentation.
 //!
-//! Holds       prices and quantities are strings with eight decimals (more where an instrument needs them); times are
-//!             whole milliseconds, microseconds where the connection asked for them.
+//! Holds       Prices and quantities are strings with eight decimals, more if an instrument needs
+//!             them. Times are whole milliseconds, or microseconds if the connection asked for
+//!             them.
 //! Start at    [`trade`], [`depth`].
 
 use pitwire_model::{Decimal, Lots, Side, Ticks, VenueNanos};
@@ -12,7 +14,7 @@ use crate::key::KlineInterval;
 use crate::market::{Day, Level, Market, Touch, stamp};
 use crate::text::{Eight, fixed_bare, list, put, uint};
 
-/// When, and in which unit it is told.
+/// A time, and the unit in which it is written.
 #[derive(Clone, Copy, Debug)]
 pub struct When {
     pub at: VenueNanos,
@@ -25,7 +27,7 @@ impl When {
     }
 }
 
-/// Trades of one command at one price by one side, which the venue tells as one.
+/// Trades of one command at one price and taker side. The dialect reports them as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Aggregate {
     pub first: u64,
@@ -48,7 +50,7 @@ impl Aggregate {
         }
     }
 
-    /// Takes the next trade of the same command in, if it belongs here.
+    /// Adds the next trade of the same command. Returns false if it belongs to another aggregate.
     pub fn absorb(&mut self, trade: &PublicTrade) -> bool {
         let belongs = (trade.price, trade.taker_side, trade.at) == (self.price, self.taker_side, self.at);
         if belongs {
@@ -65,7 +67,8 @@ pub fn trade(out: &mut Vec<u8>, market: Market<'_>, when: When, trade: &PublicTr
     put!(out, ",\"T\":", stamp(trade.at, when.in_micros), ",\"m\":", trade.taker_side == Side::Sell, ",\"M\":true}");
 }
 
-/// The aggregate's id is that of its first trade: it grows, and is the same for everyone, whenever they came.
+/// Writes an aggregate trade. Its id is that of its first trade, so ids increase and are the same
+/// for every reader.
 pub fn agg_trade(out: &mut Vec<u8>, market: Market<'_>, when: When, sum: &Aggregate) {
     put!(out, "{\"e\":\"aggTrade\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\",\"a\":", sum.first);
     put!(out, ",\"p\":", Eight(market.price(sum.price)), ",\"q\":", Eight(market.amount(sum.lots)));
@@ -73,7 +76,7 @@ pub fn agg_trade(out: &mut Vec<u8>, market: Market<'_>, when: When, sum: &Aggreg
     put!(out, ",\"m\":", sum.taker_side == Side::Sell, ",\"M\":true}");
 }
 
-/// `ids` are the first and the last update in it.
+/// Writes a depth update. `ids` are the first and the last update in it.
 pub fn depth(out: &mut Vec<u8>, market: Market<'_>, when: When, ids: (u64, u64), bids: &[Level], asks: &[Level]) {
     put!(out, "{\"e\":\"depthUpdate\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined);
     put!(out, "\",\"U\":", ids.0, ",\"u\":", ids.1, ",\"b\":");
@@ -83,7 +86,7 @@ pub fn depth(out: &mut Vec<u8>, market: Market<'_>, when: When, ids: (u64, u64),
     put!(out, "}");
 }
 
-/// The REST body and the partial book stream alike.
+/// Writes a book for REST and for the partial book stream.
 pub fn book(out: &mut Vec<u8>, market: Market<'_>, update: u64, bids: &[Level], asks: &[Level]) {
     put!(out, "{\"lastUpdateId\":", update, ",\"bids\":");
     levels(out, market, bids);
@@ -106,7 +109,7 @@ pub fn book_ticker(out: &mut Vec<u8>, market: Market<'_>, update: u64, touch: To
     put!(out, "}");
 }
 
-/// `b`, `B`, `a`, `A`; an empty side is zero.
+/// Writes `b`, `B`, `a` and `A`. An empty side is zero.
 fn touch_fields(out: &mut Vec<u8>, market: Market<'_>, touch: Touch) {
     for ([price_key, lots_key], level) in [(["b", "B"], touch.bid), (["a", "A"], touch.ask)] {
         let (price, lots) = level.unwrap_or_default();
@@ -137,7 +140,7 @@ pub(crate) fn kline(
     put!(out, ",\"Q\":", Eight(market.value(bar.bought_tick_lots)), ",\"B\":\"0\"}}");
 }
 
-/// First and last trade; −1 where there is none, or none that is known.
+/// Writes the ids of the first and the last trade, or -1 if there is none or they are unknown.
 pub(crate) fn ids(out: &mut Vec<u8>, ids: Option<(u64, u64)>, between: &str) {
     let write = |out: &mut Vec<u8>, id: Option<u64>| match id {
         Some(id) => uint(out, id),
@@ -185,7 +188,7 @@ pub(crate) fn change(market: Market<'_>, bar: &Bar) -> Decimal {
     market.price(Ticks(bar.close.0 - bar.open.0))
 }
 
-/// The change in hundredths with three decimals, rounded half away from zero; bare.
+/// Writes the change in percent with three decimals, rounded half away from zero, without quotes.
 pub(crate) fn percent(out: &mut Vec<u8>, bar: &Bar) {
     let (change, open) = (i128::from(bar.close.0) - i128::from(bar.open.0), i128::from(bar.open.0));
     let doubled = (change * 200_000).checked_div(open).unwrap_or(0);
@@ -197,7 +200,8 @@ pub(crate) fn weighted(market: Market<'_>, bar: &Bar) -> Decimal {
     market.average(bar.tick_lots, bar.lots, places).unwrap_or(Decimal::ZERO)
 }
 
-/// The `?ts=ns` tail: when a message was due and when it was encoded, monotonic, and the wall clock's time then.
+/// Values of the `?ts=ns` fields: when a message was due and when it was encoded, monotonic, and
+/// the wall clock's time then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamps {
     pub due_ns: u64,
@@ -205,7 +209,7 @@ pub struct Stamps {
     pub ts_ns: u64,
 }
 
-/// Appends the tail as the last fields of an object; an array has no fields and stays as it is.
+/// Appends the `?ts=ns` fields to an object. An array has no fields and stays unchanged.
 pub fn append_ns(payload: &mut Vec<u8>, stamps: Stamps) {
     if payload.last() == Some(&b'}') {
         payload.pop();
@@ -214,7 +218,7 @@ pub fn append_ns(payload: &mut Vec<u8>, stamps: Stamps) {
     }
 }
 
-/// `{"stream":"…","data":…}`.
+/// Writes `{"stream":"…","data":…}`.
 pub fn combine(out: &mut Vec<u8>, name: &str, payload: &[u8]) {
     put!(out, "{\"stream\":\"", name, "\",\"data\":");
     out.extend_from_slice(payload);
@@ -230,9 +234,9 @@ mod tests {
     const MILLIS: When = When { at: AT, in_micros: false };
     const MICROS: When = When { at: AT, in_micros: true };
 
-    /// A tick of a cent, a lot of one share; the values of the reference text, written out by hand.
+    /// A tick of a cent and a lot of one share. The expected texts were written by hand.
     #[test]
-    fn messages_are_those_of_the_reference_to_the_byte() {
+    fn messages_match_the_reference_byte_for_byte() {
         let fixture = fixture();
         let market = fixture.market();
         let sold = trade_of(5_095, AT, 319_999, 4, Side::Sell);
@@ -268,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregates_take_in_what_has_one_price_side_and_moment() {
+    fn aggregate_needs_one_price_side_and_command() {
         let mut sum = Aggregate::of(&trade_of(7, AT, 100, 2, Side::Buy));
         assert!(sum.absorb(&trade_of(8, AT, 100, 3, Side::Buy)));
         for other in [
@@ -282,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_and_a_candle_are_told_in_full() {
+    fn day_and_candle_have_every_field() {
         let fixture = fixture();
         let market = fixture.market();
         // 2 at 100.00 and 1 at 103.00: 303.00 for 3, of which buyers took the last.
@@ -319,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn nanoseconds_stand_last_and_outside() {
+    fn nanosecond_fields_come_last_and_outside_the_data() {
         let stamps = Stamps { due_ns: 1, mono_ns: 2, ts_ns: 3 };
         for (payload, expected) in
             [(r#"{"u":1}"#, r#"{"u":1,"due_ns":1,"mono_ns":2,"ts_ns":3}"#), (r#"[{"u":1}]"#, r#"[{"u":1}]"#)]

@@ -1,33 +1,33 @@
-//! What a URL of the Binance form asks for.
+//! Parses URLs and stream names of the Binance dialect.
 //!
-//! Does        `/ws/a/b`, `/ws`, `/stream?streams=a/b`, with a number behind either, as some clients add one per
-//!             connection; `timeUnit=MICROSECOND`; our own `ts=ns`.
-//! Leaves out  whether the instruments exist.
+//! Does        Reads `/ws/a/b`, `/ws` and `/stream?streams=a/b`, each also with the number that
+//!             some clients append per connection; `timeUnit=MICROSECOND`; our own `ts=ns`.
+//! Leaves out  Whether the instruments exist.
 //! Start at    [`read_target`], [`read_name`].
 
 use crate::key::{Cadence, Dress, Kind, KlineInterval};
 use crate::url::{decoded, parameter};
 
-/// Streams on one connection, as there.
+/// Most streams on one connection, as at the exchange.
 pub const MOST_STREAMS: usize = 1_024;
 
-/// What a target asks for before anything is said on the socket.
+/// The subscriptions of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     pub names: Vec<String>,
     pub dress: Dress,
-    /// The unit of times that was asked for, if there is none of that name.
+    /// The requested unit of times, if it does not exist.
     pub unknown_unit: Option<String>,
 }
 
-/// Whether a path is one of this form.
+/// Whether a path belongs to this dialect.
 pub fn is_path(path: &str) -> bool {
     rest_of(path).is_some()
 }
 
-/// What stands behind `/ws` or `/stream`, and which of the two it was.
+/// Returns what follows `/ws` or `/stream`, and whether it was `/stream`.
 fn rest_of(path: &str) -> Option<(&str, bool)> {
-    // Clients of the venue's other markets put these before it.
+    // Clients of the exchange's other markets prepend these.
     let path = ["/public", "/market"].iter().find_map(|prefix| path.strip_prefix(prefix)).unwrap_or(path);
     let (rest, is_combined) = match path.strip_prefix("/stream") {
         // One client's URL must contain "/stream" to be a spot market's.
@@ -35,11 +35,11 @@ fn rest_of(path: &str) -> Option<(&str, bool)> {
         None => (path.strip_prefix("/ws")?, false),
     };
     let is_whole = rest.is_empty() || rest.starts_with('/');
-    // The JSON-RPC entrance is at /ws/api/v2.
+    // The JSON-RPC endpoint is /ws/api/v2.
     (is_whole && !rest.starts_with("/api/")).then_some((rest, is_combined))
 }
 
-/// `None` when the target is of another form.
+/// Parses a target. Returns `None` if it belongs to another dialect.
 pub fn read_target(path: &str, query: &str) -> Option<Wish> {
     let (rest, is_combined) = rest_of(path)?;
     let list = if is_combined { parameter(query, "streams").unwrap_or_default() } else { String::new() };
@@ -60,7 +60,11 @@ fn is_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Symbol and kind of a stream name; the symbol is empty for all instruments.
+/// Splits a stream name into symbol and kind. The symbol is empty for all instruments.
+///
+/// # Errors
+///
+/// A text that says which names exist.
 pub fn read_name(name: &str) -> Result<(&str, Kind), String> {
     if let Some(all) = name.strip_prefix('!') {
         return match all {
@@ -112,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn targets_are_read_as_the_clients_write_them() {
+    fn targets_of_known_clients_are_parsed() {
         let plain = Dress::default();
         let combined = Dress { is_combined: true, ..plain };
         type Expected<'a> = Option<(&'a [&'a str], Dress)>;
@@ -146,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn names_say_what_is_wanted_and_a_wrong_one_says_what_there_is() {
+    fn unknown_stream_name_lists_the_known_ones() {
         for (name, expected) in [
             ("npnzar@trade", Ok(("npnzar", Kind::Trade))),
             ("npnzar@depth", Ok(("npnzar", Kind::Depth(Cadence::Second)))),

@@ -1,7 +1,8 @@
-//! The Binance form: stream names, what clients say on the socket, payloads, REST bodies.
+//! The Binance dialect: stream names, requests on the socket, payloads, REST bodies.
 //!
-//! Does        payloads field by field and in the order of the venue's documents, because sizes and hashes depend on it.
-//! Leaves out  trading, user data and the futures' own fields.
+//! Does        Writes payloads field by field in the order of the exchange's documentation, because
+//!             sizes and hashes depend on it.
+//! Leaves out  Trading, user data and fields of the futures market.
 //! Start at    [`grammar`], then [`encode`].
 
 pub mod encode;

@@ -1,6 +1,7 @@
-//! REST bodies of the Binance form.
+//! REST bodies of the Binance dialect.
 //!
-//! Does        what clients need to find instruments and to join a stream of depth to a snapshot.
+//! Does        Answers what clients need to find instruments and to join a depth stream to a
+//!             snapshot.
 //! Holds       `lastUpdateId` and the depth stream's `U` and `u` are one counter.
 //! Start at    [`answer`].
 
@@ -13,24 +14,24 @@ use crate::binance::encode::{self, Aggregate, change, ids, percent, weighted};
 use crate::binance::talk::{error, unknown_symbol};
 use crate::key::KlineInterval;
 use crate::market::{Day, Market, Touch};
-use crate::rest::{Answer, Ask};
+use crate::rest_request::{RestAnswer, RestRequest};
 use crate::text::{Eight, list, put};
 
-/// Levels of a side at most.
+/// Most levels per side.
 const MOST_LEVELS: usize = 5_000;
 const MOST_TRADES: usize = 1_000;
 
-/// Parameters that are whole numbers, wherever they may stand.
+/// Parameters that must be whole numbers on every path.
 const NUMBERS: [&str; 4] = ["limit", "fromId", "startTime", "endTime"];
 
-pub(crate) fn answer(path: &str, ask: Ask<'_>) -> Option<Answer> {
+pub(crate) fn answer(path: &str, ask: RestRequest<'_>) -> Option<RestAnswer> {
     let is_wrong = |name: &&&str| ask.text(name).is_some_and(|text| !is_whole_number(&text));
     if let Some(name) = NUMBERS.iter().find(is_wrong) {
-        return Some(Answer::refused(error(-1100, &format!("'{name}' is a whole number below 2^64"))));
+        return Some(RestAnswer::refused(error(-1100, &format!("'{name}' is a whole number below 2^64"))));
     }
     Some(match path {
-        "ping" => Answer::ok(|out| put!(out, "{}")),
-        "time" => Answer::ok(|out| put!(out, "{\"serverTime\":", ask.here.at.as_millis(), "}")),
+        "ping" => RestAnswer::ok(|out| put!(out, "{}")),
+        "time" => RestAnswer::ok(|out| put!(out, "{\"serverTime\":", ask.here.at.as_millis(), "}")),
         "exchangeInfo" => exchange_info(ask),
         "depth" => with_one(ask, |out, one| depth(out, one)),
         "trades" | "historicalTrades" => with_one(ask, |out, one| trades(out, one)),
@@ -47,47 +48,47 @@ fn is_whole_number(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u64>().is_ok()
 }
 
-/// What clients with keys ask before anything else: there is nothing of the kind here.
-pub(crate) fn wallet(path: &str) -> Option<Answer> {
+/// Answers the first request of clients with keys with an empty wallet.
+pub(crate) fn wallet(path: &str) -> Option<RestAnswer> {
     const EMPTY: [&str; 3] =
         ["/sapi/v1/capital/config/getall", "/sapi/v1/margin/allPairs", "/sapi/v1/margin/isolated/allPairs"];
-    EMPTY.contains(&path).then(|| Answer::ok(|out| put!(out, "[]")))
+    EMPTY.contains(&path).then(|| RestAnswer::ok(|out| put!(out, "[]")))
 }
 
-/// One instrument and what was asked of it.
+/// One instrument and the request about it.
 struct One<'a> {
-    ask: Ask<'a>,
+    ask: RestRequest<'a>,
     id: InstrumentId,
     market: Market<'a>,
     place: &'a Place,
 }
 
-fn one<'a>(ask: Ask<'a>, id: InstrumentId) -> Option<One<'a>> {
+fn one<'a>(ask: RestRequest<'a>, id: InstrumentId) -> Option<One<'a>> {
     Some(One { ask, id, market: ask.streams.market(ask.here.engine, id)?, place: ask.here.engine.market(id)? })
 }
 
-fn find(ask: Ask<'_>) -> Result<InstrumentId, Answer> {
+fn find(ask: RestRequest<'_>) -> Result<InstrumentId, RestAnswer> {
     let symbol = ask.text("symbol").ok_or_else(|| {
-        Answer::refused(error(-1102, "Mandatory parameter 'symbol' was not sent; say ?symbol=NPNZAR"))
+        RestAnswer::refused(error(-1102, "Mandatory parameter 'symbol' was not sent; say ?symbol=NPNZAR"))
     })?;
-    ask.streams.directory().find(&symbol).ok_or_else(|| Answer::refused(error(-1121, &unknown_symbol(&symbol))))
+    ask.streams.directory().find(&symbol).ok_or_else(|| RestAnswer::refused(error(-1121, &unknown_symbol(&symbol))))
 }
 
-fn with_one<'a>(ask: Ask<'a>, write: impl FnOnce(&mut Vec<u8>, &One<'a>)) -> Answer {
+fn with_one<'a>(ask: RestRequest<'a>, write: impl FnOnce(&mut Vec<u8>, &One<'a>)) -> RestAnswer {
     match find(ask).map(|id| one(ask, id)) {
-        Ok(Some(one)) => Answer::ok(|out| write(out, &one)),
-        Ok(None) => Answer::refused(error(-1121, "Invalid symbol")),
+        Ok(Some(one)) => RestAnswer::ok(|out| write(out, &one)),
+        Ok(None) => RestAnswer::refused(error(-1121, "Invalid symbol")),
         Err(refusal) => refusal,
     }
 }
 
-/// One object for `symbol`, an array for `symbols` or for neither.
-fn with_some<'a>(ask: Ask<'a>, write: impl Fn(&mut Vec<u8>, &One<'a>)) -> Answer {
+/// Writes one object for `symbol`, an array for `symbols` or for neither.
+fn with_some<'a>(ask: RestRequest<'a>, write: impl Fn(&mut Vec<u8>, &One<'a>)) -> RestAnswer {
     if ask.text("symbol").is_some() {
         return with_one(ask, write);
     }
     match several(ask) {
-        Ok(ids) => Answer::ok(|out| {
+        Ok(ids) => RestAnswer::ok(|out| {
             put!(out, "[");
             list(out, ids.into_iter().filter_map(|id| one(ask, id)), |out, one| write(out, &one));
             put!(out, "]");
@@ -96,18 +97,20 @@ fn with_some<'a>(ask: Ask<'a>, write: impl Fn(&mut Vec<u8>, &One<'a>)) -> Answer
     }
 }
 
-/// Those in `symbols`, a JSON array; else all that are spot.
-fn several(ask: Ask<'_>) -> Result<Vec<InstrumentId>, Answer> {
+/// Returns the instruments in `symbols`, a JSON array, or else all spot instruments.
+fn several(ask: RestRequest<'_>) -> Result<Vec<InstrumentId>, RestAnswer> {
     let directory = ask.streams.directory();
     let Some(text) = ask.text("symbols") else { return Ok(spot(ask).collect()) };
     let names: Vec<String> = serde_json::from_str(&text)
-        .map_err(|_| Answer::refused(error(-1100, "symbols is a JSON array, say [\"NPNZAR\",\"SOLZAR\"]")))?;
-    let find = |name: &String| directory.find(name).ok_or_else(|| Answer::refused(error(-1121, &unknown_symbol(name))));
+        .map_err(|_| RestAnswer::refused(error(-1100, "symbols is a JSON array, say [\"NPNZAR\",\"SOLZAR\"]")))?;
+    let find =
+        |name: &String| directory.find(name).ok_or_else(|| RestAnswer::refused(error(-1121, &unknown_symbol(name))));
     names.iter().map(find).collect()
 }
 
-/// Perpetuals are another venue's business in this form: they have streams and books, and stand in no list.
-fn spot(ask: Ask<'_>) -> impl Iterator<Item = InstrumentId> {
+/// Returns the spot instruments. In this dialect perpetuals belong to another market: they have
+/// streams and books but are in no list.
+fn spot(ask: RestRequest<'_>) -> impl Iterator<Item = InstrumentId> {
     ask.here
         .engine
         .markets()
@@ -116,13 +119,13 @@ fn spot(ask: Ask<'_>) -> impl Iterator<Item = InstrumentId> {
         .map(|place| place.spec.id)
 }
 
-fn exchange_info(ask: Ask<'_>) -> Answer {
+fn exchange_info(ask: RestRequest<'_>) -> RestAnswer {
     let ids = match ask.text("symbol") {
         Some(_) => find(ask).map(|id| vec![id]),
         None => several(ask),
     };
     match ids {
-        Ok(ids) => Answer::ok(|out| {
+        Ok(ids) => RestAnswer::ok(|out| {
             put!(out, "{\"timezone\":\"UTC\",\"serverTime\":", ask.here.at.as_millis());
             put!(out, ",\"rateLimits\":[],\"exchangeFilters\":[],\"symbols\":[");
             list(out, ids.into_iter().filter_map(|id| one(ask, id)), |out, one| symbol_info(out, &one));
@@ -219,10 +222,10 @@ fn write_aggregate(out: &mut Vec<u8>, market: Market<'_>, sum: &Aggregate) {
     put!(out, ",\"m\":", sum.taker_side == Side::Sell, ",\"M\":true}");
 }
 
-fn klines(ask: Ask<'_>) -> Answer {
+fn klines(ask: RestRequest<'_>) -> RestAnswer {
     let Some(interval) = ask.text("interval").as_deref().and_then(KlineInterval::named) else {
         let why = format!("Invalid interval; there are {}", KlineInterval::names());
-        return Answer::refused(error(-1120, &why));
+        return RestAnswer::refused(error(-1120, &why));
     };
     with_one(ask, |out, one| {
         let most = ask.limit(500, MOST_TRADES);
@@ -296,7 +299,7 @@ fn touch_fields(out: &mut Vec<u8>, market: Market<'_>, touch: Touch) {
     }
 }
 
-/// The last trade; before the first, where trading starts.
+/// Returns the price of the last trade, or the start price before the first trade.
 fn last_price(place: &Place) -> Ticks {
     place.last().unwrap_or(place.spec.start_price)
 }

@@ -1,7 +1,9 @@
-//! What a client of the Binance form says on the socket, and what it is answered.
+//! Requests of Binance clients on the socket, and their answers.
 //!
-//! Does        SUBSCRIBE, UNSUBSCRIBE, LIST_SUBSCRIPTIONS, SET_PROPERTY and GET_PROPERTY of `combined`.
-//! Holds       an answer bears the request's id as it was written: a number, a string, or null; ids may repeat.
+//! Does        Handles SUBSCRIBE, UNSUBSCRIBE, LIST_SUBSCRIPTIONS, SET_PROPERTY and GET_PROPERTY of
+//!             `combined`.
+//! Holds       An answer has the request's id as it was written: a number, a string or null. Ids
+//!             may repeat.
 //! Start at    [`said`].
 
 use serde::Deserialize;
@@ -11,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::binance::grammar;
 use crate::key::StreamKey;
 use crate::names::Directory;
-use crate::session::{Said, Session, instrument_key};
+use crate::stream_set::{Said, Session, instrument_key};
 use crate::text::{list, put, string};
 
 #[derive(Deserialize)]
@@ -24,7 +26,7 @@ struct Request<'a> {
     id: Option<&'a RawValue>,
 }
 
-/// `{"code":-1121,"msg":"…"}`.
+/// Returns `{"code":-1121,"msg":"…"}`.
 pub fn error(code: i32, msg: &str) -> String {
     let mut out = format!("{{\"code\":{code},\"msg\":").into_bytes();
     string(&mut out, msg);
@@ -55,7 +57,7 @@ pub(crate) fn said(session: &mut Session, text: &str, directory: &Directory) -> 
         return refusal("null", "send {\"method\":\"SUBSCRIBE\",\"params\":[\"npnzar@trade\"],\"id\":1}");
     };
     let id = id.map_or("null", RawValue::get);
-    // What is neither is not echoed: it may be as large as the message.
+    // An id of another type is not echoed: it may be as large as the message.
     let id =
         if id.starts_with(['{', '[']) { return refusal("null", "the id is a number, a string or null") } else { id };
     let done = |join, leave| Said { answers: vec![result(id, b"null")], join, leave };
@@ -94,7 +96,11 @@ pub(crate) fn said(session: &mut Session, text: &str, directory: &Directory) -> 
     }
 }
 
-/// All or none.
+/// Returns the keys of all streams.
+///
+/// # Errors
+///
+/// One of the names is unknown: then none is used.
 fn keys(session: &Session, params: &Value, directory: &Directory) -> Result<Vec<StreamKey>, String> {
     let names = params.as_array().ok_or("params is an array of stream names")?;
     let key = |name: &Value| {
@@ -109,14 +115,14 @@ fn name(key: &StreamKey, directory: &Directory) -> Option<String> {
     key.binance_name(key.instrument.and_then(|id| directory.names(id)))
 }
 
-/// `["combined"]` or `["combined", true]`.
+/// Parses `["combined"]` or `["combined", true]`.
 fn property(params: &Value) -> Option<Option<bool>> {
     let params = params.as_array()?;
     let is_known = params.first()?.as_str()? == "combined";
     is_known.then(|| params.get(1).and_then(Value::as_bool))
 }
 
-/// From now on everything wrapped, or nothing: other bytes, so other streams.
+/// Wraps all messages from now on, or none. The bytes differ, so these are other streams.
 fn dress_anew(session: &mut Session, is_combined: bool) -> (Vec<StreamKey>, Vec<StreamKey>) {
     session.dress.is_combined = is_combined;
     let old = std::mem::take(&mut session.keys);

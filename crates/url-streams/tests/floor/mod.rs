@@ -1,4 +1,4 @@
-//! A small market with one instrument and one house account, streams that hear it all, and readers that are told.
+//! Test fixture: a small market with one instrument and one account, streams, and readers.
 #![allow(dead_code)] // each test binary uses its part
 
 use std::collections::BTreeMap;
@@ -22,11 +22,11 @@ pub struct Floor {
     pub at: u64,
 }
 
-/// Everything told, by stream.
+/// All messages, by stream.
 #[derive(Default)]
 pub struct Told {
     pub by_stream: BTreeMap<StreamId, Vec<String>>,
-    /// In the order in which it was told.
+    /// The streams in the order of their messages.
     pub order: Vec<StreamId>,
 }
 
@@ -69,7 +69,7 @@ impl Floor {
             id: AccountId(0),
             name: "house".into(),
             credit: Credit::Unlimited,
-            // It trades with itself: there is nobody else.
+            // The account trades with itself, because the market has only one.
             settings: AccountSettings { self_match: SelfMatch::Allow, ..AccountSettings::default() },
         };
         floor.apply(Command::AddAccount(account));
@@ -86,7 +86,7 @@ impl Floor {
         self.streams.observe(&stamped, &events, &self.engine, &self.views, &mut self.told);
     }
 
-    /// A good-till-cancelled limit order of the house.
+    /// Enters a good-till-cancelled limit order.
     pub fn enter(&mut self, side: Side, price: i64, lots: u64) -> OrderId {
         let id = OrderId(self.seq + 1);
         self.apply(Command::Enter(NewOrder {
@@ -104,13 +104,13 @@ impl Floor {
         self.apply(Command::Cancel { account: AccountId(0), order });
     }
 
-    /// Time goes on to here, and a window ends.
+    /// Advances time and ends a window.
     pub fn window(&mut self, at_ms: u64) {
         self.at = at_ms * 1_000_000;
         self.apply(Command::CloseWindow);
     }
 
-    /// A minute begins, and nothing else happens.
+    /// Begins a minute in which nothing else happens.
     pub fn minute(&mut self, at_ms: u64) {
         let Floor { engine, views, streams, told, .. } = self;
         streams.turn_minute(Here { engine, views, at: VenueNanos(at_ms * 1_000_000) }, told);
@@ -139,7 +139,7 @@ impl Floor {
         Some(String::from_utf8(whole).expect("text"))
     }
 
-    /// What a stream has told since last asked.
+    /// Returns a stream's messages since the last call.
     pub fn heard(&mut self, stream: StreamId) -> Vec<String> {
         self.told.by_stream.remove(&stream).unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Subscribers who come back with tokens.
+//! Clients that resume with tokens.
 
 use pitwire_deribit::codec::Token;
 
@@ -8,7 +8,7 @@ fn token(number: u64) -> Option<Token> {
     Some(Token { epoch: 3, number, part: 0 })
 }
 
-/// The venue's word on one channel: where it stands, and what is told.
+/// Returns the venue's answer for one channel: its position, and the missed messages.
 fn word(world: &World, last: u64, channel: &str, told: &[&str]) -> Vec<u8> {
     let batches = told.iter().map(|text| text.as_bytes().to_vec()).collect();
     Reply { batches, ..here(world, last, 0, channel, "\"first\"") }.write()
@@ -22,11 +22,11 @@ const ASKED: &str =
     r#"{"channels":["book.X.100ms","trades.X.100ms","quote.X"],"resume":{"book.X.100ms":"3:9","trades.X.100ms":null}}"#;
 
 #[test]
-fn what_was_missed_is_told_before_what_comes_and_meets_it() {
+fn missed_messages_precede_new_ones_without_a_gap() {
     for in_hall in [false, true] {
         let mut world = World::new();
         if in_hall {
-            world.node.connected_in_hall(1);
+            world.node.connected_delegated(1);
         } else {
             world.open(1, "/");
         }
@@ -34,15 +34,15 @@ fn what_was_missed_is_told_before_what_comes_and_meets_it() {
         assert!(world.text(1, "public/subscribe", ASKED).is_none());
         let asks = world.asks();
         let wishes = vec![(BOOK.into(), token(9)), (TRADES.into(), None)];
-        let resume = Ask::Resume { number: 1, wishes };
-        assert_eq!(asks, [Ask::Join { name: QUOTE.into() }, resume.clone()]);
-        // The answer stands at 3: one message is ahead of the bus.
+        let resume = VenueQuestion::Resume { number: 1, wishes };
+        assert_eq!(asks, [VenueQuestion::Join { name: QUOTE.into() }, resume.clone()]);
+        // The answer is at sequence 3: one message is ahead of the bus.
         let words = vec![word(&world, 3, BOOK, &["m1", "m2", "note"]), word(&world, 3, TRADES, &["new"])];
         let reply = answer(&world, 3, words);
         world.told(resume, reply);
         assert_eq!(world.said.take(), Vec::<String>::new(), "the third channel is waited for");
         let reply = here(&world, 3, 0, QUOTE, "\"quote\"");
-        world.told(Ask::Join { name: QUOTE.into() }, reply);
+        world.told(VenueQuestion::Join { name: QUOTE.into() }, reply);
         let told = world.said.take();
         assert!(told[0].contains(r#""result":["book.X.100ms","trades.X.100ms","quote.X"]"#), "{told:?}");
         assert_eq!(told[1..], ["1 m1", "1 m2", "1 note", "1 new", "1 \"quote\""]);
@@ -54,14 +54,14 @@ fn what_was_missed_is_told_before_what_comes_and_meets_it() {
             world.read(1)
         };
         assert_eq!(come, ["\"b4\"", "\"t5\""], "{in_hall}");
-        // What the venue said of the channel serves other joiners.
+        // The venue's answer also serves later subscribers of the channel.
         world.open(2, &format!("/?channels={BOOK}"));
         assert_eq!((world.asks(), world.said.take()), (vec![], vec!["2 \"first\"".to_owned()]));
     }
 }
 
 #[test]
-fn one_that_hears_a_channel_already_is_told_so_and_the_venue_is_not_asked() {
+fn existing_subscription_is_not_resumed() {
     let mut world = World::new();
     world.open(1, &format!("/?channels={BOOK}"));
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
@@ -79,8 +79,8 @@ fn one_that_hears_a_channel_already_is_told_so_and_the_venue_is_not_asked() {
 }
 
 #[test]
-fn what_cannot_be_told_whole_is_not_told_in_part() {
-    let resume = Ask::Resume { number: 1, wishes: vec![(BOOK.into(), token(9))] };
+fn incomplete_resumption_fails_the_request() {
+    let resume = VenueQuestion::Resume { number: 1, wishes: vec![(BOOK.into(), token(9))] };
     let asked = format!(r#"{{"channels":["{BOOK}"],"resume":{{"{BOOK}":"3:9"}}}}"#);
     for trouble in ["away", "another start", "nonsense", "full", "gone"] {
         let mut world = World::new();
@@ -91,7 +91,7 @@ fn what_cannot_be_told_whole_is_not_told_in_part() {
         let full = Reply { outcome: Outcome::Full, ..here(&world, 0, 0, "", "") }.write();
         let reply = answer(&world, 0, vec![whole]);
         match trouble {
-            "away" => world.node.told(&resume, Err("away".into()), world.now, &mut world.said),
+            "away" => world.node.answered(&resume, Err("away".into()), world.now, &mut world.said),
             "another start" => {
                 let words = [word(&world, 0, BOOK, &["m1"])];
                 let other = Reply::parse(&words[0]).map(|reply| Reply { epoch: 8, ..reply }.write());
@@ -115,7 +115,7 @@ fn what_cannot_be_told_whole_is_not_told_in_part() {
 }
 
 #[test]
-fn tokens_that_are_none_are_refused_before_the_venue_is_asked() {
+fn malformed_tokens_cause_no_question() {
     let mut world = World::new();
     world.open(1, "/");
     world.open(2, "/?envelope");
@@ -128,27 +128,27 @@ fn tokens_that_are_none_are_refused_before_the_venue_is_asked() {
         assert!(told.len() == 1 && told[0].contains("\"param\":\"resume\""), "{resume} {told:?}");
     }
     assert_eq!(world.asks(), []);
-    // Without any, nothing is new.
+    // Without tokens nothing is resumed.
     world.text(1, "public/subscribe", &of("{}"));
-    assert_eq!(world.asks(), [Ask::Join { name: BOOK.into() }]);
+    assert_eq!(world.asks(), [VenueQuestion::Join { name: BOOK.into() }]);
 }
 
 #[test]
-fn what_everybody_waits_for_does_not_wait_for_those_who_come_back() {
+fn resumptions_do_not_delay_other_questions() {
     let mut world = World::new();
     let asked = format!(r#"{{"channels":["{BOOK}"],"resume":{{"{BOOK}":"3:9"}}}}"#);
     for id in 1..=6 {
         world.open(id, "/");
         world.text(id, "public/subscribe", &asked);
     }
-    let resume = |number| Ask::Resume { number, wishes: vec![(BOOK.into(), token(9))] };
+    let resume = |number| VenueQuestion::Resume { number, wishes: vec![(BOOK.into(), token(9))] };
     assert_eq!(world.asks(), [resume(1), resume(2)]);
     assert!(world.node.due_ns() > 0, "the others wait for an answer");
     world.open(7, &format!("/?channels={TRADES}"));
-    assert_eq!(world.asks(), [Ask::Join { name: TRADES.into() }]);
-    // One that has gone is passed over, and any answer makes room.
+    assert_eq!(world.asks(), [VenueQuestion::Join { name: TRADES.into() }]);
+    // A closed connection is skipped, and any answer lets the next question go.
     world.node.disconnected(3);
-    world.node.told(&resume(1), Err("away".into()), world.now, &mut world.said);
+    world.node.answered(&resume(1), Err("away".into()), world.now, &mut world.said);
     assert_eq!((world.node.due_ns(), world.asks()), (0, vec![resume(4)]));
     let reply = answer(&world, 0, vec![word(&world, 0, BOOK, &["m1", "note"])]);
     world.told(resume(2), reply);

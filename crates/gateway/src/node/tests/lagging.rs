@@ -1,4 +1,4 @@
-//! Readers of books that the venue merges for them.
+//! Lagging readers of books that the venue merges.
 
 use super::*;
 
@@ -6,7 +6,8 @@ fn change(from: u64, to: u64) -> String {
     format!(r#"{{"prev_change_id":{from},"change_id":{to}}}"#)
 }
 
-/// A reader without an envelope holds change 12 of the book, which has come to 42 meanwhile, and has been found to be behind.
+/// Returns a world with a lagging reader without an envelope. It has change 12 of the book, which
+/// is at 42.
 fn behind() -> World {
     let mut world = World::with_room(400);
     world.open(1, &format!("/?channels={BOOK}"));
@@ -19,12 +20,12 @@ fn behind() -> World {
     world
 }
 
-fn ask(change_id: u64) -> Ask {
-    Ask::Merged { name: BOOK.into(), change_id }
+fn ask(change_id: u64) -> VenueQuestion {
+    VenueQuestion::Merged { name: BOOK.into(), change_id }
 }
 
 #[test]
-fn a_reader_of_a_book_who_falls_behind_gets_one_change_on_its_own_chain() {
+fn lagging_book_reader_gets_one_change_for_its_book() {
     for answer in ["change", "gone", "away", "left", "another start"] {
         let mut world = behind();
         assert_eq!(world.asks(), [ask(12)]);
@@ -36,7 +37,7 @@ fn a_reader_of_a_book_who_falls_behind_gets_one_change_on_its_own_chain() {
             "change" => world.told(ask(12), Reply { first: told.clone().into_bytes(), ..reply }),
             "gone" => world.told(ask(12), Reply { outcome: Outcome::NotHere, ..reply }),
             "another start" => world.told(ask(12), Reply { epoch: 8, ..reply }),
-            "away" => world.node.told(&ask(12), Err("away".into()), world.now, &mut world.said),
+            "away" => world.node.answered(&ask(12), Err("away".into()), world.now, &mut world.said),
             _ => {
                 world.text(1, "public/unsubscribe_all", "{}");
                 world.said.take();
@@ -53,7 +54,7 @@ fn a_reader_of_a_book_who_falls_behind_gets_one_change_on_its_own_chain() {
         world.live_text(BOOK, 32, &change(43, 44));
         let goes_on = answer == "change";
         assert_eq!(world.read(1), if goes_on { vec![change(43, 44)] } else { vec![] }, "{answer}");
-        // Behind once more: from where it is now.
+        // The reader is behind again, from its new position.
         (0..30).for_each(|n| world.live_text(BOOK, n + 33, &change(44 + n, 45 + n)));
         world.read(1);
         assert_eq!(world.asks().contains(&ask(44)), goes_on, "{answer}");
@@ -61,13 +62,13 @@ fn a_reader_of_a_book_who_falls_behind_gets_one_change_on_its_own_chain() {
 }
 
 #[test]
-fn a_book_that_is_as_it_was_leaves_its_reader_with_what_it_holds() {
+fn unchanged_book_sends_no_empty_change() {
     let mut world = behind();
     assert_eq!(world.asks(), [ask(12)]);
     let reply = here(&world, 31, 0, "", "");
     world.told(ask(12), reply);
     assert_eq!((world.read(1), world.asks()), (vec![], vec![]), "there is nothing to tell");
-    // What comes next leads on from 42, which it does not hold.
+    // The next message applies to 42, which the reader does not have.
     world.live_text(BOOK, 31, &change(42, 43));
     assert_eq!((world.read(1), world.asks()), (vec![], vec![ask(12)]));
     let reply = here(&world, 32, 0, "", &change(12, 43));
@@ -77,12 +78,12 @@ fn a_book_that_is_as_it_was_leaves_its_reader_with_what_it_holds() {
 }
 
 #[test]
-fn a_thousand_who_hold_the_same_are_one_question_and_a_busy_venue_is_asked_again() {
+fn equal_books_share_one_question_and_a_busy_venue_is_retried() {
     let mut world = World::with_room(400);
     (1..=1_000).for_each(|id| world.open(id, &format!("/?channels={BOOK}")));
     let reply = here(&world, 0, 0, BOOK, r#"{"change_id":10}"#);
     world.join(BOOK, reply);
-    // The last ten have heard one message more than the others.
+    // The last ten readers have one message more than the others.
     (0..2).for_each(|n| world.live_text(BOOK, n, &change(10 + n, 11 + n)));
     (991..=1_000).for_each(|id| assert_eq!(world.read(id).len(), 2));
     (2..40).for_each(|n| world.live_text(BOOK, n, &change(10 + n, 11 + n)));
@@ -108,10 +109,10 @@ fn number(text: &str, key: &str) -> u64 {
     text[at..].split(['}', ',']).next().unwrap().parse().unwrap()
 }
 
-/// A book of one level of four amounts, so that it is often as it was; readers who stall, and a venue that answers late, or
-/// that it is busy.
+/// A random test with a book of one level and four amounts, so that it often returns to an earlier
+/// state; readers stall, and the venue answers late or is busy.
 #[test]
-fn whatever_a_reader_is_told_changes_what_it_holds() {
+fn every_change_applies_to_the_readers_book() {
     let (mut merged, mut same, mut read) = (0, 0, 0);
     for seed in 1..=200_u64 {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -122,7 +123,7 @@ fn whatever_a_reader_is_told_changes_what_it_holds() {
             usize::try_from(state >> 33).unwrap_or(0) % most
         };
         let mut world = World::with_room(300 + below(1_500));
-        // The amount at each change_id from 1 on; what each reader holds.
+        // The amount at each `change_id` from 1 on, and each reader's amount.
         let mut amounts = vec![(1, 0)];
         let mut held: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
         let mut asked: Vec<u64> = Vec::new();
@@ -164,12 +165,12 @@ fn whatever_a_reader_is_told_changes_what_it_holds() {
             }
             for ask in world.asks() {
                 match ask {
-                    Ask::Merged { change_id, .. } => asked.push(change_id),
-                    Ask::Join { name } => {
+                    VenueQuestion::Merged { change_id, .. } => asked.push(change_id),
+                    VenueQuestion::Join { name } => {
                         let (newest, amount) = *amounts.last().unwrap();
                         let first = format!(r#"{{"change_id":{newest},"amount":{amount}}}"#);
                         let reply = here(&world, world.next - 1, 0, BOOK, &first);
-                        world.told(Ask::Join { name }, reply);
+                        world.told(VenueQuestion::Join { name }, reply);
                     }
                     _ => {}
                 }
@@ -196,18 +197,18 @@ fn take_in(held: &mut BTreeMap<u64, (u64, usize)>, id: u64, told: Vec<String>, r
     }
 }
 
-/// A hall's side of one book: what it was told, and how far each reader has come.
+/// The delivery thread's side of one book: its messages, and each reader's position.
 #[derive(Default)]
 struct Hall {
     log: Vec<(u64, String)>,
-    /// The sequence up to which each has read, and whether it waits; up to where nothing is to be told.
+    /// Per reader: sequence read, whether it waits, and the sequence up to which nothing changed.
     readers: BTreeMap<u64, (u64, bool, u64)>,
     told: Vec<(u64, String)>,
     answered: u64,
     last: u64,
 }
 
-impl Mouth for Hall {
+impl ClientSink for Hall {
     fn reply(&mut self, to: u64, text: &[u8]) {
         self.told.push((to, String::from_utf8_lossy(text).into_owned()));
     }
@@ -217,41 +218,44 @@ impl Mouth for Hall {
     fn close(&mut self, _: u64, _: CloseCode, why: &str) {
         panic!("nobody is closed: {why}");
     }
-    fn frames(&mut self, to: u64, frames: Vec<u8>) {
+    fn send_frames(&mut self, to: u64, frames: Vec<u8>) {
         messages(frames).into_iter().for_each(|text| self.told.push((to, text)));
     }
-    fn tell_all(&mut self, _: ChannelId, seq: u64, payload: &[u8]) {
+    fn publish(&mut self, _: ChannelId, seq: u64, payload: &[u8]) {
         assert!(seq > self.last && seq > self.answered, "an answer leads behind what was told");
         self.last = seq;
         self.log.push((seq, String::from_utf8_lossy(payload).into_owned()));
     }
-    fn seat(&mut self, to: u64, _: ChannelId, seat: Seat) {
-        assert!(!seat.is_state && seat.begins.is_some() == self.readers.is_empty());
-        self.last = seat.begins.unwrap_or(self.last);
-        assert!(seat.read >= self.last, "it has been told everything");
+    fn attach(&mut self, to: u64, _: ChannelId, seat: Attachment) {
+        assert!(!seat.is_state && seat.ring_start.is_some() == self.readers.is_empty());
+        self.last = seat.ring_start.unwrap_or(self.last);
+        assert!(seat.read_to >= self.last, "it has been told everything");
         self.readers.insert(to, (self.last, false, 0));
     }
-    fn go_on(&mut self, to: u64, _: ChannelId, read: u64, how: GoOn) {
+    fn catch_up(&mut self, to: u64, _: ChannelId, read: u64, how: CatchUp) {
         let reader = self.readers.get_mut(&to).unwrap();
         assert!(reader.1 && reader.0 == read, "it has asked");
         match how {
-            GoOn::Told(payload, seq) => {
+            CatchUp::Message(payload, seq) => {
                 *reader = (seq, false, 0);
                 self.answered = self.answered.max(seq);
                 self.told.push((to, String::from_utf8(payload).unwrap()));
             }
-            GoOn::Same(seq) => {
+            CatchUp::Unchanged(seq) => {
                 *reader = (read, true, seq);
                 self.answered = self.answered.max(seq);
             }
-            GoOn::Frames(..) | GoOn::Lost => panic!("nobody is lost, and none is told of one message after another"),
+            CatchUp::Frames(..) | CatchUp::Lost => {
+                panic!("nobody is lost, and none is told of one message after another")
+            }
         }
     }
 }
 
-/// The same of readers in a hall, who fall behind when chance has it, with answers that are ahead of the bus.
+/// The same test for attached readers, which fall behind at random, with answers that are ahead of
+/// the bus.
 #[test]
-fn whatever_a_reader_in_a_hall_is_told_changes_what_it_holds() {
+fn every_change_applies_to_the_attached_readers_book() {
     let (mut merged, mut same, mut read) = (0, 0, 0);
     for seed in 1..=200_u64 {
         let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
@@ -265,14 +269,14 @@ fn whatever_a_reader_in_a_hall_is_told_changes_what_it_holds() {
         let mut amounts = vec![(1, 0)];
         let mut held: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
         let mut asked: Vec<u64> = Vec::new();
-        // Batches that the bus has not brought yet.
+        // Batches that the bus has not delivered yet.
         let mut late: std::collections::VecDeque<Vec<u8>> = std::collections::VecDeque::new();
         for _ in 0..300 {
             let (newest, amount) = *amounts.last().unwrap();
             match below(9) {
                 0 if held.len() < 6 => {
                     let id = held.len() as u64 + 1;
-                    world.node.connected_in_hall(id);
+                    world.node.connected_delegated(id);
                     world.node.opened(id, &format!("/?channels={BOOK}"), world.now, &mut hall);
                     held.insert(id, (0, 0));
                 }
@@ -291,7 +295,7 @@ fn whatever_a_reader_in_a_hall_is_told_changes_what_it_holds() {
                 }
                 3 | 4 => {
                     if let Some(batch) = late.pop_front() {
-                        world.node.live(batch, &mut hall);
+                        world.node.batch(batch, &mut hall);
                     }
                 }
                 5 if !asked.is_empty() => {
@@ -302,7 +306,7 @@ fn whatever_a_reader_in_a_hall_is_told_changes_what_it_holds() {
                     let reply = if before == amount { reply } else { Reply { first: text.into_bytes(), ..reply } };
                     merged += u64::from(!reply.first.is_empty());
                     same += u64::from(reply.first.is_empty());
-                    world.node.told(&ask(from), Ok(reply), world.now, &mut hall);
+                    world.node.answered(&ask(from), Ok(reply), world.now, &mut hall);
                 }
                 _ if !hall.readers.is_empty() => {
                     let ids: Vec<u64> = hall.readers.keys().copied().collect();
@@ -314,12 +318,12 @@ fn whatever_a_reader_in_a_hall_is_told_changes_what_it_holds() {
                             let newest = hall.log.last().map_or(0, |(seq, _)| *seq);
                             if nothing_until > 0 && newest > nothing_until.max(seq) {
                                 hall.readers.insert(id, (at, true, 0));
-                                world.node.behind(id, world.node.history.known(BOOK).unwrap(), at, &mut hall);
+                                world.node.behind(id, world.node.channels.history.known(BOOK).unwrap(), at, &mut hall);
                             }
                         }
                         Some((_, _)) if below(4) == 0 => {
                             hall.readers.insert(id, (at, true, 0));
-                            world.node.behind(id, world.node.history.known(BOOK).unwrap(), at, &mut hall);
+                            world.node.behind(id, world.node.channels.history.known(BOOK).unwrap(), at, &mut hall);
                         }
                         Some((seq, text)) => {
                             hall.readers.insert(id, (seq, false, 0));
@@ -332,14 +336,14 @@ fn whatever_a_reader_in_a_hall_is_told_changes_what_it_holds() {
             }
             for ask in world.asks() {
                 match ask {
-                    Ask::Merged { change_id, .. } => asked.push(change_id),
-                    Ask::Join { name } => {
+                    VenueQuestion::Merged { change_id, .. } => asked.push(change_id),
+                    VenueQuestion::Join { name } => {
                         let (newest, amount) = *amounts.last().unwrap();
                         let first = format!(r#"{{"change_id":{newest},"amount":{amount}}}"#);
                         let reply = here(&world, world.next - 1, 0, BOOK, &first);
-                        world.node.told(&Ask::Join { name }, Ok(reply), world.now, &mut hall);
+                        world.node.answered(&VenueQuestion::Join { name }, Ok(reply), world.now, &mut hall);
                     }
-                    Ask::From { .. } => world.node.follower.failed(world.now.steady_ns),
+                    VenueQuestion::From { .. } => world.node.follower.failed(world.now.steady_ns),
                     _ => {}
                 }
             }

@@ -1,18 +1,19 @@
-//! Readers that sit in halls, beside those of the loop.
+//! Connections on delivery threads, beside those of the event loop.
 
 use super::*;
 
 #[test]
-fn a_reader_in_a_hall_is_told_nothing_from_behind_its_channels_farewell() {
+fn attached_reader_gets_nothing_after_a_farewell() {
     let mut world = World::new();
-    world.told(Ask::Instruments, Reply { epoch: 7, names: vec!["A".into()], ..Reply::default() });
+    world.told(VenueQuestion::Instruments, Reply { epoch: 7, names: vec!["A".into()], ..Reply::default() });
     let trade = "stream/a@trade";
-    world.node.connected_in_hall(1);
+    world.node.connected_delegated(1);
     let opened = world.node.read_url("/ws/a@trade", "").unwrap().unwrap();
     world.node.opened_streams(1, opened, None, world.now, &mut world.said);
     let reply = here(&world, 0, 0, trade, "");
     world.join(trade, reply);
-    // One message is lost. Behind it the channel leaves and is put back, and all of it comes at once when it is filled.
+    // One message is lost. Behind it the channel leaves the bus and returns. All of it arrives at
+    // once when the gap is filled.
     let mut lost = Writer::new(7, 1);
     let put = |out: &mut Vec<u8>| {
         write_frame(out, Opcode::Text, b"lost");
@@ -24,7 +25,7 @@ fn a_reader_in_a_hall_is_told_nothing_from_behind_its_channels_farewell() {
     world.live(&[(trade, 0)]);
     assert_eq!(world.said.take(), Vec::<String>::new());
     let asks = world.asks();
-    assert_eq!(asks, [Ask::From { epoch: 7, seq: 1 }]);
+    assert_eq!(asks, [VenueQuestion::From { epoch: 7, seq: 1 }]);
     let reply = Reply { epoch: 7, last: 3, oldest: 1, batches: vec![lost.finish()], ..Reply::default() };
     world.told(asks[0].clone(), reply);
     assert_eq!(world.said.take(), ["1 lost", "1 !1013"]);
@@ -43,23 +44,27 @@ impl Chance {
     }
 }
 
-/// Twins that come for the same at the same time, one read to by the loop, one in a hall, in random worlds: channels that
-/// leave and come back, answers ahead of the bus and behind it, losses, what is taken on and let go by message.
+/// Compares pairs of connections with the same subscriptions, one on the event loop and one on a
+/// delivery thread, in random runs: channels leave and return, answers are ahead of the bus or
+/// behind it, messages are lost, clients subscribe and unsubscribe.
 #[test]
-fn a_reader_in_a_hall_is_told_what_one_of_the_loop_is_told() {
+fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
     let seed = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = seed.map_or(1..=400, |seed: u64| seed..=seed);
     let (mut told, mut closed, mut waited) = (0, 0, 0);
     for seed in seeds {
         let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
         let mut world = World::with_room(2_000 + chance.below(20_000));
-        world.told(Ask::Instruments, Reply { epoch: 7, names: vec!["A".into(), "B".into()], ..Reply::default() });
+        world.told(
+            VenueQuestion::Instruments,
+            Reply { epoch: 7, names: vec!["A".into(), "B".into()], ..Reply::default() },
+        );
         let streams = ["a@trade", "b@trade", "a@depth@100ms"];
         let channels = streams.map(|name| format!("stream/{name}"));
-        // The venue's side: since when each is on the bus, and its last message.
+        // The venue's side: since when each channel is on the bus, and its last message.
         let mut on: [Option<(u64, u64)>; 3] = [None; 3];
         let (mut pairs, mut open) = (0, Vec::new());
-        // Those who have taken on more since: over channels the order of a turn is not theirs to expect.
+        // Connections with later subscriptions: for them the order across channels may differ.
         let mut more = BTreeSet::new();
         let mut asked: Vec<usize> = Vec::new();
         for step in 0..120 {
@@ -70,8 +75,8 @@ fn a_reader_in_a_hall_is_told_what_one_of_the_loop_is_told() {
                     let (mine, its) = (2 * pairs + 1, 2 * pairs + 2);
                     pairs += 1;
                     world.open(mine, &path);
-                    assert!(Node::suits_hall(&path, query));
-                    world.node.connected_in_hall(its);
+                    assert!(Node::suits_delivery_thread(&path, query));
+                    world.node.connected_delegated(its);
                     let opened = world.node.read_url(&path, query).unwrap().unwrap();
                     world.node.opened_streams(its, opened, None, world.now, &mut world.said);
                     open.push((mine, its));
@@ -94,7 +99,7 @@ fn a_reader_in_a_hall_is_told_what_one_of_the_loop_is_told() {
                 3 | 4 => {
                     if !asked.is_empty() {
                         let at = asked.remove(chance.below(asked.len()));
-                        // The answer may be ahead of what has come by the bus.
+                        // The answer may be ahead of the bus.
                         let (next, mut late) = (world.next, Vec::new());
                         for _ in 0..chance.below(3) {
                             let other = chance.below(3);
@@ -107,9 +112,9 @@ fn a_reader_in_a_hall_is_told_what_one_of_the_loop_is_told() {
                         let (since, _) = *on[at].get_or_insert((stands_at, 0));
                         let first = ["", "\"first\""][usize::from(at == 2)];
                         let reply = here(&world, stands_at, since, &channels[at], first);
-                        world.told(Ask::Join { name: channels[at].clone() }, reply);
+                        world.told(VenueQuestion::Join { name: channels[at].clone() }, reply);
                         if !late.is_empty() {
-                            waited += world.node.standing.len();
+                            waited += world.node.connections.unattached.len();
                             world.live(&late);
                         }
                     }
@@ -136,7 +141,7 @@ fn a_reader_in_a_hall_is_told_what_one_of_the_loop_is_told() {
             }
             world.now.steady_ns += 1_000_000_000;
             for ask in world.asks() {
-                let Ask::Join { name } = ask else { continue };
+                let VenueQuestion::Join { name } = ask else { continue };
                 asked.push(channels.iter().position(|known| *known == name).unwrap());
             }
             open.retain(|(mine, its)| {
@@ -162,32 +167,34 @@ fn a_reader_in_a_hall_is_told_what_one_of_the_loop_is_told() {
             world.node.disconnected(mine);
             world.node.disconnected(its);
         }
-        assert!(world.node.facts.values().all(|facts| facts.seated.is_empty() && facts.subscribers.is_empty()));
-        assert_eq!((world.node.seats, world.node.standing.len()), (0, 0));
+        assert!(world.node.channels.has_no_subscribers());
+        assert_eq!((world.node.channels.attachment_count(), world.node.connections.unattached.len()), (0, 0));
     }
     assert!(seed.is_some() || (told > 10_000 && closed > 100 && waited > 100), "{told} {closed} {waited}");
 }
 
 #[test]
-fn a_listener_in_a_hall_may_say_all_that_one_on_the_loop_may() {
+fn delegated_client_has_the_same_requests() {
     let mut world = World::new();
-    assert!(Node::suits_hall("/ws/api/v2", "channels=quote.X"));
+    assert!(Node::suits_delivery_thread("/ws/api/v2", "channels=quote.X"));
     assert!(
-        ["envelope", "from=7:1", "channels=a&envelope=1"].iter().all(|query| !Node::suits_hall("/ws/api/v2", query))
+        ["envelope", "from=7:1", "channels=a&envelope=1"]
+            .iter()
+            .all(|query| !Node::suits_delivery_thread("/ws/api/v2", query))
     );
-    world.node.connected_in_hall(1);
+    world.node.connected_delegated(1);
     world.node.opened(1, &format!("/ws/api/v2?channels={BOOK},{TRADES}"), world.now, &mut world.said);
     for (name, first) in [(BOOK, "\"first\""), (TRADES, "")] {
         let reply = here(&world, 0, 0, name, first);
-        world.told(Ask::Join { name: name.into() }, reply);
+        world.told(VenueQuestion::Join { name: name.into() }, reply);
     }
     world.live(&[(BOOK, 0), (TRADES, 0)]);
     assert_eq!(world.said.take(), ["1 \"first\"", "1 \"b1\"", "1 \"t2\""]);
-    // By another name it hears the channel once, as long as it has one of them.
+    // With an alias the client has the channel once, as long as one of the names is subscribed.
     let alias = "book.X.agg2";
     world.text(1, "public/subscribe", &format!(r#"{{"channels":["{alias}"]}}"#));
     let reply = here(&world, 2, 0, BOOK, "\"first\"");
-    world.told(Ask::Join { name: alias.into() }, reply);
+    world.told(VenueQuestion::Join { name: alias.into() }, reply);
     let unsubscribe = |name: &str| format!(r#"{{"channels":["{name}"]}}"#);
     world.text(1, "public/unsubscribe", &unsubscribe(BOOK));
     world.said.take();
@@ -205,29 +212,30 @@ fn a_listener_in_a_hall_may_say_all_that_one_on_the_loop_may() {
     assert!(world.said.take()[0].contains("heartbeat"));
     world.live(&[(TRADES, 5)]);
     assert_eq!(world.said.take(), Vec::<String>::new());
-    assert_eq!((world.node.seats, world.node.clients.len()), (0, 1));
+    assert_eq!((world.node.channels.attachment_count(), world.node.connections.clients.len()), (0, 1));
 }
 
-/// Somebody on the loop hears trades, of which there are 600 of a thousand bytes; one in a hall goes on behind the tenth.
+/// A client of the event loop reads trades: 600 messages of a thousand bytes. A delegated one
+/// resumes after the tenth.
 fn come_back(room: usize) -> (World, ChannelId) {
     let mut world = World::with_room(room);
     world.open(1, &format!("/?channels={TRADES}"));
     let reply = here(&world, 0, 0, TRADES, "");
     world.join(TRADES, reply);
     (0..600).for_each(|n| world.live_text(TRADES, n, &format!("{:01000}", n + 1)));
-    world.node.connected_in_hall(2);
+    world.node.connected_delegated(2);
     world.node.opened(2, "/ws/api/v2", world.now, &mut world.said);
     world.said.take();
-    let channel = world.node.history.known(TRADES).unwrap();
+    let channel = world.node.channels.history.known(TRADES).unwrap();
     (world, channel)
 }
 
 #[test]
-fn who_goes_on_far_behind_in_a_hall_is_told_no_more_at_once_than_it_may_read_soon() {
+fn lagging_attached_reader_gets_bounded_pieces() {
     let (mut world, channel) = come_back(64 << 20);
     world.text(2, "public/subscribe", &format!(r#"{{"channels":["{TRADES}"],"from":"7:10"}}"#));
     let (mut got, mut at, mut pieces) = (Vec::new(), 0, 0);
-    let mut most = crate::node::seats::TOLD_BEFORE;
+    let mut most = BEFORE_ATTACH_MAX;
     while at < 600 {
         let mut told = world.said.take_of(2);
         at = told.pop().unwrap().strip_prefix("at ").unwrap().parse().unwrap();
@@ -236,7 +244,7 @@ fn who_goes_on_far_behind_in_a_hall_is_told_no_more_at_once_than_it_may_read_soo
         assert!(numbers.len() * 1_004 < most + 1_004, "{}", numbers.len());
         got.extend(numbers);
         if at < 600 {
-            most = crate::node::merging::PIECE_BYTES;
+            most = PIECE_BYTES;
             pieces += 1;
             let bytes = world.node.behind(2, channel, at, &mut world.said);
             assert!((1..most + 1_004).contains(&bytes));
@@ -244,14 +252,15 @@ fn who_goes_on_far_behind_in_a_hall_is_told_no_more_at_once_than_it_may_read_soo
     }
     assert_eq!(got, (11..=600).collect::<Vec<u64>>());
     assert!(pieces > 4, "{pieces}");
-    // Nothing of it is asked again; what the bus has brought of other channels counts as read.
+    // The reader asks for nothing again. Sequences that the bus used for other channels count as
+    // read.
     world.live(&[(QUOTE, 0)]);
     assert_eq!(world.node.behind(2, channel, 600, &mut world.said), 0);
     assert_eq!(world.said.take_of(2), ["at 601"]);
 }
 
 #[test]
-fn who_is_further_behind_in_a_hall_than_is_kept_is_closed() {
+fn attached_reader_behind_the_history_is_closed() {
     let (mut world, channel) = come_back(200_000);
     world.text(2, "public/subscribe", &format!(r#"{{"channels":["{TRADES}"]}}"#));
     world.said.take();
