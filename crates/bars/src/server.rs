@@ -10,12 +10,13 @@
 //! Start at    [`serve`].
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use pitwire_net::{OriginPolicy, PageOrigin, UnknownHost};
 use serde::Deserialize;
 use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
 use tungstenite::protocol::frame::CloseFrame;
@@ -103,7 +104,7 @@ impl BarReader {
             .max_message_size(Some(LONGEST_MESSAGE))
             .max_frame_size(Some(LONGEST_MESSAGE));
         let timed = DeadlineSocket { socket, until: Some(Instant::now() + HANDSHAKE) };
-        let doors = HandshakePolicy { bound: bound.ip(), is_full };
+        let doors = HandshakePolicy { origins: OriginPolicy::new(bound.ip(), &[]), is_full };
         let accepted = tungstenite::accept_hdr_with_config(timed, doors, Some(config));
         let mut socket = accepted.map_err(|error| Box::new(Error::Io(io::Error::other(error.to_string()))))?;
         let timed = socket.get_mut();
@@ -272,32 +273,19 @@ impl io::Write for DeadlineSocket {
 /// Decides which clients may connect, by the venue's rules: a known `Host`, and no page of another
 /// origin.
 struct HandshakePolicy {
-    bound: IpAddr,
+    origins: OriginPolicy,
     is_full: bool,
 }
 
 impl HandshakePolicy {
     fn check(&self, request: &Request) -> Result<(), (u16, &'static str)> {
-        let header = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap_or("?"));
-        let host = header("host").unwrap_or("");
-        if !host.is_empty() && !self.is_ours(host) {
-            return Err((421, "this host name is not ours; connect by address or as localhost"));
-        }
-        let elsewhere =
-            |origin: &str| !origin.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(host));
-        let is_cross = header("sec-fetch-site").is_some_and(|site| site.eq_ignore_ascii_case("cross-site"));
-        if header("origin").is_some_and(elsewhere) || is_cross {
-            return Err((403, "pages from elsewhere are refused"));
-        }
-        if self.is_full { Err((503, "all places are taken; try again later")) } else { Ok(()) }
-    }
-
-    fn is_ours(&self, host: &str) -> bool {
-        let port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
-        let name = port.map_or(host, |(name, _)| name).trim_start_matches('[').trim_end_matches(']');
-        match name.parse::<IpAddr>() {
-            Ok(address) => address.is_loopback() || address == self.bound || self.bound.is_unspecified(),
-            Err(_) => name.eq_ignore_ascii_case("localhost"),
+        let headers = request.headers();
+        let texts = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap_or("?"));
+        match self.origins.judge_values(texts("host").next(), texts("origin"), texts("sec-fetch-site")) {
+            Err(UnknownHost) => Err((421, "this host name is not ours; connect by address or as localhost")),
+            Ok(PageOrigin::Foreign) => Err((403, "pages from elsewhere are refused")),
+            Ok(PageOrigin::Own) if self.is_full => Err((503, "all places are taken; try again later")),
+            Ok(PageOrigin::Own) => Ok(()),
         }
     }
 }

@@ -22,6 +22,7 @@ mod serve;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use pitwire_net::OriginPolicy;
 use pitwire_websocket::{CloseCode, Decoder, Limits as MessageLimits, Opcode, write_close};
 use slab::Slab;
 use tracing::warn;
@@ -31,7 +32,7 @@ pub use serve::{Next, PIECES, Pieces};
 use crate::counters::{Counters, add};
 use crate::handler::{DeliveryHandler, Reply, SubscriberId};
 use crate::inbox::{ControlMessage, InboxItem, InboxQueue, QueuedMessage};
-use crate::request::Doors;
+
 use crate::statistics::SharedStatistics;
 use crate::subscriber::{NOBODY, Stage, Subscriber};
 use crate::timer_wheel::TimerWheel;
@@ -93,7 +94,7 @@ pub struct CoreSettings {
     /// Of this hall.
     pub hall: usize,
     pub limits: Limits,
-    pub doors: Doors,
+    pub origins: OriginPolicy,
     /// Names this start in resume tokens.
     pub epoch: u64,
     /// Frames of the one answer to whoever is owed one.
@@ -129,7 +130,7 @@ struct CoreContext {
     /// Number of this delivery thread.
     hall: usize,
     limits: Limits,
-    doors: Arc<Doors>,
+    origins: Arc<OriginPolicy>,
     /// Epoch in resume tokens.
     epoch: u64,
     /// Frames of the prepared answer.
@@ -219,10 +220,10 @@ pub struct DeliveryCore {
 impl DeliveryCore {
     /// Makes a core without streams and subscribers.
     pub fn new(setting: CoreSettings) -> Self {
-        let CoreSettings { programme, board, hall, limits, doors, epoch, answer, seed, enveloped } = setting;
+        let CoreSettings { programme, board, hall, limits, origins, epoch, answer, seed, enveloped } = setting;
         let class = if enveloped { ENVELOPED } else { 0 };
         DeliveryCore {
-            settings: CoreContext { programme, board, hall, limits, doors: Arc::new(doors), epoch, answer, class },
+            settings: CoreContext { programme, board, hall, limits, origins: Arc::new(origins), epoch, answer, class },
             streams: Vec::new(),
             subscribers: Slab::new(),
             by_tag: HashMap::new(),

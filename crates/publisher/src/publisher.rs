@@ -9,6 +9,7 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
+use pitwire_net::OriginPolicy;
 use pitwire_tls::{ServerConfig, Session};
 use pitwire_websocket::{CloseCode, Opcode};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
@@ -18,7 +19,7 @@ use crate::delivery_core::{CoreSettings, DeliveryCore, Limits};
 use crate::handler::{DeliveryHandler, LagAnswer, SubscriberId, SubscriberSetup};
 use crate::inbox::{ControlMessage, HandedOffSocket, Inbox, QueuedMessage};
 use crate::loops::{self, BatchingPolicy, Kind, ThreadSetup};
-use crate::request::Doors;
+
 use crate::statistics::SharedStatistics;
 use pitwire_delivery::FrameHeader;
 use pitwire_delivery::{StreamId, StreamSpec};
@@ -155,7 +156,7 @@ impl Publisher {
                 board: Arc::clone(&board),
                 hall,
                 limits: options.limits.clone(),
-                doors: Doors { bound, hosts: options.hosts.clone(), origins: options.origins.clone() },
+                origins: OriginPolicy::new(bound, &options.hosts).with_origins(&options.origins),
                 epoch: options.epoch,
                 answer: frames(&options.answer),
                 seed: options.seed.wrapping_add(hall as u64),

@@ -6,9 +6,8 @@
 //!             3. what could be read as another request by somebody in between is refused: a body, a transfer encoding.
 //! Start at    [`parse`].
 
-use std::net::IpAddr;
-
-use pitwire_websocket::head::{self, HeadLimits, Headers};
+use pitwire_net::{OriginPolicy, PageOrigin, UnknownHost};
+use pitwire_websocket::head::{self, HeadLimits};
 use pitwire_websocket::{Answer, Policy};
 
 const LIMITS: HeadLimits = HeadLimits {
@@ -39,29 +38,19 @@ pub(crate) struct Head<'a> {
     pub authorization: Option<&'a str>,
 }
 
-/// Which names this server answers to.
-#[derive(Clone, Debug)]
-pub(crate) struct Doors {
-    pub bound: IpAddr,
-    pub hosts: Vec<String>,
-    /// Origins, as a browser spells them, of pages that may come besides our own; `*` for all.
-    pub origins: Vec<String>,
-}
-
-/// `deflate`: how messages may be compressed, if they may.
-pub(crate) fn parse<'a>(received: &'a [u8], doors: &Doors, deflate: Option<Policy>) -> Parsed<'a> {
+/// Reads one request. `deflate` says how messages may be compressed; `None` disables compression.
+pub(crate) fn parse<'a>(received: &'a [u8], origins: &OriginPolicy, deflate: Option<Policy>) -> Parsed<'a> {
     let request = match head::parse(received, &LIMITS) {
         head::Parsed::NeedMore => return Parsed::NeedMore,
         head::Parsed::Refuse(refusal) => return Parsed::Refuse(refusal.status, refusal.reason),
         head::Parsed::Head(request) => request,
     };
-    // What is there and cannot be read is nobody's name.
-    let host = texts(&request.headers, "host").next().unwrap_or_default();
-    if !host.is_empty() && !doors.is_ours(host) {
-        return Parsed::Refuse(421, "this is not that host; use the address that it listens on");
-    }
-    if doors.is_foreign(&request.headers, host) {
-        return Parsed::Refuse(403, "pages of other origins are not served");
+    match origins.judge(&request.headers) {
+        Ok(PageOrigin::Own) => {}
+        Ok(PageOrigin::Foreign) => return Parsed::Refuse(403, "pages of other origins are not served"),
+        Err(UnknownHost) => {
+            return Parsed::Refuse(421, "this is not that host; use the address that it listens on");
+        }
     }
     let head =
         Head { method: request.method, target: request.target, authorization: request.headers.get("authorization") };
@@ -74,36 +63,6 @@ pub(crate) fn parse<'a>(received: &'a [u8], doors: &Doors, deflate: Option<Polic
     }
 }
 
-fn texts<'a>(headers: &Headers<'a>, name: &str) -> impl Iterator<Item = &'a str> {
-    headers.values(name).map(|value| std::str::from_utf8(value).unwrap_or("?").trim())
-}
-
-impl Doors {
-    fn is_ours(&self, host: &str) -> bool {
-        let port = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
-        let name = port.map_or(host, |(name, _)| name).trim_start_matches('[').trim_end_matches(']');
-        if let Ok(address) = name.parse::<IpAddr>() {
-            // Bound to every address of the machine, we do not know them all; an address cannot be rebound.
-            let is_given = self.hosts.iter().any(|ours| ours.parse() == Ok(address));
-            return address.is_loopback() || address == self.bound || self.bound.is_unspecified() || is_given;
-        }
-        name.eq_ignore_ascii_case("localhost") || self.hosts.iter().any(|ours| name.eq_ignore_ascii_case(ours))
-    }
-
-    /// What no browser sends is nobody's page.
-    fn is_foreign(&self, headers: &Headers<'_>, host: &str) -> bool {
-        let mut origins = texts(headers, "origin").peekable();
-        if origins.peek().is_none() {
-            return texts(headers, "sec-fetch-site").any(|site| site.eq_ignore_ascii_case("cross-site"));
-        }
-        origins.any(|origin| {
-            let authority = origin.split_once("://").map_or("", |(_, rest)| rest);
-            let is_invited = self.origins.iter().any(|other| other == "*" || origin.eq_ignore_ascii_case(other));
-            !(is_invited || authority.eq_ignore_ascii_case(host))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -112,12 +71,10 @@ mod tests {
                            Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
 
     fn verdict(text: &str) -> String {
-        let doors = Doors {
-            bound: "10.1.2.3".parse().unwrap(),
-            hosts: vec!["feed.example".into(), "10.7.7.7".into()],
-            origins: vec!["https://app.example".into()],
-        };
-        match parse(text.as_bytes(), &doors, None) {
+        let hosts = ["feed.example".to_owned(), "10.7.7.7".to_owned()];
+        let origins = OriginPolicy::new("10.1.2.3".parse().unwrap(), &hosts);
+        let origins = origins.with_origins(&["https://app.example".into()]);
+        match parse(text.as_bytes(), &origins, None) {
             Parsed::NeedMore => "more".into(),
             Parsed::Plain(head) => format!("{} {}", head.method, head.target),
             Parsed::Upgrade { head, answer: Answer { accept, .. }, bytes } => {

@@ -266,8 +266,8 @@ impl DeliveryCore {
 
     /// The request's head, if it is whole: how many bytes it had.
     fn ask(&mut self, slot: u32, input: &[u8]) -> usize {
-        let doors = std::sync::Arc::clone(&self.settings.doors);
-        let parsed = parse(input, &doors, self.settings.limits.deflate.then_some(POLICY));
+        let origins = std::sync::Arc::clone(&self.settings.origins);
+        let parsed = parse(input, &origins, self.settings.limits.deflate.then_some(POLICY));
         if parsed == Parsed::NeedMore {
             return 0;
         }

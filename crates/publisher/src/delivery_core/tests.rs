@@ -91,7 +91,7 @@ impl World {
             board: Arc::new(SharedStatistics::new(1, None, None)),
             hall: 0,
             limits: Limits { ping_ms: 50, idle_ms: u32::MAX / 4, parting_ms: u32::MAX / 4, ..Limits::default() },
-            doors: Doors { bound: "127.0.0.1".parse().unwrap(), hosts: Vec::new(), origins: Vec::new() },
+            origins: OriginPolicy::new("127.0.0.1".parse().unwrap(), &[]),
             epoch: 1,
             answer: Arc::from([]),
             seed,
