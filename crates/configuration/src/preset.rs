@@ -14,11 +14,11 @@ use crate::setup::{AccountDef, CurrencyDef, InstrumentDef, Kind, SelfMatchDef, S
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PresetName {
-    /// Eleven instruments with resident flow; ten trade for ever, AUC_ZAR holds an auction every three minutes.
+    /// Eleven instruments with order flow; ten trade continuously, AUC_ZAR has an auction every three minutes
     Demo,
-    /// A day of the Johannesburg exchange: every session, five segments.
+    /// A day of the Johannesburg exchange: every session, five segments
     Jse,
-    /// Three instruments that trade for ever.
+    /// Three instruments that trade continuously
     #[value(name = "crypto24x7")]
     Crypto,
 }

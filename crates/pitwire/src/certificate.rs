@@ -1,6 +1,9 @@
-//! Whose certificate a server shows: files that were named, or one by an authority of its own, kept in a directory.
+//! The TLS certificate of a server: from named files, or issued by an authority that is kept in a
+//! directory.
 //!
-//! Holds       the authority's key is its owner's alone, or it is not used; a server's own key is never on disk.
+//! Holds       an authority's key that others can read is refused; the server's own key is never
+//!             written to disk.
+//! Start at    [`server_certificate`].
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -15,33 +18,41 @@ use zeroize::Zeroizing;
 
 use pitwire_failure::Failure;
 
-/// Of an authority made here, in its directory.
+/// Files of the authority.
 const CERTIFICATE: &str = "ca.pem";
 const KEY: &str = "ca-key.pem";
-/// More than a chain and a key are no chain and no key.
+/// Most bytes of a certificate or key file.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What a server shows, and the file that those who are to believe it have to trust, if it was made here.
-pub struct Shown {
+/// A server's TLS configuration, and the authority's certificate if it was created here.
+pub struct ServerCertificate {
     pub config: Arc<ServerConfig>,
     pub authority: Option<PathBuf>,
 }
 
-/// The files, or, without any, an authority in `directory` for whoever listens at `address`.
-pub fn shown(files: Option<(&Path, &Path)>, directory: &Path, address: SocketAddr) -> Result<Shown, Failure> {
+/// Reads the certificate from files, or issues one for `address` by the authority in `directory`.
+///
+/// # Errors
+///
+/// Returns a failure that names the file if it cannot be read, written or used.
+pub fn server_certificate(
+    files: Option<(&Path, &Path)>,
+    directory: &Path,
+    address: SocketAddr,
+) -> Result<ServerCertificate, Failure> {
     if let Some((certificate, key)) = files {
         let config = from_files(certificate, key)?;
-        return Ok(Shown { config, authority: None });
+        return Ok(ServerCertificate { config, authority: None });
     }
-    // Whoever reads where it is may stand elsewhere.
+    // The path is printed for clients in other directories, so make it absolute.
     let directory = &std::path::absolute(directory)?;
     let (authority, key) = (directory.join(CERTIFICATE), directory.join(KEY));
     let secret = authority_key(directory, &authority, &key)?;
-    let config = issue_server_config(&secret, &names(address.ip()), now_s()).map_err(|what| {
+    let config = issue_server_config(&secret, &host_names(address.ip()), now_s()).map_err(|what| {
         Failure::new(format!("{}: {what}", key.display()))
             .remedy("move the directory away: a new authority is made, to be trusted anew")
     })?;
-    Ok(Shown { config, authority: Some(authority) })
+    Ok(ServerCertificate { config, authority: Some(authority) })
 }
 
 fn now_s() -> u64 {
@@ -57,7 +68,7 @@ fn now_s() -> u64 {
 pub fn temporary(address: IpAddr) -> Result<(Arc<ServerConfig>, String), Failure> {
     let authority = Authority::generate().map_err(Failure::new)?;
     let key = Zeroizing::new(authority.key);
-    let config = issue_server_config(&key, &names(address), now_s()).map_err(Failure::new)?;
+    let config = issue_server_config(&key, &host_names(address), now_s()).map_err(Failure::new)?;
     Ok((config, authority.certificate))
 }
 
@@ -91,7 +102,7 @@ fn read(path: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
     fs::read(path).map_err(|error| failed(error.to_string()))
 }
 
-/// The key of the authority that is there, or of one that is made now.
+/// Returns the key of the authority in a directory, and creates the authority if there is none.
 fn authority_key(directory: &Path, certificate: &Path, key: &Path) -> Result<Zeroizing<String>, Failure> {
     let failed = |path: &Path, what: &str, remedy: &str| {
         Failure::new(format!("cannot use {}: {what}", path.display())).remedy(remedy.to_owned())
@@ -109,7 +120,7 @@ fn authority_key(directory: &Path, certificate: &Path, key: &Path) -> Result<Zer
         (false, false) => {
             let made = Authority::generate().map_err(Failure::new)?;
             let secret = Zeroizing::new(made.key);
-            keep(directory, certificate, key, &made.certificate, &secret)
+            write_authority(directory, certificate, key, &made.certificate, &secret)
                 .map_err(|error| failed(directory, &error.to_string(), "look at the directory's permissions"))?;
             Ok(secret)
         }
@@ -120,10 +131,16 @@ fn authority_key(directory: &Path, certificate: &Path, key: &Path) -> Result<Zer
     }
 }
 
-/// The certificate last: an authority whose files are both there is whole.
-fn keep(directory: &Path, certificate: &Path, key: &Path, shown: &str, secret: &str) -> io::Result<()> {
+/// Writes the key first and the certificate last, so that an authority with both files is complete.
+fn write_authority(
+    directory: &Path,
+    certificate: &Path,
+    key: &Path,
+    certificate_text: &str,
+    secret: &str,
+) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    for (path, text, mode) in [(key, secret, 0o600), (certificate, shown, 0o644)] {
+    for (path, text, mode) in [(key, secret, 0o600), (certificate, certificate_text, 0o644)] {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
@@ -131,8 +148,9 @@ fn keep(directory: &Path, certificate: &Path, key: &Path, shown: &str, secret: &
     Ok(())
 }
 
-/// Under which a server at this address is reached from its own machine, and from others where it listens to them.
-fn names(address: IpAddr) -> Vec<String> {
+/// Returns the names under which clients reach the server: loopback names, its address, and the
+/// host name if it listens on all addresses.
+fn host_names(address: IpAddr) -> Vec<String> {
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
     let own = address.to_string();
     if !address.is_unspecified() && !names.contains(&own) {

@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use super::up::{Ready, announce_tls, listen, prepare_ready, remove_old};
 use crate::bus_key;
-use crate::certificate::{self, Shown};
+use crate::certificate::{self, ServerCertificate};
 use crate::commands::arguments;
 use crate::gateway::application::{GatewayApplication, Parts};
 use crate::output::say;
@@ -127,11 +127,11 @@ impl Gateway {
     }
 
     /// Opens the TLS listener with its certificate.
-    fn secure_door(&self) -> Result<Option<(TcpListener, Shown)>, Failure> {
+    fn secure_door(&self) -> Result<Option<(TcpListener, ServerCertificate)>, Failure> {
         let Some(address) = self.tls else { return Ok(None) };
         let listener = listen(address, "--tls")?;
         let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
-        let shown = certificate::shown(files, &self.tls_dir, listener.local_addr()?)?;
+        let shown = certificate::server_certificate(files, &self.tls_dir, listener.local_addr()?)?;
         Ok(Some((listener, shown)))
     }
 }

@@ -19,7 +19,7 @@ use pitwire_publisher::{
 use rustix::event::{PollFd, PollFlags, poll};
 
 use self::source::Source;
-use crate::certificate::{self, Shown};
+use crate::certificate::{self, ServerCertificate};
 use crate::commands::arguments;
 use crate::output::say;
 use pitwire_failure::{Failure, more_files};
@@ -232,12 +232,12 @@ impl Publish {
         ended.map(|_| ())
     }
 
-    fn certificate(&self) -> Result<Option<Shown>, Failure> {
+    fn certificate(&self) -> Result<Option<ServerCertificate>, Failure> {
         if !self.tls {
             return Ok(None);
         }
         let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
-        certificate::shown(files, &self.tls_dir, self.listen).map(Some)
+        certificate::server_certificate(files, &self.tls_dir, self.listen).map(Some)
     }
 
     fn kind(&self) -> Result<Kind, Failure> {
@@ -481,7 +481,7 @@ fn remove_old(path: &Path) -> Result<(), Failure> {
     }
 }
 
-fn write_ready(path: &Path, address: SocketAddr, epoch: u64, shown: Option<&Shown>) -> Result<(), Failure> {
+fn write_ready(path: &Path, address: SocketAddr, epoch: u64, shown: Option<&ServerCertificate>) -> Result<(), Failure> {
     let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
     let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
     let mut ready = serde_json::json!({ "http": address.to_string(), "pid": std::process::id(), "epoch": epoch });

@@ -25,91 +25,94 @@ use pitwire_venue::{
 use tracing::{info, warn};
 
 use crate::bus_key;
-use crate::certificate::{self, Shown};
+use crate::certificate::{self, ServerCertificate};
 use crate::commands::arguments;
 use crate::commands::idle::Idle;
 use crate::output::{hex, say};
 
 const EXAMPLES: &str = "Examples:
   pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
-  pitwire up --http 127.0.0.1:0 --ready-file r  any free port; r tells which, once it serves
-  pitwire up --no-flow --durability memory      an empty venue that keeps nothing
-  pitwire up --tls 0.0.0.0:8443                 https and wss as well; says whom to trust
+  pitwire up --http 127.0.0.1:0 --ready-file r  any free port; the file r names it once the venue serves
+  pitwire up --no-flow --durability memory      an empty venue that stores nothing
+  pitwire up --tls 0.0.0.0:8443                 https and wss too; prints which certificate to trust
   pitwire up --preset jse --speed 60            a day of sessions in ten minutes, from 08:25
   pitwire up --publish nats://127.0.0.1:4222    public channels for `pitwire gateway` too (docs/gateway.md)";
 
-/// Start a venue: order entry, market data and the page on one port.
+/// Start a venue: order entry, market data and the web page on one port.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Up {
-    /// Which market to start with.
+    /// Market to start with
     #[arg(long, value_enum, default_value = "demo")]
     preset: PresetName,
-    /// Instruments and accounts besides the preset's, and limits (docs/configuration.md).
+    /// Configuration file: more instruments and accounts, and limits (docs/configuration.md)
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Journal what has changed in the configuration since the directory was last opened.
+    /// Journal the changes of the configuration since the data directory was last opened
     #[arg(long)]
     apply_config: bool,
-    /// Where the journal and snapshots are kept.
+    /// Directory of the journal and the snapshots
     #[arg(long, value_name = "DIR", default_value = "pitwire-data")]
     data: PathBuf,
-    /// Where to listen; port 0 takes any free one.
+    /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8080")]
     http: SocketAddr,
-    /// Where to listen for TLS as well: the same venue, https and wss; port 0 takes any free one. Without --tls-cert an
-    /// authority is made under the data directory, once, and it is said how to trust it.
+    /// Address for TLS, which serves the same venue over https and wss; port 0 takes a free one.
+    /// Without --tls-cert the venue creates its own certificate authority in the data directory
+    /// once and prints how to trust it.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     tls: Option<SocketAddr>,
-    /// The server's certificate and what it hangs on, PEM.
+    /// Certificate chain of the server, PEM, the server's own certificate first
     #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The certificate's private key, PEM.
+    /// Private key of the certificate, PEM
     #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Seed of the resident order flow.
+    /// Seed of the resident order flow
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
-    /// No resident order flow: the books are yours alone.
+    /// Start without order flow
     #[arg(long)]
     no_flow: bool,
-    /// Venue time runs this many times as fast as the wall clock (0.001 to 1000).
+    /// Speed of venue time relative to the wall clock (0.001 to 1000)
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
     speed: f64,
-    /// What moves venue time: the machine's clock (venue, scaled by --speed; real, never scaled) or requests
-    /// (manual: only private/pitwire_advance {"ns":N}, for runs that must repeat exactly).
+    /// Source of venue time: venue (the machine's clock, scaled by --speed), real (the machine's
+    /// clock, unscaled) or manual (only requests private/pitwire_advance {"ns":N} move time, for
+    /// runs that repeat exactly)
     #[arg(long, value_enum, default_value = "venue")]
     clock: ClockMode,
-    /// Take no command from anyone: two runs with one seed make one tape.
+    /// Refuse all commands of clients, so that two runs with the same seed produce the same tape
     #[arg(long)]
     no_clients: bool,
-    /// Whether commands are on disk before anything is said about them.
+    /// Where commands are stored before they are acknowledged
     #[arg(long, value_enum, default_value = "disk")]
     durability: Durability,
-    /// Let public channels tell what is not on disk yet: after a crash they may have told what never happened. Answers
-    /// and private notices wait for the disk as ever.
+    /// Publish market data before it is on disk. After a crash, clients may have seen events that
+    /// never happened. Answers and private notices still wait for the disk.
     #[arg(long)]
     early_market_data: bool,
-    /// Key under which API secrets made at run time are sealed in the data directory; made on first use.
+    /// Key file that encrypts the API secrets made at run time; created on first use
     #[arg(long, value_name = "PATH")]
     key_file: Option<PathBuf>,
-    /// How the venue thread waits for the next request.
+    /// How the venue thread waits for the next request
     #[arg(long, value_enum, default_value = "spin")]
     idle: Idle,
-    /// Put public channels on NATS for gateways (docs/gateway.md).
+    /// Publish the public channels on NATS for gateways (docs/gateway.md)
     #[arg(long, value_name = "NATS_URL")]
     publish: Option<String>,
-    /// The NATS subject of --publish.
+    /// NATS subject of --publish
     #[arg(long, value_name = "SUBJECT", default_value = "pitwire.public", requires = "publish")]
     publish_subject: String,
-    /// Where gateways reach this venue over HTTP, if not at the address of --http.
+    /// HTTP address at which gateways reach this venue, if it differs from --http
     #[arg(long, value_name = "URL", requires = "publish")]
     publish_from: Option<String>,
-    /// The key that gateways share, made on first use; by default bus.key in the data directory.
+    /// Key file shared with the gateways, created on first use; the default is bus.key in the data
+    /// directory
     #[arg(long, value_name = "FILE", requires = "publish")]
     bus_key: Option<PathBuf>,
-    /// Written whole once the venue serves: {"http":"ADDR:PORT","pid":N}, with --tls also "tls":"ADDR:PORT" and, where the
-    /// authority was made here, "ca":"PATH".
+    /// File to write once the venue serves: {"http":"ADDR:PORT","pid":N}; with --tls also
+    /// "tls":"ADDR:PORT" and, if the venue created the authority, "ca":"PATH"
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
 }
@@ -123,9 +126,9 @@ enum ClockMode {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Durability {
-    /// Synced before it is acknowledged.
+    /// Synced to disk before they are acknowledged
     Disk,
-    /// Nothing survives the process.
+    /// In memory only; nothing survives the process
     Memory,
 }
 
@@ -153,17 +156,19 @@ impl Up {
             return Err(Failure::usage("--durability memory has no directory for an authority of its own")
                 .remedy("give a certificate and its key by --tls-cert and --tls-key"));
         }
-        // An old one must not be taken for ours, whatever happens next.
+        // Remove an old ready file first, so that no client takes it for ours.
         if let Some(path) = &self.ready_file {
             prepare_ready(path)?;
         }
-        // The port before the data: a venue that cannot be reached must not touch its journal.
+        // Bind the port before opening the data: a venue without a port must not touch its journal.
         let listener = listen(self.http, "--http")?;
         let secure = self.tls.map(|address| listen(address, "--tls")).transpose()?;
-        // Nor must one whose certificate nobody would believe.
+        // Check the certificate before opening the data, too.
         let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
         let mut tls = match (&secure, files) {
-            (Some(listener), Some(_)) => Some(certificate::shown(files, &self.data, listener.local_addr()?)?),
+            (Some(listener), Some(_)) => {
+                Some(certificate::server_certificate(files, &self.data, listener.local_addr()?)?)
+            }
             _ => None,
         };
         let signals = stop_signals()?;
@@ -196,9 +201,9 @@ impl Up {
         let mut ready = Ready::new(address);
         if let Some(listener) = secure {
             let address = listener.local_addr()?;
-            let Shown { config, authority } = match tls.take() {
+            let ServerCertificate { config, authority } = match tls.take() {
                 Some(shown) => shown,
-                None => certificate::shown(None, &self.data.join("tls"), address)?,
+                None => certificate::server_certificate(None, &self.data.join("tls"), address)?,
             };
             announce_tls(address, authority.as_deref());
             ready.tls = Some((address, authority));
@@ -220,7 +225,7 @@ impl Up {
         if let Some(maintenance) = maintenance
             && let Err(failure) = maintenance.finish(&service.venue)
         {
-            // A full disk, perhaps. The log is whole, and a start without this snapshot reads more of it.
+            // The disk may be full. The log is complete, and the next start replays more of it.
             warn!(%failure, "no snapshot at the end; nothing is lost");
         }
         service.venue.close()?;
@@ -229,14 +234,14 @@ impl Up {
         Ok(())
     }
 
-    /// What gateways are served from, if any are to be.
+    /// Opens the publication for gateways, if one was requested.
     fn bus(&self, clock: &SystemClock, address: SocketAddr) -> Result<Option<Bus>, Failure> {
         let Some(url) = &self.publish else { return Ok(None) };
         let key = self.bus_key.clone().unwrap_or_else(|| self.data.join(bus_key::FILE));
         let publication = VenuePublication {
             url: url.clone(),
             subject: self.publish_subject.clone(),
-            // Every start has another, also where nothing of earlier ones is kept; as JSON it is exact in every language.
+            // Differs between starts, also without a log. Milliseconds are exact as a JSON number.
             epoch: clock.wall_ns() / 1_000_000,
             venue_url: self.publish_from.clone().unwrap_or_else(|| format!("http://{}", reachable(address))),
             key: bus_key::read_or_make(&key)?,
@@ -244,12 +249,12 @@ impl Up {
         Bus::open(publication).map(Some)
     }
 
-    /// Whether venue time begins where the preset says and not at the wall clock.
+    /// Returns whether venue time starts at the preset's time instead of the wall clock's.
     fn has_own_start(&self, preset: &Preset) -> bool {
         preset.starts.is_some() && self.clock == ClockMode::Venue
     }
 
-    /// Recovers or begins the venue, and opens a new epoch on it.
+    /// Recovers or creates the venue, and begins a new epoch.
     fn build(
         &self,
         preset: &Preset,
@@ -312,8 +317,8 @@ impl Up {
         Ok((service, maintenance, lock))
     }
 
-    /// The desk with the preset's credentials, those that operators have made, and new ones for accounts of the
-    /// configuration that have none: these are given back, to be shown once.
+    /// Creates the dispatcher with the preset's credentials, the stored ones, and new ones for
+    /// configured accounts without any. Returns the new credentials, which are shown once.
     fn desk(&self, preset: &Preset, setup: &Setup, engine: &Engine) -> Result<(Dispatcher, Vec<Credential>), Failure> {
         let known = known_credentials(preset, setup, engine);
         let (mut vault, made): (Box<dyn CredentialStore>, _) = match self.durability {
@@ -388,7 +393,7 @@ pub(super) fn announce_tls(address: SocketAddr, authority: Option<&Path>) {
     }
 }
 
-/// An address that a client on this machine can use.
+/// Returns an address at which clients on this machine reach a listener.
 fn reachable(address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), address.port())
@@ -397,7 +402,7 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// The logins that come with the preset.
+/// Returns the credentials of the preset.
 fn known_credentials(preset: &Preset, setup: &Setup, engine: &Engine) -> Vec<Credential> {
     let defined = |name: &str| setup.accounts.iter().find(|def| def.name == name);
     let logins = preset.logins.iter().filter_map(|(name, secret)| Some((defined(name)?, secret.clone())));
@@ -411,7 +416,7 @@ fn credential(def: &AccountDef, secret: String, engine: &Engine) -> Option<Crede
 
 fn random() -> [u8; 32] {
     let mut bytes = [0; 32];
-    // Without randomness every token would be guessable: better none at all.
+    // Without randomness every token could be guessed, so panic instead.
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     bytes
 }
@@ -425,7 +430,7 @@ pub(super) fn remove_old(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Before a server starts: no old file is taken for its own, and it will be able to write one.
+/// Removes an old ready file and checks that a new one can be written.
 pub(super) fn prepare_ready(path: &Path) -> Result<(), Failure> {
     remove_old(path)?;
     let temporary = path.with_extension("tmp");
@@ -436,10 +441,10 @@ fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file")
 }
 
-/// What whoever started it waits for.
+/// The content of the ready file.
 pub(super) struct Ready {
     pub http: SocketAddr,
-    /// The second door, and the file by which to trust it.
+    /// The TLS address, and the certificate authority's file if the venue created one.
     pub tls: Option<(SocketAddr, Option<PathBuf>)>,
 }
 
