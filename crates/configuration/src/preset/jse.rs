@@ -1,9 +1,11 @@
 //! A day of the Johannesburg exchange (rulebook 5.1 and 10.2).
 
-use super::{Preset, accounts, logins};
+use pitwire_schedule::{CalendarDef, HoursDef, ScheduleDef, SessionDef};
+
+use crate::preset::definition::Preset;
+use crate::preset::demo::{accounts, logins};
 use crate::rules::RulesDef;
 use crate::setup::{CurrencyDef, InstrumentDef, SegmentDef, Setup};
-use pitwire_schedule::{CalendarDef, HoursDef, ScheduleDef, SessionDef};
 
 /// Start of venue time: five minutes before the opening call.
 const STARTS: u32 = 8 * 3600 + 25 * 60;
