@@ -141,7 +141,7 @@ impl Session {
     }
 
     /// The accounts whose private channels are open.
-    pub fn subscribed_accounts(&self) -> impl Iterator<Item = AccountId> {
+    pub fn subscribed_accounts(&self) -> impl Iterator<Item = AccountId> + Clone {
         self.private.keys().copied()
     }
 

@@ -1,4 +1,7 @@
-//! The venue as the event loop sees it: requests to the desk, time to the timetable, frames from the publisher.
+//! The venue as an application of the event loop: requests to the dispatcher, time to the venue,
+//! frames to subscribers.
+//!
+//! Start at    [`VenueApplication`].
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -10,45 +13,47 @@ use pitwire_deribit::{
     Authorization, Dispatched, Dispatcher, Effect, RESUMED_BYTES, RequestClock, RequestContext, Session, SignedRequest,
     Transport,
 };
-use pitwire_journal::JournalSpace;
 use pitwire_journal::LogError;
-use pitwire_model::{AccountId, VenueNanos};
+use pitwire_model::VenueNanos;
 use pitwire_net::{
     Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, ServerLatency,
     SystemClock,
 };
-use pitwire_projections::Change;
 use pitwire_url_streams::Here;
 use tracing::{error, warn};
 
 use pitwire_venue::{Maintenance, VenueClock};
 
+use crate::account_listeners::AccountListeners;
 use crate::bus::Bus;
 use crate::delivery_threads::TurnBudget;
 use crate::doors::{self, Door};
+use crate::health::health;
 use crate::heartbeats::Heartbeats;
 use crate::metrics::{self, Counters, Gauges};
 use crate::page;
 use crate::private_windows::PrivateWindows;
 use crate::public_connections::{Done, Voice};
 use crate::resume::{Held, Life, Resumption};
-use crate::server_latency::ResidenceTimes;
+use crate::server_latency::LatencyHistograms;
 use crate::service::{MarketData, VenueService};
 
-/// Flow is looked at this often: its commands carry their own times, and those of one look share a commit.
+/// Interval in nanoseconds at which the order flow runs. Its commands carry their own times, and
+/// those of one interval share a commit.
 const FLOW_GRID_NS: u64 = 10_000_000;
-/// Most of the venue's own commands in one turn of the loop; members must not wait for more.
+/// Most of the venue's own commands in one turn of the loop, so that clients do not wait longer.
 const STEPS_PER_TURN: usize = 2_000;
-/// Behind by more than this in real time, venue time goes on from where the venue is.
+/// Lag in nanoseconds of real time after which venue time continues from where it is, instead of
+/// catching up.
 const MOST_LAG_NS: u64 = 2_000_000_000;
 
-/// Who still hears an account is looked at this often, in venue time.
+/// Interval in nanoseconds of venue time at which unused replay buffers are removed.
 const DIARIES_NS: u64 = 10_000_000_000;
 
-/// A reply's buffer is given back when one reply has made it larger than this.
+/// Capacity in bytes that the reply buffer keeps after a long reply.
 const KEPT_REPLY_BYTES: usize = 64 * 1024;
 
-/// Why a lagging subscriber is closed; the code is 1013.
+/// Close reason of a slow subscriber, with code 1013.
 const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
 
 struct Subscription {
@@ -67,31 +72,29 @@ struct Subscription {
 struct Client {
     session: Session,
     public: Vec<Subscription>,
-    /// The accounts that it hears of, as the index of listeners has them.
-    heard: Vec<AccountId>,
 }
 
 pub struct VenueApplication {
     pub service: VenueService,
-    desk: Dispatcher,
+    dispatcher: Dispatcher,
     clients: BTreeMap<ConnectionId, Client>,
     /// Connections with public channels, and those that hear of each account: the others need not be looked at.
     subscribers: BTreeSet<ConnectionId>,
-    listeners: BTreeMap<AccountId, BTreeSet<ConnectionId>>,
-    /// The answer being written.
+    listeners: AccountListeners,
+    /// Buffer of the reply that is being written.
     reply: Vec<u8>,
     clock: SystemClock,
     venue_clock: VenueClock,
     maintenance: Option<Maintenance>,
     counters: Counters,
-    residence: ResidenceTimes,
-    /// Public channels do not wait for the disk.
+    latency: LatencyHistograms,
+    /// Public channels do not wait for the commit.
     is_early: bool,
-    /// The log has failed: nothing more may be said.
+    /// Set when the log has failed. Nothing may be sent from then on.
     failure: Option<LogError>,
     private_windows: PrivateWindows,
     heartbeats: Heartbeats,
-    /// Public channels for gateways, where there are any.
+    /// Publication for gateways, if enabled.
     bus: Option<Bus>,
     life: Life,
     held: Held,
@@ -99,30 +102,30 @@ pub struct VenueApplication {
 }
 
 impl VenueApplication {
-    /// Without `maintenance` nothing is kept on disk.
+    /// Creates the application. `maintenance` is `None` if the venue keeps nothing on disk.
     pub fn new(
         mut service: VenueService,
-        mut desk: Dispatcher,
+        mut dispatcher: Dispatcher,
         clock: SystemClock,
         venue_clock: VenueClock,
         maintenance: Option<Maintenance>,
     ) -> Self {
         service.market_data.streams.set_clocks(clock, venue_clock);
         let life = Life::new(service.venue.engine().epoch().0, maintenance.is_some(), clock.wall_ns());
-        // Private channels wait for the disk whatever public ones do.
-        desk.begin_epoch(life.epoch, life.remembers);
+        // Private channels wait for the commit, with early market data too.
+        dispatcher.begin_epoch(life.epoch, life.remembers);
         VenueApplication {
             service,
-            desk,
+            dispatcher,
             clients: BTreeMap::new(),
             subscribers: BTreeSet::new(),
-            listeners: BTreeMap::new(),
+            listeners: AccountListeners::default(),
             reply: Vec::with_capacity(4096),
             clock,
             venue_clock,
             maintenance,
             counters: Counters::default(),
-            residence: ResidenceTimes::default(),
+            latency: LatencyHistograms::default(),
             is_early: false,
             failure: None,
             private_windows: PrivateWindows::default(),
@@ -134,10 +137,12 @@ impl VenueApplication {
         }
     }
 
-    /// Lets public channels tell what is not on disk yet. Answers and private notices wait as ever.
+    /// Sends public channels before the commit if `is_early` is set. Answers and private notices
+    /// still wait for the commit.
     pub fn with_early_market_data(mut self, is_early: bool) -> Self {
         self.is_early = is_early;
-        // What was told early and then lost is in nobody's past.
+        // Events that were sent early and lost in a crash are not in the log, so readers cannot
+        // resume from them.
         self.life.remembers &= !is_early;
         self
     }
@@ -155,7 +160,7 @@ impl VenueApplication {
         RequestClock { received_us: SystemClock::wall_us(), now_us: SystemClock::wall_us, steady_ns }
     }
 
-    /// Sends the heartbeats that are due, and closes who has not answered the last.
+    /// Sends due heartbeats, and closes connections that have not answered the last one.
     fn beat(&mut self, now_ns: u64, notices: &mut Notices) {
         let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
         while let Some(id) = self.heartbeats.take(now_ns) {
@@ -174,7 +179,7 @@ impl VenueApplication {
         }
     }
 
-    /// Tells sessions what the last commands changed for their accounts.
+    /// Sends the changes of the last commands to the sessions of their accounts.
     fn distribute(&mut self, notices: &mut Notices) {
         let venue = &self.service.venue;
         let (engine, views, changes) = (venue.engine(), venue.views(), venue.changes());
@@ -182,27 +187,19 @@ impl VenueApplication {
             return self.service.market_data.audience.end_command();
         }
         let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
-        // Each connection once, in the order in which they came.
-        let mut hearing = BTreeSet::new();
-        self.desk.record(engine, views, changes);
-        for change in changes.iter() {
-            match account_of(change) {
-                Some(account) => hearing.extend(self.listeners.get(&account).into_iter().flatten().copied()),
-                None => hearing.extend(self.listeners.values().flatten().copied()),
-            }
-        }
-        for id in hearing {
+        self.dispatcher.record(engine, views, changes);
+        for id in self.listeners.affected_by(changes) {
             let Some(client) = self.clients.get_mut(&id) else { continue };
             let mut send = |text: &[u8]| voice.notify(id, text);
             client.session.notify(engine, views, changes, &mut send);
-            self.desk.send_resumable(&mut client.session, engine, views, &mut send);
+            self.dispatcher.send_resumable(&mut client.session, engine, views, &mut send);
             self.private_windows.arm(venue.now());
         }
         self.service.venue.clear_changes();
         self.service.market_data.audience.end_command();
     }
 
-    /// After a request: whether this connection has public channels, and of which accounts it hears.
+    /// Updates the indexes after a request: public channels, and accounts with private notices.
     fn reindex(&mut self, id: ConnectionId) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         if client.public.is_empty() || self.service.market_data.audience.has(id) {
@@ -210,20 +207,11 @@ impl VenueApplication {
         } else {
             self.subscribers.insert(id);
         }
-        if client.session.subscribed_accounts().eq(client.heard.iter().copied()) {
-            return;
-        }
-        let heard: Vec<AccountId> = client.session.subscribed_accounts().collect();
-        for account in std::mem::replace(&mut client.heard, heard) {
-            stop_hearing(&mut self.listeners, account, id);
-        }
-        for account in &client.heard {
-            self.listeners.entry(*account).or_default().insert(id);
-        }
+        self.listeners.set(id, client.session.subscribed_accounts());
     }
 
-    /// Merged private channels are told at venue-time boundaries like public ones, but by no command: what happens to
-    /// one account must leave no trace in the log that others can read.
+    /// Sends merged private channels at the same venue-time boundaries as public ones. No command
+    /// does this, because one account's events must leave no trace in the log that others can read.
     fn close_private_windows(&mut self, notices: &mut Notices) {
         let venue = &self.service.venue;
         let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
@@ -235,16 +223,16 @@ impl VenueApplication {
         }
     }
 
-    /// Accounts are written of for those who are here, and for a while for those who have gone.
+    /// Removes replay buffers of accounts that nobody reads any more.
     fn expire_replay_buffers(&mut self) {
         if self.service.venue.now() >= self.diaries_due {
             self.diaries_due = VenueNanos(self.service.venue.now().0.saturating_add(DIARIES_NS));
-            self.desk
+            self.dispatcher
                 .expire_replay_buffers(self.clients.values().map(|client| &client.session), self.service.venue.now());
         }
     }
 
-    /// Where time moves by request, windows end when a request has moved it.
+    /// Closes windows that ended because a request moved venue time.
     fn follow_manual_time(&mut self, notices: &mut Notices) {
         if self.service.options.manual_time {
             self.close_private_windows(notices);
@@ -365,15 +353,15 @@ impl VenueApplication {
         let mut session = request.headers.get("authorization").map_or_else(Session::new, |header| {
             let body = std::str::from_utf8(request.body).unwrap_or_default();
             let signed = SignedRequest { method: request.method, uri: request.target, body };
-            self.desk.session_of(Authorization(header), signed, request.from, clock.received_us / 1000)
+            self.dispatcher.session_of(Authorization(header), signed, request.from, clock.received_us / 1000)
         });
         session = session.coming_from(request.from);
         let visit =
             RequestContext { venue: &mut self.service, session: &mut session, transport: Transport::Http, clock };
-        self.desk.answer(visit, &call, out)
+        self.dispatcher.answer(visit, &call, out)
     }
 
-    /// The REST requests of the exchanges whose streams are served by URL.
+    /// Answers the REST requests that belong to URL streams.
     fn rest(&self, request: &HttpRequest<'_>) -> Option<HttpResponse> {
         let is_rest = pitwire_url_streams::is_rest_path(request.path());
         is_rest.then(|| self.service.market_data.streams.rest(request, self.service.here())).flatten()
@@ -394,33 +382,14 @@ impl VenueApplication {
                 is_early: self.is_early,
             },
         );
-        self.residence.render(&mut text);
+        self.latency.render(&mut text);
         if let Some(bus) = &self.bus {
             bus.render(&mut text);
         }
         HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes())
     }
 
-    fn health(&self) -> HttpResponse {
-        let durability = if self.maintenance.is_some() { "disk" } else { "memory" };
-        let status = match self.service.venue.disk_space() {
-            _ if self.service.is_stopping => "stopping",
-            JournalSpace::Orders => "ok",
-            JournalSpace::CancelsOnly => "cancels_only",
-            JournalSpace::Nothing => "no_space",
-        };
-        let market_data = if self.is_early { "early" } else { "durable" };
-        let bus = self.bus.as_ref().map(|bus| if bus.is_connected() { "connected" } else { "away" });
-        let bus = bus.map_or(String::new(), |bus| format!(",\"bus\":\"{bus}\""));
-        let body = format!(
-            "{{\"status\":\"{status}\",\"durability\":\"{durability}\",\"market_data\":\"{market_data}\",\"epoch\":{},\"command\":{}{bus}}}\n",
-            self.service.venue.engine().epoch(),
-            self.service.venue.durable()
-        );
-        HttpResponse::json(if self.service.is_stopping { 503 } else { 200 }, body.into_bytes())
-    }
-
-    /// Runs what is due of the venue's own, up to the present.
+    /// Runs everything that is due by now.
     fn catch_up(&mut self, now_ns: u64, notices: &mut Notices) -> Result<(), LogError> {
         let target = self.venue_clock.at(now_ns);
         let mut steps = 0;
@@ -446,28 +415,7 @@ impl VenueApplication {
     }
 }
 
-fn stop_hearing(listeners: &mut BTreeMap<AccountId, BTreeSet<ConnectionId>>, account: AccountId, id: ConnectionId) {
-    if let Some(hearing) = listeners.get_mut(&account) {
-        hearing.remove(&id);
-        if hearing.is_empty() {
-            listeners.remove(&account);
-        }
-    }
-}
-
-/// The one account that a change is about; `None` when it may be about any.
-fn account_of(change: &Change) -> Option<AccountId> {
-    match change {
-        Change::Order { account, .. }
-        | Change::Elected { account, .. }
-        | Change::Trade { account, .. }
-        | Change::Balance { account }
-        | Change::Report { account, .. } => Some(*account),
-        Change::Revalued { .. } => None,
-    }
-}
-
-/// The last notice and the end of a connection that is not wanted any longer.
+/// Sends the last notice to a connection and closes it.
 fn expel(id: ConnectionId, why: &str, voice: &mut Voice<'_>) {
     let mut out = Vec::new();
     write_logout(&mut out, why);
@@ -492,7 +440,7 @@ fn leave_all(id: ConnectionId, public: &mut Vec<Subscription>, market_data: &mut
     }
 }
 
-/// Whether a public channel is for those without a login too.
+/// Returns whether a public channel is available without a login.
 fn is_open(channel: &Channel) -> bool {
     channel.interval() != Interval::Raw && !matches!(channel, Channel::DropCopy { .. })
 }
@@ -537,7 +485,10 @@ impl Application for VenueApplication {
         }
         match path {
             "/metrics" => self.metrics(),
-            "/healthz" => self.health(),
+            "/healthz" => {
+                let bus_is_connected = self.bus.as_ref().map(Bus::is_connected);
+                health(&self.service, self.is_early, bus_is_connected)
+            }
             "/ws/api/v2" | "/ws/api/v2/" => HttpResponse::text(426, "this is a WebSocket entrance"),
             _ if pitwire_url_streams::is_stream_path(path) => HttpResponse::text(426, "this is a WebSocket entrance"),
             _ => page::serve(path).unwrap_or_else(|| {
@@ -590,8 +541,8 @@ impl Application for VenueApplication {
 
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>) {
         self.counters.connections += 1;
-        let session = self.desk.connect(self.service.venue.engine()).coming_from(from);
-        self.clients.insert(id, Client { session, public: Vec::new(), heard: Vec::new() });
+        let session = self.dispatcher.connect(self.service.venue.engine()).coming_from(from);
+        self.clients.insert(id, Client { session, public: Vec::new() });
     }
 
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
@@ -602,7 +553,7 @@ impl Application for VenueApplication {
         out.clear();
         let transport = Transport::WebSocket;
         let visit = RequestContext { venue: &mut self.service, session: &mut client.session, transport, clock };
-        let answer = self.desk.answer_text(visit, text, None, &mut out);
+        let answer = self.dispatcher.answer_text(visit, text, None, &mut out);
         Voice { notices, audience: &mut self.service.market_data.audience }.reply(id, &out);
         out.shrink_to(KEPT_REPLY_BYTES);
         self.reply = out;
@@ -622,8 +573,8 @@ impl Application for VenueApplication {
         doors::refused(why)
     }
 
-    fn answered(&mut self, residence: &ServerLatency) {
-        self.residence.record(residence);
+    fn answered(&mut self, latency: &ServerLatency) {
+        self.latency.record(latency);
     }
 
     fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices) {
@@ -635,10 +586,8 @@ impl Application for VenueApplication {
         leave_all(id, &mut client.public, &mut self.service.market_data);
         self.service.market_data.audience.forget(id);
         self.subscribers.remove(&id);
-        for account in std::mem::take(&mut client.heard) {
-            stop_hearing(&mut self.listeners, account, id);
-        }
-        if let Err(error) = self.desk.disconnected(&mut client.session, &mut self.service) {
+        self.listeners.remove(id);
+        if let Err(error) = self.dispatcher.disconnected(&mut client.session, &mut self.service) {
             self.failure.get_or_insert(error);
         }
         self.distribute(notices);
@@ -688,7 +637,8 @@ impl Application for VenueApplication {
         if !self.is_early || self.failure.is_some() {
             return false;
         }
-        // Gateways must not hear of anything before it is durable, and hear of streams as they are released.
+        // Gateways must not receive anything before it is durable, and they receive streams when
+        // these are released.
         if self.bus.is_none() {
             self.service.market_data.streams.release(&mut |_, _| {});
         }
@@ -723,7 +673,7 @@ impl Application for VenueApplication {
         });
         self.service.market_data.audience.release();
         let fresh = self.service.market_data.publisher.release();
-        // Gateways wait for the disk also where this venue's own subscribers do not.
+        // Gateways wait for the commit, even if the venue's own subscribers do not.
         if let Some(bus) = self.bus.as_mut().filter(|_| fresh || has_told || self.is_early) {
             bus.collect(&self.service.market_data.publisher);
         }
@@ -733,7 +683,7 @@ impl Application for VenueApplication {
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
         let Some(client) = self.clients.get_mut(&id) else { return Ok(()) };
         let too_slow = |_| Closing { code: pitwire_net::CloseCode::TryAgainLater, reason: TOO_SLOW.into() };
-        // Several channels are one stream to their reader: told in the venue's order, not one channel after another.
+        // Merge the channels of a connection in the venue's order.
         while out.len() < enough {
             let mut next = None;
             for (at, sub) in client.public.iter_mut().enumerate() {
@@ -760,7 +710,8 @@ impl Application for VenueApplication {
     }
 }
 
-/// Where a fresh process's venue time begins.
+/// Returns the clock of a venue that starts at the wall time, or at its last command if that is
+/// later.
 pub fn venue_time(clock: &SystemClock, last: VenueNanos, speed: f64) -> VenueClock {
     VenueClock::start(clock.wall_ns(), last, clock.monotonic_ns(), speed)
 }

@@ -6,10 +6,12 @@
 //! Leaves out  sockets and the event loop itself: `crates/net`. Arguments and printing: `crates/pitwire`.
 //! Start at    [`VenueApplication`], then [`VenueService`].
 
+mod account_listeners;
 mod application;
 mod bus;
 pub mod delivery_threads;
 pub mod doors;
+mod health;
 mod heartbeats;
 mod limits;
 mod metrics;

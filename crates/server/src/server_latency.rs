@@ -12,20 +12,20 @@ use pitwire_net::ServerLatency;
 const STAGES: [&str; 4] = ["whole", "acting", "committing", "sending"];
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
 
-pub struct ResidenceTimes {
+pub struct LatencyHistograms {
     stages: [Histogram<u64>; STAGES.len()],
     sums_ns: [u64; STAGES.len()],
 }
 
-impl Default for ResidenceTimes {
+impl Default for LatencyHistograms {
     fn default() -> Self {
         // The histogram accepts these constant bounds.
         let histogram = || Histogram::new_with_bounds(1, 10_000_000_000, 2).expect("a histogram from 1 ns to 10 s");
-        ResidenceTimes { stages: std::array::from_fn(|_| histogram()), sums_ns: [0; STAGES.len()] }
+        LatencyHistograms { stages: std::array::from_fn(|_| histogram()), sums_ns: [0; STAGES.len()] }
     }
 }
 
-impl ResidenceTimes {
+impl LatencyHistograms {
     pub fn record(&mut self, residence: &ServerLatency) {
         let ServerLatency { requests, acting_ns, committing_ns, sending_ns } = *residence;
         let times = [residence.whole_ns(), acting_ns, committing_ns, sending_ns];
@@ -58,7 +58,7 @@ mod tests {
 
     #[test]
     fn every_request_counts_and_stages_add_up() {
-        let mut times = ResidenceTimes::default();
+        let mut times = LatencyHistograms::default();
         times.record(&ServerLatency { requests: 3, acting_ns: 4_000, committing_ns: 1_000, sending_ns: 500 });
         times.record(&ServerLatency { requests: 1, acting_ns: 90_000, committing_ns: 0, sending_ns: 0 });
         let mut out = String::new();
