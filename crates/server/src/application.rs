@@ -223,7 +223,7 @@ impl VenueApplication {
         }
     }
 
-    /// Removes replay buffers of accounts that nobody reads any more.
+    /// Removes replay buffers of accounts without readers.
     fn expire_replay_buffers(&mut self) {
         if self.service.venue.now() >= self.diaries_due {
             self.diaries_due = VenueNanos(self.service.venue.now().0.saturating_add(DIARIES_NS));

@@ -1,12 +1,14 @@
-//! Public channels for gateways: numbered, kept for a while, and handed to NATS.
+//! Public channels for gateways: numbered, retained for a while, and published on NATS.
 //!
-//! Does        after each commit take what channels and streams by URL have to tell, as one more subscriber in the venue's order;
-//!             answer what gateways ask under `/bus`.
-//! Holds       1. nothing is taken that is not durable: it is read where every subscriber reads, after the release;
-//!             2. a beginning and its number meet: joins are answered before anything of the next turn is done;
-//!             3. memory is bounded: [`KEPT_BYTES`] of batches, [`MOST_CHANNELS`] channels; a channel that no gateway wants any
-//!                longer costs nothing;
-//!             4. whoever does not sign with the bus key learns nothing but that.
+//! Does        after each commit read what channels and URL streams have released, as one more
+//!             subscriber; answer the requests of gateways under `/bus`.
+//! Holds       1. only durable messages are read, because it reads after the release, like every
+//!                subscriber;
+//!             2. the start of a channel and its number match: requests to join are answered before
+//!                the next turn does anything;
+//!             3. memory is bounded to [`KEPT_BYTES`] of batches and [`MOST_CHANNELS`] channels. A
+//!                channel that no gateway uses costs nothing;
+//!             4. requests without a MAC by the bus key get no information but the refusal.
 //! Start at    [`Bus::collect`], [`Bus::request`].
 
 use std::cmp::Reverse;
@@ -28,20 +30,22 @@ use tracing::error;
 use crate::resume::{Life, Resumption};
 use crate::service::VenueService;
 
-/// A batch is closed when it has so many bytes, or with the turn.
+/// A batch ends at this many bytes, or with the turn.
 const BATCH_BYTES: usize = 64 * 1024;
-/// Of batches, for gateways that have missed some.
+/// Retained batches in bytes, for gateways that have missed some.
 const KEPT_BYTES: usize = 32 * 1024 * 1024;
-/// Of batches in one answer: members wait while it is copied.
+/// Batches in one answer, in bytes. Clients wait while they are copied.
 const ANSWER_BYTES: usize = 256 * 1024;
 const MOST_CHANNELS: usize = 4_096;
-/// How long a channel stays on the bus after a gateway last wanted it: who was cut off may come back to a book for as long, here as at the venue's own door.
+/// Time in nanoseconds for which a channel stays published after its last use by a gateway. Readers
+/// of a book can resume for the same time at the venue itself.
 const LEASE_NS: u64 = RESUMABLE_NS;
 const SWEEP_NS: u64 = 1_000_000_000;
-/// What merging a book for a gateway's reader takes of the loop is about a thirtieth of these: no more than that is spent.
+/// Pause in nanoseconds per unit of merging work. Merging books for gateways takes about one
+/// thirtieth of the venue thread's time at most.
 const MERGE_NS: u64 = 100_000;
 const MERGE_LEVEL_NS: u64 = 1_000;
-/// Channels that one batch says goodbye to: of the longest names they have room in it.
+/// Most channels that one batch reports as removed. So many of the longest names fit.
 const FAREWELLS_AT_A_TIME: usize = 128;
 
 pub struct Bus {
@@ -52,32 +56,32 @@ pub struct Bus {
     by_name: BTreeMap<String, FeedId>,
     streams: BTreeMap<StreamId, StreamTap>,
     by_label: BTreeMap<String, StreamId>,
-    /// What this commit has released so far.
+    /// The batch of the current commit.
     open: Option<Writer>,
-    /// The sequence of the newest message.
+    /// The sequence number of the newest message.
     last: u64,
     kept: VecDeque<Kept>,
     kept_bytes: usize,
     joins: Vec<Join>,
     sweep_ns: u64,
-    /// No book is merged before.
+    /// No book is merged before this monotonic time.
     merge_ns: u64,
     refused: u64,
     answered: u64,
 }
 
-/// A channel on the bus.
+/// A published channel.
 struct Tap {
     name: String,
     cursor: ChannelCursor,
-    /// The sequence of its last message.
+    /// The sequence number of its last message.
     prev: u64,
-    /// It has been on the bus since the message behind this one.
+    /// The channel has been published since the message with this number.
     since: u64,
     until_ns: u64,
 }
 
-/// A stream by URL on the bus.
+/// A published URL stream.
 struct StreamTap {
     name: String,
     prev: u64,
@@ -91,7 +95,7 @@ struct Kept {
     bytes: Arc<[u8]>,
 }
 
-/// A question that waits for the turn to end.
+/// A request that waits for the end of the turn.
 struct Join {
     from: ConnectionId,
     keep_alive: bool,
@@ -100,11 +104,11 @@ struct Join {
 }
 
 enum About {
-    /// What a channel begins with.
+    /// The start of a channel.
     Begin(String),
-    /// All since a change of a book, as one change.
+    /// Everything since a change of a book, merged into one change.
     MissedChange(String, u64),
-    /// What readers of these channels have missed who come back.
+    /// What resumed readers of these channels have missed.
     Resume(Vec<(String, Option<Token>)>),
 }
 
@@ -136,12 +140,12 @@ impl Bus {
         self.publisher.is_connected()
     }
 
-    /// Whether the next turn should come at once.
+    /// Returns whether requests wait, so that the next turn should come at once.
     pub fn has_joins(&self) -> bool {
         !self.joins.is_empty()
     }
 
-    /// Numbers a message of a stream by URL that is being released; [`Self::collect`] hands it on.
+    /// Numbers a message of a URL stream that is being released. [`Self::collect`] publishes it.
     pub fn take(&mut self, stream: StreamId, payload: &[u8]) {
         let Some(tap) = self.streams.get_mut(&stream) else { return };
         let writer = self.open.get_or_insert_with(|| Writer::new(self.epoch, self.last + 1));
@@ -159,7 +163,7 @@ impl Bus {
         }
     }
 
-    /// Takes what has been released, numbers it and hands it on.
+    /// Numbers and publishes everything that has been released.
     pub fn collect(&mut self, publisher: &PublicChannels) {
         let mut due = BinaryHeap::new();
         let mut overrun = Vec::new();
@@ -190,8 +194,9 @@ impl Bus {
         self.hand_on(writer);
         let mut left = Vec::new();
         for feed in overrun {
-            // It is read every turn, so this cannot be; if it is, gateways are told that the channel is gone.
-            error!("a channel ran over the bus: it is taken off");
+            // The cursor is read every turn, so this cannot happen. If it does, gateways learn that
+            // the channel is gone.
+            error!("a channel overran the bus; removing it");
             if let Some(tap) = self.taps.remove(&feed) {
                 self.by_name.remove(&tap.name);
                 left.push((tap.prev, tap.name));
@@ -200,8 +205,8 @@ impl Bus {
         self.bid_farewell(&left);
     }
 
-    /// Says that channels have left the bus. A gateway that still counts on one could otherwise not tell that it has
-    /// been away, once somebody has put it back.
+    /// Reports that channels have been removed. Otherwise a gateway could not tell that a channel
+    /// was removed and published again.
     fn bid_farewell(&mut self, left: &[(u64, String)]) {
         for names in left.chunks(FAREWELLS_AT_A_TIME) {
             let mut writer = self.open.take().unwrap_or_else(|| Writer::new(self.epoch, self.last + 1));
@@ -227,7 +232,7 @@ impl Bus {
         self.publisher.send(bytes, next);
     }
 
-    /// Answers a gateway; a join in the next turn.
+    /// Answers a gateway's request. Requests to join are answered in the next turn.
     pub fn request(
         &mut self,
         request: &HttpRequest<'_>,
@@ -250,7 +255,7 @@ impl Bus {
             ("GET", "/bus/status") => {}
             ("GET", "/bus/from") => match place_of(request.query()) {
                 Some((epoch, seq)) if epoch == self.epoch => reply.batches = self.batches_from(seq),
-                // The answer's own epoch says that the one asked for is over.
+                // The epoch in the answer tells the gateway that the requested one has ended.
                 Some(_) => {}
                 None => return HttpResponse::text(400, "give epoch and seq"),
             },
@@ -280,7 +285,7 @@ impl Bus {
         self.seal(&reply, &purpose)
     }
 
-    /// A question that is answered when all that has been told is on its way.
+    /// Queues a request until everything released has been published.
     fn later(&mut self, request: &HttpRequest<'_>, about: About, purpose: String) -> HttpResponse {
         let (from, keep_alive) = (request.connection, request.keep_alive);
         self.joins.push(Join { from, keep_alive, about, purpose });
@@ -311,7 +316,7 @@ impl Bus {
         batches
     }
 
-    /// Keeps channels on the bus; gives back those that are not on it.
+    /// Extends the use of channels, and returns those that are not published.
     fn keep(&mut self, names: &str, now_ns: u64) -> Vec<String> {
         let mut gone = Vec::new();
         for name in names.lines() {
@@ -325,8 +330,8 @@ impl Bus {
         gone
     }
 
-    /// Answers the joins of the last turn, and takes channels off that nobody wants. Called before anything is done in a
-    /// turn: whatever has been told is released, numbered, and on its way.
+    /// Answers the queued requests and removes unused channels. Call it at the start of a turn,
+    /// when everything released has been published.
     pub fn attend(&mut self, service: &mut VenueService, life: Life, now_ns: u64, notices: &mut Notices) {
         for join in std::mem::take(&mut self.joins) {
             let reply = match &join.about {
@@ -366,7 +371,8 @@ impl Bus {
         self.bid_farewell(&left);
     }
 
-    /// `first` gives what is to be told before anything of the present besides the channel's own beginning.
+    /// Publishes a channel, or extends its use. `first` returns the messages to send before the
+    /// channel's own start.
     fn join(
         &mut self,
         name: &str,
@@ -385,7 +391,7 @@ impl Bus {
                 reply.outcome = Outcome::Malformed;
                 return reply;
             }
-            // What is not everybody's never goes on the bus.
+            // Private channels and drop copies are never published.
             ChannelName::Served(channel) if !channel.is_private() && !is_drop_copy(&channel) => channel,
             ChannelName::Served(_) | ChannelName::Unavailable => {
                 reply.outcome = Outcome::NotHere;
@@ -422,7 +428,8 @@ impl Bus {
         reply
     }
 
-    /// What readers have missed who come back: of each channel the answer to a join, with what they are told as its batches.
+    /// Returns what resumed readers have missed: for each channel the answer to a join, with the
+    /// missed messages as its batches.
     fn resume(
         &mut self,
         wishes: &[(String, Option<Token>)],
@@ -443,15 +450,15 @@ impl Bus {
         reply
     }
 
-    /// What a reader of a merged book has missed since a change, up to the newest message on the bus. Gateways ask again later
-    /// where others have asked just now.
+    /// Returns one change from `since_change` of a merged book to its newest published message. A
+    /// gateway must ask again later if others have asked just now.
     fn merged(&mut self, name: &str, since_change: u64, publisher: &PublicChannels, now_ns: u64) -> Reply {
         let mut reply = self.standing();
         let Some((feed, tap)) = self.by_name.get(name).and_then(|feed| Some((*feed, self.taps.get(feed)?))) else {
             reply.outcome = Outcome::NotHere;
             return reply;
         };
-        // What has not been put on the bus would come a second time.
+        // Messages that have not been published yet would arrive twice.
         if now_ns < self.merge_ns || tap.cursor.number() < publisher.told(feed) {
             reply.outcome = Outcome::Full;
             return reply;
@@ -496,7 +503,7 @@ impl Bus {
         reply.first = tapped.first;
     }
 
-    /// For `/metrics`.
+    /// Writes the metrics of the bus for `/metrics`.
     pub fn render(&self, out: &mut String) {
         let (sent, unsent) = self.publisher.counts();
         let rows = [
@@ -522,7 +529,7 @@ fn is_drop_copy(channel: &Channel) -> bool {
 
 fn wishes_of(body: &str) -> Option<Vec<(String, Option<Token>)>> {
     let wish = |line: &str| {
-        // What a reader takes for a kind or a currency may have spaces.
+        // Names of kinds and currencies may contain spaces.
         let (name, token) = line.rsplit_once(' ')?;
         Some((name.to_owned(), if token == "-" { None } else { Some(Token::parse(token)?) }))
     };

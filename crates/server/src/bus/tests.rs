@@ -1,4 +1,4 @@
-//! Channels that come on the bus, leave it and come back.
+//! Channels that are published, removed and published again.
 
 use pitwire_configuration::demo;
 use pitwire_engine::Engine;
@@ -23,7 +23,7 @@ fn venue() -> VenueService {
     service
 }
 
-/// Without NATS, which need not be there.
+/// A bus without a NATS server.
 fn bus() -> Bus {
     let (url, subject) = ("nats://127.0.0.1:1".to_owned(), "t".to_owned());
     let key = Key::new([7; 32]);
@@ -38,7 +38,7 @@ fn life() -> Life {
     Life { epoch: 4, remembers: true }
 }
 
-/// What has been said since a sequence: its number, the channel, and whether it leaves.
+/// Returns the messages after a sequence number: number, channel, and whether it reports a removal.
 fn said(bus: &Bus, from: u64) -> Vec<(u64, String, bool)> {
     let batches = bus.batches_from(from);
     let batches = batches.iter().map(|bytes| Batch::parse(bytes).unwrap());
@@ -47,7 +47,7 @@ fn said(bus: &Bus, from: u64) -> Vec<(u64, String, bool)> {
 }
 
 #[test]
-fn a_channel_says_that_it_leaves_and_comes_back_behind_that() {
+fn removed_channel_is_reported_before_it_returns() {
     let (mut service, mut bus, mut notices) = (venue(), bus(), Notices::default());
     let first = bus.join(TRADES, &mut service, 0, nothing);
     bus.join(STREAM, &mut service, 0, nothing);
@@ -57,7 +57,7 @@ fn a_channel_says_that_it_leaves_and_comes_back_behind_that() {
     assert_eq!(said(&bus, 1), []);
     bus.attend(&mut service, life(), LEASE_NS + SWEEP_NS, &mut notices);
     assert_eq!(said(&bus, 1), [(1, TRADES.into(), true)], "the other is still wanted");
-    // Whoever had heard everything up to here, and did not see it leave, must not take itself for one who has.
+    // A gateway that missed the removal must not believe that it has every message.
     let again = bus.join(TRADES, &mut service, LEASE_NS + SWEEP_NS, nothing);
     assert_eq!((again.since, again.last), (1, 1));
     bus.attend(&mut service, life(), 4 * LEASE_NS, &mut notices);
@@ -69,7 +69,7 @@ fn a_channel_says_that_it_leaves_and_comes_back_behind_that() {
     );
 }
 
-/// A bid at this price, and what the venue tells of it at the next boundary.
+/// Enters a bid at a price and runs the venue to the next boundary.
 fn bid(service: &mut VenueService, at_ms: u64, price: i64) {
     let order = NewOrder {
         account: AccountId(0),
@@ -87,7 +87,7 @@ fn bid(service: &mut VenueService, at_ms: u64, price: i64) {
 }
 
 #[test]
-fn what_a_reader_of_a_book_has_missed_is_one_change_to_the_newest_message_on_the_bus() {
+fn missed_book_changes_merge_into_one() {
     let name = "book.NPN_ZAR.100ms";
     let (mut service, mut bus) = (venue(), bus());
     let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut service, 0, nothing).first).unwrap();
@@ -96,7 +96,7 @@ fn what_a_reader_of_a_book_has_missed_is_one_change_to_the_newest_message_on_the
         bid(&mut service, 1_000 + n * 200, 2_000 + i64::try_from(n).unwrap());
         bus.collect(&service.market_data.publisher);
     }
-    // Each question in a second of its own.
+    // Each request comes in its own second.
     let mut now_ns = 0;
     let mut later = || {
         now_ns += 1_000_000_000;
@@ -108,7 +108,7 @@ fn what_a_reader_of_a_book_has_missed_is_one_change_to_the_newest_message_on_the
     let change = &change["params"]["data"];
     assert_eq!((&change["type"], &change["prev_change_id"]), (&"change".into(), &start.into()));
     assert_eq!(change["bids"].as_array().unwrap().len(), 3);
-    // It leads to where the last message on the bus leads.
+    // The change leads to the state of the last published message.
     let batch = bus.batches_from(3).pop().unwrap();
     let last = Batch::parse(&batch).unwrap().messages().last().unwrap().frame.to_vec();
     let text = String::from_utf8_lossy(&last).into_owned();
@@ -116,7 +116,7 @@ fn what_a_reader_of_a_book_has_missed_is_one_change_to_the_newest_message_on_the
     assert!(text.contains(&format!("\"change_id\":{newest},")), "{newest}: {text}");
     let same = bus.merged(name, newest, &service.market_data.publisher, later());
     assert_eq!((same.outcome, same.first.len()), (Outcome::Done, 0));
-    // What is not on the bus yet would come a second time; and of what is not there nothing is known.
+    // Unpublished messages would arrive twice. Nothing is known of channels that are not published.
     bid(&mut service, 2_000, 2_050);
     assert_eq!(bus.merged(name, start, &service.market_data.publisher, later()).outcome, Outcome::Full);
     bus.collect(&service.market_data.publisher);
@@ -130,7 +130,7 @@ fn what_a_reader_of_a_book_has_missed_is_one_change_to_the_newest_message_on_the
 }
 
 #[test]
-fn gateways_may_have_books_merged_for_a_small_part_of_the_time() {
+fn merging_books_is_limited_to_a_share_of_the_time() {
     let name = "book.NPN_ZAR.100ms";
     let (mut service, mut bus) = (venue(), bus());
     let begun: serde_json::Value = serde_json::from_slice(&bus.join(name, &mut service, 0, nothing).first).unwrap();
@@ -139,7 +139,7 @@ fn gateways_may_have_books_merged_for_a_small_part_of_the_time() {
         bid(&mut service, 1_000 + n * 200, 2_000 + i64::try_from(n).unwrap());
         bus.collect(&service.market_data.publisher);
     }
-    // Three levels were told: 100 us and three times 1 us for each question.
+    // Three levels are merged: 100 us and three times 1 us for each request.
     let outcomes: Vec<Outcome> = (0..103_000 * 4)
         .step_by(1_000)
         .map(|now_ns| bus.merged(name, start, &service.market_data.publisher, now_ns).outcome)
@@ -156,7 +156,7 @@ fn told(reply: &[u8]) -> (u64, Vec<serde_json::Value>) {
 }
 
 #[test]
-fn who_comes_back_is_told_what_is_on_the_bus_behind_its_token() {
+fn resumed_reader_gets_the_messages_after_its_token() {
     let name = "book.NPN_ZAR.100ms";
     let (mut service, mut bus) = (venue(), bus());
     let wish = |token: Option<u64>| vec![(name.to_owned(), token.map(|number| Token { epoch: 4, number, part: 0 }))];
@@ -175,7 +175,7 @@ fn who_comes_back_is_told_what_is_on_the_bus_behind_its_token() {
     }
     let (last, missed) = told(&bus.resume(&wish(Some(start)), &mut service, life(), 0).batches[0]);
     assert_eq!((last, missed.len()), (3, 4));
-    // The very messages that are on the bus, and then where that is.
+    // First the published messages themselves, then the position after them.
     let on_bus: Vec<Vec<u8>> = bus.batches_from(1);
     let frames = on_bus.iter().flat_map(|bytes| Batch::parse(bytes).unwrap().messages().collect::<Vec<_>>());
     for (message, told) in frames.zip(&missed) {
