@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use pitwire_failure::Failure;
-use pitwire_schedule::Line;
+use pitwire_schedule::LineNumber;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
 
@@ -41,7 +41,7 @@ fn set_lines(setup: &mut Setup, text: &str) {
     let table = table.get_ref();
     let line = |value: &Spanned<DeValue<'_>>| {
         let before = text.get(..value.span().start).unwrap_or_default();
-        Line(u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX))
+        LineNumber(u32::try_from(before.matches('\n').count() + 1).unwrap_or(u32::MAX))
     };
     if let (Some(calendar), Some(value)) = (&mut setup.calendar, table.get("calendar")) {
         calendar.line = line(value);

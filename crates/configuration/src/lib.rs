@@ -19,5 +19,7 @@ pub use file::read_setup;
 pub use plan::setup_commands;
 pub use preset::{Preset, PresetName, demo, house_accounts};
 pub use rules::{AllocationDef, RulesDef};
-pub use setup::{AccountDef, CurrencyDef, InstrumentDef, Kind, LimitsDef, SegmentDef, SelfMatchDef, Setup};
+pub use setup::{
+    AccountDef, CurrencyDef, InstrumentDef, InstrumentKindName, LimitsDef, SegmentDef, SelfMatchDef, Setup,
+};
 pub use system_random::random_below;

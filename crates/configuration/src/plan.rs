@@ -11,7 +11,7 @@ use pitwire_model::{
     InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, Phase, SelfMatch, Throttle, Ticks, TradingRules,
 };
 
-use crate::setup::{AccountDef, CurrencyDef, InstrumentDef, Kind, SelfMatchDef, Setup};
+use crate::setup::{AccountDef, CurrencyDef, InstrumentDef, InstrumentKindName, SelfMatchDef, Setup};
 
 const MAX_RESTING_ORDERS: u32 = 2_000_000;
 const MAX_LEVERAGE: u32 = 50;
@@ -145,8 +145,8 @@ impl SetupPlan {
         let (tick, lot) = (step(&def.tick, &of("tick"))?, step(&def.lot, &of("lot"))?);
         let (base, quote) = (self.named(&def.base, &of("base"))?, self.named(&def.quote, &of("quote"))?);
         let (kind, money) = match def.kind {
-            Kind::Spot => (InstrumentKind::Spot { base: base.id, quote: quote.id }, quote),
-            Kind::InversePerpetual => {
+            InstrumentKindName::Spot => (InstrumentKind::Spot { base: base.id, quote: quote.id }, quote),
+            InstrumentKindName::InversePerpetual => {
                 let index = def.index.as_deref().unwrap_or_default();
                 let found = self.instruments.iter().position(|name| name == index);
                 let index = found.ok_or_else(|| wrong(format!("{}: no instrument is named {index:?}", of("index"))))?;

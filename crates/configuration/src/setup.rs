@@ -4,7 +4,8 @@
 
 use pitwire_failure::Failure;
 use pitwire_schedule::{
-    CalendarDef, InstrumentMember, Line, RandomEnds, ScheduleDef, ScheduleInput, SegmentMember, VenueCalendar, compile,
+    CalendarDef, InstrumentMember, LineNumber, RandomEnds, ScheduleDef, ScheduleInput, SegmentMember, VenueCalendar,
+    compile,
 };
 use serde::{Deserialize, Serialize};
 
@@ -59,7 +60,7 @@ pub struct SegmentDef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesDef>,
     #[serde(skip)]
-    pub line: Line,
+    pub line: LineNumber,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,7 +72,7 @@ pub struct CurrencyDef {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum InstrumentKindName {
     #[default]
     Spot,
     InversePerpetual,
@@ -84,7 +85,7 @@ pub enum Kind {
 pub struct InstrumentDef {
     pub name: String,
     #[serde(default)]
-    pub kind: Kind,
+    pub kind: InstrumentKindName,
     pub base: String,
     pub quote: String,
     /// For perpetuals: the spot instrument whose mid price is the index.
@@ -112,7 +113,7 @@ pub struct InstrumentDef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rules: Option<RulesDef>,
     #[serde(skip)]
-    pub line: Line,
+    pub line: LineNumber,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -11,22 +11,29 @@ use jiff::tz::TimeZone;
 use pitwire_failure::Failure;
 use pitwire_model::{Phase, VenueNanos};
 
-use crate::definitions::{CalendarDef, Line, ScheduleDef, SessionDef};
-use crate::venue_calendar::{DAY_SECONDS, Fixed, RandomEnds, Repeated, Reporting, Schedule, Sessions, VenueCalendar};
+use crate::definitions::{CalendarDef, LineNumber, ScheduleDef, SessionDef};
+use crate::venue_calendar::{
+    CronSession, DAY_SECONDS, RandomEnds, ReportingTimes, Schedule, Sessions, TimedSession, VenueCalendar,
+};
 
 /// A definition that breaks a rule.
 #[derive(Debug)]
-struct Flaw {
-    line: Line,
+struct DefinitionError {
+    line: LineNumber,
     rule: &'static str,
     what: String,
     remedy: String,
 }
 
-type Checked<T> = Result<T, Flaw>;
+type Checked<T> = Result<T, DefinitionError>;
 
-fn flaw<T>(line: Line, rule: &'static str, what: impl Into<String>, remedy: impl Into<String>) -> Checked<T> {
-    Err(Flaw { line, rule, what: what.into(), remedy: remedy.into() })
+fn definition_error<T>(
+    line: LineNumber,
+    rule: &'static str,
+    what: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Checked<T> {
+    Err(DefinitionError { line, rule, what: what.into(), remedy: remedy.into() })
 }
 
 const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
@@ -36,7 +43,7 @@ const WEEKDAYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 pub struct SegmentMember<'a> {
     pub name: &'a str,
     pub schedule: Option<&'a str>,
-    pub line: Line,
+    pub line: LineNumber,
 }
 
 /// An instrument of the configuration, as far as schedules are concerned.
@@ -46,7 +53,7 @@ pub struct InstrumentMember<'a> {
     pub segment: Option<&'a str>,
     /// The instrument's own schedule. It takes precedence over the segment's.
     pub schedule: Option<&'a str>,
-    pub line: Line,
+    pub line: LineNumber,
 }
 
 /// Everything that a calendar is compiled from.
@@ -67,10 +74,12 @@ pub struct ScheduleInput<'a> {
 /// Returns a failure that names the file, the line and the broken rule, with a remedy, if a
 /// definition cannot be read or the sessions of a day have a gap or overlap.
 pub fn compile(input: &ScheduleInput<'_>, random_ends: RandomEnds) -> Result<VenueCalendar, Failure> {
-    calendar(input, random_ends).map_err(|flaw| {
+    calendar(input, random_ends).map_err(|definition_error| {
         let file = input.file.unwrap_or("the preset");
-        let place = if flaw.line.0 > 0 { format!("{file}:{}", flaw.line.0) } else { file.to_owned() };
-        Failure::new(format!("{place}: {} [rule: {}]", flaw.what, flaw.rule)).remedy(flaw.remedy)
+        let place =
+            if definition_error.line.0 > 0 { format!("{file}:{}", definition_error.line.0) } else { file.to_owned() };
+        Failure::new(format!("{place}: {} [rule: {}]", definition_error.what, definition_error.rule))
+            .remedy(definition_error.remedy)
     })
 }
 
@@ -82,11 +91,16 @@ fn calendar(input: &ScheduleInput<'_>, random_ends: RandomEnds) -> Checked<Venue
     let mut names = BTreeSet::new();
     for def in input.schedules {
         if !names.insert(def.name.as_str()) {
-            return flaw(def.line, "schedule", format!("there are two schedules {:?}", def.name), "rename one of them");
+            return definition_error(
+                def.line,
+                "schedule",
+                format!("there are two schedules {:?}", def.name),
+                "rename one of them",
+            );
         }
         let schedule = schedule(def, calendar.day_ends)?;
         if has_halves && schedule.half.is_none() && is_followed(input, &def.name) {
-            return flaw(
+            return definition_error(
                 def.line,
                 "half-day",
                 format!("the calendar has half days, and schedule {:?} does not say what it does on them", def.name),
@@ -106,19 +120,24 @@ fn frame(def: &CalendarDef, random_ends: RandomEnds) -> Checked<VenueCalendar> {
     let line = def.line;
     let Ok(zone) = TimeZone::get(&def.time_zone) else {
         let what = format!("there is no time zone {:?}", def.time_zone);
-        return flaw(line, "zone", what, "take a name of the IANA database, like Africa/Johannesburg or UTC");
+        return definition_error(
+            line,
+            "zone",
+            what,
+            "take a name of the IANA database, like Africa/Johannesburg or UTC",
+        );
     };
     let day_ends = match time(&def.day_ends) {
         Some(seconds) if seconds > 0 => seconds,
         _ => {
             let what = format!("day_ends: {:?} is no time of day after midnight", def.day_ends);
-            return flaw(line, "time", what, "write HH:MM or HH:MM:SS, at most 24:00");
+            return definition_error(line, "time", what, "write HH:MM or HH:MM:SS, at most 24:00");
         }
     };
     let mut trading = [def.trading_days.is_empty(); 7];
     for day in &def.trading_days {
         let Some(at) = WEEKDAYS.iter().position(|name| name == day) else {
-            return flaw(
+            return definition_error(
                 line,
                 "day",
                 format!("trading_days: {day:?} is no day"),
@@ -131,7 +150,7 @@ fn frame(def: &CalendarDef, random_ends: RandomEnds) -> Checked<VenueCalendar> {
         let mut dates = BTreeSet::new();
         for text in texts {
             let Ok(date) = Date::from_str(text) else {
-                return flaw(
+                return definition_error(
                     line,
                     "date",
                     format!("{key}: {text:?} is no date"),
@@ -139,7 +158,12 @@ fn frame(def: &CalendarDef, random_ends: RandomEnds) -> Checked<VenueCalendar> {
                 );
             };
             if !dates.insert(date) {
-                return flaw(line, "date", format!("{key}: {text} stands there twice"), "take one of them out");
+                return definition_error(
+                    line,
+                    "date",
+                    format!("{key}: {text} stands there twice"),
+                    "take one of them out",
+                );
             }
         }
         Ok(dates)
@@ -157,7 +181,7 @@ fn frame(def: &CalendarDef, random_ends: RandomEnds) -> Checked<VenueCalendar> {
     };
     if let Some(date) = calendar.half_days.iter().find(|date| !calendar.trades_on(**date)) {
         let what = format!("half_days: {date} is a holiday or no trading day");
-        return flaw(line, "half-day", what, "take it out of half_days");
+        return definition_error(line, "half-day", what, "take it out of half_days");
     }
     Ok(calendar)
 }
@@ -199,25 +223,30 @@ fn schedule(def: &ScheduleDef, day_ends: u32) -> Checked<Schedule> {
 }
 
 /// Compiles the hours of trade reporting. They must start before they end, within one venue day.
-fn reporting(def: &ScheduleDef, day_ends: u32) -> Checked<Option<Reporting>> {
+fn reporting(def: &ScheduleDef, day_ends: u32) -> Checked<Option<ReportingTimes>> {
     let Some(hours) = &def.trade_reporting else { return Ok(None) };
     let of = format!("schedule {:?}, trade_reporting", def.name);
     let read = |key: &str, text: &str| match time(text) {
         Some(seconds) => Ok(seconds),
-        None => flaw(def.line, "time", format!("{of}: {key} {text:?} is no time of day"), "write HH:MM or HH:MM:SS"),
+        None => definition_error(
+            def.line,
+            "time",
+            format!("{of}: {key} {text:?} is no time of day"),
+            "write HH:MM or HH:MM:SS",
+        ),
     };
     let (from, until) = (read("from", &hours.from)?, read("until", &hours.until)?);
     if from == DAY_SECONDS {
-        return flaw(def.line, "time", format!("{of}: nothing begins at 24:00"), "write 00:00");
+        return definition_error(def.line, "time", format!("{of}: nothing begins at 24:00"), "write 00:00");
     }
     if into_day(from, day_ends) >= until_of_day(until, day_ends) {
         let what = format!(
             "{of} ends at {}, not after it begins at {}, in a day that turns at day_ends",
             hours.until, hours.from
         );
-        return flaw(def.line, "order", what, "correct from or until; hours lie within one venue day");
+        return definition_error(def.line, "order", what, "correct from or until; hours lie within one venue day");
     }
-    Ok(Some(Reporting { from, until }))
+    Ok(Some(ReportingTimes { from, until }))
 }
 
 /// Returns the description of a session for error messages.
@@ -225,9 +254,9 @@ fn named(schedule: &str, at: usize, def: &SessionDef) -> String {
     format!("schedule {schedule:?}, session {} ({})", at + 1, def.session)
 }
 
-fn sessions(name: &str, defs: &[SessionDef], line: Line, day_ends: u32) -> Checked<Sessions> {
+fn sessions(name: &str, defs: &[SessionDef], line: LineNumber, day_ends: u32) -> Checked<Sessions> {
     if defs.is_empty() {
-        return flaw(
+        return definition_error(
             line,
             "session",
             format!("schedule {name:?} has no sessions"),
@@ -248,21 +277,26 @@ fn sessions(name: &str, defs: &[SessionDef], line: Line, day_ends: u32) -> Check
         }
         let from = of_day(&of, def, "from", def.from.as_deref().unwrap_or_default())?;
         if from == DAY_SECONDS {
-            return flaw(def.line, "time", format!("{of}: no session begins at 24:00"), "write 00:00");
+            return definition_error(def.line, "time", format!("{of}: no session begins at 24:00"), "write 00:00");
         }
         let place = into_day(from, day_ends);
         if let Some((earlier, began)) = placed.last() {
             follows(&of, def, place, (&defs[*earlier], *began), day_ends)?;
         }
         placed.push((at, place));
-        sessions.fixed.push(Fixed { from, to, random_end_ns });
+        sessions.fixed.push(TimedSession { from, to, random_end_ns });
     }
     if let Some((at, began)) = placed.last()
         && let Some(until) = &defs[*at].until
     {
         let of = named(name, *at, &defs[*at]);
         if until_of_day(of_day(&of, &defs[*at], "until", until)?, day_ends) <= *began {
-            return flaw(defs[*at].line, "order", format!("{of} ends before it begins"), "correct from or until");
+            return definition_error(
+                defs[*at].line,
+                "order",
+                format!("{of} ends before it begins"),
+                "correct from or until",
+            );
         }
     }
     leave_room(name, defs, &placed, &sessions.fixed)?;
@@ -270,14 +304,14 @@ fn sessions(name: &str, defs: &[SessionDef], line: Line, day_ends: u32) -> Check
 }
 
 /// Checks that a random end leaves some time of the session after it.
-fn leave_room(name: &str, defs: &[SessionDef], placed: &[(usize, u32)], fixed: &[Fixed]) -> Checked<()> {
+fn leave_room(name: &str, defs: &[SessionDef], placed: &[(usize, u32)], fixed: &[TimedSession]) -> Checked<()> {
     for (k, session) in fixed.iter().enumerate() {
         let Some((at, begins)) = placed.get(k + 1) else { continue };
         let ends = placed.get(k + 2).map_or(DAY_SECONDS, |(_, place)| *place);
         if session.random_end_ns >= u64::from(ends - begins) * 1_000_000_000 {
             let (def, swallowed) = (&defs[placed[k].0], named(name, *at, &defs[*at]));
             let what = format!("the random end of {} may swallow {swallowed}", def.session);
-            return flaw(def.line, "random-end", what, "make random_end shorter than the session after it");
+            return definition_error(def.line, "random-end", what, "make random_end shorter than the session after it");
         }
     }
     Ok(())
@@ -299,7 +333,12 @@ fn until_of_day(seconds: u32, day_ends: u32) -> u32 {
 fn of_day(of: &str, def: &SessionDef, key: &str, text: &str) -> Checked<u32> {
     match time(text) {
         Some(seconds) => Ok(seconds),
-        None => flaw(def.line, "time", format!("{of}: {key} {text:?} is no time of day"), "write HH:MM or HH:MM:SS"),
+        None => definition_error(
+            def.line,
+            "time",
+            format!("{of}: {key} {text:?} is no time of day"),
+            "write HH:MM or HH:MM:SS",
+        ),
     }
 }
 
@@ -313,7 +352,12 @@ fn phase(of: &str, def: &SessionDef) -> Checked<Phase> {
         Some(_) => "begins by an operator or a price, not by a schedule",
         None => "is no session",
     };
-    flaw(def.line, "session", format!("{of}: {:?} {why}", def.session), format!("one of {}", names.join(", ")))
+    definition_error(
+        def.line,
+        "session",
+        format!("{of}: {:?} {why}", def.session),
+        format!("one of {}", names.join(", ")),
+    )
 }
 
 fn is_scheduled(phase: Phase) -> bool {
@@ -324,32 +368,57 @@ fn is_scheduled(phase: Phase) -> bool {
 fn random_end(of: &str, def: &SessionDef, to: Phase) -> Checked<u64> {
     let Some(text) = &def.random_end else { return Ok(0) };
     if !to.is_call() {
-        return flaw(def.line, "random-end", format!("{of}: only a call ends at random"), "take random_end out");
+        return definition_error(
+            def.line,
+            "random-end",
+            format!("{of}: only a call ends at random"),
+            "take random_end out",
+        );
     }
     match duration_ns(text) {
         Some(ns) => Ok(ns),
-        None => flaw(def.line, "time", format!("{of}: random_end {text:?} is no length of time"), "write 30s or 1m"),
+        None => definition_error(
+            def.line,
+            "time",
+            format!("{of}: random_end {text:?} is no length of time"),
+            "write 30s or 1m",
+        ),
     }
 }
 
-fn repeated(of: &str, def: &SessionDef, to: Phase, random_end_ns: u64) -> Checked<Option<Repeated>> {
+fn repeated(of: &str, def: &SessionDef, to: Phase, random_end_ns: u64) -> Checked<Option<CronSession>> {
     let Some(expression) = &def.cron else {
         if def.from.is_none() {
-            return flaw(def.line, "time", format!("{of} does not say when it begins"), "give it from or cron");
+            return definition_error(
+                def.line,
+                "time",
+                format!("{of} does not say when it begins"),
+                "give it from or cron",
+            );
         }
         if def.lasts.is_some() {
-            return flaw(def.line, "time", format!("{of}: lasts goes with cron"), "leave it out, or give until");
+            return definition_error(
+                def.line,
+                "time",
+                format!("{of}: lasts goes with cron"),
+                "leave it out, or give until",
+            );
         }
         return Ok(None);
     };
     if def.from.is_some() || def.until.is_some() {
-        return flaw(def.line, "cron", format!("{of} has cron beside from or until"), "give one of the two");
+        return definition_error(
+            def.line,
+            "cron",
+            format!("{of} has cron beside from or until"),
+            "give one of the two",
+        );
     }
     let cron = match Cron::from_str(expression) {
         Ok(cron) => cron,
         Err(error) => {
             let what = format!("{of}: cron {expression:?} cannot be read: {error}");
-            return flaw(
+            return definition_error(
                 def.line,
                 "cron",
                 what,
@@ -361,7 +430,7 @@ fn repeated(of: &str, def: &SessionDef, to: Phase, random_end_ns: u64) -> Checke
         None => None,
         Some((_, Some(ns))) => Some(ns),
         Some((text, None)) => {
-            return flaw(
+            return definition_error(
                 def.line,
                 "time",
                 format!("{of}: lasts {text:?} is no length of time"),
@@ -370,9 +439,14 @@ fn repeated(of: &str, def: &SessionDef, to: Phase, random_end_ns: u64) -> Checke
         }
     };
     if lasts_ns.is_some() && !to.is_call() {
-        return flaw(def.line, "cron", format!("{of}: only a call interrupts trading for a while"), "take lasts out");
+        return definition_error(
+            def.line,
+            "cron",
+            format!("{of}: only a call interrupts trading for a while"),
+            "take lasts out",
+        );
     }
-    Ok(Some(Repeated { cron, to, lasts_ns, random_end_ns }))
+    Ok(Some(CronSession { cron, to, lasts_ns, random_end_ns }))
 }
 
 /// Checks that a session starts after the one before it, without a gap or an overlap.
@@ -380,14 +454,14 @@ fn follows(of: &str, def: &SessionDef, place: u32, (earlier, began): (&SessionDe
     let (from, last) = (def.from.as_deref().unwrap_or_default(), &earlier.session);
     if place <= began {
         let what = format!("{of} begins at {from}, not after {last} before it");
-        return flaw(def.line, "order", what, "list sessions in the order of the venue day");
+        return definition_error(def.line, "order", what, "list sessions in the order of the venue day");
     }
     if let Some(text) = &earlier.until {
         let until = until_of_day(of_day(&format!("session {last}"), earlier, "until", text)?, day_ends);
         if until < place {
             let what =
                 format!("nothing runs between {text}, when {last} ends, and {from}, when {} begins", def.session);
-            return flaw(
+            return definition_error(
                 def.line,
                 "gap",
                 what,
@@ -396,7 +470,7 @@ fn follows(of: &str, def: &SessionDef, place: u32, (earlier, began): (&SessionDe
         }
         if until > place {
             let what = format!("{last} ends at {text}, but {} begins at {from}", def.session);
-            return flaw(
+            return definition_error(
                 def.line,
                 "overlap",
                 what,
@@ -405,7 +479,7 @@ fn follows(of: &str, def: &SessionDef, place: u32, (earlier, began): (&SessionDe
         }
     }
     if def.session == *last {
-        return flaw(def.line, "session", format!("{of} follows itself"), "list it once");
+        return definition_error(def.line, "session", format!("{of} follows itself"), "list it once");
     }
     Ok(())
 }
@@ -437,17 +511,27 @@ fn list_fires(
         if days.is_empty() {
             let of_which = if is_half { "half day" } else { "trading day" };
             let what = format!("{of}: {:?} never comes on a {of_which}", session.cron.as_deref().unwrap_or_default());
-            return flaw(session.line, "cron-never", what, "correct the expression, or the calendar's trading days");
+            return definition_error(
+                session.line,
+                "cron-never",
+                what,
+                "correct the expression, or the calendar's trading days",
+            );
         }
         if repeated.lasts_ns.is_some() && !days.iter().any(|day| calendar.holds(sessions, *day, repeated.to)) {
             let what = format!("{of} never finds continuous trading long enough to interrupt");
-            return flaw(session.line, "overlap", what, "let it begin and end inside a continuous session");
+            return definition_error(session.line, "overlap", what, "let it begin and end inside a continuous session");
         }
         if let Some((call, swallowed)) = days.iter().find_map(|day| calendar.swallows(sessions, *day)) {
             let ends_so = |def: &&SessionDef| def.session == call.name() && def.random_end.is_some();
             let line = defs.iter().find(ends_so).map_or(session.line, |def| def.line);
             let what = format!("{of}: the random end of {} may swallow {} after it", call.name(), swallowed.name());
-            return flaw(line, "random-end", what, "make random_end shorter than what is left until the next session");
+            return definition_error(
+                line,
+                "random-end",
+                what,
+                "make random_end shorter than what is left until the next session",
+            );
         }
     }
     Ok(())
@@ -455,13 +539,14 @@ fn list_fires(
 
 /// Returns the number of the schedule that each instrument follows.
 fn followers(input: &ScheduleInput<'_>) -> Checked<BTreeMap<String, usize>> {
-    let number = |name: &str, line: Line, of: &str| match input.schedules.iter().position(|def| def.name == name) {
+    let number = |name: &str, line: LineNumber, of: &str| match input.schedules.iter().position(|def| def.name == name)
+    {
         Some(at) => Ok(at),
         None => {
             let names: Vec<&str> = input.schedules.iter().map(|def| def.name.as_str()).collect();
             let known = if names.is_empty() { "there is none".into() } else { names.join(", ") };
             let what = format!("{of} goes by schedule {name:?}, which is not there");
-            flaw(line, "schedule", what, format!("define it, or take one of these: {known}"))
+            definition_error(line, "schedule", what, format!("define it, or take one of these: {known}"))
         }
     };
     let mut segments = BTreeMap::new();
@@ -469,7 +554,12 @@ fn followers(input: &ScheduleInput<'_>) -> Checked<BTreeMap<String, usize>> {
         let of = format!("segment {}", def.name);
         let schedule = def.schedule.map(|name| number(name, def.line, &of)).transpose()?;
         if segments.insert(def.name, schedule).is_some() {
-            return flaw(def.line, "segment", format!("there are two segments {:?}", def.name), "rename one of them");
+            return definition_error(
+                def.line,
+                "segment",
+                format!("there are two segments {:?}", def.name),
+                "rename one of them",
+            );
         }
     }
     let mut followers = BTreeMap::new();
@@ -483,7 +573,7 @@ fn followers(input: &ScheduleInput<'_>) -> Checked<BTreeMap<String, usize>> {
                     let names: Vec<&str> = segments.keys().copied().collect();
                     let what = format!("{of} belongs to segment {segment:?}, which is not there");
                     let remedy = format!("define it, or take one of these: {}", names.join(", "));
-                    return flaw(def.line, "segment", what, remedy);
+                    return definition_error(def.line, "segment", what, remedy);
                 }
             },
         };

@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 /// The line of a definition in its file, for error messages. All lines compare equal, so that a
 /// moved definition is the same definition.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Line(pub u32);
+pub struct LineNumber(pub u32);
 
-impl PartialEq for Line {
-    fn eq(&self, _: &Line) -> bool {
+impl PartialEq for LineNumber {
+    fn eq(&self, _: &LineNumber) -> bool {
         true
     }
 }
@@ -34,7 +34,7 @@ pub struct CalendarDef {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub half_days: Vec<String>,
     #[serde(skip)]
-    pub line: Line,
+    pub line: LineNumber,
 }
 
 fn utc() -> String {
@@ -53,7 +53,7 @@ impl Default for CalendarDef {
             trading_days: Vec::new(),
             holidays: Vec::new(),
             half_days: Vec::new(),
-            line: Line::default(),
+            line: LineNumber::default(),
         }
     }
 }
@@ -69,7 +69,7 @@ pub struct ScheduleDef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trade_reporting: Option<HoursDef>,
     #[serde(skip)]
-    pub line: Line,
+    pub line: LineNumber,
 }
 
 /// Hours in which off-book trades may be reported, as times of day. They are independent of
@@ -100,7 +100,7 @@ pub struct SessionDef {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub random_end: Option<String>,
     #[serde(skip)]
-    pub line: Line,
+    pub line: LineNumber,
 }
 
 impl SessionDef {

@@ -19,6 +19,6 @@ mod venue_calendar;
 
 pub use calendar::{Boundary, Calendar, Unscheduled};
 pub use compiler::{InstrumentMember, ScheduleInput, SegmentMember, compile, duration_ns};
-pub use definitions::{CalendarDef, HoursDef, Line, ScheduleDef, SessionDef};
+pub use definitions::{CalendarDef, HoursDef, LineNumber, ScheduleDef, SessionDef};
 pub use timer_queue::TimerQueue;
 pub use venue_calendar::{RandomEnds, VenueCalendar};

@@ -33,12 +33,12 @@ impl RandomEnds {
 /// The sessions of one kind of day, in order of the venue day.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sessions {
-    pub fixed: Vec<Fixed>,
-    pub crons: Vec<Repeated>,
+    pub fixed: Vec<TimedSession>,
+    pub crons: Vec<CronSession>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fixed {
+pub struct TimedSession {
     /// Start in seconds after midnight. Times after the day's end belong to the evening before.
     pub from: u32,
     pub to: Phase,
@@ -46,7 +46,7 @@ pub struct Fixed {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Repeated {
+pub struct CronSession {
     pub cron: Cron,
     pub to: Phase,
     /// Length of a call that interrupts continuous trading. `None` if the session lasts until the
@@ -60,12 +60,12 @@ pub struct Schedule {
     pub name: String,
     pub full: Sessions,
     pub half: Option<Sessions>,
-    pub reporting: Option<Reporting>,
+    pub reporting: Option<ReportingTimes>,
 }
 
 /// Trade reporting hours, in seconds after midnight.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reporting {
+pub struct ReportingTimes {
     pub from: u32,
     /// Equals the calendar's `day_ends` if the hours end with the day.
     pub until: u32,
@@ -220,7 +220,7 @@ impl VenueCalendar {
     }
 
     /// Returns what begins on a day, in order.
-    fn begun(&self, sessions: &Sessions, day: VenueDay) -> Vec<Begun> {
+    fn begun(&self, sessions: &Sessions, day: VenueDay) -> Vec<SessionStart> {
         let (begins, ends) = self.span(day);
         let mut base = self.base(sessions, day);
         let mut calls = Vec::new();
@@ -240,9 +240,9 @@ impl VenueCalendar {
                 continue;
             }
             free = back;
-            base.insert(k, Begun { at, to: repeated.to, random_end_ns: repeated.random_end_ns });
+            base.insert(k, SessionStart { at, to: repeated.to, random_end_ns: repeated.random_end_ns });
             if back < next {
-                base.insert(k + 1, Begun { at: back, to: Phase::Continuous, random_end_ns: 0 });
+                base.insert(k + 1, SessionStart { at: back, to: Phase::Continuous, random_end_ns: 0 });
             }
         }
         tidied(base)
@@ -256,22 +256,22 @@ impl VenueCalendar {
     }
 
     /// Returns the sessions by time of day and the repeated sessions that last until the next one.
-    fn base(&self, sessions: &Sessions, day: VenueDay) -> Vec<Begun> {
+    fn base(&self, sessions: &Sessions, day: VenueDay) -> Vec<SessionStart> {
         let (begins, ends) = self.span(day);
         let date = Self::date(day);
         let mut base = Vec::new();
         for fixed in &sessions.fixed {
             let at = self.placed(date, fixed.from);
-            base.push(Begun { at, to: fixed.to, random_end_ns: fixed.random_end_ns });
+            base.push(SessionStart { at, to: fixed.to, random_end_ns: fixed.random_end_ns });
         }
         for repeated in sessions.crons.iter().filter(|repeated| repeated.lasts_ns.is_none()) {
             for at in self.occurrences(&repeated.cron, begins, ends) {
-                base.push(Begun { at, to: repeated.to, random_end_ns: repeated.random_end_ns });
+                base.push(SessionStart { at, to: repeated.to, random_end_ns: repeated.random_end_ns });
             }
         }
         // A schedule that consists only of calls interrupts continuous trading.
         if base.is_empty() && sessions.crons.iter().any(|repeated| repeated.lasts_ns.is_some()) {
-            base.push(Begun { at: begins, to: Phase::Continuous, random_end_ns: 0 });
+            base.push(SessionStart { at: begins, to: Phase::Continuous, random_end_ns: 0 });
         }
         base.sort_by_key(|session| session.at);
         base.retain(|session| (begins..ends).contains(&session.at));
@@ -280,7 +280,7 @@ impl VenueCalendar {
 }
 
 /// The start of a session, with the random end that delays the session after it.
-struct Begun {
+struct SessionStart {
     at: VenueNanos,
     to: Phase,
     random_end_ns: u64,
@@ -288,8 +288,8 @@ struct Begun {
 
 /// Removes sessions without effect: all but the last of those at one time, and repetitions of the
 /// running session.
-fn tidied(sessions: Vec<Begun>) -> Vec<Begun> {
-    let mut tidy: Vec<Begun> = Vec::with_capacity(sessions.len());
+fn tidied(sessions: Vec<SessionStart>) -> Vec<SessionStart> {
+    let mut tidy: Vec<SessionStart> = Vec::with_capacity(sessions.len());
     for session in sessions {
         if tidy.last().is_some_and(|last| last.at == session.at) {
             tidy.pop();

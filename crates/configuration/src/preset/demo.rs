@@ -3,7 +3,7 @@
 use pitwire_schedule::{ScheduleDef, SessionDef};
 
 use crate::preset::definition::Preset;
-use crate::setup::{AccountDef, CurrencyDef, InstrumentDef, Kind, SelfMatchDef, Setup};
+use crate::setup::{AccountDef, CurrencyDef, InstrumentDef, InstrumentKindName, SelfMatchDef, Setup};
 
 /// Name and decimals. Shares have no decimals.
 const CURRENCIES: [(&str, u8); 13] = [
@@ -98,7 +98,7 @@ fn instruments() -> Vec<InstrumentDef> {
     });
     let perpetual = InstrumentDef {
         name: "BTC-PERPETUAL".into(),
-        kind: Kind::InversePerpetual,
+        kind: InstrumentKindName::InversePerpetual,
         base: "BTC".into(),
         quote: "USD".into(),
         index: Some("BTC_USDC".into()),
