@@ -1,8 +1,11 @@
-//! DeliveryThreads of the publisher under a loop: started when somebody first needs them, heard by the loop, ended beside it.
+//! Delivery threads of a venue: started on first use, polled by the venue thread, stopped in the
+//! background.
 //!
-//! Does        start them, bring the loop what their connections say and who has left, end them on a thread of its own.
-//! Holds       1. halls never wait for the loop: what is said is queued, and the loop is woken;
-//!             2. the queue is bounded; whoever asks more than it is answered is not read from meanwhile.
+//! Does        starts the threads, passes their connections' requests and disconnects to the venue
+//!             thread, stops them on a separate thread.
+//! Holds       1. delivery threads never wait for the venue thread: they queue events and wake it;
+//!             2. the request queue is bounded, and a connection is not read while a request of it
+//!                is unanswered.
 //! Start at    [`DeliveryThreads::start`], [`DeliveryThreads::hear`].
 
 use std::collections::VecDeque;
@@ -19,13 +22,14 @@ use pitwire_publisher::{
 };
 use tracing::error;
 
-/// Of what connections have said and nobody has looked at.
+/// Capacity of the queue of requests that the venue thread has not read yet.
 const HEARD_MOST: usize = 8_192;
-/// Most of it that is looked at in one turn of the loop; orders must not wait for more.
+/// Maximum requests handled in one turn of the venue thread, so that orders do not wait longer.
 const HEARD_AT_A_TIME: usize = 32;
-/// ... and so many bytes. No message is longer: a thousand names of streams have room in half of it.
+/// Maximum size of one request, and of all requests in one turn, in bytes. A request with 1,000
+/// stream names needs less than half of it.
 const HEARD_BYTES: usize = 64 * 1024;
-/// DeliveryThreads have their own copy of every stream: a few, on a machine with many cores.
+/// Maximum number of delivery threads. Each holds its own copy of every stream.
 const HALLS_MOST: usize = 4;
 
 pub struct DeliveryThreads {
@@ -34,20 +38,20 @@ pub struct DeliveryThreads {
     said: Receiver<(SubscriberId, String)>,
     left: Receiver<(u64, ThreadEvent)>,
     asked: Receiver<Behind>,
-    /// Each with how many texts there had been when it left.
+    /// Disconnects to report, each with the number of requests queued before it.
     leaving: VecDeque<(u64, ThreadEvent)>,
-    /// Who waits to be brought up to date: each at most once for each of its streams.
+    /// Lagging subscribers to bring up to date, each at most once per stream.
     behind: VecDeque<Behind>,
-    /// So many have been heard.
+    /// Number of requests that the venue thread has taken from the queue.
     heard: u64,
     ear: Arc<InboundQueue>,
     ending: Option<JoinHandle<()>>,
 }
 
-/// The halls' side of what is heard.
+/// The delivery threads' end of the queues to the venue thread.
 struct InboundQueue {
     said: SyncSender<(SubscriberId, String)>,
-    /// Texts that have been put there, or are just about to be.
+    /// Number of requests queued, including those about to be queued.
     put: AtomicU64,
     left: Sender<(u64, ThreadEvent)>,
     asked: Sender<Behind>,
@@ -55,7 +59,7 @@ struct InboundQueue {
 }
 
 impl DeliveryHandler for InboundQueue {
-    /// DeliveryThreads accept nothing themselves.
+    /// Refuses connections: delivery threads only serve sockets that the venue thread hands off.
     fn open(&self, _: &Request<'_>) -> Result<SubscriberSetup, Answer> {
         Err(Answer::text(404, "connect to the venue's own port"))
     }
@@ -77,7 +81,7 @@ impl DeliveryHandler for InboundQueue {
     }
 
     fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
-        // Once the loop is gone nobody is brought up to date any more.
+        // The send fails only if the venue thread has ended; then the answer no longer matters.
         if self.asked.send(Behind { who, stream, read }).is_ok() {
             self.waker.wake();
         }
@@ -90,7 +94,8 @@ impl DeliveryHandler for InboundQueue {
 
 impl InboundQueue {
     fn put(&self, from: SubscriberId, text: &str) -> bool {
-        // Counted first: whoever leaves behind it must not seem to have left before.
+        // Count before sending, so that a disconnect that follows this request never carries a
+        // lower count.
         self.put.fetch_add(1, Ordering::SeqCst);
         let is_put = self.said.try_send((from, text.to_owned())).is_ok();
         if !is_put {
@@ -100,33 +105,35 @@ impl InboundQueue {
     }
 
     fn leaves(&self, how: ThreadEvent) {
-        // Once the loop is gone nobody waits for it any more.
+        // The send fails only if the venue thread has ended; then the disconnect no longer matters.
         if self.left.send((self.put.load(Ordering::SeqCst), how)).is_ok() {
             self.waker.wake();
         }
     }
 }
 
-/// A reader of a stream whose lag is [`Ask`](pitwire_publisher::LagPolicy::Ask) has fallen behind. To be followed by
-/// [`Order::LagAnswer`], unless it leaves.
+/// A subscriber that has fallen behind on a stream with
+/// [`LagPolicy::Ask`](pitwire_publisher::LagPolicy::Ask). The venue thread answers with
+/// [`Order::LagAnswer`], unless the subscriber disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behind {
     pub who: SubscriberId,
     pub stream: StreamId,
-    /// The number of the last message that it has got.
+    /// The number of the last message that the subscriber received.
     pub read: u64,
 }
 
-/// What one turn of the loop may still hear.
+/// Requests and bytes that the current turn of the venue thread may still handle.
 pub struct TurnBudget {
     texts: usize,
     bytes: usize,
     has_begun: bool,
 }
 
-/// What a connection in the halls has done. It leaves after all that it said.
+/// An event of a connection on a delivery thread. The disconnect comes after all requests of that
+/// connection.
 pub enum ThreadEvent {
-    /// To be followed by [`Order::Heard`], or soon no more of it is read.
+    /// A request. Answer it with [`Order::Heard`], otherwise the connection's input stays paused.
     Text(SubscriberId, String),
     Left(SubscriberId),
 }
@@ -137,28 +144,29 @@ impl Default for TurnBudget {
     }
 }
 
-/// Something to be done in the halls, in its turn among messages.
+/// A control message to the delivery threads, in order with the stream messages.
 pub enum Order {
     Adopt(Box<Adopted>),
     Tell(SubscriberId, Vec<u8>),
     Join(SubscriberId, StreamId),
     Leave(SubscriberId, StreamId),
-    /// Nobody reads it: its next message comes behind this number.
+    /// Starts a stream without subscribers: its next message follows this number.
     Begin(StreamId, u64),
     LagAnswer(Behind, LagAnswer),
     Close(SubscriberId, CloseCode, String),
-    /// A text of so many bytes has been acted on, and the answers told: the next may be read.
+    /// Acknowledges a request of this many bytes whose answers have been sent: the next one may be
+    /// read.
     Heard(SubscriberId, usize),
 }
 
-/// A socket on its way into a hall.
+/// A socket handed off to a delivery thread.
 pub struct Adopted {
     pub socket: TcpStream,
     pub tls: Option<pitwire_net::Session>,
     pub tag: SubscriberId,
-    /// What was read behind the handshake.
+    /// Bytes read after the handshake.
     pub rest: Vec<u8>,
-    /// The answer to the handshake, if it has not been sent.
+    /// The handshake response, if it has not been sent yet.
     pub hello: Vec<u8>,
     pub opening: SubscriberSetup,
 }
@@ -182,7 +190,8 @@ impl Order {
 }
 
 impl DeliveryThreads {
-    /// `waker` wakes the loop in whose turns [`Self::said`] is called.
+    /// Creates the queues; no thread starts yet. `waker` wakes the venue thread, which calls
+    /// [`Self::hear`].
     pub fn new(limits: Limits, waker: &Waker) -> DeliveryThreads {
         let ((say, said), (leave, left), (ask, asked)) = (sync_channel(HEARD_MOST), channel(), channel());
         let ear = InboundQueue { said: say, put: AtomicU64::new(0), left: leave, asked: ask, waker: waker.clone() };
@@ -200,7 +209,10 @@ impl DeliveryThreads {
         }
     }
 
-    /// The halls, started if they were not. An error is for whoever asked for them.
+    /// Returns the delivery threads and starts them on first use.
+    ///
+    /// # Errors
+    /// A text for the client, if the threads cannot be started.
     pub fn start(&mut self) -> Result<Arc<Publisher>, String> {
         if let Some(halls) = &self.running {
             return Ok(Arc::clone(halls));
@@ -222,14 +234,16 @@ impl DeliveryThreads {
         self.running.as_ref()
     }
 
-    /// The next thing to be heard, as long as this turn has attention left. The rest is heard in the next, which comes
-    /// at once.
+    /// Returns the next event, or `None` if there is none or the turn's budget is spent. In the
+    /// second case it wakes the venue thread, so that the next turn follows at once.
     pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<ThreadEvent> {
         if !std::mem::replace(&mut attention.has_begun, true) {
-            // What they had said is in the queue by now: it is heard first.
+            // Requests sent before these disconnects are in the queue by now, so they can be
+            // handled first.
             self.leaving.extend(self.left.try_iter());
         }
-        // All that it said has been heard, whatever others go on saying.
+        // All requests of this connection have been handled, so report its disconnect now. Requests
+        // of other connections may still be waiting.
         if let Some((_, leaving)) = self.leaving.pop_front_if(|(said, _)| *said <= self.heard) {
             return Some(leaving);
         }
@@ -248,19 +262,21 @@ impl DeliveryThreads {
         }
     }
 
-    /// The next who waits to be brought up to date.
+    /// Returns the next lagging subscriber to bring up to date.
     pub fn next_behind(&mut self) -> Option<Behind> {
         self.behind.extend(self.asked.try_iter());
         self.behind.pop_front()
     }
 
-    /// It is for the next turn, which comes at once.
+    /// Returns a lagging subscriber to the front of the queue and wakes the venue thread for the
+    /// next turn.
     pub fn put_off(&mut self, behind: Behind) {
         self.behind.push_front(behind);
         self.ear.waker.wake();
     }
 
-    /// Everybody is told goodbye, on a thread of its own: readers may take their time. It is over when this is dropped.
+    /// Closes all connections on a separate thread, because slow peers may delay it. Dropping
+    /// `self` waits for it to finish.
     pub fn stop(&mut self, reason: &'static str) {
         let Some(halls) = self.running.take() else { return };
         let stop = move || {
@@ -275,7 +291,7 @@ impl DeliveryThreads {
 impl Drop for DeliveryThreads {
     fn drop(&mut self) {
         if let Some(ending) = self.ending.take() {
-            // What went wrong it has said itself.
+            // The thread has logged its own errors.
             let _ = ending.join();
         }
     }
@@ -285,7 +301,8 @@ impl Drop for DeliveryThreads {
 mod tests {
     use super::*;
 
-    /// What one turn hears: the number of a text's connection, or minus that of one that has left.
+    /// Returns the events of one turn: the connection number for a request, its negative for a
+    /// disconnect.
     fn turn(halls: &mut DeliveryThreads) -> Vec<i64> {
         let mut attention = TurnBudget::default();
         let number = |SubscriberId(id)| i64::try_from(id).unwrap();
@@ -298,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_leaves_is_heard_behind_its_own_texts_however_many_others_have_waiting() {
+    fn disconnect_follows_own_requests_but_not_those_of_others() {
         let mut halls = DeliveryThreads::new(Limits::default(), &Waker::default());
         let ear = Arc::clone(&halls.ear);
         assert!((0..10).all(|_| ear.put(SubscriberId(1), "a") && ear.put(SubscriberId(2), "b")));
@@ -308,7 +325,7 @@ mod tests {
         let at = first.iter().position(|heard| *heard == -1).expect("it has left");
         assert_eq!((at, first.iter().filter(|heard| **heard == 1).count()), (20, 10));
         assert_eq!(first.len(), HEARD_AT_A_TIME + 1);
-        // A text that found no room is not waited for.
+        // A request that found the queue full does not delay a disconnect.
         while ear.put(SubscriberId(2), "b") {}
         ear.leaves(ThreadEvent::Left(SubscriberId(3)));
         let rest: Vec<i64> = (0..HEARD_MOST / HEARD_AT_A_TIME + 2).flat_map(|_| turn(&mut halls)).collect();

@@ -1,15 +1,21 @@
-//! Connections that only listen to public channels: served by halls of the publisher, not by the venue's loop.
+//! Connections with only public subscriptions: served by delivery threads instead of the venue
+//! thread.
 //!
-//! Does        take their sockets over between two messages, hand each message of their channels to the halls once,
-//!             bring back what they say, say to them what the venue answers, and bring up to date who falls behind on a
-//!             merged book.
-//! Holds       1. nothing reaches a hall before [`PublicConnections::release`], which is called after the commit;
-//!             2. messages, answers, snapshots and joins keep the order in which they were put here: an answer precedes
-//!                newer messages, a joiner misses nothing and is told nothing twice;
-//!             3. a connection that logs in later stays here, and its requests go to the venue thread as before;
-//!             4. who falls behind on a merged book gets one change on its own chain, and goes on behind it;
-//!             5. a message costs the loop one copy, however many listen; it never sends, and never waits.
-//! Leaves out  what is told and answered: the same code as for those who are on the loop.
+//! Does        hands their sockets off between two messages, copies each channel message to the
+//!             delivery threads once, reads their requests, sends the venue's answers, and brings
+//!             subscribers that lag on a merged book up to date.
+//! Holds       1. nothing reaches a delivery thread before [`PublicConnections::release`], which
+//!                the caller calls after the commit;
+//!             2. messages, answers, snapshots and joins keep their order: an answer precedes newer
+//!                messages, and a new subscriber gets every message exactly once;
+//!             3. a connection that logs in later stays here, and its requests still go to the
+//!                venue thread;
+//!             4. a subscriber that lags on a merged book gets one change computed for its own
+//!                position, and continues behind it;
+//!             5. a message costs the venue thread one copy, regardless of the number of
+//!                subscribers; this code never sends and never waits.
+//! Leaves out  contents of messages and answers: the code is the same as for connections on the
+//!             venue thread.
 //! Start at    [`PublicConnections::adopt`], [`PublicConnections::take`], [`Voice`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,27 +26,30 @@ use pitwire_publisher::{Batch, LagAnswer, Limits, StreamId, StreamSpec, Subscrib
 
 use crate::delivery_threads::{Adopted, DeliveryThreads, Order, ThreadEvent, TurnBudget};
 
-/// Of each hall's copy of a channel: many seconds of a busy one.
+/// Ring capacity per channel and delivery thread, in bytes: many seconds of a busy channel.
 const DELTA_RING: usize = 1 << 20;
 const STATE_RING: usize = 1 << 16;
-/// Behind by half of it, a reader gets a merged change, as on the loop.
+/// Ring capacity of a merged book, in bytes. A subscriber that lags by half of it gets a merged
+/// change, as on the venue thread.
 const MERGED_RING: usize = 1 << 19;
-/// As on the loop: whoever has said nothing for so long is closed. Here it is asked by a ping before.
+/// Idle timeout in milliseconds, as on the venue thread. Here a ping precedes the close, see
+/// `PING_MS`.
 const IDLE_MS: u32 = 600_000;
 const PING_MS: u32 = 240_000;
 
-/// Of merged changes in one turn of the loop: orders must not wait for more.
+/// Maximum bytes of merged changes per turn of the venue thread, so that orders do not wait longer.
 const MERGED_BYTES: usize = 1024 * 1024;
 
 pub struct PublicConnections {
     halls: DeliveryThreads,
-    /// Each channel's stream in the halls, once somebody there has listened to it.
+    /// The stream of each channel, from the first subscription on a delivery thread.
     streams: BTreeMap<FeedId, StreamId>,
     feeds: BTreeMap<StreamId, FeedId>,
     members: BTreeSet<ConnectionId>,
     items: Vec<Item>,
     bytes: Vec<u8>,
-    /// Of channels of which only the newest message matters: where it is among the items, since the last order.
+    /// Channels that only need their latest message: its index in `items`, since the last control
+    /// message.
     newest: BTreeMap<FeedId, usize>,
     /// Position in `items` where the current command began.
     command_start: usize,
@@ -49,9 +58,9 @@ pub struct PublicConnections {
 }
 
 enum Item {
-    /// The next so many bytes.
+    /// A message; its payload is the next `len` bytes of the buffer.
     Message {
-        /// `None`: a newer one follows.
+        /// `None` if a newer message replaces this one.
         feed: Option<FeedId>,
         number: u64,
         len: usize,
@@ -60,7 +69,8 @@ enum Item {
 }
 
 impl PublicConnections {
-    /// `waker` wakes the loop in whose turns [`Self::hear`] is called.
+    /// Creates an empty set of connections. `waker` wakes the venue thread, which calls
+    /// [`Self::hear`].
     pub fn new(waker: &Waker) -> PublicConnections {
         let limits = Limits { idle_ms: IDLE_MS, ping_ms: PING_MS, ..Limits::default() };
         PublicConnections {
@@ -77,7 +87,7 @@ impl PublicConnections {
         }
     }
 
-    /// Whether a connection is in the halls.
+    /// Returns whether a connection is on a delivery thread.
     pub fn has(&self, id: ConnectionId) -> bool {
         self.members.contains(&id)
     }
@@ -86,12 +96,13 @@ impl PublicConnections {
         self.members.len()
     }
 
-    /// Whether halls are there to take somebody in.
+    /// Returns whether delivery threads can take connections. Starts them on first use.
     pub fn is_open(&mut self) -> bool {
         !self.is_stopping && self.halls.start().is_ok()
     }
 
-    /// Takes a connection in that hears these channels from here on. Everything told before has been sent to it.
+    /// Hands a connection off to a delivery thread, where it receives the messages of `feeds` from
+    /// here on. All earlier messages must have been sent to it.
     pub fn adopt(&mut self, id: ConnectionId, taken: Handoff, feeds: &[FeedId], channels: &mut Channels) {
         let Handoff { socket, session: tls, handshake: hello, rest } = taken;
         let streams = feeds.iter().filter_map(|feed| self.lend(*feed, channels)).collect();
@@ -127,7 +138,8 @@ impl PublicConnections {
         Some(stream)
     }
 
-    /// A connection hears one more channel from here on. Says whether it hears it here.
+    /// Subscribes a connection to one more channel from here on. Returns whether the connection is
+    /// on a delivery thread.
     pub fn join(&mut self, id: ConnectionId, feed: FeedId, channels: &mut Channels) -> bool {
         if !self.has(id) {
             return false;
@@ -138,7 +150,8 @@ impl PublicConnections {
         true
     }
 
-    /// A member hears one less of those it has here; `is_last` of those that it has for this channel.
+    /// Removes one subscription of a connection. `is_last` says that the connection has no other
+    /// subscription to this channel.
     pub fn leave(&mut self, id: ConnectionId, feed: FeedId, is_last: bool, channels: &mut Channels) {
         channels.take_back(feed);
         if let Some(stream) = self.streams.get(&feed).copied().filter(|_| is_last) {
@@ -146,7 +159,7 @@ impl PublicConnections {
         }
     }
 
-    /// A member has ended.
+    /// Removes a connection that has ended.
     pub fn forget(&mut self, id: ConnectionId) {
         self.members.remove(&id);
     }
@@ -159,8 +172,8 @@ impl PublicConnections {
         self.order(Order::Close(SubscriberId(to.0), code, reason.to_owned()));
     }
 
-    /// Ends a command: its answers and notices go before the channel messages that it caused, as on the venue thread.
-    /// Channel messages keep their order, and so do joins and leaves among them.
+    /// Ends a command: its answers and notices go before the channel messages that it caused, as on
+    /// the venue thread. Channel messages, joins and leaves keep their order.
     pub fn end_command(&mut self) {
         let since = std::mem::replace(&mut self.command_start, self.items.len());
         let Some(items) = self.items.get_mut(since..).filter(|items| items.len() > 1) else { return };
@@ -169,11 +182,12 @@ impl PublicConnections {
             return;
         }
         items.sort_by_key(|item| !is_tell(item));
-        // Positions in it are stale.
+        // The indexes refer to the order before the sort.
         self.newest.clear();
     }
 
-    /// A message of a channel that members hear. It waits for [`Self::release`].
+    /// Copies a message of a channel with subscribers on delivery threads. It waits for
+    /// [`Self::release`].
     pub fn take(&mut self, message: ChannelMessage<'_>) {
         if message.lag == LagPolicy::Latest
             && let Some(before) = self.newest.insert(message.feed, self.items.len())
@@ -187,12 +201,13 @@ impl PublicConnections {
     }
 
     fn order(&mut self, order: Order) {
-        // What a joiner finds told before it came is not taken back.
+        // A later message must not replace one that a new subscriber already counts as sent.
         self.newest.clear();
         self.items.push(Item::Order(order));
     }
 
-    /// Everything put here so far is durable: it may leave.
+    /// Sends everything collected so far to the delivery threads. The caller calls it after the
+    /// commit.
     pub fn release(&mut self) {
         self.newest.clear();
         if let Some(halls) = self.halls.running() {
@@ -222,15 +237,16 @@ impl PublicConnections {
         }
     }
 
-    /// Messages may leave before they are durable, where nobody here has been answered since the last release: answers wait
-    /// for the commit, and what comes behind them with them.
+    /// Sends messages before they are durable, unless control messages wait: answers and all that
+    /// follows them wait for the commit.
     pub fn release_early(&mut self) {
         if !self.is_stopping && !self.items.iter().any(|item| matches!(item, Item::Order(_))) {
             self.release();
         }
     }
 
-    /// What members have done, as long as this turn has attention left.
+    /// Returns the next event of a connection, or `None` if there is none or the turn's budget is
+    /// spent.
     pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<(ConnectionId, Done)> {
         Some(match self.halls.hear(attention)? {
             ThreadEvent::Text(tag, text) => (ConnectionId(tag.0), Done::Text(text)),
@@ -238,8 +254,8 @@ impl PublicConnections {
         })
     }
 
-    /// Tells those who have fallen behind on a merged book all that they have missed of what may be read, as many of them as
-    /// this turn has room for.
+    /// Sends lagging subscribers of merged books one change with all released changes that they
+    /// have missed. Those beyond the budget of this turn wait for the next one.
     pub fn bring_up_to_date(&mut self, channels: &Channels) {
         let (mut known, mut bytes) = (BTreeMap::new(), 0);
         while let Some(behind) = self.halls.next_behind() {
@@ -264,31 +280,31 @@ impl PublicConnections {
         }
     }
 
-    /// A member's text of so many bytes has been acted on.
+    /// Acknowledges a request of this many bytes from a connection.
     pub fn heard(&mut self, id: ConnectionId, bytes: usize) {
         self.order(Order::Heard(SubscriberId(id.0), bytes));
     }
 
-    /// Nobody comes any more; those who are here leave with the next release.
+    /// Refuses new connections. The next release closes the existing ones.
     pub fn stop(&mut self) {
         self.is_stopping = true;
     }
 }
 
-/// What a member has done.
+/// An event of a connection on a delivery thread.
 pub enum Done {
     Text(String),
     Left,
 }
 
-/// Speaks to connections wherever they are.
+/// Sends to connections on the venue thread and on delivery threads alike.
 pub struct Voice<'a> {
     pub notices: &'a mut Notices,
     pub audience: &'a mut PublicConnections,
 }
 
 impl Voice<'_> {
-    /// An answer.
+    /// Sends the answer to a request.
     pub fn reply(&mut self, to: ConnectionId, text: &[u8]) {
         if self.audience.has(to) {
             self.audience.say(to, text);
@@ -297,7 +313,7 @@ impl Voice<'_> {
         }
     }
 
-    /// Something nobody asked for just now.
+    /// Sends a notice that does not answer a request.
     pub fn notify(&mut self, to: ConnectionId, text: &[u8]) {
         if self.audience.has(to) {
             self.audience.say(to, text);

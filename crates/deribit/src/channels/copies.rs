@@ -1,22 +1,24 @@
-//! Channels whose readers are, some of them, served elsewhere: what those are to be told.
+//! Copies of channel messages for the readers that delivery threads serve.
 //!
-//! Does        note each message of a lent channel, the very payload that the ring has.
-//! Holds       1. messages come in the order in which a reader of several channels here is told them;
-//!             2. each has its number in its channel.
-//! Leaves out  when they may leave: whoever takes them waits for the commit.
-//! Costs       a copy of the payload of a lent channel's message; nothing of the others'.
+//! Does        copies each message of a handed-off channel: the same payload that goes into the
+//!             ring.
+//! Holds       1. messages have the order in which a reader of several channels receives them;
+//!             2. each message has its number in its channel.
+//! Leaves out  the time of sending: the caller waits for the commit.
+//! Costs       one copy of the payload per message of a handed-off channel; nothing for other
+//!             channels.
 //! Start at    [`PublicChannels::lend`], [`PublicChannels::take_lent`].
 
 use pitwire_delivery::LagPolicy;
 
 use crate::channels::feed::{Feed, FeedId};
 
-/// A message of a lent channel.
+/// A message of a handed-off channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChannelMessage<'a> {
     pub feed: FeedId,
     pub lag: LagPolicy,
-    /// Grows from message to message of a channel; the `change_id` of a merged book.
+    /// Increases from message to message of a channel. For a merged book it is the `change_id`.
     pub number: u64,
     pub payload: &'a [u8],
 }
@@ -37,7 +39,7 @@ pub(super) struct MessageCopies {
     pub noted: Vec<CopyRecord>,
 }
 
-/// The buffer is given back when one command has made it larger than this.
+/// Capacity in bytes that the buffer keeps. A command that needed more returns the rest.
 pub(super) const KEPT_BYTES: usize = 256 * 1024;
 
 impl MessageCopies {

@@ -1,4 +1,4 @@
-//! Channels across instruments: trades by kind and currency, instruments' states, the drop copy.
+//! Channels across instruments: trades by kind and currency, instrument states, the drop copy.
 
 use crate::codec::{Interval, objects, rules};
 use pitwire_engine::Engine;
@@ -7,7 +7,7 @@ use pitwire_projections::PublicTrade;
 
 use crate::channels::feed::FeedId;
 
-/// Which instruments a channel by kind and currency means.
+/// The instruments that a channel selects by kind and currency.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InstrumentFamily {
     pub kind: String,
@@ -36,12 +36,12 @@ pub(super) struct StateFeed {
     pub family: InstrumentFamily,
 }
 
-/// Whether a session takes orders.
+/// Returns whether a session accepts orders.
 fn is_open(phase: Phase) -> bool {
     rules::session(phase).is_some_and(|row| row.enter)
 }
 
-/// The dialect's word for what has just happened to an instrument.
+/// Returns the protocol's word for an event of an instrument.
 pub(super) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> {
     match event {
         Event::InstrumentAdded(spec) => Some((spec.id, "created")),
@@ -53,7 +53,8 @@ pub(super) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> 
                 _ => "closed",
             },
         )),
-        // Between sessions that both take orders, or neither, nothing starts or closes.
+        // If both sessions accept orders, or neither does, the instrument neither starts nor
+        // closes.
         Event::SessionChanged { instrument, from, to, .. } => {
             let word = match (is_open(*from), is_open(*to)) {
                 (false, true) => "started",
@@ -66,15 +67,15 @@ pub(super) fn state_word(event: &Event) -> Option<(InstrumentId, &'static str)> 
     }
 }
 
-/// `drop_copy.{account}`; of all accounts without one.
+/// `drop_copy.{account}`, or all accounts if `account` is `None`.
 #[derive(Debug)]
 pub(super) struct DropCopyFeed {
     pub feed: FeedId,
     pub account: Option<AccountId>,
 }
 
-/// The accounts whose drop copy has this event, each with whether it is a trade's taker (of one made beside the book,
-/// its buyer), and its instrument.
+/// Returns the accounts whose drop copy contains this event, and its instrument. The flag marks the
+/// taker of a trade, or the buyer of an off-book trade.
 pub(super) fn parties(event: &Event, engine: &Engine) -> (Vec<(AccountId, bool)>, Option<InstrumentId>) {
     match event {
         Event::Accepted { account, instrument, .. }
@@ -104,7 +105,8 @@ pub(super) fn parties(event: &Event, engine: &Engine) -> (Vec<(AccountId, bool)>
     }
 }
 
-/// Sessions and orders are told by the cancels they cause; a kill of the venue concerns everyone.
+/// Returns the accounts affected by a kill. Kills of orders and sessions show up as the cancels
+/// that they cause.
 fn concerned(scope: KillScope, engine: &Engine) -> Vec<(AccountId, bool)> {
     match scope {
         KillScope::Account(account) => vec![(account, false)],

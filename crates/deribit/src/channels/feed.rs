@@ -1,4 +1,4 @@
-//! One channel: its ring, its readers' cursors and what a slow reader gets.
+//! One channel: its ring, its readers' cursors, and the policy for slow readers.
 //!
 //! Start at    [`Feed::peek`], [`Feed::read`].
 
@@ -15,10 +15,11 @@ use crate::codec::{objects, write_notification};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FeedId(pub(super) u32);
 
-/// Position of a reader in a channel: where it stands in the ring, and the number of the last change that it received.
+/// Position of a reader in a channel: where it stands in the ring, and the number of the last
+/// change that it received.
 ///
-/// The number matters for books only: a change leads from one `change_id` to the next, so a reader may only read a
-/// frame that follows the number it holds.
+/// The number matters for books only: a change leads from one `change_id` to the next, so a reader
+/// may only read a frame that follows the number it holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelCursor {
     position: Cursor,
@@ -36,36 +37,39 @@ impl ChannelCursor {
         self.number
     }
 
-    /// Returns whether it stands at or behind another position.
+    /// Returns whether this cursor is at or behind another position.
     pub(super) fn has_reached(self, other: ChannelCursor) -> bool {
         self.position >= other.position
     }
 }
 
-/// The frames behind a cursor have been overwritten, or do not follow the number that its reader holds.
+/// The frames behind a cursor have been overwritten, or do not follow the number that its reader
+/// holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overrun;
 
-/// All that a reader of a merged book has missed since a `change_id`.
+/// The changes that a reader of a merged book has missed since a `change_id`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MissedChange {
-    /// Nothing: the book it holds is the book.
+    /// No difference: the reader's book is current.
     Same,
-    /// One notification that leads from that `change_id` to [`crate::channels::PublicChannels::told`].
+    /// One notification that leads from that `change_id` to
+    /// [`crate::channels::PublicChannels::told`].
     Change(Vec<u8>),
-    /// It is too long ago, or not of this channel: only a snapshot helps.
+    /// The `change_id` is too old or unknown, so the reader needs a snapshot.
     Gone,
 }
 
-/// StateKind a merged book needs in order to tell a reader the sum of what it has missed.
+/// History of a merged book, from which a reader that has missed messages gets one combined change.
 #[derive(Debug)]
 pub(super) struct ChangeChain {
     spec: InstrumentSpec,
     pub told: LevelHistory,
-    /// When the newest message was told, and the newest that readers may read.
+    /// Venue time of the newest message, and of the newest released one.
     at: VenueNanos,
     visible_at: VenueNanos,
-    /// The two numbers compared last, and whether they differ: a reader of many channels asks at each of their messages.
+    /// The last two numbers compared, and whether the books differ. A reader of many channels asks
+    /// again at each message of the others.
     compared: Cell<(u64, u64, bool)>,
 }
 
@@ -76,7 +80,7 @@ impl ChangeChain {
         ChangeChain { spec: spec.clone(), told: LevelHistory::new(change_id, CHANGES), at, visible_at, compared }
     }
 
-    /// Whether there is anything to tell between two numbers; `None` when that is for another turn to find out.
+    /// Returns whether the book differs between two numbers; `None` if this turn's budget is spent.
     fn differs(&self, from: u64, to: u64, effort: &MergeBudget) -> Option<bool> {
         let (known_from, known_to, known) = self.compared.get();
         if (known_from, known_to) == (from, to) {
@@ -92,11 +96,12 @@ impl ChangeChain {
     }
 }
 
-/// Levels that comparisons, and merges, look at between two releases: about a millisecond's worth each. One once begun is
-/// finished.
+/// Budget of levels per turn, once for comparisons and once for merges: about a millisecond each.
+/// An operation that has begun is finished.
 const LEVELS_A_TURN: usize = 1 << 15;
 
-/// How much more there is to be merged in this turn: hundreds who have fallen behind together must not hold up the venue.
+/// Merge work done in this turn. Bounds it, so that hundreds of lagging readers do not delay the
+/// venue.
 #[derive(Debug, Default)]
 pub(super) struct MergeBudget {
     compared: Cell<usize>,
@@ -105,7 +110,7 @@ pub(super) struct MergeBudget {
 }
 
 impl MergeBudget {
-    /// Whether there is room for more of one sort; if not, this is remembered.
+    /// Returns whether the budget of one kind has room. If not, remembers that a reader waits.
     fn has_room(&self, spent: &Cell<usize>) -> bool {
         let has_room = spent.get() < LEVELS_A_TURN;
         self.has_put_off.set(self.has_put_off.get() || !has_room);
@@ -116,7 +121,7 @@ impl MergeBudget {
         self.has_put_off.get()
     }
 
-    /// A new turn. Says whether somebody waits for it.
+    /// Starts a new turn. Returns whether a reader waits for it.
     pub fn start_anew(&mut self) -> bool {
         std::mem::take(self).has_put_off.get()
     }
@@ -128,12 +133,13 @@ pub(super) struct Feed {
     pub name: String,
     pub ring: Ring,
     pub lag: LagPolicy,
-    /// Of a feed whose lag is [`LagPolicy::Ask`].
+    /// Only for [`LagPolicy::Ask`].
     pub chain: Option<ChangeChain>,
     pub subscribers: u32,
-    /// Those of them that read elsewhere: see [`crate::channels::PublicChannels::lend`].
+    /// How many of the subscribers read from a delivery thread: see
+    /// [`crate::channels::PublicChannels::lend`].
     pub lent: u32,
-    /// Of a feed that tells candles, which turn with the clock.
+    /// Whether the channel publishes candles, which change with the clock.
     pub is_candle: bool,
     /// Whether anything was appended since the last release.
     pub dirty: bool,
@@ -170,8 +176,8 @@ impl Feed {
         self.ring.number_before(self.ring.end())
     }
 
-    /// Returns the number of the newest message as the delivery threads count it: the `change_id` of a merged book, and
-    /// a number that grows with each message for any other channel.
+    /// Returns the number of the newest message as the delivery threads count it: the `change_id`
+    /// of a merged book, and a number that grows with each message for any other channel.
     pub fn copy_number(&self) -> u64 {
         if self.lag == LagPolicy::Ask { self.last_number() } else { self.ring.end().0 }
     }
@@ -181,7 +187,7 @@ impl Feed {
         self.ring.number_before(self.ring.head())
     }
 
-    /// A book's channel that nobody has heard for a while starts from the present.
+    /// Restarts a book channel that had no subscribers for a while at the current `change_id`.
     pub fn start_from(&mut self, change_id: u64) {
         self.ring.begin(change_id);
         if let Some(chain) = &mut self.chain {
@@ -197,7 +203,7 @@ impl Feed {
         self.ring.release()
     }
 
-    /// StateKind a reader who holds `from` has missed of what may be read.
+    /// Returns the released changes since `from` as one change.
     pub fn merged(&self, from: u64) -> MissedChange {
         let to = self.released_number();
         let Some(chain) = self.chain.as_ref().filter(|chain| from >= chain.told.horizon()) else {
@@ -217,7 +223,7 @@ impl Feed {
         MissedChange::Change(out)
     }
 
-    /// The same, if there is room for it in this turn.
+    /// Like [`Self::merged`], but returns `None` if this turn's budget is spent.
     pub fn merged_in_turn(&self, from: u64, effort: &MergeBudget) -> Option<MissedChange> {
         if !effort.has_room(&effort.merged) {
             return None;
@@ -226,11 +232,13 @@ impl Feed {
         Some(self.merged(from))
     }
 
-    /// Returns the place of the next released frame behind a cursor, if there is one. For a merged book whose reader was
-    /// overrun: the place of the merged change, if there is budget for it in this turn.
+    /// Returns the place of the next released frame behind a cursor, if there is one. For a merged
+    /// book whose reader was overrun: the place of the merged change, if there is budget for it in
+    /// this turn.
     ///
     /// # Errors
-    /// [`Overrun`] if what follows the cursor has been overwritten and the policy offers nothing instead.
+    /// [`Overrun`] if what follows the cursor has been overwritten and the policy offers nothing
+    /// instead.
     pub fn peek(&self, cursor: &mut ChannelCursor, effort: &MergeBudget) -> Result<Option<u64>, Overrun> {
         if self.lag == LagPolicy::Latest {
             self.skip_to_newest(cursor);
@@ -246,8 +254,8 @@ impl Feed {
             None => Ok(None),
             Some(true) => Ok(effort.has_room(&effort.merged).then(|| self.newest_place())),
             Some(false) => {
-                // The book is as it was, and a change that changes nothing must not be sent. The reader keeps its number
-                // until there is a difference to send.
+                // The book is as it was, and a change that changes nothing must not be sent. The
+                // reader keeps its number until there is a difference to send.
                 cursor.position = self.ring.head();
                 Ok(None)
             }
@@ -300,7 +308,8 @@ impl Feed {
         Ok(())
     }
 
-    /// Moves a cursor to the newest released frame if that is ahead of it. Frames of such a channel have no numbers.
+    /// Moves a cursor to the newest released frame if that is ahead of it. Frames of such a channel
+    /// have no numbers.
     fn skip_to_newest(&self, cursor: &mut ChannelCursor) {
         let newest = self.ring.newest().map_or(self.ring.oldest(), |entry| Cursor(entry.start));
         cursor.position = cursor.position.max(newest);
@@ -321,9 +330,9 @@ mod tests {
 
     use super::*;
 
-    /// A reader of many channels asks at each message of the others what comes next.
+    /// A reader of many channels peeks here again at each message of the others.
     #[test]
-    fn a_book_is_compared_once_with_what_its_reader_holds_however_often_it_is_asked() {
+    fn repeated_peeks_compare_a_book_once() {
         let spec = InstrumentSpec {
             id: InstrumentId(0),
             name: "NPN_ZAR".into(),

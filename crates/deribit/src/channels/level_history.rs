@@ -1,10 +1,13 @@
-//! StateKind a merged book channel has told of each level and when, so that a reader who has missed messages is told their sum.
+//! History of the levels that a merged book channel has published, to combine the changes that a
+//! reader has missed.
 //!
-//! Does        for any two of the channel's `change_id`s not too long ago, the levels that differ between them.
-//! Holds       1. a level's amount at a `change_id` is exact, or the `change_id` lies before [`LevelHistory::horizon`];
-//!             2. memory is bounded by [`CHANGES`], whatever happens and however many readers lag.
-//! Leaves out  readers: each is one `change_id`, which it keeps itself.
-//! Costs       a tree look-up per level told; a merge looks at every level that was told within the horizon.
+//! Does        returns the levels that differ between any two recent `change_id`s of the channel.
+//! Holds       1. a level's amount at a `change_id` is exact, unless the `change_id` lies before
+//!                [`LevelHistory::horizon`];
+//!             2. memory is bounded by [`CHANGES`], regardless of the number of lagging readers.
+//! Leaves out  readers: each reader keeps its own `change_id`.
+//! Costs       a tree look-up per published level; a merge compares every level published within
+//!             the horizon.
 //! Start at    [`LevelHistory::record`], [`LevelHistory::between`].
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,14 +16,14 @@ use pitwire_model::{Lots, Side, Ticks};
 
 use crate::channels::levels::{Level, action};
 
-/// Changes of levels that are remembered: minutes of a busy book, hours of a quiet one. A level of a message is some
-/// twenty-five bytes of text, so this is several of the channel's rings.
+/// Maximum remembered level changes: minutes of a busy book, hours of a quiet one. A level takes
+/// about 25 bytes of a message, so the history covers several times the channel's ring.
 pub(super) const CHANGES: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 struct History {
     now: Lots,
-    /// Oldest first: the `change_id` of a message that told this level, and what the level held before.
+    /// Oldest first: the `change_id` of a message with this level, and the amount before it.
     changes: VecDeque<(u64, Lots)>,
 }
 
@@ -31,13 +34,13 @@ impl History {
     }
 }
 
-/// The levels that one channel has told.
+/// The levels that one channel has published.
 #[derive(Debug)]
 pub(super) struct LevelHistory {
     levels: BTreeMap<(Side, Ticks), History>,
-    /// Which level each change was of, oldest first.
+    /// The level of each change, oldest first.
     order: VecDeque<(Side, Ticks)>,
-    /// Earlier than this nothing is known.
+    /// The oldest `change_id` whose book is known.
     horizon: u64,
     most: usize,
 }
@@ -47,7 +50,7 @@ impl LevelHistory {
         LevelHistory { levels: BTreeMap::new(), order: VecDeque::new(), horizon: change_id, most }
     }
 
-    /// The channel begins anew: nobody has heard what it said before.
+    /// Restarts the history at `change_id`, because the channel had no subscribers before it.
     pub fn start_anew(&mut self, change_id: u64) {
         *self = LevelHistory::new(change_id, self.most);
     }
@@ -56,12 +59,12 @@ impl LevelHistory {
         self.horizon
     }
 
-    /// How many levels a merge looks at.
+    /// Returns how many levels a merge compares.
     pub fn len(&self) -> usize {
         self.levels.len()
     }
 
-    /// The message of this `change_id` tells one level. Numbers never fall.
+    /// Records that the message `change_id` contains one level. The numbers never decrease.
     pub fn record(&mut self, change_id: u64, side: Side, price: Ticks, before: Lots, now: Lots) {
         if self.order.len() == self.most {
             self.forget_oldest();
@@ -78,7 +81,7 @@ impl LevelHistory {
         if let Some((change_id, _)) = level.changes.pop_front() {
             self.horizon = self.horizon.max(change_id);
         }
-        // Unchanged ever since: it differs between no two numbers that may still be asked for.
+        // No change of this level is left within the horizon, so it cannot differ.
         if level.changes.is_empty() {
             self.levels.remove(&key);
         }
@@ -93,7 +96,8 @@ impl LevelHistory {
         self.differing(from, to).next().is_some()
     }
 
-    /// StateKind leads from one book to the other, best level first; `from` is not before the horizon.
+    /// Returns the changes that lead from one book to the other, best level first. `from` must not
+    /// lie before the horizon.
     pub fn between(&self, from: u64, to: u64) -> (Vec<Level>, Vec<Level>) {
         let mut sides = (Vec::new(), Vec::new());
         for ((side, price), before, now) in self.differing(from, to) {
@@ -126,7 +130,7 @@ mod tests {
         told
     }
 
-    /// The book at 1 is 10: 5 and 9: 7 bid, 11: 3 offered.
+    /// The book at 1: bids 10 with 5 and 9 with 7, offer 11 with 3.
     const CHANGES_TOLD: [(u64, Side, i64, u64, u64); 9] = [
         (3, Side::Buy, 10, 5, 6),
         (3, Side::Buy, 8, 0, 1),
@@ -140,16 +144,17 @@ mod tests {
     ];
 
     #[test]
-    fn between_two_numbers_stands_what_differs_and_nothing_else() {
+    fn merge_contains_only_levels_that_differ() {
         let told = told(100, &CHANGES_TOLD);
-        // 10 is as it was, 8 has come and gone; 11 went and came with another amount.
+        // 10 has its old amount, 8 appeared and disappeared, 11 disappeared and returned with
+        // another amount.
         assert_eq!(told.between(1, 9), (vec![], vec![level(Change, 11, 9), level(New, 12, 4)]));
         assert_eq!(
             told.between(3, 9),
             (vec![level(Change, 10, 5), level(Delete, 8, 0)], vec![level(New, 11, 9), level(New, 12, 4)])
         );
         assert_eq!(told.between(4, 7), (vec![level(New, 10, 5), level(Delete, 8, 0)], vec![]));
-        // Not up to the newest: what came after is not told.
+        // A range that ends before the newest number omits later changes.
         assert_eq!(
             told.between(1, 4),
             (vec![level(Delete, 10, 0), level(New, 8, 1)], vec![level(Delete, 11, 0), level(New, 12, 2)])
@@ -159,9 +164,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_forgotten_moves_the_horizon() {
+    fn forgotten_changes_move_the_horizon() {
         let told = told(4, &CHANGES_TOLD);
-        // Kept are the last four: of 7 and of 9. The message of 4 is forgotten, in part for itself.
+        // The last four changes remain: those of 7 and 9. One of the two changes of 4 is gone, so
+        // the horizon is 4.
         assert_eq!((told.horizon(), told.len()), (4, 4));
         assert_eq!(
             told.between(4, 9),

@@ -1,14 +1,15 @@
-//! The public book of one instrument as its channels tell it, and what each channel has yet to tell.
+//! The public book of one instrument as its channels publish it, and the pending changes of each
+//! channel.
 
 use std::collections::BTreeMap;
 
 use crate::codec::objects::LevelAction;
 use pitwire_model::{Lots, Side, Ticks};
 
-/// StateKind a book message says of one level.
+/// One level in a book message.
 pub(super) type Level = (LevelAction, Ticks, Lots);
 
-/// StateKind has become of a level; `None` when it is as it was.
+/// Returns the action for a level; `None` if its amount is unchanged.
 pub(super) fn action(before: Lots, now: Lots) -> Option<LevelAction> {
     Some(match (before.is_zero(), now.is_zero()) {
         _ if before == now => return None,
@@ -33,7 +34,7 @@ impl Levels {
         }
     }
 
-    /// Levels of one side, best first.
+    /// Returns the levels of one side, best first.
     pub fn best_first(&self, side: Side) -> impl Iterator<Item = (Ticks, Lots)> {
         let levels = self.side(side);
         let (bids, asks) = match side {
@@ -47,7 +48,7 @@ impl Levels {
         self.best_first(side).next()
     }
 
-    /// Sets a level; returns what it held before.
+    /// Sets a level and returns its previous amount.
     pub fn set(&mut self, side: Side, price: Ticks, lots: Lots) -> Lots {
         let levels = match side {
             Side::Buy => &mut self.bids,
@@ -62,9 +63,9 @@ impl Levels {
     }
 }
 
-/// StateKind has changed since a channel's last message: for each touched level, what it held then.
+/// Levels touched since a channel's last message, each with its amount at that message.
 ///
-/// A level that was born and has died in between compares equal and is not told at all.
+/// A level that appeared and disappeared since then compares equal and is not published.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     before: BTreeMap<(Side, Ticks), Lots>,
@@ -75,8 +76,8 @@ impl Pending {
         self.before.entry((side, price)).or_insert(before);
     }
 
-    /// The changes to tell, best level first, and forgets them; `told` hears of each level what it held before and holds
-    /// now.
+    /// Returns the changes to publish, best level first, and forgets them. Calls `told` with the
+    /// old and new amount of each level.
     pub fn take(&mut self, now: &Levels, mut told: impl FnMut(Side, Ticks, Lots, Lots)) -> (Vec<Level>, Vec<Level>) {
         let mut sides = (Vec::new(), Vec::new());
         for ((side, price), before) in std::mem::take(&mut self.before) {
@@ -92,7 +93,7 @@ impl Pending {
         sides
     }
 
-    /// The book as it stood at the channel's last message, best level first.
+    /// Returns the book as of the channel's last message, best level first.
     pub fn snapshot(&self, now: &Levels) -> (Vec<Level>, Vec<Level>) {
         let at = |side: Side| {
             let mut levels = now.side(side).clone();
@@ -117,7 +118,7 @@ mod tests {
     use LevelAction::{Change, Delete, New};
 
     #[test]
-    fn a_window_tells_the_last_amount_and_nothing_that_came_and_went() {
+    fn window_publishes_final_amounts_only() {
         let mut levels = Levels::default();
         let mut pending = Pending::default();
         let mut set = |pending: &mut Pending, side, price, lots| {
@@ -127,7 +128,8 @@ mod tests {
         for (side, price, lots) in [(Side::Buy, 10, 5), (Side::Buy, 9, 7), (Side::Sell, 11, 3)] {
             set(&mut pending, side, price, lots);
         }
-        // Second window: one level changes twice, one dies, one is born and dies, one dies and is born as it was.
+        // Second window: one level changes twice, one disappears, one appears and disappears, one
+        // disappears and returns unchanged.
         let mut later = Pending::default();
         for (side, price, lots) in [
             (Side::Buy, 10, 6),

@@ -1,10 +1,13 @@
-//! StateKind a subscriber who comes back has missed of a public channel.
+//! Messages of a public channel that a subscriber missed before it resumed.
 //!
-//! Does        books: the very messages, from the channel's ring; trades: from the tape, whoever has listened meanwhile.
-//! Holds       1. what is given here leads from the subscriber's number to where its cursor stands: nothing twice, no hole;
-//!             2. what would not is refused by name, and the channel begins as for every joiner.
+//! Does        for books, returns the original messages from the channel's ring; for trades,
+//!             encodes them again from the tape.
+//! Holds       1. the messages lead from the subscriber's number to its new cursor, without
+//!                duplicates and without gaps;
+//!             2. if that is impossible, it returns the reason, and the channel starts as for every
+//!                new subscriber.
 //! Leaves out  epochs: the host compares them.
-//! Costs       books: a look at every frame of a ring; trades: what is told.
+//! Costs       books: a look at every frame of a ring; trades: the encoding of the missed ones.
 //! Start at    [`PublicChannels::missed`].
 
 use crate::codec::{Channel, Why, objects, write_notification};
@@ -16,11 +19,12 @@ use pitwire_websocket::payload_of;
 use crate::channels::feed::FeedId;
 use crate::channels::publisher::PublicChannels;
 
-/// Trades of one message, when many are told at once.
+/// Maximum trades per message when many are sent at once.
 const TRADES_A_MESSAGE: usize = 100;
 
 impl PublicChannels {
-    /// The number of the newest message that a cursor made now is behind; `None` for channels without numbers.
+    /// Returns the number of the newest message before a cursor created now; `None` for channels
+    /// without numbers.
     pub fn number(&self, id: FeedId, channel: &Channel, engine: &Engine, views: &Views) -> Option<u64> {
         match channel {
             Channel::Book { .. } => self.feeds.get(id.0 as usize).map(|feed| feed.last_number()),
@@ -29,7 +33,10 @@ impl PublicChannels {
         }
     }
 
-    /// The messages between the one of this number and a cursor made now, in no more than so many bytes.
+    /// Returns the messages between `number` and a cursor created now.
+    ///
+    /// # Errors
+    /// The reason, for example if the messages are too old or exceed `most_bytes`.
     pub fn missed(
         &self,
         id: FeedId,
@@ -75,7 +82,7 @@ impl PublicChannels {
             return Err(Why::TooOld);
         }
         let missed: Vec<_> = (number + 1..=last.0).map_while(|seq| tape.trade(TradeSeq(seq))).collect();
-        // A trade is more than that: what is certainly too much is not written.
+        // An encoded trade has more than 100 bytes, so this many cannot fit. Skip the encoding.
         if missed.len() > most_bytes / 100 {
             return Err(Why::TooMuch);
         }
@@ -89,7 +96,8 @@ impl PublicChannels {
         Ok(missed.chunks(TRADES_A_MESSAGE).map(write).collect())
     }
 
-    /// The newest trade that a trades channel has told, or had nobody to tell.
+    /// Returns the newest trade that a trades channel has published, or would have published to a
+    /// subscriber.
     fn last_told(&self, channel: &Channel, engine: &Engine, views: &Views) -> Option<TradeSeq> {
         let market = engine.instrument_named(channel.instrument()?)?;
         let instrument = self.instruments.get(market.spec.id.0 as usize)?;
@@ -98,8 +106,8 @@ impl PublicChannels {
         Some(waiting.map_or(newest.map_or(TradeSeq(0), |trade| trade.seq), |trade| TradeSeq(trade.seq.0 - 1)))
     }
 
-    /// Has a channel written also while nobody hears it, so that a subscriber who has gone can come back to it. It counts
-    /// as one, until [`PublicChannels::unsubscribe`].
+    /// Keeps publishing a channel without subscribers, so that a disconnected subscriber can
+    /// resume. Counts as a subscriber until [`PublicChannels::unsubscribe`].
     pub fn hold(&mut self, id: FeedId) {
         if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
             feed.subscribers += 1;
@@ -108,7 +116,7 @@ impl PublicChannels {
     }
 }
 
-/// A frame's payload.
+/// Removes the WebSocket header of a frame.
 fn unframe(frame: &mut Vec<u8>) {
     let header = frame.len() - payload_of(frame).len();
     frame.drain(..header);

@@ -1,12 +1,14 @@
-//! Public channels: each event encoded once, rings of ready frames, cursors.
+//! Public channels: each message is encoded once, stored in a ring, and read through cursors.
 //!
-//! Does        turn events into the messages of public channels and of the drop copy, once for all subscribers.
-//! Holds       1. a book channel's `prev_change_id` is the `change_id` of its message before;
-//!             2. what is appended is invisible until [`PublicChannels::release`], which the host calls once it is durable;
-//!             3. a reader who falls behind costs nobody anything while it does: its cursor is overrun, see [`LagPolicy`]. StateKind
-//!                it is told once it reads again is made in bounded parts of a turn.
+//! Does        turns events into the messages of public channels and of the drop copy, once for all
+//!             subscribers.
+//! Holds       1. a book message's `prev_change_id` is the `change_id` of the message before it;
+//!             2. appended messages are invisible until [`PublicChannels::release`], which the host
+//!                calls after the commit;
+//!             3. a slow reader costs nothing while it lags: its cursor is overrun, see
+//!                [`LagPolicy`]. The work to catch up when it reads again is bounded per turn.
 //! Leaves out  sockets, private channels.
-//! Costs       one encoding per message of a channel that somebody subscribes to; none otherwise.
+//! Costs       one encoding per message of a channel with subscribers; nothing for other channels.
 //! Start at    [`PublicChannels::observe`], then `ring`.
 
 mod copies;

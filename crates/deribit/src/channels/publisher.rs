@@ -1,4 +1,4 @@
-//! All public channels: which exist, what they have yet to tell, and to whom.
+//! All public channels: the list of them, their pending changes, and their subscribers.
 
 use std::collections::BTreeMap;
 
@@ -16,10 +16,11 @@ use crate::channels::levels::{Levels, Pending};
 use crate::channels::state_channels::{InstrumentNow, StateChannel, StateTrigger};
 use pitwire_delivery::LagPolicy;
 
-/// A merged channel of the slow kind speaks when the venue's second turns.
+/// Interval of the `agg2` channels in nanoseconds: they publish when the second of venue time
+/// changes.
 const AGG2_NS: u64 = 1_000_000_000;
 
-/// StateKind one merged or raw channel has yet to tell of an instrument.
+/// Changes of one instrument that the channels of one interval have not published yet.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
     pub levels: Pending,
@@ -36,12 +37,12 @@ pub(super) struct Backlog {
 pub(super) struct Instrument {
     pub levels: Levels,
     pub change_id: u64,
-    /// By interval, in the order of [`Interval::ALL`].
+    /// Backlog per interval, in the order of [`Interval::ALL`].
     pub backlogs: [Backlog; 3],
     pub lines: Vec<StateChannel>,
 }
 
-/// The message being written, and those that are read elsewhere too.
+/// The message being encoded, and copies for channels that delivery threads also serve.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     message: Vec<u8>,
@@ -57,16 +58,17 @@ pub struct PublicChannels {
     pub(super) states: Vec<StateFeed>,
     pub(super) drop_copies: Vec<DropCopyFeed>,
     last_second: u64,
-    /// The command being told.
+    /// Sequence number of the command being published.
     seq: Seq,
     pub(super) scratch: Scratch,
     effort: MergeBudget,
-    /// Subscriptions to candles.
+    /// Number of subscriptions to candles.
     pub(super) candles: u32,
 }
 
 impl PublicChannels {
-    /// Takes over the public books of a recovered engine. Channels start anew: every start is a new epoch.
+    /// Starts with the public books of a recovered engine. Channels are empty, because every start
+    /// begins a new epoch.
     pub fn new(engine: &Engine) -> Self {
         let mut publisher = PublicChannels::default();
         for market in engine.markets() {
@@ -84,10 +86,12 @@ impl PublicChannels {
         publisher
     }
 
-    /// Takes in one command's events. Within one command trades are told first, then the book, then the ticker.
+    /// Publishes one command's events. Within one command, trades come first, then the book, then
+    /// the ticker.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
         self.seq = stamped.seq;
-        // A session changes in the middle of what its command causes: told at the end, with the rest.
+        // A session change comes in the middle of a command's events. Publish it at the end, with
+        // the other effects.
         let mut turned: Vec<InstrumentId> = Vec::new();
         for event in events {
             self.tell_state(event, stamped.at, engine);
@@ -140,7 +144,8 @@ impl PublicChannels {
         }
     }
 
-    /// Collects a command's trades at its first one: the tape has them all by now.
+    /// Collects all trades of a command when its first trade event arrives. The tape already
+    /// contains them.
     fn trade(&mut self, id: InstrumentId, events: &[Event], views: &Views) {
         let Some(instrument) = self.instruments.get_mut(id.0 as usize) else { return };
         let Some(tape) = views.tape(id) else { return };
@@ -181,19 +186,20 @@ impl PublicChannels {
         }
     }
 
-    /// Whether anybody hears candles.
+    /// Returns whether any candle channel has a subscriber.
     pub fn has_candles(&self) -> bool {
         self.candles > 0
     }
 
-    /// A minute of venue time has begun, before any command of it: candles turn with the clock, whatever else happens.
+    /// Handles the start of a minute of venue time, before any command in that minute. Candles
+    /// change with the clock, even without other events.
     pub fn turn_minute(&mut self, at: VenueNanos, engine: &Engine, views: &Views) {
         for market in engine.markets() {
             self.tell_lines(market.spec.id, StateTrigger::Minute, at, engine, views);
         }
     }
 
-    /// Tells what has another state than was told last.
+    /// Publishes each state channel whose state differs from its last message.
     fn tell_lines(&mut self, id: InstrumentId, moment: StateTrigger, at: VenueNanos, engine: &Engine, views: &Views) {
         let Self { feeds, instruments, scratch, seq, .. } = self;
         let Some(instrument) = instruments.get_mut(id.0 as usize).filter(|instrument| !instrument.lines.is_empty())
@@ -211,7 +217,7 @@ impl PublicChannels {
         }
     }
 
-    /// Hands one instrument's trades of this command to the channels across instruments.
+    /// Adds one instrument's trades of this command to the channels across instruments.
     fn collect_across(&mut self, id: InstrumentId, events: &[Event], engine: &Engine, views: &Views) {
         let Self { feeds, trades_of, .. } = self;
         let traded = trades_in(events, id).count();
@@ -277,7 +283,7 @@ impl PublicChannels {
         }
     }
 
-    /// Sends what one interval of an instrument has yet to tell.
+    /// Publishes the pending changes of one interval of an instrument.
     fn tell(&mut self, id: InstrumentId, interval: Interval, at: VenueNanos, engine: &Engine, views: &Views) {
         let Self { feeds, instruments, scratch, seq, .. } = self;
         let place = |kind| place(*seq, kind);
@@ -316,54 +322,64 @@ impl PublicChannels {
         }
     }
 
-    /// Everything appended so far is durable: readers may see it. Says whether anything is new.
+    /// Makes everything appended so far visible to readers. The caller calls it after the commit.
+    /// Returns whether there is anything new.
     pub fn release(&mut self) -> bool {
         let mut fresh = false;
         for feed in self.feeds.iter_mut().filter(|feed| feed.dirty) {
             fresh |= feed.release();
         }
-        // Whoever was put off is to be asked again.
+        // Readers that had to wait for a new merge budget can be served again.
         self.effort.start_anew() | fresh
     }
 
-    /// Whether readers who have fallen behind wait for the next turn: a host that would sleep must come back instead.
+    /// Returns whether lagging readers wait for the next turn. The host must then come back instead
+    /// of sleeping.
     pub fn has_put_off(&self) -> bool {
         self.effort.has_put_off()
     }
 
-    /// The place in the venue's order of a subscriber's next frame, if there is one. An error means that the reader
-    /// must be closed; a state channel's reader is moved to the latest message instead, a merged book's is told the sum
-    /// of what it has missed.
+    /// Returns the place of a subscriber's next frame in the venue's order, if there is one. On
+    /// overrun, a reader of a state channel moves to the latest message, and a reader of a merged
+    /// book gets one change with all that it has missed.
+    ///
+    /// # Errors
+    /// [`Overrun`] if the reader must be closed.
     pub fn peek(&self, id: FeedId, cursor: &mut ChannelCursor) -> Result<Option<u64>, Overrun> {
         self.feeds.get(id.0 as usize).map_or(Ok(None), |feed| feed.peek(cursor, &self.effort))
     }
 
     /// Copies a subscriber's next frame to `out`.
+    ///
+    /// # Errors
+    /// [`Overrun`] if the reader must be closed.
     pub fn read(&self, id: FeedId, cursor: &mut ChannelCursor, out: &mut Vec<u8>) -> Result<(), Overrun> {
         self.feeds.get(id.0 as usize).map_or(Ok(()), |feed| feed.read(cursor, out, &self.effort))
     }
 
-    /// StateKind a reader who holds `from` of a merged book has missed of what may be read; for one whose ring is elsewhere.
+    /// Returns the released changes of a merged book since `from`, for a reader whose ring is on a
+    /// delivery thread.
     pub fn merged(&self, id: FeedId, from: u64) -> MissedChange {
         self.feeds.get(id.0 as usize).map_or(MissedChange::Gone, |feed| feed.merged(from))
     }
 
-    /// The same, unless there has been enough of that in this turn: then it is for the next, see [`Self::has_put_off`].
+    /// Like [`Self::merged`], but returns `None` if this turn's budget is spent. The reader then
+    /// waits for the next turn, see [`Self::has_put_off`].
     pub fn merged_in_turn(&self, id: FeedId, from: u64) -> Option<MissedChange> {
         self.feeds.get(id.0 as usize).map_or(Some(MissedChange::Gone), |feed| feed.merged_in_turn(from, &self.effort))
     }
 
-    /// How many levels a merge of this book looks at, some 30 ns each.
+    /// Returns how many levels a merge of this book compares, at about 30 ns each.
     pub fn levels_told(&self, id: FeedId) -> usize {
         self.feeds.get(id.0 as usize).and_then(|feed| feed.chain.as_ref()).map_or(0, |chain| chain.told.len())
     }
 
-    /// The `change_id` of a merged book's newest message that may be read; zero for other channels.
+    /// Returns the `change_id` of a merged book's newest released message; zero for other channels.
     pub fn told(&self, id: FeedId) -> u64 {
         self.feeds.get(id.0 as usize).map_or(0, |feed| feed.released_number())
     }
 
-    /// StateKind happens to a reader who falls behind.
+    /// Returns the policy for readers of a channel that fall behind.
     pub fn lag(&self, id: FeedId) -> LagPolicy {
         self.feeds.get(id.0 as usize).map_or(LagPolicy::Close, |feed| feed.lag)
     }
@@ -372,14 +388,14 @@ impl PublicChannels {
         self.feeds.get(id.0 as usize).map_or("", |feed| &feed.name)
     }
 
-    /// Channels with at least one subscriber.
+    /// Returns the number of channels with at least one subscriber.
     pub fn open_channels(&self) -> usize {
         self.feeds.iter().filter(|feed| feed.subscribers > 0).count()
     }
 }
 
 impl Backlog {
-    /// A channel that nobody heard for a while starts from the present.
+    /// Discards the backlog of a channel that had no subscribers for a while.
     pub(super) fn start_anew(&mut self, kind: &str, change_id: u64) {
         match kind {
             "book" => {
@@ -404,7 +420,8 @@ fn trades_in(events: &[Event], id: InstrumentId) -> impl Iterator<Item = &Event>
     events.iter().filter(move |event| matches!(event, Event::Trade { instrument, .. } if *instrument == id))
 }
 
-/// Within one command trades are told first, then the book, then the states that follow from it, then the ticker.
+/// Order of messages within one command: trades, the book, the states that follow from it, the
+/// ticker, copies.
 #[derive(Clone, Copy)]
 enum Kind {
     Trades = 0,
@@ -430,7 +447,7 @@ impl Scratch {
         &self.message
     }
 
-    /// StateKind was written last is told; whoever reads the channel elsewhere is to have it too.
+    /// Copies the message written last, if delivery threads also serve the channel.
     fn note(&mut self, feed: &Feed, place: u64) {
         if feed.lent > 0 {
             self.lent.note(feed, place, &self.message);
@@ -439,23 +456,23 @@ impl Scratch {
 }
 
 impl PublicChannels {
-    /// One of a channel's subscribers reads it elsewhere from now on. Of a merged book that nobody else reads there, gives the
-    /// number behind which its next message comes.
+    /// Hands one subscriber of a channel off to the delivery threads. For the first one of a merged
+    /// book, returns the number that the next message follows there.
     pub fn lend(&mut self, id: FeedId) -> Option<u64> {
         let feed = self.feeds.get_mut(id.0 as usize)?;
         feed.lent += 1;
         (feed.lent == 1 && feed.lag == LagPolicy::Ask).then(|| feed.last_number())
     }
 
-    /// Undoes one [`Self::lend`]. It still is a subscriber.
+    /// Undoes one [`Self::lend`]. The subscriber still counts as one.
     pub fn take_back(&mut self, id: FeedId) {
         if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
             feed.lent = feed.lent.saturating_sub(1);
         }
     }
 
-    /// Whether a reader has had all that its channel has told, released or not, and the next message leads on from what it
-    /// has.
+    /// Returns whether a reader has received everything that its channel has published, released or
+    /// not, and whether the next message continues from the reader's number.
     pub fn is_at_end(&self, id: FeedId, cursor: ChannelCursor) -> bool {
         self.feeds.get(id.0 as usize).is_none_or(|feed| {
             let end = ChannelCursor::at_end(&feed.ring);
@@ -463,13 +480,13 @@ impl PublicChannels {
         })
     }
 
-    /// StateKind lent channels have told since the last call, in order.
+    /// Passes the messages of handed-off channels since the last call to `take`, in order.
     pub fn take_lent(&mut self, mut take: impl FnMut(ChannelMessage<'_>)) {
         let MessageCopies { bytes, noted } = &mut self.scratch.lent;
         if noted.is_empty() {
             return;
         }
-        // Within one command a reader here is told trades first, and tickers last.
+        // Within one command, a reader gets trades first and tickers last.
         noted.sort_by_key(|message| message.place);
         for CopyRecord { feed, lag, number, start, len, .. } in noted.drain(..) {
             let payload = bytes.get(start..start + len).unwrap_or_default();

@@ -1,7 +1,10 @@
-//! Channels of one instrument that tell a state and not its changes: quotes, grouped depth, candles, index prices.
+//! Channels that publish the whole state of one instrument: quotes, grouped depth, candles, index
+//! prices, sessions.
 //!
-//! Holds       1. a message is sent when the state differs from the one told last, and then holds all of it;
-//!             2. whoever joins starts from the state told last, so that everyone has heard the same.
+//! Holds       1. a message is sent when the state differs from the last message, and contains the
+//!                whole state;
+//!             2. a new subscriber starts from the last message's state, so that all subscribers
+//!                have seen the same.
 
 use crate::codec::objects::{AuctionFacts, Curves, OffBookFacts, SessionFacts};
 use crate::codec::{Channel, Interval, Json, PriceGroup, Resolution, objects};
@@ -11,7 +14,7 @@ use pitwire_projections::{Candle, MarketFacts, Tape};
 use crate::channels::feed::FeedId;
 use crate::channels::levels::Levels;
 
-/// StateKind a channel tells of its instrument.
+/// The state that a channel publishes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StateKind {
     Quote,
@@ -24,20 +27,20 @@ pub(super) enum StateKind {
     Perpetual(Interval),
     Index(String),
     Session,
-    /// Each change; with an interval at the ends of windows, and then with both curves.
+    /// Without an interval: each change. With one: at the end of each window, with both curves.
     Auction(Option<Interval>),
-    /// Trades made beside the book, each of them, and the hours for them.
+    /// Each off-book trade, and the hours for off-book trading.
     OffBook,
 }
 
-/// When there may be something to tell.
+/// An event after which the state may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StateTrigger {
     /// A command changed the book or traded.
     Command,
     Sample,
     Window(Interval),
-    /// A minute has begun, before any command of it.
+    /// A minute of venue time has begun, before any command in it.
     Minute,
 }
 
@@ -54,7 +57,7 @@ enum State {
     OffBook(OffBookFacts),
 }
 
-/// Levels of each side that an auction channel's curves have at most.
+/// Maximum levels per side in the curves of an auction channel.
 const CURVE_LEVELS: usize = 200;
 
 #[derive(Debug)]
@@ -64,7 +67,7 @@ pub(super) struct StateChannel {
     told: Option<State>,
 }
 
-/// An instrument as it stands.
+/// The current facts of an instrument.
 #[derive(Clone, Copy)]
 pub(super) struct InstrumentNow<'a> {
     pub facts: &'a MarketFacts<'a>,
@@ -74,7 +77,7 @@ pub(super) struct InstrumentNow<'a> {
 }
 
 impl StateKind {
-    /// `None` for a channel that is no line, or not one of this instrument.
+    /// Returns `None` if the channel is not a state channel, or does not fit this instrument.
     pub fn of(channel: &Channel, spec: &InstrumentSpec) -> Option<StateKind> {
         Some(match channel {
             Channel::Quote { .. } => StateKind::Quote,
@@ -98,7 +101,7 @@ impl StateKind {
             }
             StateKind::Auction(Some(interval)) => moment == StateTrigger::Window(*interval),
             StateKind::Depth { interval, .. } => moment == StateTrigger::Window(*interval),
-            // A bucket that ends is told even where nothing traded, and where nothing happened at all.
+            // Publish each finished bucket, even without trades and without any other event.
             StateKind::Chart(_) => {
                 matches!(moment, StateTrigger::Command | StateTrigger::Minute | StateTrigger::Window(Interval::Ms100))
             }
@@ -137,7 +140,8 @@ impl StateKind {
         })
     }
 
-    /// StateFeed of which each is told to everyone, however late: a reader too far behind is closed instead of moved on.
+    /// Returns whether every state must reach every subscriber. A subscriber too far behind is then
+    /// closed instead of moved to the latest message.
     pub fn tells_each(&self) -> bool {
         matches!(self, StateKind::Session | StateKind::Auction(_) | StateKind::OffBook)
     }
@@ -166,12 +170,12 @@ impl StateChannel {
         StateChannel { feed, what, told: None }
     }
 
-    /// Forgets what was told: nobody has listened since.
+    /// Forgets the last state, because the channel had no subscribers since.
     pub fn start_anew(&mut self) {
         self.told = None;
     }
 
-    /// StateKind a joiner begins with; `None` when there is nothing to tell yet.
+    /// Returns the first message for a new subscriber; `None` if there is no state yet.
     pub fn first<'a>(&'a mut self, now: &'a InstrumentNow<'a>) -> Option<impl FnOnce(&mut Json<'_>) + 'a> {
         if self.told.is_none() {
             self.told = self.what.state(now);
@@ -180,7 +184,7 @@ impl StateChannel {
         Some(move |j: &mut Json<'_>| what.write(j, now, state))
     }
 
-    /// The message due at this moment, if the state is another than the one told last.
+    /// Returns the message due at this trigger, if the state differs from the last message.
     pub fn due<'a>(
         &'a mut self,
         moment: StateTrigger,
@@ -198,13 +202,13 @@ impl StateChannel {
     }
 }
 
-/// A group's width in ticks; `None` when it is not a whole number of them.
+/// Returns a group's width in ticks; `None` if it is not a whole number of ticks.
 fn group_ticks(group: PriceGroup, spec: &InstrumentSpec) -> Option<i64> {
     let Some(width) = group.width() else { return Some(1) };
     i64::try_from(Decimal::new(i128::from(width), 0).in_steps_of(spec.tick)?).ok()
 }
 
-/// The best levels of a side, bids rounded down to whole groups and offers up.
+/// Returns the best levels of a side. Bids are rounded down to whole groups and offers up.
 fn grouped(levels: &Levels, side: Side, group: i64, most: usize) -> Vec<Level> {
     let mut out: Vec<Level> = Vec::with_capacity(most);
     for (price, lots) in levels.best_first(side) {
@@ -227,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_round_away_from_the_touch_and_add_up() {
+    fn grouped_levels_round_away_from_the_touch_and_sum() {
         let mut levels = Levels::default();
         for (side, price, lots) in [
             (Side::Buy, 99, 1),

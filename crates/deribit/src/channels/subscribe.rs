@@ -1,6 +1,7 @@
-//! Joining a channel and leaving it.
+//! Subscribes to a channel and unsubscribes from it.
 //!
-//! Holds       a joiner's first message and its cursor stand at one point: nothing is told twice, nothing is missed.
+//! Holds       a new subscriber's first message and its cursor match: it gets every message exactly
+//!             once.
 
 use crate::codec::objects;
 use crate::codec::{Channel, Interval, write_notification};
@@ -16,7 +17,7 @@ use crate::channels::publisher::PublicChannels;
 use crate::channels::state_channels::{InstrumentNow, StateChannel, StateKind};
 use pitwire_delivery::LagPolicy;
 
-/// StateKind a new subscriber starts from.
+/// The starting point of a new subscriber.
 #[derive(Debug)]
 pub struct Subscribed {
     pub feed: FeedId,
@@ -25,15 +26,16 @@ pub struct Subscribed {
     pub first: Option<Vec<u8>>,
 }
 
-/// Large enough for seconds of a busy channel; a subscriber further behind than this is past helping.
+/// Ring capacity in bytes: seconds of a busy channel. A subscriber further behind is closed.
 const DELTA_RING: usize = 1 << 20;
 const STATE_RING: usize = 1 << 18;
-/// Whoever falls behind further than this gets a merged change, which is less to read than what it has missed.
+/// Ring capacity of a merged book, in bytes. A reader further behind gets one merged change, which
+/// is shorter than the messages it has missed.
 const MERGED_RING: usize = 1 << 18;
-/// StateFeed and quiet channels: a few seconds' worth.
+/// Ring capacity of state channels and quiet channels, in bytes: a few seconds.
 const SMALL_RING: usize = 1 << 16;
 
-/// The venue as a joiner finds it.
+/// The venue's current state, for a new subscriber.
 #[derive(Clone, Copy)]
 struct VenueView<'a> {
     engine: &'a Engine,
@@ -42,7 +44,7 @@ struct VenueView<'a> {
 }
 
 impl PublicChannels {
-    /// Adds a subscriber; `None` when the channel is not one of something that is here.
+    /// Adds a subscriber. Returns `None` if the channel's instrument or account does not exist.
     pub fn subscribe(
         &mut self,
         channel: &Channel,
@@ -58,7 +60,8 @@ impl PublicChannels {
             }
             Channel::Ticker { instrument, interval } => self.join_ticker(instrument, *interval, here)?,
             Channel::PriceIndex { index } => {
-                // Perpetuals are sampled; the spot instrument of the same name only tells where it started.
+                // Only perpetuals are sampled. The spot instrument of the same name only defines
+                // the start price.
                 let of_index = |spec: &InstrumentSpec| objects::index_name(spec, engine.currencies()) == *index;
                 let found = engine.markets().iter().find(|market| !market.spec.is_spot() && of_index(&market.spec))?;
                 self.join_line(channel, &format!("deribit_price_index.{index}"), &found.spec, here)?
@@ -239,7 +242,7 @@ impl PublicChannels {
         Some(id)
     }
 
-    /// The book as this channel's last message left it, so that the next change joins on.
+    /// Returns the book as of this channel's last message, so that the next change applies to it.
     fn snapshot(&self, name: &str, spec: &InstrumentSpec, interval: Interval, at: VenueNanos) -> Vec<u8> {
         let mut out = Vec::new();
         let Some(instrument) = self.instruments.get(spec.id.0 as usize) else { return out };
@@ -250,7 +253,7 @@ impl PublicChannels {
     }
 }
 
-/// The name under which everyone hears a line, however a client has written it.
+/// Returns the canonical name of a state channel, regardless of how a client has written it.
 fn line_name(channel: &Channel, spec: &InstrumentSpec) -> Option<String> {
     let name = &spec.name;
     Some(match channel {

@@ -1,11 +1,17 @@
-//! Streams by URL: who has come for which, what they have said, and the way of every message into the halls.
+//! Streams by URL: their connections, the requests of these, and the order in which messages reach
+//! the delivery threads.
 //!
-//! Does        take sockets over from the loop, have the forms' own sessions read what they want, hand messages, snapshots
-//!             and sockets to the halls in one order.
-//! Holds       1. nothing reaches a hall before [`UrlStreams::release`], which is called after the commit;
-//!             2. a joiner's snapshot and its place in the stream are one place in that order: nothing is missed or told twice;
-//!             3. the loop writes each message once, whoever reads it; it never sends.
-//! Leaves out  payloads and names (`crates/url-streams`), rings and slow readers (`crates/delivery`).
+//! Does        takes sockets over from the venue thread, lets each protocol's session parse
+//!             requests, passes messages, snapshots and sockets to the delivery threads in one
+//!             order.
+//! Holds       1. nothing reaches a delivery thread before [`UrlStreams::release`], which the
+//!                caller calls after the commit;
+//!             2. a new subscriber's snapshot and its join have one place in that order: it gets
+//!                every message exactly once;
+//!             3. the venue thread encodes each message once, regardless of the number of
+//!                subscribers, and never sends.
+//! Leaves out  payloads and names (`crates/url-streams`), rings and slow subscribers
+//!             (`crates/delivery`).
 //! Start at    [`UrlStreams::observe`], [`UrlStreams::take_over`], [`UrlStreams::hear`].
 
 mod outlet;
@@ -26,13 +32,13 @@ use tracing::debug;
 use self::outlet::Outlet;
 use crate::delivery_threads::{Adopted, DeliveryThreads, Order, ThreadEvent, TurnBudget};
 
-/// How often those who asked for heartbeats get one.
+/// Heartbeat interval in nanoseconds, for connections that asked for heartbeats.
 const BEAT_NS: u64 = 5_000_000_000;
 /// A connection that reads streams.
 struct Client {
     session: Session,
     from: Option<IpAddr>,
-    /// What it reads, by key.
+    /// The streams that it reads, by key.
     reads: BTreeMap<StreamKey, StreamId>,
 }
 
@@ -42,7 +48,7 @@ pub struct UrlStreams {
     halls: DeliveryThreads,
     clients: BTreeMap<SubscriberId, Client>,
     next_tag: u64,
-    /// Connections of each address, where these are counted.
+    /// Number of connections per client address, while `per_address` limits it.
     addresses: BTreeMap<IpAddr, u32>,
     per_address: Option<u32>,
     beats: u64,
@@ -51,7 +57,8 @@ pub struct UrlStreams {
 }
 
 impl UrlStreams {
-    /// Over a recovered venue. `waker` wakes the loop in whose turns [`Self::hear`] is called.
+    /// Creates the streams of a recovered venue. `waker` wakes the venue thread, which calls
+    /// [`Self::hear`].
     pub fn new(engine: &Engine, views: &Views, waker: &Waker) -> UrlStreams {
         UrlStreams {
             streams: Streams::new(engine, views),
@@ -67,37 +74,38 @@ impl UrlStreams {
         }
     }
 
-    /// By which clocks due and encoding times are told.
+    /// Sets the clocks for the due and encoding times in messages.
     pub fn set_clocks(&mut self, clock: SystemClock, venue: VenueClock) {
         self.outlet.clocks = Some((clock, venue));
     }
 
-    /// How many connections one address may have here.
+    /// Limits the connections per client address; `None` removes the limit.
     pub fn limit_addresses(&mut self, most: Option<u32>) {
         self.per_address = most;
     }
 
-    /// Connections that read streams.
+    /// Returns the number of connections that read streams.
     pub fn open_connections(&self) -> usize {
         self.clients.len()
     }
 
-    /// Takes in one command's events; what they tell waits for [`Self::release`].
+    /// Encodes the messages for one command's events. They wait for [`Self::release`].
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
         self.streams.observe(stamped, events, engine, views, &mut self.outlet);
     }
 
-    /// Whether anybody hears candles.
+    /// Returns whether any candle stream has a subscriber.
     pub fn has_candles(&self) -> bool {
         self.streams.has_candles()
     }
 
-    /// A minute of venue time has begun, before any command of it.
+    /// Handles the start of a minute of venue time, before any command in that minute.
     pub fn turn_minute(&mut self, here: Here<'_>) {
         self.streams.turn_minute(here, &mut self.outlet);
     }
 
-    /// Everything observed so far is durable: it may leave. `tap` hears of each message in order, for gateways.
+    /// Sends everything observed so far. The caller calls it after the commit. `tap` receives each
+    /// message in order, for gateways.
     pub fn release(&mut self, tap: &mut dyn FnMut(StreamId, &[u8])) {
         self.outlet.release(self.halls.running(), tap);
         if self.is_stopping {
@@ -105,13 +113,18 @@ impl UrlStreams {
         }
     }
 
-    /// A REST request of one of the forms; `None` when there is nothing of the kind under this path.
+    /// Answers a REST request of one of the stream protocols; returns `None` if no endpoint has
+    /// this path.
     pub fn rest(&self, request: &HttpRequest<'_>, here: Here<'_>) -> Option<HttpResponse> {
         let answer = self.streams.rest(request.path(), request.query(), here)?;
         Some(HttpResponse::json(answer.status, answer.body))
     }
 
-    /// Takes a reader's socket over, with all that its URL asks for.
+    /// Takes a client's socket over and subscribes it to the streams in its URL.
+    ///
+    /// # Errors
+    /// The HTTP response to send instead, for an invalid or unknown path, too many connections per
+    /// address, or missing delivery threads.
     pub fn take_over(
         &mut self,
         request: &HttpRequest<'_>,
@@ -150,7 +163,8 @@ impl UrlStreams {
         Ok(())
     }
 
-    /// Has a client read a stream from here on; gives what it is told first, and the ring it reads then.
+    /// Subscribes a client to a stream from here on. Returns its first message and the ring that it
+    /// reads afterwards.
     fn join(&mut self, tag: SubscriberId, key: StreamKey, here: Here<'_>, halls: &Publisher) -> Option<Joined> {
         let id = self.streams.listen(key, here.engine)?;
         let names = key.instrument.and_then(|of| self.streams.directory().names(of));
@@ -164,9 +178,10 @@ impl UrlStreams {
         Some(Joined { first: first.map(|(payload, _)| payload), ring: self.outlet.ring(id) })
     }
 
-    /// Has a stream written for gateways, by its label. Everything observed before must have been released.
+    /// Starts a stream for gateways, by its label. All earlier observations must have been
+    /// released.
     pub fn tap(&mut self, label: &str, here: Here<'_>) -> Option<Tapped> {
-        // What each socket numbers for itself no gateway can pass on.
+        // A gateway cannot forward messages that carry a number per socket.
         let key = StreamKey::of_label(label, self.streams.directory()).filter(|key| !key.has_socket_numbers())?;
         let id = self.streams.listen(key, here.engine)?;
         let first = self.streams.first(id, here, &mut self.outlet).map(|(payload, _)| payload);
@@ -184,7 +199,8 @@ impl UrlStreams {
         self.outlet.leave_socket(tag, id);
     }
 
-    /// Acts on what the halls have heard since the last turn, and sends what is due.
+    /// Handles the events of the delivery threads since the last turn and sends heartbeats that are
+    /// due.
     pub fn hear(&mut self, here: Here<'_>, now_ns: u64) {
         if now_ns >= self.next_beat_ns {
             self.next_beat_ns = now_ns + BEAT_NS;
@@ -204,7 +220,7 @@ impl UrlStreams {
         }
     }
 
-    /// A connection has ended.
+    /// Removes a connection that has ended.
     fn forget(&mut self, tag: SubscriberId) {
         let Some(client) = self.clients.remove(&tag) else { return };
         debug!(tag = tag.0, "a reader of streams has left");
@@ -238,22 +254,22 @@ impl UrlStreams {
         }
     }
 
-    /// When [`Self::hear`] has something to do of its own.
+    /// Returns when [`Self::hear`] has to run even without new events, in nanoseconds.
     pub fn next_due_ns(&self) -> Option<u64> {
         self.streams.wants_beats().then_some(self.next_beat_ns)
     }
 
-    /// Nobody comes any more; those who are here leave with the next release.
+    /// Refuses new connections. The next release closes the existing ones.
     pub fn stop(&mut self) {
         self.is_stopping = true;
     }
 }
 
-/// A stream that gateways get.
+/// A stream that a gateway receives.
 pub struct Tapped {
     pub id: StreamId,
     pub label: String,
-    /// Only its latest message matters.
+    /// Only the latest message matters.
     pub is_state: bool,
     pub first: Vec<u8>,
 }
@@ -263,7 +279,7 @@ struct Joined {
     ring: Option<pitwire_publisher::StreamId>,
 }
 
-/// The handshake's answer, with what its reader may want to know of what it asked for.
+/// Returns the handshake response with headers on unknown streams and on numbering by stream.
 pub fn with_notes(mut handshake: Vec<u8>, opened: &Opened) -> Vec<u8> {
     handshake.truncate(handshake.len().saturating_sub(2));
     if opened.unknown > 0 {

@@ -1,7 +1,7 @@
-//! What is told, in order, until it may leave.
+//! Messages and control messages in order, until they may leave.
 //!
-//! Holds       1. messages, joins, snapshots and sockets keep the order in which they were put here;
-//!             2. each stream's messages are numbered without holes.
+//! Holds       1. messages, joins, snapshots and sockets keep their order;
+//!             2. each stream's messages are numbered without gaps.
 //! Start at    [`Outlet::order`], [`Outlet::release`].
 
 use std::collections::BTreeMap;
@@ -15,14 +15,15 @@ use pitwire_venue::VenueClock;
 use super::scribe::{Errand, Scribe};
 use crate::delivery_threads::Order;
 
-/// Of each hall's copy of a stream: many seconds of a busy one, and the trades of a large uncross.
+/// Ring capacity per stream and delivery thread, in bytes: many seconds of a busy stream, or the
+/// trades of a large uncross.
 const DELTA_RING: usize = 1 << 20;
 const STATE_RING: usize = 1 << 16;
 
 type Ring = pitwire_publisher::StreamId;
 
 enum Item {
-    /// The next so many messages of the batch.
+    /// A message; its payload is the next `len` bytes of the buffer.
     Message {
         stream: StreamId,
         len: usize,
@@ -30,9 +31,9 @@ enum Item {
     Order(Order),
 }
 
-/// A stream as the halls know it.
+/// A stream that the delivery threads know.
 struct Known {
-    /// `None`: of sockets' own numbers.
+    /// `None` if the messages carry a number per socket.
     ring: Option<Ring>,
     seq: u64,
 }
@@ -45,7 +46,7 @@ pub struct Outlet {
     items: Vec<Item>,
     batch: Batch,
     scribe: Scribe,
-    /// For the scribe, in order.
+    /// Work for the numbering thread, in order.
     errands: Vec<Errand>,
 }
 
@@ -62,7 +63,8 @@ impl Sink for Outlet {
     fn stamps(&mut self, at: VenueNanos) -> Stamps {
         let Some((clock, venue)) = &self.clocks else { return Stamps::default() };
         let mono_ns = clock.monotonic_ns();
-        // Where time stands still nothing was due at another moment than now.
+        // `u64::MAX` means that venue time stands still. Then nothing has a due time, so use the
+        // current time.
         let due_ns = Some(venue.real(at)).filter(|due| *due != u64::MAX).unwrap_or(mono_ns);
         let [due_ns, mono_ns] = [due_ns, mono_ns].map(|at| clock.on_this_machine(at));
         Stamps { due_ns, mono_ns, ts_ns: clock.wall_ns() }
@@ -70,7 +72,7 @@ impl Sink for Outlet {
 }
 
 impl Outlet {
-    /// Makes a stream known to the halls, once.
+    /// Registers a stream with the delivery threads on first use.
     pub fn know(&mut self, id: StreamId, key: &StreamKey, names: Option<&Names>, halls: &Publisher) {
         self.known.entry(id).or_insert_with(|| {
             let (lag, ring_bytes) =
@@ -94,7 +96,8 @@ impl Outlet {
         }
     }
 
-    /// A socket begins to read a stream whose messages bear its own numbers; gives the first one.
+    /// Subscribes a socket to a stream whose messages carry a number per socket. Returns the first
+    /// message.
     pub fn first_of_socket(
         &mut self,
         tag: SubscriberId,
@@ -122,7 +125,8 @@ impl Outlet {
         self.scribe.forget(tag);
     }
 
-    /// Hands everything over, in order; without halls what only gateways want. `tap` hears of each message.
+    /// Hands everything over in order. Without delivery threads only `tap` receives the messages,
+    /// for gateways.
     pub fn release(&mut self, halls: Option<&std::sync::Arc<Publisher>>, tap: &mut dyn FnMut(StreamId, &[u8])) {
         let mut start = 0;
         for item in self.items.drain(..) {
@@ -147,7 +151,7 @@ impl Outlet {
         self.bytes.clear();
         let Some(halls) = halls else { return self.errands.clear() };
         halls.send(&mut self.batch);
-        // After the sockets that it writes to have been handed over.
+        // The sockets must have been handed off before the numbering thread writes to them.
         if !self.errands.is_empty() {
             self.scribe.send(std::mem::take(&mut self.errands), halls);
         }

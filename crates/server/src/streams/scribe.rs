@@ -1,9 +1,12 @@
-//! Messages that bear each socket's own number: written once by the loop, numbered for each socket here.
+//! Messages that carry a number per socket: the venue thread encodes them once, this thread numbers
+//! them for each socket.
 //!
-//! Does        on a thread of its own, keep each socket's number and tell it its messages.
-//! Holds       1. the loop hands over a turn's messages at once and never waits: when the thread is too far behind, its
-//!                sockets are closed with 1013, and it begins anew;
-//!             2. a socket's numbers have no holes.
+//! Does        keeps each socket's next number on a separate thread and sends the socket its
+//!             messages.
+//! Holds       1. the venue thread hands over a turn's messages at once and never waits: if the
+//!                thread is too far behind, its sockets are closed with 1013 and a new thread
+//!                starts;
+//!             2. the numbers of a socket have no gaps.
 //! Start at    [`Scribe::send`].
 
 use std::collections::BTreeMap;
@@ -14,14 +17,14 @@ use pitwire_publisher::{CloseCode, Publisher, SubscriberId};
 use pitwire_url_streams::{Numbered, StreamId};
 use tracing::warn;
 
-/// Turns of the loop that may wait.
+/// Maximum number of turns of the venue thread that wait for the numbering thread.
 const TURNS_MOST: usize = 4_096;
 
 pub enum Errand {
     Join {
         tag: SubscriberId,
         stream: StreamId,
-        /// The number of the message after its first.
+        /// The number of the message after its first one.
         next: u64,
     },
     Leave {
@@ -35,19 +38,19 @@ pub enum Errand {
     },
 }
 
-/// The loop's side.
+/// The venue thread's end of the queue.
 #[derive(Default)]
 pub struct Scribe {
     turns: Option<SyncSender<Vec<Errand>>>,
-    /// How many first messages a socket has been told.
+    /// Number of first messages that each socket has been sent.
     firsts: BTreeMap<SubscriberId, u64>,
-    /// Those who read by socket, so that they can be closed when the thread is too slow for them.
+    /// Sockets with numbers of their own. They are closed if the thread is too slow for them.
     readers: BTreeMap<SubscriberId, ()>,
 }
 
 impl Scribe {
-    /// The number of a socket's next first message; of several streams on one socket each has one, and all of them are
-    /// told before anything else.
+    /// Returns the number for the next first message of a socket. A socket with several streams
+    /// gets one first message for each, before any other message.
     pub fn take_number(&mut self, tag: SubscriberId) -> u64 {
         let number = self.firsts.entry(tag).or_default();
         self.readers.insert(tag, ());
@@ -69,7 +72,8 @@ impl Scribe {
                 for tag in std::mem::take(&mut self.readers).into_keys() {
                     halls.close(tag, CloseCode::TryAgainLater, "too slow for this stream: reconnect");
                 }
-                // The thread ends with what it has; a new one begins with those who come from now on.
+                // The old thread ends after its queue. A new one serves the sockets that join from
+                // now on.
                 self.turns = None;
             }
         }
@@ -78,7 +82,7 @@ impl Scribe {
 
 fn start(halls: Arc<Publisher>) -> SyncSender<Vec<Errand>> {
     let (turns, received) = sync_channel(TURNS_MOST);
-    // Without the thread the channel is closed, which the next turn finds out.
+    // If the thread does not start, the channel is closed, and the next send finds that out.
     drop(std::thread::Builder::new().name("scribe".into()).spawn(move || run(&received, &halls)));
     turns
 }
