@@ -1,4 +1,4 @@
-//! The library alone: one stream for whoever connects.
+//! Serves one stream of synthetic messages with the library alone.
 //!
 //!     cargo run --release -p pitwire-publisher --example serve -- 127.0.0.1:9000 1000 190
 

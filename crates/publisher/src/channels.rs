@@ -1,7 +1,7 @@
-//! Named channels for whoever connects: what a path means, who may come, what `/metrics` and `/healthz` say.
+//! The handler of `pitwire publish`: named channels, access, `/metrics` and `/healthz`.
 //!
-//! Does        the programme of `pitwire publish`: paths are channels, the query chooses symbols, the form, and where to go
-//!             on; and for tests of others, echo and answers on request.
+//! Does        Maps paths to channels, and query parameters to symbols, frame format and resume
+//!             position. For tests, it echoes messages or answers on request.
 //! Start at    [`Channels`].
 
 use std::collections::BTreeMap;
@@ -15,35 +15,35 @@ use crate::handler::{Answer, ClientMessage, DeliveryHandler, Reply, Request, Sub
 use crate::statistics::SharedStatistics;
 use pitwire_delivery::StreamId;
 
-/// A reader may choose so many.
+/// Most symbols that a subscriber may select.
 const SYMBOLS_MOST: usize = 1024;
 
-/// What a reader may say behind the path.
+/// Accepted query parameters.
 const PARAMETERS: [&str; 4] = ["symbols", "from", "envelope", "token"];
 
-/// What is done with what subscribers say.
+/// The reaction to messages of subscribers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncomingMessages {
-    /// Nothing.
+    /// Drops them.
     #[default]
     Ignore,
     Echo,
-    /// Each text message is answered with the answer of [`Options`](crate::Options).
+    /// Answers each text message with the prepared answer of [`Options`](crate::Options).
     Respond,
 }
 
 #[derive(Debug, Default)]
 pub struct Channels {
-    /// Every path is this one channel when none is named.
+    /// Channels by name. If it is empty, every path selects the only channel.
     names: OnceLock<BTreeMap<String, StreamId>>,
     only: OnceLock<StreamId>,
     pub hearing: IncomingMessages,
-    /// Everybody gets the envelope, not only those who ask for it.
+    /// Whether all subscribers get the envelope, and not only those that request it.
     pub enveloped: bool,
-    /// Whoever comes must have it.
+    /// Token that a client must present, if there is one.
     pub token: Option<String>,
     board: OnceLock<Arc<SharedStatistics>>,
-    /// Where messages come from is away.
+    /// Whether the source of the messages is unreachable.
     pub is_upstream_down: Arc<AtomicBool>,
 }
 
@@ -57,9 +57,10 @@ impl Channels {
         Channels { hearing, enveloped, token, is_upstream_down, ..Channels::default() }
     }
 
-    /// What there is, once the publisher has been started. With no names every path is the one stream.
+    /// Sets the channels, once the publisher has been started. Without names every path selects
+    /// `only`.
     pub fn open_doors(&self, board: Arc<SharedStatistics>, names: BTreeMap<String, StreamId>, only: Option<StreamId>) {
-        // Each is set once: by whoever has started the publisher.
+        // The caller starts the publisher once, so each cell is set once.
         let _ = self.board.set(board);
         if let Some(only) = only {
             let _ = self.only.set(only);
@@ -144,7 +145,8 @@ impl DeliveryHandler for Channels {
     }
 }
 
-/// A query that a stream cannot be meant by: a reader would get something else than it asked for, and not know.
+/// Checks that a query has no unknown, repeated or empty parameter. Ignoring one would give the
+/// client another stream than it requested.
 fn are_meant(request: &Request<'_>) -> Result<(), Answer> {
     let names: Vec<&str> = request.query().split('&').filter(|pair| !pair.is_empty()).map(name_of).collect();
     for (at, name) in names.iter().enumerate() {
@@ -172,7 +174,7 @@ fn resume_token(text: &str) -> Option<(u64, u64)> {
     Some((epoch.parse().ok()?, seq.parse().ok()?))
 }
 
-/// A query's value with its percent signs resolved; one that leads nowhere stays.
+/// Decodes the percent escapes of a query value. Invalid escapes stay as they are.
 fn decoded(text: &str) -> Vec<u8> {
     let bytes = text.as_bytes();
     let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);

@@ -23,35 +23,35 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Connections open now, whatever they are for.
+    /// Open connections of any kind.
     connections: "gauge",
-    /// Connections taken.
+    /// Accepted connections.
     connections_total: "counter",
-    /// WebSockets opened.
+    /// Opened WebSockets.
     opened_total: "counter",
-    /// Connections that were refused because there were too many.
+    /// Connections refused at the connection limit.
     refused_total: "counter",
-    /// Messages taken from whoever publishes.
+    /// Messages taken in.
     messages_total: "counter",
-    /// Bytes given to sockets.
+    /// Bytes sent.
     sent_bytes_total: "counter",
-    /// Calls that gave bytes to sockets.
+    /// Send calls that sent bytes.
     sends_total: "counter",
-    /// Turns through those for whom there is something.
+    /// Delivery passes.
     sweeps_total: "counter",
-    /// Times that a socket would take no more.
+    /// Sends that found a full socket buffer.
     blocked_total: "counter",
-    /// Readers that fell behind and were told what they missed.
+    /// Gap notices sent to slow subscribers.
     gaps_total: "counter",
-    /// Readers that fell behind and were closed.
+    /// Slow subscribers closed.
     closed_slow_total: "counter",
-    /// Readers that were silent for too long and were closed.
+    /// Subscribers closed by the idle timeout.
     closed_idle_total: "counter",
-    /// Readers that broke the protocol and were closed.
+    /// Subscribers closed for a protocol error.
     violations_total: "counter",
-    /// Messages that a hall was too busy to take in; its readers were told, or closed.
+    /// Messages shed by a busy delivery thread; its subscribers got a notice or were closed.
     shed_total: "counter",
-    /// Messages that are no JSON and were put into envelopes as strings.
+    /// Messages that are not JSON, sent as strings in envelopes.
     quoted_total: "counter",
 }
 

@@ -1,17 +1,21 @@
-//! A hall without its sockets: streams, subscribers, and what is to be sent to whom.
+//! The delivery core: streams, subscribers and pending output of one delivery thread, without
+//! sockets.
 //!
-//! Does        take in messages and what subscribers send; say who is due, which bytes go to each, and who is to be let go.
-//!             Every loop drives this same floor.
-//! Holds       1. a message is copied into the ring once per class, and from there to sockets: nothing is copied or allocated
-//!                per subscriber;
-//!             2. a joiner's snapshot and cursor stand at one number: nothing comes twice, nothing is missed;
-//!             3. a reader that stops costs the rest of one frame, whatever is published; all that it misses is declared,
-//!                or it is closed;
-//!             4. what is sent to a connection is whole frames in order, whichever of outbox, control slot and rings they
-//!                are from;
-//!             5. the order in which subscribers are served is a new one for every message (`order.rs`).
-//! Leaves out  sockets and clocks: the loop's.
-//! Start at    [`DeliveryCore::take`], [`DeliveryCore::due`], [`DeliveryCore::prepare`], [`DeliveryCore::gather`], [`DeliveryCore::sent`].
+//! Does        Takes in messages and client input. Returns the subscribers to serve, the bytes for
+//!             each and the connections to close. Both event loops drive this core.
+//! Holds       1. A message is copied into the ring once per frame format and goes from there to
+//!                the sockets. Nothing is copied or allocated per subscriber.
+//!             2. The snapshot and the cursor of a new subscriber refer to the same sequence
+//!                number, so it gets no duplicate and no gap.
+//!             3. A subscriber that stops reading costs at most the rest of one frame. Every
+//!                message that it misses is declared, or its connection is closed.
+//!             4. A connection receives whole frames in order, whether they come from the outbound
+//!                queue, the control frame or the rings.
+//!             5. Subscribers are served in a new random order for every message (see
+//!                `ServiceOrder`).
+//! Leaves out  Sockets and clocks, which belong to the event loop.
+//! Start at    [`DeliveryCore::take`], [`DeliveryCore::due`], [`DeliveryCore::prepare`],
+//!             [`DeliveryCore::gather`], [`DeliveryCore::sent`].
 
 mod ask;
 mod input;
@@ -41,35 +45,37 @@ use pitwire_delivery::Key;
 use pitwire_delivery::ServiceOrder;
 use pitwire_delivery::{ENVELOPED, Message, Stamp, Stream, StreamId};
 
-/// What one connection is sent in a turn, and what is taken from the queue in one.
+/// Most bytes that one connection is sent in a turn. Also the bytes appended to the rings that end
+/// the intake from the queue.
 pub(crate) const TURN_BYTES: usize = 64 * 1024;
-/// With so much waiting to be written, a connection's input waits too.
+/// Outbound queue size in bytes from which the connection is not read.
 const OUTBOX_FULL: usize = 64 * 1024;
-/// With so much waiting that it did not ask for, it is closed.
+/// Outbound queue limit in bytes for unsolicited frames. A connection that exceeds it is closed.
 const OUTBOX_MOST: usize = 256 * 1024;
-/// Answers that one connection may be owed before its input waits.
+/// Prepared answers that a connection may be owed before it is not read.
 const OWED_MOST: u32 = 64;
-/// What one connection has said may weigh so much before its input waits.
+/// Weight of the unprocessed messages of a connection from which it is not read.
 const UNHEARD_MOST: u32 = 64;
-/// Spare boxes that are kept for the next who needs one.
+/// Most spare buffers of each kind that are kept for reuse.
 const SPARES: usize = 64;
 
-/// Times and sizes. Milliseconds, because that is how fine the wheel is.
+/// Timeouts and limits. Times are in milliseconds, the resolution of the timer wheel.
 #[derive(Clone, Debug)]
 pub struct Limits {
     pub messages: MessageLimits,
-    /// A handshake or a fragmented message must be finished within this.
+    /// Time limit for a handshake or a fragmented message, in milliseconds.
     pub unfinished_ms: u32,
-    /// A reader from which nothing has come for so long is closed. A pong is something.
+    /// Idle timeout in milliseconds. Any input counts as activity, including a pong.
     pub idle_ms: u32,
-    /// How often a ping goes to everybody; 0 for never.
+    /// Interval between pings to all subscribers, in milliseconds. 0 disables them.
     pub ping_ms: u32,
-    /// Whoever waits to be sent something older than this has fallen behind; 0 to count bytes only.
+    /// Lag threshold in milliseconds. A subscriber whose oldest unsent message is older is slow. 0
+    /// disables the time check.
     pub lag_ms: u32,
-    /// How long one that is told goodbye has to hear it.
+    /// Time that a connection has to finish after its close frame was queued, in milliseconds.
     pub parting_ms: u32,
-    /// Whether messages are compressed for those who offer to inflate them. Whoever does has each message compressed
-    /// once for all of a hall's readers like it: work that a stranger could ask for, so it is off unless wanted.
+    /// Whether to accept permessage-deflate. Each message is then compressed once per delivery
+    /// thread and frame format. Any client can cause this work, so it is off by default.
     pub deflate: bool,
 }
 
@@ -87,35 +93,37 @@ impl Default for Limits {
     }
 }
 
-/// What a floor is made with.
+/// Arguments of [`DeliveryCore::new`].
 pub struct CoreSettings {
     pub programme: Arc<dyn DeliveryHandler>,
     pub board: Arc<SharedStatistics>,
-    /// Of this hall.
+    /// Number of this delivery thread.
     pub hall: usize,
     pub limits: Limits,
     pub origins: OriginPolicy,
-    /// Names this start in resume tokens.
+    /// Epoch of this server start, for resume tokens.
     pub epoch: u64,
-    /// Frames of the one answer to whoever is owed one.
+    /// Frames of the prepared answer.
     pub answer: Arc<[u8]>,
     pub seed: u64,
-    /// Most readers get messages in the envelope: that is the form in which they are kept from the beginning.
+    /// Whether most subscribers get messages in the envelope. Streams then store that format from
+    /// the start.
     pub enveloped: bool,
 }
 
-/// Who is served in a sweep, and in which order.
+/// Selects the subscribers that a delivery pass serves, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassKind {
-    /// Those for whom there is something of their own.
+    /// Subscribers with frames of their own.
     Own,
-    /// Everybody for whom there is something.
+    /// All subscribers with frames to send, in random order.
     First,
-    /// The same, where the sweep before has hardly ended.
+    /// The same subscribers, when the previous pass has just ended. Its order is kept with small
+    /// random changes.
     Next,
 }
 
-/// One of several streams while they are merged.
+/// The next frame of one stream in a merge of several.
 #[derive(Clone, Copy, Debug)]
 struct MergeHead {
     pub place: u64,
@@ -123,7 +131,7 @@ struct MergeHead {
     pub cursor: pitwire_delivery::Cursor,
 }
 
-/// What the core is made with and never changes.
+/// Settings that do not change after the start.
 struct CoreContext {
     programme: Arc<dyn DeliveryHandler>,
     board: Arc<SharedStatistics>,
@@ -139,7 +147,7 @@ struct CoreContext {
     class: u8,
 }
 
-/// What the next delivery pass serves, and how much it may send.
+/// Subscribers and streams that the next delivery pass serves, and the byte limit.
 struct PassState {
     /// Streams with new messages.
     dirty: Vec<u32>,
@@ -149,7 +157,7 @@ struct PassState {
     unswept: usize,
     /// Whether streams must be served before more messages are taken in.
     must_sweep: bool,
-    /// Whether a pass is under way: some subscribers have not received what it began with.
+    /// Whether a pass is under way, so that some subscribers lack messages that preceded it.
     is_amid: bool,
     /// Most bytes for one subscriber in this pass.
     turn_bytes: usize,
@@ -175,12 +183,13 @@ struct CoreClock {
     checked_ms: u64,
 }
 
-/// What was taken from the inbox, and how far it has been handled.
+/// Items taken from the inbox, and the position of the next one to handle.
 #[derive(Default)]
 struct CoreInput {
     queue: InboxQueue,
     queue_at: usize,
-    /// New subscribers of a stream while its shed messages had not been declared yet, so that their position is unknown.
+    /// Subscribers that joined a stream before its shed messages were declared, so that their
+    /// position is unknown.
     unplaced: Vec<(u64, StreamId)>,
 }
 
@@ -202,16 +211,16 @@ pub struct DeliveryCore {
     by_tag: HashMap<SubscriberId, u32>,
     wheel: TimerWheel,
     pass: PassState,
-    /// Slots whose sockets took no more bytes. Some may have been freed since.
+    /// Slots whose sockets accept no more bytes. Some may have been freed since.
     blocked: Vec<u32>,
     sockets: SocketChanges,
     clock: CoreClock,
     input: CoreInput,
-    /// Place of the newest frame among the frames of all streams.
+    /// Append number of the newest frame, counted across all streams.
     place: u64,
     next_tag: u64,
     is_stopping: bool,
-    /// The close frame that every subscriber gets at the end.
+    /// Close frame for every subscriber at shutdown.
     farewell: Vec<u8>,
     compressor: Compressor,
     spare: SpareBuffers,
@@ -255,7 +264,8 @@ impl DeliveryCore {
         self.settings.board.counters(self.settings.hall)
     }
 
-    /// What time it is, on any clock that never goes back. ClientMessage once a turn; turns the wheel.
+    /// Sets the current time, in nanoseconds of any monotonic clock. The event loop calls it once
+    /// per turn. Expired timers run here.
     pub fn set_now(&mut self, now_ns: u64) {
         self.clock.now_ms = now_ns / 1_000_000;
         let mut due = std::mem::take(&mut self.pass.due);
@@ -268,14 +278,15 @@ impl DeliveryCore {
         self.check_times();
     }
 
-    /// What time it is by now, behind a wait: whoever comes is counted from then on, not from when the wait began.
+    /// Advances the time after the event loop has slept. Without it, the timers of a new connection
+    /// would count the sleep.
     pub fn has_waited(&mut self, now_ns: u64) {
         self.clock.now_ms = self.clock.now_ms.max(now_ns / 1_000_000);
     }
 
     #[allow(clippy::cast_possible_truncation)]
     fn stamp_ms(&self) -> u32 {
-        // Differences are all that is ever asked of it.
+        // The value wraps after 49 days. Only differences are used.
         self.clock.now_ms as u32
     }
 
@@ -283,7 +294,7 @@ impl DeliveryCore {
         self.stamp_ms().wrapping_sub(since_ms)
     }
 
-    /// Connections, at whatever stage.
+    /// Returns the number of connections in any stage.
     pub fn len(&self) -> usize {
         self.subscribers.len()
     }
@@ -292,7 +303,7 @@ impl DeliveryCore {
         self.subscribers.is_empty()
     }
 
-    /// A connection has come; its number is for as long as it stays.
+    /// Adds a connection and returns its slot, which stays the same until [`Self::leave`].
     pub fn enter(&mut self) -> u32 {
         self.next_tag += 1;
         let tag = self.settings.board.tag(self.settings.hall, self.next_tag);
@@ -309,7 +320,7 @@ impl DeliveryCore {
         slot
     }
 
-    /// Its socket is closed: forgets it.
+    /// Removes a connection whose socket is closed, and tells the handler.
     pub fn leave(&mut self, slot: u32) {
         if let Some(tag) = self.forget(slot) {
             self.settings.programme.left(tag);
@@ -336,12 +347,13 @@ impl DeliveryCore {
         Some(tag)
     }
 
-    /// Slots to be let go: close their sockets, then [`Self::leave`].
+    /// Moves the slots of finished connections to `into`. The caller closes their sockets, then
+    /// calls [`Self::leave`].
     pub fn take_gone(&mut self, into: &mut Vec<u32>) {
         into.append(&mut self.sockets.gone);
     }
 
-    /// Sockets that came through the inbox, and their slots.
+    /// Moves the sockets that came through the inbox to `into`, with their slots.
     pub fn take_arrivals(&mut self, into: &mut Vec<(u32, std::net::TcpStream)>) {
         into.append(&mut self.sockets.arrivals);
     }
@@ -351,15 +363,16 @@ impl DeliveryCore {
         Some(self.sockets.sessions.swap_remove(at).1)
     }
 
-    /// In the midst of a sweep: takes in what has come meanwhile, so that whoever has not had its turn yet need not wait for
-    /// the next.
+    /// Takes in new messages during a delivery pass, so that subscribers later in the pass get them
+    /// at once.
     pub fn take_meanwhile(&mut self, inbox: &crate::inbox::Inbox) {
         self.pass.is_amid = true;
         self.take(inbox);
         self.pass.is_amid = false;
     }
 
-    /// Works off what waits in the inbox, as much as everybody can be sent in one turn. Says whether there is more.
+    /// Handles inbox items until a delivery pass is due or the inbox is empty. Returns whether
+    /// items may be left.
     pub fn take(&mut self, inbox: &crate::inbox::Inbox) -> bool {
         while !self.pass.must_sweep {
             if self.input.queue_at >= self.input.queue.orders.len() {
@@ -429,7 +442,8 @@ impl DeliveryCore {
             self.pass.dirty.push(stream);
         }
         self.pass.unswept += std::mem::take(&mut of.grown);
-        // Whoever keeps up is sent at least what is appended, and is never taken for one that does not.
+        // A pass sends every subscriber at least the bytes appended before it. A subscriber that
+        // keeps up thus never exceeds the lag limit.
         let waits = of.unswept + if self.pass.is_amid { of.swept } else { 0 };
         self.pass.must_sweep |= self.pass.unswept >= TURN_BYTES || waits >= of.spec.ring_bytes / 4;
         if of.unchecked >= of.spec.ring_bytes / 4 {
@@ -438,7 +452,7 @@ impl DeliveryCore {
         }
     }
 
-    /// What did not fit into the queue comes behind what did.
+    /// Finishes a queue: declares its shed messages and closes subscribers with lost frames.
     fn end_queue(&mut self) {
         for (stream, shed) in std::mem::take(&mut self.input.queue.shed) {
             add(&self.counters().shed_total, shed.messages);
@@ -477,9 +491,10 @@ impl DeliveryCore {
         }
     }
 
-    /// Puts whole frames before anything of its streams: what it did not ask for, or, with something of it unheard, did.
+    /// Queues whole frames ahead of the streams. Closes the connection if the frames are not
+    /// answers and the outbound queue exceeds [`OUTBOX_MOST`].
     fn tell(&mut self, slot: u32, frames: &[u8]) {
-        // Nothing follows a close frame.
+        // No frame may follow a close frame.
         if self.subscribers.get(slot as usize).is_none_or(|subscriber| !subscriber.stage.is_served()) {
             return;
         }
@@ -491,7 +506,7 @@ impl DeliveryCore {
         }
     }
 
-    /// Puts bytes into the outbox.
+    /// Appends bytes to the outbound queue.
     fn say(&mut self, slot: u32, bytes: &[u8]) {
         let spare = self.spare_outbox(slot);
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
@@ -500,7 +515,7 @@ impl DeliveryCore {
         if let Some(spare) = spare {
             rare.outbox = spare;
         }
-        // What was to be answered before goes before.
+        // The pending control frame was queued earlier, so it goes first.
         rare.outbox.extend_from_slice(control.as_bytes());
         rare.outbox.extend_from_slice(bytes);
         self.list(slot);
@@ -525,14 +540,14 @@ impl DeliveryCore {
         }
     }
 
-    /// Says goodbye. Whatever is half sent is finished first.
+    /// Closes a connection with a close frame. A frame that is partly sent is finished first.
     pub fn close(&mut self, slot: u32, code: CloseCode, reason: &str) {
         let mut frame = Vec::with_capacity(2 + 125);
         write_close(&mut frame, code, reason);
         self.say_last(slot, &frame);
     }
 
-    /// Says a close frame, if none has been said yet.
+    /// Queues a close frame, unless one has been queued.
     fn say_last(&mut self, slot: u32, frame: &[u8]) {
         match self.subscribers.get(slot as usize).map(|subscriber| subscriber.stage) {
             Some(Stage::Asking) => self.go(slot),
@@ -553,7 +568,7 @@ impl DeliveryCore {
         self.wheel.set(&mut self.subscribers, slot, self.clock.now_ms, look_again_ms);
     }
 
-    /// It ends now, whatever is still waiting.
+    /// Drops a connection at once, with all its unsent bytes.
     pub fn go(&mut self, slot: u32) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         if std::mem::replace(&mut subscriber.stage, Stage::Gone) != Stage::Gone {
@@ -561,7 +576,7 @@ impl DeliveryCore {
         }
     }
 
-    /// Everybody gets what there is for it, and is told goodbye.
+    /// Starts the shutdown: every subscriber gets its pending messages, then a close frame.
     pub fn stop(&mut self, reason: &str) {
         self.is_stopping = true;
         self.farewell.clear();
@@ -579,7 +594,7 @@ impl DeliveryCore {
         }
     }
 
-    /// One that is to go has got all that was for it.
+    /// Queues the shutdown close frame for a subscriber that has received everything.
     fn say_farewell(&mut self, slot: u32) {
         let farewell = std::mem::take(&mut self.farewell);
         self.say(slot, &farewell);
@@ -591,12 +606,12 @@ impl DeliveryCore {
         self.is_stopping
     }
 
-    /// Its time in the wheel has come.
+    /// Handles an expired timer: checks the deadlines of the connection and sets the next timer.
     fn look_at(&mut self, slot: u32) {
         let now = self.stamp_ms();
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         if subscriber.has_left_over || !subscriber.has_room() {
-            // It is we who do not read on.
+            // We paused reading, so do not time this peer out.
             subscriber.unfinished_ms = now;
         }
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
@@ -614,7 +629,7 @@ impl DeliveryCore {
                 return self.close(slot, CloseCode::Policy, "nothing heard for too long, not even a pong");
             }
             Stage::Open => {
-                // Pings come through the rings; whoever reads none gets one of its own.
+                // Pings come through the rings. A subscriber without a stream gets one of its own.
                 if subscriber.items.as_slice().is_empty() && heard >= idle_ms / 2 {
                     self.ping_one(slot);
                 }
@@ -634,7 +649,7 @@ impl DeliveryCore {
         self.list(slot);
     }
 
-    /// One ping in each ring that somebody reads: the same bytes for everybody.
+    /// Appends one ping to each ring that has readers, so that all readers share its bytes.
     fn ping(&mut self) {
         let every_ms = u64::from(self.settings.limits.ping_ms);
         if every_ms == 0 || self.clock.now_ms < self.clock.pinged_ms + every_ms {
@@ -653,15 +668,16 @@ impl DeliveryCore {
         }
     }
 
-    /// Those for whom there may be something: something of their own, or something new in their streams, if those are
-    /// looked at. Whoever's socket takes nothing is not among them.
+    /// Collects the subscribers that may have frames to send: those with frames of their own, and
+    /// unless `sweep` is [`PassKind::Own`] the readers of streams with new messages. Blocked
+    /// sockets are left out.
     pub fn due(&mut self, into: &mut Vec<u32>, sweep: PassKind) {
         let with_streams = sweep != PassKind::Own;
         into.clear();
         into.append(&mut self.pass.listed);
         let DeliveryCore { streams, subscribers, pass: PassState { dirty, .. }, .. } = self;
-        // Some may have gone since they were put on the list, and some be on it twice: a loop that hands over sends would
-        // hand over the same bytes twice.
+        // A listed slot may have been freed, or be listed twice. The io_uring loop would then send
+        // the same bytes twice.
         into.retain(|slot| {
             subscribers.get_mut(*slot as usize).is_some_and(|subscriber| std::mem::take(&mut subscriber.is_listed))
         });
@@ -705,22 +721,22 @@ impl DeliveryCore {
         }
     }
 
-    /// Nothing more is taken in before streams are swept.
+    /// Whether a delivery pass must run before more messages are taken in.
     pub fn must_sweep(&self) -> bool {
         self.pass.must_sweep
     }
 
-    /// What one connection may be sent in this turn.
+    /// Returns the most bytes that one connection is sent in this turn.
     pub fn turn_bytes(&self) -> usize {
         self.pass.turn_bytes
     }
 
-    /// Whether there is something for somebody alone, and whether streams have something new.
+    /// Returns whether subscribers have frames of their own, and whether streams have new messages.
     pub fn has_due(&self) -> (bool, bool) {
         (!self.pass.listed.is_empty(), !self.pass.dirty.is_empty())
     }
 
-    /// The key's number in a stream, for a filter.
+    /// Returns the number of a key in a stream, for a filter.
     fn key_of(&mut self, stream: StreamId, name: &[u8]) -> Option<Key> {
         self.streams.get_mut(stream.0 as usize)?.key_asked(name)
     }

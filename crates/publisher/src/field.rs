@@ -1,7 +1,8 @@
-//! One field of a JSON object, found without reading the rest of it into anything.
+//! Finds one field of a JSON object without parsing the rest.
 
-/// The value of a field at the top of an object: of a string what stands between its quotes, escapes as they are; of
-/// anything else its bytes. Nothing when the text is no object, or has no such field.
+/// Returns the value of a top-level field: the text between the quotes of a string, with its
+/// escapes, or the bytes of any other value. None if the text is not an object or has no such
+/// field.
 pub fn field<'a>(text: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let mut at = skip_space(text, 0);
     if text.get(at) != Some(&b'{') {
@@ -36,7 +37,7 @@ fn skip_space(text: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// Behind the closing quote of a string that begins at `at`.
+/// Returns the position after the closing quote of a string that begins at `at`.
 fn end_of_string(text: &[u8], at: usize) -> Option<usize> {
     if text.get(at) != Some(&b'"') {
         return None;

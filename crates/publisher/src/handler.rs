@@ -10,8 +10,8 @@ use pitwire_websocket::{CloseCode, Opcode, head};
 use pitwire_delivery::FrameHeader;
 use pitwire_delivery::StreamId;
 
-/// Identifies a connection while it is open. The caller that hands a socket over chooses it; a delivery thread that accepts
-/// a connection itself sets the top bit.
+/// Identifies a connection while it is open. The caller that hands a socket over chooses it; a
+/// delivery thread that accepts a connection itself sets the top bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubscriberId(pub u64);
 
@@ -121,8 +121,8 @@ pub enum ClientMessage<'a> {
     Binary(&'a [u8]),
 }
 
-/// Returns the weight of a message of `bytes` bytes while it [waits](Reply::wait): one, and one more per KiB. A subscriber
-/// whose waiting messages weigh 64 is not read from.
+/// Returns the weight of a message of `bytes` bytes while it [waits](Reply::wait): one, and one
+/// more per KiB. A subscriber whose waiting messages weigh 64 is not read from.
 pub fn weight(bytes: usize) -> u32 {
     u32::try_from(1 + bytes / 1024).unwrap_or(u32::MAX)
 }
@@ -158,8 +158,8 @@ impl Reply {
         self.owed += 1;
     }
 
-    /// Marks the message as waiting until [`Publisher::heard`](crate::Publisher::heard). A subscriber with too many waiting
-    /// messages is not read from; see [`weight`].
+    /// Marks the message as waiting until [`Publisher::heard`](crate::Publisher::heard). A
+    /// subscriber with too many waiting messages is not read from; see [`weight`].
     pub fn wait(&mut self) {
         self.waits = true;
     }
@@ -182,17 +182,18 @@ impl Reply {
 pub enum LagAnswer {
     /// It gets this text message, then the messages behind number `seq`.
     Text { payload: Vec<u8>, seq: u64 },
-    /// It gets these encoded frames, then the messages behind number `seq`. If the ring has lost those, the handler is asked
-    /// again.
+    /// It gets these encoded frames, then the messages behind number `seq`. If the ring has lost
+    /// those, the handler is asked again.
     Frames { frames: Vec<u8>, seq: u64 },
-    /// Nothing has changed for it up to number `seq`. It keeps its position, and the handler is asked again when there is
-    /// a newer message.
+    /// Nothing has changed for the subscriber up to number `seq`. It keeps its position, and the
+    /// handler is asked again when there is a newer message.
     Unchanged { seq: u64 },
     /// Its connection is closed with code 1013.
     Lost,
 }
 
-/// The application behind the delivery threads. They call it on their own threads, so it must never block.
+/// The application behind the delivery threads. They call it on their own threads, so it must never
+/// block.
 pub trait DeliveryHandler: Send + Sync {
     /// Returns what a WebSocket at this path gets.
     ///
@@ -200,14 +201,15 @@ pub trait DeliveryHandler: Send + Sync {
     /// The HTTP response that refuses the handshake.
     fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, Answer>;
 
-    /// Handles a whole message of a subscriber. An answer that is not known yet follows later through the
-    /// [`Publisher`](crate::Publisher).
+    /// Handles a whole message of a subscriber. An answer that is not known yet follows later
+    /// through the [`Publisher`](crate::Publisher).
     fn said(&self, from: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
         let _ = (from, said, reply);
     }
 
-    /// Asks what a slow subscriber of a stream with [`LagPolicy::Ask`](crate::LagPolicy::Ask) gets. It reads again, and the
-    /// last message that it received is number `read`. [`Publisher::go_on`](crate::Publisher::go_on) answers.
+    /// Asks what a slow subscriber of a stream with [`LagPolicy::Ask`](crate::LagPolicy::Ask) gets.
+    /// It reads again, and the last message that it received is number `read`.
+    /// [`Publisher::go_on`](crate::Publisher::go_on) answers.
     fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
         let _ = (who, stream, read);
     }

@@ -1,10 +1,12 @@
 //! The bounded queue in front of a delivery thread.
 //!
-//! Does        Queues published messages and control messages in one order, and wakes the thread if it sleeps.
+//! Does        Queues published messages and control messages in one order, and wakes the thread if
+//!             it sleeps.
 //! Holds       1. The sender never waits for the delivery thread.
-//!             2. The queue is bounded. Beyond the bound, messages are shed: the queue keeps the newest of each stream and
-//!                key, and the thread treats its subscribers as slow. Frames for single subscribers are bounded too; a
-//!                subscriber that would get more is closed.
+//!             2. The queue is bounded. Beyond the bound, messages are shed: the queue keeps the
+//!                newest of each stream and key, and the thread treats its subscribers as slow.
+//!                Frames for single subscribers are bounded too; a subscriber that would get more
+//!                is closed.
 //! Start at    [`Inbox::put`], [`Inbox::take`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,9 +33,9 @@ pub(crate) struct QueuedMessage {
     pub is_binary: bool,
 }
 
-/// An instruction to a delivery thread, in its place among the messages.
+/// A control message to a delivery thread, queued in order with the messages.
 pub(crate) enum ControlMessage {
-    /// Nothing: the instruction was taken out of the queue.
+    /// Placeholder for a control message that was taken out of the queue.
     Nothing,
     Create(StreamSpec),
     Adopt(Box<HandedOffSocket>),
@@ -106,8 +108,8 @@ pub(crate) struct HandedOffSocket {
     pub tag: SubscriberId,
     /// Bytes that were received and not handled yet.
     pub received: Vec<u8>,
-    /// Response to the handshake and what the subscriber gets, if the handshake has been checked. Otherwise the delivery
-    /// thread reads the request and asks its handler.
+    /// Response to the handshake and what the subscriber gets, if the handshake has been checked.
+    /// Otherwise the delivery thread reads the request and asks its handler.
     pub upgraded: Option<(Vec<u8>, SubscriberSetup)>,
 }
 
@@ -123,7 +125,7 @@ pub(crate) struct ShedMessage {
     pub payload: Vec<u8>,
 }
 
-/// ShedRange messages of a stream: their numbers, and the newest of each key.
+/// The shed messages of a stream: their numbers, and the newest of each key.
 #[derive(Default)]
 pub(crate) struct ShedRange {
     pub from: u64,
@@ -171,7 +173,7 @@ pub(crate) struct Inbox {
 
 /// Most messages in the queue.
 const MESSAGES_MOST: usize = 1 << 16;
-/// Most bytes of instructions for single subscribers, including their queue entries.
+/// Most bytes of control messages for single subscribers, including their queue entries.
 const TOLD_MOST: usize = 64 << 20;
 /// Most shed messages that are kept.
 const KEPT_MOST: usize = 1 << 16;
@@ -239,7 +241,8 @@ impl Inbox {
         std::mem::swap(&mut *self.lock(), queue);
     }
 
-    /// Announces that the thread will sleep. Returns false if the queue is not empty, so that it must not.
+    /// Announces that the thread will sleep. Returns false if the queue is not empty, so that it
+    /// must not.
     pub fn may_sleep(&self) -> bool {
         self.is_asleep.store(true, Ordering::SeqCst);
         let is_empty = self.lock().is_empty();
@@ -338,7 +341,7 @@ mod tests {
     fn kept_shed_messages_are_bounded_for_any_number_of_keys() {
         let inbox = Inbox::new(1_000).unwrap();
         put(&inbox, 1, "", &"x".repeat(2_000));
-        // 200 bytes with its key: five of them are as many as may wait.
+        // A message takes 200 bytes with its key, so five of them fit.
         for seq in 2..=5_000 {
             put(&inbox, seq, &format!("{seq:08}"), &"y".repeat(192));
         }
@@ -347,7 +350,7 @@ mod tests {
         let shed = &queue.shed[&0];
         assert_eq!((shed.from, shed.to, shed.messages), (2, 5_000, 4_999));
         assert_eq!(shed.kept.keys().copied().collect::<Vec<u64>>(), [4_996, 4_997, 4_998, 4_999, 5_000]);
-        // The same number of messages of few keys: of each the newest.
+        // As many messages of few keys: the newest of each key is kept.
         put(&inbox, 1, "", &"x".repeat(2_000));
         for seq in 2..=5_000 {
             put(&inbox, seq, ["a", "b", "c"][usize::try_from(seq % 3).unwrap()], &"y".repeat(192));
@@ -373,7 +376,7 @@ mod tests {
         tell(1, 1);
         let queue = taken(&inbox);
         assert_eq!((queue.orders.len(), queue.untold.len()), (1, 0), "the next begins anew");
-        // What is done for one takes room too, though it has no bytes; and none of it from everybody's messages.
+        // A control message without bytes counts too, but not towards the bound for messages.
         for n in 0..5_000_000 {
             inbox.run(ControlMessage::Join { to: SubscriberId(n % 2), stream: STREAM, read: None });
         }

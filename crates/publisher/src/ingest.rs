@@ -1,7 +1,9 @@
-//! Where a source's messages become numbered messages of channels.
+//! Turns the messages of a source into numbered messages of channels.
 //!
-//! Does        number each channel's messages, find each message's key and channel, hand over what has come together.
-//! Holds       numbers go up by one in each channel, from one, whatever is dropped on the way.
+//! Does        Finds the channel and the key of each message, numbers the messages per channel, and
+//!             publishes them in batches.
+//! Holds       Numbers start at one and rise by one in each channel, even if messages are dropped
+//!             later.
 //! Start at    [`Ingest::take`], [`Ingest::flush`].
 
 use std::sync::Arc;
@@ -27,21 +29,22 @@ pub struct Ingest {
     unrouted: u64,
 }
 
-/// The field that says which channel a message is for, where there are several.
+/// The field that names a message's channel, if there are several.
 pub const CHANNEL_FIELD: &str = "channel";
-/// So much is handed over at once.
+/// Batch size in bytes from which a batch is published.
 const BATCH_BYTES: usize = 256 * 1024;
-/// ... or so many messages, however small: a hall's queue has places for sixteen times as many.
+/// Batch size in messages from which a batch is published. A delivery thread's queue holds sixteen
+/// times as many.
 const BATCH_MESSAGES: usize = 4096;
 
 impl Ingest {
-    /// Of several channels each message names its own; of one it need not.
+    /// Creates an ingest for `channels`. With several channels each message must name its own.
     pub fn new(publisher: Arc<Publisher>, channels: Vec<(String, StreamId)>, key_field: Option<String>) -> Self {
         let channels = channels.into_iter().map(|(name, stream)| Channel { name, stream, seq: 0 }).collect();
         Ingest { publisher, channels, key_field, batch: Batch::default(), messages: 0, unrouted: 0 }
     }
 
-    /// Takes in one message; `subject` is what its source calls it.
+    /// Takes in one message. `subject` is the name that its source gives it.
     pub fn take(&mut self, subject: Option<&str>, payload: &[u8], is_binary: bool) {
         let at = match self.channels.len() {
             1 => Some(0),
@@ -72,7 +75,7 @@ impl Ingest {
         self.flush_full();
     }
 
-    /// The same message for every channel.
+    /// Takes in one message for every channel.
     pub fn take_for_all(&mut self, payload: &[u8]) {
         let key = self.key_field.as_deref().and_then(|name| field(payload, name)).unwrap_or_default();
         for channel in &mut self.channels {
@@ -89,12 +92,13 @@ impl Ingest {
         }
     }
 
-    /// Hands over what has come together.
+    /// Publishes the collected batch.
     pub fn flush(&mut self) {
         self.publisher.send(&mut self.batch);
     }
 
-    /// Whether the halls have taken most of what they were given. A source that can wait does.
+    /// Whether the delivery threads have taken most of their messages. A source that can wait
+    /// should wait for this.
     pub fn has_room(&self) -> bool {
         self.publisher.has_room()
     }
@@ -103,7 +107,7 @@ impl Ingest {
         self.messages
     }
 
-    /// Messages that named no channel that there is.
+    /// Returns the number of messages without a known channel.
     pub fn unrouted(&self) -> u64 {
         self.unrouted
     }

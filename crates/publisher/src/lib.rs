@@ -1,11 +1,15 @@
 //! Delivery threads: each serves its own WebSocket subscribers from its own copy of the streams.
 //!
-//! Does        Encodes a message once per thread and frame format and sends it from the ring to every subscriber.
+//! Does        Encodes a message once per thread and frame format and sends it from the ring to
+//!             every subscriber.
 //! Holds       1. The publishing thread never waits.
-//!             2. A missed message is declared to its subscriber, or the subscriber is closed: see [`LagPolicy`].
-//!             3. Memory is bounded by the streams and the number of subscribers, not by how slowly they read.
+//!             2. A missed message is declared to its subscriber, or the subscriber is closed: see
+//!                [`LagPolicy`].
+//!             3. Memory is bounded by the streams and the number of subscribers, not by how slowly
+//!                they read.
 //! Leaves out  The source of the messages and the meaning of a path: see [`DeliveryHandler`].
-//! Start at    [`Publisher::start`]; inside, [`delivery_core`] without sockets and [`loops`] with them.
+//! Start at    [`Publisher::start`]; inside, [`delivery_core`] without sockets and [`loops`] with
+//!             them.
 
 mod channels;
 mod counters;

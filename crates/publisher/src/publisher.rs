@@ -1,6 +1,7 @@
 //! The publisher: starts the delivery threads and passes messages and instructions to them.
 //!
-//! Does        Starts the threads on one address, gives each thread every message, and finds the thread of a connection.
+//! Does        Starts the threads on one address, gives each thread every message, and finds the
+//!             thread of a connection.
 //! Holds       The publishing thread never waits for a delivery thread.
 //! Start at    [`Publisher::start`].
 
@@ -48,7 +49,8 @@ pub struct Options {
     /// Payloads that [`Reply::respond`](crate::Reply::respond) sends.
     pub answer: Vec<Vec<u8>>,
     pub seed: u64,
-    /// Whether every subscriber gets messages in the envelope. Streams that keep messages keep them in this format.
+    /// Whether every subscriber gets messages in the envelope. Streams that keep messages keep them
+    /// in this format.
     pub enveloped: bool,
     /// TLS settings of `listen`. With TLS the threads use epoll, whatever `kind` says.
     pub tls: Option<Arc<ServerConfig>>,
@@ -90,7 +92,8 @@ pub struct Publisher {
     knows_tls: bool,
 }
 
-/// Messages on their way to the delivery threads. Reused, it allocates nothing once it is large enough.
+/// Messages on their way to the delivery threads. Reused, it allocates nothing once it is large
+/// enough.
 #[derive(Debug, Default)]
 pub struct Batch {
     bytes: Vec<u8>,
@@ -98,8 +101,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Adds a text message. `seq` must exceed every earlier number of the stream. `key` names what this message is the
-    /// latest of; it is empty for a stream without keys.
+    /// Adds a text message. `seq` must exceed every earlier number of the stream. `key` names what
+    /// this message is the latest of; it is empty for a stream without keys.
     pub fn text(&mut self, stream: StreamId, key: &[u8], seq: u64, payload: &[u8]) {
         self.push(stream, key, seq, payload, false);
     }
@@ -191,7 +194,8 @@ impl Publisher {
         &self.board
     }
 
-    /// Creates a stream. Its name may consist of letters, digits and `-_.@/:`, so that JSON needs no escapes.
+    /// Creates a stream. Its name may consist of letters, digits and `-_.@/:`, so that JSON needs
+    /// no escapes.
     pub fn create(&self, spec: &StreamSpec) -> StreamId {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let id = StreamId(*streams);
@@ -219,7 +223,8 @@ impl Publisher {
         batch.messages.clear();
     }
 
-    /// Returns whether every inbox is at most half full. A source that can wait uses it to lose nothing.
+    /// Returns whether every inbox is at most half full. A source that can wait uses it to lose
+    /// nothing.
     pub fn has_room(&self) -> bool {
         self.inboxes.iter().all(|inbox| inbox.has_room())
     }
@@ -229,7 +234,8 @@ impl Publisher {
         &self.inboxes[self.board.hall_of(tag)]
     }
 
-    /// Hands over a connection whose request the delivery thread answers. `received` is what was read of it.
+    /// Hands over a connection whose request the delivery thread answers. `received` is what was
+    /// read of it.
     pub fn adopt(&self, socket: TcpStream, tag: SubscriberId, received: Vec<u8>) {
         self.inbox(tag).run(ControlMessage::Adopt(Box::new(HandedOffSocket {
             socket,
@@ -240,8 +246,9 @@ impl Publisher {
         })));
     }
 
-    /// Hands over a connection after its handshake. `hello` is sent first: the response to the handshake if it has not been
-    /// sent, and frames. Then follows what `opening` says. `received` is what was read behind the request.
+    /// Hands over a connection after its handshake. `hello` is sent first: the response to the
+    /// handshake if it has not been sent, and frames. Then follows what `opening` says. `received`
+    /// is what was read behind the request.
     pub fn adopt_open(
         &self,
         socket: TcpStream,
@@ -276,8 +283,8 @@ impl Publisher {
         self.inbox(to).run(ControlMessage::Tell { to, frames });
     }
 
-    /// Reports that waiting messages of a subscriber have been handled: `weight` is the sum of their
-    /// [weights](crate::weight). Call it after their answers were sent.
+    /// Reports that waiting messages of a subscriber have been handled: `weight` is the sum of
+    /// their [weights](crate::weight). Call it after their answers were sent.
     pub fn heard(&self, to: SubscriberId, weight: u32) {
         self.inbox(to).run(ControlMessage::Heard { to, weight });
     }
@@ -287,7 +294,8 @@ impl Publisher {
     }
 
     /// Subscribes one that has received everything up to number `read`, to a stream with
-    /// [`LagPolicy::Ask`](crate::LagPolicy::Ask). [`DeliveryHandler::behind`] is asked for messages that the ring has lost.
+    /// [`LagPolicy::Ask`](crate::LagPolicy::Ask). [`DeliveryHandler::behind`] is asked for messages
+    /// that the ring has lost.
     pub fn join_behind(&self, to: SubscriberId, stream: StreamId, read: u64) {
         self.inbox(to).run(ControlMessage::Join { to, stream, read: Some(read) });
     }
@@ -303,8 +311,8 @@ impl Publisher {
         }
     }
 
-    /// Answers [`DeliveryHandler::behind`]. Call it after sending all messages up to the number that it names. A subscriber that
-    /// no longer waits for the answer ignores it.
+    /// Answers [`DeliveryHandler::behind`]. Call it after sending all messages up to the number
+    /// that it names. A subscriber that no longer waits for the answer ignores it.
     pub fn go_on(&self, to: SubscriberId, stream: StreamId, read: u64, how: LagAnswer) {
         self.inbox(to).run(ControlMessage::LagAnswer { to, stream, read, how });
     }
@@ -343,8 +351,9 @@ fn kind_of(options: &Options) -> Kind {
 
 /// Opens one listening socket per thread on one address; the kernel spreads connections over them.
 ///
-/// The first socket listens before the address is shared, so that it fails if another process listens there, even if that
-/// process shares its address. Of two publishers that start at once, only one succeeds.
+/// The first socket listens before the address is shared, so that it fails if another process
+/// listens there, even if that process shares its address. Of two publishers that start at once,
+/// only one succeeds.
 fn listen(options: &Options, halls: usize) -> io::Result<Vec<TcpListener>> {
     let Some(mut address) = options.listen else { return Ok(Vec::new()) };
     let mut listeners = Vec::new();
@@ -370,8 +379,8 @@ fn listen(options: &Options, halls: usize) -> io::Result<Vec<TcpListener>> {
     Ok(listeners)
 }
 
-/// Disables delayed sends, and selects the congestion control `cubic`, which does not collapse when CPU is scarce. Errors are
-/// ignored: a kernel without it uses its default.
+/// Disables delayed sends, and selects the congestion control `cubic`, which does not collapse when
+/// CPU is scarce. Errors are ignored: a kernel without it uses its default.
 pub(crate) fn prepare_socket(socket: SockRef<'_>) {
     let _ = socket.set_tcp_nodelay(true);
     let _ = rustix::net::sockopt::set_tcp_congestion(&*socket, "cubic");

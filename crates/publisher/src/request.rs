@@ -1,9 +1,10 @@
 //! The opening handshake: one request's head in, an upgrade or a refusal out.
 //!
 //! Holds       1. sizes are bounded before anything is kept: see the constants;
-//!             2. a page elsewhere must not reach a publisher on loopback through its visitor's browser: an unknown `Host`
-//!                and a foreign `Origin` are refused, as by the venue;
-//!             3. what could be read as another request by somebody in between is refused: a body, a transfer encoding.
+//!             2. a page elsewhere must not reach a publisher on loopback through its visitor's
+//!                browser: an unknown `Host` and a foreign `Origin` are refused, as by the venue;
+//!             3. what could be read as another request by somebody in between is refused: a body,
+//!                a transfer encoding.
 //! Start at    [`parse`].
 
 use pitwire_net::{OriginPolicy, PageOrigin, UnknownHost};

@@ -1,4 +1,5 @@
-//! Statistics that all delivery threads share: counters, subscribers per stream, connections per address and account.
+//! Statistics that all delivery threads share: counters, subscribers per stream, connections per
+//! address and account.
 //!
 //! Start at    [`SharedStatistics`].
 
@@ -56,7 +57,8 @@ impl SharedStatistics {
         usize::try_from((tag.0 & !OURS) % self.halls.len() as u64).unwrap_or(0)
     }
 
-    /// Returns true on the first call of any thread: the warning about messages that are not JSON is logged once.
+    /// Returns true on the first call of any thread: the warning about messages that are not JSON
+    /// is logged once.
     pub(crate) fn tell_once(&self) -> bool {
         !self.has_told.swap(true, Ordering::Relaxed)
     }
@@ -87,7 +89,8 @@ impl SharedStatistics {
         self.per_address.is_some()
     }
 
-    /// Counts one more connection of an address. Returns false, and counts nothing, if it has as many as it may.
+    /// Counts one more connection of an address. Returns false, and counts nothing, if it has as
+    /// many as it may.
     pub fn enter_address(&self, address: IpAddr) -> bool {
         let Some(most) = self.per_address else { return true };
         enter(&self.addresses, address.to_canonical(), most)

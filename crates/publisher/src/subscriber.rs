@@ -1,8 +1,10 @@
-//! One subscriber: little more than its cursor.
+//! State of one subscriber.
 //!
-//! Holds       1. an idle subscriber of one stream is [`Subscriber`]'s bytes and nothing else of ours;
-//!             2. whatever is rare (a reply that waits, half a message, a filter) has a box that goes away again.
-//! Leaves out  sockets: the loop has them, under the same number.
+//! Holds       1. An idle subscriber of one stream takes the bytes of a [`Subscriber`] and no heap
+//!                memory.
+//!             2. Rare state (a pending answer, an incomplete message, a filter) is in a box that
+//!                is freed when it is empty.
+//! Leaves out  Sockets, which the event loop keeps under the same slot.
 
 use std::sync::Arc;
 
@@ -18,11 +20,11 @@ pub(crate) const NOBODY: u32 = u32::MAX;
 pub(crate) struct Subscription {
     pub cursor: Cursor,
     pub stream: u32,
-    /// Its place among the stream's listeners.
+    /// Index among the listeners of the stream.
     pub listed: u32,
 }
 
-/// The cursor of one that has fallen behind and waits to be told.
+/// Cursor of a slow subscriber that waits for a notice or an answer.
 pub(crate) const PARKED: Cursor = Cursor(u64::MAX);
 
 #[derive(Debug, Default)]
@@ -61,7 +63,7 @@ impl Subscriptions {
         };
     }
 
-    /// Takes one out; the last one takes its number.
+    /// Removes the subscription at an index. The last subscription takes that index.
     pub fn swap_remove(&mut self, at: usize) -> Option<Subscription> {
         match self {
             Subscriptions::One(item) if at == 0 => {
@@ -77,26 +79,26 @@ impl Subscriptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Its request is not whole yet.
+    /// The request is incomplete.
     Asking,
     Open,
-    /// It gets what there is for it, then goodbye.
+    /// It gets its pending messages, then a close frame.
     Parting,
-    /// Its last words are in the outbox.
+    /// Its last frame is in the outbound queue.
     Closing,
-    /// All is said, our side is shut; what still arrives is thrown away.
+    /// Everything is sent and our side is shut. Further input is discarded.
     Lingering,
     Gone,
 }
 
 impl Stage {
-    /// Whether it gets what its streams have.
+    /// Whether it gets messages of its streams.
     pub fn is_served(self) -> bool {
         matches!(self, Stage::Open | Stage::Parting)
     }
 }
 
-/// A pong or ping that waits for the end of a frame: sixteen bytes, no more than one at a time.
+/// A pong or ping that waits for the end of a frame. There is at most one, in 16 bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Control {
     len: u8,
@@ -106,7 +108,8 @@ pub(crate) struct Control {
 impl Control {
     pub const MOST: usize = 13;
 
-    /// Puts in a small control frame, instead of the one that is there: only the latest ping must be answered.
+    /// Sets a small control frame and replaces the pending one, because only the latest ping must
+    /// be answered. Returns false if the payload exceeds [`Self::MOST`] bytes.
     pub fn set(&mut self, opcode: u8, payload: &[u8]) -> bool {
         let Ok(len) = u8::try_from(payload.len()) else { return false };
         if payload.len() > Self::MOST {
@@ -124,52 +127,52 @@ impl Control {
     }
 }
 
-/// A reader that has to be told what it has missed, or how things stand.
+/// A walk through the latest messages of a stream, for a slow or new subscriber.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CatchUp {
     pub item: u32,
-    /// Told as a gap from this number on, unless it has just come.
+    /// First number of the gap to declare. None for a new subscriber.
     pub missed_from: Option<u64>,
-    /// How far the walk through the latest messages has come.
+    /// Last sequence number that the walk has handled.
     pub done: u64,
     pub hint: Option<Key>,
-    /// Where the walk ends; not known before it begins.
+    /// Last sequence number of the walk. None until it begins.
     pub until: Option<u64>,
 }
 
-/// A reader of which only the programme knows what it has missed: it is off the ring.
+/// A subscription that is off the ring until the handler says what it gets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub item: u32,
-    /// The last message that it has got.
+    /// Number of the last message that it received.
     pub read: u64,
     pub answer: Answered,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answered {
-    /// It does not read at present: the programme is asked when it does.
+    /// The subscriber does not read. The handler is asked when it reads again.
     NotAsked,
     NotYet,
-    /// There was nothing to tell it up to this number.
+    /// Nothing has changed for it up to this number.
     NothingUntil(u64),
 }
 
-/// What few subscribers have at any time.
+/// State that few subscribers have at a time.
 #[derive(Default)]
 pub(crate) struct RareState {
-    /// Whole frames, or an HTTP answer, that go before anything of the rings.
+    /// Whole frames, or an HTTP answer, that go before the rings.
     pub outbox: Vec<u8>,
     pub outbox_sent: usize,
-    /// Bytes that came in and are not a whole frame or request yet, or wait until the outbox has room.
+    /// Input that is not a whole frame or request yet, or waits for room in the outbound queue.
     pub inbound: Vec<u8>,
     pub decoder: Option<Decoder>,
-    /// The keys it wants, ascending; all when there is none.
+    /// Wanted keys in ascending order. None selects all keys.
     pub filter: Option<Arc<[Key]>>,
     pub catch_up: Vec<CatchUp>,
     pub asks: Vec<Ask>,
     pub account: Option<Arc<str>>,
-    /// Why it may not stay; it is told when it has asked.
+    /// The refusal that it gets after its request.
     pub refusal: Option<Box<Answer>>,
 }
 
@@ -195,40 +198,41 @@ pub(crate) struct Subscriber {
     pub items: Subscriptions,
     pub rare: Option<Box<RareState>>,
     pub control: Control,
-    /// The item of which half a frame is sent.
+    /// Index of the subscription with a partly sent frame, or [`NOBODY`].
     pub mid_frame: u32,
-    /// Answers it has asked for (`--respond`), and how much of the first is sent.
+    /// Number of prepared answers to send (`--respond`), and the bytes sent of the first one.
     pub owed: u32,
     pub owed_sent: u32,
-    /// What it said and nobody has acted on yet weighs so much.
+    /// Weight of its messages that the application has not processed yet.
     pub unheard: u32,
-    /// On the floor's clock: since when it is at this stage, was last heard, owes us the rest of something.
+    /// Times on the clock of the core, in milliseconds: start of the stage, last input, start of
+    /// the unfinished item.
     pub since_ms: u32,
     pub heard_ms: u32,
     pub unfinished_ms: u32,
-    /// Its place in the wheel.
+    /// Position in the timer wheel.
     pub due_tick: u32,
     pub wheel_before: u32,
     pub wheel_behind: u32,
     pub stage: Stage,
     pub class: u8,
-    /// It may compress what it sends.
+    /// Whether it may compress its messages.
     pub deflates: bool,
-    /// Where it came in the last sweep.
+    /// Its rank in the last delivery pass.
     pub place: u32,
-    /// On the list for the next sweep.
+    /// Whether it is listed for the next pass.
     pub is_listed: bool,
-    /// Its socket takes nothing at present.
+    /// Whether its socket accepts no bytes.
     pub is_blocked: bool,
-    /// Its input waits until its outbox has room.
+    /// Whether input waits for room in the outbound queue.
     pub has_left_over: bool,
-    /// Half a message has come, or half a frame: since `unfinished_ms`.
+    /// Whether a partial message or frame is pending, since `unfinished_ms`.
     pub is_unfinished: bool,
-    /// Its peer sends nothing more; what is being said to it is finished.
+    /// Whether its input has ended. Pending output is still sent.
     pub is_at_end: bool,
 }
 
-// What an idle subscriber costs; see also the hall's table of sockets.
+// Memory of an idle subscriber. The event loop's table of sockets adds to it.
 const _: () = assert!(size_of::<Subscriber>() <= 128);
 const _: () = assert!(size_of::<Control>() == 16);
 
@@ -265,7 +269,7 @@ impl Subscriber {
         self.rare.get_or_insert_with(Box::default)
     }
 
-    /// Bytes that go before anything else.
+    /// Returns the bytes that go before everything else.
     pub fn outbox(&self) -> &[u8] {
         self.rare.as_ref().map_or(&[], |rare| rare.waiting())
     }
@@ -274,7 +278,7 @@ impl Subscriber {
         self.rare.as_ref()?.filter.as_deref()
     }
 
-    /// Gives back what it does not need any more.
+    /// Frees the rare state if it is empty.
     pub fn tidy(&mut self) {
         if self.rare.as_ref().is_some_and(|rare| rare.is_empty()) {
             self.rare = None;

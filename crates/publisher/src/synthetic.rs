@@ -1,6 +1,7 @@
 //! A stream made here: evenly spaced messages that say when they were due.
 //!
-//! Holds       `ts_ns` is the time a message was to be sent, not when it was: whoever falls behind shows it.
+//! Holds       `ts_ns` is the time a message was to be sent, not when it was: whoever falls behind
+//!             shows it.
 //! Start at    [`SyntheticSource::next`].
 
 use std::io::Write as _;

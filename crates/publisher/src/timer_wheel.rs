@@ -29,7 +29,8 @@ impl TimerWheel {
         (tick % SPOKES) as usize
     }
 
-    /// Has `slot` looked at once `wait_ms` have passed, or earlier if that is further away than the wheel goes round.
+    /// Has `slot` looked at once `wait_ms` have passed, or earlier if that is further away than the
+    /// wheel goes round.
     pub fn set(&mut self, subscribers: &mut Slab<Subscriber>, slot: u32, now_ms: u64, wait_ms: u32) {
         self.unset(subscribers, slot);
         let tick = tick_of(now_ms + u64::from(wait_ms)) + 1;

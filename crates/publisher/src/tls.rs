@@ -1,8 +1,9 @@
 //! TLS between a hall's socket and its rings.
 //!
-//! Holds       1. a connection keeps sealed bytes only while its socket takes none: what goes through at once lies in a buffer
-//!                that all connections of a thread share;
-//!             2. while sealed bytes wait, nothing more is sealed: a reader that stops costs one turn's worth.
+//! Holds       1. a connection keeps sealed bytes only while its socket takes none: what goes
+//!                through at once lies in a buffer that all connections of a thread share;
+//!             2. while sealed bytes wait, nothing more is sealed: a reader that stops costs one
+//!                turn's worth.
 //! Start at    [`Secure::receive`], [`Secure::send`].
 
 use std::cell::RefCell;
@@ -63,7 +64,8 @@ impl Secure {
         !self.waiting.is_empty()
     }
 
-    /// What the last [`Self::receive`] took off the socket: many records may have next to nothing in them.
+    /// What the last [`Self::receive`] took off the socket: many records may have next to nothing
+    /// in them.
     pub fn drawn(&self) -> usize {
         self.drawn
     }

@@ -63,7 +63,8 @@ fn a_stopped_reader_misses_what_it_is_told_it_missed_and_nobody_else_does() {
         stage.send();
         assert_eq!(healthy.seq(), stage.seq);
     }
-    // It reads again: what it has, the gap, of the gap the newest of each key, then the present. It may fall behind anew.
+    // It reads again: what it has, the gap, of the gap the newest of each key, then the present. It
+    // may fall behind anew.
     let (mut next, mut gaps, mut missed) = (1, 0, 0);
     while next <= 5_000 {
         let text = stopped.text();
@@ -479,7 +480,8 @@ fn throughput_batching_delivers_everything_in_fewer_sends() {
     assert!(throughput * 3 < latency, "{throughput} and {latency} sends");
 }
 
-/// However small they are: a batch of a hundred thousand would not fit into a queue that is half empty.
+/// However small they are: a batch of a hundred thousand would not fit into a queue that is half
+/// empty.
 #[test]
 fn messages_are_handed_over_by_number_too() {
     let stage = Stage::new(Options::default(), &spec(LagPolicy::Close));

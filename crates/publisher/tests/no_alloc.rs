@@ -1,4 +1,5 @@
-//! What a subscriber costs: nothing per message once everything has been round, and little while it is idle.
+//! What a subscriber costs: nothing per message once everything has been round, and little while it
+//! is idle.
 
 mod common;
 

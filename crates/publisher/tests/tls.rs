@@ -1,5 +1,5 @@
-//! The epoll loop behind TLS, with the client of rustls: everything comes, whole and in order, to those who read, and a
-//! reader that stops costs nobody else anything.
+//! The epoll loop behind TLS, with the client of rustls: everything comes, whole and in order, to
+//! those who read, and a reader that stops costs nobody else anything.
 
 mod common;
 
@@ -116,7 +116,8 @@ fn every_message_comes_to_every_reader() {
     assert_eq!(frame(&mut readers[0]), (1, b"hello".to_vec()));
 }
 
-/// Of two readers one reads all of 6,000 messages and the other none: far more than sockets and the ring hold.
+/// Of two readers one reads all of 6,000 messages and the other none: far more than sockets and the
+/// ring hold.
 fn one_of_two_stops(stage: &mut Stage, trust: &Arc<ClientConfig>) -> Secure {
     let stopped = join(stage.address, trust);
     let mut reading = join(stage.address, trust);
@@ -150,7 +151,8 @@ fn a_reader_that_stops_is_closed_and_the_other_is_not_held_up() {
     assert!(last < 6_000, "{last}");
 }
 
-/// The same where somebody else keeps what the ring does not: it is told of that piece by piece, until the ring has the rest.
+/// The same where somebody else keeps what the ring does not: it is told of that piece by piece,
+/// until the ring has the rest.
 #[test]
 fn a_reader_that_stopped_is_told_what_others_keep_and_goes_on() {
     let (mut stage, trust) = stage_of(Options::default(), &StreamSpec { keep: false, ..spec(LagPolicy::Ask) });
@@ -184,7 +186,8 @@ fn a_reader_that_stopped_is_told_what_others_keep_and_goes_on() {
     assert!(first.is_some_and(|first| pieces >= (5_960 - first) / 50), "{pieces} {first:?}");
 }
 
-/// Behind by far more than a socket takes, though not by as much as the ring holds: what it missed comes when it reads on.
+/// Behind by far more than a socket takes, though not by as much as the ring holds: what it missed
+/// comes when it reads on.
 #[test]
 fn a_reader_that_paused_is_served_on() {
     let spec = StreamSpec { ring_bytes: 4 << 20, ..spec(LagPolicy::Close) };
@@ -206,8 +209,8 @@ fn a_reader_that_paused_is_served_on() {
     assert_eq!(seq(&frame(&mut paused).1), 1_501);
 }
 
-/// Records of TLS 1.3 (RFC 8446 section 5.2) as no library would write them: 32 with nothing in them, as many as are
-/// suffered behind one another, then one with a byte of a pong.
+/// Records of TLS 1.3 (RFC 8446 section 5.2) as no library would write them: 32 with nothing in
+/// them, as many as are suffered behind one another, then one with a byte of a pong.
 fn hollow_records(connection: ClientConnection, count: u64) -> Vec<u8> {
     let (first, secrets) = connection.dangerous_extract_secrets().unwrap().tx;
     let (algorithm, key, iv) = match &secrets {
@@ -238,11 +241,13 @@ fn hollow_records(connection: ClientConnection, count: u64) -> Vec<u8> {
 
 #[test]
 fn records_with_next_to_nothing_in_them_hold_nobody_up() {
-    // Whoever is kept from its turn by the machine sees the others served too late; five times in a row by the hall alone.
+    // Whoever is kept from its turn by the machine sees the others served too late; five times in a
+    // row by the hall alone.
     assert!((0..5).any(|_| are_served_beside_hollow_records()), "nobody else was served before the last of them");
 }
 
-/// Whether ten messages come through to another reader before the last of a million such records is taken.
+/// Whether ten messages come through to another reader before the last of a million such records is
+/// taken.
 fn are_served_beside_hollow_records() -> bool {
     let (mut stage, trust) = stage_of(Options { threads: 1, ..Options::default() }, &spec(LagPolicy::Close));
     let mut reader = join(stage.address, &trust);

@@ -1,10 +1,14 @@
-//! Readers that fall behind where only the programme knows what they have missed.
+//! Slow subscribers of streams with [`LagPolicy::Ask`](crate::LagPolicy::Ask), whose missed
+//! messages only the handler knows.
 //!
-//! Does        take them off the ring, ask once they read again, and let them go on where the answer ends.
-//! Holds       1. nothing of the stream goes to one that waits, and it goes on behind the very number that its answer names;
-//!             2. it is asked about once until it is answered; an answer to what is not asked any more changes nothing.
-//! Leaves out  what they have missed: the programme's.
-//! Start at    [`DeliveryCore::stand_aside`], [`DeliveryCore::ask_about`], [`DeliveryCore::go_on_with`].
+//! Does        Takes a slow subscriber off the ring, asks the handler once it reads again, and
+//!             resumes it behind the answer.
+//! Holds       1. A waiting subscriber gets nothing of the stream, and resumes right behind the
+//!                number in the answer.
+//!             2. There is one open question per subscription. An outdated answer changes nothing.
+//! Leaves out  The missed messages, which the handler provides.
+//! Start at    [`DeliveryCore::stand_aside`], [`DeliveryCore::ask_about`],
+//!             [`DeliveryCore::go_on_with`].
 
 use pitwire_websocket::{CloseCode, Opcode};
 
@@ -17,7 +21,7 @@ use pitwire_delivery::FrameHeader;
 use pitwire_delivery::StreamId;
 
 impl DeliveryCore {
-    /// One that stands between two messages has fallen behind.
+    /// Takes a slow subscriber off the ring. Its cursor must be between two frames.
     pub(super) fn stand_aside(&mut self, slot: u32, item: u32) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         let Some(of) = subscriber.items.as_mut_slice().get_mut(item as usize) else { return };
@@ -27,7 +31,8 @@ impl DeliveryCore {
         self.list(slot);
     }
 
-    /// One that takes something again: what has it missed?
+    /// Asks the handler what a waiting subscriber has missed, now that its socket accepts bytes
+    /// again.
     pub(super) fn ask_about(&mut self, slot: u32) {
         let DeliveryCore { subscribers, streams, settings, .. } = self;
         let Some(subscriber) = subscribers.get_mut(slot as usize).filter(|it| it.stage.is_served()) else { return };
@@ -64,7 +69,7 @@ impl DeliveryCore {
             }
             LagAnswer::Unchanged { seq } => {
                 rare.asks[waits].answer = Answered::NothingUntil(seq);
-                // There may be more by now.
+                // Newer messages may have arrived in the meantime.
                 self.list(slot);
             }
             LagAnswer::Text { payload, seq } => {
@@ -79,19 +84,19 @@ impl DeliveryCore {
         }
     }
 
-    /// One that comes has read up to a message, and goes on behind it.
+    /// Subscribes to a stream behind message `read`, the last one that the subscriber received.
     pub(super) fn join_behind(&mut self, slot: u32, stream: StreamId, read: u64) {
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
         let at = subscriber.items.as_slice().len();
         self.join(slot, stream);
-        // One that was there stands where it stood.
+        // An existing subscription keeps its position.
         if self.subscribers.get(slot as usize).is_some_and(|subscriber| subscriber.items.as_slice().len() > at) {
             self.stand_behind(slot, at, read);
         }
     }
 
-    /// One of a reader's streams, as many as come before it, goes on behind a message; if what follows that is not here, it is
-    /// asked for.
+    /// Moves the subscription at index `at` behind message `seq`. If the ring has lost the next
+    /// message, the handler is asked for it.
     fn stand_behind(&mut self, slot: u32, at: usize, read: u64) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         let class = subscriber.class;
@@ -108,8 +113,8 @@ impl DeliveryCore {
         self.list(slot);
     }
 
-    /// All who read a stream of which some was shed stand aside. Of whoever has come since, and not said behind what, nobody
-    /// knows what it has.
+    /// Takes all readers of a stream with shed messages off the ring. Closes those that joined
+    /// since without a position, because we do not know what they have received.
     pub(super) fn stand_all_aside(&mut self, stream: StreamId) {
         let Some(of) = self.streams.get(stream.0 as usize) else { return };
         for listener in of.listeners.clone() {
@@ -134,9 +139,9 @@ impl DeliveryCore {
         let left: Vec<u32> = of.listeners.iter().map(|listener| listener.slot).collect();
         for slot in left {
             match self.subscribers.get(slot as usize).is_some_and(|subscriber| subscriber.stage.is_served()) {
-                // It was to leave and could not be told so.
+                // It had to leave, and its close frame could not be queued.
                 true => self.go(slot),
-                // Its goodbye is on its way, and the streams are nothing to it.
+                // Its close frame is queued, so it needs no streams.
                 false => self.leave_stream(slot, stream),
             }
         }

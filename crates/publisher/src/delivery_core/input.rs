@@ -1,7 +1,8 @@
-//! What connections send: one request, then frames.
+//! Client input: one HTTP request, then WebSocket frames.
 //!
-//! Holds       1. bytes are kept only when they are not whole yet, or wait for room in the outbox;
-//!             2. whoever sends without reading is not read from.
+//! Holds       1. Bytes are buffered only while they are incomplete or wait for room in the
+//!                outbound queue.
+//!             2. A client that sends without reading is not read.
 
 use pitwire_websocket::{Answer as Shake, Decoder, Incoming, Opcode, ProtocolError, write_frame};
 
@@ -13,18 +14,19 @@ use crate::subscriber::{Control, Stage, Subscriber};
 use pitwire_delivery::{DEFLATED, NARROW};
 use pitwire_delivery::{NARROW_BITS, POLICY};
 
-/// With so much waiting, small pongs give way to later ones.
+/// Outbound queue size in bytes from which a newer small pong replaces a pending one.
 const PONGS_MOST: usize = 4 * 1024;
 
 impl Subscriber {
-    /// Whether more of what it says is looked at.
+    /// Whether more input of this client may be handled.
     pub fn has_room(&self) -> bool {
         self.outbox().len() < OUTBOX_FULL && self.owed < OWED_MOST && self.unheard < UNHEARD_MOST
     }
 }
 
 impl DeliveryCore {
-    /// Whether more is to be read from it. Whoever is not read from now is when its outbox has gone.
+    /// Whether the event loop should read from this connection. If not, reading resumes once its
+    /// outbound queue is empty.
     pub fn wants_input(&self, slot: u32) -> bool {
         self.subscribers.get(slot as usize).is_some_and(|subscriber| match subscriber.stage {
             Stage::Asking | Stage::Open => !subscriber.has_left_over && subscriber.has_room(),
@@ -33,7 +35,7 @@ impl DeliveryCore {
         })
     }
 
-    /// Bytes have come.
+    /// Handles bytes that the event loop has received.
     pub fn received(&mut self, slot: u32, bytes: &[u8]) {
         let now = self.stamp_ms();
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
@@ -53,7 +55,7 @@ impl DeliveryCore {
         self.keep_buffer(slot, kept);
     }
 
-    /// Goes on with input that waited for room.
+    /// Continues with input that waited for room.
     pub(super) fn go_on(&mut self, slot: u32) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         if !subscriber.has_left_over {
@@ -82,7 +84,8 @@ impl DeliveryCore {
         subscriber.rare().inbound = kept;
     }
 
-    /// Acts on what is whole at the front of `input`. Says how many bytes are done with.
+    /// Handles the complete items at the front of `input`. Returns the number of bytes that are
+    /// done with.
     fn digest(&mut self, slot: u32, input: &[u8]) -> usize {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return input.len() };
         subscriber.has_left_over = false;
@@ -112,7 +115,7 @@ impl DeliveryCore {
             return input.len();
         }
         let owes = is_unfinished || (used < input.len() && !subscriber.has_left_over);
-        // One that has begun something is this peer's, and nobody else's.
+        // A decoder inside a message holds state of this client, so it cannot be shared.
         if is_unfinished {
             subscriber.rare().decoder = Some(decoder);
         } else if !deflates && self.spare.decoders.len() < super::SPARES {
@@ -145,7 +148,7 @@ impl DeliveryCore {
                     if let Some(incoming) = incoming {
                         let is_message = matches!(incoming, Incoming::Text(_) | Incoming::Binary(_));
                         self.act(slot, &incoming);
-                        // Pings in between do not finish a fragmented message.
+                        // A ping in between does not finish a fragmented message.
                         let is_whole = is_message || !decoder.is_mid_message();
                         if let Some(subscriber) = self.subscribers.get_mut(slot as usize).filter(|_| is_whole) {
                             subscriber.is_unfinished = false;
@@ -167,7 +170,8 @@ impl DeliveryCore {
             Incoming::Pong => {}
             Incoming::Ping(body) => self.pong(slot, body),
             Incoming::Close(code) => {
-                // The peer's own code comes back; without one there is nothing to repeat.
+                // Echo the code of the client (RFC 6455 section 5.5.1). Without a code there is
+                // nothing to echo.
                 let mut frame = Vec::with_capacity(4);
                 match code {
                     Some(code) => write_frame(&mut frame, Opcode::Close, &code.to_be_bytes()),
@@ -184,7 +188,8 @@ impl DeliveryCore {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         let has_another = !subscriber.control.as_bytes().is_empty();
         if has_another && subscriber.outbox().len() < PONGS_MOST {
-            // Each ping has its answer while answers are read; then only the latest has (RFC 6455 section 5.5.3).
+            // Answer every ping while the client reads its pongs, later only the newest one (RFC
+            // 6455 section 5.5.3).
             self.say(slot, b"");
         }
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
@@ -236,25 +241,26 @@ impl DeliveryCore {
         self.spare.reply = reply;
     }
 
-    /// So much of what it said has been acted on.
+    /// Subtracts the weight of messages that the application has processed.
     pub(super) fn heard(&mut self, slot: u32, weight: u32) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         let was_waited_for = subscriber.unheard >= UNHEARD_MOST || subscriber.is_at_end;
         subscriber.unheard = subscriber.unheard.saturating_sub(weight);
         if was_waited_for {
             self.go_on(slot);
-            // Its turn is when it is read from again.
+            // Its next turn resumes reading.
             self.list(slot);
         }
     }
 
-    /// Its peer sends nothing more, or the connection is broken.
+    /// Handles the end of the input: the client has shut down its sending side, or the connection
+    /// is broken.
     pub fn ended(&mut self, slot: u32) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         subscriber.is_at_end = true;
         let has_more = !subscriber.outbox().is_empty() || subscriber.owed > 0 || subscriber.unheard > 0;
         match subscriber.stage {
-            // What was asked for is answered also to one that has shut its side.
+            // A half-closed connection still gets the answers to its requests.
             Stage::Closing => self.list(slot),
             Stage::Open if has_more => {
                 self.set_stage(slot, Stage::Parting, self.settings.limits.parting_ms);
@@ -264,14 +270,15 @@ impl DeliveryCore {
         }
     }
 
-    /// The request's head, if it is whole: how many bytes it had.
+    /// Handles the request head, if it is complete. Returns its length in bytes, or 0 if more is
+    /// needed.
     fn ask(&mut self, slot: u32, input: &[u8]) -> usize {
         let origins = std::sync::Arc::clone(&self.settings.origins);
         let parsed = parse(input, &origins, self.settings.limits.deflate.then_some(POLICY));
         if parsed == Parsed::NeedMore {
             return 0;
         }
-        // Whoever looks after a full house gets its answer and goes: it takes nobody's place.
+        // At the connection limit a client gets the refusal and no place.
         if !matches!(parsed, Parsed::Plain(_))
             && let Some(refusal) = self.take_refusal(slot)
         {
@@ -323,7 +330,7 @@ impl DeliveryCore {
         self.open(slot, &opening);
     }
 
-    /// Has one that has just come told why it may not stay, once it has asked for a WebSocket.
+    /// Refuses a new connection. The client gets `answer` once it has requested a WebSocket.
     pub fn refuse(&mut self, slot: u32, answer: Answer) {
         if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
             subscriber.rare().refusal = Some(Box::new(answer));
@@ -343,7 +350,7 @@ impl DeliveryCore {
         self.set_stage(slot, Stage::Closing, self.settings.limits.parting_ms);
     }
 
-    /// A request that was not finished in time.
+    /// Closes a connection whose request was not finished in time.
     pub(super) fn refuse_slow(&mut self, slot: u32) {
         let has_begun = self
             .subscribers

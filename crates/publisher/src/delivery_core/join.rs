@@ -1,6 +1,7 @@
-//! Coming to a stream and leaving it.
+//! Subscribing to streams and unsubscribing.
 //!
-//! Holds       a joiner's first messages and its cursor stand at one number of the stream.
+//! Holds       The first messages of a new subscriber and its cursor refer to the same sequence
+//!             number.
 
 use pitwire_websocket::Opcode;
 
@@ -14,7 +15,7 @@ use pitwire_delivery::{Cursor, FrameHeader, Key};
 use pitwire_delivery::{DEFLATED, ENVELOPED, LagPolicy, NARROW, StreamId};
 
 impl DeliveryCore {
-    /// A socket that somebody else has accepted.
+    /// Adopts a socket that another thread has accepted.
     pub(super) fn adopt(&mut self, arrival: HandedOffSocket) {
         let slot = self.seat(arrival.tag);
         self.sockets.arrivals.push((slot, arrival.socket));
@@ -28,7 +29,7 @@ impl DeliveryCore {
         }
     }
 
-    /// Its handshake is done: it gets what its opening says.
+    /// Opens a WebSocket after its handshake: applies its setup and subscribes it to its streams.
     pub(super) fn open(&mut self, slot: u32, opening: &SubscriberSetup) {
         self.set_stage(slot, Stage::Open, self.settings.limits.idle_ms / 2 + 1);
         crate::counters::add(&self.counters().opened_total, 1);
@@ -59,8 +60,9 @@ impl DeliveryCore {
         self.list(slot);
     }
 
-    /// The number behind which a reader begins to be told of its first stream, for when it means to come back: where it
-    /// was, if it goes on from there or is told what it missed since; where the stream stands, if not.
+    /// Returns the sequence number for the resume token: the number that the subscriber resumes
+    /// behind, or the newest number of its first stream if it does not resume. None without a
+    /// stream.
     pub(super) fn place_of(&self, opening: &SubscriberSetup) -> Option<u64> {
         let last = self.streams.get(opening.streams.first()?.0 as usize)?.last_seq;
         let place = opening.from.filter(|(epoch, seq)| *epoch == self.settings.epoch && *seq <= last);
@@ -83,7 +85,7 @@ impl DeliveryCore {
             && subscriber.items.as_slice().is_empty()
             && of.ring(subscriber.class).and_then(|ring| ring.after_safely(seq)).is_none()
         {
-            // What it missed is kept as it is, if at all; it can read that too.
+            // Missed messages are stored uncompressed. The subscriber can read that format too.
             subscriber.class &= !(DEFLATED | NARROW);
         }
         let head = of.open_ring(subscriber.class);
@@ -140,7 +142,8 @@ impl DeliveryCore {
         }
     }
 
-    /// Takes one of its streams from a subscriber, whatever is half sent of it.
+    /// Removes the subscription at index `at`. The last subscription takes its index. A partly sent
+    /// frame of it must have been spilled.
     pub(super) fn drop_item(&mut self, slot: u32, at: usize) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         let last = subscriber.items.as_slice().len().saturating_sub(1);
@@ -159,7 +162,7 @@ impl DeliveryCore {
         } else if subscriber.mid_frame == number(last) {
             subscriber.mid_frame = number(at);
         }
-        // The one that took its number must be found under it.
+        // The subscription that moved to index `at` must be found there.
         if let Some(moved) = subscriber.items.as_slice().get(at).copied()
             && let Some(listener) = self.listener_mut(moved.stream, moved.listed)
         {
@@ -182,12 +185,13 @@ impl DeliveryCore {
         self.streams.get_mut(stream as usize)?.listeners.get_mut(listed as usize)
     }
 
-    /// A connection of a tag, if it is still there.
+    /// Returns the slot of an open connection.
     pub(super) fn slot_of(&self, tag: SubscriberId) -> Option<u32> {
         self.by_tag.get(&tag).copied()
     }
 
-    /// The rest of a frame that is half sent goes before all else, and its ring is free of it.
+    /// Moves the unsent rest of a partly sent frame to the front of the outbound queue, so that its
+    /// ring position is free.
     pub(super) fn spill(&mut self, slot: u32) {
         let Some(subscriber) = self.subscribers.get(slot as usize).filter(|it| it.mid_frame != NOBODY) else { return };
         let at = subscriber.mid_frame as usize;
@@ -206,7 +210,7 @@ impl DeliveryCore {
         debug_assert_eq!(rare.outbox_sent, 0, "the outbox waits for the frame");
         rare.outbox.splice(0..0, rest);
         if !is_whole {
-            // What it was in the middle of is gone: nothing that it could be sent makes sense any more.
+            // The ring has overwritten the rest, so no valid frame can follow.
             self.go(slot);
         }
     }

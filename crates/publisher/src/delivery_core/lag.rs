@@ -1,8 +1,10 @@
-//! Readers that fall behind: noticed, told, brought up to date, or closed.
+//! Slow subscribers: detection, gap notices, catching up and closing.
 //!
-//! Holds       1. whoever is behind by half a ring is taken off it before the other half is overwritten;
-//!             2. a gap notice names the first and the last message that were passed over; of those the newest of each key
-//!                follow in ascending order, then what comes after the gap.
+//! Holds       1. A subscriber that is half a ring behind leaves the ring before the other half is
+//!                overwritten.
+//!             2. A gap notice names the first and the last message that were skipped. The newest
+//!                skipped message of each key follows in ascending order, then the messages after
+//!                the gap.
 
 use std::io::Write as _;
 
@@ -20,7 +22,7 @@ pub(super) const TOO_SLOW: &str = "too slow for this stream; connect again";
 pub(super) const TOO_BUSY: &str = "the publisher was too busy; connect again";
 
 impl DeliveryCore {
-    /// Looks for readers of a stream that are behind by more bytes than is allowed.
+    /// Finds the readers of a stream that are more bytes behind than allowed.
     pub(super) fn check_bytes(&mut self, stream: u32) {
         let mut at = 0;
         while let Some(listener) = self.streams.get(stream as usize).and_then(|of| of.listeners.get(at)).copied() {
@@ -32,7 +34,7 @@ impl DeliveryCore {
         }
     }
 
-    /// Looks among those whose sockets take nothing for some that have waited too long.
+    /// Finds blocked subscribers whose oldest unsent message is too old.
     pub(super) fn check_times(&mut self) {
         let lag_ms = self.settings.limits.lag_ms;
         if self.clock.now_ms < self.clock.checked_ms + TICK_MS {
@@ -56,7 +58,8 @@ impl DeliveryCore {
         self.blocked = blocked;
     }
 
-    /// How many bytes a reader is behind, how many it may be, and for how long.
+    /// Returns how many bytes a subscription is behind, how many are allowed, and the age of its
+    /// oldest unsent message in milliseconds.
     fn behind(&self, slot: u32, item: u32) -> Option<(u64, u64, u32)> {
         let subscriber = self.subscribers.get(slot as usize).filter(|it| it.stage.is_served())?;
         let item = subscriber.items.as_slice().get(item as usize).filter(|item| item.cursor != PARKED)?;
@@ -82,7 +85,8 @@ impl DeliveryCore {
             }
             LagPolicy::Latest => {
                 if let Some(of) = subscriber.items.as_mut_slice().get_mut(item as usize) {
-                    // The rest of a frame that it was in the middle of has just been put before this.
+                    // `spill` has already moved the rest of a partly sent frame to the outbound
+                    // queue.
                     of.cursor = of.cursor.max(newest);
                 }
             }
@@ -93,7 +97,8 @@ impl DeliveryCore {
                 }
                 let rare = subscriber.rare();
                 match rare.catch_up.iter_mut().find(|catch_up| catch_up.item == item) {
-                    // Behind again before it had caught up: what of the first walk it has not got is in the second.
+                    // It fell behind again before it caught up. The second walk includes the rest
+                    // of the first.
                     Some(catch_up) => (catch_up.missed_from, catch_up.until) = (Some(first_missed), None),
                     None => {
                         let done = first_missed.saturating_sub(1);
@@ -110,7 +115,7 @@ impl DeliveryCore {
         }
     }
 
-    /// Fills the outbox of one that has to catch up, if there is anything to tell it yet.
+    /// Fills the outbound queue of a subscriber that has to catch up.
     pub(super) fn catch_up(&mut self, slot: u32) {
         while let Some(subscriber) = self.subscribers.get(slot as usize)
             && subscriber.stage.is_served()
@@ -123,7 +128,7 @@ impl DeliveryCore {
         }
     }
 
-    /// Says whether this one is finished.
+    /// Continues one walk. Returns whether it is finished.
     fn catch_up_with(&mut self, slot: u32, mut catch_up: CatchUp) -> bool {
         let spare = self.spare_outbox(slot);
         let (epoch, mut gaps) = (self.settings.epoch, 0);
@@ -135,7 +140,7 @@ impl DeliveryCore {
         let until = match catch_up.until {
             Some(until) => until,
             None => {
-                // Now that it reads again: all up to here is what it has missed.
+                // The subscriber reads again, so the missed range ends here.
                 item.cursor = stream.ring(class).map_or(PARKED, |ring| ring.head());
                 if let Some(from) = catch_up.missed_from.filter(|from| *from <= stream.last_seq) {
                     gap_notice(&mut out, from, stream.last_seq);
@@ -180,12 +185,13 @@ impl DeliveryCore {
         is_done
     }
 
-    /// What a full queue has shed: everybody has missed it, and so has whoever comes back for it later.
+    /// Declares shed messages to all readers of a stream, and records the hole for readers that
+    /// resume later.
     pub(super) fn declare_shed(&mut self, stream: StreamId, shed: &ShedRange) {
         let Some(of) = self.streams.get(stream.0 as usize) else { return };
         let lag = of.spec.lag;
         match lag {
-            // It has begun anew since, and nobody has been waiting for any of it.
+            // The stream was restarted behind the hole, and no reader waits for it.
             LagPolicy::Ask if of.last_seq >= shed.to => return,
             LagPolicy::Ask => self.stand_all_aside(stream),
             LagPolicy::Close => {
@@ -202,13 +208,14 @@ impl DeliveryCore {
             gap_text(&mut notice, shed.from, shed.to);
             let stamp = self.next_stamp();
             if let Some(of) = self.streams.get_mut(stream.0 as usize) {
-                // A hall that was in reserve may have had nothing before: the notice stands where the hole begins.
+                // A new delivery thread may have an empty stream: place the notice where the hole
+                // begins.
                 of.last_seq = of.last_seq.max(shed.from.saturating_sub(1));
                 of.append_notice(Opcode::Text, &notice, stamp);
             }
         }
         let missing = match lag {
-            // Where a reader stands that has fallen behind is told by what its ring has before that.
+            // The position of a slow reader is derived from the ring before the hole.
             LagPolicy::Ask => shed.to,
             _ => (shed.from..=shed.to).rev().find(|seq| !shed.kept.contains_key(seq)).unwrap_or(0),
         };

@@ -1,28 +1,29 @@
-//! What goes to one subscriber, and how far it has got.
+//! The bytes that a subscriber gets next, and its progress.
 //!
-//! Nothing is remembered between [`DeliveryCore::gather`] and [`DeliveryCore::sent`]: both walk the same way, so that a loop may gather
-//! for many before it hears what became of the first.
+//! [`DeliveryCore::gather`] and [`DeliveryCore::sent`] share no state: both walk the same frames in
+//! the same order. An event loop may therefore gather for many subscribers before it knows how much
+//! of the first was sent.
 
 use crate::counters::add;
 use crate::delivery_core::{DeliveryCore, MergeHead, TURN_BYTES};
 use crate::subscriber::{NOBODY, PARKED, Stage, Subscriber, Subscription};
 use pitwire_delivery::{Cursor, Ring};
 
-/// What a subscriber's turn comes to.
+/// The next step in a subscriber's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// There is nothing for it.
+    /// There is nothing to send.
     Idle,
-    /// [`DeliveryCore::gather`] has something.
+    /// [`DeliveryCore::gather`] returns bytes to send.
     Send,
-    /// All is said: shut the sending side, then call [`DeliveryCore::shut`].
+    /// Everything is sent: shut the sending side, then call [`DeliveryCore::shut`].
     Shut,
 }
 
-/// Of an answer, in one call.
+/// Most bytes of a prepared answer in one send.
 const ANSWER_BYTES: usize = 256 * 1024;
 
-/// At most so many pieces are gathered at a time: a subscriber of everything needs one or two.
+/// Most pieces in one send. A subscriber without a filter needs one or two.
 pub const PIECES: usize = 32;
 
 /// Bytes for one connection, in order.
@@ -53,7 +54,7 @@ impl<'a> Pieces<'a> {
         self.bytes
     }
 
-    /// Adds a piece, as far as there is room for its bytes.
+    /// Adds a piece, cut to the space left in [`TURN_BYTES`].
     fn push(&mut self, piece: &'a [u8]) {
         let piece = &piece[..piece.len().min(TURN_BYTES - self.bytes)];
         if !piece.is_empty() && self.count < PIECES {
@@ -63,7 +64,7 @@ impl<'a> Pieces<'a> {
         }
     }
 
-    /// Adds a piece that was asked for: one call for it, within reason.
+    /// Sets a prepared answer as the only piece, up to [`ANSWER_BYTES`].
     fn push_whole(&mut self, piece: &'a [u8]) {
         let piece = &piece[..piece.len().min(ANSWER_BYTES)];
         self.list[0] = piece;
@@ -71,16 +72,16 @@ impl<'a> Pieces<'a> {
     }
 
     fn is_full(&self) -> bool {
-        // A ring's piece may be two.
+        // A span that wraps around the ring takes two pieces.
         self.count + 2 > PIECES || self.bytes >= TURN_BYTES
     }
 }
 
-/// Where what is next for a subscriber comes from. One source at a time: the others are rare.
+/// Source of the next bytes. A send uses one source only, because all but `Rings` are rare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
     Nothing,
-    /// The rest of a frame that is half sent.
+    /// The rest of a partly sent frame.
     Rest,
     Outbox,
     Control,
@@ -145,7 +146,7 @@ impl DeliveryCore {
         }
     }
 
-    /// Moves a filtered reader's cursor over what it does not want, so that it is not taken for something to send.
+    /// Moves the cursor of a filtered subscriber to the next message that it wants.
     fn pass_over(&mut self, slot: u32) {
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
         if subscriber.filter().is_none() {
@@ -160,7 +161,7 @@ impl DeliveryCore {
         }
     }
 
-    /// What to send now, at most [`TURN_BYTES`], or an answer.
+    /// Returns the bytes to send now: at most [`TURN_BYTES`], or more for a prepared answer.
     pub fn gather(&self, slot: u32) -> Pieces<'_> {
         let mut pieces = Pieces::new();
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return pieces };
@@ -189,7 +190,8 @@ impl DeliveryCore {
         pieces
     }
 
-    /// Walks through what the rings have for one that stands between frames, in order, as long as `visit` says so.
+    /// Visits the ring spans for a subscriber whose cursors are between frames, in order, until
+    /// `visit` returns false.
     fn spans<'a>(&'a self, subscriber: &Subscriber, mut visit: impl FnMut(u32, &'a Ring, Cursor, Cursor) -> bool) {
         match subscriber.items.as_slice() {
             [] => {}
@@ -205,7 +207,7 @@ impl DeliveryCore {
         }
     }
 
-    /// Several streams, in the order in which their frames were appended.
+    /// Visits the spans of several streams in the order in which their frames were appended.
     fn merged<'a>(
         &'a self,
         subscriber: &Subscriber,
@@ -224,7 +226,7 @@ impl DeliveryCore {
                 strands.iter().enumerate().filter(|(at, _)| *at != first).map(|(_, strand)| strand.place).min();
             let strand = &mut strands[first];
             let Some(ring) = self.ring_of(subscriber, &items[strand.item as usize]) else { return };
-            // As many frames as come before any of the others.
+            // Take all frames up to the next frame of another stream.
             let from = strand.cursor;
             let behind = ring.entries_from(from).find(|entry| next_place.is_some_and(|next| entry.place > next));
             let to = behind.map_or(ring.head(), |entry| Cursor(entry.start));
@@ -239,7 +241,7 @@ impl DeliveryCore {
         }
     }
 
-    /// So many of the gathered bytes have gone.
+    /// Records that `bytes` of the gathered bytes were sent.
     pub fn sent(&mut self, slot: u32, bytes: usize) {
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
         add(&self.counters().sent_bytes_total, bytes as u64);
@@ -288,7 +290,7 @@ impl DeliveryCore {
         }
     }
 
-    /// A control frame that went half is finished from the outbox.
+    /// Moves the rest of a partly sent control frame to the outbound queue.
     fn sent_control(&mut self, slot: u32, bytes: usize) {
         let subscriber = &mut self.subscribers[slot as usize];
         let control = std::mem::take(&mut subscriber.control);
@@ -301,7 +303,7 @@ impl DeliveryCore {
     fn sent_rings(&mut self, slot: u32, bytes: usize) {
         let subscriber = &self.subscribers[slot as usize];
         if let ([item], None) = (subscriber.items.as_slice(), subscriber.filter()) {
-            // Nearly everybody, nearly always.
+            // Fast path: one stream and no filter.
             let cursor = Cursor(item.cursor.0 + bytes as u64);
             let is_whole = self.ring_of(subscriber, item).is_none_or(|ring| ring.is_between_frames(cursor));
             let subscriber = &mut self.subscribers[slot as usize];
@@ -332,7 +334,7 @@ impl DeliveryCore {
         self.spare.moved = moved;
     }
 
-    /// Its socket takes no more at present.
+    /// Records that the socket accepts no more bytes.
     pub fn blocked(&mut self, slot: u32) {
         add(&self.counters().blocked_total, 1);
         if let Some(subscriber) = self.subscribers.get_mut(slot as usize)
@@ -342,7 +344,7 @@ impl DeliveryCore {
         }
     }
 
-    /// Its socket takes something again.
+    /// Records that the socket accepts bytes again.
     pub fn writable(&mut self, slot: u32) {
         if let Some(subscriber) = self.subscribers.get_mut(slot as usize)
             && std::mem::replace(&mut subscriber.is_blocked, false)
@@ -351,19 +353,20 @@ impl DeliveryCore {
         }
     }
 
-    /// It was due, and its turn was not begun: it can be listed again. [`Self::prepare`] does this for the others.
+    /// Unlists a subscriber that was due and whose turn did not begin, so that it can be listed
+    /// again. [`Self::prepare`] does the same for the others.
     pub fn unlist(&mut self, slot: u32) {
         if let Some(subscriber) = self.subscribers.get_mut(slot as usize) {
             subscriber.is_listed = false;
         }
     }
 
-    /// It has had its turn, and there may be more for it: it comes again in the next.
+    /// Lists a subscriber for the next pass, because its turn ended with frames left.
     pub fn again(&mut self, slot: u32) {
         self.list(slot);
     }
 
-    /// Our side is shut: what still arrives is thrown away until it ends or has had its time.
+    /// Discards further input after our side was shut, until the client closes or its time is up.
     pub fn shut(&mut self, slot: u32) {
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
         if subscriber.is_at_end {
@@ -373,7 +376,7 @@ impl DeliveryCore {
     }
 }
 
-/// The frames that one with a filter wants, those that lie together at once.
+/// Visits the spans of the frames that a filtered subscriber wants. Adjacent frames form one span.
 fn filtered(subscriber: &Subscriber, ring: &Ring, cursor: Cursor, mut visit: impl FnMut(Cursor, Cursor) -> bool) {
     let mut entries = ring.entries_from(cursor).peekable();
     let mut from = None;

@@ -333,8 +333,9 @@ fn number(text: &str, name: &str) -> Option<u64> {
     text[at..].split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Checks all that one peer has got; says how many gaps there were, and whether it was closed for being slow. What a queue
-/// has shed comes stream by stream: then several streams are not in one order.
+/// Checks all that one peer has got; says how many gaps there were, and whether it was closed for
+/// being slow. What a queue has shed comes stream by stream: then several streams are not in one
+/// order.
 fn judge(peer: &Peer, told: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
     let streams: Vec<usize> =
         peer.target[1..].split('?').next().unwrap().split(',').map(|id| id.parse().unwrap()).collect();
@@ -385,7 +386,8 @@ fn judge(peer: &Peer, told: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
                 assert!(!is_enveloped || number(text, "seq") == Some(seq));
                 let reading = readings.get_mut(&stream).unwrap();
                 if seq >= reading.next {
-                    // Several streams come in the order in which they were published, but for what was in a gap.
+                    // Several streams come in the order in which they were published, but for what
+                    // was in a gap.
                     let all = number(text, "g").unwrap();
                     assert!(all > newest || is_shed, "message {all} after {newest}");
                     newest = all;
@@ -425,7 +427,8 @@ fn whatever_sockets_take_everything_comes_or_is_declared() {
     assert!(first.is_some() || (gaps > 200 && closed > 100), "{peers} readers, {gaps} gaps, {closed} closed");
 }
 
-/// One reader of very many keys, whose walk through the latest takes many turns while more is published.
+/// One reader of very many keys, whose walk through the latest takes many turns while more is
+/// published.
 #[test]
 fn a_walk_through_many_keys_may_be_left_behind_and_loses_nothing() {
     const MANY: u64 = 600;
@@ -484,7 +487,8 @@ fn a_walk_through_many_keys_may_be_left_behind_and_loses_nothing() {
     assert!(gaps > 10, "{gaps} gaps");
 }
 
-/// Numbers ascend but for what was in a gap; all are there or declared; the newest of each key has come.
+/// Numbers ascend but for what was in a gap; all are there or declared; the newest of each key has
+/// come.
 fn judge_walk(got: &[u8], told: &[u64]) -> usize {
     let mut bytes = &got[got.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4..];
     let (mut newest, mut gaps): (BTreeMap<u64, u64>, usize) = (BTreeMap::new(), 0);
@@ -776,7 +780,8 @@ fn a_message_that_we_do_not_read_to_its_end_is_not_one_that_is_not_finished() {
     floor.set_now(0);
     let reader = come(floor, "/1");
     take_all(floor, reader);
-    // The first half of a message, then as much as may wait for its answers, and the rest of the message behind.
+    // The first half of a message, then as much as may wait for its answers, and the rest of the
+    // message behind.
     let mut said = masked(1, b"echo-");
     said[0] &= 0x7F;
     floor.received(reader, &said);

@@ -1,8 +1,11 @@
-//! The loop on epoll, edge-triggered: one system call per subscriber and sweep, and one per some hundred events.
+//! The loop on epoll, edge-triggered: one system call per subscriber and sweep, and one per some
+//! hundred events.
 //!
 //! Holds       1. readiness is told once and remembered here until it is used up;
-//!             2. a turn accepts only so many, so that a storm of connections does not hold up those who are in;
-//!             3. a turn reads only so much of one connection, so that whoever sends without end is one among many;
+//!             2. a turn accepts only so many, so that a storm of connections does not hold up
+//!                those who are in;
+//!             3. a turn reads only so much of one connection, so that whoever sends without end is
+//!                one among many;
 //!             4. out of descriptors, those who are in go on being served.
 //! Start at    [`run`].
 
@@ -182,7 +185,8 @@ impl DeliveryThread {
                 // A peer that gave up while it waited says nothing about the next one.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(error) => {
-                    // Out of descriptors, most likely. The door is not looked at for a while, or it would never be quiet.
+                    // Out of descriptors, most likely. The door is not looked at for a while, or it
+                    // would never be quiet.
                     if self.accept_again_ns.replace(mono_ns() + ACCEPT_AGAIN_NS).is_none() {
                         warn!(%error, "cannot accept connections; trying again until it works");
                         let _ = epoll::delete(&self.epoll, listener);
@@ -295,8 +299,8 @@ impl DeliveryThread {
                     self.task.floor.ended(slot);
                 }
                 Moved::Bytes(bytes) => {
-                    // A short read means the socket is empty: save the call that would say so. Unless the end is known
-                    // to follow: no event will tell of it again.
+                    // A short read means the socket is empty: save the call that would say so.
+                    // Unless the end is known to follow: no event will tell of it again.
                     if bytes < self.buffer.len() && !seat.is_ending && !seat.wire.is_secure() {
                         seat.is_readable = false;
                     }
@@ -373,7 +377,8 @@ impl DeliveryThread {
                 Moved::Bytes(bytes) => {
                     sent += bytes;
                     floor.sent(slot, bytes);
-                    // What is sealed counts as sent, though it may wait: nothing is shut before it has gone.
+                    // What is sealed counts as sent, though it may wait: nothing is shut before it
+                    // has gone.
                     if bytes < wanted || seat.wire.is_waiting() {
                         // The kernel has noted that we wait for room: there will be an event.
                         floor.blocked(slot);

@@ -19,11 +19,13 @@ use crate::statistics::SharedStatistics;
 pub enum Kind {
     #[default]
     Epoll,
-    /// Sends in batches, and more connections than the process may have files open. Not on every machine.
+    /// Sends in batches, and more connections than the process may have files open. Not on every
+    /// machine.
     Uring,
 }
 
-/// So many readers are served before it is looked what has come meanwhile: less than half a millisecond.
+/// So many readers are served before it is looked what has come meanwhile: less than half a
+/// millisecond.
 pub(crate) const MEANWHILE: usize = 64;
 
 /// What a loop is given.
@@ -43,21 +45,24 @@ pub(crate) struct ThreadSetup {
 
 /// When a delivery thread sends new messages to its subscribers.
 ///
-/// A send costs some microseconds of CPU, however few messages it carries. A delivery pass sends each subscriber
-/// everything that is new to it, so the time between two passes decides how many messages share a send.
+/// A send costs some microseconds of CPU, however few messages it carries. A delivery pass sends
+/// each subscriber everything that is new to it, so the time between two passes decides how many
+/// messages share a send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BatchingPolicy {
-    /// A pass begins as soon as there is a message. Lowest latency; under load the sends of one pass are the time in
-    /// which the messages of the next one gather.
+    /// A pass begins as soon as there is a message. Lowest latency; under load the sends of one
+    /// pass are the time in which the messages of the next one gather.
     #[default]
     Latency,
-    /// A pass begins at the earliest [`BatchingPolicy::INTERVAL_NS`] after the previous one began. Fewer sends and less
-    /// CPU per message when messages come faster than that; each message may wait up to the interval longer.
+    /// A pass begins at the earliest [`BatchingPolicy::INTERVAL_NS`] after the previous one began.
+    /// Fewer sends and less CPU per message when messages come faster than that; each message may
+    /// wait up to the interval longer.
     Throughput,
 }
 
 impl BatchingPolicy {
-    /// Shortest time between the starts of two delivery passes under [`BatchingPolicy::Throughput`], in nanoseconds.
+    /// Shortest time between the starts of two delivery passes under
+    /// [`BatchingPolicy::Throughput`], in nanoseconds.
     pub const INTERVAL_NS: u64 = 10_000_000;
 
     fn interval_ns(self) -> u64 {
@@ -103,8 +108,9 @@ impl PassTimer {
         self.next_ns.saturating_sub(now_ns)
     }
 
-    /// Begins a pass and says in which order it serves subscribers. A pass that follows the previous one at once keeps
-    /// its order roughly, so that no subscriber waits for two whole passes.
+    /// Begins a pass and says in which order it serves subscribers. A pass that follows the
+    /// previous one at once keeps its order roughly, so that no subscriber waits for two whole
+    /// passes.
     pub fn begin(&mut self, now_ns: u64, with_streams: bool) -> PassKind {
         if !with_streams {
             return PassKind::Own;

@@ -1,12 +1,16 @@
-//! The loop on io_uring: sends handed over some hundred at a time, and sockets that are no descriptors of the process.
+//! The loop on io_uring: sends handed over some hundred at a time, and sockets that are no
+//! descriptors of the process.
 //!
-//! A hall's connections live in the table of its ring (direct descriptors). Such a table may be as large as the limit on
-//! open files, and does not count as open files: a process has room for as many connections as it has halls times that.
+//! A hall's connections live in the table of its ring (direct descriptors). Such a table may be as
+//! large as the limit on open files, and does not count as open files: a process has room for as
+//! many connections as it has halls times that.
 //!
-//! Holds       1. a send is tried while it is handed over and never waits in the kernel: the pieces it points to are of the
-//!                rings, and what has not been sent by then stays where it is;
+//! Holds       1. a send is tried while it is handed over and never waits in the kernel: the pieces
+//!                it points to are of the rings, and what has not been sent by then stays where it
+//!                is;
 //!             2. what was sent is noted before anything else that the kernel says is acted on;
-//!             3. a slot is free again when nothing is asked of its socket any more, and it is closed.
+//!             3. a slot is free again when nothing is asked of its socket any more, and it is
+//!                closed.
 //! Leaves out  TLS: a hall with it runs on epoll.
 //! Start at    [`run`].
 
@@ -175,7 +179,8 @@ impl DeliveryThread {
         waited
     }
 
-    /// Takes what the kernel has answered: what became of sends is noted at once, the rest is kept to be acted on.
+    /// Takes what the kernel has answered: what became of sends is noted at once, the rest is kept
+    /// to be acted on.
     fn collect(&mut self) {
         let DeliveryThread { ring, answered, seats, task, .. } = self;
         ring.answers(|answer| match answer.asked {
@@ -418,8 +423,8 @@ impl DeliveryThread {
                 seat.wanted = pieces.bytes();
                 // Should no answer come, it is offered again.
                 seat.outcome = Outcome::All;
-                // SAFETY: the floor is not touched between here and `submit` but by `prepare` and `shut`, for other
-                // slots: neither moves rings, outboxes or subscribers.
+                // SAFETY: the floor is not touched between here and `submit` but by `prepare` and
+                // `shut`, for other slots: neither moves rings, outboxes or subscribers.
                 unsafe { ring.send(slot, seat.file, &pieces) };
             }
         }

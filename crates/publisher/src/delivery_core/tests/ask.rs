@@ -1,5 +1,5 @@
-//! Thousands of turns of readers that only the programme can bring up to date: whatever sockets take and whenever it
-//! answers, each reader's messages are a chain.
+//! Thousands of turns of readers that only the programme can bring up to date: whatever sockets
+//! take and whenever it answers, each reader's messages are a chain.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -22,7 +22,8 @@ impl DeliveryHandler for Asked {
     }
 }
 
-/// A book that has one of four states: which one, at each number. Every message leads from one state to another.
+/// A book that has one of four states: which one, at each number. Every message leads from one
+/// state to another.
 struct Book {
     /// By number, which skips some.
     past: BTreeMap<u64, u64>,
@@ -50,8 +51,8 @@ struct Venue {
     now_ns: u64,
     /// In front of the floor, where it may be full; otherwise what is done is done at once.
     inbox: Option<Inbox>,
-    /// Messages received, merged ones, answers that nothing changed, readers that disconnected while behind,
-    /// messages that were shed, and readers that were closed for that.
+    /// Messages received, merged ones, answers that nothing changed, readers that disconnected
+    /// while behind, messages that were shed, and readers that were closed for that.
     counts: [usize; 6],
 }
 
@@ -173,7 +174,8 @@ impl Venue {
         }
     }
 
-    /// One that has left a stream: what it is in the middle of, and what waits for it, is judged as before.
+    /// One that has left a stream: what it is in the middle of, and what waits for it, is judged as
+    /// before.
     fn settle(&mut self, at: usize) {
         let slot = self.readers[at].slot;
         if self.readers[at].is_blocked {
@@ -236,7 +238,8 @@ impl Venue {
         }
     }
 
-    /// Some of what was asked is answered, in whatever order, as things stood by then or some time before.
+    /// Some of what was asked is answered, in whatever order, as things stood by then or some time
+    /// before.
     fn answer(&mut self, one_in: u64) {
         self.waiting.append(&mut self.asked.questions.lock().unwrap_or_else(PoisonError::into_inner));
         for at in (0..self.waiting.len()).rev() {

@@ -22,7 +22,8 @@ fn who_gets_the_latest_alone_gets_it_once() {
     assert_eq!((rest.as_slice(), take_all(floor, reader)), (&b"one"[..], String::new()));
 }
 
-/// As many of them as the ring's index holds are few bytes: who takes nothing is overrun by numbers, not by bytes.
+/// As many of them as the ring's index holds are few bytes: who takes nothing is overrun by
+/// numbers, not by bytes.
 #[test]
 fn who_is_overrun_by_very_small_messages_is_told_so() {
     let mut world = World::new(1);
@@ -103,7 +104,8 @@ fn a_reader_that_resumes_within_a_shed_range_is_told_the_rest_of_it() {
         put(&inbox, StreamId(stream), 20, "abcabcabc");
         assert!(!floor.take(&inbox));
     }
-    // ShedRange is 20 to 28; of that 26 to 28 are kept. Who has 22 lacks 23 to 25 for good, who has 25 nothing.
+    // ShedRange is 20 to 28; of that 26 to 28 are kept. Who has 22 lacks 23 to 25 for good, who has
+    // 25 nothing.
     let mut resume = |stream, seq| {
         let slot = come(floor, &format!("/{stream}?from=1:{seq}"));
         let received = take_all(floor, slot);

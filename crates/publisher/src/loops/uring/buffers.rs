@@ -1,4 +1,5 @@
-//! Buffers that the kernel takes one from when something has arrived: none is bound to a connection that is silent.
+//! Buffers that the kernel takes one from when something has arrived: none is bound to a connection
+//! that is silent.
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
@@ -61,7 +62,8 @@ impl Buffers {
         unsafe { submitter.register_buf_ring_with_flags(self.entries.start.as_ptr() as u64, COUNT, GROUP, 0) }
     }
 
-    /// What arrived in buffer `id`; the kernel has handed it over until [`give_back`](Buffers::give_back).
+    /// What arrived in buffer `id`; the kernel has handed it over until
+    /// [`give_back`](Buffers::give_back).
     pub fn arrived(&self, id: u16, bytes: usize) -> &[u8] {
         if id >= COUNT {
             return &[];
@@ -87,7 +89,8 @@ impl Buffers {
 
     fn offer(&mut self, id: u16) {
         let at = usize::from(self.tail & (COUNT - 1));
-        // SAFETY: `at` is within the `COUNT` entries; the kernel reads only entries before the tail.
+        // SAFETY: `at` is within the `COUNT` entries; the kernel reads only entries before the
+        // tail.
         unsafe {
             let entry = &mut *self.entries.start.as_ptr().cast::<BufRingEntry>().add(at);
             entry.set_addr(self.memory.start.as_ptr().add(usize::from(id) * BYTES as usize) as u64);

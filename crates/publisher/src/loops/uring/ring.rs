@@ -108,7 +108,8 @@ impl Caller {
         let address: *const libc::sockaddr_storage = &raw const self.address;
         match i32::from(self.address.ss_family) {
             libc::AF_INET => {
-                // SAFETY: the kernel wrote an address of this family; the storage is large enough for any.
+                // SAFETY: the kernel wrote an address of this family; the storage is large enough
+                // for any.
                 let ip = unsafe { (*address.cast::<libc::sockaddr_in>()).sin_addr.s_addr };
                 Some(std::net::Ipv4Addr::from(u32::from_be(ip)).into())
             }
@@ -140,7 +141,8 @@ pub struct Ring {
     pub files: usize,
 }
 
-/// How many files one ring's table may hold here: as many as the process may have open, and they do not count as that.
+/// How many files one ring's table may hold here: as many as the process may have open, and they do
+/// not count as that.
 pub fn table_size() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(FILES_MOST).min(FILES_MOST)
 }
@@ -154,7 +156,8 @@ fn ring() -> io::Result<IoUring> {
         .build(REQUESTS)
 }
 
-/// Why this machine cannot have a loop on io_uring, if it cannot: old kernels lack it, and containers often forbid it.
+/// Why this machine cannot have a loop on io_uring, if it cannot: old kernels lack it, and
+/// containers often forbid it.
 pub fn check() -> io::Result<()> {
     let ring = ring()?;
     ring.submitter().register_files_sparse(1)?;
@@ -175,7 +178,8 @@ impl Ring {
     fn push(&mut self, entry: &squeue::Entry, asked: Asked) {
         let entry = entry.clone().user_data(asked.pack());
         loop {
-            // SAFETY: what each request points to stays in place until it is answered: see those who ask.
+            // SAFETY: what each request points to stays in place until it is answered: see those
+            // who ask.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.asked += 1;
                 return;
@@ -214,7 +218,8 @@ impl Ring {
         self.push(&entry, Asked::Bell);
     }
 
-    /// `is_new`: the peer may have sent something already. Later that is so seldom that it is not tried at once.
+    /// `is_new`: the peer may have sent something already. Later that is so seldom that it is not
+    /// tried at once.
     pub fn receive(&mut self, slot: u32, file: u32, is_new: bool) {
         let entry = opcode::Recv::new(Fixed(file), std::ptr::null_mut(), 0)
             .buf_group(GROUP)
@@ -229,13 +234,15 @@ impl Ring {
         self.push(&entry, Asked::Writable(slot));
     }
 
-    /// Sends without waiting, when the batch is handed over: until then the pieces must stay as they are.
+    /// Sends without waiting, when the batch is handed over: until then the pieces must stay as
+    /// they are.
     ///
     /// # Safety
-    /// Nothing that the pieces are of may change or move before the next [`submit`](Self::submit); of [`BATCH`] sends at
-    /// most may be asked for before that.
+    /// Nothing that the pieces are of may change or move before the next [`submit`](Self::submit);
+    /// of [`BATCH`] sends at most may be asked for before that.
     pub unsafe fn send(&mut self, slot: u32, file: u32, pieces: &Pieces<'_>) {
-        // Handing over frees the letters: it must not come between a letter and the request that points to it.
+        // Handing over frees the letters: it must not come between a letter and the request that
+        // points to it.
         if self.ring.submission().is_full() && self.submit().is_err() {
             return;
         }
@@ -255,7 +262,8 @@ impl Ring {
                     many.iter()
                         .map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() }),
                 );
-                // SAFETY: plain numbers and pointers, for which zero is a value: no name, no control.
+                // SAFETY: plain numbers and pointers, for which zero is a value: no name, no
+                // control.
                 let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
                 // Neither list grows beyond what was reserved: what is pointed to does not move.
                 message.msg_iov = slices[start..].as_mut_ptr();
@@ -268,14 +276,14 @@ impl Ring {
         self.push(&entry, Asked::Send(slot));
     }
 
-    /// Nothing more will be sent. This is done some time later by a thread of the kernel's, to whatever has the place
-    /// then: it must not be given to another before the answer.
+    /// Nothing more will be sent. This is done some time later by a thread of the kernel's, to
+    /// whatever has the place then: it must not be given to another before the answer.
     pub fn shut(&mut self, slot: u32, file: u32) {
         self.push(&opcode::Shutdown::new(Fixed(file), libc::SHUT_WR).build(), Asked::Shut(slot));
     }
 
-    /// What was asked is answered now. By its number, which the kernel finds in a table: for a file it would go through all
-    /// that everybody waits for.
+    /// What was asked is answered now. By its number, which the kernel finds in a table: for a file
+    /// it would go through all that everybody waits for.
     pub fn cancel(&mut self, asked: Asked) {
         self.push(&opcode::AsyncCancel::new(asked.pack()).build(), Asked::Nothing);
     }
@@ -284,8 +292,8 @@ impl Ring {
         self.push(&opcode::Close::new(Fixed(file)).build(), asked);
     }
 
-    /// Gives an open socket a place in the table; it may then be closed here. What else is answered meanwhile goes to
-    /// `others`.
+    /// Gives an open socket a place in the table; it may then be closed here. What else is answered
+    /// meanwhile goes to `others`.
     pub fn install(&mut self, socket: &OwnedFd, others: &mut Vec<Answered>) -> io::Result<u32> {
         let mut place: RawFd = socket.as_raw_fd();
         // An offset of -1 asks for any free place, which is written where the descriptor was.
@@ -312,7 +320,8 @@ impl Ring {
         }
     }
 
-    /// Hands over what has been asked for. Sends have been tried when this returns, and are answered.
+    /// Hands over what has been asked for. Sends have been tried when this returns, and are
+    /// answered.
     pub fn submit(&mut self) -> io::Result<()> {
         let mut tries = 0;
         while !self.ring.submission().is_empty() {
