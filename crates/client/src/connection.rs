@@ -1,4 +1,4 @@
-//! One WebSocket, one call at a time.
+//! One WebSocket connection that runs one call at a time.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,16 +13,16 @@ use tungstenite::{HandshakeError, Message, WebSocket};
 use crate::stream::Stream;
 use crate::{Credentials, Error, VenueError};
 
-/// Where the venue is, and how long it may take to answer.
+/// Address of the venue and the time limit for its answers.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     pub url: &'a str,
-    /// For `wss://`: certificates to trust instead of the system's, in PEM form.
+    /// PEM file of certificates to trust for `wss://` instead of the system's.
     pub authority: Option<&'a Path>,
     pub patience: Duration,
 }
 
-/// Something the venue said unasked, in its own words.
+/// A subscription notification with the venue's JSON unchanged.
 #[derive(Debug)]
 pub struct Notice {
     pub channel: String,
@@ -53,7 +53,7 @@ struct Incoming {
     params: Option<Params>,
 }
 
-/// Of a notification: a subscription's, or the heartbeat's question.
+/// Parameters of a notification: a subscription update or a heartbeat.
 #[derive(Deserialize)]
 struct Params {
     channel: Option<String>,
@@ -77,13 +77,23 @@ impl Connection {
         Ok(Connection { socket, patience: target.patience, next_id: 1, notices: VecDeque::new() })
     }
 
-    /// Logs in by signature.
+    /// Logs in with a signature.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the login cannot be signed, if the venue refuses it, or if no answer arrives.
     pub fn login(&mut self, credentials: &Credentials) -> Result<(), Error> {
         let signed = credentials.signed().map_err(Error::Login)?;
         self.call("public/auth", &signed).map(drop)
     }
 
-    /// Asks and waits: the `result` of the answer, digit for digit.
+    /// Sends a call and waits for its answer. Returns the `result` as the venue sent it, so that no
+    /// digit is lost.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::Venue`] for a refusal and [`Error::Unanswered`] if no answer arrives within
+    /// the time limit.
     pub fn call<P: Serialize>(&mut self, method: &str, params: &P) -> Result<Box<RawValue>, Error> {
         let id = self.send(method, params)?;
         let deadline = Instant::now() + self.patience;
@@ -104,7 +114,11 @@ impl Connection {
         }
     }
 
-    /// The next notice of a subscription, however long it takes.
+    /// Waits without a time limit for the next notification of a subscription.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection ends or the venue sends a malformed message.
     pub fn next_notice(&mut self) -> Result<Notice, Error> {
         let unset =
             |error: io::Error| Error::Unanswered { method: "public/subscribe".into(), cause: error.to_string() };
@@ -117,7 +131,7 @@ impl Connection {
         self.notices.pop_front().ok_or(Error::Garbled { what: "no notice".into() })
     }
 
-    /// Says goodbye. Whatever happens to it happens after the last answer.
+    /// Closes the connection. Errors are ignored because the last answer has arrived already.
     pub fn close(mut self) {
         if self.socket.close(None).is_ok() {
             drop(self.socket.flush());
@@ -139,14 +153,15 @@ impl Connection {
                 Ok(Message::Text(text)) => {
                     return serde_json::from_str(&text).map_err(|error| Error::Garbled { what: error.to_string() });
                 }
-                // Pings are answered by the next read; binary frames are not of the dialect.
+                // tungstenite answers a ping on the next read. The dialect has no binary frames.
                 Ok(_) => {}
                 Err(error) => return Err(self.lost(method, &error)),
             }
         }
     }
 
-    /// Takes in what was not asked for. A venue that asks whether anybody is there is told so.
+    /// Handles a message that is not the awaited answer. Queues notifications and answers heartbeat
+    /// test requests.
     fn hear(&mut self, incoming: Incoming) -> Result<(), Error> {
         let Some(params) = incoming.params else { return Ok(()) };
         match (incoming.method.as_deref(), params.channel, params.data) {
@@ -178,7 +193,7 @@ impl Connection {
     }
 }
 
-/// Host, port, and whether TLS is wanted.
+/// Splits a URL into host, port and whether it uses TLS.
 fn parse_url(url: &str) -> Result<(String, u16, bool), Error> {
     let wrong = |what| Error::Url { url: url.into(), what };
     let uri: Uri = url.parse().map_err(|_| wrong("it is not a URL"))?;
@@ -187,7 +202,8 @@ fn parse_url(url: &str) -> Result<(String, u16, bool), Error> {
         Some("wss") => true,
         _ => return Err(wrong("it begins with neither ws:// nor wss://")),
     };
-    // A port that does not fit is none to the parser; it must not quietly become the scheme's own.
+    // The parser drops a port that does not fit in 16 bits. Refuse it instead of using the scheme's
+    // default.
     let authority = uri.authority().map_or("", |authority| authority.as_str());
     let behind_host = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
     if uri.port_u16().is_none() && behind_host.contains(':') {
@@ -203,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn urls_name_a_host_a_port_and_whether_to_trust() {
+    fn url_gives_host_port_and_tls() {
         let parsed = |url| parse_url(url).ok();
         assert_eq!(parsed("ws://127.0.0.1:8080/ws/api/v2"), Some(("127.0.0.1".into(), 8080, false)));
         assert_eq!(parsed("wss://example.org/ws/api/v2"), Some(("example.org".into(), 443, true)));

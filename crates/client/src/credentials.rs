@@ -1,4 +1,4 @@
-//! Who trades: a client id and its secret, from the environment or from a file that is nobody else's.
+//! Client id and secret, read from the environment or from a file that only its owner can read.
 
 use std::env;
 use std::fmt;
@@ -32,11 +32,11 @@ impl fmt::Debug for Credentials {
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum CredentialError {
-    /// Neither the environment nor a file says who trades.
+    /// Neither the environment nor a file has credentials.
     Missing {
         file: Option<PathBuf>,
     },
-    /// One variable of the two is set.
+    /// Only one of the two variables is set.
     Half {
         missing: &'static str,
     },
@@ -48,7 +48,7 @@ pub enum CredentialError {
         file: PathBuf,
         mode: u32,
     },
-    /// Line and key, never the text itself: it may be the secret.
+    /// Names the line and the key but not the text, which may be the secret.
     Malformed {
         file: PathBuf,
         line: usize,
@@ -57,7 +57,7 @@ pub enum CredentialError {
     Unsigned,
 }
 
-/// A login by signature: what goes to `public/auth`. The secret stays here.
+/// Parameters of `public/auth` for a login by signature. They do not contain the secret.
 #[derive(Serialize)]
 pub(crate) struct Signed<'a> {
     grant_type: &'static str,
@@ -73,8 +73,15 @@ impl Credentials {
         Credentials { client_id: client_id.into(), client_secret: client_secret.into() }
     }
 
-    /// `PITWIRE_CLIENT_ID` and `PITWIRE_CLIENT_SECRET`, else the file `PITWIRE_CREDENTIALS`, else
-    /// `~/.config/pitwire/credentials.toml`.
+    /// Finds the credentials in this order: the variables `PITWIRE_CLIENT_ID` and
+    /// `PITWIRE_CLIENT_SECRET`, the file that
+    /// `PITWIRE_CREDENTIALS` names, `pitwire/credentials.toml` in `$XDG_CONFIG_HOME` or
+    /// `~/.config`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there are no credentials, if only one of the variables is set, or if the file is
+    /// unreadable or malformed.
     pub fn find() -> Result<Self, CredentialError> {
         let variable = |name| env::var(name).ok().filter(|text| !text.is_empty());
         match (variable(ID), variable(SECRET)) {
@@ -107,7 +114,8 @@ impl Credentials {
         toml::from_str(&text).map_err(|error| {
             let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
             let line = before.matches('\n').count() + 1;
-            // The first line of the message names keys; the rest would quote the file.
+            // The first line of the message names keys. The other lines quote the file, which may
+            // contain the secret.
             let what = error.message().lines().next().unwrap_or_default().into();
             CredentialError::Malformed { file: path.into(), line, what }
         })

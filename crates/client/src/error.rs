@@ -1,4 +1,4 @@
-//! What can go wrong between a question and its answer, and what to do about it.
+//! Errors of a call, each with a remedy.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde_json::Number;
 
 use crate::CredentialError;
 
-/// A refusal in the venue's own words.
+/// A refusal by the venue, with its code and message unchanged.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct VenueError {
     pub code: i64,
@@ -17,20 +17,20 @@ pub struct VenueError {
     pub data: Box<Details>,
 }
 
-/// What the dialect lets a venue add; any part may be missing.
+/// Optional details of a refusal. The dialect allows each field to be absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Details {
     pub reason: Option<String>,
     pub param: Option<String>,
     pub remedy: Option<String>,
-    /// What the call would have had to keep to, and when it may come again: some remedies point to them.
+    /// Limit that the call violated. Some remedies refer to it and to `retry_after_ms`.
     pub limit: Option<Number>,
     pub retry_after_ms: Option<u64>,
 }
 
 #[derive(Debug)]
 pub enum Error {
-    /// The URL names no WebSocket.
+    /// The URL is not a WebSocket URL.
     Url {
         url: String,
         what: &'static str,
@@ -39,24 +39,24 @@ pub enum Error {
         address: String,
         cause: String,
     },
-    /// The other side's certificate, or its TLS, is not to be trusted.
+    /// TLS failed, or the server's certificate is not trusted.
     Tls {
         address: String,
         cause: String,
     },
-    /// Something answered that is no WebSocket of this path.
+    /// The server answered, but it does not serve a WebSocket at this path.
     Handshake {
         url: String,
         cause: String,
     },
-    /// The connection ended, or nothing was heard, before the answer to a call that was sent.
+    /// The connection ended or the time limit passed before the answer to a sent call.
     Unanswered {
         method: String,
         cause: String,
     },
     Venue(VenueError),
     Login(CredentialError),
-    /// The answer is not one of the dialect.
+    /// The answer does not follow the dialect.
     Garbled {
         what: String,
     },

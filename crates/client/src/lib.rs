@@ -1,11 +1,17 @@
-//! The trading client: the JSON-RPC dialect from the other side, one blocking call at a time.
+//! Trading client for the JSON-RPC dialect. Calls are blocking and run one at a time.
 //!
-//! Does        open a WebSocket to any venue of the dialect, log in by signature, ask, and wait for the answer.
-//! Holds       1. a price or an amount is the text that was given, from the command line to the wire: no floats;
-//!             2. a secret is read from the environment or from a file that nobody else can read, is never sent (it
-//!                only signs) and never appears in a message;
-//!             3. an answer that did not come is never told as a refusal: the order may stand.
-//! Leaves out  reconnecting and resending: after a lost answer only a question can tell what happened.
+//! Does        opens a WebSocket to any venue of the dialect, logs in by signature, sends calls and
+//!             waits for answers.
+//! Holds       1. A price or an amount stays the text that the user wrote, from the command line to
+//!                the wire. It never
+//!                becomes a float.
+//!             2. A secret comes from the environment or from a file that only its owner can read.
+//!                It signs the login
+//!                and is never sent, and no message contains it.
+//!             3. A missing answer is never reported as a refusal, because the order may have been
+//!                accepted.
+//! Leaves out  reconnecting and resending: after a lost answer only a query can tell whether the
+//!             order exists.
 //! Start at    [`Connection::open`].
 
 mod connection;

@@ -1,4 +1,4 @@
-//! A price or an amount, as it was written.
+//! A price or an amount in the user's spelling.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-/// A positive decimal number that goes to the venue letter for letter. What it is worth is the venue's to judge.
+/// A positive decimal number that is sent exactly as written. The venue checks its value.
 #[derive(Clone, Debug)]
 pub struct Number(Box<RawValue>);
 
@@ -23,7 +23,7 @@ impl FromStr for Number {
         let wrong = || format!("{text:?} is not a positive decimal number such as 0.25 or 60000");
         let is_number = text.as_bytes().first().is_some_and(u8::is_ascii_digit);
         let raw = RawValue::from_string(text.into()).map_err(|_| wrong())?;
-        // Anything but zeros before an exponent makes it more than nothing.
+        // A digit other than zero before the exponent makes the number positive.
         let digits = text.split(['e', 'E']).next().unwrap_or_default();
         let is_positive = digits.bytes().any(|byte| matches!(byte, b'1'..=b'9'));
         if is_number && is_positive && raw.get() == text { Ok(Number(raw)) } else { Err(wrong()) }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_what_is_sent() {
+    fn number_is_sent_as_written() {
         for text in ["1", "0.1", "60000", "3200.010", "1e-8", "123456789012345678901234567890.5"] {
             let number: Number = text.parse().unwrap();
             assert_eq!(serde_json::to_string(&number).unwrap(), text);

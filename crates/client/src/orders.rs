@@ -1,4 +1,5 @@
-//! The calls that a trader makes, by the dialect's names. Nothing here is more than any venue of the dialect knows.
+//! The calls of a trader, under the dialect's method names. Every venue of the dialect supports
+//! them.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -11,13 +12,13 @@ pub enum Side {
     Sell,
 }
 
-/// `price` missing means a market order.
+/// Parameters of a new order. An order without a `price` is a market order.
 #[derive(Debug)]
 pub struct NewOrder<'a> {
     pub instrument: &'a str,
     pub amount: &'a Number,
     pub price: Option<&'a Number>,
-    /// By the dialect's word, such as `good_til_cancelled`.
+    /// Time in force in the dialect's spelling, such as `good_til_cancelled`.
     pub time_in_force: Option<&'a str>,
     pub post_only: bool,
     pub reduce_only: bool,
@@ -33,7 +34,7 @@ struct Entry<'a> {
     price: Option<&'a Number>,
     #[serde(skip_serializing_if = "Option::is_none")]
     time_in_force: Option<&'a str>,
-    // Only what was asked for is sent: a venue may refuse a flag that it does not know.
+    // Flags that are not set are omitted, because a venue may refuse a flag that it does not know.
     #[serde(skip_serializing_if = "is_unset")]
     post_only: bool,
     #[serde(skip_serializing_if = "is_unset")]
@@ -47,7 +48,7 @@ fn is_unset(flag: &bool) -> bool {
     !flag
 }
 
-/// Which orders a mass cancel takes.
+/// Selects the orders of a mass cancel.
 #[derive(Clone, Copy, Debug)]
 pub enum Cancel<'a> {
     All,
@@ -65,7 +66,11 @@ struct Instrument<'a> {
 struct Nothing {}
 
 impl Connection {
-    /// The venue's answer: the order and its trades.
+    /// Enters an order. Returns the venue's answer with the order and its trades.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Connection::call`] does.
     pub fn enter(&mut self, side: Side, order: &NewOrder<'_>) -> Result<Box<RawValue>, Error> {
         let entry = Entry {
             instrument_name: order.instrument,
@@ -94,7 +99,11 @@ impl Connection {
         self.call("private/edit", &Edit { order_id, amount, price })
     }
 
-    /// The order as it was cancelled.
+    /// Cancels an order. Returns the cancelled order.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Connection::call`] does.
     pub fn cancel(&mut self, order_id: &str) -> Result<Box<RawValue>, Error> {
         #[derive(Serialize)]
         struct Order<'a> {
@@ -103,7 +112,11 @@ impl Connection {
         self.call("private/cancel", &Order { order_id })
     }
 
-    /// How many were cancelled.
+    /// Cancels the selected orders. Returns the number of cancelled orders.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Connection::call`] does.
     pub fn cancel_all(&mut self, which: Cancel<'_>) -> Result<Box<RawValue>, Error> {
         match which {
             Cancel::All => self.call("private/cancel_all", &Nothing {}),
@@ -153,7 +166,11 @@ impl Connection {
         self.call("private/get_account_summaries", &Nothing {})
     }
 
-    /// Channels that begin with `user.` need a login.
+    /// Subscribes to channels. A channel that begins with `user.` requires a login.
+    ///
+    /// # Errors
+    ///
+    /// Fails as [`Connection::call`] does.
     pub fn subscribe(&mut self, channels: &[String]) -> Result<Box<RawValue>, Error> {
         #[derive(Serialize)]
         struct Channels<'a> {

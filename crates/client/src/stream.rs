@@ -1,4 +1,4 @@
-//! The bytes under the WebSocket: TCP, and TLS over it for `wss://`.
+//! Byte stream under the WebSocket: TCP, with TLS for `wss://`.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -52,7 +52,7 @@ impl Stream {
     }
 }
 
-/// The first address that answers.
+/// Connects to the first address of the host that accepts.
 fn connect(host: &str, port: u16, patience: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
     for address in (host, port).to_socket_addrs()? {

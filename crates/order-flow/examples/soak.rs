@@ -1,4 +1,6 @@
-//! Question: does the demo flow stay sane for days? Expected: prices near their start, books neither empty nor growing.
+//! Runs the demo flow for days and prints statistics. Expected: prices stay near their start, and
+//! books neither empty
+//! nor grow.
 //!
 //! `cargo run --release -p pitwire-order-flow --example soak -- [HOURS] [SEED]`
 
@@ -17,11 +19,11 @@ struct Seen {
     highest: i64,
     fewest_resting: u32,
     most_resting: u32,
-    /// Sum over the seconds of the distance from best bid to tenth, in ticks.
+    /// Distance from the best bid to the tenth in ticks, summed over one sample per second.
     ticks_to_tenth: u64,
-    /// How often each spread was seen, in ticks, looking once a second.
+    /// Number of samples per spread in ticks, with one sample per second.
     spreads: BTreeMap<i64, u64>,
-    /// Absolute moves of the mid within a minute, in ticks.
+    /// Number of samples per absolute one-minute move of the mid price, in ticks.
     moves: BTreeMap<i64, u64>,
     minute_mid: i64,
     trades: u64,

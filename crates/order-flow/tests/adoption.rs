@@ -1,5 +1,5 @@
-//! A venue that comes back: orders of an earlier life are taken charge of, and none outlives its
-//! time.
+//! Restart of a venue: a new flow adopts the house orders of the previous run, and none outlives
+//! its lifetime.
 
 mod venue;
 
@@ -9,8 +9,9 @@ use pitwire_model::{
 use pitwire_order_flow::{Flow, FlowConfig, FlowStyle};
 use venue::{SECOND, START, Venue, house};
 
-/// Longer than any of some thousand lifetimes of 240 s: one outlives it with a probability of 4000
-/// · e^-20.
+/// Time in seconds that outlasts several thousand orders with a mean lifetime of 240 s: the
+/// probability that one of
+/// 4000 survives is below 4000 · e^-20.
 const LONG: u64 = 4800;
 
 fn house_orders(venue: &Venue) -> Vec<(OrderId, InstrumentId, AccountId)> {
@@ -18,7 +19,7 @@ fn house_orders(venue: &Venue) -> Vec<(OrderId, InstrumentId, AccountId)> {
     orders.map(|order| (order.id, order.instrument, order.account)).collect()
 }
 
-/// Runs for a while, then forgets the flow and begins a new one with what the engine holds.
+/// Runs a flow for some seconds, drops it and starts a new flow on the same engine.
 fn recovered(seconds: u64, narrow: impl Fn(&mut FlowConfig)) -> Venue {
     let mut venue = Venue::demo(21);
     venue.run_until(seconds);
@@ -30,18 +31,18 @@ fn recovered(seconds: u64, narrow: impl Fn(&mut FlowConfig)) -> Venue {
 }
 
 #[test]
-fn orders_of_an_earlier_life_are_cancelled_or_filled() {
+fn orders_of_a_previous_run_are_cancelled_or_filled() {
     let mut venue = recovered(300, |_| ());
     let earlier = house_orders(&venue);
     assert!(earlier.len() > 2000, "{}", earlier.len());
     let mids: Vec<i64> = venue.engine.markets().iter().map(|market| market.mid().0).collect();
     venue.run_until(301);
     for (market, before) in venue.engine.markets().iter().zip(mids) {
-        // The price goes on from where it was.
+        // The price continues from its previous level.
         let jump = (market.mid().0 - before).abs();
         assert!(jump * 500 < before, "{}: jumped by {jump}", market.spec.name);
     }
-    // A lifetime later some must be left: memoryless does not mean at once.
+    // Lifetimes are exponential, so some of the orders must survive the first 60 seconds.
     venue.run_until(300 + 60);
     let alive = |venue: &Venue| earlier.iter().filter(|(id, ..)| venue.engine.order(*id).is_some()).count();
     assert!(alive(&venue) * 5 > earlier.len(), "{} of {}", alive(&venue), earlier.len());
@@ -51,7 +52,7 @@ fn orders_of_an_earlier_life_are_cancelled_or_filled() {
 }
 
 #[test]
-fn instruments_without_flow_lose_the_house_orders_they_had() {
+fn instruments_without_flow_lose_their_house_orders() {
     let keep_one = |config: &mut FlowConfig| {
         if let FlowStyle::Demo(markets) = &mut config.style {
             markets.truncate(1);
@@ -63,11 +64,11 @@ fn instruments_without_flow_lose_the_house_orders_they_had() {
 }
 
 #[test]
-fn no_order_is_orphaned() {
-    // Once entries stop, everything but the makers' quotes must go by itself.
+fn every_house_order_ends_after_entries_stop() {
+    // After entries stop, every house order except the makers' quotes must end by itself.
     let mut venue = Venue::demo(23);
     venue.run_until(300);
-    // One order of a house account that trades first and rests with what is left.
+    // This order of a house account trades first and then rests with its remaining quantity.
     let market = &venue.engine.markets()[4];
     let (price, there) = market.best(Side::Sell).unwrap();
     let (tif, label) = (TimeInForce::GoodTillCancel, Label::default());

@@ -1,4 +1,4 @@
-//! The demo flow against a real engine: hours of it in order, and members who misbehave.
+//! The demo flow on a real engine: stability over hours, and resistance to disruptive members.
 
 mod venue;
 
@@ -25,7 +25,7 @@ fn equal_seeds_give_equal_commands_and_others_do_not() {
     let first = commands(1);
     assert!(first == commands(1), "one seed, two stories");
     let other = commands(2);
-    // Not by chance of owner alone: hardly a command has its time in common.
+    // Seeds must differ in the command times too, not only in the accounts.
     let times = |commands: &[(VenueNanos, Command)]| commands.iter().map(|(at, _)| at.0).collect::<BTreeSet<_>>();
     let common = times(&first).intersection(&times(&other)).count();
     assert!(common < COUNT / 20, "two seeds, one story: {common} times in common");
@@ -41,7 +41,7 @@ struct Watched {
 }
 
 #[test]
-fn hours_of_it_leave_prices_books_and_trades_in_order() {
+fn prices_books_and_trades_stay_in_range_for_hours() {
     const HOURS: u64 = 3;
     let mut venue = Venue::demo(11);
     let count = venue.engine.markets().len();
@@ -67,7 +67,7 @@ fn hours_of_it_leave_prices_books_and_trades_in_order() {
                 Event::Rejected { .. } | Event::CancelRefused { .. } | Event::CommandRefused { .. } => {
                     panic!("the flow's own command was refused: {event:?}")
                 }
-                // From the first instant on, a command never leaves a side empty.
+                // After the first instant, no command may leave a side empty.
                 Event::BookChanged { instrument, .. } if due > START => {
                     let market = venue.engine.market(*instrument).unwrap();
                     let two_sided = market.best(Side::Buy).is_some() && market.best(Side::Sell).is_some();
@@ -102,7 +102,7 @@ fn hours_of_it_leave_prices_books_and_trades_in_order() {
     assert!(most_scheduled < 30_000, "{most_scheduled} things scheduled");
     let events = venue.flow.counts().events as f64 / (HOURS * 3600) as f64;
     let expected = venue.flow.expected_events_per_second();
-    // Over a million events: the standard deviation is a quarter of a percent.
+    // With more than a million events the standard deviation is 0.25 %.
     assert!((events / expected - 1.0).abs() < 0.01, "{events} events a second, {expected} expected");
     assert!(venue.flow.radius() > 0.6 && venue.flow.radius() < 0.63);
 }
@@ -135,7 +135,7 @@ fn order(account: AccountId, side: Side, order_type: OrderType, lots: u64) -> Co
     })
 }
 
-/// A venue with one more account, of unlimited means and no manners.
+/// Returns a demo venue with one more account that has unlimited credit, for disruptive orders.
 fn with_rowdy(seed: u64) -> (Venue, AccountId) {
     let mut venue = Venue::demo(seed);
     let rowdy = AccountId(HOUSE);
@@ -168,7 +168,7 @@ fn a_swept_side_is_back_within_milliseconds() {
 }
 
 #[test]
-fn mad_quotes_do_not_carry_the_price_away() {
+fn extreme_quotes_do_not_move_the_price() {
     let (mut venue, rowdy) = with_rowdy(6);
     for round in 1..=60 {
         venue.run_until(20 * round);
@@ -208,7 +208,7 @@ fn closed_markets_get_no_orders_and_open_ones_get_a_book() {
     assert!(venue.engine.markets()[2].book().resting_orders() >= 12);
     venue.run_until(120);
     assert!(venue.engine.markets()[2].trades().0 > 50 && venue.engine.markets()[3].book().resting_orders() == 0);
-    // Halted: lifetimes still end, nothing is entered, nothing is refused.
+    // While halted, lifetimes still end, and the flow enters nothing and gets no refusal.
     venue.submit(VenueNanos(START.0 + 120 * SECOND), phase(Phase::Halted));
     let resting = venue.engine.live_orders();
     while venue.flow.next_due().is_some_and(|due| due.0 < START.0 + 3600 * SECOND) {
@@ -219,12 +219,12 @@ fn closed_markets_get_no_orders_and_open_ones_get_a_book() {
 }
 
 #[test]
-fn a_late_host_costs_time_and_nothing_else() {
+fn late_host_runs_overdue_events_at_once() {
     let mut venue = Venue::demo(9);
     let mut last = START;
     for stall in 1..=30 {
         venue.run_until(20 * stall);
-        // Someone else's command comes seconds after much was due.
+        // Another member's command arrives seconds after many flow events were due.
         last = VenueNanos(START.0 + (20 * stall + 5) * SECOND);
         venue.submit(last, Command::CloseWindow);
         assert_eq!(venue.flow.next_due(), Some(last), "what is overdue is due now");
@@ -243,7 +243,7 @@ fn a_late_host_costs_time_and_nothing_else() {
 }
 
 #[test]
-fn a_full_book_is_left_alone() {
+fn full_book_gets_no_orders() {
     let mut image = engine().image();
     for market in &mut image.markets {
         market.spec.max_resting_orders = 40;
@@ -259,7 +259,7 @@ fn a_full_book_is_left_alone() {
 }
 
 #[test]
-fn configurations_that_cannot_work_are_refused() {
+fn invalid_configurations_are_refused() {
     let mut engine = engine();
     let limited = AccountSpec {
         id: AccountId(HOUSE),

@@ -1,7 +1,9 @@
 //! Theory and goodness of fit of the mutually exciting processes.
 //!
-//! Independent of the code under test: radii and totals were computed outside (`market-rules.md` 16.3, and a script in
-//! another language for the symmetric set); compensators below are written from the definition.
+//! The expected values are independent of the code under test: radii and totals come from outside
+//! (`market-rules.md`
+//! 16.3, and a script in another language for the symmetric set), and the compensators below follow
+//! the definition.
 
 use pitwire_model::VenueNanos;
 use pitwire_order_flow::{FlowError, Kernel, Process, Random, Reading, TYPES, Vector};
@@ -18,7 +20,7 @@ fn kernels() -> [(&'static str, Kernel); 3] {
 }
 
 #[test]
-fn radii_and_rates_are_those_computed_elsewhere() {
+fn radii_and_rates_match_an_independent_computation() {
     let table = [
         ("file", Kernel::published(Reading::File), 0.617, 30.93, None),
         (
@@ -37,7 +39,7 @@ fn radii_and_rates_are_those_computed_elsewhere() {
         for (got, want) in kernel.stationary_rates().iter().zip(rates.iter().flatten()) {
             assert!((got - want).abs() < 0.0051, "{name}: rates {:?}", kernel.stationary_rates());
         }
-        // Speeding up changes the rates and nothing else.
+        // A higher rate scales the rates and leaves the radius unchanged.
         let faster = kernel.at_rate(100.0);
         assert!((faster.radius() - kernel.radius()).abs() < 1e-9 && (faster.total_rate() - 100.0).abs() < 1e-9);
     }
@@ -63,7 +65,7 @@ fn the_demo_set_treats_buyers_and_sellers_alike() {
 }
 
 #[test]
-fn the_radius_is_found_for_any_shape_of_matrix() {
+fn radius_converges_for_every_shape_of_matrix() {
     let ones = [[1.0; TYPES]; TYPES];
     let with = |entries: &[(usize, usize, f64)]| {
         let mut jump = [[0.0; TYPES]; TYPES];
@@ -75,7 +77,7 @@ fn the_radius_is_found_for_any_shape_of_matrix() {
     let table = [
         ("nothing", with(&[]), 0.0),
         ("diagonal", with(&[(0, 0, 0.3), (5, 5, 0.8)]), 0.8),
-        // The plain iteration swings between two values for ever here.
+        // Plain power iteration would alternate between two values here and never converge.
         ("ring of two", with(&[(0, 1, 0.9), (1, 0, 0.4)]), 0.6),
         ("uniform", Kernel { base: [1.0; TYPES], jump: [[0.1; TYPES]; TYPES], decay: ones }, 0.8),
     ];
@@ -86,7 +88,7 @@ fn the_radius_is_found_for_any_shape_of_matrix() {
 }
 
 #[test]
-fn what_would_explode_or_means_nothing_is_refused() {
+fn unstable_or_invalid_kernels_are_refused() {
     let good = Kernel::published(Reading::File);
     let mut faster = good;
     faster.jump = faster.jump.map(|row| row.map(|jump| jump / 0.617));
@@ -106,7 +108,7 @@ fn what_would_explode_or_means_nothing_is_refused() {
     }
 }
 
-/// Seconds since the start, and the type.
+/// Generates events as pairs of the time in seconds since the start and the event type.
 fn events(kernel: &Kernel, seed: u64, count: usize) -> Vec<(f64, usize)> {
     let mut process = Process::new(kernel, START, Random::new(seed, 0)).unwrap();
     let mut events = Vec::with_capacity(count);
@@ -118,7 +120,8 @@ fn events(kernel: &Kernel, seed: u64, count: usize) -> Vec<(f64, usize)> {
     events
 }
 
-/// Integrated intensities at one time, by the definition: every past event, one by one.
+/// Computes the integrated intensities at one time by the definition, with a sum over all past
+/// events.
 fn compensators_by_definition(kernel: &Kernel, past: &[(f64, usize)], now: f64) -> Vector {
     std::array::from_fn(|i| {
         let caused = |&(at, j): &(f64, usize)| {
@@ -128,7 +131,7 @@ fn compensators_by_definition(kernel: &Kernel, past: &[(f64, usize)], now: f64) 
     })
 }
 
-/// The same at every event, from one to the next.
+/// Computes the integrated intensities at every event, each from the previous event.
 fn compensators(kernel: &Kernel, events: &[(f64, usize)]) -> Vec<Vector> {
     let mut alive = [[0.0; TYPES]; TYPES]; // sum of exp(-decay * age) over past events, by (excited, cause)
     let (mut total, mut before) = ([0.0; TYPES], 0.0);
@@ -150,7 +153,8 @@ fn compensators(kernel: &Kernel, events: &[(f64, usize)]) -> Vec<Vector> {
     all
 }
 
-/// Kolmogorov's distance between a sample and the unit exponential law, times the root of the sample's size.
+/// Kolmogorov distance between a sample and the unit exponential law, times the square root of the
+/// sample size.
 fn distance(mut sample: Vec<f64>) -> f64 {
     sample.sort_unstable_by(f64::total_cmp);
     let count = sample.len() as f64;
@@ -167,8 +171,9 @@ fn lag_one_correlation(sample: &[f64]) -> f64 {
     sample.windows(2).map(|pair| (pair[0] - mean) * (pair[1] - mean)).sum::<f64>() / variance
 }
 
-/// Time rescaling (Papangelou 1972; Ogata 1988): run on the clock of its own integrated intensity, a process that has
-/// this intensity is a Poisson process of rate one. Tested over all events and for each type, at the 0.1 % level.
+/// Time rescaling (Papangelou 1972; Ogata 1988): measured in its own integrated intensity, a
+/// process is a Poisson
+/// process of rate one. The test covers all events together and each type, at the 0.1 % level.
 #[test]
 fn rescaled_gaps_are_unit_exponential_and_independent() {
     const CRITICAL: f64 = 1.95;
@@ -203,10 +208,11 @@ fn differences(rising: &[f64]) -> Vec<f64> {
     std::iter::once(rising[0]).chain(rising.windows(2).map(|pair| pair[1] - pair[0])).collect()
 }
 
-/// With radius ρ the count of n events has a standard deviation of about √n / (1 - ρ): 0.26 % of a million. Tolerances
-/// are four of those for the total, and 2 % for each type.
+/// With radius ρ the count of n events has a standard deviation of about √n / (1 - ρ): 0.26 % of a
+/// million. The
+/// tolerance is four standard deviations for the total and 2 % for each type.
 #[test]
-fn realised_rates_are_the_expected_ones() {
+fn realised_rates_match_expected_rates() {
     const COUNT: usize = 1_000_000;
     for (seed, (name, kernel)) in (7..).zip(kernels()) {
         let events = events(&kernel, seed, COUNT);
@@ -222,7 +228,8 @@ fn realised_rates_are_the_expected_ones() {
     }
 }
 
-/// A change here changes every tape made from a seed: say so in the release notes.
+/// A change of these values changes every recording made from a seed. The release notes must
+/// mention it.
 #[test]
 fn event_times_of_a_seed_never_change() {
     let mut process = Process::new(&Kernel::symmetric(), START, Random::new(42, 0)).unwrap();
@@ -238,14 +245,17 @@ fn event_times_of_a_seed_never_change() {
 }
 
 #[test]
-fn counts_spread_as_wide_as_theory_says() {
-    // Nothing causes anything: Poisson. One type that causes n of itself: μ / (1 - n)³ (Hawkes and Oakes 1974).
+fn count_variances_match_theory() {
+    // Without excitation the process is Poisson. One type with branching ratio n has variance μ /
+    // (1 - n)³ (Hawkes and
+    // Oakes 1974).
     let alone = Kernel { base: [2.0; TYPES], jump: [[0.0; TYPES]; TYPES], decay: [[1.0; TYPES]; TYPES] };
     assert_eq!(alone.count_variances(), [2.0; TYPES]);
     let mut exciting = alone;
     exciting.jump[3][3] = 0.5;
     assert!((exciting.count_variances()[3] - 16.0).abs() < 1e-12);
-    // The published set: by summing 400 powers of the branching matrix, in another language.
+    // The expected values of the published set sum 400 powers of the branching matrix, computed in
+    // another language.
     for (got, want) in Kernel::published(Reading::File).count_variances().iter().zip(PUBLISHED_VARIANCES) {
         assert!((got - want).abs() < 0.0001, "{got}, not {want}");
     }

@@ -1,4 +1,4 @@
-//! The published flow against a real engine.
+//! The published flow on a real engine.
 
 mod venue;
 
@@ -16,7 +16,7 @@ fn paper(reading: Reading, seed: u64, open: bool) -> Venue {
 }
 
 #[test]
-fn an_hour_has_as_many_events_as_the_theory_of_each_reading() {
+fn events_per_hour_match_the_theory_of_each_reading() {
     for (reading, per_second, radius) in [(Reading::File, 30.93, 0.617), (Reading::AsLoaded, 31.08, 0.612)] {
         let mut venue = paper(reading, 8, true);
         venue.run_until(3600);
@@ -27,13 +27,14 @@ fn an_hour_has_as_many_events_as_the_theory_of_each_reading() {
         assert!((realised / per_second - 1.0).abs() < 0.025, "{realised}");
         assert!((venue.flow.expected_events_per_second() - per_second).abs() < 0.005);
         assert!((venue.flow.radius() - radius).abs() < 0.0005);
-        // Two orders stand at the start; otherwise each event is an order or counted.
+        // The flow starts with two orders. After that each event is an order or counts as
+        // infeasible.
         assert_eq!(counts.commands, counts.events - counts.infeasible + 2);
     }
 }
 
 #[test]
-fn nothing_in_the_book_moves_an_event() {
+fn book_state_does_not_change_event_times() {
     let times = |open| {
         let mut venue = paper(Reading::File, 9, open);
         let due = std::iter::from_fn(|| {
@@ -50,7 +51,7 @@ fn nothing_in_the_book_moves_an_event() {
 }
 
 #[test]
-fn orders_are_of_the_published_shapes() {
+fn orders_have_the_published_shapes() {
     let mut venue = paper(Reading::AsLoaded, 10, true);
     let (mut market_orders, mut limits, mut outside, mut odd) = (0, 0, 0, 0);
     while market_orders + limits < 30_000 {
@@ -72,9 +73,10 @@ fn orders_are_of_the_published_shapes() {
         }
         assert!(order.lots > Lots(0) && order.instrument == INSTRUMENT);
     }
-    // What is outside its bounds was sent at the mean for want of anything inside, and is counted.
+    // When no sample fell within the bounds, the flow sent the mean instead and counted a
+    // substitution.
     assert!(u64::from(outside + odd) <= venue.flow.counts().substituted);
-    // Half of the events are of the four market types (1, 2, 5, 6), as their rates say: 46.5 %.
+    // By their rates, 46.5 % of the events belong to the four market order types (1, 2, 5, 6).
     let share = f64::from(market_orders) / f64::from(market_orders + limits);
     println!("market orders {share:.3}, outside {outside}, odd {odd}, {:?}", venue.flow.counts());
     assert!((share - 0.4645).abs() < 0.02, "{share}");

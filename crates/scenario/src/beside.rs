@@ -1,6 +1,8 @@
-//! Trades made beside the book (rulebook 23), where a scenario has any: its steps, and what came of them.
+//! Off-book trades (rulebook 23) in a scenario: runs the steps that report them and collects their
+//! results.
 //!
-//! Leaves out  scenarios without them: their result has no word of this.
+//! Leaves out  scenarios without off-book trades and without funds: their outcome omits these
+//!             fields.
 
 use std::collections::BTreeMap;
 
@@ -14,28 +16,29 @@ use crate::outcome::Happening;
 use crate::play::{Asked, MARKET, Machine, Stage, Witness};
 use crate::script::{Answer, Report, Scenario, Step};
 
-/// What of it stands at the end.
+/// Off-book state at the end of a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Beside {
     pub off_book: Vec<OffBookRow>,
-    /// Reports that wait for the other party, in order of number.
+    /// Reports that wait for the counterparty's answer, in order of report number.
     pub waiting: Vec<String>,
-    /// Of the book.
+    /// Last price of the order book.
     pub last_price: Option<i64>,
-    /// Of the accounts that have a name.
+    /// Final holdings of each named account.
     pub holdings: BTreeMap<String, Holding>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct OffBookRow {
-    /// The report's.
+    /// Name of the report that led to the trade.
     pub id: String,
-    /// Accounts.
+    /// Name of the buying account.
     pub buy: String,
     pub sell: String,
     pub qty: u64,
     pub price: i64,
-    /// Counted apart from the book's trades, from 1.
+    /// Number of the off-book trade, from 1. Off-book trades and book trades are counted
+    /// separately.
     pub number: u64,
 }
 
@@ -45,10 +48,10 @@ pub struct Holding {
     pub money: i64,
 }
 
-/// What is kept while a scenario plays.
+/// Off-book state while a scenario runs.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
-    /// By the scenario's name: the latest report of that name.
+    /// Maps a name in the scenario to the number of the latest report with that name.
     numbers: BTreeMap<String, Seq>,
     names: BTreeMap<Seq, String>,
     off_book: Vec<OffBookRow>,
@@ -62,7 +65,7 @@ impl Scenario {
 }
 
 impl Step {
-    /// The accounts that a step names, as the stage calls them.
+    /// Returns the accounts that a step names, in the form of [`named`].
     pub(crate) fn parties(&self) -> Vec<String> {
         match self {
             Step::Report(report) => vec![named(&report.by), named(&report.with)],
@@ -72,7 +75,8 @@ impl Step {
     }
 }
 
-/// Apart from those of orders that name no account.
+/// Returns the key of a named account. The prefix separates it from the accounts of orders that
+/// name none.
 pub(crate) fn named(account: &str) -> String {
     format!("named {account}")
 }
@@ -100,7 +104,8 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
     }
 
     pub(crate) fn answer(&mut self, answer: &Answer) -> Vec<Happening> {
-        // One that never was has a number that no report has.
+        // An unknown name gets a report number that does not exist, so that the engine refuses the
+        // answer.
         let report = self.reports.numbers.get(&answer.id).copied().unwrap_or(Seq(u64::MAX));
         let (account, confirm) = (self.party(&answer.by), answer.confirm);
         self.run(Command::AnswerReport { account, report, confirm }, Asked { id: &answer.id, cell: None })

@@ -1,15 +1,17 @@
-//! Dates and times of day as scenarios write them, as days and seconds. The venue's time zone is UTC here.
+//! Converts the dates and times of day in scenarios to days and seconds. The venue's time zone is
+//! UTC here.
 
 use pitwire_model::{VenueDay, format_date, parse_date};
 
 pub(crate) const SECONDS_A_DAY: u64 = 86_400;
 
-/// Days since 1970 of `YYYY-MM-DD`, from 1970 to 9999; anything else is none.
+/// Parses `YYYY-MM-DD` into days since 1970. Returns `None` for any other text and for years
+/// outside 1970 to 9999.
 pub fn day_of(text: &str) -> Option<u32> {
     parse_date(text).map(|day| day.0)
 }
 
-/// Seconds since midnight of `HH:MM:SS`.
+/// Parses `HH:MM:SS` into seconds since midnight.
 pub(crate) fn seconds_of(text: &str) -> Option<u32> {
     let (hours, minutes, seconds) = three_numbers(text, ':', [2, 2, 2])?;
     (hours < 24 && minutes < 60 && seconds < 60).then_some(hours * 3600 + minutes * 60 + seconds)
@@ -25,12 +27,13 @@ fn three_numbers(text: &str, between: char, digits: [usize; 3]) -> Option<(u32, 
     parts.next().is_none().then_some(found)
 }
 
-/// `YYYY-MM-DD` of a number of days since 1970.
+/// Formats a number of days since 1970 as `YYYY-MM-DD`.
 pub fn date_text(days: u32) -> String {
     format_date(VenueDay(days))
 }
 
-/// `HH:MM:SS` of nanoseconds since 1970, with the fraction of a second when there is one.
+/// Formats nanoseconds since 1970 as `HH:MM:SS`, with nine decimals if there is a fraction of a
+/// second.
 pub fn time_text(nanos: u64) -> String {
     let (seconds, fraction) = (nanos / 1_000_000_000 % SECONDS_A_DAY, nanos % 1_000_000_000);
     let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);

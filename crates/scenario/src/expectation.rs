@@ -1,4 +1,5 @@
-//! Whether what a scenario expects is spelled as an outcome is: else a misspelled key would judge nothing.
+//! Checks that the expectation of a scenario has the shape of an outcome. A misspelled key would
+//! otherwise go unnoticed.
 
 use pitwire_model::ReportEnd;
 use serde_json::Value;
@@ -80,7 +81,8 @@ pub(crate) fn check_expectation(node: Node<'_>, steps: usize) -> Result<Value, M
     node.value()
 }
 
-/// An object of an outcome: known keys, each of the kind it always has.
+/// Checks that an object has only the keys in `keys` and that each value has the type that its key
+/// requires.
 fn shape(node: Node<'_>, keys: &[&str]) -> Result<(), Malformed> {
     let members = node.members(keys)?;
     for (key, value) in keys.iter().filter_map(|key| members.get(key).map(|value| (*key, value))) {

@@ -1,20 +1,20 @@
-//! JSON whose every value knows its line, so that a mistake in a file of thousands of lines is found at once.
+//! JSON values that know their line number, so that an error in a long file can name its line.
 //!
-//! Leaves out  building trees: a node is a piece of the text, looked into when somebody asks.
+//! Leaves out  building a tree: a node is a slice of the text and is parsed on access.
 
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// What is wrong with a scenario file, and where.
+/// An error in a scenario file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed {
     pub file: String,
     pub line: usize,
     pub scenario: Option<String>,
     pub what: String,
-    /// Where the rule stands that the file breaks.
+    /// Section of the rulebook that defines the violated rule.
     pub rule: &'static str,
 }
 
@@ -30,14 +30,14 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// A whole file.
+/// Name and text of a whole file.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Source<'a> {
     pub name: &'a str,
     pub text: &'a str,
 }
 
-/// One value in it. What is looked up in an object gives `null` and absence as the same: nothing.
+/// One JSON value. A member that is `null` counts as absent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Node<'a> {
     source: Source<'a>,
@@ -51,7 +51,7 @@ pub(crate) struct Members<'a> {
 }
 
 impl<'a> Source<'a> {
-    /// Every value of the text, one after another.
+    /// Returns all top-level values of the text in order.
     pub fn values(self, rule: &'static str) -> Result<Vec<Node<'a>>, Malformed> {
         let mut nodes = Vec::new();
         for value in serde_json::Deserializer::from_str(self.text).into_iter::<&RawValue>() {
@@ -107,7 +107,7 @@ impl<'a> Node<'a> {
         Ok(raws.into_iter().map(|raw| Node { raw: raw.get(), ..self }).collect())
     }
 
-    /// What stands in an object, whatever its keys; each of them once.
+    /// Returns the members of an object with arbitrary keys. Fails if a key repeats.
     pub fn any_members(self) -> Result<Vec<Node<'a>>, Malformed> {
         if !self.raw.starts_with('{') {
             return Err(self.fault(format!("{} where an object belongs", self.shortened())));
@@ -118,7 +118,7 @@ impl<'a> Node<'a> {
         Ok(members.list.into_iter().map(|(_, node)| node).collect())
     }
 
-    /// An object in which every key stands once and is one of `known`.
+    /// Returns the members of an object. Fails if a key repeats or is not in `known`.
     pub fn members(self, known: &[&str]) -> Result<Members<'a>, Malformed> {
         if !self.raw.starts_with('{') {
             return Err(self.fault(format!("{} where an object belongs", self.shortened())));
@@ -148,7 +148,7 @@ impl<'a> Node<'a> {
         self.parsed().map_err(|_| self.fault(format!("{} where true or false belongs", self.shortened())))
     }
 
-    /// A whole number of `least` or more.
+    /// Parses an integer of at least `least`.
     pub fn number(self, least: i64) -> Result<i64, Malformed> {
         match serde_json::from_str::<i64>(self.raw) {
             Ok(number) if number >= least => Ok(number),
@@ -164,7 +164,7 @@ impl<'a> Node<'a> {
         serde_json::from_str(self.raw).map_err(|error| self.source.not_json(self.line(), &error, self.rule))
     }
 
-    /// Enough of a value to recognise it by.
+    /// Returns the start of the value's text, long enough to recognise it in an error message.
     pub fn shortened(self) -> String {
         const MOST: usize = 40;
         match self.raw.char_indices().nth(MOST) {
@@ -188,7 +188,7 @@ impl<'a> Members<'a> {
     }
 }
 
-/// An object as it stands: order and repeated keys kept.
+/// An object's members in their original order, including repeated keys.
 struct Pairs<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Pairs<'de> {

@@ -1,10 +1,17 @@
-//! Scripted markets: one instrument, a few steps, and what is to come of them.
+//! Scripted markets: a scenario sets up one instrument, runs a few steps and states the expected
+//! outcome.
 //!
-//! Does        read scenario files ([`read`]), play a scenario on any engine ([`play`]), compare the outcome with what
-//!             the file expects ([`Scenario::differences`]). `docs/rulebook.md` section 19 is the format.
-//! Holds       1. a scenario names everything: no clock, no chance, nothing of one run is left in the next;
-//!             2. what is misspelled is refused with its line, never passed over.
-//! Leaves out  money: every account is a house account, unless its funds are set up; files: the caller reads them; rules: the engine has them.
+//! Does        reads scenario files ([`read`]), plays a scenario on any engine ([`play`]) and
+//!             compares the outcome with
+//!             the expectation in the file ([`Scenario::differences`]). `docs/rulebook.md` section
+//!             19 defines the format.
+//! Holds       1. A scenario is deterministic: it uses no clock, no random numbers and no state of
+//!                an earlier run.
+//!             2. A misspelled key or word is an error that names its line. Nothing is ignored
+//!                silently.
+//! Leaves out  money: every account has unlimited credit unless the scenario sets up its funds;
+//!             file access: the caller
+//!             reads the files; trading rules: the engine applies them.
 //! Start at    [`play`], then `script` for the format and `outcome` for the result.
 
 mod beside;

@@ -1,4 +1,5 @@
-//! What came of a scenario, in the words of its format, and how it compares with what was expected.
+//! The outcome of a scenario in the terms of the scenario format, and its comparison with the
+//! expectation.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -15,12 +16,13 @@ pub struct Outcome {
     pub book: Book,
     pub parked: Vec<String>,
     pub unelected: Vec<String>,
-    /// One name for each refused entry, amend, cancel, report or answer.
+    /// Names of the refused entries, amends, cancels, reports and answers, in order. Names can
+    /// repeat.
     pub rejected: Vec<String>,
-    /// Of the last uncross.
+    /// Price of the last uncross.
     pub price: Option<i64>,
     pub closing: Option<Closing>,
-    /// Only of a scenario that has trades made beside the book, or funds.
+    /// Off-book results. `None` if the scenario has neither off-book trades nor funds.
     #[serde(flatten)]
     pub beside: Option<Beside>,
 }
@@ -38,7 +40,7 @@ pub struct TradeRow {
     pub price: i64,
 }
 
-/// Best first, as the market would take them.
+/// Both sides of the book, best order first, in the order of execution.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Book {
     pub bids: Vec<Row>,
@@ -48,9 +50,9 @@ pub struct Book {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Row {
     pub id: String,
-    /// Open, an iceberg's whole.
+    /// Open quantity in lots. For an iceberg it includes the undisplayed part.
     pub qty: u64,
-    /// None: a market order.
+    /// Limit price; `None` for a market order.
     pub price: Option<i64>,
     pub hidden: bool,
 }
@@ -61,7 +63,7 @@ pub struct Closing {
     pub derivation: String,
 }
 
-/// What a step caused.
+/// One effect of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Happening {
@@ -69,7 +71,8 @@ pub enum Happening {
         id: String,
     },
     Rejected {
-        /// None: a session change, or the hours of trade reporting.
+        /// Name of the refused order or report; `None` for a session change or a change of the
+        /// trade reporting hours.
         #[serde(skip_serializing_if = "Option::is_none")]
         id: Option<String>,
         reason: &'static str,
@@ -126,7 +129,8 @@ pub enum Happening {
 }
 
 impl Scenario {
-    /// What was expected and did not come, a line each. Keys that the scenario lacks are not judged; lists are whole.
+    /// Returns one line per difference from the expectation. Keys that the scenario omits are not
+    /// compared; lists must match in full.
     pub fn differences(&self, outcome: &Outcome) -> Vec<String> {
         let mut differences = Vec::new();
         match serde_json::to_value(outcome) {
@@ -137,7 +141,7 @@ impl Scenario {
     }
 }
 
-/// Depth first, by a list of what is still to be compared.
+/// Compares two JSON values depth first. It uses an explicit stack instead of recursion.
 fn compare(expected: &Value, got: &Value, differences: &mut Vec<String>) {
     let mut pending = vec![(String::new(), expected, got)];
     while let Some((place, expected, got)) = pending.pop() {

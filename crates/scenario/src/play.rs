@@ -1,4 +1,5 @@
-//! A scenario on an engine: sets the market up, turns steps into commands and events into happenings.
+//! Plays a scenario on an engine: sets up the market, turns steps into commands and turns events
+//! into happenings.
 //!
 //! Start at    [`play`], then `Stage::step`.
 
@@ -24,13 +25,14 @@ const NANOS: u64 = 1_000_000_000;
 const NINE: u64 = 9 * 3600;
 const SEVEN: u64 = 7 * 3600;
 
-/// An engine that scenarios can be played on.
+/// An engine that can play scenarios.
 pub trait Machine {
     fn apply(&mut self, stamped: &Stamped, out: &mut Vec<Event>);
 
     fn image(&self) -> EngineImage;
 
-    /// Gives an instrument the prices that trading would have left behind; what is `None` becomes none.
+    /// Sets the reference prices of an instrument, as if it had traded before. A `None` clears that
+    /// price.
     fn prime(&mut self, references: References) -> Result<(), String>;
 }
 
@@ -43,9 +45,9 @@ pub struct References {
     pub previous_close: Option<Ticks>,
 }
 
-/// Whoever wants to see what is played: an auditor, a counter.
+/// Observer of a played scenario, for example an auditor or a counter.
 pub trait Witness {
-    /// The market is set up, at this place of the log and this time.
+    /// Called once after the setup, with the state, the last sequence number and the venue time.
     fn begins(&mut self, image: &EngineImage, seq: Seq, at: VenueNanos);
 
     fn saw(&mut self, stamped: &Stamped, events: &[Event]);
@@ -59,7 +61,12 @@ impl Witness for Nobody {
     fn saw(&mut self, _: &Stamped, _: &[Event]) {}
 }
 
-/// Plays a scenario on a fresh engine. An error is a setup that the engine does not take.
+/// Plays a scenario on a fresh engine.
+///
+/// # Errors
+///
+/// Fails if the engine refuses the setup or a step is impossible, for example a clock that goes
+/// back.
 pub fn play(machine: &mut impl Machine, scenario: &Scenario) -> Result<Outcome, String> {
     play_watched(machine, scenario, &mut Nobody)
 }
@@ -90,7 +97,7 @@ pub(crate) struct Stage<'a, M, W> {
     /// Seconds since midnight.
     clock: u64,
     phase: Phase,
-    /// By the scenario's name: the latest order of that name.
+    /// Maps a name in the scenario to the latest order with that name.
     orders: BTreeMap<String, Known>,
     names: BTreeMap<OrderId, String>,
     pub(crate) accounts: BTreeMap<String, AccountId>,
@@ -102,23 +109,23 @@ pub(crate) struct Stage<'a, M, W> {
     closing: Option<Closing>,
 }
 
-/// What an amend has to repeat.
+/// Order fields that an amend must repeat.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     id: OrderId,
     account: AccountId,
-    /// Zero: none.
+    /// Limit price; zero for an order without one.
     price: Ticks,
-    /// Executed included.
+    /// Total quantity, including the executed part.
     lots: Lots,
     is_gone: bool,
 }
 
-/// What a command was about, for the words of its refusal.
+/// Subject of a command. It names the order and the rule if the engine refuses the command.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub id: &'a str,
-    /// Of an entry.
+    /// Time in force and order type of an entry; `None` for other commands.
     pub cell: Option<(&'static str, &'static str)>,
 }
 
@@ -165,7 +172,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         events
     }
 
-    // --- setting up
+    // --- setup
 
     fn set_up(&mut self, scenario: &Scenario) -> Result<(), String> {
         for command in self.opening(scenario) {
@@ -188,7 +195,8 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         Ok(())
     }
 
-    /// Before the market is primed there is nothing to see.
+    /// Applies a command without calling the witness, which observes the market only after the
+    /// setup.
     fn apply_quietly(&mut self, command: Command) -> Vec<Event> {
         self.seq = self.seq.next();
         let mut events = Vec::new();
@@ -229,7 +237,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         commands
     }
 
-    /// Unless it is there.
+    /// Adds a command that creates the account, unless the account exists already. Returns its id.
     fn add_account(&mut self, commands: &mut Vec<Command>, called: String, credit: Credit) -> AccountId {
         let settings = AccountSettings { self_match: self.setup.self_match, ..AccountSettings::default() };
         let next = u32::try_from(self.accounts.len()).unwrap_or(u32::MAX);
@@ -342,7 +350,8 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 
     fn enter(&mut self, entry: &Entry) -> Vec<Happening> {
         let account = self.accounts.get(&account_of(entry)).copied().unwrap_or_default();
-        // A name that is live already is entered under the same number, for the engine to say so.
+        // Reuses the order id if the name belongs to a live order, so that the engine refuses the
+        // duplicate.
         let live = self.orders.get(&entry.id).filter(|known| !known.is_gone).map(|known| known.id);
         let id = live.unwrap_or(OrderId(self.seq.0 + 1));
         let order_type = order_type(entry);
@@ -395,7 +404,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         }
     }
 
-    /// What stands behind a name; one that never entered has a number that no order has.
+    /// Looks up an order by name. An unknown name gets an order id that does not exist.
     fn known(&self, id: &str) -> Known {
         let nobody =
             Known { id: OrderId(u64::MAX), account: AccountId(0), price: Ticks(1), lots: Lots(1), is_gone: true };
@@ -424,7 +433,9 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         if !amendment.asks_the_fixed {
             return self.run(Command::Amend(amend), asked);
         }
-        // A command cannot even say that. No lots at all is refused as well, but after what comes before this.
+        // A command cannot change these fields. A quantity of zero makes the engine refuse the
+        // amend after its
+        // earlier checks; the code below then replaces the reason.
         let mut happenings = self.run(Command::Amend(Amend { lots: Lots::ZERO, ..amend }), asked);
         if let Some(Happening::Rejected { reason, rule, .. }) = happenings.first_mut()
             && ![Reject::UnknownOrder, Reject::NotOwner, Reject::NotOpen]
@@ -437,10 +448,11 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         happenings
     }
 
-    // --- telling
+    // --- results
 
     pub(crate) fn run(&mut self, command: Command, asked: Asked<'_>) -> Vec<Happening> {
-        // The session that refuses is the one that ran when the order came.
+        // A refusal cites the session at the time of the order. The command may change
+        // `self.phase`.
         let session = self.phase;
         let events = self.apply(command);
         events.iter().filter_map(|event| self.tell(event, asked, session)).collect()
@@ -551,7 +563,8 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 }
 
 impl<M: Machine, W: Witness> Stage<'_, M, W> {
-    /// The book in priority order, and the parked and the unelected in order of number.
+    /// Returns the book in priority order, then the ids of the parked and of the unelected orders
+    /// in ascending order.
     fn standing(&self, image: &EngineImage) -> (Book, Vec<OrderId>, Vec<OrderId>) {
         let orders: Vec<&OrderImage> = image.markets.iter().flat_map(|market| &market.orders).collect();
         let numbers = |place: UndisplayedState| {
@@ -586,7 +599,8 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
     }
 }
 
-/// Less is earlier: market orders by time, then price, visible before hidden, time.
+/// Sort key of an order; a smaller key has priority. Market orders come first, then price, visible
+/// before hidden, time.
 fn priority(order: &OrderImage) -> (bool, i64, bool, u32) {
     let price = order.order_type.limit_price();
     let distance = price.map_or(0, |price| match order.side {
@@ -597,7 +611,8 @@ fn priority(order: &OrderImage) -> (bool, i64, bool, u32) {
 }
 
 fn account_of(entry: &Entry) -> String {
-    // An order without an account has one of its own, which no name can be.
+    // An order without an account gets one of its own. The prefix prevents a collision with a named
+    // account.
     entry.account.clone().map_or_else(|| format!("of order {}", entry.id), |name| named(&name))
 }
 

@@ -1,6 +1,6 @@
-//! The contracts as data: which rule a refusal cites.
+//! Looks up in the contract files which rule a refusal cites.
 //!
-//! Leaves out  deciding anything: the engine has its tables from the same files by its own way.
+//! Leaves out  deciding on orders: the engine derives its own tables from the same files.
 
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
@@ -11,20 +11,21 @@ const ORDER_TYPES: &str = include_str!("../../../contracts/rules/order-types.tom
 const SESSIONS: &str = include_str!("../../../contracts/rules/sessions.toml");
 const ERRORS: &str = include_str!("../../../contracts/errors.toml");
 
-/// One cell of the two tables.
+/// One cell of the order type table or of the session table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
     pub answer: String,
-    /// Id of the sentence, and the sentence itself.
+    /// Id of the rule. `text` is its sentence.
     pub rule: String,
     pub text: String,
 }
 
 #[derive(Debug)]
 pub struct Contracts {
-    /// By time in force and type.
+    /// Cells of the order type table, by time in force and order type.
     types: BTreeMap<(String, String), Cell>,
-    /// By session and column, which is a time in force or a type.
+    /// Cells of the session table, by session and column. A column is a time in force or an order
+    /// type.
     sessions: BTreeMap<(String, String), Cell>,
     takes_entries: BTreeMap<String, bool>,
     reasons: BTreeMap<String, Reason>,
@@ -84,7 +85,7 @@ struct SessionCell {
 }
 
 impl Contracts {
-    /// As they were when this was built.
+    /// Returns the contracts that were compiled into the binary.
     pub fn get() -> &'static Contracts {
         static CONTRACTS: OnceLock<Contracts> = OnceLock::new();
         CONTRACTS.get_or_init(|| Contracts::parse().unwrap_or_else(|error| panic!("contracts: {error}")))
@@ -121,7 +122,7 @@ impl Contracts {
         self.reasons.get(reason).map_or("", |reason| &reason.remedy)
     }
 
-    /// Where the contracts say that the rule behind a reason is written.
+    /// Returns the place of the rule behind a reason code, as the contracts state it.
     pub fn rule_of(&self, reason: &str) -> &str {
         self.reasons.get(reason).map_or("", |reason| &reason.rule)
     }
@@ -134,7 +135,7 @@ impl Contracts {
         self.sessions.get(&(session.to_owned(), column.to_owned()))
     }
 
-    /// The cell by which an entry was refused, when it was a table that refused it.
+    /// Returns the table cell that refused an entry, or `None` if no table cell caused the refusal.
     pub fn refusing_cell(&self, reason: &str, session: &str, tif: &str, order_type: &str) -> Option<&Cell> {
         let cell = match reason {
             "not_open" if self.takes_entries.get(session) == Some(&false) => self.session_cell(session, tif),
@@ -147,7 +148,8 @@ impl Contracts {
         cell.filter(|cell| ["reject", "carried"].contains(&cell.answer.as_str()))
     }
 
-    /// What a refused entry cites: the cell's rule when a table refused it, else the reason's.
+    /// Returns the rule that a refused entry cites: the rule of the table cell if there is one,
+    /// otherwise that of the reason.
     pub fn cited(&self, reason: &str, session: &str, tif: &str, order_type: &str) -> &str {
         match self.refusing_cell(reason, session, tif, order_type) {
             Some(cell) => &cell.rule,

@@ -1,6 +1,7 @@
-//! A scenario as it is written: how the market stands at first, what is done, what is expected.
+//! The format of a scenario file: initial market state, steps and expected outcome.
 //!
-//! Holds       what is accepted here can be asked of an engine; whether the engine takes it is the engine's to say.
+//! Holds       every scenario that is accepted here can be turned into commands. The engine may
+//!             still refuse them.
 //! Start at    [`read`].
 
 use pitwire_model::{Allocation, Phase, SelfMatch, Side};
@@ -21,7 +22,7 @@ pub struct Scenario {
     pub rule: Option<String>,
     pub setup: Setup,
     pub steps: Vec<Step>,
-    /// In the shape of an outcome; keys it lacks are not judged.
+    /// Expected outcome as JSON. Keys that it omits are not compared.
     pub expect: Value,
 }
 
@@ -38,13 +39,15 @@ pub struct Setup {
     pub static_tolerance_pct: Option<u32>,
     pub dynamic_tolerance_pct: Option<u32>,
     pub price_band_pct: Option<u32>,
-    /// Each as often as it is still to come; `None`: each once.
+    /// Sessions that remain today; a session that occurs twice is listed twice. `None` means each
+    /// session once.
     pub remaining_sessions: Option<Vec<Phase>>,
-    /// Days since 1970.
+    /// First trading day, in days since 1970.
     pub date: u32,
     pub self_match: SelfMatch,
     pub allocation: Allocation,
-    /// These accounts can spend what they have; all others are house accounts.
+    /// Accounts with limited credit and their initial funds. All other accounts have unlimited
+    /// credit.
     pub funds: Vec<Funds>,
 }
 
@@ -78,10 +81,10 @@ impl Default for Setup {
     }
 }
 
-/// 2026-01-05, a Monday.
+/// Default trading day: 2026-01-05, a Monday.
 const FIRST_DAY: u32 = 20_458;
 
-/// 2149-06-06: the rulebook's last date (4, check 9).
+/// Last possible date: 2149-06-06 (rulebook 4, check 9).
 const LAST_DAY: u32 = 65_535;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,12 +98,12 @@ pub enum Step {
         id: String,
     },
     Timer,
-    /// Seconds since midnight.
+    /// Advances the clock to a time of day, in seconds since midnight.
     Clock {
         to: u32,
     },
     EndOfDay,
-    /// The hours of trade reporting begin or end.
+    /// Opens or closes the trade reporting hours.
     Reporting {
         open: bool,
     },
@@ -108,13 +111,13 @@ pub enum Step {
     Answer(Answer),
 }
 
-/// A trade made beside the book, as one of its parties says it.
+/// An off-book trade as one of its parties reports it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     pub id: String,
     pub by: String,
     pub with: String,
-    /// Of who reports.
+    /// Side of the reporting party.
     pub side: Side,
     pub qty: u64,
     pub price: i64,
@@ -131,12 +134,13 @@ pub struct Answer {
 pub struct Entry {
     pub id: String,
     pub side: Side,
-    /// As the tables spell it; what the type needs is there, what it has no use for is not.
+    /// Order type in the spelling of the contract tables. Fields that the type requires are
+    /// present; others have their defaults.
     pub kind: &'static str,
     pub qty: u64,
     pub price: i64,
     pub stop: i64,
-    /// A hidden order's; all of it unless the scenario says less.
+    /// Minimum execution size of a hidden order, in lots. The default is the whole quantity.
     pub mes: u64,
     pub display: Option<u64>,
     pub tif: &'static str,
@@ -147,9 +151,9 @@ pub struct Entry {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expires {
-    /// Seconds since midnight.
+    /// Expiry time in seconds since midnight.
     Time(u32),
-    /// Days since 1970.
+    /// Expiry date in days since 1970.
     Day(u32),
 }
 
@@ -162,11 +166,15 @@ pub struct Amendment {
     pub mes: Option<u64>,
     pub display: Option<u64>,
     pub expires: Option<Expires>,
-    /// It asks for something that never changes.
+    /// Whether the amend asks to change a field that cannot change.
     pub asks_the_fixed: bool,
 }
 
-/// The scenarios of a file: one object, an array of them, or one after another.
+/// Reads the scenarios of a file: one object, an array of objects, or several objects in sequence.
+///
+/// # Errors
+///
+/// Fails on text that is not JSON and on any key, word or value that the format does not allow.
 pub fn read(name: &str, text: &str) -> Result<Vec<Scenario>, Malformed> {
     let values = Source { name, text }.values(OF_FILES)?;
     let nodes = match values.as_slice() {
@@ -186,7 +194,7 @@ fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
     let name = members.need("name")?.text()?;
     let of = |malformed: Malformed| Malformed { scenario: Some(name.clone()), ..malformed };
     let read = || {
-        // What `note` and `inferred` say is for people.
+        // `note` and `inferred` are comments for readers and are ignored.
         let setup = members.get("setup").map(setup).transpose()?.unwrap_or_default();
         let nodes = members.need("steps")?.under(OF_STEPS).items()?;
         let mut steps = Vec::with_capacity(nodes.len());
@@ -254,7 +262,7 @@ fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
     })
 }
 
-/// Prices set up are ones that trading could have left behind.
+/// Parses a reference price: at least 1 and at most `u32::MAX` ticks.
 fn tick_price(node: Node<'_>) -> Result<i64, Malformed> {
     let price = node.number(1)?;
     match price <= i64::from(u32::MAX) {
@@ -354,13 +362,13 @@ fn word_of(node: Node<'_>, what: &str, words: &[&'static str]) -> Result<&'stati
 
 const SIDES: [(&str, Side); 2] = [("buy", Side::Buy), ("sell", Side::Sell)];
 
-/// Every key that any step may have; which of them this one may have, its own reader says.
+/// Keys that occur in any step. The reader of each operation then checks its own keys.
 const STEP_KEYS: [&str; 18] = [
     "op", "to", "id", "side", "type", "qty", "price", "stop", "mes", "display", "tif", "expires", "account", "smp_key",
     "open", "by", "with", "confirm",
 ];
 
-/// Those of an entry and an amend.
+/// Keys of an entry or an amend.
 const ORDER_KEYS: [&str; 13] =
     ["op", "id", "side", "type", "qty", "price", "stop", "mes", "display", "tif", "expires", "account", "smp_key"];
 
@@ -461,7 +469,7 @@ fn expires(node: Node<'_>, tif: &str) -> Result<Expires, Malformed> {
     }
 }
 
-/// Accounts and keys may be called by a number too.
+/// Parses an account name or a self-match key, which may be written as text or as a number.
 fn name_or_number(node: Node<'_>) -> Result<String, Malformed> {
     node.text().or_else(|_| node.number(0).map(|number| number.to_string()))
 }

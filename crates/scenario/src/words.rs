@@ -1,11 +1,11 @@
-//! How scenarios spell what the model names.
+//! Spelling of model terms in scenario files.
 
 use pitwire_model::{CancelReason, Derivation, OrderType, Phase};
 
 pub(crate) const TIFS: [&str; 11] = ["day", "gtc", "gtd", "gtt", "ioc", "fok", "opg", "gfa", "gfx", "atc", "cpx"];
 pub(crate) const TYPES: [&str; 6] = ["market", "limit", "hidden", "stop", "stop_limit", "iceberg"];
 
-/// Reasons for which an order leaves without having been cancelled by anybody.
+/// Cancel reasons that count as an expiry rather than as a cancel.
 const EXPIRIES: [(CancelReason, &str); 12] = [
     (CancelReason::ImmediateRemainder, "immediate_remainder"),
     (CancelReason::FillOrKill, "fill_or_kill"),
@@ -21,7 +21,7 @@ const EXPIRIES: [(CancelReason, &str); 12] = [
     (CancelReason::NothingExecutes, "nothing_executes"),
 ];
 
-/// The sessions that a scenario can go to.
+/// Sessions that a scenario can change to.
 pub(crate) fn sessions() -> impl Iterator<Item = Phase> {
     Phase::ALL.into_iter().filter(|phase| !matches!(phase, Phase::Closed | Phase::Deleted))
 }
@@ -30,7 +30,8 @@ pub(crate) fn session_named(word: &str) -> Option<Phase> {
     sessions().find(|phase| phase.name() == word)
 }
 
-/// The type's column in the tables; a limit order that shows a part of itself is an iceberg.
+/// Returns the column of an order type in the contract tables. A limit order with a display
+/// quantity is an iceberg.
 pub fn type_word(order_type: OrderType, shows_a_part: bool) -> &'static str {
     match order_type {
         OrderType::Limit { .. } if shows_a_part => "iceberg",
@@ -42,7 +43,7 @@ pub fn type_word(order_type: OrderType, shows_a_part: bool) -> &'static str {
     }
 }
 
-/// The reason's name when an order expires by it; none when somebody cancelled.
+/// Returns the name of an expiry reason, or `None` if the reason is a cancel.
 pub fn reason_of_leaving(reason: CancelReason) -> Option<&'static str> {
     EXPIRIES.iter().find(|(named, _)| *named == reason).map(|(_, word)| *word)
 }

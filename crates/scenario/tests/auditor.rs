@@ -1,4 +1,5 @@
-//! The published vectors under the eyes of the auditor: it minds nothing of what either engine does.
+//! Plays the published vectors under the auditor and checks that it finds no offence in either
+//! engine.
 
 use std::path::{Path, PathBuf};
 
@@ -80,13 +81,13 @@ fn offences<M: Machine>(fresh: impl Fn() -> M) -> Vec<String> {
 }
 
 #[test]
-fn the_auditor_minds_nothing_of_the_engine() {
+fn auditor_finds_no_offence_in_the_engine() {
     let offences = offences(Engine::new);
     assert!(offences.is_empty(), "{} offences:\n{}", offences.len(), offences.join("\n"));
 }
 
 #[test]
-fn the_auditor_minds_nothing_of_the_reference_engine() {
+fn auditor_finds_no_offence_in_the_reference_engine() {
     let offences = offences(ReferenceEngine::new);
     assert!(offences.is_empty(), "{} offences:\n{}", offences.len(), offences.join("\n"));
 }

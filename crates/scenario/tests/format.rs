@@ -1,4 +1,4 @@
-//! What a scenario file may say, and what is said of one that may not.
+//! Which scenario files are accepted, and the error for those that are not.
 
 use pitwire_model::{Phase, SelfMatch};
 use pitwire_scenario::{Expires, Scenario, Step, read};
@@ -11,7 +11,7 @@ fn one(text: &str) -> Scenario {
     read("file.json", text).unwrap_or_else(|malformed| panic!("{malformed}")).remove(0)
 }
 
-/// A scenario whose one step is this.
+/// Returns the text of a scenario with this single step.
 fn stepping(step: &str) -> String {
     format!("{{\"name\": \"A\",\n \"steps\": [\n  {step}\n]}}")
 }
@@ -19,7 +19,7 @@ fn stepping(step: &str) -> String {
 const LIMIT: &str = r#"{"op": "enter", "id": "B1", "side": "buy", "type": "limit", "qty": 10, "price": 100}"#;
 
 #[test]
-fn a_file_holds_one_or_an_array_or_one_per_line() {
+fn file_holds_an_object_an_array_or_a_sequence() {
     let named = |name: &str| format!("{{\"name\": \"{name}\", \"steps\": []}}");
     let names = |text: &str| read("f", text).expect(text).into_iter().map(|scenario| scenario.name).collect::<Vec<_>>();
     assert_eq!(names(&named("A")), ["A"]);
@@ -29,7 +29,7 @@ fn a_file_holds_one_or_an_array_or_one_per_line() {
 }
 
 #[test]
-fn what_is_absent_is_what_the_interface_says() {
+fn absent_keys_get_the_documented_defaults() {
     let setup = one(r#"{"name": "A", "steps": []}"#).setup;
     assert_eq!((setup.tick, setup.lot, setup.improvement, setup.date), (1, 1, 1, 20_458));
     assert_eq!(
@@ -55,7 +55,7 @@ fn words_and_numbers_are_read_as_written() {
     assert_eq!(steps.steps[2..4], [Step::EndOfDay, Step::Timer]);
 }
 
-/// Each with the line it is found at and a word of what is said.
+/// Each case is a text, the line of its error and a part of the error message.
 #[test]
 fn a_malformed_scenario_is_refused_with_its_line_and_rule() {
     let limit_with = |more: &str| stepping(&LIMIT.replace('}', &format!(", {more}}}")));

@@ -1,4 +1,4 @@
-//! The published vectors, each on the engine and on the reference engine.
+//! Plays the published vectors on the engine and on the reference engine.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -23,10 +23,10 @@ fn vectors() -> Vec<Scenario> {
     files.iter().flat_map(read_file).collect()
 }
 
-/// Every scenario by a fresh machine; a line for each that does not give what it expects.
+/// Plays every scenario on a fresh engine. Returns one line per difference from the expectation.
 fn failures<M: Machine>(fresh: impl Fn() -> M) -> Vec<String> {
     let judge = |scenario: &Scenario| {
-        // One that fails with a panic is one of many to be told about, too.
+        // A panic counts as one failure, so that the other scenarios still run.
         match catch_unwind(AssertUnwindSafe(|| play(&mut fresh(), scenario))) {
             Ok(Ok(outcome)) => scenario.differences(&outcome),
             Ok(Err(what)) => vec![what],
@@ -39,20 +39,20 @@ fn failures<M: Machine>(fresh: impl Fn() -> M) -> Vec<String> {
         .collect()
 }
 
-/// And fifteen of our own, of trade reporting.
+/// The total includes 15 vectors of our own for trade reporting.
 #[test]
-fn there_are_as_many_as_were_published() {
+fn vector_count_matches_the_published_set() {
     assert_eq!(vectors().len(), 363 + 15);
 }
 
 #[test]
-fn the_engine_gives_every_vector() {
+fn engine_passes_every_vector() {
     let failures = failures(Engine::new);
     assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
-fn the_reference_engine_gives_every_vector() {
+fn reference_engine_passes_every_vector() {
     let failures = failures(ReferenceEngine::new);
     assert!(failures.is_empty(), "{} differences:\n{}", failures.len(), failures.join("\n"));
 }

@@ -1,4 +1,5 @@
-//! A venue of the demo preset's instruments around a real engine: what tests and the soak drive flow with.
+//! Test fixture: a real engine with the demo preset's instruments. The tests and the soak example
+//! drive flows with it.
 //!
 //! Start at    [`Venue::step`].
 #![allow(dead_code)] // each program that includes it uses its own part
@@ -14,7 +15,7 @@ pub const START: VenueNanos = VenueNanos(1_767_225_600_000_000_000); // 2026-01-
 pub const SECOND: u64 = 1_000_000_000;
 pub const HOUSE: u32 = 8;
 
-/// Name, tick, lot, start price in ticks.
+/// Name, tick, lot and start price in ticks of each spot instrument.
 const SPOT: [(&str, Decimal, Decimal, i64); 10] = [
     ("NPN_ZAR", Decimal::new(1, 2), Decimal::new(1, 0), 325_000),
     ("AGL_ZAR", Decimal::new(1, 2), Decimal::new(1, 0), 51_000),
@@ -35,7 +36,7 @@ pub struct Venue {
     pub events: Vec<Event>,
 }
 
-/// What `step` did: the events stand in `Venue::events`.
+/// Command that `step` applied, if any. Its events are in `Venue::events`.
 pub type Done = Option<Stamped>;
 
 pub fn house() -> Vec<AccountId> {
@@ -78,7 +79,7 @@ fn definitions() -> Vec<Command> {
             id: AccountId(at),
             name,
             credit: Credit::Unlimited,
-            // As on a real venue: the flow trades with itself all day.
+            // As on a real venue, the flow may trade with itself.
             settings: AccountSettings { self_match: SelfMatch::Allow, ..AccountSettings::default() },
         }));
     }
@@ -100,7 +101,7 @@ fn spec(at: usize, name: &str, kind: InstrumentKind, (tick, lot): (Decimal, Deci
     }
 }
 
-/// The demo preset's engine, every instrument open.
+/// Returns the demo preset's engine with every instrument in continuous trading.
 pub fn engine() -> Engine {
     let mut engine = closed_engine();
     for at in 0..engine.markets().len() {
@@ -135,13 +136,13 @@ impl Venue {
         Venue { engine, flow, seq, events: Vec::new() }
     }
 
-    /// Does the next due thing. `None` when it came to nothing.
+    /// Runs the next due event. Returns `None` if it led to no command.
     pub fn step(&mut self) -> Done {
         let (at, command) = self.flow.next(&self.engine)?;
         Some(self.submit(at, command))
     }
 
-    /// Sequences a command as the host would.
+    /// Sequences and applies a command, as the host would.
     pub fn submit(&mut self, at: VenueNanos, mut command: Command) -> Stamped {
         self.seq = self.seq.next();
         if let Command::Enter(order) = &mut command {
@@ -154,7 +155,7 @@ impl Venue {
         stamped
     }
 
-    /// Runs until so many seconds after the start.
+    /// Runs until the given number of seconds after the start.
     pub fn run_until(&mut self, seconds: u64) {
         while self.flow.next_due().is_some_and(|due| due.0 < START.0 + seconds * SECOND) {
             self.step();
