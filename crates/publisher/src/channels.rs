@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_a_channel_and_the_query_says_how() {
+    fn path_selects_channel_and_query_selects_form() {
         let channels = Channels { token: Some("s3cret".into()), ..Channels::default() };
         let names = [("btc".to_owned(), StreamId(0)), ("eth".into(), StreamId(1))].into();
         channels.open_doors(Arc::new(SharedStatistics::new(1, None, None)), names, None);
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_hex_stays() {
+    fn invalid_percent_escape_is_kept() {
         assert_eq!(decoded("a%41%2"), b"aA%2");
         assert_eq!(decoded("%zz%c3%a9é"), "%zzéé".as_bytes());
     }

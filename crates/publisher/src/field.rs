@@ -84,7 +84,7 @@ mod tests {
     use super::field;
 
     #[test]
-    fn a_field_is_found_at_the_top_and_nowhere_else() {
+    fn only_top_level_fields_are_found() {
         for (text, name, expected) in [
             (r#"{"sym":"AAPL","p":1.5}"#, "sym", Some("AAPL")),
             (r#"{"sym":"AAPL","p":1.5}"#, "p", Some("1.5")),

@@ -1,10 +1,10 @@
-//! The opening handshake: one request's head in, an upgrade or a refusal out.
+//! The opening handshake: parses a request head into an upgrade, a plain request or a refusal.
 //!
-//! Holds       1. sizes are bounded before anything is kept: see the constants;
-//!             2. a page elsewhere must not reach a publisher on loopback through its visitor's
-//!                browser: an unknown `Host` and a foreign `Origin` are refused, as by the venue;
-//!             3. what could be read as another request by somebody in between is refused: a body,
-//!                a transfer encoding.
+//! Holds       1. Sizes are checked before anything is stored: see the constants.
+//!             2. A web page cannot reach a publisher on loopback through its visitor's browser: an
+//!                unknown `Host` and a foreign `Origin` are refused, as by the venue.
+//!             3. A body or a transfer encoding is refused, because a proxy could read it as
+//!                another request.
 //! Start at    [`parse`].
 
 use pitwire_net::{OriginPolicy, PageOrigin, UnknownHost};
@@ -21,9 +21,9 @@ const LIMITS: HeadLimits = HeadLimits {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed<'a> {
     NeedMore,
-    /// A plain request, to be answered and ended.
+    /// A plain HTTP request. The connection closes after its response.
     Plain(Head<'a>),
-    /// A handshake, and what answers it. Frames may follow behind `bytes`.
+    /// A handshake and its response. Frames may follow after the first `bytes` bytes.
     Upgrade {
         head: Head<'a>,
         answer: Answer,
@@ -86,8 +86,8 @@ mod tests {
     }
 
     #[test]
-    fn one_request_is_enough() {
-        // The accept value is RFC 6455's own example.
+    fn each_request_is_accepted_or_refused_by_rule() {
+        // The accept value is the example of RFC 6455.
         let accepted = |rest: usize| format!("ws /a?b=c s3pPLMBiTxaQ9kYGzzhZRbK+xOo= rest={rest}");
         let ask = |host: &str, more: &str| format!("GET /a?b=c HTTP/1.1\r\nHost: {host}\r\n{more}{UPGRADE}\r\n");
         for (text, expected) in [

@@ -89,8 +89,7 @@ impl SharedStatistics {
         self.per_address.is_some()
     }
 
-    /// Counts one more connection of an address. Returns false, and counts nothing, if it has as
-    /// many as it may.
+    /// Counts one more connection of an address. Returns false, and counts nothing, at the limit.
     pub fn enter_address(&self, address: IpAddr) -> bool {
         let Some(most) = self.per_address else { return true };
         enter(&self.addresses, address.to_canonical(), most)
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_identifier_leads_to_its_thread() {
+    fn identifier_maps_to_its_thread() {
         let board = SharedStatistics::new(3, None, None);
         for hall in 0..3 {
             for number in 1..50 {

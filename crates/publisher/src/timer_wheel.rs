@@ -1,20 +1,21 @@
-//! One wheel for all times: when a subscriber is next to be looked at.
+//! A timer wheel with one timer per subscriber.
 //!
-//! Holds       setting, moving and taking out cost the same however many there are.
-//! Leaves out  why: the floor looks at the subscriber when its time has come, and sets the next.
+//! Holds       Setting, moving and removing a timer take constant time.
+//! Leaves out  The reason for a timer. The delivery core checks the subscriber when its timer
+//!             expires, and sets the next one.
 
 use slab::Slab;
 
 use crate::subscriber::{NOBODY, Subscriber};
 
-/// A tick is so long; what is due in it is due at its end.
+/// Length of a tick in milliseconds. A timer expires at the end of its tick.
 pub(crate) const TICK_MS: u64 = 250;
 const SPOKES: u32 = 256;
 
 #[derive(Debug)]
 pub(crate) struct TimerWheel {
     spokes: Vec<u32>,
-    /// The last tick that was turned.
+    /// The last tick that was handled.
     tick: u32,
 }
 
@@ -29,8 +30,8 @@ impl TimerWheel {
         (tick % SPOKES) as usize
     }
 
-    /// Has `slot` looked at once `wait_ms` have passed, or earlier if that is further away than the
-    /// wheel goes round.
+    /// Sets the timer of `slot` to expire in `wait_ms` milliseconds, or earlier if that exceeds one
+    /// turn of the wheel.
     pub fn set(&mut self, subscribers: &mut Slab<Subscriber>, slot: u32, now_ms: u64, wait_ms: u32) {
         self.unset(subscribers, slot);
         let tick = tick_of(now_ms + u64::from(wait_ms)) + 1;
@@ -61,10 +62,10 @@ impl TimerWheel {
         }
     }
 
-    /// Turns on to `now_ms`; those whose time has come are taken out and put into `due`.
+    /// Advances the wheel to `now_ms` and moves the slots of expired timers to `due`.
     pub fn turn(&mut self, subscribers: &mut Slab<Subscriber>, now_ms: u64, due: &mut Vec<u32>) {
         let now = tick_of(now_ms);
-        // After a pause longer than a round everybody is due once.
+        // After a pause longer than one turn of the wheel, every timer expires once.
         self.tick = self.tick.max(now.saturating_sub(SPOKES));
         while self.tick < now {
             self.tick += 1;
@@ -78,7 +79,7 @@ impl TimerWheel {
     }
 }
 
-/// Ticks of a quarter of a second last for thirty years.
+/// Returns the tick of a time. Ticks of 250 ms in 32 bits last for thirty years.
 fn tick_of(ms: u64) -> u32 {
     u32::try_from(ms / TICK_MS).unwrap_or(u32::MAX - SPOKES)
 }
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everybody_comes_when_it_is_time_and_nobody_who_was_taken_out() {
+    fn timers_expire_on_time_and_removed_timers_never() {
         let mut subscribers = Slab::new();
         let mut wheel = TimerWheel::default();
         for tag in 0..1_000_u64 {
@@ -97,7 +98,7 @@ mod tests {
         for slot in 0..1_000 {
             wheel.set(&mut subscribers, slot, 0, slot * 50);
         }
-        // Moved and taken out, from every place in a spoke.
+        // Move some timers and remove others, at every position in a spoke.
         for slot in (0..1_000).step_by(3) {
             wheel.set(&mut subscribers, slot, 0, 60_000);
         }

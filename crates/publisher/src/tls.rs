@@ -1,9 +1,9 @@
-//! TLS between a hall's socket and its rings.
+//! TLS between a socket and the delivery core.
 //!
-//! Holds       1. a connection keeps sealed bytes only while its socket takes none: what goes
-//!                through at once lies in a buffer that all connections of a thread share;
-//!             2. while sealed bytes wait, nothing more is sealed: a reader that stops costs one
-//!                turn's worth.
+//! Holds       1. A connection stores encrypted bytes only while its socket accepts none. Other
+//!                encrypted bytes pass through a buffer that the connections of a thread share.
+//!             2. While encrypted bytes wait, no more are encrypted. A reader that stops holds the
+//!                bytes of one turn.
 //! Start at    [`Secure::receive`], [`Secure::send`].
 
 use std::cell::RefCell;
@@ -15,17 +15,17 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::delivery_core::Pieces;
 
-/// What a call came to.
+/// The result of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Moved {
-    /// So many bytes; none means the peer has ended.
+    /// Number of bytes. 0 means that the peer has ended its side.
     Bytes(usize),
-    /// The socket has nothing, or takes nothing.
+    /// The socket has no bytes to read, or accepts none.
     Blocked,
     Broken,
 }
 
-/// Of one thread: what is decrypted, what is gathered, what is sealed.
+/// Buffers for plain and encrypted bytes, shared by the connections of a thread.
 #[derive(Default)]
 struct Scratch {
     plain: Vec<u8>,
@@ -38,13 +38,13 @@ thread_local! {
 
 pub(crate) struct Secure {
     session: Box<Session>,
-    /// Decrypted, and not asked for yet.
+    /// Decrypted bytes that the caller has not received yet.
     plain: Vec<u8>,
-    /// Sealed, and not taken by the socket yet.
+    /// Encrypted bytes that the socket has not accepted yet.
     waiting: Vec<u8>,
-    /// What the last call took off the socket.
+    /// Encrypted bytes that the last call read from the socket.
     drawn: usize,
-    /// Something was to be sent before there could be.
+    /// Whether a send was attempted before the handshake was complete.
     was_early: bool,
 }
 
@@ -59,18 +59,18 @@ impl Secure {
         has
     }
 
-    /// What is sealed waits for the socket.
+    /// Whether encrypted bytes wait for the socket.
     pub fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// What the last [`Self::receive`] took off the socket: many records may have next to nothing
-    /// in them.
+    /// Returns the encrypted bytes that the last [`Self::receive`] read. Many small records can
+    /// contain few plain bytes.
     pub fn drawn(&self) -> usize {
         self.drawn
     }
 
-    /// `into` serves for what comes in sealed, too.
+    /// Receives plain bytes into `into`, which also serves as the buffer for encrypted bytes.
     pub fn receive(&mut self, socket: &OwnedFd, into: &mut [u8]) -> Moved {
         self.drawn = 0;
         if !self.plain.is_empty() {
@@ -107,7 +107,7 @@ impl Secure {
                 Some(count)
             });
             match count {
-                // A part of a record, or of a handshake.
+                // A part of a record or of a handshake message.
                 Some(0) => {}
                 Some(count) => return Moved::Bytes(count),
                 None => return Moved::Broken,
@@ -115,7 +115,7 @@ impl Secure {
         }
     }
 
-    /// All or nothing of what there is to send: what the socket does not take waits here.
+    /// Sends all pieces or none. Encrypted bytes that the socket does not accept are stored here.
     pub fn send(&mut self, socket: &OwnedFd, pieces: &Pieces<'_>) -> Moved {
         match self.push(socket) {
             Moved::Bytes(_) if self.session.is_open() => {}
@@ -149,7 +149,7 @@ impl Secure {
         })
     }
 
-    /// Sends what waits. `Bytes` when nothing does any more.
+    /// Sends stored bytes. Returns `Bytes` once none are left.
     pub fn push(&mut self, socket: &OwnedFd) -> Moved {
         if self.waiting.is_empty() {
             return Moved::Bytes(0);
@@ -167,7 +167,7 @@ impl Secure {
         }
     }
 
-    /// Says that nothing follows. Best effort: a few bytes into a socket that has taken everything.
+    /// Sends a close notice, as far as the socket accepts it.
     pub fn end(&mut self, socket: &OwnedFd) {
         if self.session.end(&mut self.waiting).is_ok() {
             self.push(socket);
@@ -183,7 +183,7 @@ fn give(from: &[u8], into: &mut [u8]) -> usize {
     count
 }
 
-/// As much as the socket takes.
+/// Sends as many bytes as the socket accepts, and returns their number.
 fn push(socket: &OwnedFd, bytes: &[u8]) -> Result<usize, Errno> {
     let mut sent = 0;
     while let Some(rest) = bytes.get(sent..).filter(|rest| !rest.is_empty()) {

@@ -1,4 +1,5 @@
-//! Compressed messages: the same for everyone who agreed, and nothing to those who did not.
+//! Compression: readers that negotiated it share the compressed bytes, and other readers get plain
+//! messages.
 
 mod common;
 
@@ -45,7 +46,7 @@ impl Inflating {
         }
     }
 
-    /// The next text, and its frame as it came.
+    /// Returns the next text message and its raw frame.
     fn text(&mut self) -> (String, Vec<u8>) {
         let mut frame = Vec::new();
         loop {
@@ -84,12 +85,12 @@ fn options(deflate: bool) -> Options {
 const OFFER: &str = "permessage-deflate; client_max_window_bits";
 
 #[test]
-fn who_agreed_gets_the_same_compressed_bytes_and_who_did_not_the_plain_ones() {
+fn readers_that_negotiated_share_compressed_bytes() {
     let mut stage = Stage::new(options(true), &spec(LagPolicy::Conflate));
     let mut readers = [
         Inflating::ask(&stage, "/", OFFER),
         Inflating::ask(&stage, "/", "permessage-deflate; server_max_window_bits=12"),
-        // Less than anybody compresses with: declined, and everything is plain.
+        // The window is smaller than any compressor supports, so the offer is declined.
         Inflating::ask(&stage, "/", "permessage-deflate; server_max_window_bits=8"),
         Inflating::ask(&stage, "/?envelope=1", OFFER),
         Inflating::ask(&stage, "/", "permessage-deflate; server_max_window_bits=11"),
@@ -116,7 +117,7 @@ fn who_agreed_gets_the_same_compressed_bytes_and_who_did_not_the_plain_ones() {
 }
 
 #[test]
-fn what_comes_compressed_is_heard_and_a_bomb_is_not() {
+fn compressed_input_is_handled_and_a_bomb_is_refused() {
     let stage = Stage::new(options(true), &spec(LagPolicy::Conflate));
     let mut reader = Inflating::ask(&stage, "/", OFFER);
     let mut frame = Vec::new();
@@ -127,7 +128,7 @@ fn what_comes_compressed_is_heard_and_a_bomb_is_not() {
         reader.say(&frame);
         assert_eq!(reader.text().0, text);
     }
-    // 100 kB of zeros in a hundred bytes: above the 32 KiB of a message.
+    // 100 kB of zeros in about a hundred bytes, which exceeds the message limit of 32 KiB.
     frame.clear();
     Deflater::new(9, 15).write_frame(&mut frame, Opcode::Binary, &[0; 100_000]);
     assert!(frame[1] < 126);
@@ -135,7 +136,7 @@ fn what_comes_compressed_is_heard_and_a_bomb_is_not() {
     let mut rest = Vec::new();
     reader.socket.read_to_end(&mut rest).unwrap();
     assert_eq!(rest[..4], [0x88, rest[1], 0x03, 0xF1], "1009");
-    // Who has not agreed may not.
+    // A client that did not negotiate compression must not send compressed frames.
     let mut plain = Inflating::ask(&stage, "/", "x-other");
     plain.say(&[0xC1, 0x01, 0x00]);
     rest.clear();
@@ -144,7 +145,7 @@ fn what_comes_compressed_is_heard_and_a_bomb_is_not() {
 }
 
 #[test]
-fn who_comes_back_compressed_gets_what_it_missed_from_the_plain_ring() {
+fn resumed_compressed_reader_gets_missed_messages_plain() {
     let mut stage = Stage::new(options(true), &spec(LagPolicy::Conflate));
     for _ in 0..10 {
         stage.say("a", 150);
@@ -160,7 +161,7 @@ fn who_comes_back_compressed_gets_what_it_missed_from_the_plain_ring() {
 }
 
 #[test]
-fn nobody_is_compressed_for_unless_it_is_wanted() {
+fn compression_is_declined_when_disabled() {
     let stage = Stage::new(options(false), &spec(LagPolicy::Conflate));
     assert!(!Inflating::ask(&stage, "/", OFFER).head.contains("permessage"));
 }

@@ -1,4 +1,4 @@
-//! Real sockets on loopback: who gets what, and what is said of the rest.
+//! Tests over real sockets on loopback.
 
 mod common;
 
@@ -13,7 +13,7 @@ use pitwire_publisher::{
 };
 
 #[test]
-fn everybody_gets_every_message_in_order() {
+fn every_reader_gets_every_message_in_order() {
     for halls in [1, 3] {
         let mut stage = Stage::new(Options { threads: halls, ..Options::default() }, &spec(LagPolicy::Close));
         let mut readers: Vec<Reader> = (0..50).map(|_| Reader::join(stage.address, "/")).collect();
@@ -33,7 +33,7 @@ fn everybody_gets_every_message_in_order() {
 }
 
 #[test]
-fn nobody_listens_beside_a_publisher_and_all_its_halls_are_come_to() {
+fn port_is_exclusive_and_every_thread_gets_connections() {
     let on = |address, halls| {
         let options = Options { listen: Some(address), threads: halls, ..Options::default() };
         Publisher::start(options, std::sync::Arc::new(common::One::default()))
@@ -43,7 +43,8 @@ fn nobody_listens_beside_a_publisher_and_all_its_halls_are_come_to() {
         let error = on(first.address, halls).err().expect("the port is taken");
         assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{halls} halls: {error}");
     }
-    // The kernel deals connections out to all three: of 150 one would get none once in 10^26 runs.
+    // The kernel spreads connections over the three threads. The chance that one gets none of 150
+    // is 1 in 10^26.
     let readers: Vec<Reader> = (0..150).map(|_| Reader::join(first.address, "/")).collect();
     let counts: Vec<u64> =
         first.publisher.board().all().iter().map(|hall| hall.connections.load(Ordering::Relaxed)).collect();
@@ -52,7 +53,7 @@ fn nobody_listens_beside_a_publisher_and_all_its_halls_are_come_to() {
 }
 
 #[test]
-fn a_stopped_reader_misses_what_it_is_told_it_missed_and_nobody_else_does() {
+fn stopped_reader_gets_gaps_and_others_miss_nothing() {
     let options = Options { send_buffer_bytes: 4096, ..Options::default() };
     let mut stage = Stage::new(options, &spec(LagPolicy::Conflate));
     let mut stopped = Reader::ask(stage.address, "/", Some(4096));
@@ -63,8 +64,8 @@ fn a_stopped_reader_misses_what_it_is_told_it_missed_and_nobody_else_does() {
         stage.send();
         assert_eq!(healthy.seq(), stage.seq);
     }
-    // It reads again: what it has, the gap, of the gap the newest of each key, then the present. It
-    // may fall behind anew.
+    // It reads again: pending messages, the gap notice, the newest of each key in the gap, then new
+    // messages. It may fall behind again.
     let (mut next, mut gaps, mut missed) = (1, 0, 0);
     while next <= 5_000 {
         let text = stopped.text();
@@ -75,7 +76,7 @@ fn a_stopped_reader_misses_what_it_is_told_it_missed_and_nobody_else_does() {
         }
         let (from, to) = (number(&text, "from").unwrap(), number(&text, "to").unwrap());
         assert_eq!(from, next);
-        // Keys go round by threes: the newest of each are the last three.
+        // Three keys take turns, so the newest of each are the last three.
         let newest = to.saturating_sub(2).max(from)..=to;
         newest.for_each(|expected| assert_eq!(stopped.seq(), expected));
         (next, gaps, missed) = (to + 1, gaps + 1, missed + (to - from));
@@ -87,7 +88,7 @@ fn a_stopped_reader_misses_what_it_is_told_it_missed_and_nobody_else_does() {
 }
 
 #[test]
-fn a_slow_reader_of_deltas_is_closed_in_the_middle_of_nothing() {
+fn slow_reader_of_deltas_is_closed_between_frames() {
     let options = Options { send_buffer_bytes: 4096, ..Options::default() };
     let mut stage = Stage::new(options, &spec(LagPolicy::Close));
     let mut stopped = Reader::ask(stage.address, "/", Some(4096));
@@ -115,7 +116,7 @@ fn a_slow_reader_of_deltas_is_closed_in_the_middle_of_nothing() {
 }
 
 #[test]
-fn joiners_see_neither_gap_nor_duplicate() {
+fn new_reader_gets_no_gap_and_no_duplicate() {
     let snapshot = StreamSpec { snapshot: true, ..spec(LagPolicy::Conflate) };
     let mut stage = Stage::new(Options::default(), &snapshot);
     for n in 0..100 {
@@ -129,7 +130,7 @@ fn joiners_see_neither_gap_nor_duplicate() {
                 let mut numbers = Vec::new();
                 for _ in 0..20 {
                     let mut reader = Reader::join(address, "/");
-                    // Of a and b the newest, then everything.
+                    // First the newest of keys a and b, then every message.
                     numbers.push((0..20).map(|_| reader.seq()).collect::<Vec<u64>>());
                 }
                 numbers
@@ -155,13 +156,14 @@ fn joiners_see_neither_gap_nor_duplicate() {
 }
 
 #[test]
-fn who_comes_back_gets_what_it_missed() {
+fn resumed_reader_gets_missed_messages() {
     let mut stage = Stage::new(Options::default(), &spec(LagPolicy::Conflate));
     for _ in 0..100 {
         stage.say("", 100);
     }
     stage.send();
-    // Cut before it has read anything, it would come back with the number that it is told here.
+    // A reader that disconnects before its first message resumes with the number from the
+    // handshake.
     let told =
         |reader: &Reader| reader.head.lines().find_map(|line| Some(line.strip_prefix("Pitwire-Resume: ")?.to_owned()));
     let fresh = Reader::join(stage.address, "/");
@@ -169,7 +171,7 @@ fn who_comes_back_gets_what_it_missed() {
     let mut reader = Reader::join(stage.address, "/?from=7:97");
     assert_eq!(told(&reader).as_deref(), Some("7:97"));
     assert_eq!([reader.seq(), reader.seq(), reader.seq()], [98, 99, 100]);
-    // Up to date: nothing but what comes.
+    // An up-to-date reader gets new messages only.
     let mut current = Reader::join(stage.address, "/?from=7:100");
     assert_eq!(told(&current).as_deref(), Some("7:100"));
     for _ in 0..1_000 {
@@ -177,13 +179,13 @@ fn who_comes_back_gets_what_it_missed() {
         stage.send();
         assert_eq!(current.seq(), stage.seq);
     }
-    // What it missed is no longer there: declared, and the newest.
+    // Messages that the ring has lost are declared, and the newest one follows.
     let mut late = Reader::join(stage.address, "/?from=7:100");
     assert_eq!(told(&late).as_deref(), Some("7:100"));
     let gap = late.text();
     assert_eq!((number(&gap, "from"), number(&gap, "to")), (Some(101), Some(1_100)), "{gap}");
     assert_eq!(late.seq(), 1_100);
-    // Another start of the publisher, or a number that it has not given yet.
+    // An epoch of another start, and a number that has not been published yet.
     for from in ["6:1099", "7:5000"] {
         let mut stranger = Reader::join(stage.address, &format!("/?from={from}"));
         assert_eq!(told(&stranger).as_deref(), Some("7:1100"));
@@ -193,7 +195,7 @@ fn who_comes_back_gets_what_it_missed() {
 }
 
 #[test]
-fn symbols_are_chosen_and_envelopes_carry_what_is_needed_to_come_back() {
+fn symbol_filter_and_envelope_apply_per_reader() {
     let mut stage = Stage::new(Options::default(), &spec(LagPolicy::Conflate));
     let mut chosen = Reader::join(stage.address, "/?symbols=b,d");
     let mut enveloped = Reader::join(stage.address, "/?envelope=1");
@@ -215,7 +217,7 @@ fn symbols_are_chosen_and_envelopes_carry_what_is_needed_to_come_back() {
 }
 
 #[test]
-fn what_is_said_comes_back_and_what_is_owed_is_sent() {
+fn echoes_pongs_and_prepared_answers_are_sent() {
     let answer = (0..3).map(|n| vec![b'0' + n; 50_000]).collect();
     let stage = Stage::new(Options { answer, ..Options::default() }, &spec(LagPolicy::Conflate));
     let mut reader = Reader::join(stage.address, "/");
@@ -239,25 +241,25 @@ fn what_is_said_comes_back_and_what_is_owed_is_sent() {
 }
 
 #[test]
-fn one_that_asks_without_reading_is_not_read_from() {
+fn client_that_sends_without_reading_is_paused() {
     let stage = Stage::new(Options { send_buffer_bytes: 4096, ..Options::default() }, &spec(LagPolicy::Conflate));
     let mut reader = Reader::ask(stage.address, "/", Some(4096));
     reader.socket.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let frame = masked(0x81, &[b'x'; 1_000]);
     let mut said = 0;
-    // The kernel's buffers, then ours, then it stops.
+    // Writes succeed until the kernel's buffers and ours are full.
     while said < 100_000_000 && reader.socket.write_all(&frame).is_ok() {
         said += frame.len();
     }
     assert!(said < 50_000_000, "{said} bytes went in and none came out");
-    // Nobody else minds.
+    // Other clients are not affected.
     let mut other = Reader::join(stage.address, "/");
     other.say(1, b"hello");
     assert_eq!(other.text(), "hello");
 }
 
 #[test]
-fn refusals_are_answered_and_violations_closed() {
+fn refusal_gets_a_response_and_violation_a_close_code() {
     let stage = Stage::new(Options::default(), &spec(LagPolicy::Conflate));
     assert!(Reader::ask(stage.address, "/nowhere", None).head.starts_with("HTTP/1.1 404"));
     for (bytes, code) in [
@@ -271,7 +273,7 @@ fn refusals_are_answered_and_violations_closed() {
         assert_eq!(reader.close_code(), Some(code));
         assert_eq!(reader.frame(), None, "then the end");
     }
-    // Frames that come with the request are acted on.
+    // Frames that arrive together with the request are handled.
     let mut socket = std::net::TcpStream::connect(stage.address).unwrap();
     let head = format!(
         "GET / HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -285,7 +287,7 @@ fn refusals_are_answered_and_violations_closed() {
 }
 
 #[test]
-fn a_full_house_still_says_how_it_is() {
+fn health_check_works_at_the_connection_limit() {
     let plain = |address, path: &str| {
         let mut socket = TcpStream::connect(address).unwrap();
         socket.write_all(format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
@@ -310,10 +312,10 @@ fn a_full_house_still_says_how_it_is() {
 }
 
 #[test]
-fn who_sends_nothing_is_let_go() {
+fn silent_or_unfinished_client_is_closed() {
     let limits = Limits { unfinished_ms: 300, ..Limits::default() };
     let stage = Stage::new(Options { limits, ..Options::default() }, &spec(LagPolicy::Conflate));
-    // A request that is never finished, and one that is never begun.
+    // A request that is never finished, and one that is never started.
     let mut slow = std::net::TcpStream::connect(stage.address).unwrap();
     slow.write_all(b"GET / HTTP/1.1\r\nHost: x").unwrap();
     let mut text = String::new();
@@ -321,7 +323,7 @@ fn who_sends_nothing_is_let_go() {
     assert!(text.starts_with("HTTP/1.1 408"), "{text}");
     let mut silent = std::net::TcpStream::connect(stage.address).unwrap();
     assert_eq!(silent.read(&mut [0; 10]).unwrap(), 0);
-    // One that never answers a ping, and one that does, for longer than may be kept silent.
+    // One client never answers a ping. The other answers for longer than the idle timeout.
     let limits = Limits { unfinished_ms: 3_000, idle_ms: 3_000, ping_ms: 300, ..Limits::default() };
     let stage = Stage::new(Options { limits, ..Options::default() }, &spec(LagPolicy::Conflate));
     let mut mute = Reader::join(stage.address, "/");
@@ -334,17 +336,17 @@ fn who_sends_nothing_is_let_go() {
         }
     }
     assert_eq!(mute.close_code(), Some(1008));
-    // Half a message.
+    // A message that is never finished.
     let mut half = Reader::join(stage.address, "/");
     half.socket.write_all(&masked(0x01, b"to be continued")).unwrap();
     assert_eq!(half.close_code(), Some(1008));
 }
 
 #[test]
-fn who_comes_after_a_long_quiet_has_its_time() {
+fn request_timeout_starts_at_connection_after_an_idle_time() {
     let limits = Limits { unfinished_ms: 5_000, ..Limits::default() };
     let stage = Stage::new(Options { limits, ..Options::default() }, &spec(LagPolicy::Conflate));
-    // Nobody is there, and the hall sleeps.
+    // Without connections the thread sleeps.
     std::thread::sleep(Duration::from_millis(5_600));
     let mut late = TcpStream::connect(stage.address).unwrap();
     std::thread::sleep(Duration::from_millis(300));
@@ -355,14 +357,14 @@ fn who_comes_after_a_long_quiet_has_its_time() {
 }
 
 #[test]
-fn who_sends_without_end_holds_nobody_up() {
+fn flooding_client_does_not_delay_others() {
     let mut stage = Stage::new(Options { threads: 1, ..Options::default() }, &spec(LagPolicy::Close));
     let mut reader = Reader::join(stage.address, "/");
     let mut flood = Reader::join(stage.address, "/").socket;
     stage.wait_for_listeners(2);
     let pongs = masked(0x8A, b"").repeat(100_000);
     let flooding = std::thread::spawn(move || while flood.write_all(&pongs).is_ok() {});
-    // The socket of the one is full by now, and stays so.
+    // The socket of the flooding client is full by now, and stays full.
     std::thread::sleep(Duration::from_millis(300));
     for expected in 1..=20 {
         stage.say("k", 100);
@@ -373,7 +375,7 @@ fn who_sends_without_end_holds_nobody_up() {
     flooding.join().unwrap();
 }
 
-/// Takes what waits, answers it, and says so.
+/// Takes the waiting messages, answers them, and reports them as handled.
 fn hear(stage: &Stage) -> Vec<(SubscriberId, String)> {
     let waiting = std::mem::take(&mut *stage.programme.waiting.lock().unwrap());
     for (tag, text) in &waiting {
@@ -384,7 +386,7 @@ fn hear(stage: &Stage) -> Vec<(SubscriberId, String)> {
 }
 
 #[test]
-fn who_says_more_than_is_acted_on_is_not_read_from_and_nothing_of_it_is_lost() {
+fn client_with_unprocessed_messages_is_paused_without_loss() {
     let stage = Stage::new(Options::default(), &spec(LagPolicy::Conflate));
     let mut reader = Reader::join(stage.address, "/");
     let texts: Vec<String> = (0..1_000).map(|n| format!("later-{n}-{}", "x".repeat(n % 7 * 400))).collect();
@@ -401,7 +403,7 @@ fn who_says_more_than_is_acted_on_is_not_read_from_and_nothing_of_it_is_lost() {
         let waiting: u32 = stage.programme.waiting.lock().unwrap().iter().map(|(_, text)| weight(text.len())).sum();
         assert!(waiting < 64 + weight(3_000), "{waiting} wait");
         let acted_on = hear(&stage);
-        // The last it gets though it has shut its side by then.
+        // The last answers arrive although the client has shut its sending side.
         acted_on.iter().for_each(|(_, text)| assert_eq!(reader.text(), *text));
         heard.extend(acted_on.into_iter().map(|(_, text)| text));
     }
@@ -480,10 +482,10 @@ fn throughput_batching_delivers_everything_in_fewer_sends() {
     assert!(throughput * 3 < latency, "{throughput} and {latency} sends");
 }
 
-/// However small they are: a batch of a hundred thousand would not fit into a queue that is half
-/// empty.
+/// A batch is limited by messages too, because 100,000 small messages would not fit into a
+/// half-empty queue.
 #[test]
-fn messages_are_handed_over_by_number_too() {
+fn batch_is_published_at_its_message_limit() {
     let stage = Stage::new(Options::default(), &spec(LagPolicy::Close));
     let board = std::sync::Arc::clone(stage.publisher.board());
     let channels = vec![("test".into(), stage.stream)];

@@ -1,5 +1,5 @@
-//! All that holds of the loop on epoll, on io_uring. A machine that does not allow it fails these:
-//! `pitwire doctor` says so.
+//! The tests of `live.rs` with the io_uring loop. They fail on a machine that does not allow
+//! io_uring, which `pitwire doctor` reports.
 
 #[path = "live.rs"]
 mod live;

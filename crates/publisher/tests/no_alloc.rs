@@ -1,5 +1,5 @@
-//! What a subscriber costs: nothing per message once everything has been round, and little while it
-//! is idle.
+//! Memory per subscriber: no allocation per message once all buffers have been used, and at most
+//! 512 bytes while idle.
 
 mod common;
 
@@ -20,18 +20,18 @@ fn size(layout: &Layout) -> i64 {
     i64::try_from(layout.size()).unwrap_or(i64::MAX)
 }
 
-// SAFETY: everything is handed on to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.fetch_add(1, Ordering::Relaxed);
         BYTES.fetch_add(size(&layout), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, start: *mut u8, layout: Layout) {
         BYTES.fetch_sub(size(&layout), Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller's guarantees are passed on.
         unsafe { System.dealloc(start, layout) }
     }
 }
@@ -39,7 +39,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// A reader that allocates nothing.
+/// Connects a reader without allocating.
 fn join(address: SocketAddr, head: &[u8]) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(common::PATIENCE)).unwrap();
@@ -64,14 +64,14 @@ fn skip(socket: &mut TcpStream, mut bytes: usize) {
 }
 
 #[test]
-fn no_message_and_no_idle_subscriber_costs_memory() {
+fn delivery_allocates_nothing_and_idle_subscriber_stays_small() {
     let mut stage = Stage::new(Options::default(), &spec(LagPolicy::Close));
     let head = format!(
         "GET / HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
          Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
         stage.address
     );
-    // Idle: a thousand more than there are.
+    // Idle: measure the memory of a thousand more subscribers.
     let mut sockets: Vec<TcpStream> = Vec::with_capacity(2_000);
     sockets.extend((0..24).map(|_| join(stage.address, head.as_bytes())));
     stage.wait_for_listeners(24);
@@ -81,7 +81,7 @@ fn no_message_and_no_idle_subscriber_costs_memory() {
     let each = (BYTES.load(Ordering::Relaxed) - before) / 1_000;
     println!("{each} bytes an idle subscriber");
     assert!(each <= 512, "{each} bytes an idle subscriber");
-    // Busy: messages of a kind to everybody, once all rings and buffers have been round.
+    // Busy: send equal messages to all readers, once all rings and buffers have been used.
     let text = vec![b'x'; 500];
     let round = |stage: &mut Stage, sockets: &mut [TcpStream], messages: usize| {
         for _ in 0..messages {
@@ -99,6 +99,6 @@ fn no_message_and_no_idle_subscriber_costs_memory() {
         round(&mut stage, &mut sockets, 20);
     }
     let calls = CALLS.load(Ordering::Relaxed) - calls;
-    // 400 messages to 1,024 readers.
+    // 400 messages went to 1,024 readers.
     assert_eq!(calls, 0, "allocations for 409,600 deliveries");
 }

@@ -1,5 +1,5 @@
-//! The epoll loop behind TLS, with the client of rustls: everything comes, whole and in order, to
-//! those who read, and a reader that stops costs nobody else anything.
+//! The epoll loop with TLS, tested with the rustls client. Every reader gets every message in
+//! order, and a reader that stops does not delay others.
 
 mod common;
 
@@ -39,7 +39,7 @@ fn stage_of(options: Options, spec: &StreamSpec) -> (Stage, Arc<ClientConfig>) {
 
 fn join(address: SocketAddr, trust: &Arc<ClientConfig>) -> Secure {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    // A reader that pauses is soon one whose socket is full.
+    // A small receive buffer, so that the socket of a paused reader fills soon.
     socket.set_recv_buffer_size(64 * 1024).unwrap();
     socket.connect(&address.into()).unwrap();
     let socket: TcpStream = socket.into();
@@ -59,7 +59,7 @@ fn join(address: SocketAddr, trust: &Arc<ClientConfig>) -> Secure {
     reader
 }
 
-/// Opcode and payload.
+/// Reads a frame and returns its opcode and payload.
 fn frame(reader: &mut Secure) -> (u8, Vec<u8>) {
     let mut header = [0; 2];
     reader.read_exact(&mut header).unwrap();
@@ -88,7 +88,7 @@ fn seq(payload: &[u8]) -> u64 {
 }
 
 #[test]
-fn every_message_comes_to_every_reader() {
+fn every_tls_reader_gets_every_message() {
     let (mut stage, trust) = stage(LagPolicy::Close);
     let mut readers: Vec<Secure> = (0..3).map(|_| join(stage.address, &trust)).collect();
     stage.wait_for_listeners(3);
@@ -108,7 +108,7 @@ fn every_message_comes_to_every_reader() {
             }
         }
     }
-    // What is said comes back, from many records.
+    // A message from many records is echoed.
     let masked = [&[0x81, 0x80 | 5, 0, 0, 0, 0][..], b"hello"].concat();
     for byte in masked {
         readers[0].write_all(&[byte]).unwrap();
@@ -116,8 +116,8 @@ fn every_message_comes_to_every_reader() {
     assert_eq!(frame(&mut readers[0]), (1, b"hello".to_vec()));
 }
 
-/// Of two readers one reads all of 6,000 messages and the other none: far more than sockets and the
-/// ring hold.
+/// Connects two readers and sends 6,000 messages, far more than the sockets and the ring hold.
+/// Returns the reader that has read none. The other one reads all.
 fn one_of_two_stops(stage: &mut Stage, trust: &Arc<ClientConfig>) -> Secure {
     let stopped = join(stage.address, trust);
     let mut reading = join(stage.address, trust);
@@ -130,9 +130,9 @@ fn one_of_two_stops(stage: &mut Stage, trust: &Arc<ClientConfig>) -> Secure {
     stopped
 }
 
-/// Who reads on gets all of it, who stopped is closed with 1013 when it looks again.
+/// The active reader gets every message. The stopped one is closed with code 1013.
 #[test]
-fn a_reader_that_stops_is_closed_and_the_other_is_not_held_up() {
+fn stopped_tls_reader_is_closed_without_delaying_others() {
     let (mut stage, trust) = stage(LagPolicy::Close);
     let mut stopped = one_of_two_stops(&mut stage, &trust);
     let mut last = 0;
@@ -151,10 +151,10 @@ fn a_reader_that_stops_is_closed_and_the_other_is_not_held_up() {
     assert!(last < 6_000, "{last}");
 }
 
-/// The same where somebody else keeps what the ring does not: it is told of that piece by piece,
-/// until the ring has the rest.
+/// The handler sends the messages that the ring has lost piece by piece, until the ring has the
+/// rest.
 #[test]
-fn a_reader_that_stopped_is_told_what_others_keep_and_goes_on() {
+fn stopped_tls_reader_resumes_from_handler_answers() {
     let (mut stage, trust) = stage_of(Options::default(), &StreamSpec { keep: false, ..spec(LagPolicy::Ask) });
     let mut stopped = one_of_two_stops(&mut stage, &trust);
     let (mut pieces, mut first) = (0, None);
@@ -167,7 +167,7 @@ fn a_reader_that_stopped_is_told_what_others_keep_and_goes_on() {
                     first.get_or_insert(read);
                     let last = (read + 50).min(6_000);
                     let texts = (read + 1..=last).map(|n| message(n, "k", 1_000));
-                    // 1,000 is 3 x 256 + 232.
+                    // The payload length 1,000 is 3 x 256 + 232.
                     let frames = texts.flat_map(|text| [&[0x81, 126, 3, 232], text.as_bytes()].concat()).collect();
                     stage.publisher.go_on(who, stage.stream, read, LagAnswer::Frames { frames, seq: last });
                     pieces += 1;
@@ -182,20 +182,19 @@ fn a_reader_that_stopped_is_told_what_others_keep_and_goes_on() {
     stage.say("k", 100);
     stage.send();
     assert_eq!(seq(&frame(&mut stopped).1), 6_001);
-    // The ring has the last 40 or less of them.
+    // The ring holds at most the last 40 messages.
     assert!(first.is_some_and(|first| pieces >= (5_960 - first) / 50), "{pieces} {first:?}");
 }
 
-/// Behind by far more than a socket takes, though not by as much as the ring holds: what it missed
-/// comes when it reads on.
+/// The reader is behind by far more than its socket holds, but less than the ring holds.
 #[test]
-fn a_reader_that_paused_is_served_on() {
+fn paused_tls_reader_gets_every_message() {
     let spec = StreamSpec { ring_bytes: 4 << 20, ..spec(LagPolicy::Close) };
     let (mut stage, trust) = stage_of(Options { send_buffer_bytes: 4096, ..Options::default() }, &spec);
     let mut paused = join(stage.address, &trust);
     let mut reading = join(stage.address, &trust);
     stage.wait_for_listeners(2);
-    // The receiver's socket takes some of it, whatever the system's buffers are; the rest waits.
+    // The receiver's socket holds some messages, and the rest stays in the ring.
     for n in 1..=1_500 {
         stage.say("k", 1_900);
         if n % 150 == 0 {
@@ -209,8 +208,8 @@ fn a_reader_that_paused_is_served_on() {
     assert_eq!(seq(&frame(&mut paused).1), 1_501);
 }
 
-/// Records of TLS 1.3 (RFC 8446 section 5.2) as no library would write them: 32 with nothing in
-/// them, as many as are suffered behind one another, then one with a byte of a pong.
+/// Builds valid TLS 1.3 records (RFC 8446 section 5.2) that no library would send: 32 empty ones,
+/// the most that are accepted in a row, then one with a byte of a pong.
 fn hollow_records(connection: ClientConnection, count: u64) -> Vec<u8> {
     let (first, secrets) = connection.dangerous_extract_secrets().unwrap().tx;
     let (algorithm, key, iv) = match &secrets {
@@ -224,7 +223,7 @@ fn hollow_records(connection: ClientConnection, count: u64) -> Vec<u8> {
     for seq in first..first + count {
         let mut nonce: [u8; 12] = iv.as_ref().try_into().unwrap();
         nonce[4..].iter_mut().zip(seq.to_be_bytes()).for_each(|(byte, of)| *byte ^= of);
-        // What is within is said to be application data; behind it lies a tag.
+        // The inner content type is application data. The tag follows the content.
         let mut inside = vec![23];
         if (seq - first) % 33 == 32 {
             inside.insert(0, pong[usize::try_from((seq - first) / 33).unwrap() % pong.len()]);
@@ -240,14 +239,14 @@ fn hollow_records(connection: ClientConnection, count: u64) -> Vec<u8> {
 }
 
 #[test]
-fn records_with_next_to_nothing_in_them_hold_nobody_up() {
-    // Whoever is kept from its turn by the machine sees the others served too late; five times in a
-    // row by the hall alone.
+fn tiny_tls_records_do_not_delay_others() {
+    // A busy machine may delay the other reader once. Five delays in a row are caused by the
+    // delivery thread.
     assert!((0..5).any(|_| are_served_beside_hollow_records()), "nobody else was served before the last of them");
 }
 
-/// Whether ten messages come through to another reader before the last of a million such records is
-/// taken.
+/// Returns whether ten messages reach another reader before the last of a million such records is
+/// read.
 fn are_served_beside_hollow_records() -> bool {
     let (mut stage, trust) = stage_of(Options { threads: 1, ..Options::default() }, &spec(LagPolicy::Close));
     let mut reader = join(stage.address, &trust);
@@ -277,10 +276,8 @@ fn are_served_beside_hollow_records() -> bool {
     is_under_way
 }
 
-/// Messages to all readers; each of them gets every one, once.
-
 #[test]
-fn a_record_that_arrives_in_two_parts_is_read() {
+fn split_tls_record_is_read() {
     let (stage, trust) = stage_of(Options::default(), &spec(LagPolicy::Close));
     let mut reader = join(stage.address, &trust);
     stage.wait_for_listeners(1);

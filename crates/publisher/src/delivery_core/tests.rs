@@ -1,4 +1,4 @@
-//! Thousands of turns with sockets that take what they like, and what everybody has got in the end.
+//! Randomized tests of the delivery core: sockets accept random amounts, and all bytes are checked.
 
 #![allow(clippy::cast_possible_truncation)]
 
@@ -25,7 +25,7 @@ impl Chance {
     }
 }
 
-/// `/0`, `/1`, `/2` is a stream, `/0,2` two of them; the query as everywhere.
+/// A handler whose paths name streams: `/0` is one, `/0,2` are two.
 struct Paths;
 
 impl DeliveryHandler for Paths {
@@ -52,29 +52,29 @@ const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 struct World {
     floor: DeliveryCore,
     chance: Chance,
-    /// Of each stream, the key of each message; message 1 is the first.
+    /// Key index of each message per stream, from message 1.
     told: [Vec<usize>; 3],
-    /// Messages of all streams.
+    /// Number of messages in all streams.
     all: u64,
     peers: Vec<Peer>,
     now_ns: u64,
-    /// Some of those who come can inflate.
+    /// Whether some clients offer compression.
     is_offered: bool,
-    /// Messages come in the midst of sweeps too.
+    /// Whether messages are also published during passes.
     is_meanwhile: bool,
 }
 
 struct Peer {
     slot: u32,
     target: &'static str,
-    /// The newest of each stream when it came.
+    /// Newest number of each stream at the time it connected.
     from: [u64; 3],
     got: Vec<u8>,
-    /// Echoes and pongs that it may expect, in order.
+    /// Expected echoes and pongs, in order.
     asked: Vec<String>,
     is_gone: bool,
     is_blocked: bool,
-    /// By itself: what it had by then is nobody's business.
+    /// Whether it disconnected by itself. Its bytes are not checked.
     has_left: bool,
 }
 
@@ -129,7 +129,7 @@ impl World {
             "GET {target} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
              Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n{extensions}\r\n"
         );
-        // In pieces, as it may come.
+        // Input may arrive in pieces.
         let cut = self.chance.below(head.len() as u64) as usize;
         self.floor.received(slot, &head.as_bytes()[..cut]);
         self.floor.received(slot, &head.as_bytes()[cut..]);
@@ -171,7 +171,7 @@ impl World {
         self.floor.received(peer.slot, &frame[cut..]);
     }
 
-    /// One of them has had enough.
+    /// Disconnects one random client.
     fn go(&mut self) {
         let at = self.chance.below(self.peers.len() as u64) as usize;
         if !self.peers[at].is_gone {
@@ -180,7 +180,7 @@ impl World {
         }
     }
 
-    /// One sweep; sockets take all, some or nothing.
+    /// Runs one pass. Sockets accept all, some or none of the bytes; all if `generous`.
     fn sweep(&mut self, generous: bool) {
         let mut due = Vec::new();
         let sweep = if self.chance.below(2) == 0 { PassKind::First } else { PassKind::Next };
@@ -264,12 +264,12 @@ impl World {
     }
 }
 
-/// What one reader of a stream must see.
+/// Expected state of one reader of a stream.
 struct Reading<'a> {
     told: &'a [usize],
     wanted: Option<&'a [usize]>,
     lag: LagPolicy,
-    /// The number that comes next, and the newest of each key that has come.
+    /// Next expected number, and the newest received number of each key.
     next: u64,
     newest: BTreeMap<usize, u64>,
     gap_to: u64,
@@ -302,7 +302,8 @@ impl Reading<'_> {
     fn miss(&mut self, from: u64, to: u64) {
         assert_eq!(self.lag, LagPolicy::Conflate);
         assert!(from <= to && to <= self.told.len() as u64);
-        // Behind again while it got what follows a notice: the rest of that is declared once more.
+        // It fell behind again before the messages after a notice were complete. The rest is
+        // declared once more.
         let is_again = self.gap_to + 1 == self.next && (self.in_gap + 1..self.next).contains(&from);
         let is_next = from >= self.next && (self.next..from).all(|other| !self.wants(other));
         assert!(is_again || is_next, "{from} after {}", self.next);
@@ -312,7 +313,7 @@ impl Reading<'_> {
         (self.next, self.gap_to, self.gaps) = (to + 1, to, self.gaps + 1);
     }
 
-    /// Everything has come: of each key the newest.
+    /// Checks at the end that the newest message of each key has arrived.
     fn end(&self, since: u64) {
         for (key, name) in KEYS.iter().enumerate() {
             let newest = (since + 1..=self.told.len() as u64).rev().find(|seq| self.told[*seq as usize - 1] == key);
@@ -333,9 +334,8 @@ fn number(text: &str, name: &str) -> Option<u64> {
     text[at..].split(|letter: char| !letter.is_ascii_digit()).next()?.parse().ok()
 }
 
-/// Checks all that one peer has got; says how many gaps there were, and whether it was closed for
-/// being slow. What a queue has shed comes stream by stream: then several streams are not in one
-/// order.
+/// Checks all bytes that one client received. Returns the number of gaps, and whether it was closed
+/// as slow. Shed messages arrive stream by stream, so then the order across streams is not checked.
 fn judge(peer: &Peer, told: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
     let streams: Vec<usize> =
         peer.target[1..].split('?').next().unwrap().split(',').map(|id| id.parse().unwrap()).collect();
@@ -376,7 +376,7 @@ fn judge(peer: &Peer, told: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
             0x88 => closed = Some(u16::from_be_bytes([payload[0], payload[1]])),
             0x81 if text.starts_with("echo-") => assert_eq!(asked.next().map(String::as_str), Some(text)),
             0x81 if text.starts_with("{\"type\":\"gap\"") => {
-                // Only stream 0 has them.
+                // Only stream 0 sends gap notices.
                 let (from, to) = (number(text, "from").unwrap(), number(text, "to").unwrap());
                 readings.get_mut(&0).unwrap().miss(from, to);
             }
@@ -386,8 +386,7 @@ fn judge(peer: &Peer, told: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
                 assert!(!is_enveloped || number(text, "seq") == Some(seq));
                 let reading = readings.get_mut(&stream).unwrap();
                 if seq >= reading.next {
-                    // Several streams come in the order in which they were published, but for what
-                    // was in a gap.
+                    // Streams are merged in the order of publication, except within a gap.
                     let all = number(text, "g").unwrap();
                     assert!(all > newest || is_shed, "message {all} after {newest}");
                     newest = all;
@@ -408,7 +407,7 @@ fn judge(peer: &Peer, told: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
 }
 
 #[test]
-fn whatever_sockets_take_everything_comes_or_is_declared() {
+fn every_message_is_delivered_or_declared_missing() {
     let first = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let (mut gaps, mut closed, mut peers) = (0, 0, 0);
     for seed in first.map_or(1..60, |seed| seed..seed + 1) {
@@ -427,10 +426,10 @@ fn whatever_sockets_take_everything_comes_or_is_declared() {
     assert!(first.is_some() || (gaps > 200 && closed > 100), "{peers} readers, {gaps} gaps, {closed} closed");
 }
 
-/// One reader of very many keys, whose walk through the latest takes many turns while more is
-/// published.
+/// A reader of 600 keys. Its walk through the latest messages takes many turns while more messages
+/// are published.
 #[test]
-fn a_walk_through_many_keys_may_be_left_behind_and_loses_nothing() {
+fn interrupted_catch_up_of_many_keys_loses_nothing() {
     const MANY: u64 = 600;
     let mut gaps = 0;
     for seed in 1..20 {
@@ -462,13 +461,13 @@ fn a_walk_through_many_keys_may_be_left_behind_and_loses_nothing() {
         world.floor.received(slot, head.as_bytes());
         let mut got = Vec::new();
         for turn in 0..2_000 {
-            // Sometimes so few that it is never left behind while it walks.
+            // With odd seeds, publish so rarely that it keeps up during its walk.
             if turn < 1_800 && (seed % 2 == 0 || turn % 40 == 0) {
                 say(&mut world, &mut told);
             }
             let mut due = Vec::new();
             world.floor.due(&mut due, PassKind::First);
-            // Now and then it takes some, and in the end all.
+            // The socket accepts bytes now and then, and all of them in the end.
             let takes = if turn >= 1_800 { usize::MAX } else { 3_000 * usize::from(world.chance.below(20) == 0) };
             world.floor.writable(slot);
             while takes > 0 && world.floor.prepare(slot) == Next::Send {
@@ -487,12 +486,12 @@ fn a_walk_through_many_keys_may_be_left_behind_and_loses_nothing() {
     assert!(gaps > 10, "{gaps} gaps");
 }
 
-/// Numbers ascend but for what was in a gap; all are there or declared; the newest of each key has
-/// come.
+/// Checks that numbers rise except within a gap, that every message is received or declared, and
+/// that the newest of each key has arrived.
 fn judge_walk(got: &[u8], told: &[u64]) -> usize {
     let mut bytes = &got[got.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4..];
     let (mut newest, mut gaps): (BTreeMap<u64, u64>, usize) = (BTreeMap::new(), 0);
-    // It came at message 600: everything before is its snapshot.
+    // It connected at message 600, so its snapshot is everything before.
     let (mut next, mut until, mut walked) = (601, 600, 0);
     while let [first, second, rest @ ..] = bytes {
         let (len, rest) = match second {
@@ -534,7 +533,7 @@ fn judge_walk(got: &[u8], told: &[u64]) -> usize {
 const HEAD: &str = "GET /0 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
-/// Everything there is for one, as text, frames between bars.
+/// Takes all pending bytes of a subscriber. Returns the frames as text, separated by bars.
 fn take_all(floor: &mut DeliveryCore, slot: u32) -> String {
     let mut got = Vec::new();
     floor.writable(slot);
@@ -553,7 +552,7 @@ fn take_all(floor: &mut DeliveryCore, slot: u32) -> String {
     out.join("|")
 }
 
-/// One message for each letter, which is its key.
+/// Publishes one message per letter. The letter is its key.
 fn put(inbox: &crate::inbox::Inbox, stream: StreamId, first: u64, keys: &str) {
     let (mut bytes, mut messages) = (Vec::new(), Vec::new());
     for (seq, key) in (first..).zip(keys.bytes()) {
@@ -573,14 +572,14 @@ fn come(floor: &mut DeliveryCore, target: &str) -> u32 {
 }
 
 #[test]
-fn what_does_not_fit_into_the_queue_is_declared_to_all() {
+fn shed_messages_are_declared_to_all_readers() {
     let inbox = crate::inbox::Inbox::new(64).unwrap();
     let mut world = World::new(1);
     let floor = &mut world.floor;
     let readers = [floor.enter(), floor.enter()];
     readers.iter().for_each(|slot| floor.received(*slot, HEAD.as_bytes()));
     let put = |first, keys| put(&inbox, StreamId(0), first, keys);
-    // The first batch is let in whatever its size, and 64 bytes are more than full with it.
+    // The first batch is accepted at any size. It exceeds the 64 bytes of the queue.
     put(1, "aaaaaaaaaaaaaaaaaaa");
     put(20, "abcabcabc");
     put(29, "b");
@@ -596,7 +595,7 @@ fn what_does_not_fit_into_the_queue_is_declared_to_all() {
 }
 
 #[test]
-fn who_takes_nothing_for_too_long_has_fallen_behind_however_little_it_is() {
+fn reader_blocked_beyond_lag_ms_is_slow_at_any_byte_count() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
     floor.settings.limits.lag_ms = 1_000;
@@ -607,7 +606,7 @@ fn who_takes_nothing_for_too_long_has_fallen_behind_however_little_it_is() {
     assert_eq!((take_all(floor, quick), take_all(floor, slow)), (String::new(), String::new()));
     floor.append(StreamId(0), b"k", 1, false, b"one");
     assert_eq!(floor.prepare(slow), Next::Send);
-    // Half of the frame's five bytes go, and then nothing for a while.
+    // Two of the frame's five bytes are sent, then the socket blocks.
     floor.sent(slow, 2);
     floor.blocked(slow);
     floor.append(StreamId(0), b"k", 2, false, b"two");
@@ -617,7 +616,7 @@ fn who_takes_nothing_for_too_long_has_fallen_behind_however_little_it_is() {
     floor.set_now(1_400_000_000);
     floor.append(StreamId(0), b"k", 4, false, b"four");
     floor.writable(slow);
-    // The rest of what was begun, then what it missed.
+    // First the rest of the partly sent frame, then the missed messages.
     let rest: Vec<u8> = floor.gather(slow).as_slice().concat();
     assert_eq!(rest, b"one");
     floor.sent(slow, 3);
@@ -626,7 +625,7 @@ fn who_takes_nothing_for_too_long_has_fallen_behind_however_little_it_is() {
 }
 
 #[test]
-fn what_does_not_fit_into_the_queue_is_declared_to_those_who_come_back_for_it() {
+fn shed_messages_are_declared_to_resuming_readers() {
     let inbox = crate::inbox::Inbox::new(64).unwrap();
     let mut world = World::new(1);
     let floor = &mut world.floor;
@@ -635,11 +634,11 @@ fn what_does_not_fit_into_the_queue_is_declared_to_those_who_come_back_for_it() 
     put(&inbox, StreamId(1), 20, "abcabcabc");
     assert!(!floor.take(&inbox));
     let got = take_all(floor, reader);
-    // 1013 is 0x03F5.
+    // Close code 1013 is 0x03F5.
     assert!(got.starts_with("\u{3}\u{fffd}the publisher was too busy"), "{got}");
     put(&inbox, StreamId(1), 29, "d");
     assert!(!floor.take(&inbox));
-    // From before the hole: it is told of it. From within what was kept: the rest.
+    // A reader from before the hole gets the notice, a reader behind it the remaining messages.
     let behind = r#"{"type":"gap","from":20,"to":28}|a26|b27|c28|d29"#;
     for (from, expected) in [("1:18", format!("a19|{behind}")), ("1:19", behind.into()), ("1:26", "b27|c28|d29".into())]
     {
@@ -648,7 +647,7 @@ fn what_does_not_fit_into_the_queue_is_declared_to_those_who_come_back_for_it() 
     }
 }
 
-/// Opcodes of the frames that wait for one, if its socket takes all of them.
+/// Takes all pending bytes of a subscriber. Returns the opcodes of the frames.
 fn opcodes(floor: &mut DeliveryCore, slot: u32) -> Vec<u8> {
     let mut got = Vec::new();
     floor.writable(slot);
@@ -670,7 +669,7 @@ fn opcodes(floor: &mut DeliveryCore, slot: u32) -> Vec<u8> {
 }
 
 #[test]
-fn nothing_is_told_behind_a_close_frame() {
+fn no_frame_follows_a_close_frame() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
     let reader = come(floor, "/1");
@@ -680,7 +679,7 @@ fn nothing_is_told_behind_a_close_frame() {
         |floor: &mut DeliveryCore| floor.run(ControlMessage::Tell { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
     tell(floor);
     floor.close(reader, CloseCode::TryAgainLater, "");
-    // Its socket takes nothing, and it is told more.
+    // Its socket accepts nothing while more frames are sent to it.
     floor.blocked(reader);
     tell(floor);
     tell(floor);
@@ -688,7 +687,7 @@ fn nothing_is_told_behind_a_close_frame() {
 }
 
 #[test]
-fn answers_close_nobody_and_what_was_not_asked_for_does() {
+fn outbound_limit_applies_to_unsolicited_frames_only() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
     let reader = come(floor, "/1");
@@ -706,12 +705,12 @@ fn answers_close_nobody_and_what_was_not_asked_for_does() {
     for _ in 0..20 {
         floor.run(ControlMessage::Tell { to: tag, frames: frames.clone() });
     }
-    // 256 KiB and what took it above.
+    // Frames up to 256 KiB, and the one that exceeded the limit.
     assert_eq!(opcodes(floor, reader), [2, 2, 2, 2, 2, 2, 8]);
 }
 
 #[test]
-fn who_was_to_be_told_more_than_waits_is_closed_behind_what_it_was_told() {
+fn subscriber_with_lost_frames_is_closed_after_earlier_frames() {
     let inbox = crate::inbox::Inbox::new(64).unwrap();
     let mut world = World::new(1);
     let floor = &mut world.floor;
@@ -732,9 +731,9 @@ fn who_was_to_be_told_more_than_waits_is_closed_behind_what_it_was_told() {
     assert_eq!(readers.map(|slot| opcodes(floor, slot)), [vec![1, 8], vec![1]]);
 }
 
-/// Of a stream that is kept, with nobody there for longer than rings that nobody reads are held.
+/// A resumed reader of a stored stream, after the time for which unread rings are kept.
 #[test]
-fn who_comes_back_for_envelopes_gets_what_it_missed() {
+fn resumed_enveloped_reader_gets_missed_messages() {
     for (most, targets) in [(0, ["/0", "/0?envelope=1"]), (ENVELOPED, ["/0?envelope=1", "/0?envelope=1"])] {
         let mut world = World::new(1);
         world.floor.settings.class = most;
@@ -747,7 +746,7 @@ fn who_comes_back_for_envelopes_gets_what_it_missed() {
             floor.append(StreamId(0), b"k", seq, false, seq.to_string().as_bytes())
         };
         say(floor, 1);
-        // The first form is kept from the beginning, each other from its first reader on.
+        // The default frame format is stored from the start, others from their first reader on.
         let readers = targets.map(|target| come(floor, target));
         readers.iter().for_each(|slot| drop(take_all(floor, *slot)));
         say(floor, 2);
@@ -773,15 +772,14 @@ fn who_comes_back_for_envelopes_gets_what_it_missed() {
 }
 
 #[test]
-fn a_message_that_we_do_not_read_to_its_end_is_not_one_that_is_not_finished() {
+fn paused_reading_does_not_time_out_a_message() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
     floor.settings.limits.ping_ms = 0;
     floor.set_now(0);
     let reader = come(floor, "/1");
     take_all(floor, reader);
-    // The first half of a message, then as much as may wait for its answers, and the rest of the
-    // message behind.
+    // Send part of a message, reach the limit for unprocessed messages, then send the rest.
     let mut said = masked(1, b"echo-");
     said[0] &= 0x7F;
     floor.received(reader, &said);
@@ -792,7 +790,7 @@ fn a_message_that_we_do_not_read_to_its_end_is_not_one_that_is_not_finished() {
     (1..=30).for_each(|second| floor.set_now(second * 1_000_000_000));
     floor.heard(reader, UNHEARD_MOST);
     assert_eq!(take_all(floor, reader), "echo-1");
-    // The same of one that owes us the rest.
+    // Now the client does not send the rest of a message.
     floor.received(reader, &said);
     (31..=40).for_each(|second| floor.set_now(second * 1_000_000_000));
     assert_eq!(opcodes(floor, reader), [8]);

@@ -1,12 +1,12 @@
-//! The loop on epoll, edge-triggered: one system call per subscriber and sweep, and one per some
-//! hundred events.
+//! The edge-triggered epoll loop: one system call per subscriber and pass, and one per 512 events.
 //!
-//! Holds       1. readiness is told once and remembered here until it is used up;
-//!             2. a turn accepts only so many, so that a storm of connections does not hold up
-//!                those who are in;
-//!             3. a turn reads only so much of one connection, so that whoever sends without end is
-//!                one among many;
-//!             4. out of descriptors, those who are in go on being served.
+//! Holds       1. The kernel reports readiness once. The loop remembers it until a call would
+//!                block.
+//!             2. A turn accepts a limited number of connections, so that a connection storm does
+//!                not delay existing subscribers.
+//!             3. A turn reads a limited number of bytes per connection, so that a flooding client
+//!                does not delay others.
+//!             4. Existing subscribers are served while the process has no free file descriptors.
 //! Start at    [`run`].
 
 use std::io;
@@ -26,30 +26,30 @@ use crate::loops::{MEANWHILE, PassTimer, ThreadSetup, mono_ns};
 use crate::tls::Moved;
 use pitwire_tls::Session;
 
-/// In one turn.
+/// Most connections accepted in one turn.
 const ACCEPTS: usize = 64;
-/// Connections beyond the limit, while they are told so.
+/// Connections above the limit that may wait for their refusal.
 const REFUSED_MOST: usize = 32;
 const EVENTS: usize = 512;
 const READ_BYTES: usize = 64 * 1024;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
-/// The wheel's tick: a hall that has connections looks at least so often.
+/// Longest sleep of a thread with connections, in nanoseconds. Equals the tick of the timer wheel.
 const TICK_NS: u64 = 250_000_000;
-/// After a goodbye to everybody.
+/// Time limit for closing all connections at shutdown, in nanoseconds.
 const DRAIN_NS: u64 = 2_500_000_000;
 
 const BELL: u64 = u64::MAX;
 const DOOR: u64 = u64::MAX - 1;
 
-/// One slot's socket.
+/// Socket state of one slot.
 struct SocketState {
     wire: Wire,
     from: Option<IpAddr>,
-    /// There may be something to read.
+    /// Whether the socket may have bytes to read.
     is_readable: bool,
-    /// The peer's end has been told, perhaps together with its last bytes.
+    /// Whether the kernel has reported the end of the input. Unread bytes may precede it.
     is_ending: bool,
-    /// It is among [`DeliveryThread::unread`].
+    /// Whether the slot is in [`DeliveryThread::unread`].
     is_unread: bool,
 }
 
@@ -59,7 +59,7 @@ struct DeliveryThread {
     seats: Vec<Option<SocketState>>,
     due: Vec<u32>,
     gone: Vec<u32>,
-    /// Slots of which more is to be read than a turn reads.
+    /// Slots with more input than one turn reads.
     unread: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
     buffer: Box<[u8]>,
@@ -68,7 +68,7 @@ struct DeliveryThread {
     stopping_ns: Option<u64>,
 }
 
-/// Serves until it is told to stop and everybody has gone.
+/// Serves connections until a stop was requested and all have closed.
 pub(crate) fn run(task: ThreadSetup) -> io::Result<()> {
     let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     epoll::add(&epoll, task.inbox.bell(), epoll::EventData::new_u64(BELL), epoll::EventFlags::IN)?;
@@ -182,11 +182,11 @@ impl DeliveryThread {
             match accept(listener, self.task.board.counts_addresses()) {
                 Ok((socket, from)) => self.admit(socket, from),
                 Err(Errno::AGAIN) => return,
-                // A peer that gave up while it waited says nothing about the next one.
+                // The error concerns a client that disconnected before it was accepted.
                 Err(Errno::INTR | Errno::CONNABORTED | Errno::PROTO) => {}
                 Err(error) => {
-                    // Out of descriptors, most likely. The door is not looked at for a while, or it
-                    // would never be quiet.
+                    // Probably out of file descriptors. Stop watching the listener for a while, or
+                    // poll would spin.
                     if self.accept_again_ns.replace(mono_ns() + ACCEPT_AGAIN_NS).is_none() {
                         warn!(%error, "cannot accept connections; trying again until it works");
                         let _ = epoll::delete(&self.epoll, listener);
@@ -203,7 +203,8 @@ impl DeliveryThread {
         let is_full = connections >= most;
         let is_one_too_many = !is_full && from.is_some_and(|from| !self.task.board.enter_address(from));
         if is_full || is_one_too_many {
-            // Who is told why has to be kept until it has heard: not without end either.
+            // A refused connection stays open until its refusal is sent, so their number is limited
+            // too.
             if connections >= most.saturating_add(REFUSED_MOST) {
                 return add(&self.task.board.counters(self.task.hall).refused_total, 1);
             }
@@ -228,7 +229,8 @@ impl DeliveryThread {
         }
     }
 
-    /// Those who are sent away do not all come back in the same second.
+    /// Returns an extra delay of 0 to 3 seconds, so that refused clients do not all return in the
+    /// same second.
     fn spread_s(&self) -> u32 {
         u32::try_from(mono_ns() / 1_000 % 4).unwrap_or(0)
     }
@@ -267,7 +269,7 @@ impl DeliveryThread {
         self.arrivals = arrivals;
     }
 
-    /// Reads what the last turn left.
+    /// Reads the input that the last turn left.
     fn read_on(&mut self) {
         for slot in std::mem::take(&mut self.unread) {
             if let Some(Some(seat)) = self.seats.get_mut(slot as usize) {
@@ -299,8 +301,9 @@ impl DeliveryThread {
                     self.task.floor.ended(slot);
                 }
                 Moved::Bytes(bytes) => {
-                    // A short read means the socket is empty: save the call that would say so.
-                    // Unless the end is known to follow: no event will tell of it again.
+                    // A short read means that the socket is empty, so save the call that would
+                    // return EAGAIN. But read on if the end of the input was reported, because no
+                    // other event will follow.
                     if bytes < self.buffer.len() && !seat.is_ending && !seat.wire.is_secure() {
                         seat.is_readable = false;
                     }
@@ -377,10 +380,10 @@ impl DeliveryThread {
                 Moved::Bytes(bytes) => {
                     sent += bytes;
                     floor.sent(slot, bytes);
-                    // What is sealed counts as sent, though it may wait: nothing is shut before it
-                    // has gone.
+                    // Stored encrypted bytes count as sent. The socket is not shut before they have
+                    // gone.
                     if bytes < wanted || seat.wire.is_waiting() {
-                        // The kernel has noted that we wait for room: there will be an event.
+                        // The kernel reports an event when the socket has room again.
                         floor.blocked(slot);
                         break;
                     }
@@ -416,7 +419,7 @@ impl DeliveryThread {
     }
 }
 
-/// Whether a connection's socket may be given more: nothing that is sealed waits for it.
+/// Sends stored bytes of a connection. Returns whether its socket accepts more.
 fn pushes(seat: Option<&mut SocketState>) -> bool {
     seat.is_some_and(|seat| seat.wire.push() != Moved::Blocked)
 }

@@ -1,4 +1,4 @@
-//! What drives a floor: sockets, readiness, clocks.
+//! The event loops, which drive a delivery core with sockets and clocks.
 //!
 //! Start at    [`Kind`], then [`epoll`].
 
@@ -14,31 +14,30 @@ use crate::delivery_core::{DeliveryCore, PassKind};
 use crate::inbox::Inbox;
 use crate::statistics::SharedStatistics;
 
-/// How a hall's thread waits for its sockets and writes to them.
+/// How a delivery thread waits for its sockets and sends to them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
     #[default]
     Epoll,
-    /// Sends in batches, and more connections than the process may have files open. Not on every
-    /// machine.
+    /// io_uring: sends in batches, and allows more connections than the process may have open
+    /// files. Not available on every machine.
     Uring,
 }
 
-/// So many readers are served before it is looked what has come meanwhile: less than half a
-/// millisecond.
+/// Subscribers served before the inbox is checked again. They take less than half a millisecond.
 pub(crate) const MEANWHILE: usize = 64;
 
-/// What a loop is given.
+/// Arguments of an event loop.
 pub(crate) struct ThreadSetup {
     pub floor: DeliveryCore,
     pub inbox: Arc<Inbox>,
     pub board: Arc<SharedStatistics>,
     pub hall: usize,
-    /// Nothing is accepted without one: sockets come through the inbox.
+    /// Listening socket. Without one, sockets come through the inbox only.
     pub listener: Option<std::net::TcpListener>,
-    /// What those who come through it speak.
+    /// TLS settings of the listening socket.
     pub tls: Option<Arc<pitwire_tls::ServerConfig>>,
-    /// Connections in all halls beyond this are answered 503.
+    /// Connection limit across all threads. Further clients get status 503.
     pub connections_most: usize,
     pub batching: BatchingPolicy,
 }
@@ -74,7 +73,7 @@ impl BatchingPolicy {
 }
 
 impl Kind {
-    /// The one that costs least of those that this machine allows; and why not the first.
+    /// Returns the cheapest event loop that this machine supports, and why it is not io_uring.
     pub fn best() -> (Self, Option<std::io::Error>) {
         match uring::check() {
             Ok(()) => (Kind::Uring, None),
@@ -127,7 +126,7 @@ impl PassTimer {
     }
 }
 
-/// Nanoseconds of a clock that never goes back.
+/// Returns the nanoseconds of a monotonic clock.
 pub fn mono_ns() -> u64 {
     ns(ClockId::Monotonic)
 }

@@ -1,17 +1,15 @@
-//! The loop on io_uring: sends handed over some hundred at a time, and sockets that are no
-//! descriptors of the process.
+//! The io_uring loop: sends in batches, with sockets that are not file descriptors of the process.
 //!
-//! A hall's connections live in the table of its ring (direct descriptors). Such a table may be as
-//! large as the limit on open files, and does not count as open files: a process has room for as
-//! many connections as it has halls times that.
+//! The connections of a delivery thread are in the file table of its ring (direct descriptors). The
+//! table may be as large as the limit on open files, and its entries do not count as open files. A
+//! process can thus have as many connections as its number of threads times that limit.
 //!
-//! Holds       1. a send is tried while it is handed over and never waits in the kernel: the pieces
-//!                it points to are of the rings, and what has not been sent by then stays where it
-//!                is;
-//!             2. what was sent is noted before anything else that the kernel says is acted on;
-//!             3. a slot is free again when nothing is asked of its socket any more, and it is
+//! Holds       1. A send is tried when it is submitted and never waits in the kernel, because its
+//!                pieces point into the rings. Unsent bytes stay there.
+//!             2. Send results are recorded before any other completion is handled.
+//!             3. A slot is free only when no request for its socket is pending and the socket is
 //!                closed.
-//! Leaves out  TLS: a hall with it runs on epoll.
+//! Leaves out  TLS: a thread with TLS uses epoll.
 //! Start at    [`run`].
 
 mod buffers;
@@ -30,43 +28,43 @@ use crate::delivery_core::Next;
 use crate::handler::Answer;
 use crate::loops::{MEANWHILE, PassTimer, ThreadSetup, mono_ns};
 
-/// Connections that are waited for at a time.
+/// Accept requests pending at a time.
 const DOORS: usize = 64;
-/// Those who are sent away and have not heard why yet.
+/// Connections above the limit that may wait for their refusal.
 const REFUSED_MOST: usize = 256;
 const ACCEPT_AGAIN_NS: u64 = 100_000_000;
-/// The wheel's tick: a hall that has connections looks at least so often.
+/// Longest sleep of a thread with connections, in nanoseconds. Equals the tick of the timer wheel.
 const TICK_NS: u64 = 250_000_000;
-/// After a goodbye to everybody.
+/// Time limit for closing all connections at shutdown, in nanoseconds.
 const DRAIN_NS: u64 = 2_500_000_000;
-/// All buffers hold what has not been looked at yet: it is asked for again.
+/// Error of a receive request when all buffers are in use. The request is repeated.
 const NO_BUFFER: i32 = -libc::ENOBUFS;
 
-/// What became of a slot's last send.
+/// Result of a slot's last send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Outcome {
     #[default]
     Nothing,
-    /// All of it has gone.
+    /// All bytes were sent.
     All,
-    /// The socket takes no more at present.
+    /// The socket accepts no more bytes.
     Blocked,
     Broken,
 }
 
-/// One slot's socket.
+/// Socket state of one slot.
 #[derive(Default)]
 struct SocketState {
-    /// Its place in the table.
+    /// Index in the file table.
     file: u32,
     from: Option<IpAddr>,
-    /// Asked of the kernel and not answered.
+    /// Whether a receive request is pending.
     is_receiving: bool,
     is_waiting: bool,
     is_shutting: bool,
-    /// The peer has ended, or the socket is broken: nothing more will be read.
+    /// Whether the peer has ended or the socket is broken, so that nothing more is read.
     is_at_end: bool,
-    /// It has been asked for input before.
+    /// Whether a receive request was made before.
     has_received: bool,
     is_closing: bool,
     is_closed: bool,
@@ -75,7 +73,8 @@ struct SocketState {
 }
 
 impl SocketState {
-    /// Nothing more will be sent. One that has ended too is closed by and by, without being told.
+    /// Shuts the sending side. After the end of the input this is not needed, because the socket is
+    /// closed soon.
     fn shut(&mut self, ring: &mut Ring, slot: u32) {
         if !self.is_at_end {
             self.is_shutting = true;
@@ -88,7 +87,7 @@ struct DeliveryThread {
     task: ThreadSetup,
     ring: Ring,
     seats: Vec<Option<SocketState>>,
-    /// Requests for somebody who comes that are to be made again.
+    /// Numbers of the accept requests to submit again.
     idle_doors: Vec<u32>,
     due: Vec<u32>,
     gone: Vec<u32>,
@@ -100,7 +99,7 @@ struct DeliveryThread {
     has_said_full: bool,
 }
 
-/// Serves until it is told to stop and everybody has gone.
+/// Serves connections until a stop was requested and all have closed.
 pub(crate) fn run(task: ThreadSetup) -> io::Result<()> {
     let doors = if task.listener.is_some() { DOORS } else { 0 };
     let mut ring = Ring::new(doors)?;
@@ -179,8 +178,7 @@ impl DeliveryThread {
         waited
     }
 
-    /// Takes what the kernel has answered: what became of sends is noted at once, the rest is kept
-    /// to be acted on.
+    /// Takes the completions: records send results at once and queues the others.
     fn collect(&mut self) {
         let DeliveryThread { ring, answered, seats, task, .. } = self;
         ring.answers(|answer| match answer.asked {
@@ -199,7 +197,7 @@ impl DeliveryThread {
         for answer in answered.drain(..) {
             self.act(&answer);
         }
-        // What has come meanwhile is heard next time.
+        // Completions that arrived in the meantime are handled next time.
         answered.append(&mut self.answered);
         self.answered = answered;
     }
@@ -238,7 +236,7 @@ impl DeliveryThread {
         if let Ok(file) = u32::try_from(result) {
             return self.admit(file, self.ring.caller(number));
         }
-        // A peer that gave up while it waited says nothing about the next one.
+        // The error concerns a client that disconnected before it was accepted.
         if !matches!(-result, libc::EINTR | libc::EAGAIN | libc::ECONNABORTED | libc::EPROTO | libc::ECANCELED)
             && self.accept_again_ns.replace(mono_ns() + ACCEPT_AGAIN_NS).is_none()
         {
@@ -246,7 +244,7 @@ impl DeliveryThread {
         }
     }
 
-    /// Waits for as many at the door as the table has places for.
+    /// Submits the idle accept requests again, unless accepting is paused.
     fn open_doors(&mut self, now: u64) {
         if self.accept_again_ns.is_some_and(|again| now < again) {
             return;
@@ -258,7 +256,7 @@ impl DeliveryThread {
         }
     }
 
-    /// Places that may be taken; the others are for those who are told that it is full.
+    /// Returns the number of connections to serve. The other table entries are for refusals.
     fn places(&self) -> usize {
         self.ring.files.saturating_sub(REFUSED_MOST + DOORS).max(1)
     }
@@ -273,7 +271,8 @@ impl DeliveryThread {
         let is_full = is_hall_full || connections >= *connections_most;
         let is_one_too_many = !is_full && from.is_some_and(|from| !board.enter_address(from));
         if is_full || is_one_too_many {
-            // Who is told why has to be kept until it has heard: not without end either.
+            // A refused connection stays open until its refusal is sent, so their number is limited
+            // too.
             if connections >= connections_most.saturating_add(REFUSED_MOST)
                 || floor.len() >= self.places() + REFUSED_MOST
             {
@@ -291,7 +290,8 @@ impl DeliveryThread {
         let slot = self.task.floor.enter();
         self.seat(slot, file, from.filter(|_| !(is_full || is_one_too_many)));
         if is_full {
-            // Those who are sent away do not all come back in the same second.
+            // An extra delay of 0 to 3 seconds, so that refused clients do not all return in the
+            // same second.
             let spread_s = u32::try_from(mono_ns() / 1_000 % 4).unwrap_or(0);
             let answer = Answer::text(503, "too many connections; try again later");
             self.task.floor.refuse(slot, answer.retry_after(1 + spread_s));
@@ -336,7 +336,7 @@ impl DeliveryThread {
         self.ring.install(socket, &mut self.answered)
     }
 
-    /// Asks for what comes next, if it is wanted.
+    /// Submits a receive request, if the core wants input and none is pending.
     fn receive(&mut self, slot: u32) {
         if let Some(Some(seat)) = self.seats.get_mut(slot as usize)
             && !(seat.is_receiving || seat.is_at_end || seat.is_closing)
@@ -398,7 +398,7 @@ impl DeliveryThread {
         for slot in batch {
             self.offer(*slot);
         }
-        // Here the sends happen, all of them.
+        // All sends of the batch happen in this call.
         self.ring.submit()?;
         self.collect();
         for slot in batch {
@@ -407,7 +407,7 @@ impl DeliveryThread {
         Ok(())
     }
 
-    /// Asks for one send, if there is something for the slot.
+    /// Prepares one send, if the slot has bytes to send.
     fn offer(&mut self, slot: u32) {
         let DeliveryThread { seats, task, ring, .. } = self;
         let Some(Some(seat)) = seats.get_mut(slot as usize) else { return };
@@ -421,10 +421,10 @@ impl DeliveryThread {
             Next::Send => {
                 let pieces = task.floor.gather(slot);
                 seat.wanted = pieces.bytes();
-                // Should no answer come, it is offered again.
+                // If no completion arrives, the send is tried again.
                 seat.outcome = Outcome::All;
-                // SAFETY: the floor is not touched between here and `submit` but by `prepare` and
-                // `shut`, for other slots: neither moves rings, outboxes or subscribers.
+                // SAFETY: until `submit`, the core is changed only by `prepare` and `shut` for
+                // other slots. Neither moves rings, outbound queues or subscribers.
                 unsafe { ring.send(slot, seat.file, &pieces) };
             }
         }
@@ -460,13 +460,13 @@ impl DeliveryThread {
         self.receive(slot);
     }
 
-    /// Lets go of those who are to go, as soon as nothing is asked of their sockets any more.
+    /// Closes finished connections as soon as no request for their sockets is pending.
     fn let_go(&mut self) {
         let mut gone = std::mem::take(&mut self.gone);
         self.task.floor.take_gone(&mut gone);
         for slot in gone.drain(..) {
             let Some(Some(seat)) = self.seats.get_mut(slot as usize) else {
-                // It never had a seat: it could not be taken over.
+                // Its socket could not be adopted, so it has no socket state.
                 self.task.floor.leave(slot);
                 continue;
             };
@@ -502,7 +502,7 @@ impl DeliveryThread {
     }
 }
 
-/// Notes how much of what was offered has gone.
+/// Records how many of the offered bytes were sent.
 fn note_sent(task: &mut ThreadSetup, slot: u32, wanted: usize, result: i32) -> Outcome {
     match usize::try_from(result) {
         Ok(bytes) => {

@@ -1,4 +1,4 @@
-//! A connection's bytes on their way to and from its socket: as they are, or through TLS.
+//! A connection's transport: a plain socket, or a socket with TLS.
 //!
 //! Start at    [`Wire`].
 
@@ -26,12 +26,12 @@ impl Wire {
         self.secure.is_some()
     }
 
-    /// Sends what is sealed already. `Bytes` when nothing of it waits.
+    /// Sends stored encrypted bytes. Returns `Bytes` once none are left.
     pub fn push(&mut self) -> Moved {
         self.secure.as_mut().map_or(Moved::Bytes(0), |secure| secure.push(&self.socket))
     }
 
-    /// Once: something was to be sent before the handshake was done, and now it can be.
+    /// Returns true once, when the handshake has completed after an early attempt to send.
     pub fn has_just_opened(&mut self) -> bool {
         self.secure.as_mut().is_some_and(|secure| secure.has_just_opened())
     }
@@ -40,7 +40,8 @@ impl Wire {
         self.secure.as_ref().is_some_and(|secure| secure.is_waiting())
     }
 
-    /// What the last [`Self::receive`] took off the socket to give so much.
+    /// Returns the bytes that the last [`Self::receive`] read from the socket, if it returned
+    /// `given` bytes.
     pub fn drawn(&self, given: usize) -> usize {
         self.secure.as_ref().map_or(given, |secure| secure.drawn().max(given))
     }
@@ -83,7 +84,7 @@ impl Wire {
         }
     }
 
-    /// Nothing more will be sent. A socket that is gone already needs no telling.
+    /// Shuts the sending side. An error means that the socket is already closed.
     pub fn shut(&mut self) {
         if let Some(secure) = &mut self.secure {
             secure.end(&self.socket);

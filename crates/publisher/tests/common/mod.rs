@@ -1,4 +1,4 @@
-//! A subscriber on a raw socket, and a publisher of one stream.
+//! Test fixture: a subscriber on a raw socket, and a publisher of one stream.
 
 #![allow(dead_code)]
 
@@ -14,13 +14,13 @@ use pitwire_publisher::{
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Every path is the one stream. What is said comes back.
+/// A handler that maps every path to the one stream and echoes messages.
 #[derive(Default)]
 pub struct One {
     pub stream: OnceLock<StreamId>,
-    /// Texts that wait to be acted on, and whose.
+    /// Messages that wait to be handled, with their senders.
     pub waiting: Mutex<Vec<(SubscriberId, String)>>,
-    /// Who has fallen behind, and behind which message.
+    /// Slow subscribers, each with the last message that it received.
     pub behind: Mutex<Vec<(SubscriberId, u64)>>,
 }
 
@@ -62,7 +62,7 @@ impl DeliveryHandler for One {
     }
 }
 
-/// The same tests are built once for each loop: see `live_uring.rs`.
+/// Returns the event loop to test. The tests are built once for each: see `live_uring.rs`.
 fn kind() -> Kind {
     match env!("CARGO_CRATE_NAME") {
         "live_uring" => Kind::Uring,
@@ -83,7 +83,7 @@ pub fn spec(lag: LagPolicy) -> StreamSpec {
     StreamSpec { name: "test".into(), lag, ring_bytes: 64 * 1024, snapshot: false, keep: true }
 }
 
-/// About so many bytes.
+/// Builds a message of about `bytes` bytes.
 pub fn message(seq: u64, key: &str, bytes: usize) -> String {
     let mut text = format!(r#"{{"seq":{seq},"key":"{key}","pad":""#);
     while text.len() + 2 < bytes {
@@ -105,7 +105,7 @@ impl Stage {
         Stage { programme, publisher, stream, address, batch: Batch::default(), seq: 0 }
     }
 
-    /// Publishes one message with the next number in it.
+    /// Adds a message with the next number to the batch.
     pub fn say(&mut self, key: &str, bytes: usize) {
         self.seq += 1;
         let text = message(self.seq, key, bytes);
@@ -132,7 +132,7 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Connects and asks; what it says of the handshake is in `head`.
+    /// Connects and sends a handshake. Its response is in `head`.
     pub fn ask(address: SocketAddr, target: &str, receive_bytes: Option<usize>) -> Self {
         let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
         if let Some(bytes) = receive_bytes {
@@ -171,13 +171,13 @@ impl Reader {
                 true
             }
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => false,
-            // A process that is stopped and goes on, with a time limit on its socket.
+            // A stopped and resumed process gets this on a socket with a timeout.
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => true,
             Err(error) => panic!("nothing came: {error}"),
         }
     }
 
-    /// Opcode and payload of the next frame; nothing at the end.
+    /// Returns the opcode and payload of the next frame, or None at the end.
     pub fn frame(&mut self) -> Option<(u8, Vec<u8>)> {
         loop {
             if let [first, second, ..] = self.buffer[..] {
@@ -204,7 +204,7 @@ impl Reader {
         }
     }
 
-    /// The next text message.
+    /// Returns the next text message.
     pub fn text(&mut self) -> String {
         loop {
             match self.frame() {
@@ -215,12 +215,12 @@ impl Reader {
         }
     }
 
-    /// The next message's number.
+    /// Returns the number of the next message.
     pub fn seq(&mut self) -> u64 {
         number(&self.text(), "seq").unwrap()
     }
 
-    /// Reads to the close frame: its code.
+    /// Reads up to the close frame and returns its code.
     pub fn close_code(&mut self) -> Option<u16> {
         loop {
             match self.frame()? {
@@ -235,7 +235,7 @@ impl Reader {
     }
 }
 
-/// One frame as a client sends it.
+/// Encodes one frame as a client does.
 pub fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     let mask = [0x37, 0xfa, 0x21, 0x3d];
     let mut out = vec![first];
@@ -251,7 +251,7 @@ pub fn masked(first: u8, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The digits behind a name.
+/// Returns the number after a field name.
 pub fn number(text: &str, name: &str) -> Option<u64> {
     let at = text.find(&format!("\"{name}\":"))? + name.len() + 3;
     let digits: String = text[at..].chars().take_while(char::is_ascii_digit).collect();

@@ -1,5 +1,5 @@
-//! Thousands of turns of readers that only the programme can bring up to date: whatever sockets
-//! take and whenever it answers, each reader's messages are a chain.
+//! Randomized tests of [`LagPolicy::Ask`]. Sockets accept random amounts and answers arrive at
+//! random times, but the messages of each reader must form an unbroken chain.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,7 +7,7 @@ use super::*;
 use crate::handler::LagAnswer;
 use crate::inbox::Inbox;
 
-/// What halls have asked.
+/// A handler that records the questions of the delivery core.
 #[derive(Default)]
 struct Asked {
     questions: Mutex<Vec<(SubscriberId, StreamId, u64)>>,
@@ -22,17 +22,16 @@ impl DeliveryHandler for Asked {
     }
 }
 
-/// A book that has one of four states: which one, at each number. Every message leads from one
-/// state to another.
+/// A book with one of four states at each number. Every message leads from one state to another.
 struct Book {
-    /// By number, which skips some.
+    /// State by number. Some numbers are skipped.
     past: BTreeMap<u64, u64>,
 }
 
 struct Reader {
     tag: SubscriberId,
     slot: u32,
-    /// What it holds of each stream that it reads: number and state.
+    /// Number and state that it knows for each of its streams.
     holds: BTreeMap<u32, (u64, u64)>,
     got: Vec<u8>,
     is_blocked: bool,
@@ -49,10 +48,10 @@ struct Venue {
     late: Vec<(SubscriberId, StreamId, u64, LagAnswer)>,
     next_tag: u64,
     now_ns: u64,
-    /// In front of the floor, where it may be full; otherwise what is done is done at once.
+    /// Inbox in front of the core, which may shed. Without it, everything is applied at once.
     inbox: Option<Inbox>,
-    /// Messages received, merged ones, answers that nothing changed, readers that disconnected
-    /// while behind, messages that were shed, and readers that were closed for that.
+    /// Messages received, merged messages, unchanged answers, readers that disconnected while slow,
+    /// shed messages, and readers closed for shed messages.
     counts: [usize; 6],
 }
 
@@ -102,7 +101,7 @@ impl Venue {
         let (number, state) = (prev + 1 + self.chance.below(5), (before + 1 + self.chance.below(3)) % 4);
         let pad = self.chance.below(400) as usize;
         self.books[book as usize].past.insert(number, state);
-        // Nobody reads it: it is not told.
+        // A stream without readers gets no messages.
         if self.readers.iter().any(|reader| !reader.is_gone && reader.holds.contains_key(&book)) {
             let text = change(book, (prev, before), (number, state), pad);
             let Some(inbox) = &self.inbox else {
@@ -130,7 +129,7 @@ impl Venue {
         }
     }
 
-    /// Whoever joins is told how it stands.
+    /// Subscribes a reader, which first gets a snapshot.
     fn join(&mut self, tag: SubscriberId, book: u32) {
         let (number, state) = self.last(book);
         if self.readers.iter().all(|reader| reader.is_gone || !reader.holds.contains_key(&book)) {
@@ -155,7 +154,7 @@ impl Venue {
         self.join(tag, first);
     }
 
-    /// A reader leaves a stream, joins one, or disconnects.
+    /// Makes a random reader leave a stream, join one, or disconnect.
     fn change_one(&mut self) {
         let here: Vec<usize> = (0..self.readers.len()).filter(|at| !self.readers[*at].is_gone).collect();
         let Some(at) = here.get(self.chance.below(here.len().max(1) as u64) as usize) else { return };
@@ -166,7 +165,7 @@ impl Venue {
             _ if has => {
                 self.order(ControlMessage::Leave { to: tag, stream: StreamId(book) });
                 self.take();
-                // What it has of it half, it gets whole.
+                // A partly sent frame is still completed.
                 self.settle(*at);
                 self.readers[*at].holds.remove(&book);
             }
@@ -174,8 +173,7 @@ impl Venue {
         }
     }
 
-    /// One that has left a stream: what it is in the middle of, and what waits for it, is judged as
-    /// before.
+    /// Serves and checks everything that a reader has pending before it leaves a stream.
     fn settle(&mut self, at: usize) {
         let slot = self.readers[at].slot;
         if self.readers[at].is_blocked {
@@ -220,7 +218,7 @@ impl Venue {
         self.forget_closed();
     }
 
-    /// A reader's connection ends.
+    /// Disconnects a reader.
     fn disconnect(&mut self, at: usize) {
         let reader = &self.readers[at];
         let is_behind = |(book, (number, _)): (&u32, &(u64, u64))| *number < self.last(*book).0;
@@ -238,8 +236,7 @@ impl Venue {
         }
     }
 
-    /// Some of what was asked is answered, in whatever order, as things stood by then or some time
-    /// before.
+    /// Answers some open questions in random order, with the current state or an earlier one.
     fn answer(&mut self, one_in: u64) {
         self.waiting.append(&mut self.asked.questions.lock().unwrap_or_else(PoisonError::into_inner));
         for at in (0..self.waiting.len()).rev() {
@@ -255,7 +252,7 @@ impl Venue {
             self.counts[if is_same { 2 } else { 1 }] += 1;
             let how = if is_same { LagAnswer::Unchanged { seq } } else { LagAnswer::Text { payload, seq } };
             self.order(ControlMessage::LagAnswer { to, stream, read, how: how.clone() });
-            // Some come twice, and late.
+            // Some answers are repeated later.
             self.late.push((to, stream, read, how));
         }
         while self.late.len() > 20 {
@@ -265,7 +262,7 @@ impl Venue {
         }
     }
 
-    /// Each whole message that it has got leads on from what it holds.
+    /// Checks that each whole message continues from the state that the reader knows.
     fn judge(&mut self, at: usize) {
         let reader = &mut self.readers[at];
         let mut used = 0;
@@ -315,7 +312,7 @@ impl Venue {
                 self.change_one();
             }
             self.unblock(60);
-            // A hall that is held up now and again.
+            // The delivery thread is delayed now and then.
             if self.chance.below(4) > 0 {
                 self.take();
             }
@@ -368,21 +365,21 @@ fn ran(seeds: std::ops::RangeInclusive<u64>, most: Option<usize>) -> [usize; 6] 
 }
 
 #[test]
-fn whoever_falls_behind_goes_on_with_its_own_chain() {
+fn slow_reader_resumes_without_a_break() {
     let counts @ [messages, merged, same, disconnected, ..] = ran(1..=30, None);
     assert!(messages > 100_000 && merged > 1_000 && same > 300 && disconnected > 10, "{counts:?}");
 }
 
-/// Only those of whom nobody knows what they had when they came are closed.
+/// Only readers with an unknown position are closed.
 #[test]
-fn what_a_full_hall_has_shed_is_asked_about_for_those_who_had_come_before() {
+fn shed_messages_are_asked_about_for_placed_readers() {
     let counts @ [messages, merged, same, disconnected, shed, closed] = ran(101..=120, Some(2_500));
     assert!(messages > 30_000 && merged > 1_000 && same > 300 && disconnected > 10, "{counts:?}");
     assert!(shed > 1_000 && closed > 100 && closed * 10 < shed, "{counts:?}");
 }
 
 #[test]
-fn who_is_being_closed_hears_why_though_its_stream_begins_anew() {
+fn closing_reader_gets_its_reason_when_the_stream_restarts() {
     let mut venue = Venue::new(1);
     venue.come();
     let floor = &mut venue.floor;
@@ -396,7 +393,7 @@ fn who_is_being_closed_hears_why_though_its_stream_begins_anew() {
 }
 
 #[test]
-fn what_was_shed_before_a_stream_began_anew_is_nothing_to_who_has_come_since() {
+fn messages_shed_before_a_restart_do_not_affect_new_readers() {
     let inbox = Inbox::new(64).unwrap();
     let mut venue = Venue::new(1);
     venue.come();

@@ -1,9 +1,9 @@
-//! Readers that take nothing for a while.
+//! Tests of readers whose sockets accept nothing for a while.
 
 use super::*;
 
 #[test]
-fn who_gets_the_latest_alone_gets_it_once() {
+fn latest_policy_sends_a_message_once() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
     (floor.settings.limits.lag_ms, floor.settings.limits.ping_ms) = (1_000, 0);
@@ -22,17 +22,16 @@ fn who_gets_the_latest_alone_gets_it_once() {
     assert_eq!((rest.as_slice(), take_all(floor, reader)), (&b"one"[..], String::new()));
 }
 
-/// As many of them as the ring's index holds are few bytes: who takes nothing is overrun by
-/// numbers, not by bytes.
+/// Small messages fill the ring's index before they fill its bytes.
 #[test]
-fn who_is_overrun_by_very_small_messages_is_told_so() {
+fn reader_overrun_by_small_messages_gets_a_gap_notice() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
     let reader = come(floor, "/0");
     take_all(floor, reader);
     floor.append(StreamId(0), b"k", 1, false, b"x");
     assert_eq!(floor.prepare(reader), Next::Send);
-    // Half of the frame's three bytes.
+    // Two of the frame's three bytes are sent.
     floor.sent(reader, 2);
     floor.blocked(reader);
     for seq in 2..=1_000 {
@@ -49,12 +48,12 @@ fn who_is_overrun_by_very_small_messages_is_told_so() {
     assert!(got.starts_with(&format!(r#"{before}{{"type":"gap","from":{from},"to":"#)), "{got}");
     let (notice, behind) = got[before.len()..].split_once('|').unwrap();
     let to = number(notice, "to").unwrap();
-    // The newest of its key in the gap, then all that follow it.
+    // The newest message of the key in the gap, then all messages after the gap.
     assert_eq!(behind, "y|".repeat(1_000 - usize::try_from(to).unwrap()) + "y");
 }
 
 #[test]
-fn who_gets_the_latest_alone_gets_a_message_and_not_the_ping_behind_it() {
+fn latest_policy_skips_to_a_message_and_not_to_a_ping() {
     let mut world = World::new(1);
     let floor = &mut world.floor;
     (floor.settings.limits.lag_ms, floor.settings.limits.ping_ms) = (1_000, 1_500);
@@ -69,9 +68,9 @@ fn who_gets_the_latest_alone_gets_a_message_and_not_the_ping_behind_it() {
     assert_eq!(take_all(floor, reader), "two|");
 }
 
-/// Half a ring is what it may be behind, and a sweep begins with a quarter of one at most.
+/// A reader may be half a ring behind, and a pass begins at a quarter of a ring at the latest.
 #[test]
-fn who_had_everything_when_a_sweep_began_has_not_fallen_behind_when_its_turn_comes() {
+fn reader_up_to_date_at_pass_start_is_not_slow() {
     let inbox = crate::inbox::Inbox::new(1 << 20).unwrap();
     let mut world = World::new(1);
     let floor = &mut world.floor;
@@ -86,7 +85,7 @@ fn who_had_everything_when_a_sweep_began_has_not_fallen_behind_when_its_turn_com
     while got < 300 {
         floor.take(&inbox);
         floor.due(&mut due, PassKind::First);
-        // Before its turn comes.
+        // Take in messages before the turn of the reader.
         (0..5).for_each(|_| floor.take_meanwhile(&inbox));
         let text = take_all(floor, reader);
         assert!(text.split('|').all(|message| message.len() == 100), "{text}");
@@ -95,7 +94,7 @@ fn who_had_everything_when_a_sweep_began_has_not_fallen_behind_when_its_turn_com
 }
 
 #[test]
-fn a_reader_that_resumes_within_a_shed_range_is_told_the_rest_of_it() {
+fn reader_resuming_within_a_shed_range_gets_its_rest() {
     let inbox = crate::inbox::Inbox::new(64).unwrap();
     let mut world = World::new(1);
     let floor = &mut world.floor;
@@ -104,8 +103,8 @@ fn a_reader_that_resumes_within_a_shed_range_is_told_the_rest_of_it() {
         put(&inbox, StreamId(stream), 20, "abcabcabc");
         assert!(!floor.take(&inbox));
     }
-    // ShedRange is 20 to 28; of that 26 to 28 are kept. Who has 22 lacks 23 to 25 for good, who has
-    // 25 nothing.
+    // Messages 20 to 28 were shed, and 26 to 28 are kept. A reader at 22 lacks 23 to 25 for good. A
+    // reader at 25 lacks nothing.
     let mut resume = |stream, seq| {
         let slot = come(floor, &format!("/{stream}?from=1:{seq}"));
         let received = take_all(floor, slot);
@@ -117,7 +116,7 @@ fn a_reader_that_resumes_within_a_shed_range_is_told_the_rest_of_it() {
     assert_eq!(resume(0, 24), r#"{"type":"gap","from":25,"to":28}|a26|b27|c28"#);
     assert_eq!(resume(0, 25), "a26|b27|c28");
     assert_eq!(resume(0, 28), "");
-    // Once all of it has been overwritten, nothing is remembered of it.
+    // The hole is forgotten once the ring has overwritten all of it.
     (29..2_000).for_each(|seq| floor.append(StreamId(0), b"k", seq, false, b"x"));
     floor.due(&mut Vec::new(), PassKind::First);
     put(&inbox, StreamId(0), 2_000, "aaaaaaaaaaaaaaaaaaa");

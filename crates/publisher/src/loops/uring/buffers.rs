@@ -1,5 +1,4 @@
-//! Buffers that the kernel takes one from when something has arrived: none is bound to a connection
-//! that is silent.
+//! Receive buffers that the kernel selects when bytes arrive. A silent connection has none.
 
 use std::io;
 use std::ptr::{NonNull, null_mut};
@@ -9,13 +8,13 @@ use io_uring::Submitter;
 use io_uring::types::BufRingEntry;
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
-/// How many may hold what has arrived and is not yet looked at; a power of two.
+/// Number of buffers, a power of two.
 const COUNT: u16 = 256;
-/// Most of one arrival: more comes in the next.
+/// Size of a buffer in bytes. Longer input arrives in several completions.
 const BYTES: u32 = 4096;
 pub const GROUP: u16 = 0;
 
-/// Zeroed pages of our own: the kernel writes into them while we hold no reference there.
+/// Zeroed memory pages. The kernel writes to them while we hold no reference into them.
 struct Pages {
     start: NonNull<u8>,
     bytes: usize,
@@ -23,7 +22,7 @@ struct Pages {
 
 impl Pages {
     fn new(bytes: usize) -> io::Result<Self> {
-        // SAFETY: a new private mapping, at an address of the kernel's choice.
+        // SAFETY: this is a new private mapping at an address that the kernel chooses.
         let start =
             unsafe { mmap_anonymous(null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) }?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -36,12 +35,12 @@ impl Drop for Pages {
         if self.bytes == 0 {
             return;
         }
-        // SAFETY: the mapping is ours and whole; whoever knew of it is gone (see `Buffers`).
+        // SAFETY: this is our whole mapping, and the ring that used it is closed (see `Buffers`).
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }
 
-/// Must outlive the requests of the ring it is registered with.
+/// The buffers of one ring. They must outlive its requests.
 pub struct Buffers {
     entries: Pages,
     memory: Pages,
@@ -58,17 +57,17 @@ impl Buffers {
     }
 
     pub fn register(&self, submitter: &Submitter<'_>) -> io::Result<()> {
-        // SAFETY: page-aligned memory for `COUNT` entries that outlives the ring.
+        // SAFETY: the memory is page-aligned, has room for `COUNT` entries and outlives the ring.
         unsafe { submitter.register_buf_ring_with_flags(self.entries.start.as_ptr() as u64, COUNT, GROUP, 0) }
     }
 
-    /// What arrived in buffer `id`; the kernel has handed it over until
-    /// [`give_back`](Buffers::give_back).
+    /// Returns the bytes in buffer `id`. They stay valid until [`give_back`](Buffers::give_back).
     pub fn arrived(&self, id: u16, bytes: usize) -> &[u8] {
         if id >= COUNT {
             return &[];
         }
-        // SAFETY: within the mapping, and the kernel does not write to a buffer it has handed over.
+        // SAFETY: the range is within the mapping, and the kernel does not write to a buffer that
+        // it has passed to us.
         unsafe {
             let start = self.memory.start.as_ptr().add(usize::from(id) * BYTES as usize);
             std::slice::from_raw_parts(start, bytes.min(BYTES as usize))
@@ -82,15 +81,14 @@ impl Buffers {
         }
     }
 
-    /// The memory is never given back.
+    /// Never unmaps the memory, because the kernel may still write to it.
     pub fn leak(&mut self) {
         (self.entries.bytes, self.memory.bytes) = (0, 0);
     }
 
     fn offer(&mut self, id: u16) {
         let at = usize::from(self.tail & (COUNT - 1));
-        // SAFETY: `at` is within the `COUNT` entries; the kernel reads only entries before the
-        // tail.
+        // SAFETY: `at` is below `COUNT`, and the kernel reads only entries before the tail.
         unsafe {
             let entry = &mut *self.entries.start.as_ptr().cast::<BufRingEntry>().add(at);
             entry.set_addr(self.memory.start.as_ptr().add(usize::from(id) * BYTES as usize) as u64);
@@ -101,7 +99,8 @@ impl Buffers {
     }
 
     fn publish(&mut self) {
-        // SAFETY: the tail lies in the first entry; the kernel reads it, we alone write it.
+        // SAFETY: the tail is in the first entry. Only this thread writes it, and the kernel reads
+        // it.
         unsafe {
             let tail = BufRingEntry::tail(self.entries.start.as_ptr().cast::<BufRingEntry>());
             (*tail.cast::<AtomicU16>()).store(self.tail, Ordering::Release);

@@ -1,4 +1,4 @@
-//! The ring of one hall: its table of files, what is asked of the kernel, and what the kernel says.
+//! The io_uring instance of one delivery thread: its file table, requests and completions.
 //!
 //! Start at    [`Ring::new`].
 
@@ -12,37 +12,37 @@ use rustix::process::{Resource, getrlimit};
 use crate::delivery_core::{PIECES, Pieces};
 use crate::loops::uring::buffers::{Buffers, GROUP};
 
-/// Sends that are handed over in one call.
+/// Most sends in one submission.
 pub const BATCH: usize = 256;
-/// Requests that may wait to be handed over.
+/// Submission queue size in requests.
 const REQUESTS: u32 = 1024;
-/// Answers that may wait to be looked at; more are kept by the kernel, at a price.
+/// Completion queue size. The kernel stores further completions, at a cost.
 const ANSWERS: u32 = 8192;
 /// `IORING_RECVSEND_POLL_FIRST`.
 const POLL_FIRST: u16 = 1;
-/// The kernel allows no larger table.
+/// Largest file table that the kernel allows.
 const FILES_MOST: u64 = 1 << 20;
 
 #[allow(clippy::cast_possible_truncation)]
 const ADDRESS_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
-/// How often a call is made again, and a quiet moment waited for.
+/// Most attempts to submit, and to wait for pending requests.
 const TRIES: u32 = 1_000;
 
-/// What an answer is to.
+/// The request that a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Somebody has come: the number of the request.
+    /// An accept request, by its number.
     Door(u32),
     Bell,
-    /// Of a slot.
+    /// A receive request for a slot.
     Receive(u32),
     Send(u32),
     Writable(u32),
     Shut(u32),
     Close(u32),
-    /// Nobody waits for it.
+    /// A request whose completion is ignored.
     Nothing,
-    /// A socket from elsewhere has its place in the table.
+    /// Installs a socket into the file table.
     Install,
 }
 
@@ -82,15 +82,15 @@ impl Asked {
 #[derive(Clone, Copy, Debug)]
 pub struct Answered {
     pub asked: Asked,
-    /// As a system call's: below zero an error's number.
+    /// Result as of a system call: a negative value is an error number.
     pub result: i32,
-    /// Of what has arrived.
+    /// Number of the buffer with the received bytes.
     pub buffer: Option<u16>,
-    /// There will be more answers to the same request.
+    /// Whether more completions of the same request will follow.
     pub goes_on: bool,
 }
 
-/// Where the kernel writes who has come.
+/// Storage where the kernel writes a client's address.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct Caller {
@@ -100,7 +100,7 @@ struct Caller {
 
 impl Caller {
     fn unknown() -> Self {
-        // SAFETY: plain numbers, for which zero is a value: no family.
+        // SAFETY: the fields are integers, for which zero is valid. It means no address family.
         Caller { address: unsafe { std::mem::zeroed() }, bytes: 0 }
     }
 
@@ -108,8 +108,8 @@ impl Caller {
         let address: *const libc::sockaddr_storage = &raw const self.address;
         match i32::from(self.address.ss_family) {
             libc::AF_INET => {
-                // SAFETY: the kernel wrote an address of this family; the storage is large enough
-                // for any.
+                // SAFETY: the kernel wrote an address of this family, and the storage fits every
+                // family.
                 let ip = unsafe { (*address.cast::<libc::sockaddr_in>()).sin_addr.s_addr };
                 Some(std::net::Ipv4Addr::from(u32::from_be(ip)).into())
             }
@@ -123,7 +123,7 @@ impl Caller {
     }
 }
 
-/// Room for the pieces of a batch of sends, while the kernel reads where they are.
+/// Message headers of a batch of sends, which the kernel reads at submission.
 struct Letters {
     messages: Vec<libc::msghdr>,
     slices: Vec<libc::iovec>,
@@ -133,16 +133,16 @@ pub struct Ring {
     ring: IoUring,
     pub buffers: Buffers,
     letters: Letters,
-    /// Of those who are waited for. They stay where they are.
+    /// Client addresses of the accept requests. Their memory must not move.
     callers: Box<[Caller]>,
-    /// Requests that are not answered yet, or not for the last time.
+    /// Requests without their last completion.
     asked: usize,
-    /// Places in the table of files.
+    /// Number of entries in the file table.
     pub files: usize,
 }
 
-/// How many files one ring's table may hold here: as many as the process may have open, and they do
-/// not count as that.
+/// Returns the largest file table of one ring: the limit on open files, which its entries do not
+/// count towards.
 pub fn table_size() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(FILES_MOST).min(FILES_MOST)
 }
@@ -156,8 +156,11 @@ fn ring() -> io::Result<IoUring> {
         .build(REQUESTS)
 }
 
-/// Why this machine cannot have a loop on io_uring, if it cannot: old kernels lack it, and
-/// containers often forbid it.
+/// Checks that this machine supports the io_uring loop. Old kernels lack it, and containers often
+/// forbid it.
+///
+/// # Errors
+/// The error of the first call that failed.
 pub fn check() -> io::Result<()> {
     let ring = ring()?;
     ring.submitter().register_files_sparse(1)?;
@@ -165,7 +168,7 @@ pub fn check() -> io::Result<()> {
 }
 
 impl Ring {
-    /// `doors`: how many may be waited for at a time.
+    /// Creates a ring with `doors` accept requests.
     pub fn new(doors: usize) -> io::Result<Self> {
         let (ring, buffers, files) = (ring()?, Buffers::new()?, table_size());
         ring.submitter().register_files_sparse(u32::try_from(files).unwrap_or(u32::MAX))?;
@@ -178,20 +181,20 @@ impl Ring {
     fn push(&mut self, entry: &squeue::Entry, asked: Asked) {
         let entry = entry.clone().user_data(asked.pack());
         loop {
-            // SAFETY: what each request points to stays in place until it is answered: see those
-            // who ask.
+            // SAFETY: the memory that a request points to stays in place until its completion: see
+            // the callers.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.asked += 1;
                 return;
             }
-            // The queue is full: hand over what is in it. An error shows again when the loop waits.
+            // The queue is full, so submit it. An error occurs again when the loop waits.
             if self.submit().is_err() {
                 return;
             }
         }
     }
 
-    /// Who comes next gets a place in the table.
+    /// Requests to accept the next connection into the file table.
     pub fn accept(&mut self, door: BorrowedFd<'_>, number: u32) {
         let Some(caller) = self.callers.get_mut(number as usize) else { return };
         caller.bytes = ADDRESS_BYTES;
@@ -201,12 +204,12 @@ impl Ring {
         self.push(&entry, Asked::Door(number));
     }
 
-    /// Who came, after the answer.
+    /// Returns the client's address, once accept request `number` is complete.
     pub fn caller(&self, number: u32) -> Option<std::net::IpAddr> {
         self.callers.get(number as usize).and_then(Caller::ip)
     }
 
-    /// Nobody is waited for any more.
+    /// Cancels all accept requests.
     pub fn close_doors(&mut self) {
         for number in (0_u32..).take(self.callers.len()) {
             self.push(&opcode::AsyncCancel::new(Asked::Door(number).pack()).build(), Asked::Nothing);
@@ -218,8 +221,8 @@ impl Ring {
         self.push(&entry, Asked::Bell);
     }
 
-    /// `is_new`: the peer may have sent something already. Later that is so seldom that it is not
-    /// tried at once.
+    /// Requests to receive bytes. `is_new` says that the peer may have sent some already. On an
+    /// older connection that is rare, so the kernel first waits for readiness.
     pub fn receive(&mut self, slot: u32, file: u32, is_new: bool) {
         let entry = opcode::Recv::new(Fixed(file), std::ptr::null_mut(), 0)
             .buf_group(GROUP)
@@ -234,15 +237,14 @@ impl Ring {
         self.push(&entry, Asked::Writable(slot));
     }
 
-    /// Sends without waiting, when the batch is handed over: until then the pieces must stay as
-    /// they are.
+    /// Prepares a send that happens without waiting at the next submission.
     ///
     /// # Safety
-    /// Nothing that the pieces are of may change or move before the next [`submit`](Self::submit);
-    /// of [`BATCH`] sends at most may be asked for before that.
+    /// The memory of `pieces` must not change or move before the next [`submit`](Self::submit). At
+    /// most [`BATCH`] sends may be prepared before that.
     pub unsafe fn send(&mut self, slot: u32, file: u32, pieces: &Pieces<'_>) {
-        // Handing over frees the letters: it must not come between a letter and the request that
-        // points to it.
+        // A submission clears the message headers, so it must not happen between a header and its
+        // request.
         if self.ring.submission().is_full() && self.submit().is_err() {
             return;
         }
@@ -262,10 +264,10 @@ impl Ring {
                     many.iter()
                         .map(|piece| libc::iovec { iov_base: piece.as_ptr().cast_mut().cast(), iov_len: piece.len() }),
                 );
-                // SAFETY: plain numbers and pointers, for which zero is a value: no name, no
-                // control.
+                // SAFETY: the fields are integers and pointers, for which zero is valid. It means
+                // no address and no control data.
                 let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
-                // Neither list grows beyond what was reserved: what is pointed to does not move.
+                // Neither list grows beyond its reserved capacity, so the pointers stay valid.
                 message.msg_iov = slices[start..].as_mut_ptr();
                 message.msg_iovlen = many.len();
                 messages.push(message);
@@ -276,14 +278,14 @@ impl Ring {
         self.push(&entry, Asked::Send(slot));
     }
 
-    /// Nothing more will be sent. This is done some time later by a thread of the kernel's, to
-    /// whatever has the place then: it must not be given to another before the answer.
+    /// Requests to shut the sending side. A kernel thread does this later, to the socket that then
+    /// has index `file`. The index must not be reused before the completion.
     pub fn shut(&mut self, slot: u32, file: u32) {
         self.push(&opcode::Shutdown::new(Fixed(file), libc::SHUT_WR).build(), Asked::Shut(slot));
     }
 
-    /// What was asked is answered now. By its number, which the kernel finds in a table: for a file
-    /// it would go through all that everybody waits for.
+    /// Cancels a request. It is found by its number, which is a table lookup. A search by file
+    /// would visit all pending requests.
     pub fn cancel(&mut self, asked: Asked) {
         self.push(&opcode::AsyncCancel::new(asked.pack()).build(), Asked::Nothing);
     }
@@ -292,20 +294,20 @@ impl Ring {
         self.push(&opcode::Close::new(Fixed(file)).build(), asked);
     }
 
-    /// Gives an open socket a place in the table; it may then be closed here. What else is answered
-    /// meanwhile goes to `others`.
+    /// Installs an open socket into the file table and returns its index. The caller may then close
+    /// `socket`. Other completions that arrive in the meantime are appended to `others`.
     pub fn install(&mut self, socket: &OwnedFd, others: &mut Vec<Answered>) -> io::Result<u32> {
         let mut place: RawFd = socket.as_raw_fd();
-        // An offset of -1 asks for any free place, which is written where the descriptor was.
+        // An offset of -1 selects a free index, which the kernel writes over the descriptor.
         let entry = opcode::FilesUpdate::new((&raw mut place).cast_const(), 1).offset(-1).build();
         self.push(&entry, Asked::Install);
         self.installed(others)?;
-        // SAFETY: ours; read anew because the kernel has written to it behind the compiler's back.
+        // SAFETY: `place` is ours. The volatile read is needed because the kernel wrote to it.
         let place = unsafe { std::ptr::read_volatile(&raw const place) };
         u32::try_from(place).map_err(io::Error::other)
     }
 
-    /// Waits for the answer to the one [`Asked::Install`] that there is.
+    /// Waits for the completion of the only [`Asked::Install`] request.
     fn installed(&mut self, others: &mut Vec<Answered>) -> io::Result<i32> {
         loop {
             self.ring.submitter().submit_and_wait(1)?;
@@ -320,15 +322,14 @@ impl Ring {
         }
     }
 
-    /// Hands over what has been asked for. Sends have been tried when this returns, and are
-    /// answered.
+    /// Submits the prepared requests. On return, all sends have been tried and have completions.
     pub fn submit(&mut self) -> io::Result<()> {
         let mut tries = 0;
         while !self.ring.submission().is_empty() {
             match self.ring.submit() {
                 Ok(_) => {}
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR)) => {}
-                // No memory, for the moment.
+                // The kernel is out of memory for the moment.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EBUSY | libc::EAGAIN)) && tries < TRIES => {
                     tries += 1;
                     std::thread::yield_now();
@@ -341,7 +342,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Waits until the kernel writes nowhere any more.
+    /// Waits until no request is pending, so that the kernel no longer writes to our memory.
     fn quiet(&mut self) -> io::Result<()> {
         self.push(&opcode::AsyncCancel2::new(CancelBuilder::any()).build(), Asked::Nothing);
         for _ in 0..TRIES {
@@ -354,7 +355,8 @@ impl Ring {
         Ok(())
     }
 
-    /// Hands over, and waits for an answer, or for so long; `None` for as long as it takes.
+    /// Submits the prepared requests and waits for a completion, for at most `wait_ns` nanoseconds.
+    /// `None` means no limit.
     pub fn wait(&mut self, wait_ns: Option<u64>) -> io::Result<()> {
         self.submit()?;
         let time;
@@ -374,7 +376,7 @@ impl Ring {
         Ok(())
     }
 
-    /// What the kernel has answered.
+    /// Passes all completions to `hear`.
     pub fn answers(&mut self, mut hear: impl FnMut(Answered)) {
         for entry in self.ring.completion() {
             self.asked -= usize::from(!cqueue::more(entry.flags()));
@@ -390,7 +392,7 @@ impl Ring {
 
 impl Drop for Ring {
     fn drop(&mut self) {
-        // Requests outlive the ring for a moment; what they write to must outlive them.
+        // Requests may outlive the ring for a moment, so the memory that they write to must too.
         if self.quiet().is_err() || self.asked > 0 {
             self.buffers.leak();
             std::mem::forget(std::mem::take(&mut self.callers));
@@ -406,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_is_sent_its_own_pieces_however_full_the_queue_was() {
+    fn each_send_has_its_own_pieces_at_any_queue_fill() {
         let mut ring = Ring::new(0).unwrap();
         let letters: [[&[u8]; 2]; 3] = [[b"for ", b"one."], [b"for ", b"two."], [b"to the", b" third."]];
         let mut peers: Vec<_> = (0..letters.len())
@@ -416,7 +418,7 @@ mod tests {
                 (ring.install(&OwnedFd::from(ours), &mut Vec::new()).unwrap(), theirs)
             })
             .collect();
-        // What was asked for before the batch leaves no place, one, or two.
+        // The requests before the batch leave no entry, one, or two.
         for free in 0..letters.len() {
             while ring.ring.submission().len() + free < REQUESTS as usize {
                 ring.push(&opcode::Nop::new().build(), Asked::Nothing);
