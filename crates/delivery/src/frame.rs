@@ -41,7 +41,7 @@ impl FrameHeader {
     }
 }
 
-/// Parts of one frame, in order: the header, and the payload with what the envelope puts around it.
+/// The parts of one frame in order: the header, the payload, and the envelope around the payload.
 pub struct Frame<'a> {
     pub header: FrameHeader,
     pub opening: &'a [u8],

@@ -1,8 +1,10 @@
-//! Delivers one message to many subscribers: rings of encoded frames, cursors and the policy for slow subscribers.
+//! Delivers one message to many subscribers: rings of encoded frames, cursors and the policy for
+//! slow subscribers.
 //!
-//! Does        Encodes a message once per frame format, stores the frames in a ring and finds what a cursor has not read.
+//! Does        Encodes a message once per frame format, stores the frames in a ring and finds the
+//!             frames behind a cursor.
 //! Holds       1. A frame consists of the same bytes for every subscriber of a format.
-//!             2. Memory is bounded by the streams, whatever the number of subscribers.
+//!             2. Memory is bounded by the streams, regardless of the number of subscribers.
 //! Leaves out  Sockets, clocks and threads: see the crate `publisher`.
 //! Start at    [`Stream::append`], then [`Ring`].
 

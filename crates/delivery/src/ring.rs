@@ -1,12 +1,14 @@
 //! A byte ring of encoded frames, with an index that knows each frame's number, key and order.
 //!
-//! Does        Appends frames, returns the bytes behind a cursor, and finds a frame by position or by number.
-//! Holds       1. Frames lie back to back, so everything between a cursor and the head can be sent as it is.
+//! Does        Appends frames, returns the bytes behind a cursor, and finds a frame by position or
+//!             by number.
+//! Holds       1. Frames lie back to back, so everything between a cursor and the head can be sent
+//!                as it is.
 //!             2. The ring keeps the newest frames that fit, each of them whole.
 //!             3. Frames that are not released yet are never visible and never overwritten.
 //!             4. Appending allocates nothing once the ring has wrapped around.
-//! Leaves out  Readers: a reader is a [`Cursor`], and the ring does not know it. The lag policy removes a slow reader
-//!             before the ring overwrites the frame in which it stands.
+//! Leaves out  Readers: a reader is a [`Cursor`], and the ring does not know it. The lag policy
+//!             removes a slow reader before the ring overwrites the frame in which it stands.
 //! Costs       Append: the bytes of the frame and 32 bytes of index. A cursor: 8 bytes.
 //! Start at    [`Ring::append`], [`Ring::slices`].
 
@@ -32,7 +34,8 @@ pub struct RingEntry {
     pub start: u64,
     /// Number of the message in its stream. For a ping or a notice: the number of the next message.
     pub seq: u64,
-    /// Place of the frame in the order of all streams. A reader of several streams merges them by it.
+    /// Place of the frame in the order of all streams. A reader of several streams merges them by
+    /// it.
     pub place: u64,
     /// Key of the message.
     pub key: Key,
@@ -51,7 +54,7 @@ pub struct Ring {
     index: VecDeque<RingEntry>,
     /// Frames that are not released yet.
     pending: usize,
-    /// Most entries in the index.
+    /// Maximum number of index entries.
     max_entries: usize,
     /// Number of the last message that the ring has overwritten, or that preceded the first one.
     before: u64,
@@ -59,12 +62,13 @@ pub struct Ring {
 
 /// Bytes of frames for which the index has one entry.
 pub const BYTES_PER_ENTRY: usize = 32;
-/// A ring holds at least this many frames of any size. The lag policy needs half of the ring for slow readers.
+/// Minimum number of frames of any size in a ring. The lag policy needs half of the ring for slow
+/// readers.
 const MIN_FRAMES: usize = 8;
 
 impl Ring {
-    /// Makes a ring of `capacity` bytes, rounded up to a power of two and at least 4 KiB. `before` is the number of the
-    /// message that precedes the first one.
+    /// Makes a ring of `capacity` bytes, rounded up to a power of two and at least 4 KiB. `before`
+    /// is the number of the message that precedes the first one.
     pub fn new(capacity: usize, before: u64) -> Self {
         let capacity = capacity.clamp(4096, 1 << 40).next_power_of_two();
         Ring {
@@ -118,7 +122,8 @@ impl Ring {
         is_new
     }
 
-    /// Forgets all frames: the next message follows number `before`. Only for a ring without readers.
+    /// Forgets all frames: the next message follows number `before`. Only for a ring without
+    /// readers.
     pub fn begin(&mut self, before: u64) {
         self.index.clear();
         (self.head, self.pending) = (self.end, 0);
@@ -151,7 +156,8 @@ impl Ring {
         Cursor(self.head)
     }
 
-    /// Cursor behind the newest frame, released or not: its reader sees only what is appended from now on.
+    /// Cursor behind the newest frame, released or not: its reader sees only what is appended from
+    /// now on.
     pub fn end(&self) -> Cursor {
         Cursor(self.end)
     }
@@ -161,14 +167,14 @@ impl Ring {
         Cursor(self.index.front().map_or(self.end, |entry| entry.start))
     }
 
-    /// Returns the newest released message. Pings and notices are no messages.
+    /// Returns the newest released message. Pings and notices do not count.
     pub fn newest(&self) -> Option<RingEntry> {
         let released = self.index.range(..self.index.len() - self.pending);
         released.rev().find(|entry| entry.key != Key::EVERYONE).copied()
     }
 
-    /// Returns the released bytes between two cursors, in two pieces if they cross the end of the buffer. Bytes before
-    /// [`Self::oldest`] and behind [`Self::head`] are left out.
+    /// Returns the released bytes between two cursors, in two pieces if they cross the end of the
+    /// buffer. Bytes before [`Self::oldest`] and behind [`Self::head`] are left out.
     pub fn slices(&self, from: Cursor, to: Cursor) -> (&[u8], &[u8]) {
         self.bytes_between(from.0.max(self.oldest().0), to.0.min(self.head))
     }
@@ -180,8 +186,8 @@ impl Ring {
         (&self.bytes[at..at + first], &self.bytes[..len - first])
     }
 
-    /// Returns the index position of the frame that contains a cursor, or the length of the index for the end. `None`
-    /// if that frame has been overwritten.
+    /// Returns the index position of the frame that contains a cursor, or the length of the index
+    /// for the end. `None` if that frame has been overwritten.
     fn index_at(&self, cursor: Cursor) -> Option<usize> {
         if cursor.0 < self.oldest().0 {
             return None;
@@ -230,8 +236,9 @@ impl Ring {
         self.before
     }
 
-    /// Copies the frames behind message `number`, released or not, until they exceed `max_bytes`. Returns `None` if
-    /// the ring never had that number or has overwritten what follows it. For rings without pings and notices.
+    /// Copies the frames behind message `number`, released or not, until they exceed `max_bytes`.
+    /// Returns `None` if the ring never had that number or has overwritten what follows it. For
+    /// rings without pings and notices.
     pub fn frames_after(&self, number: u64, max_bytes: usize) -> Option<Vec<Vec<u8>>> {
         let at = self.index.partition_point(|entry| entry.seq <= number);
         if self.number_at(at) != number {
@@ -250,26 +257,27 @@ impl Ring {
         Some(frames)
     }
 
-    /// Returns how much of the ring lies behind a cursor: its bytes, or the least bytes that its frames stand for if
-    /// that is more.
+    /// Returns how much of the ring lies behind a cursor: its bytes, or the least bytes that its
+    /// frames stand for if that is more.
     pub fn weight_behind(&self, cursor: Cursor) -> u64 {
         let frames = self.index.len() - self.index_at(cursor).unwrap_or(0);
         (self.head.saturating_sub(cursor.0)).max((frames * BYTES_PER_ENTRY) as u64)
     }
 
-    /// Returns the cursor of a new reader that has read up to message `seq`, or `None` if what follows has been
-    /// overwritten or may be overwritten before the next lag check. The check runs once per quarter of the ring, and a
-    /// frame may take an eighth.
+    /// Returns the cursor of a new reader that has read up to message `seq`. Returns `None` if the
+    /// frames after it have been overwritten, or may be overwritten before the next lag check. The
+    /// check runs once per quarter of the ring, and a frame may take an eighth.
     pub fn after_safely(&self, seq: u64) -> Option<Cursor> {
         self.after(seq).filter(|cursor| self.weight_behind(*cursor) <= self.bytes.len() as u64 / 8 * 5)
     }
 
-    /// Returns the cursor behind message `seq`, or `None` if what follows has been overwritten. A number in the future
-    /// gives the end.
+    /// Returns the cursor behind message `seq`, or `None` if the frames after it have been
+    /// overwritten. A number in the future gives the end.
     fn after(&self, seq: u64) -> Option<Cursor> {
         let at = self.index.partition_point(|entry| entry.seq <= seq);
         let next = self.index.get(at);
-        // Nothing was lost before the oldest frame if its number, or the last overwritten one, says so.
+        // Nothing was lost before the oldest frame if its number, or the last overwritten one, says
+        // so.
         let has_all = at > 0 || self.before <= seq || next.is_some_and(|next| next.seq <= seq + 1);
         has_all.then(|| next.map_or(self.end(), |next| Cursor(next.start)))
     }

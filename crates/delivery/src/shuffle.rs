@@ -1,16 +1,19 @@
 //! The order in which a delivery pass serves subscribers.
 //!
-//! A pass that starts with a new message shuffles all subscribers. When passes follow each other without a pause, a
-//! shuffle could serve a subscriber first in one pass and last in the next, so that it waits for almost two passes. There
-//! each subscriber keeps roughly its place, and the starting point moves.
+//! A pass that starts with a new message shuffles all subscribers. When passes follow each other
+//! without a pause, a shuffle could serve a subscriber first in one pass and last in the next, so
+//! that it waits for almost two passes. Then each subscriber keeps roughly its place, and the
+//! starting point moves.
 //!
 //! Holds       1. After a pause, the place in one pass is independent of the place in the next.
 //!             2. Without a pause, no subscriber waits longer than 1.25 passes.
-//!             3. In both cases the place for one message is independent of the place for other messages.
-//! Costs       A few nanoseconds per subscriber, beside a send of at least one microsecond.
+//!             3. In both cases the place for one message is independent of the place for other
+//!                messages.
+//! Costs       A few nanoseconds per subscriber, compared with at least one microsecond per send.
 //! Start at    [`ServiceOrder::shuffle`], [`ServiceOrder::stir`].
 
-/// One part in this many: the starting point moves by up to one part, and subscribers are shuffled within a part.
+/// One part in this many: the starting point moves by up to one part, and subscribers are shuffled
+/// within a part.
 const PART: usize = 8;
 
 /// A small random generator (xorshift64*). The order must be fair, not secret.
@@ -41,7 +44,8 @@ impl ServiceOrder {
         }
     }
 
-    /// Changes the order of the previous pass a little: some of the last slots come first, and neighbours change places.
+    /// Changes the order of the previous pass a little: some of the last slots come first, and
+    /// neighbours change places.
     pub fn stir(&mut self, slots: &mut [u32]) {
         let part = slots.len() / PART;
         if part < 2 {
@@ -88,12 +92,13 @@ mod tests {
         }
         let mean = sum / f64::from(rounds - 1);
         assert!(mean.abs() <= 0.05, "rank correlation {mean}");
-        // The mean of 200 places between 0 and 999 is about 20 away from the middle; no subscriber is always last.
+        // The mean of 200 places between 0 and 999 is about 20 away from the middle; no subscriber
+        // is always last.
         assert!(worst_mean.iter().all(|mean| (400.0..600.0).contains(mean)));
     }
 
-    /// Simulates passes without a pause. Serving one subscriber takes a hundredth of the time between two messages. Returns
-    /// the order in which each message reached the subscribers.
+    /// Simulates passes without a pause. Serving one subscriber takes a hundredth of the time
+    /// between two messages. Returns the order in which each message reached the subscribers.
     fn passes_without_pause(
         order: &mut ServiceOrder,
         count: u32,
@@ -129,7 +134,8 @@ mod tests {
             order.stir(&mut slots);
             for (at, slot) in slots.iter().enumerate() {
                 let slot = *slot as usize;
-                // From one turn to the next, in turns: a sweep, the beginning's move and one's own part.
+                // The wait between two turns is at most one pass, the move of the starting point,
+                // and the move within a part.
                 assert!(count + at - before[slot] <= count + 2 * count / PART, "{}", count + at - before[slot]);
                 before[slot] = at;
                 spread[slot] = (spread[slot].0.min(at), spread[slot].1.max(at));
@@ -153,10 +159,11 @@ mod tests {
             });
             sum / count
         };
-        // Pairs that lie 1 to 97 messages apart, by turns.
+        // Pairs that are 1 to 97 messages apart, in rotation.
         let all = |places: &[Vec<usize>]| mean(places, &|at| at * 31 % 97 + 1);
         assert!(all(&stirred).abs() <= 0.05, "{}", all(&stirred));
-        // One message and the next often leave together, whatever the order: less so than when everybody is shuffled.
+        // Consecutive messages often leave in one pass, whatever the order. With `stir` that
+        // happens less often than with `shuffle`.
         let (one, other) = (mean(&stirred, &|_| 1), mean(&shuffled, &|_| 1));
         assert!(one < other && one.abs() <= 0.25, "{one} and {other}");
     }

@@ -22,17 +22,18 @@ use crate::ring::{BYTES_PER_ENTRY, Cursor, Key, Ring, RingEntry};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
-/// What a slow subscriber gets: one that is behind by more than half of a ring.
+/// Policy for slow subscribers, that is, subscribers that are behind by more than half of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LagPolicy {
     /// A gap notice, then the latest message of each key that it missed, then new messages.
     Conflate,
-    /// The newest message, then new messages. Nothing is declared as missed.
+    /// The newest message, then new messages. No gap notice.
     Latest,
     /// A close frame with code 1013.
     Close,
-    /// What the owner of the stream says: it is asked which messages the subscriber missed, for example to merge them
-    /// into one. Message numbers may have gaps, so the owner names the first number before the first message.
+    /// The stream's owner decides: it is asked which messages the subscriber missed, for example to
+    /// merge them into one. Message numbers may have gaps, so the owner names the first number
+    /// before the first message.
     Ask,
 }
 
@@ -45,8 +46,8 @@ pub struct StreamSpec {
     pub ring_bytes: usize,
     /// Whether a new subscriber first gets the latest message of each key.
     pub snapshot: bool,
-    /// Whether rings are filled without subscribers, so that a subscriber can resume. The ring of the main format is filled
-    /// from the beginning, each other one from its first subscriber on.
+    /// Whether rings are filled without subscribers, so that a subscriber can resume. The ring of
+    /// the main format is filled from the beginning, every other one from its first subscriber on.
     pub keep: bool,
 }
 
@@ -58,9 +59,9 @@ pub const DEFLATED: u8 = 2;
 pub const NARROW: u8 = 4;
 pub const CLASSES: usize = 8;
 
-/// Longest key name that a subscriber may introduce, in bytes.
+/// Maximum length of a key name that a subscriber may introduce, in bytes.
 const NAME_MOST: usize = 128;
-/// Most keys of a stream. Further key names share one key.
+/// Maximum number of keys of a stream. Further key names share one key.
 const KEYS_MOST: usize = 1 << 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +80,7 @@ pub struct Message<'a> {
     pub payload: &'a [u8],
 }
 
-/// What the frames of a message carry besides its content.
+/// Metadata that the frames of a message carry.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamp {
     pub epoch: u64,
@@ -87,7 +88,8 @@ pub struct Stamp {
     pub at_ms: u32,
 }
 
-/// Messages `from` to `to` were shed by a full inbox. `missing` is the last of them that is not in the rings, or 0.
+/// Messages `from` to `to` were shed by a full inbox. `missing` is the last of them that is not in
+/// the rings, or 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingRange {
     pub from: u64,
@@ -105,8 +107,8 @@ pub struct Stream {
     pub last_seq: u64,
     /// Ranges that full inboxes have shed, ascending, as far back as the rings go.
     holes: VecDeque<MissingRange>,
-    /// Whether something was appended since the last delivery pass, and how many bytes; how many bytes the current pass
-    /// began with; and bytes that were not counted by the caller yet.
+    /// Whether something was appended since the last delivery pass, and how many bytes; how many
+    /// bytes the current pass began with; and bytes that the caller has not counted yet.
     pub is_dirty: bool,
     pub unswept: usize,
     pub swept: usize,
@@ -157,8 +159,9 @@ impl Stream {
         key
     }
 
-    /// Returns the key of a name that a subscriber asks for, or `None` if the name is too long or subscribers have filled
-    /// their half of the table. A new name gets a key, so that later messages of it are found.
+    /// Returns the key of a name that a subscriber asks for. A new name gets a key, so that later
+    /// messages with that name are found. Returns `None` if the name is too long or subscribers
+    /// have filled their half of the table.
     pub fn key_asked(&mut self, name: &[u8]) -> Option<Key> {
         let is_new = !self.keys.contains_key(name);
         if is_new && (name.len() > NAME_MOST || self.keys.len() >= KEYS_MOST / 2) {
@@ -177,8 +180,8 @@ impl Stream {
         u32::try_from(self.listeners.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Opens the ring of a format if it does not exist, and returns its head. A stream that keeps messages also opens the
-    /// uncompressed ring, from which subscribers resume.
+    /// Opens the ring of a format if it does not exist, and returns its head. A stream with `keep`
+    /// also opens the uncompressed ring, from which subscribers resume.
     pub fn open_ring(&mut self, class: u8) -> Cursor {
         let (bytes, plain, last_seq) = (self.spec.ring_bytes, class & ENVELOPED, self.last_seq);
         if self.spec.keep && plain != class {
@@ -190,14 +193,16 @@ impl Stream {
         }
     }
 
-    /// Starts again behind message `seq`. Only for a stream without subscribers.
+    /// Restarts the stream: its next message follows number `seq`. Only for a stream without
+    /// subscribers.
     pub fn begin(&mut self, seq: u64) {
         self.last_seq = seq;
         self.holes.clear();
         self.rings.iter_mut().flatten().for_each(|ring| ring.begin(seq));
     }
 
-    /// Frees the rings of a stream without subscribers, except those from which subscribers may resume.
+    /// Frees the rings of a stream without subscribers, except those from which subscribers may
+    /// resume.
     pub fn close_rings(&mut self) {
         let kept = if self.spec.keep { usize::from(ENVELOPED) + 1 } else { 0 };
         self.rings.iter_mut().skip(kept).for_each(|ring| *ring = None);
@@ -250,7 +255,7 @@ impl Stream {
         self.grown((header.as_bytes().len() + payload.len()) as u64);
     }
 
-    /// Remembers a shed range: a subscriber that resumes inside it needs a gap notice of its own.
+    /// Remembers a shed range. A subscriber that resumes inside it needs a separate gap notice.
     pub fn note_hole(&mut self, hole: MissingRange) {
         let oldest = self.rings.iter().flatten().filter_map(|ring| ring.entries_from(ring.oldest()).next());
         let oldest = oldest.map(|entry| entry.seq).min().unwrap_or(u64::MAX);
@@ -267,7 +272,8 @@ impl Stream {
         Some((seq + 1, hole.to))
     }
 
-    /// Returns whether a subscriber that continues behind message `seq` misses a shed message or meets its notice.
+    /// Returns whether a subscriber that continues behind message `seq` misses a shed message or
+    /// meets its notice.
     pub fn has_hole_behind(&self, seq: u64) -> bool {
         self.holes.back().is_some_and(|hole| seq < hole.from || seq < hole.missing)
     }

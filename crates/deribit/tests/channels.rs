@@ -92,8 +92,8 @@ fn connection_has_at_most_1000_channels() {
     world.ok(&mut alice, "private/subscribe", json!({"channels": names}));
 }
 
-/// The channel and the main facts of each datum: a fill's liquidity, an order's state and filled
-/// amount.
+/// Returns the channel and the main facts of each datum: a fill's liquidity, an order's state and
+/// filled amount.
 fn told(heard: &[Value]) -> Vec<String> {
     let datum = |item: &Value| match item["liquidity"].as_str() {
         Some(liquidity) => format!("{liquidity} {}@{}", item["amount"], item["price"]),

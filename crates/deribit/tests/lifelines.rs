@@ -1,4 +1,5 @@
-//! The end of connections: missed heartbeats, cancel on disconnect, and what outlives a connection.
+//! The end of connections: missed heartbeats, cancel on disconnect, and state that outlives a
+//! connection.
 
 mod common;
 

@@ -161,7 +161,7 @@ fn sustained_abuse_ends_the_connection_after_its_error() {
 }
 
 #[test]
-fn without_limits_figures_are_reported_and_not_enforced() {
+fn limits_are_reported_but_enforced_only_if_enabled() {
     for (mut world, enforced) in [(World::new(), false), (limited(), true)] {
         let mut alice = world.login("alice");
         let params = json!({"currency": "ZAR", "extended": true});

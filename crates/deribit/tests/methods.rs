@@ -253,7 +253,7 @@ fn every_method_answers_in_the_dialects_shape() {
 }
 
 #[test]
-fn every_method_refuses_by_number() {
+fn every_method_returns_its_error_codes() {
     for (method, params, code) in REFUSALS {
         let mut stage = Stage::set();
         let params = stage.params(params);

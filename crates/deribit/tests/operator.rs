@@ -19,7 +19,7 @@ fn buys(world: &mut World, session: &mut Session, instrument: &str, amount: f64,
 }
 
 #[test]
-fn nobody_else_may() {
+fn operator_methods_are_refused_to_members() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let commands = world.venue.commands;
@@ -53,7 +53,7 @@ fn an_order_is_explained_to_its_owner_and_to_operators() {
 }
 
 #[test]
-fn a_halt_stops_entries_and_leaves_cancels() {
+fn halt_blocks_entries_and_allows_cancels() {
     let mut world = World::new();
     let (mut operator, mut alice) = (world.login("operator"), world.login("alice"));
     let id = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
@@ -256,7 +256,7 @@ fn bust_reverses_balances() {
 }
 
 #[test]
-fn the_flow_is_set_by_a_command_and_only_when_it_changes() {
+fn flow_is_set_by_command_only_on_change() {
     let mut world = World::new();
     let mut operator = world.login("operator");
     let before = world.venue.commands;

@@ -1,4 +1,5 @@
-//! Whoever joins a channel at any moment, on any interval, holds the engine's public book, by legal steps only.
+//! A subscriber of a book channel, on any interval and from any moment on, reconstructs the
+//! engine's public book, and every change is legal.
 
 mod market;
 
@@ -37,7 +38,7 @@ impl Reader {
         while publisher.peek(self.feed, &mut self.cursor).expect("never overrun").is_some() {
             let mut frame = Vec::new();
             publisher.read(self.feed, &mut self.cursor, &mut frame).expect("it was there");
-            // The frame's header is two, four or ten bytes, by the length it tells.
+            // The header of a frame has two, four or ten bytes, depending on the payload length.
             let header = [2, 4, 10][usize::from(frame[1].saturating_sub(125).min(2))];
             self.take(&serde_json::from_slice(&frame[header..]).expect("JSON"));
         }
@@ -84,7 +85,7 @@ impl Reader {
     }
 }
 
-/// As the JSON reader prints a number, whatever zeros were written.
+/// Formats a number as the JSON reader prints it, without trailing zeros.
 fn number(value: Decimal) -> String {
     let text = value.to_string();
     let value: f64 = text.parse().expect("a number");
@@ -92,7 +93,7 @@ fn number(value: Decimal) -> String {
 }
 
 #[test]
-fn every_subscriber_holds_the_engines_book_whenever_it_joined() {
+fn every_subscriber_reconstructs_the_engines_book() {
     let mut floor = Floor::new();
     let mut state = 11_u64;
     let mut random = move |below: u64| {
@@ -104,7 +105,8 @@ fn every_subscriber_holds_the_engines_book_whenever_it_joined() {
     let mut live = Vec::new();
     for step in 0..6_000_u64 {
         if step % 60 == 7 {
-            // Somebody leaves, too: a channel without listeners must start afresh when one comes back.
+            // Subscribers also leave: a channel without subscribers must start afresh for the next
+            // one.
             if readers.len() > 1 {
                 let (_, left) = readers.remove(0);
                 floor.publisher.unsubscribe(left.feed);

@@ -1,4 +1,5 @@
-//! Hidden orders leave no trace: every public channel says the same, to the byte, with and without one that meets nobody.
+//! Hidden orders leave no trace: every public channel publishes the same bytes with and without a
+//! hidden order that never trades.
 
 mod market;
 
@@ -30,7 +31,7 @@ const CHANNELS: [&str; 17] = [
     "ticker.NPN_ZAR.agg2",
 ];
 
-/// Steele, Lea and Flood's generator.
+/// The SplitMix64 generator by Steele, Lea and Flood.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -43,7 +44,8 @@ impl SplitMix64 {
     }
 }
 
-/// What happens besides hidden orders: their numbers are the places in this list, whatever else there is.
+/// Returns the commands apart from the hidden orders. Order ids are positions in this list, so that
+/// they do not depend on the hidden orders.
 fn happenings(seed: u64) -> Vec<Command> {
     let mut chance = SplitMix64(seed);
     let mut phase = Phase::Continuous;
@@ -102,8 +104,8 @@ fn order(number: u64, side: Side, order_type: OrderType, lots: u64, display: Opt
     }
 }
 
-/// Wanting more at once than the others ever have: passed over by all, wherever it stands. Of one side alone, or two of
-/// them would meet.
+/// Returns a hidden order that never trades: its minimum execution exceeds all other orders. All
+/// hidden orders of a run have the same side, so that they do not trade with each other.
 fn hidden(number: u64, side: Side, chance: &mut SplitMix64) -> NewOrder {
     const MORE: u64 = 4_000_000;
     let price = Ticks(93 + chance.below(14).cast_signed());
@@ -130,7 +132,8 @@ impl Run {
     }
 
     fn play(&mut self, at: u64, command: Command) {
-        // Time goes by the list, so that a command more does not move what follows it.
+        // Venue time follows the position in the list, so that an additional command does not move
+        // it.
         self.floor.at = at * 37_000_000;
         self.floor.apply(command);
         self.listen();
@@ -138,7 +141,7 @@ impl Run {
 }
 
 #[test]
-fn public_channels_say_the_same_with_and_without_hidden_orders_that_meet_nobody() {
+fn hidden_orders_without_trades_change_no_public_message() {
     let mut rested = 0;
     let mut told = [0; CHANNELS.len()];
     for seed in 1..=20 {
@@ -163,9 +166,9 @@ fn public_channels_say_the_same_with_and_without_hidden_orders_that_meet_nobody(
     assert!(told.iter().all(|count| *count > 50), "a channel that hardly spoke proves nothing: {told:?}");
 }
 
-/// The check above can fail: a channel fed from a private event would say something else.
+/// Shows that the test above can fail: a channel fed from a private event publishes something else.
 #[test]
-fn a_leak_would_be_heard() {
+fn leak_of_private_event_is_detected() {
     let (mut bare, mut leaky) = (Run::new(), Run::new());
     bare.listen();
     leaky.floor.tell(&[Event::Level { instrument: HERE, side: Side::Buy, price: Ticks(40), lots: Lots(5) }]);

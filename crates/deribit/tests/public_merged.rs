@@ -1,6 +1,8 @@
-//! A reader of a merged book who falls behind is told the sum of what it has missed, on its own chain.
+//! A lagging reader of a merged book gets one change that combines all that it has missed, from its
+//! own `change_id`.
 //!
-//! The book here is made by hand, so that what a reader holds is compared with a model that no engine has made.
+//! The test changes the book directly, so that it can compare the reader's book with an independent
+//! model.
 
 mod market;
 
@@ -14,7 +16,7 @@ use serde_json::Value;
 const HERE: InstrumentId = InstrumentId(0);
 type Book = [BTreeMap<i64, u64>; 2];
 
-/// Steele, Lea and Flood's generator.
+/// The SplitMix64 generator by Steele, Lea and Flood.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -27,7 +29,7 @@ impl SplitMix64 {
     }
 }
 
-/// A venue with one book, and every book there was by its `change_id`.
+/// A venue with one book, and all earlier books by their `change_id`.
 struct Market {
     floor: Floor,
     book: Book,
@@ -44,7 +46,7 @@ impl Market {
         market
     }
 
-    /// One command's changes of the book: side, price, what it holds now.
+    /// Publishes one command's changes of the book: side, price, new amount.
     fn change(&mut self, levels: &[(usize, i64, u64)]) {
         let mut events = Vec::new();
         for (side, price, lots) in levels {
@@ -67,7 +69,7 @@ impl Market {
             .map(|_| {
                 let side = usize::try_from(chance.below(2)).unwrap();
                 let price = 1_000 + chance.below(60).cast_signed();
-                // Few amounts, so that many a level comes back to what it was.
+                // Few amounts, so that many levels return to an earlier amount.
                 (side, price, chance.below(4))
             })
             .collect();
@@ -90,7 +92,7 @@ struct Reader {
     cursor: ChannelCursor,
     book: Book,
     change_id: u64,
-    /// Messages heard.
+    /// Number of messages received.
     heard: u64,
 }
 
@@ -104,7 +106,8 @@ impl Reader {
         reader
     }
 
-    /// Reads all there is, and holds at each step the book that the venue had at that number.
+    /// Reads all messages, and checks after each one that the reader's book equals the venue's book
+    /// at that number.
     fn read(&mut self, market: &Market) -> Result<(), Overrun> {
         let publisher = &market.floor.publisher;
         let mut place = 0;
@@ -128,7 +131,7 @@ impl Reader {
     }
 
     fn take(&mut self, data: &Value) -> usize {
-        // Hundredths, and whole amounts.
+        // Prices are in hundredths, amounts are whole numbers.
         let number = |value: &Value, scale: f64| format!("{:.0}", value.as_f64().unwrap() * scale);
         let key = |value: &Value| number(value, 100.0).parse::<i64>().unwrap();
         self.heard += 1;
@@ -167,7 +170,7 @@ fn data(text: &[u8]) -> Value {
     serde_json::from_slice::<Value>(text).expect("JSON")["params"]["data"].clone()
 }
 
-/// Enough windows of many levels that nothing of before is left in a ring.
+/// Publishes enough windows with many levels to overwrite a whole ring.
 fn run_over(market: &mut Market, chance: &mut SplitMix64) {
     for _ in 0..400 {
         market.change_at_random(chance, 60);
@@ -177,7 +180,7 @@ fn run_over(market: &mut Market, chance: &mut SplitMix64) {
 }
 
 #[test]
-fn whoever_stalls_and_for_how_long_holds_the_venues_book_at_every_number_it_hears() {
+fn stalled_reader_holds_the_venues_book_at_every_number() {
     let seed = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
     let mut chance = SplitMix64(seed);
     let mut market = Market::new();
@@ -190,7 +193,7 @@ fn whoever_stalls_and_for_how_long_holds_the_venues_book_at_every_number_it_hear
             market.change_at_random(&mut chance, levels);
         }
         market.end_window();
-        // Now and then it has been told and is not released yet.
+        // Sometimes messages are published but not released yet.
         if chance.below(3) > 0 {
             market.floor.publisher.release();
         }
@@ -202,7 +205,8 @@ fn whoever_stalls_and_for_how_long_holds_the_venues_book_at_every_number_it_hear
             if *until > window {
                 return true;
             }
-            // Mostly prompt, often run over, now and then away for longer than anything is remembered.
+            // Readers are mostly prompt, often overrun, and sometimes away for longer than the
+            // history.
             *until = window
                 + match chance.below(40) {
                     0 => chance.below(8_000),
@@ -222,7 +226,7 @@ fn whoever_stalls_and_for_how_long_holds_the_venues_book_at_every_number_it_hear
 }
 
 #[test]
-fn a_reader_whose_book_came_back_to_what_it_was_hears_nothing_until_there_is_something() {
+fn reader_with_unchanged_book_gets_no_message() {
     let mut chance = SplitMix64(1);
     let mut market = Market::new();
     market.change(&[(0, 990, 5), (1, 1_010, 5)]);
@@ -238,7 +242,7 @@ fn a_reader_whose_book_came_back_to_what_it_was_hears_nothing_until_there_is_som
     let (held, heard) = (reader.change_id, reader.heard);
     reader.read(&market).unwrap();
     assert_eq!((reader.change_id, reader.heard), (held, heard), "nothing to tell");
-    // Told, but not to be seen yet.
+    // Published, but not released yet.
     market.change(&[(0, 990, 6)]);
     market.end_window();
     reader.read(&market).unwrap();
@@ -253,9 +257,10 @@ fn a_reader_whose_book_came_back_to_what_it_was_hears_nothing_until_there_is_som
     assert_eq!((reader.change_id, reader.heard), (market.change_id, heard + 2), "in step again");
 }
 
-/// However many have fallen behind together, a turn does a bounded part of it, and the host is told that there is more.
+/// A turn merges a bounded amount even if many readers lag together, and the host learns that there
+/// is more.
 #[test]
-fn many_who_fell_behind_together_are_served_over_several_turns() {
+fn many_lagging_readers_are_served_over_several_turns() {
     let mut chance = SplitMix64(2);
     let mut market = Market::new();
     let mut readers: Vec<Reader> = (0..1_000).map(|_| Reader::join(&mut market, "book.NPN_ZAR.100ms")).collect();
@@ -280,7 +285,7 @@ fn many_who_fell_behind_together_are_served_over_several_turns() {
 }
 
 #[test]
-fn whose_ring_is_elsewhere_asks_for_the_sum_by_number() {
+fn handed_off_reader_gets_merged_change_by_number() {
     let mut chance = SplitMix64(3);
     let mut market = Market::new();
     let mut reader = Reader::join(&mut market, "book.NPN_ZAR.agg2");
@@ -305,9 +310,10 @@ fn whose_ring_is_elsewhere_asks_for_the_sum_by_number() {
     assert_eq!(market.floor.publisher.lag(raw), LagPolicy::Close);
 }
 
-/// What a hall needs to know of one whom it takes in, and asks about later.
+/// A delivery thread needs the starting number of a handed-off reader, and later one combined
+/// change.
 #[test]
-fn who_reads_elsewhere_begins_at_the_books_number_and_is_brought_up_to_date_in_turn() {
+fn handed_off_reader_starts_at_book_number_and_merges_in_turn() {
     let mut chance = SplitMix64(4);
     let mut market = Market::new();
     let mut reader = Reader::join(&mut market, "book.NPN_ZAR.100ms");
@@ -316,14 +322,16 @@ fn who_reads_elsewhere_begins_at_the_books_number_and_is_brought_up_to_date_in_t
     assert!(!market.floor.publisher.is_at_end(feed, reader.cursor));
     reader.read(&market).unwrap();
     assert!(market.floor.publisher.is_at_end(feed, reader.cursor));
-    // The next message leads on from what it has, and only the first who is lent is told from where.
+    // The next message continues from the reader's number. Only the first hand-off returns that
+    // number.
     assert_eq!(market.floor.publisher.lend(feed), Some(reader.change_id));
     assert_eq!(market.floor.publisher.lend(feed), None);
     market.floor.publisher.take_back(feed);
     market.floor.publisher.take_back(feed);
     let trades = market.floor.subscribe("trades.NPN_ZAR.100ms").unwrap().feed;
     assert_eq!(market.floor.publisher.lend(trades), None, "its numbers are nobody's business");
-    // Out of step: it holds what the book is, under an earlier number.
+    // Different numbers, same content: the reader's book is current, but under an earlier
+    // `change_id`.
     let before = market.book.clone();
     run_over(&mut market, &mut chance);
     let all = (0..2).flat_map(|side| (990..1_060).map(move |price| (side, price)));
@@ -338,7 +346,7 @@ fn who_reads_elsewhere_begins_at_the_books_number_and_is_brought_up_to_date_in_t
         !market.floor.publisher.is_at_end(feed, reader.cursor),
         "what comes next does not lead on from what it has"
     );
-    // So many a turn, and the host is told that there is more.
+    // A turn merges a bounded amount, and the host learns that there is more.
     let answers: Vec<_> = (0..1_000).map_while(|_| market.floor.publisher.merged_in_turn(feed, start)).collect();
     assert!((1..=600).contains(&answers.len()), "{} in one turn", answers.len());
     assert!(answers.iter().all(|answer| *answer == market.floor.publisher.merged(feed, start)));

@@ -1,4 +1,5 @@
-//! Whoever comes back with a number is told what lies between it and its cursor, once, or is told why not.
+//! A subscriber that resumes with a number gets the messages between it and its new cursor, once,
+//! or the reason for a refusal.
 
 mod market;
 
@@ -23,7 +24,7 @@ fn order(floor: &mut Floor, side: Side, price: i64) {
     }));
 }
 
-/// One trade more: the tape numbers them from 1.
+/// Makes one more trade. The tape numbers trades from 1.
 fn trade(floor: &mut Floor) {
     order(floor, Side::Buy, 100);
     order(floor, Side::Sell, 100);
@@ -49,14 +50,14 @@ fn numbers(told: &[Value]) -> Vec<u64> {
 }
 
 #[test]
-fn trades_of_a_window_that_runs_are_told_when_it_ends_and_not_before() {
+fn trades_of_open_window_are_sent_at_its_end() {
     let name = "trades.NPN_ZAR.100ms";
     let mut floor = Floor::new();
     let mut first = Reader::join(&mut floor, name);
     (0..3).for_each(|_| trade(&mut floor));
     end_window(&mut floor);
     (0..2).for_each(|_| trade(&mut floor));
-    // Five there are, three are told.
+    // Five trades exist, and three of them have been published.
     let mut back = Reader::join(&mut floor, name);
     let channel = Channel::parse(name).expect("a channel");
     assert_eq!(floor.publisher.number(back.feed, &channel, &floor.engine, &floor.views), Some(3));
@@ -69,16 +70,16 @@ fn trades_of_a_window_that_runs_are_told_when_it_ends_and_not_before() {
 }
 
 #[test]
-fn trades_are_told_from_the_tape_in_messages_of_a_hundred_as_far_as_there_is_room() {
+fn missed_trades_come_in_messages_of_100_within_limit() {
     let name = "trades.NPN_ZAR.raw";
     let mut floor = Floor::new();
     (0..10_005).for_each(|_| trade(&mut floor));
-    // Nobody has ever listened to it.
+    // The channel has never had a subscriber.
     let back = Reader::join(&mut floor, name);
     let told = missed(&floor, name, back.feed, 9_755, ROOM).unwrap();
     assert_eq!(told.iter().map(|data| data.as_array().unwrap().len()).collect::<Vec<_>>(), [100, 100, 50]);
     assert_eq!(numbers(&told), (9_756..=10_005).collect::<Vec<u64>>());
-    // The tape keeps ten thousand.
+    // The tape keeps 10,000 trades.
     assert_eq!(missed(&floor, name, back.feed, 4, ROOM), Err(Why::TooOld));
     assert_eq!(missed(&floor, name, back.feed, 5, ROOM), Err(Why::TooMuch));
     assert_eq!(missed(&floor, name, back.feed, 9_755, 1_000), Err(Why::TooMuch));
@@ -86,7 +87,7 @@ fn trades_are_told_from_the_tape_in_messages_of_a_hundred_as_far_as_there_is_roo
 }
 
 #[test]
-fn a_book_is_told_from_its_ring_while_it_is_held() {
+fn held_book_channel_can_be_resumed_from_its_ring() {
     for (name, is_window) in [("book.NPN_ZAR.raw", false), ("book.NPN_ZAR.100ms", true)] {
         let mut floor = Floor::new();
         let reader = Reader::join(&mut floor, name);
@@ -111,7 +112,7 @@ fn a_book_is_told_from_its_ring_while_it_is_held() {
         assert_eq!(back.first.unwrap()["change_id"].as_u64(), Some(chain), "it ends where a joiner begins");
         assert_eq!(missed(&floor, name, back.feed, start, 50), Err(Why::TooMuch));
         assert_eq!(missed(&floor, name, back.feed, chain + 1, ROOM), Err(Why::Unknown));
-        // Everybody goes, and time passes.
+        // All subscribers leave, and the book changes.
         floor.publisher.unsubscribe(back.feed);
         floor.publisher.unsubscribe(back.feed);
         order(&mut floor, Side::Buy, 5);

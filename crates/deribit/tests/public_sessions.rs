@@ -1,4 +1,4 @@
-//! Sessions and calls as the public hears of them, from events written by hand.
+//! Sessions and auction calls in the public channels, from events written by hand.
 
 mod market;
 
@@ -55,7 +55,7 @@ fn fields(told: &Value, expected: &[(&str, Value)]) {
 }
 
 #[test]
-fn each_session_is_told_with_its_reason_and_its_end() {
+fn session_message_has_reason_and_end() {
     let mut floor = Floor::new();
     let mut reader = Reader::join(&mut floor, "session.NPN_ZAR");
     let first = reader.first.take().expect("the present");
@@ -65,7 +65,7 @@ fn each_session_is_told_with_its_reason_and_its_end() {
     floor.at = 5_000 * MS;
     let book = changed(&mut floor);
     floor.tell(&[turn(Phase::Continuous, Phase::IntradayCall, SessionReason::Scheduled, Some(35_000)), book]);
-    // The next one follows before anybody has read the first: neither is lost.
+    // A second change follows before anyone reads the first. Neither may be lost.
     floor.at = 6_000 * MS;
     floor.tell(&[turn(Phase::IntradayCall, Phase::IntradayCall, SessionReason::Extended, Some(65_000))]);
     let told = reader.read(&mut floor);
@@ -84,7 +84,7 @@ fn each_session_is_told_with_its_reason_and_its_end() {
             ("match", json!("uncross")),
         ],
     );
-    // An extension moves the end alone.
+    // An extension moves only the end.
     fields(
         &told[1],
         &[
@@ -106,7 +106,7 @@ fn changed_only() -> Event {
 }
 
 #[test]
-fn a_breach_is_told_with_the_call_that_it_leads_to_and_not_with_the_next() {
+fn breach_is_sent_only_with_the_call_it_causes() {
     let mut floor = Floor::new();
     let mut reader = Reader::join(&mut floor, "session.NPN_ZAR");
     floor.at = 1_000 * MS;
@@ -130,7 +130,7 @@ fn a_breach_is_told_with_the_call_that_it_leads_to_and_not_with_the_next() {
 }
 
 #[test]
-fn a_call_is_told_on_each_change_and_its_uncross_too() {
+fn call_is_sent_on_each_change_and_at_its_uncross() {
     let mut floor = Floor::new();
     let mut reader = Reader::join(&mut floor, "auction.NPN_ZAR");
     assert_eq!(reader.first.take().expect("the present")["type"], "result");
@@ -141,7 +141,8 @@ fn a_call_is_told_on_each_change_and_its_uncross_too() {
         floor.tell(&[indicative(price, volume, imbalance), book]);
     }
     let told = reader.read(&mut floor);
-    // The call's beginning, (none, 0, 0) as its first word, and two changes; what repeats is not told again.
+    // The start of the call, (none, 0, 0) as its first state, and two changes. Repetitions are not
+    // sent.
     assert_eq!(told.len(), 4, "{told:?}");
     fields(
         &told[0],
@@ -188,13 +189,13 @@ fn a_call_is_told_on_each_change_and_its_uncross_too() {
 }
 
 #[test]
-fn the_curves_add_up_to_the_indicative_volume_at_its_price() {
+fn curves_sum_to_indicative_volume_at_its_price() {
     let mut floor = Floor::new();
     let mut reader = Reader::join(&mut floor, "auction.NPN_ZAR.100ms");
     let book = changed(&mut floor);
     floor.tell(&[turn(Phase::Continuous, Phase::OpeningCall, SessionReason::Scheduled, None), book]);
-    // Bids 105 x 4, 103 x 6; offers 102 x 5, 104 x 9; market orders: 3 to buy, none to sell. At 103 buyers want
-    // 3 + 4 + 6 = 13, sellers give 5: volume 5, imbalance 8.
+    // Bids 105 x 4, 103 x 6; offers 102 x 5, 104 x 9; market orders: 3 to buy, none to sell. At 103
+    // buyers want 3 + 4 + 6 = 13, sellers give 5: volume 5, imbalance 8.
     let book = changed(&mut floor);
     floor.tell(&[
         level(Side::Buy, 105, 4),
@@ -222,7 +223,7 @@ fn the_curves_add_up_to_the_indicative_volume_at_its_price() {
 }
 
 #[test]
-fn a_ticker_names_the_session_its_end_and_what_the_call_would_do() {
+fn ticker_has_session_end_and_indicative_result() {
     let mut floor = Floor::new();
     let mut ticker = Reader::join(&mut floor, "ticker.NPN_ZAR.raw");
     let plain = ticker.first.take().expect("the present");
@@ -245,9 +246,10 @@ fn a_ticker_names_the_session_its_end_and_what_the_call_would_do() {
     );
 }
 
-/// Whatever happens within a command, its book message carries the number of its own last word and no other.
+/// The book message of a command carries the last `change_id` of that command, regardless of a
+/// session change in between.
 #[test]
-fn a_session_in_the_middle_of_a_command_cuts_no_message_in_two() {
+fn session_change_within_command_does_not_split_book_message() {
     let mut floor = Floor::new();
     let mut book = Reader::join(&mut floor, "book.NPN_ZAR.raw");
     let first = book.first.take().expect("a snapshot")["change_id"].clone();
@@ -265,7 +267,7 @@ fn a_session_in_the_middle_of_a_command_cuts_no_message_in_two() {
 }
 
 #[test]
-fn states_have_the_dialects_five_words_and_speak_when_orders_begin_or_cease_to_be_taken() {
+fn state_is_sent_when_order_entry_starts_or_stops() {
     let mut floor = Floor::new();
     let mut states = Reader::join(&mut floor, "instrument.state.any.any");
     for (from, to) in [
@@ -285,9 +287,9 @@ fn states_have_the_dialects_five_words_and_speak_when_orders_begin_or_cease_to_b
     assert_eq!(words, ["closed", "started", "closed", "started", "closed", "started"]);
 }
 
-/// In a channel of its own, whole and each: plain clients of `trades` and `ticker` hear nothing of it.
+/// Off-book trades have a separate channel. Plain clients of `trades` and `ticker` do not see them.
 #[test]
-fn trades_made_beside_the_book_are_told_apart_from_its_own() {
+fn off_book_trades_have_their_own_channel() {
     let mut floor = Floor::new();
     let mut reader = Reader::join(&mut floor, "off_book.NPN_ZAR");
     assert_eq!(reader.first.take().expect("the present")["trade_reporting"], "closed");
@@ -306,7 +308,7 @@ fn trades_made_beside_the_book_are_told_apart_from_its_own() {
         buyer: AccountId(0),
         seller: AccountId(0),
     };
-    // Two alike are two.
+    // Two equal trades count as two.
     for number in [1, 2] {
         floor.tell(&[Event::OffBookTrade(Box::new(made(number)))]);
     }

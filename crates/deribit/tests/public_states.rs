@@ -1,4 +1,5 @@
-//! Channels that tell a state: told when it changes and only then, whole, and the same to whoever joins.
+//! State channels: a message is sent only when the state changes, contains the whole state, and new
+//! subscribers get the same state.
 
 mod market;
 
@@ -31,7 +32,7 @@ fn window(floor: &mut Floor, ns: u64) {
 }
 
 #[test]
-fn a_quote_is_told_when_the_best_changes_and_not_when_something_behind_it_does() {
+fn quote_is_sent_only_when_the_best_level_changes() {
     let mut floor = Floor::new();
     let mut reader = Reader::join(&mut floor, "quote.NPN_ZAR");
     let empty = reader.first.take().expect("the present");
@@ -39,7 +40,7 @@ fn a_quote_is_told_when_the_best_changes_and_not_when_something_behind_it_does()
     enter(&mut floor, Side::Buy, 100, 5);
     enter(&mut floor, Side::Buy, 99, 5);
     enter(&mut floor, Side::Buy, 100, 2);
-    // A state channel's late reader gets the latest only, so read between.
+    // A lagging reader of a state channel gets only the latest message, so read between changes.
     let told = reader.read(&mut floor);
     assert_eq!(told.len(), 1);
     assert_eq!((&told[0]["best_bid_price"], &told[0]["best_bid_amount"]), (&json!(1.0), &json!(7.0)));
@@ -50,7 +51,7 @@ fn a_quote_is_told_when_the_best_changes_and_not_when_something_behind_it_does()
 }
 
 #[test]
-fn a_quote_that_nobody_heard_for_a_while_starts_from_the_present() {
+fn quote_channel_without_subscribers_restarts_from_current_state() {
     let mut floor = Floor::new();
     enter(&mut floor, Side::Buy, 100, 5);
     let first = Reader::join(&mut floor, "quote.NPN_ZAR");
@@ -58,13 +59,14 @@ fn a_quote_that_nobody_heard_for_a_while_starts_from_the_present() {
     enter(&mut floor, Side::Buy, 101, 1);
     let mut again = Reader::join(&mut floor, "quote.NPN_ZAR");
     assert_eq!(again.first.take().expect("the present")["best_bid_price"], json!(1.01));
-    // Back to what was told before everyone left: still a change to whoever is here.
+    // The quote returns to its value before all subscribers left. The new subscriber must still see
+    // the change.
     enter(&mut floor, Side::Sell, 101, 1);
     assert_eq!(again.read(&mut floor)[0]["best_bid_price"], json!(1.0));
 }
 
 #[test]
-fn depth_is_whole_and_grouped_and_told_at_windows() {
+fn depth_is_complete_grouped_and_sent_at_window_end() {
     let mut floor = Floor::new();
     for (price, lots) in [(100, 5), (101, 1), (199, 2)] {
         enter(&mut floor, Side::Buy, price, lots);
@@ -83,7 +85,7 @@ fn depth_is_whole_and_grouped_and_told_at_windows() {
 }
 
 #[test]
-fn a_candle_is_told_with_its_trades_and_rolls_without_any() {
+fn candle_is_sent_with_trades_and_rolls_without_trades() {
     let mut floor = Floor::new();
     floor.at = 60_000_000_000;
     let mut reader = Reader::join(&mut floor, "chart.trades.NPN_ZAR.1");
@@ -99,9 +101,9 @@ fn a_candle_is_told_with_its_trades_and_rolls_without_any() {
     assert_eq!(rolled[0]["open"], json!(1.0));
 }
 
-/// No command tells it: in an idle market there is none.
+/// The candle changes without a command, because an idle market has none.
 #[test]
-fn a_candle_of_a_market_in_which_nothing_happens_rolls_with_the_clock() {
+fn candle_of_idle_market_rolls_with_the_clock() {
     let mut floor = Floor::new();
     floor.at = 60_000_000_000;
     let [mut minute, mut three] = [1, 3].map(|n| Reader::join(&mut floor, &format!("chart.trades.NPN_ZAR.{n}")));
@@ -117,7 +119,7 @@ fn a_candle_of_a_market_in_which_nothing_happens_rolls_with_the_clock() {
         assert_eq!(ticks(minute.read(&mut floor)), [flat(at)]);
         assert_eq!(ticks(three.read(&mut floor)), in_three);
     }
-    // What comes first in a minute finds it told, and says nothing again.
+    // The minute has already been published, so the first command in it sends nothing again.
     floor.at = 180_000_000_000;
     window(&mut floor, 0);
     assert_eq!(ticks(minute.read(&mut floor)), []);
@@ -127,7 +129,7 @@ fn a_candle_of_a_market_in_which_nothing_happens_rolls_with_the_clock() {
 }
 
 #[test]
-fn trades_across_instruments_are_told_once_and_in_order() {
+fn trades_across_instruments_are_sent_once_in_order() {
     let mut floor = Floor::new();
     let mut raw = Reader::join(&mut floor, "trades.any.any.raw");
     let mut merged = Reader::join(&mut floor, "trades.spot.ZAR.100ms");
@@ -149,7 +151,7 @@ fn trades_across_instruments_are_told_once_and_in_order() {
 }
 
 #[test]
-fn states_are_told_in_the_words_that_strict_clients_know() {
+fn instrument_states_use_the_protocols_words() {
     let mut floor = Floor::new();
     let mut reader = Reader::join(&mut floor, "instrument.state.any.any");
     floor.apply(Command::SetPhase { instrument: HERE, phase: Phase::Halted });
@@ -160,7 +162,7 @@ fn states_are_told_in_the_words_that_strict_clients_know() {
 }
 
 #[test]
-fn a_drop_copy_has_both_sides_of_a_trade_and_a_number_without_holes() {
+fn drop_copy_has_both_sides_of_a_trade_and_no_number_gaps() {
     let mut floor = Floor::new();
     let mut reader = Reader::join(&mut floor, "drop_copy.any");
     assert!(floor.subscribe("drop_copy.nobody").is_none());

@@ -58,7 +58,7 @@ fn report_and_confirmation_notify_both_parties() {
     assert_eq!((state(&done), &done["off_book_seq"]), (("counterparty", "sell", "confirmed"), &json!(1)));
     assert_eq!(state(&world.heard(&mut alice)[0]["params"]["data"]), ("self", "buy", "confirmed"));
     assert_eq!(world.ok(&mut bob, "private/pitwire_get_reports", json!({"waiting": true})).result(), &json!([]));
-    // Not a fill of the dialect, not an order, not a trade of the book.
+    // An off-book trade is neither a fill, nor an order, nor a trade of the book.
     let fills = world.ok(&mut alice, "private/get_user_trades_by_instrument", json!({"instrument_name": "NPN_ZAR"}));
     assert_eq!(fills.result()["trades"], json!([]));
     let trades = world.ok(&mut alice, "public/get_last_trades_by_instrument", json!({"instrument_name": "NPN_ZAR"}));

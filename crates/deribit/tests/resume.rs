@@ -40,7 +40,8 @@ fn heard(world: &mut World, session: &mut Session) -> Vec<Value> {
     heard
 }
 
-/// Returns the messages of what has been recorded and what another session will receive as well.
+/// Returns the messages of the recorded events, and those that another session will receive as
+/// well.
 fn heard_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
     let mut heard = Vec::new();
     let TestVenue { engine, views, changes, .. } = &world.venue;
@@ -57,7 +58,7 @@ fn window(world: &World, session: &mut Session) -> Vec<Value> {
     heard
 }
 
-/// One account buys a lot from the other; a nanosecond passes.
+/// One account buys a lot from the other, and venue time advances by one nanosecond.
 fn trade(world: &mut World, buyer: &mut Session, seller: &mut Session) {
     world.limit(buyer, "buy", "NPN_ZAR", 1.0, 3200.0);
     world.limit(seller, "sell", "NPN_ZAR", 1.0, 3200.0);
@@ -173,7 +174,7 @@ fn history_resumption_reports_its_end() {
     assert_eq!((told, &notice["by"]), (vec![], &json!("nothing")), "nobody remembers that start");
 }
 
-/// The fills of `user.changes` messages by number, and the last state of each order.
+/// Returns the fills of `user.changes` messages by number, and the last state of each order.
 fn changes(told: &[Value]) -> (Vec<u64>, BTreeMap<String, String>) {
     let mut orders = BTreeMap::new();
     let mut fills = Vec::new();
@@ -203,13 +204,14 @@ fn user_changes_token_is_on_last_instrument() {
         assert!(told[0].get("token").is_none(), "whoever is cut off between the two has heard neither");
         let token = &told[1]["token"];
 
-        // From before everything and in another order of calls: the content is the same.
+        // From a token before all events, and with the calls in another order: the content is the
+        // same.
         let mut back = world.login("alice");
         let (missed, notice) = come_back(&mut world, &mut back, channel, &begun["token"]);
         assert_eq!((&notice["resumed"], &notice["by"]), (&json!(true), &json!("messages")));
         let missed = if is_merged { window(&world, &mut back) } else { missed };
         assert_eq!(missed, told);
-        // From behind everything: nothing old, and new events once.
+        // From a token behind all events: no old events, and new ones once.
         let mut back = world.login("alice");
         let (missed, notice) = come_back(&mut world, &mut back, channel, token);
         assert_eq!((missed, &notice["token"]), (vec![], token));
@@ -255,7 +257,7 @@ fn fills_precede_orders_next_to_resumable_channel() {
     }
 }
 
-/// Whether another message of `user.changes` follows this one.
+/// Returns whether another message of `user.changes` follows this one.
 fn is_first_of_changes(params: &Value) -> bool {
     params["data"]["instrument_name"] == "NPN_ZAR" && params["data"].get("trades").is_some()
 }
@@ -301,7 +303,7 @@ fn connected_subscriber_gets_all_of_one_large_command() {
     let mut back = world.login("alice");
     come_back(&mut world, &mut back, ORDERS, &Value::Null);
     world.ok(&mut alice, "private/cancel_all", json!({}));
-    // More than the replay buffer keeps of the past.
+    // More messages than the replay buffer keeps.
     assert_eq!(heard(&mut world, &mut back).len(), 1_200);
     assert!(heard(&mut world, &mut back).is_empty());
 }

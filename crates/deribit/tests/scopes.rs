@@ -24,7 +24,7 @@ fn with_scope(world: &mut World, scope: &str) -> Session {
     session
 }
 
-/// Returns the code of a call with this token on a connection of its own.
+/// Returns the code of a call with this token on a new connection.
 fn by_token(world: &mut World, granted: &Value) -> i64 {
     let params = json!({"access_token": granted["access_token"]});
     world.call(&mut Session::new(), "private/get_open_orders", params).code()
@@ -181,7 +181,7 @@ fn token_bound_to_address_works_only_there() {
     world.ok(&mut session, "public/auth", refresh);
 }
 
-// --- a signature that comes twice ---
+// --- a signature that is used twice ---
 
 const ENTER: &str = "/api/v2/private/buy?instrument_name=NPN_ZAR&amount=1&price=2000";
 

@@ -27,7 +27,7 @@ fn id_of(reply: &common::Reply) -> String {
     reply.result()["order"]["order_id"].as_str().expect("a text").into()
 }
 
-// --- as the engine receives them ---
+// --- parameters as the engine receives them ---
 
 #[test]
 fn order_parameters_round_trip_through_engine() {
@@ -191,8 +191,8 @@ fn reduce_only_order_never_opens_position() {
     let told = &reply.result()["order"];
     let expected = [&json!(100.0), &json!(100.0), &json!(true), &json!("filled")];
     assert_eq!([&told["amount"], &told["filled_amount"], &told["reduce_only"], &told["order_state"]], expected);
-    // History reports what the private channels and the answer reported of the order and its fill,
-    // and nothing else.
+    // The history contains exactly what the private channels and the answer reported about the
+    // order and its fill.
     let id = told["order_id"].clone();
     let kept = world.ok(&mut alice, "private/get_order_state", json!({"order_id": id}));
     assert_eq!(kept.result()["reduce_only"], true);

@@ -34,7 +34,7 @@ fn ids_come_back_byte_for_byte() {
 }
 
 #[test]
-fn broken_texts_are_refused_by_number() {
+fn broken_texts_return_error_codes() {
     let mut world = World::new();
     for (text, code) in [
         ("", -32700),

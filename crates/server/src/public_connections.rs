@@ -201,12 +201,12 @@ impl PublicConnections {
     }
 
     fn order(&mut self, order: Order) {
-        // A later message must not replace one that a new subscriber already counts as sent.
+        // A later message must not replace a message that a new subscriber already counts as sent.
         self.newest.clear();
         self.items.push(Item::Order(order));
     }
 
-    /// Sends everything collected so far to the delivery threads. The caller calls it after the
+    /// Sends all collected items to the delivery threads. The caller calls it after the
     /// commit.
     pub fn release(&mut self) {
         self.newest.clear();

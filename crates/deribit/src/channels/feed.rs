@@ -27,7 +27,7 @@ pub struct ChannelCursor {
 }
 
 impl ChannelCursor {
-    /// Returns a cursor of a reader that has everything appended so far.
+    /// Returns a cursor for a reader that has all appended messages.
     pub(super) fn at_end(ring: &Ring) -> Self {
         ChannelCursor { position: ring.end(), number: ring.number_before(ring.end()) }
     }

@@ -322,7 +322,7 @@ impl PublicChannels {
         }
     }
 
-    /// Makes everything appended so far visible to readers. The caller calls it after the commit.
+    /// Makes all appended messages visible to readers. The caller calls it after the commit.
     /// Returns whether there is anything new.
     pub fn release(&mut self) -> bool {
         let mut fresh = false;

@@ -307,7 +307,7 @@ impl World {
         reply.result()["order"]["order_id"].as_str().expect("a text").into()
     }
 
-    /// Returns the messages that a session is sent for everything since the last call.
+    /// Returns the messages that a session receives for all events since the last call.
     pub fn heard(&mut self, session: &mut Session) -> Vec<Value> {
         let mut heard = Vec::new();
         let TestVenue { engine, views, changes, .. } = &self.venue;

@@ -1,4 +1,4 @@
-//! A small market with one instrument and one house account, and a publisher that hears it all.
+//! A test market with one instrument and one house account, and the public channels of it.
 #![allow(dead_code)] // each test binary uses its part
 
 use pitwire_deribit::channels::{ChannelCursor, FeedId, PublicChannels, Subscribed};
@@ -17,7 +17,7 @@ pub struct Floor {
     pub publisher: PublicChannels,
     pub seq: u64,
     pub at: u64,
-    /// Changes of the book that were told by hand.
+    /// Number of book changes that a test has published directly.
     pub changes: u64,
 }
 
@@ -44,7 +44,7 @@ impl Floor {
             id: AccountId(0),
             name: "house".into(),
             credit: Credit::Unlimited,
-            // It trades with itself: there is nobody else.
+            // The house account trades with itself, because it is the only account.
             settings: AccountSettings { self_match: SelfMatch::Allow, ..AccountSettings::default() },
         };
         floor.apply(Command::AddAccount(account));
@@ -61,7 +61,7 @@ impl Floor {
         self.publisher.observe(&stamped, &events, &self.engine, &self.views);
     }
 
-    /// Tells of what an engine is said to have caused.
+    /// Publishes events as if one command had caused them.
     pub fn tell(&mut self, events: &[Event]) {
         self.seq += 1;
         let stamped = Stamped { seq: Seq(self.seq), at: VenueNanos(self.at), command: Command::PassTime };
@@ -75,7 +75,7 @@ impl Floor {
     }
 }
 
-/// What one subscriber has been sent and has not looked at.
+/// A subscriber of one channel.
 pub struct Reader {
     pub feed: FeedId,
     cursor: ChannelCursor,

@@ -1,4 +1,4 @@
-//! `pitwire publish`: one feed to very many WebSockets.
+//! `pitwire publish`: serves one feed to many WebSocket clients.
 
 mod source;
 
@@ -35,121 +35,135 @@ const EXAMPLES: &str = "Examples:
       for pitwire load: a thousand messages a second that say when they were due
 Readers: ws://ADDR:PORT/?symbols=A,B&from=EPOCH:SEQ&envelope=1. /metrics and /healthz on the same port. See docs/publish.md.";
 
-/// Readers get answers then, no stream: what is said of one does not apply.
+/// Sources that answer requests. Options that concern a stream conflict with them.
 const ANSWERING: [&str; 2] = ["echo", "respond"];
 
-/// Serve one feed to whoever connects, each at its own speed.
+/// Serve one feed to many WebSocket clients, each at its own speed.
 ///
-/// Every message is encoded once and sent from one ring to everybody. A reader that does not keep up is told what it
-/// missed, or closed; it costs nobody else anything.
+/// Each message is encoded once and sent to all readers from one ring. A slow reader gets a notice
+/// of what it missed, or is closed. It does not slow down other readers.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("from").required(true).args(["stdin", "tape", "nats", "synthetic", "respond", "echo"]))]
 pub struct Publish {
-    /// Where to listen; port 0 takes any free one.
+    /// Address to listen on. Port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     listen: SocketAddr,
-    /// A channel, read at /NAME; without any, every path is the one channel. With several, each message names its own in
-    /// its field "channel" (or, from NATS, by its subject).
+    /// Name of a channel, read at /NAME; repeatable. Without this option every path reads one
+    /// channel. With several channels, each message names its channel in the field "channel" (or,
+    /// from NATS, by its subject).
     #[arg(long, value_name = "NAME", value_parser = channel_name, conflicts_with_all = ANSWERING)]
     channel: Vec<String>,
-    /// One message a line, until the end.
+    /// Read one message per line from standard input until it ends.
     #[arg(long)]
     stdin: bool,
-    /// The messages of a recording (pitwire tape record), until its end.
+    /// Play back a recording (pitwire tape record) until it ends.
     #[arg(long, value_name = "FILE")]
     tape: Option<PathBuf>,
-    /// How many times as fast as it was recorded; 0 for as fast as the halls take it.
+    /// Playback speed as a multiple of the recorded speed. 0 plays as fast as the delivery threads
+    /// accept messages.
     #[arg(long, value_name = "X", default_value_t = 1.0, requires = "tape", conflicts_with_all = ["stdin", "nats", "synthetic", "respond", "echo"], value_parser = speed)]
     tape_speed: f64,
-    /// What is published on a NATS server.
+    /// NATS server to read messages from.
     #[arg(long, value_name = "URL")]
     nats: Option<String>,
-    /// Which subjects; NATS's wildcards stand.
+    /// NATS subject to subscribe to. Wildcards are allowed.
     #[arg(long, value_name = "SUBJECT", default_value = ">", requires = "nats", conflicts_with_all = ["stdin", "tape", "synthetic", "respond", "echo"])]
     subject: String,
-    /// Messages made here, so many a second, evenly spaced, each with "seq" and "ts_ns" (when it was due).
+    /// Generate this many messages per second, evenly spaced. Each has "seq" and "ts_ns" (its due
+    /// time).
     #[arg(long, value_name = "RATE", value_parser = rate, requires = "bytes")]
     synthetic: Option<f64>,
-    /// Of each of those messages, about.
+    /// Approximate size of each generated message, in bytes.
     #[arg(long, value_name = "N", conflicts_with_all = ["stdin", "tape", "nats", "respond", "echo"], value_parser = clap::value_parser!(u32).range(1..=16_777_216))]
     bytes: Option<u32>,
-    /// Answer each text message with so many messages of so many bytes, for example 10x10000.
+    /// Answer each text message with this many messages of this size, for example 10x10000.
     #[arg(long, value_name = "KxBYTES", value_parser = answer_size)]
     respond: Option<(usize, usize)>,
-    /// Send back what is sent.
+    /// Send each message back to its sender.
     #[arg(long)]
     echo: bool,
-    /// The field of a message that says what it is the latest of: for ?symbols= and for readers that fall behind.
+    /// Message field that holds the key. ?symbols= selects keys, and a slow reader gets the latest
+    /// message of each key.
     #[arg(long, value_name = "FIELD", conflicts_with_all = ANSWERING)]
     key: Option<String>,
     /// Wrap each message: {"channel":…,"epoch":…,"seq":…,"data":MESSAGE}. Messages must be JSON.
     #[arg(long, conflicts_with_all = ANSWERING)]
     envelope: bool,
-    /// What becomes of a reader that falls behind: it is told what it missed and gets the latest of each key, or is closed.
+    /// Policy for slow readers: conflate sends a notice of what was missed and the latest message
+    /// of each key; close closes the connection.
     #[arg(long, value_enum, default_value = "conflate", conflicts_with_all = ANSWERING)]
     lag: LagName,
-    /// A reader that has waited so long for something has fallen behind too; 0 counts bytes only.
+    /// Lag threshold in milliseconds. A reader whose oldest unsent message is older is slow too. 0
+    /// disables the time check.
     #[arg(long, value_name = "MS", default_value_t = 0, conflicts_with_all = ANSWERING)]
     lag_ms: u32,
-    /// Bytes of each ring: what can be asked for again, and twice what a reader may be behind. At least eight times the
-    /// largest message.
+    /// Ring capacity in bytes: how far back a reader can resume, and twice the lag at which a
+    /// reader is slow. At least eight times the largest message.
     #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, value_parser = ring_bytes, conflicts_with_all = ANSWERING)]
     ring: u64,
-    /// A reader gets the latest of each key when it comes.
+    /// Send each new reader the latest message of each key first.
     #[arg(long, conflicts_with_all = ANSWERING)]
     snapshot: bool,
-    /// What every reader must give (Authorization: Bearer, or ?token=); @FILE reads it from there, out of sight.
+    /// Token that every reader must send (Authorization: Bearer, or ?token=). @FILE reads it from a
+    /// file, which keeps it out of the process list.
     #[arg(long, value_name = "TOKEN")]
     auth: Option<String>,
-    /// Pages of this origin may connect too (https://app.example; * for all); others than our own are refused.
+    /// Additional origin whose pages may connect (https://app.example; * for all). Other foreign
+    /// origins are refused.
     #[arg(long, value_name = "ORIGIN", value_parser = arguments::origin)]
     origin: Vec<String>,
-    /// A name besides localhost and the address under which readers come.
+    /// Additional host name under which readers may connect, besides localhost and the address.
     #[arg(long, value_name = "NAME", value_parser = arguments::host_name)]
     host: Vec<String>,
-    /// Connections at most; more are answered 503. What open files allow, if absent.
+    /// Maximum number of connections. Further ones get a 503. Default: what the open files limit
+    /// allows.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     connections: Option<u32>,
-    /// Connections from one address at most; more are answered 429.
+    /// Maximum number of connections per client address. Further ones get a 429.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     per_address: Option<u32>,
-    /// A ping goes to everybody so often; whoever sends nothing for three times as long, not even a pong, is closed.
+    /// Ping interval in seconds. A client that sends nothing for three intervals, not even a pong,
+    /// is closed.
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=3600))]
     ping: u32,
-    /// Compress messages (permessage-deflate) for readers that offer to inflate them: once for all of them and thread, and
-    /// from the first such reader on, which may be anybody.
+    /// Compress messages (permessage-deflate) for readers that offer it. Each delivery thread
+    /// compresses a message once for all of them, from its first such reader on.
     #[arg(long)]
     deflate: bool,
-    /// What a reader may send in one message; more is closed with 1009. Above 32 KiB, in fragments of 64 bytes on average.
+    /// Maximum size of a message from a reader, in bytes. A larger one closes the connection with
+    /// 1009. Above 32 KiB, the fragments of a message must have at least 64 bytes on average.
     #[arg(long, value_name = "BYTES", default_value_t = 32 * 1024, value_parser = clap::value_parser!(u32).range(125..=67_108_864))]
     message_bytes: u32,
-    /// Delivery threads, each with its own connections. Default: one for every two cores, or as many as hold
-    /// --connections.
+    /// Delivery threads, each with its own connections. Default: one for every two cores, or as
+    /// many as hold --connections.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Option<u32>,
-    /// Event loop of the delivery threads. Default: uring where the kernel allows it, else epoll. With uring each thread
-    /// holds as many connections as the process may open files; with epoll all threads together hold that many.
+    /// Event loop of the delivery threads. Default: uring where the kernel allows it, else epoll.
+    /// With uring each thread holds as many connections as the process may open files; with epoll
+    /// all threads together hold that many.
     #[arg(long = "loop", value_enum)]
     kind: Option<LoopName>,
-    /// When messages are sent. latency sends each message at the next opportunity. throughput sends at most once every
-    /// 10 ms to each reader: less CPU at more than 100 messages per second, and up to 10 ms more delay per message.
+    /// When messages are sent. latency sends each message at the next opportunity. throughput sends
+    /// at most once every 10 ms to each reader: less CPU at more than 100 messages per second, and
+    /// up to 10 ms more delay per message.
     #[arg(long, value_enum, default_value = "latency")]
     batching: BatchingName,
-    /// Readers come by TLS (wss). Without --tls-cert an authority is made under --tls-dir, once, and it is said how to trust it.
+    /// Serve TLS (wss). Without --tls-cert, a certificate authority is created once under
+    /// --tls-dir, and the output says how to trust it.
     #[arg(long)]
     tls: bool,
-    /// The server's certificate and what it hangs on, PEM.
+    /// The server's certificate chain, PEM.
     #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The certificate's private key, PEM.
     #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Where an authority made here is kept.
+    /// Directory of the certificate authority that is created without --tls-cert.
     #[arg(long, value_name = "DIR", requires = "tls", default_value = "pitwire-tls")]
     tls_dir: PathBuf,
-    /// Written whole once it serves: {"http":"ADDR:PORT","pid":N,"epoch":E}; with --tls also "tls" and, where the authority
-    /// was made here, "ca".
+    /// File written atomically once the server is ready: {"http":"ADDR:PORT","pid":N,"epoch":E};
+    /// with --tls also "tls" and, if the authority was created here, "ca".
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
     /// Print one JSON object at the end.
@@ -189,7 +203,7 @@ impl BatchingName {
 
 impl Publish {
     pub fn run(self) -> Result<(), Failure> {
-        // An old one must not be taken for ours, whatever happens next.
+        // Remove an old file first, so that nothing takes it for ours if the start fails.
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
         }
@@ -291,10 +305,12 @@ impl Publish {
             Failure::new("this machine's clock stands before 1970").remedy("set it: resume tokens are told apart by it")
         })?;
         let seed = now.subsec_nanos();
-        // What the process itself has open, and a connection that is being refused.
+        // Leave room for the files that the process itself opens, and for connections being
+        // refused.
         let files = open_files().saturating_sub(64).max(1);
         let kind = self.kind()?;
-        // Its sockets are not open files; a thread that is full says so.
+        // io_uring sockets do not count as open files of the process. A full thread reports that
+        // itself.
         let files = if kind == Kind::Uring { usize::MAX } else { files };
         if let Some(most) = self.connections.filter(|most| *most as usize > files) {
             let remedy = if self.tls { "raise that (ulimit -n)" } else { "raise that (ulimit -n) or use --loop uring" };
@@ -362,7 +378,7 @@ impl Publish {
     }
 }
 
-/// Until the source ends or we are asked to.
+/// Runs the source until it ends or a stop signal arrives.
 fn serve(source: Source, mut press: Ingest, signals: &std::os::unix::net::UnixStream) -> Result<Ingest, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
@@ -371,7 +387,7 @@ fn serve(source: Source, mut press: Ingest, signals: &std::os::unix::net::UnixSt
     let run = move || {
         let ended = source.run(&mut press, &source_stop);
         press.flush();
-        // Nobody is left to tell when we were asked to end meanwhile.
+        // The receiver may have given up waiting after a stop signal.
         let _ = tell.send(ended.map(|()| press));
         drop(theirs);
     };
@@ -379,15 +395,16 @@ fn serve(source: Source, mut press: Ingest, signals: &std::os::unix::net::UnixSt
     let mut polled = [PollFd::new(signals, PollFlags::IN), PollFd::new(&ours, PollFlags::IN)];
     while matches!(poll(&mut polled, None), Err(rustix::io::Errno::INTR)) {}
     stop.store(true, Ordering::Relaxed);
-    // Standard input may never say anything again: it is not waited for.
+    // Bound the wait, because a read from standard input may block forever.
     match told.recv_timeout(std::time::Duration::from_millis(500)) {
         Ok(ended) => ended,
         Err(_) => Err(Failure::new("the source did not end in time").remedy("its last messages may be missing")),
     }
 }
 
-/// Returns the default number of delivery threads: one for every two cores. With io_uring, where each thread holds at
-/// most as many connections as the process may open files, enough to hold the expected connections, at most 64.
+/// Returns the default number of delivery threads: one for every two cores. With io_uring, where
+/// each thread holds at most as many connections as the process may open files, enough to hold the
+/// expected connections, at most 64.
 fn threads(kind: Kind, connections: Option<u32>) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let expected = connections.filter(|_| kind == Kind::Uring).map_or(0, |most| most as usize);
@@ -401,7 +418,7 @@ fn open_files() -> usize {
     limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(1 << 20)
 }
 
-/// One of the messages of an answer: it says which of them it is.
+/// Returns message `seq` of an answer. It contains its number, if that fits into `bytes`.
 fn answer(seq: usize, bytes: usize) -> Vec<u8> {
     let mut text = format!(r#"{{"seq":{seq},"pad":""#).into_bytes();
     if text.len() + 2 > bytes {
@@ -453,7 +470,8 @@ fn answer_size(text: &str) -> Result<(usize, usize), String> {
         .ok_or_else(|| "write how many and how large, for example 10x10000 (64 MiB together at most)".into())
 }
 
-/// The text itself, or of `@FILE` what stands in it, without the line's end.
+/// Returns the token: the text itself, or for `@FILE` the file's content without the final line
+/// break.
 fn token(text: &str) -> Result<String, Failure> {
     if text.is_empty() {
         return Err(

@@ -104,7 +104,7 @@ impl UrlStreams {
         self.streams.turn_minute(here, &mut self.outlet);
     }
 
-    /// Sends everything observed so far. The caller calls it after the commit. `tap` receives each
+    /// Sends all observed messages. The caller calls it after the commit. `tap` receives each
     /// message in order, for gateways.
     pub fn release(&mut self, tap: &mut dyn FnMut(StreamId, &[u8])) {
         self.outlet.release(self.halls.running(), tap);

@@ -44,7 +44,7 @@ pub struct Scribe {
     turns: Option<SyncSender<Vec<Errand>>>,
     /// Number of first messages that each socket has been sent.
     firsts: BTreeMap<SubscriberId, u64>,
-    /// Sockets with numbers of their own. They are closed if the thread is too slow for them.
+    /// Sockets that read numbered streams. They are closed if the thread is too slow for them.
     readers: BTreeMap<SubscriberId, ()>,
 }
 

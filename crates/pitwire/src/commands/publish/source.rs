@@ -1,4 +1,4 @@
-//! Where `pitwire publish` has its messages from.
+//! The message sources of `pitwire publish`.
 
 use std::fs::File;
 use std::io::{Read, stdin};
@@ -15,7 +15,7 @@ use pitwire_failure::Failure;
 
 const LINE_MOST: usize = 16 << 20;
 const READ_BYTES: usize = 64 * 1024;
-/// A source that is told to stop sees it within this.
+/// Maximum time until a source notices that it has to stop.
 const GLANCE: Duration = Duration::from_millis(100);
 /// Messages from NATS that may wait for this process before the client library drops new ones.
 const NATS_CAPACITY: usize = 65_536;
@@ -65,7 +65,7 @@ impl Source {
         })
     }
 
-    /// Whether it cannot be reached at present.
+    /// Returns a flag that is true while the source is unreachable.
     pub fn is_away(&self) -> Arc<AtomicBool> {
         match self {
             Source::Nats { subscription } => subscription.link().down_flag(),
@@ -73,7 +73,7 @@ impl Source {
         }
     }
 
-    /// Until its end, or until told to stop.
+    /// Publishes messages until the source ends or `stop` is set.
     pub fn run(self, press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
         match self {
             Source::Lines => lines(press, stop),
@@ -93,7 +93,8 @@ impl Source {
     }
 }
 
-/// Whoever publishes never waits; whoever reads a file can.
+/// Waits until the delivery threads have room. The publisher itself never waits, but a file can be
+/// read later.
 fn wait_for_room(press: &Ingest, stop: &AtomicBool) {
     while !press.has_room() && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(NO_ROOM);
@@ -175,7 +176,7 @@ fn damaged(error: pitwire_recorder::recording::RecordingError) -> Failure {
     Failure::new(format!("the recording is damaged at {error}")).remedy("record it again, or cut the file before that")
 }
 
-/// Sleeps if it is not yet time; what has come together goes out first.
+/// Sleeps until `due_ns`. Before it sleeps, it sends the messages collected so far.
 fn sleep_until(due_ns: u64, press: &mut Ingest, stop: &AtomicBool) {
     if due_ns <= monotonic_ns() {
         return;
@@ -191,7 +192,7 @@ fn sleep_until(due_ns: u64, press: &mut Ingest, stop: &AtomicBool) {
 }
 
 fn synthetic(rate: f64, bytes: usize, press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
-    // The default slack of 50 microseconds would be added to every message.
+    // Without this, the default timer slack delays every message by up to 50 microseconds.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut messages = SyntheticSource::new(rate, bytes, monotonic_ns(), u64::try_from(now.as_nanos()).unwrap_or(0));
