@@ -30,7 +30,7 @@ fn failed_request_has_no_effect() {
     let reply = world.ok(&mut stranger, "public/subscribe", json!({"channels": ["ticker.NPN_ZAR.100ms"]}));
     assert!(matches!(reply.effects[..], [Effect::Subscribe(..)]));
 
-    // A valid private name before the one that fails.
+    // The names are valid, but too many. The refused request opens none of the channels.
     let mut alice = world.login("alice");
     let names: Vec<String> = (0..2_000).map(|n| format!("user.orders.any.X{n}.raw")).collect();
     assert_eq!(world.call(&mut alice, "private/subscribe", json!({"channels": names})).code(), 10028);

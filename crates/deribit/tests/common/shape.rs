@@ -187,7 +187,7 @@ fn compare(path: &str, value: &Value, shape: Shape, found: &mut Vec<String>) {
     }
 }
 
-/// Fields are absent rather than null, except the one that may be null.
+/// Fields are absent rather than null. Only `matching_id` may be null.
 fn look_for_nulls(path: &str, value: &Value, found: &mut Vec<String>) {
     match value {
         Value::Null if !path.ends_with(".matching_id") => found.push(format!("{path} is null")),

@@ -176,7 +176,7 @@ fn damaged(error: pitwire_recorder::recording::RecordingError) -> Failure {
     Failure::new(format!("the recording is damaged at {error}")).remedy("record it again, or cut the file before that")
 }
 
-/// Sleeps until `due_ns`. Before it sleeps, it sends the messages collected so far.
+/// Sleeps until `due_ns`. Before it sleeps, it sends the collected messages.
 fn sleep_until(due_ns: u64, press: &mut Ingest, stop: &AtomicBool) {
     if due_ns <= monotonic_ns() {
         return;
