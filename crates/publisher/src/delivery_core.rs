@@ -114,12 +114,12 @@ pub struct CoreSettings {
 /// Selects the subscribers that a delivery pass serves, and their order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PassKind {
-    /// Subscribers with frames of their own.
+    /// Subscribers with individual frames: answers, control frames or catch-up messages.
     Own,
     /// All subscribers with frames to send, in random order.
     First,
-    /// The same subscribers, when the previous pass has just ended. Its order is kept with small
-    /// random changes.
+    /// The same subscribers, when the previous pass has just ended. They keep their previous order
+    /// with small random changes.
     Next,
 }
 
@@ -151,7 +151,7 @@ struct CoreContext {
 struct PassState {
     /// Streams with new messages.
     dirty: Vec<u32>,
-    /// Slots with frames of their own.
+    /// Slots with individual frames.
     listed: Vec<u32>,
     /// Bytes appended since the last pass over streams.
     unswept: usize,
@@ -629,7 +629,8 @@ impl DeliveryCore {
                 return self.close(slot, CloseCode::Policy, "nothing heard for too long, not even a pong");
             }
             Stage::Open => {
-                // Pings come through the rings. A subscriber without a stream gets one of its own.
+                // Pings come through the rings. A subscriber without a stream gets an individual
+                // one.
                 if subscriber.items.as_slice().is_empty() && heard >= idle_ms / 2 {
                     self.ping_one(slot);
                 }
@@ -668,7 +669,7 @@ impl DeliveryCore {
         }
     }
 
-    /// Collects the subscribers that may have frames to send: those with frames of their own, and
+    /// Collects the subscribers that may have frames to send: those with individual frames, and
     /// unless `sweep` is [`PassKind::Own`] the readers of streams with new messages. Blocked
     /// sockets are left out.
     pub fn due(&mut self, into: &mut Vec<u32>, sweep: PassKind) {
@@ -731,7 +732,7 @@ impl DeliveryCore {
         self.pass.turn_bytes
     }
 
-    /// Returns whether subscribers have frames of their own, and whether streams have new messages.
+    /// Returns whether subscribers have individual frames, and whether streams have new messages.
     pub fn has_due(&self) -> (bool, bool) {
         (!self.pass.listed.is_empty(), !self.pass.dirty.is_empty())
     }

@@ -50,7 +50,7 @@ impl<'a> Request<'a> {
     }
 }
 
-/// What a new subscriber gets.
+/// The streams and messages of a new subscriber.
 #[derive(Clone, Debug, Default)]
 pub struct SubscriberSetup {
     pub streams: Vec<StreamId>,
@@ -195,7 +195,7 @@ pub enum LagAnswer {
 /// The application behind the delivery threads. They call it on their own threads, so it must never
 /// block.
 pub trait DeliveryHandler: Send + Sync {
-    /// Returns what a WebSocket at this path gets.
+    /// Returns the setup of a WebSocket at this path.
     ///
     /// # Errors
     /// The HTTP response that refuses the handshake.
@@ -207,9 +207,9 @@ pub trait DeliveryHandler: Send + Sync {
         let _ = (from, said, reply);
     }
 
-    /// Asks what a slow subscriber of a stream with [`LagPolicy::Ask`](crate::LagPolicy::Ask) gets.
-    /// It reads again, and the last message that it received is number `read`.
-    /// [`Publisher::go_on`](crate::Publisher::go_on) answers.
+    /// Requests the next messages for a slow subscriber of a stream with
+    /// [`LagPolicy::Ask`](crate::LagPolicy::Ask). It reads again, and the last message that it
+    /// received is number `read`. Answer with [`Publisher::go_on`](crate::Publisher::go_on).
     fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
         let _ = (who, stream, read);
     }

@@ -57,7 +57,7 @@ pub(crate) enum ControlMessage {
         to: SubscriberId,
         stream: StreamId,
     },
-    /// What a slow subscriber that received message `read` last gets next.
+    /// The handler's answer for a slow subscriber that received message `read` last.
     LagAnswer {
         to: SubscriberId,
         stream: StreamId,
@@ -108,8 +108,8 @@ pub(crate) struct HandedOffSocket {
     pub tag: SubscriberId,
     /// Bytes that were received and not handled yet.
     pub received: Vec<u8>,
-    /// Response to the handshake and what the subscriber gets, if the handshake has been checked.
-    /// Otherwise the delivery thread reads the request and asks its handler.
+    /// Response to the handshake and setup of the subscriber, if the handshake has been checked.
+    /// Otherwise the delivery thread reads the request and calls its handler.
     pub upgraded: Option<(Vec<u8>, SubscriberSetup)>,
 }
 

@@ -36,7 +36,8 @@ pub struct Options {
     pub batching: BatchingPolicy,
     /// Capacity of each thread's inbox in bytes.
     pub inbox_bytes: usize,
-    /// Send buffer of each socket in the kernel, in bytes: what a stopped reader can hold there.
+    /// Send buffer of each socket in the kernel, in bytes. A reader that stops can hold as much
+    /// there.
     pub send_buffer_bytes: usize,
     pub connections_most: usize,
     pub per_address: Option<u32>,
@@ -234,8 +235,8 @@ impl Publisher {
         &self.inboxes[self.board.hall_of(tag)]
     }
 
-    /// Hands over a connection whose request the delivery thread answers. `received` is what was
-    /// read of it.
+    /// Hands over a connection whose request the delivery thread answers. `received` contains the
+    /// bytes read so far.
     pub fn adopt(&self, socket: TcpStream, tag: SubscriberId, received: Vec<u8>) {
         self.inbox(tag).run(ControlMessage::Adopt(Box::new(HandedOffSocket {
             socket,
@@ -247,8 +248,8 @@ impl Publisher {
     }
 
     /// Hands over a connection after its handshake. `hello` is sent first: the response to the
-    /// handshake if it has not been sent, and frames. Then follows what `opening` says. `received`
-    /// is what was read behind the request.
+    /// handshake if it has not been sent, and frames. The setup in `opening` applies after that.
+    /// `received` contains the bytes read after the request.
     pub fn adopt_open(
         &self,
         socket: TcpStream,
@@ -293,9 +294,9 @@ impl Publisher {
         self.inbox(to).run(ControlMessage::Join { to, stream, read: None });
     }
 
-    /// Subscribes one that has received everything up to number `read`, to a stream with
-    /// [`LagPolicy::Ask`](crate::LagPolicy::Ask). [`DeliveryHandler::behind`] is asked for messages
-    /// that the ring has lost.
+    /// Subscribes a connection that has received everything up to number `read`, to a stream with
+    /// [`LagPolicy::Ask`](crate::LagPolicy::Ask). If the ring has lost newer messages,
+    /// [`DeliveryHandler::behind`] is called.
     pub fn join_behind(&self, to: SubscriberId, stream: StreamId, read: u64) {
         self.inbox(to).run(ControlMessage::Join { to, stream, read: Some(read) });
     }

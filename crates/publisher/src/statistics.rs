@@ -113,7 +113,7 @@ impl SharedStatistics {
     }
 }
 
-/// Returns the sum of one counter over all threads, or 0 if there is no counter of that name.
+/// Returns the sum of one counter over all threads, or 0 if the name is unknown.
 pub fn counted(board: &SharedStatistics, name: &str) -> u64 {
     let values = board.all().iter().flat_map(Counters::list);
     values.filter(|(other, ..)| *other == name).map(|(.., value)| value).sum()

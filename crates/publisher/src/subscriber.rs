@@ -140,7 +140,7 @@ pub(crate) struct CatchUp {
     pub until: Option<u64>,
 }
 
-/// A subscription that is off the ring until the handler says what it gets.
+/// A subscription that is off the ring until the handler answers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ask {
     pub item: u32,

@@ -31,8 +31,8 @@ impl DeliveryCore {
         self.list(slot);
     }
 
-    /// Asks the handler what a waiting subscriber has missed, now that its socket accepts bytes
-    /// again.
+    /// Requests the missed messages of a waiting subscriber from the handler, now that its socket
+    /// accepts bytes again.
     pub(super) fn ask_about(&mut self, slot: u32) {
         let DeliveryCore { subscribers, streams, settings, .. } = self;
         let Some(subscriber) = subscribers.get_mut(slot as usize).filter(|it| it.stage.is_served()) else { return };
@@ -96,7 +96,7 @@ impl DeliveryCore {
     }
 
     /// Moves the subscription at index `at` behind message `seq`. If the ring has lost the next
-    /// message, the handler is asked for it.
+    /// message, the handler must provide it.
     fn stand_behind(&mut self, slot: u32, at: usize, read: u64) {
         let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
         let class = subscriber.class;
@@ -113,8 +113,8 @@ impl DeliveryCore {
         self.list(slot);
     }
 
-    /// Takes all readers of a stream with shed messages off the ring. Closes those that joined
-    /// since without a position, because we do not know what they have received.
+    /// Takes all readers of a stream with shed messages off the ring. Closes readers that joined
+    /// since without a position, because their last message is unknown.
     pub(super) fn stand_all_aside(&mut self, stream: StreamId) {
         let Some(of) = self.streams.get(stream.0 as usize) else { return };
         for listener in of.listeners.clone() {

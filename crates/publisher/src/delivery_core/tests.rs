@@ -638,7 +638,7 @@ fn shed_messages_are_declared_to_resuming_readers() {
     assert!(got.starts_with("\u{3}\u{fffd}the publisher was too busy"), "{got}");
     put(&inbox, StreamId(1), 29, "d");
     assert!(!floor.take(&inbox));
-    // A reader from before the hole gets the notice, a reader behind it the remaining messages.
+    // A reader from before the hole gets the notice. A reader of a kept message gets the rest.
     let behind = r#"{"type":"gap","from":20,"to":28}|a26|b27|c28|d29"#;
     for (from, expected) in [("1:18", format!("a19|{behind}")), ("1:19", behind.into()), ("1:26", "b27|c28|d29".into())]
     {
@@ -705,7 +705,7 @@ fn outbound_limit_applies_to_unsolicited_frames_only() {
     for _ in 0..20 {
         floor.run(ControlMessage::Tell { to: tag, frames: frames.clone() });
     }
-    // Frames up to 256 KiB, and the one that exceeded the limit.
+    // Frames up to 256 KiB, and the frame that exceeded the limit.
     assert_eq!(opcodes(floor, reader), [2, 2, 2, 2, 2, 2, 8]);
 }
 
