@@ -65,7 +65,7 @@ pub struct PendingBatches<B> {
 
 impl<B> PendingBatches<B> {
     /// Returns the oldest queued batch.
-    pub fn next(&mut self) -> Option<B> {
+    pub fn next_batch(&mut self) -> Option<B> {
         self.batches.try_recv().ok()
     }
 }

@@ -17,7 +17,7 @@ impl Xoshiro256 {
 
     /// Returns the next 64 random bits.
     #[inline]
-    pub fn next(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         let s = &mut self.0;
         let result = s[0].wrapping_add(s[3]).rotate_left(23).wrapping_add(s[0]);
         let shifted = s[1] << 17;
@@ -34,7 +34,7 @@ impl Xoshiro256 {
     #[inline]
     pub fn unit(&mut self) -> f64 {
         const STEP: f64 = 1.0 / (1_u64 << 52) as f64;
-        ((self.next() >> 12) as f64 + 0.5) * STEP
+        ((self.next_u64() >> 12) as f64 + 0.5) * STEP
     }
 
     /// Returns a uniform number on `0..bound` by multiplication (Lemire 2019); zero for a `bound` of zero.
@@ -43,7 +43,7 @@ impl Xoshiro256 {
     #[inline]
     #[allow(clippy::cast_possible_truncation)] // the high half of a product of two 64-bit numbers
     pub fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 }
 
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn seeds_and_streams_give_different_sequences() {
-        let first = |seed, stream| Xoshiro256::new(seed, stream).next();
+        let first = |seed, stream| Xoshiro256::new(seed, stream).next_u64();
         assert_eq!(first(1, 1), first(1, 1));
         assert!(first(1, 1) != first(1, 2) && first(1, 1) != first(2, 1) && first(0, 0) != 0);
     }

@@ -8,6 +8,12 @@ use serde_json::{Value, json};
 /// A histogram of latencies in nanoseconds, from 1 ns to ten minutes.
 pub struct Latencies(Histogram<u64>);
 
+impl Default for Latencies {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Latencies {
     /// Creates an empty histogram.
     pub fn new() -> Self {

@@ -1,8 +1,8 @@
 //! Icebergs, self-match prevention, places in the queue: tables of one level's queue before and
 //! after.
 //!
-//! An order is written `id:shown`, an iceberg `id:shown+hidden/display`; `@n` puts it at price 100
-//! + n (else 100). All rest on the sell side, in the order written, each with its id as group
+//! An order is written `id:shown`, an iceberg `id:shown+hidden/display`; `@n` sets the price to 100
+//! plus n (else 100). All rest on the sell side, in the order written, each with its id as group
 //! number.
 
 use pitwire_model::{AccountId, Lots, MatchGroup, OrderId, SessionId, Side, Ticks};

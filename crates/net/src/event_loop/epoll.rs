@@ -214,7 +214,7 @@ impl EventLoop for EpollLoop {
         }
         for event in &self.kernel_events {
             let (data, flags) = (event.data.u64(), event.flags);
-            let number = (data & u64::from(u32::MAX)) as u32;
+            let number = u32::try_from(data & u64::from(u32::MAX)).unwrap_or(u32::MAX);
             match data >> 32 {
                 LISTENER => events.push(Event::Acceptable(ListenerId(number))),
                 WAKE_SOURCE => events.push(Event::Woken(number)),

@@ -31,10 +31,10 @@ fn records_are_batched_by_shard_and_numbered() {
     deal(&mut publisher, "d", &[1]);
     publisher.hand_over();
     publisher.hand_over();
-    assert_eq!(told(&waiting.next().unwrap()), (0, 1, 2, b"\x01\0\0\0a\x01\0\0\0c".to_vec()));
-    assert_eq!(told(&waiting.next().unwrap()), (1, 1, 2, b"\x01\0\0\0b\x03\0\0\0gap".to_vec()));
-    assert_eq!(told(&waiting.next().unwrap()), (1, 3, 1, b"\x01\0\0\0d".to_vec()));
-    assert!(waiting.next().is_none());
+    assert_eq!(told(&waiting.next_batch().unwrap()), (0, 1, 2, b"\x01\0\0\0a\x01\0\0\0c".to_vec()));
+    assert_eq!(told(&waiting.next_batch().unwrap()), (1, 1, 2, b"\x01\0\0\0b\x03\0\0\0gap".to_vec()));
+    assert_eq!(told(&waiting.next_batch().unwrap()), (1, 3, 1, b"\x01\0\0\0d".to_vec()));
+    assert!(waiting.next_batch().is_none());
     assert_eq!(publisher.totals().gaps, 1);
 }
 
@@ -47,7 +47,7 @@ fn a_batch_is_queued_before_it_is_too_long() {
     }
     publisher.hand_over();
     let (mut next, mut batches) = (1, 0);
-    while let Some(batch) = waiting.next() {
+    while let Some(batch) = waiting.next_batch() {
         assert!(batch.bytes.len() <= BATCH_BYTES);
         assert_eq!(batch.first, next);
         next += batch.records;
@@ -68,14 +68,14 @@ fn a_full_queue_drops_counts_and_leaves_a_gap_in_the_numbers() {
     assert!(publisher.report().unwrap().to_string().contains("dropped"));
     assert!(publisher.report().is_none(), "said once");
     let mut next = 1;
-    while let Some(batch) = waiting.next() {
+    while let Some(batch) = waiting.next_batch() {
         assert_eq!(batch.first, next);
         next += batch.records;
     }
     assert_eq!(next, 2 * BATCHES as u64 + 1);
     deal(&mut publisher, "z", &[0]);
     publisher.hand_over();
-    assert_eq!(waiting.next().unwrap().first, next + 20);
+    assert_eq!(waiting.next_batch().unwrap().first, next + 20);
     assert_eq!(publisher.next[0].load(Ordering::Relaxed), next + 21);
 }
 
@@ -89,11 +89,11 @@ fn a_full_queue_in_the_middle_of_a_batch_keeps_numbers_in_order() {
         publisher.send(1);
     }
     deal(&mut publisher, "cd", &[0, 0]);
-    waiting.next().unwrap();
+    waiting.next_batch().unwrap();
     deal(&mut publisher, "e", &[0]);
     publisher.hand_over();
     let mut of_0 = Vec::new();
-    while let Some(batch) = waiting.next() {
+    while let Some(batch) = waiting.next_batch() {
         if batch.shard == 0 {
             of_0.push((batch.first, batch.records));
         }
@@ -111,7 +111,7 @@ fn an_object_longer_than_a_message_is_dropped_and_leaves_a_gap() {
     publisher.send_objects(&text, &[Object { start: 0, end: length, worker: 0 }]);
     deal(&mut publisher, "b", &[0]);
     publisher.hand_over();
-    assert_eq!((waiting.next().unwrap().first, waiting.next().unwrap().first), (1, 3));
+    assert_eq!((waiting.next_batch().unwrap().first, waiting.next_batch().unwrap().first), (1, 3));
     assert_eq!(publisher.totals().dropped, 1);
     assert!(publisher.report().is_none());
 }

@@ -30,7 +30,7 @@ pub enum Source {
     Nats {
         subscription: Box<NatsSubscription>,
     },
-    SyntheticSource {
+    Synthetic {
         rate: f64,
         bytes: usize,
     },
@@ -59,7 +59,7 @@ impl Source {
             return Ok(Source::Nats { subscription: Box::new(subscription) });
         }
         Ok(match (publish.synthetic, publish.bytes) {
-            (Some(rate), Some(bytes)) => Source::SyntheticSource { rate, bytes: bytes as usize },
+            (Some(rate), Some(bytes)) => Source::Synthetic { rate, bytes: bytes as usize },
             _ if publish.stdin => Source::Lines,
             _ => Source::Nothing,
         })
@@ -82,7 +82,7 @@ impl Source {
                 nats(*subscription, press, stop);
                 Ok(())
             }
-            Source::SyntheticSource { rate, bytes } => synthetic(rate, bytes, press, stop),
+            Source::Synthetic { rate, bytes } => synthetic(rate, bytes, press, stop),
             Source::Nothing => {
                 while !stop.load(Ordering::Relaxed) {
                     std::thread::sleep(GLANCE);
