@@ -241,7 +241,7 @@ mod tests {
         let (publisher, mut pending) = NatsPublisher::without_thread(2);
         assert_eq!((publisher.push(1), publisher.push(2), publisher.push(3)), (Ok(()), Ok(()), Err(3)));
         assert!(publisher.is_full());
-        assert_eq!(pending.next(), Some(1));
+        assert_eq!(pending.next_batch(), Some(1));
         assert_eq!(publisher.push(4), Ok(()));
         drop(pending);
         assert_eq!(publisher.push(5), Err(5));
