@@ -42,6 +42,7 @@ check: web/node_modules/.stamp .venv/.stamp ## format, lint, dependencies, tidy;
 	$(WITH) rust -- cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(WITH) rust -- cargo run -q -p xtask -- dependencies
 	$(WITH) rust -- cargo run -q -p xtask -- tidy
+	$(WITH) rust -- cargo run -q -p xtask -- mutants --check
 	$(WITH) rust -- cargo run -q -p xtask -- table --check
 	$(WITH) python -- .venv/bin/ruff format --config tests/ruff.toml --check -q tests scripts clients/python
 	$(WITH) python -- .venv/bin/ruff check --config tests/ruff.toml -q tests scripts clients/python
