@@ -111,7 +111,7 @@ fn main() -> ExitCode {
 /// Prints help to standard output, or a usage error as one line.
 fn usage(error: &clap::Error) -> ExitCode {
     if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) {
-        // A closed standard output is no error.
+        // A failed write is ignored, because standard output may be closed.
         drop(error.print());
         return ExitCode::SUCCESS;
     }
@@ -125,7 +125,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         .map(str::trim)
         .filter(|line| !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information"))
         .collect();
-    // clap lists the missing arguments on lines of their own.
+    // clap lists each missing argument on its own line.
     let message = lines.join("; ").replace(":; ", ": ");
     eprintln!("pitwire: {}; see --help", message.strip_prefix("error: ").unwrap_or(&message));
     ExitCode::from(2)

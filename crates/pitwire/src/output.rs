@@ -1,4 +1,4 @@
-//! Standard output of the subcommands. A closed pipe is no error; a full disk is one.
+//! Standard output of the subcommands. A closed pipe is not an error; a full disk is.
 
 use std::io::{ErrorKind, Write, stdout};
 use std::sync::OnceLock;

@@ -1,4 +1,5 @@
-//! `pitwire bars`: a worker of `pitwire split` that makes bars and indicators. The work is in `crates/bars`.
+//! `pitwire bars`: a worker of `pitwire split` that makes bars and indicators. The work is in
+//! `crates/bars`.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,32 +24,32 @@ const EXAMPLES: &str = "Examples:
 
 BarRules, formulas, columns and the WebSocket's messages: docs/bars.md.";
 
-/// Make bars and indicators of every symbol: a worker of `pitwire split`.
+/// Make bars and indicators for every symbol, as a worker of `pitwire split`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Bars {
-    /// Write finished bars there, as Parquet.
+    /// Directory for finished bars, as Parquet files.
     #[arg(long, value_name = "DIR", required_unless_present = "listen")]
     out: Option<PathBuf>,
-    /// Serve the latest bars over WebSocket.
+    /// Serve the latest bars over WebSocket at this address.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     listen: Option<SocketAddr>,
-    /// Written once readers can connect.
+    /// File to write as soon as readers can connect.
     #[arg(long, value_name = "PATH", requires = "listen")]
     ready_file: Option<PathBuf>,
     /// Lengths of bars in seconds.
     #[arg(long, value_name = "S,S,…", value_delimiter = ',', default_value = "30,90,180")]
     buckets: Vec<u32>,
-    /// One's own bar conditions (TOML).
+    /// File with custom bar conditions (TOML).
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
-    /// Begin a new file after so many seconds.
+    /// Start a new file after this many seconds.
     #[arg(long, value_name = "S", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     rotate: u32,
     /// Print one JSON object at the end.
     #[arg(long)]
     json: bool,
-    /// Descriptors of pipes or names of rings, one a shard; `pitwire split` appends them.
+    /// Pipe descriptors or ring names, one per shard; `pitwire split` appends them.
     #[arg(value_name = "SHARD", required = true)]
     shards: Vec<String>,
 }
@@ -140,7 +141,7 @@ fn remove_old(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whole or not at all: a temporary file, renamed.
+/// Writes the ready file atomically: to a temporary file, then a rename.
 fn write_ready(path: &Path, address: SocketAddr) -> Result<(), Failure> {
     let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
     let temporary = path.with_extension("tmp");

@@ -1,4 +1,4 @@
-//! `pitwire load`: very many WebSocket readers. The work is in `crates/load-generator`.
+//! `pitwire load`: load test with many WebSocket readers. The work is in `crates/load-generator`.
 
 mod children;
 mod figures;
@@ -36,89 +36,94 @@ const EXAMPLES: &str = "Examples:
 
 What each figure means, and what is checked: docs/load.md.";
 
-/// Files that this program has open beside its connections.
+/// File descriptors reserved for uses other than connections.
 const OTHER_FILES: u64 = 64;
 const MOST_THREADS: usize = 256;
 const MOST_PER_S: u64 = 100_000_000;
-/// A server needs a moment to see that everybody has gone.
+/// Pause between two steps of a search. The server needs it to notice that all connections have
+/// closed.
 const BETWEEN_STEPS: Duration = Duration::from_millis(300);
 
-/// Load a WebSocket server with very many readers, and check every message.
+/// Load a WebSocket server with many readers, and check every message.
 #[derive(Args, Clone)]
 #[command(after_help = EXAMPLES, args_override_self = true)]
 pub struct Load {
-    /// ws:// or wss:// address.
+    /// Address of the server: ws:// or wss://.
     url: String,
     /// Connections to open.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_CONNECTIONS)))]
     connections: Option<u32>,
-    /// Measure so long, from when every connection is open.
+    /// Measure for this long, from the moment when every connection is open.
     #[arg(long, value_name = "S", value_parser = seconds)]
     seconds: Option<Duration>,
-    /// Poisson arrivals (even:N/s: evenly spaced): of messages with --echo and --heartbeat, else of connections.
+    /// Arrival rate as a Poisson process (even:N/s: evenly spaced). It applies to messages with
+    /// --echo or --heartbeat, otherwise to connections.
     #[arg(long, value_name = "N/s")]
     arrivals: Option<Arrivals>,
-    /// Each connection sends a short message each period (ms, s).
+    /// Send a short message on each connection once per period (ms, s).
     #[arg(long, value_name = "PERIOD", value_parser = period, conflicts_with = "echo", requires = "expect")]
     heartbeat: Option<Duration>,
-    /// Each heartbeat is answered by K messages of BYTES bytes.
+    /// Expect each heartbeat to be answered by K messages of BYTES bytes.
     #[arg(long, value_name = "KxBYTES", requires = "heartbeat")]
     expect: Option<ExpectedReplies>,
-    /// Messages of BYTES bytes that come back; one a second on each connection, or --arrivals.
+    /// Send messages of BYTES bytes that the server returns: one per second on each connection, or
+    /// at the rate of --arrivals.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
     echo: Option<u32>,
-    /// 5,000 connections, each second a heartbeat answered by 10 messages of 10,000 bytes, 8 seconds.
+    /// Preset: 5,000 connections for 8 seconds; each sends a heartbeat every second and gets 10
+    /// messages of 10,000 bytes.
     #[arg(long, conflicts_with_all = ["heartbeat", "echo"])]
     seed_002: bool,
-    /// Send this once on each connection, as soon as it is open.
+    /// Send this text once on each connection when it opens.
     #[arg(long, value_name = "TEXT")]
     subscribe: Option<String>,
-    /// Ask for this subprotocol; a server that does not take it up is refused.
+    /// Request this subprotocol. A connection whose server does not accept it fails.
     #[arg(long, value_name = "NAME", value_parser = token)]
     subprotocol: Option<String>,
     /// Offer permessage-deflate.
     #[arg(long)]
     deflate: bool,
-    /// So many in a hundred read little, and late.
+    /// Percentage of connections that read little at a time and late.
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0")]
     slow: u32,
-    /// So many in a hundred never read.
+    /// Percentage of connections that never read.
     #[arg(long, value_name = "PERCENT", value_parser = percent, default_value = "0")]
     stopped: u32,
-    /// After so many seconds cut every connection, and open all again at once.
+    /// Cut all connections after this many seconds and reopen them at once.
     #[arg(long, value_name = "S", value_parser = seconds)]
     storm: Option<Duration>,
     /// Threads of each process [default: half of the cores].
     #[arg(long, value_name = "N", value_parser = threads)]
     threads: Option<usize>,
-    /// Connect from so many addresses of 127.0.0.0/8 [default: one for 10,000 connections].
+    /// Connect from this many addresses in 127.0.0.0/8 [default: one per 10,000 connections].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_000))]
     sources: Option<u32>,
-    /// So many connections may be opening at a time.
+    /// Most connections that may be opening at the same time.
     #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
     wave: u32,
-    /// A connection may take so long to open.
+    /// Time limit for opening a connection, in seconds.
     #[arg(long, value_name = "S", value_parser = seconds, default_value = "20")]
     timeout: Duration,
-    /// Trust the authorities in this file (PEM), and no others.
+    /// Trust only the authorities in this file (PEM).
     #[arg(long, value_name = "FILE", conflicts_with = "insecure")]
     ca: Option<PathBuf>,
     /// Trust any certificate.
     #[arg(long)]
     insecure: bool,
-    /// The field that numbers messages.
+    /// Name of the field with the message number.
     #[arg(long, value_name = "NAME", default_value = "seq", value_parser = field)]
     sequence_field: String,
-    /// Find the most connections (with --echo or --heartbeat and --arrivals: the highest rate) with nothing late or lost.
+    /// Find the largest number of connections (with --arrivals and --echo or --heartbeat: the
+    /// highest rate) with nothing late or lost.
     #[arg(long, conflicts_with = "storm")]
     find_limit: bool,
-    /// Of the arrival process.
+    /// Seed of the arrival process.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print one JSON object at the end.
     #[arg(long)]
     json: bool,
-    /// Which part of the connections a child process has.
+    /// Share of the connections for a child process: part I of K.
     #[arg(long, hide = true, value_name = "I/K", value_parser = part)]
     part: Option<(usize, usize)>,
 }
@@ -144,7 +149,8 @@ impl Load {
         Ok(())
     }
 
-    /// Steps of a run each; the figures are of the largest that was carried.
+    /// Searches for the limit with one run per step. Prints the figures of the largest load that
+    /// passed.
     fn find_limit(&self, plan: &LoadPlan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
         let is_rate = plan.arrivals.is_some() && plan.traffic != Traffic::Listen;
         let unit = if is_rate { "messages a second" } else { "connections" };
@@ -158,7 +164,7 @@ impl Load {
             let plan = if is_rate { with_rate(plan, next) } else { with_connections(plan, next) };
             let report = match self.measure(&plan, stop) {
                 Err(failure) if steps.is_empty() => return Err(failure),
-                // Nothing opens any more: that is a limit too.
+                // A failure to open connections counts as the limit.
                 Err(failure) => Err(failure.to_string()),
                 Ok(report) => Ok(report),
             };
@@ -202,7 +208,8 @@ impl Load {
         Ok(())
     }
 
-    /// In this process, or in as many as the open-file limit makes necessary.
+    /// Runs one measurement in this process, or in several if the open-file limit is too low for
+    /// one.
     fn measure(&self, plan: &LoadPlan, stop: &Arc<AtomicBool>) -> Result<LoadReport, Failure> {
         let room = raise_file_limit().saturating_sub(OTHER_FILES).max(1);
         let parts = usize::try_from(u64::from(plan.share.count).div_ceil(room)).unwrap_or(usize::MAX);
@@ -340,7 +347,7 @@ fn period(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// In ten-thousandths.
+/// Parses a percentage into units of 0.01 %.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 fn percent(text: &str) -> Result<u32, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).parse::<f64>().ok();
@@ -353,7 +360,7 @@ fn threads(text: &str) -> Result<usize, String> {
     count.ok_or_else(|| format!("give a number from 1 to {MOST_THREADS}"))
 }
 
-/// What a header may name.
+/// Parses an HTTP token, so that the text cannot break the request header.
 fn token(text: &str) -> Result<String, String> {
     let is_token =
         !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b));
@@ -375,7 +382,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_flags_can_say() {
+    fn flag_values_are_parsed_and_validated() {
         assert_eq!(period("500ms"), Ok(Duration::from_millis(500)));
         assert_eq!(period("1s"), Ok(Duration::from_secs(1)));
         assert_eq!(period("0.25"), Ok(Duration::from_millis(250)));

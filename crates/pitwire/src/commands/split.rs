@@ -1,4 +1,4 @@
-//! `pitwire split`: one market-wide feed, dealt to workers.
+//! `pitwire split`: splits one market-wide feed into shards for workers.
 
 use std::fs;
 use std::io::{sink, stderr, stdout};
@@ -39,118 +39,131 @@ const EXAMPLES: &str = "Examples:
 Each statistics line: time, reads (r), frames (f), frames a read, trades a frame, trades of this connection (tt) and of all
 (ttt), bytes of this line (br) and of all (bt), trades a second. Records, rings, policies: docs/splitter.md.";
 
-/// Read one feed of trades over WebSocket and deal it to workers by symbol.
+/// Read one feed of trades over WebSocket and distribute it to workers by symbol.
 ///
-/// The feed sends JSON arrays of objects with a "sym" field. All trades of a symbol go to one worker, in their order.
-/// The connection comes back by itself when it is lost; every worker is then told with a gap record.
+/// The feed sends JSON arrays of objects with a "sym" field. All trades of a symbol go to the same
+/// worker, in order.
+/// A lost connection is reopened automatically, and every worker then gets a gap record.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Split {
-    /// The feed: ws://HOST[:PORT]/PATH, or wss:// through TLS.
+    /// Address of the feed: ws://HOST[:PORT]/PATH, or wss:// for TLS.
     url: String,
-    /// How many workers the symbols are dealt to.
+    /// Number of workers that share the symbols.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     workers: u32,
-    /// How trades reach the workers: pipes, rings in shared memory, or a WebSocket path each.
+    /// How trades reach the workers: pipes, rings in shared memory, or one WebSocket path per
+    /// worker.
     #[arg(long, value_enum, default_value = "pipe")]
     transport: TransportName,
-    /// Sent first on every connection, as it stands; @FILE reads it from there, out of sight of other users.
+    /// First message on every connection, unchanged. @FILE reads it from a file, where other users
+    /// cannot see it.
     #[arg(long, value_name = "TEXT")]
     auth: Option<String>,
-    /// Sent after that; may be given several times.
+    /// Message to send after --auth; may be repeated.
     #[arg(long, value_name = "TEXT")]
     subscribe: Vec<String>,
-    /// What becomes of what a slow worker does not take: spill:BYTES keeps so much in memory for each worker, then drops;
-    /// block stops the feed for all; conflate keeps one record a symbol; restart starts the program again.
+    /// Policy for a slow worker. spill:BYTES buffers up to this much per worker, then drops; block
+    /// stops the feed for all;
+    /// conflate keeps one record per symbol; restart restarts the program.
     #[arg(long, value_name = "POLICY", default_value = "spill:64MiB")]
     on_slow: String,
-    /// What becomes of objects without a symbol.
+    /// What to do with objects without a symbol.
     #[arg(long, value_enum, default_value = "drop")]
     no_sym: NoSymName,
-    /// Tell workers nothing of lost connections and dropped trades.
+    /// Do not send gap records for lost connections and dropped trades.
     #[arg(long)]
     no_gap_records: bool,
-    /// End with exit code 1 when the connection is lost, or cannot be had.
+    /// End with exit code 1 when the connection fails or is lost.
     #[arg(long)]
     no_reconnect: bool,
-    /// Where the program is started.
+    /// Working directory of the program.
     #[arg(long, value_name = "DIR", requires = "command")]
     workdir: Option<PathBuf>,
-    /// For wss://, trust the authorities of this PEM file and no others.
+    /// For wss://: trust only the authorities in this PEM file.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// How long connecting and the handshakes may take together.
+    /// Time limit for connecting, including the handshakes.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
-    /// Give a connection up on which nothing is heard for so long; at half of it, ask with a ping.
+    /// Reconnect when the connection has been silent for this long. A ping is sent after half of
+    /// it.
     #[arg(long, value_name = "SECONDS", default_value = "30", value_parser = clap::value_parser!(u64).range(1..=3600))]
     silence: u64,
-    /// Bytes of the feed that the kernel keeps for us (SO_RCVBUF); 0 leaves it to the kernel.
+    /// Size of the kernel's receive buffer for the feed (SO_RCVBUF) in bytes; 0 keeps the kernel's
+    /// default.
     #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_RECEIVE_BUFFER)]
     receive_buffer: usize,
-    /// Bytes of each worker's ring (--transport shm, shm-ref), a power of two.
+    /// Size of each worker's ring in bytes (--transport shm, shm-ref); a power of two.
     #[arg(long, value_name = "BYTES", default_value = "1MiB", value_parser = bytes)]
     ring: u64,
-    /// What becomes of the pages with trades for a pipe: copied by the kernel, or lent to it, which costs less CPU.
-    /// By itself only the built-in counters are lent pages. A program may be if it takes its trades with read(2): one that
+    /// How pages with trades enter a pipe: copied by the kernel, or lent to it, which costs less
+    /// CPU. By default only the
+    /// built-in counters get lent pages. Lending is safe for a program that takes its trades with
+    /// read(2). A program that
     /// moves them on with splice or tee would see them change.
     #[arg(long, value_enum)]
     pipe_pages: Option<PipePages>,
-    /// Where the shards are served (--transport ws); port 0 takes any free one.
+    /// Address that serves the shards (--transport ws); port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
-    /// Publish the shards on core NATS too: nats://HOST:PORT (docs/splitter.md has subjects and numbers).
+    /// Also publish the shards on core NATS: nats://HOST:PORT (see docs/splitter.md for subjects
+    /// and numbers).
     #[arg(long, value_name = "NATS_URL")]
     publish: Option<String>,
-    /// First part of every subject published on.
+    /// First part of every subject.
     #[arg(long, value_name = "PREFIX", default_value = "pitwire", requires = "publish")]
     publish_prefix: String,
-    /// Serve metrics for Prometheus at http://ADDR:PORT/metrics; port 0 takes any free one.
+    /// Serve Prometheus metrics at http://ADDR:PORT/metrics; port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     metrics: Option<SocketAddr>,
-    /// Written whole once everything is set up: {"pid":N}, with "http" (the shards) and "metrics" where they are served.
+    /// File to write atomically once everything is set up: {"pid":N}, and "http" (the shards) and
+    /// "metrics" if they are served.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
-    /// Trades from one statistics line to the next; 0 for none.
+    /// Number of trades between two statistics lines; 0 disables them.
     #[arg(long, value_name = "N", default_value = "8192")]
     stats_every: u64,
-    /// End after exactly so many trades.
+    /// End after exactly this many trades.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit_trades: Option<u64>,
-    /// Show rate, lag of each worker and the histogram of hand-over lag on the terminal; q ends.
+    /// Show rate, lag per worker and a histogram of the hand-off lag on the terminal; q ends.
     #[arg(long)]
     view: bool,
     /// Print the summary as one JSON object; statistics lines go to standard error.
     #[arg(long)]
     json: bool,
-    /// The workers' program and its arguments; without it, built-in counters take the trades and verify them.
+    /// Program of the workers, with its arguments. Without it, built-in counters take the trades
+    /// and verify them.
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
 }
 
-/// As measured over loopback (scripts/bench_feed.py): a larger window walks out of the cache of a small core.
+/// Best size in a loopback measurement (scripts/bench_feed.py). A larger buffer exceeds the cache
+/// of a small core.
 const DEFAULT_RECEIVE_BUFFER: usize = 512 * 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum TransportName {
-    /// One pipe each, records of a length and the object.
+    /// One pipe per worker, with length-prefixed records.
     Pipe,
-    /// One ring each in /dev/shm.
+    /// One ring per worker in /dev/shm.
     Shm,
-    /// The same, but a ring refers to what was received, in memory that all workers map: less CPU a trade.
+    /// Rings of references to the received data, in memory that all workers map: less CPU per
+    /// trade.
     ShmRef,
-    /// One path each, /shard/0 and so on, JSON arrays.
+    /// One WebSocket path per worker (/shard/0 and so on) with JSON arrays.
     Ws,
-    /// Discards everything: measures scanning and routing alone.
+    /// Discards everything, to measure scanning and routing alone.
     #[value(hide = true)]
     Null,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PipePages {
-    /// The kernel copies them: right for every program.
+    /// The kernel copies them; works with every program.
     Copy,
-    /// The kernel borrows them: for a program that takes its trades with read(2).
+    /// The kernel borrows them; only for a program that takes its trades with read(2).
     Lend,
 }
 
@@ -158,7 +171,7 @@ enum PipePages {
 enum NoSymName {
     /// Count and drop them.
     Drop,
-    /// Dealt to worker 0.
+    /// Send them to worker 0.
     Worker0,
 }
 
@@ -171,7 +184,7 @@ impl Split {
         let plan = self.plan()?;
         let options = self.options(is_stopping)?;
         let stats = Arc::new(SharedStats::default());
-        // Before a program is started: an address that is wrong costs nobody anything.
+        // Check the NATS address before any program is started.
         let publisher = self.publisher()?;
         let shards_at = (self.transport == TransportName::Ws).then_some(self.listen);
         let mut server = None;
@@ -289,18 +302,19 @@ impl Split {
     }
 }
 
-/// What is said of a run, and by which names.
+/// Summary of a run. The field names are part of the JSON output.
 #[derive(Serialize)]
 struct Figures {
     trades: u64,
     bytes: u64,
     seconds: f64,
     trades_per_s: f64,
-    /// The splitter's own: `feed_` and all other threads but the built-in counters.
+    /// CPU time of the feed thread and all other threads except the built-in counters, per trade.
     cpu_ns_per_trade: f64,
-    /// Of the thread that reads, cuts and deals.
+    /// CPU time of the thread that reads, splits and distributes the feed, per trade.
     feed_cpu_ns_per_trade: f64,
-    /// Of the built-in counters, which verify and are no part of splitting; absent without them.
+    /// CPU time of the built-in counters per trade; absent without them. Verification is not part
+    /// of splitting.
     #[serde(skip_serializing_if = "Option::is_none")]
     counters_cpu_ns_per_trade: Option<f64>,
     reads: u64,
@@ -319,15 +333,15 @@ struct Figures {
     malformed: u64,
     oversized: u64,
     stats_lines_left_out: u64,
-    /// What the built-in counters found; absent when a program took the trades.
+    /// Results of the built-in counters; absent when a program took the trades.
     #[serde(skip_serializing_if = "Option::is_none")]
     counted: Option<Verified>,
-    /// How the workers' program ended.
+    /// Exit status of the workers' program.
     #[serde(skip_serializing_if = "Option::is_none")]
     program: Option<String>,
 }
 
-/// What all built-in counters found together; docs/tape.md defines the checksum.
+/// Results of all built-in counters combined; docs/tape.md defines the checksum.
 #[derive(Serialize)]
 struct Verified {
     trades: u64,
@@ -339,7 +353,7 @@ struct Verified {
     reordered: u64,
     gap_records: u64,
     unnumbered: u64,
-    /// Trades of symbols beyond the most that are followed.
+    /// Number of trades that were not checked, because the limit of tracked symbols was reached.
     unchecked: u64,
     faults: u64,
 }
@@ -449,7 +463,11 @@ fn failed(error: SplitterError) -> Failure {
     }
 }
 
-/// The text itself, or of `@FILE` what stands in it, without the line's end.
+/// Returns the text, or for `@FILE` the content of the file without its final line break.
+///
+/// # Errors
+///
+/// The file cannot be read as text.
 fn text_or_file(text: &str) -> Result<String, Failure> {
     let Some(path) = text.strip_prefix('@') else { return Ok(text.to_owned()) };
     let read = fs::read_to_string(path);
@@ -468,7 +486,7 @@ fn remove_old(path: &Path) -> Result<(), Failure> {
     }
 }
 
-/// An old file is gone before anything serves; the new one appears whole.
+/// Writes the ready file atomically. The caller removes an old file before anything is served.
 fn write_ready(path: &Path, server: Option<&ShardServer>) -> Result<(), Failure> {
     let mut ready = serde_json::Map::new();
     for (name, address) in [("http", server.and_then(|it| it.shards)), ("metrics", server.and_then(|it| it.metrics))] {
@@ -486,7 +504,8 @@ fn write_ready(path: &Path, server: Option<&ShardServer>) -> Result<(), Failure>
     fs::rename(&temporary, path).map_err(failed)
 }
 
-/// `4096`, `64KiB`, `4MiB`, `1GiB`.
+/// Parses a ring size in bytes: `4096`, `64KiB`, `4MiB`, `1GiB`. Accepts powers of two from 4 KiB
+/// to 4 GiB.
 fn bytes(text: &str) -> Result<u64, String> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -1,4 +1,4 @@
-//! `pitwire tape`: recorded or synthetic feeds.
+//! `pitwire tape`: serves and records feeds.
 
 mod figures;
 mod record;
@@ -10,7 +10,7 @@ use clap::{Args, Subcommand};
 
 use pitwire_failure::Failure;
 
-/// Serve a feed of trades, synthetic or from a file; or record one (docs/tape.md).
+/// Serve a feed of trades, synthetic or from a file; or record one (see docs/tape.md).
 #[derive(Args)]
 pub struct Tape {
     #[command(subcommand)]

@@ -1,8 +1,11 @@
-//! More connections than one process may have files: children, each with its part.
+//! Splits a run across child processes when one process may not open enough files.
 //!
-//! Does        start this program several times, begin them together, add up what they report.
-//! Holds       a child says on its standard output, a JSON object a line, how far it is and at the end its report; its
-//!             standard input says when measuring begins, and its end ends the child.
+//! Does        starts this program several times, starts their measurements together and adds up
+//!             their reports.
+//! Holds       A child writes JSON objects to its standard output, one per line: first its
+//!             progress, at the end its
+//!             report. Its standard input carries the start time. The child stops when its standard
+//!             input closes.
 //! Start at    [`run`] for the parent, [`serve`] for a child.
 
 use std::io::{BufRead, BufReader, Write};
@@ -21,12 +24,14 @@ use super::progress::{Progress, Standing};
 use crate::output::say;
 use pitwire_failure::Failure;
 
-/// From the order to begin until children begin.
+/// Delay between the start message and the start of the measurement, in nanoseconds. Every child
+/// must read the message
+/// within this time.
 const SETTLE_NS: i64 = 200_000_000;
 const STEP: Duration = Duration::from_millis(50);
 const SAY_EVERY: Duration = Duration::from_millis(200);
 
-/// What a child says.
+/// A message from a child to the parent.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Word {
@@ -35,7 +40,7 @@ enum Word {
     Failed { what: String, remedy: String },
 }
 
-/// A child's last words so far.
+/// State of a child as known to the parent.
 #[derive(Default)]
 struct Heard {
     standing: Standing,
@@ -47,7 +52,8 @@ struct Heard {
 pub fn serve(plan: &LoadPlan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let control = Arc::new(RunControl::default());
     let listener = Arc::clone(&control);
-    // It ends with the process: nothing else stops a read from standard input.
+    // This thread ends with the process, because nothing else interrupts a read from standard
+    // input.
     thread::spawn(move || {
         for line in std::io::stdin().lock().lines() {
             match line.as_deref().map(str::parse::<i64>) {
@@ -79,7 +85,7 @@ pub fn serve(plan: &LoadPlan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
 }
 
 fn tell(word: &Word) {
-    // A report that cannot be written down is missed by the parent, which says so.
+    // If the report cannot be written, the parent reports that it is missing.
     if let Ok(line) = serde_json::to_string(word) {
         say(&line);
     }
@@ -110,7 +116,7 @@ pub fn run(
 
 fn start(plan: &LoadPlan, index: usize, parts: usize) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
-    // What was said last counts: a step of --find-limit differs from what the command line says.
+    // Later arguments override earlier ones. A step of --find-limit differs from the command line.
     command.args(std::env::args_os().skip(1)).args(["--connections", &plan.share.total.to_string()]);
     if let Some(arrivals) = plan.arrivals {
         let process = if arrivals.is_even { "even" } else { "poisson" };
@@ -120,7 +126,7 @@ fn start(plan: &LoadPlan, index: usize, parts: usize) -> std::io::Result<Child> 
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
 }
 
-/// A thread that hears what a child says.
+/// Starts a thread that reads a child's messages.
 fn listen(child: &mut Child) -> Arc<Mutex<Heard>> {
     let heard = Arc::new(Mutex::new(Heard::default()));
     let said = Arc::clone(&heard);
@@ -174,7 +180,7 @@ fn lead(
             start_ns = mono_ns() + SETTLE_NS;
             for child in &mut *children {
                 if let Some(input) = &mut child.stdin {
-                    // A child that is gone is noticed by what it does not report.
+                    // If the child is gone, its missing report reveals that.
                     let _ = writeln!(input, "{start_ns}").and_then(|()| input.flush());
                 }
             }
@@ -200,13 +206,13 @@ fn add_up(heard: &[Arc<Mutex<Heard>>]) -> Result<LoadReport, Failure> {
     Ok(whole)
 }
 
-/// None outlives this process.
+/// Ends all children, so that none outlives this process.
 fn end(children: &mut [Child]) {
     for child in children.iter_mut() {
         child.stdin = None;
     }
     for child in children {
-        // Whoever has reported ends by itself; whoever has not is not waited for.
+        // A child that is still running has no more results for us. Kill it instead of waiting.
         if !matches!(child.try_wait(), Ok(Some(_))) {
             let _ = child.kill();
         }

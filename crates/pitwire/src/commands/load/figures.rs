@@ -1,4 +1,4 @@
-//! What `pitwire load` says at the end.
+//! Final report of `pitwire load`.
 
 use pitwire_load_generator::{LoadPlan, LoadReport};
 use serde_json::{Value, json};
@@ -83,12 +83,12 @@ pub fn json(plan: &LoadPlan, report: &LoadReport) -> Value {
     figures
 }
 
-/// Whether somebody ended it before its time.
+/// Returns whether the run ended before its planned duration.
 fn is_interrupted(plan: &LoadPlan, report: &LoadReport) -> bool {
     u128::from(report.measured_ns) < plan.duration.as_nanos()
 }
 
-/// What a person should know before the figures.
+/// Returns warnings to show before the figures.
 pub fn complaints(plan: &LoadPlan, report: &LoadReport) -> Vec<String> {
     let mut lines: Vec<String> = report
         .failures

@@ -1,17 +1,19 @@
-//! `--find-limit`: the most that a server carries with nothing late and nothing lost.
+//! `--find-limit`: searches for the largest load that a server carries with nothing late and
+//! nothing lost.
 //!
-//! Does        double until something is wrong, then halve the distance until it is a tenth.
+//! Does        doubles the load until a step fails, then bisects until the interval is at most a
+//!             tenth of the load.
 //! Start at    [`Search`].
 
 use pitwire_load_generator::LoadReport;
 
-/// Steps after which it is enough, whatever they say.
+/// Largest number of steps of a search.
 const MOST_STEPS: usize = 40;
 
-/// Which number of how many to try next.
+/// State of a search: the bounds and the next load to try.
 #[derive(Debug)]
 pub struct Search {
-    /// The largest that was carried, and the smallest that was not.
+    /// Largest load that passed. `refused` is the smallest load that failed.
     carried: u64,
     refused: Option<u64>,
     next: u64,
@@ -24,7 +26,7 @@ impl Search {
         Search { carried: 0, refused: None, next: first.clamp(1, most), most, steps: 0 }
     }
 
-    /// What to try now; nothing when the limit is known well enough.
+    /// Returns the next load to try, or `None` when the search is complete.
     pub fn next(&self) -> Option<u64> {
         let is_known = self.refused.is_some_and(|refused| refused - self.carried <= (self.carried / 10).max(1));
         (!is_known && self.carried < self.most && self.steps < MOST_STEPS).then_some(self.next)
@@ -48,10 +50,11 @@ impl Search {
     }
 }
 
-/// What was wrong with a step, if anything was.
+/// Returns the name of the first problem in a report, or `None` if the step passed.
 pub fn wrong(report: &LoadReport) -> Option<String> {
     let counters = &report.counters;
-    // Before everything else: what a bound generator measures is itself.
+    // A bound generator is checked first, because then all figures measure the generator and not
+    // the server.
     if report.generator.is_bound() {
         return Some("generator".into());
     }
@@ -72,7 +75,8 @@ pub fn wrong(report: &LoadReport) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Searches with a server that carries `capacity`; what was tried, and the limit.
+    /// Searches against a server that carries `capacity`. Returns the loads that were tried and the
+    /// limit.
     fn search(first: u64, most: u64, capacity: u64) -> (Vec<u64>, u64) {
         let (mut search, mut tried) = (Search::new(first, most), Vec::new());
         while let Some(next) = search.next() {
@@ -83,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn doubles_then_halves_the_distance() {
+    fn search_doubles_then_bisects() {
         assert_eq!(search(100, 1_000_000, 1_000), (vec![100, 200, 400, 800, 1_600, 1_200, 1_000, 1_100], 1_000));
         assert_eq!(search(1_000, 1_000_000, 10), (vec![1_000, 500, 250, 125, 62, 31, 15, 7, 11, 9, 10], 10));
         assert_eq!(search(100, 300, 1_000), (vec![100, 200, 300], 300));
@@ -92,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_generator_is_told_before_what_it_measured() {
+    fn bound_generator_is_reported_first() {
         let mut report = LoadReport::default();
         assert_eq!(wrong(&report), None);
         report.counters.late = 3;

@@ -1,4 +1,4 @@
-//! How a run goes, on standard error while it lasts.
+//! Progress of a run, on standard error.
 
 use std::io::IsTerminal;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pitwire_load_generator::{LoadPlan, NEVER, RunControl, mono_ns};
 
-/// Between lines where there is no terminal.
+/// Interval of progress lines when standard error is not a terminal.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 const OPENING: &str = "opening {bar:30} {pos}/{len} {msg}";
 const MEASURING: &str = "{bar:30} {msg}";
@@ -20,7 +20,7 @@ pub struct Progress {
     is_measuring: bool,
 }
 
-/// What is known so far, of all processes.
+/// Current counts, summed over all processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Standing {
     pub opened: u64,
@@ -112,7 +112,7 @@ fn measured(start_ns: i64) -> Option<Duration> {
     u64::try_from(since_ns).ok().map(Duration::from_nanos)
 }
 
-/// A template that cannot be read is no reason to fail: then the bar looks as the library likes it.
+/// Parses a progress bar template. Falls back to the library's default style if it is invalid.
 fn style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

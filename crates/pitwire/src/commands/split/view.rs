@@ -1,4 +1,4 @@
-//! `pitwire split --view`: the feed on a terminal, a few times a second.
+//! `pitwire split --view`: live statistics on a terminal, four times a second.
 
 use std::collections::VecDeque;
 use std::io::{self, IsTerminal, Write, stderr, stdout};
@@ -21,7 +21,7 @@ use signal_hook::consts::SIGTERM;
 use pitwire_failure::Failure;
 
 const REDRAW: Duration = Duration::from_millis(250);
-/// Rates that the curve shows: as many as a wide terminal has columns.
+/// Number of rates that the curve keeps: as many as a wide terminal has columns.
 const REMEMBERED: usize = 400;
 const BAR: usize = 24;
 
@@ -32,7 +32,11 @@ pub struct View {
 }
 
 impl View {
-    /// On standard output if that is a terminal, else on standard error.
+    /// Opens the view on standard output if that is a terminal, otherwise on standard error.
+    ///
+    /// # Errors
+    ///
+    /// Neither of them is a terminal, or the thread cannot be started.
     pub fn open(stats: Arc<SharedStats>) -> Result<Self, Failure> {
         let is_on_stdout = stdout().is_terminal();
         if !is_on_stdout && !stderr().is_terminal() {
@@ -41,7 +45,7 @@ impl View {
         let out: Box<dyn Write + Send> = if is_on_stdout { Box::new(stdout()) } else { Box::new(stderr()) };
         let is_over = Arc::new(AtomicBool::new(false));
         let over = Arc::clone(&is_over);
-        // A terminal that goes away ends the view; the feed goes on.
+        // If the terminal goes away, the view ends and the feed continues.
         let thread = std::thread::Builder::new().name("view".into()).spawn(move || drop(show(&stats, out, &over)))?;
         Ok(View { is_over, thread: Some(thread), is_on_stdout })
     }
@@ -55,7 +59,7 @@ impl Drop for View {
     fn drop(&mut self) {
         self.is_over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A view that panicked has left nothing to wait for.
+            // If the view panicked, its result is of no use here.
             let _ = thread.join();
         }
     }
@@ -70,7 +74,7 @@ fn show(stats: &SharedStats, mut out: Box<dyn Write + Send>, is_over: &AtomicBoo
             model.take(stats.read());
             terminal.draw(|frame| draw(frame, &model))?;
             if event::poll(REDRAW)? && is_end(&event::read()?) {
-                // As a person who types Ctrl-C elsewhere: the run ends in order.
+                // The same signal as from outside, so that the run ends in order.
                 signal_hook::low_level::raise(SIGTERM)?;
             }
         }
@@ -90,7 +94,7 @@ fn is_end(event: &Event) -> bool {
     }
 }
 
-/// What is shown: the latest figures, and the rates before them.
+/// State of the view: the latest statistics and the history of rates.
 #[derive(Default)]
 struct Model {
     latest: SplitterStats,
@@ -105,7 +109,7 @@ impl Model {
             return;
         }
         let trades = u128::from(snapshot.totals.trades.saturating_sub(self.latest.totals.trades));
-        // The first figures have nothing before them.
+        // A rate needs two readings.
         if self.latest.mono_ns > 0 {
             self.trades_per_s = u64::try_from(trades * 1_000_000_000 / ns).unwrap_or(u64::MAX);
             self.rates.push_back(self.trades_per_s);
@@ -160,7 +164,9 @@ fn workers(snapshot: &SplitterStats) -> Vec<Line<'static>> {
     snapshot.waiting_bytes.iter().enumerate().map(line).collect()
 }
 
-/// Two octaves a row, so that all of them fit a terminal of 24 lines; what is beyond the last bound is a row of its own.
+/// Draws the lag histogram with two octaves per row, so that it fits a terminal of 24 lines. The
+/// last row counts the
+/// values above the last bound.
 fn histogram(snapshot: &SplitterStats) -> Vec<Line<'static>> {
     const BEYOND: usize = LAG_OCTAVES - 1;
     let octaves = &snapshot.lag_octaves;
@@ -176,7 +182,7 @@ fn histogram(snapshot: &SplitterStats) -> Vec<Line<'static>> {
     rows[..=last].iter().map(line).collect()
 }
 
-/// As long as `part` is of `most`; what is not nothing shows.
+/// Draws a bar in proportion to `part` of `most`. A value above zero gets at least one cell.
 fn bar(part: u64, most: u64) -> String {
     let cells = if most == 0 { 0 } else { (u128::from(part) * BAR as u128).div_ceil(u128::from(most)) };
     let cells = usize::try_from(cells).unwrap_or(BAR);
@@ -208,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_workers_and_histogram_are_on_the_screen() {
+    fn screen_shows_rate_workers_and_histogram() {
         let mut model = Model::default();
         model.take(snapshot(1_000_000_000, 1_000));
         model.take(snapshot(1_500_000_000, 3_000));
@@ -218,7 +224,7 @@ mod tests {
         }
         let bars = |start: &str| {
             let line = screen.lines().find(|line| line.contains(start)).unwrap();
-            // The other half of the line is the histogram's.
+            // The histogram is on the right half of the line.
             line.split("││").next().unwrap_or_default().matches('█').count()
         };
         assert!(screen.contains(&format!("   2 {} 1000", "█".repeat(BAR))), "{screen}");
@@ -226,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_board_that_has_not_changed_is_no_pause_of_the_feed() {
+    fn unchanged_statistics_do_not_lower_the_rate() {
         let mut model = Model::default();
         for (mono_ns, trades) in [(1_000_000_000, 0), (2_000_000_000, 500), (2_000_000_000, 500)] {
             model.take(snapshot(mono_ns, trades));
@@ -237,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_of_any_size_will_do() {
+    fn view_draws_on_a_terminal_of_any_size() {
         let mut model = Model::default();
         model.take(snapshot(1_000_000_000, 1_000));
         for (width, height) in [(1, 1), (10, 3), (300, 100)] {

@@ -1,16 +1,17 @@
-//! What a feed's server says at the end.
+//! Final report of a feed server.
 
 use std::time::Duration;
 
 use pitwire_recorder::server::ServeReport;
 
-/// What is printed at the end.
+/// Names and values of the report, in order.
 pub struct Figures {
     fields: Vec<(&'static str, String)>,
 }
 
 impl Figures {
-    /// `cpu_s` is what serving took of the processor, `ceiling_per_s` what the source can.
+    /// Builds the report. `cpu_s` is the CPU time of serving in seconds; `ceiling_per_s` is the
+    /// maximum rate of the source.
     pub fn of(report: &ServeReport, cpu_s: f64, ceiling_per_s: f64) -> Self {
         let late = |quantile: f64| {
             let late = report.sums.late_ns.as_ref().filter(|late| !late.is_empty());
@@ -70,7 +71,7 @@ pub fn per(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { as_f64(count) / seconds } else { 0.0 }
 }
 
-/// Of this process so far, its start included.
+/// Returns the CPU time of this process since its start, in seconds.
 pub fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::try_from(time).map_or(0.0, |time| time.as_secs_f64())

@@ -1,4 +1,4 @@
-//! `pitwire tape record`: any WebSocket feed into a file.
+//! `pitwire tape record`: records a WebSocket feed into a file.
 
 use std::fs::OpenOptions;
 use std::os::fd::AsFd;
@@ -18,27 +18,27 @@ const EXAMPLES: &str = "Examples:
       --subscribe '{\"action\":\"subscribe\",\"params\":\"T.*\"}'     until Ctrl-C or the feed's end
   pitwire tape serve --listen 127.0.0.1:9000 --file day.tape --rate original";
 
-/// Save what a feed sends, with the times of arrival.
+/// Save the messages of a feed with their arrival times.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Record {
-    /// ws:// or wss://
+    /// Address of the feed: ws:// or wss://.
     url: String,
-    /// A new file.
+    /// File to create; it must not exist.
     file: PathBuf,
-    /// A text to send first.
+    /// First message to send.
     #[arg(long, value_name = "TEXT")]
     auth: Option<String>,
-    /// A text to send after that.
+    /// Message to send after --auth; may be repeated.
     #[arg(long, value_name = "TEXT")]
     subscribe: Option<String>,
-    /// Trust the certificates in this PEM file too.
+    /// Also trust the certificates in this PEM file.
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// End after so many messages.
+    /// End after this many messages.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     messages: Option<u64>,
-    /// End after so many seconds.
+    /// End after this many seconds.
     #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..))]
     seconds: Option<u64>,
     /// Print one JSON object at the end.
@@ -65,7 +65,7 @@ impl Record {
             time: self.seconds.map(Duration::from_secs),
         };
         let recorded = record(&wanted, file, &stop).map_err(|what| {
-            // Nothing was recorded: an empty file would only be in the way.
+            // Remove the empty file, so that a second attempt with the same name works.
             let _ = std::fs::remove_file(&self.file);
             Failure::new(what).remedy("check the URL, --ca and that the feed is up")
         })?;

@@ -1,4 +1,4 @@
-//! `pitwire tape serve`: a feed for whoever connects.
+//! `pitwire tape serve`: serves a feed to every client that connects.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
@@ -32,75 +32,80 @@ const EXAMPLES: &str = "Examples:
   pitwire tape serve --listen 127.0.0.1:9000 --file day.tape --rate x10     a recording, ten times as fast
 A reader can prove what it got: see docs/tape.md.";
 
-/// Serve a feed over WebSocket and say at the end what was sent.
+/// Serve a feed over WebSocket, and report at the end what was sent.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Serve {
-    /// Where to listen; port 0 takes any free one.
+    /// Address to listen on; port 0 selects a free port.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     listen: SocketAddr,
-    /// Make the trades from --seed; the default.
+    /// Generate the trades from --seed (the default).
     #[arg(long)]
     synthetic: bool,
-    /// Serve this instead: a recording, a Parquet file or a .csv.
+    /// Serve this file instead: a recording, a Parquet file or a .csv.
     #[arg(long, value_name = "FILE", conflicts_with = "synthetic")]
     file: Option<PathBuf>,
-    /// Whose messages are made: a provider's trades, or a venue's.
+    /// Format of the generated messages: a provider's trades, or a venue's dialect.
     #[arg(long, value_enum, default_value = "trades")]
     dialect: DialectName,
-    /// Markets of a venue's dialect; the URL may name others.
+    /// Number of markets in a venue's dialect; the URL may name others.
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = market_count)]
     markets: usize,
-    /// Symbols of the synthetic market, from 1 to 100000.
+    /// Number of symbols in the synthetic market, from 1 to 100000.
     #[arg(long, value_name = "N", default_value_t = 6_000, value_parser = symbol_count)]
     symbols: usize,
-    /// Trades of a message: a number, a random one between two (A-B), or whatever falls due within so many microseconds
-    /// (cutoff:US); 128 if absent. With a recording: takes its messages apart; they stay as they are if absent.
+    /// Trades per message: a number, a random number in a range (A-B), or all trades that fall due
+    /// within a number of
+    /// microseconds (cutoff:US) [default: 128]. With a recording, its messages are regrouped;
+    /// without this option they stay
+    /// unchanged.
     #[arg(long, value_name = "N|A-B|cutoff:US", value_parser = sizes)]
     frame_trades: Option<MessageSizes>,
-    /// max, trades a second (messages, where they stay as they are), open-close or midday-burst; of a file also original or xN.
+    /// Rate: max, trades per second (messages, for an unchanged recording), open-close or
+    /// midday-burst; for a file also original or xN.
     #[arg(long, value_name = "RATE", default_value = "max")]
     rate: Rate,
-    /// End after so many trades.
+    /// End after this many trades.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     trades: Option<u64>,
-    /// Seed of everything that is left to chance.
+    /// Seed of all random choices.
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
-    /// Say hello as this provider does and wait for auth and subscribe.
+    /// Send this provider's greeting and wait for auth and subscribe.
     #[arg(long, value_enum, default_value = "none")]
     hello: HelloName,
-    /// The key that auth must give (any, if absent).
+    /// Key that auth must give [default: any].
     #[arg(long, value_name = "KEY")]
     auth: Option<String>,
-    /// Cut each message into frames of at most so many bytes.
+    /// Split each message into frames of at most this many bytes.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u32).range(1..))]
     fragment: Option<u32>,
-    /// Send a ping every so many milliseconds.
+    /// Interval of pings in milliseconds.
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=86_400_000))]
     ping_every: Option<u64>,
-    /// End each connection after so many trades; the next one continues.
+    /// End each connection after this many trades; the next connection continues.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     disconnect_every: Option<u64>,
     /// How --disconnect-every ends a connection.
     #[arg(long, value_enum, default_value = "close")]
     disconnect_how: DisconnectName,
-    /// A stream of its own for each connection, from the beginning.
+    /// Give each connection its own stream, from the beginning.
     #[arg(long)]
     per_client: bool,
-    /// Keep the checksum of content too (a few nanoseconds a trade).
+    /// Also compute the checksum of the content (costs a few nanoseconds per trade).
     #[arg(long)]
     content: bool,
-    /// Serve wss:// with a certificate made for this run; says which file to trust.
+    /// Serve wss:// with a certificate made for this run; prints which file to trust.
     #[arg(long, conflicts_with = "tls_cert")]
     tls: bool,
-    /// Serve wss:// with this certificate chain in PEM.
+    /// Certificate chain (PEM) for serving wss://.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
-    /// The key of --tls-cert.
+    /// Private key of --tls-cert.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Written whole once the feed is served: {"http":"ADDR:PORT","pid":N,"url":"ws://…"}.
+    /// File to write atomically once the feed is served:
+    /// {"http":"ADDR:PORT","pid":N,"url":"ws://…"}.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
     /// Print one JSON object at the end.
@@ -116,11 +121,11 @@ enum HelloName {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum DisconnectName {
-    /// A close frame, then the end: nothing is lost.
+    /// Close frame, then the end of the connection; nothing is lost.
     Close,
-    /// The end in the middle of a frame: nothing that was handed over is lost.
+    /// End in the middle of a frame; data passed to the kernel still arrives.
     Cut,
-    /// A reset in the middle of a frame: what is under way is lost.
+    /// Reset in the middle of a frame; data in transit is lost.
     Reset,
 }
 
@@ -155,7 +160,7 @@ fn symbol_count(text: &str) -> Result<usize, String> {
 impl Serve {
     pub fn run(self) -> Result<(), Failure> {
         let plan = self.plan()?;
-        // An old one must not be taken for ours, whatever happens next.
+        // Remove an old file first, so that no reader takes it for the new one.
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
         }
@@ -238,7 +243,11 @@ impl Serve {
         Ok(ServiceConfig { protocol, tls, feed })
     }
 
-    /// What the certificate is, and the file of the authority if one was made.
+    /// Returns the TLS configuration, and the path of the authority's certificate if one was made.
+    ///
+    /// # Errors
+    ///
+    /// A certificate file cannot be used, or the authority's certificate cannot be written.
     fn tls(&self) -> Result<(Option<Arc<ServerConfig>>, Option<PathBuf>), Failure> {
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
             return Ok((Some(certificate::from_files(certificate, key)?), None));

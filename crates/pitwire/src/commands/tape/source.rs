@@ -1,4 +1,4 @@
-//! What is served: made from a seed, or read from a file.
+//! Source of a served feed: generated from a seed or read from a file.
 
 use std::fs::File;
 use std::io::Read;
@@ -24,7 +24,12 @@ pub enum What {
 }
 
 impl What {
-    /// By what the file begins with; `cut_up` takes a recording's messages apart into trades.
+    /// Detects the type of a file by its first bytes and its extension. `cut_up` splits a
+    /// recording's messages into trades.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, has an unknown format or has no trades.
     pub fn of_file(path: &Path, cut_up: bool) -> Result<Self, Failure> {
         let bad = |what: String| {
             Failure::new(format!("{}: {what}", path.display()))
@@ -49,7 +54,7 @@ impl What {
         Ok(What::Recording(path.to_owned()))
     }
 
-    /// Whether it comes with times of its own.
+    /// Returns whether the source has its own times.
     pub fn has_times(&self) -> bool {
         match self {
             What::SyntheticFeed { .. } | What::VenueFeed { .. } => false,
@@ -80,7 +85,7 @@ fn some(rows: TradeRows, path: &Path) -> Result<What, Failure> {
     Ok(What::TradeRows(rows))
 }
 
-/// All that makes a stream.
+/// All parameters of a stream.
 #[derive(Clone)]
 pub struct Plan {
     pub what: What,
@@ -111,7 +116,8 @@ impl Plan {
         Ok(Stream::new(self.what.source(self.seed)?, terms))
     }
 
-    /// Trades (or messages) a second that the same stream makes when nobody has to take them.
+    /// Measures how many trades (or messages) per second the stream generates when it is not sent.
+    /// Takes 0.1 seconds.
     pub fn ceiling_per_s(&self) -> f64 {
         const MEASURED: Duration = Duration::from_millis(100);
         let Ok(mut stream) = self.stream_at(Rate::Max, None, None) else { return 0.0 };

@@ -1,4 +1,4 @@
-//! What the flags of `pitwire tape serve` can say.
+//! Values of the flags of `pitwire tape serve`.
 
 use std::str::FromStr;
 
@@ -7,14 +7,14 @@ use pitwire_recorder::pace::{MIDDAY_BURST, OPEN_CLOSE, Pace, Profile};
 
 const MOST_PER_S: u64 = 1_000_000_000;
 
-/// `--rate`.
+/// Value of `--rate`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     Max,
     Even(u64),
     OpenClose,
     MiddayBurst,
-    /// A recording's own times, so many thousandths as fast.
+    /// Times of the recording, with the speed in thousandths.
     Recorded(u64),
 }
 
@@ -53,7 +53,7 @@ impl Rate {
     }
 }
 
-/// A decimal with at most three places, in thousandths.
+/// Parses a decimal with at most three decimals, in thousandths.
 fn thousandths(text: &str) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -64,7 +64,7 @@ fn thousandths(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(part)
 }
 
-/// `--frame-trades`.
+/// Parses the value of `--frame-trades`.
 pub fn sizes(text: &str) -> Result<MessageSizes, String> {
     let count = |text: &str| text.parse::<u64>().ok().filter(|count| (1..=MOST_TRADES).contains(count));
     let sizes = if let Some(us) = text.strip_prefix("cutoff:") {
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rates_are_what_the_interface_says() {
+    fn rate_accepts_the_documented_values() {
         for (text, rate) in [
             ("max", Some(Rate::Max)),
             ("1", Some(Rate::Even(1))),
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn frame_sizes_are_what_the_interface_says() {
+    fn frame_trades_accepts_the_documented_values() {
         for (text, expected) in [
             ("128", Some(MessageSizes::Between { least: 128, most: 128 })),
             ("1-300", Some(MessageSizes::Between { least: 1, most: 300 })),
