@@ -161,14 +161,19 @@ fn read<'a>(file: &'a File, path: Vec<String>, children: &BTreeSet<&str>) -> Mod
             module.paths.push(path);
         }
     }
-    for line in code.lines().map(without_comment) {
+    for line in code.lines().map(|line| without_strings(without_comment(line))) {
         let trimmed = line.trim_start();
         if !(trimmed.starts_with("use ") || trimmed.starts_with("pub use ") || trimmed.starts_with("pub(")) {
-            module.paths.extend(inline_paths(line, children).iter().map(|path| segments(path)));
+            module.paths.extend(inline_paths(&line, children).iter().map(|path| segments(path)));
         }
         module.defines.extend(defined_name(trimmed).map(str::to_string));
     }
     module
+}
+
+/// The line without the content of its string literals, which may look like paths.
+fn without_strings(line: &str) -> String {
+    line.split('"').step_by(2).collect::<Vec<_>>().join("\"\"")
 }
 
 /// The name that a line defines: `pub(crate) struct Ring {` defines `Ring`.

@@ -24,15 +24,7 @@ use pitwire_engine::Engine;
 use pitwire_failure::Failure;
 use pitwire_model::{Event, Seq, Stamped, VenueNanos};
 use run_tables::RunTables;
-
-/// A finished table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TableSummary {
-    pub name: &'static str,
-    /// File name in the output directory.
-    pub file: String,
-    pub rows: u64,
-}
+pub use table::TableSummary;
 
 /// An export that is being written. Dropping it deletes what was written.
 pub struct Exporter {

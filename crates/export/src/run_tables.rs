@@ -13,10 +13,9 @@ use pitwire_model::{
 };
 use pitwire_tables::ColumnType;
 
-use crate::TableSummary;
 use crate::event_json::{describe, name_of};
 use crate::format::TableFormat;
-use crate::table::{Cell, Column, DECIMAL, Table};
+use crate::table::{Cell, Column, DECIMAL, Table, TableSummary};
 
 /// The first seven columns are those of CoinTossX.
 const ORDERS: &[Column] = &[

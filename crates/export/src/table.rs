@@ -9,10 +9,18 @@ use pitwire_failure::Failure;
 use pitwire_model::{Decimal, VenueNanos};
 use pitwire_tables::{CellValue, ColumnType, ParquetTable};
 
-use crate::TableSummary;
 use crate::command_range::date_time;
 use crate::format::TableFormat;
 use crate::output_directory::cannot_write;
+
+/// A finished table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSummary {
+    pub name: &'static str,
+    /// File name in the output directory.
+    pub file: String,
+    pub rows: u64,
+}
 
 /// Digits after the point of a decimal in Parquet. Every price and amount of the venue has fewer.
 const DECIMAL_SCALE: u8 = 18;

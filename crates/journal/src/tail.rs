@@ -169,3 +169,11 @@ fn position_before(
         None => Ok(None),
     }
 }
+
+impl Recovery {
+    /// Returns the commands after the snapshot, group by group, each with the output chain to
+    /// compare with.
+    pub fn tail<'a>(&self, storage: &'a dyn Storage) -> Result<Tail<'a>, OpenError> {
+        Tail::new(storage, self)
+    }
+}

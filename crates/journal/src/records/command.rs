@@ -68,20 +68,23 @@
 //! Holds       a text of more than 255 bytes contains no NUL, so that no sector of a group can be
 //!             all zeros.
 
+mod fields;
 mod operator;
 mod order;
 mod reporting;
 mod session;
 
 use pitwire_model::{
-    AccountId, AccountSpec, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Epoch,
-    InstrumentId, InstrumentKind, InstrumentSpec, Label, OrderId, Phase, Seq, SessionId, Side, Stamped, Ticks,
-    VenueNanos,
+    AccountId, AccountSpec, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId, Epoch, InstrumentId,
+    InstrumentKind, InstrumentSpec, OrderId, Seq, SessionId, Stamped, Ticks, VenueNanos,
 };
 
 use crate::records::bytes::{DecodeError, Reader, Writer};
+pub(crate) use fields::{
+    put_decimal, put_marked_side, put_option_with, take_code, take_decimal, take_label, take_marked_side,
+    take_option_with, take_phase, take_side,
+};
 pub use operator::{put_limits, put_scope, put_settings, take_limits, take_settings};
-pub(crate) use operator::{put_option_with, take_option_with};
 pub use order::{put_expiry, put_order_type, put_tif, take_expiry, take_order_type, take_post_only, take_tif};
 pub use reporting::{put_report, take_report};
 pub use session::{put_rules, take_remaining, take_rules};
@@ -407,52 +410,6 @@ fn take_instrument_kind(r: &mut Reader<'_>) -> Result<InstrumentKind, DecodeErro
         }),
         _ => Err(DecodeError::UnknownTag { what: "instrument kind", tag: u32::from(tag), at }),
     }
-}
-
-pub fn put_decimal(w: &mut Writer<'_>, value: Decimal) {
-    w.put_i128(value.mantissa);
-    w.put_u8(value.scale);
-}
-
-pub fn take_decimal(r: &mut Reader<'_>) -> Result<Decimal, DecodeError> {
-    Ok(Decimal { mantissa: r.take_i128()?, scale: r.take_u8()? })
-}
-
-/// Writes a side in the lowest bit, and above it a mark for which the record has no other field.
-pub fn put_marked_side(w: &mut Writer<'_>, side: Side, is_marked: bool) {
-    w.put_u8(side as u8 | if is_marked { 2 } else { 0 });
-}
-
-pub fn take_marked_side(r: &mut Reader<'_>) -> Result<(Side, bool), DecodeError> {
-    take_code(r, "side", |code| match code {
-        0 | 2 => Some((Side::Buy, code == 2)),
-        1 | 3 => Some((Side::Sell, code == 3)),
-        _ => None,
-    })
-}
-
-pub fn take_side(r: &mut Reader<'_>) -> Result<Side, DecodeError> {
-    take_code(r, "side", |code| match code {
-        0 => Some(Side::Buy),
-        1 => Some(Side::Sell),
-        _ => None,
-    })
-}
-
-pub fn take_phase(r: &mut Reader<'_>) -> Result<Phase, DecodeError> {
-    take_code(r, "phase", |code| Phase::ALL.into_iter().find(|phase| *phase as u8 == code))
-}
-
-pub fn take_label(r: &mut Reader<'_>) -> Result<Label, DecodeError> {
-    let at = r.position();
-    Label::new(r.take_text()?).ok_or(DecodeError::BadValue { what: "label", at })
-}
-
-/// Reads one byte that stands for a variant.
-pub fn take_code<T>(r: &mut Reader<'_>, what: &'static str, known: impl Fn(u8) -> Option<T>) -> Result<T, DecodeError> {
-    let at = r.position();
-    let code = r.take_u8()?;
-    known(code).ok_or(DecodeError::UnknownTag { what, tag: u32::from(code), at })
 }
 
 fn take_name(r: &mut Reader<'_>) -> Result<String, DecodeError> {

@@ -11,14 +11,16 @@ use std::sync::{Arc, mpsc};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
+use pitwire_nats::{FirstConnection, NatsOptions, NatsSubscription, Wildcards, check_address, check_subject};
 use pitwire_net::stop_signals;
 use pitwire_publisher::{
     BatchingPolicy, Channels, IncomingMessages, Ingest, Kind, LagPolicy, Limits, Options, Publisher, StreamId,
     StreamSpec, counted,
 };
+use pitwire_recorder::recording::RecordingReader;
 use rustix::event::{PollFd, PollFlags, poll};
 
-use self::source::Source;
+use self::source::{NATS_CAPACITY, Source};
 use crate::certificate::{self, ServerCertificate};
 use crate::commands::arguments;
 use crate::output::say;
@@ -207,7 +209,7 @@ impl Publish {
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
         }
-        let source = Source::open(&self)?;
+        let source = open_source(&self)?;
         let signals = stop_signals()?;
         let channels = Arc::new(self.channels(&source)?);
         let shown = self.certificate()?;
@@ -376,6 +378,33 @@ impl Publish {
             total("closed_slow_total"),
         ));
     }
+}
+
+/// Opens the source that the options select.
+fn open_source(publish: &Publish) -> Result<Source, Failure> {
+    if let Some(path) = &publish.tape {
+        let reader = RecordingReader::open(path).map_err(|error| {
+            Failure::new(format!("cannot read {}: {error}", path.display()))
+                .remedy("give a file that pitwire tape record has written")
+        })?;
+        return Ok(Source::Tape { reader: Box::new(reader), speed: publish.tape_speed });
+    }
+    if let Some(url) = &publish.nats {
+        check_address(url)?;
+        check_subject(&publish.subject, Wildcards::Allowed)?;
+        let options = NatsOptions {
+            name: "pitwire publish",
+            first_connection: FirstConnection::Required,
+            subscription_capacity: NATS_CAPACITY,
+        };
+        let subscription = NatsSubscription::open(url, &publish.subject, &options)?;
+        return Ok(Source::Nats { subscription: Box::new(subscription) });
+    }
+    Ok(match (publish.synthetic, publish.bytes) {
+        (Some(rate), Some(bytes)) => Source::Synthetic { rate, bytes: bytes as usize },
+        _ if publish.stdin => Source::Lines,
+        _ => Source::Nothing,
+    })
 }
 
 /// Runs the source until it ends or a stop signal arrives.

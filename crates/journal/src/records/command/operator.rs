@@ -5,8 +5,7 @@ use pitwire_model::{
     Lots, OrderId, Seq, SessionId, Throttle, Ticks, TradeSeq,
 };
 
-use super::order::take_self_match;
-use super::take_label;
+use super::fields::{put_option_with, take_label, take_option_with, take_self_match};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 
 pub(super) fn put_body(w: &mut Writer<'_>, command: &Command) {
@@ -147,19 +146,4 @@ fn take_bust(r: &mut Reader<'_>) -> Result<Bust, DecodeError> {
         seller: AccountId(r.take_u32()?),
         reason: take_label(r)?,
     })
-}
-
-/// Writes a flag and, if it is set, the value.
-pub(crate) fn put_option_with<T>(w: &mut Writer<'_>, value: Option<T>, put: impl FnOnce(&mut Writer<'_>, T)) {
-    w.put_bool(value.is_some());
-    if let Some(value) = value {
-        put(w, value);
-    }
-}
-
-pub(crate) fn take_option_with<'a, T>(
-    r: &mut Reader<'a>,
-    take: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
-) -> Result<Option<T>, DecodeError> {
-    if r.take_bool()? { take(r).map(Some) } else { Ok(None) }
 }

@@ -3,11 +3,12 @@
 
 use pitwire_model::{
     AccountId, Amend, Expiry, InstrumentId, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, PostOnly, Priority,
-    SelfMatch, SessionId, Ticks, TimeInForce, VenueDay, VenueNanos,
+    SessionId, Ticks, TimeInForce, VenueDay, VenueNanos,
 };
 
-use super::operator::{put_option_with, take_option_with};
-use super::{put_marked_side, take_code, take_label, take_marked_side};
+use super::fields::{
+    put_marked_side, put_option_with, take_code, take_label, take_marked_side, take_option_with, take_self_match,
+};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 
 const REPRICE: u8 = 1;
@@ -257,8 +258,4 @@ pub fn take_post_only(r: &mut Reader<'_>) -> Result<PostOnly, DecodeError> {
         2 => Some(PostOnly::Reject),
         _ => None,
     })
-}
-
-pub(super) fn take_self_match(r: &mut Reader<'_>) -> Result<SelfMatch, DecodeError> {
-    take_code(r, "self-match", |code| SelfMatch::ALL.into_iter().find(|mode| *mode as u8 == code))
 }

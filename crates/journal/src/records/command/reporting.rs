@@ -2,8 +2,7 @@
 
 use pitwire_model::{AccountId, Command, InstrumentId, Lots, Seq, Ticks, TradeReport, VenueNanos};
 
-use super::session::take_reason;
-use super::{put_option_with, take_label, take_option_with, take_side};
+use super::fields::{put_option_with, take_label, take_option_with, take_reason, take_side};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 
 pub(super) fn put_body(w: &mut Writer<'_>, command: &Command) {

@@ -1,11 +1,10 @@
 //! Bodies of commands about sessions. The layout is at the head of the parent module.
 
 use pitwire_model::{
-    Allocation, Command, InstrumentId, Lots, RemainingSessions, SessionReason, Ticks, Tolerance, TradingRules,
-    VenueDay, VenueNanos,
+    Allocation, Command, InstrumentId, Lots, RemainingSessions, Ticks, Tolerance, TradingRules, VenueDay, VenueNanos,
 };
 
-use super::{put_option_with, take_code, take_label, take_option_with, take_phase};
+use super::fields::{put_option_with, take_code, take_label, take_option_with, take_phase, take_reason};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 
 pub(super) fn put_body(w: &mut Writer<'_>, command: &Command) {
@@ -66,10 +65,6 @@ pub(super) fn take_body(r: &mut Reader<'_>, kind: u8) -> Result<Command, DecodeE
         34 => Command::SetClosingPrice { instrument, price: Ticks(r.take_i64()?) },
         _ => return Err(DecodeError::UnknownTag { what: "command kind", tag: u32::from(kind), at: 4 }),
     })
-}
-
-pub(super) fn take_reason(r: &mut Reader<'_>) -> Result<SessionReason, DecodeError> {
-    take_code(r, "session reason", |code| SessionReason::ALL.into_iter().find(|reason| *reason as u8 == code))
 }
 
 pub fn take_remaining(r: &mut Reader<'_>) -> Result<RemainingSessions, DecodeError> {

@@ -10,8 +10,8 @@ use pitwire_model::{
     Ticks, TradeSeq, VenueDay, VenueNanos,
 };
 
+use super::fields::{put_all, put_option, take_all, take_option};
 use super::session::{put_session, take_session};
-use super::{put_all, put_option, take_all, take_option};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 use crate::records::command::{
     put_account, put_currency, put_instrument, put_option_with, put_order_type, put_report, put_rules, put_tif,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use pitwire_model::{AccountId, InstrumentId, Lots, ReportEnd, Seq, Ticks, VenueNanos};
 use pitwire_projections::{OffBook, OffBookPrint, ReportRecord, ReportState, Reports};
 
-use super::{put_all, take_all};
+use super::fields::{put_all, take_all};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 use crate::records::command::{put_option_with, put_report, take_option_with, take_report};
 

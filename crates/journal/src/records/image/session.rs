@@ -4,7 +4,7 @@ use pitwire_engine::rule_tables::TifSet;
 use pitwire_engine::{ClosingPriceInputs, IndicativeUncross, SessionImage, TradeRun};
 use pitwire_model::{Derivation, Phase, Ticks, TradeSeq, VenueNanos};
 
-use super::{put_all, put_option, take_all, take_option};
+use super::fields::{put_all, put_option, take_all, take_option};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 use crate::records::command::{put_option_with, take_code, take_option_with, take_phase, take_remaining};
 

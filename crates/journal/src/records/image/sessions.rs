@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pitwire_model::{Derivation, Lots, SessionReason, Ticks, TradeKind, TradeSeq, VenueNanos};
 use pitwire_projections::{AtPrice, Breach, Day, Indicative, Opening, SessionView, Uncross};
 
-use super::{put_all, take_all};
+use super::fields::{put_all, take_all};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 use crate::records::command::{put_option_with, take_code, take_option_with, take_phase};
 

@@ -6,7 +6,8 @@ use pitwire_projections::{
     UserTrade, ViewsImage,
 };
 
-use super::{put_all, put_option, reports, sessions, take_all, take_option};
+use super::fields::{put_all, put_option, take_all, take_option};
+use super::{reports, sessions};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 use crate::records::command::{
     put_marked_side, put_option_with, put_order_type, put_tif, take_code, take_label, take_marked_side,

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pitwire_nats::{FirstConnection, NatsOptions, NatsSubscription, Received, Wildcards, check_address, check_subject};
+use pitwire_nats::{NatsSubscription, Received};
 use pitwire_publisher::{Ingest, SyntheticSource, monotonic_ns};
 use pitwire_recorder::recording::RecordingReader;
 
-use super::Publish;
 use pitwire_failure::Failure;
 
 const LINE_MOST: usize = 16 << 20;
@@ -18,7 +17,7 @@ const READ_BYTES: usize = 64 * 1024;
 /// Maximum time until a source notices that it has to stop.
 const GLANCE: Duration = Duration::from_millis(100);
 /// Messages from NATS that may wait for this process before the client library drops new ones.
-const NATS_CAPACITY: usize = 65_536;
+pub const NATS_CAPACITY: usize = 65_536;
 const NO_ROOM: Duration = Duration::from_micros(500);
 
 pub enum Source {
@@ -39,32 +38,6 @@ pub enum Source {
 }
 
 impl Source {
-    pub fn open(publish: &Publish) -> Result<Self, Failure> {
-        if let Some(path) = &publish.tape {
-            let reader = RecordingReader::open(path).map_err(|error| {
-                Failure::new(format!("cannot read {}: {error}", path.display()))
-                    .remedy("give a file that pitwire tape record has written")
-            })?;
-            return Ok(Source::Tape { reader: Box::new(reader), speed: publish.tape_speed });
-        }
-        if let Some(url) = &publish.nats {
-            check_address(url)?;
-            check_subject(&publish.subject, Wildcards::Allowed)?;
-            let options = NatsOptions {
-                name: "pitwire publish",
-                first_connection: FirstConnection::Required,
-                subscription_capacity: NATS_CAPACITY,
-            };
-            let subscription = NatsSubscription::open(url, &publish.subject, &options)?;
-            return Ok(Source::Nats { subscription: Box::new(subscription) });
-        }
-        Ok(match (publish.synthetic, publish.bytes) {
-            (Some(rate), Some(bytes)) => Source::Synthetic { rate, bytes: bytes as usize },
-            _ if publish.stdin => Source::Lines,
-            _ => Source::Nothing,
-        })
-    }
-
     /// Returns a flag that is true while the source is unreachable.
     pub fn is_away(&self) -> Arc<AtomicBool> {
         match self {
