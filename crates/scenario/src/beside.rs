@@ -4,58 +4,15 @@
 //! Leaves out  scenarios without off-book trades and without funds: their outcome omits these
 //!             fields.
 
-use std::collections::BTreeMap;
-
 use pitwire_engine::EngineImage;
 use pitwire_model::{
     AccountId, Command, CurrencyId, Event, Label, Lots, OffBookTrade, Seq, SessionReason, Ticks, TradeReport,
 };
-use serde::Serialize;
 
+use crate::off_book_state::{Holding, OffBookOutcome, OffBookRow, named};
 use crate::outcome::Happening;
 use crate::play::{Asked, MARKET, Machine, Stage, Witness};
 use crate::script::{Answer, Report, Scenario, Step};
-
-/// Off-book state at the end of a scenario.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Beside {
-    pub off_book: Vec<OffBookRow>,
-    /// Reports that wait for the counterparty's answer, in order of report number.
-    pub waiting: Vec<String>,
-    /// Last price of the order book.
-    pub last_price: Option<i64>,
-    /// Final holdings of each named account.
-    pub holdings: BTreeMap<String, Holding>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct OffBookRow {
-    /// Name of the report that led to the trade.
-    pub id: String,
-    /// Name of the buying account.
-    pub buy: String,
-    pub sell: String,
-    pub qty: u64,
-    pub price: i64,
-    /// Number of the off-book trade, from 1. Off-book trades and book trades are counted
-    /// separately.
-    pub number: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Holding {
-    pub goods: i64,
-    pub money: i64,
-}
-
-/// Off-book state while a scenario runs.
-#[derive(Debug, Default)]
-pub(crate) struct Reports {
-    /// Maps a name in the scenario to the number of the latest report with that name.
-    numbers: BTreeMap<String, Seq>,
-    names: BTreeMap<Seq, String>,
-    off_book: Vec<OffBookRow>,
-}
 
 impl Scenario {
     pub(crate) fn reports_trades(&self) -> bool {
@@ -73,12 +30,6 @@ impl Step {
             _ => Vec::new(),
         }
     }
-}
-
-/// Returns the key of a named account. The prefix separates it from the accounts of orders that
-/// name none.
-pub(crate) fn named(account: &str) -> String {
-    format!("named {account}")
 }
 
 impl<M: Machine, W: Witness> Stage<'_, M, W> {
@@ -151,7 +102,7 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
         }
     }
 
-    pub(crate) fn beside(&self, image: &EngineImage) -> Beside {
+    pub(crate) fn beside(&self, image: &EngineImage) -> OffBookOutcome {
         let market = image.markets.get(MARKET.0 as usize);
         let waiting = market.into_iter().flat_map(|market| market.reporting.waiting.keys());
         let holdings = self.accounts.iter().filter_map(|(name, id)| {
@@ -163,7 +114,7 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
             let holding = Holding { goods: total(CurrencyId(0)), money: total(CurrencyId(1)) };
             Some((name.strip_prefix("named ")?.to_owned(), holding))
         });
-        Beside {
+        OffBookOutcome {
             off_book: self.reports.off_book.clone(),
             waiting: waiting.map(|number| self.report_named(*number)).collect(),
             last_price: market.and_then(|market| market.last).map(Ticks::get),

@@ -18,15 +18,16 @@ mod beside;
 mod calendar;
 mod expectation;
 mod json;
+mod off_book_state;
 mod outcome;
 mod play;
 mod rules;
 mod script;
 mod words;
 
-pub use beside::{Beside, Holding, OffBookRow};
 pub use calendar::{date_text, day_of, time_text};
 pub use json::Malformed;
+pub use off_book_state::{Holding, OffBookOutcome, OffBookRow};
 pub use outcome::{Book, Closing, Happening, Outcome, Row, StepOutcome, TradeRow};
 pub use play::{Machine, References, Witness, play, play_watched};
 pub use rules::{Cell, Contracts};

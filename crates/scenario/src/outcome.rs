@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::beside::{Beside, OffBookRow};
+use crate::off_book_state::{OffBookOutcome, OffBookRow};
 use crate::script::Scenario;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -24,7 +24,7 @@ pub struct Outcome {
     pub closing: Option<Closing>,
     /// Off-book results. `None` if the scenario has neither off-book trades nor funds.
     #[serde(flatten)]
-    pub beside: Option<Beside>,
+    pub beside: Option<OffBookOutcome>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -13,8 +13,8 @@ use pitwire_model::{
     Tolerance, TradingRules, VenueDay, VenueNanos,
 };
 
-use crate::beside::{Reports, named};
 use crate::calendar::SECONDS_A_DAY;
+use crate::off_book_state::{OffBookState, named};
 use crate::outcome::{Book, Closing, Happening, Outcome, Row, StepOutcome, TradeRow};
 use crate::rules::Contracts;
 use crate::script::{Amendment, Entry, Expires, Scenario, Setup, Step};
@@ -101,7 +101,7 @@ pub(crate) struct Stage<'a, M, W> {
     orders: BTreeMap<String, Known>,
     names: BTreeMap<OrderId, String>,
     pub(crate) accounts: BTreeMap<String, AccountId>,
-    pub(crate) reports: Reports,
+    pub(crate) reports: OffBookState,
     keys: BTreeMap<String, u32>,
     trades: Vec<TradeRow>,
     rejected: Vec<String>,
@@ -146,7 +146,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             orders: BTreeMap::new(),
             names: BTreeMap::new(),
             accounts: BTreeMap::new(),
-            reports: Reports::default(),
+            reports: OffBookState::default(),
             keys: BTreeMap::new(),
             trades: Vec::new(),
             rejected: Vec::new(),

@@ -8,10 +8,10 @@ use pitwire_model::{InstrumentId, Side};
 
 use crate::binance::encode::append_ns;
 use crate::bithumb::{self, Part};
-use crate::feed::{Here, Sink, StreamId, Streams};
 use crate::gemini::{self, Change, Numbered, Update};
 use crate::key::{Entries, Kind, KlineInterval};
 use crate::market::{Level, Market};
+use crate::state::{Here, Sink, StreamId, Streams};
 
 /// Most trades in a first message.
 const FIRST_TRADES: usize = 50;

@@ -5,8 +5,8 @@
 //! Start at    [`Streams::rest`].
 
 use crate::binance;
-use crate::feed::{Here, Streams};
 use crate::rest_request::{RestAnswer, RestRequest};
+use crate::state::{Here, Streams};
 use crate::{bithumb_rest, gemini_rest};
 
 /// Whether a path may be one of these.

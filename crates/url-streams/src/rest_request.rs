@@ -1,6 +1,6 @@
 //! A REST request of a stream client, and its answer.
 
-use crate::feed::{Here, Streams};
+use crate::state::{Here, Streams};
 use crate::url::parameter;
 
 /// A status and a JSON body.

@@ -10,10 +10,10 @@ use pitwire_model::{Side, TradeKind, VenueNanos};
 use crate::bars::Bar;
 use crate::binance::encode::{self, When, append_ns, combine};
 use crate::bithumb::{self, Part};
-use crate::feed::{Heard, Here, Instrument, Scratch, Sink, Streams, Told};
 use crate::gemini::{self, Change, Numbered, Reason, Update};
 use crate::key::{Dress, Kind, KlineInterval};
 use crate::market::{Day, Level, Market, Touch};
+use crate::state::{Heard, Here, Instrument, Scratch, Sink, Streams, Told};
 use crate::text::put;
 
 impl Heard {
