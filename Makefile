@@ -41,6 +41,7 @@ check: web/node_modules/.stamp .venv/.stamp ## format, lint, dependencies, tidy;
 	$(WITH) rust -- cargo fmt --all --check
 	$(WITH) rust -- cargo clippy --locked --workspace --all-targets -- -D warnings
 	$(WITH) rust -- cargo run -q -p xtask -- dependencies
+	$(WITH) rust -- cargo run -q -p xtask -- circles
 	$(WITH) rust -- cargo run -q -p xtask -- tidy
 	$(WITH) rust -- cargo run -q -p xtask -- mutants --check
 	$(WITH) rust -- cargo run -q -p xtask -- table --check

@@ -226,7 +226,7 @@ def test_whatever_operators_do_and_whenever_it_dies_the_log_passes_the_audit(dat
             data, extra=["--clock", "manual", "--key-file", str(data.parent / "vault.key")], preset="jse"
         ) as venue:
             operators, member = Http(venue.address, OPERATOR), Http(venue.address, DEMO_A)
-            operators.result("private/pitwire_order_flow", {"action": "start", "rate_percent": 2})
+            operators.result("private/pitwire_flow", {"action": "start", "rate_percent": 2})
             for _ in range(chance.randint(3, 60)):
                 meddle(chance, operators, member)
             operators.close()

@@ -260,14 +260,14 @@ fn flow_is_set_by_command_only_on_change() {
     let mut world = World::new();
     let mut operator = world.login("operator");
     let before = world.venue.commands;
-    let told = world.ok(&mut operator, "private/pitwire_order_flow", json!({"action": "status"}));
+    let told = world.ok(&mut operator, "private/pitwire_flow", json!({"action": "status"}));
     assert_eq!((told.result(), world.venue.commands), (&json!({"running": true, "rate_percent": 100}), before));
-    let slow = world.ok(&mut operator, "private/pitwire_order_flow", json!({"action": "stop", "rate_percent": 25}));
+    let slow = world.ok(&mut operator, "private/pitwire_flow", json!({"action": "stop", "rate_percent": 25}));
     assert_eq!(slow.result(), &json!({"running": false, "rate_percent": 25}));
     let status = world.ok(&mut operator, "private/pitwire_status", json!({}));
     assert_eq!(status.result()["flow"], json!({"running": false, "rate_percent": 25}));
     assert_eq!(world.venue.commands, before + 1);
     for bad in [json!({"rate_percent": 0}), json!({"rate_percent": 100_001}), json!({"action": "pause"})] {
-        assert_eq!(world.call(&mut operator, "private/pitwire_order_flow", bad).code(), -32602);
+        assert_eq!(world.call(&mut operator, "private/pitwire_flow", bad).code(), -32602);
     }
 }

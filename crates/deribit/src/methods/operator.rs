@@ -13,7 +13,7 @@ use crate::call::{Call, Method, MethodResult};
 
 pub const METHODS: &[(&str, Method)] = &[
     ("private/pitwire_status", status),
-    ("private/pitwire_order_flow", flow),
+    ("private/pitwire_flow", flow),
     ("private/pitwire_halt", sessions::halt),
     ("private/pitwire_halt_and_close", sessions::halt_and_close),
     ("private/pitwire_pause", sessions::pause),

@@ -100,7 +100,9 @@ impl OrderBench {
             WaitName::Asleep => Wait::Asleep,
         };
         let load = open_loop::Load { rate, connections, seconds, wait };
-        let target = |address| BenchTarget { address, logins: demo().logins };
+        // The two members. The operator's account has no funds to trade with.
+        let members: Vec<_> = demo().logins.into_iter().take(2).collect();
+        let target = |address| BenchTarget { address, logins: members.clone() };
         let venue = target(self.venue);
         let figures = match self.mode {
             Mode::Pairs => {
