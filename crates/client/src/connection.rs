@@ -37,7 +37,7 @@ pub struct Connection {
 }
 
 #[derive(Serialize)]
-struct Call<'a, P> {
+struct RpcCall<'a, P> {
     jsonrpc: &'static str,
     id: u64,
     method: &'a str,
@@ -141,7 +141,7 @@ impl Connection {
     fn send<P: Serialize>(&mut self, method: &str, params: &P) -> Result<u64, Error> {
         let id = self.next_id;
         self.next_id += 1;
-        let call = Call { jsonrpc: "2.0", id, method, params };
+        let call = RpcCall { jsonrpc: "2.0", id, method, params };
         let text = serde_json::to_string(&call).map_err(|error| Error::Garbled { what: error.to_string() })?;
         self.socket.send(Message::text(text)).map_err(|error| self.lost(method, &error))?;
         Ok(id)

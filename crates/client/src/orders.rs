@@ -26,7 +26,7 @@ pub struct NewOrder<'a> {
 }
 
 #[derive(Serialize)]
-struct Entry<'a> {
+struct OrderReply<'a> {
     instrument_name: &'a str,
     amount: &'a Number,
     r#type: &'static str,
@@ -58,7 +58,7 @@ pub enum Cancel<'a> {
 }
 
 #[derive(Serialize)]
-struct Instrument<'a> {
+struct InstrumentReply<'a> {
     instrument_name: &'a str,
 }
 
@@ -72,7 +72,7 @@ impl Connection {
     ///
     /// Fails as [`Connection::call`] does.
     pub fn enter(&mut self, side: Side, order: &NewOrder<'_>) -> Result<Box<RawValue>, Error> {
-        let entry = Entry {
+        let entry = OrderReply {
             instrument_name: order.instrument,
             amount: order.amount,
             r#type: if order.price.is_some() { "limit" } else { "market" },
@@ -121,7 +121,7 @@ impl Connection {
         match which {
             Cancel::All => self.call("private/cancel_all", &Nothing {}),
             Cancel::Instrument(instrument_name) => {
-                self.call("private/cancel_all_by_instrument", &Instrument { instrument_name })
+                self.call("private/cancel_all_by_instrument", &InstrumentReply { instrument_name })
             }
             Cancel::Currency(currency) => {
                 #[derive(Serialize)]
@@ -143,7 +143,7 @@ impl Connection {
     pub fn open_orders(&mut self, instrument: Option<&str>) -> Result<Box<RawValue>, Error> {
         match instrument {
             Some(instrument_name) => {
-                self.call("private/get_open_orders_by_instrument", &Instrument { instrument_name })
+                self.call("private/get_open_orders_by_instrument", &InstrumentReply { instrument_name })
             }
             None => self.call("private/get_open_orders", &Nothing {}),
         }
@@ -151,11 +151,11 @@ impl Connection {
 
     pub fn book(&mut self, instrument_name: &str, depth: u32) -> Result<Box<RawValue>, Error> {
         #[derive(Serialize)]
-        struct Book<'a> {
+        struct BookReply<'a> {
             instrument_name: &'a str,
             depth: u32,
         }
-        self.call("public/get_order_book", &Book { instrument_name, depth })
+        self.call("public/get_order_book", &BookReply { instrument_name, depth })
     }
 
     pub fn positions(&mut self) -> Result<Box<RawValue>, Error> {

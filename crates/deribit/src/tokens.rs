@@ -38,7 +38,7 @@ pub(crate) struct Grantee {
     pub address: Option<IpAddr>,
 }
 
-struct Token {
+struct TokenEntry {
     grantee: Grantee,
     of_use: Use,
     serial: u64,
@@ -48,7 +48,7 @@ struct Token {
 
 #[derive(Default)]
 pub(crate) struct Tokens {
-    held: BTreeMap<Key, Token>,
+    held: BTreeMap<Key, TokenEntry>,
     /// Tokens by serial number; the oldest is dropped first.
     queues: BTreeMap<(usize, Use), BTreeMap<u64, Key>>,
     by_session: BTreeSet<(SessionNumber, Key)>,
@@ -74,7 +74,7 @@ impl Tokens {
         self.remove(&key);
         self.last_serial += 1;
         let expires_ms = now_ms.saturating_add(life_s.saturating_mul(1_000));
-        let token = Token { grantee, of_use, serial: self.last_serial, expires_ms };
+        let token = TokenEntry { grantee, of_use, serial: self.last_serial, expires_ms };
         self.queues.entry((credential, of_use)).or_default().insert(token.serial, key);
         if let Some(session) = session {
             self.by_session.insert((session, key));

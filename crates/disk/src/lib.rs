@@ -277,9 +277,9 @@ impl std::error::Error for LockError {}
 mod tests {
     use super::*;
 
-    struct Scratch(PathBuf);
+    struct ScratchDirectory(PathBuf);
 
-    impl Scratch {
+    impl ScratchDirectory {
         fn new(name: &str) -> Self {
             let path = std::env::temp_dir().join(format!("pitwire-disk-{name}-{}", process::id()));
             let _ = fs::remove_dir_all(&path);
@@ -287,7 +287,7 @@ mod tests {
         }
     }
 
-    impl Drop for Scratch {
+    impl Drop for ScratchDirectory {
         fn drop(&mut self) {
             let _ = fs::remove_dir_all(&self.0);
         }
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn files_return_what_was_written() {
-        let scratch = Scratch::new("files");
+        let scratch = ScratchDirectory::new("files");
         let disk = DirectoryStorage::open_or_create(&scratch.0).unwrap();
         let bytes = ZERO_CHUNK_BYTES as u64 + 5000;
         let mut file = disk.create("b.new", bytes).unwrap();
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn read_only_directory_is_never_changed() {
-        let scratch = Scratch::new("reading");
+        let scratch = ScratchDirectory::new("reading");
         DirectoryStorage::open_or_create(&scratch.0).unwrap().create("a", 10).unwrap();
         let disk = DirectoryStorage::read_only(&scratch.0).unwrap();
         let refused = Some(io::ErrorKind::ReadOnlyFilesystem);
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn second_start_reports_the_holder() {
-        let scratch = Scratch::new("lock");
+        let scratch = ScratchDirectory::new("lock");
         DirectoryStorage::open_or_create(&scratch.0).unwrap();
         let held = DirectoryLock::acquire(&scratch.0).unwrap();
         let refused = DirectoryLock::acquire(&scratch.0).unwrap_err();
@@ -349,7 +349,7 @@ mod tests {
     #[test]
     fn holder_without_a_process_id_is_awaited() {
         for left in ["", "4000000000\n"] {
-            let scratch = Scratch::new(if left.is_empty() { "unnamed" } else { "stale" });
+            let scratch = ScratchDirectory::new(if left.is_empty() { "unnamed" } else { "stale" });
             DirectoryStorage::open_or_create(&scratch.0).unwrap();
             let path = scratch.0.join(LOCK_FILE);
             fs::write(&path, left).unwrap();

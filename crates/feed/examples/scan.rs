@@ -19,12 +19,12 @@ const ROUNDS: usize = 40;
 const FEEDS_A_ROUND: usize = 20;
 
 #[derive(Default)]
-struct Count {
+struct ScanCount {
     objects: usize,
     sum: u64,
 }
 
-impl ObjectSink for Count {
+impl ObjectSink for ScanCount {
     fn objects(&mut self, _text: &[u8], objects: &[Object]) {
         self.objects += objects.len();
         // Uses every worker and offset, as a transport would.
@@ -130,7 +130,7 @@ fn main() {
                 continue;
             }
             let mut reader = ObjectReader::with_simd(simd, 8, MissingSymbol::Drop);
-            let mut count = Count::default();
+            let mut count = ScanCount::default();
             let ns = least_ns(trades, || reader.feed(black_box(&bytes), &mut count).expect("a correct feed"));
             assert_eq!(count.objects % trades, 0);
             black_box(count.sum);

@@ -30,7 +30,7 @@ pub struct Seen {
     pub violation: Option<Violation>,
 }
 
-struct Message {
+struct FeedMessage {
     is_text: bool,
     bytes: Vec<u8>,
     /// Elements that were reported before.
@@ -53,7 +53,7 @@ pub fn read(stream: &[u8], workers: u32, no_sym: MissingSymbol) -> Seen {
 
 struct ReferenceReader {
     seen: Seen,
-    message: Option<Message>,
+    message: Option<FeedMessage>,
     workers: u32,
     no_sym: MissingSymbol,
 }
@@ -89,7 +89,7 @@ impl ReferenceReader {
         let is_whole = bytes.len() >= whole;
         if opcode < 8 {
             self.seen.counters.frames += 1;
-            let fresh = || Message { is_text: opcode == 1, bytes: Vec::new(), told: 0 };
+            let fresh = || FeedMessage { is_text: opcode == 1, bytes: Vec::new(), told: 0 };
             self.message.get_or_insert_with(fresh).bytes.extend(payload);
             self.look_at_message(is_final && is_whole)?;
         } else if is_whole {

@@ -24,7 +24,7 @@ pub type ChannelId = usize;
 
 #[derive(Debug)]
 pub struct History {
-    channels: Vec<Channel>,
+    channels: Vec<ChannelHistory>,
     by_name: BTreeMap<String, ChannelId>,
     batches: VecDeque<Kept>,
     held_bytes: usize,
@@ -34,9 +34,9 @@ pub struct History {
 }
 
 #[derive(Debug)]
-struct Channel {
+struct ChannelHistory {
     name: String,
-    entries: VecDeque<Entry>,
+    entries: VecDeque<HistoryEntry>,
     /// Sequence of the newest message that was dropped.
     let_go: u64,
     /// On a merged book: its dropped messages.
@@ -53,7 +53,7 @@ struct Link {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct HistoryEntry {
     seq: u64,
     prev: u64,
     batch: Arc<[u8]>,
@@ -114,7 +114,7 @@ impl History {
         if let Some(id) = self.by_name.get(name) {
             return *id;
         }
-        self.channels.push(Channel { name: name.to_owned(), entries: VecDeque::new(), let_go: 0, links: None });
+        self.channels.push(ChannelHistory { name: name.to_owned(), entries: VecDeque::new(), let_go: 0, links: None });
         self.by_name.insert(name.to_owned(), self.channels.len() - 1);
         self.channels.len() - 1
     }
@@ -161,7 +161,7 @@ impl History {
     fn enter(&mut self, id: ChannelId, message: &Message<'_>, batch: &Arc<[u8]>) {
         let place = (u32::try_from(message.at), u32::try_from(message.frame.len()));
         let (Some(channel), (Ok(at), Ok(len))) = (self.channels.get_mut(id), place) else { return };
-        let entry = Entry { seq: message.seq, prev: message.prev, batch: Arc::clone(batch), at, len };
+        let entry = HistoryEntry { seq: message.seq, prev: message.prev, batch: Arc::clone(batch), at, len };
         channel.entries.push_back(entry);
     }
 
@@ -209,7 +209,7 @@ impl History {
         let gone = links.get(links.partition_point(|link| link.seq <= after)).copied();
         let next = gone.or_else(|| {
             let at = channel.entries.partition_point(|entry| entry.seq <= after);
-            channel.entries.get(at).map(Entry::link)
+            channel.entries.get(at).map(HistoryEntry::link)
         });
         // If a message in between is forgotten, the `change_id` is unknown.
         next.filter(|link| link.prev <= after && link.from > 0).map(|link| link.from)
@@ -217,7 +217,7 @@ impl History {
 
     /// Returns the channel's newest message.
     pub fn newest(&self, id: ChannelId) -> Option<Found<'_>> {
-        self.channels.get(id)?.entries.back().map(Entry::found)
+        self.channels.get(id)?.entries.back().map(HistoryEntry::found)
     }
 
     /// Returns the number of messages that a channel has after `after`.
@@ -228,7 +228,7 @@ impl History {
     }
 }
 
-impl Entry {
+impl HistoryEntry {
     fn link(&self) -> Link {
         Link { seq: self.seq, prev: self.prev, from: prev_change_id(payload_of(self.found().frame)) }
     }

@@ -345,14 +345,14 @@ fn more(stream: &mut TcpStream, input: &mut Vec<u8>) -> io::Result<()> {
     }
 }
 
-struct Head {
+struct ReplyHead {
     status: u16,
     bytes: usize,
     length: usize,
     keeps: bool,
 }
 
-fn parse(input: &[u8]) -> io::Result<Option<Head>> {
+fn parse(input: &[u8]) -> io::Result<Option<ReplyHead>> {
     let broken = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
     let mut headers = [httparse::EMPTY_HEADER; 64];
     let mut response = httparse::Response::new(&mut headers);
@@ -375,7 +375,7 @@ fn parse(input: &[u8]) -> io::Result<Option<Head>> {
         _ => return Err(broken("the answer does not say its length, or too much of it")),
     };
     let keeps = !header("connection").is_some_and(|value| value.eq_ignore_ascii_case("close"));
-    Ok(Some(Head { status, bytes, length, keeps }))
+    Ok(Some(ReplyHead { status, bytes, length, keeps }))
 }
 
 #[cfg(test)]

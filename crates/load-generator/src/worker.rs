@@ -73,7 +73,7 @@ pub struct Worker<'a> {
     /// When the next message of ours is due; `None` if we only listen.
     sending: Option<Schedule>,
     slow_readers: SlowReaders,
-    progress: Progress,
+    progress: WorkerProgress,
     cpu_at_start: CpuTime,
     began_ns: i64,
     now_ns: i64,
@@ -87,7 +87,7 @@ struct SlowReaders {
 
 /// The counters that were last added to [`RunControl`], and when that is done next.
 #[derive(Default)]
-struct Progress {
+struct WorkerProgress {
     deliveries: u64,
     late: u64,
     lost: u64,
@@ -148,7 +148,7 @@ impl<'a> Worker<'a> {
             random: SplitMix64::new(u64::from_ne_bytes([a, b, c, d, e, f, g, h])),
             sending: (!listens && share.count > 0).then(|| schedule(plan.arrivals)),
             slow_readers: SlowReaders { slots, next_ns: 0 },
-            progress: Progress::default(),
+            progress: WorkerProgress::default(),
             cpu_at_start: CpuTime::default(),
             began_ns: 0,
             now_ns: 0,

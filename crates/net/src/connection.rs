@@ -46,7 +46,7 @@ enum Protocol {
 
 /// How far a connection has got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum ConnectionStage {
     Open,
     /// Its last bytes are in the outbox. Times out when the peer takes none since `since`.
     Closing {
@@ -114,7 +114,7 @@ pub(crate) struct Connection {
     /// Its place among all connections.
     _permit: Option<ConnectionPermit>,
     protocol: Protocol,
-    stage: Stage,
+    stage: ConnectionStage,
     input: Input,
     outbox: Outbox,
     readiness: Readiness,
@@ -156,7 +156,7 @@ impl Connection {
             standing,
             _permit: permit,
             protocol: Protocol::Http,
-            stage: Stage::Open,
+            stage: ConnectionStage::Open,
             input: Input::default(),
             outbox: Outbox::default(),
             readiness: Readiness { readable: true, writable: true, is_reported: false },
@@ -177,7 +177,7 @@ impl Connection {
     /// Gives the connection a response and ends it.
     pub fn refuse(&mut self, response: &HttpResponse, now: u64) {
         response.write(&mut self.outbox.bytes, false, false);
-        self.stage = Stage::Closing { since: now };
+        self.stage = ConnectionStage::Closing { since: now };
     }
 
     /// Returns the address against whose limit the connection counts.
@@ -211,7 +211,7 @@ impl Connection {
 
     /// Says whether there is more to act on in this turn, without reading.
     pub fn can_go_on(&self) -> bool {
-        self.stage == Stage::Open
+        self.stage == ConnectionStage::Open
             && self.input.has_left_over()
             && self.share.frames < FRAMES_PER_TURN
             && self.has_room()
@@ -219,28 +219,28 @@ impl Connection {
 
     /// Says whether the server can forget the connection.
     pub fn is_gone(&self) -> bool {
-        matches!(self.stage, Stage::Gone | Stage::HandedOff)
+        matches!(self.stage, ConnectionStage::Gone | ConnectionStage::HandedOff)
     }
 
     pub fn is_handed_off(&self) -> bool {
-        self.stage == Stage::HandedOff
+        self.stage == ConnectionStage::HandedOff
     }
 
     /// Says whether nothing more will be written.
     pub fn is_finished(&self) -> bool {
-        matches!(self.stage, Stage::Lingering { .. }) || self.is_gone()
+        matches!(self.stage, ConnectionStage::Lingering { .. }) || self.is_gone()
     }
 
     /// Says whether the connection can go on without waiting for the socket.
     pub fn wants_turn(&self) -> bool {
         match self.stage {
             _ if self.outbox.is_held_back || self.readiness.is_reported => true,
-            Stage::Open => {
+            ConnectionStage::Open => {
                 let may_act = self.has_room() && !self.input.awaits_response();
                 may_act && (self.input.has_left_over() || self.readiness.readable)
             }
-            Stage::Lingering { .. } => self.readiness.readable,
-            Stage::Closing { .. } | Stage::HandedOff | Stage::Gone => false,
+            ConnectionStage::Lingering { .. } => self.readiness.readable,
+            ConnectionStage::Closing { .. } | ConnectionStage::HandedOff | ConnectionStage::Gone => false,
         }
     }
 
@@ -261,19 +261,19 @@ impl Connection {
     /// Acts on some of what this connection has asked; others come before the rest.
     pub fn read_and_act<A: Application>(&mut self, turn: &mut TurnContext<'_, A>) {
         match self.stage {
-            Stage::Open if self.has_room() && !self.input.awaits_response() => {
+            ConnectionStage::Open if self.has_room() && !self.input.awaits_response() => {
                 if self.readiness.readable && !self.input.has_left_over() {
                     self.read(turn);
                 }
-                if self.stage == Stage::Open {
+                if self.stage == ConnectionStage::Open {
                     self.act(turn);
                 }
             }
-            Stage::Lingering { .. } if self.readiness.readable => {
+            ConnectionStage::Lingering { .. } if self.readiness.readable => {
                 self.read(turn);
                 self.input.bytes.clear();
                 if self.input.is_at_end {
-                    self.stage = Stage::Gone;
+                    self.stage = ConnectionStage::Gone;
                 }
             }
             _ => {}
@@ -301,7 +301,7 @@ impl Connection {
                     return;
                 }
                 Receipt::Failed => {
-                    self.stage = Stage::Gone;
+                    self.stage = ConnectionStage::Gone;
                     return;
                 }
             }
@@ -466,7 +466,7 @@ impl Connection {
         let mut taken = Some(Handoff { handshake, ..taken });
         let answer = turn.app.take_over(request, &mut taken);
         match &answer {
-            Ok(()) => self.stage = Stage::Gone,
+            Ok(()) => self.stage = ConnectionStage::Gone,
             Err(_) => self.stream.restore_session(taken.and_then(|taken| taken.session)),
         }
         answer
@@ -514,7 +514,7 @@ impl Connection {
     /// that was sent to it is written.
     pub fn hand_off<A: Application>(&mut self, app: &mut A, net: &mut dyn EventLoop) -> HandoffOutcome {
         let Protocol::WebSocket(decoder) = &self.protocol else { return HandoffOutcome::Refused };
-        if self.stage != Stage::Open || self.input.is_at_end {
+        if self.stage != ConnectionStage::Open || self.input.is_at_end {
             return HandoffOutcome::Refused;
         }
         if self.outbox.pending() > 0 || !self.stream.is_flushed() || decoder.is_unfinished() {
@@ -525,14 +525,14 @@ impl Connection {
         }
         let rest = self.input.rest().to_vec();
         let Some(taken) = self.take_socket(&rest, net) else { return HandoffOutcome::NotYet };
-        self.stage = Stage::HandedOff;
+        self.stage = ConnectionStage::HandedOff;
         app.take_open(self.id, taken);
         HandoffOutcome::Done
     }
 
     /// Queues an answer or a notice for this connection, after the commit.
     pub fn take(&mut self, kind: NoticeKind, bytes: &[u8], now: u64) {
-        if self.stage != Stage::Open {
+        if self.stage != ConnectionStage::Open {
             return;
         }
         self.outbox.compact();
@@ -549,7 +549,7 @@ impl Connection {
                 if self.is_websocket() {
                     self.outbox.bytes.extend_from_slice(bytes);
                 }
-                self.stage = Stage::Closing { since: now };
+                self.stage = ConnectionStage::Closing { since: now };
             }
         }
     }
@@ -569,7 +569,7 @@ impl Connection {
                     break;
                 }
                 Sent::Failed => {
-                    self.stage = Stage::Gone;
+                    self.stage = ConnectionStage::Gone;
                     break;
                 }
             }
@@ -582,10 +582,10 @@ impl Connection {
                 app.answered(&times.residence(std::mem::take(&mut answers), self.share.read_ns, sent_ns));
             }
             match sent {
-                Sent::Bytes(0) | Sent::Failed => self.stage = Stage::Gone,
+                Sent::Bytes(0) | Sent::Failed => self.stage = ConnectionStage::Gone,
                 Sent::Bytes(bytes) => {
                     self.outbox.note_written(bytes);
-                    if let Stage::Closing { since } = &mut self.stage {
+                    if let ConnectionStage::Closing { since } = &mut self.stage {
                         *since = now;
                     }
                 }
@@ -601,9 +601,10 @@ impl Connection {
     /// Finds something to write when everything has been written. Returns false if there is nothing.
     fn refill(&mut self, app: &mut impl Application, net: &mut dyn EventLoop, now: u64) -> bool {
         self.outbox.reset();
-        if let Stage::Closing { .. } = self.stage {
+        if let ConnectionStage::Closing { .. } = self.stage {
             self.stream.end(net);
-            self.stage = if self.input.is_at_end { Stage::Gone } else { Stage::Lingering { since: now } };
+            self.stage =
+                if self.input.is_at_end { ConnectionStage::Gone } else { ConnectionStage::Lingering { since: now } };
             return false;
         }
         if let Protocol::WebSocket(_) = self.protocol
@@ -615,21 +616,21 @@ impl Connection {
     }
 
     fn close(&mut self, code: CloseCode, reason: &str, now: u64) {
-        if self.stage == Stage::Open {
+        if self.stage == ConnectionStage::Open {
             write_close(&mut self.outbox.bytes, code, reason);
-            self.stage = Stage::Closing { since: now };
+            self.stage = ConnectionStage::Closing { since: now };
         }
     }
 
     /// Ends a connection that has been silent or unfinished for too long.
     pub fn check_timeouts(&mut self, notices: &mut Notices, limits: &Limits, now: u64) {
         match self.stage {
-            Stage::Open => {}
-            Stage::Closing { since } if now <= since + limits.unfinished_ns => return,
-            Stage::Lingering { since } if now <= since + LINGER_NS => return,
-            Stage::HandedOff => return,
+            ConnectionStage::Open => {}
+            ConnectionStage::Closing { since } if now <= since + limits.unfinished_ns => return,
+            ConnectionStage::Lingering { since } if now <= since + LINGER_NS => return,
+            ConnectionStage::HandedOff => return,
             _ => {
-                self.stage = Stage::Gone;
+                self.stage = ConnectionStage::Gone;
                 return;
             }
         }

@@ -21,14 +21,14 @@ const SPARE_BYTES: usize = 1024 * 1024;
 #[derive(Debug, Default)]
 pub struct Notices {
     bytes: Vec<u8>,
-    items: Vec<Item>,
+    items: Vec<QueuedNotice>,
     ending: BTreeSet<ConnectionId>,
     leaving: Vec<ConnectionId>,
     closed_elsewhere: Vec<ConnectionId>,
 }
 
 #[derive(Debug)]
-struct Item {
+struct QueuedNotice {
     to: ConnectionId,
     kind: NoticeKind,
     /// End of its bytes, which begin at the end of the item before it.
@@ -115,7 +115,7 @@ impl Notices {
             return;
         }
         write(&mut self.bytes);
-        self.items.push(Item { to, kind, end: self.bytes.len() });
+        self.items.push(QueuedNotice { to, kind, end: self.bytes.len() });
     }
 
     /// Says whether a connection ends with this turn: nothing more that it sent may be acted on.
@@ -135,7 +135,7 @@ impl Notices {
     /// Passes everything to `deliver`, in order.
     pub(crate) fn drain(&mut self, mut deliver: impl FnMut(ConnectionId, NoticeKind, &[u8])) {
         let mut start = 0;
-        for Item { to, kind, end } in self.items.drain(..) {
+        for QueuedNotice { to, kind, end } in self.items.drain(..) {
             deliver(to, kind, &self.bytes[start..end]);
             start = end;
         }

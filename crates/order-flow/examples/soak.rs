@@ -14,7 +14,7 @@ use pitwire_model::{Command, Event, InstrumentId, Side};
 use venue::{SECOND, START, Venue};
 
 #[derive(Default)]
-struct Seen {
+struct SoakCounts {
     lowest: i64,
     highest: i64,
     fewest_resting: u32,
@@ -52,8 +52,9 @@ fn main() {
     let began = Instant::now();
     let mut venue = Venue::demo(seed);
     let count = venue.engine.markets().len();
-    let mut seen: Vec<Seen> =
-        (0..count).map(|_| Seen { fewest_resting: u32::MAX, lowest: i64::MAX, ..Seen::default() }).collect();
+    let mut seen: Vec<SoakCounts> = (0..count)
+        .map(|_| SoakCounts { fewest_resting: u32::MAX, lowest: i64::MAX, ..SoakCounts::default() })
+        .collect();
     let (mut kinds, mut refused) = ([0_u64; 2], BTreeMap::new());
     let (mut most_scheduled, mut next_second, mut widest_book) = (0, START.0 + 10 * SECOND, 0);
     let end = START.0 + hours * 3600 * SECOND;
@@ -124,7 +125,7 @@ fn main() {
     );
 }
 
-fn sample(venue: &Venue, seen: &mut [Seen], second: u64) {
+fn sample(venue: &Venue, seen: &mut [SoakCounts], second: u64) {
     for (market, seen) in venue.engine.markets().iter().zip(seen) {
         let resting = market.book().resting_orders();
         seen.fewest_resting = seen.fewest_resting.min(resting);
@@ -145,7 +146,7 @@ fn sample(venue: &Venue, seen: &mut [Seen], second: u64) {
     }
 }
 
-fn note_sides(venue: &Venue, instrument: InstrumentId, seen: &mut Seen, at: u64) {
+fn note_sides(venue: &Venue, instrument: InstrumentId, seen: &mut SoakCounts, at: u64) {
     seen.commands += 1;
     let Some(market) = venue.engine.market(instrument) else { return };
     let two_sided = market.best(Side::Buy).is_some() && market.best(Side::Sell).is_some();

@@ -27,13 +27,13 @@ pub(crate) enum Moved {
 
 /// Buffers for plain and encrypted bytes, shared by the connections of a thread.
 #[derive(Default)]
-struct Scratch {
+struct TlsScratch {
     plain: Vec<u8>,
     sealed: Vec<u8>,
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> = RefCell::default();
+    static SCRATCH: RefCell<TlsScratch> = RefCell::default();
 }
 
 pub(crate) struct Secure {
@@ -126,7 +126,7 @@ impl Secure {
             other => return other,
         }
         SCRATCH.with_borrow_mut(|scratch| {
-            let Scratch { plain, sealed } = scratch;
+            let TlsScratch { plain, sealed } = scratch;
             sealed.clear();
             let done = match pieces.as_slice() {
                 [one] => self.session.seal(one, sealed),

@@ -20,12 +20,12 @@ use crate::trades::TradeSource;
 /// One reader's position in the table.
 #[derive(Clone)]
 pub struct TradeRows {
-    table: Arc<Table>,
+    table: Arc<RowTable>,
     at: usize,
 }
 
 #[derive(Default)]
-struct Table {
+struct RowTable {
     /// The objects, each followed by a comma.
     text: Vec<u8>,
     ends: Vec<usize>,
@@ -109,7 +109,7 @@ impl TradeRows {
 
     /// Takes every object of every message, with the time of its message.
     pub fn from_recording<R: Read + Seek>(reader: &mut RecordingReader<R>) -> Result<Self, String> {
-        let mut table = Table { has_times: true, ..Table::default() };
+        let mut table = RowTable { has_times: true, ..RowTable::default() };
         while let Some((ns, _, payload)) = reader.next_message().map_err(|error| error.to_string())? {
             for range in objects(payload) {
                 table.push(&payload[range], ns);
@@ -132,13 +132,13 @@ impl TradeRows {
     }
 }
 
-impl From<Table> for TradeRows {
-    fn from(table: Table) -> Self {
+impl From<RowTable> for TradeRows {
+    fn from(table: RowTable) -> Self {
         TradeRows { table: Arc::new(table), at: 0 }
     }
 }
 
-impl Table {
+impl RowTable {
     fn push(&mut self, object: &[u8], due_ns: u64) {
         self.text.extend_from_slice(object);
         self.ends.push(self.text.len());
@@ -191,7 +191,7 @@ fn needs<'a>(columns: impl Iterator<Item = &'a str>) -> Result<(), String> {
 /// Builds objects from rows. Numbers the trades of symbols without ids.
 #[derive(Default)]
 struct Filling {
-    table: Table,
+    table: RowTable,
     numbers: BTreeMap<String, u64>,
     first_ms: Option<u64>,
     last_ns: u64,

@@ -9,7 +9,7 @@ use pitwire_model::VenueNanos;
 use crate::calendar::NEVER;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum HoursStage {
     Before,
     Within,
     Over,
@@ -21,12 +21,12 @@ pub struct ReportingHours {
     until: VenueNanos,
     /// The hours end at the day's close.
     ends_with_day: bool,
-    stage: Stage,
+    stage: HoursStage,
 }
 
 impl ReportingHours {
     pub const NONE: ReportingHours =
-        ReportingHours { from: NEVER, until: NEVER, ends_with_day: true, stage: Stage::Over };
+        ReportingHours { from: NEVER, until: NEVER, ends_with_day: true, stage: HoursStage::Over };
 
     /// Returns the state of the hours on a day that closes at `closes`. `runs` tells whether they
     /// are open now, and `seen` when the instrument was last seen.
@@ -41,13 +41,13 @@ impl ReportingHours {
     ) -> ReportingHours {
         let Some((from, until)) = planned else {
             // The hours run without a plan: the schedule has changed since they began.
-            let stage = if runs { Stage::Within } else { Stage::Over };
+            let stage = if runs { HoursStage::Within } else { HoursStage::Over };
             return ReportingHours { until: seen, ends_with_day: false, stage, ..ReportingHours::NONE };
         };
         let stage = match () {
-            () if runs => Stage::Within,
-            () if seen >= until => Stage::Over,
-            () => Stage::Before,
+            () if runs => HoursStage::Within,
+            () if seen >= until => HoursStage::Over,
+            () => HoursStage::Before,
         };
         ReportingHours { from, until, ends_with_day: until >= closes, stage }
     }
@@ -55,16 +55,16 @@ impl ReportingHours {
     /// Returns the time of the next start or end.
     pub fn due(&self) -> VenueNanos {
         match self.stage {
-            Stage::Before => self.from,
-            Stage::Within if !self.ends_with_day => self.until,
-            Stage::Within | Stage::Over => NEVER,
+            HoursStage::Before => self.from,
+            HoursStage::Within if !self.ends_with_day => self.until,
+            HoursStage::Within | HoursStage::Over => NEVER,
         }
     }
 
     /// Marks the due change as done. Returns whether it is a start, and the planned end.
     pub fn turn(&mut self) -> (bool, VenueNanos) {
-        let begins = self.stage == Stage::Before;
-        self.stage = if begins { Stage::Within } else { Stage::Over };
+        let begins = self.stage == HoursStage::Before;
+        self.stage = if begins { HoursStage::Within } else { HoursStage::Over };
         (begins, self.until)
     }
 }

@@ -56,7 +56,7 @@ const KEPT_REPLY_BYTES: usize = 64 * 1024;
 /// Close reason of a slow subscriber, with code 1013.
 const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
 
-struct Subscription {
+struct ClientSubscription {
     name: String,
     feed: FeedId,
     /// Where it reads, while its connection is on the loop.
@@ -69,15 +69,15 @@ struct Subscription {
     is_held: bool,
 }
 
-struct Client {
+struct ClientConnection {
     session: Session,
-    public: Vec<Subscription>,
+    public: Vec<ClientSubscription>,
 }
 
 pub struct VenueApplication {
     pub service: VenueService,
     dispatcher: Dispatcher,
-    clients: BTreeMap<ConnectionId, Client>,
+    clients: BTreeMap<ConnectionId, ClientConnection>,
     /// Connections with public channels, and those that hear of each account: the others need not be looked at.
     subscribers: BTreeSet<ConnectionId>,
     listeners: AccountListeners,
@@ -299,7 +299,7 @@ impl VenueApplication {
         }
         let is_away = audience.join(id, feed, publisher);
         let is_open = is_open(channel);
-        client.public.push(Subscription { name, feed, cursor, is_open, is_away, is_held });
+        client.public.push(ClientSubscription { name, feed, cursor, is_open, is_away, is_held });
     }
 
     /// Hands a connection that only listens to public channels to the delivery threads, once it has been sent
@@ -424,7 +424,7 @@ fn expel(id: ConnectionId, why: &str, voice: &mut Voice<'_>) {
 }
 
 /// A connection hears a channel no more; `others` are what it still hears.
-fn leave(id: ConnectionId, sub: &Subscription, others: &[Subscription], market_data: &mut MarketData) {
+fn leave(id: ConnectionId, sub: &ClientSubscription, others: &[ClientSubscription], market_data: &mut MarketData) {
     let MarketData { publisher, audience, .. } = market_data;
     publisher.unsubscribe(sub.feed);
     if sub.is_away {
@@ -434,7 +434,7 @@ fn leave(id: ConnectionId, sub: &Subscription, others: &[Subscription], market_d
     }
 }
 
-fn leave_all(id: ConnectionId, public: &mut Vec<Subscription>, market_data: &mut MarketData) {
+fn leave_all(id: ConnectionId, public: &mut Vec<ClientSubscription>, market_data: &mut MarketData) {
     while let Some(sub) = public.pop() {
         leave(id, &sub, public, market_data);
     }
@@ -445,7 +445,7 @@ fn is_open(channel: &Channel) -> bool {
     channel.interval() != Interval::Raw && !matches!(channel, Channel::DropCopy { .. })
 }
 
-impl Client {
+impl ClientConnection {
     /// Whether it only listens to public channels that need no login.
     fn is_listener(&self) -> bool {
         !self.public.is_empty() && self.public.iter().all(|sub| sub.is_open) && self.session.is_public_only()
@@ -542,7 +542,7 @@ impl Application for VenueApplication {
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>) {
         self.counters.connections += 1;
         let session = self.dispatcher.connect(self.service.venue.engine()).coming_from(from);
-        self.clients.insert(id, Client { session, public: Vec::new() });
+        self.clients.insert(id, ClientConnection { session, public: Vec::new() });
     }
 
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {

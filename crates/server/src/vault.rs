@@ -28,7 +28,7 @@ const FILE: &str = "credentials.sealed";
 const OWNER_ONLY: u32 = 0o600;
 
 #[derive(Serialize, Deserialize)]
-struct Entry {
+struct StoredCredential {
     client_id: String,
     secret: Zeroizing<String>,
     account: u32,
@@ -80,7 +80,7 @@ impl SealedVault {
                 "give its key file by --key-file; if that is lost, remove the file and make new credentials",
             )
         })?;
-        let entries: Vec<Entry> = serde_json::from_slice(&opened)
+        let entries: Vec<StoredCredential> = serde_json::from_slice(&opened)
             .map_err(|error| failed(error.to_string(), "start the build that wrote it"))?;
         let credentials = entries.into_iter().map(|entry| Credential {
             client_id: entry.client_id,
@@ -138,8 +138,8 @@ impl SealedVault {
 impl CredentialStore for SealedVault {
     fn keep(&mut self, credentials: &[Credential]) -> io::Result<()> {
         let own = credentials.iter().filter(|credential| !self.preset.contains(&credential.client_id));
-        let entries: Vec<Entry> = own
-            .map(|credential| Entry {
+        let entries: Vec<StoredCredential> = own
+            .map(|credential| StoredCredential {
                 client_id: credential.client_id.clone(),
                 secret: Zeroizing::new(credential.secret.reveal().to_owned()),
                 account: credential.account.0,

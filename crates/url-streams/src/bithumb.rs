@@ -167,7 +167,7 @@ pub(crate) fn refusal(code: &str, topic: &str) -> String {
 }
 
 #[derive(Deserialize)]
-struct Command {
+struct BithumbCommand {
     #[serde(default)]
     cmd: String,
     #[serde(default)]
@@ -181,7 +181,7 @@ pub(crate) fn said(session: &mut Session, text: &str, directory: &Directory) -> 
         word(&mut out, code, msg);
         Said { answers: vec![out], ..Said::default() }
     };
-    let Ok(Command { cmd, args }) = serde_json::from_str(text) else {
+    let Ok(BithumbCommand { cmd, args }) = serde_json::from_str(text) else {
         return answer("10000", "send {\"cmd\":\"subscribe\",\"args\":[\"ORDERBOOK:NPN-ZAR\"]}");
     };
     let key = |topic: &String| {

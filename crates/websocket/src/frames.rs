@@ -65,7 +65,7 @@ pub enum Control {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum FrameKind {
     Data { begins_message: bool },
     Control(Control),
 }
@@ -73,14 +73,14 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Header {
     is_final: bool,
-    kind: Kind,
+    kind: FrameKind,
     payload_bytes: u64,
     mask: [u8; 4],
 }
 
 /// A message that has begun and not ended.
 #[derive(Clone, Copy, Debug)]
-struct Message {
+struct PartialMessage {
     is_text: bool,
     is_deflated: bool,
     /// Bytes announced by the headers up to now.
@@ -106,7 +106,7 @@ pub struct Frames {
     /// The frame whose payload is being received, and the number of missing bytes.
     frame: Option<Header>,
     missing_bytes: u64,
-    message: Option<Message>,
+    message: Option<PartialMessage>,
     data_frames: u64,
 }
 
@@ -251,10 +251,10 @@ impl Frames {
                 self.frame = None;
             }
             match frame.kind {
-                Kind::Data { begins_message } => {
+                FrameKind::Data { begins_message } => {
                     return Ok(Some(Piece::Data(self.data(frame, begins_message, start, *at, is_whole))));
                 }
-                Kind::Control(control) => {
+                FrameKind::Control(control) => {
                     self.collect_control(&received[start..*at], frame, is_whole);
                     if is_whole {
                         return Ok(Some(Piece::Control(control)));
@@ -275,7 +275,7 @@ impl Frames {
             // here.
             let mut mask = frame.mask;
             mask.rotate_left((end - start) % 4);
-            self.frame = Some(Header { kind: Kind::Data { begins_message: false }, mask, ..frame });
+            self.frame = Some(Header { kind: FrameKind::Data { begins_message: false }, mask, ..frame });
         }
         Data { start, end, is_text, is_deflated, begins_message, ends_message, mask: frame.mask }
     }
@@ -307,8 +307,8 @@ impl Frames {
         let Some((header, _)) = parsed else { return Ok(None) };
         self.header_bytes = 0;
         match header.kind {
-            Kind::Data { .. } => self.data_frames += 1,
-            Kind::Control(_) => self.control_bytes = 0,
+            FrameKind::Data { .. } => self.data_frames += 1,
+            FrameKind::Control(_) => self.control_bytes = 0,
         }
         self.missing_bytes = header.payload_bytes;
         self.frame = Some(header);
@@ -346,7 +346,7 @@ impl Frames {
             _ => {}
         }
         let short = second & 0x7F;
-        if let Kind::Control(_) = kind {
+        if let FrameKind::Control(_) = kind {
             if !is_final {
                 return Err(Violation::ControlFragmented);
             }
@@ -367,15 +367,15 @@ impl Frames {
         Ok(Some((Header { is_final, kind, payload_bytes, mask }, used)))
     }
 
-    fn kind(&self, opcode: u8) -> Result<Kind, Violation> {
+    fn kind(&self, opcode: u8) -> Result<FrameKind, Violation> {
         match (opcode, self.message.is_some()) {
-            (0x0, true) => Ok(Kind::Data { begins_message: false }),
+            (0x0, true) => Ok(FrameKind::Data { begins_message: false }),
             (0x0, false) => Err(Violation::StrayContinuation),
-            (0x1 | 0x2, false) => Ok(Kind::Data { begins_message: true }),
+            (0x1 | 0x2, false) => Ok(FrameKind::Data { begins_message: true }),
             (0x1 | 0x2, true) => Err(Violation::Interrupted),
-            (0x8, _) => Ok(Kind::Control(Control::Close)),
-            (0x9, _) => Ok(Kind::Control(Control::Ping)),
-            (0xA, _) => Ok(Kind::Control(Control::Pong)),
+            (0x8, _) => Ok(FrameKind::Control(Control::Close)),
+            (0x9, _) => Ok(FrameKind::Control(Control::Ping)),
+            (0xA, _) => Ok(FrameKind::Control(Control::Pong)),
             _ => Err(Violation::ReservedOpcode(opcode)),
         }
     }
@@ -384,14 +384,14 @@ impl Frames {
     #[inline]
     fn judge_length(
         &self,
-        kind: Kind,
+        kind: FrameKind,
         opcode: u8,
         is_deflated: bool,
         payload_bytes: u64,
-    ) -> Result<Option<Message>, Violation> {
-        let Kind::Data { begins_message } = kind else { return Ok(None) };
+    ) -> Result<Option<PartialMessage>, Violation> {
+        let FrameKind::Data { begins_message } = kind else { return Ok(None) };
         let begun = self.message.filter(|_| !begins_message);
-        let fresh = Message { is_text: opcode == 0x1, is_deflated, bytes: 0, fragments: 0 };
+        let fresh = PartialMessage { is_text: opcode == 0x1, is_deflated, bytes: 0, fragments: 0 };
         let mut message = begun.unwrap_or(fresh);
         message.bytes = message.bytes.saturating_add(payload_bytes);
         message.fragments = message.fragments.saturating_add(1);

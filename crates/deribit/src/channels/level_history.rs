@@ -21,13 +21,13 @@ use crate::channels::levels::{Level, action};
 pub(super) const CHANGES: usize = 1 << 16;
 
 #[derive(Debug, Default)]
-struct History {
+struct ReferenceHistory {
     now: Lots,
     /// Oldest first: the `change_id` of a message with this level, and the amount before it.
     changes: VecDeque<(u64, Lots)>,
 }
 
-impl History {
+impl ReferenceHistory {
     fn at(&self, change_id: u64) -> Lots {
         let later = self.changes.partition_point(|(id, _)| *id <= change_id);
         self.changes.get(later).map_or(self.now, |(_, before)| *before)
@@ -37,7 +37,7 @@ impl History {
 /// The levels that one channel has published.
 #[derive(Debug)]
 pub(super) struct LevelHistory {
-    levels: BTreeMap<(Side, Ticks), History>,
+    levels: BTreeMap<(Side, Ticks), ReferenceHistory>,
     /// The level of each change, oldest first.
     order: VecDeque<(Side, Ticks)>,
     /// The oldest `change_id` whose book is known.

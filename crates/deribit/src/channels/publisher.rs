@@ -212,7 +212,7 @@ impl PublicChannels {
         for line in lines {
             let Some(feed) = heard(feeds, Some(line.feed)) else { continue };
             if let Some(message) = line.due(moment, &now) {
-                publish(feed, place(*seq, Kind::State), scratch, message);
+                publish(feed, place(*seq, FeedKind::State), scratch, message);
             }
         }
     }
@@ -235,7 +235,7 @@ impl PublicChannels {
         for channel in trades_of.iter_mut().filter(|channel| channel.interval == interval) {
             let trades = std::mem::take(&mut channel.pending);
             let Some(feed) = heard(feeds, Some(channel.feed)).filter(|_| !trades.is_empty()) else { continue };
-            publish(feed, place(*seq, Kind::Trades), scratch, |j| {
+            publish(feed, place(*seq, FeedKind::Trades), scratch, |j| {
                 j.array(|j| {
                     for (id, trade) in &trades {
                         if let Some(market) = engine.market(*id) {
@@ -256,7 +256,7 @@ impl PublicChannels {
         let Some(market) = engine.market(id) else { return };
         for channel in states.iter().filter(|channel| channel.family.covers(&market.spec, engine)) {
             if let Some(feed) = heard(feeds, Some(channel.feed)) {
-                publish(feed, place(*seq, Kind::State), scratch, |j| {
+                publish(feed, place(*seq, FeedKind::State), scratch, |j| {
                     objects::instrument_state(j, &market.spec, at, word);
                 });
             }
@@ -276,7 +276,7 @@ impl PublicChannels {
                 index += 1;
                 for channel in drop_copies.iter().filter(|channel| channel.account.is_none_or(|only| only == account)) {
                     if let Some(feed) = heard(feeds, Some(channel.feed)) {
-                        publish(feed, place(*seq, Kind::Copy), scratch, |j| objects::drop_copy(j, &copy));
+                        publish(feed, place(*seq, FeedKind::Copy), scratch, |j| objects::drop_copy(j, &copy));
                     }
                 }
             }
@@ -296,7 +296,7 @@ impl PublicChannels {
         let spec = &market.spec;
         if let Some(feed) = heard(feeds, backlog.tape).filter(|_| !backlog.trades.is_empty()) {
             let trades = std::mem::take(&mut backlog.trades);
-            publish(feed, place(Kind::Trades), scratch, |j| {
+            publish(feed, place(FeedKind::Trades), scratch, |j| {
                 j.array(|j| trades.iter().for_each(|trade| objects::public_trade(j, spec, trade)));
             });
         }
@@ -311,14 +311,14 @@ impl PublicChannels {
             if !(bids.is_empty() && asks.is_empty()) {
                 let ids = (std::mem::replace(&mut backlog.told, now), now);
                 let message = scratch.write(feed, |j| objects::book_change(j, spec, at, ids, &bids, &asks));
-                feed.publish_change(place(Kind::Book), now, at, message);
-                scratch.note(feed, place(Kind::Book));
+                feed.publish_change(place(FeedKind::Book), now, at, message);
+                scratch.note(feed, place(FeedKind::Book));
             }
         }
         if let Some(feed) = heard(feeds, backlog.ticker)
             && let Some(facts) = MarketFacts::of(engine, views, id, at)
         {
-            publish(feed, place(Kind::Ticker), scratch, |j| objects::ticker(j, &facts));
+            publish(feed, place(FeedKind::Ticker), scratch, |j| objects::ticker(j, &facts));
         }
     }
 
@@ -423,7 +423,7 @@ fn trades_in(events: &[Event], id: InstrumentId) -> impl Iterator<Item = &Event>
 /// Order of messages within one command: trades, the book, the states that follow from it, the
 /// ticker, copies.
 #[derive(Clone, Copy)]
-enum Kind {
+enum FeedKind {
     Trades = 0,
     Book = 1,
     State = 2,
@@ -431,7 +431,7 @@ enum Kind {
     Copy = 4,
 }
 
-fn place(seq: Seq, kind: Kind) -> u64 {
+fn place(seq: Seq, kind: FeedKind) -> u64 {
     seq.0 * 8 + kind as u64
 }
 

@@ -37,7 +37,7 @@ const SMALL_RING: usize = 1 << 16;
 
 /// The venue's current state, for a new subscriber.
 #[derive(Clone, Copy)]
-struct VenueView<'a> {
+struct TestVenueView<'a> {
     engine: &'a Engine,
     views: &'a Views,
     at: VenueNanos,
@@ -52,7 +52,7 @@ impl PublicChannels {
         views: &Views,
         at: VenueNanos,
     ) -> Option<Subscribed> {
-        let here = VenueView { engine, views, at };
+        let here = TestVenueView { engine, views, at };
         let (feed, first) = match channel {
             Channel::Book { instrument, interval } => self.join_book(instrument, *interval, here)?,
             Channel::Trades { instrument, interval } => {
@@ -102,7 +102,12 @@ impl PublicChannels {
         self.feeds[feed.0 as usize].subscribers == 0
     }
 
-    fn join_book(&mut self, name: &str, interval: Interval, here: VenueView<'_>) -> Option<(FeedId, Option<Vec<u8>>)> {
+    fn join_book(
+        &mut self,
+        name: &str,
+        interval: Interval,
+        here: TestVenueView<'_>,
+    ) -> Option<(FeedId, Option<Vec<u8>>)> {
         let spec = &here.engine.instrument_named(name)?.spec;
         let feed = self.open_feed("book", spec, interval)?;
         let first = self.snapshot(&self.feeds[feed.0 as usize].name, spec, interval, here.at);
@@ -113,7 +118,7 @@ impl PublicChannels {
         &mut self,
         name: &str,
         interval: Interval,
-        here: VenueView<'_>,
+        here: TestVenueView<'_>,
     ) -> Option<(FeedId, Option<Vec<u8>>)> {
         let spec = &here.engine.instrument_named(name)?.spec;
         let feed = self.open_feed("ticker", spec, interval)?;
@@ -128,7 +133,7 @@ impl PublicChannels {
         channel: &Channel,
         name: &str,
         spec: &InstrumentSpec,
-        here: VenueView<'_>,
+        here: TestVenueView<'_>,
     ) -> Option<(FeedId, Option<Vec<u8>>)> {
         let what = StateKind::of(channel, spec)?;
         let feed = match self.by_name.get(name) {

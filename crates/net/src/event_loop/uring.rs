@@ -72,7 +72,7 @@ impl UringSocket {
     }
 }
 
-struct Listener {
+struct RingListener {
     socket: TcpListener,
     /// Requests to accept that are not under way.
     idle: Vec<u32>,
@@ -83,7 +83,7 @@ struct Listener {
 pub(super) struct UringLoop {
     ring: Ring,
     sockets: Slab<UringSocket>,
-    listeners: Vec<Option<Listener>>,
+    listeners: Vec<Option<RingListener>>,
     wake_sources: Vec<(u32, OwnedFd)>,
     /// Events to report with the next wait.
     events: Vec<Event>,
@@ -318,7 +318,7 @@ impl EventLoop for UringLoop {
             let acceptor = self.ring.add_acceptor();
             self.ring.accept(socket.as_fd(), acceptor);
         }
-        self.listeners.push(Some(Listener { socket, idle: Vec::new(), accepted: VecDeque::new() }));
+        self.listeners.push(Some(RingListener { socket, idle: Vec::new(), accepted: VecDeque::new() }));
         Ok(ListenerId(number))
     }
 

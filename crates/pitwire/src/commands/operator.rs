@@ -89,7 +89,7 @@ enum Verb {
         /// Price in the quote currency, a multiple of the tick.
         price: Number,
     },
-    CreateInstrument(Instrument),
+    CreateInstrument(InstrumentArguments),
     /// Change the limits of an instrument. 0 removes a limit.
     #[command(
         after_help = "Examples:\n  pitwire operator change-instrument NPN_ZAR --collar 5 --max-amount 10000\n  pitwire operator change-instrument NPN_ZAR --collar 0"
@@ -216,7 +216,7 @@ impl Target {
 #[command(
     after_help = "Examples:\n  pitwire operator create-instrument XYZ ZAR --tick 0.01 --lot 1 --start 12.50 --collar 10"
 )]
-struct Instrument {
+struct InstrumentArguments {
     /// Base currency. A new one is created with the instrument.
     base: String,
     /// Quote currency.
@@ -360,7 +360,7 @@ impl Limits {
     }
 }
 
-impl Instrument {
+impl InstrumentArguments {
     fn params(&self) -> Value {
         let mut params = given(vec![
             ("base_currency", Some(self.base.as_str().into())),

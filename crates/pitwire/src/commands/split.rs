@@ -291,7 +291,7 @@ impl Split {
     }
 
     fn print(&self, report: &SplitterReport) -> Result<(), Failure> {
-        let figures = Figures::of(report);
+        let figures = SplitFigures::of(report);
         if self.json {
             let text = serde_json::to_string(&figures).map_err(|error| Failure::new(error.to_string()))?;
             say(&text);
@@ -304,7 +304,7 @@ impl Split {
 
 /// Summary of a run. The field names are part of the JSON output.
 #[derive(Serialize)]
-struct Figures {
+struct SplitFigures {
     trades: u64,
     bytes: u64,
     seconds: f64,
@@ -377,7 +377,7 @@ impl Verified {
     }
 }
 
-impl Figures {
+impl SplitFigures {
     #[allow(clippy::cast_precision_loss)]
     fn of(report: &SplitterReport) -> Self {
         let SplitterReport { totals, dealt, lag, .. } = report;
@@ -385,7 +385,7 @@ impl Figures {
         let ratio = |above: f64, below: f64| if below > 0.0 { above / below } else { 0.0 };
         let a_trade = |ns: u64| (ratio(ns as f64, totals.trades as f64) * 100.0).round() / 100.0;
         let us = |ns: u64| (ns as f64 / 100.0).round() / 10.0;
-        Figures {
+        SplitFigures {
             trades: totals.trades,
             bytes: totals.bytes,
             seconds,

@@ -33,8 +33,8 @@ pub struct Trade {
 
 #[derive(Subcommand)]
 enum Verb {
-    Buy(Entry),
-    Sell(Entry),
+    Buy(OrderArguments),
+    Sell(OrderArguments),
     /// Change the amount and the price of an open order.
     #[command(
         allow_negative_numbers = true,
@@ -96,7 +96,7 @@ enum Verb {
     after_help = "Examples:\n  pitwire trade buy BTC_USDC 0.5 59000\n  pitwire trade sell NPN_ZAR 10 3201.05 --tif ioc\n  \
                   pitwire trade buy BTC_USDC 0.5 --market\n  pitwire trade sell BTC_USDC 0.5 61000 --post-only --label mm-1"
 )]
-struct Entry {
+struct OrderArguments {
     /// Name of the instrument, such as BTC_USDC. public/get_instruments lists them.
     instrument: String,
     /// Amount in the unit of the instrument.
@@ -226,7 +226,11 @@ impl Trade {
     }
 }
 
-fn enter(connection: &mut Connection, side: Side, entry: &Entry) -> Result<Box<serde_json::value::RawValue>, Error> {
+fn enter(
+    connection: &mut Connection,
+    side: Side,
+    entry: &OrderArguments,
+) -> Result<Box<serde_json::value::RawValue>, Error> {
     let order = NewOrder {
         instrument: &entry.instrument,
         amount: &entry.amount,

@@ -74,7 +74,7 @@ impl Verify {
                 };
                 judged.map_err(offence)?;
                 if self.until == Some(stamped.seq.0) {
-                    then = Some(Figures::of(replay, &replay.engine.image()));
+                    then = Some(VerifyFigures::of(replay, &replay.engine.image()));
                 }
                 Ok(())
             },
@@ -87,7 +87,7 @@ impl Verify {
         auditor.check_balances().map_err(offence)?;
         let image = replay.engine.image();
         auditor.compare(&audit_snapshot(&image, replay.last, replay.time)).map_err(offence)?;
-        let now = Figures::of(&replay, &image);
+        let now = VerifyFigures::of(&replay, &image);
         let figures = match (self.until, then) {
             (None, _) => now,
             (Some(_), Some(then)) => then,
@@ -101,7 +101,7 @@ impl Verify {
         Ok(())
     }
 
-    fn report(&self, recovery: &Recovery, figures: &Figures, replayed: u64) {
+    fn report(&self, recovery: &Recovery, figures: &VerifyFigures, replayed: u64) {
         let counts = &figures.counts;
         let (state, tape, output) = (hex(&figures.state), hex(&figures.tape), hex(&figures.output));
         if self.json {
@@ -141,17 +141,22 @@ impl Verify {
 }
 
 /// What there was after some command.
-struct Figures {
+struct VerifyFigures {
     counts: ChainState,
     state: [u8; 32],
     tape: [u8; 32],
     output: [u8; 32],
 }
 
-impl Figures {
-    fn of(replay: &Replay, image: &EngineImage) -> Figures {
+impl VerifyFigures {
+    fn of(replay: &Replay, image: &EngineImage) -> VerifyFigures {
         let chain = &replay.chain;
-        Figures { counts: chain.state().clone(), state: state_hash(image), tape: chain.tape(), output: chain.output() }
+        VerifyFigures {
+            counts: chain.state().clone(),
+            state: state_hash(image),
+            tape: chain.tape(),
+            output: chain.output(),
+        }
     }
 }
 

@@ -79,7 +79,7 @@ impl<'a> Pieces<'a> {
 
 /// Source of the next bytes. A send uses one source only, because all but `Rings` are rare.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
+enum FrameSource {
     Nothing,
     /// The rest of a partly sent frame.
     Rest,
@@ -94,29 +94,29 @@ impl DeliveryCore {
         self.streams.get(item.stream as usize)?.ring(subscriber.class)
     }
 
-    fn source(&self, subscriber: &Subscriber) -> Source {
+    fn source(&self, subscriber: &Subscriber) -> FrameSource {
         if subscriber.mid_frame != NOBODY {
-            return Source::Rest;
+            return FrameSource::Rest;
         }
         if subscriber.owed_sent > 0 {
-            return Source::Answer;
+            return FrameSource::Answer;
         }
         if !subscriber.outbox().is_empty() {
-            return Source::Outbox;
+            return FrameSource::Outbox;
         }
         if !subscriber.stage.is_served() {
-            return Source::Nothing;
+            return FrameSource::Nothing;
         }
         if !subscriber.control.as_bytes().is_empty() {
-            return Source::Control;
+            return FrameSource::Control;
         }
         if subscriber.owed > 0 {
-            return Source::Answer;
+            return FrameSource::Answer;
         }
         let is_ahead = |item: &Subscription| {
             item.cursor != PARKED && self.ring_of(subscriber, item).is_some_and(|ring| ring.head() > item.cursor)
         };
-        if subscriber.items.as_slice().iter().any(is_ahead) { Source::Rings } else { Source::Nothing }
+        if subscriber.items.as_slice().iter().any(is_ahead) { FrameSource::Rings } else { FrameSource::Nothing }
     }
 
     /// Begins or continues a subscriber's turn.
@@ -134,14 +134,15 @@ impl DeliveryCore {
         }
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return Next::Idle };
         let is_answered = !subscriber.is_at_end || subscriber.unheard == 0 || self.is_stopping;
-        let is_over = subscriber.stage == Stage::Parting && is_answered && self.source(subscriber) == Source::Nothing;
+        let is_over =
+            subscriber.stage == Stage::Parting && is_answered && self.source(subscriber) == FrameSource::Nothing;
         if is_over {
             self.say_farewell(slot);
         }
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return Next::Idle };
         match self.source(subscriber) {
-            Source::Nothing if subscriber.stage == Stage::Closing => Next::Shut,
-            Source::Nothing => Next::Idle,
+            FrameSource::Nothing if subscriber.stage == Stage::Closing => Next::Shut,
+            FrameSource::Nothing => Next::Idle,
             _ => Next::Send,
         }
     }
@@ -166,13 +167,13 @@ impl DeliveryCore {
         let mut pieces = Pieces::new();
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return pieces };
         match self.source(subscriber) {
-            Source::Nothing => {}
-            Source::Outbox => pieces.push(subscriber.outbox()),
-            Source::Control => pieces.push(subscriber.control.as_bytes()),
-            Source::Answer => {
+            FrameSource::Nothing => {}
+            FrameSource::Outbox => pieces.push(subscriber.outbox()),
+            FrameSource::Control => pieces.push(subscriber.control.as_bytes()),
+            FrameSource::Answer => {
                 pieces.push_whole(self.settings.answer.get(subscriber.owed_sent as usize..).unwrap_or_default())
             }
-            Source::Rest => {
+            FrameSource::Rest => {
                 let item = subscriber.items.as_slice().get(subscriber.mid_frame as usize);
                 if let Some((item, ring)) = item.and_then(|item| Some((item, self.ring_of(subscriber, item)?))) {
                     let (first, second) = ring.slices(item.cursor, ring.end_of_frame(item.cursor));
@@ -180,7 +181,7 @@ impl DeliveryCore {
                     pieces.push(second);
                 }
             }
-            Source::Rings => self.spans(subscriber, |_, ring, from, to| {
+            FrameSource::Rings => self.spans(subscriber, |_, ring, from, to| {
                 let (first, second) = ring.slices(from, to);
                 pieces.push(first);
                 pieces.push(second);
@@ -246,10 +247,10 @@ impl DeliveryCore {
         let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
         add(&self.counters().sent_bytes_total, bytes as u64);
         match self.source(subscriber) {
-            Source::Nothing => {}
-            Source::Outbox => self.sent_outbox(slot, bytes),
-            Source::Control => self.sent_control(slot, bytes),
-            Source::Answer => {
+            FrameSource::Nothing => {}
+            FrameSource::Outbox => self.sent_outbox(slot, bytes),
+            FrameSource::Control => self.sent_control(slot, bytes),
+            FrameSource::Answer => {
                 let whole = self.settings.answer.len();
                 let subscriber = &mut self.subscribers[slot as usize];
                 let sent = subscriber.owed_sent as usize + bytes;
@@ -260,7 +261,7 @@ impl DeliveryCore {
                     subscriber.owed_sent = u32::try_from(sent).unwrap_or(u32::MAX);
                 }
             }
-            Source::Rest => {
+            FrameSource::Rest => {
                 let at = subscriber.mid_frame as usize;
                 let Some(item) = subscriber.items.as_slice().get(at) else { return };
                 let cursor = Cursor(item.cursor.0 + bytes as u64);
@@ -271,7 +272,7 @@ impl DeliveryCore {
                     subscriber.mid_frame = NOBODY;
                 }
             }
-            Source::Rings => self.sent_rings(slot, bytes),
+            FrameSource::Rings => self.sent_rings(slot, bytes),
         }
     }
 

@@ -42,7 +42,7 @@ const NO_BUFFER: i32 = -libc::ENOBUFS;
 
 /// Result of a slot's last send.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Outcome {
+enum SendOutcome {
     #[default]
     Nothing,
     /// All bytes were sent.
@@ -69,7 +69,7 @@ struct SocketState {
     is_closing: bool,
     is_closed: bool,
     wanted: usize,
-    outcome: Outcome,
+    outcome: SendOutcome,
 }
 
 impl SocketState {
@@ -411,7 +411,7 @@ impl DeliveryThread {
     fn offer(&mut self, slot: u32) {
         let DeliveryThread { seats, task, ring, .. } = self;
         let Some(Some(seat)) = seats.get_mut(slot as usize) else { return };
-        seat.outcome = Outcome::Nothing;
+        seat.outcome = SendOutcome::Nothing;
         match task.floor.prepare(slot) {
             Next::Idle => {}
             Next::Shut => {
@@ -422,7 +422,7 @@ impl DeliveryThread {
                 let pieces = task.floor.gather(slot);
                 seat.wanted = pieces.bytes();
                 // If no completion arrives, the send is tried again.
-                seat.outcome = Outcome::All;
+                seat.outcome = SendOutcome::All;
                 // SAFETY: until `submit`, the core is changed only by `prepare` and `shut` for
                 // other slots. Neither moves rings, outbound queues or subscribers.
                 unsafe { ring.send(slot, seat.file, &pieces) };
@@ -434,8 +434,8 @@ impl DeliveryThread {
         let DeliveryThread { seats, task, ring, .. } = self;
         let Some(Some(seat)) = seats.get_mut(slot as usize) else { return };
         match seat.outcome {
-            Outcome::Nothing => {}
-            Outcome::All => {
+            SendOutcome::Nothing => {}
+            SendOutcome::All => {
                 add(&task.floor.counters().sends_total, 1);
                 match task.floor.prepare(slot) {
                     Next::Idle => {}
@@ -446,13 +446,13 @@ impl DeliveryThread {
                     }
                 }
             }
-            Outcome::Blocked => {
+            SendOutcome::Blocked => {
                 task.floor.blocked(slot);
                 if !std::mem::replace(&mut seat.is_waiting, true) {
                     ring.tell_writable(slot, seat.file);
                 }
             }
-            Outcome::Broken => {
+            SendOutcome::Broken => {
                 seat.is_at_end = true;
                 task.floor.go(slot);
             }
@@ -503,14 +503,14 @@ impl DeliveryThread {
 }
 
 /// Records how many of the offered bytes were sent.
-fn note_sent(task: &mut ThreadSetup, slot: u32, wanted: usize, result: i32) -> Outcome {
+fn note_sent(task: &mut ThreadSetup, slot: u32, wanted: usize, result: i32) -> SendOutcome {
     match usize::try_from(result) {
         Ok(bytes) => {
             task.floor.sent(slot, bytes);
-            if bytes < wanted { Outcome::Blocked } else { Outcome::All }
+            if bytes < wanted { SendOutcome::Blocked } else { SendOutcome::All }
         }
-        Err(_) if result == -libc::EAGAIN => Outcome::Blocked,
-        Err(_) if result == -libc::EINTR => Outcome::All,
-        Err(_) => Outcome::Broken,
+        Err(_) if result == -libc::EAGAIN => SendOutcome::Blocked,
+        Err(_) if result == -libc::EINTR => SendOutcome::All,
+        Err(_) => SendOutcome::Broken,
     }
 }

@@ -29,13 +29,13 @@ const SUMMARY: &[&str] = &["currency", "balance", "equity", "available_funds", "
 /// Formats a new or edited order with its trades.
 pub fn outcome(result: &str) -> Shown {
     #[derive(Deserialize)]
-    struct Outcome<'a> {
+    struct OrderOutcome<'a> {
         #[serde(borrow)]
         order: Object<'a>,
         #[serde(borrow, default)]
         trades: Vec<Object<'a>>,
     }
-    let outcome: Outcome<'_> = serde_json::from_str(result)?;
+    let outcome: OrderOutcome<'_> = serde_json::from_str(result)?;
     let mut text = table(ORDER, &[outcome.order]);
     if !outcome.trades.is_empty() {
         text.push('\n');
@@ -73,13 +73,13 @@ pub fn balances(result: &str) -> Shown {
 /// Formats a book: bids on the left, asks on the right, best first.
 pub fn book(result: &str) -> Shown {
     #[derive(Deserialize)]
-    struct Book<'a> {
+    struct BookRow<'a> {
         #[serde(borrow)]
         bids: Vec<Vec<&'a RawValue>>,
         #[serde(borrow)]
         asks: Vec<Vec<&'a RawValue>>,
     }
-    let book: Book<'_> = serde_json::from_str(result)?;
+    let book: BookRow<'_> = serde_json::from_str(result)?;
     // A level is a price and an amount.
     let cell = |side: &[Vec<&RawValue>], row: usize, column: usize| {
         side.get(row).and_then(|level| level.get(column)).map_or(String::new(), |raw| plain(raw))
