@@ -1,11 +1,13 @@
 //! Import circles: groups of source files of one crate that import each other in a loop.
 //!
-//! Does        build the module tree of every crate, resolve each `crate::`, `super::` and `self::` path and each path
-//!             that starts with a child module to the file that defines the name, and report every strongly connected
-//!             group of two or more files.
-//! Holds       a re-export is followed to the file that defines the name, so `mod.rs` and `lib.rs` may collect the names
-//!             of their children; a declaration `mod child;` alone is not an import.
-//! Leaves out  test modules; methods, because an `impl` block may stand in another file than its type.
+//! Does        build the module tree of every crate, resolve each `crate::`, `super::` and `self::`
+//!             path and each path that starts with a child module to the file that defines the
+//!             name, and report every strongly connected group of two or more files.
+//! Holds       a re-export is followed to the file that defines the name, so `mod.rs` and `lib.rs`
+//!             may collect the names of their children; a declaration `mod child;` alone is not an
+//!             import.
+//! Leaves out  test modules; methods, because an `impl` block may stand in another file than its
+//!             type.
 //! Start at    [`check`].
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::imports::{rust_uses, without_comment};
 use crate::tree::{File, Tree};
 
-/// Re-exports are followed at most this many times, so that two modules that re-export each other end the search.
+/// Re-exports are followed at most this many times, so that two modules that re-export each other
+/// end the search.
 const DEEPEST: usize = 8;
 
 /// Returns one line per circle.
@@ -27,7 +30,8 @@ pub fn check(tree: &Tree) -> Vec<String> {
     crates.values().flat_map(|files| circles_of(files)).collect()
 }
 
-/// `crates/engine` for `crates/engine/src/book/mod.rs`; `None` for files outside `src` and for test modules.
+/// `crates/engine` for `crates/engine/src/book/mod.rs`; `None` for files outside `src` and for test
+/// modules.
 fn crate_of(path: &str) -> Option<&str> {
     let (home, inside) = path.split_once("/src/")?;
     let is_test = inside.split('/').any(|part| part == "tests" || part == "tests.rs");

@@ -1,8 +1,9 @@
-//! The dependencies between crates, as `docs/dependencies.toml` states them and as the manifests have them.
+//! The dependencies between crates, as `docs/dependencies.toml` states them and as the manifests
+//! have them.
 //!
-//! Does        compare every manifest with its entry, in both directions; compare descriptions with purposes; refuse
-//!             third-party crates that reach the outside world in crates marked `pure`; follow the relative imports of
-//!             `web` and `lab`.
+//! Does        compare every manifest with its entry, in both directions; compare descriptions with
+//!             purposes; refuse third-party crates that reach the outside world in crates marked
+//!             `pure`; follow the relative imports of `web` and `lab`.
 //! Leaves out  cargo metadata. Manifests are read as text, so the check works when nothing builds.
 //! Start at    [`check`].
 
@@ -16,7 +17,8 @@ use crate::tree::Tree;
 pub const FILE: &str = "docs/dependencies.toml";
 const SCRIPTS: [&str; 7] = [".ts", ".js", ".mjs", ".cjs", ".mts", ".svelte", ".tsx"];
 
-/// Third-party crates that a pure crate must not use: they read a clock, open files or sockets, or draw random numbers.
+/// Third-party crates that a pure crate must not use: they read a clock, open files or sockets, or
+/// draw random numbers.
 const IMPURE_CRATES: [&str; 12] = [
     "mio",
     "rustix",
@@ -133,7 +135,8 @@ fn is_member(path: &str) -> bool {
     matches!(parts[..], ["crates" | "testing", _, "Cargo.toml"] | ["xtask", "Cargo.toml"])
 }
 
-/// The name of a crate in `docs/dependencies.toml`: `engine` for `crates/engine`, the whole path for every other.
+/// The name of a crate in `docs/dependencies.toml`: `engine` for `crates/engine`, the whole path
+/// for every other.
 pub fn short(path: &str) -> &str {
     path.strip_prefix("crates/").unwrap_or(path)
 }

@@ -31,7 +31,8 @@ pub fn rust_uses(text: &str) -> Vec<Named> {
     named
 }
 
-/// The text of a line up to its comment. A `//` inside a string is rare enough to be called a comment.
+/// The text of a line up to its comment. A `//` inside a string is rare enough to be called a
+/// comment.
 pub fn without_comment(line: &str) -> &str {
     line.split_once("//").map_or(line, |(code, _)| code)
 }
@@ -55,7 +56,8 @@ pub fn script_imports(text: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// Where a relative specifier in `file` leads, from the top; `None` when it climbs out of the checkout.
+/// Where a relative specifier in `file` leads, from the top; `None` when it climbs out of the
+/// checkout.
 pub fn resolve(file: &str, specifier: &str) -> Option<String> {
     let mut parts: Vec<&str> = file.split('/').collect();
     parts.pop();

@@ -1,7 +1,9 @@
 //! The project's own checks: dependencies, rules of CONTRIBUTING.md, generated tables.
 //!
-//! Does        compare the manifests with `docs/dependencies.toml`, and the sources with the rules of CONTRIBUTING.md.
-//! Holds       each check is a function from a [`Tree`] to offences, so its tests plant an offence and see it found.
+//! Does        compare the manifests with `docs/dependencies.toml`, and the sources with the rules
+//!             of CONTRIBUTING.md.
+//! Holds       each check is a function from a [`Tree`] to offences, so its tests plant an offence
+//!             and see it found.
 //! Leaves out  what rustfmt, clippy, ruff and the web's own checks already keep.
 //! Start at    [`main`], then `dependencies`, `circles`, `tidy`, `table`.
 

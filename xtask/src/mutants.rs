@@ -1,9 +1,12 @@
 //! Mutation tests of the matching engine.
 //!
-//! Does        copy the engine to `target/mutants`, make the edits of `crates/engine/mutants/faults.toml` in the copy, and
-//!             run `crates/engine/mutants/mutation.rs` on it. Everything else of the workspace is linked, not copied.
+//! Does        copy the engine to `target/mutants`, make the edits of
+//!             `crates/engine/mutants/faults.toml` in the copy, and run
+//!             `crates/engine/mutants/mutation.rs` on it. Everything else of the workspace is
+//!             linked, not copied.
 //! Holds       1. every edit applies exactly once, or the command fails and names the fault;
-//!             2. a file is written only if its content has changed, so that Cargo rebuilds only what it must.
+//!             2. a file is written only if its content has changed, so that Cargo rebuilds only
+//!                what it must.
 //! Start at    [`run`] and [`check`].
 
 use std::fmt::Write as _;
@@ -153,7 +156,8 @@ fn fault_module(catalogue: &Catalogue) -> String {
     )
 }
 
-/// Links everything of the workspace that the engine's tests need into `copy`, except the engine's sources.
+/// Links everything of the workspace that the engine's tests need into `copy`, except the engine's
+/// sources.
 fn link_workspace(root: &Path, copy: &Path) -> Result<(), String> {
     let engine = copy.join("crates/engine");
     for folder in [engine.join("src"), engine.join("tests")] {

@@ -1,8 +1,8 @@
 //! The rules of CONTRIBUTING.md that no other tool keeps.
 //!
 //! Does        read every source line once and name the rule it breaks, with the cure.
-//! Leaves out  test code (from `#[cfg(test)]` to the end of a file, and `tests.rs`) for the purity rules: a test may
-//!             read a seed from the environment.
+//! Leaves out  test code (from `#[cfg(test)]` to the end of a file, and `tests.rs`) for the purity
+//!             rules: a test may read a seed from the environment.
 //! Start at    [`check`], then [`BANS`].
 
 use serde::Deserialize;
@@ -88,7 +88,8 @@ fn judge_purity(file: &File, entry: &Entry) -> Vec<String> {
     offences
 }
 
-/// `crates/engine` for `crates/engine/src/book/mod.rs`; `None` for files outside `src` and for test modules.
+/// `crates/engine` for `crates/engine/src/book/mod.rs`; `None` for files outside `src` and for test
+/// modules.
 fn crate_of_source(path: &str) -> Option<&str> {
     let (home, inside) = path.split_once("/src/")?;
     let is_test = inside.ends_with("tests.rs") || inside.contains("tests/");

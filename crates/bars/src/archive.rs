@@ -3,8 +3,8 @@
 //! Does        collects rows, writes them under a temporary name, syncs, renames; starts a new file
 //!             at an interval.
 //! Holds       1. one writer per directory, by a lock that ends with the process;
-//!             2. a file with its final name is complete and on disk. The next start removes the files
-//!                of a killed writer.
+//!             2. a file with its final name is complete and on disk. The next start removes the
+//!                files of a killed writer.
 //! Start at    [`BarArchive::open`], [`BarArchive::push`].
 
 use std::fmt;

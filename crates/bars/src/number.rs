@@ -70,8 +70,8 @@ impl Nano {
         };
         let plain = plain.trim_start_matches('0');
         let plain = if plain.is_empty() || plain.starts_with('.') { format!("0{plain}") } else { plain.to_string() };
-        // Zeros that an exponent moved behind the ninth decimal cost no precision, but they make the text
-        // long.
+        // Zeros that an exponent moved behind the ninth decimal cost no precision, but they make
+        // the text long.
         let plain = if plain.contains('.') { plain.trim_end_matches('0').trim_end_matches('.') } else { &plain };
         Nano::parse(format!("{sign}{plain}").as_bytes())
     }

@@ -91,8 +91,8 @@ impl BarRules {
         Ok(file.rules())
     }
 
-    /// HOT. Returns the effects that a sale condition leaves a trade. An unlisted condition restricts
-    /// nothing.
+    /// HOT. Returns the effects that a sale condition leaves a trade. An unlisted condition
+    /// restricts nothing.
     pub fn counts(&self, code: u64) -> TradeEffects {
         match usize::try_from(code) {
             Ok(index) if index < TABLE => self.table[index],

@@ -1,6 +1,7 @@
 //! The source of a shard's records: the descriptor of a pipe, or a ring in shared memory.
 //!
-//! Does        takes all available records, waits if there are none, and determines how the source ended.
+//! Does        takes all available records, waits if there are none, and determines how the source
+//!             ended.
 //! Holds       any content of a pipe or ring gives records or an error with a remedy, never a
 //!             panic.
 //! Start at    [`RecordSource::open`], [`RecordSource::take`].

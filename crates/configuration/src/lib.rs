@@ -1,8 +1,10 @@
 //! What a venue is set up with: presets, the configuration file, and the commands that apply them.
 //!
-//! Does        read definitions by name, and turn them into journaled commands and a trading calendar.
+//! Does        read definitions by name, and turn them into journaled commands and a trading
+//!             calendar.
 //! Holds       1. applying a setup twice equals applying it once;
-//!             2. whatever a setup does not name stays as it is, including changes made by operators.
+//!             2. whatever a setup does not name stays as it is, including changes made by
+//!                operators.
 //! Leaves out  when to apply a setup: `crates/venue`.
 //! Start at    [`Setup`], then [`setup_commands`] and [`Preset`].
 

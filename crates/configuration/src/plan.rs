@@ -38,11 +38,13 @@ fn narrow<T: TryFrom<i128>>(value: i128, of: &str) -> Result<T, Failure> {
     T::try_from(value).map_err(|_| wrong(format!("{of}: {value} is out of range")))
 }
 
-/// Returns the commands that bring an engine to a setup, in an order in which the engine accepts them.
+/// Returns the commands that bring an engine to a setup, in an order in which the engine accepts
+/// them.
 ///
 /// # Errors
 ///
-/// Returns a failure if a definition is malformed, or if it changes something that cannot change after creation.
+/// Returns a failure if a definition is malformed, or if it changes something that cannot change
+/// after creation.
 pub fn setup_commands(setup: &Setup, engine: &Engine) -> Result<Vec<Command>, Failure> {
     let mut plan = SetupPlan::of(engine);
     setup.currencies.iter().try_for_each(|def| plan.currency(def, engine))?;

@@ -14,7 +14,8 @@ pub use demo::demo;
 /// The name of a preset on the command line.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum PresetName {
-    /// Eleven instruments with order flow; ten trade continuously, AUC_ZAR has an auction every three minutes
+    /// Eleven instruments with order flow; ten trade continuously, AUC_ZAR has an auction every
+    /// three minutes
     Demo,
     /// A day of the Johannesburg exchange: every session, five segments
     Jse,

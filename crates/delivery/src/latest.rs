@@ -1,10 +1,11 @@
 //! The latest message of each key, in order of arrival.
 //!
-//! Holds       1. A walk returns the message that was the latest of its key when the walk began, once per key, in ascending
-//!                order. It leaves out messages that were replaced since; the ring has their successors.
+//! Holds       1. A walk returns the message that was the latest of its key when the walk began,
+//!                once per key, in ascending order. It leaves out messages that were replaced
+//!                since; the ring has their successors.
 //!             2. Replacing a message by one of about the same size allocates nothing.
-//! Costs       Set: the bytes of the message. One step of a walk: one message, or a search from the beginning if the
-//!             message of the previous step was replaced.
+//! Costs       Set: the bytes of the message. One step of a walk: one message, or a search from the
+//!             beginning if the message of the previous step was replaced.
 //! Start at    [`Latest::set`], [`Latest::next`].
 
 use crate::ring::Key;
@@ -63,8 +64,8 @@ impl Latest {
         self.last = key.0;
     }
 
-    /// Returns the first message with a number above `seq`. `hint` is the key of the previous step and saves the search if
-    /// its message is still number `seq`.
+    /// Returns the first message with a number above `seq`. `hint` is the key of the previous step
+    /// and saves the search if its message is still number `seq`.
     pub fn next(&self, seq: u64, hint: Option<Key>) -> Option<LatestMessage<'_>> {
         let stands = hint.and_then(|key| self.slot(key.0)).filter(|slot| slot.seq == seq);
         let mut at = stands.map_or(self.first, |slot| slot.behind);

@@ -1,5 +1,5 @@
-//! Counts the instructions of one operation with one feature enabled. `scripts/engine_costs.py` runs
-//! it under callgrind, which counts inside `measured` only, and prints the table of
+//! Counts the instructions of one operation with one feature enabled. `scripts/engine_costs.py`
+//! runs it under callgrind, which counts inside `measured` only, and prints the table of
 //! `docs/engine-costs.md`.
 //!
 //!     costs                list the rows

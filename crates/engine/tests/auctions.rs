@@ -359,8 +359,8 @@ fn each_had_its_minimum(events: &[Event], minimum: &BTreeMap<u64, u64>, filtered
         .count()
 }
 
-/// Cancels right before and right after the end of a call. Their order in the log decides, also on replay and after a
-/// snapshot in between.
+/// Cancels right before and right after the end of a call. Their order in the log decides, also on
+/// replay and after a snapshot in between.
 #[test]
 fn cancels_around_an_uncross_apply_in_log_order() {
     let mut random = Random(13);

@@ -1,5 +1,5 @@
-//! Reserves, margin and available funds. Sums are computed by hand. NPN_ZAR costs one cent for a lot at a price of
-//! one tick.
+//! Reserves, margin and available funds. Sums are computed by hand. NPN_ZAR costs one cent for a
+//! lot at a price of one tick.
 
 mod common;
 
@@ -25,7 +25,8 @@ fn member(floor: &Floor) -> [(i128, i128); 2] {
 #[test]
 fn spot_orders_reserve_their_worst_case_cost() {
     let table = [
-        // commands                                             then                       cents              shares
+        // commands                                             then                       cents
+        //                                                               shares
         ("a buy 100@1000 by 2", "-", (100_000, 100_000), (100, 0)),
         ("a buy 100@1001 by 2", "refused not_enough_funds", (100_000, 0), (100, 0)),
         ("a buy 60@1000 by 2, b buy 41@1000 by 2", "refused not_enough_funds", (100_000, 60_000), (100, 0)),
@@ -178,8 +179,8 @@ fn order_far_from_the_mark_must_cover_its_loss() {
     }
 }
 
-/// A position can always be closed, but not at any price: an absurd bid of a partner must not turn a
-/// small long position into a large profit.
+/// A position can always be closed, but not at any price: an absurd bid of a partner must not turn
+/// a small long position into a large profit.
 #[test]
 fn position_cannot_be_closed_at_an_absurd_price() {
     for (price, refused) in [(999, false), (950, false), (500, true), (1, true)] {

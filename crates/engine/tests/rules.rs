@@ -11,7 +11,8 @@ use pitwire_model::{
 
 #[test]
 fn cancel_of_head_middle_or_last_keeps_the_others() {
-    // given                                           | when             | then          | bids                     | asks
+    // given                                           | when             | then          | bids
+    //                                                                 | asks
     check("
         a buy 1@100, b buy 2@100, c buy 3@100          | cancel a         | a 1 cancelled | b 2@100, c 3@100         | -
         a buy 1@100, b buy 2@100, c buy 3@100          | cancel b         | b 2 cancelled | a 1@100, c 3@100         | -

@@ -1,5 +1,6 @@
-//! Terms of orders, as tables: post-only, fill or kill, icebergs, self-match prevention. Each row says what the order rules say, not what the engine was seen to do. How to
-//! read a row: `common/floor.rs`.
+//! Terms of orders, as tables: post-only, fill or kill, icebergs, self-match prevention. Each row
+//! says what the order rules say, not what the engine was seen to do. How to read a row:
+//! `common/floor.rs`.
 
 mod common;
 
@@ -12,7 +13,8 @@ use pitwire_model::{
 
 #[test]
 fn post_only_order_never_trades_on_entry() {
-    // given              | when                    | then                            | bids             | asks
+    // given              | when                    | then                            | bids
+    //                        | asks
     check(
         "
         a sell 5@101      | x buy 2@100 post        | -                               | x 2@100          | a 5@101

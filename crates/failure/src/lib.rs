@@ -1,6 +1,7 @@
 //! The error that a command reports to its user: what is wrong, what to do, and the exit code.
 //!
-//! Does        carry one sentence, an optional remedy and whether the command line itself was wrong.
+//! Does        carry one sentence, an optional remedy and whether the command line itself was
+//!             wrong.
 //! Leaves out  causes and backtraces: the text is for the user of a command.
 //! Start at    [`Failure`].
 

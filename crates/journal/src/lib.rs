@@ -6,8 +6,8 @@
 //!                one sync unless a segment ends in between;
 //!             2. a group never crosses segments, and a segment is synced before the next one is
 //!                started, so only the last written segment can have a torn tail;
-//!             3. opening syncs the data that it read before it calls it durable, because data that a killed
-//!                process left in the page cache may not be on disk yet;
+//!             3. opening syncs the data that it read before it calls it durable, because data that
+//!                a killed process left in the page cache may not be on disk yet;
 //!             4. damage at or below the durable watermark is refused with segment and offset,
 //!                never skipped. Above it, a tail in which a sector never arrived (lost, or written
 //!                to another place) is cut and overwritten with zeros; every other fault is

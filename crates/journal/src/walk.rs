@@ -261,8 +261,8 @@ impl OpenSegment {
         Ok(false)
     }
 
-    /// Returns the highest watermark in any readable header after `offset`, which proves how much was
-    /// durable.
+    /// Returns the highest watermark in any readable header after `offset`, which proves how much
+    /// was durable.
     pub(crate) fn later_watermark(&self, offset: u64) -> Result<Seq, OpenError> {
         let mut highest = Seq(0);
         let mut at = offset + BLOCK_BYTES as u64;

@@ -6,7 +6,8 @@
 //!                most, however many have come;
 //!             2. connections without a session are listed in the order in which they came, some
 //!                in every turn;
-//!             3. a connection that ends while it waits is removed when its place on the list comes.
+//!             3. a connection that ends while it waits is removed when its place on the list
+//!                comes.
 //! Costs       a turn looks at the listed connections only, not at the waiting ones.
 //! Start at    [`AcceptQueue::list`].
 

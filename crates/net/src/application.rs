@@ -1,7 +1,7 @@
 //! The trait that an application implements and the loop calls.
 //!
-//! Holds       everything that the application sends goes through [`Notices`], and none of it leaves
-//!             before the application's `commit`.
+//! Holds       everything that the application sends goes through [`Notices`], and none of it
+//!             leaves before the application's `commit`.
 //! Start at    [`Application`].
 
 use std::io;

@@ -20,8 +20,8 @@ impl SystemClock {
         SystemClock { start: Instant::now(), origin_ns: seconds.saturating_mul(1_000_000_000).saturating_add(rest) }
     }
 
-    /// Converts a time of this clock to the monotonic clock of the machine, which every process on it
-    /// can read.
+    /// Converts a time of this clock to the monotonic clock of the machine, which every process on
+    /// it can read.
     pub fn on_this_machine(&self, monotonic_ns: u64) -> u64 {
         self.origin_ns.saturating_add(monotonic_ns)
     }

@@ -598,7 +598,8 @@ impl Connection {
         }
     }
 
-    /// Finds something to write when everything has been written. Returns false if there is nothing.
+    /// Finds something to write when everything has been written. Returns false if there is
+    /// nothing.
     fn refill(&mut self, app: &mut impl Application, net: &mut dyn EventLoop, now: u64) -> bool {
         self.outbox.reset();
         if let ConnectionStage::Closing { .. } = self.stage {

@@ -126,8 +126,8 @@ impl HttpResponse {
         Self::new(status, "text/plain; charset=utf-8", format!("{text}\n").into_bytes())
     }
 
-    /// Puts off a response, which [`crate::Notices::respond`] gives later. Until then nothing more of
-    /// the connection is read.
+    /// Puts off a response, which [`crate::Notices::respond`] gives later. Until then nothing more
+    /// of the connection is read.
     pub fn later() -> Self {
         Self::new(0, "", Vec::new())
     }

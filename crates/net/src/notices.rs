@@ -87,7 +87,8 @@ impl Notices {
     }
 
     /// Hands a WebSocket to the application as soon as everything addressed to it is written: see
-    /// [`Application::take_open`](crate::Application::take_open). Until then it is served as before.
+    /// [`Application::take_open`](crate::Application::take_open). Until then it is served as
+    /// before.
     pub fn hand_off(&mut self, id: ConnectionId) {
         self.leaving.push(id);
     }

@@ -196,7 +196,8 @@ impl<A: Application> ServerLoop<A> {
             self.app.tick(now, &mut self.notices);
             self.forget_ended();
             if self.admission.tls.is_some() {
-                // The TLS acceptor counts by it too; a connection that ends elsewhere wakes the loop.
+                // The TLS acceptor counts by it too; a connection that ends elsewhere wakes the
+                // loop.
                 self.admission.quota.set_handed_off(self.app.handed_off());
             }
             self.take_events(&events, now);

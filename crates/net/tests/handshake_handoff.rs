@@ -114,7 +114,8 @@ fn a_refused_handshake_is_answered_also_for_a_foreign_page() {
     assert!(received.try_recv().is_err());
 }
 
-/// Over TLS, in small records and more than one read takes: some records are decrypted before the handoff, some are not.
+/// Over TLS, in small records and more than one read takes: some records are decrypted before the
+/// handoff, some are not.
 #[test]
 fn bytes_behind_a_tls_handshake_are_not_lost() {
     let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();

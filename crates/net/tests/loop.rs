@@ -19,7 +19,8 @@ fn nothing_leaves_before_the_commit_has_returned() {
     let mut fresh = venue.client();
     http.get("/0?warm");
     http.response();
-    // All of it in one turn: replies, a pong, notices and publications to others, responses, a handshake.
+    // All of it in one turn: replies, a pong, notices and publications to others, responses, a
+    // handshake.
     venue.held(|| {
         one.send(&[texts(["hold", "tell:5", "publish:tape"]), frame(0x89, b"p")].concat());
         http.get("/0?answer");

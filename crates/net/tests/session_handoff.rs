@@ -136,7 +136,8 @@ fn a_socket_is_handed_off_between_messages_once_everything_is_sent() {
     let served = serve(Limits::default());
     let (mut peer, line) = shake(served.address);
     assert!(line.contains("101"));
-    // Behind `go` come a whole message and half of one: nothing is taken in the middle of a message.
+    // Behind `go` come a whole message and half of one: nothing is taken in the middle of a
+    // message.
     let half = text("later");
     peer.write_all(&[text("go"), text("before"), half[..4].to_vec()].concat()).unwrap();
     assert_eq!([heard(&mut peer), heard(&mut peer)], ["go", "before"]);

@@ -92,7 +92,8 @@ fn requests_are_answered_whatever_their_size() {
     assert_eq!(answer(&mut plain).1, b"plain;");
 }
 
-/// A reader that has stopped for a while misses nothing: a piece that is sealed waits, and the rest waits unsealed.
+/// A reader that has stopped for a while misses nothing: a piece that is sealed waits, and the rest
+/// waits unsealed.
 #[test]
 fn what_waits_for_a_reader_comes_whole() {
     let (_venue, door) = venue(Limits::default());
@@ -205,7 +206,8 @@ fn handshakes_do_not_wait_for_the_loop_nor_it_for_them() {
 fn an_address_has_its_places_at_both_doors_together() {
     let limits = Limits { connections_per_address: Some(2), ..Limits::default() };
     let (venue, door) = venue(limits);
-    // The time in which it is to finish, five seconds, is the time that the machine has for what follows.
+    // The time in which it is to finish, five seconds, is the time that the machine has for what
+    // follows.
     let silent = TcpStream::connect(door.address).unwrap();
     let mut good = connect(&door);
     get(&mut good, "/0?good");

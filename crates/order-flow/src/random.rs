@@ -1,7 +1,8 @@
 //! Distributions over one seeded generator.
 //!
 //! Does        draw exponential, normal and heavy-tailed numbers for the order flow.
-//! Holds       equal seeds and streams give equal draws on every machine: `exp` and `ln` are our own.
+//! Holds       equal seeds and streams give equal draws on every machine: `exp` and `ln` are our
+//!             own.
 //! Leaves out  secrecy: the order flow is a simulation. Random auction ends come from elsewhere.
 //! Start at    [`Random`].
 
@@ -18,7 +19,8 @@ pub struct Random {
 }
 
 impl Random {
-    /// Creates the generator of one stream. The draws of one instrument do not change those of another.
+    /// Creates the generator of one stream. The draws of one instrument do not change those of
+    /// another.
     pub fn new(seed: u64, stream: u64) -> Self {
         Random { uniform: Xoshiro256::new(seed, stream), spare_normal: None }
     }
@@ -47,12 +49,14 @@ impl Random {
         -ln(self.unit()) * mean
     }
 
-    /// Returns a standard normal number by the polar method (Marsaglia and Bray 1964), which needs no sine.
+    /// Returns a standard normal number by the polar method (Marsaglia and Bray 1964), which needs
+    /// no sine.
     pub fn normal(&mut self) -> f64 {
         if let Some(spare) = self.spare_normal.take() {
             return spare;
         }
-        /// Bound of the loop. A point misses the disc with probability 0.215, so the bound is never reached.
+        /// Bound of the loop. A point misses the disc with probability 0.215, so the bound is never
+        /// reached.
         const MAX_MISSES: usize = 256;
         for _ in 0..MAX_MISSES {
             let (x, y) = (2.0 * self.unit() - 1.0, 2.0 * self.unit() - 1.0);
@@ -66,8 +70,8 @@ impl Random {
         0.0
     }
 
-    /// Returns a log-normal number around 1, with a Pareto tail of index 3/2 in three draws of a hundred.
-    /// It never exceeds `max`.
+    /// Returns a log-normal number around 1, with a Pareto tail of index 3/2 in three draws of a
+    /// hundred. It never exceeds `max`.
     pub fn heavy_tailed(&mut self, spread: f64, max: f64) -> f64 {
         const TAIL_SHARE: f64 = 0.03;
         const TAIL_INDEX: f64 = 1.5;

@@ -102,7 +102,8 @@ fn every_golden_journal_gives_the_figures_of_its_release() {
         let then = pitwire().arg("verify").arg(&copy.0).args(["--json", "--until", &until]).output().unwrap();
         let then: Value = serde_json::from_slice(&then.stdout).unwrap();
         assert_eq!((&then["state_hash"], &then["tape_hash"]), (state, &expected["tape_hash"]));
-        // That start has left a snapshot of this layout: the next one begins there, and is as good a beginning.
+        // That start has left a snapshot of this layout: the next one begins there, and is as good
+        // a beginning.
         assert_eq!(copy.layouts().last(), Some(&SNAPSHOT_VERSION));
         copy.start_and_stop();
         let (again, notes) = copy.verify_with_notes();

@@ -7,8 +7,8 @@ use crate::SplitMix64;
 pub struct Xoshiro256([u64; 4]);
 
 impl Xoshiro256 {
-    /// Creates the generator of one stream. Streams of one seed are independent, so the draws of one
-    /// instrument do not change those of another.
+    /// Creates the generator of one stream. Streams of one seed are independent, so the draws of
+    /// one instrument do not change those of another.
     pub fn new(seed: u64, stream: u64) -> Self {
         let seed = SplitMix64::new(seed).next() ^ stream.wrapping_mul(0xd134_2543_de82_ef95);
         let mut mixer = SplitMix64::new(seed);
@@ -37,7 +37,8 @@ impl Xoshiro256 {
         ((self.next_u64() >> 12) as f64 + 0.5) * STEP
     }
 
-    /// Returns a uniform number on `0..bound` by multiplication (Lemire 2019); zero for a `bound` of zero.
+    /// Returns a uniform number on `0..bound` by multiplication (Lemire 2019); zero for a `bound`
+    /// of zero.
     ///
     /// The bias is at most `bound / 2^64`.
     #[inline]

@@ -78,7 +78,8 @@ pub struct VenueApplication {
     pub service: VenueService,
     dispatcher: Dispatcher,
     clients: BTreeMap<ConnectionId, ClientConnection>,
-    /// Connections with public channels, and those that hear of each account: the others need not be looked at.
+    /// Connections with public channels, and those that hear of each account: the others need not
+    /// be looked at.
     subscribers: BTreeSet<ConnectionId>,
     listeners: AccountListeners,
     /// Buffer of the reply that is being written.
@@ -265,7 +266,8 @@ impl VenueApplication {
         }
     }
 
-    /// A connection hears a public channel from here on; with `resume` also what it has missed, as far as there is room.
+    /// A connection hears a public channel from here on; with `resume` also what it has missed, as
+    /// far as there is room.
     fn join(
         &mut self,
         id: ConnectionId,
@@ -302,8 +304,8 @@ impl VenueApplication {
         client.public.push(ClientSubscription { name, feed, cursor, is_open, is_away, is_held });
     }
 
-    /// Hands a connection that only listens to public channels to the delivery threads, once it has been sent
-    /// everything that waits for it here. It stays there, also after a later login.
+    /// Hands a connection that only listens to public channels to the delivery threads, once it has
+    /// been sent everything that waits for it here. It stays there, also after a later login.
     fn hand_off_listener(&mut self, id: ConnectionId, notices: &mut Notices) {
         if let Some(client) = self.clients.get(&id)
             && !self.service.market_data.audience.has(id)

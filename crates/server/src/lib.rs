@@ -1,9 +1,11 @@
 //! What `pitwire up` runs: the venue, its dialects and its market data behind one event loop.
 //!
-//! Does        give requests to the dispatcher, venue time to the venue, and committed events to subscribers.
-//! Holds       no answer, notice or public message leaves before the commit of what caused it, unless early market
-//!             data was asked for.
-//! Leaves out  sockets and the event loop itself: `crates/net`. Arguments and printing: `crates/pitwire`.
+//! Does        give requests to the dispatcher, venue time to the venue, and committed events to
+//!             subscribers.
+//! Holds       no answer, notice or public message leaves before the commit of what caused it,
+//!             unless early market data was asked for.
+//! Leaves out  sockets and the event loop itself: `crates/net`. Arguments and printing:
+//!             `crates/pitwire`.
 //! Start at    [`VenueApplication`], then [`VenueService`].
 
 mod account_listeners;

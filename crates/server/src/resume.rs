@@ -1,9 +1,11 @@
-//! Subscribers who come back: what they are told first, and how long what they may come back to is kept.
+//! Subscribers who come back: what they are told first, and how long what they may come back to is
+//! kept.
 //!
 //! Does        compare a token with this start of the venue; say what was missed and what was not.
-//! Holds       1. what is told here ends where the subscriber's cursor stands, on the loop or in a hall;
-//!             2. a book that somebody may come back to is written on for [`RESUMABLE_NS`] after its reader has gone, at most once
-//!                for each channel, however many have gone.
+//! Holds       1. what is told here ends where the subscriber's cursor stands, on the loop or in a
+//!                hall;
+//!             2. a book that somebody may come back to is written on for [`RESUMABLE_NS`] after
+//!                its reader has gone, at most once for each channel, however many have gone.
 //! Leaves out  which messages those are: see `crates/deribit/src/channels/missed.rs`.
 //! Start at    [`Resumption::of_public`], [`Held`].
 
@@ -25,7 +27,8 @@ pub struct Life {
 }
 
 impl Life {
-    /// `epoch` is the log's. Without a log every start calls itself the first: there the wall clock tells them apart.
+    /// `epoch` is the log's. Without a log every start calls itself the first: there the wall clock
+    /// tells them apart.
     pub fn new(epoch: u64, is_durable: bool, wall_ns: u64) -> Life {
         Life { epoch: if is_durable { epoch } else { wall_ns / 1_000_000 }, remembers: is_durable }
     }

@@ -1,4 +1,5 @@
-//! The venue together with the market data that it feeds, as the dialects and the event loop use it.
+//! The venue together with the market data that it feeds, as the dialects and the event loop use
+//! it.
 
 use pitwire_deribit::channels::PublicChannels;
 use pitwire_deribit::{ExplainStatus, Venue as DialectVenue, VenueStatus};
@@ -42,7 +43,8 @@ impl MarketData {
 
     /// Begins the candles of the minutes up to `until`, also in a market where nothing happens.
     ///
-    /// No command does this: an idle venue writes no log, and a subscriber must leave no trace in it.
+    /// No command does this: an idle venue writes no log, and a subscriber must leave no trace in
+    /// it.
     fn turn_minutes(&mut self, venue: &Venue, until: VenueNanos) {
         let minute = until.0 / MINUTE_NS;
         if minute <= self.minute {

@@ -10,7 +10,8 @@ use tracing::{info, warn};
 /// Mixes the number of a command into the seed of the flow that it starts.
 const SEED_FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The venue's timers and, where there is one, its resident order flow. At the same time, timers go first.
+/// The venue's timers and, where there is one, its resident order flow. At the same time, timers go
+/// first.
 pub struct EventQueue {
     timers: TimerQueue,
     flow: Option<Flow>,
@@ -77,8 +78,8 @@ impl EventQueue {
         }
     }
 
-    /// Arms timers and informs the flow after a command, at venue time `now`. A `SetFlow` command starts or stops
-    /// the flow, if this venue has a flow seed.
+    /// Arms timers and informs the flow after a command, at venue time `now`. A `SetFlow` command
+    /// starts or stops the flow, if this venue has a flow seed.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, now: VenueNanos) {
         self.timers.observe(stamped, events, engine);
         if let Some(flow) = &mut self.flow {
@@ -90,7 +91,8 @@ impl EventQueue {
     }
 }
 
-/// Creates the flow of a setting. Every stretch of flow has its own seed, so that none repeats an earlier one.
+/// Creates the flow of a setting. Every stretch of flow has its own seed, so that none repeats an
+/// earlier one.
 fn started_flow(seed: u64, setting: FlowSetting, seq: Seq, now: VenueNanos, engine: &Engine) -> Option<Flow> {
     if !setting.running {
         return None;

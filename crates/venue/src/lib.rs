@@ -1,7 +1,7 @@
 //! Engine, schedule, projections and journal behind one API: submit, step, commit, query.
 //!
-//! Does        number, time, log and apply commands; run what is due by itself; recover a data directory; keep
-//!             its snapshots and segments; look up explanations in the log.
+//! Does        number, time, log and apply commands; run what is due by itself; recover a data
+//!             directory; keep its snapshots and segments; look up explanations in the log.
 //! Holds       1. nothing may leave the process before the commit of the command that caused it;
 //!             2. a replay of the log produces the same events, to the byte;
 //!             3. a command that makes the engine panic is quarantined and the venue goes on.

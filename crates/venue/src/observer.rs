@@ -4,7 +4,8 @@ use pitwire_engine::Engine;
 use pitwire_model::{Event, Stamped};
 use pitwire_projections::Views;
 
-/// Derives state that exists only in this process, such as market data. A replay does not rebuild it.
+/// Derives state that exists only in this process, such as market data. A replay does not rebuild
+/// it.
 ///
 /// An observer must not send anything before the venue has committed the command.
 pub trait EventObserver {

@@ -1,6 +1,7 @@
 //! The venue: one writer with its log, its projections, its hash chain and its own timed commands.
 //!
-//! Start at    [`Venue::submit`] for commands, [`Venue::step`] for time, [`Venue::commit`] for durability.
+//! Start at    [`Venue::submit`] for commands, [`Venue::step`] for time, [`Venue::commit`] for
+//!             durability.
 
 use pitwire_engine::Engine;
 use pitwire_journal::records::OutputChain;
@@ -29,8 +30,8 @@ use crate::sequencer::Sequencer;
 /// use pitwire_venue::{EventQueue, Venue};
 ///
 /// let start = VenueNanos(1_000);
-/// let timers = TimerQueue::starting(Box::new(Unscheduled), &Engine::new(), start, VenueNanos::ZERO);
-/// let mut venue = Venue::in_memory(EventQueue::new(timers));
+/// let timers = TimerQueue::starting(Box::new(Unscheduled), &Engine::new(), start,
+/// VenueNanos::ZERO); let mut venue = Venue::in_memory(EventQueue::new(timers));
 /// let seq = venue.submit(start, Command::StartEpoch { epoch: Epoch(1) }, &mut ()).unwrap();
 /// venue.commit().unwrap();
 /// assert_eq!((seq, venue.durable()), (Seq(1), Seq(1)));
@@ -208,7 +209,8 @@ impl Venue {
         self.now
     }
 
-    /// Moves venue time forward to `to`, after everything due before it has run. Venue time never goes back.
+    /// Moves venue time forward to `to`, after everything due before it has run. Venue time never
+    /// goes back.
     pub fn advance_to(&mut self, to: VenueNanos) {
         self.now = self.now.max(to);
     }

@@ -1,4 +1,5 @@
-//! A bad dependency is planted in a small workspace. Each must be found, and a sound workspace must pass.
+//! A bad dependency is planted in a small workspace. Each must be found, and a sound workspace must
+//! pass.
 
 use super::*;
 use crate::tree::planted;

@@ -183,21 +183,22 @@ fn nobody_gets_less_than_its_minimum(side: &[AuctionInterest], volume: u64) -> b
     of_each.all(|(interest, lots)| lots == 0 || lots >= u64::from(interest.minimum))
 }
 
-/// Returns the lots that are left for the order at `at` after the counted lots of all orders before it.
+/// Returns the lots that are left for the order at `at` after the counted lots of all orders before
+/// it.
 fn left_for(at: usize, own: &[AuctionInterest], contra: &[AuctionInterest], accepts: impl Fn(i64, i64) -> bool) -> u64 {
     let within = contra.iter().filter(|other| accepts(own[at].price, other.price)).map(|other| other.lots);
     within.sum::<u64>().saturating_sub(own[..at].iter().map(|before| before.lots).sum())
 }
 
-/// Returns whether an order was left out although it could have had its minimum from lots that later
-/// orders got instead.
+/// Returns whether an order was left out although it could have had its minimum from lots that
+/// later orders got instead.
 fn passes_over(own: &[AuctionInterest], contra: &[AuctionInterest], accepts: impl Fn(i64, i64) -> bool + Copy) -> bool {
     (0..own.len())
         .any(|at| own[at].lots == 0 && left_for(at, own, contra, accepts) >= u64::from(own[at].minimum.max(1)))
 }
 
-/// Returns the largest volume over all choices of hidden orders in which every chosen order gets its
-/// minimum and no order that could have it is skipped.
+/// Returns the largest volume over all choices of hidden orders in which every chosen order gets
+/// its minimum and no order that could have it is skipped.
 fn most_by_any_choice(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> u64 {
     let hidden = bids.iter().chain(asks).filter(|interest| interest.minimum > 0).count();
     let mut most = 0;
@@ -243,8 +244,8 @@ fn filter_respects_minimums_and_trades_at_least_any_fair_choice() {
     assert!(traded > 15_000 && refused > 4_000, "{traded} {refused}");
 }
 
-/// Thousands of hidden orders whose minimums exclude each other cost 64 passes and do not count. A few
-/// such orders settle one per pass.
+/// Thousands of hidden orders whose minimums exclude each other cost 64 passes and do not count. A
+/// few such orders settle one per pass.
 #[test]
 fn nested_hidden_orders_settle_in_at_most_64_passes() {
     for (pairs, want) in [(0, 2), (1, 4), (10, 22), (30, 62), (31, 64), (32, 64), (4_000, 64)] {

@@ -129,7 +129,8 @@ fn each_row(table: &str, check: impl Fn(&str)) {
 #[test]
 fn refreshed_part_joins_the_tail_and_can_trade_in_the_same_sweep() {
     each_row(
-        // resting      | buy  | objects | told, in this order                                     | left | resting after
+        // resting      | buy  | objects | told, in this order                                     |
+        //              left | resting after
         "1:5 2:5        | 7    | -       | 1x5(0) 2x2(3) [100:3]                                   | 0    | 2:3
          1:3+7/3 2:4    | 2    | -       | 1x2(8) [100:5]                                          | 0    | 1:1+7/3 2:4
          1:3+7/3 2:4    | 3    | -       | 1x3(7) [100:7]                                          | 0    | 2:4 1:3+4/3
@@ -269,7 +270,8 @@ fn orders_are_found_by_origin() {
 #[test]
 fn deducted_iceberg_displays_its_next_part_at_the_tail_or_in_place() {
     each_row(
-        // resting        | order 1 trades, shows anew: at the back, where it is | resting after: at the back | where it is
+        // resting        | order 1 trades, shows anew: at the back, where it is | resting after: at
+        //                the back | where it is
         "1:3+7/3 2:4      | 2  | 0 | 3 | 1:1+7/3 2:4 | 1:3+5/3 2:4
          1:3+7/3 2:4      | 3  | 3 | 3 | 2:4 1:3+4/3 | 1:3+4/3 2:4
          1:3+7/3 2:4      | 8  | 2 | 2 | 2:4 1:2+0/3 | 1:2+0/3 2:4

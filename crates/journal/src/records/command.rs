@@ -56,15 +56,15 @@
 //!             35 SetReporting      instrument u32, open u8, reason u8, due u64, ends option u64
 //!             36 ReportTrade       instrument u32, account u32, counterparty u32, side u8, price
 //!             i64, lots u64, label text 37 AnswerReport      account u32, report u64, confirm u8
-//!             Terms are a u8 of bits and the fields that they announce, in this order: 1 reprice 2 reject
-//!             (post-only), 4 display u64, 8 self-match u8, 16 separate group, 32 group key u32,
-//!             64 goes with its session, 128 client order id text. Limits: lots option u64, units
-//!             option i128, collar option u32. Settings: self-match u8, open orders option u32,
-//!             throttle option (executions u32, window u64). Rules: segment text, reserve option
-//!             u64, improvement i64, band option u32, seven tolerances (static option u32, dynamic
-//!             option u32), allocation u8, volatility call u64, batch interval u64. A decimal is a
-//!             mantissa i128 and a scale u8; an option is a flag and, when it is set, the value.
-//!             Codes of enums are those of `crates/model`.
+//!             Terms are a u8 of bits and the fields that they announce, in this order: 1 reprice 2
+//!             reject (post-only), 4 display u64, 8 self-match u8, 16 separate group, 32 group key
+//!             u32, 64 goes with its session, 128 client order id text. Limits: lots option u64,
+//!             units option i128, collar option u32. Settings: self-match u8, open orders option
+//!             u32, throttle option (executions u32, window u64). Rules: segment text, reserve
+//!             option u64, improvement i64, band option u32, seven tolerances (static option u32,
+//!             dynamic option u32), allocation u8, volatility call u64, batch interval u64. A
+//!             decimal is a mantissa i128 and a scale u8; an option is a flag and, when it is set,
+//!             the value. Codes of enums are those of `crates/model`.
 //! Holds       a text of more than 255 bytes contains no NUL, so that no sector of a group can be
 //!             all zeros.
 

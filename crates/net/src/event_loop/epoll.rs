@@ -192,7 +192,8 @@ impl EventLoop for EpollLoop {
 
     fn close(&mut self, token: Token) {
         if let Some(socket) = self.sockets.try_remove(token.index()) {
-            // A duplicate may keep the socket open, and with it the watch. It cannot fail otherwise.
+            // A duplicate may keep the socket open, and with it the watch. It cannot fail
+            // otherwise.
             let _ = epoll::delete(&self.epoll, &socket.descriptor);
         }
     }

@@ -287,7 +287,8 @@ impl Venue {
         self.seen.turns.load(SeqCst)
     }
 
-    /// Until the loop has nothing to do: its thread sleeps whenever it is looked at, and no turn is taken in between.
+    /// Until the loop has nothing to do: its thread sleeps whenever it is looked at, and no turn is
+    /// taken in between.
     pub fn settles(&self) {
         let stat = format!("/proc/self/task/{}/stat", self.id);
         let sleeps = || std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") S "));
@@ -304,7 +305,8 @@ impl Venue {
         self.seen.disconnected.lock().unwrap().len()
     }
 
-    /// Blocks the loop inside a commit; `meanwhile` runs while nothing can be read or written by it.
+    /// Blocks the loop inside a commit; `meanwhile` runs while nothing can be read or written by
+    /// it.
     pub fn held<T>(&self, meanwhile: impl FnOnce() -> T) -> T {
         let mut holder = self.client();
         holder.get("/hold");

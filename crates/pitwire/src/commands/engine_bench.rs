@@ -35,7 +35,8 @@ pub struct EngineBench {
     /// The file of operations.
     #[arg(long, value_name = "FILE", required_unless_present = "growth")]
     ops: Option<PathBuf>,
-    /// Measure how the time of the bare book grows, with streams of its own, instead of running a file.
+    /// Measure how the time of the bare book grows, with streams of its own, instead of running a
+    /// file.
     #[arg(long, value_enum, value_name = "WITH", num_args = 0..=1, default_missing_value = "all",
         conflicts_with_all = ["ops", "generate", "reports", "mode"])]
     growth: Option<GrowthCurve>,
@@ -76,7 +77,8 @@ enum GrowthCurve {
     Untouched,
     /// Cancels that choose uniformly from more and more live orders.
     Cancels,
-    /// Mixed flow over more and more instruments, with shares in proportion to 1, 1/2, 1/3 and so on.
+    /// Mixed flow over more and more instruments, with shares in proportion to 1, 1/2, 1/3 and so
+    /// on.
     Instruments,
     /// All three.
     All,

@@ -22,9 +22,9 @@ Examples:
 
 /// Export orders, trades, the book and the event log of a run as CSV or Parquet.
 ///
-/// The export reads DIR and changes nothing in it. A venue may run there: the export covers what was durable when it
-/// began. It replays the journal from the first command, or from the oldest snapshot if older segments were removed,
-/// and reports which.
+/// The export reads DIR and changes nothing in it. A venue may run there: the export covers what
+/// was durable when it began. It replays the journal from the first command, or from the oldest
+/// snapshot if older segments were removed, and reports which.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Export {

@@ -37,7 +37,8 @@ pub struct JournalBench {
     /// Seed of the commands.
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Percentage of commands that come from members. The others come from house accounts, which have no history.
+    /// Percentage of commands that come from members. The others come from house accounts, which
+    /// have no history.
     #[arg(long, value_name = "PERCENT", default_value_t = 20)]
     members: u64,
     /// Print one JSON object.

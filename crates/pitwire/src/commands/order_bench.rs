@@ -56,10 +56,12 @@ pub struct OrderBench {
     /// Length of each load in seconds.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=60))]
     seconds: u32,
-    /// How the open loop waits for the time of its next order. The figures include the delay of the client itself.
+    /// How the open loop waits for the time of its next order. The figures include the delay of the
+    /// client itself.
     #[arg(long, value_enum, default_value_t = WaitName::Awake)]
     wait: WaitName,
-    /// A second venue. The flood alternates between both, which shows the cost of sharing the machine alone.
+    /// A second venue. The flood alternates between both, which shows the cost of sharing the
+    /// machine alone.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     elsewhere: Option<SocketAddr>,
     /// Print one JSON object.

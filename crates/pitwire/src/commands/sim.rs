@@ -33,17 +33,19 @@ pub struct Sim {
     /// Stop after this many commands of the flow.
     #[arg(long, value_name = "N", conflicts_with = "horizon")]
     events: Option<u64>,
-    /// Stop after this many seconds of venue time. A preset with a day of sessions stops at the end of its day.
+    /// Stop after this many seconds of venue time. A preset with a day of sessions stops at the end
+    /// of its day.
     #[arg(long, value_name = "SECONDS")]
     horizon: Option<u64>,
     /// 2 runs the hash chain and the projections on a second thread. The tape is the same.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=2))]
     threads: u8,
-    /// Write a journal of the run to this directory, for verify, export, explain and up. Not with --threads 2.
+    /// Write a journal of the run to this directory, for verify, export, explain and up. Not with
+    /// --threads 2.
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Measure spread, depth, volatility, signs, impact and event rates. With --out also write report.html with plots
-    /// and report.json.
+    /// Measure spread, depth, volatility, signs, impact and event rates. With --out also write
+    /// report.html with plots and report.json.
     #[arg(long)]
     report: bool,
     /// Print one JSON object.

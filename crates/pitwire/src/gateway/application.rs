@@ -1,6 +1,8 @@
-//! A gateway as the event loop sees it: batches from the bus, answers from the venue, requests of clients.
+//! A gateway as the event loop sees it: batches from the bus, answers from the venue, requests of
+//! clients.
 //!
-//! Holds       the loop waits for nobody: what must be asked is asked by other threads, who wake it.
+//! Holds       the loop waits for nobody: what must be asked is asked by other threads, who wake
+//!             it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -43,7 +45,8 @@ pub struct GatewayApplication {
     has_fixed_venue: bool,
     askers: BTreeMap<u64, Asker>,
     last_call: u64,
-    /// There was more news than a turn takes in, and more who are behind than it tells what they have missed.
+    /// There was more news than a turn takes in, and more who are behind than it tells what they
+    /// have missed.
     has_more_news: bool,
     has_more_behind: bool,
     heard_ns: u64,

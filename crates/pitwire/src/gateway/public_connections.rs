@@ -1,8 +1,12 @@
-//! A gateway's readers in halls: plain ones, of channels and of streams by URL, whose messages are sent by threads of their own.
+//! A gateway's readers in halls: plain ones, of channels and of streams by URL, whose messages are
+//! sent by threads of their own.
 //!
-//! Does        hand their sockets over, keep a ring for each channel that they hear, pass on in one order what the node says.
-//! Holds       what is said to one connection and what its channels are told keep the order in which the node said it.
-//! Leaves out  who hears what: [`pitwire_gateway::Node`]. Rings and slow readers: `crates/delivery`.
+//! Does        hand their sockets over, keep a ring for each channel that they hear, pass on in one
+//!             order what the node says.
+//! Holds       what is said to one connection and what its channels are told keep the order in
+//!             which the node said it.
+//! Leaves out  who hears what: [`pitwire_gateway::Node`]. Rings and slow readers:
+//!             `crates/delivery`.
 //! Start at    [`PublicConnections::adopt`], the [`ClientSink`].
 
 use std::collections::BTreeMap;
@@ -20,7 +24,8 @@ use pitwire_server::delivery_threads::{Behind, DeliveryThreads, ThreadEvent, Tur
 /// Of each hall's copy of a channel, as at the venue.
 const DELTA_RING: usize = 1 << 20;
 const STATE_RING: usize = 1 << 16;
-/// As on the loop: whoever has said nothing for so long, not even a pong, is closed. One that reads nothing says nothing.
+/// As on the loop: whoever has said nothing for so long, not even a pong, is closed. One that reads
+/// nothing says nothing.
 const IDLE_MS: u32 = 600_000;
 /// Set in the numbers of connections in halls: the loop's own count from nothing.
 const IN_HALL: u64 = 1 << 62;
@@ -28,7 +33,8 @@ const IN_HALL: u64 = 1 << 62;
 /// A channel as the halls know it.
 struct Ring {
     stream: StreamId,
-    /// Its messages have the venue's sequences. Others are counted here: the venue's begin anew with each of its starts.
+    /// Its messages have the venue's sequences. Others are counted here: the venue's begin anew
+    /// with each of its starts.
     has_sequences: bool,
     counted: u64,
 }

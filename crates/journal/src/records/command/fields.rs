@@ -1,4 +1,5 @@
-//! Fields that the bodies of several commands share. The layout is at the head of the parent module.
+//! Fields that the bodies of several commands share. The layout is at the head of the parent
+//! module.
 
 use pitwire_model::{Decimal, Label, Phase, SelfMatch, SessionReason, Side};
 

@@ -1,4 +1,5 @@
-//! Receive buffers that the kernel picks when input arrives, so that a silent connection holds none.
+//! Receive buffers that the kernel picks when input arrives, so that a silent connection holds
+//! none.
 //!
 //! Start at    [`Buffers::new`].
 
@@ -104,7 +105,8 @@ impl Buffers {
 
     fn offer(&mut self, id: u16) {
         let at = usize::from(self.tail & (COUNT - 1));
-        // SAFETY: `at` is within the `COUNT` entries; the kernel reads only entries before the tail.
+        // SAFETY: `at` is within the `COUNT` entries; the kernel reads only entries before the
+        // tail.
         unsafe {
             let entry = &mut *self.entries.start.as_ptr().cast::<BufRingEntry>().add(at);
             entry.set_addr(self.memory.start.as_ptr().add(usize::from(id) * self.buffer_bytes as usize) as u64);

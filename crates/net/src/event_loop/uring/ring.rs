@@ -135,7 +135,8 @@ impl Ring {
     fn push(&mut self, entry: squeue::Entry, request: Request) {
         let entry = entry.user_data(request.pack());
         loop {
-            // SAFETY: what each request points to stays in place until it completes: see the callers.
+            // SAFETY: what each request points to stays in place until it completes: see the
+            // callers.
             if unsafe { self.ring.submission().push(&entry) }.is_ok() {
                 self.unfinished += 1;
                 return;
