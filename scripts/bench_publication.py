@@ -151,7 +151,6 @@ CASES = [
         against(UWS, "p99_us", 1.0, least=False),
         is_short=True,
     ),
-    # Here a thread in reserve takes a third of the readers over.
     fan_out(1_000, 1_000, (UWS,), at_most("p99_us", 10_000), is_short=True),
     fan_out(5_000, 1_000, (), at_most("p99_us", 50_000), at_most("growth_mib", 16), is_short=True),
     faulty("1 % stopped", "--stopped", "1"),
