@@ -141,9 +141,9 @@ pub struct Publish {
     /// many as hold --connections.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     threads: Option<u32>,
-    /// Event loop of the delivery threads. Default: uring where the kernel allows it, else epoll.
-    /// With uring each thread holds as many connections as the process may open files; with epoll
-    /// all threads together hold that many.
+    /// Event loop of the delivery threads. Default: epoll, or uring where the kernel allows it and
+    /// --connections exceeds the open files of the process. With uring each thread holds as many
+    /// connections as the process may open files; with epoll all threads together hold that many.
     #[arg(long = "loop", value_enum)]
     kind: Option<LoopName>,
     /// When messages are sent. latency sends each message at the next opportunity. throughput sends
@@ -276,7 +276,10 @@ impl Publish {
             .remedy("use --loop epoll, or allow io_uring (sysctl kernel.io_uring_disabled=0; containers forbid it)")),
             (Some(LoopName::Uring), None) => Ok(Kind::Uring),
             (Some(LoopName::Epoll), _) => Ok(Kind::Epoll),
-            (None, _) => Ok(best),
+            // Under load a send costs io_uring more here than epoll, so it serves only the connections
+            // that files cannot: see docs/decisions/0006.
+            (None, _) if self.connections.is_some_and(|most| most as usize > usable_files()) => Ok(best),
+            (None, _) => Ok(Kind::Epoll),
         }
     }
 
@@ -307,9 +310,7 @@ impl Publish {
             Failure::new("this machine's clock stands before 1970").remedy("set it: resume tokens are told apart by it")
         })?;
         let seed = now.subsec_nanos();
-        // Leave room for the files that the process itself opens, and for connections being
-        // refused.
-        let files = open_files().saturating_sub(64).max(1);
+        let files = usable_files();
         let kind = self.kind()?;
         // io_uring sockets do not count as open files of the process. A full thread reports that
         // itself.
@@ -378,6 +379,12 @@ impl Publish {
             total("closed_slow_total"),
         ));
     }
+}
+
+/// Files that connections may use. The rest is for files that the process itself opens, and for
+/// connections being refused.
+fn usable_files() -> usize {
+    open_files().saturating_sub(64).max(1)
 }
 
 /// Opens the source that the options select.
