@@ -1,7 +1,7 @@
 //! A shadow copy of one order book: per side, one tree of orders and one of price levels.
 //!
-//! Holds       1. the first order of a side is the one that must trade first: orders without a
-//!                price, then by price, visible before hidden, then by time;
+//! Holds       1. the orders of a side are in the order in which they trade: first orders without
+//!                a price, then by price, visible before hidden, then by time;
 //!             2. a level counts the displayed quantity and, separately, the open quantity of its
 //!                visible limit orders.
 

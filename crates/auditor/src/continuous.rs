@@ -45,7 +45,7 @@ impl IncomingOrder {
     }
 }
 
-/// What the incoming order must do next.
+/// The next step that the rules require of the incoming order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum MatchStep {
     Trade {

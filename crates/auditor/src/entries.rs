@@ -163,8 +163,8 @@ fn entered_order(model: &VenueModel, new: &NewOrder, order_type: OrderType, boun
     }
 }
 
-/// Returns the money that a spot order needs. A market order needs what the offers within its limit
-/// cost.
+/// Returns the cost of a spot order, which the account must have. The cost of a market order is
+/// the sum over the offers that it can reach within its limit.
 fn entry_cost(model: &VenueModel, admitted: &ExpectedEntry) -> Option<(CurrencyId, i128)> {
     let order = &admitted.order;
     let (currency, units) = model.order_cost(order, order.open)?;

@@ -38,7 +38,7 @@ pub struct BarTotals {
     pub merged: u64,
     pub bars: u64,
     pub late: u64,
-    /// Trades whose time was far ahead of all others, without confirmation.
+    /// Trades with a time far ahead of all others that no later trade confirmed.
     pub strays: u64,
     pub gaps: u64,
     pub other: u64,

@@ -80,7 +80,7 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// Fails if there are no credentials, if only one of the variables is set, or if the file is
+    /// Fails if no credentials are set, if only one of the two variables is set, or if the file is
     /// unreadable or malformed.
     pub fn find() -> Result<Self, CredentialError> {
         let variable = |name| env::var(name).ok().filter(|text| !text.is_empty());

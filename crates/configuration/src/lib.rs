@@ -1,4 +1,4 @@
-//! What a venue is set up with: presets, the configuration file, and the commands that apply them.
+//! The set-up of a venue: presets, the configuration file, and the commands that apply them.
 //!
 //! Does        read definitions by name, and turn them into journaled commands and a trading
 //!             calendar.

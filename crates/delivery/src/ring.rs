@@ -151,13 +151,13 @@ impl Ring {
         self.bytes = larger;
     }
 
-    /// Cursor behind the newest released frame.
+    /// Returns the cursor just after the newest released frame.
     pub fn head(&self) -> Cursor {
         Cursor(self.head)
     }
 
-    /// Cursor behind the newest frame, released or not: its reader sees only what is appended from
-    /// now on.
+    /// Returns the cursor just after the newest frame, released or not. A reader that starts here
+    /// sees only frames that are appended later.
     pub fn end(&self) -> Cursor {
         Cursor(self.end)
     }
@@ -198,7 +198,7 @@ impl Ring {
         Some(self.index.partition_point(|entry| entry.start <= cursor.0).saturating_sub(1))
     }
 
-    /// Returns the frames from a cursor on, beginning with the one that contains it.
+    /// Returns the frame that contains `cursor` and all later ones.
     pub fn entries_from(&self, cursor: Cursor) -> impl Iterator<Item = RingEntry> + '_ {
         let at = self.index_at(cursor).unwrap_or(0);
         self.index.range(at..).copied()

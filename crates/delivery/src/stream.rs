@@ -31,8 +31,8 @@ pub enum LagPolicy {
     Latest,
     /// A close frame with code 1013.
     Close,
-    /// The stream's owner decides: it is asked which messages the subscriber missed, for example to
-    /// merge them into one. Message numbers may have gaps, so the owner names the first number
+    /// The stream's owner supplies the messages that the subscriber missed, for example merged into
+    /// one. Message numbers may have gaps, so the owner names the first number
     /// before the first message.
     Ask,
 }
@@ -88,8 +88,8 @@ pub struct Stamp {
     pub at_ms: u32,
 }
 
-/// Messages `from` to `to` were shed by a full inbox. `missing` is the last of them that is not in
-/// the rings, or 0.
+/// A full inbox dropped messages `from` to `to`. `missing` is the last of them that the rings do not
+/// hold, or 0 if they hold all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingRange {
     pub from: u64,

@@ -121,8 +121,7 @@ fn a_mass_cancel_by_label_keeps_to_the_label_and_the_currency() {
     assert_eq!(world.ok(&mut alice, "private/get_open_orders", json!({})).each("label"), ["b"]);
 }
 
-/// The same rule for open orders, closed orders and fills: the lists of all currencies add up to
-/// everything, once.
+/// The lists per currency contain each open order, closed order and fill exactly once.
 #[test]
 fn lists_by_currency_never_overlap() {
     let expected: [(&str, &[&str]); 6] = [

@@ -106,8 +106,8 @@ impl Reader {
         reader
     }
 
-    /// Reads all messages, and checks after each one that the reader's book equals the venue's book
-    /// at that number.
+    /// Reads all messages. After each, checks that the reader's book equals the venue's book at that
+    /// sequence number.
     fn read(&mut self, market: &Market) -> Result<(), Overrun> {
         let publisher = &market.floor.publisher;
         let mut place = 0;

@@ -76,7 +76,7 @@ pub fn narrow(price: Ticks) -> u32 {
     price.0 as u32
 }
 
-/// Returns what an operation reveals about the memory that it will touch.
+/// Returns the instrument and order of an operation, so that the engine can prefetch their memory.
 #[inline]
 pub fn expected(instrument: InstrumentId, op: &Operation) -> UpcomingCommand {
     // The book of a cancel is known to the index only.

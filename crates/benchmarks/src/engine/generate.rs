@@ -1,8 +1,8 @@
 //! Generates the operations of a busy book from a seed.
 //!
-//! Of a hundred operations about 49 are limit orders near the best prices with a heavy tail, 39 are
-//! cancels of live orders (mostly among the last few thousand entered), 7 are market orders and 5
-//! are immediate-or-cancel orders. Between 19,000 and 21,000 orders are live throughout.
+//! About 49 percent of the operations are limit orders, most of them near the best prices, and 39
+//! percent cancel live orders, mostly among the last few thousand entered. 7 percent are market
+//! orders and 5 percent immediate-or-cancel orders. Between 19,000 and 21,000 orders are live throughout.
 //!
 //! Published figures depend on the sequence: change nothing about the draws.
 
@@ -31,7 +31,7 @@ fn heavy(random: &mut SplitMix64, scale: u64) -> u64 {
     (scale * 1_000_000 / uniform).saturating_sub(scale).min(scale * 500)
 }
 
-/// Makes operations one at a time. It runs a book of its own to know which orders are live.
+/// Generates operations one at a time. It runs a bare book to know which orders are live.
 pub struct Generator {
     random: SplitMix64,
     book: BareBook,

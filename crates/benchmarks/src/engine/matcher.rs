@@ -1,4 +1,4 @@
-//! The interface of what is timed.
+//! The interface that the bare book and the whole engine share, so that one loop times both.
 
 use super::operations::Operation;
 use super::reports::Reports;

@@ -34,7 +34,7 @@ pub struct TimedRun {
     pub live: usize,
 }
 
-/// Numbers of operations by kind, and what they led to.
+/// Counts of operations by kind, and of their results.
 pub struct OperationCounts {
     pub limits: usize,
     pub immediates: usize,

@@ -10,7 +10,7 @@ use pitwire_failure::Failure;
 /// Length of one record in bytes.
 pub const RECORD: usize = 24;
 
-/// What an operation does. The number of the variant is its code in the file.
+/// The kind of an operation. The variant's number is its code in the operations file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperationKind {
     Limit,

@@ -16,8 +16,9 @@ use pitwire_failure::Failure;
 /// Interval between cancels of the flooding session.
 const CANCEL_EVERY: Duration = Duration::from_millis(5);
 
-/// Times one quiet session alone, next to a session that floods the same venue, and, if `elsewhere`
-/// is given, next to one that floods another venue on the same machine. The three alternate.
+/// Times one quiet session under up to three loads, which alternate: alone; while another session
+/// floods the same venue; and, if `elsewhere` is given, while a session floods that other venue on
+/// the same machine.
 ///
 /// # Errors
 ///
@@ -65,8 +66,8 @@ pub fn measure(
 struct FloodResult {
     /// Replies received.
     answered: u64,
-    /// Latencies of its own cancels, from when a cancel was next to be written. They include the
-    /// wait for everything written before.
+    /// Latencies of the flooding session's own cancels. The time starts when the cancel is next to
+    /// be written, so it includes the wait for everything written before.
     cancels: Latencies,
 }
 

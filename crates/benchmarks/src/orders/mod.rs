@@ -1,7 +1,7 @@
 //! Orders through a running venue, timed from a client that costs little itself.
 //!
-//! Does        one measurement per function. Each is interleaved with what it is compared with, so
-//!             that both see the same load of the machine.
+//! Does        one measurement per function. A measurement alternates between the cases that it
+//!             compares, so that all see the same load of the machine.
 //! Leaves out  starting the venue: `scripts/bench.py` starts a fresh one for each measurement.
 //! Start at    [`pairs::measure`], then [`open_loop::run`].
 

@@ -42,7 +42,7 @@ pub struct Load {
 /// How the client waits for its next order and for replies.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Polls without pause, for exact times. It needs a core of its own.
+    /// Polls without sleeping, for exact times. This occupies one core.
     Awake,
     /// Sleeps, for a load next to which something else is measured.
     Asleep,

@@ -1,4 +1,4 @@
-//! What a preset consists of.
+//! The type of a preset: a setup, the start of its venue time, its order flow and its logins.
 
 use pitwire_engine::Engine;
 use pitwire_failure::Failure;

@@ -175,7 +175,7 @@ impl StateChannel {
         self.told = None;
     }
 
-    /// Returns the first message for a new subscriber; `None` if there is no state yet.
+    /// Returns the first message for a new subscriber, or `None` if there is no state yet.
     pub fn first<'a>(&'a mut self, now: &'a InstrumentNow<'a>) -> Option<impl FnOnce(&mut Json<'_>) + 'a> {
         if self.told.is_none() {
             self.told = self.what.state(now);
