@@ -3,7 +3,6 @@
 mod bus_key;
 mod certificate;
 mod commands;
-mod gateway;
 mod memory;
 mod output;
 

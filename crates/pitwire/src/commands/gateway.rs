@@ -14,9 +14,9 @@ use super::up::{Ready, announce_tls, listen, prepare_ready, remove_old};
 use crate::bus_key;
 use crate::certificate::{self, ServerCertificate};
 use crate::commands::arguments;
-use crate::gateway::application::{GatewayApplication, Parts};
 use crate::output::say;
 use pitwire_failure::Failure;
+use pitwire_gateway_server::{GatewayApplication, GatewayParts};
 
 /// Most bytes of messages stored for clients that connect, resume or lag.
 const HISTORY_BYTES: usize = 64 * 1024 * 1024;
@@ -83,7 +83,7 @@ impl Gateway {
         let key = bus_key::read(&self.bus_key)?;
         let listener = listen(self.http, "--http")?;
         let address = listener.local_addr()?;
-        let secure = self.secure_door()?;
+        let secure = self.tls_listener()?;
         let signals = stop_signals()?;
         let waker = Waker::default();
         let wake: Arc<dyn Fn() + Send + Sync> = {
@@ -98,7 +98,8 @@ impl Gateway {
         }
         let inlet = BusReceiver::open(&self.upstream, &self.subject, key, wake)?;
         let clock = SystemClock::start();
-        let parts = Parts { node, inlet, upstream, clock, has_fixed_venue: self.venue.is_some(), waker: waker.clone() };
+        let parts =
+            GatewayParts { node, inlet, upstream, clock, has_fixed_venue: self.venue.is_some(), waker: waker.clone() };
         let door = secure
             .as_ref()
             .map(|(listener, shown)| Ok::<_, Failure>((listener.local_addr()?, shown.authority.clone())));
@@ -127,7 +128,7 @@ impl Gateway {
     }
 
     /// Opens the TLS listener with its certificate.
-    fn secure_door(&self) -> Result<Option<(TcpListener, ServerCertificate)>, Failure> {
+    fn tls_listener(&self) -> Result<Option<(TcpListener, ServerCertificate)>, Failure> {
         let Some(address) = self.tls else { return Ok(None) };
         let listener = listen(address, "--tls")?;
         let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());

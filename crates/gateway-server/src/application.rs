@@ -1,8 +1,8 @@
-//! A gateway as the event loop sees it: batches from the bus, answers from the venue, requests of
-//! clients.
+//! The gateway as an application of the event loop: batches of the bus, answers of the venue and
+//! requests of clients.
 //!
-//! Holds       the loop waits for nobody: what must be asked is asked by other threads, who wake
-//!             it.
+//! Holds       the event loop never waits: other threads ask the venue and read the bus, and wake
+//!             the loop.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,47 +16,50 @@ use pitwire_net::{
 };
 use tracing::{info, warn};
 
-use super::metrics::{self, Counters};
-use super::public_connections::{PublicConnections, Voice};
+use crate::metrics::{self, GatewayCounters, GatewaySummary};
+use crate::public_connections::{AllConnections, PublicConnections};
 use pitwire_server::delivery_threads::TurnBudget;
 use pitwire_server::doors::{self, Door};
 use pitwire_server::with_notes;
 
-/// Most pieces of news in one turn; clients must not wait for more.
-const NEWS_PER_TURN: usize = 256;
-/// Bytes of what readers in halls have missed that they are told in one turn, about.
-const MISSED_PER_TURN: usize = 1024 * 1024;
-/// The venue says every second where it is: after so long without a word it is away, or the bus is.
+/// Largest number of bus events that one turn handles, so that clients do not wait longer.
+const EVENTS_PER_TURN: usize = 256;
+/// Bytes of missed messages that one turn sends to lagging readers. The last message may exceed it.
+const MISSED_BYTES_PER_TURN: usize = 1024 * 1024;
+/// Time without a message of the venue, in nanoseconds, after which it counts as silent. The venue
+/// sends at least one message per second.
 const SILENCE_NS: u64 = 3_500_000_000;
 
-/// Who waits for an answer of the venue.
-enum Asker {
+/// A request that waits for an answer of the venue.
+enum PendingCall {
     Socket { id: u64, call: VenueCall },
     Http { id: ConnectionId, request: RequestId, keep_alive: bool, head_only: bool, is_public: bool },
 }
 
+/// The application that `pitwire gateway` gives to the event loop.
 pub struct GatewayApplication {
     node: Node,
-    audience: PublicConnections,
+    public_connections: PublicConnections,
     inlet: BusReceiver,
     upstream: Upstream,
     clock: SystemClock,
-    /// The venue's address was given, and is not learnt from the bus.
+    /// Whether the venue's address was given. Otherwise the bus announces it.
     has_fixed_venue: bool,
-    askers: BTreeMap<u64, Asker>,
+    pending_calls: BTreeMap<u64, PendingCall>,
     last_call: u64,
-    /// There was more news than a turn takes in, and more who are behind than it tells what they
-    /// have missed.
-    has_more_news: bool,
-    has_more_behind: bool,
-    heard_ns: u64,
+    /// Whether the last turn left bus events unread.
+    has_more_events: bool,
+    /// Whether the last turn left lagging readers without their missed messages.
+    has_more_lagging: bool,
+    /// Monotonic time of the last batch of the venue.
+    last_batch_ns: u64,
     on_ready: Option<Box<dyn FnOnce()>>,
     is_stopping: bool,
-    pub counters: Counters,
+    pub counters: GatewayCounters,
 }
 
-/// Where a gateway's parts come together.
-pub struct Parts {
+/// Parts of a gateway that the command opens.
+pub struct GatewayParts {
     pub node: Node,
     pub inlet: BusReceiver,
     pub upstream: Upstream,
@@ -66,24 +69,24 @@ pub struct Parts {
 }
 
 impl GatewayApplication {
-    /// `on_ready` is called once nothing is known to be missing.
-    pub fn new(parts: Parts, on_ready: Box<dyn FnOnce()>) -> Self {
-        let Parts { node, inlet, upstream, clock, has_fixed_venue, waker } = parts;
+    /// Creates the application. It calls `on_ready` once no message is known to be missing.
+    pub fn new(parts: GatewayParts, on_ready: Box<dyn FnOnce()>) -> Self {
+        let GatewayParts { node, inlet, upstream, clock, has_fixed_venue, waker } = parts;
         GatewayApplication {
             node,
-            audience: PublicConnections::new(&waker),
+            public_connections: PublicConnections::new(&waker),
             inlet,
             upstream,
             clock,
             has_fixed_venue,
-            askers: BTreeMap::new(),
+            pending_calls: BTreeMap::new(),
             last_call: 0,
-            has_more_news: false,
-            has_more_behind: false,
-            heard_ns: 0,
+            has_more_events: false,
+            has_more_lagging: false,
+            last_batch_ns: 0,
             on_ready: Some(on_ready),
             is_stopping: false,
-            counters: Counters::default(),
+            counters: GatewayCounters::default(),
         }
     }
 
@@ -91,28 +94,28 @@ impl GatewayApplication {
         GatewayTime { steady_ns: self.clock.monotonic_ns(), wall_us: SystemClock::wall_us() }
     }
 
-    /// What has come over the bus.
-    fn hear(&mut self, now_ns: u64, notices: &mut Notices) {
-        let mut left = NEWS_PER_TURN;
+    /// Handles the events of the bus, up to the limit of a turn.
+    fn handle_bus_events(&mut self, now_ns: u64, notices: &mut Notices) {
+        let mut left = EVENTS_PER_TURN;
         while left > 0 {
-            let Some(news) = self.inlet.next() else { break };
+            let Some(event) = self.inlet.next() else { break };
             left -= 1;
-            match news {
+            match event {
                 BusEvent::Batch(bytes) => {
-                    // A recording of an earlier start is not a word of the venue.
+                    // A recording of an earlier epoch does not show that the venue is up.
                     let epoch = Batch::parse(&bytes).map(|batch| batch.epoch);
                     if self.node.follower.epoch().is_none_or(|known| epoch == Some(known)) {
-                        self.heard_ns = now_ns;
+                        self.last_batch_ns = now_ns;
                     }
-                    self.node.batch(bytes, &mut Voice(notices, &mut self.audience));
+                    self.node.batch(bytes, &mut AllConnections(notices, &mut self.public_connections));
                 }
-                BusEvent::Venue { epoch, url } => self.learn(epoch, &url),
+                BusEvent::Venue { epoch, url } => self.venue_announced(epoch, &url),
             }
         }
-        self.has_more_news = left == 0;
+        self.has_more_events = left == 0;
     }
 
-    fn learn(&mut self, epoch: u64, url: &str) {
+    fn venue_announced(&mut self, epoch: u64, url: &str) {
         if self.has_fixed_venue || url.is_empty() || !self.node.may_follow(epoch) {
             return;
         }
@@ -122,72 +125,81 @@ impl GatewayApplication {
         }
         match self.upstream.set_venue(url) {
             Ok(()) => {
-                info!(url, "the venue is there");
+                info!(url, "found the venue");
                 url.clone_into(&mut self.node.venue);
                 self.node.follower.retry_now();
             }
-            Err(failure) => warn!(%failure, "the bus names no venue that can be asked; give it by --venue"),
+            Err(failure) => {
+                warn!(%failure, "cannot use the address that the venue announced on the bus; give it with --venue")
+            }
         }
     }
 
-    /// What readers in halls have said, and who of them has left.
-    fn hear_halls(&mut self, notices: &mut Notices) {
-        let mut attention = TurnBudget::default();
-        while let Some((id, text)) = self.audience.hear(&mut attention) {
+    /// Handles requests, disconnects and lagging readers of the delivery threads.
+    fn handle_thread_events(&mut self, notices: &mut Notices) {
+        let mut budget = TurnBudget::default();
+        while let Some((id, text)) = self.public_connections.next_event(&mut budget) {
             let now = self.now();
             match text {
                 Some(text) => {
                     self.counters.messages += 1;
-                    if let Some(call) = self.node.text(id, &text, now, &mut self.audience) {
+                    if let Some(call) = self.node.text(id, &text, now, &mut self.public_connections) {
                         self.call_venue(id, call, &text, notices);
                     }
-                    self.audience.heard(id, text.len());
+                    self.public_connections.acknowledge(id, text.len());
                 }
                 None => self.node.disconnected(id),
             }
         }
-        let mut told = 0;
-        self.has_more_behind = true;
-        while told < MISSED_PER_TURN {
-            let Some((id, channel, read)) = self.audience.next_behind() else {
-                self.has_more_behind = false;
+        let mut sent_bytes = 0;
+        self.has_more_lagging = true;
+        while sent_bytes < MISSED_BYTES_PER_TURN {
+            let Some((id, channel, read)) = self.public_connections.next_lagging() else {
+                self.has_more_lagging = false;
                 break;
             };
-            told += self.node.behind(id, channel, read, &mut self.audience);
+            sent_bytes += self.node.behind(id, channel, read, &mut self.public_connections);
         }
     }
 
-    /// What the venue has answered.
+    /// Handles the answers of the venue.
     fn take_answers(&mut self, notices: &mut Notices) {
-        while let Some(told) = self.upstream.next() {
+        while let Some(answer) = self.upstream.next() {
             let now = self.now();
-            match told {
+            match answer {
                 VenueAnswer::Bus(ask, answer) => {
-                    self.node.answered(&ask, answer, now, &mut Voice(notices, &mut self.audience))
+                    self.node.answered(&ask, answer, now, &mut AllConnections(notices, &mut self.public_connections))
                 }
                 VenueAnswer::Call(number, answer) => {
-                    let Some(asker) = self.askers.remove(&number) else { continue };
+                    let Some(pending) = self.pending_calls.remove(&number) else { continue };
                     let answer =
                         answer.map_err(|why| RpcError::new("retry", format!("the venue does not answer: {why}")));
-                    self.pass_on(asker, answer, now, notices);
+                    self.complete(pending, answer, now, notices);
                 }
             }
         }
     }
 
-    fn pass_on(
+    /// Gives the answer of the venue to the client that asked.
+    fn complete(
         &mut self,
-        asker: Asker,
+        pending: PendingCall,
         answer: Result<pitwire_gateway::WebAnswer, RpcError>,
         now: GatewayTime,
         notices: &mut Notices,
     ) {
-        match asker {
-            Asker::Socket { id, call } => {
+        match pending {
+            PendingCall::Socket { id, call } => {
                 let body = answer.as_ref().map(|answer| answer.body.as_slice());
-                self.node.call_answered(id, &call, body, now, &mut Voice(notices, &mut self.audience));
+                self.node.call_answered(
+                    id,
+                    &call,
+                    body,
+                    now,
+                    &mut AllConnections(notices, &mut self.public_connections),
+                );
             }
-            Asker::Http { id, request, keep_alive, head_only, is_public } => {
+            PendingCall::Http { id, request, keep_alive, head_only, is_public } => {
                 let mut response = match answer {
                     Ok(answer) => HttpResponse::json(answer.status, answer.body),
                     Err(error) => refused(&request, &error, now),
@@ -200,21 +212,21 @@ impl GatewayApplication {
         }
     }
 
-    fn call(&mut self, asker: Asker, request: WebRequest, notices: &mut Notices) {
+    fn call(&mut self, pending: PendingCall, request: WebRequest, notices: &mut Notices) {
         self.last_call += 1;
         self.counters.calls += 1;
         if self.upstream.call(self.last_call, request) {
-            self.askers.insert(self.last_call, asker);
+            self.pending_calls.insert(self.last_call, pending);
             return;
         }
         let error = RpcError::new("too_many_requests", "too many requests wait for the venue");
-        self.pass_on(asker, Err(error), self.now(), notices);
+        self.complete(pending, Err(error), self.now(), notices);
     }
 
-    /// What a connection has said is the venue's to answer.
+    /// Forwards the request of a connection to the venue.
     fn call_venue(&mut self, id: u64, call: VenueCall, text: &str, notices: &mut Notices) {
         let request = WebRequest { method: "POST".into(), target: "/api/v2".into(), body: text.as_bytes().to_vec() };
-        self.call(Asker::Socket { id, call }, request, notices);
+        self.call(PendingCall::Socket { id, call }, request, notices);
     }
 
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
@@ -226,7 +238,7 @@ impl GatewayApplication {
         if !method.starts_with("public/") {
             return refused(&id, &self.node.not_here(&method), now);
         }
-        let asker = Asker::Http {
+        let pending = PendingCall::Http {
             id: request.connection,
             request: id,
             keep_alive: request.keep_alive,
@@ -234,13 +246,13 @@ impl GatewayApplication {
             is_public: doors::is_public(request),
         };
         let (method, target) = (request.method.to_owned(), request.target.to_owned());
-        self.call(asker, WebRequest { method, target, body: request.body.to_vec() }, notices);
+        self.call(pending, WebRequest { method, target, body: request.body.to_vec() }, notices);
         HttpResponse::later()
     }
 
-    /// A request by which readers of streams join: the venue's to answer.
-    fn pass_rest(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
-        let asker = Asker::Http {
+    /// Forwards a REST request for a snapshot of a stream to the venue.
+    fn forward_rest(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
+        let pending = PendingCall::Http {
             id: request.connection,
             request: RequestId::default(),
             keep_alive: request.keep_alive,
@@ -248,12 +260,12 @@ impl GatewayApplication {
             is_public: false,
         };
         let target = request.target.to_owned();
-        self.call(asker, WebRequest { method: "GET".into(), target, body: Vec::new() }, notices);
+        self.call(pending, WebRequest { method: "GET".into(), target, body: Vec::new() }, notices);
         HttpResponse::later()
     }
 
     fn status(&self) -> &'static str {
-        let is_silent = self.clock.monotonic_ns().saturating_sub(self.heard_ns) > SILENCE_NS;
+        let is_silent = self.clock.monotonic_ns().saturating_sub(self.last_batch_ns) > SILENCE_NS;
         match () {
             () if self.is_stopping => "stopping",
             () if !self.inlet.is_connected() => "bus_away",
@@ -283,8 +295,8 @@ impl GatewayApplication {
         HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes())
     }
 
-    pub fn summary(&self) -> metrics::Summary {
-        metrics::Summary {
+    pub fn summary(&self) -> GatewaySummary {
+        GatewaySummary {
             counters: self.counters,
             follower: self.node.follower.counts,
             node: self.node.figures(),
@@ -316,7 +328,7 @@ impl Application for GatewayApplication {
             Door::Open => return self.api(request, notices),
         }
         if pitwire_url_streams::is_rest_path(path) && request.method == "GET" && !request.is_foreign {
-            return self.pass_rest(request, notices);
+            return self.forward_rest(request, notices);
         }
         if request.is_foreign {
             return doors::refused(Refusal::ForeignOrigin);
@@ -348,8 +360,8 @@ impl Application for GatewayApplication {
         Node::suits_delivery_thread(request.path(), request.query())
     }
 
-    /// Those for whom every message is what it is for everybody leave the loop.
-    fn take_over(&mut self, request: &HttpRequest<'_>, taken: &mut Option<Handoff>) -> Result<(), HttpResponse> {
+    /// Hands connections with public subscriptions only to a delivery thread.
+    fn take_over(&mut self, request: &HttpRequest<'_>, handoff: &mut Option<Handoff>) -> Result<(), HttpResponse> {
         if self.is_stopping {
             return Err(HttpResponse::text(503, Self::STOPPING));
         }
@@ -361,23 +373,23 @@ impl Application for GatewayApplication {
             }
             None => None,
         };
-        self.audience.start().map_err(|why| HttpResponse::text(503, &why))?;
-        let Some(mut taken) = taken.take() else { return Err(HttpResponse::text(503, "connect again")) };
+        self.public_connections.start().map_err(|why| HttpResponse::text(503, &why))?;
+        let Some(mut handoff) = handoff.take() else { return Err(HttpResponse::text(503, "connect again")) };
         if let Some(opened) = &opened {
-            taken.handshake = with_notes(taken.handshake, opened);
+            handoff.handshake = with_notes(handoff.handshake, opened);
         }
         self.counters.connections += 1;
-        let (id, now) = (self.audience.adopt(taken), self.now());
+        let (id, now) = (self.public_connections.adopt(handoff), self.now());
         self.node.connected_delegated(id);
         match opened {
-            Some(opened) => self.node.opened_streams(id, opened, None, now, &mut self.audience),
-            None => self.node.opened(id, request.target, now, &mut self.audience),
+            Some(opened) => self.node.opened_streams(id, opened, None, now, &mut self.public_connections),
+            None => self.node.opened(id, request.target, now, &mut self.public_connections),
         }
         Ok(())
     }
 
     fn handed_off(&self) -> usize {
-        self.audience.open_connections()
+        self.public_connections.open_connections()
     }
 
     fn connected(&mut self, id: ConnectionId, _: Option<IpAddr>) {
@@ -387,13 +399,14 @@ impl Application for GatewayApplication {
 
     fn opened(&mut self, id: ConnectionId, target: &str, notices: &mut Notices) {
         let now = self.now();
-        self.node.opened(id.0, target, now, &mut Voice(notices, &mut self.audience));
+        self.node.opened(id.0, target, now, &mut AllConnections(notices, &mut self.public_connections));
     }
 
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
         self.counters.messages += 1;
         let now = self.now();
-        if let Some(call) = self.node.text(id.0, text, now, &mut Voice(notices, &mut self.audience)) {
+        if let Some(call) = self.node.text(id.0, text, now, &mut AllConnections(notices, &mut self.public_connections))
+        {
             self.call_venue(id.0, call, text, notices);
         }
     }
@@ -407,18 +420,18 @@ impl Application for GatewayApplication {
     }
 
     fn next_due_ns(&self) -> Option<u64> {
-        Some(if self.has_more_news || self.has_more_behind { 0 } else { self.node.due_ns() })
+        Some(if self.has_more_events || self.has_more_lagging { 0 } else { self.node.due_ns() })
     }
 
     fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
         self.node.clear_readers();
-        self.hear(now_ns, notices);
+        self.handle_bus_events(now_ns, notices);
         self.take_answers(notices);
-        self.hear_halls(notices);
+        self.handle_thread_events(notices);
         while let Some(ask) = self.node.next_question(now_ns) {
             self.upstream.ask(ask);
         }
-        self.node.beat(now_ns, &mut Voice(notices, &mut self.audience));
+        self.node.beat(now_ns, &mut AllConnections(notices, &mut self.public_connections));
         if self.node.can_serve()
             && let Some(on_ready) = self.on_ready.take()
         {
@@ -426,9 +439,9 @@ impl Application for GatewayApplication {
         }
     }
 
-    /// There is nothing here to keep: what comes over the bus is durable at the venue.
+    /// Stores nothing, because messages of the bus are durable at the venue.
     fn commit(&mut self) -> io::Result<bool> {
-        self.audience.flush();
+        self.public_connections.flush();
         Ok(self.node.has_readers())
     }
 
@@ -442,7 +455,7 @@ impl Application for GatewayApplication {
 
     fn stopping(&mut self, notices: &mut Notices) {
         self.is_stopping = true;
-        self.node.send_logout(Self::STOPPING, &mut Voice(notices, &mut self.audience));
-        self.audience.stop();
+        self.node.send_logout(Self::STOPPING, &mut AllConnections(notices, &mut self.public_connections));
+        self.public_connections.stop();
     }
 }
