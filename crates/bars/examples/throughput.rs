@@ -4,6 +4,7 @@
 //! Trades of about 99 bytes over 6,000 symbols with a skewed distribution; time advances as at a
 //! million trades per second. One thread, buckets of 30, 90 and 180 s, finished bars dropped.
 
+use pitwire_random::SplitMix64;
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,10 +21,9 @@ fn main() {
     let asked = std::env::args().nth(1).and_then(|count| count.parse().ok());
     let trades: u64 = asked.unwrap_or(10_000_000);
     let (mut text, mut ends) = (Vec::new(), Vec::new());
-    let mut seed = 1_u64;
+    let mut random = SplitMix64::new(1);
     for number in 0..DISTINCT {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        let chance = seed >> 33;
+        let chance = random.next() >> 33;
         // The square of a uniform number: half of the trades are of a quarter of the symbols.
         let part = chance % SYMBOLS;
         let symbol = part * part / SYMBOLS;

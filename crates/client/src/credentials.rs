@@ -126,18 +126,14 @@ impl Credentials {
         let timestamp = u64::try_from(elapsed.as_millis()).map_err(|_| CredentialError::Unsigned)?;
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|_| CredentialError::Unsigned)?;
-        let nonce = hex(&random);
+        let nonce = hex::encode(random);
         let mut mac =
             Hmac::<Sha256>::new_from_slice(self.client_secret.as_bytes()).map_err(|_| CredentialError::Unsigned)?;
         mac.update(format!("{timestamp}\n{nonce}\n").as_bytes());
-        let signature = hex(&mac.finalize().into_bytes());
+        let signature = hex::encode(mac.finalize().into_bytes());
         let client_id = &self.client_id;
         Ok(Signed { grant_type: "client_signature", client_id, timestamp, nonce, data: "", signature })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl CredentialError {

@@ -140,7 +140,7 @@ impl Keys {
         let grantee = Grantee { credential, access: asked.within(most), session, address };
         let life_s = asked.expires_s.map_or(TOKEN_LIFE_S, |seconds| seconds.min(REFRESH_LIFE_S));
         let mut issue = |of_use, life_s| {
-            let text = hex(&(self.random)());
+            let text = hex::encode((self.random)());
             self.tokens.issue(&text, (grantee, of_use), (wall_ms, life_s));
             text
         };
@@ -220,7 +220,7 @@ impl Keys {
         account: AccountId,
         keep: impl FnOnce(&[Credential]) -> io::Result<()>,
     ) -> io::Result<String> {
-        let secret = hex(&(self.random)());
+        let secret = hex::encode((self.random)());
         self.credentials.push(Credential {
             client_id: client_id.into(),
             secret: secret.clone().into(),
@@ -355,17 +355,13 @@ fn signature(secret: &[u8], text: &str) -> String {
     // HMAC takes keys of any length, so this cannot fail. An empty signature matches nothing.
     let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(secret) else { return String::new() };
     mac.update(text.as_bytes());
-    hex(&mac.finalize().into_bytes())
+    hex::encode(mac.finalize().into_bytes())
 }
 
 fn verify(secret: &Secret, text: &str, given: &str) -> Result<(), RpcError> {
     let expected = signature(secret.key(), text);
     let same: bool = expected.as_bytes().ct_eq(given.to_ascii_lowercase().as_bytes()).into();
     if same && !expected.is_empty() { Ok(()) } else { Err(refused("unknown client id, or wrong secret or signature")) }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

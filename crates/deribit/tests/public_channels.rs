@@ -3,6 +3,7 @@
 
 mod market;
 
+use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 
 use market::Floor;
@@ -95,11 +96,8 @@ fn number(value: Decimal) -> String {
 #[test]
 fn every_subscriber_reconstructs_the_engines_book() {
     let mut floor = Floor::new();
-    let mut state = 11_u64;
-    let mut random = move |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut source = SplitMix64::new(11);
+    let mut random = move |below: u64| source.below(below);
     let mut readers: Vec<(Interval, Reader)> = Vec::new();
     let mut tape = join(&mut floor, "trades.NPN_ZAR.100ms");
     let mut live = Vec::new();

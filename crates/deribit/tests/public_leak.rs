@@ -8,6 +8,7 @@ use pitwire_model::{
     AccountId, Amend, Command, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, SessionReason, Side,
     Ticks, TimeInForce, VenueNanos,
 };
+use pitwire_random::SplitMix64;
 use serde_json::Value;
 
 const HERE: InstrumentId = InstrumentId(0);
@@ -31,23 +32,10 @@ const CHANNELS: [&str; 17] = [
     "ticker.NPN_ZAR.agg2",
 ];
 
-/// The SplitMix64 generator by Steele, Lea and Flood.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
-
 /// Returns the commands apart from the hidden orders. Order ids are positions in this list, so that
 /// they do not depend on the hidden orders.
 fn happenings(seed: u64) -> Vec<Command> {
-    let mut chance = SplitMix64(seed);
+    let mut chance = SplitMix64::new(seed);
     let mut phase = Phase::Continuous;
     let mut all = Vec::new();
     for at in 0..300_u64 {
@@ -146,7 +134,7 @@ fn hidden_orders_without_trades_change_no_public_message() {
     let mut told = [0; CHANNELS.len()];
     for seed in 1..=20 {
         let (mut bare, mut shadowed) = (Run::new(), Run::new());
-        let mut chance = SplitMix64(seed ^ 0xFEED);
+        let mut chance = SplitMix64::new(seed ^ 0xFEED);
         let side = if seed % 2 == 0 { Side::Buy } else { Side::Sell };
         for (at, command) in (0..).zip(happenings(seed)) {
             if chance.below(6) == 0 {

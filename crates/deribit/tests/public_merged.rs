@@ -6,6 +6,7 @@
 
 mod market;
 
+use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 
 use market::Floor;
@@ -15,19 +16,6 @@ use serde_json::Value;
 
 const HERE: InstrumentId = InstrumentId(0);
 type Book = [BTreeMap<i64, u64>; 2];
-
-/// The SplitMix64 generator by Steele, Lea and Flood.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % bound
-    }
-}
 
 /// A venue with one book, and all earlier books by their `change_id`.
 struct Market {
@@ -182,7 +170,7 @@ fn run_over(market: &mut Market, chance: &mut SplitMix64) {
 #[test]
 fn stalled_reader_holds_the_venues_book_at_every_number() {
     let seed = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(7);
-    let mut chance = SplitMix64(seed);
+    let mut chance = SplitMix64::new(seed);
     let mut market = Market::new();
     let names = ["book.NPN_ZAR.100ms", "book.NPN_ZAR.agg2"];
     let mut readers: Vec<(u64, Reader)> = Vec::new();
@@ -227,7 +215,7 @@ fn stalled_reader_holds_the_venues_book_at_every_number() {
 
 #[test]
 fn reader_with_unchanged_book_gets_no_message() {
-    let mut chance = SplitMix64(1);
+    let mut chance = SplitMix64::new(1);
     let mut market = Market::new();
     market.change(&[(0, 990, 5), (1, 1_010, 5)]);
     let mut reader = Reader::join(&mut market, "book.NPN_ZAR.100ms");
@@ -261,7 +249,7 @@ fn reader_with_unchanged_book_gets_no_message() {
 /// is more.
 #[test]
 fn many_lagging_readers_are_served_over_several_turns() {
-    let mut chance = SplitMix64(2);
+    let mut chance = SplitMix64::new(2);
     let mut market = Market::new();
     let mut readers: Vec<Reader> = (0..1_000).map(|_| Reader::join(&mut market, "book.NPN_ZAR.100ms")).collect();
     run_over(&mut market, &mut chance);
@@ -286,7 +274,7 @@ fn many_lagging_readers_are_served_over_several_turns() {
 
 #[test]
 fn handed_off_reader_gets_merged_change_by_number() {
-    let mut chance = SplitMix64(3);
+    let mut chance = SplitMix64::new(3);
     let mut market = Market::new();
     let mut reader = Reader::join(&mut market, "book.NPN_ZAR.agg2");
     let feed = reader.feed;
@@ -314,7 +302,7 @@ fn handed_off_reader_gets_merged_change_by_number() {
 /// change.
 #[test]
 fn handed_off_reader_starts_at_book_number_and_merges_in_turn() {
-    let mut chance = SplitMix64(4);
+    let mut chance = SplitMix64::new(4);
     let mut market = Market::new();
     let mut reader = Reader::join(&mut market, "book.NPN_ZAR.100ms");
     let (feed, start) = (reader.feed, reader.change_id);

@@ -3,10 +3,11 @@
 
 mod common;
 
+use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 
+use common::World;
 use common::requests::{ROWS, Stage};
-use common::{SplitMix64, World};
 use pitwire_deribit::Session;
 use pitwire_deribit::codec::registry;
 use serde_json::value::RawValue;
@@ -184,21 +185,21 @@ const PIECES: &[&str] = &[
 ];
 
 fn mutate(random: &mut SplitMix64, seeds: &[String]) -> String {
-    let mut text: Vec<char> = seeds[random.below(seeds.len())].chars().collect();
-    for _ in 0..=random.below(4) {
-        let at = random.below(text.len() + 1);
-        let to = (at + random.below(12)).min(text.len());
-        match random.below(6) {
+    let mut text: Vec<char> = seeds[random.index(seeds.len())].chars().collect();
+    for _ in 0..=random.index(4) {
+        let at = random.index(text.len() + 1);
+        let to = (at + random.index(12)).min(text.len());
+        match random.index(6) {
             0 => drop(text.drain(at..to)),
-            1 => drop(text.splice(at..at, PIECES[random.below(PIECES.len())].chars())),
-            2 => drop(text.splice(at..to, PIECES[random.below(PIECES.len())].chars())),
+            1 => drop(text.splice(at..at, PIECES[random.index(PIECES.len())].chars())),
+            2 => drop(text.splice(at..to, PIECES[random.index(PIECES.len())].chars())),
             3 => {
                 let again: Vec<char> = text[at..to].to_vec();
                 drop(text.splice(at..at, again));
             }
             4 => {
-                let other: Vec<char> = seeds[random.below(seeds.len())].chars().collect();
-                let cut = random.below(other.len());
+                let other: Vec<char> = seeds[random.index(seeds.len())].chars().collect();
+                let cut = random.index(other.len());
                 text.truncate(at);
                 text.extend(&other[cut..]);
             }
@@ -206,9 +207,9 @@ fn mutate(random: &mut SplitMix64, seeds: &[String]) -> String {
             _ => {
                 let values: Vec<usize> = (1..text.len()).filter(|at| text[at - 1] == ':').collect();
                 if !values.is_empty() {
-                    let at = values[random.below(values.len())];
+                    let at = values[random.index(values.len())];
                     let end = (at..text.len()).find(|at| matches!(text[*at], ',' | '}')).unwrap_or(text.len());
-                    drop(text.splice(at..end, PIECES[random.below(14)].chars()));
+                    drop(text.splice(at..end, PIECES[random.index(14)].chars()));
                 }
             }
         }
@@ -229,7 +230,7 @@ fn mutated_texts_never_panic_and_get_one_envelope_each() {
     seeds.extend(["buy", "sell"].map(|side| format!(r#"{{"id":"y","method":"private/{side}","params":{order}}}"#)));
     let seed = std::env::var("TEST_SEED").map_or(0x5EED, |text| text.parse().expect("TEST_SEED is a number"));
     println!("TEST_SEED={seed}");
-    let mut random = SplitMix64(seed);
+    let mut random = SplitMix64::new(seed);
     let (mut errors, mut results) = (0, 0);
     for n in 0..20_000 {
         let text = mutate(&mut random, &seeds);

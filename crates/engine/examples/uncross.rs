@@ -5,6 +5,7 @@
 //! Says, for calls in which some, all and hidden orders trade: entries per second with their
 //! indicative prices, and the command that ends the call, its events thrown away and kept.
 
+use pitwire_random::SplitMix64;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
@@ -31,15 +32,6 @@ impl EventSink for Counted {
         self.trades += u64::from(matches!(event, Event::Trade { .. }));
         self.events += 1;
         black_box(&event);
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
     }
 }
 
@@ -105,7 +97,7 @@ impl Venue {
         );
     }
 
-    fn enter(&mut self, order_type: OrderType, side: Side, lots: u64, display: Option<Lots>, random: &mut Random) {
+    fn enter(&mut self, order_type: OrderType, side: Side, lots: u64, display: Option<Lots>, random: &mut SplitMix64) {
         let account = AccountId(u32::try_from(random.below(u64::from(ACCOUNTS))).unwrap_or_default());
         let id = OrderId(self.seq + 1);
         let order = NewOrder {
@@ -123,7 +115,7 @@ impl Venue {
 }
 
 /// A call with so many orders; how long they took to come.
-fn call(kind: Call, orders: usize, levels: u64, random: &mut Random) -> (Venue, Duration) {
+fn call(kind: Call, orders: usize, levels: u64, random: &mut SplitMix64) -> (Venue, Duration) {
     let mut venue = Venue::open(orders + 1);
     let ignored = &mut Counted::default();
     venue.go(Phase::Continuous, ignored);
@@ -162,7 +154,7 @@ fn main() {
     let (orders, levels, rounds) = (number(500_000), number(5_000) as u64, number(3));
     println!("{orders} orders on {levels} levels, best of {rounds}");
     for kind in [Call::Some, Call::All, Call::Icebergs, Call::Hidden] {
-        let mut random = Random(7);
+        let mut random = SplitMix64::new(7);
         let (mut entry, mut thrown, mut kept) = (Duration::MAX, Duration::MAX, Duration::MAX);
         let mut counted = Counted::default();
         for _ in 0..rounds {

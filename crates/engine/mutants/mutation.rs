@@ -208,7 +208,7 @@ fn pair(seed: u64) -> Vec<Stamped> {
     for n in 0..PAIR_COMMANDS {
         let id = OrderId(stamper.seq.0 + 1);
         let command = if n == hides_at {
-            let order_type = OrderType::Hidden { price: Ticks(rnd.between(95, 105)), minimum_execution: MUCH };
+            let order_type = OrderType::Hidden { price: Ticks(rnd.between_signed(95, 105)), minimum_execution: MUCH };
             let side = rnd.pick(&[Side::Buy, Side::Sell]);
             let (account, lots) = (UNSEEN, MUCH);
             Command::Enter(NewOrder { id, account, lots, side, order_type, tif: TimeInForce::Day, ..NewOrder::PLAIN })
@@ -238,9 +238,9 @@ fn to_session(to: Phase) -> Command {
 }
 
 fn anything(rnd: &mut SplitMix64, id: OrderId, entered: &mut Vec<OrderId>) -> Command {
-    let price = Ticks(rnd.between(97, 103));
+    let price = Ticks(rnd.between_signed(97, 103));
     let lots = Lots(1 + rnd.below(12));
-    let account = AccountId(rnd.small(4));
+    let account = AccountId(rnd.below_u32(4));
     let some = (!entered.is_empty()).then(|| rnd.pick(entered));
     match (rnd.below(24), some) {
         (0, _) => to_session(rnd.pick(&[Phase::IntradayCall, Phase::Halted, Phase::ReopeningCall, Phase::Pause])),
@@ -254,7 +254,7 @@ fn anything(rnd: &mut SplitMix64, id: OrderId, entered: &mut Vec<OrderId>) -> Co
             let order_type = match kind {
                 8 | 9 => OrderType::Market,
                 10 | 11 => OrderType::Stop { stop: price },
-                12 => OrderType::StopLimit { stop: price, price: Ticks(rnd.between(97, 103)) },
+                12 => OrderType::StopLimit { stop: price, price: Ticks(rnd.between_signed(97, 103)) },
                 13 => OrderType::Hidden { price, minimum_execution: Lots(1 + rnd.below(lots.0)) },
                 _ => OrderType::Limit { price },
             };

@@ -360,6 +360,8 @@ impl OrderIndex {
 
 #[cfg(test)]
 mod tests {
+    use pitwire_random::SplitMix64;
+
     use std::collections::BTreeMap;
 
     use super::*;
@@ -389,11 +391,8 @@ mod tests {
     #[test]
     fn index_agrees_with_a_sorted_map() {
         let (mut index, mut model) = (OrderIndex::default(), BTreeMap::new());
-        let mut state = 3_u64;
-        let mut random = move |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut source = SplitMix64::new(3);
+        let mut random = move |below: u64| source.below(below);
         for step in 0..200_000_u64 {
             // Some ids share a home bucket, others are spread.
             let id = OrderId(if random(2) == 0 { random(300) } else { random(300) << 56 });

@@ -182,6 +182,8 @@ impl LookAhead {
 
 #[cfg(test)]
 mod tests {
+    use pitwire_random::SplitMix64;
+
     use super::*;
 
     /// Cancels of every `step`-th of so many orders, in an order that jumps about.
@@ -191,10 +193,9 @@ mod tests {
             index.insert(OrderId(u64::from(id)), InstrumentId(0), Slot(id));
         }
         let (mut look_ahead, book) = (LookAhead::default(), Book::<()>::new());
-        let mut state = 11_u64;
+        let mut random = SplitMix64::new(11);
         for _ in 0..16_384 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let id = 1 + (state >> 33) % u64::from(orders / step) * u64::from(step);
+            let id = 1 + random.below(u64::from(orders / step)) * u64::from(step);
             let upcoming = UpcomingCommand { order: OrderId(id), ..UpcomingCommand::NOTHING };
             look_ahead.prefetch(&index, |_| Some(&book), false, |_| Some(upcoming));
         }

@@ -38,9 +38,9 @@ fn world(seed: u64) -> (Vec<Stamped>, Engine) {
             (true, false) => Command::Enter(NewOrder {
                 id,
                 account: HOUSE[0],
-                instrument: InstrumentId(INSTRUMENTS + random.small(more)),
+                instrument: InstrumentId(INSTRUMENTS + random.below_u32(more)),
                 side: random.pick(&[Side::Buy, Side::Sell]),
-                order_type: OrderType::Limit { price: Ticks(1_000 + random.between(-200, 200)) },
+                order_type: OrderType::Limit { price: Ticks(1_000 + random.between_signed(-200, 200)) },
                 lots: Lots(1 + random.below(9)),
                 ..NewOrder::PLAIN
             }),
@@ -67,7 +67,7 @@ fn look_ahead_changes_neither_events_nor_state() {
             let shift = seeds.below(1 << 20);
             misled.look_ahead(|n| {
                 assert!(n <= WINDOW);
-                let from = SplitMix64::new(shift + n as u64).small(u32::try_from(commands.len()).unwrap()) as usize;
+                let from = SplitMix64::new(shift + n as u64).below_u32(u32::try_from(commands.len()).unwrap()) as usize;
                 let coming = UpcomingCommand::of(&commands[from].command)?;
                 let instrument = if from.is_multiple_of(5) { InstrumentId(u32::MAX - 3) } else { coming.instrument };
                 Some(UpcomingCommand {

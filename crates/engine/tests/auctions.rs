@@ -2,6 +2,7 @@
 //! order names, the trades by walking both sides in the order of priority, minimum quantities, and
 //! what money moved.
 
+use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 
 use pitwire_engine::{Engine, EngineImage};
@@ -14,15 +15,6 @@ use pitwire_model::{
 const AUCTION: InstrumentId = InstrumentId(0);
 const START: i64 = 100;
 const ACCOUNTS: u32 = 4;
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 struct Venue {
     engine: Engine,
@@ -196,7 +188,7 @@ fn reserved(engine: &Engine) -> i128 {
 
 #[test]
 fn random_call_matches_exhaustive_price_search() {
-    let mut random = Random(5);
+    let mut random = SplitMix64::new(5);
     let mut uncrossed = 0;
     for round in 0..400 {
         let mut venue = Venue::open(Allocation::PriceTime);
@@ -279,7 +271,7 @@ fn money_moved_as_traded(
 
 #[test]
 fn no_hidden_order_trades_less_than_its_minimum_in_calls_and_filters() {
-    let mut random = Random(9);
+    let mut random = SplitMix64::new(9);
     let (mut in_calls, mut in_filters) = (0, 0);
     for round in 0..600 {
         let allocation = if round % 3 == 0 { Allocation::ProRata } else { Allocation::PriceTime };
@@ -363,7 +355,7 @@ fn each_had_its_minimum(events: &[Event], minimum: &BTreeMap<u64, u64>, filtered
 /// replay and after a snapshot in between.
 #[test]
 fn cancels_around_an_uncross_apply_in_log_order() {
-    let mut random = Random(13);
+    let mut random = SplitMix64::new(13);
     for round in 0..100_u64 {
         let mut venue = Venue::open(if round % 2 == 0 { Allocation::PriceTime } else { Allocation::ProRata });
         venue.go(Phase::ClosingCall);

@@ -94,7 +94,7 @@ impl Flow {
 
     /// Mostly on its own side of the start price, some of it across.
     fn price(&mut self, side: Side) -> Ticks {
-        let away = self.random.between(-3, 40);
+        let away = self.random.between_signed(-3, 40);
         Ticks(if side == Side::Buy { START.0 - away } else { START.0 + away })
     }
 

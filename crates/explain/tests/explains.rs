@@ -4,6 +4,7 @@
 use pitwire_engine::EngineImage;
 use pitwire_explain::{Explainer, Note, Question, Viewer};
 use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
+use pitwire_random::SplitMix64;
 use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Machine, Witness, play_watched, read};
 use serde_json::{Value, json};
@@ -324,12 +325,8 @@ fn elected_stop_gives_stop_and_last_price() {
 /// reference engine.
 #[test]
 fn explained_uncross_price_equals_the_engines() {
-    let mut state = 7_u64;
-    let mut below = |bound: u64| {
-        // Knuth's multiplier. The upper bits are the random ones.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % bound
-    };
+    let mut random = SplitMix64::new(7);
+    let mut below = |bound: u64| random.below(bound);
     let mut uncrossed = [0, 0];
     for _ in 0..400 {
         let mut steps = Vec::new();
@@ -437,11 +434,8 @@ fn hidden_orders_of_others_do_not_change_an_explanation() {
 /// The same for random markets with visible, iceberg, hidden and immediate own orders, and calls.
 #[test]
 fn random_markets_reveal_no_hidden_orders() {
-    let mut state = 11_u64;
-    let mut below = |bound: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % bound
-    };
+    let mut random = SplitMix64::new(11);
+    let mut below = |bound: u64| random.below(bound);
     let (mut compared, mut differed) = (0, 0);
     for _ in 0..400 {
         let mut steps = Vec::new();

@@ -9,6 +9,7 @@
 
 #![expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "small numbers of its own")]
 
+use pitwire_random::SplitMix64;
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -33,14 +34,6 @@ impl ObjectSink for ScanCount {
     fn ping(&mut self, _body: &[u8]) {}
     fn pong(&mut self, _body: &[u8]) {}
     fn close(&mut self, _code: Option<u16>, _reason: &[u8]) {}
-}
-
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 /// Makes a symbol of one to five letters.
@@ -75,22 +68,22 @@ fn frame(payload: &[u8]) -> Vec<u8> {
 
 /// Makes whole frames that fit a piece, and counts their trades.
 fn feed(trades_a_frame: usize) -> (Vec<u8>, usize) {
-    let (mut bytes, mut trades, mut seed) = (Vec::new(), 0, 1);
+    let (mut bytes, mut trades, mut random) = (Vec::new(), 0, SplitMix64::new(1));
     loop {
         let mut text = String::from("[");
         for index in 0..trades_a_frame {
-            let unit = (splitmix(&mut seed) >> 11) as f64 / (1_u64 << 53) as f64;
+            let unit = (random.next() >> 11) as f64 / (1_u64 << 53) as f64;
             let symbol = name(6000_f64.powf(unit) as usize);
-            let price = 1000 + splitmix(&mut seed) % 90_000;
-            let size = 1 + splitmix(&mut seed) % 500;
+            let price = 1000 + random.below(90_000);
+            let size = 1 + random.below(500);
             let comma = if index == 0 { "" } else { "," };
             text += &format!(
                 r#"{comma}{{"ev":"T","sym":"{symbol}","i":"{}","x":{},"p":{}.{:02},"s":{size},"c":[{}],"t":1606487{:09},"z":3}}"#,
                 52_983_525_000 + trades as u64,
-                1 + seed % 19,
+                1 + random.below(19),
                 price / 100,
                 price % 100,
-                12 + seed % 30,
+                12 + random.below(30),
                 trades,
             );
         }

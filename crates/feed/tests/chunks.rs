@@ -3,6 +3,7 @@
 
 mod support;
 
+use pitwire_random::SplitMix64;
 use support::*;
 
 const STREAMS: usize = 3_000;
@@ -59,20 +60,20 @@ const SEPARATORS: &[&str] = &[",", ",", ",", ",", ",", ",", ",", ",", " , ", ",,
 const PIECES: &[&[u8]] = &[b"\"", b"}", b"{", b",", b"]", b"[", b"\\", b"\xC3", b"\xA9", b"\xE2\x82", b"\xFF", b"\x00"];
 
 fn payload(random: &mut SplitMix64) -> Vec<u8> {
-    let mut payload = random.one(&["[", "[", "[", "[", "[", " [ ", "", "{", "[["]).as_bytes().to_vec();
+    let mut payload = random.pick(&["[", "[", "[", "[", "[", " [ ", "", "{", "[["]).as_bytes().to_vec();
     // Mostly plain trades, so that the vector scan is used.
-    let usual = random.below(4) > 0;
-    for index in 0..random.below(30) {
+    let usual = random.index(4) > 0;
+    for index in 0..random.index(30) {
         if index > 0 {
-            payload.extend(if usual { "," } else { random.one(SEPARATORS) }.as_bytes());
+            payload.extend(if usual { "," } else { random.pick(SEPARATORS) }.as_bytes());
         }
-        let kinds = if random.below(8) > 0 { 3 } else { OBJECTS.len() };
-        payload.extend(OBJECTS[random.below(kinds)].as_bytes());
+        let kinds = if random.index(8) > 0 { 3 } else { OBJECTS.len() };
+        payload.extend(OBJECTS[random.index(kinds)].as_bytes());
     }
-    payload.extend(random.one(&["]", "]", "]", "]", "]", "] ", "", "]x"]).as_bytes());
-    if random.below(6) == 0 {
-        let at = random.below(payload.len() + 1);
-        payload.splice(at..at, random.one(PIECES).iter().copied());
+    payload.extend(random.pick(&["]", "]", "]", "]", "]", "] ", "", "]x"]).as_bytes());
+    if random.index(6) == 0 {
+        let at = random.index(payload.len() + 1);
+        payload.splice(at..at, random.pick(PIECES).iter().copied());
     }
     payload
 }
@@ -80,19 +81,19 @@ fn payload(random: &mut SplitMix64) -> Vec<u8> {
 /// Appends a message in one or several frames, with control frames between them.
 fn message(random: &mut SplitMix64, stream: &mut Vec<u8>) {
     let payload = payload(random);
-    let opcode = random.one(&[1, 1, 1, 2]);
-    if random.below(2) == 0 {
+    let opcode = random.pick(&[1, 1, 1, 2]);
+    if random.index(2) == 0 {
         stream.extend(frame(0x80 | opcode, &payload));
         return;
     }
     let (mut rest, mut opcode) = (&payload[..], opcode);
-    while random.below(5) > 0 {
-        let (now, later) = rest.split_at(random.below(rest.len() + 1));
+    while random.index(5) > 0 {
+        let (now, later) = rest.split_at(random.index(rest.len() + 1));
         stream.extend(frame(opcode, now));
         (rest, opcode) = (later, 0);
-        if random.below(3) == 0 {
-            let body = vec![b'x'; random.one(&[0, 1, 26, 27, 32, 125])];
-            stream.extend(frame(random.one(&[PING, PONG]), &body));
+        if random.index(3) == 0 {
+            let body = vec![b'x'; random.pick(&[0, 1, 26, 27, 32, 125])];
+            stream.extend(frame(random.pick(&[PING, PONG]), &body));
         }
     }
     stream.extend(frame(0x80 | opcode, rest));
@@ -100,16 +101,16 @@ fn message(random: &mut SplitMix64, stream: &mut Vec<u8>) {
 
 fn stream(random: &mut SplitMix64) -> Vec<u8> {
     let mut stream = Vec::new();
-    for _ in 0..=random.below(5) {
+    for _ in 0..=random.index(5) {
         message(random, &mut stream);
     }
-    match random.below(10) {
+    match random.index(10) {
         0 => stream.extend(frame(CLOSE, b"\x03\xE8bye")),
         1 => {
-            let at = random.below(stream.len());
-            stream[at] ^= 1 << random.below(8);
+            let at = random.index(stream.len());
+            stream[at] ^= 1 << random.index(8);
         }
-        2 => stream.truncate(random.below(stream.len() + 1)),
+        2 => stream.truncate(random.index(stream.len() + 1)),
         _ => {}
     }
     stream
@@ -119,10 +120,10 @@ fn stream(random: &mut SplitMix64) -> Vec<u8> {
 fn every_cut_of_any_stream_gives_the_same_objects() {
     let seed = test_seed();
     for index in 0..STREAMS {
-        let mut random = SplitMix64(seed.wrapping_add(index as u64));
+        let mut random = SplitMix64::new(seed.wrapping_add(index as u64));
         let stream = stream(&mut random);
-        let most = random.one(&[1, 7, 64, 300, 5000]);
-        let lengths: Vec<usize> = (0..=random.below(6)).map(|_| 1 + random.below(most)).collect();
+        let most = random.pick(&[1, 7, 64, 300, 5000]);
+        let lengths: Vec<usize> = (0..=random.index(6)).map(|_| 1 + random.index(most)).collect();
         check(&stream, &[]);
         check(&stream, &lengths);
     }
@@ -130,9 +131,9 @@ fn every_cut_of_any_stream_gives_the_same_objects() {
 
 /// Makes a trade of 64 bytes or more, as the batch scan accepts it.
 fn trade(random: &mut SplitMix64) -> String {
-    let symbol: String = (0..random.below(10)).map(|_| char::from(random.one(b"ABCDEFGHIJ."))).collect();
-    let (number, price) = (random.below(1_000_000_000), random.below(100_000));
-    let more = random.one(&["", r#","z":3"#, r#","c":[12,37],"z":1"#]);
+    let symbol: String = (0..random.index(10)).map(|_| char::from(random.pick(b"ABCDEFGHIJ."))).collect();
+    let (number, price) = (random.index(1_000_000_000), random.index(100_000));
+    let more = random.pick(&["", r#","z":3"#, r#","c":[12,37],"z":1"#]);
     format!(r#"{{"ev":"T","sym":"{symbol}","i":"5298{number:011}","p":{price}.25,"t":16064{number:09}{more}}}"#)
 }
 
@@ -147,25 +148,25 @@ fn trades(random: &mut SplitMix64, count: usize) -> String {
 fn one_difference_among_uniform_objects_is_noticed() {
     let seed = test_seed();
     for index in 0..STREAMS {
-        let mut random = SplitMix64(seed.wrapping_add(index as u64));
-        let most = random.one(&[1, 2, 5, 20, 20]);
+        let mut random = SplitMix64::new(seed.wrapping_add(index as u64));
+        let most = random.pick(&[1, 2, 5, 20, 20]);
         let mut stream = Vec::new();
-        for _ in 0..random.below(20) {
-            let count = 1 + random.below(most);
-            stream.extend(frame(random.one(&[TEXT, TEXT, TEXT, BINARY]), trades(&mut random, count).as_bytes()));
+        for _ in 0..random.index(20) {
+            let count = 1 + random.index(most);
+            stream.extend(frame(random.pick(&[TEXT, TEXT, TEXT, BINARY]), trades(&mut random, count).as_bytes()));
         }
         if index % 50 == 0 {
             stream.extend(text(&trades(&mut random, 500)));
         }
-        let at = random.below(stream.len() + 1);
-        match random.below(4) {
+        let at = random.index(stream.len() + 1);
+        match random.index(4) {
             // The difference may hit a frame header, and then the stream usually ends there.
-            0 => drop(stream.splice(at..at, random.one(PIECES).iter().copied())),
-            1 if at < stream.len() => stream[at] = random.one(PIECES)[0],
-            2 if at < stream.len() => stream[at] ^= 1 << random.below(8),
+            0 => drop(stream.splice(at..at, random.pick(PIECES).iter().copied())),
+            1 if at < stream.len() => stream[at] = random.pick(PIECES)[0],
+            2 if at < stream.len() => stream[at] ^= 1 << random.index(8),
             _ => {}
         }
-        let length = 1 + random.below(stream.len());
+        let length = 1 + random.index(stream.len());
         check(&stream, &[]);
         check(&stream, &[length]);
     }
@@ -193,14 +194,14 @@ fn a_wrong_byte_in_a_message_affects_no_other() {
         "\"\"",
     ];
     for index in 0..STREAMS {
-        let mut random = SplitMix64(seed.wrapping_add(index as u64));
-        let (before, after) = (random.below(4), random.below(4));
+        let mut random = SplitMix64::new(seed.wrapping_add(index as u64));
+        let (before, after) = (random.index(4), random.index(4));
         let mut payload = trades(&mut random, 2 + index % 5);
-        let at = random.below(payload.len() + 1);
-        let bytes = random.one(&[0, 0, 1, 2, 3]).min(payload.len() - at);
-        payload.replace_range(at..at + bytes, random.one(odd));
+        let at = random.index(payload.len() + 1);
+        let bytes = random.pick(&[0, 0, 1, 2, 3]).min(payload.len() - at);
+        payload.replace_range(at..at + bytes, random.pick(odd));
         let mut messages: Vec<Vec<u8>> = (0..before).map(|_| text(&trades(&mut random, 2))).collect();
-        messages.push(frame(random.one(&[TEXT, BINARY]), payload.as_bytes()));
+        messages.push(frame(random.pick(&[TEXT, BINARY]), payload.as_bytes()));
         messages.extend((0..after).map(|_| text(&trades(&mut random, 3))));
         check(&messages.concat(), &[]);
     }

@@ -8,6 +8,7 @@ mod support;
 
 use pitwire_feed::reference::FeedEvent;
 use pitwire_feed::{MissingSymbol, worker_of};
+use pitwire_random::SplitMix64;
 use support::*;
 
 const WORKERS: [u32; 6] = [1, 4, 7, 8, 64, 1000];
@@ -89,15 +90,15 @@ fn zero_workers_count_as_one() {
 /// Symbols of each length, in objects long enough for the batch scan, with every number of workers.
 #[test]
 fn remainders_are_exact_for_every_number_of_workers() {
-    let mut random = SplitMix64(test_seed());
+    let mut random = SplitMix64::new(test_seed());
     let symbols: Vec<String> = (0..400)
-        .map(|index| (0..index % 11).map(|_| char::from(random.one(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ.-"))).collect())
+        .map(|index| (0..index % 11).map(|_| char::from(random.pick(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ.-"))).collect())
         .collect();
     let filler = "x".repeat(60);
     let trades: Vec<String> =
         symbols.iter().map(|symbol| format!(r#"{{"ev":"T","sym":"{symbol}","f":"{filler}"}}"#)).collect();
     let stream = text(&format!("[{}]", trades.join(",")));
-    let odd = (0..200).map(|_| u32::try_from(random.number() >> (32 + random.below(32))).unwrap());
+    let odd = (0..200).map(|_| u32::try_from(random.next() >> (32 + random.index(32))).unwrap());
     let some = [1, 2, 3, 7, 8, 64, 1000, 8192, 65_535, 65_536, (1 << 20) + 7, 1 << 31, u32::MAX];
     for workers in some.into_iter().chain(odd).map(|workers| workers.max(1)) {
         let expected: Vec<u32> = symbols.iter().map(|symbol| worker_of(symbol.as_bytes(), workers)).collect();

@@ -245,6 +245,8 @@ impl Follower {
 
 #[cfg(test)]
 mod tests {
+    use pitwire_random::SplitMix64;
+
     use super::*;
     use crate::protocol::{Writer, mark};
 
@@ -377,13 +379,8 @@ mod tests {
 
     #[test]
     fn random_losses_and_repeats_lose_nothing() {
-        let mut state = 0x1234_5678_9ABC_DEF1_u64;
-        let mut below = |most: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            usize::try_from(state >> 33).unwrap_or(0) % most
-        };
+        let mut random = SplitMix64::new(1);
+        let mut below = |most: usize| random.index(most);
         let mut follower = following(0);
         let (mut sent, mut all, mut got) = (1, Vec::new(), Vec::new());
         let mut take = |progress: &FollowerProgress| {

@@ -15,13 +15,11 @@ use pitwire_model::{Command, Event, Seq, Stamped, VenueNanos};
 
 const AT: VenueNanos = VenueNanos(1_700_000_000_000_000_000);
 
-fn unhex(text: &str) -> Vec<u8> {
-    let byte = |two: &[u8]| u8::from_str_radix(std::str::from_utf8(two).unwrap(), 16).unwrap();
-    text.as_bytes().chunks(2).map(byte).collect()
-}
-
 fn golden_of(file: &'static str) -> BTreeMap<&'static str, Vec<u8>> {
-    file.lines().map(|line| line.split_once(' ').unwrap()).map(|(name, hex)| (name, unhex(hex))).collect()
+    file.lines()
+        .map(|line| line.split_once(' ').unwrap())
+        .map(|(name, digits)| (name, hex::decode(digits).unwrap()))
+        .collect()
 }
 
 fn golden() -> BTreeMap<&'static str, Vec<u8>> {

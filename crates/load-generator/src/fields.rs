@@ -170,6 +170,8 @@ fn eight(bytes: [u8; 8]) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use pitwire_random::SplitMix64;
+
     use super::*;
 
     fn said(sequence: u64, due: DueTime) -> MessageFields {
@@ -206,9 +208,9 @@ mod tests {
 
     #[test]
     fn digits_agree_with_the_standard_library() {
-        let mut value = 1_u64;
+        let mut random = SplitMix64::new(1);
         for _ in 0..2_000 {
-            value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let value = random.next();
             let number = value >> (value % 64);
             let text = format!("{number},");
             assert_eq!(digits(text.as_bytes(), 0), Some((number, text.len() - 1)));

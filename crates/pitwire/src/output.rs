@@ -21,8 +21,3 @@ pub fn say(line: &str) {
 pub fn write_error() -> Option<&'static str> {
     WRITE_ERROR.get().map(String::as_str)
 }
-
-/// Returns the bytes as lowercase hexadecimal digits.
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}

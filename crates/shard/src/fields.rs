@@ -80,6 +80,8 @@ fn value_end(text: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use pitwire_random::SplitMix64;
+
     use super::*;
 
     fn all(object: &str) -> Option<Vec<(String, String)>> {
@@ -128,13 +130,10 @@ mod tests {
     fn any_bytes_are_handled_without_panic() {
         let alphabet = b"{}[]\":,\\a1 ";
         for seed in 0..100_000_u64 {
-            let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+            let mut random = SplitMix64::new(seed);
             let mut noise = vec![b'{'];
             for _ in 0..seed % 13 {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                noise.push(alphabet[usize::try_from(state % 11).unwrap()]);
+                noise.push(random.pick(alphabet));
             }
             noise.push(b'}');
             let _ = all(&String::from_utf8(noise).unwrap());

@@ -1,6 +1,7 @@
 //! A ring between two sides: every position of its end, full and empty, hostile headers, two
 //! threads.
 
+use pitwire_random::SplitMix64;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use pitwire_shard::layout::{self, footprint};
@@ -384,22 +385,16 @@ fn hostile_lengths_are_faults() {
 /// Any bytes in the ring give records or a fault, and never an access outside. Miri checks it.
 #[test]
 fn random_bytes_are_handled() {
-    let mut state = 88_172_645_463_325_252_u64;
-    let mut random = move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut random = SplitMix64::new(1);
     for _ in 0..if cfg!(miri) { 20 } else { 2_000 } {
         let (memory, _) = ring(CAPACITY);
         let mut consumer = Consumer::open(memory.clone()).unwrap();
         for at in (4096..8192).step_by(4) {
-            let noise = random();
+            let noise = random.next();
             let value = if noise % 3 == 0 { u32::MAX } else { u32::try_from(noise >> 8 & 0x1FF).unwrap() };
             set32(&memory, at, value);
         }
-        set64(&memory, layout::AT_HEAD, random() % 513 * 8);
+        set64(&memory, layout::AT_HEAD, random.below(513) * 8);
         let _ = consumer.take(|record| assert!(record.len() <= 1020));
         assert!(get64(&memory, layout::AT_TAIL) <= CAPACITY);
     }

@@ -1,5 +1,6 @@
 //! The client's session against our own server's.
 
+use pitwire_random::SplitMix64;
 use std::sync::Arc;
 
 use pitwire_tls::{
@@ -47,11 +48,8 @@ fn damaged_bytes_never_panic_a_client() {
     let authority = Authority::generate().unwrap();
     let (config, trust) =
         (issue_server_config(&authority.key, &["localhost".into()], now_s).unwrap(), trust(&authority, "noise"));
-    let mut seed = 7_u64;
-    let mut below = |bound: usize| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from((seed >> 33) % bound as u64).unwrap()
-    };
+    let mut random = SplitMix64::new(7);
+    let mut below = |bound: usize| random.index(bound);
     let (mut opened, mut failed) = (0, 0);
     for round in 0..600 {
         let mut server = ServerSession::new(&config).unwrap();

@@ -1,6 +1,7 @@
 //! The server's session against a client of rustls, without a socket: handshakes complete and byte
 //! by byte, data both ways, alerts, tickets; certificates from files and issued ones.
 
+use pitwire_random::SplitMix64;
 use std::io::{Read, Write};
 use std::sync::Arc;
 
@@ -228,11 +229,8 @@ fn unusable_input_is_named() {
 fn damaged_bytes_never_panic_a_server() {
     let (server, authority) = made();
     let trust = trusting(&authority);
-    let mut seed = 7_u64;
-    let mut below = |bound: usize| {
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        usize::try_from((seed >> 33) % bound as u64).unwrap()
-    };
+    let mut random = SplitMix64::new(7);
+    let mut below = |bound: usize| random.index(bound);
     for round in 0..600 {
         let mut asks = client(&trust, "localhost");
         let (mut session, mut plain) = (Session::new(&server).unwrap(), Vec::new());

@@ -4,6 +4,7 @@
 //! Uses one instrument like the demo's, orders and cancels around a price, and a window for every
 //! hundred commands. Prints the time within [`Streams::observe`] alone, and the number of messages.
 
+use pitwire_random::SplitMix64;
 use std::time::Instant;
 
 use pitwire_engine::Engine;
@@ -60,11 +61,8 @@ fn set_up() -> Vec<Command> {
 
 /// Generates orders, half of which are cancelled later, and windows.
 fn flow(commands: u64) -> Vec<Command> {
-    let mut state = 7_u64;
-    let mut below = |bound: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % bound
-    };
+    let mut random = SplitMix64::new(7);
+    let mut below = |bound: u64| random.below(bound);
     let first = set_up().len() as u64;
     let mut all = set_up();
     for at in 0..commands {

@@ -3,9 +3,10 @@
 
 mod floor;
 
+use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 
-use floor::{Floor, SplitMix64, json};
+use floor::{Floor, json};
 use pitwire_model::{Lots, OrderId, Side};
 use pitwire_url_streams::StreamId;
 use serde_json::Value;
@@ -113,7 +114,7 @@ fn happen(floor: &mut Floor, chance: &mut SplitMix64, live: &mut Vec<OrderId>) {
 #[test]
 fn snapshot_at_any_time_joins_both_depth_streams() {
     for (target, tenths) in [("/ws/npnzar@depth@100ms", 1), ("/ws/npnzar@depth", 10)] {
-        let (mut floor, mut chance) = (Floor::new(), SplitMix64(7));
+        let (mut floor, mut chance) = (Floor::new(), SplitMix64::new(7));
         let (mut live, mut followers, mut joined) = (Vec::new(), Vec::<Follower>::new(), 0);
         for tenth in 1..600_u64 {
             for _ in 0..chance.below(8) {
@@ -155,7 +156,7 @@ fn snapshot_at_any_time_joins_both_depth_streams() {
 /// and then applies that event to the new one.
 #[test]
 fn snapshot_ends_with_a_window_while_depth_has_readers() {
-    let (mut floor, mut chance, mut live) = (Floor::new(), SplitMix64(5), Vec::new());
+    let (mut floor, mut chance, mut live) = (Floor::new(), SplitMix64::new(5), Vec::new());
     let [tenth, second] = ["/ws/npnzar@depth@100ms", "/ws/npnzar@depth"].map(|target| floor.join(target));
     let mut expected: Option<(u64, Book)> = None;
     for at in 1..200_u64 {
@@ -210,7 +211,7 @@ fn level_that_returns_to_its_old_quantity_is_reported() {
 
 #[test]
 fn updates_apply_to_the_first_whole_book() {
-    let (mut floor, mut chance, mut live) = (Floor::new(), SplitMix64(3), Vec::new());
+    let (mut floor, mut chance, mut live) = (Floor::new(), SplitMix64::new(3), Vec::new());
     for _ in 0..50 {
         happen(&mut floor, &mut chance, &mut live);
     }

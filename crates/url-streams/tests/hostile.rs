@@ -3,8 +3,9 @@
 
 mod floor;
 
-use floor::{Floor, SplitMix64};
+use floor::Floor;
 use pitwire_model::VenueNanos;
+use pitwire_random::SplitMix64;
 use pitwire_url_streams::{Here, Session};
 
 const TARGETS: [&str; 9] = [
@@ -51,7 +52,7 @@ fn mutated(texts: &[&str], chance: &mut SplitMix64) -> String {
 #[test]
 fn mutated_requests_never_panic_or_exceed_limits() {
     let runs = std::env::var("STREAM_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(100_000_u64);
-    let (mut floor, mut chance) = (Floor::new(), SplitMix64(99));
+    let (mut floor, mut chance) = (Floor::new(), SplitMix64::new(99));
     floor.at = 1_795_219_360_000_000_000;
     floor.enter(pitwire_model::Side::Buy, 100, 5);
     floor.enter(pitwire_model::Side::Sell, 100, 3);

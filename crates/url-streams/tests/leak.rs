@@ -3,11 +3,12 @@
 
 mod floor;
 
-use floor::{Floor, SplitMix64};
+use floor::Floor;
 use pitwire_model::{
     AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, SessionReason, Side, Ticks,
     TimeInForce, VenueNanos,
 };
+use pitwire_random::SplitMix64;
 use pitwire_url_streams::StreamId;
 
 const HERE: InstrumentId = InstrumentId(0);
@@ -82,7 +83,7 @@ fn hidden_orders_that_do_not_trade_change_no_byte() {
     let (mut rested, mut told) = (0, [0; TARGETS.len()]);
     for seed in 1..=12 {
         let (mut bare, mut shadowed) = (Floor::new(), Floor::new());
-        let (mut chance, mut shadow) = (SplitMix64(seed), SplitMix64(seed ^ 0xFEED));
+        let (mut chance, mut shadow) = (SplitMix64::new(seed), SplitMix64::new(seed ^ 0xFEED));
         let mut phase = Phase::Continuous;
         let side = if seed % 2 == 0 { Side::Buy } else { Side::Sell };
         assert_eq!(join_all(&mut bare), join_all(&mut shadowed));

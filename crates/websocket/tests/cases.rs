@@ -38,9 +38,8 @@ fn payload(frame: &Value) -> Vec<u8> {
     if let Some(text) = frame["text"].as_str() {
         return text.as_bytes().to_vec();
     }
-    if let Some(hex) = frame["hex"].as_str() {
-        let byte = |at: usize| u8::from_str_radix(&hex[at..at + 2], 16).unwrap();
-        return (0..hex.len()).step_by(2).map(byte).collect();
+    if let Some(digits) = frame["hex"].as_str() {
+        return hex::decode(digits).unwrap();
     }
     let fill = frame["fill"].as_array();
     fill.map_or(Vec::new(), |fill| {
@@ -95,15 +94,11 @@ fn stream(frames: &[Value], sender: Sender) -> Vec<u8> {
     frames.iter().flat_map(|frame| bytes_of(frame, sender)).collect()
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
 fn word(incoming: &Incoming<'_>) -> [String; 2] {
     match incoming {
         Incoming::Text(text) => [format!("text:{text}"), format!("text#{}", text.len())],
-        Incoming::Binary(bytes) => [format!("binary:{}", hex(bytes)), format!("binary#{}", bytes.len())],
-        Incoming::Ping(bytes) => [format!("ping:{}", hex(bytes)), format!("ping#{}", bytes.len())],
+        Incoming::Binary(bytes) => [format!("binary:{}", hex::encode(bytes)), format!("binary#{}", bytes.len())],
+        Incoming::Ping(bytes) => [format!("ping:{}", hex::encode(bytes)), format!("ping#{}", bytes.len())],
         Incoming::Pong => ["pong".into(), String::new()],
         Incoming::Close(code) => {
             [format!("close:{}", code.map_or(String::new(), |code| code.to_string())), String::new()]
@@ -172,7 +167,8 @@ fn text_may_be_fragmented_anywhere() {
     for case in cases().iter().filter(|case| case.is_cut) {
         let whole = payload(&case.frames[0]);
         for at in 0..=whole.len() {
-            let piece = |op: &str, bytes: &[u8], fin| serde_json::json!({"op": op, "hex": hex(bytes), "fin": fin});
+            let piece =
+                |op: &str, bytes: &[u8], fin| serde_json::json!({"op": op, "hex": hex::encode(bytes), "fin": fin});
             let frames = [
                 piece("text", &whole[..at], false),
                 serde_json::json!({"op": "pong"}),

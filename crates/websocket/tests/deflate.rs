@@ -1,6 +1,7 @@
 //! Compressed messages: the examples of RFC 7692 section 7.2.3, round trips, and decompression
 //! bombs.
 
+use pitwire_random::SplitMix64;
 use pitwire_websocket::{Decoder, Deflater, Incoming, Inflater, Limits, Offer, Opcode, Policy, Violation};
 
 /// Returns a server's decoder for a client that made this offer.
@@ -91,11 +92,8 @@ fn rfc_examples_are_decoded() {
 
 #[test]
 fn compression_round_trips_for_every_window() {
-    let mut noise = 1_u64;
-    let mut byte = || {
-        noise = noise.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        noise.to_be_bytes()[0]
-    };
+    let mut noise = SplitMix64::new(1);
+    let mut byte = || noise.next().to_be_bytes()[0];
     let mut payloads: Vec<Vec<u8>> = vec![Vec::new(), b"x".to_vec(), vec![b'a'; 30_000]];
     payloads.push((0..20_000).map(|_| byte() % 16).collect());
     payloads.push((0..32_768).map(|_| byte()).collect());

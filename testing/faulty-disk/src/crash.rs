@@ -1,11 +1,9 @@
 //! The possible states of a disk after a power cut.
 
+use pitwire_random::SplitMix64;
 use std::sync::Arc;
 
-use crate::{
-    SplitMix64,
-    disk::{Disk, Inode, Naming, Write, overwrite},
-};
+use crate::disk::{Disk, Inode, Naming, Write, overwrite};
 
 const SECTOR_BYTES: usize = 512;
 

@@ -13,9 +13,7 @@
 
 mod crash;
 mod disk;
-mod random;
 mod storage;
 
 pub use crash::Crash;
-pub use random::SplitMix64;
 pub use storage::{FaultyStorage, Image, Trouble};

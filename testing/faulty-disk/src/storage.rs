@@ -1,5 +1,6 @@
 //! The disk behind the journal's storage trait: its operations, its faults, and images of it.
 
+use pitwire_random::SplitMix64;
 use std::{
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -8,7 +9,7 @@ use std::{
 use pitwire_journal::{File, Storage};
 
 use crate::{
-    Crash, SplitMix64,
+    Crash,
     disk::{Disk, Inode, Naming},
 };
 

@@ -4,8 +4,9 @@
 mod common;
 
 use common::{Loss, Writer, judge, open, test_seed};
-use pitwire_faulty_disk::{Crash, FaultyStorage, SplitMix64, Trouble};
+use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
 use pitwire_journal::Log;
+use pitwire_random::SplitMix64;
 
 /// Crashes after each operation of one turn, in every mode, and judges the result. `before` is the
 /// number of commands acknowledged before the turn.

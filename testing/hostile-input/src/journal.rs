@@ -325,14 +325,12 @@ fn decode_all(bytes: &[u8]) {
 /// Valid inputs of every kind, for a fuzzer to take apart.
 pub fn seeds() -> Vec<Vec<u8>> {
     let vectors = include_str!("../../../contracts/vectors/log/v2.txt");
-    let bytes = |hex: &str| -> Vec<u8> {
-        hex.as_bytes()
-            .chunks(2)
-            .filter_map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-            .collect()
-    };
-    let golden: Vec<(&str, Vec<u8>)> =
-        vectors.lines().filter_map(|line| line.split_once(' ')).map(|(name, hex)| (name, bytes(hex.trim()))).collect();
+    let bytes = |digits: &str| hex::decode(digits).unwrap_or_default();
+    let golden: Vec<(&str, Vec<u8>)> = vectors
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(name, digits)| (name, bytes(digits.trim())))
+        .collect();
     let mut seeds: Vec<Vec<u8>> = golden.iter().map(|(_, bytes)| [b"D", bytes.as_slice()].concat()).collect();
     seeds.extend(golden.iter().map(|(_, bytes)| bytes.clone()));
     for (name, record) in &golden {

@@ -1,23 +1,6 @@
 //! Changes to an input, from a seed. The short test uses them where a fuzzer would watch coverage.
 
-/// Steele, Lea and Flood's generator: the whole state is one number, so a seed is a whole run.
-pub struct SplitMix64(pub u64);
-
-impl SplitMix64 {
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    /// Returns a number below `bound`; zero if `bound` is zero.
-    pub fn below(&mut self, bound: usize) -> usize {
-        let bound = u64::try_from(bound).unwrap_or(u64::MAX).max(1);
-        usize::try_from(self.number() % bound).unwrap_or(0)
-    }
-}
+use pitwire_random::SplitMix64;
 
 /// Pieces that parsers often mishandle.
 const SPLINTERS: &[&[u8]] = &[
@@ -53,17 +36,17 @@ const SPLINTERS: &[&[u8]] = &[
 /// Applies one to four changes. `other` is an input to take pieces from.
 pub fn mutated(input: &[u8], other: &[u8], random: &mut SplitMix64) -> Vec<u8> {
     let mut out = input.to_vec();
-    for _ in 0..=random.below(4) {
-        let at = random.below(out.len() + 1);
-        let end = (at + random.below(16)).min(out.len());
-        match random.below(6) {
+    for _ in 0..=random.index(4) {
+        let at = random.index(out.len() + 1);
+        let end = (at + random.index(16)).min(out.len());
+        match random.index(6) {
             0 => {
-                let bit = 1 << random.below(8);
+                let bit = 1 << random.index(8);
                 out.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= bit);
             }
             1 => drop(out.drain(at..end)),
             2 => {
-                let splinter = SPLINTERS.get(random.below(SPLINTERS.len())).copied().unwrap_or_default();
+                let splinter = SPLINTERS.get(random.index(SPLINTERS.len())).copied().unwrap_or_default();
                 out.splice(at..end, splinter.iter().copied());
             }
             3 => {
@@ -71,8 +54,8 @@ pub fn mutated(input: &[u8], other: &[u8], random: &mut SplitMix64) -> Vec<u8> {
                 out.splice(at..at, copied);
             }
             4 => {
-                let from = random.below(other.len() + 1);
-                let to = (from + random.below(64)).min(other.len());
+                let from = random.index(other.len() + 1);
+                let to = (from + random.index(64)).min(other.len());
                 out.splice(at..end, other.get(from..to).unwrap_or_default().iter().copied());
             }
             _ => out.truncate(at),

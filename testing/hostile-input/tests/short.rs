@@ -1,10 +1,11 @@
 //! The short form of `make fuzz`: every seed, every input that once failed, and some mutations of
 //! them.
 
+use pitwire_random::SplitMix64;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pitwire_hostile_input::mutate::{SplitMix64, mutated};
+use pitwire_hostile_input::mutate::mutated;
 use pitwire_hostile_input::{entrance, feed, frames, handshake, journal};
 
 /// Mutations per target. `make fuzz` runs a million, guided by coverage.
@@ -31,9 +32,9 @@ fn drive(target: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
     let mut inputs = seeds.to_vec();
     inputs.extend(kept(target));
     inputs.iter().for_each(|input| run(input));
-    let mut random = SplitMix64(seed);
+    let mut random = SplitMix64::new(seed);
     for _ in 0..MUTATIONS {
-        let (input, other) = (&inputs[random.below(inputs.len())], &inputs[random.below(inputs.len())]);
+        let (input, other) = (&inputs[random.index(inputs.len())], &inputs[random.index(inputs.len())]);
         run(&mutated(input, other, &mut random));
     }
 }

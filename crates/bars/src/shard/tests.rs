@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::number::Nano;
+use pitwire_random::SplitMix64;
 
 /// Half past nine, on a boundary of every length.
 const START_MS: i64 = 1_767_605_400_000;
@@ -286,13 +287,8 @@ fn open_bars_are_shown_when_they_change() {
 /// In whatever order trades arrive within the grace, none is lost and none is counted twice.
 #[test]
 fn every_trade_is_in_exactly_one_bar_of_each_length() {
-    let mut seed = 0x9E37_79B9_7F4A_7C15_u64;
-    let mut random = move |below: u64| {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed % below
-    };
+    let mut source = SplitMix64::new(1);
+    let mut random = move |below: u64| source.below(below);
     let mut shard = shard_of("", &[1, 7, 30]);
     shard.rules = Arc::new(BarRules::parse("[late]\ngrace_ms = 900\n", "rules").unwrap());
     let mut now = 0;

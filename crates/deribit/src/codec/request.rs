@@ -108,6 +108,8 @@ fn check_depth(text: &str) -> Result<(), RpcError> {
 
 #[cfg(test)]
 mod tests {
+    use pitwire_random::SplitMix64;
+
     use super::*;
 
     fn outcome(text: &str) -> String {
@@ -197,13 +199,8 @@ mod tests {
             r#"{"params":{"a":"1","label":"q\"q"},"method":"a\/b"}"#,
         ];
         let seed = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1_u64);
-        let mut state = seed | 1;
-        let mut below = |most: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            usize::try_from(state >> 33).unwrap_or(0) % most.max(1)
-        };
+        let mut random = SplitMix64::new(seed);
+        let mut below = |most: usize| random.index(most);
         let (mut quick, mut good) = (0, 0);
         for round in 0..60_000 {
             let mut text = SEEDS[below(SEEDS.len())].to_owned();

@@ -5,7 +5,6 @@ use pitwire_model::KillScope;
 
 use super::cancel_on_disconnect;
 use crate::auth::Origin;
-use crate::auth::hex;
 use crate::call::{Call, Effect, MethodResult, Transport};
 
 /// Version of the dialect that clients expect.
@@ -76,7 +75,7 @@ pub fn advance(call: &mut Call<'_>) -> MethodResult {
                 // A text, because nanoseconds since 1970 exceed the precision of a double.
                 j.key("venue_time_ns").string(&now.to_string());
                 j.key("sequence").uint(standing.last.0);
-                j.key("tape_hash").string(&hex(&standing.tape_hash));
+                j.key("tape_hash").string(&hex::encode(standing.tape_hash));
             });
             Ok(())
         }

@@ -8,7 +8,6 @@ mod sessions;
 use crate::codec::{Json, RpcError};
 use pitwire_model::{AccountId, Command, Event, FlowSetting, KillScope, Label, OrderId};
 
-use crate::auth::hex;
 use crate::call::{Call, Method, MethodResult};
 
 pub const METHODS: &[(&str, Method)] = &[
@@ -119,7 +118,7 @@ fn status(call: &mut Call<'_>) -> MethodResult {
                 j.uint(u64::from(session.0));
             }
         });
-        j.key("tape_hash").string(&hex(&standing.tape_hash));
+        j.key("tape_hash").string(&hex::encode(standing.tape_hash));
         j.key("flow").object(|j| write_flow(j, engine.flow()));
     });
     Ok(())

@@ -2,25 +2,13 @@
 //! every subset of hidden orders, and allocating lot by lot.
 
 use pitwire_model::{AccountId, OrderId, Side, Ticks};
+use pitwire_random::SplitMix64;
 
 use super::curve::{AuctionCurve, Clearing};
 use super::filter::{self, AuctionInterest, FilterCrossing};
 use super::plan::{ExtraParticipant, SharedPrice, SidePlanner};
 use crate::allocation::{AllocationClaim, AllocationRule, BatchAllocation, ProRataAllocation, TimeAllocation};
 use crate::book::{Book, OrderOrigin, Owner, QueuedOrder, RestingOrder, Slot};
-
-pub(crate) struct Random(pub u64);
-
-impl Random {
-    pub fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-
-    fn signed(&mut self, limit: u64) -> i64 {
-        i64::try_from(self.below(limit)).unwrap()
-    }
-}
 
 /// An order of a call. A market order has no price.
 #[derive(Clone, Copy, Debug)]
@@ -66,10 +54,10 @@ fn by_trying(orders: &[Order], reference: Option<i64>) -> Option<(i64, i64, i64)
     })
 }
 
-fn random_order(random: &mut Random, prices: u64) -> Order {
+fn random_order(random: &mut SplitMix64, prices: u64) -> Order {
     let side = if random.below(2) == 0 { Side::Buy } else { Side::Sell };
-    let price = (random.below(6) > 0).then(|| 95 + random.signed(prices));
-    Order { side, price, lots: 1 + random.signed(5) }
+    let price = (random.below(6) > 0).then(|| 95 + random.below(prices).cast_signed());
+    Order { side, price, lots: random.between_signed(1, 5) }
 }
 
 fn note(curve: &mut AuctionCurve, order: Order, sign: i64) {
@@ -78,11 +66,11 @@ fn note(curve: &mut AuctionCurve, order: Order, sign: i64) {
 
 #[test]
 fn call_price_matches_exhaustive_search_after_each_change() {
-    let mut random = Random(7);
+    let mut random = SplitMix64::new(7);
     let (mut priced, mut unpriced, mut tied) = (0, 0, 0);
     for round in 0..6_000_u64 {
         let (mut curve, mut orders) = (AuctionCurve::default(), Vec::<Order>::new());
-        let reference = (round % 3 > 0).then(|| 90 + random.signed(20));
+        let reference = (round % 3 > 0).then(|| 90 + random.between_signed(0, 20 - 1));
         let prices = 1 + random.below(10);
         for _ in 0..1 + random.below(14) {
             if random.below(4) == 0 && !orders.is_empty() {
@@ -142,10 +130,11 @@ fn call_prices_match_manual_examples() {
     }
 }
 
-fn random_side(random: &mut Random, side: Side, most: u64) -> Vec<AuctionInterest> {
+fn random_side(random: &mut SplitMix64, side: Side, most: u64) -> Vec<AuctionInterest> {
     let mut interests: Vec<AuctionInterest> = (0..random.below(most + 1))
         .map(|_| {
-            let (price, open) = (Ticks(100 + random.signed(4)), u32::try_from(1 + random.below(6)).unwrap());
+            let (price, open) =
+                (Ticks(100 + random.between_signed(0, 4 - 1)), u32::try_from(1 + random.below(6)).unwrap());
             match random.below(3) {
                 0 => AuctionInterest::displayed(price, u64::from(open)),
                 _ => AuctionInterest::hidden(price, open, u32::try_from(1 + random.below(u64::from(open))).unwrap()),
@@ -222,7 +211,7 @@ fn most_by_any_choice(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> u64
 
 #[test]
 fn filter_respects_minimums_and_trades_at_least_any_fair_choice() {
-    let mut random = Random(11);
+    let mut random = SplitMix64::new(11);
     let (mut traded, mut refused) = (0, 0);
     for round in 0..40_000 {
         let mut bids = random_side(&mut random, Side::Buy, 5);
@@ -316,14 +305,14 @@ fn allocations_match_manual_examples() {
 }
 
 /// A random number of lots of any order of magnitude.
-fn random_lots(random: &mut Random) -> u32 {
+fn random_lots(random: &mut SplitMix64) -> u32 {
     let digits = 1 + random.below(31);
     u32::try_from(1 + random.below(1 << digits)).unwrap()
 }
 
 #[test]
 fn every_lot_goes_to_an_order_with_open_lots() {
-    let mut random = Random(3);
+    let mut random = SplitMix64::new(3);
     for _ in 0..20_000 {
         let claims: Vec<(u64, u32)> = (0..random.below(7)).map(|time| (time, random_lots(&mut random))).collect();
         let all: u64 = claims.iter().map(|(_, open)| u64::from(*open)).sum();

@@ -442,6 +442,8 @@ impl Iterator for Bits {
 
 #[cfg(test)]
 mod tests {
+    use pitwire_random::SplitMix64;
+
     use super::*;
 
     fn put(ladder: &mut Ladder, model: &mut BTreeMap<u32, u64>, key: u32, lots: u64) {
@@ -462,11 +464,8 @@ mod tests {
     #[allow(clippy::cast_possible_truncation)]
     fn ladder_agrees_with_a_sorted_map_for_moving_prices() {
         let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
-        let mut state = 7_u64;
-        let mut random = move |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
+        let mut source = SplitMix64::new(7);
+        let mut random = move |below: u64| source.below(below);
         for step in 0..60_000_u64 {
             let centre = [500_000_u64, 0, u64::from(u32::MAX), 500_000 + step][(step / 5_000 % 4) as usize];
             let spread = [40, 3_000, 200_000][random(3) as usize];
@@ -513,12 +512,11 @@ mod tests {
         let (mut ladder, mut model) = (Ladder::new(), BTreeMap::new());
         // Keys far apart, including both ends of the range.
         let keys = [7, 0, u32::MAX, 1_000_000, 999_999, 1_000_001, 64, u32::MAX - 1, 5_000, 123_456_789];
-        let mut state = 5_u64;
+        let mut random = SplitMix64::new(5);
         for step in 0..20_000_u64 {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            let key = keys[(state >> 33) as usize % keys.len()];
+            let key = random.pick(&keys);
             let is_there = model.contains_key(&key);
-            if is_there && state >> 63 == 0 {
+            if is_there && random.coin() {
                 ladder.remove_level(key);
                 model.remove(&key);
             } else if is_there {

@@ -405,7 +405,7 @@ impl Flow {
         match self.rng.below(5) {
             0 => CancelFilter::All,
             1 => CancelFilter::Instrument(self.instrument()),
-            2 => CancelFilter::Session(SessionId(self.rng.small(self.terms.sessions + 2))),
+            2 => CancelFilter::Session(SessionId(self.rng.below_u32(self.terms.sessions + 2))),
             _ => CancelFilter::Listed((0..self.rng.below(8)).map(|_| self.target().id).collect()),
         }
     }
@@ -436,11 +436,11 @@ impl Flow {
     }
 
     fn account(&mut self) -> AccountId {
-        if self.rng.one_in(400) { AccountId(90) } else { AccountId(self.rng.small(ACCOUNTS)) }
+        if self.rng.one_in(400) { AccountId(90) } else { AccountId(self.rng.below_u32(ACCOUNTS)) }
     }
 
     fn instrument(&mut self) -> InstrumentId {
-        if self.rng.one_in(400) { InstrumentId(90) } else { InstrumentId(self.rng.small(INSTRUMENTS)) }
+        if self.rng.one_in(400) { InstrumentId(90) } else { InstrumentId(self.rng.below_u32(INSTRUMENTS)) }
     }
 
     fn price(&mut self, instrument: InstrumentId) -> Ticks {
@@ -448,16 +448,16 @@ impl Flow {
         if self.rng.one_in(300) {
             return Ticks(self.rng.pick(&[0, -1, i64::MIN, most + 1, i64::MAX]));
         }
-        let near = self.rng.between(-6, 6);
+        let near = self.rng.between_signed(-6, 6);
         let habit = self.prices.get(instrument.0 as usize).copied().unwrap_or(Prices::Narrow);
         let price = match habit {
             Prices::Narrow => START.0 + near,
-            Prices::Windows => 20_480 + 2048 * self.rng.between(-8, 8) + near,
+            Prices::Windows => 20_480 + 2048 * self.rng.between_signed(-8, 8) + near,
             Prices::Everywhere => match self.rng.below(6) {
                 0 => 1 + near.abs(),
                 1 => most - near.abs(),
-                2 => self.rng.between(1, most) >> self.rng.below(32),
-                3 => START.0 + 4096 * self.rng.between(0, 4) + near,
+                2 => self.rng.between_signed(1, most) >> self.rng.below(32),
+                3 => START.0 + 4096 * self.rng.between_signed(0, 4) + near,
                 _ => START.0 + near,
             },
             Prices::Ceiling => most - near.abs(),
@@ -478,7 +478,7 @@ impl Flow {
     }
 
     fn deposit(&mut self) -> Command {
-        let currency = if self.rng.one_in(20) { CurrencyId(90) } else { CurrencyId(self.rng.small(4)) };
+        let currency = if self.rng.one_in(20) { CurrencyId(90) } else { CurrencyId(self.rng.below_u32(4)) };
         let limit = 1_i128 << 100;
         let units = match self.rng.below(20) {
             0 => self.rng.pick(&[limit + 1, -limit - 1, i128::MAX, i128::MIN]),

@@ -132,26 +132,6 @@ pub fn check(stream: &[u8], lengths: &[usize]) -> Outcome {
     expected
 }
 
-pub struct SplitMix64(pub u64);
-
-impl SplitMix64 {
-    pub fn number(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.number() % bound.max(1) as u64).unwrap()
-    }
-
-    pub fn one<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len())]
-    }
-}
-
 /// Returns the seed in `TEST_SEED`, or a new one.
 pub fn test_seed() -> u64 {
     let now = || std::time::UNIX_EPOCH.elapsed().map_or(1, |elapsed| elapsed.subsec_nanos().into());

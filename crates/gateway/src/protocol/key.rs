@@ -24,13 +24,13 @@ impl Key {
 
     /// Parses 64 hexadecimal digits, the content of a key file.
     pub fn parse(text: &str) -> Option<Key> {
-        let bytes = Zeroizing::new(from_hex(text.trim())?);
+        let bytes = Zeroizing::new(hex::decode(text.trim()).ok()?);
         Some(Key(Zeroizing::new(bytes.as_slice().try_into().ok()?)))
     }
 
     /// Returns the content of a key file.
     pub fn to_hex(&self) -> Zeroizing<String> {
-        Zeroizing::new(hex(self.0.as_slice()))
+        Zeroizing::new(hex::encode(self.0.as_slice()))
     }
 
     /// The purpose is prefixed with its length, so that two different pairs of purpose and content
@@ -56,19 +56,6 @@ impl Key {
         // The comparison of two hashes takes constant time.
         (self.mac(purpose, content) == Hash::from_bytes(mac)).then_some(content)
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(crate) fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    if !rest.is_empty() {
-        return None;
-    }
-    pairs.iter().map(|[high, low]| Some(digit(*high)? * 16 + digit(*low)?)).collect()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! last followed by a line feed. Answers are sealed for the purpose `answer <nonce>`, so that an
 //! old answer fits no new question.
 
-use crate::protocol::key::{Key, from_hex, hex};
+use crate::protocol::key::Key;
 
 /// Largest accepted difference between the two clocks, in milliseconds.
 pub const SKEW_MS: u64 = 60_000;
@@ -49,7 +49,7 @@ impl Question<'_> {
 
     /// Returns the header's value, and the purpose for which the answer must be sealed.
     pub fn sign(&self, key: &Key, now_ms: u64, nonce: [u8; 16]) -> (String, String) {
-        let nonce = hex(&nonce);
+        let nonce = hex::encode(nonce);
         let mac = key.mac("question", &self.content(now_ms, &nonce));
         (format!("{SCHEME} {now_ms} {nonce} {}", mac.to_hex()), purpose(&nonce))
     }
@@ -64,7 +64,7 @@ impl Question<'_> {
         let fields: Vec<&str> = header.split_ascii_whitespace().collect();
         let [SCHEME, at_ms, nonce, mac] = fields[..] else { return Err(Refused::Unsigned) };
         let at_ms: u64 = at_ms.parse().map_err(|_| Refused::Unsigned)?;
-        let told: [u8; 32] = from_hex(mac).and_then(|mac| mac.try_into().ok()).ok_or(Refused::Unsigned)?;
+        let told: [u8; 32] = hex::decode(mac).ok().and_then(|mac| mac.try_into().ok()).ok_or(Refused::Unsigned)?;
         if nonce.len() != 32 {
             return Err(Refused::Unsigned);
         }

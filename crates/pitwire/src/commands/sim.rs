@@ -7,7 +7,7 @@ use pitwire_configuration::PresetName;
 use pitwire_failure::Failure;
 use pitwire_simulation::{FlowSet, RunFigures, SimulationPlan, SimulationResult};
 
-use crate::output::{hex, say};
+use crate::output::say;
 
 const EXAMPLES: &str = "Examples:
   pitwire sim --seed 7 --events 100000          the same seed gives the same tape_hash on every machine
@@ -102,7 +102,7 @@ fn print_json(result: &SimulationResult) {
         "{{\"events\":{events},\"orders\":{orders},\"trades\":{trades},\"wall_s\":{wall_s:.6},\
          \"events_per_s\":{:.1},\"tape_hash\":\"{}\"{report}}}",
         events_per_second(result),
-        hex(tape_hash)
+        hex::encode(tape_hash)
     ));
 }
 
@@ -112,6 +112,6 @@ fn print_text(result: &SimulationResult) {
     say(&format!("trades        {}", result.trades));
     say(&format!("wall_s        {:.3}", result.wall_s));
     say(&format!("events_per_s  {:.0}", events_per_second(result)));
-    say(&format!("tape_hash     {}", hex(&result.tape_hash)));
+    say(&format!("tape_hash     {}", hex::encode(result.tape_hash)));
     result.figures.as_ref().map(RunFigures::lines).into_iter().flatten().for_each(|line| say(&line));
 }

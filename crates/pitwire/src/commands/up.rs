@@ -28,7 +28,7 @@ use crate::bus_key;
 use crate::certificate::{self, ServerCertificate};
 use crate::commands::arguments;
 use crate::commands::idle::Idle;
-use crate::output::{hex, say};
+use crate::output::say;
 
 const EXAMPLES: &str = "Examples:
   pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
@@ -333,7 +333,7 @@ impl Up {
         credentials.extend(made);
         let has_login = |name: &str| credentials.iter().any(|credential| credential.client_id == name);
         let without = setup.accounts.iter().filter(|def| !def.house && !has_login(&def.name));
-        let fresh: Vec<Credential> = without.filter_map(|def| credential(def, hex(&random()), engine)).collect();
+        let fresh: Vec<Credential> = without.filter_map(|def| credential(def, hex::encode(random()), engine)).collect();
         credentials.extend(fresh.iter().cloned());
         if !fresh.is_empty() {
             vault.keep(&credentials).map_err(|error| {

@@ -12,7 +12,7 @@ use pitwire_journal::records::image::{encode_state, state_hash};
 use pitwire_journal::{RecoveredSnapshot, Recovery};
 use pitwire_model::Seq;
 
-use crate::output::{hex, say};
+use crate::output::say;
 use pitwire_failure::Failure;
 use pitwire_venue::{Replay, inspect_settled};
 
@@ -103,7 +103,8 @@ impl Verify {
 
     fn report(&self, recovery: &Recovery, figures: &VerifyFigures, replayed: u64) {
         let counts = &figures.counts;
-        let (state, tape, output) = (hex(&figures.state), hex(&figures.tape), hex(&figures.output));
+        let (state, tape, output) =
+            (hex::encode(figures.state), hex::encode(figures.tape), hex::encode(figures.output));
         if self.json {
             say(&format!(
                 "{{\"ok\":true,\"commands\":{},\"events\":{},\"orders\":{},\"trades\":{},\"replayed\":{replayed},\"from_command\":{},\

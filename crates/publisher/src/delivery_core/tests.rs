@@ -5,6 +5,7 @@
 mod ask;
 mod lagging;
 
+use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -13,17 +14,6 @@ use pitwire_websocket::Inflater;
 use super::*;
 use crate::handler::{Answer, ClientMessage, Request, SubscriberSetup};
 use pitwire_delivery::{LagPolicy, StreamSpec};
-
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, most: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % most
-    }
-}
 
 /// A handler whose paths name streams: `/0` is one, `/0,2` are two.
 struct Paths;
@@ -51,7 +41,7 @@ const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 struct World {
     floor: DeliveryCore,
-    chance: Chance,
+    chance: SplitMix64,
     /// Key index of each message per stream, from message 1.
     told: [Vec<usize>; 3],
     /// Number of messages in all streams.
@@ -104,7 +94,7 @@ impl World {
                 StreamSpec { name: format!("s{at}"), lag: *lag, ring_bytes: 8192, snapshot: false, keep: at == 0 };
             floor.run(ControlMessage::Create(spec));
         }
-        let chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let chance = SplitMix64::new(seed);
         World {
             floor,
             chance,

@@ -1,6 +1,7 @@
 //! Sums that were computed by hand, and a table that never loses a symbol.
 
 use super::*;
+use pitwire_random::SplitMix64;
 
 fn records(conflation: &mut Conflation) -> Vec<String> {
     let mut found = Vec::new();
@@ -77,14 +78,11 @@ fn a_sum_beyond_128_bits_is_refused_and_the_summary_is_unchanged() {
 fn the_table_never_loses_a_symbol() {
     let mut conflation = Conflation::new(64);
     let mut expected: Vec<(u64, u64)> = Vec::new();
-    let mut state = 88_172_645_463_325_252_u64;
+    let mut random = SplitMix64::new(1);
     let mut refused = 0;
     for _ in 0..50_000 {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        let symbol = state % 97;
-        if state >> 32 & 3 > 0 {
+        let symbol = random.below(97);
+        if !random.one_in(4) {
             let trade = format!("{{\"sym\":\"S{symbol}\",\"p\":1,\"s\":1}}");
             let room = expected.len() < 64;
             let known = expected.iter_mut().find(|(name, _)| *name == symbol);

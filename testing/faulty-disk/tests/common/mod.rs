@@ -2,9 +2,10 @@
 //! lost commands.
 #![allow(dead_code)] // each test binary uses its part
 
+use pitwire_random::SplitMix64;
 use std::sync::Arc;
 
-use pitwire_faulty_disk::{FaultyStorage, SplitMix64};
+use pitwire_faulty_disk::FaultyStorage;
 use pitwire_journal::records::{ChainState, SnapshotMeta};
 use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, write_snapshot};
 use pitwire_journal::{Log, LogError, OutputHash};

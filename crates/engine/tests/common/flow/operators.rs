@@ -22,7 +22,7 @@ impl Flow {
             Kind::Delete => Command::DeleteInstrument { instrument: self.instrument() },
             Kind::SetAccount => Command::SetAccount { account: self.account(), settings: self.settings() },
             Kind::SetCreditLine => {
-                let currency = if self.rng.one_in(20) { CurrencyId(90) } else { CurrencyId(self.rng.small(4)) };
+                let currency = if self.rng.one_in(20) { CurrencyId(90) } else { CurrencyId(self.rng.below_u32(4)) };
                 let units = self.rng.pick(&[0, 1_000, 1 << 20, 1 << 20, 1 << 100, (1 << 100) + 1, -1]);
                 Command::SetCreditLine { account: self.account(), currency, units }
             }
@@ -54,17 +54,17 @@ impl Flow {
         match self.rng.below(12) {
             0 => KillScope::Venue,
             1..=3 => KillScope::Account(self.account()),
-            4..=6 => KillScope::Session(SessionId(self.rng.small(self.terms.sessions + 1))),
+            4..=6 => KillScope::Session(SessionId(self.rng.below_u32(self.terms.sessions + 1))),
             _ => KillScope::Order(self.target().id),
         }
     }
 
     fn settings(&mut self) -> AccountSettings {
-        let executions = if self.rng.one_in(20) { 0 } else { 1 + self.rng.small(6) };
+        let executions = if self.rng.one_in(20) { 0 } else { 1 + self.rng.below_u32(6) };
         let window_ns = self.rng.pick(&[1, 3_000, 20_000, 100_000, 1_000_000, 1_000_000, 0]);
         AccountSettings {
             self_match: self.rng.pick(&SelfMatch::ALL),
-            max_open_orders: self.rng.one_in(3).then(|| self.rng.small(8)),
+            max_open_orders: self.rng.one_in(3).then(|| self.rng.below_u32(8)),
             throttle: self.rng.one_in(2).then_some(Throttle { executions, window_ns }),
         }
     }

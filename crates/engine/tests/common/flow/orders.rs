@@ -34,7 +34,7 @@ impl Flow {
         if tif == TimeInForce::FillOrKill && self.rng.one_in(2) {
             lots = self.about_all_there_is(instrument, side, order_type.limit_price());
         }
-        let session = SessionId(self.rng.small(self.terms.sessions + 1));
+        let session = SessionId(self.rng.below_u32(self.terms.sessions + 1));
         let may_rest = matches!(order_type, OrderType::Limit { .. } | OrderType::StopLimit { .. }) && tif.rests();
         Command::Enter(NewOrder {
             id,
@@ -84,7 +84,7 @@ impl Flow {
 
     fn order_type(&mut self, instrument: InstrumentId, price: Ticks, lots: Lots) -> OrderType {
         let stop = if self.rng.one_in(2) {
-            Ticks(price.0.saturating_add(self.rng.between(-3, 3)))
+            Ticks(price.0.saturating_add(self.rng.between_signed(-3, 3)))
         } else {
             self.price(instrument)
         };

@@ -10,7 +10,7 @@ use crate::common::world::{ACCOUNTS, INSTRUMENTS};
 
 /// The account of all reports, for seeds that use one account only.
 pub(super) fn one(rng: &mut SplitMix64) -> Option<(AccountId, InstrumentId)> {
-    rng.one_in(3).then(|| (AccountId(rng.small(ACCOUNTS)), InstrumentId(rng.small(INSTRUMENTS))))
+    rng.one_in(3).then(|| (AccountId(rng.below_u32(ACCOUNTS)), InstrumentId(rng.below_u32(INSTRUMENTS))))
 }
 
 impl Flow {

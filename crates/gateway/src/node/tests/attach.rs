@@ -1,6 +1,7 @@
 //! Connections on delivery threads, beside those of the event loop.
 
 use super::*;
+use pitwire_random::SplitMix64;
 
 #[test]
 fn attached_reader_gets_nothing_after_a_farewell() {
@@ -31,19 +32,6 @@ fn attached_reader_gets_nothing_after_a_farewell() {
     assert_eq!(world.said.take(), ["1 lost", "1 !1013"]);
 }
 
-struct Chance(u64);
-
-impl Chance {
-    fn below(&mut self, most: usize) -> usize {
-        // xorshift64*
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let wide = u128::from(self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)) * most as u128;
-        usize::try_from(wide >> 64).unwrap()
-    }
-}
-
 /// Compares pairs of connections with the same subscriptions, one on the event loop and one on a
 /// delivery thread, in random runs: channels leave and return, answers are ahead of the bus or
 /// behind it, messages are lost, clients subscribe and unsubscribe.
@@ -53,8 +41,8 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
     let seeds = seed.map_or(1..=400, |seed: u64| seed..=seed);
     let (mut told, mut closed, mut waited) = (0, 0, 0);
     for seed in seeds {
-        let mut chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        let mut world = World::with_room(2_000 + chance.below(20_000));
+        let mut chance = SplitMix64::new(seed);
+        let mut world = World::with_room(2_000 + chance.index(20_000));
         world.told(
             VenueQuestion::Instruments,
             Reply { epoch: 7, names: vec!["A".into(), "B".into()], ..Reply::default() },
@@ -68,9 +56,9 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
         let mut more = BTreeSet::new();
         let mut asked: Vec<usize> = Vec::new();
         for step in 0..120 {
-            match chance.below(10) {
+            match chance.index(10) {
                 0 => {
-                    let wanted: Vec<&str> = streams.iter().filter(|_| chance.below(2) == 0).copied().collect();
+                    let wanted: Vec<&str> = streams.iter().filter(|_| chance.index(2) == 0).copied().collect();
                     let (path, query) = (format!("/ws/{}", wanted.join("/")), "");
                     let (mine, its) = (2 * pairs + 1, 2 * pairs + 2);
                     pairs += 1;
@@ -82,27 +70,27 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
                     open.push((mine, its));
                 }
                 1 if !open.is_empty() => {
-                    let (mine, its) = open[chance.below(open.len())];
+                    let (mine, its) = open[chance.index(open.len())];
                     more.insert(its);
-                    let method = ["SUBSCRIBE", "UNSUBSCRIBE"][chance.below(2)];
-                    let text = format!(r#"{{"method":"{method}","params":["{}"],"id":1}}"#, streams[chance.below(3)]);
+                    let method = ["SUBSCRIBE", "UNSUBSCRIBE"][chance.index(2)];
+                    let text = format!(r#"{{"method":"{method}","params":["{}"],"id":1}}"#, streams[chance.index(3)]);
                     for id in [mine, its] {
                         world.node.text(id, &text, world.now, &mut world.said);
                     }
                 }
-                2 if chance.below(4) == 0 => {
-                    let at = chance.below(3);
+                2 if chance.index(4) == 0 => {
+                    let at = chance.index(3);
                     if on[at].take().is_some() {
                         world.farewell(&channels[at]);
                     }
                 }
                 3 | 4 => {
                     if !asked.is_empty() {
-                        let at = asked.remove(chance.below(asked.len()));
+                        let at = asked.remove(chance.index(asked.len()));
                         // The answer may be ahead of the bus.
                         let (next, mut late) = (world.next, Vec::new());
-                        for _ in 0..chance.below(3) {
-                            let other = chance.below(3);
+                        for _ in 0..chance.index(3) {
+                            let other = chance.index(3);
                             if let Some((_, last)) = &mut on[other] {
                                 late.push((channels[other].as_str(), *last));
                                 *last = next + late.len() as u64 - 1;
@@ -119,16 +107,16 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
                         }
                     }
                 }
-                5 if chance.below(8) == 0 && !open.is_empty() => {
-                    let (mine, its) = open.swap_remove(chance.below(open.len()));
+                5 if chance.index(8) == 0 && !open.is_empty() => {
+                    let (mine, its) = open.swap_remove(chance.index(open.len()));
                     world.node.disconnected(mine);
                     world.node.disconnected(its);
                     world.said.1.values_mut().for_each(|seated| _ = seated.remove(&its));
                 }
                 _ => {
                     let mut batch = Vec::new();
-                    for _ in 0..=chance.below(3) {
-                        let at = chance.below(3);
+                    for _ in 0..=chance.index(3) {
+                        let at = chance.index(3);
                         if let Some((_, last)) = &mut on[at] {
                             batch.push((channels[at].as_str(), *last));
                             *last = world.next + batch.len() as u64 - 1;

@@ -1,6 +1,7 @@
 //! Lagging readers of books that the venue merges.
 
 use super::*;
+use pitwire_random::SplitMix64;
 
 fn change(from: u64, to: u64) -> String {
     format!(r#"{{"prev_change_id":{from},"change_id":{to}}}"#)
@@ -115,13 +116,8 @@ fn number(text: &str, key: &str) -> u64 {
 fn every_change_applies_to_the_readers_book() {
     let (mut merged, mut same, mut read) = (0, 0, 0);
     for seed in 1..=200_u64 {
-        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let mut below = |most: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            usize::try_from(state >> 33).unwrap_or(0) % most
-        };
+        let mut random = SplitMix64::new(seed);
+        let mut below = |most: usize| random.index(most);
         let mut world = World::with_room(300 + below(1_500));
         // The amount at each `change_id` from 1 on, and each reader's amount.
         let mut amounts = vec![(1, 0)];
@@ -258,13 +254,8 @@ impl ClientSink for Hall {
 fn every_change_applies_to_the_attached_readers_book() {
     let (mut merged, mut same, mut read) = (0, 0, 0);
     for seed in 1..=200_u64 {
-        let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        let mut below = |most: usize| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            usize::try_from(state >> 33).unwrap_or(0) % most
-        };
+        let mut random = SplitMix64::new(seed);
+        let mut below = |most: usize| random.index(most);
         let (mut world, mut hall) = (World::with_room(300 + below(3_000)), Hall::default());
         let mut amounts = vec![(1, 0)];
         let mut held: BTreeMap<u64, (u64, usize)> = BTreeMap::new();

@@ -41,7 +41,7 @@ struct Reader {
 struct Venue {
     floor: DeliveryCore,
     asked: Arc<Asked>,
-    chance: Chance,
+    chance: SplitMix64,
     books: Vec<Book>,
     readers: Vec<Reader>,
     waiting: Vec<(SubscriberId, StreamId, u64)>,
@@ -74,7 +74,7 @@ impl Venue {
             floor.run(ControlMessage::Create(spec));
         }
         let books = (0..BOOKS).map(|_| Book { past: BTreeMap::from([(7, 0)]) }).collect();
-        let chance = Chance(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+        let chance = SplitMix64::new(seed);
         Venue {
             floor,
             asked,
