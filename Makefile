@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 # Cargo and npm use every core by themselves; two suites at once would only disturb one another.
 .NOTPARALLEL:
-.PHONY: help run test check bench lab fuzz soak web clean
+.PHONY: help run test check bench lab fuzz soak web docs clean
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export PITWIRE_BIN ?= $(CURDIR)/target/release/pitwire
@@ -70,6 +70,9 @@ soak: web/dist/index.html .venv/.stamp ## kill -9 under load, a billion trades s
 
 web: web/dist/index.html ## build the page into web/dist, which the release binary embeds
 
+docs: target/docs-venv/.stamp ## build the documentation site into target/site
+	$(WITH) python -- target/docs-venv/bin/python scripts/build_site.py
+
 clean: ## remove everything that was built or installed here (not pitwire-data)
 	rm -rf target web/dist web/node_modules .venv
 
@@ -82,3 +85,7 @@ web/dist/index.html: web/node_modules/.stamp $(PAGE_SOURCES)
 .venv/.stamp: tests/requirements.txt
 	$(WITH) python -- bash -c 'python3 -m venv .venv && .venv/bin/pip install -q --disable-pip-version-check \
 		-r tests/requirements.txt && touch .venv/.stamp'
+
+target/docs-venv/.stamp: scripts/docs-requirements.txt
+	$(WITH) python -- bash -c 'python3 -m venv target/docs-venv && target/docs-venv/bin/pip install -q \
+		--disable-pip-version-check -r scripts/docs-requirements.txt && touch target/docs-venv/.stamp'

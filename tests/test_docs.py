@@ -1,0 +1,80 @@
+"""Every link of every Markdown file leads somewhere, and prose keeps to 100 columns."""
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from venue import TOP
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+CODE = re.compile(r"`[^`]*`")
+
+
+def pages() -> list[Path]:
+    """The Markdown files of the repository."""
+    command = ["git", "-C", str(TOP), "ls-files", "--cached", "--others", "--exclude-standard", "*.md"]
+    names = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    return [TOP / name for name in names if (TOP / name).exists()]
+
+
+def prose_lines(page: Path) -> list[tuple[int, str]]:
+    """The lines outside of fenced blocks, with their numbers."""
+    lines: list[tuple[int, str]] = []
+    fenced = False
+    for number, line in enumerate(page.read_text().splitlines(), 1):
+        if line.startswith("```"):
+            fenced = not fenced
+        elif not fenced:
+            lines.append((number, line))
+    return lines
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """The anchors that a renderer makes of a page's headings."""
+    found: set[str] = set()
+    for _, line in prose_lines(page):
+        heading = re.fullmatch(r"#+ (.*)", line)
+        if heading:
+            text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading.group(1)).replace("`", "")
+            slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+            count = sum(other == slug or re.fullmatch(rf"{re.escape(slug)}-\d+", other) is not None for other in found)
+            found.add(f"{slug}-{count}" if count else slug)
+        found |= set(re.findall(r'<a (?:id|name)="([^"]+)"', line))
+    return found
+
+
+def broken_links(page: Path) -> list[str]:
+    broken: list[str] = []
+    for number, line in prose_lines(page):
+        for target in LINK.findall(CODE.sub("", line)):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            file = (page.parent / name).resolve() if name else page
+            if not file.exists():
+                broken.append(f"{page.relative_to(TOP)}:{number}: {target} does not exist")
+            elif anchor and file.suffix == ".md" and anchor not in anchors(file):
+                broken.append(f"{page.relative_to(TOP)}:{number}: {target}: no such heading")
+    return broken
+
+
+def test_every_relative_link_and_anchor_exists() -> None:
+    broken = [line for page in pages() for line in broken_links(page)]
+    assert not broken, "\n".join(broken)
+
+
+def test_a_broken_link_and_anchor_are_found(tmp_path: Path) -> None:
+    page = TOP / "README.md"
+    assert len(LINK.findall(page.read_text())) > 10
+    other = tmp_path / "other.md"
+    other.write_text("# One `two`, three\n\n## Again\n\n## Again\n")
+    assert anchors(other) == {"one-two-three", "again", "again-1"}
+
+
+def test_every_page_is_reached_from_the_index() -> None:
+    index = (TOP / "docs/README.md").read_text()
+    linked = {(TOP / "docs" / target.partition("#")[0]).resolve() for target in LINK.findall(index)}
+    missing = [page.name for page in sorted((TOP / "docs").glob("*.md")) if page.resolve() not in linked]
+    assert missing in ([], ["README.md"]), f"docs/README.md does not link: {missing}"

@@ -1,0 +1,59 @@
+"""Every tutorial in docs/tutorials works: its commands run, and print what it shows."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from tutorial import Command, SavedFile, Terminal, matches, parse
+from venue import BINARY, TOP
+
+TUTORIALS = sorted((TOP / "docs/tutorials").glob("*.md"))
+# These commands are about the sources, so they run in the checkout.
+IN_CHECKOUT = {"contributor"}
+
+
+@pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
+def test_a_tutorial_prints_what_it_shows(path: Path, tmp_path: Path) -> None:
+    steps = parse(path.read_text())
+    assert any(isinstance(step, Command) and step.output for step in steps), "a tutorial shows no output"
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    (tools / "pitwire").symlink_to(BINARY.resolve())
+    python = Path(sys.executable).parent
+    environment = os.environ | {"HOME": str(tmp_path), "PATH": f"{tools}:{python}:{os.environ['PATH']}"}
+    for name in ("CARGO_HOME", "RUSTUP_HOME"):
+        environment.setdefault(name, str(Path.home() / f".{name.removesuffix('_HOME').lower()}"))
+    work = tmp_path / "work"
+    work.mkdir()
+    terminal = Terminal(TOP if path.stem in IN_CHECKOUT else work, environment)
+    try:
+        for step in steps:
+            if isinstance(step, SavedFile):
+                terminal.save(step)
+            else:
+                terminal.run(step)
+    finally:
+        terminal.close()
+
+
+def test_every_reader_has_a_tutorial() -> None:
+    index = (TOP / "docs/README.md").read_text()
+    assert len(TUTORIALS) == 5
+    for path in TUTORIALS:
+        assert f"(tutorials/{path.name})" in index
+
+
+def test_output_is_compared_line_by_line() -> None:
+    assert matches(["a", "b …", "…", "e"], "a\nb 12\nc\nd\ne\n")
+    assert matches(["…"], "")
+    assert not matches(["a"], "a\nb\n")
+    assert not matches(["a …"], "b 1\n")
+    assert not matches([], "an error\n")
+
+
+def test_a_tutorial_is_read_as_commands_and_files() -> None:
+    steps = parse(
+        "Text. Save this as\n`x.py`:\n\n```python\nprint(1)\n```\n\n```console\n$ python x.py\n1\n$ true\n```\n"
+    )
+    assert steps == [SavedFile("x.py", "print(1)\n"), Command("python x.py", 9, ["1"]), Command("true", 11)]
