@@ -42,7 +42,7 @@ impl Engine {
     /// Returns whether the amend changes only price, quantity or peak of an order in a plain book.
     #[inline]
     fn is_plain_amend(&self, amend: &Amend, instrument: InstrumentId, slot: Slot) -> bool {
-        self.markets[instrument.0 as usize].plain
+        self.markets.as_slice()[instrument.0 as usize].plain
             && !slot.is_undisplayed()
             && amend.stop.is_none()
             && amend.minimum_execution.is_none()
@@ -130,10 +130,7 @@ impl MarketContext<'_> {
             out.emit(Event::Level { instrument, side, price, lots });
             return;
         }
-        let (_, lots) = self.market.book.remove(slot);
-        self.orders.remove(order);
-        self.accounts[account.0 as usize].open_orders -= 1;
-        self.reserve(account, side, old.price, -i128::from(old.total_open()));
+        let (_, lots) = self.remove_displayed(slot);
         out.emit(event);
         out.emit(Event::Level { instrument, side, price: old.price, lots: Lots(lots) });
         let origin = OrderOrigin { time: self.clock.next_priority(), ..amended.origin };

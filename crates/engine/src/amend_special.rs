@@ -18,8 +18,9 @@ use crate::account::Account;
 use crate::admission::Admission;
 use crate::amend::amended_lots;
 use crate::book::{OrderOrigin, Owner, RestingOrder, Slot};
+use crate::command_end::MarketCommand;
 use crate::engine::Engine;
-use crate::event_sink::{EventSink, PublicEventTracker};
+use crate::event_sink::EventSink;
 use crate::incoming::{IncomingOrder, worst_price};
 use crate::market::Market;
 use crate::market_context::MarketContext;
@@ -214,9 +215,9 @@ impl Engine {
             Err(reason) => out.emit(Event::AmendRefused { order: amend.order, account: amend.account, reason }),
             Ok((old, new)) => {
                 let mut context = self.context(instrument);
-                let (touch, mut out) = (context.market.touch(), PublicEventTracker::new(out));
-                context.apply_special_amend(amend.priority, &old, new, &mut out);
-                context.finish_command(Some(touch), &mut out);
+                let mut command = MarketCommand::begin(&mut context, out);
+                command.context.apply_special_amend(amend.priority, &old, new, &mut command.out);
+                command.finish();
             }
         }
     }
@@ -357,14 +358,9 @@ impl MarketContext<'_> {
             self.remove_undisplayed(old.slot);
             return out.emit(event);
         }
-        let (order, lots) = self.market.book.remove(old.slot);
-        let (account, price, open) = (order.owner.account(), order.price, order.total_open());
-        self.market.change_curve(old.side, Some(price), -i64::from(open));
-        self.orders.remove(order.id);
-        self.accounts[account.0 as usize].open_orders -= 1;
-        self.reserve(account, old.side, price, -i128::from(open));
+        let (order, lots) = self.remove_displayed(old.slot);
         out.emit(event);
-        out.emit(Event::Level { instrument: old.instrument, side: old.side, price, lots: Lots(lots) });
+        out.emit(Event::Level { instrument: old.instrument, side: old.side, price: order.price, lots: Lots(lots) });
     }
 }
 

@@ -18,6 +18,6 @@ mod state;
 mod tests;
 mod uncross;
 
-pub(crate) use cross::CrossView;
+pub(crate) use cross::{CrossExecution, CrossView};
 pub(crate) use curve::AuctionCurve;
 pub(crate) use state::AuctionState;

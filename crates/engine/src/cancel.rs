@@ -9,12 +9,14 @@
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Event, InstrumentId, OrderId, Reject};
 
 use crate::book::{OrderOrigin, Slot};
+use crate::command_end::MarketCommand;
 use crate::engine::Engine;
-use crate::event_sink::{EventSink, PublicEventTracker};
+use crate::event_sink::EventSink;
 use crate::market_context::MarketContext;
 
 impl Engine {
     /// HOT. Cancels an order by its owner's request.
+    #[inline]
     pub(crate) fn cancel(&mut self, account: AccountId, order: OrderId, out: &mut impl EventSink) {
         match self.owned_order(account, order) {
             Err(reason) => out.emit(Event::CancelRefused { order, account, reason }),
@@ -37,7 +39,7 @@ impl Engine {
     #[inline]
     pub(crate) fn owned_order(&self, account: AccountId, order: OrderId) -> Result<(InstrumentId, Slot), Reject> {
         let (instrument, slot) = self.orders.get(order).ok_or(Reject::UnknownOrder)?;
-        let owner = self.markets[instrument.0 as usize].account_at(slot);
+        let owner = self.markets.as_slice()[instrument.0 as usize].account_at(slot);
         if owner == Some(account) { Ok((instrument, slot)) } else { Err(Reject::NotOwner) }
     }
 
@@ -70,7 +72,7 @@ impl Engine {
         out: &mut impl EventSink,
     ) -> u32 {
         let mut cancelled = 0;
-        for instrument in self.instruments() {
+        for instrument in self.markets.ids() {
             if only.is_some_and(|only| only != instrument) {
                 continue;
             }
@@ -79,12 +81,12 @@ impl Engine {
             if found.is_empty() {
                 continue;
             }
-            let (touch, mut out) = (context.market.touch(), PublicEventTracker::new(out));
+            let mut command = MarketCommand::begin(&mut context, out);
             for (_, slot) in &found {
-                context.cancel_live(*slot, reason, &mut out);
+                command.cancel(*slot, reason);
                 cancelled += 1;
             }
-            context.finish_command(Some(touch), &mut out);
+            command.finish();
         }
         cancelled
     }
@@ -102,11 +104,11 @@ impl Engine {
         found.dedup_by_key(|(_, id, _)| *id);
         for of_instrument in found.chunk_by(|(a, ..), (b, ..)| a == b) {
             let mut context = self.context(of_instrument[0].0);
-            let (touch, mut out) = (context.market.touch(), PublicEventTracker::new(out));
+            let mut command = MarketCommand::begin(&mut context, out);
             for (_, _, slot) in of_instrument {
-                context.cancel_live(*slot, reason, &mut out);
+                command.cancel(*slot, reason);
             }
-            context.finish_command(Some(touch), &mut out);
+            command.finish();
         }
     }
 }
@@ -115,8 +117,8 @@ impl MarketContext<'_> {
     /// Cancels one order on a market that is not plain, or one that is not displayed.
     #[cold]
     pub fn cancel_special(&mut self, slot: Slot, reason: CancelReason, out: &mut impl EventSink) {
-        let (touch, mut out) = (self.market.touch(), PublicEventTracker::new(out));
-        self.cancel_live(slot, reason, &mut out);
-        self.finish_command(Some(touch), &mut out);
+        let mut command = MarketCommand::begin(self, out);
+        command.cancel(slot, reason);
+        command.finish();
     }
 }

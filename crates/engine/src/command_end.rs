@@ -10,10 +10,11 @@
 //!                another event of it was public.
 //! Costs       without hidden orders: a look at the stops; a filter: the prices that it looks at;
 //!             an election: the logarithm of the stops, for each elected stop.
-//! Start at    [`MarketContext::finish_command`].
+//! Start at    [`MarketCommand::begin`], then [`MarketCommand::finish`].
 
 use pitwire_model::{CancelReason, Event, Lots, OrderId, OrderType, Phase};
 
+use crate::auction::CrossExecution;
 use crate::book::Slot;
 use crate::controls::Breach;
 use crate::event_sink::{EventSink, PublicEventTracker};
@@ -24,90 +25,117 @@ use crate::rule_tables::{MatchingMode, session_permissions};
 use crate::session_state::IndicativeUncross;
 use crate::undisplayed::UndisplayedState;
 
-impl MarketContext<'_> {
-    /// Ends a command's work on the instrument. `touch` holds the best prices before the command;
-    /// `None` makes a filter run whether or not they have changed.
-    pub fn finish_command<S: EventSink>(&mut self, touch: Option<Touch>, out: &mut PublicEventTracker<'_, S>) {
-        if !self.market.plain {
-            self.finish_special_command(touch, out);
+/// A command on one market, from its first change to its change number.
+pub(crate) struct MarketCommand<'c, 'a, 's, S> {
+    pub context: &'c mut MarketContext<'a>,
+    pub out: PublicEventTracker<'s, S>,
+    /// The best prices before the command. A filter runs only if they have changed; `None` makes it
+    /// run in any case.
+    touch: Option<Touch>,
+}
+
+impl<'c, 'a, 's, S: EventSink> MarketCommand<'c, 'a, 's, S> {
+    /// Begins a command whose end runs filters if the best prices have changed.
+    pub fn begin(context: &'c mut MarketContext<'a>, out: &'s mut S) -> Self {
+        let touch = Some(context.market.touch());
+        MarketCommand { context, out: PublicEventTracker::new(out), touch }
+    }
+
+    /// Begins a command whose end runs filters in any case.
+    pub fn begin_with_filter(context: &'c mut MarketContext<'a>, out: &'s mut S) -> Self {
+        MarketCommand { context, out: PublicEventTracker::new(out), touch: None }
+    }
+
+    /// Cancels a live order, displayed or not.
+    pub fn cancel(&mut self, slot: Slot, reason: CancelReason) {
+        self.context.cancel_live(slot, reason, &mut self.out);
+    }
+
+    /// Ends the command's work on the instrument.
+    pub fn finish(mut self) {
+        if !self.context.market.plain {
+            self.finish_special();
         }
-        if out.saw_public_event() {
-            self.emit_book_changed(out);
+        if self.out.saw_public_event() {
+            self.context.emit_book_changed(&mut self.out);
         }
     }
 
     #[cold]
-    fn finish_special_command<S: EventSink>(&mut self, touch: Option<Touch>, out: &mut PublicEventTracker<'_, S>) {
-        if self.market.phase == Phase::Continuous {
-            self.finish_continuous(touch, out);
+    fn finish_special(&mut self) {
+        if self.context.market.phase == Phase::Continuous {
+            self.finish_continuous();
         }
-        if self.market.collects_orders() && !self.market.session.missed {
-            self.update_indicative(out);
+        if self.context.market.collects_orders() && !self.context.market.session.missed {
+            self.update_indicative();
         }
-        self.market.undisplayed.arrivals.clear();
-        self.market.update_plain();
+        self.context.market.undisplayed.arrivals.clear();
+        self.context.market.update_plain();
     }
 
     /// Emits the indicative price of a call or batch if it has changed.
-    fn update_indicative(&mut self, out: &mut impl EventSink) {
-        let now = self.market.indicative_uncross();
-        if self.market.session.indicative != now {
-            self.emit_indicative(now, out);
+    fn update_indicative(&mut self) {
+        let now = self.context.market.indicative_uncross();
+        if self.context.market.session.indicative != now {
+            self.context.emit_indicative(now, &mut self.out);
         }
     }
 
+    fn finish_continuous(&mut self) {
+        let finished = if self.context.market.trades_in_batches() {
+            self.elect_into_batch();
+            Ok(())
+        } else {
+            self.filter_and_elect()
+        };
+        if let Err(breach) = finished {
+            self.out.emit(breach.event(self.context.instrument()));
+            self.context.start_volatility_call(&mut self.out);
+        }
+        self.context.market.undisplayed.arrivals.clear();
+    }
+
+    /// Elected stops join the next batch.
+    fn elect_into_batch(&mut self) {
+        while self.context.elect_stops(&mut self.out) {
+            self.context.execute_elected_stops(&mut self.out);
+        }
+    }
+
+    fn filter_and_elect(&mut self) -> Result<(), Breach> {
+        let MarketCommand { context, out, touch: last_touch } = self;
+        filter_arrivals(context, out)?;
+        loop {
+            let touch_changed = Some(context.market.touch()) != *last_touch;
+            if context.market.undisplayed.has_hidden() && touch_changed {
+                while context.filter(None, out)? {}
+            }
+            *last_touch = Some(context.market.touch());
+            if !context.elect_stops(out) {
+                return Ok(());
+            }
+            context.execute_elected_stops(out);
+            if context.market.phase != Phase::Continuous {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// Runs filters for the hidden orders that this command has brought in, as long as each order
+/// trades in its filter.
+fn filter_arrivals(context: &mut MarketContext<'_>, out: &mut impl EventSink) -> Result<(), Breach> {
+    while let Some(order) = context.market.undisplayed.arrivals.pop() {
+        while context.is_hidden_order(order) && context.filter(Some(order), out)? {}
+    }
+    Ok(())
+}
+
+impl MarketContext<'_> {
     pub fn emit_indicative(&mut self, now: IndicativeUncross, out: &mut impl EventSink) {
         self.market.session.indicative = now;
         let (instrument, price, volume) = (self.instrument(), now.price, Lots(now.volume));
         out.emit(Event::Indicative { instrument, price, volume, imbalance: now.imbalance });
-    }
-
-    fn finish_continuous(&mut self, touch: Option<Touch>, out: &mut impl EventSink) {
-        let finished = if self.market.trades_in_batches() {
-            self.elect_into_batch(out);
-            Ok(())
-        } else {
-            self.filter_and_elect(touch, out)
-        };
-        if let Err(breach) = finished {
-            out.emit(breach.event(self.instrument()));
-            self.start_volatility_call(out);
-        }
-        self.market.undisplayed.arrivals.clear();
-    }
-
-    /// Elected stops join the next batch.
-    fn elect_into_batch(&mut self, out: &mut impl EventSink) {
-        while self.elect_stops(out) {
-            self.execute_elected_stops(out);
-        }
-    }
-
-    fn filter_and_elect(&mut self, mut last_touch: Option<Touch>, out: &mut impl EventSink) -> Result<(), Breach> {
-        self.filter_arrivals(out)?;
-        loop {
-            let touch_changed = Some(self.market.touch()) != last_touch;
-            if self.market.undisplayed.has_hidden() && touch_changed {
-                while self.filter(None, out)? {}
-            }
-            last_touch = Some(self.market.touch());
-            if !self.elect_stops(out) {
-                return Ok(());
-            }
-            self.execute_elected_stops(out);
-            if self.market.phase != Phase::Continuous {
-                return Ok(());
-            }
-        }
-    }
-
-    /// Runs filters for the hidden orders that this command has brought in, as long as each order
-    /// trades in its filter.
-    fn filter_arrivals(&mut self, out: &mut impl EventSink) -> Result<(), Breach> {
-        while let Some(order) = self.market.undisplayed.arrivals.pop() {
-            while self.is_hidden_order(order) && self.filter(Some(order), out)? {}
-        }
-        Ok(())
     }
 
     /// Returns whether the order is an active hidden order.
@@ -165,7 +193,7 @@ impl MarketContext<'_> {
         let may_rest = order.origin.tif.may_rest();
         match session_permissions(self.market.phase).matching {
             MatchingMode::Continuous if !order.fill_or_kill => self.add_unmatched(order, out),
-            MatchingMode::ClosingPrice => self.enter_cross(order, out),
+            MatchingMode::ClosingPrice => CrossExecution::enter(self, order, out),
             MatchingMode::Uncross if may_rest => self.add_unmatched(order, out),
             MatchingMode::Nothing if may_rest && !order.is_market() => self.add_unmatched(order, out),
             _ => out.emit(order.cancelled(order.open, CancelReason::NothingExecutes)),
@@ -176,7 +204,7 @@ impl MarketContext<'_> {
     pub fn match_in_session(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
         match session_permissions(self.market.phase).matching {
             MatchingMode::Continuous if !self.market.trades_in_batches() => self.match_with_controls(order, out),
-            MatchingMode::ClosingPrice => self.enter_cross(order, out),
+            MatchingMode::ClosingPrice => CrossExecution::enter(self, order, out),
             MatchingMode::Continuous | MatchingMode::Uncross | MatchingMode::Nothing => self.add_unmatched(order, out),
         }
     }

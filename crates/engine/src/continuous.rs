@@ -30,7 +30,7 @@ impl Market {
 impl MarketContext<'_> {
     /// HOT. Trades what can be traded, then rests or cancels the remainder. Returns whether the
     /// displayed book changed.
-    #[inline]
+    #[inline(always)]
     pub fn match_and_rest(&mut self, order: &IncomingOrder, out: &mut impl EventSink) -> bool {
         if order.fill_or_kill && !self.fills_completely(order) {
             out.emit(order.cancelled(order.open, CancelReason::FillOrKill));

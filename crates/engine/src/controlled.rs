@@ -68,11 +68,28 @@ impl Market {
     /// Estimates what an order would trade with now, hidden orders included. Performs the sweep of
     /// [`MarketContext::match_with_controls`] without trading.
     pub(crate) fn estimate_controlled_fill(&self, order: &IncomingOrder) -> FillEstimate {
-        let (controls, other, wanted) = (self.arrival_controls(), order.side.opposite(), u64::from(order.open));
-        let mut estimate = FillEstimate::default();
-        let mut hidden = self.undisplayed.hidden(other).filter_map(|slot| self.undisplayed.get(slot)).peekable();
-        let mut displayed = self.book.slots(other).map(|slot| (slot, self.book.get(slot))).peekable();
-        while estimate.lots < wanted {
+        FillEstimator { market: self, order, controls: self.arrival_controls(), found: FillEstimate::default() }.run()
+    }
+}
+
+/// The sweep of an incoming order, without trades.
+struct FillEstimator<'a> {
+    market: &'a Market,
+    order: &'a IncomingOrder,
+    controls: ArrivalControls,
+    found: FillEstimate,
+}
+
+impl FillEstimator<'_> {
+    fn wanted(&self) -> u64 {
+        u64::from(self.order.open)
+    }
+
+    fn run(mut self) -> FillEstimate {
+        let (market, order, other) = (self.market, self.order, self.order.side.opposite());
+        let mut hidden = market.undisplayed.hidden(other).filter_map(|slot| market.undisplayed.get(slot)).peekable();
+        let mut displayed = market.book.slots(other).map(|slot| (slot, market.book.get(slot))).peekable();
+        while self.found.lots < self.wanted() {
             let hidden_price = hidden.peek().map(|order| order.price()).filter(|price| order.accepts(*price));
             let displayed_price = displayed
                 .peek()
@@ -80,82 +97,70 @@ impl Market {
                 .filter(|price| order.accepts(*price))
                 .filter(|price| hidden_price.is_none_or(|hidden| key_of(other, *price) <= key_of(other, hidden)));
             let goes_on = match (displayed_price, hidden_price) {
-                (Some(price), _) if controls.test(price).is_some() || self.stops_shared_level(order, price) => false,
+                (Some(price), _) if self.controls.test(price).is_some() || self.stops_shared_level(price) => false,
                 (Some(price), _) => {
                     let level = std::iter::from_fn(|| displayed.next_if(|(_, resting)| resting.price == price));
-                    let level = level.map(|(slot, resting)| (resting, self.book.origin(slot)));
-                    estimate_level(&mut estimate, order, price, level)
+                    self.add_level(price, level.map(|(slot, resting)| (resting, market.book.origin(slot))))
                 }
-                (None, Some(_)) => {
-                    hidden.next().is_some_and(|hidden| estimate_hidden(&mut estimate, order, &controls, hidden))
-                }
+                (None, Some(_)) => hidden.next().is_some_and(|hidden| self.add_hidden(hidden)),
                 (None, None) => false,
             };
             if !goes_on {
                 break;
             }
         }
-        estimate
+        self.found
     }
 
     /// Returns whether self-match prevention ends the sweep at `price` before any order there
     /// trades. That is so under pro-rata allocation, which asks about all orders of a level first.
-    fn stops_shared_level(&self, order: &IncomingOrder, price: Ticks) -> bool {
+    fn stops_shared_level(&self, price: Ticks) -> bool {
+        let FillEstimator { market, order, .. } = self;
         let stops = |slot: Slot| {
-            let action = order.maker_action(self.book.account_of(slot), self.book.origin(slot).group);
+            let action = order.maker_action(market.book.account_of(slot), market.book.origin(slot).group);
             matches!(action, MakerAction::Stop | MakerAction::CancelBoth)
         };
-        self.rules.allocation == Allocation::ProRata && self.book.slots_at(order.side.opposite(), price).any(stops)
+        market.rules.allocation == Allocation::ProRata && market.book.slots_at(order.side.opposite(), price).any(stops)
     }
-}
 
-/// Adds the orders of a level to the estimate, then the hidden parts of its icebergs. Returns
-/// whether the sweep goes on.
-fn estimate_level(
-    estimate: &mut FillEstimate,
-    order: &IncomingOrder,
-    price: Ticks,
-    level: impl Iterator<Item = (RestingOrder, OrderOrigin)>,
-) -> bool {
-    let (mut iceberg_lots, wanted) = (0, u64::from(order.open));
-    for (resting, origin) in level {
-        match order.maker_action(resting.owner.account(), origin.group) {
-            MakerAction::Trade => {
-                iceberg_lots += u64::from(resting.hidden);
-                estimate.add(price, u64::from(resting.open), wanted);
+    /// Adds the orders of a level, then the hidden parts of its icebergs. Returns whether the sweep
+    /// goes on.
+    fn add_level(&mut self, price: Ticks, level: impl Iterator<Item = (RestingOrder, OrderOrigin)>) -> bool {
+        let (mut iceberg_lots, wanted) = (0, self.wanted());
+        for (resting, origin) in level {
+            match self.order.maker_action(resting.owner.account(), origin.group) {
+                MakerAction::Trade => {
+                    iceberg_lots += u64::from(resting.hidden);
+                    self.found.add(price, u64::from(resting.open), wanted);
+                }
+                MakerAction::CancelMaker => {}
+                MakerAction::CancelBoth | MakerAction::Stop => return false,
             }
+            if self.found.lots == wanted {
+                return false;
+            }
+        }
+        self.found.add(price, iceberg_lots, wanted);
+        true
+    }
+
+    /// Adds one hidden order. Returns whether the sweep goes on.
+    fn add_hidden(&mut self, hidden: &UndisplayedOrder) -> bool {
+        let wanted = self.wanted();
+        let price = self.controls.price_of(hidden);
+        if u64::from(hidden.minimum_execution()) > wanted - self.found.lots || !self.order.accepts(price) {
+            return true;
+        }
+        if self.controls.test(price).is_some() {
+            return false;
+        }
+        match self.order.maker_action(hidden.account, hidden.origin.group) {
+            MakerAction::Trade => self.found.add(price, u64::from(hidden.open), wanted),
             MakerAction::CancelMaker => {}
             MakerAction::CancelBoth | MakerAction::Stop => return false,
         }
-        if estimate.lots == wanted {
-            return false;
-        }
+        true
     }
-    estimate.add(price, iceberg_lots, wanted);
-    true
-}
-
-/// Adds one hidden order to the estimate. Returns whether the sweep goes on.
-fn estimate_hidden(
-    estimate: &mut FillEstimate,
-    order: &IncomingOrder,
-    controls: &ArrivalControls,
-    hidden: &UndisplayedOrder,
-) -> bool {
-    let wanted = u64::from(order.open);
-    let price = controls.price_of(hidden);
-    if u64::from(hidden.minimum_execution()) > wanted - estimate.lots || !order.accepts(price) {
-        return true;
-    }
-    if controls.test(price).is_some() {
-        return false;
-    }
-    match order.maker_action(hidden.account, hidden.origin.group) {
-        MakerAction::Trade => estimate.add(price, u64::from(hidden.open), wanted),
-        MakerAction::CancelMaker => {}
-        MakerAction::CancelBoth | MakerAction::Stop => return false,
-    }
-    true
 }
 
 impl MarketContext<'_> {

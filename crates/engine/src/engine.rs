@@ -1,11 +1,8 @@
 //! The venue's state machine. It passes each command to the code that handles it.
 
-use pitwire_model::{
-    Command, Currency, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, Phase, Reject, SessionId, Stamped,
-    Ticks,
-};
+use pitwire_model::{Command, Epoch, Event, FlowSetting, InstrumentId, SessionId, Stamped};
 
-use crate::account::Account;
+use crate::account_table::AccountTable;
 use crate::auction::CrossView;
 use crate::blocks::TradingBlocks;
 use crate::clock::VenueClock;
@@ -15,6 +12,8 @@ use crate::index::OrderIndex;
 use crate::look_ahead::{LookAhead, UpcomingCommand};
 use crate::market::Market;
 use crate::market_context::MarketContext;
+use crate::market_table::MarketTable;
+use crate::trade_reports::TradeReports;
 
 /// The matching engine: all instruments, accounts and live orders of a venue.
 ///
@@ -23,9 +22,8 @@ use crate::market_context::MarketContext;
 pub struct Engine {
     pub(crate) epoch: Epoch,
     pub(crate) clock: VenueClock,
-    pub(crate) currencies: Vec<Currency>,
-    pub(crate) accounts: Vec<Account>,
-    pub(crate) markets: Vec<Market>,
+    pub(crate) accounts: AccountTable,
+    pub(crate) markets: MarketTable,
     pub(crate) orders: OrderIndex,
     pub(crate) flow: FlowSetting,
     /// Highest session number of any accepted order.
@@ -60,7 +58,7 @@ impl Engine {
     /// Allocates memory for this many live orders, all of them on `instrument`.
     pub fn reserve(&mut self, instrument: InstrumentId, orders: usize) {
         self.orders.reserve(orders);
-        if let Some(market) = self.markets.get_mut(instrument.0 as usize) {
+        if let Some(market) = self.markets.get_mut(instrument) {
             market.book.reserve(orders);
         }
     }
@@ -71,6 +69,7 @@ impl Engine {
     #[inline]
     pub fn look_ahead(&mut self, upcoming: impl Fn(usize) -> Option<UpcomingCommand>) {
         let Engine { look_ahead, orders, markets, .. } = self;
+        let markets = markets.as_slice();
         let many = markets.len() > FEW_MARKETS;
         look_ahead.prefetch(orders, |at| markets.get(at.0 as usize).map(|market| &market.book), many, upcoming);
     }
@@ -97,7 +96,7 @@ impl Engine {
                 Ok(())
             }
             Command::SampleIndex => {
-                self.sample_index(out);
+                self.markets.sample_index(out);
                 Ok(())
             }
             Command::EndDay => {
@@ -146,34 +145,15 @@ impl Engine {
             Command::SetTradingRules { instrument, rules } => self.set_trading_rules(*instrument, rules, out),
             Command::SetClosingPrice { instrument, price } => self.set_closing_price(*instrument, *price, out),
             Command::SetReporting { instrument, open, reason, due: _, ends } => {
-                self.set_reporting(*instrument, *open, *reason, *ends, out)
+                self.trade_reports().set_hours(*instrument, *open, *reason, *ends, out)
             }
-            Command::ReportTrade(report) => self.report_trade(stamped.seq, report, out),
-            Command::AnswerReport { account, report, confirm } => self.answer_report(*account, *report, *confirm, out),
+            Command::ReportTrade(report) => self.trade_reports().report(stamped.seq, report, out),
+            Command::AnswerReport { account, report, confirm } => {
+                self.trade_reports().answer(*account, *report, *confirm, out)
+            }
         };
         if let Err(reason) = result {
             out.emit(Event::CommandRefused { reason });
-        }
-    }
-
-    /// Samples the index and mark prices of all perpetuals. The index price is the mid of the index
-    /// instrument, in the ticks of the contract. The mark price is the contract's own mid, held
-    /// within half a percent of the index price.
-    fn sample_index(&mut self, out: &mut impl EventSink) {
-        for at in 0..self.markets.len() {
-            let InstrumentKind::InversePerpetual { index, .. } = self.markets[at].spec.kind else { continue };
-            let Some(source) = self.markets.get(index.0 as usize) else { continue };
-            let price = source.spec.price(source.mid());
-            let market = &mut self.markets[at];
-            // The tick sizes of the two instruments may differ. The result is rounded down to whole
-            // ticks.
-            let scale = price.scale.max(market.spec.tick.scale);
-            let (Some(value), Some(tick)) = (price.rescaled(scale), market.spec.tick.rescaled(scale)) else { continue };
-            let Ok(index) = i64::try_from(value / tick) else { continue };
-            let band = index / 200;
-            market.index = Ticks(index.max(1));
-            market.mark = Ticks(market.mid().0.clamp(index - band, index + band).max(1));
-            out.emit(Event::IndexSampled { instrument: market.spec.id, index: market.index, mark: market.mark });
         }
     }
 
@@ -181,30 +161,22 @@ impl Engine {
     #[inline]
     pub(crate) fn context(&mut self, instrument: InstrumentId) -> MarketContext<'_> {
         MarketContext {
-            market: &mut self.markets[instrument.0 as usize],
-            accounts: &mut self.accounts,
+            market: &mut self.markets.as_mut_slice()[instrument.0 as usize],
+            accounts: self.accounts.as_mut_slice(),
             orders: &mut self.orders,
             clock: &mut self.clock,
         }
     }
 
-    /// # Errors
-    /// `UnknownInstrument` or `InstrumentDeleted`.
-    pub(crate) fn existing_market(&mut self, instrument: InstrumentId) -> Result<&mut Market, Reject> {
-        let market = self.markets.get_mut(instrument.0 as usize).ok_or(Reject::UnknownInstrument)?;
-        if market.phase == Phase::Deleted { Err(Reject::InstrumentDeleted) } else { Ok(market) }
-    }
-
-    /// The ids of all instruments, ascending.
-    pub(crate) fn instruments(&self) -> impl Iterator<Item = InstrumentId> + use<> {
-        (0_u32..).map(InstrumentId).take(self.markets.len())
-    }
-
     pub(crate) fn funds(&self) -> Funds<'_> {
-        Funds { accounts: &self.accounts, markets: &self.markets }
+        Funds { accounts: self.accounts.as_slice(), markets: self.markets.as_slice() }
+    }
+
+    fn trade_reports(&mut self) -> TradeReports<'_> {
+        TradeReports { markets: &mut self.markets, accounts: &mut self.accounts, blocks: &self.blocks }
     }
 
     pub(crate) fn cross_view<'a>(&'a self, market: &'a Market) -> CrossView<'a> {
-        CrossView { market, accounts: &self.accounts, orders: &self.orders }
+        CrossView { market, accounts: self.accounts.as_slice(), orders: &self.orders }
     }
 }

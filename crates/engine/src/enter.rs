@@ -7,8 +7,9 @@ use pitwire_model::{Event, NewOrder, OrderType, SelfMatch, Ticks, TimeInForce};
 
 use crate::admission::{Admission, AdmittedAction};
 use crate::book::OrderOrigin;
+use crate::command_end::MarketCommand;
 use crate::engine::Engine;
-use crate::event_sink::{EventSink, PublicEventTracker};
+use crate::event_sink::EventSink;
 use crate::incoming::{IncomingOrder, worst_price};
 use crate::market_context::MarketContext;
 use crate::rule_tables::Tif;
@@ -56,13 +57,14 @@ impl Engine {
         self.last_session = self.last_session.max(order.session);
         self.clock.last_priority = incoming.origin.time;
         let mut context = self.context(order.instrument);
-        let (touch, mut out) = (context.market.touch(), PublicEventTracker::new(out));
+        let mut command = MarketCommand::begin(&mut context, out);
+        let MarketCommand { context, out, .. } = &mut command;
         if let TimeInForce::GoodTillTime { at } = order.tif {
             context.set_expiry_time(order.id, at);
         }
         out.emit(accepted(order, with_price(order.order_type, incoming.price)));
         match action {
-            AdmittedAction::Match => context.match_in_session(&incoming, &mut out),
+            AdmittedAction::Match => context.match_in_session(&incoming, out),
             AdmittedAction::WaitForElection => context.add_waiting(order, &incoming, UndisplayedState::Unelected),
             AdmittedAction::Park => {
                 context.add_waiting(order, &incoming, UndisplayedState::Parked);
@@ -70,7 +72,7 @@ impl Engine {
                 out.emit(Event::Parked { order, account, instrument, open });
             }
         }
-        context.finish_command(Some(touch), &mut out);
+        command.finish();
     }
 }
 

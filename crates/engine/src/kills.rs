@@ -19,9 +19,7 @@ impl Engine {
                 self.cancel_where(None, CancelReason::Killed, |_, origin| origin.session == session, out)
             }
             KillScope::Account(account) => {
-                let holder = self.accounts.get_mut(account.0 as usize).ok_or(Reject::UnknownAccount)?;
-                holder.status.killed = true;
-                holder.update_flags();
+                self.accounts.kill(account)?;
                 self.cancel_where(None, CancelReason::Killed, |owner, _| owner == account, out)
             }
             KillScope::Venue => self.cancel_where(None, CancelReason::Killed, |_, _| true, out),
@@ -41,12 +39,7 @@ impl Engine {
     pub(crate) fn lift(&mut self, scope: KillScope, out: &mut impl EventSink) -> Result<(), Reject> {
         match scope {
             KillScope::Order(_) => return Err(Reject::BadDefinition),
-            KillScope::Account(account) => {
-                let holder = self.accounts.get_mut(account.0 as usize).ok_or(Reject::UnknownAccount)?;
-                (holder.status.killed, holder.status.throttled) = (false, false);
-                holder.reset_executions();
-                holder.update_flags();
-            }
+            KillScope::Account(account) => self.accounts.lift(account)?,
             KillScope::Session(_) | KillScope::Venue => self.blocks.set(scope, false),
         }
         out.emit(Event::Lifted { scope });

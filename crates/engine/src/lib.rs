@@ -14,6 +14,7 @@
 //!             `auction` and `command_end`. Sessions change in `session_change`.
 
 mod account;
+mod account_table;
 mod admission;
 mod allocation;
 mod amend;
@@ -45,6 +46,7 @@ mod live_orders;
 pub mod look_ahead;
 mod market;
 mod market_context;
+mod market_table;
 mod operator;
 mod order_checks;
 mod prefetch;

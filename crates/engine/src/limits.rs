@@ -1,9 +1,10 @@
-//! Post-only prices and the limits of an instrument. Nothing here changes anything.
+//! Post-only prices and the limits of an instrument. The checks change nothing.
 //!
 //! Start at    [`Market::post_only_price`], then [`Market::check_limits`].
 
-use pitwire_model::{Phase, PostOnly, Reject, Side, Ticks};
+use pitwire_model::{InstrumentLimits, Phase, PostOnly, Reject, Side, Ticks};
 
+use crate::definition_checks::check_limits;
 use crate::incoming::IncomingOrder;
 use crate::market::Market;
 
@@ -11,6 +12,17 @@ use crate::market::Market;
 const WHOLE_BPS: i64 = 10_000;
 
 impl Market {
+    /// Sets the limits of the instrument. Resting orders stay as they are.
+    ///
+    /// # Errors
+    /// `BadDefinition`.
+    pub(crate) fn set_limits(&mut self, limits: InstrumentLimits) -> Result<(), Reject> {
+        check_limits(limits)?;
+        self.spec.limits = limits;
+        self.limited = limits != InstrumentLimits::default();
+        Ok(())
+    }
+
     /// Returns the price of a post-only order: as asked, or repriced to one tick short of the best
     /// opposite price.
     ///

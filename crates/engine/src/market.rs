@@ -11,15 +11,17 @@
 use std::collections::BTreeSet;
 
 use pitwire_model::{
-    Allocation, Derivation, InstrumentLimits, InstrumentSpec, Lots, Phase, RemainingSessions, Side, Ticks, Tolerance,
-    TradeSeq, TradingRules, VenueNanos,
+    Allocation, Bust, Derivation, InstrumentLimits, InstrumentSpec, Lots, Phase, Reject, RemainingSessions, Side,
+    Ticks, Tolerance, TradeSeq, TradingRules, VenueNanos,
 };
 
 use crate::auction::{AuctionCurve, AuctionState};
 use crate::book::{Book, OrderOrigin};
 use crate::closing_price::ClosingPriceInputs;
 use crate::controls::{BestPrices, Breach, ReferencePrices};
+use crate::definition_checks::check_rules;
 use crate::expiry_times::ExpiryTimes;
+use crate::order_checks::check_price;
 use crate::reporting::Reporting;
 use crate::rule_tables::{MatchingMode, session_permissions};
 use crate::session_state::{IndicativeUncross, SessionState, StoredPrices};
@@ -89,6 +91,66 @@ impl Market {
             auction: Box::default(),
             reporting: Box::default(),
         }
+    }
+
+    /// Sets new trading rules. Resting orders stay as they are. The allocation can only change
+    /// while the market is quiet.
+    ///
+    /// # Errors
+    /// `BadDefinition` or `SessionNotAllowed`.
+    pub(crate) fn set_trading_rules(&mut self, rules: &TradingRules) -> Result<(), Reject> {
+        check_rules(rules)?;
+        if rules.allocation != self.rules.allocation && !self.phase.is_quiet() {
+            return Err(Reject::SessionNotAllowed);
+        }
+        (*self.rules).clone_from(rules);
+        self.spec.rules = Some(self.rules.clone());
+        self.update_plain();
+        Ok(())
+    }
+
+    /// Sets an operator's closing price. Refused once the closing price cross has begun.
+    ///
+    /// # Errors
+    /// `SessionNotAllowed` or `PriceOutOfRange`.
+    pub(crate) fn set_closing_price(&mut self, price: Ticks) -> Result<Derivation, Reject> {
+        if matches!(self.phase, Phase::ClosingPriceCross | Phase::PostClose | Phase::Closed) {
+            return Err(Reject::SessionNotAllowed);
+        }
+        check_price(Some(price))?;
+        self.prices.closing = Some((price, Derivation::Manual));
+        Ok(Derivation::Manual)
+    }
+
+    /// Moves the expected end of the current call. Returns the call.
+    ///
+    /// # Errors
+    /// `SessionNotAllowed` if there is no call or `ends` has passed.
+    pub(crate) fn extend_call(&mut self, ends: VenueNanos, now: VenueNanos) -> Result<Phase, Reject> {
+        if !self.phase.is_call() || ends < now {
+            return Err(Reject::SessionNotAllowed);
+        }
+        self.session.ends = Some(ends);
+        Ok(self.phase)
+    }
+
+    /// Records that a trade was busted. A trade can be busted once. Returns its lots.
+    ///
+    /// # Errors
+    /// `UnknownTrade`, `AlreadyBusted` or `BadDefinition`.
+    pub(crate) fn record_bust(&mut self, bust: &Bust) -> Result<u32, Reject> {
+        if !(1..=self.trades.0).contains(&bust.trade_seq.0) {
+            return Err(Reject::UnknownTrade);
+        }
+        if self.busted.contains(&bust.trade_seq) {
+            return Err(Reject::AlreadyBusted);
+        }
+        let has_price = (1..=Ticks::MAX_PRICE.0).contains(&bust.price.0);
+        let lots = u32::try_from(bust.lots.0).ok().filter(|_| has_price && bust.lots > Lots::ZERO);
+        let lots = lots.ok_or(Reject::BadDefinition)?;
+        self.busted.insert(bust.trade_seq);
+        self.closing_inputs.remove_busted(bust);
+        Ok(lots)
     }
 
     /// Recomputes [`Market::plain`]. Called after every change of anything that it depends on.
@@ -196,7 +258,8 @@ impl Market {
     }
 
     pub(crate) fn touch(&self) -> Touch {
-        Side::BOTH.map(|side| self.best(side).map(|(price, lots)| (price, lots.0)))
+        let best = |side: Side| self.best(side).map(|(price, lots)| (price, lots.0));
+        [best(Side::Buy), best(Side::Sell)]
     }
 
     /// Returns the reference prices against which execution prices are tested.

@@ -80,13 +80,10 @@ impl MarketContext<'_> {
         out.emit(Event::Cancelled { order: id, account, instrument, side, price, open, reason });
     }
 
-    /// Cancels a live order, displayed or not.
-    #[inline]
-    pub fn cancel_live(&mut self, slot: Slot, reason: CancelReason, out: &mut impl EventSink) {
-        if slot.is_undisplayed() {
-            return self.cancel_undisplayed(slot, reason, out);
-        }
-        let instrument = self.instrument();
+    /// Removes a displayed order, without an event. Returns the order and the lots that are left on
+    /// its level.
+    #[inline(always)]
+    pub fn remove_displayed(&mut self, slot: Slot) -> (RestingOrder, u64) {
         let (order, lots) = self.market.book.remove(slot);
         let (account, side, open) = (order.owner.account(), order.owner.side(), order.total_open());
         if !self.market.plain {
@@ -95,7 +92,18 @@ impl MarketContext<'_> {
         self.orders.remove(order.id);
         self.accounts[account.0 as usize].open_orders -= 1;
         self.reserve(account, side, order.price, -i128::from(open));
-        let open = Lots(u64::from(open));
+        (order, lots)
+    }
+
+    /// Cancels a live order, displayed or not.
+    #[inline]
+    pub fn cancel_live(&mut self, slot: Slot, reason: CancelReason, out: &mut impl EventSink) {
+        if slot.is_undisplayed() {
+            return self.cancel_undisplayed(slot, reason, out);
+        }
+        let instrument = self.instrument();
+        let (order, lots) = self.remove_displayed(slot);
+        let (account, side, open) = (order.owner.account(), order.owner.side(), Lots(u64::from(order.total_open())));
         out.emit(Event::Cancelled { order: order.id, account, instrument, side, price: order.price, open, reason });
         out.emit(Event::Level { instrument, side, price: order.price, lots: Lots(lots) });
     }

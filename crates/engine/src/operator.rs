@@ -5,11 +5,11 @@
 //! Leaves out  kills: `kills`. Sessions: `session_commands`.
 
 use pitwire_model::{
-    AccountId, AccountSettings, Bust, CancelReason, CurrencyId, Event, FlowSetting, InstrumentId, InstrumentKind,
-    InstrumentLimits, Lots, Phase, Reject, Seq, SessionReason, Side, Ticks,
+    AccountId, AccountSettings, Bust, CancelReason, CurrencyId, Event, FlowSetting, InstrumentId, InstrumentLimits,
+    Phase, Reject, Seq, SessionReason, Side,
 };
 
-use crate::definition_checks::{MOST_UNITS, check_limits, check_settings};
+use crate::account::Account;
 use crate::engine::Engine;
 use crate::event_sink::EventSink;
 use crate::settlement::settle_trade;
@@ -21,10 +21,7 @@ impl Engine {
         limits: InstrumentLimits,
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
-        let market = self.existing_market(instrument)?;
-        check_limits(limits)?;
-        market.spec.limits = limits;
-        market.limited = limits != InstrumentLimits::default();
+        self.markets.existing(instrument)?.set_limits(limits)?;
         out.emit(Event::InstrumentLimitsSet { instrument, limits });
         Ok(())
     }
@@ -34,16 +31,13 @@ impl Engine {
         instrument: InstrumentId,
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
-        self.existing_market(instrument)?;
-        let is_index = self.markets.iter().any(|other| {
-            let uses = matches!(other.spec.kind, InstrumentKind::InversePerpetual { index, .. } if index == instrument);
-            uses && other.phase != Phase::Deleted
-        });
-        if is_index || self.accounts.iter().any(|account| account.position(instrument).lots != 0) {
+        self.markets.existing(instrument)?;
+        let has_position = |account: &Account| account.position(instrument).lots != 0;
+        if self.markets.is_index(instrument) || self.accounts.as_slice().iter().any(has_position) {
             return Err(Reject::BadDefinition);
         }
         self.cancel_where(Some(instrument), CancelReason::InstrumentDeleted, |_, _| true, out);
-        let market = &mut self.markets[instrument.0 as usize];
+        let market = self.markets.existing(instrument)?;
         market.reporting.close(instrument, SessionReason::Operator, out);
         market.phase = Phase::Deleted;
         market.update_plain();
@@ -57,11 +51,7 @@ impl Engine {
         settings: AccountSettings,
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
-        let holder = self.accounts.get_mut(account.0 as usize).ok_or(Reject::UnknownAccount)?;
-        check_settings(settings)?;
-        holder.spec.settings = settings;
-        holder.reset_executions();
-        holder.update_flags();
+        self.accounts.set_settings(account, settings)?;
         out.emit(Event::AccountSet { account, settings });
         Ok(())
     }
@@ -73,30 +63,13 @@ impl Engine {
         units: i128,
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
-        self.account(account).ok_or(Reject::UnknownAccount)?;
-        self.currency(currency).ok_or(Reject::UnknownCurrency)?;
-        match units {
-            ..0 => return Err(Reject::BadDefinition),
-            0..=MOST_UNITS => {}
-            _ => return Err(Reject::AmountOverflow),
-        }
-        let lines = &mut self.accounts[account.0 as usize].status.credit_lines;
-        if units == 0 {
-            lines.remove(&currency)
-        } else {
-            lines.insert(currency, units)
-        };
+        self.accounts.set_credit_line(account, currency, units)?;
         out.emit(Event::CreditLineSet { account, currency, units });
         Ok(())
     }
 
     pub(crate) fn close_account(&mut self, account: AccountId, out: &mut impl EventSink) -> Result<(), Reject> {
-        let holder = self.accounts.get_mut(account.0 as usize).ok_or(Reject::UnknownAccount)?;
-        if holder.is_closed() {
-            return Err(Reject::AccountClosed);
-        }
-        holder.status.closed = true;
-        holder.update_flags();
+        self.accounts.close(account)?;
         self.cancel_where(None, CancelReason::AccountClosed, |owner, _| owner == account, out);
         out.emit(Event::AccountClosed { account });
         Ok(())
@@ -114,37 +87,22 @@ impl Engine {
     /// Reverses the money of a trade; orders stay as they are. The caller supplies the details of
     /// the trade, because the engine stores no trades. A trade can be busted once.
     pub(crate) fn bust_trade(&mut self, bust: &Bust, out: &mut impl EventSink) -> Result<(), Reject> {
-        let lots = self.check_bust(bust)?;
-        let market = &mut self.markets[bust.instrument.0 as usize];
-        market.busted.insert(bust.trade_seq);
-        market.closing_inputs.remove_busted(bust);
+        let market = self.markets.get_mut(bust.instrument).ok_or(Reject::UnknownInstrument)?;
+        for account in [bust.buyer, bust.seller] {
+            self.accounts.get(account).ok_or(Reject::UnknownAccount)?;
+        }
+        let lots = market.record_bust(bust)?;
         let (buyer, seller) = (bust.buyer.0 as usize, bust.seller.0 as usize);
         let reversed = [(buyer, Side::Sell), (seller, Side::Buy)];
-        settle_trade(&mut self.accounts, bust.instrument, market.settlement, reversed, bust.price, lots);
+        settle_trade(self.accounts.as_mut_slice(), bust.instrument, market.settlement, reversed, bust.price, lots);
         out.emit(Event::TradeBusted(Box::new(bust.clone())));
         Ok(())
-    }
-
-    fn check_bust(&self, bust: &Bust) -> Result<u32, Reject> {
-        let market = self.market(bust.instrument).ok_or(Reject::UnknownInstrument)?;
-        for account in [bust.buyer, bust.seller] {
-            self.account(account).ok_or(Reject::UnknownAccount)?;
-        }
-        if !(1..=market.trades.0).contains(&bust.trade_seq.0) {
-            return Err(Reject::UnknownTrade);
-        }
-        if market.busted.contains(&bust.trade_seq) {
-            return Err(Reject::AlreadyBusted);
-        }
-        let has_price = (1..=Ticks::MAX_PRICE.0).contains(&bust.price.0);
-        let lots = u32::try_from(bust.lots.0).ok().filter(|_| has_price && bust.lots > Lots::ZERO);
-        lots.ok_or(Reject::BadDefinition)
     }
 
     /// Halts the instrument of a command that made the engine panic. This command is never refused.
     pub(crate) fn quarantine(&mut self, seq: Seq, instrument: Option<InstrumentId>, out: &mut impl EventSink) {
         out.emit(Event::Quarantined { seq });
-        let market = instrument.and_then(|instrument| self.markets.get_mut(instrument.0 as usize));
+        let market = instrument.and_then(|instrument| self.markets.get_mut(instrument));
         if let Some(market) = market.filter(|market| market.phase != Phase::Deleted) {
             if market.phase == Phase::Continuous {
                 market.closing_inputs.end_continuous(self.clock.now);

@@ -1,8 +1,8 @@
 //! Questions to the engine. Nothing here changes it.
 
 use pitwire_model::{
-    AccountId, Currency, CurrencyId, Epoch, FlowSetting, InstrumentId, KillScope, Lots, OrderId, OrderType, SessionId,
-    Side, Ticks, TimeInForce, VenueDay, VenueNanos,
+    AccountId, Currency, CurrencyId, Epoch, FlowSetting, InstrumentId, KillScope, Lots, OrderId, OrderType, Seq,
+    SessionId, Side, Ticks, TimeInForce, TradeReport, VenueDay, VenueNanos,
 };
 
 use crate::account::Account;
@@ -99,41 +99,41 @@ impl Engine {
     }
 
     pub fn currencies(&self) -> &[Currency] {
-        &self.currencies
+        self.accounts.currencies()
     }
 
     pub fn currency(&self, id: CurrencyId) -> Option<&Currency> {
-        self.currencies.get(id.0 as usize)
+        self.accounts.currency(id)
     }
 
     pub fn currency_named(&self, name: &str) -> Option<&Currency> {
-        self.currencies.iter().find(|currency| currency.name == name)
+        self.accounts.currency_named(name)
     }
 
     pub fn markets(&self) -> &[Market] {
-        &self.markets
+        self.markets.as_slice()
     }
 
     #[inline]
     pub fn market(&self, id: InstrumentId) -> Option<&Market> {
-        self.markets.get(id.0 as usize)
+        self.markets.get(id)
     }
 
     pub fn instrument_named(&self, name: &str) -> Option<&Market> {
-        self.markets.iter().find(|market| market.spec.name == name)
+        self.markets.named(name)
     }
 
     pub fn accounts(&self) -> &[Account] {
-        &self.accounts
+        self.accounts.as_slice()
     }
 
     #[inline]
     pub fn account(&self, id: AccountId) -> Option<&Account> {
-        self.accounts.get(id.0 as usize)
+        self.accounts.get(id)
     }
 
     pub fn account_named(&self, name: &str) -> Option<&Account> {
-        self.accounts.iter().find(|account| account.spec.name == name)
+        self.accounts.named(name)
     }
 
     /// Returns what an account may still spend or reserve: its balance and credit line, less
@@ -160,13 +160,22 @@ impl Engine {
 
     /// Returns the number of displayed orders, which are those in the market data.
     pub fn shown_orders(&self) -> u64 {
-        self.markets.iter().map(|market| u64::from(market.book.resting_orders())).sum()
+        self.markets.shown_orders()
     }
 
     /// Returns the earliest time after `after` at which a live GTT order expires.
     pub fn next_expiry(&self, after: VenueNanos) -> Option<VenueNanos> {
-        let is_live = |order| self.orders.get(order).is_some();
-        self.markets.iter().filter_map(|market| market.expiries.next_after(after, is_live)).min()
+        self.markets.next_expiry(after, |order| self.orders.contains(order))
+    }
+
+    /// Returns a trade report that waits for confirmation.
+    pub fn report(&self, number: Seq) -> Option<&TradeReport> {
+        self.markets.report(number)
+    }
+
+    /// Waiting trade reports that `account` has made or has to confirm, by instrument and number.
+    pub fn reports_of(&self, account: AccountId) -> impl Iterator<Item = (Seq, &TradeReport)> {
+        self.markets.reports_of(account)
     }
 
     pub fn order(&self, id: OrderId) -> Option<OrderView> {
@@ -196,7 +205,7 @@ impl Engine {
     /// Live orders of an account, by order id. Costs all live orders of the venue.
     pub fn orders_of(&self, account: AccountId) -> Vec<OrderView> {
         let of_market = |market: &Market| market.live_slots(|owner, _| owner == account);
-        let mut ids: Vec<OrderId> = self.markets.iter().flat_map(of_market).map(|(id, _)| id).collect();
+        let mut ids: Vec<OrderId> = self.markets.as_slice().iter().flat_map(of_market).map(|(id, _)| id).collect();
         ids.sort_unstable();
         ids.into_iter().filter_map(|id| self.order(id)).collect()
     }

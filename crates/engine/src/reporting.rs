@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pitwire_model::{AccountId, Event, InstrumentId, ReportEnd, Seq, SessionReason, TradeReport, VenueNanos};
 
 use crate::event_sink::EventSink;
+use crate::order_checks::{check_price, lots_u32};
 
 /// Trade reporting of one instrument. Part of every image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +42,19 @@ impl Reporting {
         if self.open {
             self.set_open(instrument, false, reason, None, out);
         }
+    }
+
+    /// Returns whether an engine with this many accounts can have had this state.
+    pub(crate) fn is_valid(&self, instrument: InstrumentId, accounts: usize) -> bool {
+        let is_valid_report = |report: &TradeReport| {
+            report.instrument == instrument
+                && report.account != report.counterparty
+                && report.parties().into_iter().all(|party| (party.0 as usize) < accounts)
+                && lots_u32(report.lots).is_ok()
+                && check_price(Some(report.price)).is_ok()
+        };
+        let has_rest_of_hours = !self.open && (!self.waiting.is_empty() || self.ends.is_some());
+        !has_rest_of_hours && self.waiting.values().all(is_valid_report)
     }
 
     /// Returns the number of waiting reports that `account` has made.

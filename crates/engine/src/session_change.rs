@@ -9,9 +9,11 @@
 
 use pitwire_model::{CancelReason, Event, Phase, SessionReason, VenueNanos};
 
+use crate::auction::CrossExecution;
 use crate::book::Slot;
+use crate::command_end::MarketCommand;
 use crate::controls::Breach;
-use crate::event_sink::{EventSink, PublicEventTracker};
+use crate::event_sink::EventSink;
 use crate::market::Market;
 use crate::market_context::MarketContext;
 use crate::rule_tables::{Tif, TifSet, session_permissions};
@@ -47,12 +49,13 @@ struct UncrossBreach {
 impl SessionChange {
     /// Performs the change and everything that follows from it.
     pub fn run(self, context: &mut MarketContext<'_>, out: &mut impl EventSink) {
-        let out = &mut PublicEventTracker::new(out);
+        let mut command = MarketCommand::begin_with_filter(context, out);
+        let MarketCommand { context, out, .. } = &mut command;
         match self.end_session(context, out) {
             Ok(()) => self.begin_session(context, out),
             Err(breach) => self.continue_in_volatility_call(context, &breach, out),
         }
-        context.finish_command(None, out);
+        command.finish();
     }
 
     /// Returns whether the venue was down for the whole of the call that begins, so that it is only
@@ -138,7 +141,7 @@ impl SessionChange {
         }
         inject_parked_orders(context, out);
         if self.to == Phase::ClosingPriceCross {
-            context.open_cross(out);
+            CrossExecution::open(context, out);
         }
         context.execute_elected_stops(out);
     }

@@ -6,16 +6,15 @@
 //! Start at    [`Engine::change_session`].
 
 use pitwire_model::{
-    CancelReason, Derivation, Event, InstrumentId, OrderId, Phase, Reject, RemainingSessions, SessionReason, Ticks,
-    TradingRules, VenueDay, VenueNanos,
+    CancelReason, Event, InstrumentId, OrderId, Phase, Reject, RemainingSessions, SessionReason, Ticks, TradingRules,
+    VenueDay, VenueNanos,
 };
 
 use crate::closing_price::ClosingPriceInputs;
-use crate::definition_checks::check_rules;
+use crate::command_end::MarketCommand;
 use crate::engine::Engine;
-use crate::event_sink::{EventSink, PublicEventTracker};
+use crate::event_sink::EventSink;
 use crate::market_context::MarketContext;
-use crate::order_checks::check_price;
 use crate::rule_tables::Tif;
 use crate::session_change::{SessionChange, SessionEvent, operator_may_change};
 
@@ -69,13 +68,8 @@ impl Engine {
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
         let now = self.clock.now;
-        let market = self.existing_market(instrument)?;
-        if !market.phase.is_call() || ends < now {
-            return Err(Reject::SessionNotAllowed);
-        }
-        let (phase, ends) = (market.phase, Some(ends));
-        market.session.ends = ends;
-        let reason = SessionReason::Extended;
+        let phase = self.markets.existing(instrument)?.extend_call(ends, now)?;
+        let (reason, ends) = (SessionReason::Extended, Some(ends));
         out.emit(Event::SessionChanged { instrument, from: phase, to: phase, reason, ends });
         self.context(instrument).emit_book_changed(out);
         Ok(())
@@ -87,45 +81,29 @@ impl Engine {
         remaining: RemainingSessions,
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
-        self.existing_market(instrument)?.session.remaining = remaining;
+        self.markets.existing(instrument)?.session.remaining = remaining;
         out.emit(Event::RemainingSet { instrument });
         Ok(())
     }
 
-    /// Sets new trading rules. Resting orders stay as they are. The allocation can only change
-    /// while the market is quiet.
     pub(crate) fn set_trading_rules(
         &mut self,
         instrument: InstrumentId,
         rules: &TradingRules,
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
-        let market = self.existing_market(instrument)?;
-        check_rules(rules)?;
-        if rules.allocation != market.rules.allocation && !market.phase.is_quiet() {
-            return Err(Reject::SessionNotAllowed);
-        }
-        (*market.rules).clone_from(rules);
-        market.spec.rules = Some(market.rules.clone());
-        market.update_plain();
-        out.emit(Event::TradingRulesSet { instrument, rules: market.rules.clone() });
+        self.markets.existing(instrument)?.set_trading_rules(rules)?;
+        out.emit(Event::TradingRulesSet { instrument, rules: Box::new(rules.clone()) });
         Ok(())
     }
 
-    /// Sets an operator's closing price. Refused once the closing price cross has begun.
     pub(crate) fn set_closing_price(
         &mut self,
         instrument: InstrumentId,
         price: Ticks,
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
-        let market = self.existing_market(instrument)?;
-        if matches!(market.phase, Phase::ClosingPriceCross | Phase::PostClose | Phase::Closed) {
-            return Err(Reject::SessionNotAllowed);
-        }
-        check_price(Some(price))?;
-        let derivation = Derivation::Manual;
-        market.prices.closing = Some((price, derivation));
+        let derivation = self.markets.existing(instrument)?.set_closing_price(price)?;
         out.emit(Event::ClosingPriceSet { instrument, price, derivation });
         self.context(instrument).emit_book_changed(out);
         Ok(())
@@ -133,18 +111,18 @@ impl Engine {
 
     /// Runs filters of hidden orders whether or not the displayed book has changed.
     pub(crate) fn filter_hidden(&mut self, instrument: InstrumentId, out: &mut impl EventSink) -> Result<(), Reject> {
-        self.existing_market(instrument)?;
-        self.context(instrument).finish_command(None, &mut PublicEventTracker::new(out));
+        self.markets.existing(instrument)?;
+        MarketCommand::begin_with_filter(&mut self.context(instrument), out).finish();
         Ok(())
     }
 
     /// Ends the current batch. Does nothing on an instrument that does not trade in batches.
     pub(crate) fn end_batch(&mut self, instrument: InstrumentId, out: &mut impl EventSink) -> Result<(), Reject> {
-        if self.existing_market(instrument)?.trades_in_batches() {
+        if self.markets.existing(instrument)?.trades_in_batches() {
             let mut context = self.context(instrument);
-            let (touch, mut out) = (context.market.touch(), PublicEventTracker::new(out));
-            context.run_batch(&mut out);
-            context.finish_command(Some(touch), &mut out);
+            let mut command = MarketCommand::begin(&mut context, out);
+            command.context.run_batch(&mut command.out);
+            command.finish();
         }
         Ok(())
     }
@@ -156,7 +134,7 @@ impl Engine {
 
     /// Cancels GTT orders whose time has come. Orders of a call stay until its uncross.
     pub(crate) fn pass_time(&mut self, out: &mut impl EventSink) {
-        for instrument in self.instruments() {
+        for instrument in self.markets.ids() {
             let mut context = self.context(instrument);
             let next = context.market.expiries.next();
             if !context.market.phase.is_call() && next.is_some_and(|next| next <= context.clock.now) {
@@ -166,7 +144,7 @@ impl Engine {
     }
 
     pub(crate) fn end_day(&mut self, out: &mut impl EventSink) {
-        for instrument in self.instruments() {
+        for instrument in self.markets.ids() {
             let mut context = self.context(instrument);
             context.market.reporting.close(instrument, SessionReason::Scheduled, out);
             context.end_day(out);
@@ -177,37 +155,38 @@ impl Engine {
 
 impl MarketContext<'_> {
     fn cancel_expired(&mut self, out: &mut impl EventSink) {
-        let (instrument, touch) = (self.instrument(), self.market.touch());
-        let out = &mut PublicEventTracker::new(out);
+        let instrument = self.instrument();
         let due: Vec<OrderId> = self.market.expiries.due(self.clock.now).collect();
+        let mut command = MarketCommand::begin(self, out);
         for order in due {
-            let slot = self.orders.get(order).filter(|(of, _)| *of == instrument).map(|(_, slot)| slot);
-            if let Some(slot) = slot.filter(|slot| self.market.tif_at(*slot) == Tif::GoodTillTime) {
-                self.cancel_live(slot, CancelReason::TimeReached, out);
+            let MarketContext { market, orders, .. } = &*command.context;
+            let slot = orders.get(order).filter(|(of, _)| *of == instrument).map(|(_, slot)| slot);
+            if let Some(slot) = slot.filter(|slot| market.tif_at(*slot) == Tif::GoodTillTime) {
+                command.cancel(slot, CancelReason::TimeReached);
             }
-            self.market.expiries.remove(order);
+            command.context.market.expiries.remove(order);
         }
-        self.finish_command(Some(touch), out);
+        command.finish();
     }
 
     /// Ends the venue day of one instrument: parks active GFA orders and cancels those that do not
     /// outlive the day.
     fn end_day(&mut self, out: &mut impl EventSink) {
-        let touch = self.market.touch();
-        let out = &mut PublicEventTracker::new(out);
+        let mut command = MarketCommand::begin(self, out);
         let mut has_acted = false;
-        for (_, slot) in self.market.live_slots(|_, _| true) {
-            if self.market.is_active_gfa(slot) {
-                self.park(slot, out);
-            } else if let Some(reason) = self.market.day_end_reason(slot, self.clock.day) {
-                self.cancel_live(slot, reason, out);
+        for (_, slot) in command.context.market.live_slots(|_, _| true) {
+            let MarketContext { market, clock, .. } = &*command.context;
+            if market.is_active_gfa(slot) {
+                command.context.park(slot, &mut command.out);
+            } else if let Some(reason) = market.day_end_reason(slot, clock.day) {
+                command.cancel(slot, reason);
             } else {
                 continue;
             }
             has_acted = true;
         }
         if has_acted {
-            self.finish_command(Some(touch), out);
+            command.finish();
         }
         let prices = &mut self.market.prices;
         prices.previous_close = prices.closing.take().map(|(price, _)| price).or(prices.previous_close);

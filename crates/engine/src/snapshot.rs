@@ -6,30 +6,19 @@
 
 use std::collections::BTreeSet;
 
-use pitwire_model::{
-    AccountId, InstrumentId, OrderId, OrderType, Phase, Side, Ticks, TimeInForce, TradeReport, VenueDay, VenueNanos,
-};
+use pitwire_model::{AccountId, OrderId, OrderType, Phase, SessionId, Side, Ticks, TimeInForce, VenueDay, VenueNanos};
 
-use crate::account::{Account, Balance, Position};
+use crate::account::Account;
+use crate::account_table::AccountTable;
 use crate::blocks::TradingBlocks;
 use crate::book::{OrderOrigin, Owner, RestingOrder, Slot};
-use crate::definition_checks::check_rules;
 use crate::engine::Engine;
-use crate::image::{AccountImage, EngineImage, ImageError, MarketImage, OrderImage, SessionImage};
+use crate::image::{EngineImage, ImageError, MarketImage, OrderImage, SessionImage};
+use crate::index::OrderIndex;
 use crate::market::Market;
-use crate::order_checks::{check_price, lots_u32};
-use crate::reporting::Reporting;
 use crate::rule_tables::{Tif, TifSet};
 use crate::session_state::DeferredCallEnd;
 use crate::undisplayed::{UndisplayedOrder, UndisplayedState};
-
-/// Largest balance of an image in units. Trading cannot reach it, and sums and products of it fit
-/// into 128 bits.
-const MOST_BALANCE: i128 = 1 << 120;
-/// Largest entry value of a position in units.
-const MOST_ENTRY_VALUE: i128 = 1 << 94;
-/// Largest position in lots.
-const MOST_POSITION_LOTS: i128 = 1 << 62;
 
 fn is_price(ticks: Ticks) -> bool {
     (1..=Ticks::MAX_PRICE.0).contains(&ticks.0)
@@ -46,9 +35,9 @@ impl Engine {
             killed_sessions: self.blocks.sessions().collect(),
             day: self.clock.day,
             closes: self.clock.closes,
-            currencies: self.currencies.clone(),
-            markets: self.markets.iter().map(market_image).collect(),
-            accounts: self.accounts.iter().map(account_image).collect(),
+            currencies: self.accounts.currencies().to_vec(),
+            markets: self.markets.as_slice().iter().map(market_image).collect(),
+            accounts: self.accounts.images(),
         }
     }
 
@@ -62,12 +51,12 @@ impl Engine {
             flow: image.flow,
             last_session: image.last_session,
             blocks: TradingBlocks::new(image.venue_killed, ascending_set(image.killed_sessions)?),
-            currencies: image.currencies,
+            accounts: AccountTable::with_currencies(image.currencies),
             ..Engine::default()
         };
         engine.clock.set_day(image.day, image.closes);
         for account in image.accounts {
-            engine.restore_account(account)?;
+            engine.accounts.restore(account)?;
         }
         for market in image.markets {
             engine.restore_market(market)?;
@@ -75,51 +64,14 @@ impl Engine {
         Ok(engine)
     }
 
-    fn restore_account(&mut self, image: AccountImage) -> Result<(), ImageError> {
-        if image.balances.len() != self.currencies.len() {
-            return Err(ImageError("an account does not have one balance per currency"));
-        }
-        let lines = &image.standing.credit_lines;
-        if lines.iter().any(|(currency, units)| self.currency(*currency).is_none() || *units <= 0) {
-            return Err(ImageError("a credit line is not positive or has an unknown currency"));
-        }
-        let is_within = |units: i128, most: i128| (-most..=most).contains(&units);
-        let is_valid_balance =
-            |balance: &Balance| is_within(balance.total, MOST_BALANCE) && is_within(balance.reserved, MOST_BALANCE);
-        let is_valid_position = |position: &Position| {
-            (0..=MOST_ENTRY_VALUE).contains(&position.entry_value)
-                && is_within(position.realized, MOST_BALANCE)
-                && is_within(i128::from(position.lots), MOST_POSITION_LOTS)
-        };
-        let positions_are_valid = image.positions.iter().all(|(_, position)| is_valid_position(position));
-        if !image.balances.iter().all(is_valid_balance) || !positions_are_valid {
-            return Err(ImageError("a balance or position is out of range"));
-        }
-        let mut account = Account::new(image.spec, 0);
-        account.balances = image.balances;
-        account.positions = image.positions.into_iter().collect();
-        account.status = image.standing;
-        account.update_flags();
-        self.accounts.push(account);
-        Ok(())
-    }
-
     fn restore_market(&mut self, image: MarketImage) -> Result<(), ImageError> {
-        let terms = self.settlement_terms(&image.spec).ok_or(ImageError("an instrument cannot be settled"))?;
-        let instrument = image.spec.id;
-        if instrument.0 as usize != self.markets.len() {
-            return Err(ImageError("instruments are out of order"));
-        }
+        let mut market = self.markets.restored(image.spec, self.accounts.currencies())?;
         // An index price counts in this market's ticks, so it may exceed the highest price of an
         // order.
         let has_values = [image.index, image.mark].into_iter().all(|ticks| ticks.0 >= 1);
         if !has_values || !image.last.is_none_or(is_price) {
             return Err(ImageError("an index, mark or last price is out of range"));
         }
-        if image.spec.rules.as_deref().is_some_and(|rules| check_rules(rules).is_err()) {
-            return Err(ImageError("trading rules are not valid"));
-        }
-        let mut market = Market::new(image.spec, terms);
         market.phase = image.phase;
         market.change_id = image.change_id;
         market.trades = image.trades;
@@ -130,34 +82,62 @@ impl Engine {
         if market.busted.iter().any(|trade| !(1..=market.trades.0).contains(&trade.0)) {
             return Err(ImageError("a busted trade does not exist"));
         }
-        self.restore_orders(&mut market, &image.orders)?;
+        self.clock.last_priority = self.clock.last_priority.max(image.orders.len() as u64);
+        OrderRestorer {
+            market: &mut market,
+            accounts: self.accounts.as_mut_slice(),
+            index: &mut self.orders,
+            last_session: self.last_session,
+            taken_ranks: vec![false; image.orders.len()],
+        }
+        .restore(&image.orders)?;
         market.restore_session(image.session)?;
-        self.check_reporting(&market, &image.reporting)?;
+        let is_open_though_deleted = market.phase == Phase::Deleted && image.reporting.open;
+        if is_open_though_deleted || !image.reporting.is_valid(market.spec.id, self.accounts.as_slice().len()) {
+            return Err(ImageError("the state of trade reporting is not valid"));
+        }
         *market.reporting = image.reporting;
         market.update_plain();
         self.markets.push(market);
         Ok(())
     }
+}
 
-    fn restore_orders(&mut self, market: &mut Market, orders: &[OrderImage]) -> Result<(), ImageError> {
-        self.clock.last_priority = self.clock.last_priority.max(orders.len() as u64);
-        let mut ranks = vec![false; orders.len()];
+/// Restores the live orders of one instrument. Each time rank belongs to one order, and the ranks
+/// of a queue ascend.
+struct OrderRestorer<'a> {
+    market: &'a mut Market,
+    accounts: &'a mut [Account],
+    index: &'a mut OrderIndex,
+    /// Highest session number that an order may have.
+    last_session: SessionId,
+    taken_ranks: Vec<bool>,
+}
+
+impl OrderRestorer<'_> {
+    fn restore(mut self, orders: &[OrderImage]) -> Result<(), ImageError> {
         let mut before: Option<&OrderImage> = None;
         for order in orders {
-            let rank = (order.rank as usize).checked_sub(1).and_then(|rank| ranks.get_mut(rank));
-            let is_new = rank.is_some_and(|taken| !std::mem::replace(taken, true));
             let is_later = before.is_none_or(|before| !before.is_in_queue_of(order) || before.rank < order.rank);
-            if !is_new || !is_later {
+            if !self.take_rank(order.rank) || !is_later {
                 return Err(ImageError("time ranks of orders are not unique or not in queue order"));
             }
-            let slot = self.restore_order(market, order).ok_or(ImageError("an order is not valid"))?;
-            self.orders.insert(order.id, market.spec.id, slot);
+            let slot = self.insert(order).ok_or(ImageError("an order is not valid"))?;
+            self.index.insert(order.id, self.market.spec.id, slot);
             before = Some(order);
         }
         Ok(())
     }
 
-    fn restore_order(&mut self, market: &mut Market, image: &OrderImage) -> Option<Slot> {
+    /// Returns whether the rank exists and was free.
+    fn take_rank(&mut self, rank: u32) -> bool {
+        let taken = (rank as usize).checked_sub(1).and_then(|rank| self.taken_ranks.get_mut(rank));
+        taken.is_some_and(|taken| !std::mem::replace(taken, true))
+    }
+
+    /// Inserts an order into the market. Returns `None` if the order is not valid.
+    fn insert(&mut self, image: &OrderImage) -> Option<Slot> {
+        let market = &mut *self.market;
         let account = self.accounts.get_mut(image.account.0 as usize)?;
         let is_valid = image.account.0 <= Owner::MAX_ACCOUNT
             && (1..=image.ordered).contains(&image.open)
@@ -165,7 +145,7 @@ impl Engine {
             && image.session <= self.last_session
             && market.phase != Phase::Deleted
             && !account.is_closed();
-        if !is_valid || self.orders.contains(image.id) {
+        if !is_valid || self.index.contains(image.id) {
             return None;
         }
         account.open_orders += 1;
@@ -177,22 +157,6 @@ impl Engine {
             None => image.resting().map(|resting| market.book.rest(resting, origin).0),
             Some(state) => image.undisplayed(state, origin).map(|order| market.insert_undisplayed(order)),
         }
-    }
-
-    fn check_reporting(&self, market: &Market, reporting: &Reporting) -> Result<(), ImageError> {
-        let is_valid = |report: &TradeReport| {
-            report.instrument == market.spec.id
-                && report.account != report.counterparty
-                && report.parties().into_iter().all(|party| self.account(party).is_some())
-                && lots_u32(report.lots).is_ok()
-                && check_price(Some(report.price)).is_ok()
-        };
-        let has_rest_of_hours = !reporting.open && (!reporting.waiting.is_empty() || reporting.ends.is_some());
-        let is_open_though_deleted = market.phase == Phase::Deleted && reporting.open;
-        if has_rest_of_hours || is_open_though_deleted || !reporting.waiting.values().all(is_valid) {
-            return Err(ImageError("the state of trade reporting is not valid"));
-        }
-        Ok(())
     }
 }
 
@@ -404,14 +368,5 @@ fn origin_image(market: &Market, id: OrderId, account: AccountId, side: Side, or
         session: origin.session,
         group: origin.group,
         cancel_on_disconnect: origin.cancel_on_disconnect,
-    }
-}
-
-fn account_image(account: &Account) -> AccountImage {
-    AccountImage {
-        spec: account.spec.clone(),
-        balances: account.balances.clone(),
-        positions: account.positions().map(|(id, position): (InstrumentId, &Position)| (id, *position)).collect(),
-        standing: account.status.clone(),
     }
 }

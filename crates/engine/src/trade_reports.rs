@@ -6,21 +6,32 @@
 //!                references and closing price of the book.
 //! Costs       a report: the waiting reports of its instrument; an answer: the number of
 //!             instruments.
-//! Start at    [`Engine::report_trade`], then [`Engine::answer_report`].
+//! Start at    [`TradeReports::report`], then [`TradeReports::answer`].
 
 use pitwire_model::{
     AccountId, Event, InstrumentId, OffBookTrade, Phase, Reject, ReportEnd, Seq, SessionReason, Side, TradeReport,
     VenueNanos,
 };
 
-use crate::engine::Engine;
+use crate::account_table::AccountTable;
+use crate::blocks::TradingBlocks;
 use crate::event_sink::EventSink;
+use crate::funds::Funds;
+use crate::market_table::MarketTable;
 use crate::order_checks::{check_price, lots_u32};
 use crate::reporting::report_ended;
 use crate::settlement::settle_trade;
 
-impl Engine {
-    pub(crate) fn set_reporting(
+/// Trade reporting of the venue, with what settles a reported trade.
+pub(crate) struct TradeReports<'a> {
+    pub markets: &'a mut MarketTable,
+    pub accounts: &'a mut AccountTable,
+    pub blocks: &'a TradingBlocks,
+}
+
+impl TradeReports<'_> {
+    /// Opens or closes the reporting hours of an instrument.
+    pub fn set_hours(
         &mut self,
         instrument: InstrumentId,
         open: bool,
@@ -28,7 +39,7 @@ impl Engine {
         ends: Option<VenueNanos>,
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
-        let reporting = &mut self.existing_market(instrument)?.reporting;
+        let reporting = &mut self.markets.existing(instrument)?.reporting;
         if reporting.open == open {
             return Err(Reject::SessionNotAllowed);
         }
@@ -37,22 +48,17 @@ impl Engine {
     }
 
     /// Records a report. Its number is the sequence number of the command.
-    pub(crate) fn report_trade(
-        &mut self,
-        number: Seq,
-        report: &TradeReport,
-        out: &mut impl EventSink,
-    ) -> Result<(), Reject> {
+    pub fn report(&mut self, number: Seq, report: &TradeReport, out: &mut impl EventSink) -> Result<(), Reject> {
         self.check_report(report)?;
-        self.markets[report.instrument.0 as usize].reporting.waiting.insert(number, report.clone());
+        self.markets.existing(report.instrument)?.reporting.waiting.insert(number, report.clone());
         out.emit(Event::TradeReported { report: number, trade: Box::new(report.clone()) });
         Ok(())
     }
 
     fn check_report(&self, report: &TradeReport) -> Result<(), Reject> {
-        let market = self.market(report.instrument).ok_or(Reject::UnknownInstrument)?;
+        let market = self.markets.get(report.instrument).ok_or(Reject::UnknownInstrument)?;
         for account in [report.account, report.counterparty] {
-            self.account(account).ok_or(Reject::UnknownAccount)?;
+            self.accounts.get(account).ok_or(Reject::UnknownAccount)?;
         }
         if market.phase == Phase::Deleted {
             return Err(Reject::InstrumentDeleted);
@@ -76,7 +82,7 @@ impl Engine {
     /// Checks that an account may trade. Kills of sessions do not count, because a report belongs
     /// to none.
     fn check_report_party(&self, party: AccountId) -> Result<(), Reject> {
-        let account = self.account(party).ok_or(Reject::UnknownAccount)?;
+        let account = self.accounts.get(party).ok_or(Reject::UnknownAccount)?;
         match () {
             () if account.is_closed() => Err(Reject::AccountClosed),
             () if self.blocks.venue() || account.is_killed() => Err(Reject::Killed),
@@ -86,20 +92,21 @@ impl Engine {
     }
 
     /// Confirms, declines or withdraws a report.
-    pub(crate) fn answer_report(
+    pub fn answer(
         &mut self,
         account: AccountId,
         number: Seq,
         confirm: bool,
         out: &mut impl EventSink,
     ) -> Result<(), Reject> {
-        self.account(account).ok_or(Reject::UnknownAccount)?;
-        let report = self.report(number).filter(|report| report.concerns(account)).ok_or(Reject::UnknownReport)?;
+        self.accounts.get(account).ok_or(Reject::UnknownAccount)?;
+        let report =
+            self.markets.report(number).filter(|report| report.concerns(account)).ok_or(Reject::UnknownReport)?;
         let report = report.clone();
         let is_reporter = account == report.account;
         if !confirm {
             let end = if account == report.account { ReportEnd::Withdrawn } else { ReportEnd::Declined };
-            self.markets[report.instrument.0 as usize].reporting.waiting.remove(&number);
+            self.markets.existing(report.instrument)?.reporting.waiting.remove(&number);
             out.emit(report_ended(number, &report, end));
             return Ok(());
         }
@@ -110,44 +117,34 @@ impl Engine {
             self.check_report_party(party)?;
         }
         self.check_report_funds(&report)?;
-        self.settle_report(number, &report, out);
-        Ok(())
+        self.settle(number, &report, out)
     }
 
     fn check_report_funds(&self, report: &TradeReport) -> Result<(), Reject> {
-        let market = self.market(report.instrument).ok_or(Reject::UnknownInstrument)?;
+        let market = self.markets.get(report.instrument).ok_or(Reject::UnknownInstrument)?;
         let lots = lots_u32(report.lots)?;
+        let funds = Funds { accounts: self.accounts.as_slice(), markets: self.markets.as_slice() };
         for (party, side) in report.parties().into_iter().zip([Side::Buy, Side::Sell]) {
-            if self.account(party).is_some_and(|account| account.is_limited()) {
-                self.funds().check_trade(market, party, side, report.price, lots)?;
+            if self.accounts.get(party).is_some_and(|account| account.is_limited()) {
+                funds.check_trade(market, party, side, report.price, lots)?;
             }
         }
         Ok(())
     }
 
-    fn settle_report(&mut self, number: Seq, report: &TradeReport, out: &mut impl EventSink) {
+    fn settle(&mut self, number: Seq, report: &TradeReport, out: &mut impl EventSink) -> Result<(), Reject> {
         let instrument = report.instrument;
-        let market = &mut self.markets[instrument.0 as usize];
+        let market = self.markets.existing(instrument)?;
         market.reporting.waiting.remove(&number);
         market.reporting.trades += 1;
         let trade_number = market.reporting.trades;
         let [buyer, seller] = report.parties();
-        let lots = lots_u32(report.lots).unwrap_or(0);
+        let lots = lots_u32(report.lots)?;
         let parties = [(buyer.0 as usize, Side::Buy), (seller.0 as usize, Side::Sell)];
-        settle_trade(&mut self.accounts, instrument, market.settlement, parties, report.price, lots);
+        settle_trade(self.accounts.as_mut_slice(), instrument, market.settlement, parties, report.price, lots);
         let (price, lots) = (report.price, report.lots);
         let trade = OffBookTrade { instrument, number: trade_number, price, lots, report: number, buyer, seller };
         out.emit(Event::OffBookTrade(Box::new(trade)));
-    }
-
-    /// Returns a report that waits for confirmation.
-    pub fn report(&self, number: Seq) -> Option<&TradeReport> {
-        self.markets.iter().find_map(|market| market.reporting.waiting.get(&number))
-    }
-
-    /// Waiting reports that `account` has made or has to confirm, by instrument and number.
-    pub fn reports_of(&self, account: AccountId) -> impl Iterator<Item = (Seq, &TradeReport)> {
-        let waiting = self.markets.iter().flat_map(|market| &market.reporting.waiting);
-        waiting.filter(move |(_, report)| report.concerns(account)).map(|(number, report)| (*number, report))
+        Ok(())
     }
 }

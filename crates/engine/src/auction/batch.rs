@@ -50,39 +50,24 @@ impl Market {
     /// one.
     fn end_batch(&mut self, end: u64) {
         let live = self.book.resting_orders() as usize + self.undisplayed.len();
-        if self.auction.batch_ends.len() > 2 * live + 16 {
+        if self.auction.batch_ends.as_slice().len() > 2 * live + 16 {
             let counts = self.batch_counts();
             self.set_batch_counts(&counts);
         }
-        if self.auction.batch_ends.last() != Some(&end) {
-            self.auction.batch_ends.push(end);
-        }
+        self.auction.batch_ends.push(end);
     }
 
-    /// Returns the number of live orders older than each batch end, ascending. Leaves out ends that
-    /// separate no live orders.
+    /// Returns the number of live orders older than each batch end, as
+    /// [`BatchEnds::counts`](super::state::BatchEnds::counts) does.
     pub(crate) fn batch_counts(&self) -> Vec<u32> {
-        if self.auction.batch_ends.is_empty() {
-            return Vec::new();
-        }
-        let times = self.live_times();
-        let older = |end: &u64| times.partition_point(|time| time < end);
-        let ends = self.auction.batch_ends.iter();
-        let mut counts: Vec<u32> = ends.filter_map(|end| u32::try_from(older(end)).ok()).collect();
-        counts.dedup();
-        counts.retain(|count| *count > 0);
-        counts
+        let ends = &self.auction.batch_ends;
+        if ends.as_slice().is_empty() { Vec::new() } else { ends.counts(&self.live_times()) }
     }
 
     /// Sets the batch ends from the result of [`Market::batch_counts`].
     pub(crate) fn set_batch_counts(&mut self, counts: &[u32]) {
-        if counts.is_empty() {
-            self.auction.batch_ends.clear();
-            return;
-        }
-        let times = self.live_times();
-        let after = |count: &u32| times.get((*count as usize).checked_sub(1)?).map(|time| time + 1);
-        self.auction.batch_ends = counts.iter().filter_map(after).collect();
+        let times = if counts.is_empty() { Vec::new() } else { self.live_times() };
+        self.auction.batch_ends.set_counts(counts, &times);
     }
 
     /// The times of all live orders, ascending.

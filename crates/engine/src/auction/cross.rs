@@ -6,7 +6,7 @@
 //! Leaves out  hidden orders, which take no part.
 //! Costs       the start: the participating orders, sorted by time; an order: the orders that it
 //!             meets.
-//! Start at    [`MarketContext::open_cross`], then [`MarketContext::enter_cross`].
+//! Start at    [`CrossExecution::open`], then [`CrossExecution::enter`].
 
 use std::collections::BTreeSet;
 
@@ -105,16 +105,26 @@ impl CrossView<'_> {
 }
 
 impl MarketContext<'_> {
-    pub fn cross_view(&self) -> CrossView<'_> {
+    fn cross_view(&self) -> CrossView<'_> {
         CrossView { market: self.market, accounts: self.accounts, orders: self.orders }
     }
+}
 
+/// The cross while orders trade in it.
+pub(crate) struct CrossExecution<'c, 'a> {
+    context: &'c mut MarketContext<'a>,
+    /// The closing price.
+    price: Ticks,
+    changed: ChangedPrices,
+}
+
+impl CrossExecution<'_, '_> {
     /// Begins the cross: the participating orders arrive one after another, by time.
-    pub fn open_cross(&mut self, out: &mut impl EventSink) {
-        self.market.auction.cross = Some(CrossQueues::default());
-        let Some(price) = self.market.cross_price() else { return };
-        let participants = self.market.cross_participants(price);
-        let mut execution = CrossExecution { context: self, price, changed: ChangedPrices::new() };
+    pub fn open(context: &mut MarketContext<'_>, out: &mut impl EventSink) {
+        context.market.auction.cross = Some(CrossQueues::default());
+        let Some(price) = context.market.cross_price() else { return };
+        let participants = context.market.cross_participants(price);
+        let mut execution = CrossExecution { context, price, changed: ChangedPrices::new() };
         for (time, id) in participants {
             let Some(order) = execution.context.cross_view().order(id, time) else { continue };
             let (slot, side) = (order.party.slot, order.party.side);
@@ -125,22 +135,22 @@ impl MarketContext<'_> {
             if stopped {
                 execution.cancel(slot, out);
             } else {
-                execution.context.wait_in_cross(side, time, id);
+                execution.context.market.auction.wait_in_cross(side, time, id);
             }
         }
         execution.emit_levels(out);
     }
 
     /// Trades an order that is new or amended in the cross, then adds or cancels the remainder.
-    pub fn enter_cross(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
-        let price = self.prepare_cross().filter(|price| order.takes_part_at(*price));
-        if order.fill_or_kill && self.cross_view().reachable_lots(order) < order.open {
+    pub fn enter(context: &mut MarketContext<'_>, order: &IncomingOrder, out: &mut impl EventSink) {
+        let price = Self::prepare(context).filter(|price| order.takes_part_at(*price));
+        if order.fill_or_kill && context.cross_view().reachable_lots(order) < order.open {
             out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
             return;
         }
         let mut open = order.open;
         if let Some(price) = price {
-            let mut execution = CrossExecution { context: self, price, changed: ChangedPrices::new() };
+            let mut execution = CrossExecution { context, price, changed: ChangedPrices::new() };
             let (party, stopped) = execution.match_waiting(CrossOrder::incoming(order), out);
             execution.emit_levels(out);
             open = party.open;
@@ -157,43 +167,27 @@ impl MarketContext<'_> {
             out.emit(order.cancelled(open, CancelReason::ImmediateRemainder));
             return;
         }
-        self.add_unmatched(&IncomingOrder { open, ..*order }, out);
+        context.add_unmatched(&IncomingOrder { open, ..*order }, out);
         if price.is_some() {
-            self.wait_in_cross(order.side, order.origin.time, order.id);
+            context.market.auction.wait_in_cross(order.side, order.origin.time, order.id);
         }
     }
 
     /// Returns the closing price. After a restart, rebuilds the queues of waiting orders.
-    fn prepare_cross(&mut self) -> Option<Ticks> {
-        let price = self.market.cross_price()?;
-        if self.market.auction.cross.is_none() {
+    fn prepare(context: &mut MarketContext<'_>) -> Option<Ticks> {
+        let price = context.market.cross_price()?;
+        if context.market.auction.cross.is_none() {
             let mut queues = CrossQueues::default();
-            for (time, id) in self.market.cross_participants(price) {
-                if let Some((_, slot)) = self.orders.get(id) {
-                    queues.push(self.market.side_at(slot), time, id);
+            for (time, id) in context.market.cross_participants(price) {
+                if let Some((_, slot)) = context.orders.get(id) {
+                    queues.push(context.market.side_at(slot), time, id);
                 }
             }
-            self.market.auction.cross = Some(queues);
+            context.market.auction.cross = Some(queues);
         }
         Some(price)
     }
 
-    fn wait_in_cross(&mut self, side: Side, time: u64, id: OrderId) {
-        if let Some(queues) = &mut self.market.auction.cross {
-            queues.insert(side, time, id);
-        }
-    }
-}
-
-/// The cross while orders trade in it.
-struct CrossExecution<'c, 'a> {
-    context: &'c mut MarketContext<'a>,
-    /// The closing price.
-    price: Ticks,
-    changed: ChangedPrices,
-}
-
-impl CrossExecution<'_, '_> {
     /// Trades an order with the orders that wait on the other side, by time. Returns the order as a
     /// party, and whether self-match prevention has stopped it.
     fn match_waiting(&mut self, mut taker: CrossOrder, out: &mut impl EventSink) -> (TradeParty, bool) {

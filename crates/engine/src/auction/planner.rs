@@ -61,7 +61,7 @@ impl UncrossPlanner<'_> {
     /// Plans the trades of a call or batch whose price is known.
     pub fn plan_call(&self, (clearing, participants): &ClearedCall) -> UncrossPlan {
         let Clearing { price, volume, imbalance } = *clearing;
-        let batches = BatchAllocation(&self.market.auction.batch_ends);
+        let batches = BatchAllocation(self.market.auction.batch_ends.as_slice());
         let rule: Option<&dyn AllocationRule> = match self.market.rules.allocation {
             Allocation::PriceTime => None,
             Allocation::ProRata => Some(&ProRataAllocation),

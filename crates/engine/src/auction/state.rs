@@ -13,9 +13,53 @@ pub(crate) struct AuctionState {
     pub curve: Option<AuctionCurve>,
     /// Orders that wait in the closing price cross. Rebuilt after recovery; not part of an image.
     pub cross: Option<CrossQueues>,
-    /// Time priorities at which batches ended, ascending. Contains every end that separates live
-    /// orders, and possibly others.
-    pub batch_ends: Vec<u64>,
+    pub batch_ends: BatchEnds,
+}
+
+impl AuctionState {
+    /// Adds an order to those that wait in the closing price cross.
+    pub fn wait_in_cross(&mut self, side: Side, time: u64, id: OrderId) {
+        if let Some(queues) = &mut self.cross {
+            queues.insert(side, time, id);
+        }
+    }
+}
+
+/// Time priorities at which batches ended, ascending. Contains every end that separates live
+/// orders, and possibly others. An order with a time before an end belongs to that batch or an
+/// earlier one.
+#[derive(Debug, Default)]
+pub(crate) struct BatchEnds {
+    times: Vec<u64>,
+}
+
+impl BatchEnds {
+    pub fn as_slice(&self) -> &[u64] {
+        &self.times
+    }
+
+    /// Ends the current batch.
+    pub fn push(&mut self, end: u64) {
+        if self.times.last() != Some(&end) {
+            self.times.push(end);
+        }
+    }
+
+    /// Returns the number of live orders older than each end, ascending. Leaves out ends that
+    /// separate no live orders. `live_times` holds the times of all live orders, ascending.
+    pub fn counts(&self, live_times: &[u64]) -> Vec<u32> {
+        let older = |end: &u64| u32::try_from(live_times.partition_point(|time| time < end)).ok();
+        let mut counts: Vec<u32> = self.times.iter().filter_map(older).collect();
+        counts.dedup();
+        counts.retain(|count| *count > 0);
+        counts
+    }
+
+    /// Sets the ends from the result of [`BatchEnds::counts`] for the same live orders.
+    pub fn set_counts(&mut self, counts: &[u32], live_times: &[u64]) {
+        let after = |count: &u32| live_times.get((*count as usize).checked_sub(1)?).map(|time| time + 1);
+        self.times = counts.iter().filter_map(after).collect();
+    }
 }
 
 /// Orders that wait at the closing price, by time. An entry may be stale, because its order has

@@ -103,22 +103,24 @@ impl Book<OrderOrigin> {
         sink: &mut impl SweepSink<OrderOrigin>,
         state: &mut RoundState,
     ) -> Option<Vec<Slot>> {
-        let mut slots: Vec<Slot> = self.slots_at(side, price).collect();
-        let (mut ends, mut cancelled) = (false, Vec::new());
-        slots.retain(|slot| {
+        let (mut slots, mut cancelled, mut ends) = (Vec::new(), Vec::new(), false);
+        for slot in self.slots_at(side, price) {
             let node = self.slab.get(slot.0);
             // The displayed lots are judged for the round as a whole, in `allows_round`.
             let (id, owner, open) = (node.id, node.owner, u32::MAX);
-            let action = match ends {
-                false => sink.maker_action(&Maker { id, owner, price, open, details: &self.details, at: slot.0 }),
-                true => MakerAction::Stop,
-            };
-            ends |= matches!(action, MakerAction::Stop | MakerAction::CancelBoth);
-            if matches!(action, MakerAction::CancelMaker | MakerAction::CancelBoth) {
-                cancelled.push(*slot);
+            match sink.maker_action(&Maker { id, owner, price, open, details: &self.details, at: slot.0 }) {
+                MakerAction::Trade => slots.push(slot),
+                MakerAction::CancelMaker => cancelled.push(slot),
+                MakerAction::CancelBoth => {
+                    cancelled.push(slot);
+                    ends = true;
+                }
+                MakerAction::Stop => ends = true,
             }
-            action == MakerAction::Trade
-        });
+            if ends {
+                break;
+            }
+        }
         for slot in cancelled {
             let origin = self.origin(slot);
             let (order, _) = self.remove(slot);
