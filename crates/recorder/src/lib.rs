@@ -13,6 +13,7 @@ pub mod dialect;
 mod digits;
 pub mod framing;
 mod handshake;
+pub mod live;
 mod objects;
 pub mod pace;
 pub mod recorder;

@@ -1,6 +1,7 @@
 //! `pitwire tape`: serves and records feeds.
 
 mod figures;
+mod live;
 mod record;
 mod serve;
 mod source;

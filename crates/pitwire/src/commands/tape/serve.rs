@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,6 +16,7 @@ use pitwire_recorder::symbols;
 use pitwire_tls::ServerConfig;
 
 use super::figures::{Figures, cpu_seconds};
+use super::live::{self, LiveOptions, LiveSource};
 use super::source::{Plan, What};
 use super::values::{Rate, sizes};
 use crate::certificate;
@@ -111,6 +112,8 @@ pub struct Serve {
     /// Print one JSON object at the end.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    live: LiveOptions,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -135,12 +138,14 @@ enum DialectName {
     Binance,
     Bithumb,
     Gemini,
+    /// Objects of --payload-bytes; only with --live.
+    Plain,
 }
 
 impl DialectName {
     fn venue(self) -> Venue {
         match self {
-            DialectName::Trades | DialectName::Binance => Venue::Binance,
+            DialectName::Trades | DialectName::Plain | DialectName::Binance => Venue::Binance,
             DialectName::Bithumb => Venue::Bithumb,
             DialectName::Gemini => Venue::Gemini,
         }
@@ -160,6 +165,9 @@ fn symbol_count(text: &str) -> Result<usize, String> {
 impl Serve {
     pub fn run(self) -> Result<(), Failure> {
         let plan = self.plan()?;
+        if self.dialect == DialectName::Plain && !self.live.live {
+            return Err(Failure::usage("--dialect plain is a live feed").remedy("add --live"));
+        }
         // Remove an old file first, so that no reader takes it for the new one.
         if let Some(path) = &self.ready_file {
             remove_old(path)?;
@@ -169,6 +177,9 @@ impl Serve {
                 .remedy("stop what uses the port, or give another with --listen")
         })?;
         let signals = stop_signals()?;
+        if self.live.live {
+            return self.run_live(listener, plan, signals.as_fd());
+        }
         let (tls, authority) = self.tls()?;
         let is_tls = tls.is_some();
         let server = TapeServer::new(listener, self.service(&plan, tls)?)?;
@@ -196,6 +207,25 @@ impl Serve {
             Some(reason) => Err(Failure::new(reason).remedy("record it again, or cut the file before that")),
             None => Ok(()),
         }
+    }
+
+    fn run_live(&self, listener: TcpListener, plan: Plan, stop: BorrowedFd<'_>) -> Result<(), Failure> {
+        let source =
+            if self.dialect == DialectName::Plain { LiveSource::Plain } else { LiveSource::Messages(plan.what) };
+        let feed = self.live.feed(listener, source, self.rate, self.trades, self.seed)?;
+        let address = feed.local_address()?;
+        let url = format!("ws://{address}/");
+        if !self.json {
+            say(&format!("Serving {url}; Ctrl-C stops it and says what was sent."));
+        }
+        if let Some(path) = &self.ready_file {
+            write_ready(path, address, &url, None)?;
+        }
+        let done = live::run(feed, stop, self.json);
+        if let Some(path) = &self.ready_file {
+            remove_old(path)?;
+        }
+        done
     }
 
     fn plan(&self) -> Result<Plan, Failure> {

@@ -11,6 +11,7 @@ use pitwire_recorder::recording::{FileEnding, Recording, RecordingReader};
 use pitwire_recorder::rows::TradeRows;
 use pitwire_recorder::stream::{FillResult, Stream, StreamConfig, StreamSource, StreamTime};
 use pitwire_recorder::synthetic::SyntheticFeed;
+use pitwire_recorder::trades::MessageSource;
 
 use super::values::Rate;
 use pitwire_failure::Failure;
@@ -60,6 +61,18 @@ impl What {
             What::SyntheticFeed { .. } | What::VenueFeed { .. } => false,
             What::Recording(_) => true,
             What::TradeRows(rows) => rows.has_times(),
+        }
+    }
+
+    /// Returns the source of a live feed, which takes whole messages.
+    ///
+    /// # Errors
+    /// The source consists of trades, or cannot be read.
+    pub fn messages(&self, seed: u64) -> Result<Box<dyn MessageSource>, Failure> {
+        match self.source(seed).map_err(Failure::new)? {
+            StreamSource::Messages(messages) => Ok(messages),
+            StreamSource::Trades(_) => Err(Failure::usage("--live serves messages, and this source has trades")
+                .remedy("give --dialect binance, bithumb, gemini or plain, or a recording with --file")),
         }
     }
 

@@ -1,0 +1,199 @@
+//! `pitwire tape serve --live`: options and report of the latency laboratory's feed.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use pitwire_failure::Failure;
+use pitwire_recorder::live::{
+    ArrivalLaw, FaultScript, LiveConfig, LiveFeed, LiveReport, MessageTimes, PlainFeed, SizeRange,
+};
+use pitwire_recorder::trades::MessageSource;
+
+use super::source::What;
+use super::values::Rate;
+use crate::output::say;
+
+/// Options that only apply with `--live`.
+#[derive(Args)]
+pub struct LiveOptions {
+    /// Run one clock for all connections: each connection gets what falls due while it is open.
+    #[arg(long, help_heading = "Live feed", conflicts_with_all = LIVE_EXCLUDES)]
+    pub live: bool,
+    /// Size of the messages of --dialect plain: bytes, or a range A-B.
+    #[arg(long, value_name = "N|A-B", default_value = "224", value_parser = SizeRange::parse,
+        help_heading = "Live feed", requires = "live")]
+    payload_bytes: SizeRange,
+    /// Distribution of the gaps between messages, at a mean of --rate.
+    #[arg(
+        long,
+        value_enum,
+        value_name = "LAW",
+        default_value = "constant",
+        help_heading = "Live feed",
+        requires = "live"
+    )]
+    arrival: ArrivalName,
+    /// Busy wait for the last microseconds before a message is due. Costs a core per connection.
+    #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000),
+        help_heading = "Live feed", requires = "live")]
+    spin_us: u64,
+    /// Put sequence number, due time and sending time in front of each message.
+    #[arg(long, help_heading = "Live feed", requires = "live")]
+    envelope: bool,
+    /// Write a row for every message and connection to this CSV file.
+    #[arg(long, value_name = "FILE", help_heading = "Live feed", requires = "live")]
+    truth: Option<PathBuf>,
+    /// Inject faults by this script (TOML).
+    #[arg(long, value_name = "FILE", help_heading = "Live feed", requires = "live")]
+    faults: Option<PathBuf>,
+    /// Start the feed's clock when this many connections have joined.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256),
+        help_heading = "Live feed", requires = "live")]
+    start_with: u32,
+}
+
+/// Options of the other server, which a live feed does not have.
+const LIVE_EXCLUDES: &[&str] = &[
+    "frame_trades",
+    "hello",
+    "auth",
+    "fragment",
+    "ping_every",
+    "disconnect_every",
+    "disconnect_how",
+    "per_client",
+    "content",
+    "tls",
+    "tls_cert",
+    "symbols",
+];
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum ArrivalName {
+    Constant,
+    Poisson,
+    Bursty,
+}
+
+/// What a live feed sends.
+pub enum LiveSource {
+    Plain,
+    Messages(What),
+}
+
+impl LiveOptions {
+    /// Prepares the feed on `listener`.
+    ///
+    /// # Errors
+    /// The rate does not fit, the script is wrong, or the truth log cannot be created.
+    pub fn feed(
+        &self,
+        listener: TcpListener,
+        source: LiveSource,
+        rate: Rate,
+        messages: Option<u64>,
+        seed: u64,
+    ) -> Result<LiveFeed, Failure> {
+        if let LiveSource::Messages(what) = &source {
+            // Finds a damaged file before the first connection does.
+            what.messages(seed)?;
+        }
+        let config = LiveConfig {
+            times: self.times(rate, seed)?,
+            messages,
+            has_envelope: self.envelope,
+            faults: self.faults(seed)?,
+            truth: self.truth.clone(),
+            spin: Duration::from_micros(self.spin_us),
+            start_with: self.start_with,
+        };
+        let (sizes, has_envelope) = (self.payload_bytes, self.envelope);
+        let make = move || -> Result<Box<dyn MessageSource>, String> {
+            match &source {
+                LiveSource::Plain => Ok(Box::new(PlainFeed::new(sizes, has_envelope, seed))),
+                LiveSource::Messages(what) => what.messages(seed).map_err(|failure| failure.to_string()),
+            }
+        };
+        LiveFeed::new(listener, config, Box::new(make)).map_err(|error| {
+            let path = self.truth.as_deref().unwrap_or("the listener".as_ref());
+            Failure::new(format!("cannot use {}: {error}", path.display())).remedy("check --truth")
+        })
+    }
+
+    fn times(&self, rate: Rate, seed: u64) -> Result<MessageTimes, Failure> {
+        let law = match self.arrival {
+            ArrivalName::Constant => ArrivalLaw::Constant,
+            ArrivalName::Poisson => ArrivalLaw::Poisson,
+            ArrivalName::Bursty => ArrivalLaw::Bursty,
+        };
+        match rate {
+            Rate::Max if law == ArrivalLaw::Constant => Ok(MessageTimes::Max),
+            Rate::Even(per_s) => Ok(MessageTimes::Law { law, per_s, seed }),
+            Rate::Recorded(speed_milli) if law == ArrivalLaw::Constant => Ok(MessageTimes::Recorded { speed_milli }),
+            _ => Err(Failure::usage("--live cannot keep this --rate with this --arrival")
+                .remedy("give messages a second; or max, original or xN with --arrival constant")),
+        }
+    }
+
+    fn faults(&self, seed: u64) -> Result<FaultScript, Failure> {
+        let Some(path) = &self.faults else { return Ok(FaultScript::default()) };
+        let bad = |what: String| {
+            Failure::usage(format!("{}: {what}", path.display()))
+                .remedy("write the script as contracts/lab-connector.md says")
+        };
+        let text = fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+        FaultScript::parse(&text, seed).map_err(bad)
+    }
+}
+
+/// Serves a live feed to its end, and prints the report.
+///
+/// # Errors
+/// The source or the truth log failed.
+pub fn run(feed: LiveFeed, stop: BorrowedFd<'_>, is_json: bool) -> Result<(), Failure> {
+    let report = feed.run(stop)?;
+    say(&if is_json { json(&report).to_string() } else { text(&report) });
+    match report.failure {
+        Some(reason) => Err(Failure::new(reason).remedy("check the source and the space on the disk")),
+        None => Ok(()),
+    }
+}
+
+fn json(report: &LiveReport) -> serde_json::Value {
+    let faults: serde_json::Map<String, serde_json::Value> =
+        report.faults.iter().map(|(kind, count)| (kind.name().to_owned(), (*count).into())).collect();
+    serde_json::json!({
+        "messages": report.messages,
+        "bytes": report.bytes,
+        "connections": report.connections,
+        "refused": report.refused,
+        "late_p50_us": late_us(report, 0.5),
+        "late_p99_us": late_us(report, 0.99),
+        "late_max_us": late_us(report, 1.0),
+        "faults": faults,
+    })
+}
+
+fn text(report: &LiveReport) -> String {
+    let late = |quantile| late_us(report, quantile).map_or_else(|| "none".into(), |us| us.to_string());
+    let mut lines = vec![
+        format!("{:<12} {}", "messages", report.messages),
+        format!("{:<12} {}", "bytes", report.bytes),
+        format!("{:<12} {}", "connections", report.connections),
+        format!("{:<12} p50 {} p99 {} max {}", "late, us", late(0.5), late(0.99), late(1.0)),
+    ];
+    let injected = report.faults.iter().filter(|(_, count)| *count > 0);
+    lines.extend(injected.map(|(kind, count)| format!("{:<12} {count}", kind.name())));
+    lines.join("\n")
+}
+
+/// Returns a quantile of the lateness in microseconds, or `None` if nothing was sent.
+#[allow(clippy::cast_precision_loss)] // A figure to read.
+fn late_us(report: &LiveReport, quantile: f64) -> Option<f64> {
+    let late = &report.late_ns;
+    (!late.is_empty()).then(|| (late.value_at_quantile(quantile) / 100) as f64 / 10.0)
+}

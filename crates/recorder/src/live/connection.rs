@@ -1,0 +1,435 @@
+//! One reader of a live feed: handshake, messages when they are due, faults, the end.
+//!
+//! Does        prepares each message before it is due, waits, stamps it and writes it.
+//! Holds       memory is bounded: one message, and those that a `delay` fault holds back.
+//! Start at    [`LiveConnection::serve`].
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame, write_header};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::RecvFlags;
+
+use super::arrivals::DueTimes;
+use super::envelope;
+use super::faults::Fault;
+use super::truth::{TruthRow, TruthWriter};
+use super::{FaultKind, STOP_CHECK, Shared, late_histogram, monotonic_ns};
+use crate::handshake::{self, Request};
+use crate::trades::MessageSource;
+
+/// Time limit for the head of the request.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
+/// Time for the reader to end a connection that we have ended.
+const LINGER: Duration = Duration::from_secs(2);
+/// Shortest interval between two looks at what the reader sent.
+const RECEIVE_INTERVAL_NS: u64 = 1_000_000;
+/// Text of the `rubbish` fault.
+const RUBBISH: &[u8] = b"<html>502 Bad Gateway</html>";
+/// Body of the `bad-frame` fault: an UTF-8 sequence that ends too early.
+const NOT_UTF8: &[u8] = b"{\"x\":\"\xC3\"}";
+
+pub(super) struct LiveConnection<'a> {
+    socket: TcpStream,
+    number: u32,
+    shared: &'a Shared,
+    truth: Option<TruthWriter>,
+    decoder: Decoder,
+    incoming: Vec<u8>,
+    received_at_ns: u64,
+    tally: Tally,
+}
+
+/// What this connection adds to the totals.
+struct Tally {
+    messages: u64,
+    bytes: u64,
+    late_ns: Histogram<u64>,
+    faults: Vec<FaultKind>,
+}
+
+/// A message ready to be sent.
+struct Prepared {
+    sequence: u64,
+    due_ns: u64,
+    frame: Vec<u8>,
+    /// Where the envelope begins in `frame`, if there is one.
+    envelope_at: Option<usize>,
+    bytes: usize,
+    fault: Option<FaultKind>,
+}
+
+/// Why a connection ended.
+enum EndReason {
+    /// The feed sent its last message.
+    Finished,
+    Stopped,
+    /// The reader closed the connection, or it broke.
+    Gone,
+    Fault(FaultKind),
+    Failed(String),
+}
+
+impl From<io::Error> for EndReason {
+    fn from(_: io::Error) -> Self {
+        EndReason::Gone
+    }
+}
+
+impl<'a> LiveConnection<'a> {
+    pub(super) fn new(
+        socket: TcpStream,
+        number: u32,
+        shared: &'a Shared,
+        mut truth: Option<TruthWriter>,
+    ) -> io::Result<Self> {
+        socket.set_nonblocking(false)?;
+        socket.set_nodelay(true)?;
+        // A write returns at least this often, so that the stop flag is seen.
+        socket.set_write_timeout(Some(STOP_CHECK))?;
+        if let Some(truth) = &mut truth {
+            truth.connection = number;
+        }
+        let tally = Tally { messages: 0, bytes: 0, late_ns: late_histogram(), faults: Vec::new() };
+        let decoder = Decoder::new(Limits::default());
+        Ok(LiveConnection { socket, number, shared, truth, decoder, incoming: Vec::new(), received_at_ns: 0, tally })
+    }
+
+    /// Serves the connection from the first byte to the last.
+    pub(super) fn serve(mut self) {
+        match self.handshake() {
+            Ok((target, answer)) => {
+                let over = self.run(&target, &answer).err().unwrap_or(EndReason::Finished);
+                self.add_totals();
+                self.end(over);
+            }
+            Err(Some((status, reason))) => {
+                self.shared.totals().refused += 1;
+                // A refused client may not wait for the answer.
+                let _ = self.socket.write_all(handshake::refused(status, reason).as_bytes());
+                self.linger();
+            }
+            Err(None) => {}
+        }
+    }
+
+    fn handshake(&mut self) -> Result<(String, Answer), Option<(&'static str, &'static str)>> {
+        let deadline = Instant::now() + HANDSHAKE_PATIENCE;
+        loop {
+            match handshake::parse(&self.incoming) {
+                Request::Partial => {}
+                Request::Refused(status, reason) => return Err(Some((status, reason))),
+                Request::Upgrade { target, answer, bytes } => {
+                    self.incoming.drain(..bytes);
+                    return Ok((target, answer));
+                }
+            }
+            if Instant::now() >= deadline {
+                return Err(Some(("408 Request Timeout", "no whole request within ten seconds")));
+            }
+            if self.shared.stop.load(Relaxed) {
+                return Err(None);
+            }
+            self.wait_readable(STOP_CHECK);
+            self.receive().map_err(|_| None)?;
+        }
+    }
+
+    fn run(&mut self, target: &str, answer: &Answer) -> Result<(), EndReason> {
+        let mut source = (self.shared.source)().map_err(EndReason::Failed)?;
+        let mut head = Vec::new();
+        answer.write(&mut head);
+        for greeting in source.greeting(target, super::realtime_ns() / 1_000_000) {
+            write_frame(&mut head, Opcode::Text, &greeting);
+        }
+        self.write(&head)?;
+        let socket = &self.socket;
+        let gone = || matches!(socket.peek(&mut [0]), Ok(0));
+        socket.set_read_timeout(Some(Duration::from_millis(1)))?;
+        let started = self.shared.wait_for_start(&gone);
+        let Some((start_ns, offset_ns)) = started else { return Err(EndReason::Stopped) };
+        self.send_all(&mut *source, start_ns, offset_ns)
+    }
+
+    fn send_all(&mut self, source: &mut dyn MessageSource, start_ns: u64, offset_ns: u64) -> Result<(), EndReason> {
+        let mut times = self.shared.config.times.start();
+        let joined_ns = monotonic_ns();
+        let mut delayed: BTreeMap<u64, Prepared> = BTreeMap::new();
+        let mut body = Vec::new();
+        let mut stalled_until_ns = 0;
+        for sequence in 1..=self.shared.config.messages.unwrap_or(u64::MAX) {
+            let due_ns = self.due_ns(&mut times, source, start_ns);
+            body.clear();
+            let wall_ms = due_ns.unwrap_or_else(monotonic_ns).saturating_add(offset_ns) / 1_000_000;
+            let Some(is_binary) = source.take(wall_ms, &mut body).map_err(EndReason::Failed)? else { break };
+            if due_ns.is_some_and(|due_ns| due_ns < joined_ns) {
+                continue;
+            }
+            let fault = self.shared.config.faults.find(sequence, self.number);
+            if let Some(fault) = fault.filter(|fault| fault.kind == FaultKind::Stall) {
+                stalled_until_ns = due_ns.unwrap_or_else(monotonic_ns) + super::nanos(fault.duration);
+            }
+            let opcode = if is_binary { Opcode::Binary } else { Opcode::Text };
+            let message = self.prepare(sequence, due_ns, &body, opcode, fault.map(|fault| fault.kind));
+            while let Some(held) = delayed.first_entry() {
+                if due_ns.is_some_and(|due_ns| *held.key() > due_ns) {
+                    break;
+                }
+                let (at_ns, held) = held.remove_entry();
+                self.wait_until(at_ns.max(stalled_until_ns))?;
+                self.send(held)?;
+            }
+            self.wait_until(due_ns.unwrap_or(0).max(stalled_until_ns))?;
+            self.deliver(message, fault, &mut delayed)?;
+        }
+        for (at_ns, held) in delayed {
+            self.wait_until(at_ns)?;
+            self.send(held)?;
+        }
+        Ok(())
+    }
+
+    /// Returns when the next message is due; `None`: at once.
+    fn due_ns(&self, times: &mut DueTimes, source: &mut dyn MessageSource, start_ns: u64) -> Option<u64> {
+        times.next(|| source.due_ns()).map(|since_ns| start_ns.saturating_add(since_ns))
+    }
+
+    fn prepare(
+        &self,
+        sequence: u64,
+        due_ns: Option<u64>,
+        body: &[u8],
+        opcode: Opcode,
+        fault: Option<FaultKind>,
+    ) -> Prepared {
+        let due_ns = due_ns.unwrap_or_else(monotonic_ns);
+        let mut payload = Vec::with_capacity(body.len() + envelope::ENVELOPE_BYTES);
+        let has_envelope = match fault {
+            Some(FaultKind::Rubbish) => {
+                payload.extend_from_slice(RUBBISH);
+                false
+            }
+            Some(FaultKind::BadFrame) => {
+                payload.extend_from_slice(NOT_UTF8);
+                false
+            }
+            Some(FaultKind::OmitTime) => {
+                payload.extend_from_slice(body);
+                false
+            }
+            _ if self.shared.config.has_envelope => envelope::wrap(&mut payload, body, sequence, due_ns, self.number),
+            _ => {
+                payload.extend_from_slice(body);
+                false
+            }
+        };
+        let mut frame = Vec::with_capacity(payload.len() + 10);
+        write_header(&mut frame, opcode, payload.len());
+        let envelope_at = has_envelope.then_some(frame.len());
+        frame.extend_from_slice(&payload);
+        Prepared { sequence, due_ns, frame, envelope_at, bytes: payload.len(), fault }
+    }
+
+    /// Sends a message that is due, or does what its fault says.
+    fn deliver(
+        &mut self,
+        message: Prepared,
+        fault: Option<Fault>,
+        delayed: &mut BTreeMap<u64, Prepared>,
+    ) -> Result<(), EndReason> {
+        let Some(fault) = fault else { return self.send(message) };
+        self.tally.faults.push(fault.kind);
+        match fault.kind {
+            FaultKind::Stall | FaultKind::Rubbish | FaultKind::OmitTime => self.send(message),
+            FaultKind::Drop => {
+                self.log(&message, None, None);
+                Ok(())
+            }
+            FaultKind::Delay => {
+                let mut at_ns = message.due_ns + super::nanos(fault.duration);
+                while delayed.contains_key(&at_ns) {
+                    at_ns += 1;
+                }
+                delayed.insert(at_ns, message);
+                Ok(())
+            }
+            FaultKind::Duplicate => {
+                let again = Prepared { frame: message.frame.clone(), ..message };
+                self.send(message)?;
+                self.send(again)
+            }
+            FaultKind::Close => {
+                self.send(message)?;
+                Err(EndReason::Fault(FaultKind::Close))
+            }
+            FaultKind::Reset => {
+                self.log(&message, None, None);
+                Err(EndReason::Fault(FaultKind::Reset))
+            }
+            FaultKind::BadFrame => {
+                self.log(&message, None, None);
+                let frame = message.frame;
+                self.write(&frame)?;
+                Err(EndReason::Fault(FaultKind::BadFrame))
+            }
+        }
+    }
+
+    fn send(&mut self, mut message: Prepared) -> Result<(), EndReason> {
+        let sent_ns = monotonic_ns();
+        if let Some(at) = message.envelope_at {
+            envelope::stamp(&mut message.frame[at..], sent_ns);
+        }
+        let frame = std::mem::take(&mut message.frame);
+        let written = self.write(&frame);
+        let done_ns = written.is_ok().then(monotonic_ns);
+        self.log(&message, Some(sent_ns), done_ns);
+        if done_ns.is_some() {
+            self.tally.messages += 1;
+            self.tally.bytes += message.bytes as u64;
+            self.tally.late_ns.saturating_record(sent_ns.saturating_sub(message.due_ns));
+        }
+        written
+    }
+
+    fn log(&mut self, message: &Prepared, sent_ns: Option<u64>, done_ns: Option<u64>) {
+        let Prepared { sequence, due_ns, bytes, fault, .. } = *message;
+        if let Some(truth) = &mut self.truth {
+            truth.add(TruthRow { sequence, due_ns, sent_ns, done_ns, bytes, fault });
+        }
+    }
+
+    /// Waits until `at_ns`. Sleeps first, answers the reader meanwhile, and spins at the end.
+    fn wait_until(&mut self, at_ns: u64) -> Result<(), EndReason> {
+        let spin_ns = super::nanos(self.shared.config.spin);
+        loop {
+            if self.shared.stop.load(Relaxed) {
+                return Err(EndReason::Stopped);
+            }
+            let now_ns = monotonic_ns();
+            let sleep_ns = at_ns.saturating_sub(spin_ns).saturating_sub(now_ns);
+            if sleep_ns > 0 {
+                self.wait_readable(Duration::from_nanos(sleep_ns).min(STOP_CHECK));
+            } else if now_ns < self.received_at_ns + RECEIVE_INTERVAL_NS {
+                while monotonic_ns() < at_ns {
+                    std::hint::spin_loop();
+                }
+                return Ok(());
+            }
+            self.received_at_ns = now_ns;
+            self.receive()?;
+            self.answer()?;
+        }
+    }
+
+    /// Waits until the reader sent something, at most for `patience`.
+    fn wait_readable(&self, patience: Duration) {
+        let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
+        let patience = Timespec::try_from(patience).unwrap_or_default();
+        // After an error the next read reports it.
+        let _ = poll(&mut polled, Some(&patience));
+    }
+
+    /// Takes what the reader sent, without waiting.
+    fn receive(&mut self) -> io::Result<()> {
+        let mut buffer = [0; 16 * 1024];
+        match rustix::net::recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT) {
+            Ok((0, _)) => Err(ErrorKind::UnexpectedEof.into()),
+            Ok((bytes, _)) => {
+                self.incoming.extend_from_slice(&buffer[..bytes]);
+                Ok(())
+            }
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Answers pings. Text is a subscription, which needs no answer here.
+    fn answer(&mut self) -> Result<(), EndReason> {
+        let mut replies = Vec::new();
+        loop {
+            let Ok((used, message)) = self.decoder.decode(&self.incoming) else { return Err(EndReason::Gone) };
+            match message {
+                Some(Incoming::Ping(body)) => write_frame(&mut replies, Opcode::Pong, body),
+                Some(Incoming::Close(_)) => return Err(EndReason::Gone),
+                _ => {}
+            }
+            if used == 0 {
+                break;
+            }
+            self.incoming.drain(..used);
+        }
+        if replies.is_empty() { Ok(()) } else { self.write(&replies) }
+    }
+
+    /// Writes all of `bytes`, unless the server stops.
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EndReason> {
+        let mut sent = 0;
+        while sent < bytes.len() {
+            match self.socket.write(&bytes[sent..]) {
+                Ok(more) => sent += more,
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+                    if self.shared.stop.load(Relaxed) {
+                        return Err(EndReason::Stopped);
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn add_totals(&mut self) {
+        let mut totals = self.shared.totals();
+        totals.messages += self.tally.messages;
+        totals.bytes += self.tally.bytes;
+        // Both histograms have the same bounds, so adding cannot fail.
+        let _ = totals.late_ns.add(&self.tally.late_ns);
+        for (kind, count) in &mut totals.faults {
+            *count += self.tally.faults.iter().filter(|injected| *injected == kind).count() as u64;
+        }
+    }
+
+    fn end(mut self, over: EndReason) {
+        let (code, reason) = match over {
+            EndReason::Finished => (CloseCode::Normal, "the end"),
+            EndReason::Stopped => (CloseCode::GoingAway, "the feed stops"),
+            EndReason::Fault(FaultKind::Close) => (CloseCode::GoingAway, "come back"),
+            EndReason::Fault(FaultKind::Reset) => {
+                // If that fails, the connection ends in the usual way.
+                let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
+                return;
+            }
+            // The reader has to close after a bad frame. It gets the time for it.
+            EndReason::Fault(_) => return self.linger(),
+            EndReason::Gone => return,
+            EndReason::Failed(reason) => {
+                self.shared.fail(reason);
+                (CloseCode::GoingAway, "the feed failed")
+            }
+        };
+        let mut farewell = Vec::new();
+        write_close(&mut farewell, code, reason);
+        // The reader may be gone, or may not read, so the result does not matter.
+        let _ = self.socket.set_write_timeout(Some(LINGER));
+        let _ = self.socket.write_all(&farewell);
+        self.linger();
+    }
+
+    /// Shuts down sending and reads until the reader ends, so that a reset cannot drop data in
+    /// flight.
+    fn linger(&mut self) {
+        let _ = self.socket.shutdown(Shutdown::Write);
+        let deadline = Instant::now() + LINGER;
+        while Instant::now() < deadline && self.receive().is_ok() {
+            self.incoming.clear();
+            self.wait_readable(STOP_CHECK);
+        }
+    }
+}

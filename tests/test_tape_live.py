@@ -1,0 +1,263 @@
+"""`pitwire tape serve --live`: the feed of the latency laboratory, by contracts/lab-connector.md."""
+
+import csv
+import json
+import signal
+import time
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from test_tape import PATIENCE_S, Feed, run
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
+
+ENVELOPE = ["seq", "due_ns", "sent_ns", "conn"]
+
+
+class Truth:
+    """The rows of a truth log, by connection."""
+
+    def __init__(self, path: Path) -> None:
+        with path.open() as file:
+            self.rows = list(csv.DictReader(file))
+
+    def of(self, connection: int) -> list[dict[str, str]]:
+        return [row for row in self.rows if int(row["connection"]) == connection]
+
+    def sent(self, connection: int) -> list[int]:
+        return [int(row["sequence"]) for row in self.of(connection) if row["done_ns"]]
+
+
+def fields(message: str | bytes) -> tuple[int, int, int, int] | None:
+    """The envelope by its documented offsets; None if there is none."""
+    assert isinstance(message, str)
+    if not message.startswith('{"seq":"'):
+        return None
+    assert message[27:39] == '","due_ns":"' and message[58:71] == '","sent_ns":"'
+    assert message[90:100] == '","conn":"' and message[106:108] == '",'
+    return int(message[8:27]), int(message[39:58]), int(message[71:90]), int(message[100:106])
+
+
+def read_all(socket: ClientConnection) -> tuple[list[str], int | None]:
+    """Every message until the connection ends, and the close code."""
+    messages = []
+    try:
+        while True:
+            message = socket.recv(timeout=PATIENCE_S)
+            assert isinstance(message, str)
+            messages.append(message)
+    except ConnectionClosed as closed:
+        return messages, closed.rcvd.code if closed.rcvd else None
+
+
+def sequences(messages: list[str]) -> list[int]:
+    return [found[0] for found in map(fields, messages) if found]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "url", "greetings"),
+    [
+        ("binance", "", 0),
+        ("bithumb", "message/realtime?subscribe=ORDERBOOK:BTC-USDT,ORDERBOOK:ETH-USDT", 2),
+        ("gemini", "v1/marketdata/btcusd?bids=true", 1),
+        ("plain", "", 0),
+    ],
+)
+def test_every_message_has_an_envelope_and_a_truth_row(tmp_path: Path, dialect: str, url: str, greetings: int) -> None:
+    truth = tmp_path / "truth.csv"
+    options = ["--dialect", dialect, "--rate", "2000", "--envelope", "--truth", str(truth), "--trades", "300"]
+    feed = Feed(tmp_path, "--live", *options)
+    with connect(feed.url + url, max_size=None) as socket:
+        messages, code = read_all(socket)
+    summary = feed.wait()
+    assert code == 1000
+    assert [fields(message) for message in messages[:greetings]] == [None] * greetings
+    messages = messages[greetings:]
+    rows = Truth(truth).of(1)
+    assert len(messages) == len(rows) == summary["messages"] == 300
+    for number, (message, row) in enumerate(zip(messages, rows, strict=True), 1):
+        sequence, due_ns, sent_ns, connection = fields(message) or (0, 0, 0, 0)
+        assert (sequence, connection) == (number, 1)
+        assert row == {
+            "connection": "1",
+            "sequence": str(number),
+            "due_ns": str(due_ns),
+            "sent_ns": str(sent_ns),
+            "done_ns": row["done_ns"],
+            "bytes": str(len(message.encode())),
+            "fault": "",
+        }
+        assert due_ns <= sent_ns <= int(row["done_ns"])
+        parsed = json.loads(message)
+        assert list(parsed)[:4] == ENVELOPE and len(parsed) > 4
+    dues = [int(row["due_ns"]) for row in rows]
+    assert {later - earlier for earlier, later in pairwise(dues)} == {500_000}
+    assert summary["bytes"] == sum(int(row["bytes"]) for row in rows)
+
+
+def test_connections_get_the_same_numbers_and_a_late_one_gets_what_is_due_after_it(tmp_path: Path) -> None:
+    truth = tmp_path / "truth.csv"
+    options = ["--dialect", "binance", "--rate", "500", "--envelope", "--truth", str(truth)]
+    feed = Feed(tmp_path, "--live", *options, "--trades", "600", "--start-with", "2", "--arrival", "poisson")
+    with connect(feed.url) as first, connect(feed.url) as second:
+        heard = [first.recv(timeout=PATIENCE_S) for _ in range(100)]
+        with connect(feed.url) as third:
+            late = read_all(third)[0]
+        one, two = heard + read_all(first)[0], read_all(second)[0]
+    feed.wait()
+    assert sequences(one) == sequences(two) == list(range(1, 601))
+    assert sequences(late) == list(range(sequences(late)[0], 601)) and sequences(late)[0] > 90
+    bodies = [[(*(fields(message) or (0, 0))[:2], message[108:]) for message in got] for got in (one, two, late)]
+    assert bodies[0] == bodies[1]
+    assert bodies[2] == bodies[0][-len(late) :]
+    log = Truth(truth)
+    # Which of the first two connections the server numbered first is its own affair.
+    for got in (one, two, late):
+        connection = (fields(got[0]) or (0, 0, 0, 0))[3]
+        assert log.sent(connection) == sequences(got)
+
+
+def test_faults_happen_as_scripted_and_are_in_the_truth_log(tmp_path: Path) -> None:
+    truth, script = tmp_path / "truth.csv", tmp_path / "faults.toml"
+    rules = [
+        ("drop", "at = [10, 11]"),
+        ("duplicate", "at = [20]"),
+        ("rubbish", "at = [30]"),
+        ("omit-time", "at = [40]"),
+        ("delay", "at = [50]\nms = 20"),
+        ("stall", "at = [70]\nms = 50"),
+        ("close", "at = [150]"),
+    ]
+    script.write_text("".join(f'[[fault]]\nkind = "{kind}"\n{keys}\n' for kind, keys in rules))
+    options = ["--dialect", "binance", "--rate", "1000", "--envelope", "--truth", str(truth)]
+    feed = Feed(tmp_path, "--live", *options, "--faults", str(script))
+    with connect(feed.url) as socket:
+        messages, code = read_all(socket)
+    summary = feed.summary()
+    assert code == 1001
+    numbers = sequences(messages)
+    assert Counter(numbers) == Counter([n for n in range(1, 151) if n not in (10, 11, 30, 40)] + [20])
+    assert len(messages) == len(numbers) + 2
+    rubbish, untimed = (message for message in messages if fields(message) is None)
+    assert rubbish.startswith("<html>") and json.loads(untimed)["e"] == "trade"
+    # Message 50 is sent 20 ms late: messages 51 to 69 fall due before that.
+    assert numbers.index(50) - numbers.index(49) == 20
+    log = Truth(truth)
+    sent = log.sent(1)
+    assert [n for n in sent if n not in (30, 40)] == numbers
+    kinds = {int(row["sequence"]): row["fault"] for row in log.of(1) if row["fault"]}
+    assert kinds == {
+        10: "drop",
+        11: "drop",
+        20: "duplicate",
+        30: "rubbish",
+        40: "omit-time",
+        50: "delay",
+        70: "stall",
+        150: "close",
+    }
+    by_number = {int(row["sequence"]): row for row in log.of(1)}
+    for late, least_ns in [(50, 20_000_000), (70, 50_000_000), (90, 30_000_000)]:
+        row = by_number[late]
+        assert int(row["sent_ns"]) - int(row["due_ns"]) >= least_ns
+    assert not by_number[10]["sent_ns"] and not by_number[10]["done_ns"]
+    counts = {kind: count for kind, count in summary["faults"].items() if count}
+    assert counts == {kind: 2 if kind == "drop" else 1 for kind, _ in rules}
+
+
+@pytest.mark.parametrize("kind", ["reset", "bad-frame"])
+def test_a_break_ends_the_rows_of_its_connection(tmp_path: Path, kind: str) -> None:
+    truth, script = tmp_path / "truth.csv", tmp_path / "faults.toml"
+    script.write_text(f'[[fault]]\nkind = "{kind}"\nat = [100]\nconnection = 1\n')
+    options = ["--dialect", "plain", "--rate", "1000", "--envelope", "--truth", str(truth), "--trades", "400"]
+    feed = Feed(tmp_path, "--live", *options, "--faults", str(script))
+    with connect(feed.url) as socket:
+        before = read_all(socket)[0]
+    with connect(feed.url) as socket:
+        after, code = read_all(socket)
+    feed.wait()
+    assert code == 1000
+    log = Truth(truth)
+    assert log.sent(1) == list(range(1, 100))
+    assert log.of(1)[-1]["fault"] == kind
+    got = sequences(before)
+    # A reset drops data in flight; a bad frame does not.
+    assert got == list(range(1, len(got) + 1)) and (kind == "reset" or len(got) == 99)
+    assert sequences(after) == log.sent(2) == list(range(sequences(after)[0], 401))
+    assert sequences(after)[0] > 100
+
+
+def test_sigterm_closes_with_1001_and_keeps_the_truth_log(tmp_path: Path) -> None:
+    truth = tmp_path / "truth.csv"
+    feed = Feed(tmp_path, "--live", "--dialect", "plain", "--rate", "max", "--envelope", "--truth", str(truth))
+    with connect(feed.url) as socket:
+        messages = [socket.recv(timeout=PATIENCE_S) for _ in range(2_000)]
+        feed.process.send_signal(signal.SIGTERM)
+        rest, code = read_all(socket)
+    summary = feed.wait()
+    assert code == 1001
+    got = sequences([str(message) for message in messages] + rest)
+    assert got == list(range(1, len(got) + 1))
+    assert Truth(truth).sent(1) == got
+    assert summary["messages"] == len(got)
+
+
+def test_a_reader_that_stops_reading_does_not_stop_the_others(tmp_path: Path) -> None:
+    options = ["--dialect", "plain", "--payload-bytes", "16000", "--rate", "2000", "--envelope", "--trades", "4000"]
+    feed = Feed(tmp_path, "--live", *options, "--start-with", "2")
+    with connect(feed.url, max_queue=1, close_timeout=0.1), connect(feed.url) as reader:
+        messages, _ = read_all(reader)
+        assert sequences(messages) == list(range(1, 4001))
+    feed.summary()
+
+
+def test_a_recording_is_replayed_at_its_own_times(tmp_path: Path) -> None:
+    source = Feed(tmp_path, "--live", "--dialect", "gemini", "--markets", "1", "--rate", "200", "--trades", "50")
+    tape = tmp_path / "day.tape"
+    assert run("record", source.url, tape).returncode == 0
+    source.wait()
+    feed = Feed(tmp_path, "--live", "--file", str(tape), "--rate", "x10", "--envelope")
+    with connect(feed.url) as socket:
+        messages, _ = read_all(socket)
+    feed.summary()
+    # The first message of a Gemini connection is a heartbeat of the source.
+    assert sequences(messages) == list(range(1, 52))
+    dues = [(fields(message) or (0, 0))[1] for message in messages]
+    assert dues == sorted(dues)
+    assert 0.015e9 < dues[-1] - dues[1] < 0.2e9, "49 gaps of 5 ms at ten times the speed"
+
+
+def test_wrong_options_are_refused(tmp_path: Path) -> None:
+    script = tmp_path / "faults.toml"
+    script.write_text('[[fault]]\nkind = "explode"\nat = [1]\n')
+    serve = ["serve", "--listen", "127.0.0.1:0"]
+    for options, expected in [
+        (["--live"], "--live serves messages"),
+        (["--dialect", "plain"], "add --live"),
+        (["--envelope"], "--live"),
+        (["--live", "--dialect", "plain", "--rate", "open-close"], "cannot keep this --rate"),
+        (["--live", "--dialect", "plain", "--rate", "max", "--arrival", "poisson"], "cannot keep this --rate"),
+        (["--live", "--dialect", "plain", "--payload-bytes", "100"], "124 to 16777216"),
+        (["--live", "--dialect", "plain", "--faults", script], "unknown variant `explode`"),
+        (["--live", "--dialect", "plain", "--faults", tmp_path / "absent"], "No such file"),
+        (["--live", "--dialect", "plain", "--truth", tmp_path / "absent" / "x"], "check --truth"),
+        (["--live", "--dialect", "binance", "--per-client"], "cannot be used with"),
+    ]:
+        done = run(*serve, *options)
+        assert done.returncode in (1, 2) and expected in done.stderr, done.stderr
+
+
+def test_the_feed_starts_when_its_readers_are_there(tmp_path: Path) -> None:
+    options = ["--dialect", "plain", "--rate", "1000", "--envelope", "--trades", "5", "--start-with", "2"]
+    feed = Feed(tmp_path, "--live", *options)
+    with connect(feed.url) as first:
+        with pytest.raises(TimeoutError):
+            first.recv(timeout=0.3)
+        before_ns = time.monotonic_ns()
+        with connect(feed.url) as second:
+            one, two = read_all(first)[0], read_all(second)[0]
+    feed.wait()
+    assert sequences(one) == sequences(two) == [1, 2, 3, 4, 5]
+    assert (fields(one[0]) or (0, 0))[1] > before_ns
