@@ -1,6 +1,7 @@
-"""Prints contracts/rules for people: `scripts/print_rules.py` writes docs/rule-tables.md, `--check` compares."""
+"""Writes docs/rule-tables.md from contracts/rules. `--check` only compares."""
 
 import sys
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,16 @@ BASIS = {"paper": "p", "simulator": "s", "validator": "v", "derived": "d", "infe
 SESSION_WORDS = ("enter", "amend", "amend_hidden", "cancel", "park", "breaker", "self_match")
 HEAD = """# Who may enter what, and when
 
-Generated from `contracts/rules/` by `scripts/print_rules.py`; a test compares. What the tables mean stands in the
-[rulebook](rulebook.md), sections 4 and 5. A accepted and active · K set aside until its session, or, a stop, until it
-is elected · X what does not trade at once expires · F those of an earlier day stay, no new ones · R refused. After the
-slash where the cell comes from: p the paper, s a third party's JSE gateway, v CoinTossX's validators, d derived from a
-rule, i inferred, our decision.
+`scripts/print_rules.py` generates this page from `contracts/rules/`, and a test compares both. The
+[rulebook](rulebook.md), sections 4 and 5, says how the engine uses the tables.
+
+| letter | answer | | letter after the slash | origin of the cell |
+|---|---|---|---|---|
+| A | accepted and active | | p | the CoinTossX paper (arXiv 2102.10925) |
+| K | parked until its session; a stop until it is elected | | s | a third party's JSE gateway |
+| X | accepted; the part that does not trade at once expires | | v | CoinTossX's validators and their tests |
+| F | refused; orders of an earlier day stay | | d | derived from a rule |
+| R | refused | | i | inferred: our decision |
 """
 
 
@@ -39,7 +45,8 @@ def permissions(sessions: list[dict[str, Any]]) -> str:
 
 
 def rules(table: dict[str, Any]) -> str:
-    return "\n".join(f"- `{rule['id']}`: {rule['text']} ({rule['source']})" for rule in table["rule"])
+    lines = (f"- `{rule['id']}`: {rule['text']} ({rule['source']})" for rule in table["rule"])
+    return "\n".join(textwrap.fill(line, 100, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
 
 
 def page() -> str:
