@@ -117,11 +117,9 @@ async function fromFolder(route) {
   const path = new URL(route.request().url()).pathname;
   const file = join(PAGE, path === '/' ? 'index.html' : path);
   const body = await readFile(file).catch(() => null);
-  await route.fulfill(
-    body === null
-      ? { status: 404 }
-      : { body, contentType: TYPES[extname(file)] ?? 'application/octet-stream' },
-  );
+  // What is no file of the page, such as /metrics, the venue answers.
+  if (body === null) return route.continue();
+  await route.fulfill({ body, contentType: TYPES[extname(file)] ?? 'application/octet-stream' });
 }
 
 // A page of its own on one market, logged in.

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { addTrade, fromChartData, type Candle } from '../src/lib/candles';
+import { addTrade, fromChartData, fromTrades, type Candle } from '../src/lib/candles';
 import type { ChartData, Trade } from '../src/lib/venue';
 
 const HOUR = 3_600_000;
@@ -63,4 +63,13 @@ test('a trade of a closed candle is refused', () => {
   const candles = fromChartData(chart([HOUR + 60_000]));
   expect(addTrade(candles, trade(HOUR + 1_000, 99))).toBe(false);
   expect(candles).toEqual(fromChartData(chart([HOUR + 60_000])));
+});
+
+test('candles of five seconds are made of trades', () => {
+  const made = fromTrades([trade(1_000, 10), trade(4_999, 12, 2), trade(5_000, 11), trade(21_000, 9)], 5);
+  expect(made).toEqual([
+    { time: 0, open: 10, high: 12, low: 10, close: 12, volume: 3 },
+    { time: 5, open: 11, high: 11, low: 11, close: 11, volume: 1 },
+    { time: 20, open: 9, high: 9, low: 9, close: 9, volume: 1 },
+  ]);
 });

@@ -62,9 +62,40 @@ test('a login says who it is, and is in once the venue agreed', async () => {
     grant_type: 'client_credentials',
     client_id: 'demo-a',
     client_secret: 'secret',
+    // A named session: its tokens outlive the connection.
+    scope: expect.stringMatching(/^session:page-[a-z0-9]+$/),
   });
   await last().answer('public/auth', SESSION);
   expect([desk.phase, desk.name, desk.operator]).toEqual(['in', 'demo-a', false]);
+});
+
+test('a reload of the tab continues the login by its newest token, and a logout ends that', async () => {
+  const saved = new Map<string, string>();
+  vi.stubGlobal('sessionStorage', {
+    getItem: (key: string) => saved.get(key) ?? null,
+    setItem: (key: string, value: string) => saved.set(key, value),
+    removeItem: (key: string) => saved.delete(key),
+  });
+  desk.login('demo-a', 'secret');
+  await enter({ ...SESSION, refresh_token: 'first' });
+  desk.stop();
+  desk.resume();
+  last().open();
+  expect(last().sent[0]?.params).toEqual({ grant_type: 'refresh_token', refresh_token: 'first' });
+  await last().answer('public/auth', { ...SESSION, refresh_token: 'second' });
+  expect([desk.phase, desk.name]).toEqual(['in', 'demo-a']);
+  expect([...saved.values()].join()).not.toContain('secret');
+  expect([...saved.values()].join()).toContain('second');
+  desk.logout();
+  expect(saved.size).toBe(0);
+  vi.unstubAllGlobals();
+});
+
+test('the history includes orders that were cancelled without a fill', async () => {
+  desk.login('demo-a', 'secret');
+  await enter();
+  const asked = last().sent.find(({ method }) => method === 'private/get_order_history_by_currency');
+  expect(asked?.params).toMatchObject({ include_unfilled: true });
 });
 
 test('only the operator scope makes an operator', async () => {

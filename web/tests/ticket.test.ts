@@ -1,5 +1,16 @@
 import { expect, test } from 'vitest';
-import { blank, columns, hint, params, timeOfDay, worth, type Form } from '../src/lib/ticket';
+import {
+  blank,
+  columns,
+  estimate,
+  hint,
+  params,
+  portion,
+  timeOfDay,
+  unsendable,
+  worth,
+  type Form,
+} from '../src/lib/ticket';
 import { paidIn, type Instrument } from '../src/lib/venue';
 
 const SPOT: Instrument = {
@@ -150,4 +161,69 @@ test('what an order is paid with', () => {
     'NPN',
     'BTC',
   ]);
+});
+
+test.each<[string, Partial<Form>, string | null]>([
+  ['a whole order', {}, null],
+  ['no amount', { amount: ' ' }, 'Enter an amount.'],
+  ['an amount of zero', { amount: '0.0' }, 'The amount must be above zero.'],
+  ['a negative amount', { amount: '-5' }, 'The amount is not a number.'],
+  ['a limit order without a price', { price: '' }, 'The price is missing or is not a number.'],
+  ['a market order, whatever the price says', { type: 'market', price: 'x' }, null],
+  ['a stop without its price', { type: 'stop_market' }, 'The stop price is missing or is not a number.'],
+  ['a date that is missing', { terms: 'gtd' }, 'The expiry is missing or is not a number.'],
+])('%s can be sent or says why not', (_, changes, why) => {
+  expect(unsendable(form(changes), SPOT)).toBe(why);
+});
+
+test('a market order is estimated level by level, best first', () => {
+  const asks = [
+    [100, 5],
+    [101, 3],
+    [103, 10],
+  ] as const;
+  // 5 at 100, 3 at 101, 2 at 103: 1009 for 10.
+  expect(estimate(form({ type: 'market', amount: '10' }), asks)).toEqual({
+    amount: 10,
+    average: 100.9,
+    slippage: expect.closeTo(0.9, 9),
+  });
+  expect(estimate(form({ type: 'market', amount: '50' }), asks)?.amount).toBe(18);
+});
+
+test('a limit order trades at once only up to its price, and post-only never', () => {
+  const asks = [
+    [100, 5],
+    [101, 3],
+  ] as const;
+  expect(estimate(form({ price: '100', amount: '8' }), asks)).toEqual({
+    amount: 5,
+    average: 100,
+    slippage: 0,
+  });
+  expect(estimate(form({ price: '99', amount: '8' }), asks)).toBeNull();
+  expect(estimate(form({ price: '101', amount: '8', postOnly: true }), asks)).toBeNull();
+});
+
+test('selling slips downwards', () => {
+  const bids = [
+    [100, 1],
+    [90, 1],
+  ] as const;
+  const found = estimate(form({ side: 'sell', type: 'market', amount: '2' }), bids);
+  expect(found).toEqual({ amount: 2, average: 95, slippage: 5 });
+});
+
+test.each<[string, Parameters<typeof portion>, string]>([
+  ['half of 1000 at 3.33 buys 150 whole lots', [0.5, 1000, 3.33, 'buy', SPOT], '150'],
+  ['a sale is of the base currency', [0.25, 10, 3250, 'sell', SPOT], '2'],
+  ['less than a lot is nothing', [1, 100, 3250, 'buy', SPOT], ''],
+  ['an inverse contract counts its quote currency', [1, 0.5, 60_000, 'sell', PERPETUAL], '30000'],
+  [
+    'decimal lots are not lost to binary rounding',
+    [1, 0.3, 1, 'buy', { ...SPOT, min_trade_amount: 0.1 }],
+    '0.3',
+  ],
+])('%s', (_, args, amount) => {
+  expect(portion(...args)).toBe(amount);
 });

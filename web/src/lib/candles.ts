@@ -10,7 +10,29 @@ export interface Candle {
   volume: number;
 }
 
+/** The intervals of the chart in seconds, and the words of their buttons. */
+export const INTERVALS: readonly [seconds: number, words: string][] = [
+  [1, '1s'],
+  [5, '5s'],
+  [60, '1m'],
+  [300, '5m'],
+  [900, '15m'],
+  [3600, '1h'],
+];
+
 export const MINUTE = 60;
+
+/** The venue keeps candles of whole minutes; shorter ones are made of trades. */
+export function isMadeOfTrades(bucket: number): boolean {
+  return bucket < MINUTE;
+}
+
+/** Candles of `bucket` seconds from trades, oldest first. */
+export function fromTrades(trades: readonly Trade[], bucket: number): Candle[] {
+  const candles: Candle[] = [];
+  for (const trade of trades) addTrade(candles, trade, bucket);
+  return candles;
+}
 
 /** The venue's parallel arrays as candles, oldest first. Rows with a hole in them are left out. */
 export function fromChartData(data: ChartData): Candle[] {

@@ -3,13 +3,45 @@ import {
   ColorType,
   CrosshairMode,
   HistogramSeries,
+  LineStyle,
+  TickMarkType,
   createChart,
+  createSeriesMarkers,
   type CandlestickData,
+  type AutoscaleInfo,
   type HistogramData,
+  type IPriceLine,
+  type SeriesMarker,
+  type Time,
   type UTCTimestamp,
 } from 'lightweight-charts';
 import type { Candle } from './candles';
 import { fixed } from './format';
+
+/** An own open order that the chart shows as a line. */
+export interface OrderLine {
+  id: string;
+  side: 'buy' | 'sell';
+  price: number;
+  /** Such as `buy 10`. */
+  text: string;
+  movable: boolean;
+}
+
+/** An own trade, in milliseconds since 1970. */
+export interface FillMark {
+  side: 'buy' | 'sell';
+  timestamp: number;
+}
+
+/** A price with a name, such as the closing price. */
+export interface PriceLabel {
+  text: string;
+  price: number;
+}
+
+/** How near the pointer must be to a line to take hold of it, in pixels. */
+const GRIP = 6;
 
 /** Pixels a candle takes. Wide while there are few, so that a venue in its first minutes shows something. */
 const SPACING = 6;
@@ -24,19 +56,62 @@ export class CandleChart {
   #prices;
   #volumes;
   #colours = readColours();
+  #markers;
+  #element: HTMLElement;
+  #orders: { order: OrderLine; line: IPriceLine }[] = [];
+  #labels: IPriceLine[] = [];
+  #fills: readonly FillMark[] = [];
+  #bucket = 60;
+  #tick = 0.01;
+  /** The order whose line follows the pointer. */
+  #dragged: { order: OrderLine; line: IPriceLine; price: number } | null = null;
   /** Start of the newest candle drawn; everything from it on is drawn again on an update. */
   #drawnTo = -Infinity;
 
-  constructor(element: HTMLElement, onHover: (time: number | null) => void) {
+  /**
+   * `onHover` gets the time under the pointer in seconds. `onMove` gets an order that was dragged to another price.
+   * `clock` writes the time of day of milliseconds since 1970.
+   */
+  constructor(
+    element: HTMLElement,
+    onHover: (time: number | null) => void,
+    onMove: (order: OrderLine, price: number) => void,
+    clock: (milliseconds: number) => string,
+  ) {
+    this.#element = element;
     this.#chart = createChart(element, {
       autoSize: true,
       // The notice stands in the status bar instead.
       layout: { attributionLogo: false, fontSize: 11 },
       crosshair: { mode: CrosshairMode.Normal },
-      timeScale: { timeVisible: true, secondsVisible: false, rightOffset: MARGIN, minBarSpacing: 2 },
+      localization: { timeFormatter: (time: Time) => (typeof time === 'number' ? clock(time * 1000) : '') },
+      timeScale: {
+        timeVisible: true,
+        secondsVisible: false,
+        rightOffset: MARGIN,
+        minBarSpacing: 2,
+        tickMarkFormatter: (time: Time, type: TickMarkType) =>
+          typeof time !== 'number' || type < TickMarkType.Time
+            ? null
+            : clock(time * 1000).slice(0, this.#bucket < 60 ? 8 : 5),
+      },
       rightPriceScale: { scaleMargins: { top: 0.1, bottom: 0.24 } },
     });
     this.#prices = this.#chart.addSeries(CandlestickSeries, { borderVisible: false });
+    // Own orders near the candles are worth some height; those far away would flatten the candles.
+    this.#prices.applyOptions({
+      autoscaleInfoProvider: (original: () => AutoscaleInfo | null) => {
+        const info = original();
+        if (!info?.priceRange) return info;
+        const { minValue: low, maxValue: high } = info.priceRange;
+        const room = high - low;
+        const near = this.#orders
+          .map(({ order }) => order.price)
+          .filter((price) => price >= low - room && price <= high + room);
+        const priceRange = { minValue: Math.min(low, ...near), maxValue: Math.max(high, ...near) };
+        return { ...info, priceRange };
+      },
+    });
     this.#volumes = this.#chart.addSeries(HistogramSeries, {
       priceScaleId: '',
       priceFormat: { type: 'volume' },
@@ -44,8 +119,14 @@ export class CandleChart {
       priceLineVisible: false,
     });
     this.#volumes.priceScale().applyOptions({ scaleMargins: { top: 0.84, bottom: 0 } });
+    this.#markers = createSeriesMarkers(this.#prices);
     this.#chart.subscribeCrosshairMove(({ time }) => onHover(typeof time === 'number' ? time : null));
     this.recolour();
+    // Before the chart's own listeners, which would scroll.
+    element.addEventListener('pointerdown', (event) => this.#take(event), { capture: true });
+    element.addEventListener('pointermove', (event) => this.#drag(event), { capture: true });
+    element.addEventListener('pointerup', () => this.#drop(onMove), { capture: true });
+    element.addEventListener('pointercancel', () => this.#putBack(), { capture: true });
   }
 
   /** Reads the colours of the page again, after it changed between light and dark. */
@@ -75,7 +156,111 @@ export class CandleChart {
     });
   }
 
+  /** Shows own open orders as lines. A line that is being dragged stays with the pointer. */
+  setOrders(orders: readonly OrderLine[]): void {
+    if (this.#dragged) return;
+    for (const { line } of this.#orders) this.#prices.removePriceLine(line);
+    this.#orders = orders.map((order) => ({
+      order,
+      line: this.#prices.createPriceLine({
+        price: order.price,
+        title: order.text,
+        color: order.side === 'buy' ? this.#colours.up : this.#colours.down,
+        lineStyle: LineStyle.Dashed,
+        lineWidth: 1,
+        axisLabelVisible: true,
+      }),
+    }));
+  }
+
+  setLabels(labels: readonly PriceLabel[]): void {
+    for (const line of this.#labels) this.#prices.removePriceLine(line);
+    this.#labels = labels.map(({ text, price }) =>
+      this.#prices.createPriceLine({
+        price,
+        title: text,
+        color: this.#colours.muted,
+        lineStyle: LineStyle.Dotted,
+        lineWidth: 1,
+        axisLabelVisible: true,
+      }),
+    );
+  }
+
+  setFills(fills: readonly FillMark[]): void {
+    this.#fills = fills;
+    this.#drawFills();
+  }
+
+  /** `bucket` is the length of a candle in seconds. */
+  setBucket(bucket: number): void {
+    this.#bucket = bucket;
+    this.#chart.applyOptions({ timeScale: { secondsVisible: bucket < 60 } });
+    this.#drawFills();
+  }
+
+  #drawFills(): void {
+    const markers = this.#fills.map(({ side, timestamp }): SeriesMarker<Time> => {
+      const time = Math.floor(timestamp / 1000 / this.#bucket) * this.#bucket;
+      return {
+        time: time as UTCTimestamp,
+        position: side === 'buy' ? 'belowBar' : 'aboveBar',
+        shape: side === 'buy' ? 'arrowUp' : 'arrowDown',
+        color: side === 'buy' ? this.#colours.up : this.#colours.down,
+      };
+    });
+    this.#markers.setMarkers(markers.sort((a, b) => Number(a.time) - Number(b.time)));
+  }
+
+  #at(event: PointerEvent): number {
+    return event.clientY - this.#element.getBoundingClientRect().top;
+  }
+
+  #near(event: PointerEvent) {
+    const y = this.#at(event);
+    return this.#orders.find(({ order }) => {
+      const line = this.#prices.priceToCoordinate(order.price);
+      return order.movable && line !== null && Math.abs(line - y) <= GRIP;
+    });
+  }
+
+  #take(event: PointerEvent): void {
+    const found = this.#near(event);
+    if (!found || event.button !== 0) return;
+    event.preventDefault();
+    this.#chart.applyOptions({ handleScroll: false, handleScale: false });
+    this.#element.setPointerCapture(event.pointerId);
+    this.#dragged = { ...found, price: found.order.price };
+  }
+
+  #drag(event: PointerEvent): void {
+    if (!this.#dragged) {
+      this.#element.style.cursor = this.#near(event) ? 'ns-resize' : '';
+      return;
+    }
+    const price = this.#prices.coordinateToPrice(this.#at(event));
+    if (price === null) return;
+    const steps = Math.max(1, Math.round(price / this.#tick));
+    this.#dragged.price = steps * this.#tick;
+    this.#dragged.line.applyOptions({ price: this.#dragged.price });
+  }
+
+  #drop(onMove: (order: OrderLine, price: number) => void): void {
+    const dragged = this.#dragged;
+    if (!dragged) return;
+    this.#putBack();
+    if (Math.abs(dragged.price - dragged.order.price) >= this.#tick / 2) onMove(dragged.order, dragged.price);
+  }
+
+  /** The line returns to the price of the order, which moves when the venue says so. */
+  #putBack(): void {
+    this.#dragged?.line.applyOptions({ price: this.#dragged.order.price });
+    this.#dragged = null;
+    this.#chart.applyOptions({ handleScroll: true, handleScale: true });
+  }
+
   setGrid(decimals: number, tick: number): void {
+    this.#tick = tick;
     const formatter = (price: number) => fixed(price, decimals);
     this.#prices.applyOptions({ priceFormat: { type: 'custom', minMove: tick, formatter } });
   }

@@ -54,9 +54,15 @@ export function compact(value: number | undefined | null, decimals: number): str
   return fixed(value, decimals);
 }
 
-/** Time of day in UTC, because the venue's day turns at 00:00 UTC. */
-export function clock(milliseconds: number): string {
-  return new Date(milliseconds).toISOString().slice(11, 19);
+/** `local` is the time zone of the browser. */
+export type TimeZoneChoice = 'utc' | 'local';
+
+/** The time of day, hh:mm:ss. */
+export function clock(milliseconds: number, zone: TimeZoneChoice = 'utc'): string {
+  const at = new Date(milliseconds);
+  if (zone === 'utc') return at.toISOString().slice(11, 19);
+  const two = (value: number) => String(value).padStart(2, '0');
+  return `${two(at.getHours())}:${two(at.getMinutes())}:${two(at.getSeconds())}`;
 }
 
 export function milliseconds(value: number | null): string {

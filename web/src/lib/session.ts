@@ -108,6 +108,11 @@ export class VenueClock {
     return (last.venue - first.venue) / (last.here - first.here);
   }
 
+  /** The newest time that the venue sent, without the pace. */
+  get latest(): number | null {
+    return this.#words.at(-1)?.venue ?? null;
+  }
+
   /** Null before anything was heard. */
   now(here: number): number | null {
     const last = this.#words.at(-1);

@@ -1,4 +1,5 @@
-import { isMultiple, parse } from './decimal';
+import type { Level } from './book';
+import { isMultiple, onGrid, parse } from './decimal';
 import type { Instrument } from './venue';
 
 export const TERMS = [
@@ -161,6 +162,79 @@ export function worth(form: Form, instrument: Instrument, marketPrice: number | 
       : (marketPrice ?? null);
   if (amount === null || price === null || price === 0) return null;
   return instrument.instrument_type === 'reversed' ? amount / price : amount * price;
+}
+
+/** Why the form cannot be sent as it stands, or null. The venue still judges everything else. */
+export function unsendable(form: Form, instrument: Instrument, now: number | null = null): string | null {
+  const amount = number(form.amount);
+  if (form.amount.trim() === '') return 'Enter an amount.';
+  if (amount === null) return 'The amount is not a number.';
+  if (amount <= 0) return 'The amount must be above zero.';
+  const made = params(form, instrument, now);
+  if (!('missing' in made)) return null;
+  const words = { stop: 'stop price', minimum: 'minimum execution', expires: 'expiry' } as Record<
+    string,
+    string
+  >;
+  return `The ${words[made.missing] ?? made.missing} is missing or is not a number.`;
+}
+
+/** What an order would trade at once against the visible book. */
+export interface Estimate {
+  /** The part of the amount that finds a counterparty. */
+  amount: number;
+  average: number;
+  /** How much worse the average is than the best price, in the price's unit; never negative. */
+  slippage: number;
+}
+
+/**
+ * Walks the visible opposite side, best level first. Null if the order trades nothing at once: it rests, waits for a
+ * trigger or an auction, or the side is empty. Hidden orders are not visible, so the real average may be better.
+ */
+export function estimate(form: Form, opposite: readonly Level[]): Estimate | null {
+  const amount = number(form.amount);
+  const limit = form.type === 'market' ? null : number(form.price);
+  const best = opposite[0]?.[0];
+  if (amount === null || amount <= 0 || best === undefined) return null;
+  if (form.type !== 'market' && (form.type !== 'limit' || limit === null || form.postOnly)) return null;
+  let [left, cost] = [amount, 0];
+  for (const [price, there] of opposite) {
+    if (left <= 0 || (limit !== null && (form.side === 'buy' ? price > limit : price < limit))) break;
+    const taken = Math.min(left, there);
+    cost += taken * price;
+    left -= taken;
+  }
+  const traded = amount - Math.max(0, left);
+  if (traded <= 0) return null;
+  const average = cost / traded;
+  return {
+    amount: traded,
+    average,
+    slippage: Math.max(0, form.side === 'buy' ? average - best : best - average),
+  };
+}
+
+/**
+ * The amount that `share` (0 to 1) of the free funds pays for, rounded down to lots; empty if that is less than one lot.
+ * Contracts are taken without leverage: the whole share buys a position of the same worth.
+ */
+export function portion(
+  share: number,
+  free: number,
+  price: number,
+  side: Form['side'],
+  instrument: Instrument,
+): string {
+  const sells = instrument.settlement_currency === undefined && side === 'sell';
+  const wanted = sells
+    ? free * share
+    : instrument.instrument_type === 'reversed'
+      ? free * share * price
+      : (free * share) / price;
+  // A hair more than a whole number of lots is binary rounding, not a lot that is missing.
+  const lots = Math.floor(wanted / instrument.min_trade_amount + 1e-9);
+  return lots < 1 ? '' : onGrid(lots * instrument.min_trade_amount, instrument.min_trade_amount);
 }
 
 function number(text: string): number | null {

@@ -4,9 +4,12 @@ import { Connection, type Socket } from '../lib/connection';
 import { explain, type Answer } from '../lib/answer';
 import { RpcError } from '../lib/rpc';
 
+/** The key of session storage that holds the login of this tab. */
+const LOGIN_KEY = 'pitwire.login';
 const CLOSED_SHOWN = 100;
 const FILLS_SHOWN = 200;
 const POLL_INTERVAL = 2_000;
+const HOUR_MS = 3_600_000;
 /** Events come in bursts (a cancel-all, a sweep); the lists are made anew once for each. */
 const SETTLE = 40;
 /** How soon after own orders moved money is asked for again. */
@@ -23,6 +26,11 @@ interface Session {
   scope: string;
 }
 
+/** What a login is renewed with: the client's secret, or the token of a login before a reload. */
+type Grant =
+  | { grant_type: 'client_credentials'; client_id: string; client_secret: string; scope: string }
+  | { grant_type: 'refresh_token'; refresh_token: string };
+
 /** `away`: logged in before the connection was lost, and again as soon as the venue is back. */
 export type DeskPhase = 'out' | 'entering' | 'in' | 'away';
 
@@ -31,6 +39,8 @@ export class Desk {
   phase = $state<DeskPhase>('out');
   name = $state<string | null>(null);
   operator = $state(false);
+  /** The venue's clock moves only when an operator advances it. */
+  manualClock = $state(false);
   refusal = $state.raw<Answer | null>(null);
   open = $state.raw<Order[]>([]);
   closed = $state.raw<Order[]>([]);
@@ -41,6 +51,7 @@ export class Desk {
   decimals = $state.raw<ReadonlyMap<string, number>>(new Map());
   #openSocket: () => Socket;
   #connection: Connection | null = null;
+  #grant: Grant | null = null;
   #log = new OrderLog();
   #polled = false;
   #settling: ReturnType<typeof setTimeout> | undefined;
@@ -57,9 +68,26 @@ export class Desk {
   }
 
   login(clientId: string, secret: string): void {
-    this.logout();
+    this.#open(clientId, {
+      grant_type: 'client_credentials',
+      client_id: clientId,
+      client_secret: secret,
+      // The tokens of a named session outlive its connection, so that a reload can go on with them.
+      scope: `session:page-${Math.random().toString(36).slice(2)}`,
+    });
+  }
+
+  /** Continues the login that this tab had before a reload, if it had one. The secret is never stored. */
+  resume(): void {
+    const saved = readLogin();
+    if (saved) this.#open(saved.name, { grant_type: 'refresh_token', refresh_token: saved.token });
+  }
+
+  #open(name: string, grant: Grant): void {
+    this.stop();
     this.phase = 'entering';
-    this.name = clientId;
+    this.name = name;
+    this.#grant = grant;
     const connection: Connection = new Connection(
       this.#openSocket,
       {
@@ -75,7 +103,7 @@ export class Desk {
         roundTrip: () => undefined,
         problem: () => undefined,
       },
-      { scope: 'private', hello: (call) => this.#enter(connection, call, clientId, secret) },
+      { scope: 'private', hello: (call) => this.#enter(connection, call) },
     );
     this.#connection = connection;
     connection.subscribe([ORDERS], (data) => this.#onOrder(data as Order));
@@ -89,7 +117,17 @@ export class Desk {
     connection.start();
   }
 
+  /** Ends the login, here and for a reload of the tab. */
   logout(): void {
+    saveLogin(null);
+    // The venue then forgets the tokens; if it does not answer, they expire.
+    if (this.phase === 'in')
+      this.#connection?.call('private/logout', { invalidate_token: true }).catch(() => undefined);
+    this.stop();
+  }
+
+  /** Closes the connection. A reload of the tab can resume the login. */
+  stop(): void {
     clearInterval(this.#polling);
     clearTimeout(this.#refreshing);
     clearTimeout(this.#settling);
@@ -97,9 +135,10 @@ export class Desk {
     this.#settling = this.#after = undefined;
     this.#connection?.stop();
     this.#connection = null;
+    this.#grant = null;
     this.phase = 'out';
     this.name = null;
-    this.operator = false;
+    this.operator = this.manualClock = false;
     this.refusal = null;
     this.#polled = false;
     this.#log.clear();
@@ -136,20 +175,25 @@ export class Desk {
     return this.call('private/close_position', { instrument_name: instrument, type: 'market' });
   }
 
-  async #enter(
-    connection: Connection,
-    call: Connection['call'],
-    clientId: string,
-    secret: string,
-  ): Promise<void> {
+  /** Advances a manual clock, in steps of at most an hour as the venue asks. */
+  async advance(milliseconds: number): Promise<void> {
+    for (let left = Math.ceil(milliseconds); left > 0; left -= HOUR_MS)
+      await this.call('private/pitwire_advance', { ns: Math.min(left, HOUR_MS) * 1_000_000 });
+  }
+
+  async #enter(connection: Connection, call: Connection['call']): Promise<void> {
+    const grant = this.#grant;
+    if (grant === null) return;
     try {
-      const grant = { grant_type: 'client_credentials', client_id: clientId, client_secret: secret };
       this.#entered(await call<Session>('public/auth', grant), call);
     } catch (error) {
-      // Refused is refused: asking again with the same words would only be throttled.
+      // A second try with the same grant would only be throttled.
       if (error instanceof RpcError && this.#connection === connection) {
         this.logout();
-        this.refusal = explain(error);
+        this.refusal =
+          grant.grant_type === 'client_credentials'
+            ? explain(error)
+            : { good: false, title: 'The login of this tab has ended. Log in again.' };
       }
       throw error;
     }
@@ -157,6 +201,10 @@ export class Desk {
 
   #entered(session: Session, call: Connection['call']): void {
     this.operator = session.scope.split(' ').some((part) => part.startsWith('operator:'));
+    if (this.name !== null) saveLogin({ name: this.name, token: session.refresh_token });
+    // A token works once, so a login without a secret goes on with the newest one.
+    if (this.#grant?.grant_type === 'refresh_token')
+      this.#grant = { grant_type: 'refresh_token', refresh_token: session.refresh_token };
     clearTimeout(this.#refreshing);
     this.#refreshing = setTimeout(() => {
       const grant = { grant_type: 'refresh_token', refresh_token: session.refresh_token };
@@ -171,10 +219,17 @@ export class Desk {
   /** The channels are already joined and one socket keeps order, so what is streamed after an answer is newer than it. */
   async #load(connection: Connection): Promise<void> {
     this.#log.clear();
+    if (this.operator)
+      connection.call('private/pitwire_advance', { ns: 0 }).then(
+        () => (this.manualClock = true),
+        () => (this.manualClock = false),
+      );
     const answers = await Promise.allSettled([
       connection.call<Order[]>('private/get_order_history_by_currency', {
         currency: 'any',
         count: CLOSED_SHOWN,
+        // Without it the venue leaves out orders that were cancelled without a fill.
+        include_unfilled: true,
       }),
       connection.call<Order[]>('private/get_open_orders').then((orders) => this.#replaceOpen(orders)),
       connection.call<{ trades: Fill[] }>('private/get_user_trades_by_currency', {
@@ -249,5 +304,29 @@ export class Desk {
     const positions = await this.call<Position[]>('private/get_positions', { currency: 'any' });
     if (this.#connection === connection)
       this.positions = positions.filter((held) => held.direction !== 'zero');
+  }
+}
+
+interface SavedLogin {
+  name: string;
+  token: string;
+}
+
+function readLogin(): SavedLogin | null {
+  try {
+    const saved = JSON.parse(sessionStorage.getItem(LOGIN_KEY) ?? 'null') as Partial<SavedLogin> | null;
+    return typeof saved?.name === 'string' && typeof saved.token === 'string' ? (saved as SavedLogin) : null;
+  } catch {
+    return null;
+  }
+}
+
+/** Session storage ends with the tab and is never shared with another one. */
+function saveLogin(login: SavedLogin | null): void {
+  try {
+    if (login === null) sessionStorage.removeItem(LOGIN_KEY);
+    else sessionStorage.setItem(LOGIN_KEY, JSON.stringify(login));
+  } catch {
+    // Storage is forbidden: the login then ends with a reload.
   }
 }

@@ -1,12 +1,15 @@
 import { Book } from '../lib/book';
-import { addTrade, fromChartData, type Candle } from '../lib/candles';
+import { MINUTE, addTrade, fromChartData, fromTrades, isMadeOfTrades, type Candle } from '../lib/candles';
 import type { Connection } from '../lib/connection';
 import { after, merge } from '../lib/tape';
 import type { BookMessage, ChartData, Ticker, Trade } from '../lib/venue';
 
 const TAPE_LENGTH = 120;
 const HISTORY_COUNT = 100;
-const CHART_SPAN = 6 * 3600 * 1000;
+/** Candles that are asked for. */
+const CANDLES = 400;
+/** Most trades of one answer of the venue. */
+const TRADES_MAX = 1000;
 
 /** The selected instrument: its book, tape and candles. */
 export class Market {
@@ -20,6 +23,8 @@ export class Market {
   candles = $state.raw<Candle[]>([]);
   candleRevision = $state(0);
   loaded = $state(false);
+  /** The length of a candle, in seconds. */
+  bucketSeconds = $state(MINUTE);
   readonly book = new Book();
   #connection: Connection;
   #close: (() => void) | null = null;
@@ -52,6 +57,14 @@ export class Market {
     void this.load();
   }
 
+  /** Shows candles of another length. */
+  setInterval(seconds: number): void {
+    if (seconds === this.bucketSeconds) return;
+    this.bucketSeconds = seconds;
+    this.candles = [];
+    void this.load();
+  }
+
   /** The venue is gone: a book that no longer moves must not look like a market. */
   lost(): void {
     this.book.clear();
@@ -69,13 +82,9 @@ export class Market {
     const now = await this.#venueTime(name);
     if (load !== this.#load) return;
     // The order matters: trades up to the newest of the second answer are taken to be in the candles of the first.
+    const bucket = this.bucketSeconds;
     const [chart, last] = await Promise.allSettled([
-      this.#connection.call<ChartData>('public/get_tradingview_chart_data', {
-        instrument_name: name,
-        start_timestamp: now - CHART_SPAN,
-        end_timestamp: now,
-        resolution: '1',
-      }),
+      this.#readCandles(name, bucket, now),
       this.#connection.call<{ trades: Trade[] }>('public/get_last_trades_by_instrument', {
         instrument_name: name,
         count: HISTORY_COUNT,
@@ -85,12 +94,35 @@ export class Market {
     if (load !== this.#load) return;
     const history = last.status === 'fulfilled' ? last.value.trades : [];
     this.trades = merge([], history, TAPE_LENGTH);
-    this.candles = chart.status === 'fulfilled' ? fromChartData(chart.value) : [];
+    this.candles = chart.status === 'fulfilled' ? chart.value : [];
     this.#lastSequence = this.trades[0]?.trade_seq ?? 0;
     const backlog = this.#backlog;
     this.#backlog = null;
     this.loaded = true;
     this.#onTrades(backlog);
+  }
+
+  async #readCandles(name: string, bucket: number, now: number): Promise<Candle[]> {
+    const range = {
+      instrument_name: name,
+      start_timestamp: now - CANDLES * bucket * 1000,
+      end_timestamp: now,
+    };
+    if (!isMadeOfTrades(bucket)) {
+      const resolution = String(bucket / MINUTE);
+      const chart = { ...range, resolution };
+      return fromChartData(
+        await this.#connection.call<ChartData>('public/get_tradingview_chart_data', chart),
+      );
+    }
+    const { trades } = await this.#connection.call<{ trades: Trade[] }>(
+      'public/get_last_trades_by_instrument_and_time',
+      { ...range, count: TRADES_MAX, sorting: 'desc' },
+    );
+    return fromTrades(
+      trades.toSorted((a, b) => a.trade_seq - b.trade_seq),
+      bucket,
+    );
   }
 
   /** Candles lie in venue time, which need not be the wall's: it may run faster, or go on from where it stopped. */
@@ -132,7 +164,7 @@ export class Market {
     }
     const fresh = after(this.#lastSequence, incoming);
     if (fresh.length === 0) return;
-    for (const trade of fresh) addTrade(this.candles, trade);
+    for (const trade of fresh) addTrade(this.candles, trade, this.bucketSeconds);
     this.#lastSequence = fresh.at(-1)!.trade_seq;
     this.trades = merge(this.trades, fresh, TAPE_LENGTH);
     this.candleRevision++;

@@ -57,6 +57,19 @@ export class Operator {
     return this.#command('pause', { instrument_name: instrument });
   }
 
+  /** Starts a volatility call, that ends after `seconds`. */
+  volatilityCall(instrument: string, seconds: number): Promise<unknown> {
+    return this.#command('volatility_call', { instrument_name: instrument, seconds });
+  }
+
+  haltAndClose(instrument: string): Promise<unknown> {
+    return this.#command('halt_and_close', { instrument_name: instrument });
+  }
+
+  setClosingPrice(instrument: string, price: number): Promise<unknown> {
+    return this.#command('closing_price', { instrument_name: instrument, price });
+  }
+
   /** A call that an operator ends, or that ends by itself after `seconds`. */
   reopen(instrument: string, seconds?: number): Promise<unknown> {
     return this.#command('reopen', {

@@ -73,6 +73,13 @@ export class SessionState {
     return ends === undefined || this.now === null ? null : ends - this.now;
   }
 
+  /** Milliseconds of venue time by which a manual clock must advance to end the session; null if no end is known. */
+  get toNext(): number | null {
+    const ends = this.session?.ends;
+    const at = this.session === null ? null : Math.max(this.session.timestamp, this.#clock.latest ?? 0);
+    return ends === undefined || at === null ? null : Math.max(0, ends - at);
+  }
+
   get inCall(): boolean {
     return this.auction?.type === 'indicative';
   }

@@ -1,0 +1,49 @@
+import { expect, test } from 'vitest';
+import { activity, csv, parseMetrics, sparkline } from '../src/lib/metrics';
+
+const TEXT = `# HELP pitwire_orders_total Orders.
+# TYPE pitwire_orders_total counter
+pitwire_orders_total 3000
+pitwire_request_residence_seconds{stage="whole",quantile="0.99"} 0.0005
+pitwire_request_residence_seconds_count{stage="whole"} 7
+not a sample
+`;
+
+test('samples are read with their labels, comments and rubbish are not', () => {
+  expect([...parseMetrics(TEXT)]).toEqual([
+    ['pitwire_orders_total', 3000],
+    ['pitwire_request_residence_seconds{stage="whole",quantile="0.99"}', 0.0005],
+    ['pitwire_request_residence_seconds_count{stage="whole"}', 7],
+  ]);
+});
+
+test('a rate is the difference by the time, and a restart is no negative rate', () => {
+  const before = parseMetrics('pitwire_orders_total 2000\npitwire_trades_total 90');
+  const found = activity(before, parseMetrics(TEXT), 2, 1);
+  expect(found).toEqual({
+    at: 1,
+    ordersPerSecond: 500,
+    tradesPerSecond: 0,
+    requestsPerSecond: 0,
+    latencyMs: 0.5,
+  });
+});
+
+test('without requests there is no latency', () => {
+  expect(activity(new Map(), new Map(), 2, 1).latencyMs).toBeNull();
+});
+
+test('a sparkline spans its width, the largest value at the top', () => {
+  expect(sparkline([0, 2, 1], 10, 4)).toBe('M0 4L5 0L10 2');
+  expect(sparkline([1], 10, 4)).toBe('');
+});
+
+test('CSV quotes what would break a row and defuses formulas', () => {
+  expect(
+    csv([
+      ['a', 'b'],
+      [1, 'x,"y"'],
+      [-2, '=SUM(A1)'],
+    ]),
+  ).toBe('a,b\r\n1,"x,""y"""\r\n-2,\'=SUM(A1)\r\n');
+});
