@@ -1,0 +1,140 @@
+"""Matches the events of a joined run over all connectors, and summarises them with DuckDB."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from lab import summary
+
+MEMORY_LIMIT = "8GB"
+
+
+def open_store(folder: Path | None = None, *, threads: int = 2) -> duckdb.DuckDBPyConnection:
+    """Opens an in-memory database that spills to `folder`."""
+    database = duckdb.connect(config={"threads": threads, "memory_limit": MEMORY_LIMIT})
+    if folder is not None:
+        database.execute(f"SET temp_directory = '{quoted(folder / 'spill')}'")
+    # Row order carries no meaning here, and keeping it costs memory.
+    database.execute("SET preserve_insertion_order = false")
+    return database
+
+
+def quoted(text: object) -> str:
+    return str(text).replace("'", "''")
+
+
+def column(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Events of one connector in a joined run."""
+
+    connector: str
+    received: int  # rows in the capture file
+    duplicates: int
+    unmatched: int  # received, but missing at another connector or before the warm-up's end
+    missing: int  # sent to this connector and not captured
+    missing_in_gap: int  # of these, due while the connector was not connected
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """One row of the study's Tables 6 and 7."""
+
+    exchange: str
+    messages: int
+    seconds: float
+    connectors: int
+
+    @property
+    def per_minute(self) -> float:
+        return 60 * self.per_second
+
+    @property
+    def per_second(self) -> float:
+        return self.messages / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def messages_per_connector(self) -> float:
+        return self.messages / self.connectors
+
+    @property
+    def per_minute_per_connector(self) -> float:
+        return self.per_minute / self.connectors
+
+    @property
+    def per_second_per_connector(self) -> float:
+        return self.per_second / self.connectors
+
+
+KEYS = {"sequence": ("sequence",), "hash": ("key_high", "key_low", "occurrence")}
+
+
+def match(database: duckdb.DuckDBPyConnection, files: Mapping[str, Path], *, key: str, from_ns: int = 0) -> int:
+    """Creates table `matched` with one row per event that every connector received.
+
+    Columns: the key, `due_ns`, `length_bytes`, and per connector NAME its arrival in `received NAME`.
+    Only the first of several events with one key takes part. Returns the number of rows.
+    """
+    if not files:
+        raise ValueError("there is no file to match")
+    keys = KEYS[key]
+    names = list(files)
+    first = column(names[0])
+    selects = [f"{first}.{k} AS {k}" for k in keys]
+    selects += [f"{first}.due_ns AS due_ns", f"{first}.length_bytes AS length_bytes"]
+    selects += [f"{column(n)}.received_ns AS {column('received ' + n)}" for n in names]
+    # With sequences, later events with the same number are repetitions. With hashes, the
+    # occurrence is part of the key: the second of two equal payloads matches the second.
+    condition = f"due_ns >= {from_ns}" if from_ns else "true"
+    if key == "sequence":
+        condition += " AND occurrence = 0 AND sequence IS NOT NULL"
+    else:
+        condition += " AND key_high IS NOT NULL"
+    wanted = ", ".join((*keys, "due_ns", "length_bytes", "received_ns"))
+    source = {n: f"(SELECT {wanted} FROM read_parquet('{quoted(f)}') WHERE {condition})" for n, f in files.items()}
+    joins = "".join(f" JOIN {source[n]} AS {column(n)} USING ({', '.join(keys)})" for n in names[1:])
+    database.execute(
+        f"CREATE OR REPLACE TABLE matched AS SELECT {', '.join(selects)} FROM {source[names[0]]} AS {first}{joins}"
+    )
+    return database.execute("SELECT count(*) FROM matched").fetchone()[0]
+
+
+def latency(name: str) -> str:
+    """SQL of one connector's response latency in table `matched`."""
+    return f"({column('received ' + name)} - due_ns)"
+
+
+def quantiles(database: duckdb.DuckDBPyConnection, expression: str) -> dict[float, float]:
+    """Printable quantiles of one expression over `matched`. One column at a time: the exact
+    quantile aggregate does not spill to disk.
+    """
+    n = database.execute(f"SELECT count({expression}) FROM matched").fetchone()[0]
+    wanted = [q for q in summary.QUANTILES if summary.printable(q, n)]
+    if not wanted:
+        return {}
+    found = database.execute(f"SELECT quantile_cont({expression}, {wanted}) FROM matched").fetchone()[0]
+    return dict(zip(wanted, (float(x) for x in found), strict=True))
+
+
+def five_numbers(database: duckdb.DuckDBPyConnection, expression: str) -> summary.FiveNumbers | None:
+    """The five-number summary of one expression over `matched`, by matplotlib's rule."""
+    n, quarters, low, high = database.execute(
+        f"SELECT count(x), quantile_cont(x, [0.25, 0.5, 0.75]), min(x), max(x) FROM (SELECT {expression} AS x FROM matched)"
+    ).fetchone()
+    if not n:
+        return None
+    q1, median, q3 = (float(x) for x in quarters)
+    fence_low, fence_high = q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)
+    whisker_low, whisker_high, fliers = database.execute(
+        f"SELECT min(x) FILTER (x >= {fence_low!r}), max(x) FILTER (x <= {fence_high!r}),"
+        f" count(*) FILTER (x < {fence_low!r} OR x > {fence_high!r}) FROM (SELECT {expression} AS x FROM matched)"
+    ).fetchone()
+    # matplotlib moves a whisker to the box if no value lies between fence and box.
+    whisker_low = q1 if whisker_low is None or whisker_low > q1 else float(whisker_low)
+    whisker_high = q3 if whisker_high is None or whisker_high < q3 else float(whisker_high)
+    return summary.FiveNumbers(n, whisker_low, q1, median, q3, whisker_high, float(low), float(high), int(fliers))

@@ -1,0 +1,170 @@
+"""Study files: what to run, in which order, and when a run counts."""
+
+import itertools
+import random
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+
+
+class StudyError(Exception):
+    """A study file that cannot be used. The text names the key and what is expected."""
+
+
+class Table(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Timed(Table):
+    """Timed runs: one connector at a time, in randomised blocks, each in a fresh process."""
+
+    name: Name
+    rate: Annotated[int, Field(ge=1, le=1_000_000)]  # messages per second
+    blocks: Annotated[int, Field(ge=1, le=1_000)]
+    warm_up_s: Annotated[float, Field(ge=0, le=600)] = 10.0
+    measured_s: Annotated[float, Field(gt=0, le=86_400)]
+    payload_bytes: Annotated[int, Field(ge=124, le=16_777_216)] = 224
+    arrival: Literal["constant", "poisson", "bursty"] = "constant"
+    spin_us: Annotated[int, Field(ge=0, le=10_000)] = 2_000
+
+
+class Joined(Table):
+    """One joined run: all connectors at once on one exchange's stream, matched event by event."""
+
+    exchange: Literal["binance", "bithumb", "gemini"]
+    markets: Annotated[int, Field(ge=1, le=100_000)]
+    rate: Annotated[float, Field(gt=0, le=100_000)]  # messages per second and connection
+    measured_s: Annotated[float, Field(gt=0, le=1_000_000)]
+    warm_up_s: Annotated[float, Field(ge=0, le=600)] = 2.0
+    arrival: Literal["constant", "poisson", "bursty"] = "poisson"
+    faults: str | None = None  # fault script, relative to the study file
+
+
+class Limits(Table):
+    """When a run is noisy, and what happens then."""
+
+    noisy_runs: Literal["refuse", "flag"] = "refuse"
+    retries: Annotated[int, Field(ge=0, le=10)] = 1  # repetitions of a refused run
+    steal_percent: Annotated[float, Field(ge=0, le=100)] = 0.5
+    other_load_percent: Annotated[float, Field(ge=0, le=100)] = 5.0
+    lateness_us: Annotated[float, Field(gt=0)] = 50.0  # p99 of sent_ns - due_ns
+
+
+class Analysis(Table):
+    margin_us: Annotated[float, Field(gt=0)] = 10.0  # differences below it do not matter
+    resamples: Annotated[int, Field(ge=100, le=100_000)] = 2_000
+
+
+class Study(Table):
+    name: Name
+    seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
+    connectors: Annotated[list[Name], Field(min_length=1)]
+    timed: list[Timed] = []
+    joined: list[Joined] = []
+    limits: Limits = Limits()
+    analysis: Analysis = Analysis()
+
+    @model_validator(mode="after")
+    def check(self) -> "Study":
+        if not self.timed and not self.joined:
+            raise ValueError("the study has no [[timed]] and no [[joined]] table: it would run nothing")
+        for what, names in (
+            ("connectors", self.connectors),
+            ("timed names", [t.name for t in self.timed]),
+            ("joined exchanges", [j.exchange for j in self.joined]),
+        ):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ValueError(f"{what} contains {twice[0]} twice")
+        return self
+
+
+def load(path: Path) -> Study:
+    """Reads a study file.
+
+    # Raises
+    StudyError for a file that cannot be read, is not TOML, has an unknown key or a bad value.
+    """
+    try:
+        data = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise StudyError(f"cannot read study {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise StudyError(f"study {path} is not valid TOML: {error}") from error
+    try:
+        return Study.model_validate(data)
+    except ValidationError as error:
+        lines = [f"  {explain(part)}" for part in error.errors()]
+        raise StudyError("\n".join([f"study {path} cannot be used:", *lines])) from error
+
+
+def explain(part: dict) -> str:
+    """One line for one validation error: key, problem, value."""
+    where = ".".join(str(x) for x in part["loc"])
+    if part["type"] == "extra_forbidden":
+        return f'unknown key "{where}": remove it, or see docs/lab.md for the known keys'
+    if part["type"] == "missing":
+        return f'key "{where}" is missing'
+    message = part["msg"].removeprefix("Value error, ")
+    if not where:
+        return message
+    return f'"{where}" is {part["input"]!r}: {message[0].lower()}{message[1:]}'
+
+
+@dataclass(frozen=True)
+class TimedRun:
+    """One connector, alone, in one block."""
+
+    timed: Timed
+    block: int
+    position: int  # place of the connector in its block, from 0
+    connector: str
+
+    @property
+    def id(self) -> str:
+        return f"timed-{self.timed.name}-b{self.block:03d}-{self.position:02d}-{self.connector}"
+
+
+@dataclass(frozen=True)
+class JoinedRun:
+    """All connectors at once."""
+
+    joined: Joined
+    connectors: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        return f"joined-{self.joined.exchange}"
+
+
+PlannedRun = TimedRun | JoinedRun
+
+
+def plan(study: Study, available: list[str]) -> list[PlannedRun]:
+    """Orders the runs: blocks of all timed tables with a seeded order inside each, then joined runs."""
+    names = [name for name in study.connectors if name in available]
+    order = random.Random(study.seed)
+    runs: list[PlannedRun] = []
+    for timed in study.timed:
+        for block in range(timed.blocks):
+            shuffled = order.sample(names, len(names))
+            runs.extend(TimedRun(timed, block, place, name) for place, name in enumerate(shuffled))
+    runs.extend(JoinedRun(joined, tuple(names)) for joined in study.joined if names)
+    return runs
+
+
+def expected_seconds(run: PlannedRun) -> float:
+    """Planned duration, with 1.5 s for starting and ending the programs."""
+    settings = run.timed if isinstance(run, TimedRun) else run.joined
+    return settings.warm_up_s + settings.measured_s + 1.5
+
+
+def blocks_of(runs: list[PlannedRun]) -> list[list[PlannedRun]]:
+    """Groups neighbouring runs that belong to one block. A joined run is a block of its own."""
+    groups = itertools.groupby(runs, key=lambda r: (r.timed.name, r.block) if isinstance(r, TimedRun) else r.id)
+    return [list(group) for _, group in groups]
