@@ -65,7 +65,7 @@ def test_a_truncated_file_gives_the_events_before_the_damage(tmp_path: Path) -> 
     assert found.damage is not None
     assert not found.complete
     assert 1_000 < found.events < 50_000
-    count, last = duckdb.sql(f"SELECT count(*), max(sequence) FROM '{tmp_path}/c.parquet'").fetchone()
+    count, last = duckdb.sql(f"SELECT count(*), max(sequence) FROM '{tmp_path}/c.parquet'").fetchall()[0]
     assert count == last == found.events
 
 

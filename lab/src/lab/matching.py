@@ -124,7 +124,8 @@ def quantiles(database: duckdb.DuckDBPyConnection, expression: str) -> dict[floa
 def five_numbers(database: duckdb.DuckDBPyConnection, expression: str) -> summary.FiveNumbers | None:
     """The five-number summary of one expression over `matched`, by matplotlib's rule."""
     n, quarters, low, high = database.execute(
-        f"SELECT count(x), quantile_cont(x, [0.25, 0.5, 0.75]), min(x), max(x) FROM (SELECT {expression} AS x FROM matched)"
+        f"SELECT count(x), quantile_cont(x, [0.25, 0.5, 0.75]), min(x), max(x)"
+        f" FROM (SELECT {expression} AS x FROM matched)"
     ).fetchone()
     if not n:
         return None
