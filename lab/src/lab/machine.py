@@ -39,7 +39,6 @@ class Environment:
     memory_bytes: int
     cgroup_cpu: str
     cgroup_memory: str
-    boot_id: str
 
     def digest(self) -> str:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:16]
@@ -63,7 +62,6 @@ def environment() -> Environment:
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         cgroup_cpu=read_text("/sys/fs/cgroup/cpu.max"),
         cgroup_memory=read_text("/sys/fs/cgroup/memory.max"),
-        boot_id=read_text("/proc/sys/kernel/random/boot_id"),
     )
 
 

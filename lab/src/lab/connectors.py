@@ -1,0 +1,117 @@
+"""Connector folders: description, missing tools, build."""
+
+import shutil
+import subprocess
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lab.study import explain
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+CONNECTORS = REPOSITORY / "lab" / "connectors"
+CAPTURE_SCHEMA = REPOSITORY / "contracts" / "lab-capture.sql"
+BUILD_TIMEOUT_S = 900
+
+
+class ConnectorError(Exception):
+    """A connector that cannot be used. The text says why and what to do."""
+
+
+class Description(BaseModel):
+    """connector.toml, as contracts/lab-connector.md defines it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: str
+    language: str
+    library: str
+    version: str
+    tools: list[str]
+    packages: list[str] = []
+    build: list[list[str]]
+    run: list[str]
+    busy_wait: bool = False
+
+
+@dataclass(frozen=True)
+class Connector:
+    description: Description
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        return self.description.name
+
+    def missing_tools(self) -> list[str]:
+        return [tool for tool in self.description.tools if shutil.which(tool) is None]
+
+    def command(self) -> list[str]:
+        """The command line. Its first word is absolute if the description gives a path."""
+        first, *rest = self.description.run
+        return [str(self.folder / first) if "/" in first and not first.startswith("/") else first, *rest]
+
+    def problem(self) -> str | None:
+        """Why the connector cannot start, or None."""
+        missing = self.missing_tools()
+        if missing:
+            packages = " ".join(self.description.packages) or "the language's own installer"
+            return f"missing {', '.join(missing)}: install {packages}"
+        first = self.command()[0]
+        if "/" in first and not Path(first).exists():
+            return f"not built: {first} does not exist; run `lab build {self.name}`"
+        return None
+
+    def build(self, log: Path) -> None:
+        """Runs the build commands in the connector's folder.
+
+        # Raises
+        ConnectorError if a tool is missing or a command fails. The output is in `log`.
+        """
+        missing = self.missing_tools()
+        if missing:
+            raise ConnectorError(self.problem() or "")
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("w") as file:
+            for command in self.description.build:
+                file.write(f"$ {' '.join(command)}\n")
+                file.flush()
+                try:
+                    status = subprocess.run(
+                        command,
+                        cwd=self.folder,
+                        stdout=file,
+                        stderr=subprocess.STDOUT,
+                        stdin=subprocess.DEVNULL,
+                        timeout=BUILD_TIMEOUT_S,
+                    ).returncode
+                except (OSError, subprocess.TimeoutExpired) as error:
+                    raise ConnectorError(f"`{' '.join(command)}` did not run: {error}") from error
+                if status != 0:
+                    raise ConnectorError(f"`{' '.join(command)}` ended with {status}; see {log}")
+
+
+def load(folder: Path) -> Connector:
+    """Reads one connector's folder.
+
+    # Raises
+    ConnectorError if connector.toml is missing or wrong.
+    """
+    path = folder / "connector.toml"
+    try:
+        description = Description.model_validate(tomllib.loads(path.read_text()))
+    except OSError as error:
+        raise ConnectorError(f"cannot read {path}: {error.strerror}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConnectorError(f"{path} is not valid TOML: {error}") from error
+    except ValidationError as error:
+        raise ConnectorError(f"{path}: " + "; ".join(explain(part) for part in error.errors())) from error
+    return Connector(description, folder)
+
+
+def load_all(root: Path = CONNECTORS) -> dict[str, Connector]:
+    """All connectors below `root`, by name. A folder without connector.toml does not count."""
+    found = [load(path.parent) for path in sorted(root.glob("*/connector.toml"))]
+    return {connector.name: connector for connector in found}

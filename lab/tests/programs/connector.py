@@ -1,0 +1,107 @@
+"""A connector by contracts/lab-connector.md for tests of the laboratory, on the `websockets` library.
+
+CONNECTOR_TEST selects a behaviour, as words that are separated by spaces:
+clock=process   prints a clock that counts from the start of the process
+wait=NS         busy wait before the stamp; the stamp without the wait goes to a second capture file
+drop=N          stores nothing for every Nth message
+pause=N:MS      stops reading for MS milliseconds at message N
+die=N           ends without a trace at message N of the first process
+hang            never ends by itself
+"""
+
+import os
+import signal
+import sqlite3
+import sys
+import time
+from pathlib import Path
+
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+clock = time.monotonic_ns
+born = clock()
+words = dict((word + "=").split("=")[:2] for word in os.environ.get("CONNECTOR_TEST", "").split())
+for line in sys.stdin:
+    if line.strip() == "go":
+        break
+    print("clock", clock() - (born if words.get("clock") == "process" else 0), flush=True)
+else:
+    sys.exit(2)
+
+capture = Path(os.environ["LAB_CAPTURE"])
+if capture.exists():
+    print(f"{capture} exists", file=sys.stderr)
+    print("done 6 0", flush=True)
+    sys.exit(6)
+
+
+def store(path: Path, rows: list[tuple], code: int) -> None:
+    database = sqlite3.connect(path)
+    database.executescript(Path(os.environ["LAB_SCHEMA"]).read_text())
+    begin = clock()
+    database.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)", rows)
+    database.execute("INSERT INTO flush VALUES (?, ?, ?)", (begin, clock(), len(rows)))
+    database.execute("INSERT INTO clock VALUES (?, ?, ?)", (clock(), time.time_ns(), clock()))
+    facts = {"connector": os.environ["LAB_CONNECTOR"], "exit_code": code, "messages": len(rows), "contract": 1}
+    database.executemany("INSERT INTO run VALUES (?, ?)", [(name, str(value)) for name, value in facts.items()])
+    database.commit()
+    database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database.close()
+
+
+wait_ns, drop = int(words.get("wait") or 0), int(words.get("drop") or 0)
+pause_at, pause_ms = (int(x) for x in (words.get("pause") or "0:0").split(":"))
+die = int(words.get("die") or 0) if capture.name.count(".") == 1 else 0
+rows: list[tuple] = []
+undelayed: list[tuple] = []
+count, connection_id, code = 0, 0, 0
+stop = []
+signal.signal(signal.SIGTERM, lambda *_: stop.append(1) or sys.exit(0))
+begin = clock()
+try:
+    while True:
+        try:
+            socket = connect(os.environ["LAB_URL"], compression=None, ping_interval=None, max_size=2**24)
+        except OSError:
+            if clock() - begin > 10_000_000_000 or not connection_id:
+                code = 4
+                break
+            time.sleep(0.1)
+            continue
+        connection_id += 1
+        print("open", connection_id, clock(), flush=True)
+        try:
+            while True:
+                message = socket.recv()
+                stamp = first = clock()
+                if wait_ns:
+                    while (stamp := clock()) < first + wait_ns:
+                        pass
+                count += 1
+                envelope = [int(message[a:b]) for a, b in ((100, 106), (8, 27), (39, 58), (71, 90))]
+                row = (connection_id, *envelope)
+                if count == pause_at:
+                    time.sleep(pause_ms / 1000)
+                if count == die:
+                    os._exit(9)
+                if drop and envelope[1] % drop == 0:
+                    continue
+                rows.append((len(rows) + 1, *row, stamp, len(message)))
+                undelayed.append((len(undelayed) + 1, *row, first, len(message)))
+        except ConnectionClosed as closed:
+            if closed.rcvd is not None and closed.rcvd.code == 1000:
+                break
+            print("gap", connection_id, "close", flush=True)
+            if os.environ["LAB_RECONNECT"] != "1":
+                code = 3
+                break
+finally:
+    if "hang" in words:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        time.sleep(60)
+    store(capture, rows, code)
+    if wait_ns:
+        store(capture.with_name("undelayed-" + capture.name), undelayed, code)
+    print("done", code, count, flush=True)
+sys.exit(code)
