@@ -92,8 +92,8 @@ def test_a_file_that_is_not_sqlite_is_named(tmp_path: Path) -> None:
 
 def test_match_by_sequence_keeps_events_that_every_connector_has(tmp_path: Path) -> None:
     files = {
-        "a": converted(tmp_path, "a", [(1, 1_100), (2, 2_100), (3, 3_100), (3, 9_999)]),
-        "b": converted(tmp_path, "b", [(1, 1_200), (3, 3_300), (4, 4_000)]),
+        "a": [converted(tmp_path, "a", [(1, 1_100), (2, 2_100), (3, 3_100), (3, 9_999)])],
+        "b": [converted(tmp_path, "b", [(1, 1_200), (3, 3_300), (4, 4_000)])],
     }
     database = matching.open_store()
     assert matching.match(database, files, key="sequence") == 2
@@ -104,8 +104,8 @@ def test_match_by_sequence_keeps_events_that_every_connector_has(tmp_path: Path)
 
 def test_match_by_hash_pairs_repeated_payloads_in_order(tmp_path: Path) -> None:
     files = {
-        "a": converted(tmp_path, "a", [(None, 10), (None, 20), (None, 30)], payloads=[b"x", b"x", b"y"]),
-        "b": converted(tmp_path, "b", [(None, 15), (None, 35), (None, 25)], payloads=[b"x", b"z", b"x"]),
+        "a": [converted(tmp_path, "a", [(None, 10), (None, 20), (None, 30)], payloads=[b"x", b"x", b"y"])],
+        "b": [converted(tmp_path, "b", [(None, 15), (None, 35), (None, 25)], payloads=[b"x", b"z", b"x"])],
     }
     database = matching.open_store()
     assert matching.match(database, files, key="hash") == 2
@@ -116,7 +116,7 @@ def test_match_by_hash_pairs_repeated_payloads_in_order(tmp_path: Path) -> None:
 def test_database_summary_equals_numpy_summary(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     arrivals = {i: i * 1_000 + int(x) for i, x in enumerate(rng.lognormal(5, 1, 5_000), start=1)}
-    files = {"a": converted(tmp_path, "a", list(arrivals.items()))}
+    files = {"a": [converted(tmp_path, "a", list(arrivals.items()))]}
     database = matching.open_store()
     matching.match(database, files, key="sequence")
     values = np.array([r - i * 1_000 for i, r in arrivals.items()])

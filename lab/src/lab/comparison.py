@@ -19,6 +19,7 @@ RESAMPLES = 2_000
 # Ratio of neighbouring bin edges. Interpolation inside a bin leaves an error below 0.1 %.
 BIN_RATIO = 1.002
 MAX_BINS = 8_000
+NEGLIGIBLE_NS = 1e-3
 
 
 @dataclass(frozen=True)
@@ -115,12 +116,17 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return [float(x) for x in adjusted]
 
 
+def all_equal(differences: np.ndarray) -> bool:
+    """A t test of differences without spread divides by zero."""
+    return bool(np.ptp(differences) < NEGLIGIBLE_NS)
+
+
 def paired_p(differences: np.ndarray) -> float:
     """Two-sided p-value of a paired t test, or NaN with fewer than two blocks."""
     if len(differences) < 2:
         return float("nan")
-    if np.ptp(differences) == 0:
-        return 1.0 if differences[0] == 0 else 0.0
+    if all_equal(differences):
+        return 1.0 if abs(differences[0]) < NEGLIGIBLE_NS else 0.0
     return float(stats.ttest_1samp(differences, 0.0).pvalue)
 
 
@@ -128,7 +134,7 @@ def equivalence_p(differences: np.ndarray, margin: float) -> float:
     """p-value of two one-sided tests: small if the mean difference lies inside +-`margin`."""
     if len(differences) < 2:
         return float("nan")
-    if np.ptp(differences) == 0:
+    if all_equal(differences):
         return 0.0 if abs(differences[0]) < margin else 1.0
     above = stats.ttest_1samp(differences, -margin, alternative="greater").pvalue
     below = stats.ttest_1samp(differences, margin, alternative="less").pvalue

@@ -239,6 +239,10 @@ class Noise:
     def lost_percent(self) -> float:
         return 100 * sum(self.gaps_ns) / self.duration_ns
 
+    @property
+    def longest_ns(self) -> int:
+        return max(self.gaps_ns, default=0)
+
     def floor_ns(self, quantile: float) -> float:
         """Delay that pauses of the host alone add to a message at this quantile.
 

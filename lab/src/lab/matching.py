@@ -1,6 +1,6 @@
 """Matches the events of a joined run over all connectors, and summarises them with DuckDB."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,11 +34,13 @@ class Counts:
     """Events of one connector in a joined run."""
 
     connector: str
-    received: int  # rows in the capture file
-    duplicates: int
-    unmatched: int  # received, but missing at another connector or before the warm-up's end
-    missing: int  # sent to this connector and not captured
-    missing_in_gap: int  # of these, due while the connector was not connected
+    received: int  # rows in the capture files
+    duplicates: int  # of these, repetitions of a sequence
+    without_envelope: int  # of these, messages that carry no sequence
+    sent: int  # different sequences that the feed sent to this connector
+    missing: int  # of these, not captured and not explained
+    lost_in_reset: int  # of these, not captured around a reset of the connection
+    due_in_gap: int  # sequences that were due while the connector was not connected
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,14 @@ class Throughput:
 KEYS = {"sequence": ("sequence",), "hash": ("key_high", "key_low", "occurrence")}
 
 
-def match(database: duckdb.DuckDBPyConnection, files: Mapping[str, Path], *, key: str, from_ns: int = 0) -> int:
+def files_sql(files: Sequence[Path]) -> str:
+    """Table function that reads Parquet files."""
+    return "read_parquet([" + ", ".join(f"'{quoted(file)}'" for file in files) + "])"
+
+
+def match(
+    database: duckdb.DuckDBPyConnection, files: Mapping[str, Sequence[Path]], *, key: str, from_ns: int = 0
+) -> int:
     """Creates table `matched` with one row per event that every connector received.
 
     Columns: the key, `due_ns`, `length_bytes`, and per connector NAME its arrival in `received NAME`.
@@ -96,12 +105,50 @@ def match(database: duckdb.DuckDBPyConnection, files: Mapping[str, Path], *, key
     else:
         condition += " AND key_high IS NOT NULL"
     wanted = ", ".join((*keys, "due_ns", "length_bytes", "received_ns"))
-    source = {n: f"(SELECT {wanted} FROM read_parquet('{quoted(f)}') WHERE {condition})" for n, f in files.items()}
+    source = {n: f"(SELECT {wanted} FROM {files_sql(f)} WHERE {condition})" for n, f in files.items()}
     joins = "".join(f" JOIN {source[n]} AS {column(n)} USING ({', '.join(keys)})" for n in names[1:])
     database.execute(
         f"CREATE OR REPLACE TABLE matched AS SELECT {', '.join(selects)} FROM {source[names[0]]} AS {first}{joins}"
     )
     return database.execute("SELECT count(*) FROM matched").fetchone()[0]
+
+
+def count_losses(database: duckdb.DuckDBPyConnection, connector: str, files: Sequence[Path], truth: Path) -> Counts:
+    """Compares the events of one connector with the truth log of the feed.
+
+    The envelope names the feed's connection, so each event finds its row in the log.
+    """
+    database.execute(
+        "CREATE OR REPLACE TEMP TABLE truth AS SELECT * FROM read_csv(?, header = true, types = {"
+        "'connection': 'BIGINT', 'sequence': 'BIGINT', 'due_ns': 'BIGINT', 'sent_ns': 'BIGINT',"
+        " 'done_ns': 'BIGINT', 'bytes': 'BIGINT', 'fault': 'VARCHAR'})",
+        [str(truth)],
+    )
+    database.execute(f"CREATE OR REPLACE TEMP TABLE got AS SELECT * FROM {files_sql(files)}")
+    received, duplicates, bare = database.execute(
+        "SELECT count(*), count(*) FILTER (occurrence > 0), count(*) FILTER (sequence IS NULL) FROM got"
+    ).fetchone()
+    # Messages without an envelope cannot be matched by sequence. Their rows in the log are left out.
+    sent, missing, reset = database.execute(
+        """
+        WITH own AS (SELECT DISTINCT feed_connection AS connection FROM got WHERE feed_connection IS NOT NULL),
+          broken AS (SELECT DISTINCT connection FROM truth WHERE fault = 'reset'),
+          sent AS (SELECT sequence, connection FROM truth SEMI JOIN own USING (connection)
+            WHERE done_ns IS NOT NULL AND coalesce(fault, '') NOT IN ('rubbish', 'bad-frame', 'omit-time', 'reset')),
+          lost AS (SELECT * FROM sent ANTI JOIN got USING (sequence))
+        SELECT (SELECT count(DISTINCT sequence) FROM sent),
+          (SELECT count(DISTINCT sequence) FROM lost WHERE connection NOT IN (FROM broken)),
+          (SELECT count(DISTINCT sequence) FROM lost WHERE connection IN (FROM broken))
+        """
+    ).fetchone()
+    due_in_gap = database.execute(
+        """
+        WITH own AS (SELECT DISTINCT feed_connection AS connection FROM got WHERE feed_connection IS NOT NULL)
+        SELECT count(DISTINCT sequence) FROM truth
+          ANTI JOIN (SELECT sequence FROM truth SEMI JOIN own USING (connection)) AS offered USING (sequence)
+        """
+    ).fetchone()[0]
+    return Counts(connector, received, duplicates, bare, sent, missing, reset, due_in_gap if sent else 0)
 
 
 def latency(name: str) -> str:

@@ -33,6 +33,14 @@ class RunError(Exception):
     """A run that failed. The text is the reason that the record and the report show."""
 
 
+class ConnectorError(RunError):
+    """A connector that cannot take part in a run."""
+
+    def __init__(self, connector: str, text: str) -> None:
+        super().__init__(text)
+        self.connector = connector
+
+
 def describe_exit(code: int | None) -> str:
     if code is None:
         return "did not end"
@@ -196,7 +204,9 @@ class ConnectorProcess:
     def _ended_early(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(2)
-        raise RunError(f"{self.name} {describe_exit(self.process.poll())} before it connected: {self.last_error()}")
+        raise ConnectorError(
+            self.name, f"{self.name} {describe_exit(self.process.poll())} before it connected: {self.last_error()}"
+        )
 
     def last_error(self) -> str:
         """Last line that the connector wrote to standard error."""
@@ -216,7 +226,8 @@ class ConnectorProcess:
             try:
                 value = self._clocks.get(timeout=HANDSHAKE_TIMEOUT_S)
             except queue.Empty:
-                raise RunError(f"{self.name} did not answer `clock` within {HANDSHAKE_TIMEOUT_S:g} s") from None
+                text = f"{self.name} did not answer `clock` within {HANDSHAKE_TIMEOUT_S:g} s"
+                raise ConnectorError(self.name, text) from None
             after = time.monotonic_ns()
             if value is None:
                 self._ended_early()
@@ -226,9 +237,10 @@ class ConnectorProcess:
         self.clock_bracket_ns = after - before
         if not before - CLOCK_TOLERANCE_NS <= value <= after + CLOCK_TOLERANCE_NS:
             away_ms = (value - (before + after) // 2) / 1e6
-            raise RunError(
+            raise ConnectorError(
+                self.name,
                 f"the clock of {self.name} is {away_ms:.1f} ms away from CLOCK_MONOTONIC: "
-                "its runtime counts from another origin"
+                "its runtime counts from another origin",
             )
 
     def go(self) -> None:

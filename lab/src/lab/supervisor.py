@@ -16,7 +16,7 @@ from pyarrow import csv
 from lab import machine
 from lab.connectors import CAPTURE_SCHEMA, REPOSITORY, Connector
 from lab.machine import Environment, Pins, cpu_times
-from lab.process import ConnectorProcess, Feed, RunError, describe_exit
+from lab.process import ConnectorError, ConnectorProcess, Feed, RunError, describe_exit
 from lab.records import ConnectorRecord, ResultFolder, RunRecord, write_json
 from lab.study import JoinedRun, PlannedRun, Study, TimedRun, blocks_of
 
@@ -201,7 +201,7 @@ class Supervisor:
             ended_ns=0,
             measured_from_ns=None,
             measured_to_ns=None,
-            feed_command=feed_command(run, seed, folder, self.study_folder, len(names)),
+            feed_command=[],
             feed_summary={},
             lateness_us={},
             steal_percent=0.0,
@@ -213,9 +213,22 @@ class Supervisor:
         feed: Feed | None = None
         watched: list[Watched] = []
         try:
-            feed = Feed(record.feed_command, folder, pins.feed)
-            url = feed.url()
-            watched = self.start_connectors(run, names, folder, url, pins, record)
+            while feed is None:
+                try:
+                    record.feed_command = feed_command(run, seed, folder, self.study_folder, len(names))
+                    feed = Feed(record.feed_command, folder, pins.feed)
+                    watched = self.start_connectors(run, names, folder, feed.url(), pins)
+                except ConnectorError as error:
+                    # A joined run goes on without the connector that cannot start.
+                    if len(names) == 1:
+                        raise
+                    feed.end()
+                    feed = None
+                    names.remove(error.connector)
+                    record.connectors.append(ConnectorRecord(error.connector, problem=str(error)))
+                    for file in folder.glob("*.sqlite*"):
+                        file.unlink()
+            record.connectors.extend(one.record for one in watched)
             self.watch(run, settings, feed, watched)
         except RunError as error:
             record.reasons.append(str(error))
@@ -253,21 +266,23 @@ class Supervisor:
     ) -> ConnectorProcess:
         settings = self.settings_for(run, connector.name, folder, url, start)
         log = folder / f"{connector.name}.log"
-        return ConnectorProcess(connector.command(), connector.folder, settings, cores=pins.connectors, log=log)
+        try:
+            return ConnectorProcess(connector.command(), connector.folder, settings, cores=pins.connectors, log=log)
+        except RunError as error:
+            raise ConnectorError(connector.name, str(error)) from error
 
-    def start_connectors(
-        self, run: PlannedRun, names: list[str], folder: Path, url: str, pins: Pins, record: RunRecord
-    ) -> list[Watched]:
-        """Starts all connectors, checks their clocks, then lets them connect at the same time."""
+    def start_connectors(self, run: PlannedRun, names: list[str], folder: Path, url: str, pins: Pins) -> list[Watched]:
+        """Starts all connectors, checks their clocks, then lets them connect at the same time.
+
+        # Raises
+        ConnectorError for the first connector that cannot take part. All of them have ended then.
+        """
         watched: list[Watched] = []
         try:
             for name in names:
-                connector = self.connectors[name]
-                own = ConnectorRecord(name)
-                record.connectors.append(own)
-                process = self.start_process(run, connector, folder, url, pins, 1)
-                own.captures.append(Path(process.settings["LAB_CAPTURE"]).name)
-                watched.append(Watched(connector, own, process))
+                process = self.start_process(run, self.connectors[name], folder, url, pins, 1)
+                own = ConnectorRecord(name, captures=[Path(process.settings["LAB_CAPTURE"]).name])
+                watched.append(Watched(self.connectors[name], own, process))
             for one in watched:
                 one.process.check_clock()
                 one.record.clock_bracket_ns = one.process.clock_bracket_ns

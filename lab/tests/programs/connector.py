@@ -2,7 +2,8 @@
 
 CONNECTOR_TEST selects a behaviour, as words that are separated by spaces:
 clock=process   prints a clock that counts from the start of the process
-wait=NS         busy wait before the stamp; the stamp without the wait goes to a second capture file
+wait=NS         busy wait before the stamp
+add=NS          adds to each stamp; the stamps as they were go to a second capture file
 drop=N          stores nothing for every Nth message
 pause=N:MS      stops reading for MS milliseconds at message N
 die=N           ends without a trace at message N of the first process
@@ -50,11 +51,12 @@ def store(path: Path, rows: list[tuple], code: int) -> None:
     database.close()
 
 
+add_ns = int(words.get("add") or 0)
 wait_ns, drop = int(words.get("wait") or 0), int(words.get("drop") or 0)
 pause_at, pause_ms = (int(x) for x in (words.get("pause") or "0:0").split(":"))
 die = int(words.get("die") or 0) if capture.name.count(".") == 1 else 0
 rows: list[tuple] = []
-undelayed: list[tuple] = []
+original: list[tuple] = []
 count, connection_id, code = 0, 0, 0
 stop = []
 signal.signal(signal.SIGTERM, lambda *_: stop.append(1) or sys.exit(0))
@@ -87,8 +89,8 @@ try:
                     os._exit(9)
                 if drop and envelope[1] % drop == 0:
                     continue
-                rows.append((len(rows) + 1, *row, stamp, len(message)))
-                undelayed.append((len(undelayed) + 1, *row, first, len(message)))
+                rows.append((len(rows) + 1, *row, stamp + add_ns, len(message)))
+                original.append((len(original) + 1, *row, stamp, len(message)))
         except ConnectionClosed as closed:
             if closed.rcvd is not None and closed.rcvd.code == 1000:
                 break
@@ -101,7 +103,7 @@ finally:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         time.sleep(60)
     store(capture, rows, code)
-    if wait_ns:
-        store(capture.with_name("undelayed-" + capture.name), undelayed, code)
+    if add_ns:
+        store(capture.with_name("original-" + capture.name), original, code)
     print("done", code, count, flush=True)
 sys.exit(code)

@@ -1,0 +1,604 @@
+"""Turns the result folder of a study into figures: `report.json` and the data of the report."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from scipy import stats
+
+from lab import capture, comparison, matching, scores, summary
+from lab.capture import Capture, CaptureError
+from lab.comparison import Comparison, Run
+from lab.machine import SERIES_COLUMNS, Noise
+from lab.records import ConnectorRecord, ResultFolder, RunRecord
+from lab.study import Study
+from lab.supervisor import noise_of
+
+LATE_NS = 1_000_000_000
+MAX_LATE_EVENTS = 1_000
+FIRST_MESSAGES = 1_000
+ECDF_GRID = tuple(float(x) for x in np.concatenate([np.linspace(0.001, 0.99, 300), 1 - np.geomspace(0.01, 1e-5, 60)]))
+METRICS = ("Maximum", "Q3", "Median", "Q1", "Minimum")
+
+
+class AnalysisError(Exception):
+    """Results that cannot be analysed. The text says why and what to do."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One row of the list of everything that did not go as planned."""
+
+    run: str
+    connector: str
+    text: str
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What one connector used and lost in the timed runs of one table. Medians over runs."""
+
+    connector: str
+    cpu_us_per_message: float | None
+    switches_per_message: float | None
+    peak_memory_mb: float
+    start_to_open_ms: float | None  # from process start to open connection
+    first_messages_p50_us: float  # median latency of the first 1,000 messages: the cold start
+    gc_pause_ms: float | None
+    ring_waits: int
+    sent: int
+    missing: int
+    unsteady_runs: int  # runs whose latency drifted in the measured window
+
+
+@dataclass
+class TimedResult:
+    """Timed runs of one [[timed]] table."""
+
+    name: str
+    settings: dict[str, Any]
+    blocks: list[int]
+    comparison: Comparison
+    costs: list[Cost]
+    five_numbers: dict[str, summary.FiveNumbers]
+    normality: dict[str, summary.Normality | None]
+    lateness_p99_us: float  # of the feed, the worst run
+    ecdf: dict[str, list[tuple[float, float]]]  # pooled runs: probability, latency in ns
+    timeline: dict[str, list[tuple[float, float, float]]]  # second, p50 and p99 in ns, median over runs
+
+
+@dataclass
+class JoinedResult:
+    """One joined run."""
+
+    exchange: str
+    settings: dict[str, Any]
+    key: str  # "sequence" or "hash"
+    matched: int
+    throughput: matching.Throughput
+    counts: list[matching.Counts]
+    bytes_range: tuple[int, int]
+    quantiles: dict[str, dict[float, float]]
+    five_numbers: dict[str, summary.FiveNumbers]
+    normality: dict[str, summary.Normality | None]
+    paired: dict[str, dict[float, float]]  # difference to the first connector, message by message
+    reference: str
+    ecdf: dict[str, list[tuple[float, float]]]
+    outages: list[dict]
+
+
+@dataclass
+class LateEvents:
+    """Events that took more than one second, and what the side data says about them."""
+
+    total: int = 0
+    causes: dict[str, int] = field(default_factory=dict)
+    examples: list[dict] = field(default_factory=list)
+
+
+@dataclass
+class Results:
+    study: Study
+    description: dict[str, Any]
+    records: list[RunRecord]
+    noise: list[Noise]
+    timed: list[TimedResult]
+    joined: list[JoinedResult]
+    scoring: scores.Scoring | None  # of the joined runs, by the study's rule
+    fragility: list[scores.Change]
+    late: LateEvents
+    problems: list[Problem]
+
+    def floor_ns(self, quantile: float) -> float:
+        """Noise floor: the median of the probes' floors."""
+        return float(np.median([noise.floor_ns(quantile) for noise in self.noise])) if self.noise else 0.0
+
+    def statuses(self) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for record in self.records:
+            found[record.status] = found.get(record.status, 0) + 1
+        return found
+
+
+@dataclass
+class LoadedRun:
+    """Events of one connector in one run, as columns."""
+
+    record: RunRecord
+    own: ConnectorRecord
+    captures: list[Capture]
+    files: list[Path]
+
+
+def load_description(results: ResultFolder) -> tuple[Study, dict[str, Any]]:
+    description = results.read_json("environment.json")
+    if description is None:
+        raise AnalysisError(f"{results.path} holds no study: environment.json is missing; run `lab run` first")
+    return Study.model_validate(description["study"]), description
+
+
+def convert_runs(results: ResultFolder, records: Sequence[RunRecord]) -> tuple[list[LoadedRun], list[Problem]]:
+    """Stores the events of all usable runs as Parquet. Files that exist are used again."""
+    loaded, problems = [], []
+    for record in records:
+        folder = results.run_folder(record.id)
+        for own in record.connectors:
+            if own.problem:
+                problems.append(Problem(record.id, own.connector, own.problem))
+            captures, files = [], []
+            for name in own.captures:
+                target = (folder / name).with_suffix(".parquet")
+                try:
+                    found = capture.convert(folder / name, target)
+                except CaptureError as error:
+                    problems.append(Problem(record.id, own.connector, str(error)))
+                    continue
+                except OSError as error:
+                    raise AnalysisError(f"cannot write {target}: {error.strerror}; free some space") from error
+                if found.damage:
+                    text = f"{name} is damaged {found.damage}; {found.events} events before it are used"
+                    problems.append(Problem(record.id, own.connector, text))
+                captures.append(found)
+                files.append(target)
+            if files:
+                loaded.append(LoadedRun(record, own, captures, files))
+    return loaded, problems
+
+
+def analyse(results: ResultFolder) -> Results:
+    """Analyses everything that a study has recorded so far.
+
+    # Raises
+    AnalysisError if there is no usable run, or if runs of several machines are in the folder.
+    """
+    study, description = load_description(results)
+    records = results.records()
+    digests = sorted({record.environment for record in records})
+    if len(digests) > 1:
+        raise AnalysisError(
+            f"runs of {len(digests)} different machines or settings are in {results.path}: they are not compared. "
+            "Move the runs of one machine to another folder"
+        )
+    usable = [record for record in records if record.usable]
+    if not usable:
+        reasons = "\n".join(f"  {r.id}: {r.status}: {'; '.join(r.reasons)}" for r in records) or "  none has finished"
+        raise AnalysisError(f"no run in {results.path} can be used:\n{reasons}")
+    problems = [Problem("all", name, f"skipped: {why}") for name, why in description["unavailable"].items()]
+    problems += [Problem(r.id, "", f"{r.status}: {'; '.join(r.reasons)}") for r in records if r.status != "kept"]
+    loaded, damaged = convert_runs(results, usable)
+    problems += damaged
+    noise = [noise_of(row) for row in results.read_json("noise.json") or []]
+    floor_ns = float(np.median([n.floor_ns(0.5) for n in noise])) if noise else 0.0
+    margin_ns = max(study.analysis.margin_us * 1e3, floor_ns)
+
+    timed = []
+    for table in study.timed:
+        runs = [r for r in loaded if r.record.kind == "timed" and r.record.settings["name"] == table.name]
+        if runs:
+            found = timed_result(results, study, table.name, runs, margin_ns, problems)
+            if found is not None:
+                timed.append(found)
+    joined, late = [], LateEvents()
+    for table in study.joined:
+        runs = [r for r in loaded if r.record.kind == "joined" and r.record.settings["exchange"] == table.exchange]
+        if runs:
+            found = joined_result(results, table.exchange, runs, problems)
+            if found is not None:
+                joined.append(found)
+    find_late_events(results, loaded, late)
+    scoring, fragile = score_joined(joined)
+    return Results(study, description, records, noise, timed, joined, scoring, fragile, late, problems)
+
+
+# Timed runs
+
+
+def read_timed(run: LoadedRun) -> tuple[np.ndarray, np.ndarray]:
+    """Due time and response latency of every event with an envelope, in order of the due time."""
+    tables = [pq.read_table(file, columns=["due_ns", "received_ns", "occurrence"]) for file in run.files]
+    due = np.concatenate([t["due_ns"].to_numpy() for t in tables])
+    received = np.concatenate([t["received_ns"].to_numpy() for t in tables])
+    first = np.concatenate([t["occurrence"].to_numpy() for t in tables]) == 0
+    present = ~np.isnan(due) & first if due.dtype.kind == "f" else first
+    due, received = due[present].astype(np.int64), received[present].astype(np.int64)
+    order = np.argsort(due, kind="stable")
+    return due[order], (received - due)[order]
+
+
+def timed_result(
+    results: ResultFolder, study: Study, name: str, runs: list[LoadedRun], margin_ns: float, problems: list[Problem]
+) -> TimedResult | None:
+    settings = runs[0].record.settings
+    slice_ms = comparison.slice_length_ms(settings["measured_s"])
+    data: dict[tuple[int, str], Run] = {}
+    firsts: dict[str, list[float]] = {}
+    for run in runs:
+        due, latency = read_timed(run)
+        connector, block, start = run.own.connector, run.record.block, run.record.measured_from_ns
+        measured = due >= start
+        if not measured.any():
+            problems.append(Problem(run.record.id, connector, "no message arrived after the warm-up"))
+            continue
+        index = ((due[measured] - start) // int(slice_ms * 1e6)).astype(np.int64)
+        data[block, connector] = Run(block, connector, latency[measured], index)
+        firsts.setdefault(connector, []).append(float(np.median(latency[:FIRST_MESSAGES])))
+    wanted = {c for c in study.connectors if any(key[1] == c for key in data)}
+    blocks = sorted({block for block, _ in data})
+    # A connector without a run in most blocks would cost the others their blocks.
+    for connector in sorted(wanted):
+        present = sum((block, connector) in data for block in blocks)
+        if present * 2 < len(blocks) and len(wanted) > 1:
+            problems.append(
+                Problem(f"timed {name}", connector, f"left out: usable in {present} of {len(blocks)} blocks")
+            )
+            wanted.discard(connector)
+    complete = [block for block in blocks if all((block, connector) in data for connector in wanted)]
+    for block in sorted(set(blocks) - set(complete)):
+        absent = ", ".join(sorted(c for c in wanted if (block, c) not in data))
+        problems.append(Problem(f"timed {name}", "", f"block {block} left out: no usable run of {absent}"))
+    kept = [data[block, c] for block in complete for c in study.connectors if c in wanted]
+    if not kept:
+        problems.append(Problem(f"timed {name}", "", "no block is complete, so nothing is compared"))
+        return None
+    found = comparison.compare(
+        kept, margin_ns=margin_ns, slice_ms=slice_ms, resamples=study.analysis.resamples, seed=study.seed
+    )
+    database = matching.open_store(results.path)
+    chosen = [r for r in runs if r.record.block in complete and r.own.connector in wanted]
+    costs = [
+        cost_of(
+            database,
+            results,
+            c,
+            [r for r in chosen if r.own.connector == c],
+            [k for k in kept if k.connector == c],
+            firsts,
+        )
+        for c in study.connectors
+        if c in wanted
+    ]
+    pooled = {
+        c: np.concatenate([k.latency_ns for k in kept if k.connector == c]) for c in study.connectors if c in wanted
+    }
+    return TimedResult(
+        name=name,
+        settings=settings,
+        blocks=complete,
+        comparison=found,
+        costs=costs,
+        five_numbers={c: summary.five_numbers(values) for c, values in pooled.items()},
+        normality={c: summary.normality(values) for c, values in pooled.items()},
+        lateness_p99_us=max(r.record.lateness_us["p99"] for r in chosen),
+        ecdf={c: ecdf_of(values) for c, values in pooled.items()},
+        timeline={c: timeline_of([k for k in kept if k.connector == c], slice_ms) for c in pooled},
+    )
+
+
+def ecdf_of(values: np.ndarray) -> list[tuple[float, float]]:
+    """Points of the empirical distribution at those probabilities that the size supports."""
+    grid = [p for p in ECDF_GRID if len(values) * (1 - p) >= 1]
+    return [(p, float(v)) for p, v in zip(grid, np.quantile(values, grid), strict=True)]
+
+
+def timeline_of(runs: list[Run], slice_ms: float) -> list[tuple[float, float, float]]:
+    """Second, p50 and p99 of each slice of time: medians over the runs."""
+    rows: dict[int, list[tuple[float, float]]] = {}
+    for run in runs:
+        for index in np.unique(run.slice_index):
+            values = run.latency_ns[run.slice_index == index]
+            rows.setdefault(int(index), []).append((float(np.median(values)), float(np.quantile(values, 0.99))))
+    return [
+        (index * slice_ms / 1000, *(float(x) for x in np.median(np.array(pairs), axis=0)))
+        for index, pairs in sorted(rows.items())
+    ]
+
+
+def drifts(run: Run) -> bool:
+    """Returns whether the slice medians have a trend of more than 5 %, by Kendall's tau at 1 %."""
+    indices = np.unique(run.slice_index)
+    medians = np.array([np.median(run.latency_ns[run.slice_index == i]) for i in indices])
+    if len(medians) < 6:
+        return False
+    third = len(medians) // 3
+    change = abs(np.median(medians[-third:]) / np.median(medians[:third]) - 1)
+    return bool(change > 0.05 and stats.kendalltau(indices, medians).pvalue < 0.01)
+
+
+def cost_of(
+    database: Any,
+    results: ResultFolder,
+    connector: str,
+    runs: list[LoadedRun],
+    kept: list[Run],
+    firsts: dict[str, list[float]],
+) -> Cost:
+    def median(values: list[float | None]) -> float | None:
+        present = [v for v in values if v is not None]
+        return float(np.median(present)) if present else None
+
+    cpu, switches, pauses, waits, sent, missing = [], [], [], 0, 0, 0
+    for run in runs:
+        own = run.own
+        messages = run.record.settings["rate"] * own.window_s if own.window_s else None
+        cpu.append(own.window_cpu_ns / 1e3 / messages if messages and own.window_cpu_ns is not None else None)
+        switches.append(own.window_switches / messages if messages and own.window_switches is not None else None)
+        for found in run.captures:
+            pause = found.run.get("gc_pause_ns", "")
+            pauses.append(int(pause) / 1e6 if pause.isdigit() else None)
+            wait = found.run.get("ring_waits", "0")
+            waits += int(wait) if wait.isdigit() else 0
+        counts = matching.count_losses(database, connector, run.files, results.run_folder(run.record.id) / "truth.csv")
+        sent += counts.sent
+        missing += counts.missing
+    return Cost(
+        connector=connector,
+        cpu_us_per_message=median(cpu),
+        switches_per_message=median(switches),
+        peak_memory_mb=max(run.own.peak_memory_kb for run in runs) / 1024,
+        start_to_open_ms=median(
+            [None if r.own.start_to_open_ns is None else r.own.start_to_open_ns / 1e6 for r in runs]
+        ),
+        first_messages_p50_us=float(np.median(firsts[connector])) / 1e3,
+        gc_pause_ms=median(pauses),
+        ring_waits=waits,
+        sent=sent,
+        missing=missing,
+        unsteady_runs=sum(drifts(run) for run in kept),
+    )
+
+
+# Joined runs
+
+
+def joined_result(
+    results: ResultFolder, exchange: str, runs: list[LoadedRun], problems: list[Problem]
+) -> JoinedResult | None:
+    record = runs[0].record
+    files = {run.own.connector: run.files for run in runs}
+    with_sequence = all(found.without_sequence < found.events for run in runs for found in run.captures)
+    key = "sequence" if with_sequence else "hash"
+    database = matching.open_store(results.path)
+    try:
+        matched = matching.match(
+            database, files, key=key, from_ns=(record.measured_from_ns or 0) if with_sequence else 0
+        )
+        if matched == 0:
+            problems.append(Problem(record.id, "", "no event arrived at every connector"))
+            return None
+        return summarise_joined(database, results, exchange, runs, key, matched)
+    finally:
+        database.close()
+
+
+def summarise_joined(
+    database: Any, results: ResultFolder, exchange: str, runs: list[LoadedRun], key: str, matched: int
+) -> JoinedResult:
+    record = runs[0].record
+    names = [run.own.connector for run in runs]
+    truth = results.run_folder(record.id) / "truth.csv"
+    counts = [matching.count_losses(database, run.own.connector, run.files, truth) for run in runs]
+    seconds = (record.measured_to_ns - record.measured_from_ns) / 1e9 + record.settings["warm_up_s"]
+    low, high = database.execute("SELECT min(length_bytes), max(length_bytes) FROM matched").fetchone()
+    five = {n: matching.five_numbers(database, matching.latency(n)) for n in names}
+    quantiles = {n: matching.quantiles(database, matching.latency(n)) for n in names}
+    reference = names[0]
+    paired, curves, normal = {}, {}, {}
+    for name in names:
+        difference = f"({matching.column('received ' + name)} - {matching.column('received ' + reference)})"
+        found = database.execute(f"SELECT quantile_cont({difference}, [0.1, 0.25, 0.5, 0.75, 0.9]) FROM matched")
+        paired[name] = dict(zip((0.1, 0.25, 0.5, 0.75, 0.9), found.fetchone()[0], strict=True))
+        grid = [p for p in ECDF_GRID if matched * (1 - p) >= 1]
+        points = database.execute(f"SELECT quantile_cont({matching.latency(name)}, {grid}) FROM matched").fetchone()[0]
+        curves[name] = [(p, float(v)) for p, v in zip(grid, points, strict=True)]
+        sample = database.execute(
+            f"SELECT {matching.latency(name)} AS x FROM matched USING SAMPLE reservoir(200000 ROWS) REPEATABLE (20)"
+        ).fetchnumpy()["x"]
+        normal[name] = summary.normality(sample)
+    return JoinedResult(
+        exchange=exchange,
+        settings=record.settings,
+        key=key,
+        matched=matched,
+        throughput=matching.Throughput(exchange, sum(c.received for c in counts), seconds, len(names)),
+        counts=counts,
+        bytes_range=(int(low), int(high)),
+        quantiles=quantiles,
+        five_numbers=five,
+        normality=normal,
+        paired=paired,
+        reference=reference,
+        ecdf=curves,
+        outages=[outage for run in runs for outage in outages_of(database, run)],
+    )
+
+
+def outages_of(database: Any, run: LoadedRun) -> list[dict]:
+    """Reconnects of the connector and restarts of its process, with the sequences on both sides."""
+    rows = [
+        {
+            "connector": run.own.connector,
+            "reason": gap["reason"],
+            "from_ns": gap["from_ns"],
+            "to_ns": gap["to_ns"],
+            "last_sequence": gap["last_sequence"],
+            "next_sequence": gap["next_sequence"],
+        }
+        for found in run.captures
+        for gap in found.gaps
+    ]
+    for restart in run.own.restarts:
+        last, following = database.execute(
+            f"SELECT max(sequence) FILTER (received_ns <= {restart['from_ns']}),"
+            f" min(sequence) FILTER (received_ns > {restart['from_ns']}) FROM {matching.files_sql(run.files)}"
+        ).fetchone()
+        rows.append(
+            {
+                "connector": run.own.connector,
+                "reason": restart["reason"],
+                "from_ns": restart["from_ns"],
+                "to_ns": restart["to_ns"],
+                "last_sequence": last,
+                "next_sequence": following,
+            }
+        )
+    return rows
+
+
+def score_joined(joined: list[JoinedResult]) -> tuple[scores.Scoring | None, list[scores.Change]]:
+    """Scores the joined runs by the study's rule, in whole milliseconds and in nanoseconds."""
+    if not joined:
+        return None, []
+    names = [n for n in joined[0].five_numbers if all(n in j.five_numbers for j in joined)]
+    if len(names) < 2:
+        return None, []
+
+    def tables(unit_ns: float | None) -> dict[str, dict[str, list[float]]]:
+        found: dict[str, dict[str, list[float]]] = {}
+        for result in joined:
+            rows = [result.five_numbers[n] for n in names]
+            values = {
+                "Maximum": [r.whisker_high for r in rows],
+                "Q3": [r.q3 for r in rows],
+                "Median": [r.median for r in rows],
+                "Q1": [r.q1 for r in rows],
+                "Minimum": [r.whisker_low for r in rows],
+            }
+            if unit_ns is not None:
+                values = {metric: [float(np.round(x / unit_ns)) for x in row] for metric, row in values.items()}
+            found[result.exchange] = values
+        return found
+
+    exact = tables(None)
+    changes = scores.fragility(exact, names)
+    for unit, text in ((1e3, "rounded to 1 µs"), (1e4, "rounded to 10 µs"), (1e6, "rounded to 1 ms, as the study did")):
+        rounded = scores.score(tables(unit), names)
+        changes.append(scores.Change(text, tuple(float(x) for x in rounded.final_exact), rounded.order()))
+    return scores.score(exact, names), changes
+
+
+# Events above a second
+
+
+def read_series(results: ResultFolder) -> np.ndarray:
+    """The machine's time series: one row per second, columns of `SERIES_COLUMNS`."""
+    try:
+        rows = np.genfromtxt(results.path / "machine.csv", delimiter=",", names=True, invalid_raise=False)
+    except (OSError, ValueError):
+        return np.empty((0, len(SERIES_COLUMNS)))
+    return np.atleast_2d(np.array([list(row) for row in np.atleast_1d(rows)]))
+
+
+def find_late_events(results: ResultFolder, loaded: list[LoadedRun], late: LateEvents) -> None:
+    """Looks for events above a second, and for their cause in the side data."""
+    database = matching.open_store(results.path)
+    series = read_series(results)
+    for run in loaded:
+        where = f"FROM {matching.files_sql(run.files)} WHERE received_ns - due_ns > {LATE_NS}"
+        total = database.execute(f"SELECT count(*) {where}").fetchone()[0]
+        late.total += total
+        if not total:
+            continue
+        rows = database.execute(
+            f"SELECT sequence, due_ns, sent_ns, received_ns {where} ORDER BY due_ns LIMIT {MAX_LATE_EVENTS}"
+        ).fetchall()
+        for sequence, due, sent, received in rows:
+            cause = cause_of(run, series, due, sent, received)
+            late.causes[cause] = late.causes.get(cause, 0) + 1
+            if len(late.examples) < 20:
+                late.examples.append(
+                    {
+                        "run": run.record.id,
+                        "connector": run.own.connector,
+                        "sequence": sequence,
+                        "latency_ms": (received - due) / 1e6,
+                        "cause": cause,
+                    }
+                )
+        if total > len(rows):
+            late.causes["not examined"] = late.causes.get("not examined", 0) + total - len(rows)
+    database.close()
+
+
+def cause_of(run: LoadedRun, series: np.ndarray, due: int, sent: int, received: int) -> str:
+    """Cause of one late event. The first evidence in the order of the path decides."""
+    half = (received - due) / 2
+    if sent - due > half:
+        return "server: the feed sent it late"
+    gaps = [(g["from_ns"], g["to_ns"]) for found in run.captures for g in found.gaps]
+    gaps += [(r["from_ns"], r["to_ns"]) for r in run.own.restarts]
+    if any(start <= received and (end is None or end >= due) for start, end in gaps):
+        return "network: the connection was down"
+    for found in run.captures:
+        if any(min(end, received) - max(begin, sent) > half for begin, end, _ in found.flushes):
+            return "connector: it was writing its capture file"
+        pause = found.run.get("gc_pause_ns", "")
+        if pause.isdigit() and int(pause) > half:
+            return "GC: the pauses of the run are long enough"
+    if len(series):
+        near = series[(series[:, 0] >= sent) & (series[:, 0] <= received + 1_000_000_000)]
+        if len(near) and (near[:, 4].max() > 5 or near[:, 3].max() > 95):
+            return "host: steal above 5 % or all cores busy"
+    return "unknown"
+
+
+# JSON
+
+
+def plain(value: Any) -> Any:
+    """Converts dataclasses, numpy numbers and quantile keys for JSON."""
+    if isinstance(value, Study):
+        return value.model_dump()
+    if isinstance(value, Noise):
+        return {
+            "core": value.core,
+            "lost_percent": value.lost_percent,
+            "longest_gap_ns": value.longest_ns,
+            "floor_ns": {summary.quantile_name(q): value.floor_ns(q) for q in summary.QUANTILES},
+        }
+    if isinstance(value, scores.Scoring):
+        return {
+            "connectors": list(value.languages),
+            "metric_scores": {m: [str(x) for x in row] for m, row in value.metric_scores.items()},
+            "final_scores": [str(x) for x in value.final_scores],
+        }
+    if isinstance(value, RunRecord):
+        return asdict(value)
+    if is_dataclass(value):
+        return {f.name: plain(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, dict):
+        return {summary.quantile_name(k) if isinstance(k, float) else k: plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    return value
+
+
+def to_json(results: Results) -> str:
+    return json.dumps({"format": 1, **plain(results)}, indent=1, ensure_ascii=False)

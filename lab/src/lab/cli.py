@@ -1,0 +1,292 @@
+"""Command line of the laboratory."""
+
+import shlex
+import shutil
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from lab import connectors, machine, published, scores
+from lab.connectors import ConnectorError
+from lab.records import ResultFolder
+from lab.study import PlannedRun, StudyError, expected_seconds, load, plan
+
+app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+console = Console()
+errors = Console(stderr=True)
+
+StudyFile = Annotated[Path, typer.Argument(help="Study file, for example studies/short.toml.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Result folder. Default: lab/results/NAME of the study.")
+]
+Names = Annotated[list[str] | None, typer.Argument(help="Connectors. Default: all.")]
+
+
+def fail(text: str) -> typer.Exit:
+    errors.print(f"lab: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
+    return typer.Exit(1)
+
+
+def result_folder(study_file: Path, output: Path | None) -> ResultFolder:
+    if output is not None:
+        return ResultFolder(output)
+    return ResultFolder(connectors.REPOSITORY / "lab" / "results" / load(study_file).name)
+
+
+def known_connectors() -> dict[str, connectors.Connector]:
+    try:
+        return connectors.load_all()
+    except ConnectorError as error:
+        raise fail(str(error)) from error
+
+
+def chosen(names: list[str] | None) -> list[connectors.Connector]:
+    known = known_connectors()
+    for name in names or []:
+        if name not in known:
+            raise fail(f'unknown connector "{name}": expected one of {", ".join(known) or "none"}')
+    return [known[name] for name in names or known]
+
+
+@app.command()
+def doctor() -> None:
+    """Check the machine, the feed and the connectors. Exits with 1 if nothing could run."""
+    from lab.supervisor import StudyStopped, pitwire_binary
+
+    table = Table("what", "state", "detail", box=None)
+    environment = machine.environment()
+    pins = machine.choose_pins()
+    cores = "ok" if environment.cores > 1 else "noisy"
+    table.add_row("cores", cores, f"{environment.cores} usable; feed on {pins.feed}, connector on {pins.connectors}")
+    table.add_row("clock", "ok", f"source {environment.clock_source or 'unknown'}, governor {environment.governor}")
+    noise = machine.spin_probe(pins.connectors[0], 1.0)
+    state = "ok" if noise.lost_percent < 1 else "noisy"
+    floors = f"p50 {noise.floor_ns(0.5) / 1e3:.1f} µs, p99 {noise.floor_ns(0.99) / 1e3:.1f} µs"
+    table.add_row("noise", state, f"{noise.lost_percent:.2f} % of the time lost; floor {floors}")
+    free = shutil.disk_usage(connectors.REPOSITORY).free
+    table.add_row("disk", "ok" if free > 5e9 else "low", f"{free / 1e9:.1f} GB free")
+    usable = 0
+    try:
+        table.add_row("feed", "ok", str(pitwire_binary()))
+    except StudyStopped as error:
+        table.add_row("feed", "missing", str(error))
+    for connector in known_connectors().values():
+        problem = connector.problem()
+        usable += problem is None
+        library = f"{connector.description.library} {connector.description.version}"
+        table.add_row(connector.name, "ok" if problem is None else "unusable", problem or library)
+    console.print(table)
+    if not usable:
+        raise fail("no connector can run: run `lab build`")
+
+
+@app.command()
+def build(names: Names = None) -> None:
+    """Build connectors. A connector that cannot be built is reported, and the others are built."""
+    failed = []
+    for connector in chosen(names):
+        log = connectors.REPOSITORY / "lab" / "results" / "build" / f"{connector.name}.log"
+        try:
+            with console.status(f"building {connector.name}"):
+                connector.build(log)
+            console.print(f"{connector.name}: built", markup=False)
+        except ConnectorError as error:
+            failed.append(connector.name)
+            console.print(f"{connector.name}: not built: {error}", markup=False, style="yellow", soft_wrap=True)
+    if failed:
+        raise fail(f"{len(failed)} not built: {', '.join(failed)}")
+
+
+@app.command()
+def run(study_file: StudyFile, output: Output = None) -> None:
+    """Run a study, or the rest of it. Runs that have a record are not repeated."""
+    from lab.run import available, run_study
+    from lab.supervisor import StudyStopped
+
+    try:
+        study = load(study_file)
+        results = result_folder(study_file, output)
+        known = known_connectors()
+        names, problems = available(study, known)
+        for name, problem in problems.items():
+            console.print(f"{name}: skipped: {problem}", markup=False, style="yellow", soft_wrap=True)
+        runs = plan(study, names)
+        weights = {r.id: expected_seconds(r) for r in runs}
+        done = sum(weights[r.id] for r in runs if results.record(r.id) is not None)
+        bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TextColumn("{task.fields[left]} left"),
+            console=console,
+        )
+        finished = sum(results.record(r.id) is not None for r in runs)
+        with bar:
+            task = bar.add_task(
+                "starting", total=len(runs), completed=finished, left=minutes(sum(weights.values()) - done)
+            )
+            remaining = sum(weights.values()) - done
+
+            def progress(current: PlannedRun, status: str) -> None:
+                nonlocal remaining
+                if status == "running":
+                    bar.update(task, description=current.id, left=minutes(remaining))
+                    return
+                remaining -= weights[current.id]
+                bar.update(task, advance=1, left=minutes(remaining))
+                if status in ("failed", "refused"):
+                    record = results.record(current.id)
+                    reasons = "; ".join(record.reasons) if record else ""
+                    bar.console.print(
+                        f"{current.id}: {status}: {reasons}", markup=False, style="yellow", soft_wrap=True
+                    )
+
+            supervisor_signals()
+            run_study(study, study_file.parent, results, known, progress=progress)
+    except (StudyError, StudyStopped) as error:
+        raise fail(str(error)) from error
+    except KeyboardInterrupt:
+        raise fail("stopped; the same command resumes the study") from None
+    counts: dict[str, int] = {}
+    for record in results.records():
+        counts[record.status] = counts.get(record.status, 0) + 1
+    console.print(f"{results.path}: " + ", ".join(f"{n} {status}" for status, n in counts.items()), soft_wrap=True)
+
+
+def minutes(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def supervisor_signals() -> None:
+    """SIGTERM ends a study like Ctrl-C: child processes end, finished runs stay."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+
+
+@app.command()
+def analyse(study_file: StudyFile, output: Output = None) -> None:
+    """Compute the figures of a study and print the main table."""
+    from lab.analysis import AnalysisError, to_json
+    from lab.analysis import analyse as compute
+    from lab.report import by_median, rank_text, us
+
+    try:
+        folder = result_folder(study_file, output)
+        results = compute(folder)
+        (folder.path / "report.json").write_text(to_json(results) + "\n")
+    except (StudyError, AnalysisError) as error:
+        raise fail(str(error)) from error
+    except OSError as error:
+        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
+    for result in results.timed:
+        table = Table(
+            "connector", "rank", "p50, µs", "95 % interval", "CPU, µs per message",
+            title=f"{result.name}: {result.settings['rate']:,} messages a second, {len(result.blocks)} blocks", box=None,
+        )  # fmt: skip
+        costs = {cost.connector: cost for cost in result.costs}
+        for level in by_median(result):
+            interval, cpu = level.intervals[0.5], costs[level.connector].cpu_us_per_message
+            table.add_row(
+                level.connector, rank_text(level.rank), us(level.quantiles[0.5]), f"{us(interval.low)} to {us(interval.high)}",
+                "" if cpu is None else f"{cpu:.2f}",
+            )  # fmt: skip
+        console.print(table)
+    for joined in results.joined:
+        console.print(
+            f"{joined.exchange}: {joined.throughput.messages:,} messages, {joined.matched:,} matched, "
+            f"{sum(c.missing for c in joined.counts):,} lost",
+            highlight=False,
+        )
+    for problem in results.problems:
+        console.print(
+            f"{problem.run} {problem.connector}: {problem.text}", markup=False, style="yellow", soft_wrap=True
+        )
+
+
+@app.command()
+def report(study_file: StudyFile, output: Output = None) -> None:
+    """Write report.html, report.json and the CSV tables of a study."""
+    from lab.analysis import AnalysisError
+    from lab.analysis import analyse as compute
+    from lab.report import write
+
+    try:
+        folder = result_folder(study_file, output)
+        command = f"cd lab && .venv/bin/lab run {shlex.quote(str(study_file))} && .venv/bin/lab report {shlex.quote(str(study_file))}"
+        with console.status("analysing"):
+            path = write(compute(folder), folder, command)
+    except (StudyError, AnalysisError) as error:
+        raise fail(str(error)) from error
+    except OSError as error:
+        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
+    console.print(f"wrote {path}", soft_wrap=True)
+
+
+@app.command("scores")
+def print_scores() -> None:
+    """Recompute the scores of the 2020 study and compare them with the printed ones."""
+    scoring = scores.score(published.FIVE_NUMBERS, published.LANGUAGES)
+    table = Table("metric", *published.LANGUAGES, title="Scores of the 2020 study, from its Tables 8 to 10", box=None)
+    for metric, row in scoring.metric_scores.items():
+        table.add_row(metric, *map(str, row))
+    table.add_row("final", *map(str, scoring.final_scores), style="bold")
+    console.print(table)
+    rules = Table("tie rule", "wrong of 30", "final scores", "order", title="Tie rules", box=None)
+    for name, rule in scores.TIE_RULES.items():
+        found = scores.score(published.FIVE_NUMBERS, published.LANGUAGES, rule)
+        finals = " ".join(f"{float(x):.2f}" for x in found.final_exact)
+        wrong = scores.wrong_cells(found, published.METRIC_SCORES)
+        rules.add_row(name, str(wrong), finals, " > ".join(found.order()))
+    console.print(rules)
+    fragile = Table("change", *published.LANGUAGES, title="How fragile the order is", box=None)
+    for change in scores.fragility(published.FIVE_NUMBERS, published.LANGUAGES):
+        fragile.add_row(change.name, *(f"{x:.2f}" for x in change.finals))
+    console.print(fragile)
+    for found in scores.inconsistent_whiskers(published.FIVE_NUMBERS, published.LANGUAGES):
+        console.print(f"{found.where}: {found.text}", highlight=False)
+    span = scores.inconsistent_duration(published.PRINTED_START, published.PRINTED_END, published.CLAIMED_HOURS)
+    if span is not None:
+        console.print(f"{span.where}: {span.text}", highlight=False)
+    same = tuple(map(str, scoring.final_scores)) == published.FINAL_SCORES
+    if scores.wrong_cells(scoring, published.METRIC_SCORES) or not same:
+        raise fail("the scores differ from the printed ones")
+
+
+@app.command()
+def conform(
+    names: Names = None,
+    short: Annotated[bool, typer.Option("--short", help="Leave out the long runs at a high rate.")] = False,
+) -> None:
+    """Check connectors against contracts/lab-connector.md. A connector counts only if it passes."""
+    sys.path.insert(0, str(connectors.REPOSITORY / "lab"))
+    try:
+        from conform import check
+    except ImportError as error:
+        raise fail(f"the conformance checks are not installed: {error}") from error
+    failed = 0
+    for connector in chosen(names):
+        problem = connector.problem()
+        if problem is not None:
+            console.print(f"{connector.name}: skipped: {problem}", markup=False, style="yellow", soft_wrap=True)
+            failed += 1
+            continue
+        for result in check(connector.folder, short):
+            failed += not result.ok
+            state = "ok" if result.ok else "FAILED"
+            console.print(f"{connector.name}: {result.name}: {state} {result.detail}", markup=False, soft_wrap=True)
+    if failed:
+        raise fail(f"{failed} checks failed")
+
+
+if __name__ == "__main__":
+    app()

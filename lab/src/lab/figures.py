@@ -1,0 +1,257 @@
+"""Figures of the report, as SVG text."""
+
+import io
+import re
+from collections.abc import Mapping, Sequence
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import matplotlib.pyplot as plt
+import numpy as np
+import seaborn as sns
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+from lab.analysis import TimedResult
+from lab.summary import FiveNumbers
+
+WIDTH = 7.0  # inches: the text width of A4
+sns.set_theme(style="ticks", palette="colorblind", font_scale=0.85)
+mpl.rcParams.update(
+    {
+        "svg.fonttype": "none",
+        "font.family": "sans-serif",
+        "font.sans-serif": ["Helvetica", "Arial", "DejaVu Sans"],
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "grid.color": "#e4e4e4",
+        "grid.linewidth": 0.6,
+        "figure.constrained_layout.use": True,
+        "svg.hashsalt": "pitwire-lab",  # the same figure gives the same file
+    }
+)
+MARKERS = "osD^vPX*<>hd"
+
+
+def styles(connectors: Sequence[str]) -> dict[str, tuple[tuple[float, ...], str]]:
+    """Colour and marker of each connector, the same in every figure."""
+    palette = sns.color_palette("colorblind", max(len(connectors), 1))
+    return {c: (palette[i], MARKERS[i % len(MARKERS)]) for i, c in enumerate(sorted(connectors))}
+
+
+def svg(figure: Figure) -> str:
+    """SVG element without the XML header. Its size follows the page."""
+    buffer = io.StringIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None})
+    plt.close(figure)
+    text = buffer.getvalue()
+    text = text[text.index("<svg") :]
+    return re.sub(r'<svg ([^>]*?)width="[^"]*" height="[^"]*"', r"<svg \1", text, count=1)
+
+
+def time_text(value_ns: float, _: object = None) -> str:
+    """A duration with its unit: 950 ns, 32 µs, 4.1 ms, 2 s."""
+    for limit, unit in ((1e9, "s"), (1e6, "ms"), (1e3, "µs")):
+        if abs(value_ns) >= limit:
+            return f"{value_ns / limit:.3g} {unit}"
+    return f"{value_ns:.3g} ns"
+
+
+def time_axis(axis: object, *, log: bool) -> None:
+    if log:
+        axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=9))
+        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(time_text))
+
+
+def levels(result: TimedResult, quantile: float) -> str:
+    """One dot per connector with its 95 % interval, fastest first."""
+    rows = sorted(result.comparison.levels, key=lambda level: -level.quantiles[quantile])
+    look = styles([row.connector for row in rows])
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + 0.32 * len(rows)))
+    for y, row in enumerate(rows):
+        value, interval = row.quantiles[quantile], row.intervals[quantile]
+        colour, marker = look[row.connector]
+        axes.plot([interval.low, interval.high], [y, y], color=colour, linewidth=2)
+        axes.plot([value], [y], marker=marker, color=colour, markersize=6)
+    axes.set_yticks(range(len(rows)), [row.connector for row in rows])
+    axes.set_xlabel("response latency")
+    time_axis(axes.xaxis, log=False)
+    return svg(figure)
+
+
+def ecdf(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
+    """Empirical distribution functions on a logarithmic time axis."""
+    look = styles(list(curves))
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.2))
+    for connector, points in curves.items():
+        p, value = np.array(points).T
+        axes.plot(np.maximum(value, 1), p, color=look[connector][0], label=connector, linewidth=1.4)
+    axes.set_xscale("log")
+    time_axis(axes.xaxis, log=True)
+    axes.set_xlabel("response latency")
+    axes.set_ylabel("share of messages")
+    legend(axes)
+    return svg(figure)
+
+
+def nines(curves: Mapping[str, Sequence[tuple[float, float]]], floor: Mapping[float, float]) -> str:
+    """Percentile curves on a logarithmic axis of nines, with the noise floor."""
+    look = styles(list(curves))
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.2))
+    last = 0.9
+    for connector, points in curves.items():
+        p, value = np.array(points).T
+        kept = p >= 0.5
+        axes.plot(
+            1 / (1 - p[kept]), np.maximum(value[kept], 1), color=look[connector][0], label=connector, linewidth=1.4
+        )
+        last = max(last, p.max())
+    shown = {q: f for q, f in floor.items() if f > 0 and q <= last}
+    if shown:
+        axes.plot([1 / (1 - q) for q in shown], list(shown.values()), "k--", linewidth=1, label="noise floor")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    ticks = [q for q in (0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999) if q <= last + 1e-9]
+    axes.set_xticks([1 / (1 - q) for q in ticks], [f"p{q * 100:g}" for q in ticks])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    time_axis(axes.yaxis, log=True)
+    axes.set_ylabel("response latency")
+    legend(axes)
+    return svg(figure)
+
+
+def shifts(result: TimedResult, reference: str) -> str:
+    """Difference to the reference at each quantile, with simultaneous 95 % bands."""
+    pairs = [p for p in result.comparison.pairs if reference in (p.a, p.b)]
+    look = styles([level.connector for level in result.comparison.levels])
+    columns = min(3, len(pairs))
+    rows = -(-len(pairs) // columns)
+    figure, grid = plt.subplots(
+        rows, columns, figsize=(WIDTH, 0.4 + 1.7 * rows), sharex=True, sharey=True, squeeze=False
+    )
+    for axes, pair in zip(grid.flat, pairs, strict=False):
+        other, sign = (pair.b, 1) if pair.a == reference else (pair.a, -1)
+        points = sorted(pair.shift_function.items())
+        q = np.array([point[0] for point in points])
+        values = sign * np.array([point[1] for point in points])
+        low, high = np.sort(values[:, 1:], axis=1).T
+        kept = q <= 0.9
+        axes.axhline(0, color="#888888", linewidth=0.8)
+        margin = result.comparison.margin
+        axes.axhspan(-margin, margin, color="#f2f2f2", zorder=0)
+        axes.fill_between(q[kept], low[kept], high[kept], color=look[other][0], alpha=0.25, linewidth=0)
+        axes.plot(q[kept], values[kept, 0], color=look[other][0], linewidth=1.4)
+        axes.set_title(other, fontsize=8)
+        time_axis(axes.yaxis, log=False)
+    for axes in list(grid.flat)[len(pairs) :]:
+        axes.set_visible(False)
+    figure.supxlabel("quantile", fontsize=9)
+    figure.supylabel(f"slower than {reference}", fontsize=9)
+    return svg(figure)
+
+
+def boxes(five: Mapping[str, FiveNumbers]) -> str:
+    """Classic box plots from five-number summaries. Outliers are not drawn."""
+    look = styles(list(five))
+    figure, axes = plt.subplots(figsize=(WIDTH, 2.8))
+    stats = [
+        {"whislo": f.whisker_low, "q1": f.q1, "med": f.median, "q3": f.q3, "whishi": f.whisker_high, "fliers": []}
+        for f in five.values()
+    ]
+    drawn = axes.bxp(stats, showfliers=False, patch_artist=True, widths=0.55, medianprops={"color": "black"})
+    for patch, connector in zip(drawn["boxes"], five, strict=True):
+        patch.set_facecolor((*look[connector][0], 0.55))
+    names(axes, list(five))
+    axes.set_ylabel("response latency")
+    time_axis(axes.yaxis, log=False)
+    return svg(figure)
+
+
+def names(axes: Axes, connectors: Sequence[str]) -> None:
+    axes.set_xticks(range(1, len(connectors) + 1), connectors, rotation=20, ha="right")
+    axes.grid(visible=False, axis="x")
+
+
+def load_curves(timed: Sequence[TimedResult], quantile: float) -> str:
+    """Latency against the offered rate."""
+    connectors = sorted({level.connector for result in timed for level in result.comparison.levels})
+    look = styles(connectors)
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.2))
+    ordered = sorted(timed, key=lambda result: result.settings["rate"])
+    for connector in connectors:
+        points = [
+            (result.settings["rate"], level.quantiles[quantile], level.intervals[quantile])
+            for result in ordered
+            for level in result.comparison.levels
+            if level.connector == connector and quantile in level.quantiles
+        ]
+        if not points:
+            continue
+        colour, marker = look[connector]
+        rates, values, intervals = zip(*points, strict=True)
+        below = [max(0.0, v - i.low) for v, i in zip(values, intervals, strict=True)]
+        above = [max(0.0, i.high - v) for v, i in zip(values, intervals, strict=True)]
+        axes.errorbar(
+            rates, values, yerr=[below, above], color=colour, marker=marker, markersize=4, label=connector, capsize=2
+        )
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xticks([r.settings["rate"] for r in ordered], [f"{r.settings['rate']:,}" for r in ordered])
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    time_axis(axes.yaxis, log=True)
+    axes.set_xlabel("messages per second")
+    axes.set_ylabel("response latency")
+    legend(axes)
+    return svg(figure)
+
+
+def bars(values: Mapping[str, float | None], label: str) -> str:
+    """Horizontal bars with their values, smallest first."""
+    rows = sorted(((c, v) for c, v in values.items() if v is not None), key=lambda row: -row[1])
+    look = styles(list(values))
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + 0.28 * len(rows)))
+    drawn = axes.barh([c for c, _ in rows], [v for _, v in rows], color=[look[c][0] for c, _ in rows], height=0.6)
+    axes.bar_label(drawn, fmt=lambda value: f"{value:.3g}", padding=3, fontsize=8)
+    axes.set_xlabel(label)
+    axes.grid(visible=False, axis="y")
+    axes.margins(x=0.12)
+    return svg(figure)
+
+
+def timeline(result: TimedResult) -> str:
+    """Median latency over the measured window: medians over the runs."""
+    look = styles(list(result.timeline))
+    figure, axes = plt.subplots(figsize=(WIDTH, 2.8))
+    for connector, rows in result.timeline.items():
+        seconds, p50, _ = np.array(rows).T
+        axes.plot(seconds, p50, color=look[connector][0], label=connector, linewidth=1.2)
+    axes.set_yscale("log")
+    time_axis(axes.yaxis, log=True)
+    axes.set_xlabel("seconds after the warm-up")
+    axes.set_ylabel("p50 of each slice")
+    legend(axes)
+    return svg(figure)
+
+
+def machine(series: np.ndarray) -> str:
+    """Load, steal and clock offset of the host over the study."""
+    figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 3.2), sharex=True)
+    minutes = (series[:, 0] - series[0, 0]) / 60e9
+    upper.plot(minutes, series[:, 3], label="busy", linewidth=1)
+    upper.plot(minutes, series[:, 4], label="steal", linewidth=1)
+    upper.set_ylabel("% of all cores")
+    upper.set_ylim(0, 105)
+    legend(upper)
+    lower.plot(minutes, (series[:, 1] - series[0, 1]) / 1e3, color="black", linewidth=1)
+    lower.set_ylabel("clock offset\nchange, µs")
+    lower.set_xlabel("minutes since the start")
+    return svg(figure)
+
+
+def legend(axes: Axes) -> None:
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)

@@ -1,0 +1,166 @@
+"""Acceptance tests in short form: real processes, a known effect, and what the analysis reports."""
+
+import json
+import re
+import shutil
+import threading
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import RunStudy
+from websockets.sync.client import connect
+from websockets.sync.server import ServerConnection, serve
+
+from lab import analysis, report
+from lab.analysis import AnalysisError
+from lab.records import ResultFolder
+
+FLAG = {"noisy_runs": "flag"}
+ANALYSIS = {"resamples": 200}
+pytestmark = pytest.mark.usefixtures("test_feed")
+
+
+def timed(**changes: object) -> dict:
+    return {"name": "short", "rate": 250, "blocks": 3, "warm_up_s": 0.2, "measured_s": 1, "spin_us": 0} | changes
+
+
+def split_original(results: ResultFolder) -> None:
+    """Makes a second connector, in runs of its own, of the stamps as they were."""
+    description = results.read_json("environment.json")
+    description["study"]["connectors"].append("original")
+    (results.path / "environment.json").write_text(json.dumps(description))
+    for record in results.records():
+        own = record.connectors[0]
+        other = replace(own, connector="original", captures=[f"original-{name}" for name in own.captures])
+        twin = replace(record, id=f"{record.id}-original", connectors=[other])
+        shutil.copytree(results.run_folder(record.id), results.run_folder(twin.id))
+        results.write_record(twin)
+
+
+@pytest.mark.parametrize("delay_us", [5, 20, 200])
+def test_a_known_delay_is_reported(run_study: RunStudy, delay_us: int) -> None:
+    """The program adds the delay to its stamps, so the load of the test machine does not matter."""
+    results = run_study(
+        {"timed": [timed(blocks=2)], "limits": FLAG, "analysis": ANALYSIS}, {"delayed": f"add={delay_us * 1000}"}
+    )
+    split_original(results)
+    found = analysis.analyse(results).timed[0].comparison
+    pair = found.pairs[0]
+    assert (pair.a, pair.b) == ("delayed", "original")
+    assert -pair.shift / 1e3 == pytest.approx(delay_us, abs=0.001)
+    assert -found.pairs[0].shift_function[0.5][0] / 1e3 == pytest.approx(delay_us, abs=0.001)
+
+
+def test_a_known_loss_is_counted_exactly(run_study: RunStudy) -> None:
+    study = {
+        "joined": [{"exchange": "binance", "markets": 1, "rate": 250, "warm_up_s": 0, "measured_s": 2}],
+        "limits": FLAG,
+    }
+    results = run_study(study, {"whole": "", "lossy": "drop=100"})
+    found = analysis.analyse(results).joined[0]
+    counts = {c.connector: c for c in found.counts}
+    assert (counts["whole"].received, counts["whole"].sent, counts["whole"].missing) == (500, 500, 0)
+    assert (counts["lossy"].received, counts["lossy"].sent, counts["lossy"].missing) == (495, 500, 5)
+    assert found.matched == 495
+    assert found.throughput.messages == 995
+
+
+def test_an_omission_shows_in_response_latency_but_not_in_a_closed_loop(run_study: RunStudy) -> None:
+    results = run_study(
+        {"timed": [timed(blocks=1, measured_s=2)], "limits": FLAG, "analysis": ANALYSIS}, {"a": "pause=200:200"}
+    )
+    found = analysis.analyse(results).timed[0]
+    open_loop_p99_ns = dict(found.ecdf["a"])[0.99]
+    # A pause of 200 ms delays 50 of 500 messages, so p99 lies inside the pause.
+    assert open_loop_p99_ns > 100e6
+
+    def answer(connection: ServerConnection) -> None:
+        for message in connection:
+            connection.send(message)
+
+    with serve(answer, "127.0.0.1", 0, compression=None) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        port = server.socket.getsockname()[1]
+        round_trips = []
+        with connect(f"ws://127.0.0.1:{port}", compression=None) as client:
+            for i in range(500):
+                begin = time.monotonic_ns()
+                client.send("x")
+                client.recv()
+                if i == 200:
+                    time.sleep(0.2)
+                round_trips.append(time.monotonic_ns() - begin)
+        server.shutdown()
+    assert np.quantile(round_trips, 0.99) < open_loop_p99_ns / 2
+
+
+def test_one_program_under_two_names_differs_by_less_than_its_interval(run_study: RunStudy) -> None:
+    results = run_study({"timed": [timed()], "limits": FLAG, "analysis": ANALYSIS}, {"a": "", "b": ""})
+    pair = analysis.analyse(results).timed[0].comparison.pairs[0]
+    assert pair.interval_95.low <= pair.shift <= pair.interval_95.high
+    assert pair.verdict in ("equivalent", "unresolved", "different")
+
+
+def test_an_outage_has_the_sequences_on_both_sides(run_study: RunStudy) -> None:
+    study = {
+        "joined": [{"exchange": "gemini", "markets": 1, "rate": 100, "warm_up_s": 0, "measured_s": 4}],
+        "limits": FLAG,
+    }
+    results = run_study(study, {"a": "die=50", "b": ""})
+    found = analysis.analyse(results)
+    joined = found.joined[0]
+    outage = next(o for o in joined.outages if o["connector"] == "a")
+    counts = {c.connector: c for c in joined.counts}
+    assert outage["to_ns"] > outage["from_ns"]
+    assert "ended with 9" in outage["reason"]
+    assert counts["b"].received == 400
+    # The process died with its memory, so only the second process left events.
+    assert counts["a"].received < 400
+    assert joined.matched <= counts["a"].received
+    assert any("there is no capture file" in p.text for p in found.problems)
+
+
+def test_a_damaged_capture_is_a_row_and_the_rest_is_analysed(run_study: RunStudy) -> None:
+    results = run_study({"timed": [timed(blocks=2)], "limits": FLAG, "analysis": ANALYSIS}, {"a": "", "b": ""})
+    broken = next(r for r in results.records() if r.connectors[0].connector == "a")
+    (results.run_folder(broken.id) / "a.sqlite").write_bytes(b"rubbish" * 100)
+    found = analysis.analyse(results)
+    assert any("not an SQLite file" in p.text for p in found.problems)
+    assert any(f"block {broken.block} left out: no usable run of a" in p.text for p in found.problems)
+    assert len(found.timed[0].blocks) == 1
+
+
+def test_runs_of_two_machines_are_not_compared(run_study: RunStudy) -> None:
+    results = run_study({"timed": [timed(blocks=1)], "limits": FLAG}, {"a": "", "b": ""})
+    record = results.records()[0]
+    results.write_record(replace(record, environment="another machine"))
+    with pytest.raises(AnalysisError, match="runs of 2 different machines"):
+        analysis.analyse(results)
+
+
+def test_figures_are_valid_json(run_study: RunStudy) -> None:
+    results = run_study({"timed": [timed(blocks=1)], "limits": FLAG, "analysis": ANALYSIS}, {"a": "", "b": ""})
+    data = json.loads(analysis.to_json(analysis.analyse(results)))
+    assert data["format"] == 1
+    assert set(data["timed"][0]["comparison"]["levels"][0]["quantiles"]) == {"p50"}
+
+
+def test_the_report_is_one_file_without_external_references(run_study: RunStudy) -> None:
+    study = {
+        "timed": [timed(blocks=2), timed(name="slow", rate=200, blocks=1)],
+        "joined": [{"exchange": "gemini", "markets": 1, "rate": 300, "warm_up_s": 0, "measured_s": 1}],
+        "limits": FLAG,
+        "analysis": ANALYSIS,
+    }
+    results = run_study(study, {"a": "", "b": "", "c": "clock=process"})
+    page = report.write(analysis.analyse(results), results, "lab run study.toml").read_text()
+    loaded = re.findall(r'(?:src|href)="(?!#)([^"]+)"', re.sub(r"<svg.*?</svg>", "", page, flags=re.DOTALL))
+    assert loaded == []
+    assert "url(http" not in page
+    assert page.count("<svg") >= 10
+    assert "away from CLOCK_MONOTONIC" in page
+    assert (results.path / "tables" / "levels-short.csv").read_text().startswith("connector,rank,")
+    for section in ("answer", "design", "machine", "timed-short", "load", "joined", "late", "validity", "threats"):
+        assert f'id="{section}"' in page, section
