@@ -13,6 +13,8 @@ export CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser ||
 
 WITH := scripts/with
 PYTEST := .venv/bin/pytest --rootdir tests -c tests/pytest.ini
+LAB_PYTEST := lab/.venv/bin/pytest --rootdir lab -c lab/pyproject.toml
+PYTHON_SOURCES := tests scripts clients/python lab/src lab/tests
 RELEASE := $(WITH) rust node -- scripts/build-release
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/e2e -prune \
 	-o -path web/tests -prune -o -type f -print 2>/dev/null)
@@ -26,7 +28,7 @@ run: web/dist/index.html ## build, start the demo venue, print its URLs (options
 	@[ -x "$(PITWIRE_BIN)" ] || { echo "make run: there is no $(PITWIRE_BIN); see what was skipped above"; exit 1; }
 	exec "$(PITWIRE_BIN)" up --preset demo $(ARGS)
 
-test: web/dist/index.html .venv/.stamp ## everything that CI runs: checks, Rust, page, real clients, kill -9
+test: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## everything that CI runs: checks, Rust, page, real clients, kill -9
 	@rm -f target/skipped
 	$(MAKE) --no-print-directory check
 	$(WITH) rust -- cargo test --locked --workspace
@@ -35,6 +37,7 @@ test: web/dist/index.html .venv/.stamp ## everything that CI runs: checks, Rust,
 	$(RELEASE)
 	$(WITH) rust node chromium -- npm --prefix web run e2e
 	$(WITH) rust node python strace openssl -- $(PYTEST) -n auto --maxprocesses 4 --dist worksteal tests
+	$(WITH) rust node python -- $(LAB_PYTEST) -n auto --maxprocesses 4 -m "not soak" lab/tests
 	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
 
 check: web/node_modules/.stamp .venv/.stamp ## format, lint, dependencies, tidy; changes nothing
@@ -45,8 +48,8 @@ check: web/node_modules/.stamp .venv/.stamp ## format, lint, dependencies, tidy;
 	$(WITH) rust -- cargo run -q -p xtask -- tidy
 	$(WITH) rust -- cargo run -q -p xtask -- mutants --check
 	$(WITH) rust -- cargo run -q -p xtask -- table --check
-	$(WITH) python -- .venv/bin/ruff format --config tests/ruff.toml --check -q tests scripts clients/python
-	$(WITH) python -- .venv/bin/ruff check --config tests/ruff.toml -q tests scripts clients/python
+	$(WITH) python -- .venv/bin/ruff format --config tests/ruff.toml --check -q $(PYTHON_SOURCES)
+	$(WITH) python -- .venv/bin/ruff check --config tests/ruff.toml -q $(PYTHON_SOURCES)
 	$(WITH) node -- npm --prefix web run check
 
 bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching core, order to acknowledgement, recovery, idle, splitter, publication
@@ -55,18 +58,22 @@ bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching cor
 	$(WITH) python -- .venv/bin/python scripts/bench_feed.py
 	$(WITH) rust python -- .venv/bin/python scripts/bench_publication.py
 
-lab: ## a short latency study (not there yet)
-	@echo "make lab: there is no latency laboratory yet"; exit 1
+lab: web/dist/index.html lab/.venv/.stamp ## a short latency study of WebSocket clients, 15 minutes, in lab/results/short (continue one: make lab RESUME=1)
+	$(RELEASE)
+	lab/.venv/bin/lab build || echo "make lab: goes on without the connectors that were not built"
+	lab/.venv/bin/lab run $(if $(RESUME),,--fresh) lab/studies/short.toml
+	lab/.venv/bin/lab report lab/studies/short.toml
 
 fuzz: ## a million executions each at the JSON-RPC entrance, the journal reader, the cutter, WebSocket frames and handshakes (fewer: make fuzz RUNS=20000)
 	$(WITH) rust -- fuzz/run $(or $(RUNS),1000000)
 
-soak: web/dist/index.html .venv/.stamp ## kill -9 under load, a billion trades split, 100 million commands through both engines (make soak KILL_CYCLES=200)
+soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, a billion trades split, 100 million commands through both engines (make soak KILL_CYCLES=200)
 	$(RELEASE)
 	TEST_COMMANDS=$${TEST_COMMANDS:-100000000} $(WITH) rust -- cargo test --locked --release -p pitwire-engine --test differential -- --nocapture
 	MUTATION_WORLDS=$${MUTATION_WORLDS:-2000} $(WITH) rust -- cargo run -q -p xtask -- mutants --release -- --nocapture
 	KILL_CYCLES=$${KILL_CYCLES:-1000} $(WITH) rust node python -- $(PYTEST) -s tests/test_kill9.py -k kill
 	SPLIT_TRADES=$${SPLIT_TRADES:-1000000000} $(WITH) rust node python -- $(PYTEST) --timeout=7200 tests/test_split.py -k million
+	$(WITH) rust node python -- $(LAB_PYTEST) --timeout=7200 -m soak lab/tests
 
 web: web/dist/index.html ## build the page into web/dist, which the release binary embeds
 
@@ -74,7 +81,7 @@ docs: target/docs-venv/.stamp ## build the documentation site into target/site
 	$(WITH) python -- target/docs-venv/bin/python scripts/build_site.py
 
 clean: ## remove everything that was built or installed here (not pitwire-data)
-	rm -rf target web/dist web/node_modules .venv
+	rm -rf target web/dist web/node_modules .venv lab/.venv lab/connectors/*/build
 
 web/node_modules/.stamp: web/package-lock.json
 	$(WITH) node -- bash -c 'cd web && npm ci --no-audit --no-fund && touch node_modules/.stamp'
@@ -89,3 +96,7 @@ web/dist/index.html: web/node_modules/.stamp $(PAGE_SOURCES)
 target/docs-venv/.stamp: scripts/docs-requirements.txt
 	$(WITH) python -- bash -c 'python3 -m venv target/docs-venv && target/docs-venv/bin/pip install -q \
 		--disable-pip-version-check -r scripts/docs-requirements.txt && touch target/docs-venv/.stamp'
+
+lab/.venv/.stamp: lab/pyproject.toml
+	$(WITH) python -- bash -c 'python3 -m venv lab/.venv && lab/.venv/bin/pip install -q --disable-pip-version-check \
+		-e "lab[test]" && touch lab/.venv/.stamp'

@@ -104,7 +104,11 @@ def build(names: Names = None) -> None:
 
 
 @app.command()
-def run(study_file: StudyFile, output: Output = None) -> None:
+def run(
+    study_file: StudyFile,
+    output: Output = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Move earlier results aside and start again.")] = False,
+) -> None:
     """Run a study, or the rest of it. Runs that have a record are not repeated."""
     from lab.run import available, run_study
     from lab.supervisor import StudyStopped
@@ -112,6 +116,8 @@ def run(study_file: StudyFile, output: Output = None) -> None:
     try:
         study = load(study_file)
         results = result_folder(study_file, output)
+        if fresh and (moved := results.move_aside()) is not None:
+            console.print(f"earlier results are in {moved}", soft_wrap=True)
         known = known_connectors()
         names, problems = available(study, known)
         for name, problem in problems.items():
@@ -190,16 +196,24 @@ def analyse(study_file: StudyFile, output: Output = None) -> None:
         raise fail(f"cannot write {error.filename}: {error.strerror}") from error
     for result in results.timed:
         table = Table(
-            "connector", "rank", "p50, µs", "95 % interval", "CPU, µs per message",
-            title=f"{result.name}: {result.settings['rate']:,} messages a second, {len(result.blocks)} blocks", box=None,
-        )  # fmt: skip
+            "connector",
+            "rank",
+            "p50, µs",
+            "95 % interval",
+            "CPU, µs per message",
+            title=f"{result.name}: {result.settings['rate']:,} messages a second, {len(result.blocks)} blocks",
+            box=None,
+        )
         costs = {cost.connector: cost for cost in result.costs}
         for level in by_median(result):
             interval, cpu = level.intervals[0.5], costs[level.connector].cpu_us_per_message
             table.add_row(
-                level.connector, rank_text(level.rank), us(level.quantiles[0.5]), f"{us(interval.low)} to {us(interval.high)}",
+                level.connector,
+                rank_text(level.rank),
+                us(level.quantiles[0.5]),
+                f"{us(interval.low)} to {us(interval.high)}",
                 "" if cpu is None else f"{cpu:.2f}",
-            )  # fmt: skip
+            )
         console.print(table)
     for joined in results.joined:
         console.print(
@@ -222,7 +236,8 @@ def report(study_file: StudyFile, output: Output = None) -> None:
 
     try:
         folder = result_folder(study_file, output)
-        command = f"cd lab && .venv/bin/lab run {shlex.quote(str(study_file))} && .venv/bin/lab report {shlex.quote(str(study_file))}"
+        name = shlex.quote(str(study_file))
+        command = f"cd lab && .venv/bin/lab run {name} && .venv/bin/lab report {name}"
         with console.status("analysing"):
             path = write(compute(folder), folder, command)
     except (StudyError, AnalysisError) as error:

@@ -76,6 +76,15 @@ class ResultFolder:
         self.path = path
         self.runs = path / "runs"
 
+    def move_aside(self) -> Path | None:
+        """Renames the folder, if it exists, and returns its new path."""
+        if not self.path.exists():
+            return None
+        number = 1
+        while (target := self.path.with_name(f"{self.path.name}.{number}")).exists():
+            number += 1
+        return self.path.rename(target)
+
     def run_folder(self, run_id: str) -> Path:
         return self.runs / run_id
 

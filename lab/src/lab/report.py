@@ -85,7 +85,7 @@ def level_table(results: Results, result: TimedResult) -> Table:
         cells += [
             us(level.maximum),
             f"{cost.missing:,} of {cost.sent:,}",
-            f"{level.runs} × {level.values // level.runs:,}",
+            f"{level.runs}, {level.values // level.runs:,} each",
         ]
         rows.append(cells)
     head = [
@@ -94,7 +94,7 @@ def level_table(results: Results, result: TimedResult) -> Table:
         *(f"{summary.quantile_name(q)}, µs" for q in shown),
         "maximum, µs",
         "lost",
-        "runs × messages",
+        "runs, messages",
     ]
     floors = ", ".join(f"{summary.quantile_name(q)} {us(results.floor_ns(q))} µs" for q in shown)
     return Table(
@@ -111,7 +111,7 @@ def level_table(results: Results, result: TimedResult) -> Table:
 def pair_table(result: TimedResult) -> Table:
     rows = [
         [
-            f"{p.b} − {p.a}",
+            f"{p.a} to {p.b}",
             with_interval(p.shift, p.interval_95),
             Markup('<b class="{}">{}</b>').format(p.verdict, p.verdict),
             p_value(p.p_equivalence),
@@ -131,14 +131,24 @@ def pair_table(result: TimedResult) -> Table:
     return Table(
         f"pairs-{result.name}",
         f"Pairs of connectors at {result.settings['rate']:,} messages a second.",
-        ["difference", "shift of p50, µs", "verdict", "p, equivalence", "p, difference", "P(first is faster)",
-         "Cliff's delta", "p, Mann-Whitney", "p, Brunner-Munzel", "Wasserstein, µs"],
+        [
+            "pair",
+            "shift of p50, µs",
+            "verdict",
+            "p, equivalence",
+            "p, difference",
+            "P(first is faster)",
+            "Cliff's delta",
+            "p, Mann-Whitney",
+            "p, Brunner-Munzel",
+            "Wasserstein, µs",
+        ],
         rows,
-        f"Equivalent: the difference lies within ±{us(result.comparison.margin)} µs with 90 % confidence, by bootstrap and "
-        "by two one-sided t tests over blocks. Different: 95 % interval and t test exclude zero. p values of the two "
-        f"t tests are adjusted by Holm. Minimum detectable difference (80 % power, 5 %): {detectable}. "
-        "In a row “b − a”, “first” is a. Mann-Whitney and Brunner-Munzel compare the per-run medians.",
-    )  # fmt: skip
+        f"Equivalent: the difference lies within ±{us(result.comparison.margin)} µs with 90 % confidence, by bootstrap "
+        "and by two one-sided t tests over blocks. Different: 95 % interval and t test exclude zero. p values of the "
+        f"two t tests are adjusted by Holm. Minimum detectable difference (80 % power, 5 %): {detectable}. "
+        "A positive shift means that the first is faster. Mann-Whitney and Brunner-Munzel compare the per-run medians.",
+    )
 
 
 def cost_table(result: TimedResult) -> Table:
@@ -159,12 +169,21 @@ def cost_table(result: TimedResult) -> Table:
     return Table(
         f"costs-{result.name}",
         f"Cost of each connector at {result.settings['rate']:,} messages a second.",
-        ["connector", "CPU, µs per message", "context switches per message", "peak memory, MB", "start to open, ms",
-         "p50 of first 1,000, µs", "GC pauses, ms per run", "waits for the ring", "unsteady runs"],
+        [
+            "connector",
+            "CPU, µs per message",
+            "context switches per message",
+            "peak memory, MB",
+            "start to open, ms",
+            "p50 of first 1,000, µs",
+            "GC pauses, ms per run",
+            "waits for the ring",
+            "unsteady runs",
+        ],
         rows,
         "CPU time and switches of the whole process in the measured window. Start to open: from process start to the "
         "open connection, with the clock handshake. Unsteady: the medians of the slices drift by more than 5 %.",
-    )  # fmt: skip
+    )
 
 
 def classic_table(id_: str, caption: str, five: dict[str, summary.FiveNumbers], unit_ns: float, unit: str) -> Table:
@@ -201,9 +220,17 @@ def normality_table(id_: str, what: str, found: dict[str, summary.Normality | No
             continue
         anderson = "≤ 0.01" if n.anderson_p <= 0.01 else "≥ 0.15" if n.anderson_p >= 0.15 else f"{n.anderson_p:.3f}"
         rows.append(
-            [name, f"{n.shapiro_n:,}", f"{n.shapiro_w:.4f}", p_value(n.shapiro_p), f"{n.n:,}", f"{n.dagostino_k2:,.0f}",
-             p_value(n.dagostino_p), f"{n.anderson_a2:,.1f} (p {anderson})"]
-        )  # fmt: skip
+            [
+                name,
+                f"{n.shapiro_n:,}",
+                f"{n.shapiro_w:.4f}",
+                p_value(n.shapiro_p),
+                f"{n.n:,}",
+                f"{n.dagostino_k2:,.0f}",
+                p_value(n.dagostino_p),
+                f"{n.anderson_a2:,.1f} (p {anderson})",
+            ]
+        )
     return Table(
         id_,
         f"Normality tests of {what}. They describe; no result depends on them.",
@@ -223,8 +250,13 @@ def joined_tables(results: Results) -> list[Table]:
             "Messages of all connectors together (Table 6 of the study).",
             ["exchange", "messages", "per minute", "per second", "matched events"],
             [
-                [j.exchange, f"{j.throughput.messages:,}", f"{j.throughput.per_minute:,.0f}",
-                 f"{j.throughput.per_second:,.0f}", f"{j.matched:,}"]
+                [
+                    j.exchange,
+                    f"{j.throughput.messages:,}",
+                    f"{j.throughput.per_minute:,.0f}",
+                    f"{j.throughput.per_second:,.0f}",
+                    f"{j.matched:,}",
+                ]
                 for j in results.joined
             ],
         ),
@@ -233,23 +265,48 @@ def joined_tables(results: Results) -> list[Table]:
             "Messages per connector, on average (Table 7 of the study).",
             ["exchange", "messages", "per minute", "per second", "payload, bytes"],
             [
-                [j.exchange, f"{j.throughput.messages_per_connector:,.0f}", f"{j.throughput.per_minute_per_connector:,.0f}",
-                 f"{j.throughput.per_second_per_connector:,.1f}", f"{j.bytes_range[0]:,} to {j.bytes_range[1]:,}"]
+                [
+                    j.exchange,
+                    f"{j.throughput.messages_per_connector:,.0f}",
+                    f"{j.throughput.per_minute_per_connector:,.0f}",
+                    f"{j.throughput.per_second_per_connector:,.1f}",
+                    f"{j.bytes_range[0]:,} to {j.bytes_range[1]:,}",
+                ]
                 for j in results.joined
             ],
         ),
         Table(
             "losses",
             "Messages sent to each connector and captured by it.",
-            ["exchange", "connector", "captured", "sent", "lost", "lost in a reset", "due while away", "repeated", "without envelope"],
             [
-                [j.exchange, c.connector, f"{c.received:,}", f"{c.sent:,}", f"{c.missing:,}", f"{c.lost_in_reset:,}",
-                 f"{c.due_in_gap:,}", f"{c.duplicates:,}", f"{c.without_envelope:,}"]
-                for j in results.joined for c in j.counts
+                "exchange",
+                "connector",
+                "captured",
+                "sent",
+                "lost",
+                "lost in a reset",
+                "due while away",
+                "repeated",
+                "without envelope",
+            ],
+            [
+                [
+                    j.exchange,
+                    c.connector,
+                    f"{c.received:,}",
+                    f"{c.sent:,}",
+                    f"{c.missing:,}",
+                    f"{c.lost_in_reset:,}",
+                    f"{c.due_in_gap:,}",
+                    f"{c.duplicates:,}",
+                    f"{c.without_envelope:,}",
+                ]
+                for j in results.joined
+                for c in j.counts
             ],
             "Sent, lost and due come from the truth log of the feed.",
         ),
-    ]  # fmt: skip
+    ]
     for j in results.joined:
         tables.append(
             classic_table(
@@ -279,8 +336,8 @@ def joined_tables(results: Results) -> list[Table]:
                 ["metric", *scoring.languages],
                 [[m, *map(str, row)] for m, row in scoring.metric_scores.items()]
                 + [["final", *map(str, scoring.final_scores)]],
-                "Competition ranking: tied values share the better score. Higher is better. The score counts places and "
-                "hides distances; read it with the next table.",
+                "Competition ranking: tied values share the better score. Higher is better. The score counts places "
+                "and hides distances; read it with the next table.",
             )
         )
         tables.append(
@@ -300,12 +357,18 @@ def joined_tables(results: Results) -> list[Table]:
                 "Outages of connections and processes.",
                 ["exchange", "connector", "reason", "last sequence", "next sequence", "duration, ms"],
                 [
-                    [e, o["connector"], o["reason"], str(o["last_sequence"]), str(o["next_sequence"]),
-                     "not connected again" if o["to_ns"] is None else f"{(o['to_ns'] - o['from_ns']) / 1e6:,.0f}"]
+                    [
+                        e,
+                        o["connector"],
+                        o["reason"],
+                        str(o["last_sequence"]),
+                        str(o["next_sequence"]),
+                        "not connected again" if o["to_ns"] is None else f"{(o['to_ns'] - o['from_ns']) / 1e6:,.0f}",
+                    ]
                     for e, o in outages
                 ],
             )
-        )  # fmt: skip
+        )
     return tables
 
 
@@ -342,16 +405,17 @@ def answer(results: Results) -> list[str]:
         fastest, slowest = ordered[0], ordered[-1]
         low, high = us(fastest.quantiles[0.5]), us(slowest.quantiles[0.5])
         found.append(
-            f"At {rate}, the median response latency lies between {low} µs ({fastest.connector}) and {high} µs ({slowest.connector})."
+            f"At {rate}, the median response latency lies between {low} µs ({fastest.connector}) "
+            f"and {high} µs ({slowest.connector})."
         )
         pairs = result.comparison.pairs
         counts = {v: sum(p.verdict == v for p in pairs) for v in ("equivalent", "different", "unresolved")}
         margin = us(result.comparison.margin, 0)
         if pairs:
+            blocks = "1 block" if len(result.blocks) == 1 else f"{len(result.blocks)} blocks"
             found.append(
-                f"Of {len(pairs)} pairs, {counts['equivalent']} are equivalent within ±{margin} µs, {counts['different']} "
-                f"are different, and {counts['unresolved']} cannot be resolved by {len(result.blocks)} block"
-                f"{'s' if len(result.blocks) != 1 else ''}."
+                f"Verdicts on {len(pairs)} pairs: {counts['equivalent']} equivalent within ±{margin} µs, "
+                f"{counts['different']} different, {counts['unresolved']} not resolved by {blocks}."
             )
         detectable = result.comparison.minimum_detectable
         if detectable is not None:
@@ -445,7 +509,10 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
         caption = f"Median latency against the offered rate, with 95 % intervals. Timed runs, host {host}."
         item("load", "load-p50", caption, figures.load_curves(results.timed, 0.5))
     for j in results.joined:
-        origin = f"Joined run, {j.exchange}, {j.settings['rate']:g} messages a second, {j.matched:,} matched events, host {host}."
+        origin = (
+            f"Joined run, {j.exchange}, {j.settings['rate']:g} messages a second, {j.matched:,} matched events, "
+            f"host {host}."
+        )
         item(
             "joined",
             f"joined-{j.exchange}-boxes",

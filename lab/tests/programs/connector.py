@@ -41,7 +41,9 @@ def store(path: Path, rows: list[tuple], code: int) -> None:
     database = sqlite3.connect(path)
     database.executescript(Path(os.environ["LAB_SCHEMA"]).read_text())
     begin = clock()
-    database.executemany("INSERT INTO event VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)", rows)
+    database.executemany(
+        "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?4 IS NULL THEN 2 ELSE 0 END)", rows
+    )
     database.execute("INSERT INTO flush VALUES (?, ?, ?)", (begin, clock(), len(rows)))
     database.execute("INSERT INTO clock VALUES (?, ?, ?)", (clock(), time.time_ns(), clock()))
     facts = {"connector": os.environ["LAB_CONNECTOR"], "exit_code": code, "messages": len(rows), "contract": 1}
@@ -81,13 +83,15 @@ try:
                     while (stamp := clock()) < first + wait_ns:
                         pass
                 count += 1
-                envelope = [int(message[a:b]) for a, b in ((100, 106), (8, 27), (39, 58), (71, 90))]
+                envelope = [None] * 4
+                if len(message) >= 108 and message.startswith('{"seq":"'):
+                    envelope = [int(message[a:b]) for a, b in ((100, 106), (8, 27), (39, 58), (71, 90))]
                 row = (connection_id, *envelope)
                 if count == pause_at:
                     time.sleep(pause_ms / 1000)
                 if count == die:
                     os._exit(9)
-                if drop and envelope[1] % drop == 0:
+                if drop and envelope[1] is not None and envelope[1] % drop == 0:
                     continue
                 rows.append((len(rows) + 1, *row, stamp + add_ns, len(message)))
                 original.append((len(original) + 1, *row, stamp, len(message)))
