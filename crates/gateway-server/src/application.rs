@@ -104,10 +104,10 @@ impl GatewayApplication {
                 BusEvent::Batch(bytes) => {
                     // A recording of an earlier epoch does not show that the venue is up.
                     let epoch = Batch::parse(&bytes).map(|batch| batch.epoch);
-                    if self.node.follower.epoch().is_none_or(|known| epoch == Some(known)) {
+                    if self.node.subscriptions.follower.epoch().is_none_or(|known| epoch == Some(known)) {
                         self.last_batch_ns = now_ns;
                     }
-                    self.node.batch(bytes, &mut AllConnections(notices, &mut self.public_connections));
+                    self.node.subscriptions.batch(bytes, &mut AllConnections(notices, &mut self.public_connections));
                 }
                 BusEvent::Venue { epoch, url } => self.venue_announced(epoch, &url),
             }
@@ -127,7 +127,7 @@ impl GatewayApplication {
             Ok(()) => {
                 info!(url, "found the venue");
                 url.clone_into(&mut self.node.venue);
-                self.node.follower.retry_now();
+                self.node.subscriptions.follower.retry_now();
             }
             Err(failure) => {
                 warn!(%failure, "cannot use the address that the venue announced on the bus; give it with --venue")
@@ -158,7 +158,7 @@ impl GatewayApplication {
                 self.has_more_lagging = false;
                 break;
             };
-            sent_bytes += self.node.behind(id, channel, read, &mut self.public_connections);
+            sent_bytes += self.node.subscriptions.behind(id, channel, read, &mut self.public_connections);
         }
     }
 
@@ -269,17 +269,17 @@ impl GatewayApplication {
         match () {
             () if self.is_stopping => "stopping",
             () if !self.inlet.is_connected() => "bus_away",
-            () if self.node.follower.epoch().is_none() => "starting",
+            () if self.node.subscriptions.follower.epoch().is_none() => "starting",
             () if is_silent => "venue_silent",
             () if !self.node.is_venue_up => "venue_away",
-            () if !self.node.follower.is_up_to_date() => "behind",
+            () if !self.node.subscriptions.follower.is_up_to_date() => "behind",
             () => "ok",
         }
     }
 
     fn health(&self) -> HttpResponse {
         let status = self.status();
-        let follower = &self.node.follower;
+        let follower = &self.node.subscriptions.follower;
         let body = format!(
             "{{\"status\":\"{status}\",\"epoch\":{},\"sequence\":{},\"venue\":{}}}\n",
             follower.epoch().unwrap_or(0),
@@ -298,10 +298,10 @@ impl GatewayApplication {
     pub fn summary(&self) -> GatewaySummary {
         GatewaySummary {
             counters: self.counters,
-            follower: self.node.follower.counts,
+            follower: self.node.subscriptions.follower.counts,
             node: self.node.figures(),
-            epoch: self.node.follower.epoch().unwrap_or(0),
-            sequence: self.node.follower.last(),
+            epoch: self.node.subscriptions.follower.epoch().unwrap_or(0),
+            sequence: self.node.subscriptions.follower.last(),
             forged: self.inlet.forged(),
             dropped: self.inlet.dropped(),
             is_ok: self.status() == "ok",
@@ -424,7 +424,7 @@ impl Application for GatewayApplication {
     }
 
     fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
-        self.node.clear_readers();
+        self.node.subscriptions.clear_readers();
         self.handle_bus_events(now_ns, notices);
         self.take_answers(notices);
         self.handle_thread_events(notices);
@@ -442,15 +442,18 @@ impl Application for GatewayApplication {
     /// Stores nothing, because messages of the bus are durable at the venue.
     fn commit(&mut self) -> io::Result<bool> {
         self.public_connections.flush();
-        Ok(self.node.has_readers())
+        Ok(self.node.subscriptions.has_readers())
     }
 
     fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId)) {
-        self.node.readers().map(ConnectionId).for_each(visit);
+        self.node.subscriptions.readers().map(ConnectionId).for_each(visit);
     }
 
     fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
-        self.node.read(id.0, out, enough).map_err(|(code, reason)| Closing { code, reason: reason.into() })
+        self.node
+            .subscriptions
+            .read(id.0, out, enough)
+            .map_err(|(code, reason)| Closing { code, reason: reason.into() })
     }
 
     fn stopping(&mut self, notices: &mut Notices) {

@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use pitwire_deribit::codec::{Heartbeat, Json};
+use pitwire_deribit::codec::{Heartbeat, Json, RequestId, RpcError, write_error};
 use pitwire_url_streams::Session;
 use pitwire_url_streams::gemini::renumber;
 
 use crate::history::{ChannelId, Found};
-use crate::sink::ClientSink;
+use crate::sink::{ClientSink, GatewayTime};
 
 /// One subscription of a connection.
 #[derive(Debug)]
@@ -96,6 +96,13 @@ fn write_snapshot(out: &mut Vec<u8>, epoch: u64, seq: u64, snapshot: &[u8]) {
         j.key("epoch").uint(epoch).key("seq").uint(seq).key("snapshot").bool(true);
         j.key("message").raw(snapshot);
     });
+}
+
+/// Sends the error that answers a request.
+pub(crate) fn reply_error(to: u64, id: &RequestId, error: &RpcError, now: GatewayTime, sink: &mut dyn ClientSink) {
+    let mut out = Vec::new();
+    write_error(&mut out, id, error, now.wall_us, now.wall_us);
+    sink.reply(to, &out);
 }
 
 /// Sends the snapshot of a channel at `seq`, in an envelope if the client wants one.

@@ -12,7 +12,7 @@
 //!                gap.
 //! Leaves out  Client sockets: `crates/net` has the event loop. Private methods: only the venue
 //!             serves them.
-//! Start at    [`Node`], then [`Follower`]. For the venue's side, [`VenuePublisher`].
+//! Start at    [`Node`], then [`Subscriptions`] and [`Follower`]. For the venue's side, [`VenuePublisher`].
 
 mod bus_receiver;
 mod channels;
@@ -28,6 +28,7 @@ pub mod protocol;
 mod questions;
 mod reminder;
 mod sink;
+mod subscriptions;
 mod upstream;
 mod venue_publisher;
 
@@ -36,6 +37,7 @@ pub use follower::{Follower, FollowerCounts, FollowerProgress};
 pub use history::{ChannelId, History};
 pub use node::Node;
 pub use sink::{Attachment, CatchUp, ClientSink, GatewayTime, NodeFigures, VenueCall};
+pub use subscriptions::Subscriptions;
 pub use venue_publisher::{VenuePublication, VenuePublisher};
 /// Prefix of the channels on the bus that carry URL streams. A stream's label follows it.
 pub const STREAM: &str = "stream/";

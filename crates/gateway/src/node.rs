@@ -1,39 +1,23 @@
 //! A gateway without sockets: requests of clients in, replies and messages out, questions to the
 //! venue.
 //!
-//! Does        Serves subscriptions from its own history, asks the venue for snapshots, forwards
-//!             every other public method to the venue, and refuses private ones with the venue's
-//!             address.
-//! Holds       1. A snapshot and the messages after it join without a gap or a duplicate.
-//!             2. Messages of several channels reach a client in the venue's order.
-//!             3. A client that misses messages gets close code 1013, or a notice for clients with
-//!                envelopes.
+//! Does        Handles subscription requests and heartbeats, forwards every other public method to
+//!             the venue, and refuses private ones with the venue's address.
 //! Leaves out  Sockets, clocks and waiting. [`Node::next_question`] returns what to ask the venue,
-//!             [`Node::answered`] takes the answers.
-//! Start at    [`Node::text`] and [`Node::read`]; `messages` has what happens when the venue or the
-//!             bus fails.
+//!             [`Node::answered`] takes the answers. Channels and their messages: `subscriptions`.
+//! Start at    [`Node::text`].
 
-use pitwire_deribit::codec::{
-    Heartbeat, Json, Params, Request, RequestId, RpcError, is_login, write_error, write_result,
-};
+use pitwire_deribit::codec::{Heartbeat, Json, Params, Request, RpcError, is_login, write_result};
 use pitwire_url_streams::{Opened, Refused};
 use pitwire_websocket::CloseCode;
 
-use crate::channels::ChannelTable;
-use crate::client::Client;
-use crate::connections::ConnectionTable;
+use crate::client::{Client, reply_error};
 use crate::directory::InstrumentDirectory;
-use crate::follower::Follower;
-use crate::merge_queue::MergeQueue;
-use crate::pending::PendingTable;
-use crate::questions::QuestionQueue;
+use crate::protocol::Reply;
 use crate::sink::{ClientSink, GatewayTime, NodeFigures, VenueCall};
+use crate::subscriptions::Subscriptions;
 use crate::upstream::VenueQuestion;
 
-mod attach;
-mod lagging;
-mod messages;
-mod resuming;
 mod streams;
 mod subscribe;
 
@@ -45,17 +29,10 @@ pub struct Node {
     /// Start of the venue that announced this address.
     pub venue_epoch: u64,
     pub is_venue_up: bool,
-    pub follower: Follower,
-    channels: ChannelTable,
-    connections: ConnectionTable,
-    pending: PendingTable,
-    questions: QuestionQueue,
-    merging: MergeQueue,
+    pub subscriptions: Subscriptions,
     directory: InstrumentDirectory,
     /// Calls forwarded to the venue.
     calls: u64,
-    /// Times that a client fell behind a channel.
-    overrun: u64,
 }
 
 impl Node {
@@ -66,44 +43,31 @@ impl Node {
             venue: String::new(),
             venue_epoch: 0,
             is_venue_up: false,
-            follower: Follower::default(),
-            channels: ChannelTable::new(history_bytes),
-            connections: ConnectionTable::default(),
-            pending: PendingTable::default(),
-            questions: QuestionQueue::default(),
-            merging: MergeQueue::default(),
+            subscriptions: Subscriptions::new(history_bytes),
             directory: InstrumentDirectory::default(),
             calls: 0,
-            overrun: 0,
         }
     }
 
     pub fn figures(&self) -> NodeFigures {
-        NodeFigures {
-            clients: self.connections.clients.len(),
-            channels: self.channels.joined_count(),
-            joins: self.questions.joined_total,
-            calls: self.calls,
-            overrun: self.overrun,
-            history_bytes: self.channels.history.held_bytes(),
-        }
+        NodeFigures { calls: self.calls, ..self.subscriptions.figures() }
     }
 
     /// Whether the gateway knows the venue's instruments and misses no message.
     pub fn can_serve(&self) -> bool {
-        self.directory.is_known && self.follower.is_up_to_date()
+        self.directory.is_known && self.subscriptions.follower.is_up_to_date()
     }
 
     /// Whether a position message of this start may change the venue's address. One of an earlier
     /// start is a recording: the server that now has that address would receive the clients'
     /// requests and credentials.
     pub fn may_follow(&self, epoch: u64) -> bool {
-        epoch >= self.follower.epoch().unwrap_or(self.venue_epoch)
+        epoch >= self.subscriptions.follower.epoch().unwrap_or(self.venue_epoch)
     }
 
     /// Tells every connection why the gateway stops.
     pub fn send_logout(&self, why: &str, sink: &mut dyn ClientSink) {
-        self.connections.send_logout(why, sink);
+        self.subscriptions.connections.send_logout(why, sink);
     }
 
     /// Returns why a handshake with this target is refused, if it is.
@@ -117,13 +81,13 @@ impl Node {
     }
 
     pub fn connected(&mut self, id: u64) {
-        self.connections.clients.insert(id, Client::default());
+        self.subscriptions.connections.clients.insert(id, Client::default());
     }
 
     /// Adds a connection whose socket a delivery thread owns: it gets messages by
     /// [`ClientSink::publish`].
     pub fn connected_delegated(&mut self, id: u64) {
-        self.connections.clients.insert(id, Client { is_delegated: true, ..Client::default() });
+        self.subscriptions.connections.clients.insert(id, Client { is_delegated: true, ..Client::default() });
     }
 
     /// Handles the target of a handshake: path and query. `envelope`, `channels` and `from` are the
@@ -137,7 +101,7 @@ impl Node {
             return sink.close(id, CloseCode::Policy, "bad percent-encoding in the query");
         };
         let has_envelope = query.split('&').any(|pair| matches!(pair, "envelope" | "envelope=true" | "envelope=1"));
-        let Some(client) = self.connections.clients.get_mut(&id) else { return };
+        let Some(client) = self.subscriptions.connections.clients.get_mut(&id) else { return };
         client.has_envelope = has_envelope;
         if !request.params.has("channels") {
             return;
@@ -148,24 +112,20 @@ impl Node {
         match names.and_then(|names| self.subscribe(id, &request, names, now)) {
             Ok(mut pending) => {
                 pending.id = None;
-                self.grant_or_wait(pending, now, sink);
+                self.subscriptions.grant_or_wait(pending, now, sink);
             }
             Err(error) => sink.close(id, CloseCode::Policy, &error.reason),
         }
     }
 
     pub fn disconnected(&mut self, id: u64) {
-        let Some(client) = self.connections.remove(id) else { return };
-        for sub in &client.subs {
-            self.leave(id, sub.channel);
-        }
-        self.pending.remove_connection(id);
+        self.subscriptions.disconnected(id);
     }
 
     /// Handles one message. Returns a call if the venue has to answer it: its answer goes to
     /// [`Self::call_answered`].
     pub fn text(&mut self, id: u64, text: &str, now: GatewayTime, sink: &mut dyn ClientSink) -> Option<VenueCall> {
-        if self.connections.clients.get(&id).is_some_and(|client| client.session.is_some()) {
+        if self.subscriptions.connections.clients.get(&id).is_some_and(|client| client.session.is_some()) {
             self.stream_text(id, text, now, sink);
             return None;
         }
@@ -181,25 +141,25 @@ impl Node {
             "public/hello" => self.hello(&mut result),
             "public/test" => self.test(id, &request.params, &mut result),
             "public/set_heartbeat" => Heartbeat::asked(&request.params, now.steady_ns).map(|heartbeat| {
-                self.connections.set_heartbeat(id, Some(heartbeat));
+                self.subscriptions.connections.set_heartbeat(id, Some(heartbeat));
                 Json::new(&mut result).string("ok");
             }),
             "public/disable_heartbeat" => {
-                self.connections.set_heartbeat(id, None);
+                self.subscriptions.connections.set_heartbeat(id, None);
                 Json::new(&mut result).string("ok");
                 Ok(())
             }
             "public/subscribe" => match self.subscribe_request(id, &request, now) {
                 Ok(pending) => {
-                    self.grant_or_wait(pending, now, sink);
+                    self.subscriptions.grant_or_wait(pending, now, sink);
                     return None;
                 }
                 Err(error) => Err(error),
             },
-            "public/unsubscribe" => self.unsubscribe(id, &request.params, &mut result, sink),
-            "public/unsubscribe_all" => self.unsubscribe_all(id, &mut result, sink),
+            "public/unsubscribe" => self.subscriptions.unsubscribe(id, &request.params, &mut result, sink),
+            "public/unsubscribe_all" => self.subscriptions.unsubscribe_all(id, &mut result, sink),
             method if method.starts_with("private/") => Err(self.not_here(method)),
-            method => match self.connections.add_waiting(id) {
+            method => match self.subscriptions.connections.add_waiting(id) {
                 Ok(()) => {
                     self.calls += 1;
                     let is_login = method == "public/auth";
@@ -235,7 +195,7 @@ impl Node {
         now: GatewayTime,
         sink: &mut dyn ClientSink,
     ) {
-        let Some(client) = self.connections.clients.get_mut(&id) else { return };
+        let Some(client) = self.subscriptions.connections.clients.get_mut(&id) else { return };
         client.waiting = client.waiting.saturating_sub(1);
         match answer {
             Ok(body) => {
@@ -254,7 +214,7 @@ impl Node {
     }
 
     fn test(&mut self, id: u64, params: &Params<'_>, out: &mut Vec<u8>) -> Result<(), RpcError> {
-        let client = self.connections.clients.get_mut(&id);
+        let client = self.subscriptions.connections.clients.get_mut(&id);
         if let Some(heartbeat) = client.and_then(|client| client.heartbeat.as_mut()) {
             heartbeat.tested();
         }
@@ -266,43 +226,46 @@ impl Node {
 
     /// Sends the heartbeats that are due. Closes connections that did not answer the last one.
     pub fn beat(&mut self, now_ns: u64, sink: &mut dyn ClientSink) {
-        self.connections.beat(now_ns, sink);
+        self.subscriptions.connections.beat(now_ns, sink);
+    }
+
+    /// Handles the venue's answer to a question, or the reason why there is none.
+    pub fn answered(
+        &mut self,
+        question: &VenueQuestion,
+        answer: Result<Reply, String>,
+        now: GatewayTime,
+        sink: &mut dyn ClientSink,
+    ) {
+        self.is_venue_up = answer.is_ok();
+        if let (VenueQuestion::Instruments, Ok(reply)) = (question, &answer) {
+            self.directory.set(&reply.names);
+        }
+        self.subscriptions.answered(question, answer, now, sink);
     }
 
     /// Returns the next question to the venue, if one is due.
     pub fn next_question(&mut self, now_ns: u64) -> Option<VenueQuestion> {
-        if let Some(question) = self.follower.next_question(now_ns) {
-            return Some(question);
-        }
-        if self.follower.epoch().is_some() {
-            if self.questions.is_keep_due(now_ns) {
-                let names = self.channels.needed(now_ns);
-                return Some(self.questions.keep(&names, now_ns));
-            }
-            self.questions.join_lost(now_ns);
-        }
-        let merge = self.next_merge(now_ns);
-        let question = merge.or_else(|| self.questions.next());
-        question.or_else(|| self.questions.next_resume(|number| self.pending.get(number).is_some()))
+        self.subscriptions.next_question(now_ns)
     }
 
     /// Returns the time at which [`Self::next_question`] or [`Self::beat`] may have something to
     /// do, in nanoseconds.
     pub fn due_ns(&self) -> u64 {
-        if self.questions.has_next() {
-            return 0;
-        }
-        let [keep, rejoin] = self.questions.due_ns();
-        let keep = keep.filter(|_| self.follower.epoch().is_some());
-        let times = [self.follower.due_ns(), keep, rejoin, self.connections.next_beat_ns(), self.merging.due_ns()];
-        times.into_iter().flatten().min().unwrap_or(u64::MAX)
+        self.subscriptions.due_ns()
     }
-}
 
-fn reply_error(to: u64, id: &RequestId, error: &RpcError, now: GatewayTime, sink: &mut dyn ClientSink) {
-    let mut out = Vec::new();
-    write_error(&mut out, id, error, now.wall_us, now.wall_us);
-    sink.reply(to, &out);
+    /// Whether a delivery thread can serve a connection with this target: all its messages are the
+    /// same as for other connections, and begin now.
+    pub fn suits_delivery_thread(path: &str, query: &str) -> bool {
+        let is_ours = matches!(path, "/ws/api/v2" | "/ws/api/v2/") || pitwire_url_streams::is_stream_path(path);
+        let is_plain = !query.split('&').any(|pair| pair.starts_with("envelope") || pair.starts_with("from="));
+        let has_own_numbers = || {
+            let wish = pitwire_url_streams::gemini::read_target(path, query);
+            wish.is_some_and(|wish| !wish.entries.by_stream)
+        };
+        is_ours && is_plain && !has_own_numbers()
+    }
 }
 
 #[cfg(test)]

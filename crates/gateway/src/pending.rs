@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_deribit::codec::{RequestId, Token};
+use pitwire_deribit::codec::{Params, RequestId, RpcError, Token};
 
 /// Channels of a request that are to be resumable, with the token to resume from.
 pub(crate) type ResumeWishes = BTreeMap<String, Option<Token>>;
@@ -69,4 +69,21 @@ impl PendingTable {
     pub fn names(&self) -> BTreeSet<&String> {
         self.requests.values().flat_map(|pending| &pending.names).collect()
     }
+}
+
+/// Returns the error for a name that no channel has.
+pub(crate) fn no_such_channel(name: &str) -> RpcError {
+    let shown: String = name.chars().take(80).collect();
+    RpcError::invalid("channels", format!("no channel is named {shown:?}"))
+}
+
+/// Reads the parameter `from`: EPOCH:SEQ.
+///
+/// # Errors
+///
+/// The text has another form.
+pub(crate) fn read_from(params: &Params<'_>) -> Result<Option<(u64, u64)>, RpcError> {
+    let Some(text) = params.text("from")? else { return Ok(None) };
+    let position = text.split_once(':').and_then(|(epoch, seq)| Some((epoch.parse().ok()?, seq.parse().ok()?)));
+    position.map(Some).ok_or_else(|| RpcError::invalid("from", "from is EPOCH:SEQ, as an envelope has them"))
 }

@@ -44,7 +44,7 @@ pub trait ClientSink {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attachment {
     /// Only the channel's latest message matters. On other channels a lagging connection gets what
-    /// it missed: see [`crate::Node::behind`].
+    /// it missed: see [`crate::Subscriptions::behind`].
     pub is_state: bool,
     /// Sequence of the last message that the connection has received.
     pub read_to: u64,

@@ -90,13 +90,13 @@ fn at_a_gateway(batches: Vec<Vec<u8>>) -> (f64, f64) {
     for turn in batches.chunks(100) {
         let began = Clock::now();
         for batch in turn {
-            node.batch(batch.clone(), &mut Deaf);
+            node.subscriptions.batch(batch.clone(), &mut Deaf);
         }
         taking += began.elapsed().as_secs_f64();
         let began = Clock::now();
         for id in 0..READERS {
             out.clear();
-            node.read(id, &mut out, usize::MAX).unwrap();
+            node.subscriptions.read(id, &mut out, usize::MAX).unwrap();
             copied += out.len() as u64 / 204;
         }
         pumping += began.elapsed().as_secs_f64();

@@ -9,8 +9,8 @@ use pitwire_url_streams::{Opened, StreamKey};
 use pitwire_websocket::CloseCode;
 
 use super::Node;
-use super::subscribe::read_from;
 use crate::connections::WAITING_MAX;
+use crate::pending::read_from;
 use crate::sink::{ClientSink, GatewayTime};
 
 impl Node {
@@ -31,7 +31,7 @@ impl Node {
             Ok(from) => from,
             Err(error) => return sink.close(id, CloseCode::Policy, &error.reason),
         };
-        if let Some(client) = self.connections.clients.get_mut(&id) {
+        if let Some(client) = self.subscriptions.connections.clients.get_mut(&id) {
             client.has_envelope = query.split('&').any(|pair| matches!(pair, "envelope" | "envelope=true"));
         }
         self.opened_streams(id, opened, from, now, sink);
@@ -46,7 +46,7 @@ impl Node {
         now: GatewayTime,
         sink: &mut dyn ClientSink,
     ) {
-        if let Some(client) = self.connections.clients.get_mut(&id) {
+        if let Some(client) = self.subscriptions.connections.clients.get_mut(&id) {
             client.session = Some(opened.session);
             client.next_number = opened.join.iter().any(StreamKey::has_socket_numbers).then_some(0);
         }
@@ -56,7 +56,7 @@ impl Node {
 
     /// Handles a message of a stream connection.
     pub(super) fn stream_text(&mut self, id: u64, text: &str, now: GatewayTime, sink: &mut dyn ClientSink) {
-        let Some(client) = self.connections.clients.get_mut(&id) else { return };
+        let Some(client) = self.subscriptions.connections.clients.get_mut(&id) else { return };
         if client.waiting >= WAITING_MAX {
             return sink.close(id, CloseCode::TryAgainLater, "too many requests: connect again in a moment");
         }
@@ -65,7 +65,7 @@ impl Node {
         said.answers.iter().for_each(|answer| sink.reply(id, answer));
         for key in &said.leave {
             let name = self.directory.channel_of(key);
-            self.end_subscription(id, &name, sink);
+            self.subscriptions.end_subscription(id, &name, sink);
         }
         self.join_streams(id, &said.join, None, now, sink);
     }
@@ -82,8 +82,8 @@ impl Node {
         if names.is_empty() {
             return;
         }
-        match self.pending_for(id, names, Default::default(), from, now) {
-            Ok(pending) => self.grant_or_wait(pending, now, sink),
+        match self.subscriptions.pending_for(id, names, Default::default(), from, now) {
+            Ok(pending) => self.subscriptions.grant_or_wait(pending, now, sink),
             Err(RpcError { reason, .. }) => sink.close(id, CloseCode::TryAgainLater, &reason),
         }
     }

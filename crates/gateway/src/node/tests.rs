@@ -8,8 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_websocket::{CloseCode, Opcode, write_frame};
 
-use super::attach::BEFORE_ATTACH_MAX;
-use super::subscribe::JOINS_MAX;
 use super::*;
 use crate::channels::{ALIASES_MAX, PIECE_BYTES, REPLAYED_MAX};
 use crate::connections::WAITING_MAX;
@@ -17,6 +15,7 @@ use crate::history::ChannelId;
 use crate::protocol::{Outcome, Reply, Writer};
 use crate::questions::KEEP_NS;
 use crate::sink::{Attachment, CatchUp, ClientSink, GatewayTime, VenueCall};
+use crate::subscriptions::{BEFORE_ATTACH_MAX, JOINS_MAX};
 use crate::upstream::VenueQuestion;
 
 const BOOK: &str = "book.X.100ms";
@@ -169,7 +168,7 @@ impl World {
             writer.push(*prev, channel, put).unwrap();
         }
         self.next = writer.next();
-        self.node.batch(writer.finish(), &mut self.said);
+        self.node.subscriptions.batch(writer.finish(), &mut self.said);
     }
 
     /// Publishes this text on a channel.
@@ -181,7 +180,7 @@ impl World {
         };
         writer.push(prev, channel, put).unwrap();
         self.next = writer.next();
-        self.node.batch(writer.finish(), &mut self.said);
+        self.node.subscriptions.batch(writer.finish(), &mut self.said);
     }
 
     /// Takes a channel off the bus.
@@ -189,13 +188,13 @@ impl World {
         let mut writer = Writer::new(self.epoch, self.next);
         writer.farewell(self.next - 1, channel);
         self.next = writer.next();
-        self.node.batch(writer.finish(), &mut self.said);
+        self.node.subscriptions.batch(writer.finish(), &mut self.said);
     }
 
     /// Returns the messages that a connection would read now.
     fn read(&mut self, id: u64) -> Vec<String> {
         let mut out = Vec::new();
-        if let Err((code, _)) = self.node.read(id, &mut out, 1 << 16) {
+        if let Err((code, _)) = self.node.subscriptions.read(id, &mut out, 1 << 16) {
             return vec![format!("!{}", code as u16)];
         }
         messages(out)
@@ -290,7 +289,7 @@ fn many_aliases_do_not_evict_pending_names() {
             let reply = here(&world, 0, 0, QUOTE, "");
             world.told(VenueQuestion::Join { name: format!("{round} {n}") }, reply);
         }
-        assert!(world.node.channels.name_count() <= ALIASES_MAX + 2, "they are forgotten");
+        assert!(world.node.subscriptions.channels.name_count() <= ALIASES_MAX + 2, "they are forgotten");
     }
     let reply = here(&world, 0, 0, TRADES, "");
     world.told(asks[1].clone(), reply);

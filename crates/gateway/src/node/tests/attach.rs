@@ -102,7 +102,7 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
                         let reply = here(&world, stands_at, since, &channels[at], first);
                         world.told(VenueQuestion::Join { name: channels[at].clone() }, reply);
                         if !late.is_empty() {
-                            waited += world.node.connections.unattached.len();
+                            waited += world.node.subscriptions.connections.unattached.len();
                             world.live(&late);
                         }
                     }
@@ -155,8 +155,14 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
             world.node.disconnected(mine);
             world.node.disconnected(its);
         }
-        assert!(world.node.channels.has_no_subscribers());
-        assert_eq!((world.node.channels.attachment_count(), world.node.connections.unattached.len()), (0, 0));
+        assert!(world.node.subscriptions.channels.has_no_subscribers());
+        assert_eq!(
+            (
+                world.node.subscriptions.channels.attachment_count(),
+                world.node.subscriptions.connections.unattached.len()
+            ),
+            (0, 0)
+        );
     }
     assert!(seed.is_some() || (told > 10_000 && closed > 100 && waited > 100), "{told} {closed} {waited}");
 }
@@ -200,7 +206,10 @@ fn delegated_client_has_the_same_requests() {
     assert!(world.said.take()[0].contains("heartbeat"));
     world.live(&[(TRADES, 5)]);
     assert_eq!(world.said.take(), Vec::<String>::new());
-    assert_eq!((world.node.channels.attachment_count(), world.node.connections.clients.len()), (0, 1));
+    assert_eq!(
+        (world.node.subscriptions.channels.attachment_count(), world.node.subscriptions.connections.clients.len()),
+        (0, 1)
+    );
 }
 
 /// A client of the event loop reads trades: 600 messages of a thousand bytes. A delegated one
@@ -214,7 +223,7 @@ fn come_back(room: usize) -> (World, ChannelId) {
     world.node.connected_delegated(2);
     world.node.opened(2, "/ws/api/v2", world.now, &mut world.said);
     world.said.take();
-    let channel = world.node.channels.history.known(TRADES).unwrap();
+    let channel = world.node.subscriptions.channels.history.known(TRADES).unwrap();
     (world, channel)
 }
 
@@ -234,7 +243,7 @@ fn lagging_attached_reader_gets_bounded_pieces() {
         if at < 600 {
             most = PIECE_BYTES;
             pieces += 1;
-            let bytes = world.node.behind(2, channel, at, &mut world.said);
+            let bytes = world.node.subscriptions.behind(2, channel, at, &mut world.said);
             assert!((1..most + 1_004).contains(&bytes));
         }
     }
@@ -243,7 +252,7 @@ fn lagging_attached_reader_gets_bounded_pieces() {
     // The reader asks for nothing again. Sequences that the bus used for other channels count as
     // read.
     world.live(&[(QUOTE, 0)]);
-    assert_eq!(world.node.behind(2, channel, 600, &mut world.said), 0);
+    assert_eq!(world.node.subscriptions.behind(2, channel, 600, &mut world.said), 0);
     assert_eq!(world.said.take_of(2), ["at 601"]);
 }
 
@@ -252,6 +261,6 @@ fn attached_reader_behind_the_history_is_closed() {
     let (mut world, channel) = come_back(200_000);
     world.text(2, "public/subscribe", &format!(r#"{{"channels":["{TRADES}"]}}"#));
     world.said.take();
-    assert_eq!(world.node.behind(2, channel, 300, &mut world.said), 0);
+    assert_eq!(world.node.subscriptions.behind(2, channel, 300, &mut world.said), 0);
     assert_eq!(world.said.take_of(2), ["300 Lost"]);
 }

@@ -286,7 +286,7 @@ fn every_change_applies_to_the_attached_readers_book() {
                 }
                 3 | 4 => {
                     if let Some(batch) = late.pop_front() {
-                        world.node.batch(batch, &mut hall);
+                        world.node.subscriptions.batch(batch, &mut hall);
                     }
                 }
                 5 if !asked.is_empty() => {
@@ -309,12 +309,22 @@ fn every_change_applies_to_the_attached_readers_book() {
                             let newest = hall.log.last().map_or(0, |(seq, _)| *seq);
                             if nothing_until > 0 && newest > nothing_until.max(seq) {
                                 hall.readers.insert(id, (at, true, 0));
-                                world.node.behind(id, world.node.channels.history.known(BOOK).unwrap(), at, &mut hall);
+                                world.node.subscriptions.behind(
+                                    id,
+                                    world.node.subscriptions.channels.history.known(BOOK).unwrap(),
+                                    at,
+                                    &mut hall,
+                                );
                             }
                         }
                         Some((_, _)) if below(4) == 0 => {
                             hall.readers.insert(id, (at, true, 0));
-                            world.node.behind(id, world.node.channels.history.known(BOOK).unwrap(), at, &mut hall);
+                            world.node.subscriptions.behind(
+                                id,
+                                world.node.subscriptions.channels.history.known(BOOK).unwrap(),
+                                at,
+                                &mut hall,
+                            );
                         }
                         Some((seq, text)) => {
                             hall.readers.insert(id, (seq, false, 0));
@@ -334,7 +344,7 @@ fn every_change_applies_to_the_attached_readers_book() {
                         let reply = here(&world, world.next - 1, 0, BOOK, &first);
                         world.node.answered(&VenueQuestion::Join { name }, Ok(reply), world.now, &mut hall);
                     }
-                    VenueQuestion::From { .. } => world.node.follower.failed(world.now.steady_ns),
+                    VenueQuestion::From { .. } => world.node.subscriptions.follower.failed(world.now.steady_ns),
                     _ => {}
                 }
             }

@@ -8,25 +8,25 @@
 //!             3. A client gets the missed messages completely, or its request fails and may be
 //!                repeated.
 //! Leaves out  The meaning of a token, and its storage: both are the venue's.
-//! Start at    [`Node::resumed`].
+//! Start at    [`Subscriptions::resumed`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_deribit::codec::{CaughtUp, Request, RpcError, Why, resumed, write_resumption};
 
-use super::Node;
+use super::Subscriptions;
 use crate::pending::{ResumeWishes, Resumption};
 use crate::protocol::{Outcome, Reply};
 use crate::questions::ResumeWish;
 use crate::sink::{ClientSink, GatewayTime};
 
-impl Node {
+impl Subscriptions {
     /// Reads the resume tokens of a request.
     ///
     /// # Errors
     ///
     /// A token is malformed, or the client uses envelopes.
-    pub(super) fn read_wishes(
+    pub(crate) fn read_wishes(
         &self,
         id: u64,
         request: &Request<'_>,
@@ -44,7 +44,7 @@ impl Node {
     /// # Errors
     ///
     /// Too many requests wait already.
-    pub(super) fn names_to_resume(&self, id: u64, wishes: &ResumeWishes) -> Result<BTreeSet<String>, RpcError> {
+    pub(crate) fn names_to_resume(&self, id: u64, wishes: &ResumeWishes) -> Result<BTreeSet<String>, RpcError> {
         if !wishes.is_empty() && self.questions.is_full_of_resumes() {
             return Err(RpcError::new("too_many_requests", "many are coming back; try again in a moment"));
         }
@@ -52,7 +52,7 @@ impl Node {
     }
 
     /// Handles the venue's answer: one reply per wish.
-    pub(super) fn resumed(
+    pub(crate) fn resumed(
         &mut self,
         number: u64,
         wishes: &[ResumeWish],
@@ -103,7 +103,7 @@ impl Node {
     }
 
     /// Tells a client that its existing subscription continues unchanged.
-    pub(super) fn reply_already_subscribed(to: u64, name: &str, sink: &mut dyn ClientSink) {
+    pub(crate) fn reply_already_subscribed(to: u64, name: &str, sink: &mut dyn ClientSink) {
         let mut notice = Vec::new();
         write_resumption(&mut notice, name, CaughtUp::Nothing(Why::AlreadySubscribed), None);
         sink.reply(to, &notice);

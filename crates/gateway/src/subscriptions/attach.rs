@@ -7,33 +7,21 @@
 //!                is subscribed later, or caught up on, may be ahead of the others.
 //!             3. Only connections without envelopes are attached. A lagging one gets its missed
 //!                messages, of a merged book as one change, and is closed if they are gone.
-//! Start at    [`Node::suits_delivery_thread`]; the private `attach` does the work.
+//! Start at    [`Subscriptions::attach`].
 
-use super::Node;
+use super::Subscriptions;
 use crate::client::{ClientSubscription, ReadState};
 use crate::history::Next;
 use crate::sink::{Attachment, ClientSink};
 
 /// Most bytes that a connection gets before it is attached. With more to send, the delivery thread
 /// asks for the rest as the connection reads.
-pub(super) const BEFORE_ATTACH_MAX: usize = 256 * 1024;
+pub(crate) const BEFORE_ATTACH_MAX: usize = 256 * 1024;
 
-impl Node {
-    /// Whether a delivery thread can serve a connection with this target: all its messages are the
-    /// same as for other connections, and begin now.
-    pub fn suits_delivery_thread(path: &str, query: &str) -> bool {
-        let is_ours = matches!(path, "/ws/api/v2" | "/ws/api/v2/") || pitwire_url_streams::is_stream_path(path);
-        let is_plain = !query.split('&').any(|pair| pair.starts_with("envelope") || pair.starts_with("from="));
-        let has_own_numbers = || {
-            let wish = pitwire_url_streams::gemini::read_target(path, query);
-            wish.is_some_and(|wish| !wish.entries.by_stream)
-        };
-        is_ours && is_plain && !has_own_numbers()
-    }
-
+impl Subscriptions {
     /// Attaches a connection to the channels that it has subscribed to, as soon as the messages up
     /// to its snapshots have arrived.
-    pub(super) fn attach(&mut self, id: u64, sink: &mut dyn ClientSink) {
+    pub(crate) fn attach(&mut self, id: u64, sink: &mut dyn ClientSink) {
         let Some(client) = self.connections.clients.get(&id).filter(|client| client.is_delegated) else { return };
         self.connections.fresh.remove(&id);
         let last = self.follower.last();
@@ -77,7 +65,7 @@ impl Node {
         attachments.into_iter().for_each(|(channel, attachment)| sink.attach(id, channel, attachment));
     }
 
-    pub(super) fn attach_waiting(&mut self, sink: &mut dyn ClientSink) {
+    pub(crate) fn attach_waiting(&mut self, sink: &mut dyn ClientSink) {
         for id in std::mem::take(&mut self.connections.unattached) {
             self.attach(id, sink);
         }

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 
 use pitwire_websocket::{CloseCode, Opcode, payload_of, write_frame};
 
-use super::Node;
+use super::Subscriptions;
 use crate::client::{ReadState, reply_snapshot, write_envelope, write_epoch, write_gap};
 use crate::follower::{FollowerProgress, FollowerRestart};
 use crate::history::{ChannelId, Next};
@@ -18,14 +18,14 @@ pub(super) const TOO_SLOW: &str = "too slow for this channel: reconnect and star
 const NEW_START: &str = "the venue has begun anew: reconnect and start from a snapshot";
 const LOST: &str = "messages were lost on the way from the venue: reconnect and start from a snapshot";
 
-impl Node {
+impl Subscriptions {
     /// Handles a batch from the bus.
     pub fn batch(&mut self, bytes: Vec<u8>, sink: &mut dyn ClientSink) {
         let progress = self.follower.batch(bytes);
         self.advance(progress, sink);
     }
 
-    /// Handles the venue's answer to a question, or the reason why there is none.
+    /// Handles the venue's answer to a question about channels, or the reason why there is none.
     pub fn answered(
         &mut self,
         question: &VenueQuestion,
@@ -34,7 +34,6 @@ impl Node {
         sink: &mut dyn ClientSink,
     ) {
         use VenueQuestion::{From, Instruments, Join, Keep, Merged, Resume, Status};
-        self.is_venue_up = answer.is_ok();
         match (question, answer) {
             (Status | From { .. }, Ok(reply)) => {
                 let progress = self.follower.answered(question, &reply, now.steady_ns);
@@ -54,8 +53,7 @@ impl Node {
             }
             (Merged { name, change_id }, answer) => self.merged((name, *change_id), answer.ok(), now, sink),
             (Resume { number, wishes }, answer) => self.resumed(*number, wishes, answer, now, sink),
-            (Instruments, Ok(reply)) => self.directory.set(&reply.names),
-            (Keep { .. } | Instruments, Err(_)) => {}
+            (Instruments, _) | (Keep { .. }, Err(_)) => {}
         }
         self.attach_waiting(sink);
     }
@@ -105,7 +103,7 @@ impl Node {
     }
 
     /// Closes connections whose dialect has no message for what happened.
-    pub(super) fn close_all(&mut self, ids: Vec<u64>, why: &str, sink: &mut dyn ClientSink) {
+    pub(crate) fn close_all(&mut self, ids: Vec<u64>, why: &str, sink: &mut dyn ClientSink) {
         for id in ids {
             let client = self.connections.clients.get_mut(&id);
             let subs = client.map(|client| std::mem::take(&mut client.subs)).unwrap_or_default();
@@ -136,7 +134,7 @@ impl Node {
     }
 
     /// Handles the venue's answer to a join of `name`.
-    pub(super) fn joined(&mut self, name: &str, reply: Reply, now: GatewayTime, sink: &mut dyn ClientSink) {
+    pub(crate) fn joined(&mut self, name: &str, reply: Reply, now: GatewayTime, sink: &mut dyn ClientSink) {
         if self.follower.epoch() != Some(reply.epoch) {
             return self.join_failed(name, "the venue has begun anew", now, sink);
         }
@@ -235,7 +233,7 @@ impl Node {
     ///
     /// The close code and reason of a client that is too slow for a channel.
     pub fn read(&mut self, id: u64, out: &mut Vec<u8>, enough: usize) -> Result<(), (CloseCode, &'static str)> {
-        let Node { connections, channels, follower, questions, merging, overrun, .. } = self;
+        let Subscriptions { connections, channels, follower, questions, merging, overrun, .. } = self;
         let (Some(client), Some(epoch)) = (connections.clients.get_mut(&id), follower.epoch()) else { return Ok(()) };
         let has_envelope = client.has_envelope;
         let history = &channels.history;

@@ -7,10 +7,10 @@
 //!             2. One question serves all clients with the same book.
 //!             3. A client that cannot catch up is closed with 1013, as on other channels.
 //! Leaves out  Clients with envelopes: they get a gap notice and a snapshot.
-//! Start at    [`Node::behind`] for delivery threads; [`Node::read`] finds the other lagging
+//! Start at    [`Subscriptions::behind`] for delivery threads; [`Subscriptions::read`] finds the other lagging
 //!             clients.
 
-use super::Node;
+use super::Subscriptions;
 use super::messages::TOO_SLOW;
 use crate::client::ReadState;
 use crate::history::ChannelId;
@@ -19,7 +19,7 @@ use crate::protocol::{Outcome, Reply};
 use crate::sink::{CatchUp, ClientSink, GatewayTime};
 use crate::upstream::VenueQuestion;
 
-impl Node {
+impl Subscriptions {
     /// Handles a delegated connection that is behind on a channel and has read up to `read_to`.
     /// Returns the number of bytes that it gets now.
     pub fn behind(&mut self, id: u64, channel: ChannelId, read_to: u64, sink: &mut dyn ClientSink) -> usize {
@@ -46,7 +46,7 @@ impl Node {
         }
     }
 
-    pub(super) fn next_merge(&mut self, now_ns: u64) -> Option<VenueQuestion> {
+    pub(crate) fn next_merge(&mut self, now_ns: u64) -> Option<VenueQuestion> {
         let mut merging = std::mem::take(&mut self.merging);
         let key = merging.next(now_ns, |waiter, key| self.awaits_merge(waiter, key));
         self.merging = merging;
@@ -55,7 +55,7 @@ impl Node {
     }
 
     /// Handles the venue's answer, or `None` if it did not answer.
-    pub(super) fn merged(
+    pub(crate) fn merged(
         &mut self,
         (name, change_id): (&str, u64),
         reply: Option<Reply>,
