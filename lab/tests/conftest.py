@@ -16,7 +16,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 
 
 def connector_program(name: str, behaviour: str = "") -> Connector:
-    """The test connector under a name of its own, with a behaviour of CONNECTOR_TEST."""
+    """The test connector under another name, with a behaviour of CONNECTOR_TEST."""
     description = Description(
         name=name,
         language="Python",

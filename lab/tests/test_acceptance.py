@@ -1,4 +1,4 @@
-"""Acceptance tests in short form: real processes, a known effect, and what the analysis reports."""
+"""Acceptance tests in short form: real processes, a known effect, and the reported figures."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def timed(**changes: object) -> dict:
 
 
 def split_original(results: ResultFolder) -> None:
-    """Makes a second connector, in runs of its own, of the stamps as they were."""
+    """Makes a second connector, with its own runs, of the original stamps."""
     description = results.read_json("environment.json")
     description["study"]["connectors"].append("original")
     (results.path / "environment.json").write_text(json.dumps(description))

@@ -93,7 +93,7 @@ class JoinedResult:
 
 @dataclass
 class LateEvents:
-    """Events that took more than one second, and what the side data says about them."""
+    """Events that took more than one second, and their causes by the side data."""
 
     total: int = 0
     causes: dict[str, int] = field(default_factory=dict)
@@ -170,7 +170,7 @@ def convert_runs(results: ResultFolder, records: Sequence[RunRecord]) -> tuple[l
 
 
 def analyse(results: ResultFolder) -> Results:
-    """Analyses everything that a study has recorded so far.
+    """Analyses all finished runs of a study.
 
     # Raises
     AnalysisError if there is no usable run, or if runs of several machines are in the folder.
@@ -402,7 +402,8 @@ def summarise_joined(
     truth = results.run_folder(record.id) / "truth.csv"
     counts = [matching.count_losses(database, run.own.connector, run.files, truth) for run in runs]
     seconds = (record.measured_to_ns - record.measured_from_ns) / 1e9 + record.settings["warm_up_s"]
-    low, high = database.execute("SELECT min(length_bytes), max(length_bytes) FROM matched").fetchone()
+    every_file = matching.files_sql([file for run in runs for file in run.files])
+    low, high = database.execute(f"SELECT min(length_bytes), max(length_bytes) FROM {every_file}").fetchone()
     five = {n: matching.five_numbers(database, matching.latency(n)) for n in names}
     quantiles = {n: matching.quantiles(database, matching.latency(n)) for n in names}
     reference = names[0]

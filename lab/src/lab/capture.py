@@ -42,7 +42,7 @@ class CaptureError(Exception):
 
 @dataclass
 class Capture:
-    """What a capture file contains beside its events."""
+    """Content of a capture file without its events."""
 
     path: Path
     run: dict[str, str]
@@ -72,7 +72,7 @@ def connect(path: Path) -> sqlite3.Connection:
     try:
         database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=LOCK_TIMEOUT_S)
         # SQLite refuses a file that is shorter than its header says, unless the schema is
-        # writable. The file stays read-only: this setting only allows reading what is left.
+        # writable. The file stays read-only: this setting only allows reading the rest.
         database.execute("PRAGMA writable_schema = ON")
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.Error as error:
@@ -164,7 +164,7 @@ class Occurrences:
     """Numbers the events of one file that have the same key: 0, 1, 2, ..."""
 
     def __init__(self) -> None:
-        self._last = -1  # largest sequence so far; the keys of a feed without faults only grow
+        self._last = -1  # largest sequence until now; the keys of a feed without faults only grow
         self._counts: dict[int, int] = {}
         self._sequences = np.empty(0, dtype=np.int64)
 

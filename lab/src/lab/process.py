@@ -138,7 +138,7 @@ class Feed:
 
 @dataclass
 class Output:
-    """What a connector printed so far."""
+    """Lines that a connector has printed."""
 
     opened_ns: list[int] = field(default_factory=list)
     gaps: list[tuple[int, str]] = field(default_factory=list)

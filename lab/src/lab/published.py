@@ -45,7 +45,7 @@ METRIC_SCORES: dict[str, tuple[str, ...]] = {
 # Table 12: the final scores.
 FINAL_SCORES = ("5.67", "3.80", "2.47", "4.60", "3.27", "3.53")
 
-# Section 3.1 and Tables 6 and 7: what the study received, and the times that it printed.
+# Section 3.1 and Table 6: messages that the study received, and its printed times.
 MESSAGES = {"Binance": 206_982_664, "Bithumb": 235_393_476, "Gemini": 92_833_799}
 CLAIMED_HOURS = 100
 PRINTED_START = "2020-08-01T00:00"

@@ -1,4 +1,4 @@
-"""What a study leaves on disk: one folder per run, with a record of how it went.
+"""Files of a study: one folder per run, with a record of the run.
 
 FOLDER/study.toml            copy of the study file
 FOLDER/environment.json      machine, versions, build results, order of the runs

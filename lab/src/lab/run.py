@@ -49,7 +49,7 @@ def versions() -> dict[str, str]:
 def prepare(
     study: Study, results: ResultFolder, connectors: Mapping[str, Connector]
 ) -> tuple[list[PlannedRun], machine.Environment]:
-    """Writes the description of the study, or checks it against the one that is there.
+    """Writes the description of the study, or checks it against the existing one.
 
     # Raises
     StudyStopped if no connector can start, or if the folder belongs to another study or machine.

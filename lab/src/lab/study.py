@@ -13,7 +13,7 @@ Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 
 
 class StudyError(Exception):
-    """A study file that cannot be used. The text names the key and what is expected."""
+    """A study file that cannot be used. The text names the key and the expected value."""
 
 
 class Table(BaseModel):
@@ -165,6 +165,6 @@ def expected_seconds(run: PlannedRun) -> float:
 
 
 def blocks_of(runs: list[PlannedRun]) -> list[list[PlannedRun]]:
-    """Groups neighbouring runs that belong to one block. A joined run is a block of its own."""
+    """Groups neighbouring runs that belong to one block. A joined run forms its own block."""
     groups = itertools.groupby(runs, key=lambda r: (r.timed.name, r.block) if isinstance(r, TimedRun) else r.id)
     return [list(group) for _, group in groups]

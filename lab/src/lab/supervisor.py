@@ -4,7 +4,6 @@ import os
 import random
 import resource
 import shutil
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
@@ -33,7 +32,7 @@ class StudyStopped(Exception):
 
 
 def pitwire_binary() -> Path:
-    """The server binary: PITWIRE_BIN, or the one that this repository built.
+    """The server binary: PITWIRE_BIN, or the binary that this repository built.
 
     # Raises
     StudyStopped if there is none.
@@ -129,7 +128,6 @@ class Supervisor:
         self.progress = progress
         self.noise: list[dict] = results.read_json("noise.json") or []
         self.jitter = random.Random(study.seed)
-        self.stop = threading.Event()
 
     def run(self, runs: list[PlannedRun]) -> None:
         """Executes every run that has no record yet.
@@ -157,8 +155,6 @@ class Supervisor:
         """Executes one run, again if it was refused and repetitions are left."""
         for attempt in range(1, self.study.limits.retries + 2):
             self.check_disk()
-            if self.stop.is_set():
-                raise StudyStopped("stopped by a signal")
             folder = self.results.fresh_run_folder(run.id)
             self.progress(run, "running")
             try:
@@ -244,7 +240,7 @@ class Supervisor:
         return record
 
     def settings_for(self, run: PlannedRun, connector: str, folder: Path, url: str, start: int) -> dict[str, str]:
-        """Environment of a connector. Each start of the process has a capture file of its own."""
+        """Environment of a connector. Each start of the process has its own capture file."""
         timed = isinstance(run, TimedRun)
         suffix = "" if start == 1 else f".{start}"
         return {
@@ -303,8 +299,6 @@ class Supervisor:
         next_sample = start
         while not all(one.seen for one in watched):
             now = time.monotonic()
-            if self.stop.is_set():
-                raise RunError("stopped by a signal")
             if now > deadline:
                 late = ", ".join(one.record.connector for one in watched if not one.seen)
                 raise RunError(f"{late} did not end {SLACK_S:g} s after the planned end of the run")

@@ -1,0 +1,51 @@
+"""Commands: exit codes and messages."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from lab.cli import app
+
+TIMED = '[[timed]]\nname = "t"\nrate = 100\nblocks = 1\nmeasured_s = 1\n'
+
+
+def invoke(*words: str) -> Result:
+    return CliRunner().invoke(app, list(words))
+
+
+def test_scores_match_the_printed_ones() -> None:
+    result = invoke("scores")
+    assert result.exit_code == 0
+    assert "5.67  3.80  2.47  4.60        3.27  3.53" in result.stdout
+
+
+@pytest.mark.parametrize("command", ["run", "analyse", "report"])
+def test_an_unknown_key_is_named(tmp_path: Path, command: str) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(f'name = "x"\nconnectors = ["a"]\nspeed = 1\n{TIMED}')
+    result = invoke(command, str(path))
+    assert result.exit_code == 1
+    assert 'unknown key "speed"' in result.stderr
+
+
+def test_a_study_without_usable_connector_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(f'name = "x"\nconnectors = ["absent"]\n{TIMED}')
+    result = invoke("run", str(path), "--output", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert "absent: there is no connector of this name" in result.stderr
+
+
+def test_results_that_do_not_exist_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text(f'name = "x"\nconnectors = ["a"]\n{TIMED}')
+    result = invoke("report", str(path), "--output", str(tmp_path / "out"))
+    assert result.exit_code == 1
+    assert "holds no study" in result.stderr
+
+
+def test_an_unknown_connector_is_named() -> None:
+    result = invoke("build", "no-such-connector")
+    assert result.exit_code == 1
+    assert 'unknown connector "no-such-connector"' in result.stderr

@@ -1,0 +1,87 @@
+"""Study files and the order of the runs."""
+
+from pathlib import Path
+
+import pytest
+
+from lab import study
+from lab.study import JoinedRun, Study, StudyError, TimedRun
+
+TEXT = """
+name = "mine"
+connectors = ["a", "b", "c"]
+[[timed]]
+name = "t"
+rate = 5000
+blocks = 40
+measured_s = 3
+[[joined]]
+exchange = "gemini"
+markets = 1
+rate = 43
+measured_s = 10
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "study.toml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize("name", ["short", "full"])
+def test_shipped_studies_are_valid(name: str) -> None:
+    found = study.load(Path(__file__).parents[1] / "studies" / f"{name}.toml")
+    assert found.name == name
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("rate = 5000", "rate = 5000\nrat = 1"), 'unknown key "timed.0.rat"'),
+        (('name = "mine"', 'name = "mine"\ncolour = 1'), 'unknown key "colour"'),
+        (("measured_s = 3", ""), 'key "timed.0.measured_s" is missing'),
+        (("rate = 5000", "rate = 0"), '"timed.0.rate" is 0: input should be greater than or equal to 1'),
+        (('"gemini"', '"kraken"'), "\"joined.0.exchange\" is 'kraken'"),
+        (('"b", "c"', '"b", "a"'), "connectors contains a twice"),
+        (("blocks = 40", "blocks = ["), "is not valid TOML"),
+    ],
+)
+def test_a_wrong_study_is_named(tmp_path: Path, change: tuple[str, str], message: str) -> None:
+    with pytest.raises(StudyError) as error:
+        study.load(written(tmp_path, TEXT.replace(*change)))
+    assert message in str(error.value)
+
+
+def test_a_missing_study_and_an_empty_one_are_named(tmp_path: Path) -> None:
+    with pytest.raises(StudyError, match=r"cannot read study .*: No such file"):
+        study.load(tmp_path / "absent.toml")
+    with pytest.raises(StudyError, match="it would run nothing"):
+        study.load(written(tmp_path, 'name = "x"\nconnectors = ["a"]\n'))
+
+
+def test_each_block_runs_every_connector_once_in_a_seeded_order(tmp_path: Path) -> None:
+    found = study.load(written(tmp_path, TEXT))
+    runs = study.plan(found, ["a", "b", "c"])
+    blocks = study.blocks_of(runs)
+    assert len(blocks) == 41
+    orders = set()
+    for number, block in enumerate(blocks[:-1]):
+        assert all(isinstance(run, TimedRun) and run.block == number for run in block)
+        assert sorted(run.connector for run in block) == ["a", "b", "c"]
+        orders.add(tuple(run.connector for run in block))
+    assert len(orders) == 6
+    assert isinstance(blocks[-1][0], JoinedRun)
+    assert runs == study.plan(found, ["a", "b", "c"])
+    assert runs != study.plan(found.model_copy(update={"seed": 2}), ["a", "b", "c"])
+    assert len({run.id for run in runs}) == len(runs)
+
+
+def test_a_connector_that_is_not_available_is_not_planned(tmp_path: Path) -> None:
+    runs = study.plan(study.load(written(tmp_path, TEXT)), ["a", "c"])
+    assert {run.connector for run in runs if isinstance(run, TimedRun)} == {"a", "c"}
+    assert [run.connectors for run in runs if isinstance(run, JoinedRun)] == [("a", "c")]
+
+
+def test_a_study_without_any_connector_plans_nothing(tmp_path: Path) -> None:
+    assert study.plan(Study.model_validate(study.load(written(tmp_path, TEXT)).model_dump()), []) == []
