@@ -35,7 +35,7 @@ async function judge(target, view, sizes = ['desktop']) {
       await target.evaluate((name) => (document.documentElement.dataset.theme = name), theme);
       // A colour on its way from one theme to the other is neither.
       await target.waitForTimeout(400);
-      // Content security forbids scripts from elsewhere, not what the test evaluates.
+      // The content security policy forbids foreign scripts, but not evaluated ones.
       await target.evaluate(`${AXE};0`);
       const { violations } = await target.evaluate(() => globalThis.axe.run(document));
       const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`);

@@ -1,4 +1,4 @@
-// The operator at work on one page while a member trades on another.
+// An operator uses one page while a member trades on another.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Api, Venue, logIn, number, openBrowser, picture, until } from './venue.mjs';
@@ -47,7 +47,7 @@ async function order(page, { side = 'Buy', price, amount }) {
   return { good: (await answer.getAttribute('data-good')) === 'true', text: await answer.textContent() };
 }
 
-/** The numbers of a book that nobody trades in stand still. */
+/** The numbers of a book without trades stay the same. */
 async function isStill(page, name) {
   const read = () => page.evaluate(() => document.querySelector('[data-meter="sequence"]').textContent);
   await page.goto(`${venue.url}/#${name}`);
@@ -142,7 +142,8 @@ test('the kill of an account cancels its orders, and keeps it out until it is li
 
 test('a live order is listed for the operator, and killed alone', async () => {
   const card = panel('Live orders');
-  // The member's page knows which order lives; the operator's list is asked for again and again, and may still show others.
+  // The member's page knows the live order. The operator's list is polled and may still show
+  // others.
   const id = await member.locator('[data-order]').first().getAttribute('data-order');
   await card.locator(`[data-live="${id}"]`).waitFor();
   await card.getByRole('button', { name: `Kill order ${id}` }).click();
@@ -187,14 +188,14 @@ test('the flow stops, and starts at another rate', async () => {
 
 test('a new account opens with a secret shown once; it logs in, and holds what is deposited', async () => {
   const form = operator.getByRole('form', { name: 'New account' });
-  await form.getByLabel('Name').fill('desk-7');
+  await form.getByLabel('Name').fill('member-7');
   await form.getByRole('button', { name: 'Open' }).click();
   const id = await operator.locator('[data-of="client_id"]').textContent();
   const secret = await operator.locator('[data-of="client_secret"]').textContent();
   assert.match(await operator.getByRole('alert').textContent(), /shown once/);
-  await operator.locator('[data-row="desk-7"]').waitFor();
+  await operator.locator('[data-row="member-7"]').waitFor();
   const deposit = operator.getByRole('form', { name: 'Deposit' });
-  await deposit.getByLabel('Account').fill('desk-7');
+  await deposit.getByLabel('Account').fill('member-7');
   await deposit.getByLabel('Currency').fill('ZAR');
   await deposit.getByLabel('Amount').fill('12345');
   await deposit.getByRole('button', { name: 'Book it' }).click();
@@ -217,16 +218,16 @@ test('a new account opens with a secret shown once; it logs in, and holds what i
 });
 
 test('limits of an account change, and it can be deleted', async () => {
-  await operator.getByRole('button', { name: 'Change the limits of desk-7' }).click();
-  const form = operator.getByRole('form', { name: 'Limits of desk-7' });
+  await operator.getByRole('button', { name: 'Change the limits of member-7' }).click();
+  const form = operator.getByRole('form', { name: 'Limits of member-7' });
   await form.getByLabel('Open orders at most').fill('3');
   await form.getByRole('button', { name: 'Change' }).click();
-  await operator.locator('[data-row="desk-7"]', { hasText: '3 open' }).waitFor();
-  assert.equal((await account('desk-7')).limits.max_open_orders, 3);
-  await operator.getByRole('button', { name: 'Delete desk-7' }).click();
+  await operator.locator('[data-row="member-7"]', { hasText: '3 open' }).waitFor();
+  assert.equal((await account('member-7')).limits.max_open_orders, 3);
+  await operator.getByRole('button', { name: 'Delete member-7' }).click();
   await confirm('Delete');
   await until(async () => {
-    const left = await account('desk-7');
+    const left = await account('member-7');
     return left === undefined || left.closed;
   }, 'a closed account');
 });

@@ -1,4 +1,4 @@
-// The page in a real browser against a real venue, which is killed and started again under it.
+// The page in a real browser with a real venue, which is killed and restarted.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Venue, openBrowser, picture } from './venue.mjs';
@@ -80,7 +80,7 @@ test('a venue started again is live and moving again', async () => {
 
 test('no request left 127.0.0.1', () => {
   assert.ok(browser.addresses.some((address) => address === `ws://127.0.0.1:${venue.port}/ws/api/v2`));
-  // Pictures and the like that are already in the page go nowhere.
+  // Data URLs load nothing from the network.
   const travelled = browser.addresses
     .map((address) => new URL(address))
     .filter((url) => !['data:', 'blob:'].includes(url.protocol));

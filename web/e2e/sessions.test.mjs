@@ -1,4 +1,5 @@
-// Sessions on the page: an operator pauses, re-opens, extends and resumes a market while a member writes orders for it.
+// Sessions on the page: an operator pauses, re-opens, extends and resumes a market while a member
+// writes orders for it.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Api, Venue, logIn, number, openBrowser, picture, until } from './venue.mjs';
@@ -107,7 +108,7 @@ test('a pause is announced, and the ticket says what it does not permit', async 
   await choose('Limit');
   await terms('IOC');
   assert.equal(await permit.textContent(), 'Not in this session: pause.');
-  // The venue is the judge: it may be sent, and the refusal names the rule.
+  // The order may be sent; the venue's refusal names the rule.
   await field('Price').fill('96');
   await field('Amount').fill('1');
   await send().click();
@@ -136,7 +137,7 @@ test('what the call would do is what the API says, in numbers and as two curves'
   });
   await order(member, { side: 'Buy', price: Math.max(bid, ask).toFixed(2), amount: 30 });
   await order(member, { side: 'Sell', price: Math.min(bid, ask).toFixed(2), amount: 20 });
-  // The flow goes on writing orders: asked until both were read at one moment.
+  // The flow keeps entering orders, so both are read until they belong to one moment.
   await until(async () => {
     const before = await auction();
     const told = [

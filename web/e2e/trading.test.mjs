@@ -1,4 +1,4 @@
-// A member at work in a real browser: every number the page shows is held against the API's.
+// A member trades in a real browser. Every number of the page is compared with the API.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { Api, Venue, number, openBrowser, picture, until } from './venue.mjs';
@@ -404,7 +404,8 @@ test('a share of the free funds fills in whole lots that they pay for', async ()
 });
 
 test('an own order is a line on the chart that can be dragged to another price', async () => {
-  // In a pause orders rest and nothing trades, so that the order is still there when the pointer comes.
+  // In a pause orders rest and nothing trades, so that the order is still there when the pointer
+  // comes.
   const operator = await Api.open(venue, 'demo-operator');
   await operator.call('private/pitwire_pause', { instrument_name: NAME });
   const { best_bid_price: bid } = await api.call('public/ticker', { instrument_name: NAME });
@@ -481,7 +482,8 @@ test('a perpetual is held as a position, which can be closed', async () => {
 });
 
 test('after a kill -9 of the venue the member is logged in again, with the orders that rest there', async () => {
-  // A reload goes on by a token, which a venue forgets when it ends; only a login by secret comes back then.
+  // A reload goes on by a token, which a venue forgets when it ends; only a login by secret comes
+  // back then.
   await page.getByRole('button', { name: 'Log out' }).click();
   await page.getByRole('button', { name: /^demo-a/ }).click();
   await page.waitForSelector('[data-account="demo-a"]');

@@ -1,4 +1,4 @@
-// What the tests of the page share: a venue of their own, a browser, and a word with the venue past the page.
+// Helpers of the page tests: a venue, a browser and direct calls to the venue.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
@@ -12,11 +12,11 @@ import { WebSocket } from 'ws';
 
 const BINARY = process.env.PITWIRE_BIN ?? join(import.meta.dirname, '../../target/release/pitwire');
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
-/** Serves the page from this folder instead of the one built into the binary: for work on the page alone. */
+/** Serves the page from this folder instead of the built-in one, for work on the page. */
 const PAGE = process.env.PITWIRE_PAGE;
 export const PATIENCE = Number(process.env.E2E_PATIENCE ?? 20_000);
 
-/** A venue with the demo preset on a port and a directory of its own. */
+/** A venue with the demo preset on a free port, in a temporary directory. */
 export class Venue {
   #child;
 
@@ -43,7 +43,7 @@ export class Venue {
       '--ready-file',
       ready,
     ];
-    // A script stands in for the venue where its name says so.
+    // A script replaces the venue if its name says so.
     const command = BINARY.endsWith('.mjs') ? [process.execPath, BINARY] : [BINARY];
     const child = spawn(command[0], [...command.slice(1), 'up', ...flags], {
       stdio: ['ignore', 'ignore', 'pipe'],
@@ -82,7 +82,7 @@ export class Venue {
   }
 }
 
-/** A Chromium that keeps what its pages complained about and which addresses they asked. */
+/** A Chromium that records the errors and requests of its pages. */
 export async function openBrowser(venue, options = {}) {
   const context = await chromium.launchPersistentContext(join(venue.home, 'browser'), {
     executablePath: CHROMIUM,
@@ -92,7 +92,7 @@ export async function openBrowser(venue, options = {}) {
     args: [
       ...['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run'],
       ...['--disable-background-networking', '--disable-component-update', '--disable-sync'],
-      // A page that the test itself answers with counts as a stranger on this machine.
+      // A page served by the test has a foreign origin.
       ...(PAGE ? ['--disable-features=LocalNetworkAccessChecks'] : []),
     ],
   });
@@ -117,12 +117,12 @@ async function fromFolder(route) {
   const path = new URL(route.request().url()).pathname;
   const file = join(PAGE, path === '/' ? 'index.html' : path);
   const body = await readFile(file).catch(() => null);
-  // What is no file of the page, such as /metrics, the venue answers.
+  // The venue answers paths that are not files of the page, such as /metrics.
   if (body === null) return route.continue();
   await route.fulfill({ body, contentType: TYPES[extname(file)] ?? 'application/octet-stream' });
 }
 
-// A page of its own on one market, logged in.
+// A new page on one market, logged in.
 export async function logIn(browser, venue, name, account) {
   const page = await browser.newPage();
   await page.goto(`${venue.url}/#${name}`);
@@ -132,7 +132,7 @@ export async function logIn(browser, venue, name, account) {
   return page;
 }
 
-/** The same API as the page's, by another door: what the page shows is compared with what this answers. */
+/** The same API without the page. Tests compare its answers with the page. */
 export class Api {
   #socket;
   #waiting = new Map();
@@ -174,12 +174,12 @@ export class Api {
   }
 }
 
-/** The number that a page writes as text. */
+/** Parses a number that the page shows as text. */
 export function number(text) {
   return Number(text.replaceAll(',', '').replace('−', '-').trim());
 }
 
-/** Asks until the answer is good. */
+/** Repeats a question until the answer passes. */
 export async function until(question, what) {
   for (const deadline = Date.now() + PATIENCE; ; await sleep(50)) {
     const answer = await question();
@@ -188,7 +188,7 @@ export async function until(question, what) {
   }
 }
 
-/** Saves what the page looks like, where SCREENSHOTS names a folder. */
+/** Saves a screenshot if SCREENSHOTS names a folder. */
 export async function picture(page, name) {
   if (process.env.SCREENSHOTS) await page.screenshot({ path: join(process.env.SCREENSHOTS, `${name}.png`) });
 }

@@ -250,7 +250,7 @@ test('a long run of random changes agrees with a plain map', () => {
   const book = new Book();
   const model = { bids: new Map<number, number>(), asks: new Map<number, number>() };
   book.apply(snapshot(0, {}));
-  // A small generator with a fixed seed: a failure must come back.
+  // A small generator with a fixed seed, so that failures repeat.
   let seed = 7;
   const random = (below: number) => (seed = (seed * 48271) % 2147483647) % below;
   for (let id = 1; id <= 3000; id++) {

@@ -82,7 +82,7 @@ describe('coming and going', () => {
     expect(last().sent).toEqual([]);
   });
 
-  test('becomes offline when nobody answers for long, and keeps trying', async () => {
+  test('becomes offline after a long time without an answer, and keeps trying', async () => {
     connection.start();
     for (let i = 0; i < 9; i++) {
       last().fail();
@@ -134,7 +134,7 @@ describe('channels', () => {
     expect(seen).toEqual([]);
   });
 
-  test('leaving does not cut off whoever took the channel over', async () => {
+  test('leaving a channel keeps its new subscriber', async () => {
     connection.start();
     const socket = await goLive();
     const seen: unknown[] = [];
@@ -201,7 +201,7 @@ describe('in the name of an account', () => {
     expect(last().methods).toEqual(['public/auth']);
   });
 
-  test('who knows what to do without a channel is told, and nobody else', async () => {
+  test('only the handler of a refused channel is called', async () => {
     greeted(() => connection.call('public/auth', {}));
     last().open();
     await last().answer('public/auth');

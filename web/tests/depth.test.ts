@@ -41,11 +41,11 @@ test('reading a place gives what stands between it and the middle', () => {
 test('the outlines step at the prices, to heights in proportion', () => {
   const drawn = curve(LADDER, 800, 400)!;
   const numbers = (path: string) => [...path.matchAll(/[\d.]+/g)].map(Number);
-  const [start, floor, first, height, second, next] = numbers(drawn.bids);
+  const [start, base, first, height, second, next] = numbers(drawn.bids);
   expect([start, first, second]).toEqual([300, 300, 200]);
-  // Totals of 10 and 30 stand one to three above the floor.
-  expect((floor! - next!) / (floor! - height!)).toBeCloseTo(3, 1);
-  expect(drawn.asks.endsWith(`H800V${floor}Z`)).toBe(true);
+  // Totals of 10 and 30 have heights of one to three.
+  expect((base! - next!) / (base! - height!)).toBeCloseTo(3, 1);
+  expect(drawn.asks.endsWith(`H800V${base}Z`)).toBe(true);
 });
 
 test('far orders that few would reach do not squeeze the rest', () => {

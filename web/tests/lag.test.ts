@@ -50,7 +50,7 @@ test('a lag is told on a clock of this pace, and taken back when the clock turns
   feed.compared(0, 5_001, 2);
   feed.stamped(5_090, 100);
   expect(feed.median).toBe(10);
-  // A quarter of a second later it is a quarter of a minute on.
+  // A quarter of a second later the venue is a quarter of a minute ahead.
   feed.compared(250, 20_001, 252);
   expect(feed.median).toBeNull();
   feed.stamped(20_500, 260);

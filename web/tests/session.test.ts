@@ -19,16 +19,16 @@ test('the clock keeps the pace of a venue whose day takes minutes', () => {
   expect(clock.now(5_000)).toBeNull();
   clock.heard(1_000_000, 10_000);
   expect(clock.now(11_000)).toBe(1_001_000);
-  // Sixty times as fast: three seconds here are three minutes there.
+  // At speed 60 three local seconds are three venue minutes.
   clock.heard(1_180_000, 13_000);
   expect(clock.pace).toBe(60);
   expect(clock.now(14_000)).toBe(1_240_000);
-  // A venue that stands still moves nothing.
+  // A stopped venue clock changes nothing.
   const still = new VenueClock();
   still.heard(7, 0);
   still.heard(7, 5_000);
   expect(still.now(90_000)).toBe(7);
-  // Another venue, whose time is earlier.
+  // Another venue with an earlier time.
   clock.heard(500, 20_000);
   expect(clock.now(20_000)).toBe(500);
 });
@@ -44,7 +44,8 @@ const told = (price: number, volume: number, imbalance: number): AuctionMessage 
 });
 
 test('the curves are lifted by what has no price, and meet at the indicative volume', () => {
-  // Bids 105 x 4, 103 x 6; offers 102 x 5, 104 x 9; three to buy at any price. At 103: 13 against 5.
+  // Bids 105 x 4, 103 x 6; offers 102 x 5, 104 x 9; three to buy at any price. At 103: 13 against
+  // 5.
   const curves = callCurves(
     [
       [105, 4],

@@ -7,7 +7,7 @@ export interface Request {
   params: { channels?: string[]; [name: string]: unknown };
 }
 
-/** A socket that a test speaks through. */
+/** A socket that a test controls. */
 export class FakeSocket implements Socket {
   onopen: Socket['onopen'] = null;
   onmessage: Socket['onmessage'] = null;

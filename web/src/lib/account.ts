@@ -1,4 +1,4 @@
-// What an account sees of itself, as far as this page reads it.
+// The account data that this page reads.
 
 import { clock } from './format';
 
@@ -18,21 +18,21 @@ export interface Order {
   creation_timestamp: number;
   last_update_timestamp: number;
   post_only?: boolean;
-  /** What others see of it; `max_show` is the older name. */
+  /** The displayed amount; `max_show` is the older name. */
   display_amount?: number;
   max_show?: number;
   cancel_reason?: string;
-  /** Pitwire's own: the visible amount that trades before this order. */
+  /** Pitwire extension: the visible amount that trades before this order. */
   queue_ahead?: number;
-  /** Of stops. */
+  /** For stops. */
   trigger_price?: number;
   triggered?: boolean;
-  /** Pitwire's own: what the dialect has no word for. */
+  /** Pitwire extension: times in force that the dialect does not have. */
   hidden?: boolean;
   min_execution?: number;
   tif_ext?: string;
   expires_at?: number | string;
-  /** Set aside until its session. */
+  /** Parked until its session. */
   parked?: boolean;
 }
 
@@ -47,7 +47,7 @@ export interface Fill {
   fee: number;
   fee_currency: string;
   timestamp: number;
-  /** Maker or taker. */
+  /** `M` for maker, `T` for taker. */
   liquidity: 'M' | 'T';
   profit_loss?: number;
 }
@@ -86,7 +86,7 @@ export function isOpen(order: Order): boolean {
   return order.order_state === 'open' || order.order_state === 'untriggered';
 }
 
-/** A partly filled order is still "open" on the wire; a reader wants to see which. */
+/** A partly filled order is "open" on the wire; the page shows the difference. */
 export function stateWords(order: Order): string {
   const partly = (order.filled_amount ?? 0) > 0;
   if (order.order_state === 'open' && order.parked) return partly ? 'partly filled, set aside' : 'set aside';
@@ -119,12 +119,15 @@ export function termWords(order: Order): string {
   return words.join(' ');
 }
 
-/** A date as it is; a time of the day in UTC. */
+/** A date unchanged; a time of day in UTC. */
 function until(expires: number | string): string {
   return typeof expires === 'string' ? expires : clock(expires);
 }
 
-/** Orders by id, oldest first, with the closed ones limited: an account may trade for days under an open page. */
+/**
+ * Orders by id, oldest first. The number of closed ones is limited, because a page may stay open
+ * for days.
+ */
 export class OrderLog {
   #orders = new Map<string, Order>();
 
@@ -141,7 +144,7 @@ export class OrderLog {
     return [...this.#orders.values()].filter(isOpen).sort(newestFirst);
   }
 
-  /** The newest closed orders; older ones are forgotten. */
+  /** The newest closed orders. */
   closed(limit: number): Order[] {
     const closed = [...this.#orders.values()].filter((order) => !isOpen(order));
     closed.sort((a, b) => b.last_update_timestamp - a.last_update_timestamp || newestFirst(a, b));
@@ -154,10 +157,13 @@ function newestFirst(a: Order, b: Order): number {
   return b.creation_timestamp - a.creation_timestamp || Number(b.order_id) - Number(a.order_id);
 }
 
-/** Adds fills to a list that is newest first; history and stream overlap, so one met twice counts once. */
+/**
+ * Adds fills to a list with the newest first. History and stream overlap, so duplicates are
+ * dropped.
+ */
 export function mergeFills(known: readonly Fill[], incoming: readonly Fill[], limit: number): Fill[] {
   const byKey = new Map<string, Fill>();
-  // Both sides of a self-trade carry one trade id.
+  // Both sides of a self-trade have the same trade id.
   for (const fill of [...known, ...incoming]) byKey.set(`${fill.trade_id}/${fill.order_id}`, fill);
   return [...byKey.values()]
     .sort((a, b) => b.timestamp - a.timestamp || b.trade_seq - a.trade_seq)

@@ -1,10 +1,10 @@
 import { RpcError } from './rpc';
 
-/** What the page says after something was asked for. */
+/** The result of an action, as the page shows it. */
 export interface Answer {
   good: boolean;
   title: string;
-  /** Why not, and what to do about it, in the venue's words. */
+  /** The venue's error and remedy. */
   reason?: string;
   remedy?: string;
   code?: number;

@@ -15,7 +15,10 @@ export interface Rung {
 export interface Ladder {
   bids: Rung[];
   asks: Rung[];
-  /** Best ask less best bid; negative while an auction call holds a crossed book; null with a side empty. */
+  /**
+   * Best ask less best bid; negative while an auction call holds a crossed book; null with a side
+   * empty.
+   */
   spread: number | null;
   mid: number | null;
   maxAmount: number;
@@ -23,15 +26,15 @@ export interface Ladder {
 }
 
 /**
- * One order book kept from a `book.*` channel: a snapshot, then changes that each name the id before them.
- * Both sides are arrays sorted best first, so reading the top is a slice.
+ * An order book from a `book.*` channel: a snapshot, then changes with the id of their predecessor.
+ * Both sides are arrays, best price first.
  */
 export class Book {
   #bids: [number, number][] = [];
   #asks: [number, number][] = [];
   #changeId: number | null = null;
 
-  /** The id of the last message applied; null until a snapshot has come. */
+  /** Id of the last applied message; null before the first snapshot. */
   get changeId(): number | null {
     return this.#changeId;
   }
@@ -56,10 +59,10 @@ export class Book {
 
   apply(message: BookMessage): Outcome {
     if (message.type === 'snapshot') {
-      // Also on a live channel: a snapshot replaces, it is never merged, or dead levels would stay for ever.
+      // A snapshot always replaces the book. Merging it would keep dead levels.
       this.clear();
     } else if (this.#changeId === null) {
-      // The rest of a subscription we have already left; the snapshot of the new one is on its way.
+      // A message of the previous subscription. The snapshot of the new one follows.
       return 'ignored';
     } else if (message.prev_change_id !== this.#changeId) {
       this.clear();

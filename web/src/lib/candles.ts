@@ -34,7 +34,7 @@ export function fromTrades(trades: readonly Trade[], bucket: number): Candle[] {
   return candles;
 }
 
-/** The venue's parallel arrays as candles, oldest first. Rows with a hole in them are left out. */
+/** Converts the venue's parallel arrays to candles, oldest first. Incomplete rows are dropped. */
 export function fromChartData(data: ChartData): Candle[] {
   if (data.status !== 'ok') return [];
   const candles: Candle[] = [];
@@ -59,8 +59,9 @@ function isWhole(candle: { [K in keyof Candle]: Candle[K] | undefined }): candle
 }
 
 /**
- * Adds a trade to the newest candle, or opens the next one. False when the trade belongs to a closed candle:
- * a venue's tape is in order, so that is an old trade seen twice.
+ * Adds a trade to the newest candle or opens the next one. Returns false for a trade of a closed
+ * candle:
+ * trades arrive in order, so it is a duplicate.
  */
 export function addTrade(candles: Candle[], trade: Trade, bucket = MINUTE): boolean {
   const time = Math.floor(trade.timestamp / 1000 / bucket) * bucket;

@@ -43,14 +43,14 @@ export interface PriceLabel {
 /** How near the pointer must be to a line to take hold of it, in pixels. */
 const GRIP = 6;
 
-/** Pixels a candle takes. Wide while there are few, so that a venue in its first minutes shows something. */
+/** Width of a candle in pixels. It is larger while there are few candles. */
 const SPACING = 6;
 const YOUNG_SPACING = 14;
 const FEW = 40;
-/** Candles of room right of the newest. */
+/** Free space right of the newest candle, in candles. */
 const MARGIN = 6;
 
-/** Candles over volume, drawn in the colours of the page. */
+/** Candles and volume in the colours of the page. */
 export class CandleChart {
   #chart;
   #prices;
@@ -65,11 +65,12 @@ export class CandleChart {
   #tick = 0.01;
   /** The order whose line follows the pointer. */
   #dragged: { order: OrderLine; line: IPriceLine; price: number } | null = null;
-  /** Start of the newest candle drawn; everything from it on is drawn again on an update. */
+  /** Start of the newest drawn candle. An update redraws from here on. */
   #drawnTo = -Infinity;
 
   /**
-   * `onHover` gets the time under the pointer in seconds. `onMove` gets an order that was dragged to another price.
+   * `onHover` gets the time under the pointer in seconds. `onMove` gets an order that was dragged
+   * to another price.
    * `clock` writes the time of day of milliseconds since 1970.
    */
   constructor(
@@ -81,7 +82,7 @@ export class CandleChart {
     this.#element = element;
     this.#chart = createChart(element, {
       autoSize: true,
-      // The notice stands in the status bar instead.
+      // The status bar shows the notice instead.
       layout: { attributionLogo: false, fontSize: 11 },
       crosshair: { mode: CrosshairMode.Normal },
       localization: { timeFormatter: (time: Time) => (typeof time === 'number' ? clock(time * 1000) : '') },
@@ -129,7 +130,7 @@ export class CandleChart {
     element.addEventListener('pointercancel', () => this.#putBack(), { capture: true });
   }
 
-  /** Reads the colours of the page again, after it changed between light and dark. */
+  /** Reads the colours of the page again after a change between light and dark. */
   recolour(): void {
     const colours = (this.#colours = readColours());
     const grid = { color: colours.grid };

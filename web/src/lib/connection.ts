@@ -2,37 +2,38 @@ import { delay } from './backoff';
 import { decode, encode } from './rpc';
 
 /**
- * `offline` is `reconnecting` that has lasted: the page still tries, but says that nobody answers.
- * A venue is `live` once it has answered a first call, not merely accepted a socket.
+ * `offline` is a long `reconnecting`: the page still tries, but says that the venue does not
+ * answer.
+ * A venue is `live` after its first answer, not when it accepts the socket.
  */
 export type Phase = 'connecting' | 'live' | 'reconnecting' | 'offline';
 
 export interface Status {
   phase: Phase;
-  /** When the next attempt starts (ms since 1970); null while one is under way or none is needed. */
+  /** Start of the next attempt in ms since 1970; null during an attempt or without need for one. */
   retryAt: number | null;
 }
 
 export interface Listener {
   status(status: Status): void;
-  /** Channels have been asked for again; everything read from the venue before is old. */
+  /** The channels were subscribed again. All data from before is old. */
   live(): void;
-  /** The venue is gone; what was read from it is no longer the market. */
+  /** The venue is gone. Data from it is no longer the market. */
   lost(): void;
   roundTrip(milliseconds: number): void;
   problem(text: string): void;
-  /** Of every frame that came, before anybody reads it. */
+  /** Called with every frame before it is parsed. */
   message?(): void;
 }
 
 export interface Options {
-  /** The first question on a new socket; only its answer makes the connection live. */
+  /** The first request on a new socket. Its answer makes the connection live. */
   hello?(call: Connection['call']): Promise<unknown>;
-  /** Which of the two families of subscribe methods its channels belong to. */
+  /** The family of subscribe methods, public or private. */
   scope?: 'public' | 'private';
 }
 
-/** The part of WebSocket that is used, so that tests can stand in for it. */
+/** The used part of WebSocket, so that tests can replace it. */
 export type Socket = Pick<WebSocket, 'onopen' | 'onmessage' | 'onclose' | 'send' | 'close'>;
 
 export type Handler = (data: unknown, channel: string) => void;
@@ -48,13 +49,13 @@ interface Call {
   timer: ReturnType<typeof setTimeout>;
 }
 
-/** One socket to the venue that comes back by itself, with calls and channels on top. */
+/** A socket to the venue that reconnects by itself, with calls and channels. */
 export class Connection {
   #open: () => Socket;
   #listener: Listener;
   #options: Options;
   #socket: Socket | null = null;
-  /** The socket can carry calls; one that is still connecting throws when written to. */
+  /** True if the socket can send. A connecting socket throws on a write. */
   #opened = false;
   #live = false;
   #attempt = 0;
@@ -62,7 +63,7 @@ export class Connection {
   #nextId = 1;
   #calls = new Map<number, Call>();
   #handlers = new Map<string, Handler>();
-  /** Who wants to hear that a channel is not offered, instead of the user. */
+  /** Handlers of refused channels, which replace the message to the user. */
   #refusals = new Map<string, () => void>();
   #timer: ReturnType<typeof setTimeout> | undefined;
 
@@ -80,7 +81,7 @@ export class Connection {
     this.#connect();
   }
 
-  /** Ends a wait for the next attempt. */
+  /** Ends the wait for the next attempt. */
   retry(): void {
     if (this.#socket === null) this.#connect();
   }
@@ -107,8 +108,9 @@ export class Connection {
   }
 
   /**
-   * Listens to channels, now and after every reconnect, until the returned function is called. A channel that the venue
-   * does not offer is a problem for the user to see, unless `refused` knows what to do without it.
+   * Subscribes to channels, also after every reconnect, until the returned function is called. A
+   * refused channel
+   * is shown to the user unless `refused` handles it.
    */
   subscribe(channels: string[], handler: Handler, refused?: () => void): () => void {
     for (const channel of channels) {
@@ -124,7 +126,7 @@ export class Connection {
     };
   }
 
-  /** Leaves channels and joins them again, which brings a new snapshot. */
+  /** Unsubscribes and subscribes again, which brings a new snapshot. */
   resubscribe(channels: string[]): void {
     this.#leave(channels);
     this.#ask(channels);
@@ -154,7 +156,7 @@ export class Connection {
   }
 
   #complain(error: Error): void {
-    // When the venue is gone every open call fails, and the state of the connection already says so.
+    // Every open call fails when the venue is gone. The connection state shows the reason.
     if (this.#live) this.#listener.problem(error.message);
   }
 
@@ -163,7 +165,7 @@ export class Connection {
     this.#report(null);
     const socket = this.#open();
     this.#socket = socket;
-    // A host that swallows packets would otherwise hold the attempt for minutes.
+    // A host that drops packets would block the attempt for minutes.
     this.#timer = setTimeout(() => this.#drop(socket), HELLO_TIMEOUT);
     socket.onopen = () => {
       this.#opened = true;
@@ -173,7 +175,9 @@ export class Connection {
     socket.onclose = () => this.#drop(socket);
   }
 
-  /** Measures the round trip; the first answer makes the connection live, a missing one ends it. */
+  /**
+   * Measures the round trip. The first answer makes the connection live; a missing answer ends it.
+   */
   #ping(socket: Socket): void {
     clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#drop(socket), HELLO_TIMEOUT);

@@ -1,4 +1,4 @@
-// Decimal text as it was typed. Prices and amounts are checked and stepped without passing through binary fractions.
+// Decimal text as typed. Prices and amounts are checked and stepped without binary fractions.
 
 import { decimalsOf } from './format';
 
@@ -39,7 +39,10 @@ export function isMultiple(text: string, step: number): boolean {
   return rescale(value, scale) % rescale(grid, scale) === 0n;
 }
 
-/** The next multiple of `step` above (or below) what is typed, never under one step; off-grid text lands on the grid. */
+/**
+ * The next multiple of `step` above or below the typed number, at least one step. Off-grid text
+ * moves to the grid.
+ */
 export function stepped(text: string, step: number, direction: 1 | -1): string {
   const grid = ofStep(step);
   const value = parse(text) ?? { units: 0n, scale: 0 };

@@ -1,4 +1,4 @@
-// The accounts of the demo preset. Their secrets are written in its documentation; a venue with others refuses them.
+// The accounts of the demo preset. Their secrets are public. Another venue refuses them.
 
 export const DEMO_ACCOUNTS = [
   { id: 'demo-a', secret: 'demo-a-secret', purpose: 'trades' },

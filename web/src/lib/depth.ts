@@ -4,20 +4,23 @@ export interface Curve {
   /** Closed outlines for `path`, in pixels. */
   bids: string;
   asks: string;
-  /** Where a few round totals lie. */
+  /** Positions of a few round totals. */
   heights: { y: number; total: number }[];
   prices: { x: number; price: number; anchor: 'start' | 'middle' | 'end' }[];
-  /** What stands in the book between the middle and this place; null outside of it. */
+  /** Quantity between the middle and this position; null outside of the chart. */
   at(x: number): { x: number; price: number; total: number; side: 'bid' | 'ask' } | null;
 }
 
-/** How much of a side is drawn: beyond it lie orders that nobody is near. */
+/** Share of a side that is drawn. Orders further out are far from the market. */
 const SHARE = 0.9;
 const HEADROOM = 1.12;
-/** Pixels under the curves for the prices. */
+/** Space for the prices under the curves, in pixels. */
 const FOOT = 22;
 
-/** The cumulative amounts of both sides as steps, bids to the left of the middle and asks to the right, equally wide. */
+/**
+ * The cumulative amounts of both sides as steps: bids left of the middle, asks right of it, equally
+ * wide.
+ */
 export function curve(ladder: Ladder, width: number, height: number): Curve | null {
   const { mid, bids, asks } = ladder;
   if (mid === null || bids.length === 0 || asks.length === 0) return null;
@@ -26,15 +29,15 @@ export function curve(ladder: Ladder, width: number, height: number): Curve | nu
   const shown = { bid: bids.filter(within), ask: asks.filter(within) };
   const most = Math.max(shown.bid.at(-1)?.total ?? 0, shown.ask.at(-1)?.total ?? 0) * HEADROOM;
   if (reach <= 0 || most <= 0) return null;
-  const floor = height - FOOT;
+  const base = height - FOOT;
   const x = (price: number) => (0.5 + (price - mid) / reach / 2) * width;
-  const y = (total: number) => floor * (1 - total / most);
+  const y = (total: number) => base * (1 - total / most);
 
   const outline = (rungs: Rung[], edge: number): string => {
     if (rungs.length === 0) return '';
     const start = x(rungs[0]!.price);
     const steps = rungs.map((rung) => `H${round(x(rung.price))}V${round(y(rung.total))}`).join('');
-    return `M${round(start)} ${floor}${steps}H${edge}V${floor}Z`;
+    return `M${round(start)} ${base}${steps}H${edge}V${base}Z`;
   };
 
   return {
@@ -56,14 +59,14 @@ export function curve(ladder: Ladder, width: number, height: number): Curve | nu
   };
 }
 
-/** Distance from the middle to where most of the side has been passed. */
+/** Distance from the middle that covers most of the side. */
 function reachOf(rungs: Rung[], mid: number): number {
   const whole = rungs.at(-1)?.total ?? 0;
   const last = rungs.find((rung) => rung.total >= whole * SHARE) ?? rungs.at(-1);
   return last ? Math.abs(last.price - mid) : 0;
 }
 
-/** Two to five round numbers below `most`: 1, 2 or 5 times a power of ten apart. */
+/** Two to five round numbers below `most`, with steps of 1, 2 or 5 times a power of ten. */
 function roundSteps(most: number): number[] {
   const rough = most / 4;
   const power = 10 ** Math.floor(Math.log10(rough));

@@ -1,6 +1,6 @@
-// Numbers as a trader reads them: fixed decimals taken from the grid of the instrument, grouped thousands.
+// Number formats for traders: fixed decimals from the instrument's grid, grouped thousands.
 
-/** Shown where there is no number. */
+/** Text of a missing number. */
 export const NONE = '–';
 const MINUS = '\u2212';
 
@@ -18,7 +18,10 @@ function formatter(decimals: number): Intl.NumberFormat {
   return found;
 }
 
-/** Decimals needed to write every multiple of `step` exactly: 0.05 needs 2, 10 needs 0, 1e-7 needs 7. */
+/**
+ * Decimals needed to write every multiple of `step` exactly: 0.05 needs 2, 10 needs 0, 1e-7 needs
+ * 7.
+ */
 export function decimalsOf(step: number): number {
   if (!Number.isFinite(step) || step <= 0) return 0;
   const [mantissa = '', exponent = '0'] = String(step).split('e');
@@ -43,7 +46,7 @@ const UNITS: [number, string][] = [
   [1e3, 'k'],
 ];
 
-/** A big number short: 12 345 678 as 12.35M. Below ten thousand it stays as it is. */
+/** Short form of a large number: 12 345 678 as 12.35M. Numbers below ten thousand are unchanged. */
 export function compact(value: number | undefined | null, decimals: number): string {
   if (value === undefined || value === null || !Number.isFinite(value)) return NONE;
   if (Math.abs(value) >= 10_000) {
@@ -70,13 +73,15 @@ export function milliseconds(value: number | null): string {
   return `${fixed(value, value < 10 ? 1 : 0)} ms`;
 }
 
-/** The venue's stamps are whole milliseconds, so nothing below one can be told, nor a shade below none. */
+/**
+ * Venue times are whole milliseconds, so a smaller or slightly negative lag shows as below 1 ms.
+ */
 export function lagWords(value: number | null): string {
   if (value === null) return NONE;
   return Math.abs(value) < 1.5 ? '< 2 ms' : `${fixed(value, 0)} ms`;
 }
 
-/** The part of an instrument name people say, and the rest: NPN and _ZAR. */
+/** The spoken part of an instrument name and the rest: NPN and _ZAR. */
 export function splitName(name: string): [string, string] {
   const cut = name.search(/[_-]/);
   return cut <= 0 ? [name, ''] : [name.slice(0, cut), name.slice(cut)];

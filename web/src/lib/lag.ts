@@ -1,5 +1,6 @@
-// How old the market is when it reaches this page. The venue stamps messages with its own clock, which need not agree
-// with this machine's, so the difference of the two is measured first.
+// Age of market messages when they arrive. The venue stamps them with its own clock, which may
+// differ
+// from the one of this machine, so the difference is measured first.
 
 interface Sample {
   offset: number;
@@ -8,16 +9,19 @@ interface Sample {
 
 const SAMPLES = 8;
 const WINDOW = 31;
-/** Whole milliseconds on the wire, and a little drift. */
+/** Tolerance in milliseconds, for rounding on the wire and drift. */
 const SLACK = 20;
-/** Nobody's feed is so late: the market's time is another than the day's, as where a session is played back. */
+/** A larger lag means that venue time is not the time of day, as in a replayed session. */
 const ANOTHER_TIME = 60_000;
 
-/** Venue clock less local clock. Of the last few questions the quickest answer is the most exact. */
+/** Venue clock minus local clock. Of the last few answers the quickest one is the most exact. */
 export class ClockOffset {
   #samples: Sample[] = [];
 
-  /** `sent` and `received` are local, `venue` is what `public/get_time` answered; all in milliseconds. */
+  /**
+   * `sent` and `received` are local, `venue` is what `public/get_time` answered; all in
+   * milliseconds.
+   */
   add(sent: number, venue: number, received: number): void {
     this.#samples.push({ offset: venue - (sent + received) / 2, roundTrip: received - sent });
     if (this.#samples.length > SAMPLES) this.#samples.shift();
@@ -27,7 +31,7 @@ export class ClockOffset {
     this.#samples = [];
   }
 
-  /** Null until it is known, and where the venue's clock does not run with this one: a test may hold it still. */
+  /** Null while unknown, and if the venue's clock does not run at this clock's rate. */
   get value(): number | null {
     if (!this.#agree()) return null;
     const best = this.#samples.reduce<Sample | null>(
@@ -37,7 +41,10 @@ export class ClockOffset {
     return best?.offset ?? null;
   }
 
-  /** Each answer bounds the true difference by half its round trip; clocks of one pace have one that fits them all. */
+  /**
+   * Each answer bounds the difference by half its round trip. Clocks of one rate have a difference
+   * within all bounds.
+   */
   #agree(): boolean {
     const least = Math.max(...this.#samples.map(({ offset, roundTrip }) => offset - roundTrip / 2));
     const most = Math.min(...this.#samples.map(({ offset, roundTrip }) => offset + roundTrip / 2));
@@ -45,7 +52,7 @@ export class ClockOffset {
   }
 }
 
-/** The median of the last messages: one late frame is not the state of the feed. */
+/** Median of the last messages, so that one late frame does not count. */
 export class Lag {
   #recent: number[] = [];
 
@@ -64,18 +71,20 @@ export class Lag {
   }
 }
 
-/** How old the market is, once both clocks have been compared; null where they do not run together. */
+/**
+ * Age of the market data; null before both clocks are compared or if they run at different rates.
+ */
 export class FeedLag {
   #offset = new ClockOffset();
   #lag = new Lag();
 
   compared(sent: number, venue: number, received: number): void {
     this.#offset.add(sent, venue, received);
-    // What the first answers made of it counted on a clock that runs with this one.
+    // The first answers assumed a clock of the same rate, so their samples are void.
     if (this.#offset.value === null) this.#lag.clear();
   }
 
-  /** A message stamped by the venue has come at this local time. */
+  /** Adds a message with its venue time and its local time of arrival. */
   stamped(timestamp: number, at: number): void {
     const offset = this.#offset.value;
     if (offset === null) return;

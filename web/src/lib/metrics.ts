@@ -29,7 +29,10 @@ export interface Activity {
 const LATENCY = 'pitwire_request_residence_seconds{stage="whole",quantile="0.99"}';
 const REQUESTS = 'pitwire_request_residence_seconds_count{stage="whole"}';
 
-/** Rates between two readings of the counters, `seconds` apart. A counter that fell belongs to a new start: 0. */
+/**
+ * Rates between two readings of the counters, `seconds` apart. A counter that fell belongs to a new
+ * start: 0.
+ */
 export function activity(before: Metrics, after: Metrics, seconds: number, at: number): Activity {
   const rate = (name: string) =>
     Math.max(0, (after.get(name) ?? 0) - (before.get(name) ?? 0)) / Math.max(seconds, 1e-3);
@@ -43,7 +46,10 @@ export function activity(before: Metrics, after: Metrics, seconds: number, at: n
   };
 }
 
-/** An SVG path through `values`, 0 at the bottom, the largest at the top; empty for fewer than two values. */
+/**
+ * An SVG path through `values`, 0 at the bottom, the largest at the top; empty for fewer than two
+ * values.
+ */
 export function sparkline(values: readonly number[], width: number, height: number): string {
   if (values.length < 2) return '';
   const most = Math.max(...values, Number.MIN_VALUE);
@@ -53,7 +59,10 @@ export function sparkline(values: readonly number[], width: number, height: numb
   return `M${values.map(point).join('L')}`;
 }
 
-/** Rows as CSV text (RFC 4180). A cell that a spreadsheet would run as a formula gets a leading apostrophe. */
+/**
+ * Rows as CSV text (RFC 4180). A cell that a spreadsheet would run as a formula gets a leading
+ * apostrophe.
+ */
 export function csv(rows: readonly (readonly (string | number)[])[]): string {
   const cell = (value: string | number) => {
     const text = typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);

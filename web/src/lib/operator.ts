@@ -1,8 +1,8 @@
-// What an operator sees and commands, as far as this page reads it.
+// The operator's data and commands that this page uses.
 
 export interface Flow {
   running: boolean;
-  /** Of the rate that the preset asks for. */
+  /** In percent of the rate of the preset. */
   rate_percent: number;
 }
 
@@ -10,7 +10,7 @@ export interface VenueStatus {
   epoch: number;
   durability: string;
   venue_time: number | string;
-  /** Of the last journaled command. */
+  /** Number of the last journaled command. */
   sequence: number;
   live_orders?: number;
   takes_orders?: boolean;
@@ -31,7 +31,7 @@ export interface AccountRow {
   name: string;
   credit: string;
   killed: boolean;
-  /** It traded more often than its limit allows, and is out until a lift. */
+  /** The throttle has tripped; the account is blocked until a lift. */
   throttled?: boolean;
   closed: boolean;
   open_orders: number;
@@ -47,7 +47,7 @@ export interface NewAccount {
 export interface LiveOrder {
   order_id: string;
   name: string;
-  /** The connection that it came by; 0 for none. */
+  /** The session of the order; 0 for none. */
   session: number;
   instrument_name: string;
   direction: 'buy' | 'sell';
@@ -57,7 +57,7 @@ export interface LiveOrder {
 
 export type Scope = 'venue' | 'account' | 'session' | 'order';
 
-/** The fields of a form as parameters: what was left empty is left out, what is a number goes as one. */
+/** Converts form fields to parameters. Empty fields are omitted; numbers are sent as numbers. */
 export function fromForm(form: HTMLFormElement): Record<string, string | number> {
   const params: Record<string, string | number> = {};
   for (const field of form.querySelectorAll<HTMLInputElement | HTMLSelectElement>(

@@ -1,6 +1,6 @@
-// JSON-RPC 2.0 as the venue's WebSocket speaks it: one object a text frame, notifications without an id.
+// JSON-RPC 2.0 over WebSocket: one object per text frame, notifications without an id.
 
-/** What the venue adds to an error of its own. */
+/** The data of a venue error. */
 export interface ErrorData {
   reason?: string;
   remedy?: string;
@@ -30,7 +30,7 @@ export function encode(id: number, method: string, params: object): string {
   return JSON.stringify({ jsonrpc: '2.0', id, method, params });
 }
 
-/** Sorts a frame into what it is. `other`: anything this page has no use for, which includes broken text. */
+/** Classifies a frame. `other` is everything that this page does not use, broken text included. */
 export function decode(text: string): Incoming {
   let frame: unknown;
   try {

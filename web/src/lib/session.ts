@@ -1,4 +1,4 @@
-// Sessions and calls, as far as this page reads them: Pitwire's own channels.
+// Sessions and calls from Pitwire's extension channels.
 
 import type { Level } from './book';
 
@@ -10,7 +10,7 @@ export interface SessionMessage {
   previous_session: string;
   reason: 'scheduled' | 'operator' | 'breaker' | 'extended' | 'missed';
   begins: number;
-  /** Absent where nobody has said. */
+  /** Absent if unknown. */
   ends?: number;
   /** Whether it takes new orders, amends and cancels. */
   enter?: boolean;
@@ -38,17 +38,17 @@ export interface AuctionMessage {
   session_ends?: number;
   indicative_price?: number;
   indicative_volume?: number;
-  /** What buyers want more than sellers give, at the indicative price. */
+  /** Buy amount minus sell amount at the indicative price. */
   imbalance?: number;
   imbalance_side?: 'buy' | 'sell' | 'none';
-  /** The latest, if there has been any. */
+  /** The latest uncross, if any. */
   uncross?: Uncross;
 }
 
 export interface SessionRules {
   session: string;
   enter: boolean;
-  /** What a session makes of a time in force, and of an order type: active, immediate, park, carried, reject. */
+  /** Answers per time in force and per order type: active, immediate, park, carried, reject. */
   time_in_force: Record<string, string>;
   order_types: Record<string, string>;
 }
@@ -64,7 +64,7 @@ export function sessionWords(session: string): string {
   return session.replaceAll('_', ' ');
 }
 
-/** Why a session began that no schedule wanted, or its end moved. */
+/** The reason of an unscheduled session or of a moved end. */
 export function reasonWords(reason: SessionMessage['reason']): string | null {
   const words = {
     scheduled: null,
@@ -76,7 +76,7 @@ export function reasonWords(reason: SessionMessage['reason']): string | null {
   return words[reason] ?? null;
 }
 
-/** Whole seconds as m:ss, or h:mm:ss from an hour on; what is over is 0:00. */
+/** Whole seconds as m:ss, or as h:mm:ss from one hour on. Past times are 0:00. */
 export function countdown(milliseconds: number): string {
   const seconds = Math.max(0, Math.ceil(milliseconds / 1000));
   const two = (number: number) => String(number).padStart(2, '0');
@@ -85,8 +85,9 @@ export function countdown(milliseconds: number): string {
 }
 
 /**
- * The venue's clock between two words of it. It may run faster than this one (a day in minutes) or stand still, so its
- * pace is measured: from the first word kept to the newest, at least `SPAN` apart on this clock.
+ * Estimates the venue's clock between two messages. It may run faster than this one or stand still,
+ * so its
+ * rate is measured between two messages that are at least `SPAN` apart on this clock.
  */
 export class VenueClock {
   static readonly SPAN = 2_000;
@@ -95,13 +96,13 @@ export class VenueClock {
 
   heard(venue: number, here: number): void {
     const last = this.#words.at(-1);
-    // Venue time never goes back; one that does is another venue.
+    // Venue time never goes back. A lower time comes from another venue.
     if (last && venue < last.venue) this.#words = [];
     this.#words.push({ venue, here });
     while (this.#words.length > 2 && here - this.#words[1]!.here > VenueClock.KEEP) this.#words.shift();
   }
 
-  /** How many seconds of the venue pass in one of ours; 1 until enough has been heard. */
+  /** Venue seconds per local second; 1 until enough messages have arrived. */
   get pace(): number {
     const [first, last] = [this.#words[0], this.#words.at(-1)];
     if (!first || !last || last.here - first.here < VenueClock.SPAN) return 1;
@@ -113,14 +114,14 @@ export class VenueClock {
     return this.#words.at(-1)?.venue ?? null;
   }
 
-  /** Null before anything was heard. */
+  /** Null before the first message. */
   now(here: number): number | null {
     const last = this.#words.at(-1);
     return last ? last.venue + (here - last.here) * this.pace : null;
   }
 }
 
-/** What the rulebook's tables make of an order in a session: may it be sent at all, and why not. */
+/** The answer of the rule tables for an order in a session: whether it may be sent, and why not. */
 export function permits(
   rules: Rules | null,
   session: string | undefined,
@@ -139,22 +140,23 @@ export function permits(
   return { good: true, why: null };
 }
 
-/** The two cumulative curves of a call: how much would be bought and sold at each price. */
+/** The two cumulative curves of a call: amounts bought and sold at each price. */
 export interface CallCurves {
   /** Ascending prices at which either curve steps. */
   prices: number[];
-  /** What buyers want at that price, and what sellers give. */
+  /** Amounts of buyers and sellers at that price. */
   buy: number[];
   sell: number[];
   most: number;
-  /** In no level: market orders, and what icebergs do not show. */
+  /** Amounts outside the levels: market orders and hidden parts of icebergs. */
   besideBuy: number;
   besideSell: number;
 }
 
 /**
- * From the visible book, best levels first. What the indicative volume says is there beyond it belongs to orders without a
- * price: they lift the whole curve.
+ * From the visible book, best levels first. Indicative volume beyond the book belongs to orders
+ * without a
+ * price and raises the whole curve.
  */
 export function callCurves(
   bids: readonly Level[],

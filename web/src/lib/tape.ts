@@ -1,6 +1,9 @@
 import type { Trade } from './venue';
 
-/** Adds trades to a tape that is newest first; one met twice (history and stream overlap) counts once. */
+/**
+ * Adds trades to a list with the newest first. History and stream overlap, so duplicates are
+ * dropped.
+ */
 export function merge(tape: readonly Trade[], incoming: readonly Trade[], limit: number): Trade[] {
   const bySequence = new Map<number, Trade>();
   for (const trade of tape) bySequence.set(trade.trade_seq, trade);

@@ -27,10 +27,12 @@ export const TYPES: [OrderType, string][] = [
   ['hidden', 'Hidden'],
 ];
 
-/** The dialect knows the first four; the others go as an extension beside the nearest of those. */
+/**
+ * The dialect has the first four. The others are sent as an extension with the nearest of the four.
+ */
 const DIALECT: ReadonlySet<Terms> = new Set<Terms>(TERMS.slice(0, 4).map(([word]) => word));
 
-/** What the rulebook's tables call an order of this form. */
+/** The name of this order type in the rule tables. */
 export function columns(form: Form): { type: string; tif: string } {
   const type = {
     limit: 'limit',
@@ -41,7 +43,7 @@ export function columns(form: Form): { type: string; tif: string } {
   };
   const shows = form.display.trim() !== '' && form.type === 'limit';
   const tif = TERMS.find(([word]) => word === form.terms)![3];
-  // The dialect's default: a market order that says nothing is for the day.
+  // In the dialect a market order without a time in force is a day order.
   const says = form.type === 'market' && form.terms === 'good_til_cancelled' ? 'day' : tif;
   return { type: shows ? 'iceberg' : type[form.type], tif: says };
 }
@@ -58,14 +60,14 @@ export interface Form {
   terms: Terms;
   /** A date for GTD, a time of the day (UTC) for GTT. */
   expires: string;
-  /** Of a stop. */
+  /** For stops. */
   stop: string;
-  /** The least that a hidden order trades at a time; empty for all of it. */
+  /** Minimum execution size of a hidden order; empty for the whole quantity. */
   minimum: string;
   postOnly: boolean;
-  /** With post-only: refused where it would trade at once, instead of moved one tick away. */
+  /** With post-only: refuse an order that would trade, instead of moving it one tick away. */
   rejectPostOnly: boolean;
-  /** How much of an iceberg others see; empty for all of it. */
+  /** Displayed quantity of an iceberg; empty for the whole quantity. */
   display: string;
 }
 
@@ -88,8 +90,8 @@ export function blank(): Form {
 }
 
 /**
- * What is odd about a field, in words. Only text that is not a number keeps an order from being sent: the venue is the
- * judge of everything else, and says which rule it broke.
+ * Describes a problem of a field. Only text that is not a number prevents sending. The venue
+ * judges everything else and names the rule.
  */
 export function hint(field: Field, form: Form, instrument: Instrument): string | null {
   const text = form[field].trim();
@@ -101,7 +103,10 @@ export function hint(field: Field, form: Form, instrument: Instrument): string |
   return isMultiple(text, step) ? null : `not a multiple of the ${name}, ${step}`;
 }
 
-/** The parameters of `private/buy` or `private/sell`, or the field that is missing. `now` is the venue's time. */
+/**
+ * The parameters of `private/buy` or `private/sell`, or the field that is missing. `now` is the
+ * venue's time.
+ */
 export function params(
   form: Form,
   instrument: Instrument,
@@ -121,7 +126,7 @@ export function params(
     if (stop === null) return { missing: 'stop' };
     Object.assign(made, { trigger: 'last_price', trigger_price: stop });
   }
-  // A market order of the dialect says nothing of its time; one for a call does.
+  // A market order has no time in force in the dialect, unless it waits for a call.
   if (form.type !== 'market' || !DIALECT.has(form.terms))
     made[DIALECT.has(form.terms) ? 'time_in_force' : 'tif_ext'] = form.terms;
   if (form.terms === 'gtd' || form.terms === 'gtt') {
@@ -144,7 +149,10 @@ export function params(
   return { params: made };
 }
 
-/** `14:30` or `14:30:15` of the venue's day, in UTC as all times of this page, as milliseconds since 1970. */
+/**
+ * `14:30` or `14:30:15` of the venue's day, in UTC as all times of this page, as milliseconds since
+ * 1970.
+ */
 export function timeOfDay(text: string, now: number | null): number | null {
   const parts = /^([01]?\d|2[0-3]):([0-5]\d)(?::([0-5]\d))?$/.exec(text.trim());
   if (!parts || now === null) return null;
@@ -152,7 +160,9 @@ export function timeOfDay(text: string, now: number | null): number | null {
   return midnight + (Number(parts[1]) * 3600 + Number(parts[2]) * 60 + Number(parts[3] ?? 0)) * 1000;
 }
 
-/** What the order is worth in the other currency; an inverse contract is paid for in its base. */
+/**
+ * The value of the order in the other currency. An inverse contract is paid in its base currency.
+ */
 export function worth(form: Form, instrument: Instrument, marketPrice: number | undefined): number | null {
   const amount = number(form.amount);
   const price = hasPrice(form.type)
@@ -189,8 +199,10 @@ export interface Estimate {
 }
 
 /**
- * Walks the visible opposite side, best level first. Null if the order trades nothing at once: it rests, waits for a
- * trigger or an auction, or the side is empty. Hidden orders are not visible, so the real average may be better.
+ * Walks the visible opposite side, best level first. Null if the order trades nothing at once: it
+ * rests, waits for a
+ * trigger or an auction, or the side is empty. Hidden orders are not visible, so the real average
+ * may be better.
  */
 export function estimate(form: Form, opposite: readonly Level[]): Estimate | null {
   const amount = number(form.amount);
@@ -216,7 +228,8 @@ export function estimate(form: Form, opposite: readonly Level[]): Estimate | nul
 }
 
 /**
- * The amount that `share` (0 to 1) of the free funds pays for, rounded down to lots; empty if that is less than one lot.
+ * The amount that `share` (0 to 1) of the free funds pays for, rounded down to lots; empty if that
+ * is less than one lot.
  * Contracts are taken without leverage: the whole share buys a position of the same worth.
  */
 export function portion(

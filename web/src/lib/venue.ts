@@ -1,4 +1,4 @@
-// The shapes the venue speaks, as far as this page reads them. Optional means the wire may leave it out:
+// The messages of the venue that this page reads. An optional field may be absent:
 // the dialect prefers an absent field to a null one.
 
 export interface Instrument {
@@ -15,12 +15,12 @@ export interface Instrument {
   min_trade_amount: number;
   /** Absent for spot. */
   settlement_currency?: string;
-  /** Pitwire's own: the most one order may count, and be worth. */
+  /** Pitwire extension: largest amount and value of one order. */
   max_amount?: number;
   max_notional?: number;
-  /** Pitwire's own: how far from the last price an order may be, in per cent. */
+  /** Pitwire extension: collar around the last price, in percent. */
   collar_percent?: number;
-  /** Pitwire's own: which group of instruments it belongs to, and the least a hidden order may be. */
+  /** Pitwire extension: segment, and smallest hidden order. */
   segment?: string;
   minimum_reserve?: number;
 }
@@ -28,7 +28,7 @@ export interface Instrument {
 export interface TickerStats {
   high?: number;
   low?: number;
-  /** In per cent, not in price. */
+  /** In percent. */
   price_change?: number;
   volume?: number;
 }
@@ -37,7 +37,7 @@ export interface Ticker {
   instrument_name: string;
   timestamp: number;
   state: string;
-  /** Pitwire's own: the phase of the trading day, such as "continuous" or "intraday_auction". */
+  /** Pitwire extension: the session, such as "continuous" or "intraday_auction". */
   session?: string;
   last_price?: number;
   mark_price?: number;
@@ -45,9 +45,9 @@ export interface Ticker {
   best_bid_amount?: number;
   best_ask_price?: number;
   best_ask_amount?: number;
-  /** Pitwire's own: when the session ends, in venue time. */
+  /** Pitwire extension: end of the session in venue time. */
   session_ends?: number;
-  /** Pitwire's own: where an auction would uncross now, and what one side has more than the other there. */
+  /** Pitwire extension: indicative price and imbalance of a call. */
   indicative_price?: number;
   indicative_volume?: number;
   imbalance?: number;
@@ -74,9 +74,9 @@ export interface Trade {
   timestamp: number;
   price: number;
   amount: number;
-  /** Of the aggressor. */
+  /** Side of the aggressor. */
   direction: 'buy' | 'sell';
-  /** Pitwire's own: the call of whose one price it is part. */
+  /** Pitwire extension: the call that this trade belongs to. */
   auction?: string;
 }
 
@@ -90,12 +90,12 @@ export interface ChartData {
   volume: number[];
 }
 
-/** What an amount of this instrument counts: an inverse contract is traded in its quote currency. */
+/** The currency of amounts: an inverse contract is traded in its quote currency. */
 export function amountUnit(instrument: Instrument): string {
   return instrument.instrument_type === 'reversed' ? instrument.quote_currency : instrument.base_currency;
 }
 
-/** What an order of this instrument is paid with. */
+/** The currency that pays for an order. */
 export function paidIn(instrument: Instrument, side: 'buy' | 'sell'): string {
   if (instrument.settlement_currency !== undefined) return instrument.settlement_currency;
   return side === 'buy' ? instrument.quote_currency : instrument.base_currency;

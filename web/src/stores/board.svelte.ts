@@ -2,10 +2,10 @@ import type { Connection } from '../lib/connection';
 import { decimalsOf } from '../lib/format';
 import { phase, type Instrument, type Ticker } from '../lib/venue';
 
-/** One line of the board: an instrument, how its numbers are written, and its newest ticker. */
+/** One row of the instrument list: the instrument, its number formats and its newest ticker. */
 export class Listing {
   ticker = $state.raw<Ticker | null>(null);
-  /** Which way the last price went when it last moved. */
+  /** The direction of the latest change of the last price. */
   direction = $state<'up' | 'down' | null>(null);
   readonly name: string;
   readonly priceDecimals: number;
@@ -31,7 +31,7 @@ export class Listing {
   }
 }
 
-/** Everything the venue lists, with live tickers. */
+/** All instruments of the venue, with live tickers. */
 export class Board {
   listings = $state.raw<Listing[]>([]);
   loaded = $state(false);
@@ -47,11 +47,13 @@ export class Board {
     return this.listings.find((listing) => listing.name === name);
   }
 
-  /** Called on every (re)connect and now and then: an operator may list, change and delete instruments at any time. */
+  /**
+   * Runs on every connect and at intervals, because an operator may change the list at any time.
+   */
   async load(): Promise<void> {
     try {
       const listed = await this.#connection.call<Instrument[]>('public/get_instruments');
-      // What was deleted is still told of, for those who look up old trades.
+      // Deleted instruments stay in the list, for looking up old trades.
       const instruments = listed.filter(({ state }) => state !== 'archivized');
       const terms = instruments.map(termsOf);
       const same = terms.join() === this.listings.map(({ instrument }) => termsOf(instrument)).join();
@@ -71,7 +73,7 @@ export class Board {
   }
 }
 
-/** Everything that tells a listing from another; what its state is now comes with the ticker. */
+/** The fields that identify a listing. Its current state comes with the ticker. */
 function termsOf(instrument: Instrument): string {
   const { state: _state, session: _session, is_active: _active, ...terms } = instrument;
   return JSON.stringify(terms);

@@ -1,11 +1,11 @@
 export interface Question {
   title: string;
   text: string;
-  /** What the button that does it says. */
+  /** The label of the confirming button. */
   action: string;
 }
 
-/** One question at a time to a person, before something that cannot be taken back. */
+/** Asks the user one question before an action that cannot be undone. */
 export class Confirm {
   question = $state.raw<Question | null>(null);
   #answer: ((yes: boolean) => void) | null = null;

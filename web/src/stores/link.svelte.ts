@@ -2,17 +2,22 @@ import { Connection, type Listener, type Status } from '../lib/connection';
 import { FeedLag } from '../lib/lag';
 
 const CLOCK_INTERVAL = 5_000;
-/** Questions at the start, a little apart: the first alone may have waited behind a snapshot. */
+/**
+ * Times of the first clock questions. Several are needed, because one may wait behind a snapshot.
+ */
 const FIRST_QUESTIONS = [0, 250, 500, 750, 1_000];
 const METER_INTERVAL = 1_000;
 
-/** The connection as the page shows it: its state, and how much comes over it how late. */
+/** The connection status of the page: state, message rate and lag. */
 export class Link {
   status = $state.raw<Status>({ phase: 'connecting', retryAt: null });
   roundTrip = $state<number | null>(null);
   problem = $state<string | null>(null);
   messagesPerSecond = $state<number | null>(null);
-  /** From the venue's stamp on a book message to its arrival here, in ms; null until both clocks are compared. */
+  /**
+   * From the venue's stamp on a book message to its arrival here, in ms; null until both clocks are
+   * compared.
+   */
   lag = $state<number | null>(null);
   readonly connection: Connection;
   #lag = new FeedLag();
@@ -57,7 +62,7 @@ export class Link {
     this.connection.stop();
   }
 
-  /** Told of each message of the market that carries the venue's time. */
+  /** Receives the venue time of each market message. */
   stamped(timestamp: number): void {
     this.#lag.stamped(timestamp, now());
   }
@@ -69,7 +74,7 @@ export class Link {
       const venue = await this.connection.call<number>('public/get_time');
       this.#lag.compared(sent, venue, now());
     } catch {
-      // Without it the lag stays unknown, and is shown so.
+      // Without an answer the lag stays unknown.
     }
   }
 
@@ -90,12 +95,15 @@ export class Link {
   }
 }
 
-/** Milliseconds since 1970, finer than a whole one and never stepped by a corrected clock while the page is open. */
+/**
+ * Milliseconds since 1970 with fractions. Corrections of the clock do not move it while the page is
+ * open.
+ */
 function now(): number {
   return performance.timeOrigin + performance.now();
 }
 
-/** The API lives on the host that served the page, whatever its name and port. */
+/** The API has the same host and port as the page. */
 export function endpoint(location: Location): string {
   const scheme = location.protocol === 'https:' ? 'wss:' : 'ws:';
   return `${scheme}//${location.host}/ws/api/v2`;

@@ -11,15 +11,18 @@ const CANDLES = 400;
 /** Most trades of one answer of the venue. */
 const TRADES_MAX = 1000;
 
-/** The selected instrument: its book, tape and candles. */
+/** Book, trades and candles of the selected instrument. */
 export class Market {
   name = $state<string | null>(null);
-  /** Counts book changes; the book itself is plain data, read again when this moves. */
+  /** Number of book changes. Components read the book again when it changes. */
   revision = $state(0);
-  /** Broken chains of change ids seen since the page was opened. */
+  /** Number of broken chains of change ids since the page was opened. */
   breaks = $state(0);
   trades = $state.raw<Trade[]>([]);
-  /** A new array when history was loaded; trades extend it in place and move `candleRevision`. */
+  /**
+   * A new array after each load of the history. Trades extend it in place and change
+   * `candleRevision`.
+   */
   candles = $state.raw<Candle[]>([]);
   candleRevision = $state(0);
   loaded = $state(false);
@@ -28,14 +31,14 @@ export class Market {
   readonly book = new Book();
   #connection: Connection;
   #close: (() => void) | null = null;
-  /** Trades streamed while history is on its way; null once it has come. */
+  /** Trades that arrived while the history was loading; null after that. */
   #backlog: Trade[] | null = [];
   #lastSequence = 0;
   #load = 0;
 
   #stamped: (timestamp: number) => void;
 
-  /** `stamped` is told the venue's time of each live book message. */
+  /** `stamped` receives the venue time of each live book message. */
   constructor(connection: Connection, stamped: (timestamp: number) => void = () => undefined) {
     this.#connection = connection;
     this.#stamped = stamped;
@@ -65,15 +68,15 @@ export class Market {
     void this.load();
   }
 
-  /** The venue is gone: a book that no longer moves must not look like a market. */
+  /** Clears the book when the venue is gone, since a frozen book would look live. */
   lost(): void {
     this.book.clear();
     this.revision++;
-    // Answers that will never come must not empty the tape.
+    // Missing answers must not empty the trades.
     this.#load++;
   }
 
-  /** Asks for history. The channels are already joined, so nothing falls between the two. */
+  /** Loads the history. The channels are subscribed already, so no trade is missed between both. */
   async load(): Promise<void> {
     const name = this.name;
     if (name === null || !this.#connection.live) return;
@@ -81,7 +84,8 @@ export class Market {
     this.#backlog = [];
     const now = await this.#venueTime(name);
     if (load !== this.#load) return;
-    // The order matters: trades up to the newest of the second answer are taken to be in the candles of the first.
+    // The order matters: candles come first and contain every trade up to the newest of the second
+    // answer.
     const bucket = this.bucketSeconds;
     const [chart, last] = await Promise.allSettled([
       this.#readCandles(name, bucket, now),
@@ -90,7 +94,7 @@ export class Market {
         count: HISTORY_COUNT,
       }),
     ]);
-    // The selection, or the connection, has moved on.
+    // The selection or the connection has changed meanwhile.
     if (load !== this.#load) return;
     const history = last.status === 'fulfilled' ? last.value.trades : [];
     this.trades = merge([], history, TAPE_LENGTH);
@@ -125,7 +129,7 @@ export class Market {
     );
   }
 
-  /** Candles lie in venue time, which need not be the wall's: it may run faster, or go on from where it stopped. */
+  /** Candles use venue time. It may run faster than the wall clock or continue from a stop. */
   async #venueTime(name: string): Promise<number> {
     try {
       const ticker = await this.#connection.call<Ticker>('public/ticker', { instrument_name: name });
@@ -152,7 +156,7 @@ export class Market {
       this.breaks++;
       this.#connection.resubscribe([channel]);
     }
-    // A snapshot carries the time of the last change, however long ago that was.
+    // A snapshot carries the time of the last change, which may be old.
     if (message.type === 'change') this.#stamped(message.timestamp);
     if (outcome !== 'ignored') this.revision++;
   }

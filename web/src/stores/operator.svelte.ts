@@ -1,24 +1,24 @@
 import { explain, type Answer } from '../lib/answer';
 import type { AccountRow, Flow, LiveOrder, NewAccount, Scope, VenueStatus } from '../lib/operator';
 import { RpcError } from '../lib/rpc';
-import type { Desk } from './desk.svelte';
+import type { Member } from './member.svelte';
 
 const POLL_INTERVAL = 1_500;
 const METHOD_NOT_FOUND = -32601;
 
-/** The venue as its operator sees it: asked for again and again while the panel is open. */
+/** The operator's view of the venue, polled while the panel is open. */
 export class Operator {
   status = $state.raw<VenueStatus | null>(null);
   accounts = $state.raw<AccountRow[]>([]);
-  /** Why there is nothing to show. */
+  /** The reason for an empty panel. */
   problem = $state.raw<Answer | null>(null);
-  /** The venue is older than these commands. */
+  /** The venue is too old to know these commands. */
   unknown = $state(false);
-  #desk: Desk;
+  #member: Member;
   #timer: ReturnType<typeof setInterval> | undefined;
 
-  constructor(desk: Desk) {
-    this.#desk = desk;
+  constructor(member: Member) {
+    this.#member = member;
   }
 
   start(): void {
@@ -31,11 +31,11 @@ export class Operator {
   }
 
   async refresh(): Promise<void> {
-    if (this.#desk.phase !== 'in') return;
+    if (this.#member.phase !== 'in') return;
     try {
       [this.status, this.accounts] = await Promise.all([
-        this.#desk.call<VenueStatus>('private/pitwire_status'),
-        this.#desk.call<AccountRow[]>('private/pitwire_get_accounts'),
+        this.#member.call<VenueStatus>('private/pitwire_status'),
+        this.#member.call<AccountRow[]>('private/pitwire_get_accounts'),
       ]);
       this.problem = null;
       this.unknown = false;
@@ -70,7 +70,7 @@ export class Operator {
     return this.#command('closing_price', { instrument_name: instrument, price });
   }
 
-  /** A call that an operator ends, or that ends by itself after `seconds`. */
+  /** Begins a call that an operator ends, or that ends by itself after `seconds`. */
   reopen(instrument: string, seconds?: number): Promise<unknown> {
     return this.#command('reopen', {
       instrument_name: instrument,
@@ -78,7 +78,7 @@ export class Operator {
     });
   }
 
-  /** Lets the call that runs end so many seconds from now. */
+  /** Moves the end of the running call to the given number of seconds from now. */
   extend(instrument: string, seconds: number): Promise<unknown> {
     return this.#command('extend', { instrument_name: instrument, seconds });
   }
@@ -99,14 +99,14 @@ export class Operator {
     return this.#command('create_account', { name });
   }
 
-  /** Further credentials for an account: the way back when a secret is lost. */
+  /** Makes further credentials for an account, for example after a lost secret. */
   createCredential(name: string): Promise<NewAccount> {
     return this.#command('create_credential', { name });
   }
 
-  /** Live orders with their sessions, of one account or of all. */
+  /** Reads the live orders of one account or of all, with their sessions. */
   orders(name: string, count: number): Promise<LiveOrder[]> {
-    return this.#desk.call('private/pitwire_get_orders', { ...(name !== '' && { name }), count });
+    return this.#member.call('private/pitwire_get_orders', { ...(name !== '' && { name }), count });
   }
 
   setCreditLine(params: object): Promise<unknown> {
@@ -142,7 +142,7 @@ export class Operator {
   }
 
   async #command<T>(name: string, params: object): Promise<T> {
-    const result = await this.#desk.call<T>(`private/pitwire_${name}`, params);
+    const result = await this.#member.call<T>(`private/pitwire_${name}`, params);
     void this.refresh();
     return result;
   }

@@ -1,4 +1,4 @@
-/** Which instrument is shown. It lives in the URL hash, so a link or a reload opens the same market. */
+/** The selected instrument. The URL hash stores it, so a link or a reload opens the same market. */
 export class Selection {
   wanted = $state(read());
 
@@ -6,7 +6,7 @@ export class Selection {
     addEventListener('hashchange', () => (this.wanted = read()));
   }
 
-  /** Keyboard moves replace the entry: holding a key down should not fill the history. */
+  /** Keyboard moves replace the history entry, so a held key does not fill the history. */
   choose(name: string): void {
     history.replaceState(null, '', `#${encodeURIComponent(name)}`);
     this.wanted = name;

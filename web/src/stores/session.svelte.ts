@@ -1,15 +1,15 @@
 import type { Connection } from '../lib/connection';
 import { VenueClock, type AuctionMessage, type Rules, type SessionMessage } from '../lib/session';
 
-/** How often the countdown is drawn. */
+/** Interval of the countdown, in milliseconds. */
 const TICK = 250;
 
-/** The session of the selected instrument and, in a call, what it would do; and the rulebook's tables, read once. */
+/** The session of the selected instrument, the indicative data of a call, and the rule tables. */
 export class SessionState {
   session = $state.raw<SessionMessage | null>(null);
   auction = $state.raw<AuctionMessage | null>(null);
   rules = $state.raw<Rules | null>(null);
-  /** Venue time as far as this page can tell; null before the venue has said anything. */
+  /** Estimated venue time; null before the first message of the venue. */
   now = $state<number | null>(null);
   #connection: Connection;
   #clock = new VenueClock();
@@ -37,7 +37,7 @@ export class SessionState {
     this.session = this.auction = null;
     if (name === null) return;
     const sessions = `session.${name}`;
-    // A venue of an earlier version serves neither: there is nothing to show then.
+    // An earlier version of the venue serves neither, so the bar stays empty.
     this.#close = this.#connection.subscribe(
       [sessions, `auction.${name}`],
       (data, channel) => {
@@ -49,7 +49,7 @@ export class SessionState {
     );
   }
 
-  /** The venue has told its time. */
+  /** Takes over a time that the venue has sent. */
   heard(timestamp: number): void {
     this.#clock.heard(timestamp, Date.now());
     this.now = this.#clock.now(Date.now());
@@ -59,7 +59,7 @@ export class SessionState {
     try {
       this.rules ??= await this.#connection.call<Rules>('public/pitwire_get_rules');
     } catch {
-      // An earlier version: nothing is known of what a session permits, and the venue is the judge.
+      // An earlier version has no rule tables. The venue then judges each order.
     }
   }
 
@@ -67,13 +67,16 @@ export class SessionState {
     this.session = this.auction = null;
   }
 
-  /** Milliseconds of venue time until the session ends; null where nobody has said. */
+  /** Milliseconds of venue time until the session ends; null if the end is unknown. */
   get left(): number | null {
     const ends = this.session?.ends;
     return ends === undefined || this.now === null ? null : ends - this.now;
   }
 
-  /** Milliseconds of venue time by which a manual clock must advance to end the session; null if no end is known. */
+  /**
+   * Milliseconds of venue time by which a manual clock must advance to end the session; null if no
+   * end is known.
+   */
   get toNext(): number | null {
     const ends = this.session?.ends;
     const at = this.session === null ? null : Math.max(this.session.timestamp, this.#clock.latest ?? 0);

@@ -2,12 +2,12 @@ import { onGrid } from '../lib/decimal';
 import { blank, hasPrice, type Form } from '../lib/ticket';
 import type { Listing } from './board.svelte';
 
-/** The order being written. The book fills it in, so it lives outside the panel that shows it. */
+/** The order form. The book fills it in too, so it is a store outside of its panel. */
 export class TicketState {
   form = $state<Form>(blank());
   #instrument: string | null = null;
 
-  /** A price of one market means nothing in another; what kind of order is wanted may stay. */
+  /** Clears the price when the market changes. The order type stays. */
   turnTo(instrument: string | null): void {
     if (instrument === this.#instrument) return;
     this.#instrument = instrument;

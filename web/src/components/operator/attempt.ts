@@ -1,4 +1,4 @@
 import type { Question } from '../../stores/confirm.svelte';
 
-/** Runs a command of the operator, after a question where one is given, and says on screen what came of it. */
+/** Runs an operator's command, after a question if given, and shows the result. */
 export type Attempt = (what: string, work: () => Promise<unknown>, question?: Question) => Promise<boolean>;

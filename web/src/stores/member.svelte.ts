@@ -10,9 +10,9 @@ const CLOSED_SHOWN = 100;
 const FILLS_SHOWN = 200;
 const POLL_INTERVAL = 2_000;
 const HOUR_MS = 3_600_000;
-/** Events come in bursts (a cancel-all, a sweep); the lists are made anew once for each. */
+/** Events come in bursts, such as a cancel-all. The lists are rebuilt once per burst. */
 const SETTLE = 40;
-/** How soon after own orders moved money is asked for again. */
+/** Delay between a change of own orders and the next request for balances. */
 const AFTER_EVENTS = 200;
 
 const ORDERS = 'user.orders.any.any.raw';
@@ -31,12 +31,12 @@ type Grant =
   | { grant_type: 'client_credentials'; client_id: string; client_secret: string; scope: string }
   | { grant_type: 'refresh_token'; refresh_token: string };
 
-/** `away`: logged in before the connection was lost, and again as soon as the venue is back. */
-export type DeskPhase = 'out' | 'entering' | 'in' | 'away';
+/** `away`: logged in before the connection was lost. The page logs in again on reconnect. */
+export type MemberPhase = 'out' | 'entering' | 'in' | 'away';
 
-/** One account at work: its own socket, so that logging out ends everything that was said in its name. */
-export class Desk {
-  phase = $state<DeskPhase>('out');
+/** The logged-in account with its own socket, so logging out ends all of its requests. */
+export class Member {
+  phase = $state<MemberPhase>('out');
   name = $state<string | null>(null);
   operator = $state(false);
   /** The venue's clock moves only when an operator advances it. */
@@ -47,7 +47,7 @@ export class Desk {
   fills = $state.raw<Fill[]>([]);
   balances = $state.raw<Summary[]>([]);
   positions = $state.raw<Position[]>([]);
-  /** Decimals of a currency, by its name. */
+  /** Decimals of each currency, by name. */
   decimals = $state.raw<ReadonlyMap<string, number>>(new Map());
   #openSocket: () => Socket;
   #connection: Connection | null = null;
@@ -77,7 +77,10 @@ export class Desk {
     });
   }
 
-  /** Continues the login that this tab had before a reload, if it had one. The secret is never stored. */
+  /**
+   * Continues the login that this tab had before a reload, if it had one. The secret is never
+   * stored.
+   */
   resume(): void {
     const saved = readLogin();
     if (saved) this.#open(saved.name, { grant_type: 'refresh_token', refresh_token: saved.token });
@@ -164,7 +167,7 @@ export class Desk {
     return this.call('private/cancel', { order_id: id });
   }
 
-  /** Everywhere, or on one instrument; how many there were. */
+  /** Cancels the orders of all instruments or of one. Returns their number. */
   cancelAll(instrument: string | null): Promise<number> {
     return instrument === null
       ? this.call('private/cancel_all')
@@ -210,13 +213,16 @@ export class Desk {
       const grant = { grant_type: 'refresh_token', refresh_token: session.refresh_token };
       call<Session>('public/auth', grant).then(
         (next) => this.#entered(next, call),
-        // The next call is then refused with the venue's own words.
+        // The next call then shows the venue's error.
         () => undefined,
       );
     }, session.expires_in * 800);
   }
 
-  /** The channels are already joined and one socket keeps order, so what is streamed after an answer is newer than it. */
+  /**
+   * The channels are subscribed already and a socket keeps order, so later messages are newer than
+   * the answer.
+   */
   async #load(connection: Connection): Promise<void> {
     this.#log.clear();
     if (this.operator)
@@ -285,10 +291,12 @@ export class Desk {
     }, SETTLE);
   }
 
-  /** What no channel brings: the value of positions, and balances where the venue does not stream them. */
+  /**
+   * Data without a channel: the value of positions, and balances if the venue does not stream them.
+   */
   async #poll(): Promise<void> {
     if (this.phase !== 'in') return;
-    // With a position held, equity moves with the market and not only with the account's own doings.
+    // With an open position equity also moves with the market.
     const moving = this.#polled || this.positions.length > 0;
     await Promise.allSettled([moving ? this.#readBalances() : null, this.#readPositions()]);
   }

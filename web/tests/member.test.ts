@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest';
 import { LONGEST_DELAY } from '../src/lib/backoff';
-import { Desk } from '../src/stores/desk.svelte';
+import { Member } from '../src/stores/member.svelte';
 import { FakeSocket } from './socket';
 
 let sockets: FakeSocket[];
-let desk: Desk;
+let member: Member;
 
 const last = () => sockets.at(-1)!;
 const SESSION = { access_token: 'a', refresh_token: 'r', expires_in: 900, scope: 'trade:read_write' };
@@ -26,14 +26,14 @@ const settle = () => vi.advanceTimersByTimeAsync(50);
 beforeEach(() => {
   vi.useFakeTimers();
   sockets = [];
-  desk = new Desk(() => {
+  member = new Member(() => {
     sockets.push(new FakeSocket());
     return last();
   });
 });
 
 afterEach(() => {
-  desk.logout();
+  member.logout();
   vi.useRealTimers();
 });
 
@@ -55,8 +55,8 @@ async function answerAll(open: object[] = []): Promise<void> {
 }
 
 test('a login says who it is, and is in once the venue agreed', async () => {
-  desk.login('demo-a', 'secret');
-  expect(desk.phase).toBe('entering');
+  member.login('demo-a', 'secret');
+  expect(member.phase).toBe('entering');
   last().open();
   expect(last().sent[0]?.params).toEqual({
     grant_type: 'client_credentials',
@@ -66,7 +66,7 @@ test('a login says who it is, and is in once the venue agreed', async () => {
     scope: expect.stringMatching(/^session:page-[a-z0-9]+$/),
   });
   await last().answer('public/auth', SESSION);
-  expect([desk.phase, desk.name, desk.operator]).toEqual(['in', 'demo-a', false]);
+  expect([member.phase, member.name, member.operator]).toEqual(['in', 'demo-a', false]);
 });
 
 test('a reload of the tab continues the login by its newest token, and a logout ends that', async () => {
@@ -76,64 +76,64 @@ test('a reload of the tab continues the login by its newest token, and a logout 
     setItem: (key: string, value: string) => saved.set(key, value),
     removeItem: (key: string) => saved.delete(key),
   });
-  desk.login('demo-a', 'secret');
+  member.login('demo-a', 'secret');
   await enter({ ...SESSION, refresh_token: 'first' });
-  desk.stop();
-  desk.resume();
+  member.stop();
+  member.resume();
   last().open();
   expect(last().sent[0]?.params).toEqual({ grant_type: 'refresh_token', refresh_token: 'first' });
   await last().answer('public/auth', { ...SESSION, refresh_token: 'second' });
-  expect([desk.phase, desk.name]).toEqual(['in', 'demo-a']);
+  expect([member.phase, member.name]).toEqual(['in', 'demo-a']);
   expect([...saved.values()].join()).not.toContain('secret');
   expect([...saved.values()].join()).toContain('second');
-  desk.logout();
+  member.logout();
   expect(saved.size).toBe(0);
   vi.unstubAllGlobals();
 });
 
 test('the history includes orders that were cancelled without a fill', async () => {
-  desk.login('demo-a', 'secret');
+  member.login('demo-a', 'secret');
   await enter();
   const asked = last().sent.find(({ method }) => method === 'private/get_order_history_by_currency');
   expect(asked?.params).toMatchObject({ include_unfilled: true });
 });
 
 test('only the operator scope makes an operator', async () => {
-  desk.login('demo-operator', 'secret');
+  member.login('demo-operator', 'secret');
   await enter({ ...SESSION, scope: 'connection trade:read_write operator:read_write' });
-  expect(desk.operator).toBe(true);
+  expect(member.operator).toBe(true);
 });
 
 test('a refused login is told and not tried again', async () => {
-  desk.login('demo-a', 'wrong');
+  member.login('demo-a', 'wrong');
   last().open();
   await last().refuse('public/auth', { code: 13004, message: 'invalid_credentials', data: { reason: 'no' } });
-  expect([desk.phase, desk.refusal?.reason]).toEqual(['out', 'no']);
+  expect([member.phase, member.refusal?.reason]).toEqual(['out', 'no']);
   await vi.advanceTimersByTimeAsync(LONGEST_DELAY * 3);
   expect(sockets.length).toBe(1);
   expect(sockets[0]?.closed).toBe(true);
 });
 
 test('orders: those that rest are read, then kept by the stream', async () => {
-  desk.login('demo-a', 'secret');
+  member.login('demo-a', 'secret');
   await enter();
   await answerAll([ORDER]);
-  expect(desk.open.map(({ order_id }) => order_id)).toEqual(['1']);
+  expect(member.open.map(({ order_id }) => order_id)).toEqual(['1']);
   await told('user.orders.any.any.raw', { ...ORDER, order_id: '2', creation_timestamp: 2 });
   await told('user.orders.any.any.raw', { ...ORDER, order_state: 'cancelled' });
   await settle();
-  expect(desk.open.map(({ order_id }) => order_id)).toEqual(['2']);
-  expect(desk.closed.map(({ order_id }) => order_id)).toEqual(['1']);
+  expect(member.open.map(({ order_id }) => order_id)).toEqual(['2']);
+  expect(member.closed.map(({ order_id }) => order_id)).toEqual(['1']);
 });
 
 test('balances come by their channel', async () => {
-  desk.login('demo-a', 'secret');
+  member.login('demo-a', 'secret');
   await enter();
   await answerAll();
   await told('user.portfolio.any', { currency: 'ZAR', equity: 5, balance: 5, available_funds: 5 });
   await told('user.portfolio.any', { currency: 'NPN', equity: 1, balance: 1, available_funds: 1 });
   await told('user.portfolio.any', { currency: 'ZAR', equity: 4, balance: 4, available_funds: 3 });
-  expect(desk.balances.map(({ currency, balance }) => [currency, balance])).toEqual([
+  expect(member.balances.map(({ currency, balance }) => [currency, balance])).toEqual([
     ['ZAR', 4],
     ['NPN', 1],
   ]);
@@ -142,32 +142,32 @@ test('balances come by their channel', async () => {
 });
 
 test('a venue without that channel is asked for balances instead', async () => {
-  desk.login('demo-a', 'secret');
+  member.login('demo-a', 'secret');
   await enter(SESSION, ['user.orders.any.any.raw', 'user.trades.any.any.raw']);
   await answerAll();
   await vi.advanceTimersByTimeAsync(2_000);
   await last().answer('private/get_account_summaries', {
     summaries: [{ currency: 'ZAR', equity: 9, balance: 9, available_funds: 9 }],
   });
-  expect(desk.balances[0]?.balance).toBe(9);
+  expect(member.balances[0]?.balance).toBe(9);
 });
 
-test('a lost venue leaves the desk away, and it enters again by itself', async () => {
-  desk.login('demo-a', 'secret');
+test('a lost venue leaves the member away, and it enters again by itself', async () => {
+  member.login('demo-a', 'secret');
   await enter();
   await answerAll([ORDER]);
   last().fail();
-  expect(desk.phase).toBe('away');
+  expect(member.phase).toBe('away');
   await vi.advanceTimersByTimeAsync(LONGEST_DELAY);
   expect(sockets.length).toBe(2);
   await enter();
-  expect(desk.phase).toBe('in');
+  expect(member.phase).toBe('in');
   await answerAll([]);
-  expect(desk.open).toEqual([]);
+  expect(member.open).toEqual([]);
 });
 
 test('the session is renewed before it ends', async () => {
-  desk.login('demo-a', 'secret');
+  member.login('demo-a', 'secret');
   await enter({ ...SESSION, expires_in: 5 });
   await answerAll();
   await vi.advanceTimersByTimeAsync(4_100);
@@ -176,13 +176,18 @@ test('the session is renewed before it ends', async () => {
 });
 
 test('logging out closes the socket, and what still arrives for it changes nothing', async () => {
-  desk.login('demo-a', 'secret');
+  member.login('demo-a', 'secret');
   await enter();
   const socket = last();
-  desk.logout();
+  member.logout();
   await socket.say({ method: 'subscription', params: { channel: 'user.orders.any.any.raw', data: ORDER } });
   await settle();
   expect(socket.closed).toBe(true);
-  expect([desk.phase, desk.name, desk.open.length, desk.balances.length]).toEqual(['out', null, 0, 0]);
-  await expect(desk.call('private/get_open_orders')).rejects.toThrow('not logged in');
+  expect([member.phase, member.name, member.open.length, member.balances.length]).toEqual([
+    'out',
+    null,
+    0,
+    0,
+  ]);
+  await expect(member.call('private/get_open_orders')).rejects.toThrow('not logged in');
 });
