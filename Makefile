@@ -11,6 +11,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 export PITWIRE_BIN ?= $(CURDIR)/target/release/pitwire
 export CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome || echo /usr/bin/chromium)
 
+# `make check` judges the subjects of later commits.
+FIRST_CHECKED_COMMIT := a915896
 WITH := scripts/with
 PYTEST := .venv/bin/pytest --rootdir tests -c tests/pytest.ini
 LAB_PYTEST := lab/.venv/bin/pytest --rootdir lab -c lab/pyproject.toml
@@ -46,6 +48,7 @@ check: web/node_modules/.stamp .venv/.stamp ## format, lint, dependencies, tidy;
 	$(WITH) rust -- cargo run -q -p xtask -- dependencies
 	$(WITH) rust -- cargo run -q -p xtask -- circles
 	$(WITH) rust -- cargo run -q -p xtask -- tidy
+	$(WITH) rust -- cargo run -q -p xtask -- tidy --commits $(FIRST_CHECKED_COMMIT)
 	$(WITH) rust -- cargo run -q -p xtask -- mutants --check
 	$(WITH) rust -- cargo run -q -p xtask -- table --check
 	$(WITH) python -- .venv/bin/ruff format --config tests/ruff.toml --check -q $(PYTHON_SOURCES)

@@ -8,6 +8,7 @@
 //! Start at    [`main`], then `dependencies`, `circles`, `tidy`, `table`.
 
 mod circles;
+mod commits;
 mod dependencies;
 mod imports;
 mod mutants;
@@ -28,6 +29,7 @@ Usage
   cargo run -q -p xtask -- mutants         run the mutation tests of the engine (options for cargo test follow)
   cargo run -q -p xtask -- mutants --check    say whether every fault still applies to the engine's sources
   cargo run -q -p xtask -- tidy            sources against the rules of CONTRIBUTING.md
+  cargo run -q -p xtask -- tidy --commits BASE    subjects of the commits since BASE
   cargo run -q -p xtask -- table           write the table of crates into ARCHITECTURE.md
   cargo run -q -p xtask -- table --check   say whether that table is up to date
 
@@ -42,6 +44,7 @@ fn main() -> ExitCode {
         ["mutants", "--check"] => mutants::check(&tree::top()),
         ["mutants", ref arguments @ ..] => mutants::run(&tree::top(), arguments),
         ["tidy"] => Tree::of_checkout().and_then(|tree| tidy::check(&tree)),
+        ["tidy", "--commits", base] => commits::check(&tree::top(), base),
         ["table"] => Tree::of_checkout().and_then(|tree| table::write(&tree)),
         ["table", "--check"] => Tree::of_checkout().and_then(|tree| table::check(&tree)),
         _ => Err(USAGE.to_string()),
