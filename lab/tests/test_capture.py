@@ -120,9 +120,9 @@ def test_database_summary_equals_numpy_summary(tmp_path: Path) -> None:
     database = matching.open_store()
     matching.match(database, files, key="sequence")
     values = np.array([r - i * 1_000 for i, r in arrivals.items()])
-    assert matching.five_numbers(database, matching.latency("a")) == summary.five_numbers(values)
-    found = matching.quantiles(database, matching.latency("a"))
-    assert found == pytest.approx({0.5: np.quantile(values, 0.5), 0.9: np.quantile(values, 0.9)})
+    five, quantiles = matching.distribution(database, matching.latency("a"))
+    assert five == summary.five_numbers(values)
+    assert quantiles == pytest.approx({0.5: np.quantile(values, 0.5), 0.9: np.quantile(values, 0.9)})
 
 
 def test_throughput_divides_as_the_study_does() -> None:

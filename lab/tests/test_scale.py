@@ -36,8 +36,8 @@ def match_and_summarise(folder: Path, rows: int) -> tuple[int, dict[str, summary
         matched = matching.match(database, {n: [folder / f"{n}.parquet"] for n in names}, key="sequence")
         found = {}
         for name in names:
-            found[name] = matching.five_numbers(database, matching.latency(name))
-            assert matching.quantiles(database, matching.latency(name))
+            found[name], quantiles = matching.distribution(database, matching.latency(name))
+            assert len(quantiles) == sum(summary.printable(q, matched) for q in summary.QUANTILES)
         return matched, found
     finally:
         database.close()
@@ -46,11 +46,12 @@ def match_and_summarise(folder: Path, rows: int) -> tuple[int, dict[str, summary
 def check(folder: Path, rows: int) -> None:
     for connector in range(CONNECTORS):
         write_events(folder / f"c{connector}.parquet", connector, rows)
-    begin, memory = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    begin, cpu = time.monotonic(), time.process_time()
     matched, found = match_and_summarise(folder, rows)
     seconds = time.monotonic() - begin
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"{rows:,} x {CONNECTORS}: {seconds:.1f} s, peak memory {peak / 1e6:.2f} GB (before {memory / 1e6:.2f} GB)")
+    cpu = time.process_time() - cpu
+    print(f"{rows:,} x {CONNECTORS}: {seconds:.1f} s, {cpu:.1f} s of CPU, peak memory {peak / 1e6:.2f} GB")
     # Each connector lacks a different one of every 1,000 events.
     assert matched == rows - CONNECTORS * rows // 1_000
     for connector, five in enumerate(found.values()):

@@ -404,8 +404,9 @@ def summarise_joined(
     seconds = (record.measured_to_ns - record.measured_from_ns) / 1e9 + record.settings["warm_up_s"]
     every_file = matching.files_sql([file for run in runs for file in run.files])
     low, high = database.execute(f"SELECT min(length_bytes), max(length_bytes) FROM {every_file}").fetchone()
-    five = {n: matching.five_numbers(database, matching.latency(n)) for n in names}
-    quantiles = {n: matching.quantiles(database, matching.latency(n)) for n in names}
+    found = {n: matching.distribution(database, matching.latency(n)) for n in names}
+    five = {n: pair[0] for n, pair in found.items()}
+    quantiles = {n: pair[1] for n, pair in found.items()}
     reference = names[0]
     paired, curves, normal = {}, {}, {}
     for name in names:

@@ -184,7 +184,7 @@ def analyse(study_file: StudyFile, output: Output = None) -> None:
     """Compute the figures of a study and print the main table."""
     from lab.analysis import AnalysisError, to_json
     from lab.analysis import analyse as compute
-    from lab.report import by_median, rank_text, us
+    from lab.tables import by_median, rank_text, us
 
     try:
         folder = result_folder(study_file, output)

@@ -8,7 +8,8 @@ import duckdb
 
 from lab import summary
 
-MEMORY_LIMIT = "8GB"
+# Of DuckDB. The process needs up to 2 GB more, so it stays within 8 GB.
+MEMORY_LIMIT = "6GB"
 
 
 def open_store(folder: Path | None = None, *, threads: int = 2) -> duckdb.DuckDBPyConnection:
@@ -156,33 +157,28 @@ def latency(name: str) -> str:
     return f"({column('received ' + name)} - due_ns)"
 
 
-def quantiles(database: duckdb.DuckDBPyConnection, expression: str) -> dict[float, float]:
-    """Printable quantiles of one expression over `matched`. One column at a time: the exact
-    quantile aggregate does not spill to disk.
+def distribution(
+    database: duckdb.DuckDBPyConnection, expression: str
+) -> tuple[summary.FiveNumbers | None, dict[float, float]]:
+    """The five-number summary of one expression over `matched`, and its printable quantiles.
+
+    One column at a time: the exact quantile aggregate does not spill to disk. Whiskers follow
+    matplotlib's rule.
     """
-    n = database.execute(f"SELECT count({expression}) FROM matched").fetchone()[0]
-    wanted = [q for q in summary.QUANTILES if summary.printable(q, n)]
-    if not wanted:
-        return {}
-    found = database.execute(f"SELECT quantile_cont({expression}, {wanted}) FROM matched").fetchone()[0]
-    return dict(zip(wanted, (float(x) for x in found), strict=True))
-
-
-def five_numbers(database: duckdb.DuckDBPyConnection, expression: str) -> summary.FiveNumbers | None:
-    """The five-number summary of one expression over `matched`, by matplotlib's rule."""
-    n, quarters, low, high = database.execute(
-        f"SELECT count(x), quantile_cont(x, [0.25, 0.5, 0.75]), min(x), max(x)"
-        f" FROM (SELECT {expression} AS x FROM matched)"
-    ).fetchone()
+    source = f"(SELECT {expression} AS x FROM matched) WHERE x IS NOT NULL"
+    n, low, high = database.execute(f"SELECT count(x), min(x), max(x) FROM {source}").fetchone()
     if not n:
-        return None
-    q1, median, q3 = (float(x) for x in quarters)
+        return None, {}
+    wanted = [q for q in summary.QUANTILES if summary.printable(q, n)]
+    found = database.execute(f"SELECT quantile_cont(x, {[0.25, 0.5, 0.75, *wanted]}) FROM {source}").fetchone()[0]
+    q1, median, q3, *rest = (float(x) for x in found)
     fence_low, fence_high = q1 - 1.5 * (q3 - q1), q3 + 1.5 * (q3 - q1)
     whisker_low, whisker_high, fliers = database.execute(
         f"SELECT min(x) FILTER (x >= {fence_low!r}), max(x) FILTER (x <= {fence_high!r}),"
-        f" count(*) FILTER (x < {fence_low!r} OR x > {fence_high!r}) FROM (SELECT {expression} AS x FROM matched)"
+        f" count(*) FILTER (x < {fence_low!r} OR x > {fence_high!r}) FROM {source}"
     ).fetchone()
     # matplotlib moves a whisker to the box if no value lies between fence and box.
     whisker_low = q1 if whisker_low is None or whisker_low > q1 else float(whisker_low)
     whisker_high = q3 if whisker_high is None or whisker_high < q3 else float(whisker_high)
-    return summary.FiveNumbers(n, whisker_low, q1, median, q3, whisker_high, float(low), float(high), int(fliers))
+    five = summary.FiveNumbers(n, whisker_low, q1, median, q3, whisker_high, float(low), float(high), int(fliers))
+    return five, dict(zip(wanted, rest, strict=True))

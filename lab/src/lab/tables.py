@@ -1,0 +1,381 @@
+"""Tables of the report."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from lab import published, scores, summary
+from lab.analysis import Results, TimedResult
+from lab.comparison import Interval, Level
+
+Cell = str | Markup
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the report, which is also written as CSV."""
+
+    id: str
+    caption: str
+    head: list[str]
+    rows: list[list[Cell]]
+    note: str = ""
+
+
+def us(value_ns: float, digits: int = 1) -> str:
+    return f"{value_ns / 1e3:,.{digits}f}"
+
+
+def with_interval(value: float, interval: Interval) -> Markup:
+    text = f"{us(value)} <small>{us(interval.low)} to {us(interval.high)}</small>"
+    return Markup(text)
+
+
+def p_value(value: float) -> str:
+    if value != value:  # NaN: too few runs
+        return "too few runs"
+    return "< 0.0001" if value < 1e-4 else f"{value:.4f}"
+
+
+def optional(value: float | None, digits: int = 2) -> str:
+    return "n/a" if value is None else f"{value:,.{digits}f}"
+
+
+def quantile_cell(results: Results, level: Level, quantile: float) -> Cell:
+    """A quantile with its interval; grey if the noise floor is above half of it."""
+    if quantile not in level.quantiles:
+        return "too few"
+    cell = with_interval(level.quantiles[quantile], level.intervals[quantile])
+    if results.floor_ns(quantile) > level.quantiles[quantile] / 2:
+        return Markup('<span class="grey">{}</span>').format(cell)
+    return cell
+
+
+def rank_text(interval: Interval) -> str:
+    low, high = round(interval.low), round(interval.high)
+    return str(low) if low == high else f"{low} to {high}"
+
+
+def by_median(result: TimedResult) -> list[Level]:
+    return sorted(result.comparison.levels, key=lambda level: level.quantiles[0.5])
+
+
+def level_table(results: Results, result: TimedResult) -> Table:
+    costs = {cost.connector: cost for cost in result.costs}
+    shown = [q for q in summary.QUANTILES if any(q in level.quantiles for level in result.comparison.levels)]
+    rows: list[list[Cell]] = []
+    for level in by_median(result):
+        cost = costs[level.connector]
+        cells: list[Cell] = [level.connector, rank_text(level.rank)]
+        cells += [quantile_cell(results, level, q) for q in shown]
+        cells += [
+            us(level.maximum),
+            f"{cost.missing:,} of {cost.sent:,}",
+            f"{level.runs}, {level.values // level.runs:,} each",
+        ]
+        rows.append(cells)
+    head = [
+        "connector",
+        "rank",
+        *(f"{summary.quantile_name(q)}, µs" for q in shown),
+        "maximum, µs",
+        "lost",
+        "runs, messages",
+    ]
+    floors = ", ".join(f"{summary.quantile_name(q)} {us(results.floor_ns(q))} µs" for q in shown)
+    return Table(
+        f"levels-{result.name}",
+        f"Response latency of timed runs at {result.settings['rate']:,} messages a second.",
+        head,
+        rows,
+        "Medians over runs of the per-run quantiles, with 95 % intervals; rank intervals cover 95 % of the bootstrap "
+        f"draws. Noise floor: {floors}. Grey: the noise floor is above half of the value. A quantile q is shown only "
+        "if every run has at least 100 messages above it.",
+    )
+
+
+def pair_tables(result: TimedResult) -> list[Table]:
+    """Verdicts and effect sizes of all pairs. One block has no spread, so it gives no table."""
+    if len(result.blocks) < 2 or not result.comparison.pairs:
+        return []
+    rate = f"{result.settings['rate']:,} messages a second"
+    verdicts: list[list[Cell]] = []
+    effects: list[list[Cell]] = []
+    for p in result.comparison.pairs:
+        name = f"{p.a} to {p.b}"
+        verdict = Markup('<b class="{}">{}</b>').format(p.verdict, p.verdict)
+        shift = with_interval(p.shift, p.interval_95)
+        verdicts.append([name, shift, verdict, p_value(p.p_equivalence), p_value(p.p_difference)])
+        delta = Markup("{:.2f} <small>{:.2f} to {:.2f}</small>").format(
+            p.cliffs_delta, p.cliffs_interval.low, p.cliffs_interval.high
+        )
+        tests = [p_value(p.mann_whitney_p), p_value(p.brunner_munzel_p)]
+        effects.append([name, f"{p.a_faster:.2f}", delta, *tests, us(p.wasserstein)])
+    found = result.comparison.minimum_detectable
+    detectable = "unknown" if found is None else f"{us(found)} µs"
+    return [
+        Table(
+            f"pairs-{result.name}",
+            f"Verdicts on pairs of connectors at {rate}.",
+            ["pair", "shift of p50, µs", "verdict", "p, equivalence", "p, difference"],
+            verdicts,
+            "A positive shift means that the first is faster. Equivalent: the difference lies within "
+            f"±{us(result.comparison.margin)} µs with 90 % confidence, by bootstrap and by two one-sided t tests over "
+            "blocks. Different: the 95 % interval and a t test exclude zero. Both p values are adjusted by Holm. "
+            f"Minimum detectable difference (80 % power, 5 %): {detectable}.",
+        ),
+        Table(
+            f"effects-{result.name}",
+            f"Sizes of the differences at {rate}.",
+            ["pair", "P(first is faster)", "Cliff's delta", "p, Mann-Whitney", "p, Brunner-Munzel", "Wasserstein, µs"],
+            effects,
+            "Mann-Whitney and Brunner-Munzel compare the per-run medians. They are not adjusted.",
+        ),
+    ]
+
+
+def cost_table(result: TimedResult) -> Table:
+    rows: list[list[Cell]] = [
+        [
+            c.connector,
+            optional(c.cpu_us_per_message),
+            optional(c.switches_per_message, 3),
+            f"{c.peak_memory_mb:.0f}",
+            optional(c.start_to_open_ms, 0),
+            f"{c.first_messages_p50_us:,.1f}",
+            optional(c.gc_pause_ms, 2),
+            f"{c.ring_waits:,}",
+            f"{c.unsteady_runs}",
+        ]
+        for c in result.costs
+    ]
+    return Table(
+        f"costs-{result.name}",
+        f"Cost of each connector at {result.settings['rate']:,} messages a second.",
+        [
+            "connector",
+            "CPU, µs per message",
+            "context switches per message",
+            "peak memory, MB",
+            "start to open, ms",
+            "p50 of first 1,000, µs",
+            "GC pauses, ms per run",
+            "waits for the ring",
+            "unsteady runs",
+        ],
+        rows,
+        "CPU time and switches of the whole process in the measured window. n/a: not recorded. "
+        "Start to open: from process start to the "
+        "open connection, with the clock handshake. Unsteady: the medians of the slices drift by more than 5 %.",
+    )
+
+
+def classic_table(id_: str, caption: str, five: dict[str, summary.FiveNumbers], unit_ns: float, unit: str) -> Table:
+    names = list(five)
+
+    def row(label: str, pick: Any) -> list[Cell]:
+        return [label, *(f"{pick(five[n]) / unit_ns:,.1f}" for n in names)]
+
+    return Table(
+        id_,
+        caption,
+        [f"metric, {unit}", *names],
+        [
+            row("Maximum (whisker)", lambda f: f.whisker_high),
+            row("Q3", lambda f: f.q3),
+            row("Median", lambda f: f.median),
+            row("Q1", lambda f: f.q1),
+            row("Minimum (whisker)", lambda f: f.whisker_low),
+            row("true maximum", lambda f: f.maximum),
+            row("true minimum", lambda f: f.minimum),
+            ["values beyond the whiskers", *(f"{five[n].fliers:,}" for n in names)],
+            ["messages", *(f"{five[n].n:,}" for n in names)],
+        ],
+        "Computed as matplotlib's boxplot_stats does. The study of 2020 printed the whiskers as minimum and maximum; "
+        "they restate the quartiles.",
+    )
+
+
+def normality_table(id_: str, what: str, found: dict[str, summary.Normality | None]) -> Table:
+    rows: list[list[Cell]] = []
+    for name, n in found.items():
+        if n is None:
+            rows.append([name, *["too few or equal values"] + [""] * 6])
+            continue
+        anderson = "≤ 0.01" if n.anderson_p <= 0.01 else "≥ 0.15" if n.anderson_p >= 0.15 else f"{n.anderson_p:.3f}"
+        rows.append(
+            [
+                name,
+                f"{n.shapiro_n:,}",
+                f"{n.shapiro_w:.4f}",
+                p_value(n.shapiro_p),
+                f"{n.n:,}",
+                f"{n.dagostino_k2:,.0f}",
+                p_value(n.dagostino_p),
+                f"{n.anderson_a2:,.1f} (p {anderson})",
+            ]
+        )
+    return Table(
+        id_,
+        f"Normality tests of {what}. They describe; no result depends on them.",
+        ["connector", "Shapiro n", "W", "p", "n", "D'Agostino K²", "p", "Anderson-Darling A²"],
+        rows,
+        "Shapiro-Wilk is reliable up to 5,000 values, so it sees a seeded sample of that size. With many values every "
+        "real distribution fails an exact test.",
+    )
+
+
+def joined_tables(results: Results) -> list[Table]:
+    if not results.joined:
+        return []
+    tables = [
+        Table(
+            "throughput-all",
+            "Messages of all connectors together (Table 6 of the study).",
+            ["exchange", "messages", "per minute", "per second", "matched events"],
+            [
+                [
+                    j.exchange,
+                    f"{j.throughput.messages:,}",
+                    f"{j.throughput.per_minute:,.0f}",
+                    f"{j.throughput.per_second:,.0f}",
+                    f"{j.matched:,}",
+                ]
+                for j in results.joined
+            ],
+        ),
+        Table(
+            "throughput-one",
+            "Messages per connector, on average (Table 7 of the study).",
+            ["exchange", "messages", "per minute", "per second", "payload, bytes"],
+            [
+                [
+                    j.exchange,
+                    f"{j.throughput.messages_per_connector:,.0f}",
+                    f"{j.throughput.per_minute_per_connector:,.0f}",
+                    f"{j.throughput.per_second_per_connector:,.1f}",
+                    f"{j.bytes_range[0]:,} to {j.bytes_range[1]:,}",
+                ]
+                for j in results.joined
+            ],
+        ),
+        Table(
+            "losses",
+            "Messages sent to each connector and captured by it.",
+            [
+                "exchange",
+                "connector",
+                "captured",
+                "sent",
+                "lost",
+                "lost in a reset",
+                "due while away",
+                "repeated",
+                "without envelope",
+            ],
+            [
+                [
+                    j.exchange,
+                    c.connector,
+                    f"{c.received:,}",
+                    f"{c.sent:,}",
+                    f"{c.missing:,}",
+                    f"{c.lost_in_reset:,}",
+                    f"{c.due_in_gap:,}",
+                    f"{c.duplicates:,}",
+                    f"{c.without_envelope:,}",
+                ]
+                for j in results.joined
+                for c in j.counts
+            ],
+            "Sent, lost and due come from the truth log of the feed.",
+        ),
+    ]
+    for j in results.joined:
+        tables.append(
+            classic_table(
+                f"five-{j.exchange}",
+                f"Five-number summary, {j.exchange} (Tables 8 to 10 of the study).",
+                j.five_numbers,
+                1e3,
+                "µs",
+            )
+        )
+        tables.append(
+            Table(
+                f"paired-{j.exchange}",
+                f"Difference to {j.reference}, message by message, {j.exchange}.",
+                ["connector", *(f"{summary.quantile_name(q)}, µs" for q in next(iter(j.paired.values())))],
+                [[name, *(us(v) for v in row.values())] for name, row in j.paired.items() if name != j.reference],
+                "All connectors run at once and share the cores, so differences contain waiting for each other.",
+            )
+        )
+        tables.append(normality_table(f"normality-{j.exchange}", f"joined runs, {j.exchange}", j.normality))
+    if results.scoring is not None:
+        scoring = results.scoring
+        tables.append(
+            Table(
+                "scores",
+                "Scores by the study's rule (Tables 11 and 12).",
+                ["metric", *scoring.languages],
+                [[m, *map(str, row)] for m, row in scoring.metric_scores.items()]
+                + [["final", *map(str, scoring.final_scores)]],
+                "Competition ranking: tied values share the better score. Higher is better. The score counts places "
+                "and hides distances; read it with the next table.",
+            )
+        )
+        tables.append(
+            Table(
+                "fragility",
+                "The same scores after small changes.",
+                ["change", *scoring.languages, "order"],
+                [["none", *(f"{float(x):.2f}" for x in scoring.final_exact), " > ".join(scoring.order())]]
+                + [[c.name, *(f"{x:.2f}" for x in c.finals), " > ".join(c.order)] for c in results.fragility],
+            )
+        )
+    outages = [(j.exchange, o) for j in results.joined for o in j.outages]
+    if outages:
+        tables.append(
+            Table(
+                "outages",
+                "Outages of connections and processes.",
+                ["exchange", "connector", "reason", "last sequence", "next sequence", "duration, ms"],
+                [
+                    [
+                        e,
+                        o["connector"],
+                        o["reason"],
+                        str(o["last_sequence"]),
+                        str(o["next_sequence"]),
+                        "not connected again" if o["to_ns"] is None else f"{(o['to_ns'] - o['from_ns']) / 1e6:,.0f}",
+                    ]
+                    for e, o in outages
+                ],
+            )
+        )
+    return tables
+
+
+def published_tables() -> list[Table]:
+    """The study's own scores, recomputed, and how fragile they are."""
+    scoring = scores.score(published.FIVE_NUMBERS, published.LANGUAGES)
+    rows: list[list[Cell]] = [[m, *map(str, row)] for m, row in scoring.metric_scores.items()]
+    rows.append(["final", *map(str, scoring.final_scores)])
+    wrong = scores.wrong_cells(scoring, published.METRIC_SCORES)
+    fragile = scores.fragility(published.FIVE_NUMBERS, published.LANGUAGES)
+    return [
+        Table(
+            "published",
+            "The scores of the 2020 study, recomputed from its Tables 8 to 10.",
+            ["metric", *published.LANGUAGES],
+            rows,
+            f"{wrong} of 30 metric scores differ from the printed ones.",
+        ),
+        Table(
+            "published-fragility",
+            "The 2020 scores after small changes.",
+            ["change", *published.LANGUAGES, "order"],
+            [[c.name, *(f"{x:.2f}" for x in c.finals), " > ".join(c.order)] for c in fragile],
+        ),
+    ]
