@@ -6,6 +6,7 @@ import shutil
 import threading
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,9 +14,11 @@ from conftest import RunStudy
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
-from lab import analysis, report
+from lab import analysis, connectors, report
 from lab.analysis import AnalysisError
 from lab.records import ResultFolder
+from lab.run import run_study as execute
+from lab.study import Study
 
 FLAG = {"noisy_runs": "flag"}
 ANALYSIS = {"resamples": 200}
@@ -164,3 +167,44 @@ def test_the_report_is_one_file_without_external_references(run_study: RunStudy)
     assert (results.path / "tables" / "levels-short.csv").read_text().startswith("connector,rank,")
     for section in ("answer", "design", "machine", "timed-short", "load", "joined", "late", "validity", "threats"):
         assert f'id="{section}"' in page, section
+
+
+@pytest.mark.soak
+def test_known_delays_of_separate_processes_are_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The real feed, and one real connector with busy waits of 5, 20 and 200 µs before its stamp.
+
+    A delay above the minimum detectable difference must be found, and its interval must cover it.
+    The test needs a quiet machine.
+    """
+    monkeypatch.delenv("PITWIRE_BIN")
+    base = next((c for c in connectors.load_all().values() if c.description.busy_wait and not c.problem()), None)
+    if base is None:
+        pytest.skip("no connector with busy_wait is built: run `lab build rust-pitwire`")
+    delays_us = {"plain": 0, "delay-5": 5, "delay-20": 20, "delay-200": 200}
+    programs = {}
+    for name, delay in delays_us.items():
+        wait = [f"LAB_BUSY_WAIT_NS={delay * 1000}"] if delay else []
+        description = base.description.model_copy(
+            update={"name": name, "run": ["/usr/bin/env", *wait, *base.command()]}
+        )
+        programs[name] = connectors.Connector(description, base.folder)
+    study = Study.model_validate(
+        {
+            "name": "delays",
+            "connectors": list(programs),
+            "timed": [{"name": "delays", "rate": 1000, "blocks": 10, "warm_up_s": 1, "measured_s": 3}],
+            "limits": FLAG,
+        }
+    )
+    results = ResultFolder(tmp_path / "results")
+    execute(study, tmp_path, results, programs)
+    found = analysis.analyse(results).timed[0].comparison
+    for pair in found.pairs:
+        if pair.a != "plain":
+            continue
+        delay_ns = delays_us[pair.b] * 1e3
+        print(f"{pair.b}: {pair.shift / 1e3:.2f} µs, {pair.interval_95}, {pair.verdict}, {found.minimum_detectable}")
+        assert abs(pair.shift - delay_ns) < max(10_000, found.minimum_detectable)
+        if delay_ns > 2 * found.minimum_detectable:
+            assert pair.p_difference < 0.05
+    print(f"minimum detectable difference: {found.minimum_detectable / 1e3:.2f} µs")

@@ -1,0 +1,92 @@
+"""Losses against a truth log, causes of late events, drift, and rows of the report."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_capture import write_capture
+
+from lab import analysis, capture, matching
+from lab.analysis import LoadedRun
+from lab.capture import Capture
+from lab.comparison import Run
+from lab.machine import SERIES_COLUMNS
+from lab.records import ConnectorRecord
+
+SECOND = 1_000_000_000
+
+
+def loaded(run: dict[str, str] | None = None, gaps: list[dict] | None = None, flushes: list | None = None) -> LoadedRun:
+    found = Capture(Path("x"), run or {}, 0, 0, 0, 0, gaps=gaps or [], flushes=flushes or [])
+    return LoadedRun(None, ConnectorRecord("a"), [found], [])
+
+
+def series(busy: float, steal: float) -> np.ndarray:
+    row = np.zeros(len(SERIES_COLUMNS))
+    row[0], row[3], row[4] = 2 * SECOND, busy, steal
+    return row[None, :]
+
+
+IDLE = series(10, 0)
+
+
+@pytest.mark.parametrize(
+    ("run", "machine", "sent", "cause"),
+    [
+        (loaded(), IDLE, 3 * SECOND, "server"),
+        (loaded(gaps=[{"from_ns": SECOND, "to_ns": 2 * SECOND}]), IDLE, 1, "network"),
+        (loaded(gaps=[{"from_ns": SECOND, "to_ns": None}]), IDLE, 1, "network"),
+        (loaded(flushes=[(SECOND, 4 * SECOND, 10_000)]), IDLE, 1, "connector"),
+        (loaded(run={"gc_pause_ns": str(3 * SECOND)}), IDLE, 1, "GC"),
+        (loaded(run={"gc_pause_ns": "1000"}), series(99, 0), 1, "host"),
+        (loaded(), series(10, 9), 1, "host"),
+        (loaded(flushes=[(SECOND, SECOND + 1, 5)]), IDLE, 1, "unknown"),
+        (loaded(), np.empty((0, len(SERIES_COLUMNS))), 1, "unknown"),
+    ],
+)
+def test_the_first_evidence_on_the_path_is_the_cause(
+    run: LoadedRun, machine: np.ndarray, sent: int, cause: str
+) -> None:
+    # Due at 0, received after 4 s.
+    assert analysis.cause_of(run, machine, 0, sent, 4 * SECOND).split(":")[0] == cause
+
+
+def test_losses_are_counted_by_their_reason(tmp_path: Path) -> None:
+    """Sequences 1 to 10; the connector had connection 1 only and captured 1, 2, 3, 3 and 8."""
+    write_capture(tmp_path / "a.sqlite", [(1, 1_500), (2, 2_500), (3, 3_500), (3, 3_600), (8, 8_500), (None, 9_000)])
+    capture.convert(tmp_path / "a.sqlite", tmp_path / "a.parquet")
+    rows = ["connection,sequence,due_ns,sent_ns,done_ns,bytes,fault"]
+    rows += [f"1,{i},{i}000,{i}001,{i}002,224," for i in (1, 2, 3, 8)]
+    rows += ["1,3,3000,3001,3003,224,duplicate"]
+    rows += ["1,4,4000,4001,4002,224,"]  # sent and lost
+    rows += ["1,5,5000,,,224,drop"]  # never sent
+    rows += ["1,6,6000,6001,6002,224,omit-time"]  # captured without a sequence
+    rows += ["1,7,7000,7001,,224,"]  # interrupted
+    rows += [f"2,{i},{i}000,{i}001,{i}002,224," for i in range(1, 11)]  # another connector
+    (tmp_path / "truth.csv").write_text("\n".join(rows) + "\n")
+    found = matching.count_losses(matching.open_store(), "a", [tmp_path / "a.parquet"], tmp_path / "truth.csv")
+    assert (found.received, found.duplicates, found.without_envelope) == (6, 1, 1)
+    assert (found.sent, found.missing, found.lost_in_reset, found.due_in_gap) == (5, 1, 0, 2)
+
+
+def test_losses_around_a_reset_are_not_unexplained(tmp_path: Path) -> None:
+    write_capture(tmp_path / "a.sqlite", [(1, 1_500)])
+    capture.convert(tmp_path / "a.sqlite", tmp_path / "a.parquet")
+    rows = [
+        "connection,sequence,due_ns,sent_ns,done_ns,bytes,fault",
+        "1,1,1000,1001,1002,224,",
+        "1,2,2000,2001,2002,224,",
+        "1,3,3000,3001,,224,reset",
+    ]
+    (tmp_path / "truth.csv").write_text("\n".join(rows) + "\n")
+    found = matching.count_losses(matching.open_store(), "a", [tmp_path / "a.parquet"], tmp_path / "truth.csv")
+    assert (found.sent, found.missing, found.lost_in_reset) == (2, 0, 1)
+
+
+def test_a_drifting_run_is_unsteady_and_a_flat_one_is_not() -> None:
+    rng = np.random.default_rng(1)
+    index = np.repeat(np.arange(30), 100)
+    flat = rng.gamma(4, 5_000, 3_000)
+    assert not analysis.drifts(Run(0, "a", flat, index))
+    assert analysis.drifts(Run(0, "a", flat * np.linspace(1, 1.5, 3_000), index))
+    assert not analysis.drifts(Run(0, "a", flat[:300], index[:300]))
