@@ -84,11 +84,20 @@ def test_a_joined_run_restarts_a_process_that_died(run_study: RunStudy) -> None:
     results = run_study({"joined": [joined], "limits": FLAG}, {"a": "die=50", "b": ""})
     record = results.records()[0]
     assert record.usable
-    assert any("a" in reason for reason in record.reasons) or record.status in ("kept", "flagged")
     broken = next(c for c in record.connectors if c.connector == "a")
     assert broken.captures == ["a.sqlite", "a.2.sqlite"]
     assert broken.exit_codes == [9, 0]
     assert "ended with 9" in broken.restarts[0]["reason"]
+
+
+def test_a_joined_run_goes_on_without_a_connector_that_cannot_start(run_study: RunStudy) -> None:
+    joined = {"exchange": "gemini", "markets": 1, "rate": 100, "warm_up_s": 0, "measured_s": 1}
+    record = run_study({"joined": [joined], "limits": FLAG}, {"a": "", "b": "clock=process"}).records()[0]
+    connectors = {c.connector: c for c in record.connectors}
+    assert record.status == "flagged"
+    assert connectors["a"].received == 100
+    assert "away from CLOCK_MONOTONIC" in connectors["b"].problem
+    assert any("away from CLOCK_MONOTONIC" in reason for reason in record.reasons)
 
 
 def test_a_closed_connection_ends_a_timed_run_as_failed(run_study: RunStudy, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from lab.analysis import TimedResult
 from lab.summary import FiveNumbers
 
-WIDTH = 7.0  # inches: the text width of A4
+WIDTH = 5.4  # inches: text stays legible on a phone, where a figure is 5 cm to 6 cm wide
 sns.set_theme(style="ticks", palette="colorblind", font_scale=0.85)
 mpl.rcParams.update(
     {
@@ -63,7 +63,7 @@ def time_text(value_ns: float, _: object = None) -> str:
 
 def time_axis(axis: object, *, log: bool) -> None:
     if log:
-        axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=9))
+        axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=7))
         axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(time_text))
 
@@ -87,7 +87,7 @@ def levels(result: TimedResult, quantile: float) -> str:
 def ecdf(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
     """Empirical distribution functions on a logarithmic time axis."""
     look = styles(list(curves))
-    figure, axes = plt.subplots(figsize=(WIDTH, 3.2))
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.4))
     for connector, points in curves.items():
         p, value = np.array(points).T
         axes.plot(np.maximum(value, 1), p, color=look[connector][0], label=connector, linewidth=1.4)
@@ -102,7 +102,7 @@ def ecdf(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
 def nines(curves: Mapping[str, Sequence[tuple[float, float]]], floor: Mapping[float, float]) -> str:
     """Percentile curves on a logarithmic axis of nines, with the noise floor."""
     look = styles(list(curves))
-    figure, axes = plt.subplots(figsize=(WIDTH, 3.2))
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.4))
     last = 0.9
     for connector, points in curves.items():
         p, value = np.array(points).T
@@ -181,7 +181,7 @@ def load_curves(timed: Sequence[TimedResult], quantile: float) -> str:
     """Latency against the offered rate."""
     connectors = sorted({level.connector for result in timed for level in result.comparison.levels})
     look = styles(connectors)
-    figure, axes = plt.subplots(figsize=(WIDTH, 3.2))
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.4))
     ordered = sorted(timed, key=lambda result: result.settings["rate"])
     for connector in connectors:
         points = [
@@ -254,4 +254,4 @@ def machine(series: np.ndarray) -> str:
 
 
 def legend(axes: Axes) -> None:
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=8)
+    axes.figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=7.5, handlelength=1.4)

@@ -109,9 +109,9 @@ class ResultFolder:
             return None
 
     def records(self) -> list[RunRecord]:
-        """Records of all finished runs, in order of their start."""
+        """Records of all finished runs, in order of their start. Refused attempts are not among them."""
         ids = [path.parent.name for path in self.runs.glob("*/record.json")]
-        found = [record for run_id in ids if (record := self.record(run_id)) is not None]
+        found = [record for run_id in ids if (record := self.record(run_id)) is not None and record.id == run_id]
         return sorted(found, key=lambda record: record.started_realtime_ns)
 
     def write_record(self, record: RunRecord) -> None:

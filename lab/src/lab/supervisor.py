@@ -216,12 +216,12 @@ class Supervisor:
                     watched = self.start_connectors(run, names, folder, feed.url(), pins)
                 except ConnectorError as error:
                     # A joined run goes on without the connector that cannot start.
+                    record.connectors.append(ConnectorRecord(error.connector, problem=str(error)))
                     if len(names) == 1:
                         raise
                     feed.end()
                     feed = None
                     names.remove(error.connector)
-                    record.connectors.append(ConnectorRecord(error.connector, problem=str(error)))
                     for file in folder.glob("*.sqlite*"):
                         file.unlink()
             record.connectors.extend(one.record for one in watched)
@@ -306,7 +306,7 @@ class Supervisor:
                 opened = now
                 deadline = now + planned + SLACK_S
             for one in watched:
-                self.watch_one(run, one, feed, opened)
+                self.watch_one(run, one, feed)
             if now >= next_sample:
                 next_sample = now + 0.25
                 for one in watched:
@@ -329,13 +329,14 @@ class Supervisor:
             one.window_start = one.window_start or values
             one.window_end = values
 
-    def watch_one(self, run: PlannedRun, one: Watched, feed: Feed, opened: float | None) -> None:
+    def watch_one(self, run: PlannedRun, one: Watched, feed: Feed) -> None:
         code = one.process.process.poll()
         if code is None or one.seen:
             return
         ended_ns = time.monotonic_ns()
         self.finish_process(one)
-        may_restart = isinstance(run, JoinedRun) and opened is not None and feed.process.poll() is None
+        was_open = bool(one.process.output.opened_ns or one.record.restarts)
+        may_restart = isinstance(run, JoinedRun) and was_open and feed.process.poll() is None
         if code == 0 or not may_restart or code == 6 or len(one.record.restarts) >= MAX_RESTARTS:
             one.seen = True
             if code != 0:

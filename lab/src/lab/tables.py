@@ -226,6 +226,10 @@ def normality_table(id_: str, what: str, found: dict[str, summary.Normality | No
     )
 
 
+def sequence_text(sequence: int | None) -> str:
+    return "none" if sequence is None else f"{sequence:,}"
+
+
 def joined_tables(results: Results) -> list[Table]:
     if not results.joined:
         return []
@@ -346,8 +350,8 @@ def joined_tables(results: Results) -> list[Table]:
                         e,
                         o["connector"],
                         o["reason"],
-                        str(o["last_sequence"]),
-                        str(o["next_sequence"]),
+                        sequence_text(o["last_sequence"]),
+                        sequence_text(o["next_sequence"]),
                         "not connected again" if o["to_ns"] is None else f"{(o['to_ns'] - o['from_ns']) / 1e6:,.0f}",
                     ]
                     for e, o in outages
