@@ -1,6 +1,6 @@
 /* Reader for a worker of `pitwire split`: records from a pipe, or from a ring in shared memory.
  *
- * One header for C11 and C++17 on Linux, without other dependencies. docs/splitter.md has the layout.
+ * One header for C11 and C++17 on Linux, without other dependencies. docs/splitter-formats.md has the layout.
  *
  *     struct pitwire_shard shard;
  *     int status = pitwire_shard_open(&shard, argv[i]);      // a descriptor number or the name of a ring

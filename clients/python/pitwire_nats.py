@@ -1,6 +1,6 @@
 """Reads what `pitwire split --publish nats://...` publishes, and detects missing records.
 
-Needs nats-py (Apache-2.0). docs/splitter.md has the messages: subject `<prefix>.<epoch>.<shard>`, headers
+Needs nats-py (Apache-2.0). docs/splitter-formats.md has the messages: subject `<prefix>.<epoch>.<shard>`, headers
 Pitwire-Epoch, Pitwire-First and Pitwire-Count, and as payload the same records as on a pipe. Core NATS sends at most
 once: records that were lost, or that the splitter dropped because NATS was slow or away, are a jump in the numbers.
 

@@ -1,6 +1,6 @@
 """Reader for a worker of `pitwire split`: records from a pipe, or from a ring in shared memory.
 
-One file, standard library only. docs/splitter.md has the layout.
+One file, standard library only. docs/splitter-formats.md has the layout.
 
     for record in records(sys.argv[1]):  # a descriptor number or the name of a ring
         trade = json.loads(record)

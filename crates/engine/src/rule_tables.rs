@@ -3,7 +3,7 @@
 //! Does        parse the tables at compile time; answer for each cell of the three tables and for
 //!             each session.
 //! Holds       a missing, duplicate or unknown line is a compilation error.
-//! Start at    [`permit`], [`type_cell`], [`tif_cell`], [`kind_cell`].
+//! Start at    [`session_permissions`], [`type_cell`], [`tif_cell`], [`kind_cell`].
 
 use pitwire_model::{NewOrder, OrderType, Phase, TimeInForce};
 

@@ -58,9 +58,11 @@ pub fn describe(event: &Event) -> Option<EventDescription> {
     reader.text.is_empty().then(|| node.described())
 }
 
-/// Returns the name of an enum variant without fields, as it is written inside an event.
-pub fn name_of(name: &impl Debug) -> String {
-    snake(&format!("{name:?}")).into_owned()
+/// Returns the name of an enum variant without its fields, as it is written inside an event.
+pub fn name_of(value: &impl Debug) -> String {
+    let text = format!("{value:?}");
+    let variant = text.split([' ', '(']).next().unwrap_or_default();
+    snake(variant).into_owned()
 }
 
 /// Parses a `Debug` text from left to right.
@@ -308,6 +310,12 @@ mod tests {
         AccountId, Decimal, Epoch, InstrumentId, KillScope, Label, Lots, OrderId, OrderType, Reject, Side, Ticks,
         TimeInForce,
     };
+
+    #[test]
+    fn a_name_has_no_fields() {
+        assert_eq!(name_of(&TimeInForce::ImmediateOrCancel), "immediate_or_cancel");
+        assert_eq!(name_of(&TimeInForce::GoodTillTime { at: pitwire_model::VenueNanos(7) }), "good_till_time");
+    }
 
     #[test]
     fn every_shape_of_an_event_becomes_json() {

@@ -1,4 +1,21 @@
 //! The `pitwire` binary: it parses arguments, calls the crates, and prints.
+//!
+//! This is the front page of the API documentation. The crates to start at:
+//!
+//! - [`pitwire_engine`]: the matching engine, a command in and events out. Start at
+//!   [`Engine::apply`](pitwire_engine::Engine::apply).
+//! - [`pitwire_model`]: prices, quantities, instruments, commands, events and rejects.
+//! - [`pitwire_venue`]: engine, schedule, projections and journal behind one API.
+//! - [`pitwire_server`]: the venue with its dialects and sockets, as `pitwire up` runs it.
+//! - [`pitwire_journal`]: records, group commit, snapshots and recovery.
+//! - [`pitwire_delivery`](../pitwire_delivery/index.html) and [`pitwire_publisher`]: one message to
+//!   many subscribers.
+//! - [`pitwire_splitter`]: one feed dealt to workers.
+//!
+//! `ARCHITECTURE.md` has a diagram and a table of all crates.
+
+// The doc comments of arguments are help texts for a terminal, which shows them as they are.
+#![allow(rustdoc::bare_urls, rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 mod bus_key;
 mod certificate;

@@ -1,5 +1,5 @@
-//! The layout of records in a stream, and of records and positions in a ring. `docs/splitter.md`
-//! describes it.
+//! The layout of records in a stream, and of records and positions in a ring.
+//! `docs/splitter-formats.md` describes it.
 //!
 //! Does        defines the constants.
 //! Leaves out  reading and writing.

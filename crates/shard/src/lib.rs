@@ -1,5 +1,5 @@
 //! Records between a splitter and its workers, in streams and in rings of shared memory.
-//! `docs/splitter.md` has the layout.
+//! `docs/splitter-formats.md` has the layout.
 //!
 //! Does        writes and reads records in streams (pipes) and in rings; tells when a sleeping
 //!             reader must be woken; conflates trades for a worker that is too slow for all of

@@ -41,7 +41,7 @@ fn set32(memory: &HeapMemory, at: usize, value: u32) {
     unsafe { AtomicU32::from_ptr(memory.base().as_ptr().add(at).cast()) }.store(value, Ordering::SeqCst);
 }
 
-/// Checks the table of docs/splitter.md byte by byte.
+/// Checks the table of docs/splitter-formats.md byte by byte.
 #[test]
 fn header_matches_its_documentation() {
     let (memory, mut producer) = ring(CAPACITY);
@@ -226,7 +226,7 @@ fn referring(area_bytes: usize) -> (HeapMemory, HeapMemory, Producer<HeapMemory>
     (memory, area, producer)
 }
 
-/// Checks the second table of docs/splitter.md byte by byte: references between other records.
+/// Checks the second table of docs/splitter-formats.md byte by byte: references between other records.
 #[test]
 fn references_match_their_documentation() {
     let (memory, area, mut producer) = referring(8192);

@@ -8,7 +8,7 @@
 //!             3. a record's number is its position in its shard since the start, whether it was
 //!                sent or dropped.
 //! Leaves out  guaranteed delivery: core NATS sends at most once. Consumers check epoch and numbers
-//!             (`docs/splitter.md`).
+//!             (`docs/splitter-formats.md`).
 //! Start at    [`ShardPublisher::open`].
 
 use std::mem;

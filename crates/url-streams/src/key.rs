@@ -93,7 +93,7 @@ pub struct Entries {
     pub by_stream: bool,
 }
 
-/// `1s` to `1M`, in the order of [`KlineInterval::ALL`].
+/// An interval of candles, `1m` to `1w`: an index into `KlineInterval::TABLE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KlineInterval(u8);
 
