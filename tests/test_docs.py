@@ -78,3 +78,9 @@ def test_every_page_is_reached_from_the_index() -> None:
     linked = {(TOP / "docs" / target.partition("#")[0]).resolve() for target in LINK.findall(index)}
     missing = [page.name for page in sorted((TOP / "docs").glob("*.md")) if page.resolve() not in linked]
     assert missing in ([], ["README.md"]), f"docs/README.md does not link: {missing}"
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = set(re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE))
+    pages_of_site = {page.relative_to(TOP / "docs").as_posix() for page in (TOP / "docs").rglob("*.md")}
+    assert navigation >= pages_of_site, f"mkdocs.yml does not list: {sorted(pages_of_site - navigation)}"
