@@ -52,6 +52,17 @@ def test_every_event_is_converted(tmp_path: Path) -> None:
     assert rows == [(1, 1_000, 1_001, 1_500), (2, 2_000, 2_001, 2_600), (None, None, None, 3_000)]
 
 
+def test_a_converted_file_is_converted_again_only_if_it_changed(tmp_path: Path) -> None:
+    path, target = write_capture(tmp_path / "c.sqlite", [(1, 1_500)]), tmp_path / "c.parquet"
+    first = capture.convert_once(path, target)
+    written = target.stat().st_mtime_ns
+    assert capture.convert_once(path, target) == first
+    assert target.stat().st_mtime_ns == written
+    path.unlink()
+    write_capture(path, [(1, 1_500), (2, 2_500)])
+    assert capture.convert_once(path, target).events == 2
+
+
 def test_repeated_sequences_are_numbered(tmp_path: Path) -> None:
     path = converted(tmp_path, "c", [(1, 10), (2, 20), (1, 30), (3, 40), (1, 50)])
     assert duckdb.sql(f"SELECT occurrence FROM '{path}'").fetchall() == [(0,), (0,), (1,), (0,), (2,)]

@@ -153,7 +153,7 @@ def convert_runs(results: ResultFolder, records: Sequence[RunRecord]) -> tuple[l
             for name in own.captures:
                 target = (folder / name).with_suffix(".parquet")
                 try:
-                    found = capture.convert(folder / name, target)
+                    found = capture.convert_once(folder / name, target)
                 except CaptureError as error:
                     problems.append(Problem(record.id, own.connector, str(error)))
                     continue

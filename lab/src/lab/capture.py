@@ -1,14 +1,20 @@
 """Reads the SQLite capture file of one connector and stores its events as Parquet."""
 
+import json
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import adbc_driver_manager
+import adbc_driver_sqlite.dbapi
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import xxhash
+
+from lab.records import write_json
 
 ROWS_PER_BATCH = 200_000
 LOCK_TIMEOUT_S = 5.0
@@ -29,11 +35,7 @@ SCHEMA = pa.schema(
     ]
 )
 
-QUERY = """
-SELECT event.event_id, sequence, connection_id, feed_connection, due_ns, sent_ns, received_ns,
-  length_bytes, flags{payload}
-FROM event{join} ORDER BY event.event_id
-"""
+COLUMNS = "sequence, connection_id, feed_connection, due_ns, sent_ns, received_ns, length_bytes, flags"
 
 
 class CaptureError(Exception):
@@ -104,8 +106,8 @@ def convert(path: Path, target: Path) -> Capture:
         seen = Occurrences()
         with pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
             try:
-                for rows in _batches(database):
-                    _append(writer, rows, seen, capture)
+                for batch in _batches(path, database):
+                    _append(writer, batch, seen, capture)
             except sqlite3.Error as error:
                 capture.damage = f"after event {capture.events}: {error}"
         capture.gaps = _side_table(database, "SELECT * FROM outage", capture)
@@ -118,6 +120,31 @@ def convert(path: Path, target: Path) -> Capture:
         database.close()
         temporary.unlink(missing_ok=True)
     return capture
+
+
+def convert_once(path: Path, target: Path) -> Capture:
+    """Converts a capture file, or returns the result of an earlier conversion of the same file.
+
+    # Raises
+    CaptureError and OSError as `convert`.
+    """
+    side = target.with_suffix(".json")
+    try:
+        stat = path.stat()
+        mark = [stat.st_size, stat.st_mtime_ns]
+        stored = json.loads(side.read_text())
+        if stored["mark"] == mark and target.exists():
+            found = Capture(path, **stored["capture"])
+            found.flushes = [tuple(row) for row in found.flushes]
+            found.clocks = [tuple(row) for row in found.clocks]
+            return found
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    found = convert(path, target)
+    stat = path.stat()
+    content = {k: v for k, v in asdict(found).items() if k != "path"}
+    write_json(side, {"mark": [stat.st_size, stat.st_mtime_ns], "capture": content})
+    return found
 
 
 def _pairs(database: sqlite3.Connection) -> dict[str, str]:
@@ -135,29 +162,71 @@ def _side_table(database: sqlite3.Connection, query: str, capture: Capture) -> l
         return []
 
 
-def _batches(database: sqlite3.Connection) -> Iterator[list[tuple]]:
-    has_payload = database.execute("SELECT EXISTS (SELECT 1 FROM payload)").fetchone()[0]
-    query = QUERY.format(
-        payload=", body" if has_payload else ", NULL",
-        join=" LEFT JOIN payload USING (event_id)" if has_payload else "",
-    )
-    cursor = database.execute(query)
-    rows: list[tuple] = []
+@dataclass(frozen=True)
+class Batch:
+    """Some events: the columns of COLUMNS, and the payloads if they were stored."""
+
+    columns: dict[str, pa.Array]
+    bodies: list[bytes | None] | None
+
+
+def _batches(path: Path, database: sqlite3.Connection) -> Iterator[Batch]:
+    """Reads all events: as Arrow batches, or row by row if there are payloads or damage."""
+    if database.execute("SELECT EXISTS (SELECT 1 FROM payload)").fetchone()[0]:
+        yield from _rows(database, 0)
+        return
+    last = 0
     try:
-        # One row at a time: an error in the middle of fetchmany would lose the rows before it.
-        for row in cursor:
+        for batch in _arrow(path):
+            yield batch
+            last = int(pc.max(batch.columns["event_id"]).as_py())
+    except adbc_driver_manager.Error:
+        # Row by row gives every event before the damage, and SQLite's own message.
+        yield from _rows(database, last)
+
+
+def _arrow(path: Path) -> Iterator[Batch]:
+    with adbc_driver_sqlite.dbapi.connect(f"file:{path}?mode=ro") as connection, connection.cursor() as cursor:
+        cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(ROWS_PER_BATCH)})
+        cursor.execute(f"SELECT event_id, {COLUMNS} FROM event ORDER BY event_id")
+        for found in cursor.fetch_record_batch():
+            columns = {name: found.column(name) for name in found.schema.names}
+            if columns["connection_id"].null_count or columns["received_ns"].null_count:
+                raise adbc_driver_manager.InternalError(
+                    "a row without connection or receive time",
+                    status_code=adbc_driver_manager.AdbcStatusCode.INVALID_DATA,
+                )
+            yield Batch(columns, None)
+
+
+def _rows(database: sqlite3.Connection, after: int) -> Iterator[Batch]:
+    """Events after an event id, one row at a time: an error loses no row before it."""
+    query = (
+        f"SELECT event.event_id, {COLUMNS}, body FROM event LEFT JOIN payload USING (event_id)"
+        f" WHERE event.event_id > {after} ORDER BY event.event_id"
+    )
+    names = ["event_id", *COLUMNS.split(", ")]
+    rows: list[tuple] = []
+
+    def batch() -> Batch:
+        *columns, bodies = zip(*rows, strict=True)
+        arrays = {name: pa.array(values, pa.int64()) for name, values in zip(names, columns, strict=True)}
+        return Batch(arrays, list(bodies) if any(body is not None for body in bodies) else None)
+
+    try:
+        for row in database.execute(query):
             if row[2] is None or row[6] is None:
                 raise sqlite3.DatabaseError("a row without connection or receive time")
             rows.append(row)
             if len(rows) == ROWS_PER_BATCH:
-                yield rows
+                yield batch()
                 rows = []
     except sqlite3.Error:
         if rows:
-            yield rows
+            yield batch()
         raise
     if rows:
-        yield rows
+        yield batch()
 
 
 class Occurrences:
@@ -166,13 +235,13 @@ class Occurrences:
     def __init__(self) -> None:
         self._last = -1  # largest sequence until now; the keys of a feed without faults only grow
         self._counts: dict[int, int] = {}
-        self._sequences = np.empty(0, dtype=np.int64)
+        self._sequences: list[np.ndarray] = []
 
     def of_sequences(self, sequences: np.ndarray) -> np.ndarray:
         result = np.zeros(len(sequences), dtype=np.int32)
         growing = len(sequences) > 0 and sequences[0] > self._last and bool((np.diff(sequences) > 0).all())
         if not growing:
-            known = set(self._sequences.tolist())
+            known = set(np.concatenate(self._sequences).tolist()) if self._sequences else set()
             for i, sequence in enumerate(sequences.tolist()):
                 if sequence in known or sequence in self._counts:
                     self._counts[sequence] = self._counts.get(sequence, 0) + 1
@@ -181,7 +250,7 @@ class Occurrences:
                     known.add(sequence)
         if len(sequences):
             self._last = max(self._last, int(sequences.max()))
-            self._sequences = np.concatenate([self._sequences, sequences])
+            self._sequences.append(sequences)
         return result
 
     def of_keys(self, keys: list[int]) -> np.ndarray:
@@ -192,40 +261,25 @@ class Occurrences:
         return result
 
 
-def _append(writer: pq.ParquetWriter, rows: list[tuple], seen: Occurrences, capture: Capture) -> None:
-    columns = list(zip(*rows, strict=True))
-    _, sequence, connection, feed_connection, due, sent, received, length, flags, body = columns
+def _append(writer: pq.ParquetWriter, batch: Batch, seen: Occurrences, capture: Capture) -> None:
+    sequence = batch.columns["sequence"]
+    count = len(sequence)
     keys: list[int] | None = None
-    high = low = pa.nulls(len(rows), pa.uint64())
-    if any(b is not None for b in body):
-        keys = [xxhash.xxh3_128_intdigest(b or b"") for b in body]
-        high = pa.array([k >> 64 for k in keys], pa.uint64())
-        low = pa.array([k & (2**64 - 1) for k in keys], pa.uint64())
-    occurrence = np.zeros(len(rows), dtype=np.int32)
-    present = np.array([s is not None for s in sequence])
-    if present.any():
-        occurrence[present] = seen.of_sequences(np.array([s for s in sequence if s is not None], dtype=np.int64))
+    columns: dict[str, pa.Array] = dict(batch.columns)
+    columns["key_high"] = columns["key_low"] = pa.nulls(count, pa.uint64())
+    if batch.bodies is not None:
+        keys = [xxhash.xxh3_128_intdigest(body or b"") for body in batch.bodies]
+        columns["key_high"] = pa.array([key >> 64 for key in keys], pa.uint64())
+        columns["key_low"] = pa.array([key & (2**64 - 1) for key in keys], pa.uint64())
+    occurrence = np.zeros(count, dtype=np.int32)
+    present = sequence.is_valid().to_numpy(zero_copy_only=False)
+    occurrence[present] = seen.of_sequences(sequence.drop_null().to_numpy())
     if keys is not None and not present.all():
         absent = np.flatnonzero(~present)
         occurrence[absent] = seen.of_keys([keys[i] for i in absent])
-    table = pa.Table.from_arrays(
-        [
-            pa.array(sequence, pa.int64()),
-            high,
-            low,
-            pa.array(occurrence, pa.int32()),
-            pa.array(connection, pa.int32()),
-            pa.array(feed_connection, pa.int32()),
-            pa.array(due, pa.int64()),
-            pa.array(sent, pa.int64()),
-            pa.array(received, pa.int64()),
-            pa.array(length, pa.int32()),
-            pa.array(flags, pa.int32()),
-        ],
-        schema=SCHEMA,
-    )
-    writer.write_table(table)
-    capture.events += len(rows)
-    capture.connections = max(capture.connections, max(connection))
+    columns["occurrence"] = pa.array(occurrence)
+    writer.write_table(pa.table({f.name: columns[f.name].cast(f.type) for f in SCHEMA}, schema=SCHEMA))
+    capture.events += count
+    capture.connections = max(capture.connections, pc.max(columns["connection_id"]).as_py())
     capture.duplicates += int((occurrence > 0).sum())
     capture.without_sequence += int((~present).sum())
