@@ -269,7 +269,7 @@ class Trader:
             # An incoming order cancels the resting order of its own account instead of trading with
             # it.
             itself = found["cancel_reason"] == "self_match_prevention"
-            assert itself or (asked and asked.method == "private/cancel"), f"nobody asked for this cancel: {told}"
+            assert itself or (asked and asked.method == "private/cancel"), f"cancelled without a request: {told}"
         amounts, prices = {order.amount}, {order.price}
         if asked and asked.method == "private/edit":
             amounts.add(exact(asked.params["amount"]))

@@ -446,7 +446,7 @@ def test_what_is_no_wish_is_answered_with_what_to_send(text: str, tmp_path: Path
         assert json.loads(reader.recv(PATIENCE_S))["symbols"] == 1
 
 
-def test_a_reader_that_stops_reading_costs_nobody_anything(tmp_path: Path, started: list[Bars]) -> None:
+def test_a_stopped_reader_delays_no_other_reader(tmp_path: Path, started: list[Bars]) -> None:
     bars = Bars("--buckets", "30", ready=tmp_path / "ready")
     started.append(bars)
     host, port = bars.address.split(":")

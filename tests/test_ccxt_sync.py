@@ -246,7 +246,7 @@ def test_refusals_have_the_right_class(exchange: ccxt.deribit) -> None:
         exchange.edit_order(NO_SUCH_ORDER, SPOT, "limit", "buy", 1, price)
 
 
-@pytest.mark.parametrize("wrong", [Credentials("demo-a", "not-the-secret"), Credentials("nobody", "demo-a-secret")])
+@pytest.mark.parametrize("wrong", [Credentials("demo-a", "not-the-secret"), Credentials("unknown", "demo-a-secret")])
 def test_a_wrong_key_is_an_authentication_error(venue: Venue, wrong: Credentials) -> None:
     stranger = deribit(venue, wrong)
     stranger.load_markets()

@@ -179,7 +179,7 @@ def test_an_error_of_the_disk_stops_the_venue_and_loses_nothing(data: Path, call
     verified(data)
 
 
-def test_a_poison_command_halts_one_instrument_and_nobody_else(data: Path) -> None:
+def test_a_poison_command_halts_one_instrument_only(data: Path) -> None:
     """Only builds with debug assertions know the label that makes the engine panic."""
     assert DEBUG_BINARY.exists(), f"{DEBUG_BINARY} does not exist: `make test` builds it"
     ready = data.with_suffix(".ready.json")

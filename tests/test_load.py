@@ -186,7 +186,7 @@ def test_a_limit_is_found_between_what_is_carried_and_what_is_not() -> None:
     assert "1013" not in figures["closes"] and figures["connections"] == 10
 
 
-def test_whoever_is_interrupted_reports_what_there_was() -> None:
+def test_an_interrupted_run_reports_its_figures() -> None:
     under_way = threading.Event()
 
     async def noticed(connection: ServerConnection) -> None:
@@ -249,7 +249,7 @@ def test_what_cannot_be_meant_is_one_clear_line(args: list[str], said: str) -> N
     assert len(done.stderr.splitlines()) == 1 and said in done.stderr, done.stderr
 
 
-def test_where_nobody_listens_it_ends_at_once() -> None:
+def test_load_ends_at_once_without_a_server() -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         done = run(f"ws://127.0.0.1:{free.getsockname()[1]}/", "--connections", "1000", "--json")

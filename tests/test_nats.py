@@ -143,7 +143,7 @@ def test_an_address_where_no_nats_is_is_refused(url: str, word: str, tape: str) 
 def test_losses_repeats_and_restarts_are_told_apart() -> None:
     shard = Shard()
     for epoch, first, count, skipped in [
-        (7, 5, 10, 0),  # what was before we came is nobody's loss
+        (7, 5, 10, 0),  # messages before the subscription are not lost
         (7, 15, 5, 0),
         (7, 20, 0, 0),  # a mark
         (7, 18, 5, 2),  # two of five are known

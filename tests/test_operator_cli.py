@@ -103,7 +103,7 @@ def test_refusals_are_one_clear_line(own: Venue) -> None:
         (["halt", "NOPE_ZAR"], OPERATOR, "13020"),
         (["kill", "order", "999", "--reason", "x"], OPERATOR, "10004"),
         (["bust", "1000000000001", "--reason", "x"], OPERATOR, "13020"),
-        (["deposit", "nobody", "ZAR", "10"], OPERATOR, "lists them"),
+        (["deposit", "unknown", "ZAR", "10"], OPERATOR, "lists them"),
     ]:
         done = run(own, *arguments, who=who)
         assert done.returncode == 1, arguments

@@ -246,7 +246,7 @@ def test_what_is_kept_no_longer_begins_with_a_snapshot(quiet: Venue, goes: str) 
         until(lambda: gauge(quiet, "open_connections") == 1, "it is gone")
         if goes == "late":
             trader.result("private/pitwire_advance", {"ns": 121_000_000_000})
-            until(lambda: gauge(quiet, "open_channels") == 0, "nobody is waited for")
+            until(lambda: gauge(quiet, "open_channels") == 0, "no channel is kept open")
         buy(trader, 50_000)
         reader.open()
         notice = reader.caught_up()[RAW]

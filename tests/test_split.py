@@ -448,7 +448,7 @@ def test_it_ends_at_once_while_it_waits_to_try_again() -> None:
         assert process.wait(PATIENCE_S) == 0
 
 
-def test_a_stopped_worker_stops_nobody_else(tmp_path: Path) -> None:
+def test_a_stopped_worker_stops_no_other_worker(tmp_path: Path) -> None:
     trades, out = Trades(), tmp_path / "out"
     rounds, size = 400, 100
 

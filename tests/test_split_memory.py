@@ -73,7 +73,7 @@ def test_spilling_ends_at_its_limit(tmp_path: Path) -> None:
     assert after["RssAnon"] <= before["RssAnon"] + SLACK_KIB, (before, after)
 
 
-def test_pings_whose_answers_nobody_reads_cost_no_memory() -> None:
+def test_pings_with_unread_answers_cost_no_memory() -> None:
     """A server floods pings and reads nothing: answers fill its socket, then only the latest is
     kept."""
     trades, found, started = Trades(), dict[str, int](), list[subprocess.Popen[str]]()

@@ -38,7 +38,7 @@ def test_an_empty_directory_will_do(data: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [b"", b"\xff\xfe", b"{}"], ids=["empty", "not-utf8", "of-nothing"])
-def test_a_spoilt_memory_of_the_configuration_stops_nobody(data: Path, text: bytes) -> None:
+def test_a_damaged_stored_configuration_does_not_prevent_the_start(data: Path, text: bytes) -> None:
     with Venue(data) as venue:
         before = equities(venue)
         assert venue.stop() == 0
@@ -72,7 +72,7 @@ def test_sigterm_ends_with_zero_and_everything_is_there_next_time(data: Path) ->
     assert {"commands", "events", "orders", "trades", "tape_hash"} <= json.loads(verified.stdout).keys()
 
 
-def test_a_second_start_on_the_same_data_is_refused_and_harms_nobody(data: Path) -> None:
+def test_a_second_start_on_the_same_data_is_refused_without_harm(data: Path) -> None:
     with Venue(data) as venue:
         message = refusal(data)
         assert re.search("lock|in use|already running", message), message

@@ -90,7 +90,7 @@ def test_depth_joins_the_snapshot_and_the_wrong_is_refused_with_a_remedy(venue: 
                     last, events = event["u"], events + 1
             assert events > 0
         for target, code, part in [
-            ("/ws/nobody@trade", -1121, "exchangeInfo"),
+            ("/ws/unknown@trade", -1121, "exchangeInfo"),
             ("/ws/npnzar@depth7", 2, "depth5|10|20"),
             ("/stream?streams=npnzar@dance", 2, "aggTrade"),
         ]:
@@ -98,7 +98,7 @@ def test_depth_joins_the_snapshot_and_the_wrong_is_refused_with_a_remedy(venue: 
             assert (status, body["code"]) == (400, code)
             assert part in body["msg"]
         assert (await refusal(venue, "/message/realtime?subscribe=DEPTH:NPN-ZAR"))[1]["code"] == "10005"
-        assert (await refusal(venue, "/v1/marketdata/nobody"))[1]["reason"] == "InvalidSymbol"
+        assert (await refusal(venue, "/v1/marketdata/unknown"))[1]["reason"] == "InvalidSymbol"
 
     asyncio.run(scenario())
 
@@ -139,7 +139,7 @@ def test_streams_are_taken_and_left_by_message(venue: Venue) -> None:
             assert (await ask('{"method":"SET_PROPERTY","params":["combined",true],"id":2}'))["result"] is None
             wrapped = [json.loads(text) for text in await take(socket, 1)]
             assert wrapped[0]["stream"] == "btcusdc@trade"
-            assert (await ask('{"method":"SUBSCRIBE","params":["nobody@trade"],"id":3}'))["code"] == 2
+            assert (await ask('{"method":"SUBSCRIBE","params":["unknown@trade"],"id":3}'))["code"] == 2
             assert (await ask("nonsense"))["code"] == 2
             assert (await ask('{"method":"UNSUBSCRIBE","params":["btcusdc@trade"],"id":4}'))["id"] == 4
             with pytest.raises(TimeoutError):

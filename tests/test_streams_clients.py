@@ -88,7 +88,7 @@ def test_ccxt_binance_over_rest(venue: Venue) -> None:
     candles = exchange.fetch_ohlcv(SYMBOL, "1m")
     assert candles[-1][2] >= candles[-1][3] > 0
     with pytest.raises(ccxt.BadSymbol):
-        exchange.public_get_depth({"symbol": "NOBODY"})
+        exchange.public_get_depth({"symbol": "UNKNOWN"})
 
 
 def test_ccxt_binance_pro(venue: Venue) -> None:

@@ -165,7 +165,7 @@ def test_wrong_use_is_told_apart_from_failure(args: list[str], word: str) -> Non
     refusal(trade(*args), 2, word)
 
 
-def test_where_no_venue_is_nobody_waits() -> None:
+def test_trade_fails_at_once_without_a_venue() -> None:
     refusal(trade("--url", "ws://127.0.0.1:1/ws/api/v2", "orders"), 1, "127.0.0.1:1", "pitwire up")
 
 
@@ -176,7 +176,7 @@ def test_a_path_that_is_no_websocket_is_named(venue: Venue) -> None:
 # Credentials
 
 
-def test_credentials_come_from_a_file_that_nobody_else_reads(venue: Venue, tmp_path: Path) -> None:
+def test_credentials_come_from_a_file_that_other_users_cannot_read(venue: Venue, tmp_path: Path) -> None:
     at = ["--url", venue.ws_url, "orders"]
     file = tmp_path / "credentials.toml"
     file.write_text('client_id = "demo-a"\nclient_secret = "demo-a-secret"\n')

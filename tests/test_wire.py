@@ -330,7 +330,7 @@ def test_huge_and_strange_numbers_are_refused_and_nothing_breaks(trader: Ws, fie
     assert error_code(trader.arrive()) in refusals
 
 
-def test_an_order_of_somebody_else_is_not_mine_to_touch(http: Http, other: Http) -> None:
+def test_an_order_of_another_account_cannot_be_changed(http: Http, other: Http) -> None:
     theirs = other.result("private/buy", resting_buy(other))["order"]["order_id"]
     for method in ("private/cancel", "private/get_order_state", "private/get_user_trades_by_order"):
         answer = http.call(method, {"order_id": theirs})

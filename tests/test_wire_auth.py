@@ -104,7 +104,7 @@ def test_a_signature_may_have_no_data_and_a_number_for_a_nonce(ws: Ws) -> None:
     [
         credentials_grant(client_secret="demo-b-secret"),
         credentials_grant(client_secret=""),
-        credentials_grant(client_id="nobody"),
+        credentials_grant(client_id="unknown"),
         signature_grant(now_ms(), signature="0" * 64),
         signature_grant(now_ms(), signature="short"),
         signature_grant(now_ms() - 3_600_000),
@@ -182,7 +182,7 @@ def test_every_form_of_header_is_accepted(venue: Venue) -> None:
 def test_a_wrong_header_is_refused_without_a_challenge(venue: Venue) -> None:
     http = Http(venue.address)
     wrong_basic = base64.b64encode(b"demo-a:wrong").decode()
-    stranger = signed(Credentials("nobody", "x"), "GET", MINE)
+    stranger = signed(Credentials("unknown", "x"), "GET", MINE)
     liar = signed(Credentials("demo-a", "x"), "GET", MINE)
     nonsense = [
         {"Authorization": value} for value in ("Bearer nonsense", f"Basic {wrong_basic}", "deri-hmac-sha256 id")

@@ -153,7 +153,7 @@ def test_a_binary_frame_is_answered_or_refused_with_1003(raw: RawWs) -> None:
 
 def test_a_ping_is_answered_with_its_payload_and_a_stray_pong_is_ignored(raw: RawWs) -> None:
     for payload in (b"", b"x" * 125):
-        raw.send(PONG, b"nobody asked")
+        raw.send(PONG, b"unsolicited")
         raw.send(PING, payload)
         assert raw.receive() == (PONG, payload)
 
@@ -316,7 +316,7 @@ def test_metrics_are_prometheus_text(venue: Venue) -> None:
     assert any(name.startswith("pitwire_") for name in names)
 
 
-def test_metrics_tell_nobody_of_a_hidden_order(data: Path) -> None:
+def test_metrics_do_not_reveal_a_hidden_order(data: Path) -> None:
     names = ("live_orders", "orders_total", "events_total", "trades_total", "open_channels")
     with Venue(data, extra=["--no-flow"]) as venue:
         member = Http(venue.address, DEMO_A)

@@ -77,7 +77,7 @@ def test_a_length_alone_costs_nothing(target: Target, announced: int, code: int)
     assert target.rss_bytes() - before < MOST_BYTES
 
 
-def test_a_flood_of_pings_that_nobody_reads_the_answers_of_waits(target: Target) -> None:
+def test_a_flood_of_pings_with_unread_answers_waits(target: Target) -> None:
     before = target.rss_bytes()
     with target.open() as client:
         client.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -177,7 +177,7 @@ def test_what_was_asked_before_a_half_close_is_answered(target: Target) -> None:
         assert read_all(client).startswith(b"HTTP/1.1 200")
 
 
-def test_readers_that_never_read_cost_little_and_nobody_else(target: Target) -> None:
+def test_readers_that_never_read_cost_little_and_delay_no_other(target: Target) -> None:
     before = target.rss_bytes()
     question = json.dumps(
         {"jsonrpc": "2.0", "id": 1, "method": "public/get_instruments", "params": {"currency": "any"}}

@@ -383,7 +383,7 @@ sessions = [
 fn half_days_need_a_list_in_every_followed_schedule() {
     let instrument = "[[instrument]]\nname = \"X\"\nbase = \"X\"\nquote = \"Y\"\ntick = \"1\"\nlot = \"1\"\nstart_price = \"1\"\nschedule = \"main\"\n";
     let cut = MAIN.split("half_day = [").next().unwrap().to_owned();
-    assert_eq!(complaint(&cut), "nothing", "nobody goes by it");
+    assert_eq!(complaint(&cut), "nothing", "no instrument uses it");
     assert!(complaint(&(cut + instrument)).contains("venue.toml:9: the calendar has half days"));
 }
 

@@ -273,7 +273,7 @@ fn missed_call_is_reported_and_not_held() {
     assert_eq!(refusal(&floor.limit(Side::Buy, 5, 1_001, TimeInForce::IntradayCall)), Some(Reject::NoAuctionScheduled));
 }
 
-/// Section 16, every pair: by an operator, and by the timetable.
+/// Section 16, every pair: by an operator, and by the scheduler.
 #[test]
 fn session_changes_follow_section_16() {
     use Phase::{Closed, Continuous, Deleted, HaltAndClose, Halted, Pause, ReopeningCall, VolatilityCall};

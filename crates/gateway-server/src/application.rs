@@ -18,8 +18,8 @@ use tracing::{info, warn};
 
 use crate::metrics::{self, GatewayCounters, GatewaySummary};
 use crate::public_connections::{AllConnections, PublicConnections};
+use pitwire_server::api_route::{self, ApiRoute};
 use pitwire_server::delivery_threads::TurnBudget;
-use pitwire_server::doors::{self, Door};
 use pitwire_server::with_notes;
 
 /// Largest number of bus events that one turn handles, so that clients do not wait longer.
@@ -205,7 +205,7 @@ impl GatewayApplication {
                     Err(error) => refused(&request, &error, now),
                 };
                 if is_public {
-                    doors::share(&mut response);
+                    api_route::share(&mut response);
                 }
                 notices.respond(id, &response, keep_alive, head_only);
             }
@@ -231,7 +231,7 @@ impl GatewayApplication {
 
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
         let now = self.now();
-        let (id, method) = match doors::call(request) {
+        let (id, method) = match api_route::call(request) {
             Ok(call) => (call.id, call.method),
             Err((id, error)) => return refused(&id, &error, now),
         };
@@ -243,7 +243,7 @@ impl GatewayApplication {
             request: id,
             keep_alive: request.keep_alive,
             head_only: request.method == "HEAD",
-            is_public: doors::is_public(request),
+            is_public: api_route::is_public(request),
         };
         let (method, target) = (request.method.to_owned(), request.target.to_owned());
         self.call(pending, WebRequest { method, target, body: request.body.to_vec() }, notices);
@@ -322,16 +322,16 @@ impl Application for GatewayApplication {
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
         self.counters.http_requests += 1;
         let path = request.path();
-        match doors::at(request) {
-            Door::None => {}
-            Door::Answered(response) => return response,
-            Door::Open => return self.api(request, notices),
+        match api_route::at(request) {
+            ApiRoute::None => {}
+            ApiRoute::Answered(response) => return response,
+            ApiRoute::Open => return self.api(request, notices),
         }
         if pitwire_url_streams::is_rest_path(path) && request.method == "GET" && !request.is_foreign {
             return self.forward_rest(request, notices);
         }
         if request.is_foreign {
-            return doors::refused(Refusal::ForeignOrigin);
+            return api_route::refused(Refusal::ForeignOrigin);
         }
         if !matches!(request.method, "GET" | "HEAD") {
             return HttpResponse::text(405, "use GET");
@@ -412,7 +412,7 @@ impl Application for GatewayApplication {
     }
 
     fn refusal(&mut self, why: Refusal) -> HttpResponse {
-        doors::refused(why)
+        api_route::refused(why)
     }
 
     fn disconnected(&mut self, id: ConnectionId, _: &mut Notices) {

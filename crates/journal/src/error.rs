@@ -202,12 +202,10 @@ impl OpenError {
             }
             OpenError::MissingSegment { .. } => "restore the missing segment from a copy; the ones after it need it",
             OpenError::MissingSuperblock => {
-                "restore the superblock from the copy the segments came from; without it nobody can say where the log \
-                 must end"
+                "restore the superblock from the copy of the segments; without it the end of the log is unknown"
             }
             OpenError::DamagedSuperblock => {
-                "restore the superblock from a copy, an older one will do; without it nobody can say where the log \
-                 must end"
+                "restore the superblock from a copy, an older one will do; without it the end of the log is unknown"
             }
             OpenError::NoUsableSnapshot { .. } => {
                 "restore a snapshot from a copy, or the segments from the first one on"

@@ -579,7 +579,7 @@ impl Connection {
             let sent_ns = if answers > 0 { times.clock.monotonic_ns() } else { 0 };
             let sent = self.stream.send(net, &[self.outbox.rest()]);
             if answers > 0 {
-                app.answered(&times.residence(std::mem::take(&mut answers), self.share.read_ns, sent_ns));
+                app.answered(&times.server_latency(std::mem::take(&mut answers), self.share.read_ns, sent_ns));
             }
             match sent {
                 Sent::Bytes(0) | Sent::Failed => self.stage = ConnectionStage::Gone,

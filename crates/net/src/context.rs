@@ -44,7 +44,7 @@ pub(crate) struct TurnTimes<'a> {
 impl TurnTimes<'_> {
     /// Returns how long `requests`, the last of which was read at `read_ns`, have been in the
     /// process when their answers are sent.
-    pub fn residence(&self, requests: u32, read_ns: u64, sent_ns: u64) -> ServerLatency {
+    pub fn server_latency(&self, requests: u32, read_ns: u64, sent_ns: u64) -> ServerLatency {
         ServerLatency {
             requests,
             acting_ns: self.acted_ns.saturating_sub(read_ns),

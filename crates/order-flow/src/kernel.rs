@@ -41,7 +41,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Returns the published parameters (`market-rules.md` 16.2 and 16.3).
+    /// Returns the published parameters (CoinTossX, arXiv 2102.10925, and its configuration file).
     pub fn published(reading: Reading) -> Kernel {
         const BASE: Vector = [0.80, 1.00, 1.20, 1.40, 1.60, 1.80, 2.00, 2.20];
         const OWN_DECAY: Vector = [4.0, 3.5, 3.0, 3.5, 3.0, 3.5, 3.0, 3.5];

@@ -1,4 +1,4 @@
-//! Prices and volumes of the published simulation (`market-rules.md` 16.1 and 16.5).
+//! Prices and volumes of the published simulation (CoinTossX, arXiv 2102.10925).
 //!
 //! The original draws a thousand candidates from a normal distribution, filters them, and picks one
 //! at random. The remaining candidates are independent and identically distributed, so the first of

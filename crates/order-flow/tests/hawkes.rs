@@ -1,9 +1,8 @@
 //! Theory and goodness of fit of the mutually exciting processes.
 //!
-//! The expected values are independent of the code under test: radii and totals come from outside
-//! (`market-rules.md`
-//! 16.3, and a script in another language for the symmetric set), and the compensators below follow
-//! the definition.
+//! The expected values are independent of the code under test: radii and totals come from the
+//! published parameters and from a script in another language for the symmetric set. The
+//! compensators below follow the definition.
 
 use pitwire_model::VenueNanos;
 use pitwire_order_flow::{FlowError, Kernel, Process, Random, Reading, TYPES, Vector};

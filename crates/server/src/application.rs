@@ -25,15 +25,15 @@ use tracing::{error, warn};
 use pitwire_venue::{Maintenance, VenueClock};
 
 use crate::account_listeners::AccountListeners;
+use crate::api_route::{self, ApiRoute};
 use crate::bus::Bus;
 use crate::delivery_threads::TurnBudget;
-use crate::doors::{self, Door};
 use crate::health::health;
 use crate::heartbeats::Heartbeats;
 use crate::metrics::{self, Counters, Gauges};
 use crate::page;
 use crate::private_windows::PrivateWindows;
-use crate::public_connections::{Done, Voice};
+use crate::public_connections::{ConnectionOutput, Done};
 use crate::resume::{Held, Life, Resumption};
 use crate::server_latency::LatencyHistograms;
 use crate::service::{MarketData, VenueService};
@@ -63,7 +63,7 @@ struct ClientSubscription {
     cursor: ChannelCursor,
     /// Everybody may hear it, without a login.
     is_open: bool,
-    /// It is read in a hall.
+    /// It is read on a delivery thread.
     is_away: bool,
     /// Its reader may come back to it.
     is_held: bool,
@@ -163,12 +163,13 @@ impl VenueApplication {
 
     /// Sends due heartbeats, and closes connections that have not answered the last one.
     fn beat(&mut self, now_ns: u64, notices: &mut Notices) {
-        let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
+        let mut output =
+            ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections };
         while let Some(id) = self.heartbeats.take(now_ns) {
             let Some(client) = self.clients.get_mut(&id) else { continue };
-            match client.session.beat(now_ns, &mut |text| voice.notify(id, text)) {
+            match client.session.beat(now_ns, &mut |text| output.notify(id, text)) {
                 Ok(()) => self.heartbeats.set(id, client.session.beat_due_ns()),
-                Err(why) => expel(id, &why, &mut voice),
+                Err(why) => expel(id, &why, &mut output),
             }
         }
     }
@@ -185,25 +186,26 @@ impl VenueApplication {
         let venue = &self.service.venue;
         let (engine, views, changes) = (venue.engine(), venue.views(), venue.changes());
         if changes.is_empty() {
-            return self.service.market_data.audience.end_command();
+            return self.service.market_data.public_connections.end_command();
         }
-        let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
+        let mut output =
+            ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections };
         self.dispatcher.record(engine, views, changes);
         for id in self.listeners.affected_by(changes) {
             let Some(client) = self.clients.get_mut(&id) else { continue };
-            let mut send = |text: &[u8]| voice.notify(id, text);
+            let mut send = |text: &[u8]| output.notify(id, text);
             client.session.notify(engine, views, changes, &mut send);
             self.dispatcher.send_resumable(&mut client.session, engine, views, &mut send);
             self.private_windows.arm(venue.now());
         }
         self.service.venue.clear_changes();
-        self.service.market_data.audience.end_command();
+        self.service.market_data.public_connections.end_command();
     }
 
     /// Updates the indexes after a request: public channels, and accounts with private notices.
     fn reindex(&mut self, id: ConnectionId) {
         let Some(client) = self.clients.get_mut(&id) else { return };
-        if client.public.is_empty() || self.service.market_data.audience.has(id) {
+        if client.public.is_empty() || self.service.market_data.public_connections.has(id) {
             self.subscribers.remove(&id);
         } else {
             self.subscribers.insert(id);
@@ -215,10 +217,11 @@ impl VenueApplication {
     /// does this, because one account's events must leave no trace in the log that others can read.
     fn close_private_windows(&mut self, notices: &mut Notices) {
         let venue = &self.service.venue;
-        let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
+        let mut output =
+            ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections };
         while let Some(interval) = self.private_windows.take(venue.now()) {
             for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.has_private_channels()) {
-                let mut send = |text: &[u8]| voice.notify(*id, text);
+                let mut send = |text: &[u8]| output.notify(*id, text);
                 client.session.close_window(interval, venue.engine(), venue.views(), &mut send);
             }
         }
@@ -244,7 +247,7 @@ impl VenueApplication {
         let mut room = RESUMED_BYTES;
         for effect in effects {
             let Some(client) = self.clients.get_mut(&id) else { return };
-            let audience = &mut self.service.market_data.audience;
+            let public_connections = &mut self.service.market_data.public_connections;
             match effect {
                 Effect::Subscribe(name, channel) => self.join(id, (name, &channel), notices, None),
                 Effect::Resume(name, channel, token) => {
@@ -257,11 +260,15 @@ impl VenueApplication {
                     }
                 }
                 Effect::UnsubscribeAll => leave_all(id, &mut client.public, &mut self.service.market_data),
-                Effect::Send(text) => Voice { notices, audience }.reply(id, &text),
+                Effect::Send(text) => ConnectionOutput { notices, public_connections }.reply(id, &text),
                 Effect::Close => {
-                    Voice { notices, audience }.close(id, pitwire_net::CloseCode::Normal, "logged out");
+                    ConnectionOutput { notices, public_connections }.close(
+                        id,
+                        pitwire_net::CloseCode::Normal,
+                        "logged out",
+                    );
                 }
-                Effect::Expel(why) => expel(id, &why, &mut Voice { notices, audience }),
+                Effect::Expel(why) => expel(id, &why, &mut ConnectionOutput { notices, public_connections }),
             }
         }
     }
@@ -278,8 +285,9 @@ impl VenueApplication {
         let Some(client) = self.clients.get_mut(&id) else { return };
         if client.public.iter().any(|sub| sub.name == name) {
             if resume.is_some() {
-                let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
-                voice.reply(id, &Resumption::of_heard(&name).notice);
+                let mut output =
+                    ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections };
+                output.reply(id, &Resumption::of_heard(&name).notice);
             }
             return;
         }
@@ -291,15 +299,15 @@ impl VenueApplication {
             Resumption::of_public(&self.service, self.life, (&name, channel), &subscribed, token, room)
         });
         let Subscribed { feed, cursor, first } = subscribed;
-        let MarketData { publisher, audience, .. } = &mut self.service.market_data;
-        let mut voice = Voice { notices, audience };
+        let MarketData { publisher, public_connections, .. } = &mut self.service.market_data;
+        let mut output = ConnectionOutput { notices, public_connections };
         match &resumption {
-            None => first.iter().for_each(|text| voice.reply(id, text)),
+            None => first.iter().for_each(|text| output.reply(id, text)),
             Some(Resumption { messages, notice }) => {
-                messages.iter().chain([notice]).for_each(|text| voice.reply(id, text));
+                messages.iter().chain([notice]).for_each(|text| output.reply(id, text));
             }
         }
-        let is_away = audience.join(id, feed, publisher);
+        let is_away = public_connections.join(id, feed, publisher);
         let is_open = is_open(channel);
         client.public.push(ClientSubscription { name, feed, cursor, is_open, is_away, is_held });
     }
@@ -308,21 +316,21 @@ impl VenueApplication {
     /// been sent everything that waits for it here. It stays there, also after a later login.
     fn hand_off_listener(&mut self, id: ConnectionId, notices: &mut Notices) {
         if let Some(client) = self.clients.get(&id)
-            && !self.service.market_data.audience.has(id)
+            && !self.service.market_data.public_connections.has(id)
             && client.is_listener()
         {
             notices.hand_off(id);
         }
     }
 
-    /// What those in the halls have said and done.
+    /// Handles the requests and disconnects of connections on delivery threads.
     fn hear(&mut self, notices: &mut Notices) {
         let mut attention = TurnBudget::default();
-        while let Some((id, done)) = self.service.market_data.audience.hear(&mut attention) {
+        while let Some((id, done)) = self.service.market_data.public_connections.hear(&mut attention) {
             match done {
                 Done::Text(text) => {
                     self.text(id, &text, notices);
-                    self.service.market_data.audience.heard(id, text.len());
+                    self.service.market_data.public_connections.heard(id, text.len());
                 }
                 Done::Left => {
                     notices.closed_elsewhere(id);
@@ -330,7 +338,7 @@ impl VenueApplication {
                 }
             }
         }
-        self.service.market_data.audience.bring_up_to_date(&self.service.market_data.publisher);
+        self.service.market_data.public_connections.bring_up_to_date(&self.service.market_data.publisher);
     }
 
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
@@ -341,14 +349,14 @@ impl VenueApplication {
         self.distribute(notices);
         self.follow_manual_time(notices);
         let mut response = HttpResponse::json(if answer.is_error { 400 } else { 200 }, out);
-        if doors::is_public(request) {
-            doors::share(&mut response);
+        if api_route::is_public(request) {
+            api_route::share(&mut response);
         }
         response
     }
 
     fn answer_http(&mut self, request: &HttpRequest<'_>, clock: RequestClock, out: &mut Vec<u8>) -> Dispatched {
-        let call = match doors::call(request) {
+        let call = match api_route::call(request) {
             Ok(call) => call,
             Err((id, error)) => return Dispatcher::refuse(&id, &error, clock, out),
         };
@@ -418,21 +426,21 @@ impl VenueApplication {
 }
 
 /// Sends the last notice to a connection and closes it.
-fn expel(id: ConnectionId, why: &str, voice: &mut Voice<'_>) {
+fn expel(id: ConnectionId, why: &str, output: &mut ConnectionOutput<'_>) {
     let mut out = Vec::new();
     write_logout(&mut out, why);
-    voice.notify(id, &out);
-    voice.close(id, pitwire_net::CloseCode::Policy, why);
+    output.notify(id, &out);
+    output.close(id, pitwire_net::CloseCode::Policy, why);
 }
 
 /// A connection hears a channel no more; `others` are what it still hears.
 fn leave(id: ConnectionId, sub: &ClientSubscription, others: &[ClientSubscription], market_data: &mut MarketData) {
-    let MarketData { publisher, audience, .. } = market_data;
+    let MarketData { publisher, public_connections, .. } = market_data;
     publisher.unsubscribe(sub.feed);
     if sub.is_away {
         // A channel may go by several names.
         let is_last = others.iter().all(|other| other.feed != sub.feed || !other.is_away);
-        audience.leave(id, sub.feed, is_last, publisher);
+        public_connections.leave(id, sub.feed, is_last, publisher);
     }
 }
 
@@ -464,14 +472,14 @@ impl Application for VenueApplication {
     fn request(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
         self.counters.http_requests += 1;
         let path = request.path();
-        match doors::at(request) {
-            Door::None => {}
-            Door::Answered(response) => return response,
-            Door::Open => return self.api(request, notices),
+        match api_route::at(request) {
+            ApiRoute::None => {}
+            ApiRoute::Answered(response) => return response,
+            ApiRoute::Open => return self.api(request, notices),
         }
         let is_bus = path.starts_with("/bus/");
         if request.is_foreign && (is_bus || matches!(path, "/metrics" | "/healthz")) {
-            return doors::refused(Refusal::ForeignOrigin);
+            return api_route::refused(Refusal::ForeignOrigin);
         }
         if let Some(bus) = self.bus.as_mut().filter(|_| is_bus) {
             let markets = self.service.venue.engine().markets();
@@ -482,7 +490,7 @@ impl Application for VenueApplication {
             return HttpResponse::text(405, "use GET");
         }
         if let Some(mut response) = self.rest(request) {
-            doors::share(&mut response);
+            api_route::share(&mut response);
             return response;
         }
         match path {
@@ -520,25 +528,25 @@ impl Application for VenueApplication {
     }
 
     fn handed_off(&self) -> usize {
-        self.service.market_data.streams.open_connections() + self.service.market_data.audience.len()
+        self.service.market_data.streams.open_connections() + self.service.market_data.public_connections.len()
     }
 
     fn may_leave(&mut self, id: ConnectionId) -> bool {
         let Some(client) = self.clients.get(&id) else { return false };
         let publisher = &self.service.market_data.publisher;
         let has_read_all = client.public.iter().all(|sub| publisher.is_at_end(sub.feed, sub.cursor));
-        has_read_all && client.is_listener() && self.service.market_data.audience.is_open()
+        has_read_all && client.is_listener() && self.service.market_data.public_connections.is_open()
     }
 
     fn take_open(&mut self, id: ConnectionId, taken: Handoff) {
         let Some(client) = self.clients.get_mut(&id) else { return };
         client.public.iter_mut().for_each(|sub| sub.is_away = true);
         let feeds: Vec<FeedId> = client.public.iter().map(|sub| sub.feed).collect();
-        let MarketData { audience, publisher, .. } = &mut self.service.market_data;
-        audience.adopt(id, taken, &feeds, publisher);
+        let MarketData { public_connections, publisher, .. } = &mut self.service.market_data;
+        public_connections.adopt(id, taken, &feeds, publisher);
         self.subscribers.remove(&id);
         // What is here now has been committed: it need not wait for the next turn.
-        audience.release();
+        public_connections.release();
     }
 
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>) {
@@ -556,7 +564,8 @@ impl Application for VenueApplication {
         let transport = Transport::WebSocket;
         let visit = RequestContext { venue: &mut self.service, session: &mut client.session, transport, clock };
         let answer = self.dispatcher.answer_text(visit, text, None, &mut out);
-        Voice { notices, audience: &mut self.service.market_data.audience }.reply(id, &out);
+        ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections }
+            .reply(id, &out);
         out.shrink_to(KEPT_REPLY_BYTES);
         self.reply = out;
         if client.session.has_pending_window() {
@@ -572,7 +581,7 @@ impl Application for VenueApplication {
     }
 
     fn refusal(&mut self, why: Refusal) -> HttpResponse {
-        doors::refused(why)
+        api_route::refused(why)
     }
 
     fn answered(&mut self, latency: &ServerLatency) {
@@ -586,7 +595,7 @@ impl Application for VenueApplication {
             self.held.hold(sub.feed, self.service.venue.now(), &mut self.service.market_data.publisher);
         }
         leave_all(id, &mut client.public, &mut self.service.market_data);
-        self.service.market_data.audience.forget(id);
+        self.service.market_data.public_connections.forget(id);
         self.subscribers.remove(&id);
         self.listeners.remove(id);
         if let Err(error) = self.dispatcher.disconnected(&mut client.session, &mut self.service) {
@@ -644,7 +653,7 @@ impl Application for VenueApplication {
         if self.bus.is_none() {
             self.service.market_data.streams.release(&mut |_, _| {});
         }
-        self.service.market_data.audience.release_early();
+        self.service.market_data.public_connections.release_early();
         self.service.market_data.publisher.release()
     }
 
@@ -673,7 +682,7 @@ impl Application for VenueApplication {
                 has_told = true;
             }
         });
-        self.service.market_data.audience.release();
+        self.service.market_data.public_connections.release();
         let fresh = self.service.market_data.publisher.release();
         // Gateways wait for the commit, even if the venue's own subscribers do not.
         if let Some(bus) = self.bus.as_mut().filter(|_| fresh || has_told || self.is_early) {
@@ -702,12 +711,13 @@ impl Application for VenueApplication {
     fn stopping(&mut self, notices: &mut Notices) {
         self.service.is_stopping = true;
         self.service.market_data.streams.stop();
-        self.service.market_data.audience.stop();
-        let mut voice = Voice { notices, audience: &mut self.service.market_data.audience };
+        self.service.market_data.public_connections.stop();
+        let mut output =
+            ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections };
         let mut out = Vec::new();
         write_logout(&mut out, Self::STOPPING);
         for id in self.clients.keys() {
-            voice.notify(*id, &out);
+            output.notify(*id, &out);
         }
     }
 }

@@ -30,7 +30,7 @@ const HEARD_AT_A_TIME: usize = 32;
 /// stream names needs less than half of it.
 const HEARD_BYTES: usize = 64 * 1024;
 /// Maximum number of delivery threads. Each holds its own copy of every stream.
-const HALLS_MOST: usize = 4;
+const MOST_THREADS: usize = 4;
 
 pub struct DeliveryThreads {
     limits: Limits,
@@ -44,7 +44,7 @@ pub struct DeliveryThreads {
     behind: VecDeque<Behind>,
     /// Number of requests that the venue thread has taken from the queue.
     heard: u64,
-    ear: Arc<InboundQueue>,
+    inbound: Arc<InboundQueue>,
     ending: Option<JoinHandle<()>>,
 }
 
@@ -172,19 +172,19 @@ pub struct Adopted {
 }
 
 impl Order {
-    pub fn carry_out(self, halls: &Publisher) {
+    pub fn carry_out(self, delivery: &Publisher) {
         match self {
             Order::Adopt(adopted) => {
                 let Adopted { socket, tls, tag, rest, hello, opening } = *adopted;
-                halls.adopt_open(socket, tls, tag, rest, hello, opening);
+                delivery.adopt_open(socket, tls, tag, rest, hello, opening);
             }
-            Order::Tell(tag, payload) => halls.tell(tag, &payload),
-            Order::Join(tag, ring) => halls.join(tag, ring),
-            Order::Leave(tag, ring) => halls.leave(tag, ring),
-            Order::Begin(ring, number) => halls.begin(ring, number),
-            Order::LagAnswer(Behind { who, stream, read }, how) => halls.go_on(who, stream, read, how),
-            Order::Close(tag, code, reason) => halls.close(tag, code, &reason),
-            Order::Heard(tag, bytes) => halls.heard(tag, weight(bytes)),
+            Order::Tell(tag, payload) => delivery.tell(tag, &payload),
+            Order::Join(tag, ring) => delivery.join(tag, ring),
+            Order::Leave(tag, ring) => delivery.leave(tag, ring),
+            Order::Begin(ring, number) => delivery.begin(ring, number),
+            Order::LagAnswer(Behind { who, stream, read }, how) => delivery.go_on(who, stream, read, how),
+            Order::Close(tag, code, reason) => delivery.close(tag, code, &reason),
+            Order::Heard(tag, bytes) => delivery.heard(tag, weight(bytes)),
         }
     }
 }
@@ -194,7 +194,7 @@ impl DeliveryThreads {
     /// [`Self::hear`].
     pub fn new(limits: Limits, waker: &Waker) -> DeliveryThreads {
         let ((say, said), (leave, left), (ask, asked)) = (sync_channel(HEARD_MOST), channel(), channel());
-        let ear = InboundQueue { said: say, put: AtomicU64::new(0), left: leave, asked: ask, waker: waker.clone() };
+        let inbound = InboundQueue { said: say, put: AtomicU64::new(0), left: leave, asked: ask, waker: waker.clone() };
         DeliveryThreads {
             limits,
             running: None,
@@ -204,7 +204,7 @@ impl DeliveryThreads {
             leaving: VecDeque::new(),
             behind: VecDeque::new(),
             heard: 0,
-            ear: Arc::new(ear),
+            inbound: Arc::new(inbound),
             ending: None,
         }
     }
@@ -214,15 +214,15 @@ impl DeliveryThreads {
     /// # Errors
     /// A text for the client, if the threads cannot be started.
     pub fn start(&mut self) -> Result<Arc<Publisher>, String> {
-        if let Some(halls) = &self.running {
-            return Ok(Arc::clone(halls));
+        if let Some(delivery) = &self.running {
+            return Ok(Arc::clone(delivery));
         }
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let halls = cores.saturating_sub(1).clamp(1, HALLS_MOST);
-        let options = Options { threads: halls, limits: self.limits.clone(), ..Options::default() };
-        let programme: Arc<dyn DeliveryHandler> = Arc::clone(&self.ear) as _;
-        match Publisher::start(options, programme) {
-            Ok(halls) => Ok(Arc::clone(self.running.insert(Arc::new(halls)))),
+        let delivery = cores.saturating_sub(1).clamp(1, MOST_THREADS);
+        let options = Options { threads: delivery, limits: self.limits.clone(), ..Options::default() };
+        let handler: Arc<dyn DeliveryHandler> = Arc::clone(&self.inbound) as _;
+        match Publisher::start(options, handler) {
+            Ok(delivery) => Ok(Arc::clone(self.running.insert(Arc::new(delivery)))),
             Err(error) => {
                 error!(%error, "cannot start the threads that serve streams");
                 Err("streams cannot be served just now".into())
@@ -248,7 +248,7 @@ impl DeliveryThreads {
             return Some(leaving);
         }
         if attention.texts == 0 || attention.bytes == 0 {
-            self.ear.waker.wake();
+            self.inbound.waker.wake();
             return None;
         }
         match self.said.try_recv() {
@@ -272,19 +272,19 @@ impl DeliveryThreads {
     /// next turn.
     pub fn put_off(&mut self, behind: Behind) {
         self.behind.push_front(behind);
-        self.ear.waker.wake();
+        self.inbound.waker.wake();
     }
 
     /// Closes all connections on a separate thread, because slow peers may delay it. Dropping
     /// `self` waits for it to finish.
     pub fn stop(&mut self, reason: &'static str) {
-        let Some(halls) = self.running.take() else { return };
+        let Some(delivery) = self.running.take() else { return };
         let stop = move || {
-            if let Err(error) = halls.stop(reason) {
+            if let Err(error) = delivery.stop(reason) {
                 error!(%error, "a thread that served streams has failed");
             }
         };
-        self.ending = std::thread::Builder::new().name("halls".into()).spawn(stop).ok();
+        self.ending = std::thread::Builder::new().name("delivery".into()).spawn(stop).ok();
     }
 }
 
@@ -303,10 +303,10 @@ mod tests {
 
     /// Returns the events of one turn: the connection number for a request, its negative for a
     /// disconnect.
-    fn turn(halls: &mut DeliveryThreads) -> Vec<i64> {
+    fn turn(delivery: &mut DeliveryThreads) -> Vec<i64> {
         let mut attention = TurnBudget::default();
         let number = |SubscriberId(id)| i64::try_from(id).unwrap();
-        std::iter::from_fn(|| halls.hear(&mut attention))
+        std::iter::from_fn(|| delivery.hear(&mut attention))
             .map(|heard| match heard {
                 ThreadEvent::Text(tag, _) => number(tag),
                 ThreadEvent::Left(tag) => -number(tag),
@@ -316,19 +316,19 @@ mod tests {
 
     #[test]
     fn disconnect_follows_own_requests_but_not_those_of_others() {
-        let mut halls = DeliveryThreads::new(Limits::default(), &Waker::default());
-        let ear = Arc::clone(&halls.ear);
-        assert!((0..10).all(|_| ear.put(SubscriberId(1), "a") && ear.put(SubscriberId(2), "b")));
-        ear.leaves(ThreadEvent::Left(SubscriberId(1)));
-        assert!((0..100).all(|_| ear.put(SubscriberId(2), "b")));
-        let first = turn(&mut halls);
+        let mut delivery = DeliveryThreads::new(Limits::default(), &Waker::default());
+        let inbound = Arc::clone(&delivery.inbound);
+        assert!((0..10).all(|_| inbound.put(SubscriberId(1), "a") && inbound.put(SubscriberId(2), "b")));
+        inbound.leaves(ThreadEvent::Left(SubscriberId(1)));
+        assert!((0..100).all(|_| inbound.put(SubscriberId(2), "b")));
+        let first = turn(&mut delivery);
         let at = first.iter().position(|heard| *heard == -1).expect("it has left");
         assert_eq!((at, first.iter().filter(|heard| **heard == 1).count()), (20, 10));
         assert_eq!(first.len(), HEARD_AT_A_TIME + 1);
         // A request that found the queue full does not delay a disconnect.
-        while ear.put(SubscriberId(2), "b") {}
-        ear.leaves(ThreadEvent::Left(SubscriberId(3)));
-        let rest: Vec<i64> = (0..HEARD_MOST / HEARD_AT_A_TIME + 2).flat_map(|_| turn(&mut halls)).collect();
+        while inbound.put(SubscriberId(2), "b") {}
+        inbound.leaves(ThreadEvent::Left(SubscriberId(3)));
+        let rest: Vec<i64> = (0..HEARD_MOST / HEARD_AT_A_TIME + 2).flat_map(|_| turn(&mut delivery)).collect();
         assert_eq!((rest.len(), rest.last()), (HEARD_MOST + 1, Some(&-3)));
     }
 }

@@ -9,10 +9,10 @@
 //! Start at    [`VenueApplication`], then [`VenueService`].
 
 mod account_listeners;
+pub mod api_route;
 mod application;
 mod bus;
 pub mod delivery_threads;
-pub mod doors;
 mod health;
 mod heartbeats;
 mod limits;

@@ -1,23 +1,23 @@
 //! The limits of a configuration, converted for the components that enforce them.
 
 use pitwire_configuration::LimitsDef;
-use pitwire_deribit::{Allowance, Limits as DeskLimits};
-use pitwire_net::Limits as DoorLimits;
+use pitwire_deribit::{Allowance, Limits as DialectLimits};
+use pitwire_net::Limits as ListenerLimits;
 
 /// Returns the limits of the event loop, per address.
-pub fn connection_limits(def: Option<&LimitsDef>) -> DoorLimits {
-    let mut limits = DoorLimits::default();
+pub fn connection_limits(def: Option<&LimitsDef>) -> ListenerLimits {
+    let mut limits = ListenerLimits::default();
     if let Some(def) = def {
         limits.connections_per_address =
-            Some(def.connections_per_address.unwrap_or(DoorLimits::CONNECTIONS_PER_ADDRESS));
+            Some(def.connections_per_address.unwrap_or(ListenerLimits::CONNECTIONS_PER_ADDRESS));
         limits.hosts.extend(def.hosts.iter().cloned());
     }
     limits
 }
 
 /// Returns the limits of the dispatcher, per account.
-pub fn request_limits(def: &LimitsDef) -> DeskLimits {
-    let mut limits = DeskLimits::default();
+pub fn request_limits(def: &LimitsDef) -> DialectLimits {
+    let mut limits = DialectLimits::default();
     limits.orders = changed(limits.orders, def.orders_per_second, def.orders_burst);
     limits.cancels = changed(limits.cancels, def.orders_per_second, def.orders_burst);
     limits.requests = changed(limits.requests, def.requests_per_second, def.requests_burst);
@@ -41,11 +41,11 @@ mod tests {
     #[test]
     fn missing_limits_keep_the_dialects_defaults() {
         let def = LimitsDef { requests_per_second: Some(7), orders_burst: Some(50), ..LimitsDef::default() };
-        let (desk, doors) = (request_limits(&def), connection_limits(Some(&def)));
-        let dialect = DeskLimits::default();
-        assert_eq!(desk.requests.refill_per_s, 7 * dialect.requests.cost);
-        assert_eq!((desk.orders.pool, desk.orders.refill_per_s), (50, dialect.orders.refill_per_s));
-        assert_eq!(doors.connections_per_address, Some(32));
+        let (requests, listener) = (request_limits(&def), connection_limits(Some(&def)));
+        let dialect = DialectLimits::default();
+        assert_eq!(requests.requests.refill_per_s, 7 * dialect.requests.cost);
+        assert_eq!((requests.orders.pool, requests.orders.refill_per_s), (50, dialect.orders.refill_per_s));
+        assert_eq!(listener.connections_per_address, Some(32));
         assert_eq!(connection_limits(None).connections_per_address, None, "off where there is no table");
     }
 }

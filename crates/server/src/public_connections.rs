@@ -16,7 +16,7 @@
 //!                subscribers; this code never sends and never waits.
 //! Leaves out  contents of messages and answers: the code is the same as for connections on the
 //!             venue thread.
-//! Start at    [`PublicConnections::adopt`], [`PublicConnections::take`], [`Voice`].
+//! Start at    [`PublicConnections::adopt`], [`PublicConnections::take`], [`ConnectionOutput`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -41,7 +41,7 @@ const PING_MS: u32 = 240_000;
 const MERGED_BYTES: usize = 1024 * 1024;
 
 pub struct PublicConnections {
-    halls: DeliveryThreads,
+    delivery: DeliveryThreads,
     /// The stream of each channel, from the first subscription on a delivery thread.
     streams: BTreeMap<FeedId, StreamId>,
     feeds: BTreeMap<StreamId, FeedId>,
@@ -74,7 +74,7 @@ impl PublicConnections {
     pub fn new(waker: &Waker) -> PublicConnections {
         let limits = Limits { idle_ms: IDLE_MS, ping_ms: PING_MS, ..Limits::default() };
         PublicConnections {
-            halls: DeliveryThreads::new(limits, waker),
+            delivery: DeliveryThreads::new(limits, waker),
             streams: BTreeMap::new(),
             feeds: BTreeMap::new(),
             members: BTreeSet::new(),
@@ -98,20 +98,20 @@ impl PublicConnections {
 
     /// Returns whether delivery threads can take connections. Starts them on first use.
     pub fn is_open(&mut self) -> bool {
-        !self.is_stopping && self.halls.start().is_ok()
+        !self.is_stopping && self.delivery.start().is_ok()
     }
 
     /// Hands a connection off to a delivery thread, where it receives the messages of `feeds` from
     /// here on. All earlier messages must have been sent to it.
     pub fn adopt(&mut self, id: ConnectionId, taken: Handoff, feeds: &[FeedId], channels: &mut Channels) {
         let Handoff { socket, session: tls, handshake: hello, rest } = taken;
-        let streams = feeds.iter().filter_map(|feed| self.lend(*feed, channels)).collect();
+        let streams = feeds.iter().filter_map(|feed| self.stream_of(*feed, channels)).collect();
         let opening = SubscriberSetup { streams, ..SubscriberSetup::default() };
         self.members.insert(id);
         self.order(Order::Adopt(Box::new(Adopted { socket, tls, tag: SubscriberId(id.0), rest, hello, opening })));
     }
 
-    fn lend(&mut self, feed: FeedId, channels: &mut Channels) -> Option<StreamId> {
+    fn stream_of(&mut self, feed: FeedId, channels: &mut Channels) -> Option<StreamId> {
         let begins = channels.lend(feed);
         let stream = match self.streams.get(&feed) {
             Some(stream) => *stream,
@@ -132,7 +132,7 @@ impl PublicConnections {
         };
         let name = channels.name(feed).to_owned();
         let spec = StreamSpec { name, lag, ring_bytes, snapshot: false, keep: false };
-        let stream = self.halls.running()?.create(&spec);
+        let stream = self.delivery.running()?.create(&spec);
         self.streams.insert(feed, stream);
         self.feeds.insert(stream, feed);
         Some(stream)
@@ -144,7 +144,7 @@ impl PublicConnections {
         if !self.has(id) {
             return false;
         }
-        if let Some(stream) = self.lend(feed, channels) {
+        if let Some(stream) = self.stream_of(feed, channels) {
             self.order(Order::Join(SubscriberId(id.0), stream));
         }
         true
@@ -210,7 +210,7 @@ impl PublicConnections {
     /// commit.
     pub fn release(&mut self) {
         self.newest.clear();
-        if let Some(halls) = self.halls.running() {
+        if let Some(delivery) = self.delivery.running() {
             let mut start = 0;
             for item in self.items.drain(..) {
                 match item {
@@ -222,18 +222,18 @@ impl PublicConnections {
                         }
                     }
                     Item::Order(order) => {
-                        halls.send(&mut self.batch);
-                        order.carry_out(halls);
+                        delivery.send(&mut self.batch);
+                        order.carry_out(delivery);
                     }
                 }
             }
-            halls.send(&mut self.batch);
+            delivery.send(&mut self.batch);
         }
         self.items.clear();
         self.command_start = 0;
         self.bytes.clear();
         if self.is_stopping {
-            self.halls.stop("the venue is stopping");
+            self.delivery.stop("the venue is stopping");
         }
     }
 
@@ -248,7 +248,7 @@ impl PublicConnections {
     /// Returns the next event of a connection, or `None` if there is none or the turn's budget is
     /// spent.
     pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<(ConnectionId, Done)> {
-        Some(match self.halls.hear(attention)? {
+        Some(match self.delivery.hear(attention)? {
             ThreadEvent::Text(tag, text) => (ConnectionId(tag.0), Done::Text(text)),
             ThreadEvent::Left(tag) => (ConnectionId(tag.0), Done::Left),
         })
@@ -258,7 +258,7 @@ impl PublicConnections {
     /// have missed. Those beyond the budget of this turn wait for the next one.
     pub fn bring_up_to_date(&mut self, channels: &Channels) {
         let (mut known, mut bytes) = (BTreeMap::new(), 0);
-        while let Some(behind) = self.halls.next_behind() {
+        while let Some(behind) = self.delivery.next_behind() {
             let Some(feed) = self.feeds.get(&behind.stream) else { continue };
             if !self.has(ConnectionId(behind.who.0)) {
                 continue;
@@ -268,7 +268,7 @@ impl PublicConnections {
                 None => channels.merged_in_turn(*feed, behind.read),
                 known => known.cloned(),
             };
-            let Some(merged) = merged else { return self.halls.put_off(behind) };
+            let Some(merged) = merged else { return self.delivery.put_off(behind) };
             let (how, seq) = (known.entry((*feed, behind.read)).or_insert(merged), channels.told(*feed));
             let how = match how {
                 MissedChange::Change(payload) => LagAnswer::Text { payload: payload.clone(), seq },
@@ -298,16 +298,16 @@ pub enum Done {
 }
 
 /// Sends to connections on the venue thread and on delivery threads alike.
-pub struct Voice<'a> {
+pub struct ConnectionOutput<'a> {
     pub notices: &'a mut Notices,
-    pub audience: &'a mut PublicConnections,
+    pub public_connections: &'a mut PublicConnections,
 }
 
-impl Voice<'_> {
+impl ConnectionOutput<'_> {
     /// Sends the answer to a request.
     pub fn reply(&mut self, to: ConnectionId, text: &[u8]) {
-        if self.audience.has(to) {
-            self.audience.say(to, text);
+        if self.public_connections.has(to) {
+            self.public_connections.say(to, text);
         } else {
             self.notices.reply(to, text);
         }
@@ -315,16 +315,16 @@ impl Voice<'_> {
 
     /// Sends a notice that does not answer a request.
     pub fn notify(&mut self, to: ConnectionId, text: &[u8]) {
-        if self.audience.has(to) {
-            self.audience.say(to, text);
+        if self.public_connections.has(to) {
+            self.public_connections.say(to, text);
         } else {
             self.notices.notify(to, text);
         }
     }
 
     pub fn close(&mut self, to: ConnectionId, code: CloseCode, reason: &str) {
-        if self.audience.has(to) {
-            self.audience.close(to, code, reason);
+        if self.public_connections.has(to) {
+            self.public_connections.close(to, code, reason);
         } else {
             self.notices.close(to, code, reason);
         }

@@ -1,12 +1,11 @@
-//! Subscribers who come back: what they are told first, and how long what they may come back to is
-//! kept.
+//! Resumed subscriptions: the missed messages, and how long a channel stays resumable.
 //!
-//! Does        compare a token with this start of the venue; say what was missed and what was not.
-//! Holds       1. what is told here ends where the subscriber's cursor stands, on the loop or in a
-//!                hall;
-//!             2. a book that somebody may come back to is written on for [`RESUMABLE_NS`] after
-//!                its reader has gone, at most once for each channel, however many have gone.
-//! Leaves out  which messages those are: see `crates/deribit/src/channels/missed.rs`.
+//! Does        compare a token with this start of the venue; send the missed messages and the notice.
+//! Holds       1. the missed messages end where the subscriber's cursor begins, on the venue thread
+//!                or on a delivery thread;
+//!             2. a book channel is kept up to date for [`RESUMABLE_NS`] after a resumable
+//!                subscriber has gone, once per channel.
+//! Leaves out  the choice of the messages: `crates/deribit/src/channels/missed.rs`.
 //! Start at    [`Resumption::of_public`], [`Held`].
 
 use std::collections::BTreeMap;

@@ -26,9 +26,9 @@ impl Default for LatencyHistograms {
 }
 
 impl LatencyHistograms {
-    pub fn record(&mut self, residence: &ServerLatency) {
-        let ServerLatency { requests, acting_ns, committing_ns, sending_ns } = *residence;
-        let times = [residence.whole_ns(), acting_ns, committing_ns, sending_ns];
+    pub fn record(&mut self, latency: &ServerLatency) {
+        let ServerLatency { requests, acting_ns, committing_ns, sending_ns } = *latency;
+        let times = [latency.whole_ns(), acting_ns, committing_ns, sending_ns];
         for ((stage, sum), ns) in self.stages.iter_mut().zip(&mut self.sums_ns).zip(times) {
             stage.saturating_record_n(ns.max(1), u64::from(requests));
             *sum += ns * u64::from(requests);

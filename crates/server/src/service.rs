@@ -22,7 +22,7 @@ const MOST_MINUTES: u64 = 1_440;
 pub struct MarketData {
     pub publisher: PublicChannels,
     pub streams: UrlStreams,
-    pub(crate) audience: PublicConnections,
+    pub(crate) public_connections: PublicConnections,
     /// The newest minute of venue time whose candles have begun.
     minute: u64,
 }
@@ -32,7 +32,7 @@ impl MarketData {
         MarketData {
             publisher: PublicChannels::new(venue.engine()),
             streams: UrlStreams::new(venue.engine(), venue.views(), waker),
-            audience: PublicConnections::new(waker),
+            public_connections: PublicConnections::new(waker),
             minute: venue.now().0 / MINUTE_NS,
         }
     }
@@ -55,7 +55,7 @@ impl MarketData {
             for at in (first..=minute).map(|minute| VenueNanos(minute * MINUTE_NS)) {
                 self.publisher.turn_minute(at, venue.engine(), venue.views());
                 // Before anybody joins elsewhere, who would have it twice.
-                self.publisher.take_lent(|message| self.audience.take(message));
+                self.publisher.take_lent(|message| self.public_connections.take(message));
                 self.streams.turn_minute(Here { engine: venue.engine(), views: venue.views(), at });
             }
         }
@@ -72,7 +72,7 @@ impl MarketData {
 impl EventObserver for MarketData {
     fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
         self.publisher.observe(stamped, events, engine, views);
-        self.publisher.take_lent(|message| self.audience.take(message));
+        self.publisher.take_lent(|message| self.public_connections.take(message));
         self.streams.observe(stamped, events, engine, views);
     }
 }

@@ -173,7 +173,7 @@ impl Offer {
             .ok_or("its permessage-deflate has parameters that make no sense")?;
         let client_window_bits = said.client_window_bits.flatten().unwrap_or(WINDOW_BITS_MAX);
         if client_window_bits < 9 {
-            return Err("it limits our window to 256 bytes, within which nobody can keep");
+            return Err("it limits our window to 256 bytes, which zlib cannot keep");
         }
         if !self.keeps_context && !said.server_no_context_takeover {
             return Err("it would take context over, which was not offered");
@@ -433,7 +433,7 @@ mod tests {
             (
                 true,
                 "permessage-deflate; client_max_window_bits=8",
-                "it limits our window to 256 bytes, within which nobody can keep",
+                "it limits our window to 256 bytes, which zlib cannot keep",
             ),
             (true, "permessage-deflate; a", "its permessage-deflate has parameters that make no sense"),
             (

@@ -60,7 +60,7 @@ async fn publish(mut pace: Pace, publication: Publication) {
     loop {
         tokio::time::sleep_until(pace.due().into()).await;
         while pace.due() <= Instant::now() {
-            // Nobody listening is no error.
+            // A message without listeners is not an error.
             let _ = publication.send(pace.next_message().into());
         }
     }

@@ -167,7 +167,7 @@ fn given(side: &[AuctionInterest], mut volume: u64) -> Vec<u64> {
         .collect()
 }
 
-fn nobody_gets_less_than_its_minimum(side: &[AuctionInterest], volume: u64) -> bool {
+fn every_order_gets_its_minimum(side: &[AuctionInterest], volume: u64) -> bool {
     let mut of_each = side.iter().zip(given(side, volume));
     of_each.all(|(interest, lots)| lots == 0 || lots >= u64::from(interest.minimum))
 }
@@ -200,8 +200,7 @@ fn most_by_any_choice(bids: &[AuctionInterest], asks: &[AuctionInterest]) -> u64
         let volume = most_at_one_price(&bids, &asks);
         let fair = !passes_over(&bids, &asks, |buyer, seller| seller <= buyer)
             && !passes_over(&asks, &bids, |seller, buyer| seller <= buyer);
-        let enough =
-            nobody_gets_less_than_its_minimum(&bids, volume) && nobody_gets_less_than_its_minimum(&asks, volume);
+        let enough = every_order_gets_its_minimum(&bids, volume) && every_order_gets_its_minimum(&asks, volume);
         if fair && enough {
             most = most.max(volume);
         }
@@ -222,7 +221,7 @@ fn filter_respects_minimums_and_trades_at_least_any_fair_choice() {
         let volume = filter::crossing(&bids, &asks).map_or(0, |crossing| crossing.volume);
         assert_eq!(volume, most_at_one_price(&bids, &asks), "round {round}: {bids:?} {asks:?}");
         for side in [&bids, &asks] {
-            assert!(nobody_gets_less_than_its_minimum(side, volume), "round {round}: {bids:?} {asks:?}");
+            assert!(every_order_gets_its_minimum(side, volume), "round {round}: {bids:?} {asks:?}");
             assert!(side.iter().all(|interest| interest.lots <= interest.open));
         }
         let most = most_by_any_choice(&asked_bids, &asked_asks);

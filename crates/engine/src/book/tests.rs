@@ -80,12 +80,12 @@ fn show(book: &Venue) -> String {
 }
 
 /// A sink that decides about each maker by its group and records the reports.
-struct Diary<'a> {
+struct RecordingPolicy<'a> {
     policy: &'a str,
     told: Vec<String>,
 }
 
-impl SweepSink<OrderOrigin> for Diary<'_> {
+impl SweepSink<OrderOrigin> for RecordingPolicy<'_> {
     fn maker_action(&mut self, maker: &Maker<OrderOrigin>) -> MakerAction {
         answer(self.policy, &maker.origin())
     }
@@ -111,12 +111,12 @@ fn check_sweep(row: &str) {
     let [before, buy, policy, told, left, after] = cells[..] else { panic!("six cells: {row}") };
     let (lots, limit) = buy.split_once('@').unwrap_or((buy, "0"));
     let (mut book, _) = book_of(before);
-    let mut diary = Diary { policy, told: Vec::new() };
+    let mut recording = RecordingPolicy { policy, told: Vec::new() };
     let limit = Some(Ticks(100 + number::<i64>(limit)));
     let lots: u32 = number(lots);
     let reach = book.estimate_fill(Side::Buy, limit, u64::from(lots), |_, from| answer(policy, from));
-    let open = book.sweep(Side::Buy, limit, lots, &mut diary);
-    assert_eq!(diary.told, words(told).collect::<Vec<_>>(), "{row}");
+    let open = book.sweep(Side::Buy, limit, lots, &mut recording);
+    assert_eq!(recording.told, words(told).collect::<Vec<_>>(), "{row}");
     assert_eq!(open, number::<u32>(left), "left of {row}");
     assert_eq!(show(&book), after, "{row}");
     assert_eq!(reach.lots, u64::from(lots - open), "what was said to be reachable: {row}");
@@ -211,7 +211,7 @@ fn queue_ahead_is_displayed_and_earlier() {
 #[test]
 fn refreshed_part_waits_behind_earlier_orders() {
     let (mut book, slots) = book_of("1:3+7/3 2:4");
-    book.sweep(Side::Buy, None, 3, &mut Diary { policy: "", told: Vec::new() });
+    book.sweep(Side::Buy, None, 3, &mut RecordingPolicy { policy: "", told: Vec::new() });
     assert_eq!((book.queue_ahead(slots[0]), book.queue_ahead(slots[1])), (4, 0));
 }
 
@@ -222,7 +222,7 @@ fn queue_ahead_of_the_last_order_shrinks_with_fills() {
     let ahead = |book: &Venue| [2, 3].map(|at| book.queue_ahead(slots[at]));
     assert_eq!(ahead(&book), [3, 4], "the last of each of two levels");
     // At 100, the first order fills completely and the last one partially.
-    book.sweep(Side::Buy, Some(Ticks(100)), 4, &mut Diary { policy: "", told: Vec::new() });
+    book.sweep(Side::Buy, Some(Ticks(100)), 4, &mut RecordingPolicy { policy: "", told: Vec::new() });
     assert_eq!(ahead(&book), [0, 4]);
     book.remove(slots[1]);
     assert_eq!(ahead(&book), [0, 0]);

@@ -63,14 +63,18 @@ impl ClientSink for Said {
     fn send_frames(&mut self, to: u64, frames: Vec<u8>) {
         messages(frames).into_iter().for_each(|text| self.0.push((to, text)));
     }
-    fn attach(&mut self, to: u64, channel: ChannelId, seat: Attachment) {
-        assert_eq!(seat.ring_start.is_some(), self.1.get(&channel).is_none_or(BTreeSet::is_empty), "nobody was there");
-        if let Some(begins) = seat.ring_start {
+    fn attach(&mut self, to: u64, channel: ChannelId, attachment: Attachment) {
+        assert_eq!(
+            attachment.ring_start.is_some(),
+            self.1.get(&channel).is_none_or(BTreeSet::is_empty),
+            "the channel had no subscriber"
+        );
+        if let Some(begins) = attachment.ring_start {
             self.2.insert(channel, begins);
         }
         assert!(self.1.entry(channel).or_default().insert(to), "seated twice");
-        if seat.read_to < self.2.get(&channel).copied().unwrap_or(0) {
-            self.0.push((to, format!("at {}", seat.read_to)));
+        if attachment.read_to < self.2.get(&channel).copied().unwrap_or(0) {
+            self.0.push((to, format!("at {}", attachment.read_to)));
         }
     }
     fn catch_up(&mut self, to: u64, _: ChannelId, read: u64, how: CatchUp) {

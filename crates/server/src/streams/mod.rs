@@ -14,8 +14,8 @@
 //!             (`crates/delivery`).
 //! Start at    [`UrlStreams::observe`], [`UrlStreams::take_over`], [`UrlStreams::hear`].
 
+mod encoder;
 mod outlet;
-mod scribe;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -45,7 +45,7 @@ struct Client {
 pub struct UrlStreams {
     streams: Streams,
     outlet: Outlet,
-    halls: DeliveryThreads,
+    delivery: DeliveryThreads,
     clients: BTreeMap<SubscriberId, Client>,
     next_tag: u64,
     /// Number of connections per client address, while `per_address` limits it.
@@ -63,7 +63,7 @@ impl UrlStreams {
         UrlStreams {
             streams: Streams::new(engine, views),
             outlet: Outlet::default(),
-            halls: DeliveryThreads::new(Limits::default(), waker),
+            delivery: DeliveryThreads::new(Limits::default(), waker),
             clients: BTreeMap::new(),
             next_tag: 1,
             addresses: BTreeMap::new(),
@@ -107,9 +107,9 @@ impl UrlStreams {
     /// Sends all observed messages. The caller calls it after the commit. `tap` receives each
     /// message in order, for gateways.
     pub fn release(&mut self, tap: &mut dyn FnMut(StreamId, &[u8])) {
-        self.outlet.release(self.halls.running(), tap);
+        self.outlet.release(self.delivery.running(), tap);
         if self.is_stopping {
-            self.halls.stop("the venue is stopping");
+            self.delivery.stop("the venue is stopping");
         }
     }
 
@@ -141,7 +141,7 @@ impl UrlStreams {
         if self.per_address.is_some_and(|most| already >= most) {
             return Err(HttpResponse::text(429, "too many connections of your address read streams"));
         }
-        let halls = self.halls.start().map_err(|why| HttpResponse::text(503, &why))?;
+        let delivery = self.delivery.start().map_err(|why| HttpResponse::text(503, &why))?;
         let Some(Handoff { socket, session: tls, handshake, rest }) = taken.take() else {
             return Err(HttpResponse::text(503, "connect again"));
         };
@@ -155,7 +155,7 @@ impl UrlStreams {
         }
         let mut opening = SubscriberSetup { first: words, ..SubscriberSetup::default() };
         for key in join {
-            let Some(joined) = self.join(tag, key, here, &halls) else { continue };
+            let Some(joined) = self.join(tag, key, here, &delivery) else { continue };
             opening.first.extend(joined.first);
             opening.streams.extend(joined.ring);
         }
@@ -165,10 +165,10 @@ impl UrlStreams {
 
     /// Subscribes a client to a stream from here on. Returns its first message and the ring that it
     /// reads afterwards.
-    fn join(&mut self, tag: SubscriberId, key: StreamKey, here: Here<'_>, halls: &Publisher) -> Option<Joined> {
+    fn join(&mut self, tag: SubscriberId, key: StreamKey, here: Here<'_>, delivery: &Publisher) -> Option<Joined> {
         let id = self.streams.listen(key, here.engine)?;
         let names = key.instrument.and_then(|of| self.streams.directory().names(of));
-        self.outlet.know(id, &key, names, halls);
+        self.outlet.know(id, &key, names, delivery);
         self.clients.get_mut(&tag)?.reads.insert(key, id);
         let first = self.streams.first(id, here, &mut self.outlet);
         if key.has_socket_numbers() {
@@ -207,12 +207,12 @@ impl UrlStreams {
             self.streams.beat(here.at, self.beats, &mut self.outlet);
             self.beats += 1;
         }
-        let Some(halls) = self.halls.running().cloned() else { return };
+        let Some(delivery) = self.delivery.running().cloned() else { return };
         let mut attention = TurnBudget::default();
-        while let Some(heard) = self.halls.hear(&mut attention) {
+        while let Some(heard) = self.delivery.hear(&mut attention) {
             match heard {
                 ThreadEvent::Text(tag, text) => {
-                    self.answer(tag, &text, here, &halls);
+                    self.answer(tag, &text, here, &delivery);
                     self.outlet.order(Order::Heard(tag, text.len()));
                 }
                 ThreadEvent::Left(tag) => self.forget(tag),
@@ -234,7 +234,7 @@ impl UrlStreams {
         }
     }
 
-    fn answer(&mut self, tag: SubscriberId, text: &str, here: Here<'_>, halls: &Publisher) {
+    fn answer(&mut self, tag: SubscriberId, text: &str, here: Here<'_>, delivery: &Publisher) {
         let Some(client) = self.clients.get_mut(&tag) else { return };
         let said = client.session.said(text, self.streams.directory());
         for answer in said.answers {
@@ -248,7 +248,7 @@ impl UrlStreams {
             }
         }
         for key in said.join {
-            let Some(joined) = self.join(tag, key, here, halls) else { continue };
+            let Some(joined) = self.join(tag, key, here, delivery) else { continue };
             joined.first.into_iter().for_each(|first| self.outlet.order(Order::Tell(tag, first)));
             joined.ring.into_iter().for_each(|ring| self.outlet.order(Order::Join(tag, ring)));
         }

@@ -12,7 +12,7 @@ use pitwire_publisher::{Batch, LagPolicy, Publisher, StreamSpec, SubscriberId};
 use pitwire_url_streams::{Names, Numbered, Sink, Stamps, StreamId, StreamKey};
 use pitwire_venue::VenueClock;
 
-use super::scribe::{Errand, Scribe};
+use super::encoder::{EncoderTask, MessageEncoder};
 use crate::delivery_threads::Order;
 
 /// Ring capacity per stream and delivery thread, in bytes: many seconds of a busy stream, or the
@@ -45,15 +45,15 @@ pub struct Outlet {
     bytes: Vec<u8>,
     items: Vec<Item>,
     batch: Batch,
-    scribe: Scribe,
+    encoder: MessageEncoder,
     /// Work for the numbering thread, in order.
-    errands: Vec<Errand>,
+    tasks: Vec<EncoderTask>,
 }
 
 impl Sink for Outlet {
     fn tell(&mut self, stream: StreamId, payload: &[u8], numbered: Option<Numbered>) {
         if let Some(place) = numbered {
-            self.errands.push(Errand::Message { stream, payload: payload.into(), place });
+            self.tasks.push(EncoderTask::Message { stream, payload: payload.into(), place });
             return;
         }
         self.bytes.extend_from_slice(payload);
@@ -73,12 +73,12 @@ impl Sink for Outlet {
 
 impl Outlet {
     /// Registers a stream with the delivery threads on first use.
-    pub fn know(&mut self, id: StreamId, key: &StreamKey, names: Option<&Names>, halls: &Publisher) {
+    pub fn know(&mut self, id: StreamId, key: &StreamKey, names: Option<&Names>, delivery: &Publisher) {
         self.known.entry(id).or_insert_with(|| {
             let (lag, ring_bytes) =
                 if key.kind.is_state() { (LagPolicy::Latest, STATE_RING) } else { (LagPolicy::Close, DELTA_RING) };
             let spec = StreamSpec { name: key.label(names), lag, ring_bytes, snapshot: false, keep: false };
-            Known { ring: (!key.has_socket_numbers()).then(|| halls.create(&spec)), seq: 0 }
+            Known { ring: (!key.has_socket_numbers()).then(|| delivery.create(&spec)), seq: 0 }
         });
     }
 
@@ -105,8 +105,8 @@ impl Outlet {
         payload: &[u8],
         place: Option<Numbered>,
     ) -> Vec<u8> {
-        let number = self.scribe.take_number(tag);
-        self.errands.push(Errand::Join { tag, stream: id, next: number + 1 });
+        let number = self.encoder.take_number(tag);
+        self.tasks.push(EncoderTask::Join { tag, stream: id, next: number + 1 });
         let mut first = Vec::with_capacity(payload.len() + 20);
         match place {
             Some(place) => place.fill(payload, number, &mut first),
@@ -117,17 +117,17 @@ impl Outlet {
 
     pub fn leave_socket(&mut self, tag: SubscriberId, id: StreamId) {
         if self.known.get(&id).is_some_and(|known| known.ring.is_none()) {
-            self.errands.push(Errand::Leave { tag, stream: id });
+            self.tasks.push(EncoderTask::Leave { tag, stream: id });
         }
     }
 
     pub fn forget(&mut self, tag: SubscriberId) {
-        self.scribe.forget(tag);
+        self.encoder.forget(tag);
     }
 
     /// Hands everything over in order. Without delivery threads only `tap` receives the messages,
     /// for gateways.
-    pub fn release(&mut self, halls: Option<&std::sync::Arc<Publisher>>, tap: &mut dyn FnMut(StreamId, &[u8])) {
+    pub fn release(&mut self, delivery: Option<&std::sync::Arc<Publisher>>, tap: &mut dyn FnMut(StreamId, &[u8])) {
         let mut start = 0;
         for item in self.items.drain(..) {
             match item {
@@ -142,18 +142,18 @@ impl Outlet {
                     }
                 }
                 Item::Order(order) => {
-                    let Some(halls) = halls else { continue };
-                    halls.send(&mut self.batch);
-                    order.carry_out(halls);
+                    let Some(delivery) = delivery else { continue };
+                    delivery.send(&mut self.batch);
+                    order.carry_out(delivery);
                 }
             }
         }
         self.bytes.clear();
-        let Some(halls) = halls else { return self.errands.clear() };
-        halls.send(&mut self.batch);
+        let Some(delivery) = delivery else { return self.tasks.clear() };
+        delivery.send(&mut self.batch);
         // The sockets must have been handed off before the numbering thread writes to them.
-        if !self.errands.is_empty() {
-            self.scribe.send(std::mem::take(&mut self.errands), halls);
+        if !self.tasks.is_empty() {
+            self.encoder.send(std::mem::take(&mut self.tasks), delivery);
         }
     }
 }

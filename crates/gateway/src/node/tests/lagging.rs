@@ -182,7 +182,7 @@ fn every_change_applies_to_the_readers_book() {
 fn take_in(held: &mut BTreeMap<u64, (u64, usize)>, id: u64, told: Vec<String>, read: &mut u64) {
     let (holds, amount) = held.get_mut(&id).unwrap();
     for text in told {
-        assert!(!text.starts_with('!'), "nobody is closed");
+        assert!(!text.starts_with('!'), "no subscriber is closed");
         if text.contains("prev_change_id") {
             assert_eq!(number(&text, "prev_change_id"), *holds, "{text}");
             assert_ne!(number(&text, "amount"), *amount as u64, "a change changes something");
@@ -195,7 +195,7 @@ fn take_in(held: &mut BTreeMap<u64, (u64, usize)>, id: u64, told: Vec<String>, r
 
 /// The delivery thread's side of one book: its messages, and each reader's position.
 #[derive(Default)]
-struct Hall {
+struct TestThread {
     log: Vec<(u64, String)>,
     /// Per reader: sequence read, whether it waits, and the sequence up to which nothing changed.
     readers: BTreeMap<u64, (u64, bool, u64)>,
@@ -204,7 +204,7 @@ struct Hall {
     last: u64,
 }
 
-impl ClientSink for Hall {
+impl ClientSink for TestThread {
     fn reply(&mut self, to: u64, text: &[u8]) {
         self.told.push((to, String::from_utf8_lossy(text).into_owned()));
     }
@@ -212,7 +212,7 @@ impl ClientSink for Hall {
         self.reply(to, text);
     }
     fn close(&mut self, _: u64, _: CloseCode, why: &str) {
-        panic!("nobody is closed: {why}");
+        panic!("no subscriber is closed: {why}");
     }
     fn send_frames(&mut self, to: u64, frames: Vec<u8>) {
         messages(frames).into_iter().for_each(|text| self.told.push((to, text)));
@@ -222,10 +222,10 @@ impl ClientSink for Hall {
         self.last = seq;
         self.log.push((seq, String::from_utf8_lossy(payload).into_owned()));
     }
-    fn attach(&mut self, to: u64, _: ChannelId, seat: Attachment) {
-        assert!(!seat.is_state && seat.ring_start.is_some() == self.readers.is_empty());
-        self.last = seat.ring_start.unwrap_or(self.last);
-        assert!(seat.read_to >= self.last, "it has been told everything");
+    fn attach(&mut self, to: u64, _: ChannelId, attachment: Attachment) {
+        assert!(!attachment.is_state && attachment.ring_start.is_some() == self.readers.is_empty());
+        self.last = attachment.ring_start.unwrap_or(self.last);
+        assert!(attachment.read_to >= self.last, "it has been told everything");
         self.readers.insert(to, (self.last, false, 0));
     }
     fn catch_up(&mut self, to: u64, _: ChannelId, read: u64, how: CatchUp) {
@@ -242,7 +242,7 @@ impl ClientSink for Hall {
                 self.answered = self.answered.max(seq);
             }
             CatchUp::Frames(..) | CatchUp::Lost => {
-                panic!("nobody is lost, and none is told of one message after another")
+                panic!("a subscriber lost a message or got one twice")
             }
         }
     }
@@ -256,7 +256,7 @@ fn every_change_applies_to_the_attached_readers_book() {
     for seed in 1..=200_u64 {
         let mut random = SplitMix64::new(seed);
         let mut below = |most: usize| random.index(most);
-        let (mut world, mut hall) = (World::with_room(300 + below(3_000)), Hall::default());
+        let (mut world, mut thread) = (World::with_room(300 + below(3_000)), TestThread::default());
         let mut amounts = vec![(1, 0)];
         let mut held: BTreeMap<u64, (u64, usize)> = BTreeMap::new();
         let mut asked: Vec<u64> = Vec::new();
@@ -268,7 +268,7 @@ fn every_change_applies_to_the_attached_readers_book() {
                 0 if held.len() < 6 => {
                     let id = held.len() as u64 + 1;
                     world.node.connected_delegated(id);
-                    world.node.opened(id, &format!("/?channels={BOOK}"), world.now, &mut hall);
+                    world.node.opened(id, &format!("/?channels={BOOK}"), world.now, &mut thread);
                     held.insert(id, (0, 0));
                 }
                 1 | 2 => {
@@ -286,7 +286,7 @@ fn every_change_applies_to_the_attached_readers_book() {
                 }
                 3 | 4 => {
                     if let Some(batch) = late.pop_front() {
-                        world.node.subscriptions.batch(batch, &mut hall);
+                        world.node.subscriptions.batch(batch, &mut thread);
                     }
                 }
                 5 if !asked.is_empty() => {
@@ -297,37 +297,37 @@ fn every_change_applies_to_the_attached_readers_book() {
                     let reply = if before == amount { reply } else { Reply { first: text.into_bytes(), ..reply } };
                     merged += u64::from(!reply.first.is_empty());
                     same += u64::from(reply.first.is_empty());
-                    world.node.answered(&ask(from), Ok(reply), world.now, &mut hall);
+                    world.node.answered(&ask(from), Ok(reply), world.now, &mut thread);
                 }
-                _ if !hall.readers.is_empty() => {
-                    let ids: Vec<u64> = hall.readers.keys().copied().collect();
+                _ if !thread.readers.is_empty() => {
+                    let ids: Vec<u64> = thread.readers.keys().copied().collect();
                     let id = ids[below(ids.len())];
-                    let (at, waits, nothing_until) = hall.readers[&id];
-                    let next = hall.log.iter().find(|(seq, _)| *seq > at).cloned();
+                    let (at, waits, nothing_until) = thread.readers[&id];
+                    let next = thread.log.iter().find(|(seq, _)| *seq > at).cloned();
                     match next {
                         Some((seq, _)) if waits => {
-                            let newest = hall.log.last().map_or(0, |(seq, _)| *seq);
+                            let newest = thread.log.last().map_or(0, |(seq, _)| *seq);
                             if nothing_until > 0 && newest > nothing_until.max(seq) {
-                                hall.readers.insert(id, (at, true, 0));
+                                thread.readers.insert(id, (at, true, 0));
                                 world.node.subscriptions.behind(
                                     id,
                                     world.node.subscriptions.channels.history.known(BOOK).unwrap(),
                                     at,
-                                    &mut hall,
+                                    &mut thread,
                                 );
                             }
                         }
                         Some((_, _)) if below(4) == 0 => {
-                            hall.readers.insert(id, (at, true, 0));
+                            thread.readers.insert(id, (at, true, 0));
                             world.node.subscriptions.behind(
                                 id,
                                 world.node.subscriptions.channels.history.known(BOOK).unwrap(),
                                 at,
-                                &mut hall,
+                                &mut thread,
                             );
                         }
                         Some((seq, text)) => {
-                            hall.readers.insert(id, (seq, false, 0));
+                            thread.readers.insert(id, (seq, false, 0));
                             take_in(&mut held, id, vec![text], &mut read);
                         }
                         None => {}
@@ -342,13 +342,13 @@ fn every_change_applies_to_the_attached_readers_book() {
                         let (newest, amount) = *amounts.last().unwrap();
                         let first = format!(r#"{{"change_id":{newest},"amount":{amount}}}"#);
                         let reply = here(&world, world.next - 1, 0, BOOK, &first);
-                        world.node.answered(&VenueQuestion::Join { name }, Ok(reply), world.now, &mut hall);
+                        world.node.answered(&VenueQuestion::Join { name }, Ok(reply), world.now, &mut thread);
                     }
                     VenueQuestion::From { .. } => world.node.subscriptions.follower.failed(world.now.steady_ns),
                     _ => {}
                 }
             }
-            let told = std::mem::take(&mut hall.told);
+            let told = std::mem::take(&mut thread.told);
             told.into_iter().for_each(|(id, text)| take_in(&mut held, id, vec![text], &mut read));
         }
     }

@@ -23,9 +23,9 @@ const ASKED: &str =
 
 #[test]
 fn missed_messages_precede_new_ones_without_a_gap() {
-    for in_hall in [false, true] {
+    for on_thread in [false, true] {
         let mut world = World::new();
-        if in_hall {
+        if on_thread {
             world.node.connected_delegated(1);
         } else {
             world.open(1, "/");
@@ -48,12 +48,12 @@ fn missed_messages_precede_new_ones_without_a_gap() {
         assert_eq!(told[1..], ["1 m1", "1 m2", "1 note", "1 new", "1 \"quote\""]);
         world.live(&[(BOOK, 0), (TRADES, 0)]);
         world.live(&[(BOOK, 2), (TRADES, 3)]);
-        let come = if in_hall {
+        let come = if on_thread {
             place_of_first(&world.said.take()).iter().map(ToString::to_string).collect()
         } else {
             world.read(1)
         };
-        assert_eq!(come, ["\"b4\"", "\"t5\""], "{in_hall}");
+        assert_eq!(come, ["\"b4\"", "\"t5\""], "{on_thread}");
         // The venue's answer also serves later subscribers of the channel.
         world.open(2, &format!("/?channels={BOOK}"));
         assert_eq!((world.asks(), world.said.take()), (vec![], vec!["2 \"first\"".to_owned()]));

@@ -7,7 +7,7 @@
 //!                thread is too far behind, its sockets are closed with 1013 and a new thread
 //!                starts;
 //!             2. the numbers of a socket have no gaps.
-//! Start at    [`Scribe::send`].
+//! Start at    [`MessageEncoder::send`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use tracing::warn;
 /// Maximum number of turns of the venue thread that wait for the numbering thread.
 const TURNS_MOST: usize = 4_096;
 
-pub enum Errand {
+pub enum EncoderTask {
     Join {
         tag: SubscriberId,
         stream: StreamId,
@@ -40,15 +40,15 @@ pub enum Errand {
 
 /// The venue thread's end of the queue.
 #[derive(Default)]
-pub struct Scribe {
-    turns: Option<SyncSender<Vec<Errand>>>,
+pub struct MessageEncoder {
+    turns: Option<SyncSender<Vec<EncoderTask>>>,
     /// Number of first messages that each socket has been sent.
     firsts: BTreeMap<SubscriberId, u64>,
     /// Sockets that read numbered streams. They are closed if the thread is too slow for them.
     readers: BTreeMap<SubscriberId, ()>,
 }
 
-impl Scribe {
+impl MessageEncoder {
     /// Returns the number for the next first message of a socket. A socket with several streams
     /// gets one first message for each, before any other message.
     pub fn take_number(&mut self, tag: SubscriberId) -> u64 {
@@ -63,14 +63,14 @@ impl Scribe {
         self.readers.remove(&tag);
     }
 
-    pub fn send(&mut self, errands: Vec<Errand>, halls: &Arc<Publisher>) {
-        let turns = self.turns.get_or_insert_with(|| start(Arc::clone(halls)));
-        match turns.try_send(errands) {
+    pub fn send(&mut self, tasks: Vec<EncoderTask>, delivery: &Arc<Publisher>) {
+        let turns = self.turns.get_or_insert_with(|| start(Arc::clone(delivery)));
+        match turns.try_send(tasks) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
                 warn!("messages with numbers by socket come quicker than they are written: their readers are closed");
                 for tag in std::mem::take(&mut self.readers).into_keys() {
-                    halls.close(tag, CloseCode::TryAgainLater, "too slow for this stream: reconnect");
+                    delivery.close(tag, CloseCode::TryAgainLater, "too slow for this stream: reconnect");
                 }
                 // The old thread ends after its queue. A new one serves the sockets that join from
                 // now on.
@@ -80,25 +80,25 @@ impl Scribe {
     }
 }
 
-fn start(halls: Arc<Publisher>) -> SyncSender<Vec<Errand>> {
+fn start(delivery: Arc<Publisher>) -> SyncSender<Vec<EncoderTask>> {
     let (turns, received) = sync_channel(TURNS_MOST);
     // If the thread does not start, the channel is closed, and the next send finds that out.
-    drop(std::thread::Builder::new().name("scribe".into()).spawn(move || run(&received, &halls)));
+    drop(std::thread::Builder::new().name("encoder".into()).spawn(move || run(&received, &delivery)));
     turns
 }
 
-fn run(turns: &Receiver<Vec<Errand>>, halls: &Publisher) {
+fn run(turns: &Receiver<Vec<EncoderTask>>, delivery: &Publisher) {
     let (mut readers, mut numbers) =
         (BTreeMap::<StreamId, Vec<SubscriberId>>::new(), BTreeMap::<SubscriberId, u64>::new());
     let mut whole = Vec::new();
-    for errand in turns.iter().flatten() {
-        match errand {
-            Errand::Join { tag, stream, next } => {
+    for task in turns.iter().flatten() {
+        match task {
+            EncoderTask::Join { tag, stream, next } => {
                 readers.entry(stream).or_default().push(tag);
                 let number = numbers.entry(tag).or_default();
                 *number = (*number).max(next);
             }
-            Errand::Leave { tag, stream } => {
+            EncoderTask::Leave { tag, stream } => {
                 if let Some(tags) = readers.get_mut(&stream) {
                     tags.retain(|other| *other != tag);
                 }
@@ -106,13 +106,13 @@ fn run(turns: &Receiver<Vec<Errand>>, halls: &Publisher) {
                     numbers.remove(&tag);
                 }
             }
-            Errand::Message { stream, payload, place } => {
+            EncoderTask::Message { stream, payload, place } => {
                 for tag in readers.get(&stream).into_iter().flatten() {
                     let number = numbers.entry(*tag).or_default();
                     whole.clear();
                     place.fill(&payload, *number, &mut whole);
                     *number += 1;
-                    halls.tell(*tag, &whole);
+                    delivery.tell(*tag, &whole);
                 }
             }
         }

@@ -14,7 +14,7 @@ const PUBLIC: &str = "/api/v2/public/";
 const RETRY_MS: u64 = 1_000;
 
 /// Where a request leads.
-pub enum Door {
+pub enum ApiRoute {
     /// The path is not below `/api/v2`.
     None,
     /// The request is answered without a call.
@@ -23,17 +23,19 @@ pub enum Door {
     Open,
 }
 
-pub fn at(request: &HttpRequest<'_>) -> Door {
+pub fn at(request: &HttpRequest<'_>) -> ApiRoute {
     match request.path().strip_prefix(API) {
         Some("") => {}
         Some(rest) if rest.starts_with('/') => {}
-        _ => return Door::None,
+        _ => return ApiRoute::None,
     }
     match request.method {
-        "GET" | "POST" if request.is_foreign && !is_public(request) => Door::Answered(refused(Refusal::ForeignOrigin)),
-        "GET" | "POST" => Door::Open,
-        "OPTIONS" => Door::Answered(preflight(request)),
-        _ => Door::Answered(HttpResponse::text(405, "use GET or POST")),
+        "GET" | "POST" if request.is_foreign && !is_public(request) => {
+            ApiRoute::Answered(refused(Refusal::ForeignOrigin))
+        }
+        "GET" | "POST" => ApiRoute::Open,
+        "OPTIONS" => ApiRoute::Answered(preflight(request)),
+        _ => ApiRoute::Answered(HttpResponse::text(405, "use GET or POST")),
     }
 }
 
