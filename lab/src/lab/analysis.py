@@ -68,7 +68,8 @@ class TimedResult:
     normality: dict[str, summary.Normality | None]
     lateness_p99_us: float  # of the feed, the worst run
     ecdf: dict[str, list[tuple[float, float]]]  # pooled runs: probability, latency in ns
-    timeline: dict[str, list[tuple[float, float, float]]]  # second, p50 and p99 in ns, median over runs
+    # Second, p50 and p99 in ns: medians over the runs.
+    timeline: dict[str, list[tuple[float, float, float]]]
 
 
 @dataclass

@@ -63,7 +63,11 @@ def doctor() -> None:
     environment = machine.environment()
     pins = machine.choose_pins()
     cores = "ok" if environment.cores > 1 else "noisy"
-    table.add_row("cores", cores, f"{environment.cores} usable; feed on {pins.feed}, connector on {pins.connectors}")
+    table.add_row(
+        "cores",
+        cores,
+        f"{environment.cores} usable; feed on core {pins.feed[0]}, connector on core {pins.connectors[0]}",
+    )
     table.add_row("clock", "ok", f"source {environment.clock_source or 'unknown'}, governor {environment.governor}")
     noise = machine.spin_probe(pins.connectors[0], 1.0)
     state = "ok" if noise.lost_percent < 1 else "noisy"

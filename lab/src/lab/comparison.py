@@ -72,7 +72,8 @@ class Pair:
     mann_whitney_p: float  # over per-run medians
     brunner_munzel_p: float
     wasserstein: float  # distance of the two distributions of all messages
-    shift_function: dict[float, tuple[float, float, float]]  # quantile -> estimate, simultaneous 95 % band
+    # quantile -> estimate and simultaneous 95 % band
+    shift_function: dict[float, tuple[float, float, float]]
 
 
 @dataclass(frozen=True)

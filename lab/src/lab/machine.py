@@ -1,5 +1,6 @@
 """The machine: its record, its load over time, and how much noise it adds."""
 
+import contextlib
 import csv
 import hashlib
 import json
@@ -213,6 +214,11 @@ class Recorder:
         self._thread.join()
 
     def _record(self) -> None:
+        # Without space on the disk the series ends; the supervisor reports the disk.
+        with contextlib.suppress(OSError):
+            self._write_rows()
+
+    def _write_rows(self) -> None:
         new = not self.path.exists()
         with self.path.open("a", newline="") as file:
             writer = csv.writer(file)

@@ -129,7 +129,7 @@ def count_losses(database: duckdb.DuckDBPyConnection, connector: str, files: Seq
     received, duplicates, bare = database.execute(
         "SELECT count(*), count(*) FILTER (occurrence > 0), count(*) FILTER (sequence IS NULL) FROM got"
     ).fetchone()
-    # Messages without an envelope cannot be matched by sequence. Their rows in the log are left out.
+    # Messages without an envelope have no sequence. Their rows in the log are left out.
     sent, missing, reset = database.execute(
         """
         WITH own AS (SELECT DISTINCT feed_connection AS connection FROM got WHERE feed_connection IS NOT NULL),
@@ -142,11 +142,12 @@ def count_losses(database: duckdb.DuckDBPyConnection, connector: str, files: Seq
           (SELECT count(DISTINCT sequence) FROM lost WHERE connection IN (FROM broken))
         """
     ).fetchone()
+    # A sequence that was due while no connection was open has no row at all.
     due_in_gap = database.execute(
         """
         WITH own AS (SELECT DISTINCT feed_connection AS connection FROM got WHERE feed_connection IS NOT NULL)
-        SELECT count(DISTINCT sequence) FROM truth
-          ANTI JOIN (SELECT sequence FROM truth SEMI JOIN own USING (connection)) AS offered USING (sequence)
+        SELECT (SELECT max(sequence) - min(sequence) + 1 FROM truth)
+          - (SELECT count(DISTINCT sequence) FROM truth SEMI JOIN own USING (connection))
         """
     ).fetchone()[0]
     return Counts(connector, received, duplicates, bare, sent, missing, reset, due_in_gap if sent else 0)

@@ -109,7 +109,7 @@ class ResultFolder:
             return None
 
     def records(self) -> list[RunRecord]:
-        """Records of all finished runs, in order of their start. Refused attempts are not among them."""
+        """Records of all finished runs in order of their start, without refused attempts."""
         ids = [path.parent.name for path in self.runs.glob("*/record.json")]
         found = [record for run_id in ids if (record := self.record(run_id)) is not None and record.id == run_id]
         return sorted(found, key=lambda record: record.started_realtime_ns)

@@ -146,7 +146,7 @@ PlannedRun = TimedRun | JoinedRun
 
 
 def plan(study: Study, available: list[str]) -> list[PlannedRun]:
-    """Orders the runs: blocks of all timed tables with a seeded order inside each, then joined runs."""
+    """Orders the runs: blocks with a seeded order inside each, then joined runs."""
     names = [name for name in study.connectors if name in available]
     order = random.Random(study.seed)
     runs: list[PlannedRun] = []

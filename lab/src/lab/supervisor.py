@@ -314,7 +314,7 @@ class Supervisor:
             time.sleep(POLL_S)
 
     def sample(self, one: Watched, now: float, opened: float | None, settings: object) -> None:
-        """Notes CPU time at the first sample after the warm-up and at the last one before the end."""
+        """Notes CPU time at the first and the last sample of the measured window."""
         pid = one.process.process.pid
         one.record.peak_memory_kb = max(one.record.peak_memory_kb, machine.process_memory_kb(pid))
         if (

@@ -44,6 +44,7 @@ def store(path: Path, rows: list[tuple], code: int) -> None:
     database.executemany(
         "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?4 IS NULL THEN 2 ELSE 0 END)", rows
     )
+    database.executemany("INSERT INTO gap VALUES (?, ?, ?, ?, ?)", gaps)
     database.execute("INSERT INTO flush VALUES (?, ?, ?)", (begin, clock(), len(rows)))
     database.execute("INSERT INTO clock VALUES (?, ?, ?)", (clock(), time.time_ns(), clock()))
     facts = {"connector": os.environ["LAB_CONNECTOR"], "exit_code": code, "messages": len(rows), "contract": 1}
@@ -58,6 +59,7 @@ wait_ns, drop = int(words.get("wait") or 0), int(words.get("drop") or 0)
 pause_at, pause_ms = (int(x) for x in (words.get("pause") or "0:0").split(":"))
 die = int(words.get("die") or 0) if capture.name.count(".") == 1 else 0
 rows: list[tuple] = []
+gaps: list[list] = []
 original: list[tuple] = []
 count, connection_id, code = 0, 0, 0
 stop = []
@@ -74,6 +76,8 @@ try:
             time.sleep(0.1)
             continue
         connection_id += 1
+        if gaps:
+            gaps[-1][4] = clock()
         print("open", connection_id, clock(), flush=True)
         try:
             while True:
@@ -99,6 +103,7 @@ try:
             if closed.rcvd is not None and closed.rcvd.code == 1000:
                 break
             print("gap", connection_id, "close", flush=True)
+            gaps.append([connection_id, "close", closed.rcvd.code if closed.rcvd else None, clock(), None])
             if os.environ["LAB_RECONNECT"] != "1":
                 code = 3
                 break
