@@ -146,7 +146,7 @@ impl<A: Application> ServerLoop<A> {
         waker: Option<OwnedFd>,
     ) -> io::Result<Self> {
         let receive_bytes = u32::try_from(READ_BYTES).map_err(io::Error::other)?;
-        let mut net = settings.loop_kind.open(LoopOptions { receive_bytes })?;
+        let mut net = settings.loop_kind.open(LoopOptions { receive_bytes, detaches: true })?;
         let origins = OriginPolicy::new(listener.local_addr()?.ip(), &settings.limits.hosts);
         net.add_wake_source(signals.try_clone()?.into(), SIGNALS)?;
         if let Some(waker) = waker {
@@ -547,7 +547,7 @@ mod tests {
 
     #[test]
     fn a_wake_up_during_a_look_between_parts_is_kept_for_the_next_turn() {
-        let mut net = LoopKind::Epoll.open(LoopOptions { receive_bytes: 4096 }).unwrap();
+        let mut net = LoopKind::Epoll.open(LoopOptions { receive_bytes: 4096, detaches: true }).unwrap();
         let waker = Waker::default();
         net.add_wake_source(waker.wake_source().unwrap(), WAKER).unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,7 +1,8 @@
 //! The bytes of one connection on their way to and from its socket: plain, or through TLS.
 //!
-//! Holds       1. while sealed bytes wait for the socket nothing more is sealed, so a peer that
-//!                stops reading costs one send's worth of memory;
+//! Holds       1. a connection stores sealed bytes only while its socket takes none; others pass
+//!                through a buffer that all connections of a thread share. While bytes are stored
+//!                nothing more is sealed, so a peer that stops reading costs one send's memory;
 //!             2. everything that is decrypted goes to the caller at once: nothing is kept.
 //! Leaves out  handshakes before the connection belongs to its thread: see `tls_acceptor`.
 //! Start at    [`Stream::receive`], [`Stream::send`].
@@ -16,9 +17,16 @@ use crate::event_loop::{EventLoop, Received, Sent, Token};
 /// Most plain bytes that are sealed at a time.
 const SEAL_BYTES: usize = 64 * 1024;
 
+/// Plain and sealed bytes on their way.
+#[derive(Default)]
+struct TlsScratch {
+    plain: Vec<u8>,
+    sealed: Vec<u8>,
+}
+
 thread_local! {
-    /// Buffers that all connections of a thread share: decrypted bytes, and bytes to seal.
-    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+    /// Buffers that all connections of a thread share.
+    static SCRATCH: RefCell<TlsScratch> = RefCell::default();
 }
 
 /// What [`Stream::receive`] found.
@@ -73,6 +81,11 @@ impl Stream {
     /// Returns the socket.
     pub fn token(&self) -> Token {
         self.token
+    }
+
+    /// Says whether the bytes go through TLS.
+    pub fn is_secure(&self) -> bool {
+        self.tls.is_some()
     }
 
     /// Says whether bytes can be sent: the TLS handshake is done, or there is none.
@@ -148,11 +161,7 @@ impl Stream {
             Sent::Bytes(_) => return Sent::Blocked,
             other => return other,
         }
-        let Ok(taken) = tls.seal(parts) else { return Sent::Failed };
-        match tls.flush(net, self.token) {
-            Sent::Failed => Sent::Failed,
-            _ => Sent::Bytes(taken),
-        }
+        tls.send(net, self.token, parts)
     }
 
     /// Sends sealed bytes that wait. Returns `Sent::Bytes` if none wait any more.
@@ -177,7 +186,7 @@ impl Stream {
 
 impl TlsLayer {
     fn open(&mut self, cipher: &mut [u8], take: &mut dyn FnMut(&[u8])) -> Result<(), TlsError> {
-        SCRATCH.with_borrow_mut(|plain| {
+        SCRATCH.with_borrow_mut(|TlsScratch { plain, .. }| {
             plain.clear();
             let opened = self.session.receive(cipher, plain, &mut self.sealed);
             if !plain.is_empty() {
@@ -187,18 +196,36 @@ impl TlsLayer {
         })
     }
 
-    /// Seals the front of `parts` and returns how many bytes that were.
-    fn seal(&mut self, parts: &[&[u8]]) -> Result<usize, TlsError> {
-        if let [one] = parts {
-            let piece = &one[..one.len().min(SEAL_BYTES)];
-            return self.session.seal(piece, &mut self.sealed).map(|()| piece.len());
-        }
-        SCRATCH.with_borrow_mut(|plain| {
-            plain.clear();
-            for part in parts {
-                plain.extend_from_slice(&part[..part.len().min(SEAL_BYTES - plain.len())]);
+    /// Seals the front of `parts`, sends it, and stores what the socket does not take. Nothing else
+    /// is stored.
+    fn send(&mut self, net: &mut dyn EventLoop, token: Token, parts: &[&[u8]]) -> Sent {
+        SCRATCH.with_borrow_mut(|TlsScratch { plain, sealed }| {
+            sealed.clear();
+            let piece = match parts {
+                [one] => &one[..one.len().min(SEAL_BYTES)],
+                many => {
+                    plain.clear();
+                    for part in many {
+                        plain.extend_from_slice(&part[..part.len().min(SEAL_BYTES - plain.len())]);
+                    }
+                    plain
+                }
+            };
+            if self.session.seal(piece, sealed).is_err() {
+                return Sent::Failed;
             }
-            self.session.seal(plain, &mut self.sealed).map(|()| plain.len())
+            let mut sent = 0;
+            while sent < sealed.len() {
+                match net.send(token, &[&sealed[sent..]]) {
+                    Sent::Bytes(bytes) => sent += bytes,
+                    Sent::Blocked => {
+                        self.sealed.extend_from_slice(&sealed[sent..]);
+                        break;
+                    }
+                    Sent::Failed => return Sent::Failed,
+                }
+            }
+            Sent::Bytes(piece.len())
         })
     }
 

@@ -154,7 +154,7 @@ impl HandshakeLoop {
         is_ending: Arc<AtomicBool>,
     ) -> io::Result<HandshakeLoop> {
         // Handshakes are few and their sockets leave soon, which epoll does at no cost.
-        let mut net = LoopKind::Epoll.open(LoopOptions { receive_bytes: RECEIVE_BYTES })?;
+        let mut net = LoopKind::Epoll.open(LoopOptions { receive_bytes: RECEIVE_BYTES, detaches: true })?;
         let listener = net.add_listener(listener)?;
         net.add_wake_source(wake_source, 0)?;
         Ok(HandshakeLoop {

@@ -27,7 +27,7 @@ impl Waker {
     ///
     /// # Errors
     /// Fails if the waker belongs to another loop or the process is out of file descriptors.
-    pub(crate) fn wake_source(&self) -> io::Result<OwnedFd> {
+    pub fn wake_source(&self) -> io::Result<OwnedFd> {
         let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let watched = descriptor.try_clone()?;
         self.0.set(descriptor).map_err(|_| io::Error::other("a waker can wake only one loop"))?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pitwire_publisher::{
-    Batch, Channels, Kind, LagPolicy, Options, Publisher, StreamSpec, SyntheticSource, monotonic_ns,
+    Batch, Channels, LagPolicy, LoopKind, Options, Publisher, StreamSpec, SyntheticSource, monotonic_ns,
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (rate, bytes): (f64, usize) = (next("100").parse()?, next("190").parse()?);
     let threads = next("1").parse()?;
     let channels = Arc::new(Channels::default());
-    let options = Options { listen: Some(listen), threads, kind: Kind::Epoll, ..Options::default() };
+    let options = Options { listen: Some(listen), threads, kind: LoopKind::Epoll, ..Options::default() };
     let publisher = Publisher::start(options, Arc::clone(&channels) as _)?;
     let spec = StreamSpec {
         name: "stream".into(),

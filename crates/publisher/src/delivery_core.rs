@@ -365,10 +365,11 @@ impl DeliveryCore {
 
     /// Takes in new messages during a delivery pass, so that subscribers later in the pass get them
     /// at once.
-    pub fn take_meanwhile(&mut self, inbox: &crate::inbox::Inbox) {
+    pub fn take_meanwhile(&mut self, inbox: &crate::inbox::Inbox) -> bool {
         self.pass.is_amid = true;
-        self.take(inbox);
+        let has_more = self.take(inbox);
         self.pass.is_amid = false;
+        has_more
     }
 
     /// Handles inbox items until a delivery pass is due or the inbox is empty. Returns whether

@@ -12,12 +12,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::TcpStream;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pitwire_net::Waker;
 use pitwire_websocket::CloseCode;
-use rustix::event::{EventfdFlags, eventfd};
 
 use crate::handler::{LagAnswer, SubscriberId, SubscriberSetup};
 use pitwire_delivery::{StreamId, StreamSpec};
@@ -168,7 +168,7 @@ pub(crate) struct Inbox {
     waiting: Mutex<InboxQueue>,
     bytes_most: usize,
     is_asleep: AtomicBool,
-    bell: OwnedFd,
+    waker: Waker,
 }
 
 /// Most messages in the queue.
@@ -179,9 +179,9 @@ const TOLD_MOST: usize = 64 << 20;
 const KEPT_MOST: usize = 1 << 16;
 
 impl Inbox {
-    pub fn new(bytes_most: usize) -> io::Result<Self> {
-        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        Ok(Inbox { waiting: Mutex::default(), bytes_most, is_asleep: AtomicBool::new(false), bell })
+    pub fn new(bytes_most: usize) -> Self {
+        let (waiting, is_asleep) = (Mutex::default(), AtomicBool::new(false));
+        Inbox { waiting, bytes_most, is_asleep, waker: Waker::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, InboxQueue> {
@@ -255,21 +255,21 @@ impl Inbox {
     /// Announces that the thread is awake and needs no wake-up.
     pub fn is_awake(&self) {
         self.is_asleep.store(false, Ordering::SeqCst);
-        let mut count = [0; 8];
-        // Nothing to read means that no wake-up was sent.
-        let _ = rustix::io::read(&self.bell, &mut count);
     }
 
     pub fn wake(&self) {
         if self.is_asleep.swap(false, Ordering::SeqCst) {
-            // It can only fail after 2^64 wake-ups.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+            self.waker.wake();
         }
     }
 
-    /// Returns the descriptor that becomes readable when the thread sleeps and an item was queued.
-    pub fn bell(&self) -> BorrowedFd<'_> {
-        self.bell.as_fd()
+    /// Returns the descriptor that the event loop of the thread has to watch. It becomes readable
+    /// when the thread sleeps and an item was queued.
+    ///
+    /// # Errors
+    /// Fails if another loop watches it or the process is out of file descriptors.
+    pub fn wake_source(&self) -> io::Result<OwnedFd> {
+        self.waker.wake_source()
     }
 }
 
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn kept_shed_messages_are_bounded_for_any_number_of_keys() {
-        let inbox = Inbox::new(1_000).unwrap();
+        let inbox = Inbox::new(1_000);
         put(&inbox, 1, "", &"x".repeat(2_000));
         // A message takes 200 bytes with its key, so five of them fit.
         for seq in 2..=5_000 {
@@ -363,7 +363,7 @@ mod tests {
 
     #[test]
     fn frames_for_single_subscribers_are_bounded_and_nothing_follows_a_lost_one() {
-        let inbox = Inbox::new(1_000).unwrap();
+        let inbox = Inbox::new(1_000);
         let tell = |to, bytes| inbox.run(ControlMessage::Tell { to: SubscriberId(to), frames: vec![0; bytes] });
         (0..63).for_each(|_| tell(1, 1 << 20));
         tell(2, 100);
@@ -389,7 +389,7 @@ mod tests {
 
     #[test]
     fn empty_messages_count_towards_the_bound() {
-        let inbox = Inbox::new(1_000).unwrap();
+        let inbox = Inbox::new(1_000);
         for seq in 1..=2 * MESSAGES_MOST as u64 {
             put(&inbox, seq, "", "");
         }

@@ -8,35 +8,37 @@
 //!             3. Memory is bounded by the streams and the number of subscribers, not by how slowly
 //!                they read.
 //! Leaves out  The source of the messages and the meaning of a path: see [`DeliveryHandler`].
-//! Start at    [`Publisher::start`]; inside, [`delivery_core`] without sockets and [`loops`] with
-//!             them.
+//! Start at    [`Publisher::start`]; inside, [`delivery_core`] without sockets and
+//!             [`delivery_thread`] with them.
 
 mod channels;
 mod counters;
 pub(crate) mod delivery_core;
+mod delivery_thread;
 mod field;
 mod handler;
 mod inbox;
 mod ingest;
-mod loops;
+mod pass_timer;
 mod publisher;
 mod request;
 mod statistics;
 mod subscriber;
 mod synthetic;
 mod timer_wheel;
-mod tls;
 
 pub use channels::{Channels, IncomingMessages};
 pub use counters::{Counters, text as metrics};
 pub use delivery_core::Limits;
+pub use delivery_thread::monotonic_ns;
 pub use field::field;
 pub use handler::{
     Answer, ClientMessage, DeliveryHandler, LagAnswer, Reply, Request, SubscriberId, SubscriberSetup, weight,
 };
 pub use ingest::{CHANNEL_FIELD, Ingest};
-pub use loops::{BatchingPolicy, Kind, mono_ns as monotonic_ns};
+pub use pass_timer::BatchingPolicy;
 pub use pitwire_delivery::{LagPolicy, StreamId, StreamSpec};
+pub use pitwire_net::event_loop::LoopKind;
 pub use pitwire_websocket::CloseCode;
 pub use publisher::{Batch, Options, Publisher};
 pub use statistics::{SharedStatistics, counted};

@@ -14,12 +14,13 @@ use pitwire_net::OriginPolicy;
 use pitwire_tls::{ServerConfig, Session};
 use pitwire_websocket::{CloseCode, Opcode};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
-use tracing::warn;
 
 use crate::delivery_core::{CoreSettings, DeliveryCore, Limits};
+use crate::delivery_thread::{self, LOOP_OPTIONS, ThreadSetup};
 use crate::handler::{DeliveryHandler, LagAnswer, SubscriberId, SubscriberSetup};
 use crate::inbox::{ControlMessage, HandedOffSocket, Inbox, QueuedMessage};
-use crate::loops::{self, BatchingPolicy, Kind, ThreadSetup};
+use crate::pass_timer::BatchingPolicy;
+use pitwire_net::event_loop::LoopKind;
 
 use crate::statistics::SharedStatistics;
 use pitwire_delivery::FrameHeader;
@@ -31,7 +32,7 @@ pub struct Options {
     /// Address to listen on. Without one, sockets come through [`Publisher::adopt`].
     pub listen: Option<SocketAddr>,
     pub threads: usize,
-    pub kind: Kind,
+    pub kind: LoopKind,
     pub limits: Limits,
     pub batching: BatchingPolicy,
     /// Capacity of each thread's inbox in bytes.
@@ -53,7 +54,7 @@ pub struct Options {
     /// Whether every subscriber gets messages in the envelope. Streams that keep messages keep them
     /// in this format.
     pub enveloped: bool,
-    /// TLS settings of `listen`. With TLS the threads use epoll, whatever `kind` says.
+    /// TLS settings of `listen`.
     pub tls: Option<Arc<ServerConfig>>,
 }
 
@@ -62,7 +63,7 @@ impl Default for Options {
         Options {
             listen: None,
             threads: 1,
-            kind: Kind::default(),
+            kind: LoopKind::default(),
             limits: Limits::default(),
             batching: BatchingPolicy::default(),
             inbox_bytes: 8 << 20,
@@ -89,8 +90,6 @@ pub struct Publisher {
     /// Number of streams. All threads create them in the same order.
     streams: Mutex<u32>,
     address: Option<SocketAddr>,
-    /// Whether its event loop supports TLS.
-    knows_tls: bool,
 }
 
 /// Messages on their way to the delivery threads. Reused, it allocates nothing once it is large
@@ -134,22 +133,19 @@ impl Batch {
 
 impl Publisher {
     pub fn start(options: Options, programme: Arc<dyn DeliveryHandler>) -> io::Result<Self> {
-        let kind = kind_of(&options);
-        if kind == Kind::Uring {
-            loops::uring::check()?;
-        }
+        let kind = options.kind;
+        kind.check(LOOP_OPTIONS)?;
         let halls = options.threads.max(1);
         let board = Arc::new(SharedStatistics::new(halls, options.per_address, options.per_account));
         let mut listeners = listen(&options, halls)?.into_iter();
         let mut address = None;
-        let inboxes = (0..halls).map(|_| Inbox::new(options.inbox_bytes).map(Arc::new)).collect::<io::Result<_>>()?;
+        let inboxes = (0..halls).map(|_| Arc::new(Inbox::new(options.inbox_bytes))).collect();
         let mut publisher = Publisher {
             inboxes,
             threads: Mutex::default(),
             board: Arc::clone(&board),
             streams: Mutex::new(0),
             address: None,
-            knows_tls: kind == Kind::Epoll,
         };
         for (hall, inbox) in publisher.inboxes.iter().enumerate() {
             let listener = listeners.next();
@@ -167,23 +163,26 @@ impl Publisher {
                 enveloped: options.enveloped,
             };
             let task = ThreadSetup {
-                floor: DeliveryCore::new(setting),
+                core: DeliveryCore::new(setting),
                 inbox: Arc::clone(inbox),
-                board: Arc::clone(&board),
-                hall,
+                statistics: Arc::clone(&board),
+                thread: hall,
                 listener,
                 tls: options.tls.clone(),
                 connections_most: options.connections_most,
                 batching: options.batching,
             };
-            let thread = std::thread::Builder::new().name(format!("hall-{hall}")).spawn(move || match kind {
-                Kind::Epoll => loops::epoll::run(task),
-                Kind::Uring => loops::uring::run(task),
-            })?;
+            let name = format!("hall-{hall}");
+            let thread = std::thread::Builder::new().name(name).spawn(move || delivery_thread::run(task, kind))?;
             publisher.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }
         publisher.address = address;
         Ok(publisher)
+    }
+
+    /// Returns io_uring if this machine offers it to delivery threads, else epoll and the reason.
+    pub fn best_loop() -> (LoopKind, Option<io::Error>) {
+        LoopKind::best(LOOP_OPTIONS)
     }
 
     /// Returns the address on which it listens.
@@ -259,10 +258,6 @@ impl Publisher {
         hello: Vec<u8>,
         opening: SubscriberSetup,
     ) {
-        if tls.is_some() && !self.knows_tls {
-            warn!("closed a handed-off TLS connection: this event loop does not support TLS");
-            return;
-        }
         let upgraded = Some((hello, opening));
         self.inbox(tag).run(ControlMessage::Adopt(Box::new(HandedOffSocket {
             socket,
@@ -343,11 +338,6 @@ impl Drop for Publisher {
         // A caller that needs the outcome calls `stop` before.
         let _ = self.stop("the publisher ends");
     }
-}
-
-/// Returns the event loop to use: only epoll supports TLS.
-fn kind_of(options: &Options) -> Kind {
-    if options.tls.is_some() { Kind::Epoll } else { options.kind }
 }
 
 /// Opens one listening socket per thread on one address; the kernel spreads connections over them.

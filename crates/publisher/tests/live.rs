@@ -53,6 +53,26 @@ fn port_is_exclusive_and_every_thread_gets_connections() {
 }
 
 #[test]
+fn request_that_ends_at_once_is_answered() {
+    let stage = Stage::new(Options::default(), &spec(LagPolicy::Close));
+    let head = format!(
+        "GET / HTTP/1.1\r\nHost: {}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        stage.address
+    );
+    let request = [head.as_bytes(), &masked(0x89, b"early")].concat();
+    for _ in 0..50 {
+        let mut client = TcpStream::connect(stage.address).unwrap();
+        client.write_all(&request).unwrap();
+        client.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut answer = Vec::new();
+        client.read_to_end(&mut answer).unwrap();
+        assert!(answer.starts_with(b"HTTP/1.1 101"), "{}", answer.escape_ascii());
+        assert!(answer.ends_with(b"\x8a\x05early"), "{}", answer.escape_ascii());
+    }
+}
+
+#[test]
 fn stopped_reader_gets_gaps_and_others_miss_nothing() {
     let options = Options { send_buffer_bytes: 4096, ..Options::default() };
     let mut stage = Stage::new(options, &spec(LagPolicy::Conflate));

@@ -1,4 +1,4 @@
-//! The epoll loop with TLS, tested with the rustls client. Every reader gets every message in
+//! TLS, tested with the rustls client. Every reader gets every message in
 //! order, and a reader that stops does not delay others.
 
 mod common;

@@ -60,7 +60,7 @@ impl Bench {
         let receive_bytes = u32::try_from(READ_BYTES).unwrap();
         Bench {
             app: SilentApp::default(),
-            net: LoopKind::Epoll.open(LoopOptions { receive_bytes }).unwrap(),
+            net: LoopKind::Epoll.open(LoopOptions { receive_bytes, detaches: true }).unwrap(),
             notices: Notices::default(),
             limits: Limits::default(),
             origins: OriginPolicy::new("127.0.0.1".parse().unwrap(), &[]),

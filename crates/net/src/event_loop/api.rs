@@ -103,6 +103,9 @@ pub struct Detached {
 pub struct LoopOptions {
     /// Most bytes that one [`EventLoop::receive`] returns.
     pub receive_bytes: u32,
+    /// Whether sockets will leave the loop by [`EventLoop::duplicate`] or [`EventLoop::detach`].
+    /// io_uring needs Linux 6.8 for that.
+    pub detaches: bool,
 }
 
 /// Waits for sockets and moves their bytes, for one thread.

@@ -10,22 +10,22 @@ use crate::event_loop::uring::{UringLoop, check};
 
 impl LoopKind {
     /// Returns io_uring if this machine offers it, else epoll and the reason.
-    pub fn best() -> (LoopKind, Option<io::Error>) {
-        match LoopKind::Uring.check() {
+    pub fn best(options: LoopOptions) -> (LoopKind, Option<io::Error>) {
+        match LoopKind::Uring.check(options) {
             Ok(()) => (LoopKind::Uring, None),
             Err(error) => (LoopKind::Epoll, Some(error)),
         }
     }
 
-    /// Checks whether this machine offers the implementation.
+    /// Checks whether this machine offers the implementation with these options.
     ///
     /// # Errors
-    /// Returns the kernel's reason. io_uring needs Linux 6.8.
-    pub fn check(self) -> io::Result<()> {
+    /// Returns the kernel's reason.
+    pub fn check(self, options: LoopOptions) -> io::Result<()> {
         match self {
             LoopKind::Epoll => Ok(()),
             // The kernel interrupts the thread that opened a ring when it tears the ring down.
-            LoopKind::Uring => std::thread::spawn(check)
+            LoopKind::Uring => std::thread::spawn(move || check(options))
                 .join()
                 .unwrap_or_else(|_| Err(io::Error::other("the check of io_uring panicked"))),
         }

@@ -9,6 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use super::*;
 
 const RECEIVE_BYTES: u32 = 4096;
+const OPTIONS: LoopOptions = LoopOptions { receive_bytes: RECEIVE_BYTES, detaches: true };
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One loop, one listener, and the events until now.
@@ -22,11 +23,11 @@ struct Fixture {
 impl Fixture {
     fn each(test: impl Fn(Fixture)) {
         for kind in [LoopKind::Epoll, LoopKind::Uring] {
-            if let Err(error) = kind.check() {
+            if let Err(error) = kind.check(OPTIONS) {
                 eprintln!("{kind:?} is not tested: {error}");
                 continue;
             }
-            let mut net = kind.open(LoopOptions { receive_bytes: RECEIVE_BYTES }).unwrap();
+            let mut net = kind.open(OPTIONS).unwrap();
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let address = listener.local_addr().unwrap();
             let listener = net.add_listener(listener).unwrap();

@@ -97,6 +97,8 @@ pub(super) struct UringLoop {
     copy: Vec<u8>,
     /// Results of the batch that is being sent.
     sent: Vec<Option<i32>>,
+    /// The result of a batch of one send, kept for its memory.
+    single_result: Vec<Sent>,
     completions: Vec<Completion>,
 }
 
@@ -104,6 +106,7 @@ impl UringLoop {
     pub fn new(options: LoopOptions) -> io::Result<Self> {
         Ok(UringLoop {
             ring: Ring::new(options.receive_bytes)?,
+            single_result: Vec::new(),
             sockets: Slab::new(),
             listeners: Vec::new(),
             wake_sources: Vec::new(),
@@ -394,9 +397,11 @@ impl EventLoop for UringLoop {
     }
 
     fn send(&mut self, token: Token, parts: &[&[u8]]) -> Sent {
-        let mut results = Vec::new();
+        let mut results = std::mem::take(&mut self.single_result);
         self.send_batch(&[Outgoing { token, parts }], &mut results);
-        results.first().copied().unwrap_or(Sent::Failed)
+        let sent = results.first().copied().unwrap_or(Sent::Failed);
+        self.single_result = results;
+        sent
     }
 
     fn send_batch(&mut self, batch: &[Outgoing<'_>], results: &mut Vec<Sent>) {

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use pitwire_net::event_loop::LoopKind;
+use pitwire_net::event_loop::{LoopKind, LoopOptions};
 use pitwire_net::{
     Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Server, SystemClock,
 };
@@ -227,8 +227,9 @@ impl Venue {
 
     /// Starts a venue, and returns the address of its TLS listener if it has one.
     pub fn up_behind(limits: Limits, tls: Option<Arc<pitwire_tls::ServerConfig>>) -> (Self, Option<SocketAddr>) {
+        let options = LoopOptions { receive_bytes: 4096, detaches: true };
         // A test file that includes another one as a module named after epoll runs it on epoll.
-        let kind = if module_path!().contains("epoll") { LoopKind::Epoll } else { LoopKind::best().0 };
+        let kind = if module_path!().contains("epoll") { LoopKind::Epoll } else { LoopKind::best(options).0 };
         Self::start(limits, tls, kind)
     }
 

@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use pitwire_nats::{FirstConnection, NatsOptions, NatsSubscription, Wildcards, check_address, check_subject};
 use pitwire_net::stop_signals;
 use pitwire_publisher::{
-    BatchingPolicy, Channels, IncomingMessages, Ingest, Kind, LagPolicy, Limits, Options, Publisher, StreamId,
+    BatchingPolicy, Channels, IncomingMessages, Ingest, LagPolicy, Limits, LoopKind, Options, Publisher, StreamId,
     StreamSpec, counted,
 };
 use pitwire_recorder::recording::RecordingReader;
@@ -256,16 +256,17 @@ impl Publish {
         certificate::server_certificate(files, &self.tls_dir, self.listen).map(Some)
     }
 
-    fn kind(&self) -> Result<Kind, Failure> {
+    fn kind(&self) -> Result<LoopKind, Failure> {
         if self.tls {
+            // Encrypted sends do not share a submission, so io_uring would gain nothing.
             return match self.kind {
                 Some(LoopName::Uring | LoopName::Tokio) => {
                     Err(Failure::usage("--tls is served by --loop epoll alone").remedy("leave --loop out"))
                 }
-                _ => Ok(Kind::Epoll),
+                _ => Ok(LoopKind::Epoll),
             };
         }
-        let (best, why_not) = Kind::best();
+        let (best, why_not) = Publisher::best_loop();
         match (self.kind, why_not) {
             (Some(LoopName::Tokio), _) => {
                 Err(Failure::usage("--loop tokio is no longer available").remedy("use --loop epoll or --loop uring"))
@@ -274,12 +275,12 @@ impl Publish {
                 "--loop uring: this machine refuses it: {error}"
             ))
             .remedy("use --loop epoll, or allow io_uring (sysctl kernel.io_uring_disabled=0; containers forbid it)")),
-            (Some(LoopName::Uring), None) => Ok(Kind::Uring),
-            (Some(LoopName::Epoll), _) => Ok(Kind::Epoll),
+            (Some(LoopName::Uring), None) => Ok(LoopKind::Uring),
+            (Some(LoopName::Epoll), _) => Ok(LoopKind::Epoll),
             // Under load a send costs io_uring more here than epoll, so it serves only the connections
             // that files cannot: see docs/decisions/0006.
             (None, _) if self.connections.is_some_and(|most| most as usize > usable_files()) => Ok(best),
-            (None, _) => Ok(Kind::Epoll),
+            (None, _) => Ok(LoopKind::Epoll),
         }
     }
 
@@ -314,7 +315,7 @@ impl Publish {
         let kind = self.kind()?;
         // io_uring sockets do not count as open files of the process. A full thread reports that
         // itself.
-        let files = if kind == Kind::Uring { usize::MAX } else { files };
+        let files = if kind == LoopKind::Uring { usize::MAX } else { files };
         if let Some(most) = self.connections.filter(|most| *most as usize > files) {
             let remedy = if self.tls { "raise that (ulimit -n)" } else { "raise that (ulimit -n) or use --loop uring" };
             eprintln!(
@@ -441,9 +442,9 @@ fn serve(source: Source, mut press: Ingest, signals: &std::os::unix::net::UnixSt
 /// Returns the default number of delivery threads: one for every two cores. With io_uring, where
 /// each thread holds at most as many connections as the process may open files, enough to hold the
 /// expected connections, at most 64.
-fn threads(kind: Kind, connections: Option<u32>) -> usize {
+fn threads(kind: LoopKind, connections: Option<u32>) -> usize {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let expected = connections.filter(|_| kind == Kind::Uring).map_or(0, |most| most as usize);
+    let expected = connections.filter(|_| kind == LoopKind::Uring).map_or(0, |most| most as usize);
     // The kernel spreads connections over the listening sockets unevenly, by one or two per cent.
     let each = (open_files() / 20 * 19).max(1);
     cores.div_ceil(2).max(expected.div_ceil(each)).min(64)

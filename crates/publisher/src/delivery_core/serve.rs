@@ -35,15 +35,8 @@ pub struct Pieces<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    fn new() -> Self {
+    pub fn new() -> Self {
         Pieces { list: [&[]; PIECES], count: 0, bytes: 0 }
-    }
-
-    #[cfg(test)]
-    pub fn of(pieces: &[&'a [u8]]) -> Self {
-        let mut all = Pieces::new();
-        pieces.iter().for_each(|piece| all.push(piece));
-        all
     }
 
     pub fn as_slice(&self) -> &[&'a [u8]] {

@@ -563,7 +563,7 @@ fn come(floor: &mut DeliveryCore, target: &str) -> u32 {
 
 #[test]
 fn shed_messages_are_declared_to_all_readers() {
-    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let inbox = crate::inbox::Inbox::new(64);
     let mut world = World::new(1);
     let floor = &mut world.floor;
     let readers = [floor.enter(), floor.enter()];
@@ -616,7 +616,7 @@ fn reader_blocked_beyond_lag_ms_is_slow_at_any_byte_count() {
 
 #[test]
 fn shed_messages_are_declared_to_resuming_readers() {
-    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let inbox = crate::inbox::Inbox::new(64);
     let mut world = World::new(1);
     let floor = &mut world.floor;
     let reader = come(floor, "/1");
@@ -701,7 +701,7 @@ fn outbound_limit_applies_to_unsolicited_frames_only() {
 
 #[test]
 fn subscriber_with_lost_frames_is_closed_after_earlier_frames() {
-    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let inbox = crate::inbox::Inbox::new(64);
     let mut world = World::new(1);
     let floor = &mut world.floor;
     let readers = [come(floor, "/0"), come(floor, "/0")];

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use pitwire_publisher::{
-    Answer, Batch, ClientMessage, DeliveryHandler, Kind, LagPolicy, Options, Publisher, Reply, Request, StreamId,
+    Answer, Batch, ClientMessage, DeliveryHandler, LagPolicy, LoopKind, Options, Publisher, Reply, Request, StreamId,
     StreamSpec, SubscriberId, SubscriberSetup,
 };
 
@@ -63,10 +63,10 @@ impl DeliveryHandler for One {
 }
 
 /// Returns the event loop to test. The tests are built once for each: see `live_uring.rs`.
-fn kind() -> Kind {
+fn kind() -> LoopKind {
     match env!("CARGO_CRATE_NAME") {
-        "live_uring" => Kind::Uring,
-        _ => Kind::Epoll,
+        "live_uring" | "tls_uring" => LoopKind::Uring,
+        _ => LoopKind::Epoll,
     }
 }
 

@@ -12,7 +12,7 @@ use io_uring::types::{CancelBuilder, DestinationSlot, Fd, Fixed, SubmitArgs, Tim
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 use rustix::process::{Resource, getrlimit};
 
-use crate::event_loop::api::{BATCH_MAX, PARTS_MAX};
+use crate::event_loop::api::{BATCH_MAX, LoopOptions, PARTS_MAX};
 use crate::event_loop::uring::buffers::{Buffers, GROUP};
 use crate::event_loop::uring::completion::{Completion, Request};
 
@@ -103,13 +103,13 @@ fn open() -> io::Result<IoUring> {
 ///
 /// # Errors
 /// Returns the reason.
-pub fn check() -> io::Result<()> {
+pub fn check(options: LoopOptions) -> io::Result<()> {
     let ring = open()?;
     ring.submitter().register_files_sparse(1)?;
     Buffers::new(4096)?.register(&ring.submitter())?;
     let mut probe = Probe::new();
     ring.submitter().register_probe(&mut probe)?;
-    if !probe.is_supported(opcode::FixedFdInstall::CODE) {
+    if options.detaches && !probe.is_supported(opcode::FixedFdInstall::CODE) {
         return Err(io::Error::other("the kernel is older than Linux 6.8"));
     }
     Ok(())
@@ -385,6 +385,45 @@ impl Drop for Ring {
         if self.is_broken || self.quiet().is_err() || self.unfinished > 0 {
             self.buffers.leak();
             std::mem::forget(std::mem::take(&mut self.peers));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn each_send_has_its_own_parts_at_any_queue_fill() {
+        let mut ring = Ring::new(4096).unwrap();
+        let messages: [[&[u8]; 2]; 3] = [[b"for ", b"one."], [b"for ", b"two."], [b"to the", b" third."]];
+        let mut peers: Vec<_> = (0..messages.len())
+            .map(|_| {
+                let (ours, theirs) = UnixStream::pair().unwrap();
+                theirs.set_nonblocking(true).unwrap();
+                (ring.install(&OwnedFd::from(ours), &mut Vec::new()).unwrap(), theirs)
+            })
+            .collect();
+        // The requests before the batch leave room for no entry, one, or two.
+        for free in 0..messages.len() {
+            while ring.ring.submission().len() + free < REQUESTS as usize {
+                ring.push(opcode::Nop::new().build(), Request::Ignored);
+            }
+            for (number, ((file, _), message)) in (0_u32..).zip(peers.iter().zip(&messages)) {
+                // SAFETY: the parts are constants.
+                unsafe { ring.send(number, *file, message) };
+            }
+            ring.submit().unwrap();
+            ring.forget_headers();
+            for ((_, theirs), message) in peers.iter_mut().zip(&messages) {
+                let mut arrived = [0; 64];
+                let bytes = theirs.read(&mut arrived).unwrap();
+                assert_eq!(arrived[..bytes].escape_ascii().to_string(), message.concat().escape_ascii().to_string());
+            }
+            ring.completions(|_| {});
         }
     }
 }

@@ -356,7 +356,7 @@ fn ran(seeds: std::ops::RangeInclusive<u64>, most: Option<usize>) -> [usize; 6] 
     for seed in seeds {
         println!("seed {seed}");
         let mut venue = Venue::new(seed);
-        venue.inbox = most.map(|most| Inbox::new(most).unwrap());
+        venue.inbox = most.map(Inbox::new);
         venue.run(1_500);
         counts.iter_mut().zip(venue.counts).for_each(|(all, one)| *all += one);
     }
@@ -394,7 +394,7 @@ fn closing_reader_gets_its_reason_when_the_stream_restarts() {
 
 #[test]
 fn messages_shed_before_a_restart_do_not_affect_new_readers() {
-    let inbox = Inbox::new(64).unwrap();
+    let inbox = Inbox::new(64);
     let mut venue = Venue::new(1);
     venue.come();
     let floor = &mut venue.floor;

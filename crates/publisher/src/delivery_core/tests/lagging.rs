@@ -71,7 +71,7 @@ fn latest_policy_skips_to_a_message_and_not_to_a_ping() {
 /// A reader may be half a ring behind, and a pass begins at a quarter of a ring at the latest.
 #[test]
 fn reader_up_to_date_at_pass_start_is_not_slow() {
-    let inbox = crate::inbox::Inbox::new(1 << 20).unwrap();
+    let inbox = crate::inbox::Inbox::new(1 << 20);
     let mut world = World::new(1);
     let floor = &mut world.floor;
     let reader = come(floor, "/1");
@@ -86,7 +86,7 @@ fn reader_up_to_date_at_pass_start_is_not_slow() {
         floor.take(&inbox);
         floor.due(&mut due, PassKind::First);
         // Take in messages before the turn of the reader.
-        (0..5).for_each(|_| floor.take_meanwhile(&inbox));
+        (0..5).for_each(|_| _ = floor.take_meanwhile(&inbox));
         let text = take_all(floor, reader);
         assert!(text.split('|').all(|message| message.len() == 100), "{text}");
         got += text.split('|').count();
@@ -95,7 +95,7 @@ fn reader_up_to_date_at_pass_start_is_not_slow() {
 
 #[test]
 fn reader_resuming_within_a_shed_range_gets_its_rest() {
-    let inbox = crate::inbox::Inbox::new(64).unwrap();
+    let inbox = crate::inbox::Inbox::new(64);
     let mut world = World::new(1);
     let floor = &mut world.floor;
     for stream in [0, 1] {
