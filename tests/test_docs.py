@@ -45,6 +45,10 @@ def anchors(page: Path) -> set[str]:
     return found
 
 
+def name_of(page: Path) -> str:
+    return page.relative_to(TOP).as_posix() if page.is_relative_to(TOP) else page.name
+
+
 def broken_links(page: Path) -> list[str]:
     broken: list[str] = []
     for number, line in prose_lines(page):
@@ -54,9 +58,9 @@ def broken_links(page: Path) -> list[str]:
             name, _, anchor = target.partition("#")
             file = (page.parent / name).resolve() if name else page
             if not file.exists():
-                broken.append(f"{page.relative_to(TOP)}:{number}: {target} does not exist")
+                broken.append(f"{name_of(page)}:{number}: {target} does not exist")
             elif anchor and file.suffix == ".md" and anchor not in anchors(file):
-                broken.append(f"{page.relative_to(TOP)}:{number}: {target}: no such heading")
+                broken.append(f"{name_of(page)}:{number}: {target}: no such heading")
     return broken
 
 
@@ -66,11 +70,14 @@ def test_every_relative_link_and_anchor_exists() -> None:
 
 
 def test_a_broken_link_and_anchor_are_found(tmp_path: Path) -> None:
-    page = TOP / "README.md"
-    assert len(LINK.findall(page.read_text())) > 10
     other = tmp_path / "other.md"
     other.write_text("# One `two`, three\n\n## Again\n\n## Again\n")
     assert anchors(other) == {"one-two-three", "again", "again-1"}
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[a](other.md#again) [b](https://example.org)\n[c](none.md)\n`[d](none.md)` [e](other.md#nothing)\n"
+    )
+    assert broken_links(page) == ["page.md:2: none.md does not exist", "page.md:3: other.md#nothing: no such heading"]
 
 
 def test_every_page_is_reached_from_the_index() -> None:

@@ -1,12 +1,14 @@
 """Every tutorial in docs/tutorials works: its commands run, and print what it shows."""
 
 import os
+import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tutorial import Command, SavedFile, Terminal, matches, parse
-from venue import BINARY, TOP
+from venue import BINARY, TOP, Venue
 
 TUTORIALS = sorted((TOP / "docs/tutorials").glob("*.md"))
 # These commands are about the sources, so they run in the checkout.
@@ -35,6 +37,18 @@ def test_a_tutorial_prints_what_it_shows(path: Path, tmp_path: Path) -> None:
                 terminal.run(step)
     finally:
         terminal.close()
+
+
+def test_the_script_of_the_readme_trades(venue: Venue, tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", (TOP / "README.md").read_text(), re.DOTALL)
+    assert len(blocks) == 1
+    script = tmp_path / "script.py"
+    script.write_text(blocks[0].replace("127.0.0.1:8080", venue.address))
+    ended = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
+    average, rest = ended.stdout.splitlines()
+    assert float(average) > 0
+    assert "'free'" in rest
 
 
 def test_every_reader_has_a_tutorial() -> None:
