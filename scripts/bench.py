@@ -114,8 +114,8 @@ def one_at_a_time(directory: Path, cores: tuple[int, int] | None) -> dict[str, A
         figures["residence_in_memory"] = residence_us(memory)
         figures["residence_on_disk"] = residence_us(disk)
     on_disk = figures["disk"]
-    floor = figures["memory"]["order_p50_us"] + on_disk["sync_p50_us"]
-    on_disk["p50_over_memory_plus_sync"] = round(on_disk["order_p50_us"] / floor, 3)
+    least_us = figures["memory"]["order_p50_us"] + on_disk["sync_p50_us"]
+    on_disk["p50_over_memory_plus_sync"] = round(on_disk["order_p50_us"] / least_us, 3)
     return figures
 
 

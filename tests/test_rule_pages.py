@@ -14,6 +14,7 @@ from venue import TOP
 
 RULEBOOK = TOP / "docs" / "rulebook.md"
 ORDER_RULES = TOP / "docs" / "order-rules.md"
+SCENARIOS = TOP / "docs" / "scenarios.md"
 CITING = ["crates", "contracts", "testing", "tests", "web/src", "web/e2e", "web/tests", "docs"]
 ENDINGS = {".rs", ".toml", ".py", ".json", ".ts", ".svelte", ".md"}
 # The Python reference has no funds, no bounds and no trade reporting.
@@ -106,7 +107,7 @@ def test_every_named_vector_exists() -> None:
 
 
 def examples() -> list[dict[str, Any]]:
-    pages = (RULEBOOK.read_text(), ORDER_RULES.read_text())
+    pages = (page.read_text() for page in (RULEBOOK, ORDER_RULES, SCENARIOS))
     return [json.loads(block) for page in pages for block in EXAMPLE.findall(page)]
 
 

@@ -24,7 +24,7 @@ fn vectors() -> Vec<Scenario> {
     files.iter().flat_map(read_file).collect()
 }
 
-/// Returns the worked examples of the rulebook and of the order rules: their `json` blocks.
+/// Returns the worked examples of the rule pages and of the format: their `json` blocks.
 fn examples() -> Vec<Scenario> {
     let read_page = |name: &str| {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(name);
@@ -33,7 +33,7 @@ fn examples() -> Vec<Scenario> {
             text.split("\n```json\n").skip(1).filter_map(|rest| rest.split("\n```").next()).collect();
         read(&page.display().to_string(), &blocks.join("\n")).unwrap_or_else(|malformed| panic!("{malformed}"))
     };
-    ["rulebook.md", "order-rules.md"].into_iter().flat_map(read_page).collect()
+    ["rulebook.md", "order-rules.md", "scenarios.md"].into_iter().flat_map(read_page).collect()
 }
 
 /// Plays every scenario on a fresh engine. Returns one line per difference from the expectation.
@@ -73,7 +73,7 @@ fn reference_engine_passes_every_vector() {
 #[test]
 fn worked_examples_hold_on_both_engines() {
     let examples = examples();
-    assert_eq!(examples.len(), 32 + 4, "worked examples of the rulebook and of the order rules");
+    assert_eq!(examples.len(), 32 + 4 + 1, "worked examples of the three pages");
     let mut failures_of_both = failures(&examples, Engine::new);
     failures_of_both.extend(failures(&examples, ReferenceEngine::new));
     assert!(failures_of_both.is_empty(), "{}", failures_of_both.join("\n"));

@@ -1,4 +1,4 @@
-//! The floor: what a program costs that does nothing but send each message to each socket, one call each.
+//! The lower bound: the cost of a program that only sends each message to each socket, with one call each.
 //!
 //! Does        accept, answer the handshake, then `send` every message to every connection in turn, without a copy, on one
 //!             thread, as a loop in C would; with `--respond`, one call for the whole answer.
