@@ -1,183 +1,123 @@
-//! Serves the latest bars over WebSocket.
+//! Serves the latest bars over WebSocket, to all readers on one thread.
 //!
-//! Does        runs one thread per reader: takes subscriptions, and sends changed bars several
-//!             times a second.
+//! Does        takes subscriptions, and sends changed bars several times a second.
 //! Holds       1. a slow reader delays nothing else. While its socket accepts nothing, nothing is
 //!                prepared for it, and then it receives the latest value of each symbol, not the
 //!                history;
-//!             2. the number of readers, message sizes, handshake time and idle time are limited;
+//!             2. the number of readers, message sizes, and the times for a handshake and for
+//!                reading are limited;
 //!             3. pages of other origins and unknown host names are refused.
-//! Start at    [`serve`].
+//! Start at    [`serve`], then `BarApplication::pump`.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use pitwire_net::{OriginPolicy, PageOrigin, UnknownHost};
+use pitwire_net::{
+    Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Refusal, ServerThread,
+};
+use pitwire_websocket::{Limits as MessageLimits, Opcode, write_frame};
 use serde::Deserialize;
-use tungstenite::handshake::server::{Callback, ErrorResponse, Request, Response};
-use tungstenite::protocol::frame::CloseFrame;
-use tungstenite::protocol::frame::coding::CloseCode;
-use tungstenite::protocol::{WebSocket, WebSocketConfig};
-use tungstenite::{Error, Message};
 
 use crate::latest_bars::{BarSubscription, LatestBars, ReadPosition};
 use crate::shard::LONGEST_SYMBOL;
 
-/// Interval at which a reader receives changed bars.
-const EVERY: Duration = Duration::from_millis(100);
-const HANDSHAKE: Duration = Duration::from_secs(5);
-/// How long a reader's socket may accept nothing while something waits for it.
-const STUCK: Duration = Duration::from_secs(10);
-const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
-/// Time for readers to receive the last bars and the close frame.
-const FAREWELL: Duration = Duration::from_secs(2);
-const MOST_READERS: usize = 256;
-const MOST_SYMBOLS: usize = 20_000;
+/// Interval at which a reader receives changed bars, in nanoseconds.
+const UPDATE_NS: u64 = 100_000_000;
+/// How long a reader's socket may accept nothing while something waits for it, in nanoseconds.
+const STUCK_NS: u64 = 10_000_000_000;
+/// A reader may stay silent for as long as it likes, in nanoseconds.
+const UNLIMITED_NS: u64 = u64::MAX / 2;
+const READERS_MAX: usize = 256;
+/// Connections beyond the readers, so that a reader too many learns why it is refused.
+const SPARE_CONNECTIONS: usize = 64;
+const SYMBOLS_MAX: usize = 20_000;
 /// Longest message of a reader, in bytes: about two thousand symbols.
-const LONGEST_MESSAGE: usize = 64 << 10;
+const MESSAGE_BYTES: usize = 64 << 10;
+/// Most fragments of one message of a reader.
+const MESSAGE_FRAGMENTS: u32 = 64;
 /// Bars in one message.
-const PIECE: usize = 256;
+const BARS_PER_MESSAGE: usize = 256;
+const EXPECTED_TEXT: &str = r#"{"error":"send text: {\"subscribe\":[\"AAPL\"]} or {\"subscribe\":\"*\"}"}"#;
 
-/// Accepts readers until `stop` is set. They then receive the last bars and a close frame.
-pub fn serve(listener: &TcpListener, board: &Arc<LatestBars>, stop: &Arc<AtomicBool>) {
-    let readers = Arc::new(AtomicUsize::new(0));
-    while !stop.load(Ordering::Relaxed) {
-        let Ok((socket, _)) = listener.accept() else {
-            // No connection waits, or no descriptor is left. Both pass.
-            thread::sleep(ACCEPT_PAUSE);
-            continue;
-        };
-        let slot = ReaderSlot::take(&readers);
-        let (board, stop) = (Arc::clone(board), Arc::clone(stop));
-        let Ok(bound) = listener.local_addr() else { continue };
-        // Without a thread the socket is dropped, and the reader tries again.
-        let _ = thread::Builder::new().name("bars-reader".into()).spawn(move || {
-            let is_full = slot.number > MOST_READERS;
-            // An error ends this reader's connection only.
-            let _ = BarReader::accept(socket, bound, is_full).and_then(|mut reader| reader.run(&board, &stop));
-            drop(slot);
-        });
-    }
-    let until = Instant::now() + FAREWELL;
-    while readers.load(Ordering::Relaxed) > 0 && Instant::now() < until {
-        thread::sleep(ACCEPT_PAUSE);
-    }
+/// Starts the server. When it is dropped, the readers receive the last bars and a close frame.
+///
+/// # Errors
+/// Fails if the listener cannot be prepared or the thread cannot be started.
+pub(crate) fn serve(listener: TcpListener, bars: Arc<LatestBars>) -> io::Result<ServerThread> {
+    let application = BarApplication { bars, readers: BTreeMap::new(), now_ns: 0, next_update_ns: 0 };
+    let limits = Limits {
+        messages: MessageLimits { message_bytes: MESSAGE_BYTES, fragments: MESSAGE_FRAGMENTS },
+        idle_ns: UNLIMITED_NS,
+        connections: Some(READERS_MAX + SPARE_CONNECTIONS),
+        hosts: Vec::new(),
+        ..Limits::default()
+    };
+    ServerThread::start("bars-server", application, listener, limits, None)
 }
 
-/// A slot in the limited number of readers. Dropping it frees the slot.
-struct ReaderSlot {
-    readers: Arc<AtomicUsize>,
-    number: usize,
-}
-
-impl ReaderSlot {
-    fn take(readers: &Arc<AtomicUsize>) -> ReaderSlot {
-        ReaderSlot { readers: Arc::clone(readers), number: readers.fetch_add(1, Ordering::Relaxed) + 1 }
-    }
-}
-
-impl Drop for ReaderSlot {
-    fn drop(&mut self) {
-        self.readers.fetch_sub(1, Ordering::Relaxed);
-    }
+/// The readers, and the bars that they read.
+struct BarApplication {
+    bars: Arc<LatestBars>,
+    readers: BTreeMap<ConnectionId, BarReader>,
+    /// When the turn began.
+    now_ns: u64,
+    next_update_ns: u64,
 }
 
 struct BarReader {
-    socket: WebSocket<DeadlineSocket>,
     subscription: BarSubscription,
     /// Symbols subscribed since the last update: sent whether they changed or not.
     fresh: BarSubscription,
+    position: ReadPosition,
+    /// It is time for an update.
+    is_due: bool,
+    /// Messages of the last update that the socket has not taken.
+    messages: VecDeque<String>,
+    /// When the socket last took everything that it was given.
+    progress_ns: u64,
 }
 
 impl BarReader {
-    fn accept(socket: TcpStream, bound: SocketAddr, is_full: bool) -> Result<BarReader, Box<Error>> {
-        socket.set_nonblocking(false).map_err(boxed)?;
-        socket.set_nodelay(true).map_err(boxed)?;
-        socket.set_read_timeout(Some(HANDSHAKE)).map_err(boxed)?;
-        socket.set_write_timeout(Some(STUCK)).map_err(boxed)?;
-        let config = WebSocketConfig::default()
-            .read_buffer_size(4 << 10)
-            .max_message_size(Some(LONGEST_MESSAGE))
-            .max_frame_size(Some(LONGEST_MESSAGE));
-        let timed = DeadlineSocket { socket, until: Some(Instant::now() + HANDSHAKE) };
-        let doors = HandshakePolicy { origins: OriginPolicy::new(bound.ip(), &[]), is_full };
-        let accepted = tungstenite::accept_hdr_with_config(timed, doors, Some(config));
-        let mut socket = accepted.map_err(|error| Box::new(Error::Io(io::Error::other(error.to_string()))))?;
-        let timed = socket.get_mut();
-        timed.until = None;
-        timed.socket.set_read_timeout(Some(EVERY)).map_err(boxed)?;
-        Ok(BarReader { socket, subscription: BarSubscription::default(), fresh: BarSubscription::default() })
-    }
-
-    fn run(&mut self, board: &LatestBars, stop: &AtomicBool) -> Result<(), Box<Error>> {
-        let mut mark = board.mark();
-        let mut look_at = Instant::now();
-        while !stop.load(Ordering::Relaxed) {
-            match self.socket.read() {
-                Ok(Message::Text(text)) => {
-                    let answer = self.hear(text.as_str());
-                    self.socket.send(Message::text(answer)).map_err(Box::new)?;
-                    look_at = Instant::now();
+    /// Makes messages of the subscribed bars that have changed.
+    fn update(&mut self, bars: &LatestBars) {
+        self.is_due = false;
+        let BarReader { subscription, fresh, position, messages, .. } = self;
+        let mut in_message = BARS_PER_MESSAGE;
+        bars.look(position, subscription, &std::mem::take(fresh), |bar| {
+            if in_message == BARS_PER_MESSAGE {
+                messages.push_back(String::from("["));
+                in_message = 0;
+            }
+            if let Some(message) = messages.back_mut() {
+                if in_message > 0 {
+                    message.push(',');
                 }
-                Ok(Message::Binary(_)) => {
-                    let answer = r#"{"error":"send text: {\"subscribe\":[\"AAPL\"]} or {\"subscribe\":\"*\"}"}"#;
-                    self.socket.send(Message::text(answer)).map_err(Box::new)?;
-                }
-                Ok(_) => {}
-                Err(Error::Io(error)) if is_patience(&error) => {}
-                Err(error) => return Err(Box::new(error)),
+                message.push_str(bar);
             }
-            if Instant::now() >= look_at {
-                self.show(board, &mut mark)?;
-                look_at = Instant::now() + EVERY;
+            in_message += 1;
+            if in_message == BARS_PER_MESSAGE {
+                end_message(messages);
             }
-        }
-        self.show(board, &mut mark)?;
-        let frame = CloseFrame { code: CloseCode::Away, reason: "pitwire bars has ended".into() };
-        self.socket.close(Some(frame)).map_err(Box::new)?;
-        self.socket.flush().map_err(Box::new)
-    }
-
-    /// Sends the subscribed bars that have changed.
-    fn show(&mut self, board: &LatestBars, mark: &mut ReadPosition) -> Result<(), Box<Error>> {
-        let mut pieces: Vec<String> = Vec::new();
-        let mut in_piece = PIECE;
-        board.look(mark, &self.subscription, &std::mem::take(&mut self.fresh), |bar| {
-            if in_piece == PIECE {
-                pieces.push(String::from("["));
-                in_piece = 0;
-            }
-            if let Some(piece) = pieces.last_mut() {
-                if in_piece > 0 {
-                    piece.push(',');
-                }
-                piece.push_str(bar);
-            }
-            in_piece += 1;
         });
-        for mut piece in pieces {
-            piece.push(']');
-            self.socket.send(Message::text(piece)).map_err(Box::new)?;
+        if in_message < BARS_PER_MESSAGE {
+            end_message(messages);
         }
-        Ok(())
     }
 
     /// Handles one message of the reader and returns the answer.
-    fn hear(&mut self, text: &str) -> String {
-        let asked = match serde_json::from_str::<ReaderRequest>(text) {
-            Ok(asked) => asked,
+    fn receive(&mut self, text: &str) -> String {
+        let request = match serde_json::from_str::<ReaderRequest>(text) {
+            Ok(request) => request,
             Err(error) => {
-                let told = serde_json::Value::from(format!(
+                let reason = serde_json::Value::from(format!(
                     "{error}; send {{\"subscribe\":[\"AAPL\"]}}, {{\"subscribe\":\"*\"}} or the same with unsubscribe"
                 ));
-                return format!("{{\"error\":{told}}}");
+                return format!("{{\"error\":{reason}}}");
             }
         };
-        match asked {
+        match request {
             ReaderRequest::Subscribe(SymbolSelection::All(Wildcard::Wildcard)) => {
                 self.subscription.everything = true;
                 self.fresh.everything = true;
@@ -186,9 +126,9 @@ impl BarReader {
                 if symbols.iter().any(|symbol| symbol.len() > LONGEST_SYMBOL) {
                     return format!("{{\"error\":\"no symbol is longer than {LONGEST_SYMBOL} bytes\"}}");
                 }
-                if self.subscription.symbols.len() + symbols.len() > MOST_SYMBOLS {
+                if self.subscription.symbols.len() + symbols.len() > SYMBOLS_MAX {
                     return format!(
-                        "{{\"error\":\"more than {MOST_SYMBOLS} symbols; subscribe to \\\"*\\\" instead\"}}"
+                        "{{\"error\":\"more than {SYMBOLS_MAX} symbols; subscribe to \\\"*\\\" instead\"}}"
                     );
                 }
                 self.fresh.symbols.extend(symbols.iter().cloned());
@@ -206,6 +146,122 @@ impl BarReader {
             }
         }
         format!("{{\"symbols\":{},\"everything\":{}}}", self.subscription.symbols.len(), self.subscription.everything)
+    }
+}
+
+fn end_message(messages: &mut VecDeque<String>) {
+    if let Some(message) = messages.back_mut() {
+        message.push(']');
+    }
+}
+
+impl Application for BarApplication {
+    const STOPPING: &'static str = "pitwire bars has ended";
+
+    fn request(&mut self, request: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
+        if request.is_foreign {
+            return self.refusal(Refusal::ForeignOrigin);
+        }
+        let mut response = HttpResponse::text(426, "bars are read over WebSocket: connect with ws://, version 13");
+        response.headers.push(("Upgrade", "websocket".into()));
+        response
+    }
+
+    fn accepts_websocket(&self, _: &str) -> bool {
+        true
+    }
+
+    fn refuses_handshake(&self, _: &HttpRequest<'_>) -> Option<HttpResponse> {
+        let is_full = self.readers.len() >= READERS_MAX;
+        is_full.then(|| HttpResponse::text(503, "all places are taken; try again later"))
+    }
+
+    fn refusal(&mut self, refusal: Refusal) -> HttpResponse {
+        match refusal {
+            Refusal::UnknownHost => {
+                HttpResponse::text(421, "this host name is not ours; connect by address or as localhost")
+            }
+            Refusal::ForeignOrigin => HttpResponse::text(403, "pages from elsewhere are refused"),
+            Refusal::TooManyConnections => HttpResponse::text(503, "all places are taken; try again later"),
+        }
+    }
+
+    fn connected(&mut self, id: ConnectionId, _: Option<IpAddr>) {
+        let reader = BarReader {
+            subscription: BarSubscription::default(),
+            fresh: BarSubscription::default(),
+            position: self.bars.mark(),
+            is_due: false,
+            messages: VecDeque::new(),
+            progress_ns: self.now_ns,
+        };
+        self.readers.insert(id, reader);
+    }
+
+    fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
+        let Some(reader) = self.readers.get_mut(&id) else { return };
+        let answer = reader.receive(text);
+        notices.reply(id, answer.as_bytes());
+        reader.is_due = true;
+    }
+
+    fn binary(&mut self, id: ConnectionId, _: &[u8], notices: &mut Notices) {
+        notices.reply(id, EXPECTED_TEXT.as_bytes());
+    }
+
+    fn disconnected(&mut self, id: ConnectionId, _: &mut Notices) {
+        self.readers.remove(&id);
+    }
+
+    fn next_due_ns(&self) -> Option<u64> {
+        (!self.readers.is_empty()).then_some(self.next_update_ns)
+    }
+
+    fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
+        self.now_ns = now_ns;
+        if now_ns < self.next_update_ns {
+            return;
+        }
+        self.next_update_ns = now_ns + UPDATE_NS;
+        for (id, reader) in &mut self.readers {
+            if !reader.is_due && reader.messages.is_empty() {
+                reader.progress_ns = now_ns;
+            } else if now_ns - reader.progress_ns > STUCK_NS {
+                notices.close(*id, CloseCode::TryAgainLater, "too slow: nothing was read for 10 s");
+            }
+            reader.is_due = true;
+        }
+    }
+
+    fn commit(&mut self) -> io::Result<bool> {
+        Ok(self.readers.values().any(|reader| reader.is_due))
+    }
+
+    fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId)) {
+        self.readers.iter().filter(|(_, reader)| reader.is_due).map(|(id, _)| *id).for_each(visit);
+    }
+
+    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
+        let Some(reader) = self.readers.get_mut(&id) else { return Ok(()) };
+        reader.progress_ns = self.now_ns;
+        if reader.messages.is_empty() && reader.is_due {
+            reader.update(&self.bars);
+        }
+        while out.len() < enough
+            && let Some(message) = reader.messages.pop_front()
+        {
+            write_frame(out, Opcode::Text, message.as_bytes());
+        }
+        Ok(())
+    }
+
+    fn stopping(&mut self, notices: &mut Notices) {
+        for (id, reader) in &mut self.readers {
+            reader.update(&self.bars);
+            for message in reader.messages.drain(..) {
+                notices.notify(*id, message.as_bytes());
+            }
+        }
     }
 }
 
@@ -227,77 +283,4 @@ enum SymbolSelection {
 enum Wildcard {
     #[serde(rename = "*")]
     Wildcard,
-}
-
-fn boxed(error: io::Error) -> Box<Error> {
-    Box::new(Error::Io(error))
-}
-
-fn is_patience(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
-}
-
-/// A socket with a deadline for the handshake, however slowly its bytes arrive.
-struct DeadlineSocket {
-    socket: TcpStream,
-    until: Option<Instant>,
-}
-
-impl DeadlineSocket {
-    fn check(&self) -> io::Result<()> {
-        match self.until {
-            Some(until) if Instant::now() > until => Err(io::ErrorKind::TimedOut.into()),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl io::Read for DeadlineSocket {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        self.check()?;
-        self.socket.read(into)
-    }
-}
-
-impl io::Write for DeadlineSocket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.check()?;
-        self.socket.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.socket.flush()
-    }
-}
-
-/// Decides which clients may connect, by the venue's rules: a known `Host`, and no page of another
-/// origin.
-struct HandshakePolicy {
-    origins: OriginPolicy,
-    is_full: bool,
-}
-
-impl HandshakePolicy {
-    fn check(&self, request: &Request) -> Result<(), (u16, &'static str)> {
-        let headers = request.headers();
-        let texts = |name| headers.get_all(name).iter().map(|value| value.to_str().unwrap_or("?"));
-        match self.origins.judge_values(texts("host").next(), texts("origin"), texts("sec-fetch-site")) {
-            Err(UnknownHost) => Err((421, "this host name is not ours; connect by address or as localhost")),
-            Ok(PageOrigin::Foreign) => Err((403, "pages from elsewhere are refused")),
-            Ok(PageOrigin::Own) if self.is_full => Err((503, "all places are taken; try again later")),
-            Ok(PageOrigin::Own) => Ok(()),
-        }
-    }
-}
-
-impl Callback for HandshakePolicy {
-    #[allow(clippy::result_large_err)] // the trait's signature
-    fn on_request(self, request: &Request, response: Response) -> Result<Response, ErrorResponse> {
-        let Err((status, why)) = self.check(request) else { return Ok(response) };
-        let mut refusal = ErrorResponse::new(Some(why.to_string()));
-        if let Ok(status) = tungstenite::http::StatusCode::from_u16(status) {
-            *refusal.status_mut() = status;
-        }
-        Err(refusal)
-    }
 }

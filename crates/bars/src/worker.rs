@@ -16,6 +16,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use pitwire_net::ServerThread;
+
 use crate::archive::{ArchiveError, BarArchive};
 use crate::latest_bars::LatestBars;
 use crate::rules::BarRules;
@@ -103,14 +105,12 @@ pub struct BarSummary {
 
 /// A running worker.
 pub struct BarWorker {
-    address: Option<SocketAddr>,
     shards: Vec<JoinHandle<(BarTotals, Result<(), WorkerError>)>>,
-    server: Option<JoinHandle<()>>,
-    bars: Receiver<Vec<BarRow>>,
+    /// Ends after the shards.
+    server: Option<ServerThread>,
+    finished: Receiver<Vec<BarRow>>,
     archive: Option<BarArchive>,
     stop: Arc<AtomicBool>,
-    /// Stops the server, after the shards are done.
-    closed: Arc<AtomicBool>,
     since: Instant,
 }
 
@@ -123,57 +123,41 @@ pub fn start(job: BarJob) -> Result<BarWorker, WorkerError> {
     let sources = sources.map_err(WorkerError::RecordSource)?;
     let archive = job.out.as_deref().map(|out| BarArchive::open(out, job.rotate)).transpose();
     let archive = archive.map_err(WorkerError::BarArchive)?;
-    let board = job.listen.map(|_| Arc::new(LatestBars::new(sources.len())));
-    let closed = Arc::new(AtomicBool::new(false));
-    let (address, server) = match (job.listen, &board) {
-        (Some(address), Some(board)) => {
-            let (bound, server) = open_listener(address, board, &closed)?;
-            (Some(bound), Some(server))
+    let bars = job.listen.map(|_| Arc::new(LatestBars::new(sources.len())));
+    let server = match (job.listen, &bars) {
+        (Some(address), Some(bars)) => {
+            let serving = TcpListener::bind(address).and_then(|listener| server::serve(listener, Arc::clone(bars)));
+            Some(serving.map_err(|error| WorkerError::Listen { address, error })?)
         }
-        _ => (None, None),
+        _ => None,
     };
-    let (send, bars) = sync_channel(BATCHES);
+    let (send, finished) = sync_channel(BATCHES);
     let rules = Arc::new(job.rules);
     let mut shards = Vec::new();
     for (index, (source, name)) in sources.into_iter().zip(job.shards).enumerate() {
         // Each shard has its own copy of the rules, so that cores do not share cache lines.
         let mut shard = BarShard::new(Arc::new((*rules).clone()), &job.buckets_s);
-        if board.is_some() {
+        if bars.is_some() {
             shard.watch_changes();
         }
-        let bench = ShardThread {
+        let shard_thread = ShardThread {
             name,
             source,
             shard,
             send: archive.is_some().then(|| send.clone()),
-            board: board.clone().map(|board| (board, index)),
+            latest: bars.clone().map(|bars| (bars, index)),
             stop: Arc::clone(&job.stop),
         };
         let thread = thread::Builder::new().name(format!("shard-{index}"));
-        shards.push(thread.spawn(move || bench.run()).map_err(WorkerError::Thread)?);
+        shards.push(thread.spawn(move || shard_thread.run()).map_err(WorkerError::Thread)?);
     }
-    Ok(BarWorker { address, shards, server, bars, archive, stop: job.stop, closed, since: Instant::now() })
-}
-
-fn open_listener(
-    address: SocketAddr,
-    board: &Arc<LatestBars>,
-    closed: &Arc<AtomicBool>,
-) -> Result<(SocketAddr, JoinHandle<()>), WorkerError> {
-    let failed = |error| WorkerError::Listen { address, error };
-    let listener = TcpListener::bind(address).map_err(failed)?;
-    listener.set_nonblocking(true).map_err(failed)?;
-    let bound = listener.local_addr().map_err(failed)?;
-    let (board, closed) = (Arc::clone(board), Arc::clone(closed));
-    let server = thread::Builder::new().name("bars-door".into());
-    let server = server.spawn(move || server::serve(&listener, &board, &closed)).map_err(WorkerError::Thread)?;
-    Ok((bound, server))
+    Ok(BarWorker { shards, server, finished, archive, stop: job.stop, since: Instant::now() })
 }
 
 impl BarWorker {
     /// Returns the address of the server.
     pub fn address(&self) -> Option<SocketAddr> {
-        self.address
+        self.server.as_ref().map(ServerThread::address)
     }
 
     /// Writes bars until every shard has ended. Returns the first error, after everything is
@@ -184,7 +168,7 @@ impl BarWorker {
             // Nothing takes bars any more. The stop flag ends the shards.
             self.stop.store(true, Ordering::Relaxed);
         }
-        drop(std::mem::replace(&mut self.bars, sync_channel(0).1));
+        drop(std::mem::replace(&mut self.finished, sync_channel(0).1));
         let mut summary = BarSummary::default();
         let mut wrong = written.err();
         for shard in self.shards {
@@ -196,11 +180,7 @@ impl BarWorker {
                 Err(_) => wrong = wrong.or(Some(WorkerError::Panicked)),
             }
         }
-        self.closed.store(true, Ordering::Relaxed);
-        if let Some(server) = self.server {
-            // A panic of the server affected its readers only.
-            let _ = server.join();
-        }
+        drop(self.server);
         (summary.files, summary.rows) = self.archive.as_ref().map_or((0, 0), BarArchive::totals);
         summary.seconds = self.since.elapsed().as_secs_f64();
         (summary, wrong.map_or(Ok(()), Err))
@@ -208,7 +188,7 @@ impl BarWorker {
 
     fn write_all(&mut self) -> Result<(), WorkerError> {
         let Some(archive) = &mut self.archive else { return Ok(()) };
-        let result = write_until_the_end(archive, &self.bars);
+        let result = write_until_the_end(archive, &self.finished);
         let rotated = archive.rotate();
         result.and(rotated).map_err(WorkerError::BarArchive)
     }
@@ -234,7 +214,7 @@ struct ShardThread {
     source: RecordSource,
     shard: BarShard,
     send: Option<SyncSender<Vec<BarRow>>>,
-    board: Option<(Arc<LatestBars>, usize)>,
+    latest: Option<(Arc<LatestBars>, usize)>,
     stop: Arc<AtomicBool>,
 }
 
@@ -273,11 +253,11 @@ impl ShardThread {
     /// Sends finished bars to the writer, and finished and changed bars to the readers.
     fn hand_over(&mut self) {
         let finished: Vec<BarRow> = self.shard.finished().collect();
-        if let Some((board, index)) = &self.board {
+        if let Some((latest, index)) = &self.latest {
             let mut rows: Vec<(BarRow, bool)> = finished.iter().map(|row| (row.clone(), true)).collect();
             self.shard.changed(|row| rows.push((row, false)));
             if !rows.is_empty() {
-                board.post(*index, rows.into_iter());
+                latest.post(*index, rows.into_iter());
             }
         }
         if let (Some(send), false) = (&self.send, finished.is_empty()) {

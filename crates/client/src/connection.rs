@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tungstenite::http::Uri;
 use tungstenite::{HandshakeError, Message, WebSocket};
 
-use crate::stream::Stream;
+use crate::stream::VenueStream;
 use crate::{Credentials, Error, VenueError};
 
 /// Address of the venue and the time limit for its answers.
@@ -30,7 +30,7 @@ pub struct Notice {
 }
 
 pub struct Connection {
-    socket: WebSocket<Stream>,
+    socket: WebSocket<VenueStream>,
     patience: Duration,
     next_id: u64,
     notices: VecDeque<Notice>,
@@ -64,7 +64,7 @@ struct Params {
 impl Connection {
     pub fn open(target: &Target<'_>) -> Result<Self, Error> {
         let (host, port, is_secure) = parse_url(target.url)?;
-        let stream = Stream::open(&host, port, is_secure, target.authority, target.patience)?;
+        let stream = VenueStream::open(&host, port, is_secure, target.authority, target.patience)?;
         let refused = |cause: String| Error::Handshake { url: target.url.into(), cause };
         let opened = tungstenite::client(target.url, stream);
         let (socket, _) = opened.map_err(|error| match error {

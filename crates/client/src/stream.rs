@@ -5,18 +5,21 @@ use std::net::{TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
-use pitwire_tls::{Tickets, Trust, client_config};
-use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, StreamOwned};
+use pitwire_tls::{Tickets, TlsStream, Trust, client_config};
 
 use crate::Error;
 
-pub(crate) enum Stream {
+/// The bytes of one connection to a venue.
+pub(crate) enum VenueStream {
     Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl Stream {
+impl VenueStream {
+    /// Connects to a venue.
+    ///
+    /// # Errors
+    /// Fails if the venue cannot be reached within `patience` or is not trusted.
     pub(crate) fn open(
         host: &str,
         port: u16,
@@ -31,23 +34,18 @@ impl Stream {
         socket.set_read_timeout(Some(patience)).map_err(unreachable)?;
         socket.set_write_timeout(Some(patience)).map_err(unreachable)?;
         if !is_secure {
-            return Ok(Stream::Plain(socket));
+            return Ok(VenueStream::Plain(socket));
         }
         let untrusted = |cause: String| Error::Tls { address: address.clone(), cause };
         let config = client_config(authority.map_or(Trust::System, Trust::File), Tickets::Few).map_err(untrusted)?;
-        let name = ServerName::try_from(host.to_owned()).map_err(|error| untrusted(error.to_string()))?;
-        let client = ClientConnection::new(config, name).map_err(|error| untrusted(error.to_string()))?;
-        let mut stream = StreamOwned::new(client, socket);
-        while stream.conn.is_handshaking() {
-            stream.conn.complete_io(&mut stream.sock).map_err(|error| untrusted(error.to_string()))?;
-        }
-        Ok(Stream::Tls(Box::new(stream)))
+        let stream = TlsStream::connect(socket, &config, host).map_err(|error| untrusted(error.to_string()))?;
+        Ok(VenueStream::Tls(Box::new(stream)))
     }
 
     pub(crate) fn set_patience(&self, patience: Option<Duration>) -> io::Result<()> {
         match self {
-            Stream::Plain(socket) => socket.set_read_timeout(patience),
-            Stream::Tls(stream) => stream.sock.set_read_timeout(patience),
+            VenueStream::Plain(socket) => socket.set_read_timeout(patience),
+            VenueStream::Tls(stream) => stream.get_ref().set_read_timeout(patience),
         }
     }
 }
@@ -64,27 +62,27 @@ fn connect(host: &str, port: u16, patience: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-impl Read for Stream {
+impl Read for VenueStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.read(into),
-            Stream::Tls(stream) => stream.read(into),
+            VenueStream::Plain(socket) => socket.read(into),
+            VenueStream::Tls(stream) => stream.read(into),
         }
     }
 }
 
-impl Write for Stream {
+impl Write for VenueStream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Stream::Plain(socket) => socket.write(bytes),
-            Stream::Tls(stream) => stream.write(bytes),
+            VenueStream::Plain(socket) => socket.write(bytes),
+            VenueStream::Tls(stream) => stream.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Stream::Plain(socket) => socket.flush(),
-            Stream::Tls(stream) => stream.flush(),
+            VenueStream::Plain(socket) => socket.flush(),
+            VenueStream::Tls(stream) => stream.flush(),
         }
     }
 }

@@ -60,6 +60,11 @@ pub trait Application {
     }
     /// Acts on one text message. Answers go to `notices`.
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices);
+
+    /// Acts on one binary message. By default the connection is closed.
+    fn binary(&mut self, id: ConnectionId, _: &[u8], notices: &mut Notices) {
+        notices.close(id, CloseCode::Unsupported, "send JSON as text frames");
+    }
     /// Says whether this request is answered even if its address has too many connections: a
     /// request for the state of the server. It must be answered at once, not
     /// [later](HttpResponse::later).

@@ -494,7 +494,7 @@ impl Connection {
             }
         };
         let is_control = !matches!(incoming, None | Some(Incoming::Text(_) | Incoming::Binary(_)));
-        let is_message = matches!(incoming, Some(Incoming::Text(_)));
+        let is_message = matches!(incoming, Some(Incoming::Text(_) | Incoming::Binary(_)));
         match incoming {
             None | Some(Incoming::Pong) => {}
             Some(Incoming::Text(text)) => {
@@ -502,7 +502,7 @@ impl Connection {
                 app.text(self.id, text, notices);
             }
             Some(Incoming::Ping(body)) => notices.answer(self.id, |out| write_frame(out, Opcode::Pong, body)),
-            Some(Incoming::Binary(_)) => notices.close(self.id, CloseCode::Unsupported, "send JSON as text frames"),
+            Some(Incoming::Binary(bytes)) => app.binary(self.id, bytes, notices),
             Some(Incoming::Close(code)) => notices.echo_close(self.id, code),
         }
         // Pings in between do not finish a fragmented message.

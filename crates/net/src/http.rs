@@ -144,7 +144,8 @@ impl HttpResponse {
         response
     }
 
-    fn refusing(refusal: head::Refusal) -> Self {
+    /// Makes the response to a request whose head is refused.
+    pub fn refusing(refusal: head::Refusal) -> Self {
         let mut response = Self::text(refusal.status, refusal.reason);
         if refusal.status == 426 {
             response.headers.push(("Upgrade", "websocket".into()));

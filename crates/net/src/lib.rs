@@ -2,16 +2,19 @@
 //!
 //! Does        accepts connections and serves an [`Application`] over them.
 //! Leaves out  the application: the loop knows an [`Application`], not a venue.
-//! Start at    [`Server::run`]; for a thread with its own connections, [`event_loop::EventLoop`].
+//! Start at    [`Server::run`] or [`ServerThread::start`]; for a thread with its own connections,
+//!             [`event_loop::EventLoop`]; for a client of one feed, [`dial`].
 
 mod accept_queue;
 mod admission;
 mod application;
+mod client_socket;
 mod clock;
 mod connection;
 mod connection_id;
 mod connection_table;
 mod context;
+mod dial;
 pub mod event_loop;
 mod handoff;
 mod http;
@@ -22,6 +25,7 @@ mod origin;
 mod quota;
 mod server;
 mod server_loop;
+mod server_thread;
 mod signals;
 mod stream;
 mod tls_acceptor;
@@ -29,8 +33,10 @@ mod turn;
 mod waker;
 
 pub use application::{Application, Closing, Refusal, ServerLatency};
+pub use client_socket::{ClientSocket, ClientSocketError, ReadOutcome, WaitOutcome, wait};
 pub use clock::SystemClock;
 pub use connection_id::ConnectionId;
+pub use dial::{ConnectError, DialOptions, OpenConnection, dial};
 pub use handoff::Handoff;
 pub use http::{Headers, HttpRequest, HttpResponse};
 pub use idle::IdleStrategy;
@@ -40,6 +46,7 @@ pub use origin::{OriginPolicy, PageOrigin, UnknownHost};
 pub use pitwire_tls::{ServerConfig, Session};
 pub use pitwire_websocket::CloseCode;
 pub use server::Server;
+pub use server_thread::ServerThread;
 pub use signals::stop_signals;
 pub use stream::{Receipt, Stream};
 pub use waker::Waker;

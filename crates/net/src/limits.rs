@@ -16,6 +16,8 @@ pub struct Limits {
     pub idle_ns: u64,
     /// Idle timeout of an HTTP connection that is kept alive, in nanoseconds.
     pub keep_alive_ns: u64,
+    /// Most connections of the server; `None` leaves only the limit of open files.
+    pub connections: Option<usize>,
     /// Most connections from one address; `None` disables the limit.
     pub connections_per_address: Option<u32>,
     /// Names besides loopback and the bound address under which clients reach this server.
@@ -34,6 +36,7 @@ impl Default for Limits {
             unfinished_ns: 5_000_000_000,
             idle_ns: 600_000_000_000,
             keep_alive_ns: 900_000_000_000,
+            connections: None,
             connections_per_address: None,
             // Clients with built-in hosts reach a venue under these through a hosts file.
             hosts: ["test.deribit.com", "www.deribit.com", "pitwire.local"].map(String::from).into(),

@@ -65,11 +65,13 @@ impl ConnectionQuota {
         ConnectionQuota(Arc::new(Counts { max, permits: AtomicUsize::new(0), handed_off: AtomicUsize::new(0) }))
     }
 
-    /// Makes the quota of this process: the files that it may open, without a reserve.
-    pub fn of_process() -> ConnectionQuota {
+    /// Makes the quota of this process: `max`, or the files that it may open without a reserve if
+    /// these are fewer.
+    pub fn of_process(max: Option<usize>) -> ConnectionQuota {
         let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(1024);
         let files = usize::try_from(limit).unwrap_or(1024);
-        ConnectionQuota::new(files.saturating_sub(RESERVED_FILES).max(RESERVED_FILES))
+        let of_files = files.saturating_sub(RESERVED_FILES).max(RESERVED_FILES);
+        ConnectionQuota::new(max.map_or(of_files, |max| max.min(of_files)))
     }
 
     /// Sets how many sockets the application has taken over.

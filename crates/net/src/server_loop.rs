@@ -152,7 +152,7 @@ impl<A: Application> ServerLoop<A> {
         if let Some(waker) = waker {
             net.add_wake_source(waker, WAKER)?;
         }
-        let (addresses, quota) = (AddressCounts::default(), ConnectionQuota::of_process());
+        let (addresses, quota) = (AddressCounts::default(), ConnectionQuota::of_process(settings.limits.connections));
         let per_address = settings.limits.connections_per_address;
         let listener = net.add_listener(listener)?;
         let mut admission = Admission::new(listener, addresses.clone(), quota.clone(), per_address);

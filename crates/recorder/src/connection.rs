@@ -10,13 +10,14 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pitwire_net::HttpResponse;
 use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame};
 
 use crate::framing::frame_end;
-use crate::handshake::{self, Request};
-use crate::server_socket::{ServerSocket, WaitFor};
+use crate::handshake::{self, Handshake};
+use crate::server_socket::ServerSocket;
 use crate::server_state::{Disconnect, Hello, ServerState};
-use crate::stream::{FillResult, Stream, StreamTime};
+use crate::stream::{FillResult, StreamTime, TapeStream};
 
 /// Time limits for the head of the request, and for the login with `--hello`.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
@@ -107,13 +108,13 @@ impl<'a> ReaderConnection<'a> {
     pub fn serve(mut self) {
         let (target, answer) = match self.handshake() {
             Ok(upgrade) => upgrade,
-            Err(Some((status, reason))) => return self.refuse(status, reason),
+            Err(Some(response)) => return self.refuse(&response),
             Err(None) => return,
         };
         let Some(mut stream) = self.state.take_stream() else {
             let reason =
                 "this feed is one stream and another connection reads it; come back, or serve with --per-client";
-            return self.refuse("503 ServiceConfig Unavailable", reason);
+            return self.refuse(&HttpResponse::text(503, reason));
         };
         self.state.connected();
         let over = self.talk(&mut stream, &target, &answer);
@@ -122,40 +123,41 @@ impl<'a> ReaderConnection<'a> {
         state.give_back(stream);
     }
 
-    fn handshake(&mut self) -> Result<(String, Answer), Option<(&'static str, &'static str)>> {
+    fn handshake(&mut self) -> Result<(String, Answer), Option<HttpResponse>> {
         let deadline = Instant::now() + HANDSHAKE_PATIENCE;
         loop {
             match handshake::parse(&self.incoming) {
-                Request::Partial => {}
-                Request::Refused(status, reason) => return Err(Some((status, reason))),
-                Request::Upgrade { target, answer, bytes } => {
+                Handshake::Partial => {}
+                Handshake::Refused(response) => return Err(Some(response)),
+                Handshake::Upgrade { target, answer, bytes } => {
                     self.incoming.drain(..bytes);
                     return Ok((target, answer));
                 }
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                return Err(Some(("408 Request Timeout", "no whole request within ten seconds")));
+                return Err(Some(HttpResponse::text(408, "no whole request within ten seconds")));
             }
             if self.state.stop.load(Relaxed) {
                 return Err(None);
             }
-            self.socket.wait(WaitFor::Reading, left.min(GLANCE)).map_err(|_| None)?;
+            self.socket.wait_for_input(left.min(GLANCE)).map_err(|_| None)?;
             if !self.receive().map_err(|_| None)? {
                 return Err(None);
             }
         }
     }
 
-    fn refuse(mut self, status: &str, reason: &str) {
+    fn refuse(mut self, response: &HttpResponse) {
         self.state.refused.fetch_add(1, Relaxed);
-        let answer = handshake::refused(status, reason);
+        let mut answer = Vec::new();
+        response.write(&mut answer, false, false);
         // A refused client may not wait for the answer.
-        let _ = self.push(answer.as_bytes(), LINGER);
+        let _ = self.push(&answer, LINGER);
         self.linger();
     }
 
-    fn talk(&mut self, stream: &mut Stream, target: &str, answer: &Answer) -> EndReason {
+    fn talk(&mut self, stream: &mut TapeStream, target: &str, answer: &Answer) -> EndReason {
         self.clock.before_ns = stream.elapsed_ns;
         self.clock.since = Instant::now();
         let over = self.run(stream, target, answer).err().unwrap_or(EndReason::Finished);
@@ -164,7 +166,7 @@ impl<'a> ReaderConnection<'a> {
         over
     }
 
-    fn run(&mut self, stream: &mut Stream, target: &str, answer: &Answer) -> Result<(), EndReason> {
+    fn run(&mut self, stream: &mut TapeStream, target: &str, answer: &Answer) -> Result<(), EndReason> {
         let mut head = Vec::new();
         answer.write(&mut head);
         self.push(&head, HANDSHAKE_PATIENCE)?;
@@ -202,7 +204,7 @@ impl<'a> ReaderConnection<'a> {
                     self.state.bytes.fetch_add(bytes as u64, Relaxed);
                     stream.handed_over(self.sent, self.clock.ns());
                 }
-                None => self.socket.wait(WaitFor::Writing, GLANCE)?,
+                None => self.socket.wait(GLANCE)?,
             }
         }
     }
@@ -215,12 +217,10 @@ impl<'a> ReaderConnection<'a> {
                 self.socket.flush()?;
                 let ping = self.next_ping.map_or(GLANCE, |at| at.saturating_duration_since(Instant::now()));
                 let patience = Duration::from_nanos(due_ns.saturating_sub(self.clock.ns())).min(GLANCE).min(ping);
-                Ok(self.socket.wait(WaitFor::Reading, patience)?)
+                Ok(self.socket.wait_for_input(patience)?)
             }
             // Sends what TLS still holds.
-            FillResult::Disconnect | FillResult::End if !self.socket.flush()? => {
-                Ok(self.socket.wait(WaitFor::Writing, GLANCE)?)
-            }
+            FillResult::Disconnect | FillResult::End if !self.socket.flush()? => Ok(self.socket.wait(GLANCE)?),
             FillResult::Disconnect => Err(EndReason::Disconnect),
             FillResult::End => Err(EndReason::Finished),
             FillResult::Failed(reason) => Err(EndReason::Failed(reason.clone())),
@@ -228,7 +228,7 @@ impl<'a> ReaderConnection<'a> {
     }
 
     /// Adds a ping when one is due, between two fragments if there are any.
-    fn ping(&mut self, stream: &mut Stream) {
+    fn ping(&mut self, stream: &mut TapeStream) {
         let (Some(every), Some(at)) = (self.state.protocol.ping_every, self.next_ping) else { return };
         if at > Instant::now() {
             return;
@@ -243,7 +243,7 @@ impl<'a> ReaderConnection<'a> {
     }
 
     /// Reads what the reader sent.
-    fn hear(&mut self, stream: &mut Stream) -> Result<(), EndReason> {
+    fn hear(&mut self, stream: &mut TapeStream) -> Result<(), EndReason> {
         let is_open = self.receive()?;
         let mut texts = Vec::new();
         self.decode(&mut texts)?;
@@ -281,15 +281,7 @@ impl<'a> ReaderConnection<'a> {
 
     /// Reads from the socket. Returns false at the end.
     fn receive(&mut self) -> io::Result<bool> {
-        let mut buffer = [0; 16 * 1024];
-        match self.socket.read(&mut buffer)? {
-            None => Ok(true),
-            Some(0) => Ok(false),
-            Some(bytes) => {
-                self.incoming.extend_from_slice(&buffer[..bytes]);
-                Ok(true)
-            }
-        }
+        self.socket.read(&mut self.incoming)
     }
 
     /// Sends the provider's greeting and waits for a key and a subscription.
@@ -313,7 +305,7 @@ impl<'a> ReaderConnection<'a> {
             if Instant::now() >= deadline {
                 return Err(EndReason::Violation(CloseCode::Policy, "no auth and subscribe within 30 seconds".into()));
             }
-            self.socket.wait(WaitFor::Reading, GLANCE)?;
+            self.socket.wait_for_input(GLANCE)?;
             if !self.receive()? {
                 return Err(EndReason::Gone);
             }
@@ -367,7 +359,7 @@ impl<'a> ReaderConnection<'a> {
                     if left.is_zero() {
                         return Err(io::ErrorKind::TimedOut.into());
                     }
-                    self.socket.wait(WaitFor::Writing, left.min(GLANCE))?;
+                    self.socket.wait(left.min(GLANCE))?;
                 }
             }
         }
@@ -376,7 +368,7 @@ impl<'a> ReaderConnection<'a> {
 
     /// Ends the connection in the way that the reason requires, and returns the unsent part to
     /// the stream.
-    fn end(mut self, over: EndReason, stream: &mut Stream) {
+    fn end(mut self, over: EndReason, stream: &mut TapeStream) {
         let (code, reason) = match &over {
             EndReason::Disconnect => match self.state.protocol.disconnect {
                 Disconnect::Close => (CloseCode::GoingAway, "come back: the stream goes on"),
@@ -420,13 +412,13 @@ impl<'a> ReaderConnection<'a> {
 
     /// Returns everything of the stream behind the first `sent` bytes of `out` to the stream, for
     /// the next connection.
-    fn take_back(&self, stream: &mut Stream, sent: usize) {
+    fn take_back(&self, stream: &mut TapeStream, sent: usize) {
         stream.broken(&self.out[self.stream_from..], sent.saturating_sub(self.stream_from));
     }
 
     /// Ends the connection in the middle of a frame, as networks do: with an end, or with a reset
     /// that drops data in flight.
-    fn cut(mut self, how: Disconnect, stream: &mut Stream) {
+    fn cut(mut self, how: Disconnect, stream: &mut TapeStream) {
         self.state.disconnects.fetch_add(1, Relaxed);
         stream.connected("", 0);
         self.out.clear();
@@ -459,16 +451,11 @@ impl<'a> ReaderConnection<'a> {
     fn linger(&mut self) {
         self.socket.finish();
         let deadline = Instant::now() + LINGER;
-        let mut buffer = [0; 16 * 1024];
         while Instant::now() < deadline {
-            match self.socket.read(&mut buffer) {
-                Ok(Some(0)) | Err(_) => return,
-                Ok(Some(_)) => {}
-                Ok(None) => {
-                    if self.socket.wait(WaitFor::Reading, GLANCE).is_err() {
-                        return;
-                    }
-                }
+            self.incoming.clear();
+            let is_open = self.receive().unwrap_or(false);
+            if !is_open || self.socket.wait_for_input(GLANCE).is_err() {
+                return;
             }
         }
     }

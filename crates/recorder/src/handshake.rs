@@ -1,66 +1,52 @@
 //! The server side of the opening handshake.
 
-use pitwire_websocket::head::{self, HeadLimits, Parsed};
+use pitwire_net::HttpResponse;
+use pitwire_websocket::head::{self, HeadLimits, Parsed, Refusal};
 use pitwire_websocket::{Answer, Policy};
 
 /// Bounds of a request. A URL with 628 streams has nine KB, so this is plenty.
 const LIMITS: HeadLimits = HeadLimits { request_line_bytes: 48 * 1024, header_bytes: 16 * 1024, body_bytes: 0 };
 
-pub enum Request {
+pub enum Handshake {
     /// More bytes are needed.
     Partial,
     /// A WebSocket handshake: the target, the answer, and the length of the head.
-    Upgrade { target: String, answer: Answer, bytes: usize },
-    /// Status and reason of the refusal.
-    Refused(&'static str, &'static str),
+    Upgrade {
+        target: String,
+        answer: Answer,
+        bytes: usize,
+    },
+    Refused(HttpResponse),
 }
 
-pub fn parse(input: &[u8]) -> Request {
+pub fn parse(input: &[u8]) -> Handshake {
     let head = match head::parse(input, &LIMITS) {
-        Parsed::NeedMore => return Request::Partial,
-        Parsed::Refuse(refusal) => return Request::Refused(status(refusal.status), refusal.reason),
+        Parsed::NeedMore => return Handshake::Partial,
+        Parsed::Refuse(refusal) => return Handshake::Refused(HttpResponse::refusing(refusal)),
         Parsed::Head(head) => head,
     };
     if head.method != "GET" {
-        return Request::Refused("405 Method Not Allowed", "a feed is read with GET and Upgrade: websocket");
+        return Handshake::Refused(HttpResponse::text(405, "a feed is read with GET and Upgrade: websocket"));
     }
     if !head.is_upgrade() {
-        return Request::Refused("426 Upgrade Required", "this is a WebSocket feed: connect with ws://, version 13");
+        let reason = "this is a WebSocket feed: connect with ws://, version 13";
+        return Handshake::Refused(HttpResponse::refusing(Refusal { status: 426, reason }));
     }
     match head.upgrade(None::<Policy>) {
-        Ok(answer) => Request::Upgrade { target: head.target.to_owned(), answer, bytes: head.head_bytes },
-        Err(refusal) => Request::Refused(status(refusal.status), refusal.reason),
+        Ok(answer) => Handshake::Upgrade { target: head.target.to_owned(), answer, bytes: head.head_bytes },
+        Err(refusal) => Handshake::Refused(HttpResponse::refusing(refusal)),
     }
-}
-
-fn status(code: u16) -> &'static str {
-    match code {
-        413 => "413 Content Too Large",
-        414 => "414 URI Too Long",
-        426 => "426 Upgrade Required",
-        431 => "431 Request Header Fields Too Large",
-        501 => "501 Not Implemented",
-        _ => "400 Bad Request",
-    }
-}
-
-pub fn refused(status: &str, reason: &str) -> String {
-    let extra = if status.starts_with("426") { "Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\n" } else { "" };
-    format!(
-        "HTTP/1.1 {status}\r\n{extra}ReaderConnection: close\r\nContent-Type: text/plain\r\nContent-Length: {}\r\n\r\n{reason}\n",
-        reason.len() + 1
-    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn verdict(request: &str) -> &'static str {
+    fn verdict(request: &str) -> String {
         match parse(request.as_bytes()) {
-            Request::Partial => "partial",
-            Request::Upgrade { .. } => "101",
-            Request::Refused(status, _) => &status[..3],
+            Handshake::Partial => "partial".into(),
+            Handshake::Upgrade { .. } => "101".into(),
+            Handshake::Refused(response) => response.status.to_string(),
         }
     }
 

@@ -5,8 +5,9 @@
 //! Holds       a reader can prove what it lost, received twice or received out of order: see
 //!             docs/tape.md.
 //! Leaves out  the command line: `pitwire tape`.
-//! Start at    [`stream::Stream`], then [`server::TapeServer`].
+//! Start at    [`stream::TapeStream`], then [`server::TapeServer`].
 
+mod accept;
 pub mod checksum;
 mod connection;
 pub mod dialect;

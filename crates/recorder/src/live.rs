@@ -17,15 +17,15 @@ mod truth;
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::time::{ClockId, clock_gettime};
 
 pub use arrivals::{ArrivalLaw, MessageTimes};
@@ -33,6 +33,8 @@ pub use envelope::ENVELOPE_BYTES;
 pub use faults::{FaultKind, FaultScript};
 pub use plain::{PlainFeed, SizeRange};
 
+use crate::accept::accept_until;
+use crate::server_socket::ServerSocket;
 use crate::trades::MessageSource;
 use connection::LiveConnection;
 use truth::TruthLog;
@@ -126,7 +128,6 @@ impl LiveFeed {
     /// # Errors
     /// The truth log cannot be created, or the listener cannot be used.
     pub fn new(listener: TcpListener, config: LiveConfig, source: Box<SourceFactory>) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
         let truth = config.truth.as_deref().map(TruthLog::create).transpose()?;
         let shared = Shared {
             config,
@@ -152,66 +153,46 @@ impl LiveFeed {
     /// # Errors
     /// Waiting for connections fails.
     pub fn run(self, stop: BorrowedFd<'_>) -> io::Result<LiveReport> {
-        let mut threads: Vec<std::thread::JoinHandle<()>> = Vec::new();
-        while !self.shared.stop.load(Relaxed) {
-            let patience = Timespec::try_from(STOP_CHECK).unwrap_or_default();
-            let mut polled = [
-                PollFd::from_borrowed_fd(self.listener.as_fd(), PollFlags::IN),
-                PollFd::from_borrowed_fd(stop, PollFlags::IN),
-            ];
-            match poll(&mut polled, Some(&patience)) {
-                Err(rustix::io::Errno::INTR) | Ok(_) => {}
-                Err(error) => return Err(error.into()),
-            }
-            if !polled[1].revents().is_empty() {
-                break;
-            }
-            threads.retain(|thread| !thread.is_finished());
-            match self.listener.accept() {
-                Ok((socket, _)) => threads.extend(self.admit(socket)),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                // The connection is already gone, or no descriptor is left. The other connections
-                // go on.
-                Err(_) => std::thread::sleep(Duration::from_millis(10)),
-            }
-            if self.shared.is_over() && threads.iter().all(std::thread::JoinHandle::is_finished) {
-                break;
-            }
-        }
-        self.shared.stop.store(true, Relaxed);
-        self.shared.started.notify_all();
+        let LiveFeed { listener, shared, truth } = self;
+        let is_over = |threads: &[JoinHandle<()>]| {
+            shared.stop.load(Relaxed) || (shared.is_over() && threads.iter().all(JoinHandle::is_finished))
+        };
+        let threads = accept_until(listener, stop, &is_over, &|socket| admit(&shared, truth.as_ref(), socket))?;
+        shared.stop.store(true, Relaxed);
+        shared.started.notify_all();
         for thread in threads {
             // A thread that panicked has already reported it.
             let _ = thread.join();
         }
-        let truth = self.truth.map(TruthLog::finish);
-        let mut report = std::mem::replace(&mut *self.shared.totals(), LiveReport::new());
+        let truth = truth.map(TruthLog::finish);
+        let mut report = std::mem::replace(&mut *shared.totals(), LiveReport::new());
         if let Some(Err(error)) = truth {
             report.failure.get_or_insert(format!("cannot write the truth log: {error}"));
         }
         Ok(report)
     }
+}
 
-    fn admit(&self, socket: std::net::TcpStream) -> Option<std::thread::JoinHandle<()>> {
-        let Some(number) = self.shared.next_connection() else {
-            self.shared.totals().refused += 1;
-            return None;
-        };
-        let (shared, truth) = (Arc::clone(&self.shared), self.truth.as_ref().map(TruthLog::writer));
-        let serve = move || {
-            // The default timer slack of 50 µs would make messages late. If refused, they are.
-            let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-            if let Ok(connection) = LiveConnection::new(socket, number, &shared, truth) {
-                connection.serve();
-            }
-            shared.lock_start().open -= 1;
-        };
-        let spawned = std::thread::Builder::new().name(format!("live {number}")).spawn(serve);
-        if spawned.is_err() {
-            self.shared.lock_start().open -= 1;
+/// Starts the thread of a connection.
+fn admit(shared: &Arc<Shared>, truth: Option<&TruthLog>, socket: OwnedFd) -> Option<JoinHandle<()>> {
+    let Some(number) = shared.next_connection() else {
+        shared.totals().refused += 1;
+        return None;
+    };
+    let (of_thread, truth) = (Arc::clone(shared), truth.map(TruthLog::writer));
+    let serve = move || {
+        // The default timer slack of 50 µs would make messages late. If refused, they are.
+        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        if let Ok(socket) = ServerSocket::new(socket, None) {
+            LiveConnection::new(socket, number, &of_thread, truth).serve();
         }
-        spawned.ok()
+        of_thread.lock_start().open -= 1;
+    };
+    let spawned = std::thread::Builder::new().name(format!("live {number}")).spawn(serve);
+    if spawned.is_err() {
+        shared.lock_start().open -= 1;
     }
+    spawned.ok()
 }
 
 impl Shared {
@@ -237,7 +218,7 @@ impl Shared {
 
     /// Waits until the feed's clock runs. Returns when message 1 is due and the offset of
     /// `CLOCK_REALTIME`; `None` if the server stops first.
-    fn wait_for_start(&self, gone: &dyn Fn() -> bool) -> Option<(u64, u64)> {
+    fn wait_for_start(&self, is_gone: &mut dyn FnMut() -> bool) -> Option<(u64, u64)> {
         let mut start = self.lock_start();
         start.joined += 1;
         if start.joined >= self.config.start_with && start.at_ns.is_none() {
@@ -250,7 +231,7 @@ impl Shared {
             if let Some(at_ns) = start.at_ns {
                 return Some((at_ns, start.realtime_offset_ns));
             }
-            if self.stop.load(Relaxed) || gone() {
+            if self.stop.load(Relaxed) || is_gone() {
                 start.joined -= 1;
                 return None;
             }

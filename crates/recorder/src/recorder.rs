@@ -1,30 +1,27 @@
 //! A client that records what a feed sends, and when.
 //!
 //! Does        connects (ws, wss), logs in, and writes every message with its arrival time until
-//!             the feed ends, a limit is reached or `stop` is requested.
+//!             the feed ends, a limit is reached or `stop` becomes readable.
 //! Holds       the file is complete when this returns. If the process is killed, at most about the
 //!             last second is missing.
 //! Start at    [`record`].
 
 use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind};
-use std::net::{TcpStream, ToSocketAddrs};
+use std::io::{self, BufWriter};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use pitwire_net::{ClientSocket, ClientSocketError, DialOptions, OpenConnection, ReadOutcome, WaitOutcome, dial, wait};
 use pitwire_tls::{Tickets, Trust, client_config};
-use rustls::pki_types::ServerName;
-use rustls::{ClientConnection, StreamOwned};
-use tungstenite::client::IntoClientRequest;
-use tungstenite::http::Uri;
-use tungstenite::protocol::WebSocketConfig;
-use tungstenite::{Error, Message, WebSocket};
+use pitwire_websocket::{Address, CloseCode, Decoder, Incoming, Limits, Opcode};
 
 use crate::recording::{MESSAGE_MOST, RecordingWriter};
 
-const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// Interval at which `stop` is checked.
-const GLANCE: Duration = Duration::from_millis(100);
+/// Time limit for connecting and the handshakes, in nanoseconds.
+const CONNECT_NS: u64 = 10_000_000_000;
+/// Interval at which `stop` and the limits are checked, in nanoseconds.
+const GLANCE_NS: u64 = 100_000_000;
 
 pub struct RecordOptions {
     pub url: String,
@@ -44,97 +41,163 @@ pub struct RecordSummary {
     pub failure: Option<String>,
 }
 
-trait ReadWrite: io::Read + io::Write {}
-impl<T: io::Read + io::Write> ReadWrite for T {}
+/// Why a recording ends.
+enum RecordEnd {
+    /// By a close, a limit or `stop`.
+    Done,
+    Lost(String),
+    /// The file cannot be written.
+    Unwritable(io::Error),
+}
 
-/// Records into `file` until the end, or until `stop` returns true.
+impl From<io::Error> for RecordEnd {
+    fn from(error: io::Error) -> Self {
+        RecordEnd::Unwritable(error)
+    }
+}
+
+impl From<ClientSocketError<()>> for RecordEnd {
+    fn from(error: ClientSocketError<()>) -> Self {
+        RecordEnd::Lost(match error {
+            ClientSocketError::Socket(error) => error.to_string(),
+            ClientSocketError::Tls(error) => error.to_string(),
+            ClientSocketError::Handler(()) => "its content was refused".into(),
+        })
+    }
+}
+
+/// Records into `file` until the end, or until `stop` becomes readable.
 ///
 /// # Errors
 /// The feed cannot be reached, or the file cannot be written.
-pub fn record(wanted: &RecordOptions, file: File, stop: &dyn Fn() -> bool) -> Result<RecordSummary, String> {
-    let mut socket = connect(wanted)?;
+pub fn record(wanted: &RecordOptions, file: File, stop: &impl AsFd) -> Result<RecordSummary, String> {
+    let OpenConnection { channel, early } = connect(wanted, stop)?;
     let started = Instant::now();
     let wall_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos);
     let writing = |error: io::Error| format!("cannot write the recording: {error}");
-    let mut writer = RecordingWriter::new(BufWriter::new(file), wall_ns, &wanted.url).map_err(writing)?;
-    for greeting in &wanted.greetings {
-        socket.send(Message::text(greeting.as_str())).map_err(|error| format!("cannot log in: {error}"))?;
-    }
-    let mut failure = None;
-    while !stop()
-        && wanted.messages.is_none_or(|most| writer.messages() < most)
-        && wanted.time.is_none_or(|most| started.elapsed() < most)
-    {
-        let message = socket.read();
-        let ns = nanos(started.elapsed());
-        match message {
-            Ok(Message::Text(text)) => writer.add(ns, false, text.as_bytes()).map_err(writing)?,
-            Ok(Message::Binary(bytes)) => writer.add(ns, true, &bytes).map_err(writing)?,
-            // Pings are answered at the next read or write.
-            Ok(_) => {}
-            Err(Error::Io(error)) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
-            Err(Error::ConnectionClosed) => break,
-            Err(error) => {
-                failure = Some(format!("the feed broke off: {error}"));
-                break;
-            }
-        }
-        writer.tick(ns).map_err(writing)?;
-    }
-    // The feed may already be gone.
-    let _ = socket.close(None);
-    let _ = socket.flush();
-    let (messages, seconds) = (writer.messages(), started.elapsed().as_secs_f64());
-    let file = writer.finish().map_err(writing)?.into_inner().map_err(|error| writing(error.into_error()))?;
+    let writer = RecordingWriter::new(BufWriter::new(file), wall_ns, &wanted.url).map_err(writing)?;
+    let decoder = Decoder::of_server(Limits { message_bytes: MESSAGE_MOST, fragments: u32::MAX });
+    let mut recorder = FeedRecorder { wanted, channel, decoder, received: early, writer, started };
+    let failure = match recorder.run(stop) {
+        RecordEnd::Done => None,
+        RecordEnd::Lost(cause) => Some(format!("the feed broke off: {cause}")),
+        RecordEnd::Unwritable(error) => return Err(writing(error)),
+    };
+    let (messages, seconds) = (recorder.writer.messages(), started.elapsed().as_secs_f64());
+    let file = recorder.writer.finish().map_err(writing)?.into_inner().map_err(|error| writing(error.into_error()))?;
     file.sync_all().map_err(writing)?;
     let bytes = file.metadata().map_err(writing)?.len();
     Ok(RecordSummary { messages, bytes, seconds, failure })
 }
 
-fn connect(wanted: &RecordOptions) -> Result<WebSocket<Box<dyn ReadWrite>>, String> {
-    let uri: Uri = wanted.url.parse().map_err(|error| format!("{} is no URL: {error}", wanted.url))?;
-    let (host, is_tls) = match (uri.host(), uri.scheme_str()) {
-        (Some(host), Some("ws")) => (host, false),
-        (Some(host), Some("wss")) => (host, true),
-        _ => return Err(format!("{} is no feed: give ws://HOST:PORT/… or wss://…", wanted.url)),
-    };
-    let host = host.trim_matches(['[', ']']);
-    let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
-    let socket = reach(host, port)?;
-    let timeouts = socket.set_read_timeout(Some(CONNECT_PATIENCE)).and_then(|()| socket.set_nodelay(true));
-    timeouts.map_err(|error| error.to_string())?;
-    let handle = socket.try_clone().map_err(|error| error.to_string())?;
-    let stream: Box<dyn ReadWrite> = if is_tls { Box::new(secured(wanted, host, socket)?) } else { Box::new(socket) };
-    let request = wanted.url.as_str().into_client_request().map_err(|error| error.to_string())?;
-    let config = WebSocketConfig::default().max_message_size(Some(MESSAGE_MOST)).max_frame_size(Some(MESSAGE_MOST));
-    let (socket, _) = tungstenite::client::client_with_config(request, stream, Some(config))
-        .map_err(|error| format!("no WebSocket at {}: {error}", wanted.url))?;
-    handle.set_read_timeout(Some(GLANCE)).map_err(|error| error.to_string())?;
-    Ok(socket)
+fn connect(wanted: &RecordOptions, stop: &impl AsFd) -> Result<OpenConnection, String> {
+    let url = &wanted.url;
+    let address = Address::parse(url)
+        .map_err(|error| format!("{url} is not the URL of a feed: {error}; give ws://HOST:PORT/… or wss://…"))?;
+    let trust = wanted.ca.as_deref().map_or(Trust::System, Trust::SystemAnd);
+    let tls = address.is_secure.then(|| client_config(trust, Tickets::Few)).transpose()?;
+    let options = DialOptions { address: &address, tls: tls.as_ref(), patience_ns: CONNECT_NS, receive_buffer: None };
+    dial(&options, stop).map_err(|error| format!("{error}; {}", error.remedy()))
 }
 
-fn reach(host: &str, port: u16) -> Result<TcpStream, String> {
-    let addresses = (host, port).to_socket_addrs().map_err(|error| format!("cannot find {host}: {error}"))?;
-    let mut last = format!("{host} has no address");
-    for address in addresses {
-        match TcpStream::connect_timeout(&address, CONNECT_PATIENCE) {
-            Ok(socket) => return Ok(socket),
-            Err(error) => last = format!("cannot reach {address}: {error}"),
+/// A recording in progress.
+struct FeedRecorder<'a> {
+    wanted: &'a RecordOptions,
+    channel: ClientSocket,
+    decoder: Decoder,
+    /// Received bytes that are not decoded.
+    received: Vec<u8>,
+    writer: RecordingWriter<BufWriter<File>>,
+    started: Instant,
+}
+
+impl FeedRecorder<'_> {
+    fn run(&mut self, stop: &impl AsFd) -> RecordEnd {
+        match self.follow(stop) {
+            Err(end @ RecordEnd::Done) => {
+                // The feed may already be gone.
+                let _ = self.channel.send_frame(Opcode::Close, &(CloseCode::Normal as u16).to_be_bytes());
+                end
+            }
+            Err(end) => end,
+            Ok(()) => RecordEnd::Done,
         }
     }
-    Err(last)
-}
 
-fn secured(
-    wanted: &RecordOptions,
-    host: &str,
-    socket: TcpStream,
-) -> Result<StreamOwned<ClientConnection, TcpStream>, String> {
-    let trust = wanted.ca.as_deref().map_or(Trust::System, Trust::SystemAnd);
-    let config = client_config(trust, Tickets::Few)?;
-    let name = ServerName::try_from(host.to_owned()).map_err(|error| format!("{host}: {error}"))?;
-    let session = ClientConnection::new(config, name).map_err(|error| error.to_string())?;
-    Ok(StreamOwned::new(session, socket))
+    /// Reads to the end. Returns without an error if the feed has closed the connection.
+    fn follow(&mut self, stop: &impl AsFd) -> Result<(), RecordEnd> {
+        for greeting in &self.wanted.greetings {
+            self.channel.send_frame(Opcode::Text, greeting.as_bytes())?;
+        }
+        let mut checked = self.started;
+        loop {
+            if self.decode()? {
+                return Ok(());
+            }
+            if self.wanted.time.is_some_and(|most| self.started.elapsed() >= most) {
+                return Err(RecordEnd::Done);
+            }
+            let received = &mut self.received;
+            let outcome = self.channel.receive(None, |piece| {
+                received.extend_from_slice(piece);
+                Ok(())
+            })?;
+            let wait_ns = match outcome {
+                ReadOutcome::Bytes(_) if nanos(checked.elapsed()) < GLANCE_NS => continue,
+                ReadOutcome::Bytes(_) => 0,
+                ReadOutcome::Nothing => GLANCE_NS,
+                ReadOutcome::End => {
+                    // The last content may have arrived together with the end.
+                    if self.decode()? {
+                        return Ok(());
+                    }
+                    return Err(RecordEnd::Lost("it ended the connection without a close frame".into()));
+                }
+            };
+            let woken = wait(Some(self.channel.socket()), self.channel.has_unsent(), Some(stop), wait_ns)
+                .map_err(|error| RecordEnd::Lost(error.to_string()))?;
+            if woken == WaitOutcome::Stop {
+                return Err(RecordEnd::Done);
+            }
+            checked = Instant::now();
+            self.channel.flush().map_err(|error| RecordEnd::Lost(error.to_string()))?;
+            self.writer.tick(nanos(self.started.elapsed()))?;
+        }
+    }
+
+    /// Writes the messages that have arrived, and answers pings. Returns whether the feed has
+    /// closed the connection.
+    fn decode(&mut self) -> Result<bool, RecordEnd> {
+        let ns = nanos(self.started.elapsed());
+        let mut used = 0;
+        let is_closed = loop {
+            if self.wanted.messages.is_some_and(|most| self.writer.messages() >= most) {
+                return Err(RecordEnd::Done);
+            }
+            let (bytes, incoming) = self
+                .decoder
+                .decode(&self.received[used..])
+                .map_err(|error| RecordEnd::Lost(format!("it broke the WebSocket protocol: {error}")))?;
+            match incoming {
+                Some(Incoming::Text(text)) => self.writer.add(ns, false, text.as_bytes())?,
+                Some(Incoming::Binary(body)) => self.writer.add(ns, true, body)?,
+                Some(Incoming::Ping(body)) => self.channel.send_frame(Opcode::Pong, body)?,
+                Some(Incoming::Close(code)) => {
+                    let body = code.map(|code| code.to_be_bytes().to_vec()).unwrap_or_default();
+                    // The connection is over, whether or not the frame arrives.
+                    let _ = self.channel.send_frame(Opcode::Close, &body);
+                    break true;
+                }
+                Some(Incoming::Pong) | None => {}
+            }
+            if bytes == 0 {
+                break false;
+            }
+            used += bytes;
+        };
+        self.received.drain(..used);
+        Ok(is_closed)
+    }
 }
 
 fn nanos(duration: Duration) -> u64 {

@@ -1,122 +1,123 @@
-//! A connection's bytes, plain or through TLS. Blocks only in [`ServerSocket::wait`].
+//! A connection's bytes on an event loop of its own thread, plain or through TLS. Blocks only in
+//! [`ServerSocket::wait`] and [`ServerSocket::wait_for_input`].
 
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsFd;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustls::ServerConnection;
+use pitwire_net::event_loop::{Event, EventLoop, LoopKind, LoopOptions, Sent};
+use pitwire_net::{Receipt, ServerConfig, Stream};
 
 /// Size of the send buffer. It keeps data in flight within a core's cache. The kernel's automatic
 /// size grows to megabytes, and each byte then comes from memory: 54 ns of the reader's time per
 /// 100 bytes, compared with 10 ns.
 const SEND_BUFFER_BYTES: usize = 256 * 1024;
+/// Most bytes of one receive: a little more than one TLS record.
+const RECEIVE_BYTES: u32 = 17 * 1024;
+/// The loop counts longer waits in milliseconds, rounded up. So they end this much early, and the
+/// caller waits again.
+const EARLY: Duration = Duration::from_millis(1);
 
 pub struct ServerSocket {
-    socket: TcpStream,
-    tls: Option<Box<ServerConnection>>,
-}
-
-/// The readiness that a connection waits for.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum WaitFor {
-    Reading,
-    Writing,
+    net: Box<dyn EventLoop>,
+    stream: Stream,
+    events: Vec<Event>,
+    /// The loop has looked for events since the last read.
+    has_polled: bool,
+    /// The last read returned bytes, so that there may be more.
+    may_have_more: bool,
 }
 
 impl ServerSocket {
-    pub fn new(socket: TcpStream, tls: Option<ServerConnection>) -> io::Result<Self> {
-        socket.set_nonblocking(true)?;
-        socket.set_nodelay(true)?;
+    /// Adds a socket to an event loop for the calling thread.
+    ///
+    /// # Errors
+    /// Fails if the process is out of file descriptors or TLS cannot be started.
+    pub fn new(socket: OwnedFd, tls: Option<&Arc<ServerConfig>>) -> io::Result<Self> {
+        rustix::net::sockopt::set_tcp_nodelay(&socket, true)?;
         // BBR paces sending even at the highest rate. Without cubic the default stays.
         let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "cubic");
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
-        Ok(ServerSocket { socket, tls: tls.map(Box::new) })
+        let mut net = LoopKind::Epoll.open(LoopOptions { receive_bytes: RECEIVE_BYTES })?;
+        let token = net.add_socket(socket)?;
+        let stream = match tls {
+            None => Stream::plain(token),
+            Some(config) => Stream::secure(token, config).map_err(io::Error::other)?,
+        };
+        Ok(ServerSocket { net, stream, events: Vec::new(), has_polled: false, may_have_more: true })
     }
 
-    /// Reads available bytes. `Ok(None)` if nothing has, `Ok(Some(0))` at the end.
-    pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        let Some(tls) = &mut self.tls else { return settled(self.socket.read(buffer)) };
-        loop {
-            match tls.reader().read(buffer) {
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                // An end without close_notify is an end.
-                Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(Some(0)),
-                read => return read.map(Some),
-            }
-            match settled(tls.read_tls(&mut self.socket))? {
-                None => return Ok(None),
-                Some(_) => {
-                    let state = tls.process_new_packets();
-                    // An alert, if there is one, tells the peer the reason.
-                    let told = flush_tls(tls, &mut self.socket);
-                    state.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
-                    told?;
-                }
-            }
+    /// Appends arrived bytes to `input`. Returns false at the end.
+    ///
+    /// # Errors
+    /// Fails if the connection is broken.
+    pub fn read(&mut self, input: &mut Vec<u8>) -> io::Result<bool> {
+        if !self.may_have_more && !std::mem::take(&mut self.has_polled) {
+            self.net.wait(Some(Duration::ZERO), &mut self.events)?;
+        }
+        let receipt = self.stream.receive(&mut *self.net, &mut |bytes| input.extend_from_slice(bytes));
+        self.may_have_more = matches!(receipt, Receipt::Bytes(_));
+        match receipt {
+            Receipt::Bytes(_) | Receipt::Pending => Ok(true),
+            Receipt::Ended => Ok(false),
+            Receipt::Failed => Err(io::ErrorKind::ConnectionReset.into()),
         }
     }
 
     /// Writes what is accepted. `Ok(None)` if nothing is.
+    ///
+    /// # Errors
+    /// Fails if the connection is broken.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        let Some(tls) = &mut self.tls else { return settled(self.socket.write(bytes)) };
-        // What rustls has accepted counts as handed over, because it cannot be taken back.
-        if !flush_tls(tls, &mut self.socket)? {
-            return Ok(None);
+        match self.stream.send(&mut *self.net, &[bytes]) {
+            Sent::Bytes(taken) => Ok((taken > 0).then_some(taken)),
+            Sent::Blocked => Ok(None),
+            Sent::Failed => Err(io::ErrorKind::BrokenPipe.into()),
         }
-        let taken = tls.writer().write(bytes)?;
-        flush_tls(tls, &mut self.socket)?;
-        Ok((taken > 0).then_some(taken))
     }
 
     /// Returns whether everything accepted was given to the kernel.
+    ///
+    /// # Errors
+    /// Fails if the connection is broken.
     pub fn flush(&mut self) -> io::Result<bool> {
-        self.tls.as_mut().map_or(Ok(true), |tls| flush_tls(tls, &mut self.socket))
+        match self.stream.flush(&mut *self.net) {
+            Sent::Bytes(_) => Ok(self.stream.is_open()),
+            Sent::Blocked => Ok(false),
+            Sent::Failed => Err(io::ErrorKind::BrokenPipe.into()),
+        }
     }
 
     /// Waits until the socket is usable, at most for `patience`.
-    pub fn wait(&self, what: WaitFor, patience: Duration) -> io::Result<()> {
-        let held_back = self.tls.as_ref().is_some_and(|tls| tls.wants_write());
-        let writing = if what == WaitFor::Writing || held_back { PollFlags::OUT } else { PollFlags::empty() };
-        let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN | writing)];
-        let patience = Timespec::try_from(patience).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
-        match poll(&mut polled, Some(&patience)) {
-            Err(rustix::io::Errno::INTR) | Ok(_) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses to wait.
+    pub fn wait(&mut self, patience: Duration) -> io::Result<()> {
+        let patience = if patience > EARLY { patience - EARLY } else { patience };
+        self.has_polled = true;
+        self.net.wait(Some(patience), &mut self.events)
+    }
+
+    /// Like [`ServerSocket::wait`], but returns at once if there may be input.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses to wait.
+    pub fn wait_for_input(&mut self, patience: Duration) -> io::Result<()> {
+        if self.may_have_more { Ok(()) } else { self.wait(patience) }
     }
 
     /// Tells the peer that nothing more comes.
     pub fn finish(&mut self) {
-        if let Some(tls) = &mut self.tls {
-            tls.send_close_notify();
-            // The peer may already be gone.
-            let _ = flush_tls(tls, &mut self.socket);
-        }
-        let _ = self.socket.shutdown(Shutdown::Write);
+        self.stream.end(&mut *self.net);
     }
 
     /// Ends the connection with a reset, so that data in flight is dropped.
-    pub fn reset(self) -> io::Result<()> {
-        rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO))?;
-        Ok(())
-    }
-}
-
-fn flush_tls(tls: &mut ServerConnection, socket: &mut TcpStream) -> io::Result<bool> {
-    while tls.wants_write() {
-        if settled(tls.write_tls(socket))?.is_none() {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-fn settled(done: io::Result<usize>) -> io::Result<Option<usize>> {
-    match done {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => Ok(None),
-        Err(error) => Err(error),
+    ///
+    /// # Errors
+    /// Fails if the process is out of file descriptors. The connection then ends without a reset.
+    pub fn reset(mut self) -> io::Result<()> {
+        let detached = self.net.detach(self.stream.token())?;
+        Ok(rustix::net::sockopt::set_socket_linger(&detached.socket, Some(Duration::ZERO))?)
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::stream::Stream;
+use crate::stream::TapeStream;
 
 /// How long a new connection waits for the stream. A reader may reconnect before the old connection
 /// is noticed as gone.
@@ -43,7 +43,7 @@ pub struct Protocol {
 }
 
 /// Makes a stream from the beginning, or returns why it cannot.
-pub type StreamFactory = dyn Fn() -> Result<Stream, String> + Send + Sync;
+pub type StreamFactory = dyn Fn() -> Result<TapeStream, String> + Send + Sync;
 
 /// State shared by the threads of all connections.
 pub(crate) struct ServerState {
@@ -63,7 +63,7 @@ pub(crate) struct ServerState {
 }
 
 struct StreamSlot {
-    stream: Option<Stream>,
+    stream: Option<TapeStream>,
     /// Totals of the streams that ended, with `--per-client`.
     over: SentTotals,
     first: Option<Instant>,
@@ -82,7 +82,7 @@ pub struct SentTotals {
 }
 
 impl SentTotals {
-    fn add(&mut self, stream: &Stream) {
+    fn add(&mut self, stream: &TapeStream) {
         let plus = |sum: Option<u64>, more: Option<u64>| more.map(|more| sum.unwrap_or(0).wrapping_add(more));
         self.trades += stream.tally.trades;
         self.messages += stream.tally.messages;
@@ -115,7 +115,7 @@ pub struct ServeReport {
 
 impl ServerState {
     /// Exactly one of `stream` and `make` is given.
-    pub fn new(protocol: Protocol, stream: Option<Stream>, make: Option<Box<StreamFactory>>) -> Self {
+    pub fn new(protocol: Protocol, stream: Option<TapeStream>, make: Option<Box<StreamFactory>>) -> Self {
         ServerState {
             protocol,
             make,
@@ -144,7 +144,7 @@ impl ServerState {
     }
 
     /// Takes the stream once no other connection has it.
-    pub fn take_stream(&self) -> Option<Stream> {
+    pub fn take_stream(&self) -> Option<TapeStream> {
         if let Some(make) = &self.make {
             return make().map_err(|reason| self.fail(reason)).ok();
         }
@@ -154,7 +154,7 @@ impl ServerState {
         waiting.stream.take()
     }
 
-    pub fn give_back(&self, stream: Stream) {
+    pub fn give_back(&self, stream: TapeStream) {
         let mut waiting = self.lock();
         if self.make.is_some() {
             waiting.over.add(&stream);

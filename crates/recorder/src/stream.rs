@@ -6,7 +6,7 @@
 //!                again; an unsent trade is sent first on the next connection;
 //!             2. the stream's clock stops while no reader is connected.
 //! Leaves out  sockets and clocks: the caller has both.
-//! Start at    [`Stream::fill`].
+//! Start at    [`TapeStream::fill`].
 
 use std::collections::VecDeque;
 
@@ -70,7 +70,7 @@ pub struct StreamTally {
     pub late_ns: Histogram<u64>,
 }
 
-pub struct Stream {
+pub struct TapeStream {
     source: StreamSource,
     config: StreamConfig,
     random: SplitMix64,
@@ -107,13 +107,13 @@ enum NextMessage {
     Go { trades: u64, due_ns: u64 },
 }
 
-impl Stream {
+impl TapeStream {
     pub fn new(source: StreamSource, config: StreamConfig) -> Self {
         let mut random = SplitMix64::new(config.seed ^ 0x0046_5241_4D45);
         let size = config.sizes.draw(&mut random);
         // Two digits suffice for the report. More than an hour late counts as an hour.
         let late_ns = Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("these bounds are in order");
-        Stream {
+        TapeStream {
             source,
             config,
             random,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pitwire_recorder::checksum::{content_term, sequence_term};
 use pitwire_recorder::framing::{MessageSizes, messages};
 use pitwire_recorder::pace::{OPEN_CLOSE, Pace, Profile};
-use pitwire_recorder::stream::{FillResult, Stream, StreamConfig, StreamSource, StreamTime};
+use pitwire_recorder::stream::{FillResult, StreamConfig, StreamSource, StreamTime, TapeStream};
 use pitwire_recorder::synthetic::SyntheticFeed;
 use serde_json::Value;
 
@@ -21,8 +21,8 @@ fn config(trades: u64) -> StreamConfig {
     }
 }
 
-fn stream(config: StreamConfig) -> Stream {
-    Stream::new(StreamSource::Trades(Box::new(SyntheticFeed::new(50, 3))), config)
+fn stream(config: StreamConfig) -> TapeStream {
+    TapeStream::new(StreamSource::Trades(Box::new(SyntheticFeed::new(50, 3))), config)
 }
 
 const NOW: StreamTime = StreamTime { stream_ns: 0, wall_ns: 1_700_000_000_123_000_000 };
@@ -227,7 +227,7 @@ fn the_same_seed_gives_the_same_bytes() {
     let bytes = |seed| {
         let mut out = Vec::new();
         let source = StreamSource::Trades(Box::new(SyntheticFeed::new(6_000, seed)));
-        Stream::new(source, StreamConfig { seed, ..config(5_000) }).fill(NOW, &mut out);
+        TapeStream::new(source, StreamConfig { seed, ..config(5_000) }).fill(NOW, &mut out);
         out
     };
     assert!(bytes(1) == bytes(1));

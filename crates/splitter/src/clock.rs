@@ -26,8 +26,3 @@ fn nanos(time: Timespec) -> u64 {
     let (seconds, rest) = (u64::try_from(time.tv_sec).unwrap_or(0), u64::try_from(time.tv_nsec).unwrap_or(0));
     seconds * 1_000_000_000 + rest
 }
-
-pub(crate) fn timespec(ns: u64) -> Timespec {
-    let (seconds, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
-    Timespec { tv_sec: i64::try_from(seconds).unwrap_or(i64::MAX), tv_nsec: i64::try_from(rest).unwrap_or(0) }
-}

@@ -9,20 +9,19 @@
 
 mod backoff;
 mod clock;
-mod connect;
 mod counters;
 mod discard;
-mod feed_socket;
-mod http;
 mod line_printer;
 mod local;
 mod mapping;
 mod metrics;
+mod metrics_application;
 mod policy;
 mod receive_area;
 mod retained_log;
 mod router;
 mod serve;
+mod shard_application;
 mod shard_publisher;
 mod shared_stats;
 mod splitter;
@@ -34,11 +33,11 @@ mod worker_ends;
 mod worker_process;
 mod ws_transport;
 
-pub use connect::ConnectError;
 pub use discard::DiscardTransport;
 pub use line_printer::LinePrinter;
 pub use local::{open_pipe, open_shm, open_shm_ref};
 pub use pitwire_feed::MissingSymbol;
+pub use pitwire_net::ConnectError;
 pub use pitwire_websocket::{Address, BadUrl};
 pub use policy::{InvalidPolicy, SlowWorkerPolicy};
 pub use receive_area::ReceiveBuffer;

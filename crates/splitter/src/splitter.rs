@@ -11,19 +11,21 @@
 //!             (`transport`).
 //! Start at    [`Splitter::run`], then [`Splitter::pump`].
 
+use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use pitwire_feed::{MissingSymbol, ObjectReader, Violation};
+use pitwire_net::{
+    ClientSocket, ClientSocketError, ConnectError, DialOptions, OpenConnection, ReadOutcome, WaitOutcome, dial, wait,
+};
 use pitwire_shard::GapRecord;
 use pitwire_tls::ClientConfig;
-use pitwire_websocket::{Address, Opcode, printable, write_masked};
+use pitwire_websocket::{Address, Opcode, printable};
 use tracing::{info, warn};
 
 use crate::backoff::Backoff;
 use crate::clock::{epoch_ns, mono_ns, process_cpu_ns, thread_cpu_ns};
-use crate::connect::{ConnectError, DialOptions, OpenConnection, open};
-use crate::feed_socket::{ChannelError, FeedSocket, ReadOutcome, WaitOutcome, wait};
 use crate::line_printer::LinePrinter;
 use crate::receive_area::ReceiveBuffer;
 use crate::router::{ControlBody, Router};
@@ -212,13 +214,13 @@ impl<'a, S: AsFd> Splitter<'a, S> {
     }
 
     fn open(&self) -> Result<OpenConnection, ConnectError> {
-        let dial = DialOptions {
+        let options = DialOptions {
             address: &self.plan.address,
             tls: self.plan.tls.as_ref(),
             patience_ns: self.plan.patience_ns,
             receive_buffer: self.plan.receive_buffer,
         };
-        open(&dial, self.stop)
+        dial(&options, self.stop)
     }
 
     /// Reads one connection to its end. Returns why it ended, and whether it was useful.
@@ -248,7 +250,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         (over, was_useful)
     }
 
-    fn pump(&mut self, channel: &mut FeedSocket, early: &[u8], opened_ns: u64) -> ConnectionEnd {
+    fn pump(&mut self, channel: &mut ClientSocket, early: &[u8], opened_ns: u64) -> ConnectionEnd {
         let frames_before = self.router.meter.totals.frames;
         let mut watch = ConnectionWatch {
             opened_ns,
@@ -302,9 +304,11 @@ impl<'a, S: AsFd> Splitter<'a, S> {
                         ConnectionEnd::Lost("the server ended the connection without a close frame".into())
                     }))
                 }
-                Err(ChannelError::Handler(violation)) => Some(refuse(channel, violation)),
-                Err(ChannelError::Socket(error)) => Some(ConnectionEnd::Lost(format!("the connection broke: {error}"))),
-                Err(ChannelError::Tls(error)) => Some(ConnectionEnd::Lost(format!("TLS failed: {error}"))),
+                Err(ClientSocketError::Handler(violation)) => Some(refuse(channel, violation)),
+                Err(ClientSocketError::Socket(error)) => {
+                    Some(ConnectionEnd::Lost(format!("the connection broke: {error}")))
+                }
+                Err(ClientSocketError::Tls(error)) => Some(ConnectionEnd::Lost(format!("TLS failed: {error}"))),
             };
             match over {
                 // The limit was reached, so a later error in the same read does not matter.
@@ -316,7 +320,12 @@ impl<'a, S: AsFd> Splitter<'a, S> {
     }
 
     /// HOT, once per read. Hands over the routed objects, and answers control frames.
-    fn dealt(&mut self, channel: &mut FeedSocket, watch: &mut ConnectionWatch, from_ns: u64) -> Option<ConnectionEnd> {
+    fn dealt(
+        &mut self,
+        channel: &mut ClientSocket,
+        watch: &mut ConnectionWatch,
+        from_ns: u64,
+    ) -> Option<ConnectionEnd> {
         self.router.hand_over();
         let now_ns = mono_ns();
         self.router.meter.handed_over(now_ns.saturating_sub(from_ns));
@@ -349,7 +358,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
             return Some(over);
         }
         // A feed that never pauses must not keep us from noticing a stop.
-        match wait(Some(channel.socket()), channel.has_unsent(), self.stop, 0) {
+        match wait(Some(channel.socket()), channel.has_unsent(), Some(self.stop), 0) {
             Ok(WaitOutcome::Stop) => Some(ConnectionEnd::Stopped),
             Ok(_) => flush(channel),
             Err(error) => Some(ConnectionEnd::Lost(format!("cannot wait: {error}"))),
@@ -357,7 +366,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
     }
 
     /// Handles a socket without data: does everything else, then waits.
-    fn idle(&mut self, channel: &mut FeedSocket, watch: &mut ConnectionWatch) -> Option<ConnectionEnd> {
+    fn idle(&mut self, channel: &mut ClientSocket, watch: &mut ConnectionWatch) -> Option<ConnectionEnd> {
         let is_behind = self.router.has_pending();
         if is_behind {
             self.router.hand_over();
@@ -391,7 +400,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         if is_behind {
             until_ns = until_ns.min(now_ns + BEHIND_NS);
         }
-        match wait(Some(channel.socket()), channel.has_unsent(), self.stop, until_ns.saturating_sub(now_ns)) {
+        match wait(Some(channel.socket()), channel.has_unsent(), Some(self.stop), until_ns.saturating_sub(now_ns)) {
             Ok(WaitOutcome::Stop) => Some(ConnectionEnd::Stopped),
             Ok(_) => flush(channel),
             Err(error) => Some(ConnectionEnd::Lost(format!("cannot wait: {error}"))),
@@ -437,7 +446,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
     }
 
     /// Sends the configured introduction, once the server is ready.
-    fn introduce(&self, channel: &mut FeedSocket, watch: &mut ConnectionWatch) -> Option<ConnectionEnd> {
+    fn introduce(&self, channel: &mut ClientSocket, watch: &mut ConnectionWatch) -> Option<ConnectionEnd> {
         watch.is_introduced = true;
         self.plan.introduction.iter().find_map(|text| say(channel, Opcode::Text, text.as_bytes()))
     }
@@ -466,7 +475,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
             }
             let step_ns = if self.router.has_pending() { BEHIND_NS } else { POST_NS };
             // A failed wait is ignored; the loop ends by the clock.
-            if matches!(wait(None, false, self.stop, step_ns.min(until_ns - now_ns)), Ok(WaitOutcome::Stop)) {
+            if matches!(wait(None, false, Some(self.stop), step_ns.min(until_ns - now_ns)), Ok(WaitOutcome::Stop)) {
                 return Ok(true);
             }
         }
@@ -483,7 +492,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
     }
 
     /// Performs the closing handshake. What still arrives is not routed.
-    fn part(&mut self, channel: &mut FeedSocket, code: u16) {
+    fn part(&mut self, channel: &mut ClientSocket, code: u16) {
         if say(channel, Opcode::Close, &code.to_be_bytes()).is_some() {
             return;
         }
@@ -555,22 +564,16 @@ impl CpuUse {
 }
 
 /// Sends a frame. Returns why the connection ended, if it did.
-fn say(channel: &mut FeedSocket, opcode: Opcode, body: &[u8]) -> Option<ConnectionEnd> {
-    let mut mask = [0; 4];
-    if let Err(error) = getrandom::fill(&mut mask) {
-        return Some(ConnectionEnd::Lost(format!("no random numbers to mask a frame with: {error}")));
-    }
-    let mut frame = Vec::with_capacity(body.len() + 14);
-    write_masked(&mut frame, opcode, body, mask);
-    match channel.send(&frame) {
+fn say(channel: &mut ClientSocket, opcode: Opcode, body: &[u8]) -> Option<ConnectionEnd> {
+    match channel.send_frame(opcode, body) {
         Ok(()) => None,
-        Err(ChannelError::Socket(error)) => Some(ConnectionEnd::Lost(format!("the connection broke: {error}"))),
-        Err(ChannelError::Tls(error)) => Some(ConnectionEnd::Lost(format!("TLS failed: {error}"))),
-        Err(ChannelError::Handler(())) => Some(ConnectionEnd::Lost("the connection took no more".into())),
+        Err(ClientSocketError::Socket(error)) => Some(ConnectionEnd::Lost(format!("the connection broke: {error}"))),
+        Err(ClientSocketError::Tls(error)) => Some(ConnectionEnd::Lost(format!("TLS failed: {error}"))),
+        Err(ClientSocketError::Handler(())) => Some(ConnectionEnd::Lost("the connection took no more".into())),
     }
 }
 
-fn flush(channel: &mut FeedSocket) -> Option<ConnectionEnd> {
+fn flush(channel: &mut ClientSocket) -> Option<ConnectionEnd> {
     if !channel.has_unsent() {
         return None;
     }
@@ -578,14 +581,12 @@ fn flush(channel: &mut FeedSocket) -> Option<ConnectionEnd> {
 }
 
 /// Waits for the socket only. Returns whether the wait failed.
-fn settle(channel: &FeedSocket, ns: u64) -> bool {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let mut one = [PollFd::new(channel.socket(), PollFlags::IN)];
-    poll(&mut one, Some(&crate::clock::timespec(ns))).is_err()
+fn settle(channel: &ClientSocket, ns: u64) -> bool {
+    wait(Some(channel.socket()), false, None::<&TcpStream>, ns).is_err()
 }
 
 /// Tells the server that it broke the protocol, and gives up the connection.
-fn refuse(channel: &mut FeedSocket, violation: Violation) -> ConnectionEnd {
+fn refuse(channel: &mut ClientSocket, violation: Violation) -> ConnectionEnd {
     let text = format!(
         "the server broke the WebSocket protocol: {violation}; check that the URL leads to a WebSocket feed, and what \
          stands in between"
@@ -603,7 +604,7 @@ fn refuse(channel: &mut FeedSocket, violation: Violation) -> ConnectionEnd {
 }
 
 /// Answers the server's close frame with the same code (RFC 6455, 5.5.1).
-fn answer_close(channel: &mut FeedSocket, (code, reason): &(Option<u16>, ControlBody)) -> ConnectionEnd {
+fn answer_close(channel: &mut ClientSocket, (code, reason): &(Option<u16>, ControlBody)) -> ConnectionEnd {
     let body = code.map(|code| code.to_be_bytes().to_vec()).unwrap_or_default();
     // The connection is over, whether or not the frame arrives.
     let _ = say(channel, Opcode::Close, &body);

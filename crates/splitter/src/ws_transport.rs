@@ -12,8 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pitwire_feed::Object;
+use pitwire_net::Waker;
 use pitwire_websocket::{Opcode, write_header};
-use rustix::event::{EventfdFlags, eventfd};
 
 use crate::clock::mono_ns;
 use crate::policy::SlowWorkerPolicy;
@@ -24,7 +24,7 @@ use crate::transport_error::TransportError;
 /// Size in bytes at which a frame is completed.
 const FRAME_BYTES: usize = 64 * 1024;
 /// How far a reader may be behind, in bytes, under policies without their own amount.
-const SHELF_BYTES: u64 = 1 << 20;
+const LOG_BYTES: u64 = 1 << 20;
 /// Length of the longest frame header.
 const HEADER_BYTES: usize = 10;
 /// How long a wait for a reader lasts before the stop flag is checked.
@@ -46,17 +46,16 @@ pub(crate) struct ShardState {
 
 /// State shared by the routing thread and the server thread.
 pub(crate) struct SharedShards {
-    pub shards: Vec<ShardLog>,
+    pub logs: Vec<ShardLog>,
     pub policy: SlowWorkerPolicy,
     pub gap_records: bool,
     /// Number of the feed's connection, for gap records.
     pub connection: AtomicU64,
     pub dropped: AtomicU64,
     pub gaps: AtomicU64,
-    pub is_ending: AtomicBool,
-    /// The server thread waits for the wake-up event.
-    is_asleep: AtomicBool,
-    pub bell: std::os::fd::OwnedFd,
+    /// Frames were appended that the server thread has not been woken for or looked at.
+    is_signalled: AtomicBool,
+    waker: Waker,
 }
 
 impl ShardLog {
@@ -71,53 +70,48 @@ impl ShardLog {
 }
 
 impl SharedShards {
-    pub fn new(workers: u32, policy: SlowWorkerPolicy, gap_records: bool) -> Result<Arc<Self>, TransportError> {
-        let bell = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC).map_err(|error| {
-            TransportError::new(format!("cannot make an event descriptor: {error}"), "raise the limit of open files")
-        })?;
+    pub fn new(workers: u32, policy: SlowWorkerPolicy, gap_records: bool) -> Self {
         let limit = match policy {
             SlowWorkerPolicy::Spill { bytes } => bytes,
-            _ => SHELF_BYTES,
+            _ => LOG_BYTES,
         };
         let shard = || ShardLog {
             state: Mutex::new(ShardState { log: RetainedLog::new(limit), readers: 0, slowest: LogCursor::default() }),
             moved: Condvar::new(),
         };
-        Ok(Arc::new(SharedShards {
-            shards: (0..workers).map(|_| shard()).collect(),
+        SharedShards {
+            logs: (0..workers).map(|_| shard()).collect(),
             policy,
             gap_records,
             connection: AtomicU64::new(0),
             dropped: AtomicU64::new(0),
             gaps: AtomicU64::new(0),
-            is_ending: AtomicBool::new(false),
-            is_asleep: AtomicBool::new(false),
-            bell,
-        }))
-    }
-
-    /// Announces that the server thread will wait. A frame that is appended from now on wakes it.
-    pub fn fall_asleep(&self) {
-        self.is_asleep.store(true, Ordering::SeqCst);
-    }
-
-    pub fn wake_up(&self) {
-        self.is_asleep.store(false, Ordering::SeqCst);
-        let mut count = [0; 8];
-        // Fails if the event was not signalled.
-        let _ = rustix::io::read(&self.bell, &mut count);
-    }
-
-    pub fn ring(&self) {
-        if self.is_asleep.swap(false, Ordering::SeqCst) {
-            // Fails if the counter is full, and then the thread is awake anyway.
-            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+            is_signalled: AtomicBool::new(false),
+            waker: Waker::default(),
         }
+    }
+
+    /// Returns the waker of the server thread.
+    pub fn waker(&self) -> &Waker {
+        &self.waker
+    }
+
+    /// Makes the server thread look at the logs soon. Signals that it has not looked at yet are
+    /// one signal.
+    pub fn signal(&self) {
+        if !self.is_signalled.swap(true, Ordering::SeqCst) {
+            self.waker.wake();
+        }
+    }
+
+    /// Says whether the server thread was signalled since the last call.
+    pub fn take_signal(&self) -> bool {
+        self.is_signalled.swap(false, Ordering::SeqCst)
     }
 }
 
 pub struct WsTransport {
-    stand: Arc<SharedShards>,
+    shards: Arc<SharedShards>,
     staged: Vec<FrameBuilder>,
     handed: u64,
     /// Objects of shards without readers.
@@ -135,9 +129,9 @@ struct FrameBuilder {
 
 impl WsTransport {
     /// `stop`: set when the run is to end; from then on nothing waits for a reader.
-    pub(crate) fn new(stand: Arc<SharedShards>, stop: Arc<AtomicBool>) -> Self {
-        let staged = stand.shards.iter().map(|_| FrameBuilder::default()).collect();
-        WsTransport { stand, staged, handed: 0, unread: 0, stop }
+    pub(crate) fn new(shards: Arc<SharedShards>, stop: Arc<AtomicBool>) -> Self {
+        let staged = shards.logs.iter().map(|_| FrameBuilder::default()).collect();
+        WsTransport { shards, staged, handed: 0, unread: 0, stop }
     }
 
     fn stage(&mut self, worker: usize, record: &[u8]) {
@@ -165,23 +159,23 @@ impl WsTransport {
         write_header(&mut header, Opcode::Text, bytes.len() - HEADER_BYTES);
         let start = HEADER_BYTES - header.len();
         bytes[start..HEADER_BYTES].copy_from_slice(&header);
-        let shard = &self.stand.shards[worker];
+        let shard = &self.shards.logs[worker];
         let mut state = shard.lock();
         if state.readers == 0 {
             self.unread += *objects;
         } else {
             let frame_bytes = (bytes.len() - start) as u64;
-            while self.stand.policy == SlowWorkerPolicy::Block
+            while self.shards.policy == SlowWorkerPolicy::Block
                 && state.readers > 0
                 && state.log.would_overrun(frame_bytes, state.slowest)
                 && !self.stop.load(Ordering::Relaxed)
             {
-                self.stand.ring();
+                self.shards.signal();
                 state = shard.moved.wait_timeout(state, GLANCE).unwrap_or_else(PoisonError::into_inner).0;
             }
             state.log.push(Arc::from(&bytes[start..]), *objects);
             self.handed += *objects;
-            self.stand.gaps.fetch_add(*notes, Ordering::Relaxed);
+            self.shards.gaps.fetch_add(*notes, Ordering::Relaxed);
         }
         bytes.clear();
         (*objects, *notes) = (0, 0);
@@ -204,24 +198,24 @@ impl Transport for WsTransport {
 
     fn hand_over(&mut self) {
         (0..self.staged.len()).for_each(|worker| self.put(worker));
-        self.stand.ring();
+        self.shards.signal();
     }
 
     fn connected(&mut self, connection: u64) {
-        self.stand.connection.store(connection, Ordering::Relaxed);
+        self.shards.connection.store(connection, Ordering::Relaxed);
     }
 
     fn totals(&self) -> TransportTotals {
         TransportTotals {
             handed: self.handed,
-            dropped: self.unread + self.stand.dropped.load(Ordering::Relaxed),
-            gaps: self.stand.gaps.load(Ordering::Relaxed),
+            dropped: self.unread + self.shards.dropped.load(Ordering::Relaxed),
+            gaps: self.shards.gaps.load(Ordering::Relaxed),
             ..TransportTotals::default()
         }
     }
 
     fn pending_bytes(&mut self, worker: u32) -> u64 {
-        let Some(shard) = self.stand.shards.get(worker as usize) else { return 0 };
+        let Some(shard) = self.shards.logs.get(worker as usize) else { return 0 };
         let state = shard.lock();
         if state.readers == 0 { 0 } else { state.log.waiting_bytes(state.slowest) }
     }
@@ -229,18 +223,16 @@ impl Transport for WsTransport {
     fn finish(&mut self, patience: Duration) -> Result<TransportSummary, TransportError> {
         self.hand_over();
         let until_ns = mono_ns() + u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX / 2);
-        let is_waiting = |stand: &SharedShards| {
-            stand.shards.iter().any(|shard| {
+        let is_waiting = |shards: &SharedShards| {
+            shards.logs.iter().any(|shard| {
                 let state = shard.lock();
                 state.readers > 0 && state.log.waiting_bytes(state.slowest) > 0
             })
         };
-        while is_waiting(&self.stand) && mono_ns() < until_ns {
-            self.stand.ring();
+        while is_waiting(&self.shards) && mono_ns() < until_ns {
+            self.shards.signal();
             std::thread::sleep(Duration::from_millis(5));
         }
-        self.stand.is_ending.store(true, Ordering::SeqCst);
-        self.stand.ring();
         Ok(TransportSummary { totals: self.totals(), ..TransportSummary::default() })
     }
 }
@@ -252,9 +244,9 @@ mod tests {
     /// Gap records count as given to workers only if the shard has a reader.
     #[test]
     fn objects_without_readers_count_as_dropped() {
-        let stand = SharedShards::new(2, SlowWorkerPolicy::Drop, true).unwrap();
-        let mut shards = WsTransport::new(Arc::clone(&stand), Arc::new(AtomicBool::new(false)));
-        stand.shards[1].lock().readers = 1;
+        let shared = Arc::new(SharedShards::new(2, SlowWorkerPolicy::Drop, true));
+        let mut shards = WsTransport::new(Arc::clone(&shared), Arc::new(AtomicBool::new(false)));
+        shared.logs[1].lock().readers = 1;
         for worker in 0..2 {
             shards.send_objects(b"{}", &[Object { start: 0, end: 2, worker }]);
             shards.send_note(worker, b"{\"ev\":\"gap\"}");

@@ -11,11 +11,13 @@
 //!             30 MB of sent data.
 //! Start at    [`ServerSession`] and [`ClientSession`], then [`server_config`], [`client_config`].
 
+mod blocking;
 mod certificate;
 mod client;
 mod provider;
 mod session;
 
+pub use blocking::TlsStream;
 pub use certificate::{Authority, CertificateError, issue_server_config, server_config};
 pub use client::{Tickets, Trust, client_config};
 pub use rustls::{ClientConfig, Error as TlsError, ServerConfig};

@@ -11,7 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::buffer::spare_capacity;
-use rustix::event::{Timespec, epoll};
+use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::io::Errno;
 use rustix::net::{
     RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags, acceptfrom_with, recv, send, sendmsg,
@@ -24,6 +24,8 @@ use crate::event_loop::api::{
 
 /// Events taken from the kernel with one call.
 const EVENTS: usize = 1024;
+/// The unit in which the kernel counts the timeout of `epoll_wait`.
+const EPOLL_UNIT: Duration = Duration::from_millis(1);
 
 /// The upper half of an event's data is one of these kinds; the lower half is a number.
 const SOCKET: u64 = 0;
@@ -203,12 +205,19 @@ impl EventLoop for EpollLoop {
         Ok(Detached { socket: socket.descriptor.try_clone()?, received: Vec::new() })
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+    fn wait(&mut self, mut timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
         use epoll::EventFlags as Flags;
         events.clear();
         self.kernel_events.clear();
-        let timeout = timeout.map(timespec);
-        match epoll::wait(&self.epoll, spare_capacity(&mut self.kernel_events), timeout.as_ref()) {
+        if let Some(short) = timeout.filter(is_short) {
+            // `epoll_wait` would round it up to a millisecond; `poll` counts in nanoseconds.
+            match poll(&mut [PollFd::new(&self.epoll, PollFlags::IN)], Some(&timespec(short))) {
+                Ok(_) => timeout = Some(Duration::ZERO),
+                Err(Errno::INTR) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        match epoll::wait(&self.epoll, spare_capacity(&mut self.kernel_events), timeout.map(timespec).as_ref()) {
             Ok(_) => {}
             Err(Errno::INTR) => return Ok(()),
             Err(error) => return Err(error.into()),
@@ -235,6 +244,10 @@ impl EventLoop for EpollLoop {
         }
         Ok(())
     }
+}
+
+fn is_short(timeout: &Duration) -> bool {
+    !timeout.is_zero() && *timeout < EPOLL_UNIT
 }
 
 fn timespec(duration: Duration) -> Timespec {

@@ -489,7 +489,9 @@ fn remove_old(path: &Path) -> Result<(), Failure> {
 /// Writes the ready file atomically. The caller removes an old file before anything is served.
 fn write_ready(path: &Path, server: Option<&ShardServer>) -> Result<(), Failure> {
     let mut ready = serde_json::Map::new();
-    for (name, address) in [("http", server.and_then(|it| it.shards)), ("metrics", server.and_then(|it| it.metrics))] {
+    for (name, address) in
+        [("http", server.and_then(ShardServer::shards)), ("metrics", server.and_then(ShardServer::metrics))]
+    {
         if let Some(address) = address {
             ready.insert(name.into(), address.to_string().into());
         }

@@ -5,23 +5,21 @@
 //! Start at    [`LiveConnection::serve`].
 
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, Write};
-use std::net::{Shutdown, TcpStream};
-use std::os::fd::AsFd;
+use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use pitwire_net::HttpResponse;
 use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame, write_header};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::net::RecvFlags;
 
 use super::arrivals::DueTimes;
 use super::envelope;
 use super::faults::Fault;
 use super::truth::{TruthRow, TruthWriter};
 use super::{FaultKind, STOP_CHECK, Shared, late_histogram, monotonic_ns};
-use crate::handshake::{self, Request};
+use crate::handshake::{self, Handshake};
+use crate::server_socket::ServerSocket;
 use crate::trades::MessageSource;
 
 /// Time limit for the head of the request.
@@ -36,7 +34,7 @@ const RUBBISH: &[u8] = b"<html>502 Bad Gateway</html>";
 const NOT_UTF8: &[u8] = b"{\"x\":\"\xC3\"}";
 
 pub(super) struct LiveConnection<'a> {
-    socket: TcpStream,
+    socket: ServerSocket,
     number: u32,
     shared: &'a Shared,
     truth: Option<TruthWriter>,
@@ -83,22 +81,13 @@ impl From<io::Error> for EndReason {
 }
 
 impl<'a> LiveConnection<'a> {
-    pub(super) fn new(
-        socket: TcpStream,
-        number: u32,
-        shared: &'a Shared,
-        mut truth: Option<TruthWriter>,
-    ) -> io::Result<Self> {
-        socket.set_nonblocking(false)?;
-        socket.set_nodelay(true)?;
-        // A write returns at least this often, so that the stop flag is seen.
-        socket.set_write_timeout(Some(STOP_CHECK))?;
+    pub(super) fn new(socket: ServerSocket, number: u32, shared: &'a Shared, mut truth: Option<TruthWriter>) -> Self {
         if let Some(truth) = &mut truth {
             truth.connection = number;
         }
         let tally = Tally { messages: 0, bytes: 0, late_ns: late_histogram(), faults: Vec::new() };
         let decoder = Decoder::new(Limits::default());
-        Ok(LiveConnection { socket, number, shared, truth, decoder, incoming: Vec::new(), received_at_ns: 0, tally })
+        LiveConnection { socket, number, shared, truth, decoder, incoming: Vec::new(), received_at_ns: 0, tally }
     }
 
     /// Serves the connection from the first byte to the last.
@@ -109,29 +98,30 @@ impl<'a> LiveConnection<'a> {
                 self.add_totals();
                 self.end(over);
             }
-            Err(Some((status, reason))) => {
+            Err(Some(response)) => {
                 self.shared.totals().refused += 1;
-                // A refused client may not wait for the answer.
-                let _ = self.socket.write_all(handshake::refused(status, reason).as_bytes());
+                let mut answer = Vec::new();
+                response.write(&mut answer, false, false);
+                self.write_last(&answer);
                 self.linger();
             }
             Err(None) => {}
         }
     }
 
-    fn handshake(&mut self) -> Result<(String, Answer), Option<(&'static str, &'static str)>> {
+    fn handshake(&mut self) -> Result<(String, Answer), Option<HttpResponse>> {
         let deadline = Instant::now() + HANDSHAKE_PATIENCE;
         loop {
             match handshake::parse(&self.incoming) {
-                Request::Partial => {}
-                Request::Refused(status, reason) => return Err(Some((status, reason))),
-                Request::Upgrade { target, answer, bytes } => {
+                Handshake::Partial => {}
+                Handshake::Refused(response) => return Err(Some(response)),
+                Handshake::Upgrade { target, answer, bytes } => {
                     self.incoming.drain(..bytes);
                     return Ok((target, answer));
                 }
             }
             if Instant::now() >= deadline {
-                return Err(Some(("408 Request Timeout", "no whole request within ten seconds")));
+                return Err(Some(HttpResponse::text(408, "no whole request within ten seconds")));
             }
             if self.shared.stop.load(Relaxed) {
                 return Err(None);
@@ -149,10 +139,8 @@ impl<'a> LiveConnection<'a> {
             write_frame(&mut head, Opcode::Text, &greeting);
         }
         self.write(&head)?;
-        let socket = &self.socket;
-        let gone = || matches!(socket.peek(&mut [0]), Ok(0));
-        socket.set_read_timeout(Some(Duration::from_millis(1)))?;
-        let started = self.shared.wait_for_start(&gone);
+        let LiveConnection { socket, incoming, shared, .. } = self;
+        let started = shared.wait_for_start(&mut || !socket.read(incoming).unwrap_or(false));
         let Some((start_ns, offset_ns)) = started else { return Err(EndReason::Stopped) };
         self.send_all(&mut *source, start_ns, offset_ns)
     }
@@ -329,25 +317,14 @@ impl<'a> LiveConnection<'a> {
     }
 
     /// Waits until the reader sent something, at most for `patience`.
-    fn wait_readable(&self, patience: Duration) {
-        let mut polled = [PollFd::from_borrowed_fd(self.socket.as_fd(), PollFlags::IN)];
-        let patience = Timespec::try_from(patience).unwrap_or_default();
+    fn wait_readable(&mut self, patience: Duration) {
         // After an error the next read reports it.
-        let _ = poll(&mut polled, Some(&patience));
+        let _ = self.socket.wait_for_input(patience);
     }
 
     /// Takes what the reader sent, without waiting.
     fn receive(&mut self) -> io::Result<()> {
-        let mut buffer = [0; 16 * 1024];
-        match rustix::net::recv(&self.socket, &mut buffer, RecvFlags::DONTWAIT) {
-            Ok((0, _)) => Err(ErrorKind::UnexpectedEof.into()),
-            Ok((bytes, _)) => {
-                self.incoming.extend_from_slice(&buffer[..bytes]);
-                Ok(())
-            }
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        if self.socket.read(&mut self.incoming)? { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
     /// Answers pings. Text is a subscription, which needs no answer here.
@@ -370,16 +347,24 @@ impl<'a> LiveConnection<'a> {
 
     /// Writes all of `bytes`, unless the server stops.
     fn write(&mut self, bytes: &[u8]) -> Result<(), EndReason> {
+        let shared = self.shared;
+        self.write_unless(bytes, &|| shared.stop.load(Relaxed))
+    }
+
+    /// Writes the last bytes of the connection. The reader may be gone, or may not read.
+    fn write_last(&mut self, bytes: &[u8]) {
+        let deadline = Instant::now() + LINGER;
+        let _ = self.write_unless(bytes, &|| Instant::now() >= deadline);
+    }
+
+    /// Writes all of `bytes`, unless the socket takes nothing and `is_over` returns true.
+    fn write_unless(&mut self, bytes: &[u8], is_over: &dyn Fn() -> bool) -> Result<(), EndReason> {
         let mut sent = 0;
         while sent < bytes.len() {
-            match self.socket.write(&bytes[sent..]) {
-                Ok(more) => sent += more,
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
-                    if self.shared.stop.load(Relaxed) {
-                        return Err(EndReason::Stopped);
-                    }
-                }
-                Err(error) => return Err(error.into()),
+            match self.socket.write(&bytes[sent..])? {
+                Some(more) => sent += more,
+                None if is_over() => return Err(EndReason::Stopped),
+                None => self.socket.wait(STOP_CHECK)?,
             }
         }
         Ok(())
@@ -403,7 +388,7 @@ impl<'a> LiveConnection<'a> {
             EndReason::Fault(FaultKind::Close) => (CloseCode::GoingAway, "come back"),
             EndReason::Fault(FaultKind::Reset) => {
                 // If that fails, the connection ends in the usual way.
-                let _ = rustix::net::sockopt::set_socket_linger(&self.socket, Some(Duration::ZERO));
+                let _ = self.socket.reset();
                 return;
             }
             // The reader has to close after a bad frame. It gets the time for it.
@@ -416,16 +401,14 @@ impl<'a> LiveConnection<'a> {
         };
         let mut farewell = Vec::new();
         write_close(&mut farewell, code, reason);
-        // The reader may be gone, or may not read, so the result does not matter.
-        let _ = self.socket.set_write_timeout(Some(LINGER));
-        let _ = self.socket.write_all(&farewell);
+        self.write_last(&farewell);
         self.linger();
     }
 
     /// Shuts down sending and reads until the reader ends, so that a reset cannot drop data in
     /// flight.
     fn linger(&mut self) {
-        let _ = self.socket.shutdown(Shutdown::Write);
+        self.socket.finish();
         let deadline = Instant::now() + LINGER;
         while Instant::now() < deadline && self.receive().is_ok() {
             self.incoming.clear();

@@ -1,14 +1,12 @@
 //! `pitwire tape record`: records a WebSocket feed into a file.
 
 use std::fs::OpenOptions;
-use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 use pitwire_net::stop_signals;
 use pitwire_recorder::recorder::{RecordOptions, record};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::output::say;
 use pitwire_failure::Failure;
@@ -53,10 +51,6 @@ impl Record {
                 .remedy("name a file that is not there yet")
         })?;
         let signals = stop_signals()?;
-        let stop = || {
-            let mut polled = [PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
-            poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
-        };
         let wanted = RecordOptions {
             url: self.url,
             ca: self.ca,
@@ -64,7 +58,7 @@ impl Record {
             messages: self.messages,
             time: self.seconds.map(Duration::from_secs),
         };
-        let recorded = record(&wanted, file, &stop).map_err(|what| {
+        let recorded = record(&wanted, file, &signals).map_err(|what| {
             // Remove the empty file, so that a second attempt with the same name works.
             let _ = std::fs::remove_file(&self.file);
             Failure::new(what).remedy("check the URL, --ca and that the feed is up")

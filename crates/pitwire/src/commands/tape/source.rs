@@ -9,7 +9,7 @@ use pitwire_recorder::dialect::{Venue, VenueFeed};
 use pitwire_recorder::framing::MessageSizes;
 use pitwire_recorder::recording::{FileEnding, Recording, RecordingReader};
 use pitwire_recorder::rows::TradeRows;
-use pitwire_recorder::stream::{FillResult, Stream, StreamConfig, StreamSource, StreamTime};
+use pitwire_recorder::stream::{FillResult, StreamConfig, StreamSource, StreamTime, TapeStream};
 use pitwire_recorder::synthetic::SyntheticFeed;
 use pitwire_recorder::trades::MessageSource;
 
@@ -112,11 +112,11 @@ pub struct Plan {
 }
 
 impl Plan {
-    pub fn stream(&self) -> Result<Stream, String> {
+    pub fn stream(&self) -> Result<TapeStream, String> {
         self.stream_at(self.rate, self.trades, self.disconnect_every)
     }
 
-    fn stream_at(&self, rate: Rate, trades: Option<u64>, disconnect_every: Option<u64>) -> Result<Stream, String> {
+    fn stream_at(&self, rate: Rate, trades: Option<u64>, disconnect_every: Option<u64>) -> Result<TapeStream, String> {
         let terms = StreamConfig {
             pace: rate.pace(),
             sizes: self.sizes,
@@ -126,7 +126,7 @@ impl Plan {
             content: self.content,
             seed: self.seed,
         };
-        Ok(Stream::new(self.what.source(self.seed)?, terms))
+        Ok(TapeStream::new(self.what.source(self.seed)?, terms))
     }
 
     /// Measures how many trades (or messages) per second the stream generates when it is not sent.

@@ -1,4 +1,4 @@
-//! Opens a WebSocket to an address.
+//! Opens a WebSocket of a client to an address.
 //!
 //! Does        resolves, connects, performs the TLS and WebSocket handshakes, checks the answer.
 //! Holds       1. each attempt ends within its time limit, and at once when the program is to stop;
@@ -6,26 +6,28 @@
 //!             3. every error has a remedy and tells whether a retry could help.
 //! Leaves out  a limit on name resolution, which the system performs and which cannot be
 //!             interrupted.
-//! Start at    [`open`].
+//! Start at    [`dial`].
 
 use std::fmt;
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use pitwire_tls::{ClientConfig, ClientSession, TlsError};
 use pitwire_websocket::{Address, Opening, Unopened};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::clock::mono_ns;
-use crate::feed_socket::{ChannelError, FeedSocket, ReadOutcome, WaitOutcome, wait};
+use crate::client_socket::{ClientSocket, ClientSocketError, ReadOutcome, WaitOutcome, wait};
 
 /// The parameters of a connection.
 pub struct DialOptions<'a> {
+    /// The address from the URL.
     pub address: &'a Address,
+    /// Whom to trust, for `wss://`.
     pub tls: Option<&'a Arc<ClientConfig>>,
-    /// Time limit for connecting and both handshakes together.
+    /// Time limit for connecting and both handshakes together, in nanoseconds.
     pub patience_ns: u64,
     /// Size of the kernel's receive buffer in bytes; `None` for the default.
     pub receive_buffer: Option<usize>,
@@ -146,19 +148,25 @@ impl fmt::Display for ConnectError {
 impl std::error::Error for ConnectError {}
 
 /// An open WebSocket, and the bytes that were received behind the handshake.
-pub(crate) struct OpenConnection {
-    pub channel: FeedSocket,
+pub struct OpenConnection {
+    /// The socket, behind the handshakes.
+    pub channel: ClientSocket,
+    /// Bytes that the server sent right behind its answer.
     pub early: Vec<u8>,
 }
 
 struct ConnectAttempt<'a, S> {
-    dial: &'a DialOptions<'a>,
+    options: &'a DialOptions<'a>,
     stop: &'a S,
-    until_ns: u64,
+    until: Instant,
 }
 
-pub(crate) fn open(dial: &DialOptions<'_>, stop: &impl AsFd) -> Result<OpenConnection, ConnectError> {
-    let attempt = ConnectAttempt { dial, stop, until_ns: mono_ns() + dial.patience_ns };
+/// Opens a connection. Ends early when `stop` becomes readable.
+///
+/// # Errors
+/// Returns why there is no connection.
+pub fn dial(options: &DialOptions<'_>, stop: &impl AsFd) -> Result<OpenConnection, ConnectError> {
+    let attempt = ConnectAttempt { options, stop, until: Instant::now() + Duration::from_nanos(options.patience_ns) };
     let socket = attempt.connect()?;
     let mut channel = attempt.secure(socket)?;
     let early = attempt.upgrade(&mut channel)?;
@@ -168,7 +176,7 @@ pub(crate) fn open(dial: &DialOptions<'_>, stop: &impl AsFd) -> Result<OpenConne
 impl<S: AsFd> ConnectAttempt<'_, S> {
     /// Connects to the first address of the name that answers.
     fn connect(&self) -> Result<TcpStream, ConnectError> {
-        let Address { host, port, authority, .. } = self.dial.address;
+        let Address { host, port, authority, .. } = self.options.address;
         let unnamed = |cause: String| ConnectError::Name { host: host.clone(), cause };
         let addresses: Vec<SocketAddr> =
             (host.as_str(), *port).to_socket_addrs().map_err(|error| unnamed(error.to_string()))?.collect();
@@ -179,7 +187,7 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
                 Err(error @ ConnectError::Stopped) => return Err(error),
                 Err(error) => refused = error,
             }
-            if mono_ns() >= self.until_ns {
+            if Instant::now() >= self.until {
                 break;
             }
         }
@@ -194,7 +202,7 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
         let unreachable =
             |error: io::Error| ConnectError::Unreachable { authority: address.to_string(), cause: error.to_string() };
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP)).map_err(machine)?;
-        if let Some(bytes) = self.dial.receive_buffer {
+        if let Some(bytes) = self.options.receive_buffer {
             // Before connecting, because the window scale is negotiated then. A smaller buffer
             // still works.
             let _ = socket.set_recv_buffer_size(bytes);
@@ -219,26 +227,26 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
         }
     }
 
-    fn secure(&self, socket: TcpStream) -> Result<FeedSocket, ConnectError> {
-        let Address { host, .. } = self.dial.address;
+    fn secure(&self, socket: TcpStream) -> Result<ClientSocket, ConnectError> {
+        let Address { host, .. } = self.options.address;
         let failed = |error: TlsError| match error {
             TlsError::InvalidCertificate(cause) => {
                 ConnectError::Untrusted { host: host.clone(), cause: cause.to_string() }
             }
             error => ConnectError::Tls { host: host.clone(), cause: error.to_string() },
         };
-        let Some(config) = self.dial.tls else { return Ok(FeedSocket::new(socket, None)) };
+        let Some(config) = self.options.tls else { return Ok(ClientSocket::new(socket, None)) };
         let session = ClientSession::open(config, host).map_err(failed)?;
-        let mut channel = FeedSocket::new(socket, Some(session));
+        let mut channel = ClientSocket::new(socket, Some(session));
         loop {
             match channel.handshake() {
                 Ok(true) => return Ok(channel),
                 Ok(false) => self.wait(channel.socket(), channel.has_unsent(), "finished the TLS handshake")?,
-                Err(ChannelError::Tls(error)) => return Err(failed(error)),
-                Err(ChannelError::Socket(error)) => {
+                Err(ClientSocketError::Tls(error)) => return Err(failed(error)),
+                Err(ClientSocketError::Socket(error)) => {
                     return Err(ConnectError::Tls { host: host.clone(), cause: error.to_string() });
                 }
-                Err(ChannelError::Handler(())) => {
+                Err(ClientSocketError::Handler(())) => {
                     return Err(ConnectError::Tls { host: host.clone(), cause: "it speaks before it is asked".into() });
                 }
             }
@@ -248,10 +256,10 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
         }
     }
 
-    fn upgrade(&self, channel: &mut FeedSocket) -> Result<Vec<u8>, ConnectError> {
+    fn upgrade(&self, channel: &mut ClientSocket) -> Result<Vec<u8>, ConnectError> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).map_err(|error| ConnectError::Machine { cause: error.to_string() })?;
-        let opening = Opening::new(self.dial.address, nonce, None, None);
+        let opening = Opening::new(self.options.address, nonce, None, None);
         self.check(channel.send(opening.request()))?;
         let mut received = Vec::new();
         loop {
@@ -277,27 +285,28 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
         }
     }
 
-    fn check<T>(&self, result: Result<T, ChannelError<()>>) -> Result<T, ConnectError> {
+    fn check<T>(&self, result: Result<T, ClientSocketError<()>>) -> Result<T, ConnectError> {
         result.map_err(|fault| match fault {
-            ChannelError::Socket(error) => self.broken(error.to_string()),
-            ChannelError::Tls(error) => {
-                ConnectError::Tls { host: self.dial.address.host.clone(), cause: error.to_string() }
+            ClientSocketError::Socket(error) => self.broken(error.to_string()),
+            ClientSocketError::Tls(error) => {
+                ConnectError::Tls { host: self.options.address.host.clone(), cause: error.to_string() }
             }
-            ChannelError::Handler(()) => self.broken("its words were not taken".into()),
+            ClientSocketError::Handler(()) => self.broken("its words were not taken".into()),
         })
     }
 
     fn broken(&self, cause: String) -> ConnectError {
-        ConnectError::Broken { authority: self.dial.address.authority.clone(), cause }
+        ConnectError::Broken { authority: self.options.address.authority.clone(), cause }
     }
 
     fn wait(&self, socket: &TcpStream, to_write: bool, what: &'static str) -> Result<(), ConnectError> {
-        let left_ns = self.until_ns.saturating_sub(mono_ns());
+        let left = self.until.saturating_duration_since(Instant::now());
+        let left_ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
         if left_ns == 0 {
-            let seconds = self.dial.patience_ns / 1_000_000_000;
-            return Err(ConnectError::Silent { authority: self.dial.address.authority.clone(), seconds, what });
+            let seconds = self.options.patience_ns / 1_000_000_000;
+            return Err(ConnectError::Silent { authority: self.options.address.authority.clone(), seconds, what });
         }
-        match wait(Some(socket), to_write, self.stop, left_ns) {
+        match wait(Some(socket), to_write, Some(self.stop), left_ns) {
             Ok(WaitOutcome::Stop) => Err(ConnectError::Stopped),
             Ok(_) => Ok(()),
             Err(error) => Err(ConnectError::Machine { cause: error.to_string() }),
