@@ -1,10 +1,10 @@
 //! One bar: the trades of a symbol in one bucket of time. Exact.
 
-use crate::number::{Decimal, Nano};
+use pitwire_model::Decimal;
+
+use crate::number::{NOTIONAL_DIGITS, Nano};
 use crate::record::TradeRecord;
 
-/// Decimals of a product of a price and a size.
-const NOTIONAL_DIGITS: u32 = 18;
 /// Largest value of a DECIMAL(38, ...) column.
 const MOST: i128 = 10_i128.pow(38) - 1;
 
@@ -83,7 +83,8 @@ impl Bar {
         i64::try_from(quotient).ok().map(Nano)
     }
 
+    /// Returns the sum of price times size, exactly.
     pub fn notional(&self) -> Decimal {
-        Decimal { units: self.notional, digits: NOTIONAL_DIGITS }
+        Decimal::new(self.notional, NOTIONAL_DIGITS)
     }
 }

@@ -4,9 +4,10 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashbrown::HashMap;
+use pitwire_model::Decimal;
 
 use crate::indicator::IndicatorValues;
-use crate::number::Nano;
+use crate::number::{DIGITS, Nano};
 use crate::shard::BarRow;
 
 /// One list per shard, so that workers do not wait for each other.
@@ -118,8 +119,8 @@ fn write_latest(out: &mut String, latest: &LatestBar) {
     let _ = write!(
         out,
         "{{\"sym\":{symbol},\"bucket_s\":{},\"start_ms\":{},\"final\":{is_final},\"incomplete\":{},\"open\":{},\"high\":{},\
-         \"low\":{},\"close\":{},\"volume\":{},\"notional\":{},\"vwap\":{},\"trades\":{},\"off_exchange_volume\":{},\
-         \"off_exchange_trades\":{},\"late_volume\":{},\"late_trades\":{},\"merged_trades\":{}",
+         \"low\":{},\"close\":{},\"volume\":{:#},\"notional\":{:#},\"vwap\":{},\"trades\":{},\"off_exchange_volume\":{:#},\
+         \"off_exchange_trades\":{},\"late_volume\":{:#},\"late_trades\":{},\"merged_trades\":{}",
         row.bucket_s,
         row.start_ns() / 1_000_000,
         row.is_incomplete,
@@ -141,8 +142,8 @@ fn write_latest(out: &mut String, latest: &LatestBar) {
     out.push('}');
 }
 
-fn shares(units: i128) -> crate::number::Decimal {
-    crate::number::Decimal { units, digits: crate::number::DIGITS }
+fn shares(units: i128) -> Decimal {
+    Decimal::new(units, DIGITS)
 }
 
 fn write_reading(out: &mut String, reading: &IndicatorValues) {

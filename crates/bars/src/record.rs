@@ -9,10 +9,11 @@
 
 use std::borrow::Cow;
 
+use pitwire_model::Decimal;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::number::{Nano, parse_count};
+use crate::number::{NOTIONAL_DIGITS, Nano, parse_count};
 use crate::rules::{BarRules, RecordKind, TradeEffects};
 
 /// A trade, or the conflated trades of one symbol.
@@ -259,7 +260,7 @@ fn parse_json<'a>(text: &'a [u8], rules: &BarRules) -> ShardRecord<'a> {
         return ShardRecord::Unreadable;
     }
     let Ok(form) = serde_json::from_slice::<JsonRecord<'a>>(text) else { return ShardRecord::Unreadable };
-    let nano = |value: Option<&RawValue>| value.and_then(|value| Nano::parse_any(plain(value)));
+    let nano = |value: Option<&RawValue>| value.and_then(|value| Nano::parse(plain(value).as_bytes()));
     let codes = form.c.unwrap_or_default();
     let fields = RecordFields {
         kind: rules.kind(form.ev.as_deref().unwrap_or("").as_bytes()),
@@ -295,13 +296,7 @@ fn plain(value: &RawValue) -> &str {
 
 /// Parses a product of a price and a size, in 10^-18.
 fn parse_notional(text: &str) -> Option<i128> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    let fraction = fraction.trim_end_matches('0');
-    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    if whole.is_empty() || !is_digits(whole) || !is_digits(fraction) || fraction.len() > 18 {
-        return None;
-    }
-    format!("{whole}{fraction:0<18}").parse().ok()
+    Decimal::parse_units(text.as_bytes(), NOTIONAL_DIGITS).filter(|notional| *notional >= 0)
 }
 
 #[cfg(test)]

@@ -12,12 +12,11 @@ use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use pitwire_shard::{Consumer, Memory, RingFault, StreamReader, area_name};
+use memmap2::{MmapOptions, MmapRaw};
+use pitwire_shard::{Consumer, RingFault, StreamReader, area_name};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use rustix::thread::futex;
 
 /// Size of one read of a pipe, in bytes.
@@ -90,7 +89,7 @@ pub struct RecordSource {
 
 enum SourceTransport {
     Pipe { file: File, intake: StreamReader },
-    Ring { ring: Consumer<Mapping>, file: File, asked: Instant },
+    Ring { ring: Consumer<MmapRaw>, file: File, asked: Instant },
 }
 
 impl RecordSource {
@@ -108,7 +107,7 @@ impl RecordSource {
             SourceTransport::Pipe { file, intake: StreamReader::new(READ) }
         } else {
             let file = File::options().read(true).write(true).open(name).map_err(failed)?;
-            let mapping = Mapping::of(&file).map_err(failed)?;
+            let mapping = map_ring(&file).map_err(failed)?;
             let fault = |fault| SourceError::Fault { name: name.to_string(), fault };
             // The area that the ring refers to is in the same directory.
             let area = match area_name(&mapping).map_err(fault)? {
@@ -116,7 +115,7 @@ impl RecordSource {
                 Some(area) => {
                     let path = Path::new(name).with_file_name(area);
                     let file = File::open(path).map_err(failed)?;
-                    Some(Mapping::to_read(&file).map_err(failed)?)
+                    Some(map_area(&file).map_err(failed)?)
                 }
             };
             let ring = Consumer::open_with(mapping, area).map_err(fault)?;
@@ -186,7 +185,7 @@ fn wait_for_bytes(file: &File, patience: Duration) -> Result<bool, ReadFailure> 
 }
 
 fn take_ring(
-    ring: &mut Consumer<Mapping>,
+    ring: &mut Consumer<MmapRaw>,
     patience: Duration,
     mut each: impl FnMut(&[u8]),
 ) -> Result<SourceState, ReadFailure> {
@@ -212,7 +211,7 @@ fn take_ring(
 
 /// Checks from time to time whether the splitter of a silent ring is alive.
 fn ask_after(
-    ring: &mut Consumer<Mapping>,
+    ring: &mut Consumer<MmapRaw>,
     file: &File,
     asked: &mut Instant,
     each: impl FnMut(&[u8]),
@@ -252,55 +251,22 @@ fn timespec(duration: Duration) -> Timespec {
     }
 }
 
-/// A ring's file, mapped into memory.
-struct Mapping {
-    base: NonNull<u8>,
-    bytes: usize,
+/// Maps the file of a ring.
+fn map_ring(file: &File) -> io::Result<MmapRaw> {
+    check_size(file)?;
+    MmapOptions::new().map_raw(file)
 }
 
-impl Mapping {
-    fn of(file: &File) -> io::Result<Mapping> {
-        Mapping::with(file, ProtFlags::READ | ProtFlags::WRITE)
-    }
-
-    fn to_read(file: &File) -> io::Result<Mapping> {
-        Mapping::with(file, ProtFlags::READ)
-    }
-
-    fn with(file: &File, protection: ProtFlags) -> io::Result<Mapping> {
-        let bytes = usize::try_from(file.metadata()?.len()).unwrap_or(usize::MAX);
-        if bytes == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty"));
-        }
-        // SAFETY: the kernel chooses a new address, so nothing of ours is there.
-        let base = unsafe { mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, file.as_fd(), 0)? };
-        let base = NonNull::new(base.cast()).ok_or_else(|| io::Error::other("mapped at zero"))?;
-        Ok(Mapping { base, bytes })
-    }
+/// Maps the area that a ring refers to, for reading.
+fn map_area(file: &File) -> io::Result<MmapRaw> {
+    check_size(file)?;
+    MmapOptions::new().map_raw_read_only(file)
 }
 
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: mapped by `with` with this length, and the consumer that used it is gone. A
-        // failure leaves the mapping until the process ends.
-        let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
-    }
+/// Checks that there is something to map.
+fn check_size(file: &File) -> io::Result<()> {
+    if file.metadata()?.len() > 0 { Ok(()) } else { Err(io::Error::new(io::ErrorKind::InvalidData, "it is empty")) }
 }
-
-// SAFETY: the mapping begins a page, stays in place until dropped, has the length of the file when
-// it was mapped, and only the consumer accesses it.
-unsafe impl Memory for Mapping {
-    fn base(&self) -> NonNull<u8> {
-        self.base
-    }
-
-    fn bytes(&self) -> usize {
-        self.bytes
-    }
-}
-
-// SAFETY: the mapping belongs to no thread.
-unsafe impl Send for Mapping {}
 
 #[cfg(test)]
 mod tests;

@@ -3,14 +3,12 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::ptr::NonNull;
 use std::sync::OnceLock;
 
+use memmap2::{MmapOptions, MmapRaw};
 use pitwire_shard::{Memory, Producer, PutError, RingConfig};
-use rustix::mm::{MapFlags, ProtFlags, mmap};
 use rustix::thread::futex;
 use sha2::{Digest, Sha256};
 
@@ -60,37 +58,18 @@ fn told(records: u32) -> Told {
     told
 }
 
-struct Mapping(NonNull<u8>, usize);
-
-impl Mapping {
-    fn of(file: &File) -> Mapping {
-        let bytes = usize::try_from(file.metadata().unwrap().len()).unwrap();
-        // SAFETY: the kernel chooses a new address, so nothing of ours is there.
-        let base = unsafe {
-            mmap(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED, file.as_fd(), 0)
-        };
-        Mapping(NonNull::new(base.unwrap().cast()).unwrap(), bytes)
-    }
-}
-
-// SAFETY: a page-aligned mapping that is never unmapped (the test ends); only the producer accesses
-// it.
-unsafe impl Memory for Mapping {
-    fn base(&self) -> NonNull<u8> {
-        self.0
-    }
-    fn bytes(&self) -> usize {
-        self.1
-    }
+/// Maps a file.
+fn map(file: &File) -> MmapRaw {
+    MmapOptions::new().map_raw(file).unwrap()
 }
 
 /// A ring's file, locked as by a live splitter.
 struct Ring {
     path: PathBuf,
     lock: File,
-    producer: Producer<Mapping>,
+    producer: Producer<MmapRaw>,
     /// The area for referenced records, how far it is filled, and its file.
-    area: Option<(Mapping, usize, PathBuf)>,
+    area: Option<(MmapRaw, usize, PathBuf)>,
 }
 
 /// Size of the area: two thirds of all records.
@@ -103,7 +82,7 @@ impl Ring {
         lock.set_len(CAPACITY + 4096).unwrap();
         lock.lock().unwrap();
         let shape = RingConfig { capacity: CAPACITY, worker: 0, workers: 1, started_ns: 1 };
-        Ring { producer: Producer::create(Mapping::of(&lock), &shape).unwrap(), path, lock, area: None }
+        Ring { producer: Producer::create(map(&lock), &shape).unwrap(), path, lock, area: None }
     }
 
     /// Makes a ring of version 2 with an area.
@@ -114,9 +93,9 @@ impl Ring {
         file.set_len(AREA_BYTES as u64).unwrap();
         let shape = RingConfig { capacity: CAPACITY, worker: 0, workers: 1, started_ns: 1 };
         let named = path.file_name().unwrap().to_str().unwrap();
-        let mapping = Mapping::of(&ring.lock);
+        let mapping = map(&ring.lock);
         ring.producer = Producer::create_referring(mapping, &shape, named, AREA_BYTES as u64).unwrap();
-        ring.area = Some((Mapping::of(&file), 0, path));
+        ring.area = Some((map(&file), 0, path));
         ring
     }
 

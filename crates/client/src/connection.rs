@@ -29,7 +29,7 @@ pub struct Notice {
     pub data: Box<RawValue>,
 }
 
-pub struct Connection {
+pub struct VenueConnection {
     socket: WebSocket<VenueStream>,
     patience: Duration,
     next_id: u64,
@@ -61,7 +61,7 @@ struct Params {
     r#type: Option<String>,
 }
 
-impl Connection {
+impl VenueConnection {
     pub fn open(target: &Target<'_>) -> Result<Self, Error> {
         let (host, port, is_secure) = parse_url(target.url)?;
         let stream = VenueStream::open(&host, port, is_secure, target.authority, target.patience)?;
@@ -74,7 +74,7 @@ impl Connection {
             HandshakeError::Failure(error) => refused(error.to_string()),
             HandshakeError::Interrupted(_) => refused(format!("no answer in {:?}", target.patience)),
         })?;
-        Ok(Connection { socket, patience: target.patience, next_id: 1, notices: VecDeque::new() })
+        Ok(VenueConnection { socket, patience: target.patience, next_id: 1, notices: VecDeque::new() })
     }
 
     /// Logs in with a signature.

@@ -12,7 +12,7 @@
 //!                accepted.
 //! Leaves out  reconnecting and resending: after a lost answer only a query can tell whether the
 //!             order exists.
-//! Start at    [`Connection::open`].
+//! Start at    [`VenueConnection::open`].
 
 mod connection;
 mod credentials;
@@ -21,7 +21,7 @@ mod number;
 mod orders;
 mod stream;
 
-pub use connection::{Connection, Notice, Target};
+pub use connection::{Notice, Target, VenueConnection};
 pub use credentials::{CredentialError, Credentials};
 pub use error::{Error, VenueError};
 pub use number::Number;

@@ -4,7 +4,7 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::{Connection, Error, Number};
+use crate::{Error, Number, VenueConnection};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
@@ -65,12 +65,12 @@ struct InstrumentReply<'a> {
 #[derive(Serialize)]
 struct Nothing {}
 
-impl Connection {
+impl VenueConnection {
     /// Enters an order. Returns the venue's answer with the order and its trades.
     ///
     /// # Errors
     ///
-    /// Fails as [`Connection::call`] does.
+    /// Fails as [`VenueConnection::call`] does.
     pub fn enter(&mut self, side: Side, order: &NewOrder<'_>) -> Result<Box<RawValue>, Error> {
         let entry = OrderReply {
             instrument_name: order.instrument,
@@ -103,7 +103,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Fails as [`Connection::call`] does.
+    /// Fails as [`VenueConnection::call`] does.
     pub fn cancel(&mut self, order_id: &str) -> Result<Box<RawValue>, Error> {
         #[derive(Serialize)]
         struct Order<'a> {
@@ -116,7 +116,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Fails as [`Connection::call`] does.
+    /// Fails as [`VenueConnection::call`] does.
     pub fn cancel_all(&mut self, which: Cancel<'_>) -> Result<Box<RawValue>, Error> {
         match which {
             Cancel::All => self.call("private/cancel_all", &Nothing {}),
@@ -170,7 +170,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Fails as [`Connection::call`] does.
+    /// Fails as [`VenueConnection::call`] does.
     pub fn subscribe(&mut self, channels: &[String]) -> Result<Box<RawValue>, Error> {
         #[derive(Serialize)]
         struct Channels<'a> {

@@ -13,7 +13,7 @@ use crate::trades::MessageSource;
 use pitwire_random::SplitMix64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Venue {
+pub enum FeedDialect {
     Binance,
     Bithumb,
     Gemini,
@@ -36,7 +36,7 @@ struct SimulatedMarket {
 }
 
 pub struct VenueFeed {
-    venue: Venue,
+    venue: FeedDialect,
     random: SplitMix64,
     markets: Vec<SimulatedMarket>,
     /// What this connection receives: markets by index, and the kind.
@@ -51,13 +51,13 @@ const MOST_MARKETS: usize = 2_048;
 const FIRST_BASES: [&str; 8] = ["BTC", "ETH", "XRP", "LTC", "ADA", "SOL", "DOGE", "DOT"];
 
 impl VenueFeed {
-    pub fn new(venue: Venue, markets: usize, seed: u64) -> Self {
+    pub fn new(venue: FeedDialect, markets: usize, seed: u64) -> Self {
         let mut random = SplitMix64::new(seed);
         let made = symbols::names(markets + 200, seed).into_iter().skip(100);
         let made = made.filter(|name| !name.contains('.') && !FIRST_BASES.contains(&name.as_str()));
         let bases = FIRST_BASES.iter().map(|base| (*base).to_owned()).chain(made).take(markets);
         let markets: Vec<SimulatedMarket> = bases.map(|base| SimulatedMarket::new(base, &mut random)).collect();
-        let kind = if venue == Venue::Bithumb { MarketEventKind::Depth } else { MarketEventKind::Trade };
+        let kind = if venue == FeedDialect::Bithumb { MarketEventKind::Depth } else { MarketEventKind::Trade };
         let wanted = (0..markets.len()).map(|index| (index, kind)).collect();
         VenueFeed { venue, random, markets, wanted, is_combined: true, events: 0, on_socket: 0 }
     }
@@ -213,9 +213,9 @@ impl VenueFeed {
 impl MessageSource for VenueFeed {
     fn take(&mut self, wall_ms: u64, out: &mut Vec<u8>) -> Result<Option<bool>, String> {
         let text = match self.venue {
-            Venue::Binance => self.binance(wall_ms),
-            Venue::Bithumb => self.bithumb(wall_ms),
-            Venue::Gemini => self.gemini(wall_ms),
+            FeedDialect::Binance => self.binance(wall_ms),
+            FeedDialect::Bithumb => self.bithumb(wall_ms),
+            FeedDialect::Gemini => self.gemini(wall_ms),
         };
         out.extend_from_slice(text.as_bytes());
         Ok(Some(false))
@@ -229,7 +229,7 @@ impl MessageSource for VenueFeed {
             found.map_or("", |(_, value)| value).to_owned()
         };
         match self.venue {
-            Venue::Binance => {
+            FeedDialect::Binance => {
                 self.is_combined = path.starts_with("/stream");
                 let streams =
                     if self.is_combined { parameter("streams") } else { path.trim_start_matches("/ws").to_owned() };
@@ -237,7 +237,7 @@ impl MessageSource for VenueFeed {
                 self.want(&names);
                 Vec::new()
             }
-            Venue::Bithumb => {
+            FeedDialect::Bithumb => {
                 let names: Vec<(String, MarketEventKind)> =
                     parameter("subscribe").split(',').filter_map(bithumb_topic).collect();
                 self.want(&names);
@@ -257,7 +257,7 @@ impl MessageSource for VenueFeed {
                 };
                 books.into_iter().map(book).map(String::into_bytes).collect()
             }
-            Venue::Gemini => {
+            FeedDialect::Gemini => {
                 let one = path.strip_prefix("/v1/marketdata/").map(str::to_owned);
                 let list = one.clone().unwrap_or_else(|| parameter("symbols"));
                 self.is_combined = one.is_none();
@@ -278,16 +278,16 @@ impl MessageSource for VenueFeed {
     fn answer(&mut self, text: &str) -> Option<Vec<u8>> {
         let asked: serde_json::Value = serde_json::from_str(text).ok()?;
         let answer = match self.venue {
-            Venue::Binance => {
+            FeedDialect::Binance => {
                 asked["method"].as_str()?;
                 format!("{{\"result\":null,\"id\":{}}}", asked["id"])
             }
-            Venue::Bithumb => match asked["cmd"].as_str()? {
+            FeedDialect::Bithumb => match asked["cmd"].as_str()? {
                 "ping" => "{\"code\":\"0\",\"msg\":\"pong\"}".to_owned(),
                 "subscribe" => "{\"code\":\"00001\",\"msg\":\"subscribed\"}".to_owned(),
                 _ => "{\"code\":\"10000\",\"msg\":\"no such cmd\"}".to_owned(),
             },
-            Venue::Gemini => return None,
+            FeedDialect::Gemini => return None,
         };
         Some(answer.into_bytes())
     }

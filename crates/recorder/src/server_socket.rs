@@ -9,14 +9,13 @@ use std::time::Duration;
 use pitwire_net::event_loop::{Event, EventLoop, LoopKind, LoopOptions, Sent};
 use pitwire_net::{Receipt, ServerConfig, Stream};
 
-/// Size of the send buffer. It keeps data in flight within a core's cache. The kernel's automatic
-/// size grows to megabytes, and each byte then comes from memory: 54 ns of the reader's time per
-/// 100 bytes, compared with 10 ns.
+/// Send buffer in bytes. Data in flight of this size fits into a core's cache. The automatic size
+/// of the kernel grows to megabytes; the reader then needs 54 ns per 100 bytes instead of 10 ns.
 const SEND_BUFFER_BYTES: usize = 256 * 1024;
 /// Most bytes of one receive: a little more than one TLS record.
 const RECEIVE_BYTES: u32 = 17 * 1024;
-/// The loop counts longer waits in milliseconds, rounded up. So they end this much early, and the
-/// caller waits again.
+/// How much earlier a long wait ends than the caller asks for. The loop rounds long waits up to
+/// milliseconds; the caller waits again for the exact rest.
 const EARLY: Duration = Duration::from_millis(1);
 
 pub struct ServerSocket {
@@ -65,7 +64,7 @@ impl ServerSocket {
         }
     }
 
-    /// Writes what is accepted. `Ok(None)` if nothing is.
+    /// Writes as many bytes as the socket takes now; `Ok(None)` if it takes none.
     ///
     /// # Errors
     /// Fails if the connection is broken.
@@ -77,7 +76,7 @@ impl ServerSocket {
         }
     }
 
-    /// Returns whether everything accepted was given to the kernel.
+    /// Hands accepted bytes to the kernel. Returns whether it took all of them.
     ///
     /// # Errors
     /// Fails if the connection is broken.
@@ -107,7 +106,7 @@ impl ServerSocket {
         if self.may_have_more { Ok(()) } else { self.wait(patience) }
     }
 
-    /// Tells the peer that nothing more comes.
+    /// Announces the end of our data to the peer.
     pub fn finish(&mut self) {
         self.stream.end(&mut *self.net);
     }

@@ -9,8 +9,10 @@
 //! Leaves out  the futex system call: the caller makes it, as `publish` and `arm` tell it to.
 
 use std::sync::atomic::Ordering::{self, Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 
-use crate::layout::STATE_LIVE;
+use crate::layout::{AT_BELL, AT_HEAD, AT_SLEEPING, AT_STATE, AT_TAIL, STATE_LIVE};
+use crate::memory::{Memory, word32, word64};
 
 /// A 64-bit word that both sides see.
 pub(crate) trait Word64 {
@@ -63,6 +65,19 @@ pub(crate) struct RingWords<'a, W64, W32> {
     pub state: &'a W32,
     pub tail: &'a W64,
     pub sleeping: &'a W32,
+}
+
+impl<'a> RingWords<'a, AtomicU64, AtomicU32> {
+    /// Returns the words of a ring.
+    pub fn of(memory: &'a impl Memory) -> Self {
+        RingWords {
+            head: word64(memory, AT_HEAD),
+            bell: word32(memory, AT_BELL),
+            state: word32(memory, AT_STATE),
+            tail: word64(memory, AT_TAIL),
+            sleeping: word32(memory, AT_SLEEPING),
+        }
+    }
 }
 
 impl<W64: Word64, W32: Word32> RingWords<'_, W64, W32> {

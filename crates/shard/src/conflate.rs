@@ -17,7 +17,8 @@ use std::fmt::Write;
 mod decimal;
 
 use crate::fields::Fields;
-use decimal::{BILLIONTHS, Decimal, SQUARED};
+use decimal::{BILLIONTHS, Billionths, SQUARED};
+use pitwire_model::Decimal;
 
 const SYMBOL_BYTES: usize = 32;
 const TEXT_BYTES: usize = 24;
@@ -50,12 +51,12 @@ struct SymbolSummary {
     /// With its quotes, as received.
     symbol: Text<SYMBOL_BYTES>,
     count: u64,
-    first: Decimal,
-    last: Decimal,
-    high: Decimal,
-    low: Decimal,
-    last_size: Decimal,
-    volume: Decimal,
+    first: Billionths,
+    last: Billionths,
+    high: Billionths,
+    low: Billionths,
+    last_size: Billionths,
+    volume: Billionths,
     notional: i128,
     first_time: Text<TEXT_BYTES>,
     last_time: Text<TEXT_BYTES>,
@@ -77,12 +78,12 @@ pub struct Conflation {
 const EMPTY: SymbolSummary = SymbolSummary {
     symbol: Text::EMPTY,
     count: 0,
-    first: Decimal::ZERO,
-    last: Decimal::ZERO,
-    high: Decimal::ZERO,
-    low: Decimal::ZERO,
-    last_size: Decimal::ZERO,
-    volume: Decimal::ZERO,
+    first: Billionths::ZERO,
+    last: Billionths::ZERO,
+    high: Billionths::ZERO,
+    low: Billionths::ZERO,
+    last_size: Billionths::ZERO,
+    volume: Billionths::ZERO,
     notional: 0,
     first_time: Text::EMPTY,
     last_time: Text::EMPTY,
@@ -204,8 +205,8 @@ impl Conflation {
 /// The fields of an object that a summary needs.
 struct TradeFields {
     symbol: Text<SYMBOL_BYTES>,
-    price: Decimal,
-    size: Decimal,
+    price: Billionths,
+    size: Billionths,
     time: Text<TEXT_BYTES>,
     exchange: Text<TEXT_BYTES>,
     number: Text<TEXT_BYTES>,
@@ -219,8 +220,8 @@ impl TradeFields {
         while let Some((name, value)) = fields.next_field()? {
             match name {
                 b"sym" if value.starts_with(b"\"") => symbol = Some(Text::of(value)?),
-                b"p" => price = Some(Decimal::parse(value)?),
-                b"s" => size = Some(Decimal::parse(value)?),
+                b"p" => price = Some(Billionths::parse(value)?),
+                b"s" => size = Some(Billionths::parse(value)?),
                 b"t" => time = Text::of(value)?,
                 b"x" => exchange = Text::of(value)?,
                 b"i" => number = Text::of(value)?,
@@ -274,10 +275,8 @@ impl SymbolSummary {
                 let _ = write!(out, "\"{name}\":{},", String::from_utf8_lossy(bytes));
             }
         };
-        let decimal = |out: &mut String, name: &str, units: i128, scale: u32| {
-            let _ = write!(out, "\"{name}\":");
-            decimal::write(out, units, scale);
-            out.push(',');
+        let decimal = |out: &mut String, name: &str, value: Billionths| {
+            let _ = write!(out, "\"{name}\":{:#},", Decimal::new(value.0, BILLIONTHS));
         };
         out.push_str("{\"ev\":\"T\",");
         text(out, "sym", self.symbol.as_bytes());
@@ -285,16 +284,14 @@ impl SymbolSummary {
         text(out, "i", self.number.as_bytes());
         text(out, "x", self.exchange.as_bytes());
         for (name, value) in [("p", self.last), ("s", self.last_size)] {
-            decimal(out, name, value.0, BILLIONTHS);
+            decimal(out, name, value);
         }
         text(out, "t", self.last_time.as_bytes());
         text(out, "first_t", self.first_time.as_bytes());
         for (name, value) in [("first", self.first), ("high", self.high), ("low", self.low), ("volume", self.volume)] {
-            decimal(out, name, value.0, BILLIONTHS);
+            decimal(out, name, value);
         }
-        out.push_str("\"notional\":");
-        decimal::write(out, self.notional, SQUARED);
-        out.push('}');
+        let _ = write!(out, "\"notional\":{:#}}}", Decimal::new(self.notional, SQUARED));
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! Does        states the requirements on a ring's memory; provides heap memory for tests and for
 //!             use within one process.
-//! Leaves out  mapping files: the caller does it.
+//! Leaves out  mapping files: the caller does it, with `memmap2`.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use memmap2::MmapRaw;
 
 /// Memory for a ring, which another thread or process may read and write at the same time.
 ///
@@ -62,6 +64,20 @@ unsafe impl<M: Memory> Memory for Arc<M> {
 
     fn bytes(&self) -> usize {
         (**self).bytes()
+    }
+}
+
+// SAFETY: the kernel maps whole pages and keeps them in place until the mapping is dropped. A
+// mapping gives its address and length only. A ring's areas are mapped for reading only, and only
+// read.
+unsafe impl Memory for MmapRaw {
+    fn base(&self) -> NonNull<u8> {
+        // The kernel maps nothing at address zero, so the fallback is never used.
+        NonNull::new(self.as_mut_ptr()).unwrap_or(NonNull::dangling())
+    }
+
+    fn bytes(&self) -> usize {
+        self.len()
     }
 }
 

@@ -10,9 +10,8 @@ use crate::bell::RingWords;
 use crate::copy::{OVERSHOOT, copy_record};
 use crate::layout::{
     ALIGNMENT, AREA_NAME_BYTES, AT_AREA_BYTES, AT_AREA_NAME, AT_BELL, AT_CAPACITY, AT_HEAD, AT_MAGIC, AT_RECORDS_AT,
-    AT_SLEEPING, AT_STARTED_NS, AT_STATE, AT_TAIL, AT_VERSION, AT_WORKER, AT_WORKERS, CAPACITY_MAX, CAPACITY_MIN,
-    MAGIC, RECORDS_AT, REFERENCE, REFERENCE_BYTES, STATE_ENDED, STATE_LIVE, VERSION, VERSION_REFERRING, WRAP,
-    footprint, ring_record_max,
+    AT_STARTED_NS, AT_STATE, AT_TAIL, AT_VERSION, AT_WORKER, AT_WORKERS, CAPACITY_MAX, CAPACITY_MIN, MAGIC, RECORDS_AT,
+    REFERENCE, REFERENCE_BYTES, STATE_ENDED, STATE_LIVE, VERSION, VERSION_REFERRING, WRAP, footprint, ring_record_max,
 };
 use crate::memory::{Memory, word32, word64};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -346,12 +345,6 @@ impl<M: Memory> Producer<M> {
     }
 
     fn words(&self) -> RingWords<'_, AtomicU64, AtomicU32> {
-        RingWords {
-            head: word64(&self.memory, AT_HEAD),
-            bell: word32(&self.memory, AT_BELL),
-            state: word32(&self.memory, AT_STATE),
-            tail: word64(&self.memory, AT_TAIL),
-            sleeping: word32(&self.memory, AT_SLEEPING),
-        }
+        RingWords::of(&self.memory)
     }
 }

@@ -391,7 +391,7 @@ fn random_bytes_are_handled() {
         let mut consumer = Consumer::open(memory.clone()).unwrap();
         for at in (4096..8192).step_by(4) {
             let noise = random.next();
-            let value = if noise % 3 == 0 { u32::MAX } else { u32::try_from(noise >> 8 & 0x1FF).unwrap() };
+            let value = if noise.is_multiple_of(3) { u32::MAX } else { u32::try_from(noise >> 8 & 0x1FF).unwrap() };
             set32(&memory, at, value);
         }
         set64(&memory, layout::AT_HEAD, random.below(513) * 8);

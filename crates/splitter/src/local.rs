@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 use pitwire_feed::Object;
 
-use backlog::Backlog;
+use backlog::WorkerBacklog;
 use channel::{PutError, WorkerChannel};
 use supervisor::Supervisor;
 
@@ -80,7 +80,7 @@ struct WorkerState<L> {
     is_behind: bool,
     handed: u64,
     wakes: bool,
-    backlog: Box<Backlog>,
+    backlog: Box<WorkerBacklog>,
 }
 
 impl<L: WorkerChannel> WorkerState<L> {
@@ -128,7 +128,7 @@ impl<L: WorkerChannel> LocalTransport<L> {
     }
 
     fn with(options: TransportOptions, channels: Vec<L>, supervisor: Supervisor) -> Self {
-        let backlog = || Box::new(Backlog::new(options.policy, options.workers));
+        let backlog = || Box::new(WorkerBacklog::new(options.policy, options.workers));
         let worker = |channel| WorkerState { channel, is_behind: false, handed: 0, wakes: false, backlog: backlog() };
         Self {
             workers: channels.into_iter().map(worker).collect(),

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use pitwire_net::{Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal};
 
+use crate::http_responses;
 use crate::metrics;
-use crate::serve;
 use crate::shared_stats::SharedStats;
 
 /// Serves `/metrics` and `/healthz`.
@@ -27,7 +27,7 @@ impl Application for MetricsApplication {
     const STOPPING: &'static str = "the splitter ends";
 
     fn request(&mut self, request: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
-        if let Some(refused) = serve::refuse(request) {
+        if let Some(refused) = http_responses::refuse(request) {
             return refused;
         }
         let mut response = match request.path() {
@@ -35,7 +35,7 @@ impl Application for MetricsApplication {
                 let text = metrics::text(&self.stats.read());
                 HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes())
             }
-            "/healthz" => return serve::health(),
+            "/healthz" => return http_responses::health(),
             _ => HttpResponse::text(404, "not found: this listener serves /metrics and /healthz"),
         };
         response.headers.push(("Cache-Control", "no-store".into()));
@@ -47,7 +47,7 @@ impl Application for MetricsApplication {
     }
 
     fn refusal(&mut self, refusal: Refusal) -> HttpResponse {
-        serve::refusal(refusal)
+        http_responses::refusal(refusal)
     }
 
     fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {}

@@ -18,10 +18,9 @@ use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use memmap2::{MmapOptions, MmapRaw};
 use pitwire_shard::Memory;
 use rustix::fs::{FallocateFlags, FlockOperation, fallocate, flock};
-
-use crate::mapping::Mapping;
 
 /// Size of a segment in bytes. One large read fits, or a few short ones.
 const SEGMENT_BYTES: usize = 256 << 10;
@@ -34,7 +33,7 @@ const BEHIND_SEGMENTS: usize = SEGMENTS / 4;
 
 #[derive(Debug)]
 pub(crate) struct ReceiveArea {
-    mapping: Mapping,
+    mapping: MmapRaw,
     path: PathBuf,
     /// Holds the lock, as the file of a ring does.
     _file: File,
@@ -54,7 +53,7 @@ impl ReceiveArea {
         }
         let bytes = SEGMENT_BYTES * SEGMENTS;
         let mapped = fallocate(&file, FallocateFlags::empty(), 0, bytes as u64).map_err(io::Error::from);
-        match mapped.and_then(|()| Mapping::of(&file, bytes)) {
+        match mapped.and_then(|()| MmapOptions::new().len(bytes).populate().map_raw(&file)) {
             Ok(mapping) => Ok(Self { mapping, path, _file: file }),
             Err(error) => {
                 let _ = remove_file(&path);

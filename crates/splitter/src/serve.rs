@@ -11,7 +11,7 @@
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
-use pitwire_net::{Application, HttpRequest, HttpResponse, Limits, Refusal, ServerThread, Waker};
+use pitwire_net::{Application, Limits, ServerThread, Waker};
 
 use crate::metrics_application::MetricsApplication;
 use crate::shard_application::ShardApplication;
@@ -90,30 +90,6 @@ fn start<A: Application + Send + 'static>(
 fn limits() -> Limits {
     let messages = pitwire_websocket::Limits { message_bytes: MESSAGE_BYTES, fragments: MESSAGE_FRAGMENTS };
     Limits { messages, idle_ns: UNLIMITED_NS, connections: Some(CONNECTIONS), hosts: Vec::new(), ..Limits::default() }
-}
-
-/// Returns the response to a request that no page and no resource can change: it is not a GET, or
-/// a page of another origin has sent it.
-pub(crate) fn refuse(request: &HttpRequest<'_>) -> Option<HttpResponse> {
-    if request.is_foreign {
-        return Some(refusal(Refusal::ForeignOrigin));
-    }
-    (request.method != "GET").then(|| HttpResponse::text(405, "send GET: these listeners only answer questions"))
-}
-
-/// Returns the response that says that the listener serves.
-pub(crate) fn health() -> HttpResponse {
-    HttpResponse::json(200, b"{\"status\":\"ok\"}\n".to_vec())
-}
-
-/// Returns the response to a refused request.
-pub(crate) fn refusal(refusal: Refusal) -> HttpResponse {
-    let reason = match refusal {
-        Refusal::UnknownHost => "this is not that host; use the address that it listens on",
-        Refusal::ForeignOrigin => "pages of other origins are not served",
-        Refusal::TooManyConnections => "too many connections; close some, or connect again later",
-    };
-    HttpResponse::text(refusal.status(), reason)
 }
 
 #[cfg(test)]

@@ -19,9 +19,9 @@ use pitwire_shard::GapRecord;
 use pitwire_websocket::{Opcode, write_frame};
 
 use crate::clock::epoch_ns;
+use crate::http_responses;
 use crate::policy::SlowWorkerPolicy;
 use crate::retained_log::{LogCursor, LogEntry};
-use crate::serve;
 use crate::ws_transport::SharedShards;
 
 /// Most bytes that one reader is given in one turn. The last frame may exceed it.
@@ -79,11 +79,11 @@ impl Application for ShardApplication {
     const STOPPING: &'static str = "the splitter ends";
 
     fn request(&mut self, request: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
-        if let Some(refused) = serve::refuse(request) {
+        if let Some(refused) = http_responses::refuse(request) {
             return refused;
         }
         match request.path() {
-            "/healthz" => serve::health(),
+            "/healthz" => http_responses::health(),
             _ if request.is_upgrade() => HttpResponse::text(404, "no such shard; /shard/0 is the first"),
             _ => HttpResponse::text(404, "shards are read over WebSocket, from /shard/0 on"),
         }
@@ -94,7 +94,7 @@ impl Application for ShardApplication {
     }
 
     fn refusal(&mut self, refusal: Refusal) -> HttpResponse {
-        serve::refusal(refusal)
+        http_responses::refusal(refusal)
     }
 
     fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {}

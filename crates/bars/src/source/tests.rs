@@ -72,17 +72,17 @@ fn names_that_are_not_shards_are_reported() {
 }
 
 /// A ring in a file, as a splitter makes it.
-fn ring_file(name: &str, capacity: u64) -> (std::path::PathBuf, File, Producer<Mapping>) {
+fn ring_file(name: &str, capacity: u64) -> (std::path::PathBuf, File, Producer<MmapRaw>) {
     let path = std::env::temp_dir().join(format!("pitwire-bars-{}-{name}", std::process::id()));
     let file = File::options().create(true).truncate(true).read(true).write(true).open(&path).unwrap();
     file.set_len(capacity + 4096).unwrap();
     file.lock().unwrap();
     let shape = RingConfig { capacity, worker: 0, workers: 1, started_ns: 1 };
-    let producer = Producer::create(Mapping::of(&file).unwrap(), &shape).unwrap();
+    let producer = Producer::create(map_ring(&file).unwrap(), &shape).unwrap();
     (path, file, producer)
 }
 
-fn put(producer: &mut Producer<Mapping>, text: &str) {
+fn put(producer: &mut Producer<MmapRaw>, text: &str) {
     producer.put(text.as_bytes(), 0, text.len()).unwrap();
 }
 

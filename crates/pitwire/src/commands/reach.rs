@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use pitwire_client::{Connection, Credentials, Error, Target};
+use pitwire_client::{Credentials, Error, Target, VenueConnection};
 
 use crate::output::say;
 use pitwire_failure::Failure;
@@ -27,12 +27,12 @@ pub struct Reach {
 }
 
 impl Reach {
-    pub fn open(&self, with_login: bool) -> Result<Connection, Failure> {
+    pub fn open(&self, with_login: bool) -> Result<VenueConnection, Failure> {
         // Look for credentials first: without them there is no need to connect.
         let credentials = if with_login { Some(Credentials::find().map_err(Error::from)?) } else { None };
         let target =
             Target { url: &self.url, authority: self.ca.as_deref(), patience: Duration::from_secs(self.timeout) };
-        let mut connection = Connection::open(&target)?;
+        let mut connection = VenueConnection::open(&target)?;
         if let Some(credentials) = &credentials {
             connection.login(credentials)?;
         }
@@ -41,7 +41,7 @@ impl Reach {
 }
 
 /// Prints the messages of channels, one line of JSON each.
-pub fn watch(connection: &mut Connection, channels: &[String], count: Option<u64>) -> Result<(), Failure> {
+pub fn watch(connection: &mut VenueConnection, channels: &[String], count: Option<u64>) -> Result<(), Failure> {
     let granted = connection.subscribe(channels)?;
     let granted: Vec<String> = serde_json::from_str(granted.get()).unwrap_or_default();
     if let Some(refused) = channels.iter().find(|channel| !granted.contains(channel)) {

@@ -3,7 +3,7 @@
 mod show;
 
 use clap::{Args, Subcommand, ValueEnum};
-use pitwire_client::{Cancel, Connection, Error, NewOrder, Number, Side};
+use pitwire_client::{Cancel, Error, NewOrder, Number, Side, VenueConnection};
 
 use super::reach::{Reach, watch};
 use crate::output::say;
@@ -194,7 +194,7 @@ impl Trade {
         self.show(result.get())
     }
 
-    fn ask(&self, connection: &mut Connection) -> Result<Box<serde_json::value::RawValue>, Error> {
+    fn ask(&self, connection: &mut VenueConnection) -> Result<Box<serde_json::value::RawValue>, Error> {
         match &self.verb {
             Verb::Buy(entry) => enter(connection, Side::Buy, entry),
             Verb::Sell(entry) => enter(connection, Side::Sell, entry),
@@ -227,7 +227,7 @@ impl Trade {
 }
 
 fn enter(
-    connection: &mut Connection,
+    connection: &mut VenueConnection,
     side: Side,
     entry: &OrderArguments,
 ) -> Result<Box<serde_json::value::RawValue>, Error> {

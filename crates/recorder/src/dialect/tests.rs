@@ -26,7 +26,7 @@ fn names(dialect: &mut VenueFeed) -> String {
 
 #[test]
 fn binance_trades_match_their_documentation() {
-    let mut dialect = VenueFeed::new(Venue::Binance, 628, 7);
+    let mut dialect = VenueFeed::new(FeedDialect::Binance, 628, 7);
     assert_eq!(dialect.markets.len(), 628);
     assert_eq!(dialect.greeting("/ws/btcusdt@trade", MS), Vec::<Vec<u8>>::new());
     assert_eq!(names(&mut dialect), "e E s t p q T m M");
@@ -42,7 +42,7 @@ fn binance_trades_match_their_documentation() {
 
 #[test]
 fn binance_streams_are_wrapped_and_depth_is_contiguous() {
-    let mut dialect = VenueFeed::new(Venue::Binance, 2, 7);
+    let mut dialect = VenueFeed::new(FeedDialect::Binance, 2, 7);
     dialect.greeting("/stream?streams=ethusdt@depth@100ms", MS);
     let mut last = None;
     for _ in 0..50 {
@@ -60,7 +60,7 @@ fn binance_streams_are_wrapped_and_depth_is_contiguous() {
 
 #[test]
 fn bithumb_starts_with_books_and_numbers_updates() {
-    let mut dialect = VenueFeed::new(Venue::Bithumb, 157, 7);
+    let mut dialect = VenueFeed::new(FeedDialect::Bithumb, 157, 7);
     let greeting = dialect.greeting("/message/realtime", MS);
     assert_eq!(greeting.len(), 157);
     let greeting = dialect.greeting("/message/realtime?subscribe=ORDERBOOK:BTC-USDT,TRADE:ETH-USDT", MS);
@@ -90,7 +90,7 @@ fn bithumb_starts_with_books_and_numbers_updates() {
 
 #[test]
 fn gemini_numbers_each_socket_from_zero() {
-    let mut dialect = VenueFeed::new(Venue::Gemini, 1, 7);
+    let mut dialect = VenueFeed::new(FeedDialect::Gemini, 1, 7);
     for _ in 0..2 {
         let greeting = dialect.greeting("/v1/marketdata/btcusd?bids=true", MS);
         let initial: Value = serde_json::from_slice(&greeting[0]).unwrap();

@@ -15,9 +15,9 @@ use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, wr
 
 use super::arrivals::DueTimes;
 use super::envelope;
-use super::faults::Fault;
+use super::faults::{Fault, FaultKind};
+use super::shared::{STOP_CHECK, SharedFeed, late_histogram, monotonic_ns, nanos, realtime_ns};
 use super::truth::{TruthRow, TruthWriter};
-use super::{FaultKind, STOP_CHECK, Shared, late_histogram, monotonic_ns};
 use crate::handshake::{self, Handshake};
 use crate::server_socket::ServerSocket;
 use crate::trades::MessageSource;
@@ -36,7 +36,7 @@ const NOT_UTF8: &[u8] = b"{\"x\":\"\xC3\"}";
 pub(super) struct LiveConnection<'a> {
     socket: ServerSocket,
     number: u32,
-    shared: &'a Shared,
+    shared: &'a SharedFeed,
     truth: Option<TruthWriter>,
     decoder: Decoder,
     incoming: Vec<u8>,
@@ -81,7 +81,12 @@ impl From<io::Error> for EndReason {
 }
 
 impl<'a> LiveConnection<'a> {
-    pub(super) fn new(socket: ServerSocket, number: u32, shared: &'a Shared, mut truth: Option<TruthWriter>) -> Self {
+    pub(super) fn new(
+        socket: ServerSocket,
+        number: u32,
+        shared: &'a SharedFeed,
+        mut truth: Option<TruthWriter>,
+    ) -> Self {
         if let Some(truth) = &mut truth {
             truth.connection = number;
         }
@@ -135,7 +140,7 @@ impl<'a> LiveConnection<'a> {
         let mut source = (self.shared.source)().map_err(EndReason::Failed)?;
         let mut head = Vec::new();
         answer.write(&mut head);
-        for greeting in source.greeting(target, super::realtime_ns() / 1_000_000) {
+        for greeting in source.greeting(target, realtime_ns() / 1_000_000) {
             write_frame(&mut head, Opcode::Text, &greeting);
         }
         self.write(&head)?;
@@ -161,7 +166,7 @@ impl<'a> LiveConnection<'a> {
             }
             let fault = self.shared.config.faults.find(sequence, self.number);
             if let Some(fault) = fault.filter(|fault| fault.kind == FaultKind::Stall) {
-                stalled_until_ns = due_ns.unwrap_or_else(monotonic_ns) + super::nanos(fault.duration);
+                stalled_until_ns = due_ns.unwrap_or_else(monotonic_ns) + nanos(fault.duration);
             }
             let opcode = if is_binary { Opcode::Binary } else { Opcode::Text };
             let message = self.prepare(sequence, due_ns, &body, opcode, fault.map(|fault| fault.kind));
@@ -240,7 +245,7 @@ impl<'a> LiveConnection<'a> {
                 Ok(())
             }
             FaultKind::Delay => {
-                let mut at_ns = message.due_ns + super::nanos(fault.duration);
+                let mut at_ns = message.due_ns + nanos(fault.duration);
                 while delayed.contains_key(&at_ns) {
                     at_ns += 1;
                 }
@@ -295,7 +300,7 @@ impl<'a> LiveConnection<'a> {
 
     /// Waits until `at_ns`. Sleeps first, answers the reader meanwhile, and spins at the end.
     fn wait_until(&mut self, at_ns: u64) -> Result<(), EndReason> {
-        let spin_ns = super::nanos(self.shared.config.spin);
+        let spin_ns = nanos(self.shared.config.spin);
         loop {
             if self.shared.stop.load(Relaxed) {
                 return Err(EndReason::Stopped);

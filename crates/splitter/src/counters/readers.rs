@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use memmap2::{MmapOptions, MmapRaw};
 use pitwire_shard::layout::RECORDS_AT;
 use pitwire_shard::{Consumer, StreamReader, area_name};
 use rustix::event::{PollFd, PollFlags, poll};
@@ -18,7 +19,6 @@ use rustix::io::{Errno, read};
 use rustix::thread::futex;
 use rustix::time::Timespec;
 
-use crate::mapping::Mapping;
 use crate::stream_checker::{StreamChecker, StreamCounts};
 
 /// Bytes per read of a pipe. The buffers of all pipes stay in a core's cache.
@@ -99,7 +99,7 @@ impl Pipes {
 }
 
 pub(super) struct Rings {
-    rings: Vec<Option<Consumer<Mapping, Arc<Mapping>>>>,
+    rings: Vec<Option<Consumer<MmapRaw, Arc<MmapRaw>>>>,
     tallies: Vec<StreamChecker>,
 }
 
@@ -115,13 +115,13 @@ impl Rings {
             if bytes <= RECORDS_AT as usize {
                 return Err(io::Error::other(format!("{} is no ring", path.display())));
             }
-            let mapping = Mapping::of(&file, bytes)?;
+            let mapping = MmapOptions::new().len(bytes).populate().map_raw(&file)?;
             if let Some(name) = area_name(&mapping).map_err(io::Error::other)?
                 && area.is_none()
             {
                 let file = File::open(path.with_file_name(name))?;
                 let bytes = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
-                area = Some(Arc::new(Mapping::to_read(&file, bytes)?));
+                area = Some(Arc::new(MmapOptions::new().len(bytes).populate().map_raw_read_only(&file)?));
             }
             rings.push(Some(Consumer::open_with(mapping, area.clone()).map_err(io::Error::other)?));
         }

@@ -3,7 +3,7 @@
 //! Does        queues, conflates or counts what a channel refused; delivers it when the channel
 //!             accepts again.
 //! Holds       every loss is counted, and declared to the worker unless gap records are disabled.
-//! Start at    [`Backlog::add`] and [`Backlog::catch_up`].
+//! Start at    [`WorkerBacklog::add`] and [`WorkerBacklog::catch_up`].
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -25,7 +25,7 @@ pub(super) struct GapContext {
     pub restarts: u64,
 }
 
-pub(super) struct Backlog {
+pub(super) struct WorkerBacklog {
     queue: SpillQueue,
     sums: Option<Conflation>,
     /// Objects lost and not yet declared.
@@ -43,7 +43,7 @@ pub(super) struct Backlog {
     conflated: u64,
 }
 
-impl Backlog {
+impl WorkerBacklog {
     pub fn new(policy: SlowWorkerPolicy, workers: u32) -> Self {
         let limit = match policy {
             SlowWorkerPolicy::Spill { bytes } => usize::try_from(bytes).unwrap_or(usize::MAX),

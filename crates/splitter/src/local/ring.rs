@@ -12,13 +12,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use memmap2::{MmapOptions, MmapRaw};
 use pitwire_shard::layout::{RECORDS_AT, ring_record_max};
 use pitwire_shard::{Producer, RingConfig};
 use rustix::fs::{FlockOperation, flock};
 use rustix::thread::futex;
 
 use super::channel::{PutError, WorkerChannel};
-use crate::mapping::Mapping;
 use crate::receive_area::ReceiveArea;
 use crate::transport::TransportOptions;
 use crate::transport_error::TransportError;
@@ -29,7 +29,7 @@ const PREFIX: &str = "pitwire-split-";
 const DOZE: Duration = Duration::from_micros(100);
 
 pub(crate) struct RingChannel {
-    ring: Producer<Mapping>,
+    ring: Producer<MmapRaw>,
     /// Text at `referred_bytes` addresses from here on is referred to and not copied. 0 bytes
     /// without an area.
     referred_from: usize,
@@ -168,12 +168,13 @@ impl RingChannel {
         }
     }
 
-    fn prepare(file: &File, shape: &RingConfig, area: Option<&ReceiveArea>) -> io::Result<Producer<Mapping>> {
+    fn prepare(file: &File, shape: &RingConfig, area: Option<&ReceiveArea>) -> io::Result<Producer<MmapRaw>> {
         let bytes = shape.capacity.saturating_add(u64::from(RECORDS_AT));
         // Allocates the memory now, so that a full /dev/shm is an error here and not a signal
         // later.
         rustix::fs::fallocate(file, rustix::fs::FallocateFlags::empty(), 0, bytes)?;
-        let mapping = Mapping::of(file, usize::try_from(bytes).map_err(io::Error::other)?)?;
+        let mapping =
+            MmapOptions::new().len(usize::try_from(bytes).map_err(io::Error::other)?).populate().map_raw(file)?;
         let made = match area {
             Some(area) => Producer::create_referring(mapping, shape, area.name(), area.bytes() as u64),
             None => Producer::create(mapping, shape),

@@ -6,13 +6,13 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use memmap2::{MmapOptions, MmapRaw};
 use pitwire_shard::{Consumer, StreamReader, area_name};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::*;
 use crate::local::pipe::PipeChannel;
 use crate::local::ring::RingChannel;
-use crate::mapping::Mapping;
 use crate::stream_checker::{StreamChecker, StreamCounts};
 use crate::worker_ends::WorkerEnds;
 
@@ -21,7 +21,7 @@ const WORKERS: u32 = 4;
 /// A worker's end, read by the test.
 enum Side {
     Pipe(OwnedFd, Box<StreamReader>),
-    Ring(Box<Consumer<Mapping>>),
+    Ring(Box<Consumer<MmapRaw>>),
 }
 
 impl Side {
@@ -62,10 +62,10 @@ fn sides(ends: WorkerEnds) -> Vec<Side> {
             .map(|path| {
                 let file = std::fs::OpenOptions::new().read(true).write(true).open(&path).unwrap();
                 let bytes = usize::try_from(file.metadata().unwrap().len()).unwrap();
-                let mapping = Mapping::of(&file, bytes).unwrap();
+                let mapping = MmapOptions::new().len(bytes).map_raw(&file).unwrap();
                 let area = area_name(&mapping).unwrap().map(|name| {
                     let file = std::fs::File::open(path.with_file_name(name)).unwrap();
-                    Mapping::to_read(&file, usize::try_from(file.metadata().unwrap().len()).unwrap()).unwrap()
+                    MmapOptions::new().map_raw_read_only(&file).unwrap()
                 });
                 Side::Ring(Box::new(Consumer::open_with(mapping, area).unwrap()))
             })

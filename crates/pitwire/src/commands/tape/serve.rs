@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pitwire_net::stop_signals;
-use pitwire_recorder::dialect::Venue;
+use pitwire_recorder::dialect::FeedDialect;
 use pitwire_recorder::framing::MessageSizes;
 use pitwire_recorder::server::{Disconnect, FeedMode, Hello, Protocol, ServiceConfig, TapeServer};
 use pitwire_recorder::symbols;
@@ -143,11 +143,11 @@ enum DialectName {
 }
 
 impl DialectName {
-    fn venue(self) -> Venue {
+    fn venue(self) -> FeedDialect {
         match self {
-            DialectName::Trades | DialectName::Plain | DialectName::Binance => Venue::Binance,
-            DialectName::Bithumb => Venue::Bithumb,
-            DialectName::Gemini => Venue::Gemini,
+            DialectName::Trades | DialectName::Plain | DialectName::Binance => FeedDialect::Binance,
+            DialectName::Bithumb => FeedDialect::Bithumb,
+            DialectName::Gemini => FeedDialect::Gemini,
         }
     }
 }

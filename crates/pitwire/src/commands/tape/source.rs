@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use pitwire_recorder::dialect::{Venue, VenueFeed};
+use pitwire_recorder::dialect::{FeedDialect, VenueFeed};
 use pitwire_recorder::framing::MessageSizes;
 use pitwire_recorder::recording::{FileEnding, Recording, RecordingReader};
 use pitwire_recorder::rows::TradeRows;
@@ -19,7 +19,7 @@ use pitwire_failure::Failure;
 #[derive(Clone)]
 pub enum What {
     SyntheticFeed { symbols: usize },
-    VenueFeed { venue: Venue, markets: usize },
+    VenueFeed { venue: FeedDialect, markets: usize },
     Recording(PathBuf),
     TradeRows(TradeRows),
 }
