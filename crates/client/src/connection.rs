@@ -103,7 +103,7 @@ impl VenueConnection {
             }
             let incoming = self.receive(method)?;
             if incoming.id != Some(id) {
-                self.hear(incoming)?;
+                self.handle(incoming)?;
                 continue;
             }
             return match (incoming.result, incoming.error) {
@@ -125,7 +125,7 @@ impl VenueConnection {
         self.socket.get_ref().set_patience(None).map_err(unset)?;
         while self.notices.is_empty() {
             let incoming = self.receive("public/subscribe")?;
-            self.hear(incoming)?;
+            self.handle(incoming)?;
         }
         self.socket.get_ref().set_patience(Some(self.patience)).map_err(unset)?;
         self.notices.pop_front().ok_or(Error::Garbled { what: "no notice".into() })
@@ -162,7 +162,7 @@ impl VenueConnection {
 
     /// Handles a message that is not the awaited answer. Queues notifications and answers heartbeat
     /// test requests.
-    fn hear(&mut self, incoming: Incoming) -> Result<(), Error> {
+    fn handle(&mut self, incoming: Incoming) -> Result<(), Error> {
         let Some(params) = incoming.params else { return Ok(()) };
         match (incoming.method.as_deref(), params.channel, params.data) {
             (Some("subscription"), Some(channel), Some(data)) => self.notices.push_back(Notice { channel, data }),

@@ -185,7 +185,7 @@ impl<'a> ReaderConnection<'a> {
             if self.state.stop.load(Relaxed) {
                 return Err(EndReason::Stopped);
             }
-            self.hear(stream)?;
+            self.handle_input(stream)?;
             if self.sent == self.out.len() {
                 self.out.clear();
                 self.sent = 0;
@@ -243,7 +243,7 @@ impl<'a> ReaderConnection<'a> {
     }
 
     /// Reads what the reader sent.
-    fn hear(&mut self, stream: &mut TapeStream) -> Result<(), EndReason> {
+    fn handle_input(&mut self, stream: &mut TapeStream) -> Result<(), EndReason> {
         let is_open = self.receive()?;
         let mut texts = Vec::new();
         self.decode(&mut texts)?;

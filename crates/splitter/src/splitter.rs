@@ -35,13 +35,13 @@ use crate::transport::{Transport, TransportSummary, TransportTotals};
 use crate::transport_error::TransportError;
 
 /// How long to wait for a greeting of the server before we send ours.
-const HELLO_NS: u64 = 1_000_000_000;
+const GREETING_NS: u64 = 1_000_000_000;
 /// How long to wait for the server's answer to our close frame.
-const GOODBYE_NS: u64 = 1_000_000_000;
+const CLOSE_ANSWER_NS: u64 = 1_000_000_000;
 /// Interval at which a worker that is behind is served again.
 const BEHIND_NS: u64 = 1_000_000;
 /// Interval of everything that is not the feed, while the feed never pauses.
-const CHORES_NS: u64 = 5_000_000;
+const MAINTENANCE_NS: u64 = 5_000_000;
 /// Statistics lines are printed at this interval, or when this many bytes have gathered.
 const LINES_NS: u64 = 50_000_000;
 const LINES_BYTES: usize = 16 * 1024;
@@ -124,7 +124,7 @@ pub struct Splitter<'a, S> {
     object_reader: ObjectReader,
     router: Router,
     printer: LinePrinter,
-    board: Arc<SharedStats>,
+    stats: Arc<SharedStats>,
     stop: &'a S,
     posted_ns: u64,
     printed_ns: u64,
@@ -138,8 +138,8 @@ pub struct Splitter<'a, S> {
 /// The timers of one connection.
 struct ConnectionWatch {
     opened_ns: u64,
-    heard_ns: u64,
-    chores_ns: u64,
+    received_ns: u64,
+    maintained_ns: u64,
     frames_before: u64,
     is_introduced: bool,
     has_asked: bool,
@@ -151,7 +151,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         plan: SplitterConfig,
         sinks: Vec<Box<dyn Transport>>,
         printer: LinePrinter,
-        board: Arc<SharedStats>,
+        stats: Arc<SharedStats>,
         stop: &'a S,
     ) -> Self {
         let object_reader = ObjectReader::new(plan.workers, plan.no_sym);
@@ -161,7 +161,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
             object_reader,
             router,
             printer,
-            board,
+            stats,
             stop,
             posted_ns: 0,
             printed_ns: 0,
@@ -254,8 +254,8 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         let frames_before = self.router.meter.totals.frames;
         let mut watch = ConnectionWatch {
             opened_ns,
-            heard_ns: opened_ns,
-            chores_ns: opened_ns,
+            received_ns: opened_ns,
+            maintained_ns: opened_ns,
             frames_before,
             is_introduced: false,
             has_asked: false,
@@ -269,7 +269,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
             if let Err(violation) = fed {
                 return refuse(channel, violation);
             }
-            if let Some(over) = self.dealt(channel, &mut watch, opened_ns) {
+            if let Some(over) = self.after_read(channel, &mut watch, opened_ns) {
                 return over;
             }
         }
@@ -279,7 +279,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
             let mut is_first = true;
             let mut receive_buffer = channel.is_unencrypted().then(|| router.receive_buffer()).flatten();
             let lands = receive_buffer.is_some();
-            let heard = channel.receive(receive_buffer.as_mut().map(ReceiveBuffer::space), |piece| {
+            let received = channel.receive(receive_buffer.as_mut().map(ReceiveBuffer::space), |piece| {
                 if std::mem::take(&mut is_first) {
                     router.meter.read();
                 }
@@ -290,10 +290,10 @@ impl<'a, S: AsFd> Splitter<'a, S> {
                 object_reader.feed(piece, router)
             });
             self.router.meter.totals.frames = self.object_reader.counters().frames;
-            let over = match heard {
+            let over = match received {
                 Ok(ReadOutcome::Bytes(_)) => {
                     self.first_ns.get_or_insert(from_ns);
-                    self.dealt(channel, &mut watch, from_ns)
+                    self.after_read(channel, &mut watch, from_ns)
                 }
                 Ok(ReadOutcome::Nothing) => self.idle(channel, &mut watch),
                 Ok(ReadOutcome::End) => {
@@ -320,7 +320,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
     }
 
     /// HOT, once per read. Hands over the routed objects, and answers control frames.
-    fn dealt(
+    fn after_read(
         &mut self,
         channel: &mut ClientSocket,
         watch: &mut ConnectionWatch,
@@ -329,12 +329,12 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         self.router.hand_over();
         let now_ns = mono_ns();
         self.router.meter.handed_over(now_ns.saturating_sub(from_ns));
-        (watch.heard_ns, watch.has_asked) = (now_ns, false);
+        (watch.received_ns, watch.has_asked) = (now_ns, false);
         // While one pong waits, the latest ping replaces earlier ones (RFC 6455, 5.5.3), so a
         // server that does not read costs no memory.
         if !channel.has_unsent()
             && let Some(ping) = self.router.take_ping()
-            && let Some(over) = say(channel, Opcode::Pong, ping.body())
+            && let Some(over) = send_frame(channel, Opcode::Pong, ping.body())
         {
             return Some(over);
         }
@@ -350,11 +350,11 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         {
             return Some(over);
         }
-        if now_ns - watch.chores_ns < CHORES_NS {
+        if now_ns - watch.maintained_ns < MAINTENANCE_NS {
             return None;
         }
-        watch.chores_ns = now_ns;
-        if let Some(over) = self.chores(now_ns, false) {
+        watch.maintained_ns = now_ns;
+        if let Some(over) = self.maintain(now_ns, false) {
             return Some(over);
         }
         // A feed that never pauses must not keep us from noticing a stop.
@@ -372,10 +372,10 @@ impl<'a, S: AsFd> Splitter<'a, S> {
             self.router.hand_over();
         }
         let mut now_ns = mono_ns();
-        if let Some(over) = self.chores(now_ns, true) {
+        if let Some(over) = self.maintain(now_ns, true) {
             return Some(over);
         }
-        let (silent_ns, silence_ns) = (now_ns.saturating_sub(watch.heard_ns), self.plan.silence_ns);
+        let (silent_ns, silence_ns) = (now_ns.saturating_sub(watch.received_ns), self.plan.silence_ns);
         if silent_ns >= silence_ns {
             return Some(ConnectionEnd::Lost(format!(
                 "nothing heard for {} s, not even an answer to a ping",
@@ -384,18 +384,18 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         }
         if silent_ns >= silence_ns / 2 && !watch.has_asked {
             watch.has_asked = true;
-            if let Some(over) = say(channel, Opcode::Ping, b"pitwire") {
+            if let Some(over) = send_frame(channel, Opcode::Ping, b"pitwire") {
                 return Some(over);
             }
         }
-        if !watch.is_introduced && now_ns - watch.opened_ns >= HELLO_NS {
+        if !watch.is_introduced && now_ns - watch.opened_ns >= GREETING_NS {
             return self.introduce(channel, watch);
         }
         now_ns = mono_ns();
         let ask_ns = if watch.has_asked { silence_ns } else { silence_ns / 2 };
-        let mut until_ns = (watch.heard_ns + ask_ns).min(now_ns + POST_NS);
+        let mut until_ns = (watch.received_ns + ask_ns).min(now_ns + POST_NS);
         if !watch.is_introduced {
-            until_ns = until_ns.min(watch.opened_ns + HELLO_NS);
+            until_ns = until_ns.min(watch.opened_ns + GREETING_NS);
         }
         if is_behind {
             until_ns = until_ns.min(now_ns + BEHIND_NS);
@@ -408,13 +408,13 @@ impl<'a, S: AsFd> Splitter<'a, S> {
     }
 
     /// Prints lines, updates the shared statistics, reports warnings.
-    fn chores(&mut self, now_ns: u64, is_idle: bool) -> Option<ConnectionEnd> {
+    fn maintain(&mut self, now_ns: u64, is_idle: bool) -> Option<ConnectionEnd> {
         self.print_lines(now_ns, is_idle);
         if now_ns - self.posted_ns >= POST_NS {
             self.post(now_ns);
         }
-        let news: Vec<TransportError> = self.router.sinks.iter_mut().filter_map(|sink| sink.report()).collect();
-        news.into_iter().for_each(|news| self.report(news.to_string(), true));
+        let warnings: Vec<TransportError> = self.router.sinks.iter_mut().filter_map(|sink| sink.report()).collect();
+        warnings.into_iter().for_each(|warning| self.report(warning.to_string(), true));
         self.router.sinks.iter().find_map(|sink| sink.failure()).map(ConnectionEnd::Failed)
     }
 
@@ -431,7 +431,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         let (counters, workers) = (self.object_reader.counters(), self.plan.workers);
         let Router { sinks, meter, .. } = &mut self.router;
         let Some(first) = sinks.first_mut() else { return };
-        self.board.post(|snapshot| {
+        self.stats.post(|snapshot| {
             snapshot.mono_ns = now_ns;
             snapshot.is_connected = self.is_connected;
             snapshot.totals = meter.totals;
@@ -448,7 +448,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
     /// Sends the configured introduction, once the server is ready.
     fn introduce(&self, channel: &mut ClientSocket, watch: &mut ConnectionWatch) -> Option<ConnectionEnd> {
         watch.is_introduced = true;
-        self.plan.introduction.iter().find_map(|text| say(channel, Opcode::Text, text.as_bytes()))
+        self.plan.introduction.iter().find_map(|text| send_frame(channel, Opcode::Text, text.as_bytes()))
     }
 
     fn note_gap(&mut self) {
@@ -467,7 +467,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         loop {
             self.router.hand_over();
             let now_ns = mono_ns();
-            if let Some(ConnectionEnd::Failed(failure)) = self.chores(now_ns, true) {
+            if let Some(ConnectionEnd::Failed(failure)) = self.maintain(now_ns, true) {
                 return Err(SplitterError::Transport(failure));
             }
             if now_ns >= until_ns {
@@ -481,31 +481,31 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         }
     }
 
-    fn report(&mut self, news: String, is_trouble: bool) {
+    fn report(&mut self, event: String, is_trouble: bool) {
         match (self.plan.is_quiet, is_trouble) {
             (true, _) => {}
-            (false, true) => warn!("{news}"),
-            (false, false) => info!("{news}"),
+            (false, true) => warn!("{event}"),
+            (false, false) => info!("{event}"),
         }
-        self.news = news;
+        self.news = event;
         self.post(mono_ns());
     }
 
     /// Performs the closing handshake. What still arrives is not routed.
     fn part(&mut self, channel: &mut ClientSocket, code: u16) {
-        if say(channel, Opcode::Close, &code.to_be_bytes()).is_some() {
+        if send_frame(channel, Opcode::Close, &code.to_be_bytes()).is_some() {
             return;
         }
-        let until_ns = mono_ns() + GOODBYE_NS;
+        let until_ns = mono_ns() + CLOSE_ANSWER_NS;
         loop {
             let ignore = |_: &[u8]| Ok::<(), ()>(());
             let left_ns = until_ns.saturating_sub(mono_ns());
-            let heard = channel.receive(None, ignore);
-            if left_ns == 0 || !matches!(heard, Ok(ReadOutcome::Bytes(_) | ReadOutcome::Nothing)) {
+            let received = channel.receive(None, ignore);
+            if left_ns == 0 || !matches!(received, Ok(ReadOutcome::Bytes(_) | ReadOutcome::Nothing)) {
                 return;
             }
             // Does not watch `stop`, which stays readable; the wait is one second at most.
-            if heard.is_ok_and(|heard| heard == ReadOutcome::Nothing)
+            if received.is_ok_and(|received| received == ReadOutcome::Nothing)
                 && (flush(channel).is_some() || settle(channel, left_ns))
             {
                 return;
@@ -564,7 +564,7 @@ impl CpuUse {
 }
 
 /// Sends a frame. Returns why the connection ended, if it did.
-fn say(channel: &mut ClientSocket, opcode: Opcode, body: &[u8]) -> Option<ConnectionEnd> {
+fn send_frame(channel: &mut ClientSocket, opcode: Opcode, body: &[u8]) -> Option<ConnectionEnd> {
     match channel.send_frame(opcode, body) {
         Ok(()) => None,
         Err(ClientSocketError::Socket(error)) => Some(ConnectionEnd::Lost(format!("the connection broke: {error}"))),
@@ -598,7 +598,7 @@ fn refuse(channel: &mut ClientSocket, violation: Violation) -> ConnectionEnd {
     }
     body.extend_from_slice(&text.as_bytes()[..end]);
     // The connection is given up, whether or not the frame arrives.
-    let _ = say(channel, Opcode::Close, &body);
+    let _ = send_frame(channel, Opcode::Close, &body);
     channel.end_sending();
     ConnectionEnd::Lost(text)
 }
@@ -607,7 +607,7 @@ fn refuse(channel: &mut ClientSocket, violation: Violation) -> ConnectionEnd {
 fn answer_close(channel: &mut ClientSocket, (code, reason): &(Option<u16>, ControlBody)) -> ConnectionEnd {
     let body = code.map(|code| code.to_be_bytes().to_vec()).unwrap_or_default();
     // The connection is over, whether or not the frame arrives.
-    let _ = say(channel, Opcode::Close, &body);
+    let _ = send_frame(channel, Opcode::Close, &body);
     channel.end_sending();
     let reason = printable(&String::from_utf8_lossy(reason.body()));
     ConnectionEnd::Lost(match (code, reason.is_empty()) {

@@ -85,9 +85,9 @@ impl WorkerProcess {
             watch.is_over.store(true, Ordering::Release);
         };
         let thread = std::thread::Builder::new().name("program".into()).spawn(run);
-        let told =
+        let failed =
             |error| TransportError::new(format!("cannot start {name}: {error}"), "allow more threads (ulimit -u)");
-        thread.map_err(told)?;
+        thread.map_err(failed)?;
         Ok(starting)
     }
 
@@ -240,15 +240,15 @@ mod tests {
     #[test]
     fn a_program_that_is_not_taken_is_ended() {
         let (go, gone) = channel::<()>();
-        let (told, hears) = std::os::unix::net::UnixStream::pair().unwrap();
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
         let starting = WorkerProcess::begin(program("while :; do sleep 1; done"), move || {
             gone.recv().unwrap();
-            Ok((told, WorkerEnds::Rings(Vec::new())))
+            Ok((near, WorkerEnds::Rings(Vec::new())))
         });
         drop(starting);
         go.send(()).unwrap();
         // Everything made for it is dropped with it.
         let mut end = [0];
-        assert_eq!(std::io::Read::read(&mut &hears, &mut end).unwrap(), 0);
+        assert_eq!(std::io::Read::read(&mut &far, &mut end).unwrap(), 0);
     }
 }
