@@ -17,7 +17,7 @@ const ACCEPT_AGAIN: Duration = Duration::from_millis(10);
 /// The wake source of `stop`.
 const STOP: u32 = 0;
 /// The loop of a listener receives nothing itself.
-const OPTIONS: LoopOptions = LoopOptions { receive_bytes: 64 };
+const OPTIONS: LoopOptions = LoopOptions { receive_bytes: 64, detaches: true };
 
 /// Passes each connection to `admit`, which starts a thread for it, until `stop` becomes readable
 /// or `is_over` returns true for the threads that run. Returns these threads.

@@ -38,7 +38,7 @@ impl ServerSocket {
         // BBR paces sending even at the highest rate. Without cubic the default stays.
         let _ = rustix::net::sockopt::set_tcp_congestion(&socket, "cubic");
         let _ = rustix::net::sockopt::set_socket_send_buffer_size(&socket, SEND_BUFFER_BYTES);
-        let mut net = LoopKind::Epoll.open(LoopOptions { receive_bytes: RECEIVE_BYTES })?;
+        let mut net = LoopKind::Epoll.open(LoopOptions { receive_bytes: RECEIVE_BYTES, detaches: true })?;
         let token = net.add_socket(socket)?;
         let stream = match tls {
             None => Stream::plain(token),
