@@ -23,6 +23,9 @@ at = [40]
 kind = "omit-time"
 at = [50]
 [[fault]]
+kind = "rubbish"
+at = [60]
+[[fault]]
 kind = "close"
 at = [100]
 """
@@ -85,9 +88,9 @@ def test_scripted_faults_are_counted_exactly(tmp_path: Path) -> None:
     assert record.feed_summary["faults"]["drop"] == 4
     found = analysis.analyse(results).joined[0]
     for counts in found.counts:
-        # Two dropped, one sent without its sequence, one sent twice.
-        assert (counts.missing, counts.duplicates, counts.without_envelope) == (0, 1, 1)
-        assert counts.sent + counts.due_in_gap == 400 - 3
-        assert counts.received == counts.sent + 2
+        # Two dropped, one without its sequence, one replaced by rubbish, one sent twice.
+        assert (counts.missing, counts.duplicates, counts.without_envelope) == (0, 1, 2)
+        assert counts.sent + counts.due_in_gap == 400 - 4
+        assert counts.received == counts.sent + 3
     assert {outage["reason"] for outage in found.outages} == {"close"}
     assert all(outage["last_sequence"] == 100 for outage in found.outages)
