@@ -49,6 +49,7 @@ def answer(results: Results) -> list[str]:
             found.append(
                 f"Differences below {us(detectable)} µs cannot be detected at this rate with this many blocks."
             )
+    found += load_sentences(results)
     flagged = results.statuses().get("flagged", 0)
     if flagged:
         found.append(
@@ -61,6 +62,30 @@ def answer(results: Results) -> list[str]:
         found.append(
             f"The joined runs captured {total:,} messages; {lost:,} of those sent to an open connection are missing."
         )
+    return found
+
+
+def load_sentences(results: Results) -> list[str]:
+    """The rates at which a median exceeds twice its value at the lowest rate."""
+    ordered = sorted(results.timed, key=lambda result: result.settings["rate"])
+    if len(ordered) < 2:
+        return []
+    lowest = {level.connector: level.quantiles[0.5] for level in ordered[0].comparison.levels}
+    found = []
+    for result in ordered[1:]:
+        slow = sorted(
+            level.connector
+            for level in result.comparison.levels
+            if level.connector in lowest and level.quantiles[0.5] > 2 * lowest[level.connector]
+        )
+        if slow:
+            found.append(
+                f"At {result.settings['rate']:,} messages a second, the median of {', '.join(slow)} exceeds twice its "
+                f"value at {ordered[0].settings['rate']:,}."
+            )
+    if not found:
+        rates = f"{ordered[0].settings['rate']:,} to {ordered[-1].settings['rate']:,}"
+        found.append(f"From {rates} messages a second, no median doubles.")
     return found
 
 

@@ -1,0 +1,42 @@
+"""Text of the report: units, ranks, p values and grey cells."""
+
+import pytest
+from markupsafe import Markup
+
+from lab import figures, summary, tables
+from lab.comparison import Interval
+
+
+@pytest.mark.parametrize(
+    ("value_ns", "text"), [(950, "950 ns"), (32_100, "32.1 µs"), (4_100_000, "4.1 ms"), (2e9, "2 s"), (-5e3, "-5 µs")]
+)
+def test_a_duration_names_its_unit(value_ns: float, text: str) -> None:
+    assert figures.time_text(value_ns) == text
+
+
+def test_a_rank_interval_is_one_number_if_both_ends_agree() -> None:
+    assert tables.rank_text(Interval(2, 2)) == "2"
+    assert tables.rank_text(Interval(2, 4)) == "2 to 4"
+
+
+def test_p_values_are_never_zero() -> None:
+    assert tables.p_value(0.0) == "< 0.0001"
+    assert tables.p_value(0.01234) == "0.0123"
+    assert tables.p_value(float("nan")) == "too few runs"
+
+
+@pytest.mark.parametrize(("quantile", "name"), [(0.5, "p50"), (0.999, "p99.9"), (0.9999, "p99.99"), (0.99, "p99")])
+def test_quantile_names(quantile: float, name: str) -> None:
+    assert summary.quantile_name(quantile) == name
+
+
+def test_names_of_connectors_are_escaped() -> None:
+    table = tables.normality_table("id", "what", {"<b>": None})
+    assert table.rows[0][0] == "<b>"
+    assert not isinstance(table.rows[0][0], Markup)
+
+
+def test_every_connector_keeps_its_colour() -> None:
+    few, many = figures.styles(["a", "b"]), figures.styles(["b", "a"])
+    assert few == many
+    assert len({colour for colour, _ in figures.styles([str(i) for i in range(8)]).values()}) == 8
