@@ -15,6 +15,7 @@ mod mutants;
 mod table;
 mod tidy;
 mod tree;
+mod words;
 
 use std::process::ExitCode;
 
@@ -28,7 +29,7 @@ Usage
   cargo run -q -p xtask -- circles         source files that import each other in a loop
   cargo run -q -p xtask -- mutants         run the mutation tests of the engine (options for cargo test follow)
   cargo run -q -p xtask -- mutants --check    say whether every fault still applies to the engine's sources
-  cargo run -q -p xtask -- tidy            sources against the rules of CONTRIBUTING.md
+  cargo run -q -p xtask -- tidy            sources against the rules of CONTRIBUTING.md, and retired words
   cargo run -q -p xtask -- tidy --commits BASE    subjects of the commits since BASE
   cargo run -q -p xtask -- table           write the table of crates into ARCHITECTURE.md
   cargo run -q -p xtask -- table --check   say whether that table is up to date
@@ -43,7 +44,11 @@ fn main() -> ExitCode {
         ["circles"] => Tree::of_checkout().map(|tree| circles::check(&tree)),
         ["mutants", "--check"] => mutants::check(&tree::top()),
         ["mutants", ref arguments @ ..] => mutants::run(&tree::top(), arguments),
-        ["tidy"] => Tree::of_checkout().and_then(|tree| tidy::check(&tree)),
+        ["tidy"] => Tree::of_checkout().and_then(|tree| {
+            let mut offences = tidy::check(&tree)?;
+            offences.extend(words::check(&tree));
+            Ok(offences)
+        }),
         ["tidy", "--commits", base] => commits::check(&tree::top(), base),
         ["table"] => Tree::of_checkout().and_then(|tree| table::write(&tree)),
         ["table", "--check"] => Tree::of_checkout().and_then(|tree| table::check(&tree)),

@@ -16,7 +16,7 @@ pub struct File {
 }
 
 impl Tree {
-    /// Everything git tracks or would track: a file that nobody has added yet is judged too.
+    /// Reads every file that git tracks or would track, new files included.
     pub fn of_checkout() -> Result<Tree, String> {
         let top = top();
         let listing = Command::new("git")
