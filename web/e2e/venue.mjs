@@ -20,8 +20,10 @@ export const PATIENCE = Number(process.env.E2E_PATIENCE ?? 20_000);
 export class Venue {
   #child;
 
-  static async create() {
+  /** A venue without a past, unless `warmUp` names a length such as `6h`. */
+  static async create(warmUp = '0') {
     const venue = new Venue();
+    venue.warmUp = warmUp;
     venue.home = await mkdtemp(join(tmpdir(), 'pitwire-e2e-'));
     venue.port = await freePort();
     venue.url = `http://127.0.0.1:${venue.port}`;
@@ -34,8 +36,7 @@ export class Venue {
     const address = `127.0.0.1:${this.port}`;
     await rm(ready, { force: true });
     const flags = [
-      '--preset',
-      'demo',
+      ...['--preset', 'demo', '--warm-up', this.warmUp],
       '--data',
       join(this.home, 'data'),
       '--http',

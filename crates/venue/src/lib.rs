@@ -37,5 +37,5 @@ pub use observer::EventObserver;
 pub use recovery::{Recovered, inspect_settled, journal_config, recover};
 pub use replay::{Interrupted, Replay};
 pub use sequencer::Sequencer;
-pub use startup::{StartOptions, start_epoch};
+pub use startup::{StartOptions, start_epoch, warm_up};
 pub use venue::Venue;

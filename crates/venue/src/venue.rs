@@ -7,6 +7,7 @@ use pitwire_engine::Engine;
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::{Journal, JournalSpace, LogError, OutputHash};
 use pitwire_model::{Command, Event, InstrumentId, Phase, Seq, Stamped, VenueNanos};
+use pitwire_order_flow::Flow;
 use pitwire_projections::{Change, Views};
 use tracing::error;
 
@@ -243,6 +244,12 @@ impl Venue {
     /// Sets the seed of the resident order flow. Without a seed there is no flow.
     pub fn set_flow_seed(&mut self, seed: u64) {
         self.event_queue.set_flow_seed(seed);
+    }
+
+    /// Returns the expected long-run rate of the resident order flow, in events per second; zero
+    /// if no flow runs.
+    pub fn flow_events_per_second(&self) -> f64 {
+        self.event_queue.flow().map_or(0.0, Flow::expected_events_per_second)
     }
 
     /// Closes the journal cleanly.

@@ -16,6 +16,8 @@ pub struct Preset {
     pub starts: Option<u32>,
     /// Event rate of the order flow, in percent of its default.
     pub flow_percent: u32,
+    /// Venue time that a fresh venue simulates before it serves, in seconds.
+    pub warm_up_s: u32,
     /// Client ids and their public secrets, for a venue without real members.
     pub logins: Vec<(String, String)>,
 }

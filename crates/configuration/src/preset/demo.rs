@@ -63,6 +63,7 @@ pub fn demo() -> Preset {
         },
         starts: None,
         flow_percent: 100,
+        warm_up_s: 6 * 3600,
         logins: logins(),
     }
 }

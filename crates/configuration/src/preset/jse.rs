@@ -146,6 +146,7 @@ pub fn jse() -> Preset {
         },
         starts: Some(STARTS),
         flow_percent: 24,
+        warm_up_s: 0,
         logins: logins(),
     }
 }

@@ -14,13 +14,13 @@ use pitwire_gateway::VenuePublication;
 use pitwire_model::VenueNanos;
 use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
 use pitwire_net::{Server, SystemClock, stop_signals};
-use pitwire_schedule::{RandomEnds, TimerQueue};
+use pitwire_schedule::{RandomEnds, TimerQueue, duration_ns};
 use pitwire_server::{
     Bus, SealedVault, ServiceOptions, VenueApplication, VenueService, connection_limits, default_key_file,
     request_limits, venue_time,
 };
 use pitwire_venue::{
-    EventQueue, ExplainService, Maintenance, Recovered, StartOptions, Venue, VenueClock, recover, start_epoch,
+    EventQueue, ExplainService, Maintenance, Recovered, StartOptions, Venue, VenueClock, recover, start_epoch, warm_up,
 };
 use tracing::{info, warn};
 
@@ -71,6 +71,10 @@ pub struct Up {
     /// Seed of the resident order flow
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
+    /// Trading that a venue in an empty directory simulates before it serves: 30m, 6h, or 0 for
+    /// none. The default is 6h for demo and crypto24x7, and none for jse.
+    #[arg(long, value_name = "TIME", value_parser = warm_up_length)]
+    warm_up: Option<u64>,
     /// Start without order flow
     #[arg(long)]
     no_flow: bool,
@@ -139,6 +143,12 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
+/// Parses the length of a warm-up, in nanoseconds.
+fn warm_up_length(text: &str) -> Result<u64, String> {
+    let length = if text == "0" { Some(0) } else { duration_ns(text) };
+    length.ok_or_else(|| "give at most 24 hours, such as 30m or 6h, or 0 for none".into())
+}
+
 impl Up {
     pub fn run(self) -> Result<(), Failure> {
         if self.clock != ClockMode::Venue && (self.speed - 1.0).abs() > f64::EPSILON {
@@ -147,6 +157,10 @@ impl Up {
         if self.publish.is_some() && self.bus_key.is_none() && self.durability == Durability::Memory {
             return Err(Failure::usage("--durability memory has no directory for the bus key")
                 .remedy("say where it is, or may be made, by --bus-key FILE"));
+        }
+        if self.no_flow && self.warm_up.is_some_and(|ns| ns > 0) {
+            return Err(Failure::usage("--warm-up needs the order flow that --no-flow leaves out")
+                .remedy("leave one of the two out"));
         }
         if let Some(url) = &self.publish {
             check_address(url)?;
@@ -249,6 +263,14 @@ impl Up {
         Bus::open(publication).map(Some)
     }
 
+    /// Returns the venue time that a fresh venue simulates before it serves, in nanoseconds. A run
+    /// that must repeat exactly, and one without flow, simulates only on request.
+    fn warm_up_ns(&self, preset: &Preset) -> u64 {
+        let by_default = !(self.no_flow || self.no_clients || self.clock == ClockMode::Manual);
+        let preset_ns = if by_default { u64::from(preset.warm_up_s) * 1_000_000_000 } else { 0 };
+        self.warm_up.unwrap_or(preset_ns)
+    }
+
     /// Returns whether venue time starts at the preset's time instead of the wall clock's.
     fn has_own_start(&self, preset: &Preset) -> bool {
         preset.starts.is_some() && self.clock == ClockMode::Venue
@@ -281,7 +303,10 @@ impl Up {
         } else {
             wall.max(last_seen)
         };
-        let event_queue = EventQueue::new(TimerQueue::starting(Box::new(calendar), engine, now, last_seen));
+        let is_fresh = recovered.as_ref().is_none_or(|recovered| recovered.sequencer.last().0 == 0);
+        let simulated_ns = if is_fresh { self.warm_up_ns(preset) } else { 0 };
+        let begin = VenueNanos(now.0.saturating_sub(simulated_ns));
+        let event_queue = EventQueue::new(TimerQueue::starting(Box::new(calendar), engine, begin, last_seen));
         let (mut venue, keeping) = match recovered {
             Some(Recovered { sequencer, views, chain, base, storage, lock }) => {
                 (Venue::new(sequencer, views, chain, event_queue), Some((storage, base, lock)))
@@ -297,7 +322,10 @@ impl Up {
             with_flow: !self.no_flow,
             flow_percent: preset.flow_percent,
         };
-        start_epoch(&mut venue, &options, now)?;
+        start_epoch(&mut venue, &options, begin)?;
+        if simulated_ns > 0 {
+            warm_up(&mut venue, &options, now)?;
+        }
         if self.clock == ClockMode::Manual {
             // What is due at the start must not depend on the first client.
             while venue.step(now, &mut ())? {}
