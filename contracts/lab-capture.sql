@@ -3,6 +3,7 @@
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = NORMAL;
 PRAGMA cache_size = -65536;
+PRAGMA busy_timeout = 5000;
 
 -- Facts about the run as text: one row per name.
 CREATE TABLE run (
