@@ -1,0 +1,9 @@
+module pitwire.dev/lab/go-gorilla
+
+go 1.26.0
+
+require (
+	github.com/gorilla/websocket v1.5.3
+	github.com/mattn/go-sqlite3 v1.14.52
+	golang.org/x/sys v0.49.0
+)
