@@ -1,13 +1,13 @@
-//! The same operations through other order books and ours, in one run.
+//! Runs the same operations through this engine's book and other order books.
 //!
 //! Does        load a file of `pitwire engine-bench` operations, translate it for each book outside the clock, run the
 //!             books in turn for some rounds, and print medians, ratios and the lots each traded.
 //! Leaves out  replaces: no two of these books mean the same by one. A file with a replace in it is refused.
-//! Known gap   nanobook 0.19.3 does not come back from mixed flow: it finds what it cancels by its place in the queue as
-//!             entered, which trades have shifted, and then waits on a level that has lots and no orders. It takes part
-//!             in `--apart` alone. matchcore 0.4.0 trades past some limits, so its lots differ by about one in a hundred.
+//! Known gap   nanobook 0.19.3 does not finish the mixed flow: it finds a cancelled order by its place in the queue at
+//!             entry, which trades have shifted, and then waits on a level with lots and without orders. It takes
+//!             part in `--apart` only. matchcore 0.4.0 trades past some limits, so its lots differ by about one in a hundred.
 //!
-//! What each is asked, each operation by one call on one thread, its answer kept from the optimiser:
+//! Each operation is one call on one thread. Its answer is kept from the optimiser:
 //! ours          `Book` and `OrderIndex` as in `--mode book`: arbitrary ids, every report written to a buffer.
 //! matchcore     `OrderBook::execute` of a command made beforehand; it numbers orders itself, so ids are its own.
 //! nanobook      `Exchange::submit_limit`, `submit_market`, `cancel`, without its event log; it numbers orders itself.
@@ -90,7 +90,7 @@ fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What enters and what is cancelled, offers a million ticks higher.
+/// Returns the entries and cancels, with offers a million ticks higher.
 fn apart(operations: Vec<Operation>) -> Vec<Operation> {
     operations
         .into_iter()

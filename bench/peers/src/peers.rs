@@ -13,7 +13,7 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Run;
 
-/// Time this thread has had a core: what else the machine does counts as little as can be.
+/// Processor time of this thread, so that other load of the machine counts as little as possible.
 fn busy() -> Duration {
     let now = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(u64::try_from(now.tv_sec).unwrap_or(0), u32::try_from(now.tv_nsec).unwrap_or(0))
@@ -30,7 +30,7 @@ pub fn ours(operations: &[Operation]) -> Run {
     Run { seconds, traded: reports.traded_lots() }
 }
 
-/// The number an order has where the book counts what is entered, from `first`; cancels get the number of their order.
+/// Numbers of orders in books that count entries from `first`. A cancel gets the number of its order.
 /// With `every`, the book counts every operation.
 fn renumbered(operations: &[Operation], first: u64, every: bool) -> Vec<u64> {
     let mut numbers = BTreeMap::new();
@@ -138,7 +138,7 @@ pub fn orderbook_rs(operations: &[Operation]) -> Run {
         }
         (busy() - started).as_secs_f64()
     };
-    // What it trades is told to listeners alone; they cost, so they listen to a run of their own.
+    // This book reports trades to listeners only. Listeners cost time, so they are in a separate run.
     let traded = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&traded);
     run(&DefaultOrderBook::with_trade_listener(

@@ -1,8 +1,8 @@
-//! What the Rust peers share: their command line, the messages, the ready file.
+//! The command line, the messages and the ready file of the Rust peers.
 //!
-//! The same for every peer, whatever its language: `--synthetic RATE` sends every subscriber RATE evenly spaced messages
-//! a second, numbered from 1 and stamped with the time each was due; `--respond KxBYTES` answers each message with K of
-//! BYTES; `--ready-file` is written whole once the port is open.
+//! Every peer takes these options. `--synthetic RATE` sends every subscriber RATE evenly spaced
+//! messages per second, numbered from 1, with the time at which each was due. `--respond KxBYTES`
+//! answers each message with K messages of BYTES bytes. `--ready-file` is written once the port is open.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub struct Options {
     /// Messages a second.
     #[arg(long, value_name = "RATE", conflicts_with = "respond", required_unless_present = "respond")]
     pub synthetic: Option<f64>,
-    /// Of one message, about.
+    /// Approximate size of one message, in bytes.
     #[arg(long, default_value_t = 190)]
     pub bytes: usize,
     /// Answer every message with K of BYTES.
@@ -43,7 +43,7 @@ fn answer(text: &str) -> Result<Answer, String> {
     Ok(Answer { messages: number(messages)?, bytes: number(bytes)? })
 }
 
-/// When each message is due, and what it says.
+/// The due times and contents of the messages.
 #[derive(Debug)]
 pub struct Pace {
     start: Instant,
@@ -64,12 +64,12 @@ impl Pace {
         Duration::from_secs_f64((self.sent + 1) as f64 / self.rate)
     }
 
-    /// When the next message is due.
+    /// Returns the time at which the next message is due.
     pub fn due(&self) -> Instant {
         self.start + self.after()
     }
 
-    /// The next message, and on to the one after it.
+    /// Returns the next message and advances.
     pub fn next_message(&mut self) -> String {
         let due_ns = (self.start_realtime + self.after()).as_nanos();
         self.sent += 1;
@@ -83,20 +83,20 @@ fn message(sequence: u64, due_ns: u128, bytes: usize) -> String {
     format!("{head}{:x<pad$}\"}}", "")
 }
 
-/// Listens as all peers do; what is set here is inherited by what is accepted.
+/// Opens the listener. Accepted sockets inherit its options.
 pub fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
     socket.set_tcp_nodelay(true)?;
     socket.set_nonblocking(true)?;
-    // Where the machine's default is another, all peers and we use this one.
+    // All servers of the comparison use the same congestion control.
     let _ = socket.set_tcp_congestion(b"cubic");
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
 }
 
-/// Says that the port is open: written beside and renamed, so that it is never read half.
+/// Writes the ready file under another name and renames it, so that it is never read half.
 pub fn say_ready(path: Option<&Path>, address: SocketAddr) -> std::io::Result<()> {
     let Some(path) = path else { return Ok(()) };
     let unfinished = path.with_extension("unfinished");

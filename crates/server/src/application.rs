@@ -59,13 +59,13 @@ const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a sn
 struct ClientSubscription {
     name: String,
     feed: FeedId,
-    /// Where it reads, while its connection is on the loop.
+    /// Read position while the connection is on the venue thread.
     cursor: ChannelCursor,
-    /// Everybody may hear it, without a login.
+    /// The channel needs no login.
     is_open: bool,
     /// It is read on a delivery thread.
     is_away: bool,
-    /// Its reader may come back to it.
+    /// The subscriber may resume it.
     is_held: bool,
 }
 
@@ -78,8 +78,7 @@ pub struct VenueApplication {
     pub service: VenueService,
     dispatcher: Dispatcher,
     clients: BTreeMap<ConnectionId, ClientConnection>,
-    /// Connections with public channels, and those that hear of each account: the others need not
-    /// be looked at.
+    /// Connections with public channels.
     subscribers: BTreeSet<ConnectionId>,
     listeners: AccountListeners,
     /// Buffer of the reply that is being written.
@@ -273,8 +272,8 @@ impl VenueApplication {
         }
     }
 
-    /// A connection hears a public channel from here on; with `resume` also what it has missed, as
-    /// far as there is room.
+    /// Subscribes a connection to a public channel. With `resume` it also gets the missed messages,
+    /// up to the limit in bytes.
     fn join(
         &mut self,
         id: ConnectionId,
@@ -433,12 +432,12 @@ fn expel(id: ConnectionId, why: &str, output: &mut ConnectionOutput<'_>) {
     output.close(id, pitwire_net::CloseCode::Policy, why);
 }
 
-/// A connection hears a channel no more; `others` are what it still hears.
+/// Ends a subscription. `others` are the remaining ones of the connection.
 fn leave(id: ConnectionId, sub: &ClientSubscription, others: &[ClientSubscription], market_data: &mut MarketData) {
     let MarketData { publisher, public_connections, .. } = market_data;
     publisher.unsubscribe(sub.feed);
     if sub.is_away {
-        // A channel may go by several names.
+        // A channel may have several names.
         let is_last = others.iter().all(|other| other.feed != sub.feed || !other.is_away);
         public_connections.leave(id, sub.feed, is_last, publisher);
     }
@@ -545,7 +544,7 @@ impl Application for VenueApplication {
         let MarketData { public_connections, publisher, .. } = &mut self.service.market_data;
         public_connections.adopt(id, taken, &feeds, publisher);
         self.subscribers.remove(&id);
-        // What is here now has been committed: it need not wait for the next turn.
+        // These messages are committed, so they need not wait for the next turn.
         public_connections.release();
     }
 

@@ -17,17 +17,17 @@ use pitwire_model::VenueNanos;
 
 use crate::service::VenueService;
 
-/// This start of the venue, as tokens have it.
+/// The current start of the venue, to which tokens refer.
 #[derive(Clone, Copy, Debug)]
 pub struct Life {
     pub epoch: u64,
-    /// What earlier starts have told is in this one's past too.
+    /// Whether the messages of earlier starts are in the log of this one.
     pub remembers: bool,
 }
 
 impl Life {
-    /// `epoch` is the log's. Without a log every start calls itself the first: there the wall clock
-    /// tells them apart.
+    /// `epoch` is that of the log. Without a log every start is the first, so the wall clock in
+    /// milliseconds replaces the epoch.
     pub fn new(epoch: u64, is_durable: bool, wall_ns: u64) -> Life {
         Life { epoch: if is_durable { epoch } else { wall_ns / 1_000_000 }, remembers: is_durable }
     }
@@ -37,14 +37,14 @@ impl Life {
     }
 }
 
-/// What a subscriber who comes back is told, in order: before anything of the present.
+/// Messages for a resumed subscriber, in order. They precede every new message.
 pub struct Resumption {
     pub messages: Vec<Vec<u8>>,
     pub notice: Vec<u8>,
 }
 
 impl Resumption {
-    /// Of a public channel. `room` is what is left of `RESUMED_BYTES`.
+    /// Resumes a public channel. `room` is the unused part of `RESUMED_BYTES`.
     pub fn of_public(
         service: &VenueService,
         life: Life,
@@ -67,7 +67,7 @@ impl Resumption {
             (_, Some(token)) if token.epoch == life.epoch => {
                 missed(token, *room).map(|missed| (CaughtUp::Messages, missed))
             }
-            // What a later start has in its tape is what the earlier one had told.
+            // The stored trades of a later start contain those that the earlier one sent.
             (_, Some(token)) if life.follows(token.epoch) && matches!(channel, Channel::Trades { .. }) => {
                 missed(token, *room).map(|missed| (CaughtUp::History(Why::OtherEpoch), missed))
             }
@@ -86,7 +86,7 @@ impl Resumption {
         Resumption { messages, notice }
     }
 
-    /// Of a channel that this connection hears already: it goes on as it did.
+    /// Answers for a channel that this connection has already. It continues as before.
     pub fn of_heard(name: &str) -> Resumption {
         let mut notice = Vec::new();
         write_resumption(&mut notice, name, CaughtUp::Nothing(Why::AlreadySubscribed), None);
@@ -94,14 +94,14 @@ impl Resumption {
     }
 }
 
-/// Channels that are written for those who may come back, and until when.
+/// Channels that are kept up to date for absent resumable subscribers, each with its end.
 #[derive(Debug, Default)]
 pub struct Held {
     until: BTreeMap<FeedId, VenueNanos>,
 }
 
 impl Held {
-    /// Its reader has gone, without saying that it wants no more of it.
+    /// Keeps a channel whose subscriber was cut off without unsubscribing.
     pub fn hold(&mut self, feed: FeedId, now: VenueNanos, publisher: &mut PublicChannels) {
         if self.until.insert(feed, VenueNanos(now.0.saturating_add(RESUMABLE_NS))).is_none() {
             publisher.hold(feed);
