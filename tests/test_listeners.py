@@ -40,7 +40,7 @@ def until(done: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def quiet(tmp_path: Path) -> Iterator[Venue]:
-    """A venue whose time moves only by request."""
+    """A venue with a manual clock."""
     with Venue(tmp_path / "data", extra=["--no-flow", "--clock", "manual"]) as venue:
         yield venue
 
@@ -112,7 +112,7 @@ def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue
             assert of[0] == of[1] and len(of[0]) >= 3, name
         told = [[text for text in texts if any(f'"{name}"' in text for name in deltas)] for texts in (here, there)]
         assert told[0] == told[1], "several channels are one stream to their reader"
-        # Of state channels a subscriber gets at least the latest: common messages are equal, and
+        # A subscriber of a state channel gets at least the latest message: common messages are equal, and
         # both end alike.
         for name in set(CHANNELS) - set(deltas):
             of = [[text for text in texts if f'"{name}"' in text] for texts in (here, there)]

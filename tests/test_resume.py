@@ -26,7 +26,7 @@ WINDOW_NS = 100_000_000
 
 @pytest.fixture
 def quiet(tmp_path: Path) -> Iterator[Venue]:
-    """A venue whose time moves only by request."""
+    """A venue with a manual clock."""
     with Venue(tmp_path / "data", extra=["--no-flow", "--clock", "manual"]) as venue:
         yield venue
 

@@ -83,7 +83,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[list[dict]]
 
 
 class Hand:
-    """A venue whose time moves only by request."""
+    """A venue with a manual clock."""
 
     def __init__(self, venue: Venue) -> None:
         self.http = Http(venue.address, OPERATOR)

@@ -69,7 +69,7 @@ def commands(block: list[str], first_line: int) -> list[Command]:
 
 
 def matches(expected: list[str], actual: str) -> bool:
-    """Whether the output is what the tutorial shows."""
+    """Whether the output matches the tutorial."""
     pattern = ""
     for line in expected:
         if line.strip() == "…":

@@ -5,9 +5,9 @@ export default defineConfig({
   plugins: [svelte()],
   build: {
     target: 'es2022',
-    // Everything stays a file of its own, so a venue can serve the page with `default-src 'self'`.
+    // Every asset stays a separate file, so a venue can serve the page with `default-src 'self'`.
     assetsInlineLimit: 0,
-    // The licences of what is bundled travel with it; the status bar links to them.
+    // The licences of bundled packages are part of the page; the status bar links to them.
     license: { fileName: 'licences.txt' },
     modulePreload: { polyfill: false },
   },

@@ -1,4 +1,4 @@
-"""Builds the peers that this machine can build, and says what the others lack: `python bench/publication/build.py`.
+"""Builds the peers that this machine can build, and names the missing tools of the others: `python bench/publication/build.py`.
 
 Every peer is then one command with the options of `pitwire publish`: see README.md. What is built is kept; a second run
 only asks each tool whether anything has changed.

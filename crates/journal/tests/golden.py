@@ -132,7 +132,7 @@ COMMANDS = [
     # Terms: 1 reprice, 4 display, 8 self-match, 32 group key, 64 goes with its session, 128 client order id.
     ("enter_iceberg", 7, u64(10) + u32(8) + u32(4) + u8(SELL) + limit(-5) + u64(2**40) + u8(GTC) + u32(11)
      + text("mine") + u8(1 + 4 + 8 + 32 + 64 + 128) + u64(50) + u8(3) + u32(77) + text("a-1")),
-    # 2 reject, 16 a group of its own.
+    # 2 reject, 16 a separate group.
     ("enter_alone", 7, u64(11) + u32(8) + u32(4) + u8(SELL) + limit(-5) + u64(2**40) + u8(FOK) + u32(0)
      + text("") + u8(2 + 16)),
     ("amend", 8, u32(8) + u64(8) + i64(101) + u64(12) + u8(0) + u8(0) + option(None)),
