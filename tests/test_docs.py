@@ -8,6 +8,7 @@ from pathlib import Path
 from venue import TOP
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+TUTORIAL = TOP / "docs/tutorials/contributor.md"
 CODE = re.compile(r"`[^`]*`")
 
 
@@ -78,6 +79,33 @@ def test_a_broken_link_and_anchor_are_found(tmp_path: Path) -> None:
         "[a](other.md#again) [b](https://example.org)\n[c](none.md)\n`[d](none.md)` [e](other.md#nothing)\n"
     )
     assert broken_links(page) == ["page.md:2: none.md does not exist", "page.md:3: other.md#nothing: no such heading"]
+
+
+def test_every_source_that_a_page_names_exists() -> None:
+    path = re.compile(r"`((?:crates|testing|contracts|clients|tests|scripts|xtask|bench)/[\w./-]+)`")
+    missing = [
+        f"{name_of(page)}:{number}: {name}"
+        for page in pages()
+        # Decisions describe the tree of their day.
+        if "decisions" not in page.parts and page.name != "CHANGELOG.md"
+        for number, line in prose_lines(page)
+        for name in path.findall(line)
+        if not any((folder / name.rstrip("./")).exists() for folder in (TOP, page.parent))
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_every_place_in_the_contributors_table_exists() -> None:
+    rows = re.findall(r"^\|[^|]*\| (`crates/[^|]*) \| ([^|]*) \|$", TUTORIAL.read_text(), re.MULTILINE)
+    assert len(rows) > 10
+    for crates, places in rows:
+        for place in re.findall(r"`([^`]+)`", places):
+            found = [
+                (TOP / crate / folder / place).exists()
+                for crate in re.findall(r"`([^`]+)`", crates)
+                for folder in ("", "src")
+            ]
+            assert any(found), f"{place} is not in {crates}"
 
 
 def test_every_page_is_reached_from_the_index() -> None:
