@@ -95,6 +95,18 @@ def test_every_source_that_a_page_names_exists() -> None:
     assert not missing, "\n".join(missing)
 
 
+def test_prose_has_at_most_100_columns() -> None:
+    folders = ("docs/", "bench/", "clients/", "README.md", "ARCHITECTURE.md", "CHANGELOG.md", "CONTRIBUTING.md")
+    too_long = [
+        f"{name_of(page)}:{number}"
+        for page in pages()
+        if name_of(page).startswith(folders)
+        for number, line in prose_lines(page)
+        if len(line) > 100 and not line.startswith(("|", "    "))
+    ]
+    assert not too_long, "\n".join(too_long)
+
+
 def test_every_place_in_the_contributors_table_exists() -> None:
     rows = re.findall(r"^\|[^|]*\| (`crates/[^|]*) \| ([^|]*) \|$", TUTORIAL.read_text(), re.MULTILINE)
     assert len(rows) > 10
