@@ -16,7 +16,7 @@ FIRST_CHECKED_COMMIT := a915896
 WITH := scripts/with
 PYTEST := .venv/bin/pytest --rootdir tests -c tests/pytest.ini
 LAB_PYTEST := lab/.venv/bin/pytest --rootdir lab -c lab/pyproject.toml
-PYTHON_SOURCES := tests scripts clients/python lab/src lab/tests
+PYTHON_SOURCES := tests scripts clients/python lab/src lab/tests lab/conform lab/connectors
 RELEASE := $(WITH) rust node -- scripts/build-release
 PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist -prune -o -path web/e2e -prune \
 	-o -path web/tests -prune -o -type f -print 2>/dev/null)

@@ -46,9 +46,7 @@ def answer(results: Results) -> list[str]:
             )
         detectable = result.comparison.minimum_detectable
         if detectable is not None:
-            found.append(
-                f"Differences below {us(detectable)} µs cannot be detected at this rate with this many blocks."
-            )
+            found.append(f"Differences below {us(detectable)} µs may go unnoticed at this rate with this many blocks.")
     found += load_sentences(results)
     flagged = results.statuses().get("flagged", 0)
     if flagged:
