@@ -80,8 +80,9 @@ soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, a
 
 web: web/dist/index.html ## build the page into web/dist, which the release binary embeds
 
-docs: target/docs-venv/.stamp ## build the documentation site into target/site
+docs: target/docs-venv/.stamp ## build the documentation site into target/site, that of the crates into target/doc
 	$(WITH) python -- target/docs-venv/bin/python scripts/build_site.py
+	RUSTDOCFLAGS="-D warnings" $(WITH) rust -- cargo doc --locked --no-deps --workspace
 
 clean: ## remove everything that was built or installed here (not pitwire-data)
 	rm -rf target web/dist web/node_modules .venv lab/.venv lab/connectors/*/build
