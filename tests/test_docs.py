@@ -5,7 +5,7 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
-from venue import TOP
+from venue import TOP, run_pitwire
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 TUTORIAL = TOP / "docs/tutorials/contributor.md"
@@ -105,6 +105,33 @@ def test_prose_has_at_most_100_columns() -> None:
         if len(line) > 100 and not line.startswith(("|", "    "))
     ]
     assert not too_long, "\n".join(too_long)
+
+
+def shown_commands(page: Path) -> list[str]:
+    """The commands of `pitwire` in the page's fenced blocks."""
+    blocks = re.findall(r"^```(?:sh|console)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    return [command for line in lines for command in re.findall(r"(?:^|[$&|;] )(pitwire [^|;&#]*)", line)]
+
+
+@cache
+def help_of(words: tuple[str, ...]) -> str:
+    return run_pitwire(*words, "--help").stdout
+
+
+def unknown_options(command: str) -> list[str]:
+    words = command.partition(" -- ")[0].split()[1:]
+    plain = [word for word in words if re.fullmatch(r"[a-z][a-z-]*", word)]
+    # `tape serve`, `trade buy` and the like have a help of their own.
+    known = help_of((plain[0], plain[1])) if plain[0] in ("tape", "trade", "operator") else help_of((plain[0],))
+    return [word for word in words if word.startswith("--") and word.partition("=")[0] not in known]
+
+
+def test_every_option_in_a_shown_command_exists() -> None:
+    commands = [(page, command) for page in pages() for command in shown_commands(page)]
+    assert len(commands) > 40
+    unknown = [f"{name_of(page)}: {command}: {word}" for page, command in commands for word in unknown_options(command)]
+    assert not unknown, "\n".join(unknown)
 
 
 def test_every_place_in_the_contributors_table_exists() -> None:
