@@ -262,7 +262,7 @@ fn every_planted_offence_is_found() {
         ),
         ("a cancel that cancels nothing", |run| events(run, "cancel").clear(), "must be cancelled, but is still live"),
         (
-            "an order cancelled by nobody",
+            "an order cancelled without a cause",
             |run| {
                 let stolen = events(run, "cancel").clone();
                 let at = script::step("cancel");

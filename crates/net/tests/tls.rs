@@ -21,7 +21,7 @@ fn now_s() -> u64 {
 }
 
 /// Starts a venue with a TLS listener, and returns the trust of its clients.
-fn venue(limits: Limits) -> (Venue, Door) {
+fn venue(limits: Limits) -> (Venue, TlsEndpoint) {
     let authority = Authority::generate().unwrap();
     let config = issue_server_config(&authority.key, &["localhost".into(), "127.0.0.1".into()], now_s()).unwrap();
     let mut roots = RootCertStore::empty();
@@ -30,22 +30,22 @@ fn venue(limits: Limits) -> (Venue, Door) {
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let (venue, address) = Venue::up_behind(limits, Some(config));
     let trust = Arc::new(builder.with_root_certificates(roots).with_no_client_auth());
-    (venue, Door { address: address.unwrap(), trust })
+    (venue, TlsEndpoint { address: address.unwrap(), trust })
 }
 
-struct Door {
+struct TlsEndpoint {
     address: SocketAddr,
     trust: Arc<ClientConfig>,
 }
 
 type Secure = StreamOwned<ClientConnection, TcpStream>;
 
-fn connect(door: &Door) -> Secure {
-    let stream = TcpStream::connect(door.address).unwrap();
+fn connect(endpoint: &TlsEndpoint) -> Secure {
+    let stream = TcpStream::connect(endpoint.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.set_write_timeout(Some(PATIENCE)).unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    StreamOwned::new(ClientConnection::new(Arc::clone(&door.trust), name).unwrap(), stream)
+    StreamOwned::new(ClientConnection::new(Arc::clone(&endpoint.trust), name).unwrap(), stream)
 }
 
 /// One answer: its head, and its body by content-length.
@@ -71,8 +71,8 @@ fn get(stream: &mut impl Write, target: &str) {
 /// Larger than every buffer on the way, and many small ones behind one another.
 #[test]
 fn requests_are_answered_whatever_their_size() {
-    let (venue, door) = venue(Limits::default());
-    let mut client = connect(&door);
+    let (venue, endpoint) = venue(Limits::default());
+    let mut client = connect(&endpoint);
     for size in [0, 1, 16_384, 3_000_000, 17] {
         get(&mut client, &format!("/{size}?mark"));
         let (head, body) = answer(&mut client);
@@ -96,8 +96,8 @@ fn requests_are_answered_whatever_their_size() {
 /// waits unsealed.
 #[test]
 fn what_waits_for_a_reader_comes_whole() {
-    let (_venue, door) = venue(Limits::default());
-    let mut client = connect(&door);
+    let (_venue, endpoint) = venue(Limits::default());
+    let mut client = connect(&endpoint);
     let count = 60;
     for n in 0..count {
         get(&mut client, &format!("/200000?{n}"));
@@ -111,8 +111,8 @@ fn what_waits_for_a_reader_comes_whole() {
 
 #[test]
 fn a_websocket_says_and_hears() {
-    let (venue, door) = venue(Limits::default());
-    let mut client = connect(&door);
+    let (venue, endpoint) = venue(Limits::default());
+    let mut client = connect(&endpoint);
     client
         .write_all(
             b"GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -149,9 +149,9 @@ fn a_websocket_says_and_hears() {
 
 #[test]
 fn a_returning_client_resumes_its_session() {
-    let (_venue, door) = venue(Limits::default());
+    let (_venue, endpoint) = venue(Limits::default());
     for expected in [HandshakeKind::Full, HandshakeKind::Resumed] {
-        let mut client = connect(&door);
+        let mut client = connect(&endpoint);
         get(&mut client, "/0?x");
         answer(&mut client);
         assert_eq!(client.conn.handshake_kind(), Some(expected));
@@ -162,11 +162,11 @@ fn a_returning_client_resumes_its_session() {
 #[test]
 fn noise_at_the_tls_listener_ends_without_harm_to_others() {
     let limits = Limits { unfinished_ns: 300_000_000, ..Limits::default() };
-    let (_venue, door) = venue(limits);
-    let mut good = connect(&door);
+    let (_venue, endpoint) = venue(limits);
+    let mut good = connect(&endpoint);
     get(&mut good, "/0?first");
     assert_eq!(answer(&mut good).1, b"first;");
-    let mut bad: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(door.address).unwrap()).collect();
+    let mut bad: Vec<TcpStream> = (0..4).map(|_| TcpStream::connect(endpoint.address).unwrap()).collect();
     bad[0].write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     bad[1].write_all(&[0xff; 5_000]).unwrap();
     bad[2].write_all(&[0x16, 3, 1, 2, 0, 1, 0]).unwrap();
@@ -186,8 +186,8 @@ fn noise_at_the_tls_listener_ends_without_harm_to_others() {
 /// Half a millisecond of signing per handshake must not delay orders.
 #[test]
 fn handshakes_do_not_wait_for_the_loop_nor_it_for_them() {
-    let (venue, door) = venue(Limits::default());
-    let mut others: Vec<Secure> = (0..20).map(|_| connect(&door)).collect();
+    let (venue, endpoint) = venue(Limits::default());
+    let mut others: Vec<Secure> = (0..20).map(|_| connect(&endpoint)).collect();
     venue.held(|| {
         for other in &mut others {
             while other.conn.is_handshaking() {
@@ -203,17 +203,17 @@ fn handshakes_do_not_wait_for_the_loop_nor_it_for_them() {
 
 /// Both listeners share the limit per address, and an unfinished handshake gives its place back.
 #[test]
-fn an_address_has_its_places_at_both_doors_together() {
+fn connections_per_address_count_both_listeners() {
     let limits = Limits { connections_per_address: Some(2), ..Limits::default() };
-    let (venue, door) = venue(limits);
+    let (venue, endpoint) = venue(limits);
     // The time in which it is to finish, five seconds, is the time that the machine has for what
     // follows.
-    let silent = TcpStream::connect(door.address).unwrap();
-    let mut good = connect(&door);
+    let silent = TcpStream::connect(endpoint.address).unwrap();
+    let mut good = connect(&endpoint);
     get(&mut good, "/0?good");
     assert_eq!(answer(&mut good).1, b"good;");
-    // The third is not even greeted at one door, and told why at the other.
-    let mut third = TcpStream::connect(door.address).unwrap();
+    // The TLS listener drops the third connection without a handshake; the plain one answers 429.
+    let mut third = TcpStream::connect(endpoint.address).unwrap();
     third.set_read_timeout(Some(PATIENCE)).unwrap();
     assert!(matches!(third.read(&mut [0; 16]), Ok(0)));
     let mut plain = TcpStream::connect(venue.address).unwrap();
@@ -224,7 +224,7 @@ fn an_address_has_its_places_at_both_doors_together() {
     end.set_read_timeout(Some(PATIENCE)).unwrap();
     assert!(matches!(end.read(&mut [0; 16]), Ok(0)), "it said nothing");
     drop(plain);
-    let mut next = connect(&door);
+    let mut next = connect(&endpoint);
     get(&mut next, "/0?next");
     assert_eq!(answer(&mut next).1, b"next;");
 }

@@ -279,7 +279,7 @@ fn closing_price_is_derived_and_used_by_the_cross() {
             ("crossed elsewhere", "sells", |all| at_price(nth(all, 0), 101), M1, "rests at 102"),
             ("told as continuous", "sells", |all| of_kind(nth(all, 0), PLAIN), M8, "is Cross"),
             (
-                "nobody meets",
+                "no order crosses",
                 "sells",
                 |all| all[1] = cancelled(20, B, Sell, 0, 2, CancelReason::ImmediateRemainder),
                 M5,

@@ -115,7 +115,7 @@ fn schedule_is_checked_on_request() {
         stage.pass(100);
         stage.rest(order(11, A, Buy, 94, 1));
     });
-    let offence = forgotten.expect_err("a time that nobody told");
+    let offence = forgotten.expect_err("an unreported expiry");
     assert!(offence.promise == M5 && offence.sentence.contains("order 10 was good till"), "{offence}");
 
     let early = after(|stage| {
