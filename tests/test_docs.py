@@ -134,6 +134,19 @@ def test_every_option_in_a_shown_command_exists() -> None:
     assert not unknown, "\n".join(unknown)
 
 
+def test_the_page_of_the_dialect_lists_the_methods_that_are_served() -> None:
+    sources = (TOP / "crates/deribit/src/methods/mod.rs").read_text()
+    served = {scope: set(re.findall(rf'\("{scope}/(\w+)"', sources)) for scope in ("public", "private")}
+    public, private = re.split("^## Private methods$", (TOP / "docs/dialect.md").read_text(), flags=re.MULTILINE)
+    listed = {
+        "public": set(re.findall(r"`(\w+)`", public.partition("## Public methods")[2])),
+        "private": set(re.findall(r"`(\w+)`", private.partition("## Channels")[0])),
+    }
+    # API extensions has the venue's additions.
+    for scope, names in served.items():
+        assert listed[scope] == {name for name in names if not name.startswith("pitwire_")}
+
+
 def test_every_place_in_the_contributors_table_exists() -> None:
     rows = re.findall(r"^\|[^|]*\| (`crates/[^|]*) \| ([^|]*) \|$", TUTORIAL.read_text(), re.MULTILINE)
     assert len(rows) > 10
