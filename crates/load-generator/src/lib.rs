@@ -5,7 +5,7 @@
 //!             bottleneck. See `docs/load.md`.
 //! Holds       1. latency runs from the intended send;
 //!             2. every message that did not arrive is counted as lost, late or declared missing.
-//! Leaves out  the command line, child processes and the output: see `crates/pitwire`.
+//! Leaves out  the command line, child processes and progress: see `crates/pitwire`.
 //! Start at    [`run`], then `worker`.
 
 mod clock;
@@ -14,6 +14,7 @@ mod echo;
 mod fields;
 mod frame_scanner;
 mod kernel_time;
+mod limit_search;
 mod messages;
 mod meter;
 mod open_failure;
@@ -28,11 +29,13 @@ mod sequence;
 mod socket;
 mod spread;
 mod storm;
+pub mod summary;
 mod tls;
 mod transport;
 mod worker;
 
 pub use clock::mono_ns;
+pub use limit_search::{LimitSearch, first_problem};
 pub use open_failure::OpenFailure;
 pub use pitwire_websocket::{Address, BadUrl};
 pub use plan::{Arrivals, ConnectionShare, ExpectedReplies, FaultyReaders, LoadPlan, MOST_CONNECTIONS, Traffic};

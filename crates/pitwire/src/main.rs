@@ -22,6 +22,8 @@ mod certificate;
 mod commands;
 mod memory;
 mod output;
+mod ready_file;
+mod signals;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -3,18 +3,17 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use clap::Args;
 use pitwire_bars::worker::{self, BarJob, BarSummary, WorkerError};
 use pitwire_bars::{BarRules, check_buckets};
 use serde_json::json;
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::commands::arguments;
 use crate::output::say;
+use crate::ready_file::{ReadyFile, ServedAt};
+use crate::signals::stop_flag;
 use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -58,13 +57,8 @@ impl Bars {
     pub fn run(self) -> Result<(), Failure> {
         let rules = self.rules.as_deref().map_or_else(|| Ok(BarRules::default()), read_rules)?;
         check_buckets(&self.buckets, &rules).map_err(Failure::usage)?;
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGINT] {
-            signal_hook::flag::register(signal, Arc::clone(&stop))?;
-        }
+        let ready_file = ReadyFile::prepare(self.ready_file)?;
+        let stop = stop_flag()?;
         let job = BarJob {
             shards: self.shards,
             buckets_s: self.buckets,
@@ -75,16 +69,12 @@ impl Bars {
             stop,
         };
         let running = worker::start(job).map_err(failure)?;
-        if let (Some(path), Some(address)) = (&self.ready_file, running.address()) {
-            write_ready(path, address)?;
-        }
         if let Some(address) = running.address() {
-            tracing::info!("bars: the latest ones at ws://{address}/");
+            ready_file.write(ServedAt { http: address, tls: None }.fields())?;
+            tracing::info!("bars: serving the latest bars at ws://{address}/");
         }
         let (summary, ended) = running.wait();
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
+        ready_file.remove()?;
         say(&if self.json { as_json(&summary) } else { in_words(&summary) });
         ended.map_err(failure)
     }
@@ -130,21 +120,4 @@ fn in_words(summary: &BarSummary) -> String {
         totals.unreadable,
         totals.refused
     )
-}
-
-fn remove_old(path: &Path) -> Result<(), Failure> {
-    match std::fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::new(format!("cannot remove the old {}: {error}", path.display())).remedy("check --ready-file"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes the ready file atomically: to a temporary file, then a rename.
-fn write_ready(path: &Path, address: SocketAddr) -> Result<(), Failure> {
-    let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
-    let temporary = path.with_extension("tmp");
-    let text = json!({"http": address.to_string(), "pid": std::process::id()}).to_string();
-    std::fs::write(&temporary, text).and_then(|()| std::fs::rename(&temporary, path)).map_err(failed)
 }

@@ -1,7 +1,7 @@
 //! `pitwire gateway`: the venue's public channels from another process or machine.
 
 use std::net::{SocketAddr, TcpListener};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -10,11 +10,12 @@ use pitwire_nats::without_password;
 use pitwire_net::{Limits, Server, SystemClock, Waker, stop_signals};
 use tracing::{info, warn};
 
-use super::up::{Ready, announce_tls, listen, prepare_ready, remove_old};
+use super::up::{announce_tls, listen};
 use crate::bus_key;
 use crate::certificate::{self, ServerCertificate};
-use crate::commands::arguments;
+use crate::commands::arguments::{self, CertificateFiles};
 use crate::output::say;
+use crate::ready_file::{ReadyFile, ServedAt};
 use pitwire_failure::Failure;
 use pitwire_gateway_server::{GatewayApplication, GatewayParts};
 
@@ -42,12 +43,8 @@ pub struct Gateway {
     /// the gateway makes an authority under --tls-dir once and prints how to trust it.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     tls: Option<SocketAddr>,
-    /// Certificate chain of the server, PEM.
-    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// Private key of the certificate, PEM.
-    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls_files: CertificateFiles,
     /// Directory of the authority that the gateway makes.
     #[arg(long, value_name = "DIR", requires = "tls", default_value = "pitwire-tls")]
     tls_dir: PathBuf,
@@ -76,10 +73,7 @@ pub struct Gateway {
 
 impl Gateway {
     pub fn run(self) -> Result<(), Failure> {
-        // Removes the file of an earlier run, so that no reader mistakes it for this run's.
-        if let Some(path) = &self.ready_file {
-            prepare_ready(path)?;
-        }
+        let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         let key = bus_key::read(&self.bus_key)?;
         let listener = listen(self.http, "--http")?;
         let address = listener.local_addr()?;
@@ -100,12 +94,12 @@ impl Gateway {
         let clock = SystemClock::start();
         let parts =
             GatewayParts { node, inlet, upstream, clock, has_fixed_venue: self.venue.is_some(), waker: waker.clone() };
-        let door = secure
+        let tls = secure
             .as_ref()
             .map(|(listener, shown)| Ok::<_, Failure>((listener.local_addr()?, shown.authority.clone())));
-        let ready = Ready { http: address, tls: door.transpose()? };
-        let (ready_file, tells) = (self.ready_file.clone(), !self.json);
-        let on_ready = Box::new(move || announce(&ready, ready_file.as_deref(), tells));
+        let served = ServedAt { http: address, tls: tls.transpose()? };
+        let (file, prints) = (ready_file.clone(), !self.json);
+        let on_ready = Box::new(move || announce(&served, &file, prints));
         info!("waiting for a venue on {} of {}", self.subject, without_password(&self.upstream));
         let app = GatewayApplication::new(parts, on_ready);
         let mut limits = Limits::default();
@@ -115,9 +109,7 @@ impl Gateway {
             server = server.with_tls(listener, shown.config)?;
         }
         let ended = server.run();
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
+        ready_file.remove()?;
         let app =
             ended.map_err(|error| Failure::new(format!("the gateway stopped: {error}")).remedy("start it again"))?;
         if self.json {
@@ -131,25 +123,22 @@ impl Gateway {
     fn tls_listener(&self) -> Result<Option<(TcpListener, ServerCertificate)>, Failure> {
         let Some(address) = self.tls else { return Ok(None) };
         let listener = listen(address, "--tls")?;
-        let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
-        let shown = certificate::server_certificate(files, &self.tls_dir, listener.local_addr()?)?;
+        let shown = certificate::server_certificate(self.tls_files.pair(), &self.tls_dir, listener.local_addr()?)?;
         Ok(Some((listener, shown)))
     }
 }
 
 /// Announces that the gateway serves: on standard output and in the ready file.
-fn announce(ready: &Ready, file: Option<&Path>, tells: bool) {
-    let address = ready.http;
-    if tells {
+fn announce(served: &ServedAt, file: &ReadyFile, prints: bool) {
+    let address = served.http;
+    if prints {
         say(&format!("Pitwire gateway is up: ws://{address}/ws/api/v2"));
-        if let Some((address, authority)) = &ready.tls {
+        if let Some((address, authority)) = &served.tls {
             announce_tls(*address, authority.as_deref());
         }
     }
     info!(%address, "the gateway serves");
-    if let Some(path) = file
-        && let Err(failure) = ready.write(path)
-    {
-        warn!(%failure, "no ready file");
+    if let Err(failure) = file.write(served.fields()) {
+        warn!(%failure, "cannot write the ready file");
     }
 }

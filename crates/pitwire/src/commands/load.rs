@@ -1,8 +1,6 @@
 //! `pitwire load`: load test with many WebSocket readers. The work is in `crates/load-generator`.
 
 mod children;
-mod figures;
-mod limit;
 mod progress;
 
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -14,15 +12,15 @@ use std::time::Duration;
 
 use clap::Args;
 use pitwire_load_generator::{
-    Address, Arrivals, ConnectionShare, ExpectedReplies, FaultyReaders, LoadPlan, LoadReport, MOST_CONNECTIONS,
-    MeasurementStart, OpenFailure, RunControl, RunError, Traffic, raise_file_limit, run,
+    Address, Arrivals, ConnectionShare, ExpectedReplies, FaultyReaders, LimitSearch, LoadPlan, LoadReport,
+    MOST_CONNECTIONS, MeasurementStart, OpenFailure, RunControl, RunError, Traffic, first_problem, raise_file_limit,
+    run, summary,
 };
 use pitwire_tls::{Tickets, Trust, client_config};
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGINT, SIGTERM};
 
 use crate::output::say;
-use limit::Search;
+use crate::signals::stop_flag;
 use pitwire_failure::Failure;
 use progress::Progress;
 
@@ -130,10 +128,7 @@ pub struct Load {
 
 impl Load {
     pub fn run(self) -> Result<(), Failure> {
-        let stop = Arc::new(AtomicBool::new(false));
-        for signal in [SIGTERM, SIGINT] {
-            signal_hook::flag::register(signal, Arc::clone(&stop))?;
-        }
+        let stop = stop_flag()?;
         let plan = self.plan()?;
         if self.part.is_some() {
             return children::serve(&plan, &stop);
@@ -142,10 +137,10 @@ impl Load {
             return self.find_limit(&plan, &stop);
         }
         let report = self.measure(&plan, &stop)?;
-        for line in figures::complaints(&plan, &report) {
+        for line in summary::warnings(&plan, &report) {
             eprintln!("pitwire load: {line}");
         }
-        say(&if self.json { figures::json(&plan, &report).to_string() } else { figures::text(&plan, &report) });
+        say(&if self.json { summary::json(&plan, &report).to_string() } else { summary::text(&plan, &report) });
         Ok(())
     }
 
@@ -156,8 +151,8 @@ impl Load {
         let unit = if is_rate { "messages a second" } else { "connections" };
         let mut search = match plan.arrivals {
             #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-            Some(arrivals) if is_rate => Search::new(arrivals.per_s as u64, MOST_PER_S),
-            _ => Search::new(u64::from(plan.share.total), u64::from(MOST_CONNECTIONS)),
+            Some(arrivals) if is_rate => LimitSearch::new(arrivals.per_s as u64, MOST_PER_S),
+            _ => LimitSearch::new(u64::from(plan.share.total), u64::from(MOST_CONNECTIONS)),
         };
         let (mut best, mut steps, mut limited_by) = (None, Vec::new(), None);
         while let Some(next) = search.next() {
@@ -172,7 +167,7 @@ impl Load {
                 break;
             }
             let wrong = match &report {
-                Ok(report) => limit::wrong(report),
+                Ok(report) => first_problem(report),
                 Err(what) => Some(what.clone()),
             };
             eprintln!("pitwire load: {next} {unit}: {}", wrong.as_deref().unwrap_or("all in time"));
@@ -191,7 +186,7 @@ impl Load {
                 .remedy("begin smaller, with --connections or --arrivals"));
         };
         if self.json {
-            let mut figures = figures::json(&plan, &report);
+            let mut figures = summary::json(&plan, &report);
             if let Value::Object(fields) = &mut figures {
                 let limit_of = if is_rate { "arrivals_per_s" } else { "connections" };
                 fields.insert("limit".into(), limit.into());
@@ -203,7 +198,7 @@ impl Load {
         } else {
             let by = limited_by.map_or_else(String::new, |what| format!("; beyond that: {what}"));
             say(&format!("limit: {limit} {unit}{by}"));
-            say(&figures::text(&plan, &report));
+            say(&summary::text(&plan, &report));
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{sink, stderr, stdout};
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,18 +12,21 @@ use clap::{Args, ValueEnum};
 use pitwire_net::stop_signals;
 use pitwire_splitter::{
     Address, DiscardTransport, InvalidPolicy, LinePrinter, MissingSymbol, Publication, ShardPublisher, ShardServer,
-    SharedStats, SlowWorkerPolicy, Splitter, SplitterConfig, SplitterError, SplitterReport, StreamCounts, Transport,
+    SharedStats, SlowWorkerPolicy, Splitter, SplitterConfig, SplitterError, SplitterReport, Transport,
     TransportOptions, WorkerProgram, open_pipe, open_shm, open_shm_ref, serve,
 };
 use pitwire_tls::{Tickets, Trust, client_config};
-use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use serde_json::{Value, json};
 
+use self::figures::SplitFigures;
 use self::view::View;
 use crate::commands::arguments;
 use crate::output::say;
+use crate::ready_file::ReadyFile;
+use crate::signals::stop_flag;
 use pitwire_failure::Failure;
 
+mod figures;
 mod view;
 
 const EXAMPLES: &str = "Examples:
@@ -177,9 +180,7 @@ enum NoSymName {
 
 impl Split {
     pub fn run(self) -> Result<(), Failure> {
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
+        let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         let (stop, is_stopping) = (stop_signals()?, stop_flag()?);
         let plan = self.plan()?;
         let options = self.options(is_stopping)?;
@@ -202,9 +203,7 @@ impl Split {
             TransportName::Ws => {}
         }
         sinks.extend(publisher);
-        if let Some(path) = &self.ready_file {
-            write_ready(path, server.as_ref())?;
-        }
+        ready_file.write(served_addresses(server.as_ref()))?;
         let view = if self.view { Some(View::open(Arc::clone(&stats))?) } else { None };
         let to_stdout = !self.json && !view.as_ref().is_some_and(View::is_on_stdout);
         let printer = match (to_stdout, &view) {
@@ -296,161 +295,10 @@ impl Split {
             let text = serde_json::to_string(&figures).map_err(|error| Failure::new(error.to_string()))?;
             say(&text);
         } else {
-            figures.say();
+            figures.lines().iter().for_each(|line| say(line));
         }
         Ok(())
     }
-}
-
-/// Summary of a run. The field names are part of the JSON output.
-#[derive(Serialize)]
-struct SplitFigures {
-    trades: u64,
-    bytes: u64,
-    seconds: f64,
-    trades_per_s: f64,
-    /// CPU time of the feed thread and all other threads except the built-in counters, per trade.
-    cpu_ns_per_trade: f64,
-    /// CPU time of the thread that reads, splits and distributes the feed, per trade.
-    feed_cpu_ns_per_trade: f64,
-    /// CPU time of the built-in counters per trade; absent without them. Verification is not part
-    /// of splitting.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    counters_cpu_ns_per_trade: Option<f64>,
-    reads: u64,
-    frames: u64,
-    reconnects: u64,
-    gaps: u64,
-    dropped: u64,
-    spilled: u64,
-    conflated: u64,
-    restarts: u64,
-    lag_p50_us: f64,
-    lag_p99_us: f64,
-    lag_max_us: f64,
-    unusual: u64,
-    no_sym: u64,
-    malformed: u64,
-    oversized: u64,
-    stats_lines_left_out: u64,
-    /// Results of the built-in counters; absent when a program took the trades.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    counted: Option<Verified>,
-    /// Exit status of the workers' program.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    program: Option<String>,
-}
-
-/// Results of all built-in counters combined; docs/tape.md defines the checksum.
-#[derive(Serialize)]
-struct Verified {
-    trades: u64,
-    symbols: u64,
-    checksum: String,
-    lost: u64,
-    lost_declared: u64,
-    duplicated: u64,
-    reordered: u64,
-    gap_records: u64,
-    unnumbered: u64,
-    /// Number of trades that were not checked, because the limit of tracked symbols was reached.
-    unchecked: u64,
-    faults: u64,
-}
-
-impl Verified {
-    fn of(counted: &[StreamCounts]) -> Option<Self> {
-        let all = StreamCounts::sum(counted);
-        (!counted.is_empty()).then(|| Verified {
-            trades: all.trades,
-            symbols: all.symbols,
-            checksum: format!("{:016x}", all.checksum),
-            lost: all.lost,
-            lost_declared: all.lost_declared,
-            duplicated: all.duplicated,
-            reordered: all.reordered,
-            gap_records: all.gaps,
-            unnumbered: all.unnumbered,
-            unchecked: all.unchecked,
-            faults: all.faults,
-        })
-    }
-}
-
-impl SplitFigures {
-    #[allow(clippy::cast_precision_loss)]
-    fn of(report: &SplitterReport) -> Self {
-        let SplitterReport { totals, dealt, lag, .. } = report;
-        let seconds = report.elapsed_ns as f64 / 1e9;
-        let ratio = |above: f64, below: f64| if below > 0.0 { above / below } else { 0.0 };
-        let a_trade = |ns: u64| (ratio(ns as f64, totals.trades as f64) * 100.0).round() / 100.0;
-        let us = |ns: u64| (ns as f64 / 100.0).round() / 10.0;
-        SplitFigures {
-            trades: totals.trades,
-            bytes: totals.bytes,
-            seconds,
-            trades_per_s: ratio(totals.trades as f64, seconds).round(),
-            cpu_ns_per_trade: a_trade(report.cpu_ns + report.others_cpu_ns),
-            feed_cpu_ns_per_trade: a_trade(report.cpu_ns),
-            counters_cpu_ns_per_trade: (report.counters_cpu_ns > 0).then(|| a_trade(report.counters_cpu_ns)),
-            reads: totals.reads,
-            frames: totals.frames,
-            reconnects: totals.connections.saturating_sub(1),
-            gaps: dealt.gaps,
-            dropped: dealt.dropped,
-            spilled: dealt.spilled,
-            conflated: dealt.conflated,
-            restarts: dealt.restarts,
-            lag_p50_us: us(lag.p50_ns),
-            lag_p99_us: us(lag.p99_ns),
-            lag_max_us: us(lag.max_ns),
-            unusual: report.unusual,
-            no_sym: report.no_sym,
-            malformed: report.malformed,
-            oversized: report.oversized,
-            stats_lines_left_out: report.lines_left_out,
-            counted: report.summaries.first().and_then(|summary| Verified::of(&summary.counted)),
-            program: report.summaries.first().and_then(|summary| summary.program.clone()),
-        }
-    }
-
-    fn say(&self) {
-        say(&format!(
-            "{} trades in {:.3} s: {:.0} a second, {:.1} ns of CPU each; {} bytes, {} reads, {} frames",
-            self.trades, self.seconds, self.trades_per_s, self.cpu_ns_per_trade, self.bytes, self.reads, self.frames
-        ));
-        say(&format!(
-            "hand-over after a read: p50 {:.1} µs, p99 {:.1} µs, max {:.1} µs; {} reconnects, {} gap records, {} dropped, {} spilled",
-            self.lag_p50_us, self.lag_p99_us, self.lag_max_us, self.reconnects, self.gaps, self.dropped, self.spilled
-        ));
-        say(&format!(
-            "{} conflated, {} restarts; {} unusual, {} without symbol, {} malformed, {} above 1 MiB",
-            self.conflated, self.restarts, self.unusual, self.no_sym, self.malformed, self.oversized
-        ));
-        if let Some(counted) = &self.counted {
-            say(&format!(
-                "counted: {} trades of {} symbols, checksum {}; {} lost undeclared, {} lost at gaps, {} duplicated, {} out of order",
-                counted.trades,
-                counted.symbols,
-                counted.checksum,
-                counted.lost,
-                counted.lost_declared,
-                counted.duplicated,
-                counted.reordered
-            ));
-        }
-        if let Some(program) = &self.program {
-            say(&format!("the program {program}"));
-        }
-    }
-}
-
-fn stop_flag() -> Result<Arc<AtomicBool>, Failure> {
-    let flag = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&flag))?;
-    }
-    Ok(flag)
 }
 
 fn failed(error: SplitterError) -> Failure {
@@ -476,34 +324,15 @@ fn text_or_file(text: &str) -> Result<String, Failure> {
     Ok(read.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-fn remove_old(path: &Path) -> Result<(), Failure> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::new(format!("cannot remove the old {}: {error}", path.display()))
-                .remedy("name another --ready-file"))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes the ready file atomically. The caller removes an old file before anything is served.
-fn write_ready(path: &Path, server: Option<&ShardServer>) -> Result<(), Failure> {
-    let mut ready = serde_json::Map::new();
-    for (name, address) in
-        [("http", server.and_then(ShardServer::shards)), ("metrics", server.and_then(ShardServer::metrics))]
-    {
+/// Returns the addresses of the shards and the metrics, for the ready file.
+fn served_addresses(server: Option<&ShardServer>) -> Value {
+    let mut fields = json!({});
+    for (name, address) in [("http", server.and_then(ShardServer::shards)), ("metrics", server.and_then(ShardServer::metrics))] {
         if let Some(address) = address {
-            ready.insert(name.into(), address.to_string().into());
+            fields[name] = address.to_string().into();
         }
     }
-    ready.insert("pid".into(), std::process::id().into());
-    let failed = |error: std::io::Error| {
-        Failure::new(format!("cannot write {}: {error}", path.display()))
-            .remedy("name a writable place with --ready-file")
-    };
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    fs::write(&temporary, serde_json::Value::from(ready).to_string()).map_err(failed)?;
-    fs::rename(&temporary, path).map_err(failed)
+    fields
 }
 
 /// Parses a ring size in bytes: `4096`, `64KiB`, `4MiB`, `1GiB`. Accepts powers of two from 4 KiB

@@ -1,6 +1,5 @@
 //! `pitwire up`: the venue.
 
-use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 
@@ -26,9 +25,10 @@ use tracing::{info, warn};
 
 use crate::bus_key;
 use crate::certificate::{self, ServerCertificate};
-use crate::commands::arguments;
+use crate::commands::arguments::{self, CertificateFiles};
 use crate::commands::idle::Idle;
 use crate::output::say;
+use crate::ready_file::{ReadyFile, ServedAt};
 
 const EXAMPLES: &str = "Examples:
   pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
@@ -62,12 +62,8 @@ pub struct Up {
     /// once and prints how to trust it.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     tls: Option<SocketAddr>,
-    /// Certificate chain of the server, PEM, the server's own certificate first
-    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_key")]
-    tls_cert: Option<PathBuf>,
-    /// Private key of the certificate, PEM
-    #[arg(long, value_name = "FILE", requires = "tls", requires = "tls_cert")]
-    tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    tls_files: CertificateFiles,
     /// Seed of the resident order flow
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
@@ -166,19 +162,16 @@ impl Up {
             check_address(url)?;
             check_subject(&self.publish_subject, Wildcards::Refused)?;
         }
-        if self.tls.is_some() && self.tls_cert.is_none() && self.durability == Durability::Memory {
+        if self.tls.is_some() && self.tls_files.pair().is_none() && self.durability == Durability::Memory {
             return Err(Failure::usage("--durability memory has no directory for an authority of its own")
                 .remedy("give a certificate and its key by --tls-cert and --tls-key"));
         }
-        // Remove an old ready file first, so that no client takes it for ours.
-        if let Some(path) = &self.ready_file {
-            prepare_ready(path)?;
-        }
+        let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         // Bind the port before opening the data: a venue without a port must not touch its journal.
         let listener = listen(self.http, "--http")?;
         let secure = self.tls.map(|address| listen(address, "--tls")).transpose()?;
         // Check the certificate before opening the data, too.
-        let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
+        let files = self.tls_files.pair();
         let mut tls = match (&secure, files) {
             (Some(listener), Some(_)) => {
                 Some(certificate::server_certificate(files, &self.data, listener.local_addr()?)?)
@@ -212,7 +205,7 @@ impl Up {
         server = server.with_idle_strategy(self.idle.strategy());
         let address = server.local_address()?;
         self.announce(&preset, &shown, address);
-        let mut ready = Ready::new(address);
+        let mut served = ServedAt { http: address, tls: None };
         if let Some(listener) = secure {
             let address = listener.local_addr()?;
             let ServerCertificate { config, authority } = match tls.take() {
@@ -220,17 +213,13 @@ impl Up {
                 None => certificate::server_certificate(None, &self.data.join("tls"), address)?,
             };
             announce_tls(address, authority.as_deref());
-            ready.tls = Some((address, authority));
+            served.tls = Some((address, authority));
             server = server.with_tls(listener, config)?;
         }
         say("Ctrl-C stops it; nothing acknowledged is lost, however it ends.");
-        if let Some(path) = &self.ready_file {
-            ready.write(path)?;
-        }
+        ready_file.write(served.fields())?;
         let ended = server.run();
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
+        ready_file.remove()?;
         let app = ended.map_err(|error| {
             Failure::new(format!("the venue stopped: {error}"))
                 .remedy("look at the disk, then start again: nothing acknowledged is lost")
@@ -447,50 +436,4 @@ fn random() -> [u8; 32] {
     // Without randomness every token could be guessed, so panic instead.
     getrandom::fill(&mut bytes).expect("the operating system gives random bytes");
     bytes
-}
-
-pub(super) fn remove_old(path: &Path) -> Result<(), Failure> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::new(format!("cannot remove {}: {error}", path.display())))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Removes an old ready file and checks that a new one can be written.
-pub(super) fn prepare_ready(path: &Path) -> Result<(), Failure> {
-    remove_old(path)?;
-    let temporary = path.with_extension("tmp");
-    fs::write(&temporary, "").and_then(|()| fs::remove_file(&temporary)).map_err(|error| cannot_write(path, &error))
-}
-
-fn cannot_write(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file")
-}
-
-/// The content of the ready file.
-pub(super) struct Ready {
-    pub http: SocketAddr,
-    /// The TLS address, and the certificate authority's file if the venue created one.
-    pub tls: Option<(SocketAddr, Option<PathBuf>)>,
-}
-
-impl Ready {
-    fn new(http: SocketAddr) -> Ready {
-        Ready { http, tls: None }
-    }
-
-    pub fn write(&self, path: &Path) -> Result<(), Failure> {
-        let mut ready = serde_json::json!({ "http": self.http.to_string(), "pid": std::process::id() });
-        if let Some((address, authority)) = &self.tls {
-            ready["tls"] = address.to_string().into();
-            if let Some(authority) = authority {
-                ready["ca"] = authority.display().to_string().into();
-            }
-        }
-        let temporary = path.with_extension("tmp");
-        let written = fs::write(&temporary, format!("{ready}\n")).and_then(|()| fs::rename(&temporary, path));
-        written.map_err(|error| cannot_write(path, &error))
-    }
 }

@@ -3,9 +3,8 @@
 //! Does        starts this program several times, starts their measurements together and adds up
 //!             their reports.
 //! Holds       A child writes JSON objects to its standard output, one per line: first its
-//!             progress, at the end its
-//!             report. Its standard input carries the start time. The child stops when its standard
-//!             input closes.
+//!             progress, at the end its report. Its standard input carries the start time. The
+//!             child stops when its standard input closes.
 //! Start at    [`run`] for the parent, [`serve`] for a child.
 
 use std::io::{BufRead, BufReader, Write};
@@ -20,35 +19,35 @@ use pitwire_load_generator::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::progress::{Progress, Standing};
+use super::progress::{Progress, RunCounts};
 use crate::output::say;
 use pitwire_failure::Failure;
 
 /// Delay between the start message and the start of the measurement, in nanoseconds. Every child
-/// must read the message
-/// within this time.
+/// must read the message within this time.
 const SETTLE_NS: i64 = 200_000_000;
 const STEP: Duration = Duration::from_millis(50);
-const SAY_EVERY: Duration = Duration::from_millis(200);
+const PROGRESS_EVERY: Duration = Duration::from_millis(200);
 
 /// A message from a child to the parent.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Word {
-    Standing { opened: u64, failed: u64, deliveries: u64, late: u64, lost: u64 },
+enum ChildMessage {
+    Progress { opened: u64, failed: u64, deliveries: u64, late: u64, lost: u64 },
     Report(Box<LoadReport>),
     Failed { what: String, remedy: String },
 }
 
 /// State of a child as known to the parent.
 #[derive(Default)]
-struct Heard {
-    standing: Standing,
+struct ChildState {
+    counts: RunCounts,
     report: Option<LoadReport>,
     failed: Option<Failure>,
     has_ended: bool,
 }
 
+/// Runs one share of the plan as a child, and reports to the parent.
 pub fn serve(plan: &LoadPlan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let control = Arc::new(RunControl::default());
     let listener = Arc::clone(&control);
@@ -69,28 +68,30 @@ pub fn serve(plan: &LoadPlan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
             control.stop();
         }
         if Instant::now() >= next {
-            next = Instant::now() + SAY_EVERY;
-            let Standing { opened, failed, deliveries, late, lost, .. } = Standing::of(control);
-            tell(&Word::Standing { opened, failed, deliveries, late, lost });
+            next = Instant::now() + PROGRESS_EVERY;
+            let RunCounts { opened, failed, deliveries, late, lost, .. } = RunCounts::of(control);
+            send(&ChildMessage::Progress { opened, failed, deliveries, late, lost });
         }
     };
     match run_here(plan, &control, MeasurementStart::OnSignal, lead) {
-        Ok(report) => tell(&Word::Report(Box::new(report))),
+        Ok(report) => send(&ChildMessage::Report(Box::new(report))),
         Err(RunError::NothingOpened(refusal)) => {
-            tell(&Word::Failed { what: refusal.to_string(), remedy: refusal.remedy().into() });
+            send(&ChildMessage::Failed { what: refusal.to_string(), remedy: refusal.remedy().into() });
         }
-        Err(RunError::Machine(what)) => tell(&Word::Failed { what, remedy: "see `pitwire doctor`".into() }),
+        Err(RunError::Machine(what)) => send(&ChildMessage::Failed { what, remedy: "see `pitwire doctor`".into() }),
     }
     Ok(())
 }
 
-fn tell(word: &Word) {
+/// Writes a message to the parent.
+fn send(message: &ChildMessage) {
     // If the report cannot be written, the parent reports that it is missing.
-    if let Ok(line) = serde_json::to_string(word) {
+    if let Ok(line) = serde_json::to_string(message) {
         say(&line);
     }
 }
 
+/// Runs the plan in `parts` child processes and adds up their reports.
 pub fn run(
     parts: usize,
     plan: &LoadPlan,
@@ -108,8 +109,8 @@ pub fn run(
             }
         }
     }
-    let heard: Vec<Arc<Mutex<Heard>>> = children.iter_mut().map(listen).collect();
-    let outcome = lead(&mut children, &heard, plan, stop, progress);
+    let states: Vec<Arc<Mutex<ChildState>>> = children.iter_mut().map(listen).collect();
+    let outcome = lead(&mut children, &states, plan, stop, progress);
     end(&mut children);
     outcome
 }
@@ -127,30 +128,30 @@ fn start(plan: &LoadPlan, index: usize, parts: usize) -> std::io::Result<Child> 
 }
 
 /// Starts a thread that reads a child's messages.
-fn listen(child: &mut Child) -> Arc<Mutex<Heard>> {
-    let heard = Arc::new(Mutex::new(Heard::default()));
-    let said = Arc::clone(&heard);
+fn listen(child: &mut Child) -> Arc<Mutex<ChildState>> {
+    let state = Arc::new(Mutex::new(ChildState::default()));
+    let shared = Arc::clone(&state);
     let output = child.stdout.take();
     thread::spawn(move || {
         for line in output.into_iter().flat_map(|output| BufReader::new(output).lines()).map_while(Result::ok) {
-            let mut heard = said.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
             match serde_json::from_str(&line) {
-                Ok(Word::Standing { opened, failed, deliveries, late, lost }) => {
-                    heard.standing = Standing { opened, failed, deliveries, late, lost, start_ns: NEVER };
+                Ok(ChildMessage::Progress { opened, failed, deliveries, late, lost }) => {
+                    state.counts = RunCounts { opened, failed, deliveries, late, lost, start_ns: NEVER };
                 }
-                Ok(Word::Report(report)) => heard.report = Some(*report),
-                Ok(Word::Failed { what, remedy }) => heard.failed = Some(Failure::new(what).remedy(remedy)),
+                Ok(ChildMessage::Report(report)) => state.report = Some(*report),
+                Ok(ChildMessage::Failed { what, remedy }) => state.failed = Some(Failure::new(what).remedy(remedy)),
                 Err(_) => {}
             }
         }
-        said.lock().unwrap_or_else(PoisonError::into_inner).has_ended = true;
+        shared.lock().unwrap_or_else(PoisonError::into_inner).has_ended = true;
     });
-    heard
+    state
 }
 
 fn lead(
     children: &mut [Child],
-    heard: &[Arc<Mutex<Heard>>],
+    states: &[Arc<Mutex<ChildState>>],
     plan: &LoadPlan,
     stop: &Arc<AtomicBool>,
     progress: &mut Progress,
@@ -158,23 +159,23 @@ fn lead(
     let mut start_ns = NEVER;
     let arrives = plan.traffic == pitwire_load_generator::Traffic::Listen && plan.arrivals.is_some();
     loop {
-        let mut all = Standing { start_ns, ..Standing::default() };
+        let mut all = RunCounts { start_ns, ..RunCounts::default() };
         let mut running = 0;
-        for one in heard {
+        for one in states {
             let mut one = one.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(failure) = one.failed.take() {
                 return Err(failure);
             }
-            all.opened += one.standing.opened;
-            all.failed += one.standing.failed;
-            all.deliveries += one.standing.deliveries;
-            all.late += one.standing.late;
-            all.lost += one.standing.lost;
+            all.opened += one.counts.opened;
+            all.failed += one.counts.failed;
+            all.deliveries += one.counts.deliveries;
+            all.late += one.counts.late;
+            all.lost += one.counts.lost;
             running += usize::from(!one.has_ended);
         }
-        progress.show_standing(&all);
+        progress.show_counts(&all);
         if running == 0 {
-            return add_up(heard);
+            return add_up(states);
         }
         if start_ns == NEVER && (arrives || all.opened + all.failed >= u64::from(plan.share.count)) {
             start_ns = mono_ns() + SETTLE_NS;
@@ -194,12 +195,12 @@ fn lead(
     }
 }
 
-fn add_up(heard: &[Arc<Mutex<Heard>>]) -> Result<LoadReport, Failure> {
+fn add_up(states: &[Arc<Mutex<ChildState>>]) -> Result<LoadReport, Failure> {
     let mut whole = LoadReport::default();
-    for one in heard {
+    for one in states {
         let report = one.lock().unwrap_or_else(PoisonError::into_inner).report.take();
         let report = report.ok_or_else(|| {
-            Failure::new("a process of the load client ended without a report").remedy("see what it said above")
+            Failure::new("a process of the load client ended without a report").remedy("see its error above")
         })?;
         whole.merge(report);
     }

@@ -22,7 +22,7 @@ pub struct Progress {
 
 /// Current counts, summed over all processes.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Standing {
+pub struct RunCounts {
     pub opened: u64,
     pub failed: u64,
     pub deliveries: u64,
@@ -31,9 +31,9 @@ pub struct Standing {
     pub start_ns: i64,
 }
 
-impl Standing {
+impl RunCounts {
     pub fn of(control: &RunControl) -> Self {
-        Standing {
+        RunCounts {
             opened: control.opened.load(Relaxed),
             failed: control.failed.load(Relaxed),
             deliveries: control.deliveries.load(Relaxed),
@@ -61,11 +61,11 @@ impl Progress {
     }
 
     pub fn show(&mut self, control: &RunControl) {
-        self.show_standing(&Standing::of(control));
+        self.show_counts(&RunCounts::of(control));
     }
 
-    pub fn show_standing(&mut self, now: &Standing) {
-        let Standing { opened, failed, deliveries, late, lost, start_ns } = *now;
+    pub fn show_counts(&mut self, now: &RunCounts) {
+        let RunCounts { opened, failed, deliveries, late, lost, start_ns } = *now;
         let measured = measured(start_ns);
         match (&self.bar, measured) {
             (Some(bar), None) => {

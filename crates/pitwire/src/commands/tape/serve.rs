@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use super::values::{Rate, sizes};
 use crate::certificate;
 use crate::commands::arguments;
 use crate::output::say;
+use crate::ready_file::{ReadyFile, ServedAt};
 use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
@@ -168,17 +169,14 @@ impl Serve {
         if self.dialect == DialectName::Plain && !self.live.live {
             return Err(Failure::usage("--dialect plain is a live feed").remedy("add --live"));
         }
-        // Remove an old file first, so that no reader takes it for the new one.
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
+        let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         let listener = TcpListener::bind(self.listen).map_err(|error| {
             Failure::new(format!("cannot listen on {}: {error}", self.listen))
                 .remedy("stop what uses the port, or give another with --listen")
         })?;
         let signals = stop_signals()?;
         if self.live.live {
-            return self.run_live(listener, plan, signals.as_fd());
+            return self.run_live(listener, plan, signals.as_fd(), &ready_file);
         }
         let (tls, authority) = self.tls()?;
         let is_tls = tls.is_some();
@@ -191,14 +189,16 @@ impl Serve {
                 say(&format!("Its certificate is signed by {}: trust that file.", path.display()));
             }
         }
-        if let Some(path) = &self.ready_file {
-            write_ready(path, address, &url, authority.as_deref())?;
-        }
+        let served = ServedAt { http: address, tls: is_tls.then(|| (address, authority.clone())) };
+        let mut ready = served.fields();
+        ready["url"] = url.into();
+        ready_file.write(ready)?;
         let before_s = cpu_seconds();
         let report = server.run(signals.as_fd());
         let took_s = cpu_seconds() - before_s;
-        for path in self.ready_file.iter().chain(&authority) {
-            remove_old(path)?;
+        ready_file.remove()?;
+        if let Some(path) = &authority {
+            fs::remove_file(path)?;
         }
         let report = report?;
         let figures = Figures::of(&report, took_s, plan.ceiling_per_s());
@@ -209,7 +209,13 @@ impl Serve {
         }
     }
 
-    fn run_live(&self, listener: TcpListener, plan: Plan, stop: BorrowedFd<'_>) -> Result<(), Failure> {
+    fn run_live(
+        &self,
+        listener: TcpListener,
+        plan: Plan,
+        stop: BorrowedFd<'_>,
+        ready_file: &ReadyFile,
+    ) -> Result<(), Failure> {
         let source =
             if self.dialect == DialectName::Plain { LiveSource::Plain } else { LiveSource::Messages(plan.what) };
         let feed = self.live.feed(listener, source, self.rate, self.trades, self.seed)?;
@@ -218,13 +224,11 @@ impl Serve {
         if !self.json {
             say(&format!("Serving {url}; Ctrl-C stops it and says what was sent."));
         }
-        if let Some(path) = &self.ready_file {
-            write_ready(path, address, &url, None)?;
-        }
+        let mut ready = ServedAt { http: address, tls: None }.fields();
+        ready["url"] = url.into();
+        ready_file.write(ready)?;
         let done = live::run(feed, stop, self.json);
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
+        ready_file.remove()?;
         done
     }
 
@@ -293,27 +297,4 @@ impl Serve {
         })?;
         Ok((Some(config), Some(path)))
     }
-}
-
-fn remove_old(path: &Path) -> Result<(), Failure> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::new(format!("cannot remove {}: {error}", path.display())).remedy("check --ready-file"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn write_ready(path: &Path, address: SocketAddr, url: &str, authority: Option<&Path>) -> Result<(), Failure> {
-    let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
-    let temporary = path.with_extension("tmp");
-    let mut ready = serde_json::json!({ "http": address.to_string(), "pid": std::process::id(), "url": url });
-    if url.starts_with("wss") {
-        ready["tls"] = address.to_string().into();
-    }
-    if let Some(authority) = authority {
-        ready["ca"] = authority.display().to_string().into();
-    }
-    fs::write(&temporary, format!("{ready}\n")).map_err(failed)?;
-    fs::rename(&temporary, path).map_err(failed)
 }

@@ -3,16 +3,16 @@
 //!
 //! Does        doubles the load until a step fails, then bisects until the interval is at most a
 //!             tenth of the load.
-//! Start at    [`Search`].
+//! Start at    [`LimitSearch`].
 
-use pitwire_load_generator::LoadReport;
+use crate::report::LoadReport;
 
 /// Largest number of steps of a search.
 const MOST_STEPS: usize = 40;
 
 /// State of a search: the bounds and the next load to try.
 #[derive(Debug)]
-pub struct Search {
+pub struct LimitSearch {
     /// Largest load that passed. `refused` is the smallest load that failed.
     carried: u64,
     refused: Option<u64>,
@@ -21,9 +21,10 @@ pub struct Search {
     steps: usize,
 }
 
-impl Search {
+impl LimitSearch {
+    /// Starts a search at `first`, which is limited to 1 to `most`.
     pub fn new(first: u64, most: u64) -> Self {
-        Search { carried: 0, refused: None, next: first.clamp(1, most), most, steps: 0 }
+        LimitSearch { carried: 0, refused: None, next: first.clamp(1, most), most, steps: 0 }
     }
 
     /// Returns the next load to try, or `None` when the search is complete.
@@ -32,6 +33,7 @@ impl Search {
         (!is_known && self.carried < self.most && self.steps < MOST_STEPS).then_some(self.next)
     }
 
+    /// Records whether the server carried the last load.
     pub fn tried(&mut self, is_carried: bool) {
         self.steps += 1;
         if is_carried {
@@ -45,13 +47,14 @@ impl Search {
         };
     }
 
+    /// Returns the largest load that passed; 0 if none did.
     pub fn limit(&self) -> u64 {
         self.carried
     }
 }
 
 /// Returns the name of the first problem in a report, or `None` if the step passed.
-pub fn wrong(report: &LoadReport) -> Option<String> {
+pub fn first_problem(report: &LoadReport) -> Option<String> {
     let counters = &report.counters;
     // A bound generator is checked first, because then all figures measure the generator and not
     // the server.
@@ -78,7 +81,7 @@ mod tests {
     /// Searches against a server that carries `capacity`. Returns the loads that were tried and the
     /// limit.
     fn search(first: u64, most: u64, capacity: u64) -> (Vec<u64>, u64) {
-        let (mut search, mut tried) = (Search::new(first, most), Vec::new());
+        let (mut search, mut tried) = (LimitSearch::new(first, most), Vec::new());
         while let Some(next) = search.next() {
             tried.push(next);
             search.tried(next <= capacity);
@@ -98,11 +101,11 @@ mod tests {
     #[test]
     fn bound_generator_is_reported_first() {
         let mut report = LoadReport::default();
-        assert_eq!(wrong(&report), None);
+        assert_eq!(first_problem(&report), None);
         report.counters.late = 3;
         report.counters.lost = 1;
-        assert_eq!(wrong(&report).as_deref(), Some("lost"));
+        assert_eq!(first_problem(&report).as_deref(), Some("lost"));
         report.generator.demand = 0.95;
-        assert_eq!(wrong(&report).as_deref(), Some("generator"));
+        assert_eq!(first_problem(&report).as_deref(), Some("generator"));
     }
 }

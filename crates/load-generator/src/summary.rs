@@ -1,7 +1,11 @@
-//! Final report of `pitwire load`.
+//! The summary of a run: as JSON, as text, and the warnings that belong to it.
+//!
+//! Start at    [`json`], [`text`], [`warnings`].
 
-use pitwire_load_generator::{LoadPlan, LoadReport};
 use serde_json::{Value, json};
+
+use crate::plan::LoadPlan;
+use crate::report::LoadReport;
 
 #[allow(clippy::cast_precision_loss)]
 fn per_s(count: u64, ns: u64) -> f64 {
@@ -18,6 +22,8 @@ fn rounded(value: f64, digits: i32) -> f64 {
     (value * scale).round() / scale
 }
 
+/// Returns the summary as one JSON object. Its field names are part of the output of
+/// `pitwire load --json`.
 #[allow(clippy::cast_precision_loss)]
 pub fn json(plan: &LoadPlan, report: &LoadReport) -> Value {
     let (counters, generator) = (&report.counters, &report.generator);
@@ -89,7 +95,7 @@ fn is_interrupted(plan: &LoadPlan, report: &LoadReport) -> bool {
 }
 
 /// Returns warnings to show before the figures.
-pub fn complaints(plan: &LoadPlan, report: &LoadReport) -> Vec<String> {
+pub fn warnings(plan: &LoadPlan, report: &LoadReport) -> Vec<String> {
     let mut lines: Vec<String> = report
         .failures
         .iter()
@@ -107,8 +113,8 @@ pub fn complaints(plan: &LoadPlan, report: &LoadReport) -> Vec<String> {
     }
     let counters = &report.counters;
     if counters.silent > 0 {
-        let remedy = "check the path in the URL, or say with --subscribe what is wanted";
-        lines.push(format!("{} connections never got anything ({remedy})", counters.silent));
+        let remedy = "check the path in the URL, or subscribe with --subscribe";
+        lines.push(format!("{} connections never received a message ({remedy})", counters.silent));
     }
     if counters.unnumbered > 0 && counters.unnumbered >= counters.deliveries {
         lines.push("messages carry no number, so nothing can be said of lost ones (--sequence-field names another than \"seq\")".into());
@@ -125,6 +131,7 @@ pub fn complaints(plan: &LoadPlan, report: &LoadReport) -> Vec<String> {
     lines
 }
 
+/// Returns the summary as lines of text.
 #[allow(clippy::cast_precision_loss)]
 pub fn text(plan: &LoadPlan, report: &LoadReport) -> String {
     let counters = &report.counters;
