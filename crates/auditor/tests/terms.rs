@@ -1,8 +1,8 @@
 //! A second correct run with every order term and operator command, and a fault for each of them.
 
-mod floor;
+mod correct_run;
 
-use floor::{HOUSE, MARKET, MEMBER, Run, step};
+use correct_run::{HOUSE, MARKET, MEMBER, Run, step};
 use pitwire_auditor::{Auditor, Offence};
 use pitwire_model::{
     Bust, CancelReason, Command, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, Reject, Side, Ticks,
@@ -20,7 +20,7 @@ fn audit(run: &Run) -> Result<Auditor, Offence> {
 
 #[test]
 fn correct_run_with_all_order_terms_has_no_offence() {
-    assert_eq!(audit(&floor::run()).map(|auditor| auditor.live_orders()), Ok(0));
+    assert_eq!(audit(&correct_run::run()).map(|auditor| auditor.live_orders()), Ok(0));
 }
 
 /// A fault, how it is planted, and the expected words of the finding.
@@ -48,7 +48,8 @@ fn rejected(run: &mut Run, name: &str, reason: Reject) {
 fn accepted(run: &mut Run, name: &str, level: u64, change: u64) {
     let new = entered(run, name).clone();
     let price = new.order_type.limit_price().unwrap_or_default();
-    *events(run, name) = vec![floor::accepted(&new), floor::level(new.side, price.0, level), floor::changed(change)];
+    *events(run, name) =
+        vec![correct_run::accepted(&new), correct_run::level(new.side, price.0, level), correct_run::changed(change)];
 }
 
 #[test]
@@ -57,7 +58,7 @@ fn every_planted_offence_against_terms_is_found() {
         // Icebergs.
         (
             "an iceberg shows itself whole",
-            |run| events(run, "iceberg")[1] = floor::level(Side::Sell, 100, 10),
+            |run| events(run, "iceberg")[1] = correct_run::level(Side::Sell, 100, 10),
             "was published as 10 and shows 3",
         ),
         ("an iceberg is not refreshed", |run| _ = events(run, "sweep").remove(2), "and was not refilled"),
@@ -83,13 +84,13 @@ fn every_planted_offence_against_terms_is_found() {
             "hidden lots trade before shown ones behind them",
             |run| {
                 let events = events(run, "sweep");
-                *events = vec![events[0].clone(), floor::traded(1, 100, 6, ('i', HOUSE, 4), ('s', MEMBER, 0))];
+                *events = vec![events[0].clone(), correct_run::traded(1, 100, 6, ('i', HOUSE, 4), ('s', MEMBER, 0))];
             },
             "trade 1 of 6, but 3 were available",
         ),
         (
             "a reduction takes the shown part first",
-            |run| events(run, "reduce")[1] = floor::level(Side::Sell, 100, 1),
+            |run| events(run, "reduce")[1] = correct_run::level(Side::Sell, 100, 1),
             "was published as 1 and shows 2",
         ),
         (
@@ -114,12 +115,12 @@ fn every_planted_offence_against_terms_is_found() {
                 let (accepted, change) = (events(run, "fok")[0].clone(), 5);
                 *events(run, "fok") = vec![
                     accepted,
-                    floor::traded(4, 100, 2, ('i', HOUSE, 2), ('f', MEMBER, 3)),
-                    floor::refreshed('i', 100, 2),
-                    floor::traded(5, 100, 2, ('i', HOUSE, 0), ('f', MEMBER, 1)),
-                    floor::level(Side::Sell, 100, 0),
-                    floor::cancelled('f', MEMBER, Side::Buy, 100, 1, CancelReason::FillOrKill),
-                    floor::changed(change),
+                    correct_run::traded(4, 100, 2, ('i', HOUSE, 2), ('f', MEMBER, 3)),
+                    correct_run::refreshed('i', 100, 2),
+                    correct_run::traded(5, 100, 2, ('i', HOUSE, 0), ('f', MEMBER, 1)),
+                    correct_run::level(Side::Sell, 100, 0),
+                    correct_run::cancelled('f', MEMBER, Side::Buy, 100, 1, CancelReason::FillOrKill),
+                    correct_run::changed(change),
                 ];
             },
             "finds 4 of 5 and must be cancelled",
@@ -128,14 +129,14 @@ fn every_planted_offence_against_terms_is_found() {
             "a fill-or-kill order that fits is killed",
             |run| {
                 let accepted = events(run, "fok whole")[0].clone();
-                let killed = floor::cancelled('g', MEMBER, Side::Buy, 100, 4, CancelReason::FillOrKill);
+                let killed = correct_run::cancelled('g', MEMBER, Side::Buy, 100, 4, CancelReason::FillOrKill);
                 *events(run, "fok whole") = vec![accepted, killed];
             },
             "expired while it could still trade",
         ),
         (
             "a killed order touches the book",
-            |run| events(run, "fok").push(floor::changed(5)),
+            |run| events(run, "fok").push(correct_run::changed(5)),
             "got change number 5 without a change",
         ),
         // Post-only.
@@ -159,8 +160,9 @@ fn every_planted_offence_against_terms_is_found() {
             "a member trades with itself",
             |run| {
                 let accepted = events(run, "self")[0].clone();
-                let trade = floor::sold(6, 104, 1, ('r', MEMBER, 1), ('t', MEMBER, 0));
-                *events(run, "self") = vec![accepted, trade, floor::level(Side::Buy, 104, 1), floor::changed(8)];
+                let trade = correct_run::sold(6, 104, 1, ('r', MEMBER, 1), ('t', MEMBER, 0));
+                *events(run, "self") =
+                    vec![accepted, trade, correct_run::level(Side::Buy, 104, 1), correct_run::changed(8)];
             },
             "of the same member",
         ),
@@ -169,7 +171,7 @@ fn every_planted_offence_against_terms_is_found() {
             |run| {
                 let new = entered(run, "self incoming").clone();
                 *events(run, "self incoming") =
-                    vec![floor::accepted(&new), floor::level(Side::Buy, 104, 3), floor::changed(9)];
+                    vec![correct_run::accepted(&new), correct_run::level(Side::Buy, 104, 3), correct_run::changed(9)];
             },
             "may not rest (SelfMatch)",
         ),
@@ -177,8 +179,9 @@ fn every_planted_offence_against_terms_is_found() {
             "cancelled as having met its own, and it had not",
             |run| {
                 let (accepted, change) = (events(run, "plain")[0].clone(), 2);
-                let met = floor::cancelled('i', HOUSE, Side::Sell, 100, 10, CancelReason::SelfMatch);
-                *events(run, "plain") = vec![accepted, met, floor::level(Side::Sell, 100, 0), floor::changed(change)];
+                let met = correct_run::cancelled('i', HOUSE, Side::Sell, 100, 10, CancelReason::SelfMatch);
+                *events(run, "plain") =
+                    vec![accepted, met, correct_run::level(Side::Sell, 100, 0), correct_run::changed(change)];
             },
             "changed and was not published",
         ),
@@ -225,12 +228,12 @@ fn every_planted_offence_against_terms_is_found() {
         // Kills.
         (
             "a kill that leaves an order",
-            |run| *events(run, "kill") = vec![floor::killed(0)],
+            |run| *events(run, "kill") = vec![correct_run::killed(0)],
             "must be cancelled, but is still live",
         ),
         (
             "a kill that counts wrong",
-            |run| events(run, "kill")[3] = floor::killed(2),
+            |run| events(run, "kill")[3] = correct_run::killed(2),
             "cancelled 1 orders, but reports 2",
         ),
         ("a killed session enters again", |run| accepted(run, "killed", 1, 12), "must be refused: killed"),
@@ -346,7 +349,7 @@ fn every_planted_offence_against_terms_is_found() {
     ];
     let mut missed = Vec::new();
     for (what, tamper, sentence) in table {
-        let mut tampered = floor::run();
+        let mut tampered = correct_run::run();
         tamper(&mut tampered);
         match audit(&tampered) {
             Ok(_) => missed.push(format!("{what}: the auditor saw nothing")),

@@ -6,7 +6,7 @@ mod market;
 use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 
-use market::Floor;
+use market::MarketFixture;
 use pitwire_deribit::channels::{ChannelCursor, FeedId, PublicChannels};
 use pitwire_deribit::codec::Interval;
 use pitwire_engine::Engine;
@@ -15,8 +15,8 @@ use pitwire_model::{
 };
 use serde_json::Value;
 
-fn join(floor: &mut Floor, name: &str) -> Reader {
-    let subscribed = floor.subscribe(name).expect("of this venue");
+fn join(fixture: &mut MarketFixture, name: &str) -> Reader {
+    let subscribed = fixture.subscribe(name).expect("of this venue");
     let mut reader = Reader { feed: subscribed.feed, cursor: subscribed.cursor, ..Reader::default() };
     if let Some(first) = subscribed.first {
         reader.take(&serde_json::from_slice(&first).expect("JSON"));
@@ -95,11 +95,11 @@ fn number(value: Decimal) -> String {
 
 #[test]
 fn every_subscriber_reconstructs_the_engines_book() {
-    let mut floor = Floor::new();
+    let mut fixture = MarketFixture::new();
     let mut source = SplitMix64::new(11);
     let mut random = move |below: u64| source.below(below);
     let mut readers: Vec<(Interval, Reader)> = Vec::new();
-    let mut tape = join(&mut floor, "trades.NPN_ZAR.100ms");
+    let mut tape = join(&mut fixture, "trades.NPN_ZAR.100ms");
     let mut live = Vec::new();
     for step in 0..6_000_u64 {
         if step % 60 == 7 {
@@ -107,22 +107,22 @@ fn every_subscriber_reconstructs_the_engines_book() {
             // one.
             if readers.len() > 1 {
                 let (_, left) = readers.remove(0);
-                floor.publisher.unsubscribe(left.feed);
+                fixture.publisher.unsubscribe(left.feed);
             }
             let interval = Interval::ALL[usize::try_from(random(3)).unwrap_or(0)];
-            let reader = join(&mut floor, &format!("book.NPN_ZAR.{}", interval.name()));
+            let reader = join(&mut fixture, &format!("book.NPN_ZAR.{}", interval.name()));
             if interval == Interval::Raw {
-                reader.agrees(&floor.engine);
-                assert_eq!(reader.change_id, floor.engine.markets()[0].change_id(), "the number REST gives it");
+                reader.agrees(&fixture.engine);
+                assert_eq!(reader.change_id, fixture.engine.markets()[0].change_id(), "the number REST gives it");
             }
             readers.push((interval, reader));
         }
         let command = match random(10) {
             0..=5 => {
                 let limit = OrderType::Limit { price: Ticks(i64::try_from(95 + random(11)).unwrap_or(100)) };
-                live.push(OrderId(floor.seq + 1));
+                live.push(OrderId(fixture.seq + 1));
                 Command::Enter(NewOrder {
-                    id: OrderId(floor.seq + 1),
+                    id: OrderId(fixture.seq + 1),
                     account: AccountId(0),
                     instrument: InstrumentId(0),
                     side: if random(2) == 0 { Side::Buy } else { Side::Sell },
@@ -138,32 +138,32 @@ fn every_subscriber_reconstructs_the_engines_book() {
                 Command::Cancel { account: AccountId(0), order: live.swap_remove(at) }
             }
             _ => {
-                floor.at += 100_000_000;
+                fixture.at += 100_000_000;
                 Command::CloseWindow
             }
         };
         let is_window = command == Command::CloseWindow;
-        let is_second = floor.at.is_multiple_of(1_000_000_000);
-        floor.apply(command);
-        floor.publisher.release();
+        let is_second = fixture.at.is_multiple_of(1_000_000_000);
+        fixture.apply(command);
+        fixture.publisher.release();
         for (interval, reader) in &mut readers {
-            reader.read(&floor.publisher);
+            reader.read(&fixture.publisher);
             let is_current = match interval {
                 Interval::Raw => true,
                 Interval::Ms100 => is_window,
                 Interval::Agg2 => is_window && is_second,
             };
             if is_current {
-                reader.agrees(&floor.engine);
+                reader.agrees(&fixture.engine);
             }
         }
-        tape.read(&floor.publisher);
+        tape.read(&fixture.publisher);
     }
-    floor.at += 1_000_000_000;
-    floor.apply(Command::CloseWindow);
-    floor.publisher.release();
-    tape.read(&floor.publisher);
-    let all: Vec<u64> = (1..=floor.engine.markets()[0].trades().0).collect();
+    fixture.at += 1_000_000_000;
+    fixture.apply(Command::CloseWindow);
+    fixture.publisher.release();
+    tape.read(&fixture.publisher);
+    let all: Vec<u64> = (1..=fixture.engine.markets()[0].trades().0).collect();
     assert_eq!(tape.trades, all, "each trade once, in order");
     assert!(all.len() > 500 && tape.messages > 100);
 }

@@ -3,7 +3,7 @@
 
 mod market;
 
-use market::{Floor, Reader};
+use market::{MarketFixture, Reader};
 use pitwire_model::{
     AccountId, Amend, Command, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, SessionReason, Side,
     Ticks, TimeInForce, VenueNanos,
@@ -101,29 +101,29 @@ fn hidden(number: u64, side: Side, chance: &mut SplitMix64) -> NewOrder {
 }
 
 struct Run {
-    floor: Floor,
+    fixture: MarketFixture,
     readers: Vec<Reader>,
     heard: Vec<(usize, Value)>,
 }
 
 impl Run {
     fn new() -> Run {
-        let mut floor = Floor::new();
-        let readers = CHANNELS.iter().map(|name| Reader::join(&mut floor, name)).collect();
-        Run { floor, readers, heard: Vec::new() }
+        let mut fixture = MarketFixture::new();
+        let readers = CHANNELS.iter().map(|name| Reader::join(&mut fixture, name)).collect();
+        Run { fixture, readers, heard: Vec::new() }
     }
 
     fn listen(&mut self) {
         for (channel, reader) in self.readers.iter_mut().enumerate() {
-            self.heard.extend(reader.read(&mut self.floor).into_iter().map(|told| (channel, told)));
+            self.heard.extend(reader.read(&mut self.fixture).into_iter().map(|told| (channel, told)));
         }
     }
 
     fn play(&mut self, at: u64, command: Command) {
         // Venue time follows the position in the list, so that an additional command does not move
         // it.
-        self.floor.at = at * 37_000_000;
-        self.floor.apply(command);
+        self.fixture.at = at * 37_000_000;
+        self.fixture.apply(command);
         self.listen();
     }
 }
@@ -140,15 +140,15 @@ fn hidden_orders_without_trades_change_no_public_message() {
             if chance.below(6) == 0 {
                 let number = 10_000 + at;
                 shadowed.play(at, Command::Enter(hidden(number, side, &mut chance)));
-                rested += u32::from(shadowed.floor.engine.order(OrderId(number)).is_some());
+                rested += u32::from(shadowed.fixture.engine.order(OrderId(number)).is_some());
             }
             bare.play(at, command.clone());
             shadowed.play(at, command);
             assert_eq!(bare.heard, shadowed.heard, "seed {seed}, command {at}");
         }
         bare.heard.iter().for_each(|(channel, _)| told[*channel] += 1);
-        let late = |floor: &mut Floor| CHANNELS.map(|name| Reader::join(floor, name).first);
-        assert_eq!(late(&mut bare.floor), late(&mut shadowed.floor), "who joins later, seed {seed}");
+        let late = |fixture: &mut MarketFixture| CHANNELS.map(|name| Reader::join(fixture, name).first);
+        assert_eq!(late(&mut bare.fixture), late(&mut shadowed.fixture), "who joins later, seed {seed}");
     }
     assert!(rested > 300, "{rested} hidden orders rested");
     assert!(told.iter().all(|count| *count > 50), "a channel that hardly spoke proves nothing: {told:?}");
@@ -159,8 +159,8 @@ fn hidden_orders_without_trades_change_no_public_message() {
 fn leak_of_private_event_is_detected() {
     let (mut bare, mut leaky) = (Run::new(), Run::new());
     bare.listen();
-    leaky.floor.tell(&[Event::Level { instrument: HERE, side: Side::Buy, price: Ticks(40), lots: Lots(5) }]);
-    leaky.floor.tell(&[Event::BookChanged { instrument: HERE, change_id: 7 }]);
+    leaky.fixture.tell(&[Event::Level { instrument: HERE, side: Side::Buy, price: Ticks(40), lots: Lots(5) }]);
+    leaky.fixture.tell(&[Event::BookChanged { instrument: HERE, change_id: 7 }]);
     leaky.listen();
     assert_ne!(bare.heard, leaky.heard);
 }

@@ -9,7 +9,7 @@ mod market;
 use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 
-use market::Floor;
+use market::MarketFixture;
 use pitwire_deribit::channels::{ChannelCursor, FeedId, LagPolicy, MissedChange, Overrun};
 use pitwire_model::{Event, InstrumentId, Lots, Side, Ticks};
 use serde_json::Value;
@@ -19,7 +19,7 @@ type Book = [BTreeMap<i64, u64>; 2];
 
 /// A venue with one book, and all earlier books by their `change_id`.
 struct Market {
-    floor: Floor,
+    fixture: MarketFixture,
     book: Book,
     change_id: u64,
     past: BTreeMap<u64, Book>,
@@ -27,9 +27,9 @@ struct Market {
 
 impl Market {
     fn new() -> Self {
-        let mut floor = Floor::new();
-        floor.publisher.release();
-        let mut market = Market { floor, book: Book::default(), change_id: 0, past: BTreeMap::new() };
+        let mut fixture = MarketFixture::new();
+        fixture.publisher.release();
+        let mut market = Market { fixture, book: Book::default(), change_id: 0, past: BTreeMap::new() };
         market.change(&[]);
         market
     }
@@ -48,7 +48,7 @@ impl Market {
         }
         self.change_id += 1 + levels.len() as u64;
         events.push(Event::BookChanged { instrument: HERE, change_id: self.change_id });
-        self.floor.tell(&events);
+        self.fixture.tell(&events);
         self.past.insert(self.change_id, self.book.clone());
     }
 
@@ -65,13 +65,13 @@ impl Market {
     }
 
     fn end_window(&mut self) {
-        self.floor.at += 100_000_000;
-        self.floor.tell(&[Event::WindowClosed]);
+        self.fixture.at += 100_000_000;
+        self.fixture.tell(&[Event::WindowClosed]);
     }
 
     fn second(&mut self) {
-        self.floor.at = (self.floor.at / 1_000_000_000 + 1) * 1_000_000_000;
-        self.floor.tell(&[Event::WindowClosed]);
+        self.fixture.at = (self.fixture.at / 1_000_000_000 + 1) * 1_000_000_000;
+        self.fixture.tell(&[Event::WindowClosed]);
     }
 }
 
@@ -86,18 +86,18 @@ struct Reader {
 
 impl Reader {
     fn join(market: &mut Market, name: &str) -> Self {
-        let joined = market.floor.subscribe(name).expect("of this venue");
+        let joined = market.fixture.subscribe(name).expect("of this venue");
         let (feed, cursor) = (joined.feed, joined.cursor);
         let mut reader = Reader { feed, cursor, book: Book::default(), change_id: 0, heard: 0 };
         reader.take(&data(&joined.first.expect("a snapshot")));
-        assert_eq!(market.floor.publisher.lag(feed), LagPolicy::Ask);
+        assert_eq!(market.fixture.publisher.lag(feed), LagPolicy::Ask);
         reader
     }
 
     /// Reads all messages. After each, checks that the reader's book equals the venue's book at that
     /// sequence number.
     fn read(&mut self, market: &Market) -> Result<(), Overrun> {
-        let publisher = &market.floor.publisher;
+        let publisher = &market.fixture.publisher;
         let mut place = 0;
         while let Some(next) = publisher.peek(self.feed, &mut self.cursor)? {
             assert!(next >= place, "places in order");
@@ -163,7 +163,7 @@ fn run_over(market: &mut Market, chance: &mut SplitMix64) {
     for _ in 0..400 {
         market.change_at_random(chance, 60);
         market.end_window();
-        market.floor.publisher.release();
+        market.fixture.publisher.release();
     }
 }
 
@@ -183,7 +183,7 @@ fn stalled_reader_holds_the_venues_book_at_every_number() {
         market.end_window();
         // Sometimes messages are published but not released yet.
         if chance.below(3) > 0 {
-            market.floor.publisher.release();
+            market.fixture.publisher.release();
         }
         if readers.len() < 12 && chance.below(20) == 0 {
             let name = names[usize::try_from(chance.below(2)).unwrap()];
@@ -225,7 +225,7 @@ fn reader_with_unchanged_book_gets_no_message() {
     let undo: Vec<_> = all.map(|(side, price)| (side, price, before[side].get(&price).copied().unwrap_or(0))).collect();
     market.change(&undo);
     market.end_window();
-    market.floor.publisher.release();
+    market.fixture.publisher.release();
     assert_eq!(market.book, before);
     let (held, heard) = (reader.change_id, reader.heard);
     reader.read(&market).unwrap();
@@ -235,12 +235,12 @@ fn reader_with_unchanged_book_gets_no_message() {
     market.end_window();
     reader.read(&market).unwrap();
     assert_eq!(reader.heard, heard);
-    market.floor.publisher.release();
+    market.fixture.publisher.release();
     reader.read(&market).unwrap();
     assert_eq!((reader.change_id, reader.heard), (market.change_id, heard + 1), "one change, from what it held");
     market.change(&[(1, 1_011, 6)]);
     market.end_window();
-    market.floor.publisher.release();
+    market.fixture.publisher.release();
     reader.read(&market).unwrap();
     assert_eq!((reader.change_id, reader.heard), (market.change_id, heard + 2), "in step again");
 }
@@ -262,13 +262,13 @@ fn many_lagging_readers_are_served_over_several_turns() {
         readers.iter_mut().for_each(|reader| reader.read(&market).unwrap());
         let served = readers.iter().filter(|reader| reader.heard > 1).count() - before;
         assert!((1..=600).contains(&served), "{served} in one turn");
-        if !market.floor.publisher.has_put_off() {
+        if !market.fixture.publisher.has_put_off() {
             break;
         }
-        assert!(market.floor.publisher.release(), "the host asks them again");
+        assert!(market.fixture.publisher.release(), "the host asks them again");
     }
     assert!(turns > 1);
-    assert!(!market.floor.publisher.release(), "and then it rests");
+    assert!(!market.fixture.publisher.release(), "and then it rests");
     assert!(readers.iter().all(|reader| reader.change_id == market.change_id && reader.heard == 2));
 }
 
@@ -279,23 +279,23 @@ fn handed_off_reader_gets_merged_change_by_number() {
     let mut reader = Reader::join(&mut market, "book.NPN_ZAR.agg2");
     let feed = reader.feed;
     let start = reader.change_id;
-    assert_eq!(market.floor.publisher.merged(feed, start), MissedChange::Same);
-    assert_eq!(market.floor.publisher.merged(feed, start - 1), MissedChange::Gone, "before there was a listener");
+    assert_eq!(market.fixture.publisher.merged(feed, start), MissedChange::Same);
+    assert_eq!(market.fixture.publisher.merged(feed, start - 1), MissedChange::Gone, "before there was a listener");
     for _ in 0..5 {
         market.change_at_random(&mut chance, 40);
         market.second();
-        market.floor.publisher.release();
+        market.fixture.publisher.release();
     }
     market.change_at_random(&mut chance, 40);
-    let MissedChange::Change(payload) = market.floor.publisher.merged(feed, start) else { panic!("there is a sum") };
+    let MissedChange::Change(payload) = market.fixture.publisher.merged(feed, start) else { panic!("there is a sum") };
     let text: Value = serde_json::from_slice(&payload).unwrap();
     assert_eq!((&text["method"], &text["params"]["channel"]), (&"subscription".into(), &"book.NPN_ZAR.agg2".into()));
     reader.take(&data(&payload));
-    assert_eq!(reader.change_id, market.floor.publisher.told(feed));
+    assert_eq!(reader.change_id, market.fixture.publisher.told(feed));
     assert_eq!(Some(&reader.book), market.past.get(&reader.change_id));
-    let raw = market.floor.subscribe("book.NPN_ZAR.raw").unwrap().feed;
-    assert_eq!(market.floor.publisher.merged(raw, start), MissedChange::Gone, "raw readers are closed");
-    assert_eq!(market.floor.publisher.lag(raw), LagPolicy::Close);
+    let raw = market.fixture.subscribe("book.NPN_ZAR.raw").unwrap().feed;
+    assert_eq!(market.fixture.publisher.merged(raw, start), MissedChange::Gone, "raw readers are closed");
+    assert_eq!(market.fixture.publisher.lag(raw), LagPolicy::Close);
 }
 
 /// A delivery thread needs the starting number of a handed-off reader, and later one combined
@@ -307,17 +307,17 @@ fn handed_off_reader_starts_at_book_number_and_merges_in_turn() {
     let mut reader = Reader::join(&mut market, "book.NPN_ZAR.100ms");
     let (feed, start) = (reader.feed, reader.change_id);
     run_over(&mut market, &mut chance);
-    assert!(!market.floor.publisher.is_at_end(feed, reader.cursor));
+    assert!(!market.fixture.publisher.is_at_end(feed, reader.cursor));
     reader.read(&market).unwrap();
-    assert!(market.floor.publisher.is_at_end(feed, reader.cursor));
+    assert!(market.fixture.publisher.is_at_end(feed, reader.cursor));
     // The next message continues from the reader's number. Only the first hand-off returns that
     // number.
-    assert_eq!(market.floor.publisher.lend(feed), Some(reader.change_id));
-    assert_eq!(market.floor.publisher.lend(feed), None);
-    market.floor.publisher.take_back(feed);
-    market.floor.publisher.take_back(feed);
-    let trades = market.floor.subscribe("trades.NPN_ZAR.100ms").unwrap().feed;
-    assert_eq!(market.floor.publisher.lend(trades), None, "its numbers are nobody's business");
+    assert_eq!(market.fixture.publisher.lend(feed), Some(reader.change_id));
+    assert_eq!(market.fixture.publisher.lend(feed), None);
+    market.fixture.publisher.take_back(feed);
+    market.fixture.publisher.take_back(feed);
+    let trades = market.fixture.subscribe("trades.NPN_ZAR.100ms").unwrap().feed;
+    assert_eq!(market.fixture.publisher.lend(trades), None, "its numbers are nobody's business");
     // Different numbers, same content: the reader's book is current, but under an earlier
     // `change_id`.
     let before = market.book.clone();
@@ -326,18 +326,18 @@ fn handed_off_reader_starts_at_book_number_and_merges_in_turn() {
     let undo: Vec<_> = all.map(|(side, price)| (side, price, before[side].get(&price).copied().unwrap_or(0))).collect();
     market.change(&undo);
     market.end_window();
-    market.floor.publisher.release();
+    market.fixture.publisher.release();
     let held = reader.change_id;
     reader.read(&market).unwrap();
-    assert_eq!((reader.change_id, market.floor.publisher.told(feed)), (held, market.change_id));
+    assert_eq!((reader.change_id, market.fixture.publisher.told(feed)), (held, market.change_id));
     assert!(
-        !market.floor.publisher.is_at_end(feed, reader.cursor),
+        !market.fixture.publisher.is_at_end(feed, reader.cursor),
         "what comes next does not lead on from what it has"
     );
     // A turn merges a bounded amount, and the host learns that there is more.
-    let answers: Vec<_> = (0..1_000).map_while(|_| market.floor.publisher.merged_in_turn(feed, start)).collect();
+    let answers: Vec<_> = (0..1_000).map_while(|_| market.fixture.publisher.merged_in_turn(feed, start)).collect();
     assert!((1..=600).contains(&answers.len()), "{} in one turn", answers.len());
-    assert!(answers.iter().all(|answer| *answer == market.floor.publisher.merged(feed, start)));
-    assert!(market.floor.publisher.has_put_off() && market.floor.publisher.release());
-    assert!(market.floor.publisher.merged_in_turn(feed, held) == Some(MissedChange::Same));
+    assert!(answers.iter().all(|answer| *answer == market.fixture.publisher.merged(feed, start)));
+    assert!(market.fixture.publisher.has_put_off() && market.fixture.publisher.release());
+    assert!(market.fixture.publisher.merged_in_turn(feed, held) == Some(MissedChange::Same));
 }

@@ -3,7 +3,7 @@
 
 mod market;
 
-use market::{Floor, Reader};
+use market::{MarketFixture, Reader};
 use pitwire_deribit::channels::FeedId;
 use pitwire_deribit::codec::{Channel, Why};
 use pitwire_model::{AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce};
@@ -11,9 +11,9 @@ use serde_json::Value;
 
 const ROOM: usize = 1 << 20;
 
-fn order(floor: &mut Floor, side: Side, price: i64) {
-    floor.apply(Command::Enter(NewOrder {
-        id: OrderId(floor.seq + 1),
+fn order(fixture: &mut MarketFixture, side: Side, price: i64) {
+    fixture.apply(Command::Enter(NewOrder {
+        id: OrderId(fixture.seq + 1),
         account: AccountId(0),
         instrument: InstrumentId(0),
         side,
@@ -25,19 +25,19 @@ fn order(floor: &mut Floor, side: Side, price: i64) {
 }
 
 /// Makes one more trade. The tape numbers trades from 1.
-fn trade(floor: &mut Floor) {
-    order(floor, Side::Buy, 100);
-    order(floor, Side::Sell, 100);
+fn trade(fixture: &mut MarketFixture) {
+    order(fixture, Side::Buy, 100);
+    order(fixture, Side::Sell, 100);
 }
 
-fn end_window(floor: &mut Floor) {
-    floor.at += 100_000_000;
-    floor.apply(Command::CloseWindow);
+fn end_window(fixture: &mut MarketFixture) {
+    fixture.at += 100_000_000;
+    fixture.apply(Command::CloseWindow);
 }
 
-fn missed(floor: &Floor, name: &str, feed: FeedId, number: u64, room: usize) -> Result<Vec<Value>, Why> {
+fn missed(fixture: &MarketFixture, name: &str, feed: FeedId, number: u64, room: usize) -> Result<Vec<Value>, Why> {
     let channel = Channel::parse(name).expect("a channel");
-    let missed = floor.publisher.missed(feed, &channel, number, room, (&floor.engine, &floor.views))?;
+    let missed = fixture.publisher.missed(feed, &channel, number, room, (&fixture.engine, &fixture.views))?;
     Ok(missed
         .iter()
         .map(|text| serde_json::from_slice::<Value>(text).expect("JSON")["params"]["data"].clone())
@@ -52,56 +52,56 @@ fn numbers(told: &[Value]) -> Vec<u64> {
 #[test]
 fn trades_of_open_window_are_sent_at_its_end() {
     let name = "trades.NPN_ZAR.100ms";
-    let mut floor = Floor::new();
-    let mut first = Reader::join(&mut floor, name);
-    (0..3).for_each(|_| trade(&mut floor));
-    end_window(&mut floor);
-    (0..2).for_each(|_| trade(&mut floor));
+    let mut fixture = MarketFixture::new();
+    let mut first = Reader::join(&mut fixture, name);
+    (0..3).for_each(|_| trade(&mut fixture));
+    end_window(&mut fixture);
+    (0..2).for_each(|_| trade(&mut fixture));
     // Five trades exist, and three of them have been published.
-    let mut back = Reader::join(&mut floor, name);
+    let mut back = Reader::join(&mut fixture, name);
     let channel = Channel::parse(name).expect("a channel");
-    assert_eq!(floor.publisher.number(back.feed, &channel, &floor.engine, &floor.views), Some(3));
-    assert_eq!(numbers(&missed(&floor, name, back.feed, 1, ROOM).unwrap()), [2, 3]);
-    assert_eq!(missed(&floor, name, back.feed, 3, ROOM), Ok(vec![]));
-    assert_eq!(missed(&floor, name, back.feed, 4, ROOM), Err(Why::Unknown));
-    end_window(&mut floor);
-    assert_eq!(numbers(&back.read(&mut floor)), [4, 5]);
-    assert_eq!(numbers(&first.read(&mut floor)), [1, 2, 3, 4, 5]);
+    assert_eq!(fixture.publisher.number(back.feed, &channel, &fixture.engine, &fixture.views), Some(3));
+    assert_eq!(numbers(&missed(&fixture, name, back.feed, 1, ROOM).unwrap()), [2, 3]);
+    assert_eq!(missed(&fixture, name, back.feed, 3, ROOM), Ok(vec![]));
+    assert_eq!(missed(&fixture, name, back.feed, 4, ROOM), Err(Why::Unknown));
+    end_window(&mut fixture);
+    assert_eq!(numbers(&back.read(&mut fixture)), [4, 5]);
+    assert_eq!(numbers(&first.read(&mut fixture)), [1, 2, 3, 4, 5]);
 }
 
 #[test]
 fn missed_trades_come_in_messages_of_100_within_limit() {
     let name = "trades.NPN_ZAR.raw";
-    let mut floor = Floor::new();
-    (0..10_005).for_each(|_| trade(&mut floor));
+    let mut fixture = MarketFixture::new();
+    (0..10_005).for_each(|_| trade(&mut fixture));
     // The channel has never had a subscriber.
-    let back = Reader::join(&mut floor, name);
-    let told = missed(&floor, name, back.feed, 9_755, ROOM).unwrap();
+    let back = Reader::join(&mut fixture, name);
+    let told = missed(&fixture, name, back.feed, 9_755, ROOM).unwrap();
     assert_eq!(told.iter().map(|data| data.as_array().unwrap().len()).collect::<Vec<_>>(), [100, 100, 50]);
     assert_eq!(numbers(&told), (9_756..=10_005).collect::<Vec<u64>>());
     // The tape keeps 10,000 trades.
-    assert_eq!(missed(&floor, name, back.feed, 4, ROOM), Err(Why::TooOld));
-    assert_eq!(missed(&floor, name, back.feed, 5, ROOM), Err(Why::TooMuch));
-    assert_eq!(missed(&floor, name, back.feed, 9_755, 1_000), Err(Why::TooMuch));
-    assert_eq!(missed(&floor, name, back.feed, u64::MAX, ROOM), Err(Why::Unknown));
+    assert_eq!(missed(&fixture, name, back.feed, 4, ROOM), Err(Why::TooOld));
+    assert_eq!(missed(&fixture, name, back.feed, 5, ROOM), Err(Why::TooMuch));
+    assert_eq!(missed(&fixture, name, back.feed, 9_755, 1_000), Err(Why::TooMuch));
+    assert_eq!(missed(&fixture, name, back.feed, u64::MAX, ROOM), Err(Why::Unknown));
 }
 
 #[test]
 fn held_book_channel_can_be_resumed_from_its_ring() {
     for (name, is_window) in [("book.NPN_ZAR.raw", false), ("book.NPN_ZAR.100ms", true)] {
-        let mut floor = Floor::new();
-        let reader = Reader::join(&mut floor, name);
+        let mut fixture = MarketFixture::new();
+        let reader = Reader::join(&mut fixture, name);
         let start = reader.first.as_ref().unwrap()["change_id"].as_u64().unwrap();
-        floor.publisher.hold(reader.feed);
-        floor.publisher.unsubscribe(reader.feed);
+        fixture.publisher.hold(reader.feed);
+        fixture.publisher.unsubscribe(reader.feed);
         for price in 1..=4 {
-            order(&mut floor, Side::Buy, price);
+            order(&mut fixture, Side::Buy, price);
             if is_window {
-                end_window(&mut floor);
+                end_window(&mut fixture);
             }
         }
-        let back = Reader::join(&mut floor, name);
-        let told = missed(&floor, name, back.feed, start, ROOM).unwrap();
+        let back = Reader::join(&mut fixture, name);
+        let told = missed(&fixture, name, back.feed, start, ROOM).unwrap();
         let prices: Vec<_> = told.iter().map(|data| data["bids"][0][1].as_f64().unwrap()).collect();
         assert_eq!(prices, [0.01, 0.02, 0.03, 0.04], "{name}");
         let mut chain = start;
@@ -110,14 +110,14 @@ fn held_book_channel_can_be_resumed_from_its_ring() {
             chain = data["change_id"].as_u64().unwrap();
         }
         assert_eq!(back.first.unwrap()["change_id"].as_u64(), Some(chain), "it ends where a joiner begins");
-        assert_eq!(missed(&floor, name, back.feed, start, 50), Err(Why::TooMuch));
-        assert_eq!(missed(&floor, name, back.feed, chain + 1, ROOM), Err(Why::Unknown));
+        assert_eq!(missed(&fixture, name, back.feed, start, 50), Err(Why::TooMuch));
+        assert_eq!(missed(&fixture, name, back.feed, chain + 1, ROOM), Err(Why::Unknown));
         // All subscribers leave, and the book changes.
-        floor.publisher.unsubscribe(back.feed);
-        floor.publisher.unsubscribe(back.feed);
-        order(&mut floor, Side::Buy, 5);
-        let late = Reader::join(&mut floor, name);
-        assert_eq!(missed(&floor, name, late.feed, chain, ROOM), Err(Why::TooOld));
-        assert_eq!(missed(&floor, name, late.feed, start, ROOM), Err(Why::TooOld));
+        fixture.publisher.unsubscribe(back.feed);
+        fixture.publisher.unsubscribe(back.feed);
+        order(&mut fixture, Side::Buy, 5);
+        let late = Reader::join(&mut fixture, name);
+        assert_eq!(missed(&fixture, name, late.feed, chain, ROOM), Err(Why::TooOld));
+        assert_eq!(missed(&fixture, name, late.feed, start, ROOM), Err(Why::TooOld));
     }
 }

@@ -2,7 +2,7 @@
 
 mod market;
 
-use market::{Floor, Reader};
+use market::{MarketFixture, Reader};
 use pitwire_model::{
     AccountId, Derivation, Event, InstrumentId, Lots, OffBookTrade, OrderId, Phase, Reference, Seq, SessionReason,
     Side, Ticks, TradeKind, TradeSeq, VenueNanos,
@@ -25,9 +25,9 @@ fn level(side: Side, price: i64, lots: u64) -> Event {
     Event::Level { instrument: HERE, side, price: Ticks(price), lots: Lots(lots) }
 }
 
-fn changed(floor: &mut Floor) -> Event {
-    floor.changes += 1;
-    Event::BookChanged { instrument: HERE, change_id: 1_000 + floor.changes }
+fn changed(fixture: &mut MarketFixture) -> Event {
+    fixture.changes += 1;
+    Event::BookChanged { instrument: HERE, change_id: 1_000 + fixture.changes }
 }
 
 fn trade(seq: u64, price: i64, lots: u64, kind: TradeKind) -> Event {
@@ -56,19 +56,19 @@ fn fields(told: &Value, expected: &[(&str, Value)]) {
 
 #[test]
 fn session_message_has_reason_and_end() {
-    let mut floor = Floor::new();
-    let mut reader = Reader::join(&mut floor, "session.NPN_ZAR");
+    let mut fixture = MarketFixture::new();
+    let mut reader = Reader::join(&mut fixture, "session.NPN_ZAR");
     let first = reader.first.take().expect("the present");
     fields(&first, &[("session", json!("continuous")), ("state", json!("open")), ("match", json!("continuous"))]);
     assert_eq!(first.get("ends"), None, "nobody has said when it ends");
 
-    floor.at = 5_000 * MS;
-    let book = changed(&mut floor);
-    floor.tell(&[turn(Phase::Continuous, Phase::IntradayCall, SessionReason::Scheduled, Some(35_000)), book]);
+    fixture.at = 5_000 * MS;
+    let book = changed(&mut fixture);
+    fixture.tell(&[turn(Phase::Continuous, Phase::IntradayCall, SessionReason::Scheduled, Some(35_000)), book]);
     // A second change follows before anyone reads the first. Neither may be lost.
-    floor.at = 6_000 * MS;
-    floor.tell(&[turn(Phase::IntradayCall, Phase::IntradayCall, SessionReason::Extended, Some(65_000))]);
-    let told = reader.read(&mut floor);
+    fixture.at = 6_000 * MS;
+    fixture.tell(&[turn(Phase::IntradayCall, Phase::IntradayCall, SessionReason::Extended, Some(65_000))]);
+    let told = reader.read(&mut fixture);
     assert_eq!(told.len(), 2, "{told:?}");
     fields(
         &told[0],
@@ -95,9 +95,9 @@ fn session_message_has_reason_and_end() {
             ("ends", json!(65_000)),
         ],
     );
-    floor.tell(&[changed_only()]);
-    assert_eq!(reader.read(&mut floor), Vec::<Value>::new(), "the session is what it was");
-    let joined = Reader::join(&mut floor, "session.NPN_ZAR").first.expect("the present");
+    fixture.tell(&[changed_only()]);
+    assert_eq!(reader.read(&mut fixture), Vec::<Value>::new(), "the session is what it was");
+    let joined = Reader::join(&mut fixture, "session.NPN_ZAR").first.expect("the present");
     assert_eq!(joined["ends"], json!(65_000));
 }
 
@@ -107,9 +107,9 @@ fn changed_only() -> Event {
 
 #[test]
 fn breach_is_sent_only_with_the_call_it_causes() {
-    let mut floor = Floor::new();
-    let mut reader = Reader::join(&mut floor, "session.NPN_ZAR");
-    floor.at = 1_000 * MS;
+    let mut fixture = MarketFixture::new();
+    let mut reader = Reader::join(&mut fixture, "session.NPN_ZAR");
+    fixture.at = 1_000 * MS;
     let breached = Event::Breached {
         instrument: HERE,
         price: Ticks(111),
@@ -117,30 +117,30 @@ fn breach_is_sent_only_with_the_call_it_causes() {
         against: Reference::Dynamic,
         bps: 1_000,
     };
-    let book = changed(&mut floor);
+    let book = changed(&mut fixture);
     let call = turn(Phase::Continuous, Phase::VolatilityCall, SessionReason::Breaker, Some(301_000));
-    floor.tell(&[breached, call, book]);
-    let told = reader.read(&mut floor);
+    fixture.tell(&[breached, call, book]);
+    let told = reader.read(&mut fixture);
     assert_eq!(told[0]["breach"], json!({"price": 1.11, "reference_price": 1.0, "timestamp": 1_000}));
     fields(&told[0], &[("session", json!("volatility_auction")), ("reason", json!("breaker"))]);
-    floor.at = 301_000 * MS;
-    let book = changed(&mut floor);
-    floor.tell(&[turn(Phase::VolatilityCall, Phase::Continuous, SessionReason::Scheduled, None), book]);
-    assert_eq!(reader.read(&mut floor)[0].get("breach"), None);
+    fixture.at = 301_000 * MS;
+    let book = changed(&mut fixture);
+    fixture.tell(&[turn(Phase::VolatilityCall, Phase::Continuous, SessionReason::Scheduled, None), book]);
+    assert_eq!(reader.read(&mut fixture)[0].get("breach"), None);
 }
 
 #[test]
 fn call_is_sent_on_each_change_and_at_its_uncross() {
-    let mut floor = Floor::new();
-    let mut reader = Reader::join(&mut floor, "auction.NPN_ZAR");
+    let mut fixture = MarketFixture::new();
+    let mut reader = Reader::join(&mut fixture, "auction.NPN_ZAR");
     assert_eq!(reader.first.take().expect("the present")["type"], "result");
-    let book = changed(&mut floor);
-    floor.tell(&[turn(Phase::Continuous, Phase::ClosingCall, SessionReason::Scheduled, Some(9_000)), book]);
+    let book = changed(&mut fixture);
+    fixture.tell(&[turn(Phase::Continuous, Phase::ClosingCall, SessionReason::Scheduled, Some(9_000)), book]);
     for (price, volume, imbalance) in [(None, 0, 0), (Some(101), 7, 3), (Some(101), 7, 3), (Some(102), 9, -4)] {
-        let book = changed(&mut floor);
-        floor.tell(&[indicative(price, volume, imbalance), book]);
+        let book = changed(&mut fixture);
+        fixture.tell(&[indicative(price, volume, imbalance), book]);
     }
-    let told = reader.read(&mut floor);
+    let told = reader.read(&mut fixture);
     // The start of the call, (none, 0, 0) as its first state, and two changes. Repetitions are not
     // sent.
     assert_eq!(told.len(), 4, "{told:?}");
@@ -160,16 +160,16 @@ fn call_is_sent_on_each_change_and_at_its_uncross() {
     );
     fields(&told[3], &[("imbalance", json!(-4.0)), ("imbalance_side", json!("sell"))]);
 
-    floor.at = 9_000 * MS;
+    fixture.at = 9_000 * MS;
     let kind = TradeKind::Call(Phase::ClosingCall);
     let uncrossed = Event::Uncrossed { instrument: HERE, call: Phase::ClosingCall, price: Ticks(102), volume: Lots(9) };
     let next = turn(Phase::ClosingCall, Phase::ClosingPricePublication, SessionReason::Scheduled, None);
     let close = Event::ClosingPriceSet { instrument: HERE, price: Ticks(102), derivation: Derivation::ClosingAuction };
-    let book = changed(&mut floor);
-    let mut trades = Reader::join(&mut floor, "trades.NPN_ZAR.raw");
-    let mut session = Reader::join(&mut floor, "session.NPN_ZAR");
-    floor.tell(&[trade(1, 102, 5, kind), trade(2, 102, 4, kind), uncrossed, next, close, book]);
-    let told = reader.read(&mut floor);
+    let book = changed(&mut fixture);
+    let mut trades = Reader::join(&mut fixture, "trades.NPN_ZAR.raw");
+    let mut session = Reader::join(&mut fixture, "session.NPN_ZAR");
+    fixture.tell(&[trade(1, 102, 5, kind), trade(2, 102, 4, kind), uncrossed, next, close, book]);
+    let told = reader.read(&mut fixture);
     fields(
         &told[0],
         &[
@@ -179,25 +179,25 @@ fn call_is_sent_on_each_change_and_at_its_uncross() {
         ],
     );
     assert_eq!(told[0].get("indicative_volume"), None, "nothing is indicated any more");
-    let trades = trades.read(&mut floor);
+    let trades = trades.read(&mut fixture);
     assert_eq!(trades.len(), 1, "one message for one command: {trades:?}");
     assert_eq!(trades[0].as_array().map(Vec::len), Some(2));
     assert_eq!(trades[0][0]["auction"], "closing_auction");
-    let told = session.read(&mut floor);
+    let told = session.read(&mut fixture);
     assert_eq!(told.len(), 1, "session and closing price are one state: {told:?}");
     fields(&told[0], &[("closing_price", json!(1.02)), ("closing_price_derivation", json!("closing_auction"))]);
 }
 
 #[test]
 fn curves_sum_to_indicative_volume_at_its_price() {
-    let mut floor = Floor::new();
-    let mut reader = Reader::join(&mut floor, "auction.NPN_ZAR.100ms");
-    let book = changed(&mut floor);
-    floor.tell(&[turn(Phase::Continuous, Phase::OpeningCall, SessionReason::Scheduled, None), book]);
+    let mut fixture = MarketFixture::new();
+    let mut reader = Reader::join(&mut fixture, "auction.NPN_ZAR.100ms");
+    let book = changed(&mut fixture);
+    fixture.tell(&[turn(Phase::Continuous, Phase::OpeningCall, SessionReason::Scheduled, None), book]);
     // Bids 105 x 4, 103 x 6; offers 102 x 5, 104 x 9; market orders: 3 to buy, none to sell. At 103
     // buyers want 3 + 4 + 6 = 13, sellers give 5: volume 5, imbalance 8.
-    let book = changed(&mut floor);
-    floor.tell(&[
+    let book = changed(&mut fixture);
+    fixture.tell(&[
         level(Side::Buy, 105, 4),
         level(Side::Buy, 103, 6),
         level(Side::Sell, 102, 5),
@@ -205,10 +205,10 @@ fn curves_sum_to_indicative_volume_at_its_price() {
         indicative(Some(103), 5, 8),
         book,
     ]);
-    assert_eq!(reader.read(&mut floor), Vec::<Value>::new(), "not before the window ends");
-    floor.at = 100 * MS;
-    floor.tell(&[Event::WindowClosed]);
-    let told = reader.read(&mut floor);
+    assert_eq!(reader.read(&mut fixture), Vec::<Value>::new(), "not before the window ends");
+    fixture.at = 100 * MS;
+    fixture.tell(&[Event::WindowClosed]);
+    let told = reader.read(&mut fixture);
     assert_eq!(
         told[0]["curves"],
         json!({
@@ -217,23 +217,23 @@ fn curves_sum_to_indicative_volume_at_its_price() {
             "sell": [[1.02, 5.0], [1.04, 14.0]],
         })
     );
-    floor.at = 200 * MS;
-    floor.tell(&[Event::WindowClosed]);
-    assert_eq!(reader.read(&mut floor), Vec::<Value>::new(), "nothing has changed");
+    fixture.at = 200 * MS;
+    fixture.tell(&[Event::WindowClosed]);
+    assert_eq!(reader.read(&mut fixture), Vec::<Value>::new(), "nothing has changed");
 }
 
 #[test]
 fn ticker_has_session_end_and_indicative_result() {
-    let mut floor = Floor::new();
-    let mut ticker = Reader::join(&mut floor, "ticker.NPN_ZAR.raw");
+    let mut fixture = MarketFixture::new();
+    let mut ticker = Reader::join(&mut fixture, "ticker.NPN_ZAR.raw");
     let plain = ticker.first.take().expect("the present");
     for absent in ["session_ends", "indicative_price", "indicative_volume", "imbalance", "closing_price"] {
         assert_eq!(plain.get(absent), None, "{absent} of a market that knows none");
     }
-    let book = changed(&mut floor);
+    let book = changed(&mut fixture);
     let call = turn(Phase::Continuous, Phase::IntradayCall, SessionReason::Scheduled, Some(30_000));
-    floor.tell(&[call, indicative(Some(99), 2, 0), book]);
-    let told = ticker.read(&mut floor).pop().expect("a ticker");
+    fixture.tell(&[call, indicative(Some(99), 2, 0), book]);
+    let told = ticker.read(&mut fixture).pop().expect("a ticker");
     fields(
         &told,
         &[
@@ -250,17 +250,17 @@ fn ticker_has_session_end_and_indicative_result() {
 /// session change in between.
 #[test]
 fn session_change_within_command_does_not_split_book_message() {
-    let mut floor = Floor::new();
-    let mut book = Reader::join(&mut floor, "book.NPN_ZAR.raw");
+    let mut fixture = MarketFixture::new();
+    let mut book = Reader::join(&mut fixture, "book.NPN_ZAR.raw");
     let first = book.first.take().expect("a snapshot")["change_id"].clone();
-    let last = changed(&mut floor);
-    floor.tell(&[
+    let last = changed(&mut fixture);
+    fixture.tell(&[
         level(Side::Buy, 90, 1),
         turn(Phase::Continuous, Phase::Pause, SessionReason::Operator, None),
         level(Side::Buy, 91, 1),
         last,
     ]);
-    let told = book.read(&mut floor);
+    let told = book.read(&mut fixture);
     assert_eq!(told.len(), 1, "{told:?}");
     assert_eq!((&told[0]["prev_change_id"], &told[0]["change_id"]), (&first, &json!(1_001)));
     assert_eq!(told[0]["bids"], json!([["new", 0.91, 1.0], ["new", 0.9, 1.0]]));
@@ -268,8 +268,8 @@ fn session_change_within_command_does_not_split_book_message() {
 
 #[test]
 fn state_is_sent_when_order_entry_starts_or_stops() {
-    let mut floor = Floor::new();
-    let mut states = Reader::join(&mut floor, "instrument.state.any.any");
+    let mut fixture = MarketFixture::new();
+    let mut states = Reader::join(&mut fixture, "instrument.state.any.any");
     for (from, to) in [
         (Phase::Continuous, Phase::ClosingCall),
         (Phase::ClosingCall, Phase::ClosingPricePublication),
@@ -281,24 +281,24 @@ fn state_is_sent_when_order_entry_starts_or_stops() {
         (Phase::Halted, Phase::HaltAndClose),
         (Phase::HaltAndClose, Phase::Pause),
     ] {
-        floor.tell(&[turn(from, to, SessionReason::Scheduled, None)]);
+        fixture.tell(&[turn(from, to, SessionReason::Scheduled, None)]);
     }
-    let words: Vec<Value> = states.read(&mut floor).iter().map(|told| told["state"].clone()).collect();
+    let words: Vec<Value> = states.read(&mut fixture).iter().map(|told| told["state"].clone()).collect();
     assert_eq!(words, ["closed", "started", "closed", "started", "closed", "started"]);
 }
 
 /// Off-book trades have a separate channel. Plain clients of `trades` and `ticker` do not see them.
 #[test]
 fn off_book_trades_have_their_own_channel() {
-    let mut floor = Floor::new();
-    let mut reader = Reader::join(&mut floor, "off_book.NPN_ZAR");
+    let mut fixture = MarketFixture::new();
+    let mut reader = Reader::join(&mut fixture, "off_book.NPN_ZAR");
     assert_eq!(reader.first.take().expect("the present")["trade_reporting"], "closed");
     let mut others = ["trades.NPN_ZAR.raw", "ticker.NPN_ZAR.raw", "session.NPN_ZAR", "quote.NPN_ZAR"]
-        .map(|name| Reader::join(&mut floor, name));
-    let mut copies = Reader::join(&mut floor, "drop_copy.any");
-    floor.at = 5_000 * MS;
+        .map(|name| Reader::join(&mut fixture, name));
+    let mut copies = Reader::join(&mut fixture, "drop_copy.any");
+    fixture.at = 5_000 * MS;
     let (reason, ends) = (SessionReason::Scheduled, Some(VenueNanos(9_000 * MS)));
-    floor.tell(&[Event::ReportingChanged { instrument: HERE, open: true, reason, ends }]);
+    fixture.tell(&[Event::ReportingChanged { instrument: HERE, open: true, reason, ends }]);
     let made = |number| OffBookTrade {
         instrument: HERE,
         number,
@@ -310,9 +310,9 @@ fn off_book_trades_have_their_own_channel() {
     };
     // Two equal trades count as two.
     for number in [1, 2] {
-        floor.tell(&[Event::OffBookTrade(Box::new(made(number)))]);
+        fixture.tell(&[Event::OffBookTrade(Box::new(made(number)))]);
     }
-    let told = reader.read(&mut floor);
+    let told = reader.read(&mut fixture);
     assert_eq!(told.len(), 3, "{told:?}");
     fields(&told[0], &[("trade_reporting", json!("open")), ("ends", json!(9_000))]);
     assert_eq!(told[0].get("last_trade"), None);
@@ -320,14 +320,14 @@ fn off_book_trades_have_their_own_channel() {
     // 2 x 40 at 1.01.
     assert_eq!(told[2]["day"], json!({"volume": 80.0, "turnover": 80.8, "trades": 2}));
     for other in &mut others {
-        assert_eq!(other.read(&mut floor), Vec::<Value>::new());
+        assert_eq!(other.read(&mut fixture), Vec::<Value>::new());
     }
-    let copied = copies.read(&mut floor);
+    let copied = copies.read(&mut fixture);
     let kinds: Vec<(&Value, &Value)> = copied.iter().map(|copy| (&copy["type"], &copy["direction"])).collect();
     let (kind, buy, sell) = (&json!("off_book_trade"), &json!("buy"), &json!("sell"));
     assert_eq!(kinds, [(kind, buy), (kind, sell), (kind, buy), (kind, sell)]);
-    floor.tell(&[Event::DayEnded]);
-    floor.tell(&[Event::ReportingChanged { instrument: HERE, open: false, reason, ends: None }]);
-    let told = reader.read(&mut floor);
+    fixture.tell(&[Event::DayEnded]);
+    fixture.tell(&[Event::ReportingChanged { instrument: HERE, open: false, reason, ends: None }]);
+    let told = reader.read(&mut fixture);
     assert_eq!((&told[0]["day"]["trades"], &told[0]["trade_reporting"]), (&json!(0), &json!("closed")));
 }

@@ -5,14 +5,15 @@
 //!     costs                list the rows
 //!     costs FEATURE OP     run that row; print the number of measured operations
 
+use pitwire_fixtures::share;
 use std::hint::black_box;
 use std::process::ExitCode;
 
 use pitwire_engine::{Engine, EventSink};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Allocation, Amend, Command, Credit, Currency, CurrencyId, Decimal, Event,
-    InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, MatchGroup, NewOrder, OrderId, OrderType,
-    Phase, RemainingSessions, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, Tolerance, TradingRules, VenueDay,
+    InstrumentId, InstrumentLimits, InstrumentSpec, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase,
+    RemainingSessions, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, Tolerance, TradingRules, VenueDay,
     VenueNanos,
 };
 
@@ -199,13 +200,12 @@ fn opening(feature: &str) -> Vec<Command> {
     commands.push(Command::AddInstrument(Box::new(InstrumentSpec {
         id: MARKET,
         name: "COSTS".to_owned(),
-        kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
         tick: Decimal::new(1, 0),
-        lot: Decimal::new(1, 0),
         start_price: Ticks(MIDDLE),
         max_resting_orders: 1_000_000,
         limits: if feature == "limits" { limits } else { InstrumentLimits::default() },
         rules: Some(Box::new(rules(feature))),
+        ..share()
     })));
     let remaining = RemainingSessions { counts: [9; 16] };
     commands.extend([to_session(Phase::Continuous), Command::SetRemaining { instrument: MARKET, remaining }]);

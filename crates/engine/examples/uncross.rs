@@ -5,15 +5,16 @@
 //! Says, for calls in which some, all and hidden orders trade: entries per second with their
 //! indicative prices, and the command that ends the call, its events thrown away and kept.
 
+use pitwire_fixtures::share;
 use pitwire_random::SplitMix64;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use pitwire_engine::{Engine, EventSink};
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SessionReason,
-    Side, Stamped, Ticks, TimeInForce, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Event, InstrumentId,
+    InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce,
+    VenueNanos,
 };
 
 const AUCTION: InstrumentId = InstrumentId(0);
@@ -65,14 +66,9 @@ impl Venue {
         }
         venue.tell(Command::AddInstrument(Box::new(InstrumentSpec {
             id: AUCTION,
-            name: "NPN_ZAR".to_owned(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
-            tick: Decimal::new(1, 2),
-            lot: Decimal::new(1, 0),
             start_price: Ticks(LOWEST),
             max_resting_orders: 10_000_000,
-            limits: InstrumentLimits::default(),
-            rules: None,
+            ..share()
         })));
         venue.engine.reserve(AUCTION, orders);
         venue

@@ -2,14 +2,15 @@
 //! order names, the trades by walking both sides in the order of priority, minimum quantities, and
 //! what money moved.
 
+use pitwire_fixtures::share;
 use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Allocation, Command, Credit, Currency, CurrencyId, Decimal, Event,
-    InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq,
-    SessionReason, Side, Stamped, Ticks, TimeInForce, TradingRules, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Allocation, Command, Credit, Currency, CurrencyId, Event, InstrumentId,
+    InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce,
+    TradingRules, VenueNanos,
 };
 
 const AUCTION: InstrumentId = InstrumentId(0);
@@ -38,14 +39,9 @@ impl Venue {
         }
         venue.tell(Command::AddInstrument(Box::new(InstrumentSpec {
             id: AUCTION,
-            name: "NPN_ZAR".into(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
-            tick: Decimal::new(1, 2),
-            lot: Decimal::new(1, 0),
             start_price: Ticks(START),
-            max_resting_orders: 1_000,
-            limits: InstrumentLimits::default(),
             rules: Some(Box::new(TradingRules { allocation, ..TradingRules::default() })),
+            ..share()
         })));
         venue
     }

@@ -2,14 +2,15 @@
 //! or kill, what settling does, breaches, stops, amends, the closing price. What the published
 //! vectors already show is not shown again.
 
+use pitwire_fixtures::share;
 use std::fmt::Write as _;
 
 use pitwire_engine::Engine;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelFilter, CancelReason, Command, Credit, Currency,
-    CurrencyId, Decimal, Event, Expiry, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope,
-    Label, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Reject, RemainingSessions, SelfMatch, Seq,
-    SessionReason, Side, Stamped, Ticks, TimeInForce, Tolerance, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    CurrencyId, Decimal, Event, Expiry, InstrumentId, InstrumentSpec, KillScope, Label, Lots, NewOrder, OrderId,
+    OrderType, Phase, PostOnly, Priority, Reject, RemainingSessions, SelfMatch, Seq, SessionReason, Side, Stamped,
+    Ticks, TimeInForce, Tolerance, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 const SHARE: InstrumentId = InstrumentId(0);
@@ -44,13 +45,10 @@ impl Desk {
         desk.does(Command::AddInstrument(Box::new(InstrumentSpec {
             id: SHARE,
             name: "AAA_ZAR".to_owned(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
             tick: Decimal::new(1, 0),
-            lot: Decimal::new(1, 0),
-            start_price: Ticks(100),
             max_resting_orders: 100_000,
-            limits: InstrumentLimits::default(),
             rules: Some(Box::new(rules)),
+            ..share()
         })));
         desk.does(Command::BeginDay { day: VenueDay(TODAY), closes: VenueNanos(100_000 * SECOND) });
         desk.does(Command::SetRemaining { instrument: SHARE, remaining: RemainingSessions { counts: [9; 16] } });

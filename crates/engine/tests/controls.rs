@@ -1,9 +1,9 @@
-//! Kills, throttles, deletions, closed accounts and epochs, as tables. `common/floor.rs` explains
+//! Kills, throttles, deletions, closed accounts and epochs, as tables. `common/engines.rs` explains
 //! the format of a row.
 
 mod common;
 
-use common::floor::{Floor, check};
+use common::rows::{EnginePair, check};
 use common::world::{ACCOUNTS, BTC, BTC_USDC, HOUSE, NPN_ZAR, PERPETUAL, ZAR};
 use pitwire_model::{
     AccountId, CancelReason, Command, Event, FlowSetting, InstrumentId, KillScope, Label, Lots, NewOrder, OrderId,
@@ -43,12 +43,12 @@ fn kill_cancels_orders_and_blocks_new_ones_until_lifted() {
 
 #[test]
 fn kill_emits_one_book_change_per_instrument_and_the_count() {
-    let mut floor = Floor::new(100, 1_000_000);
+    let mut engines = EnginePair::new(100, 1_000_000);
     for (id, instrument) in [(5, NPN_ZAR), (6, BTC_USDC), (7, NPN_ZAR)] {
-        floor.apply(buy(id, HOUSE[0], instrument, 1));
+        engines.apply(buy(id, HOUSE[0], instrument, 1));
     }
     let reason = Label::new("runaway").expect("short");
-    let events = floor.apply(Command::Kill { scope: KillScope::Venue, reason: reason.clone() });
+    let events = engines.apply(Command::Kill { scope: KillScope::Venue, reason: reason.clone() });
     let order = |at: usize| match &events[at] {
         Event::Cancelled { order, reason: CancelReason::Killed, .. } => order.0,
         other => panic!("{at}: {other:?}"),
@@ -57,24 +57,24 @@ fn kill_emits_one_book_change_per_instrument_and_the_count() {
     let changed = |at: usize| matches!(events[at], Event::BookChanged { .. });
     assert!(changed(2) && changed(7), "{events:#?}");
     assert_eq!(events[8..], [Event::Killed { scope: KillScope::Venue, cancelled: 3, reason }]);
-    assert!(floor.engine().is_killed(KillScope::Venue));
-    assert!(!floor.engine().is_killed(KillScope::Session(SessionId(1))));
-    floor.image();
+    assert!(engines.engine().is_killed(KillScope::Venue));
+    assert!(!engines.engine().is_killed(KillScope::Session(SessionId(1))));
+    engines.image();
 }
 
 #[test]
 fn one_command_kills_ten_thousand_orders() {
-    let mut floor = Floor::new(20_000, 1_000_000);
+    let mut engines = EnginePair::new(20_000, 1_000_000);
     for id in 1..=10_000_u64 {
-        floor.apply(buy(id, HOUSE[0], NPN_ZAR, 1 + i64::try_from(id % 700).expect("small")));
+        engines.apply(buy(id, HOUSE[0], NPN_ZAR, 1 + i64::try_from(id % 700).expect("small")));
     }
-    floor.apply(buy(10_001, HOUSE[1], NPN_ZAR, 5));
+    engines.apply(buy(10_001, HOUSE[1], NPN_ZAR, 5));
     let scope = KillScope::Account(HOUSE[0]);
-    let events = floor.apply(Command::Kill { scope, reason: Label::NONE });
+    let events = engines.apply(Command::Kill { scope, reason: Label::NONE });
     assert_eq!(events.len(), 20_000 + 1 + 1, "each order and its level, the change, the kill");
     assert_eq!(events[20_001], Event::Killed { scope, cancelled: 10_000, reason: Label::NONE });
-    assert_eq!((floor.engine().live_orders(), floor.engine().account(HOUSE[0]).unwrap().open_orders()), (1, 0));
-    floor.image();
+    assert_eq!((engines.engine().live_orders(), engines.engine().account(HOUSE[0]).unwrap().open_orders()), (1, 0));
+    engines.image();
 }
 
 /// Venue time is 1000 ns a command; a window of 1,000,000 ns begins at each multiple of it.
@@ -103,14 +103,14 @@ fn throttle_windows_begin_at_multiples_of_their_length() {
     const WINDOW: u64 = 1_000_000;
     // The third fill comes in the last nanosecond of the window, or in the first of the next.
     for (end, trips) in [(WINDOW - 1, "a 1@100, account 0 trips"), (WINDOW, "a 1@100")] {
-        let mut floor = Floor::new(100, 1_000_000);
-        floor.run(&format!("a sell 9@100 by 1, set account 0 executions 2 in {WINDOW}, x buy 1@100, y buy 1@100"));
-        assert!(floor.now() + 1000 < WINDOW, "all in the first window");
+        let mut engines = EnginePair::new(100, 1_000_000);
+        engines.run(&format!("a sell 9@100 by 1, set account 0 executions 2 in {WINDOW}, x buy 1@100, y buy 1@100"));
+        assert!(engines.now() + 1000 < WINDOW, "all in the first window");
         // Each command comes 1000 ns after the one before.
-        floor.wait(end - floor.now() - 1000);
-        assert_eq!(floor.run("z buy 1@100"), trips, "{end}");
-        floor.image();
-        let account = floor.engine().account(AccountId(0)).expect("defined");
+        engines.wait(end - engines.now() - 1000);
+        assert_eq!(engines.run("z buy 1@100"), trips, "{end}");
+        engines.image();
+        let account = engines.engine().account(AccountId(0)).expect("defined");
         assert_eq!(account.is_throttled(), end < WINDOW);
     }
 }
@@ -145,26 +145,26 @@ fn deleted_instrument_stays_deleted() {
         delete                         | limit lots 5      | refused instrument_deleted   | - | -
         delete, close account 0        | x buy 0@0         | refused instrument_deleted   | - | -",
     );
-    let mut floor = Floor::new(100, 1_000_000);
+    let mut engines = EnginePair::new(100, 1_000_000);
     let delete = |instrument| Command::DeleteInstrument { instrument };
     let phase = |instrument, phase| Event::PhaseChanged { instrument, phase };
-    assert_eq!(floor.apply(delete(InstrumentId(9))), [refused(Reject::UnknownInstrument)]);
-    assert_eq!(floor.apply(delete(BTC_USDC)), [refused(Reject::BadDefinition)], "an index in use");
+    assert_eq!(engines.apply(delete(InstrumentId(9))), [refused(Reject::UnknownInstrument)]);
+    assert_eq!(engines.apply(delete(BTC_USDC)), [refused(Reject::BadDefinition)], "an index in use");
     assert_eq!(
-        floor.apply(Command::SetPhase { instrument: NPN_ZAR, phase: Phase::Deleted }),
+        engines.apply(Command::SetPhase { instrument: NPN_ZAR, phase: Phase::Deleted }),
         [refused(Reject::BadDefinition)]
     );
-    floor.apply(buy(1, HOUSE[0], PERPETUAL, 1000));
-    floor.apply(sell(2, HOUSE[1], PERPETUAL, 1000));
-    assert_eq!(floor.apply(delete(PERPETUAL)), [refused(Reject::BadDefinition)], "positions are open");
-    floor.apply(sell(3, HOUSE[0], PERPETUAL, 1000));
-    floor.apply(buy(4, HOUSE[1], PERPETUAL, 1000));
-    assert_eq!(floor.apply(delete(PERPETUAL)), [phase(PERPETUAL, Phase::Deleted)]);
-    assert_eq!(floor.apply(delete(BTC_USDC)), [phase(BTC_USDC, Phase::Deleted)]);
+    engines.apply(buy(1, HOUSE[0], PERPETUAL, 1000));
+    engines.apply(sell(2, HOUSE[1], PERPETUAL, 1000));
+    assert_eq!(engines.apply(delete(PERPETUAL)), [refused(Reject::BadDefinition)], "positions are open");
+    engines.apply(sell(3, HOUSE[0], PERPETUAL, 1000));
+    engines.apply(buy(4, HOUSE[1], PERPETUAL, 1000));
+    assert_eq!(engines.apply(delete(PERPETUAL)), [phase(PERPETUAL, Phase::Deleted)]);
+    assert_eq!(engines.apply(delete(BTC_USDC)), [phase(BTC_USDC, Phase::Deleted)]);
     let mut late = common::world::instrument(PERPETUAL, 10);
     (late.id, late.name) = (InstrumentId(3), "LATE".to_owned());
-    assert_eq!(floor.apply(Command::AddInstrument(Box::new(late))), [refused(Reject::BadDefinition)]);
-    floor.image();
+    assert_eq!(engines.apply(Command::AddInstrument(Box::new(late))), [refused(Reject::BadDefinition)]);
+    engines.image();
 }
 
 #[test]
@@ -176,43 +176,43 @@ fn closed_account_keeps_only_its_money() {
         close account 2                | close account 2, close account 9      | refused account_closed, refused unknown_account | - | -
         kill account 2, close account 2, lift account 2 | x buy 1@1 by 2       | refused account_closed  | - | -",
     );
-    let mut floor = Floor::new(100, 100);
+    let mut engines = EnginePair::new(100, 100);
     let account = AccountId(2);
-    floor.run("a buy 9@100 by 2");
-    let events = floor.apply(Command::CloseAccount { account });
+    engines.run("a buy 9@100 by 2");
+    let events = engines.apply(Command::CloseAccount { account });
     assert_eq!(events.last(), Some(&Event::AccountClosed { account }));
-    let holder = floor.engine().account(account).expect("defined");
+    let holder = engines.engine().account(account).expect("defined");
     assert!(holder.is_closed() && holder.open_orders() == 0);
     assert_eq!((holder.balance(ZAR).total, holder.balance(ZAR).reserved), (100_000, 0));
-    let out = floor.apply(Command::Deposit { account, currency: ZAR, units: -100_000 });
+    let out = engines.apply(Command::Deposit { account, currency: ZAR, units: -100_000 });
     assert_eq!(out, [Event::Deposited { account, currency: ZAR, units: -100_000 }], "it is still theirs");
 }
 
 #[test]
 fn flow_setting_is_stored_and_bounded() {
-    let mut floor = Floor::new(100, 100);
+    let mut engines = EnginePair::new(100, 100);
     for (rate_percent, fine) in [(1, true), (100_000, true), (0, false), (100_001, false)] {
         let flow = FlowSetting { running: false, rate_percent };
         let due = if fine { Event::FlowSet(flow) } else { refused(Reject::BadDefinition) };
-        assert_eq!(floor.apply(Command::SetFlow(flow)), [due]);
+        assert_eq!(engines.apply(Command::SetFlow(flow)), [due]);
     }
-    assert_eq!(floor.engine().flow(), FlowSetting { running: false, rate_percent: 100_000 });
-    floor.image();
+    assert_eq!(engines.engine().flow(), FlowSetting { running: false, rate_percent: 100_000 });
+    engines.image();
 }
 
 #[test]
 fn quarantined_command_halts_its_instrument() {
-    let mut floor = Floor::new(100, 100);
+    let mut engines = EnginePair::new(100, 100);
     let quarantine = |instrument| Command::Quarantine { seq: Seq(12), instrument };
     let said = Event::Quarantined { seq: Seq(12) };
     let halted = Event::PhaseChanged { instrument: NPN_ZAR, phase: Phase::Halted };
-    assert_eq!(floor.apply(quarantine(None)), std::slice::from_ref(&said));
-    assert_eq!(floor.apply(quarantine(Some(InstrumentId(9)))), std::slice::from_ref(&said));
-    assert_eq!(floor.apply(quarantine(Some(NPN_ZAR))), [said.clone(), halted]);
-    assert_eq!(floor.run("x buy 1@1, delete"), "refused not_open");
-    assert_eq!(floor.apply(quarantine(Some(NPN_ZAR))), [said]);
-    assert_eq!(ACCOUNTS, u32::try_from(floor.engine().accounts().len()).expect("few"));
-    assert_eq!(floor.engine().available(AccountId(2), BTC), 2_000_000);
+    assert_eq!(engines.apply(quarantine(None)), std::slice::from_ref(&said));
+    assert_eq!(engines.apply(quarantine(Some(InstrumentId(9)))), std::slice::from_ref(&said));
+    assert_eq!(engines.apply(quarantine(Some(NPN_ZAR))), [said.clone(), halted]);
+    assert_eq!(engines.run("x buy 1@1, delete"), "refused not_open");
+    assert_eq!(engines.apply(quarantine(Some(NPN_ZAR))), [said]);
+    assert_eq!(ACCOUNTS, u32::try_from(engines.engine().accounts().len()).expect("few"));
+    assert_eq!(engines.engine().available(AccountId(2), BTC), 2_000_000);
 }
 
 fn order(id: u64, account: AccountId, instrument: InstrumentId, side: Side, price: i64) -> Command {

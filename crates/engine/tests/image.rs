@@ -83,11 +83,11 @@ fn later_reserve_loses_no_order() {
 
 #[test]
 fn invalid_image_is_refused() {
-    let mut floor = common::floor::Floor::new(10, 100);
-    floor.run(
+    let mut engines = common::rows::EnginePair::new(10, 100);
+    engines.run(
         "a buy 5@100 in 3, b buy 6@100, c sell 9@105 show 2, d sell 1@110, e buy 1@110, kill session 5, kill session 6",
     );
-    let good = floor.image();
+    let good = engines.image();
     assert!(Engine::from_image(good.clone()).is_ok());
     let changes: [fn(&mut EngineImage); 40] = [
         |image| image.markets[1].orders[0].open = 0,
@@ -167,14 +167,14 @@ fn report(counterparty: u32) -> TradeReport {
 /// enter any more.
 #[test]
 fn hidden_order_below_a_raised_reserve_size_is_restored() {
-    let mut floor = common::floor::Floor::new(10, 100);
+    let mut engines = common::rows::EnginePair::new(10, 100);
     let order_type = OrderType::Hidden { price: Ticks(100), minimum_execution: Lots(2) };
     let (account, instrument, lots) = (AccountId(2), NPN_ZAR, Lots(5));
     let hidden = NewOrder { id: OrderId(1), account, instrument, order_type, lots, ..NewOrder::PLAIN };
-    floor.apply(Command::Enter(hidden));
+    engines.apply(Command::Enter(hidden));
     let rules = Box::new(TradingRules { minimum_reserve: Some(Lots(50)), ..Default::default() });
-    floor.apply(Command::SetTradingRules { instrument, rules });
-    let image = floor.image();
+    engines.apply(Command::SetTradingRules { instrument, rules });
+    let image = engines.image();
     assert_eq!(image.markets[1].orders.len(), 1);
     assert_eq!(Engine::from_image(image.clone()).map(|engine| engine.image()), Ok(image));
 }
@@ -183,21 +183,21 @@ fn hidden_order_below_a_raised_reserve_size_is_restored() {
 /// as the first one.
 #[test]
 fn image_keeps_every_order_term_and_operator_setting() {
-    let mut floor = common::floor::Floor::new(10, 100);
-    floor.run(
+    let mut engines = common::rows::EnginePair::new(10, 100);
+    engines.run(
         "a buy 5@100 in 3 cod, b buy 6@100 group 7 by 2, c sell 9@105 show 2, d sell 1@110 by 1, e buy 1@110 day by 2",
     );
-    floor.run("set account 1 executions 2 in 1000000000 open 3 takes both, f sell 2@100 by 1, kill session 5, close account 3");
-    floor.run(
+    engines.run("set account 1 executions 2 in 1000000000 open 3 takes both, f sell 2@100 by 1, kill session 5, close account 3");
+    engines.run(
         "limit lots 9 notional 900 collar 500, kill account 4, start epoch 4, x buy 1@99 in 9 cod, kill session 8",
     );
     for command in [
         Command::SetCreditLine { account: AccountId(2), currency: ZAR, units: 77 },
         Command::SetFlow(FlowSetting { running: false, rate_percent: 250 }),
     ] {
-        floor.apply(command);
+        engines.apply(command);
     }
-    let image = floor.image();
+    let image = engines.image();
     let mut again = Engine::from_image(image.clone()).expect("its own image");
     let mut first = Engine::from_image(image).expect("its own image");
     let account = again.account(AccountId(1)).expect("defined");

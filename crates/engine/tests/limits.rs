@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::floor::{Floor, check};
+use common::rows::{EnginePair, check};
 use common::world::{BTC_USDC, NPN_ZAR, PERPETUAL, ZAR};
 use pitwire_model::{
     AccountId, AccountSettings, Command, Event, InstrumentId, InstrumentLimits, Lots, MatchGroup, NewOrder, OrderId,
@@ -107,19 +107,19 @@ fn a_market_order_trades_inside_the_collar_and_expires_at_its_edge() {
 #[test]
 fn inverse_notional_is_rounded_down() {
     for (most, price, refused) in [(19_980_019, 1001, false), (19_980_018, 1001, true), (20_000_000, 1000, false)] {
-        let mut floor = Floor::new(100, 100);
-        limit_to(&mut floor, PERPETUAL, InstrumentLimits { max_notional_units: Some(most), ..Default::default() });
+        let mut engines = EnginePair::new(100, 100);
+        limit_to(&mut engines, PERPETUAL, InstrumentLimits { max_notional_units: Some(most), ..Default::default() });
         let order = limit(1, AccountId(0), PERPETUAL, Side::Buy, 10, price);
-        assert_eq!(rejected(&floor.apply(order)), refused.then_some(Reject::NotionalAboveLimit), "{most} at {price}");
+        assert_eq!(rejected(&engines.apply(order)), refused.then_some(Reject::NotionalAboveLimit), "{most} at {price}");
     }
     // A market order counts whole at the worst visible price it reaches: 10 · 2e9 / 1001, though 4
     // trade at 1000.
     for (most, refused) in [(19_980_018, true), (19_980_019, false)] {
-        let mut floor = Floor::new(100, 100);
-        floor.apply(limit(1, AccountId(0), PERPETUAL, Side::Sell, 4, 1000));
-        floor.apply(limit(2, AccountId(0), PERPETUAL, Side::Sell, 4, 1001));
-        limit_to(&mut floor, PERPETUAL, InstrumentLimits { max_notional_units: Some(most), ..Default::default() });
-        let events = floor.apply(market(3, AccountId(1), PERPETUAL, Side::Buy, 10));
+        let mut engines = EnginePair::new(100, 100);
+        engines.apply(limit(1, AccountId(0), PERPETUAL, Side::Sell, 4, 1000));
+        engines.apply(limit(2, AccountId(0), PERPETUAL, Side::Sell, 4, 1001));
+        limit_to(&mut engines, PERPETUAL, InstrumentLimits { max_notional_units: Some(most), ..Default::default() });
+        let events = engines.apply(market(3, AccountId(1), PERPETUAL, Side::Buy, 10));
         assert_eq!(rejected(&events), refused.then_some(Reject::NotionalAboveLimit), "{most}");
     }
 }
@@ -133,24 +133,24 @@ fn invalid_limits_are_refused() {
         InstrumentLimits { max_notional_units: Some(-1), ..none },
         InstrumentLimits { collar_bps: Some(10_000), ..none },
     ] {
-        let mut floor = Floor::new(100, 100);
-        assert_eq!(limit_to(&mut floor, NPN_ZAR, limits), [refused(Reject::BadDefinition)]);
+        let mut engines = EnginePair::new(100, 100);
+        assert_eq!(limit_to(&mut engines, NPN_ZAR, limits), [refused(Reject::BadDefinition)]);
         let mut spec = common::world::instrument(BTC_USDC, 10);
         (spec.id, spec.name, spec.limits) = (InstrumentId(3), "NEW".to_owned(), limits);
-        assert_eq!(floor.apply(Command::AddInstrument(Box::new(spec))), [refused(Reject::BadDefinition)]);
+        assert_eq!(engines.apply(Command::AddInstrument(Box::new(spec))), [refused(Reject::BadDefinition)]);
     }
-    let mut floor = Floor::new(100, 100);
-    assert_eq!(limit_to(&mut floor, InstrumentId(9), none), [refused(Reject::UnknownInstrument)]);
+    let mut engines = EnginePair::new(100, 100);
+    assert_eq!(limit_to(&mut engines, InstrumentId(9), none), [refused(Reject::UnknownInstrument)]);
     for throttle in [Throttle { executions: 0, window_ns: 5 }, Throttle { executions: 5, window_ns: 0 }] {
         let settings = AccountSettings { throttle: Some(throttle), ..Default::default() };
-        let events = floor.apply(Command::SetAccount { account: AccountId(0), settings });
+        let events = engines.apply(Command::SetAccount { account: AccountId(0), settings });
         assert_eq!(events, [refused(Reject::BadDefinition)]);
         let mut spec = common::world::account(6, "new", pitwire_model::Credit::Limited);
         spec.settings = settings;
-        assert_eq!(floor.apply(Command::AddAccount(spec)), [refused(Reject::BadDefinition)]);
+        assert_eq!(engines.apply(Command::AddAccount(spec)), [refused(Reject::BadDefinition)]);
     }
     let settings = AccountSettings::default();
-    let events = floor.apply(Command::SetAccount { account: AccountId(9), settings });
+    let events = engines.apply(Command::SetAccount { account: AccountId(9), settings });
     assert_eq!(events, [refused(Reject::UnknownAccount)]);
 }
 
@@ -183,21 +183,21 @@ fn credit_line_can_be_spent() {
     let member = AccountId(2);
     let line = |units| Command::SetCreditLine { account: member, currency: ZAR, units };
     for (units, lots, refusal) in [(0, 101, true), (50_000, 150, false), (50_000, 151, true)] {
-        let mut floor = Floor::new(100, 100);
-        assert_eq!(floor.apply(line(units)), [Event::CreditLineSet { account: member, currency: ZAR, units }]);
-        let events = floor.apply(limit(1, member, NPN_ZAR, Side::Buy, lots, 1000));
+        let mut engines = EnginePair::new(100, 100);
+        assert_eq!(engines.apply(line(units)), [Event::CreditLineSet { account: member, currency: ZAR, units }]);
+        let events = engines.apply(limit(1, member, NPN_ZAR, Side::Buy, lots, 1000));
         assert_eq!(rejected(&events), refusal.then_some(Reject::NotEnoughFunds), "{units} {lots}");
-        floor.image();
+        engines.image();
     }
-    let mut floor = Floor::new(100, 100);
-    floor.apply(line(50_000));
-    floor.apply(limit(1, member, NPN_ZAR, Side::Buy, 120, 1000));
-    floor.apply(limit(2, AccountId(0), NPN_ZAR, Side::Sell, 120, 1000));
-    let account = floor.engine().account(member).expect("defined");
+    let mut engines = EnginePair::new(100, 100);
+    engines.apply(line(50_000));
+    engines.apply(limit(1, member, NPN_ZAR, Side::Buy, 120, 1000));
+    engines.apply(limit(2, AccountId(0), NPN_ZAR, Side::Sell, 120, 1000));
+    let account = engines.engine().account(member).expect("defined");
     assert_eq!((account.balance(ZAR).total, account.credit_line(ZAR)), (-20_000, 50_000));
-    assert_eq!(floor.engine().available(member, ZAR), 30_000);
-    floor.apply(line(0));
-    assert_eq!(floor.engine().available(member, ZAR), -20_000);
+    assert_eq!(engines.engine().available(member, ZAR), 30_000);
+    engines.apply(line(0));
+    assert_eq!(engines.engine().available(member, ZAR), -20_000);
     for (command, reason) in [
         (line(-1), Reject::BadDefinition),
         (line((1 << 100) + 1), Reject::AmountOverflow),
@@ -207,7 +207,7 @@ fn credit_line_can_be_spent() {
             Reject::UnknownCurrency,
         ),
     ] {
-        assert_eq!(floor.apply(command), [refused(reason)]);
+        assert_eq!(engines.apply(command), [refused(reason)]);
     }
 }
 
@@ -216,13 +216,13 @@ fn credit_line_can_be_spent() {
 #[test]
 fn market_order_pays_for_lots_behind_its_own_orders() {
     for (price, due) in [(1000, None), (1001, Some(Reject::NotEnoughFunds))] {
-        let mut floor = Floor::new(100, 10);
+        let mut engines = EnginePair::new(100, 10);
         let member = AccountId(2);
-        floor.apply(limit(1, member, NPN_ZAR, Side::Sell, 10, 1));
-        floor.apply(limit(2, AccountId(0), NPN_ZAR, Side::Sell, 10, price));
-        assert_eq!(rejected(&floor.apply(market(3, member, NPN_ZAR, Side::Buy, 10))), due, "{price}");
-        assert!(floor.engine().available(member, ZAR) >= 0);
-        floor.image();
+        engines.apply(limit(1, member, NPN_ZAR, Side::Sell, 10, 1));
+        engines.apply(limit(2, AccountId(0), NPN_ZAR, Side::Sell, 10, price));
+        assert_eq!(rejected(&engines.apply(market(3, member, NPN_ZAR, Side::Buy, 10))), due, "{price}");
+        assert!(engines.engine().available(member, ZAR) >= 0);
+        engines.image();
     }
 }
 
@@ -238,8 +238,8 @@ fn market(id: u64, account: AccountId, instrument: InstrumentId, side: Side, lot
     Command::Enter(NewOrder { id, account, instrument, side, lots: Lots(lots), match_group, ..NewOrder::PLAIN })
 }
 
-fn limit_to(floor: &mut Floor, instrument: InstrumentId, limits: InstrumentLimits) -> Vec<Event> {
-    floor.apply(Command::SetInstrumentLimits { instrument, limits })
+fn limit_to(engines: &mut EnginePair, instrument: InstrumentId, limits: InstrumentLimits) -> Vec<Event> {
+    engines.apply(Command::SetInstrumentLimits { instrument, limits })
 }
 
 fn rejected(events: &[Event]) -> Option<Reject> {

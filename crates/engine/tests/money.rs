@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::floor::Floor;
+use common::rows::EnginePair;
 use common::world::{BTC, BTC_USDC, NPN, NPN_ZAR, PERPETUAL, ZAR};
 use pitwire_engine::Balance;
 use pitwire_model::{
@@ -14,9 +14,9 @@ use pitwire_model::{
 const MEMBER: AccountId = AccountId(2);
 
 /// (total, reserved) in ZAR cents and in shares.
-fn member(floor: &Floor) -> [(i128, i128); 2] {
-    floor.image();
-    let account = floor.engine().account(MEMBER).expect("it was defined");
+fn member(engines: &EnginePair) -> [(i128, i128); 2] {
+    engines.image();
+    let account = engines.engine().account(MEMBER).expect("it was defined");
     let pair = |Balance { total, reserved }: Balance| (total, reserved);
     [pair(account.balance(ZAR)), pair(account.balance(NPN))]
 }
@@ -55,16 +55,16 @@ fn spot_orders_reserve_their_worst_case_cost() {
         ("a sell 60@1000 by 2, amend a 101@1000 by 2", "refused not_enough_funds", (100_000, 0), (100, 60)),
     ];
     for (commands, then, cents, shares) in table {
-        let mut floor = Floor::new(100, 100);
-        let told = floor.run(commands);
-        assert_eq!((told.as_str(), member(&floor)), (then, [cents, shares]), "{commands}");
+        let mut engines = EnginePair::new(100, 100);
+        let told = engines.run(commands);
+        assert_eq!((told.as_str(), member(&engines)), (then, [cents, shares]), "{commands}");
     }
 }
 
 #[test]
 fn withdrawal_above_the_available_amount_is_refused() {
-    let mut floor = Floor::new(100, 100);
-    floor.run("a buy 60@1000 by 2");
+    let mut engines = EnginePair::new(100, 100);
+    engines.run("a buy 60@1000 by 2");
     let most = 1_i128 << 100;
     for (units, refused) in [
         (-40_001, Some(Reject::NotEnoughFunds)),
@@ -75,7 +75,7 @@ fn withdrawal_above_the_available_amount_is_refused() {
         (i128::MIN, Some(Reject::AmountOverflow)),
         (i128::MAX, Some(Reject::AmountOverflow)),
     ] {
-        let events = floor.apply(Command::Deposit { account: MEMBER, currency: ZAR, units });
+        let events = engines.apply(Command::Deposit { account: MEMBER, currency: ZAR, units });
         let told = match events[..] {
             [Event::CommandRefused { reason }] => Some(reason),
             [Event::Deposited { .. }] => None,
@@ -84,12 +84,12 @@ fn withdrawal_above_the_available_amount_is_refused() {
         assert_eq!(told, refused, "{units}");
     }
     // A balance of nothing is where the most negative number has no counterpart.
-    let events = floor.apply(Command::Deposit { account: AccountId(0), currency: ZAR, units: i128::MIN });
+    let events = engines.apply(Command::Deposit { account: AccountId(0), currency: ZAR, units: i128::MIN });
     assert_eq!(events, [Event::CommandRefused { reason: Reject::AmountOverflow }]);
 }
 
 fn limit(
-    floor: &mut Floor,
+    engines: &mut EnginePair,
     id: u64,
     account: AccountId,
     instrument: InstrumentId,
@@ -97,7 +97,7 @@ fn limit(
     lots: u64,
     price: i64,
 ) -> Vec<Event> {
-    floor.apply(Command::Enter(NewOrder {
+    engines.apply(Command::Enter(NewOrder {
         id: OrderId(id),
         account,
         instrument,
@@ -127,13 +127,13 @@ fn perpetual_margin_covers_the_larger_side() {
         (&[(Side::Buy, 50, 1), (Side::Sell, 50, 9999)], false),
         (&[(Side::Buy, 50, 1), (Side::Sell, 51, 9999)], true),
     ] {
-        let mut floor = Floor::new(100, 100);
+        let mut engines = EnginePair::new(100, 100);
         let mut last = false;
         for (id, (side, lots, price)) in (1..).zip(orders) {
-            last = refused_for_money(&limit(&mut floor, id, MEMBER, PERPETUAL, *side, *lots, *price));
+            last = refused_for_money(&limit(&mut engines, id, MEMBER, PERPETUAL, *side, *lots, *price));
         }
         assert_eq!(last, refused, "{orders:?}");
-        floor.image();
+        engines.image();
     }
 }
 
@@ -141,12 +141,12 @@ fn perpetual_margin_covers_the_larger_side() {
 #[test]
 fn perpetual_margin_is_rounded_up() {
     for (units, refused) in [(39_880, true), (39_881, false)] {
-        let mut floor = Floor::new(100, 100);
-        limit(&mut floor, 1, AccountId(0), PERPETUAL, Side::Buy, 1, 1002);
-        limit(&mut floor, 2, AccountId(0), PERPETUAL, Side::Sell, 1, 1005);
-        floor.apply(Command::SampleIndex); // the index is 1000, and the own mid 1003 within its band
-        floor.apply(Command::Deposit { account: MEMBER, currency: BTC, units: units - 2_000_000 });
-        assert_eq!(refused_for_money(&limit(&mut floor, 3, MEMBER, PERPETUAL, Side::Buy, 1, 1)), refused, "{units}");
+        let mut engines = EnginePair::new(100, 100);
+        limit(&mut engines, 1, AccountId(0), PERPETUAL, Side::Buy, 1, 1002);
+        limit(&mut engines, 2, AccountId(0), PERPETUAL, Side::Sell, 1, 1005);
+        engines.apply(Command::SampleIndex); // the index is 1000, and the own mid 1003 within its band
+        engines.apply(Command::Deposit { account: MEMBER, currency: BTC, units: units - 2_000_000 });
+        assert_eq!(refused_for_money(&limit(&mut engines, 3, MEMBER, PERPETUAL, Side::Buy, 1, 1)), refused, "{units}");
     }
 }
 
@@ -172,10 +172,10 @@ fn order_far_from_the_mark_must_cover_its_loss() {
         (Side::Buy, 40, 1_005, false),
         (Side::Buy, 40, 1_006, true),
     ] {
-        let mut floor = Floor::new(100, 100);
-        let events = limit(&mut floor, 1, MEMBER, PERPETUAL, side, lots, price);
+        let mut engines = EnginePair::new(100, 100);
+        let events = limit(&mut engines, 1, MEMBER, PERPETUAL, side, lots, price);
         assert_eq!(refused_for_money(&events), refused, "{side:?} {lots} at {price}, loss {}", loss_at(price));
-        floor.image();
+        engines.image();
     }
 }
 
@@ -184,42 +184,42 @@ fn order_far_from_the_mark_must_cover_its_loss() {
 #[test]
 fn position_cannot_be_closed_at_an_absurd_price() {
     for (price, refused) in [(999, false), (950, false), (500, true), (1, true)] {
-        let mut floor = Floor::new(100, 100);
-        limit(&mut floor, 1, AccountId(0), PERPETUAL, Side::Sell, 10, 1000);
-        limit(&mut floor, 2, MEMBER, PERPETUAL, Side::Buy, 10, 1000);
-        limit(&mut floor, 3, AccountId(0), PERPETUAL, Side::Buy, 10, price);
-        let events = limit(&mut floor, 4, MEMBER, PERPETUAL, Side::Sell, 10, price);
+        let mut engines = EnginePair::new(100, 100);
+        limit(&mut engines, 1, AccountId(0), PERPETUAL, Side::Sell, 10, 1000);
+        limit(&mut engines, 2, MEMBER, PERPETUAL, Side::Buy, 10, 1000);
+        limit(&mut engines, 3, AccountId(0), PERPETUAL, Side::Buy, 10, price);
+        let events = limit(&mut engines, 4, MEMBER, PERPETUAL, Side::Sell, 10, price);
         assert_eq!(refused_for_money(&events), refused, "{price}");
     }
 }
 
 #[test]
 fn perpetual_profit_is_paid_in_the_settlement_currency() {
-    let mut floor = Floor::new(100, 100);
+    let mut engines = EnginePair::new(100, 100);
     let house = AccountId(0);
-    limit(&mut floor, 1, house, PERPETUAL, Side::Sell, 10, 1000);
-    limit(&mut floor, 2, MEMBER, PERPETUAL, Side::Buy, 10, 1000);
+    limit(&mut engines, 1, house, PERPETUAL, Side::Sell, 10, 1000);
+    limit(&mut engines, 2, MEMBER, PERPETUAL, Side::Buy, 10, 1000);
     // Long 10 lots, bought for 2e9 · 10 / 1000.
-    let held = floor.engine().account(MEMBER).expect("defined").position(PERPETUAL);
+    let held = engines.engine().account(MEMBER).expect("defined").position(PERPETUAL);
     assert_eq!((held.lots, held.entry_value, held.realized), (10, 20_000_000, 0));
 
-    limit(&mut floor, 3, house, PERPETUAL, Side::Buy, 4, 1001);
-    limit(&mut floor, 4, MEMBER, PERPETUAL, Side::Sell, 4, 1001);
+    limit(&mut engines, 3, house, PERPETUAL, Side::Buy, 4, 1001);
+    limit(&mut engines, 4, MEMBER, PERPETUAL, Side::Sell, 4, 1001);
     // Four tenths of 20,000,000 leave; they are worth ⌊8e9 / 1001⌋ = 7,992,007 now.
-    let account = floor.engine().account(MEMBER).expect("defined");
+    let account = engines.engine().account(MEMBER).expect("defined");
     let held = account.position(PERPETUAL);
     assert_eq!((held.lots, held.entry_value, held.realized), (6, 12_000_000, 7_993));
     assert_eq!(account.balance(BTC).total, 2_000_000 + 7_993);
-    let other = floor.engine().account(house).expect("defined").balance(BTC).total;
+    let other = engines.engine().account(house).expect("defined").balance(BTC).total;
     assert_eq!(other, -7_993);
 
-    limit(&mut floor, 5, house, PERPETUAL, Side::Buy, 10, 1001);
-    limit(&mut floor, 6, MEMBER, PERPETUAL, Side::Sell, 10, 1001);
+    limit(&mut engines, 5, house, PERPETUAL, Side::Buy, 10, 1001);
+    limit(&mut engines, 6, MEMBER, PERPETUAL, Side::Sell, 10, 1001);
     // ⌊2e10 / 1001⌋ = 19,980,019; six tenths of it, 11,988,011, close the long, and the rest opens
     // a short.
-    let held = floor.engine().account(MEMBER).expect("defined").position(PERPETUAL);
+    let held = engines.engine().account(MEMBER).expect("defined").position(PERPETUAL);
     assert_eq!((held.lots, held.entry_value, held.realized), (-4, 7_992_008, 7_993 + 11_989));
-    floor.image();
+    engines.image();
 }
 
 #[test]
@@ -234,15 +234,15 @@ fn mark_stays_within_half_a_percent_of_the_index() {
         (Some((1000, 1002)), Some((1020, 1024)), 1001, 1006),
         (Some((100, 102)), Some((1, 3)), 101, 101), // half a percent of 101 is no tick at all
     ] {
-        let mut floor = Floor::new(100, 100);
+        let mut engines = EnginePair::new(100, 100);
         let mut id = 0;
         for (instrument, quotes) in [(BTC_USDC, bids_asks), (PERPETUAL, own)] {
             for (side, price) in quotes.into_iter().flat_map(|(bid, ask)| [(Side::Buy, bid), (Side::Sell, ask)]) {
                 id += 1;
-                limit(&mut floor, id, AccountId(0), instrument, side, 1, price);
+                limit(&mut engines, id, AccountId(0), instrument, side, 1, price);
             }
         }
-        let events = floor.apply(Command::SampleIndex);
+        let events = engines.apply(Command::SampleIndex);
         let due = Event::IndexSampled { instrument: PERPETUAL, index: Ticks(index), mark: Ticks(mark) };
         assert_eq!(events, [due], "{bids_asks:?} {own:?}");
     }
@@ -250,8 +250,8 @@ fn mark_stays_within_half_a_percent_of_the_index() {
 
 #[test]
 fn trade_with_the_own_account_changes_no_balance() {
-    let mut floor = Floor::new(100, 100);
-    assert_eq!(floor.run("a sell 10@500 by 2, b buy 10@500 by 2"), "a 10@500");
-    assert_eq!(member(&floor), [(100_000, 0), (100, 0)]);
-    assert_eq!(floor.engine().market(NPN_ZAR).expect("defined").trades().0, 1);
+    let mut engines = EnginePair::new(100, 100);
+    assert_eq!(engines.run("a sell 10@500 by 2, b buy 10@500 by 2"), "a 10@500");
+    assert_eq!(member(&engines), [(100_000, 0), (100, 0)]);
+    assert_eq!(engines.engine().market(NPN_ZAR).expect("defined").trades().0, 1);
 }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::floor::Floor;
+use common::rows::EnginePair;
 use common::world::{BTC, HOUSE, NPN, NPN_ZAR, PERPETUAL, ZAR};
 use pitwire_engine::Reporting;
 use pitwire_model::{
@@ -28,26 +28,26 @@ fn block() -> TradeReport {
     }
 }
 
-fn hours(floor: &mut Floor, instrument: InstrumentId, open: bool) -> Vec<Event> {
+fn hours(engines: &mut EnginePair, instrument: InstrumentId, open: bool) -> Vec<Event> {
     let (reason, due, ends) = (SessionReason::Scheduled, VenueNanos(0), Some(VenueNanos(77)));
-    floor.apply(Command::SetReporting { instrument, open, reason, due, ends })
+    engines.apply(Command::SetReporting { instrument, open, reason, due, ends })
 }
 
-fn open_floor(wealth: i128) -> Floor {
-    let mut floor = Floor::new(100, wealth);
+fn open_floor(wealth: i128) -> EnginePair {
+    let mut engines = EnginePair::new(100, wealth);
     let told = Event::ReportingChanged {
         instrument: NPN_ZAR,
         open: true,
         reason: SessionReason::Scheduled,
         ends: Some(VenueNanos(77)),
     };
-    assert_eq!(hours(&mut floor, NPN_ZAR, true), [told]);
-    floor
+    assert_eq!(hours(&mut engines, NPN_ZAR, true), [told]);
+    engines
 }
 
 /// The number of a report that was taken.
-fn reported(floor: &mut Floor, trade: &TradeReport) -> Seq {
-    match &floor.apply(Command::ReportTrade(Box::new(trade.clone())))[..] {
+fn reported(engines: &mut EnginePair, trade: &TradeReport) -> Seq {
+    match &engines.apply(Command::ReportTrade(Box::new(trade.clone())))[..] {
         [Event::TradeReported { report, trade: told }] if **told == *trade => *report,
         events => panic!("{events:#?}"),
     }
@@ -60,26 +60,26 @@ fn refused(events: &[Event]) -> Option<Reject> {
     }
 }
 
-fn answer(floor: &mut Floor, account: AccountId, report: Seq, confirm: bool) -> Vec<Event> {
-    floor.apply(Command::AnswerReport { account, report, confirm })
+fn answer(engines: &mut EnginePair, account: AccountId, report: Seq, confirm: bool) -> Vec<Event> {
+    engines.apply(Command::AnswerReport { account, report, confirm })
 }
 
-fn total(floor: &Floor, account: AccountId, currency: CurrencyId) -> i128 {
-    floor.engine().account(account).expect("defined").balance(currency).total
+fn total(engines: &EnginePair, account: AccountId, currency: CurrencyId) -> i128 {
+    engines.engine().account(account).expect("defined").balance(currency).total
 }
 
-fn reporting(floor: &Floor) -> &Reporting {
-    floor.engine().market(NPN_ZAR).expect("defined").reporting()
+fn reporting(engines: &EnginePair) -> &Reporting {
+    engines.engine().market(NPN_ZAR).expect("defined").reporting()
 }
 
 /// 40 shares at 900 cents are 36,000.
 #[test]
 fn confirmed_report_moves_money_and_leaves_the_book_unchanged() {
-    let mut floor = open_floor(100);
-    floor.run("a sell 5@1000 by 3, b buy 5@990 by 2, c sell 1@990 by 1");
-    let before = floor.image();
-    let report = reported(&mut floor, &block());
-    assert_eq!((total(&floor, MEMBER, ZAR), total(&floor, OTHER, NPN)), (100_000 - 990, 100), "nothing yet");
+    let mut engines = open_floor(100);
+    engines.run("a sell 5@1000 by 3, b buy 5@990 by 2, c sell 1@990 by 1");
+    let before = engines.image();
+    let report = reported(&mut engines, &block());
+    assert_eq!((total(&engines, MEMBER, ZAR), total(&engines, OTHER, NPN)), (100_000 - 990, 100), "nothing yet");
     let made = OffBookTrade {
         instrument: NPN_ZAR,
         number: 1,
@@ -89,10 +89,10 @@ fn confirmed_report_moves_money_and_leaves_the_book_unchanged() {
         buyer: MEMBER,
         seller: OTHER,
     };
-    assert_eq!(answer(&mut floor, OTHER, report, true), [Event::OffBookTrade(Box::new(made))]);
-    assert_eq!((total(&floor, MEMBER, ZAR), total(&floor, MEMBER, NPN)), (63_010, 141));
-    assert_eq!((total(&floor, OTHER, ZAR), total(&floor, OTHER, NPN)), (136_000, 60));
-    let after = floor.image();
+    assert_eq!(answer(&mut engines, OTHER, report, true), [Event::OffBookTrade(Box::new(made))]);
+    assert_eq!((total(&engines, MEMBER, ZAR), total(&engines, MEMBER, NPN)), (63_010, 141));
+    assert_eq!((total(&engines, OTHER, ZAR), total(&engines, OTHER, NPN)), (136_000, 60));
+    let after = engines.image();
     let (was, is) = (&before.markets[1], &after.markets[1]);
     assert_eq!(
         (is.trades, is.last, is.change_id, &is.orders),
@@ -100,36 +100,36 @@ fn confirmed_report_moves_money_and_leaves_the_book_unchanged() {
     );
     assert_eq!((&is.session, is.reporting.trades), (&was.session, 1));
     // Once.
-    assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::UnknownReport));
+    assert_eq!(refused(&answer(&mut engines, OTHER, report, true)), Some(Reject::UnknownReport));
 }
 
 /// Sells are the mirror image: who reports a sale delivers. Of the second trade the number is 2.
 #[test]
 fn reported_sale_is_confirmed_by_the_buyer() {
-    let mut floor = open_floor(100);
-    let first = reported(&mut floor, &block());
+    let mut engines = open_floor(100);
+    let first = reported(&mut engines, &block());
     let sale = TradeReport { side: Side::Sell, lots: Lots(10), ..block() };
-    let second = reported(&mut floor, &sale);
-    assert!(matches!(&answer(&mut floor, OTHER, second, true)[..], [Event::OffBookTrade(made)]
+    let second = reported(&mut engines, &sale);
+    assert!(matches!(&answer(&mut engines, OTHER, second, true)[..], [Event::OffBookTrade(made)]
         if (made.number, made.buyer, made.seller) == (1, OTHER, MEMBER)));
-    assert_eq!((total(&floor, MEMBER, ZAR), total(&floor, MEMBER, NPN)), (109_000, 90));
-    assert!(matches!(&answer(&mut floor, OTHER, first, true)[..], [Event::OffBookTrade(made)] if made.number == 2));
+    assert_eq!((total(&engines, MEMBER, ZAR), total(&engines, MEMBER, NPN)), (109_000, 90));
+    assert!(matches!(&answer(&mut engines, OTHER, first, true)[..], [Event::OffBookTrade(made)] if made.number == 2));
 }
 
 /// Ten lots at 1001: the buyer's entry is ⌊2e9 × 10 / 1001⌋ = 19,980,019 units; nobody is paid yet.
 #[test]
 fn reported_perpetual_trade_fills_both_sides() {
-    let mut floor = Floor::new(100, 10_000);
-    hours(&mut floor, PERPETUAL, true);
+    let mut engines = EnginePair::new(100, 10_000);
+    hours(&mut engines, PERPETUAL, true);
     let trade = TradeReport { instrument: PERPETUAL, price: Ticks(1001), lots: Lots(10), ..block() };
-    let report = reported(&mut floor, &trade);
-    answer(&mut floor, OTHER, report, true);
+    let report = reported(&mut engines, &trade);
+    answer(&mut engines, OTHER, report, true);
     let held = |account| {
-        let held = floor.engine().account(account).expect("defined").position(PERPETUAL);
+        let held = engines.engine().account(account).expect("defined").position(PERPETUAL);
         (held.lots, held.entry_value, held.realized)
     };
     assert_eq!((held(MEMBER), held(OTHER)), ((10, 19_980_019, 0), (-10, 19_980_019, 0)));
-    assert_eq!((total(&floor, MEMBER, BTC), total(&floor, OTHER, BTC)), (200_000_000, 200_000_000));
+    assert_eq!((total(&engines, MEMBER, BTC), total(&engines, OTHER, BTC)), (200_000_000, 200_000_000));
 }
 
 /// MEMBER of 2,000,000 units is long ten lots from the mark of 1000, where a lot is worth 2,000,000
@@ -164,8 +164,8 @@ fn reported_perpetual_trade_cannot_use_needed_margin() {
         (None, (Side::Sell, 10, 909), true, 2_000_000, 10),
     ];
     for (resting, (side, lots, price), is_refused, units, held) in table {
-        let mut floor = Floor::new(100, 100);
-        hours(&mut floor, PERPETUAL, true);
+        let mut engines = EnginePair::new(100, 100);
+        hours(&mut engines, PERPETUAL, true);
         let partner = HOUSE[0];
         let report = |side, lots, price| TradeReport {
             instrument: PERPETUAL,
@@ -175,11 +175,11 @@ fn reported_perpetual_trade_cannot_use_needed_margin() {
             lots: Lots(lots),
             ..block()
         };
-        let first = reported(&mut floor, &report(Side::Buy, 10, 1000));
-        assert!(matches!(answer(&mut floor, partner, first, true)[..], [Event::OffBookTrade(_)]));
+        let first = reported(&mut engines, &report(Side::Buy, 10, 1000));
+        assert!(matches!(answer(&mut engines, partner, first, true)[..], [Event::OffBookTrade(_)]));
         if let Some((side, lots)) = resting {
             let price = if side == Side::Sell { 1000 } else { 900 };
-            floor.apply(Command::Enter(NewOrder {
+            engines.apply(Command::Enter(NewOrder {
                 id: OrderId(1),
                 account: MEMBER,
                 instrument: PERPETUAL,
@@ -190,13 +190,13 @@ fn reported_perpetual_trade_cannot_use_needed_margin() {
                 ..NewOrder::PLAIN
             }));
         }
-        let second = reported(&mut floor, &report(side, lots, price));
-        let told = refused(&answer(&mut floor, partner, second, true));
+        let second = reported(&mut engines, &report(side, lots, price));
+        let told = refused(&answer(&mut engines, partner, second, true));
         let case = format!("{resting:?}, {side:?} {lots} at {price}");
         assert_eq!(told, is_refused.then_some(Reject::NotEnoughFunds), "{case}");
-        let position = floor.engine().account(MEMBER).expect("defined").position(PERPETUAL);
-        assert_eq!((total(&floor, MEMBER, BTC), position.lots), (units, held), "{case}");
-        assert!(floor.engine().available(MEMBER, BTC) >= 0, "{case}");
+        let position = engines.engine().account(MEMBER).expect("defined").position(PERPETUAL);
+        assert_eq!((total(&engines, MEMBER, BTC), position.lots), (units, held), "{case}");
+        assert!(engines.engine().available(MEMBER, BTC) >= 0, "{case}");
     }
 }
 
@@ -204,40 +204,40 @@ fn reported_perpetual_trade_cannot_use_needed_margin() {
 /// book's own.
 #[test]
 fn sessions_and_limits_of_the_book_do_not_bind() {
-    let mut floor = open_floor(100_000);
-    floor.run("limit lots 9 notional 900 collar 500");
+    let mut engines = open_floor(100_000);
+    engines.run("limit lots 9 notional 900 collar 500");
     for phase in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Deleted) {
         let (instrument, reason, due) = (NPN_ZAR, SessionReason::Scheduled, VenueNanos(0));
-        floor.apply(Command::ChangeSession { instrument, to: phase, reason, due, ends: None });
-        let report = reported(&mut floor, &block());
-        let events = answer(&mut floor, OTHER, report, true);
+        engines.apply(Command::ChangeSession { instrument, to: phase, reason, due, ends: None });
+        let report = reported(&mut engines, &block());
+        let events = answer(&mut engines, OTHER, report, true);
         assert!(matches!(events[..], [Event::OffBookTrade(_)]), "{}: {events:?}", phase.name());
     }
-    assert_eq!(reporting(&floor).trades, 15);
+    assert_eq!(reporting(&engines).trades, 15);
 }
 
 #[test]
 fn only_the_counterparty_confirms_and_both_may_end_a_report() {
-    let mut floor = open_floor(100);
+    let mut engines = open_floor(100);
     let ended =
         |report, end| [Event::ReportEnded { report, instrument: NPN_ZAR, account: MEMBER, counterparty: OTHER, end }];
-    let report = reported(&mut floor, &block());
-    assert_eq!(refused(&answer(&mut floor, MEMBER, report, true)), Some(Reject::OwnReport));
+    let report = reported(&mut engines, &block());
+    assert_eq!(refused(&answer(&mut engines, MEMBER, report, true)), Some(Reject::OwnReport));
     for stranger in [THIRD, HOUSE[0]] {
-        assert_eq!(refused(&answer(&mut floor, stranger, report, true)), Some(Reject::UnknownReport));
-        assert_eq!(refused(&answer(&mut floor, stranger, report, false)), Some(Reject::UnknownReport));
+        assert_eq!(refused(&answer(&mut engines, stranger, report, true)), Some(Reject::UnknownReport));
+        assert_eq!(refused(&answer(&mut engines, stranger, report, false)), Some(Reject::UnknownReport));
     }
-    assert_eq!(refused(&answer(&mut floor, AccountId(90), report, false)), Some(Reject::UnknownAccount));
-    assert_eq!(answer(&mut floor, MEMBER, report, false), ended(report, ReportEnd::Withdrawn));
-    let report = reported(&mut floor, &block());
-    assert_eq!(answer(&mut floor, OTHER, report, false), ended(report, ReportEnd::Declined));
-    assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::UnknownReport));
+    assert_eq!(refused(&answer(&mut engines, AccountId(90), report, false)), Some(Reject::UnknownAccount));
+    assert_eq!(answer(&mut engines, MEMBER, report, false), ended(report, ReportEnd::Withdrawn));
+    let report = reported(&mut engines, &block());
+    assert_eq!(answer(&mut engines, OTHER, report, false), ended(report, ReportEnd::Declined));
+    assert_eq!(refused(&answer(&mut engines, OTHER, report, true)), Some(Reject::UnknownReport));
 }
 
 /// Each alone; where two are broken, the first is the answer.
 #[test]
 fn report_is_refused_for_the_first_violated_rule() {
-    let mut floor = open_floor(100);
+    let mut engines = open_floor(100);
     let nobody = AccountId(90);
     for (wrong, reason) in [
         (TradeReport { instrument: InstrumentId(9), counterparty: nobody, ..block() }, Reject::UnknownInstrument),
@@ -250,62 +250,62 @@ fn report_is_refused_for_the_first_violated_rule() {
         (TradeReport { price: Ticks(1 << 32), ..block() }, Reject::PriceOutOfRange),
         (TradeReport { counterparty: MEMBER, ..block() }, Reject::BadDefinition),
     ] {
-        let before = floor.image();
-        assert_eq!(refused(&floor.apply(Command::ReportTrade(Box::new(wrong.clone())))), Some(reason), "{wrong:?}");
-        assert_eq!(floor.image(), before, "a refused command changes nothing");
+        let before = engines.image();
+        assert_eq!(refused(&engines.apply(Command::ReportTrade(Box::new(wrong.clone())))), Some(reason), "{wrong:?}");
+        assert_eq!(engines.image(), before, "a refused command changes nothing");
     }
     for _ in 0..TradeReport::MOST_WAITING {
-        reported(&mut floor, &block());
+        reported(&mut engines, &block());
     }
-    assert_eq!(refused(&floor.apply(Command::ReportTrade(Box::new(block())))), Some(Reject::TooManyReports));
+    assert_eq!(refused(&engines.apply(Command::ReportTrade(Box::new(block())))), Some(Reject::TooManyReports));
     // The other party has its own sixteen.
-    reported(&mut floor, &TradeReport { account: OTHER, counterparty: MEMBER, ..block() });
+    reported(&mut engines, &TradeReport { account: OTHER, counterparty: MEMBER, ..block() });
 }
 
 /// The buyer's cash is judged first, and goods set aside for an order are not free.
 #[test]
 fn both_parties_need_available_funds() {
-    let mut floor = open_floor(100);
-    let report = reported(&mut floor, &TradeReport { lots: Lots(101), ..block() });
-    floor.run("a sell 60@2000 by 3");
-    let before = floor.image();
-    assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::NotEnoughFunds));
-    assert_eq!(floor.image(), before, "and the report waits on");
-    let fits = reported(&mut floor, &block());
-    assert!(matches!(answer(&mut floor, OTHER, fits, true)[..], [Event::OffBookTrade(_)]), "40 are free");
+    let mut engines = open_floor(100);
+    let report = reported(&mut engines, &TradeReport { lots: Lots(101), ..block() });
+    engines.run("a sell 60@2000 by 3");
+    let before = engines.image();
+    assert_eq!(refused(&answer(&mut engines, OTHER, report, true)), Some(Reject::NotEnoughFunds));
+    assert_eq!(engines.image(), before, "and the report waits on");
+    let fits = reported(&mut engines, &block());
+    assert!(matches!(answer(&mut engines, OTHER, fits, true)[..], [Event::OffBookTrade(_)]), "40 are free");
     // House accounts are never asked.
     let trade = TradeReport { account: HOUSE[0], counterparty: HOUSE[1], lots: Lots(1_000_000), ..block() };
-    let report = reported(&mut floor, &trade);
-    assert!(matches!(answer(&mut floor, HOUSE[1], report, true)[..], [Event::OffBookTrade(_)]));
-    assert_eq!(total(&floor, HOUSE[0], NPN), 1_000_000);
+    let report = reported(&mut engines, &trade);
+    assert!(matches!(answer(&mut engines, HOUSE[1], report, true)[..], [Event::OffBookTrade(_)]));
+    assert_eq!(total(&engines, HOUSE[0], NPN), 1_000_000);
 }
 
 /// A kill between report and confirmation prevents the trade, but not its withdrawal.
 #[test]
 fn blocked_parties_cannot_report_or_confirm() {
-    let mut floor = open_floor(100);
-    let report = reported(&mut floor, &block());
+    let mut engines = open_floor(100);
+    let report = reported(&mut engines, &block());
     for (scope, party) in
         [(KillScope::Account(MEMBER), "reporter"), (KillScope::Account(OTHER), "other"), (KillScope::Venue, "all")]
     {
-        floor.apply(Command::Kill { scope, reason: Label::NONE });
-        assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::Killed), "{party}");
+        engines.apply(Command::Kill { scope, reason: Label::NONE });
+        assert_eq!(refused(&answer(&mut engines, OTHER, report, true)), Some(Reject::Killed), "{party}");
         // A reporter does not learn whether the counterparty is blocked.
-        let told = refused(&floor.apply(Command::ReportTrade(Box::new(block()))));
+        let told = refused(&engines.apply(Command::ReportTrade(Box::new(block()))));
         assert_eq!(told, Some(Reject::Killed).filter(|_| party != "other"), "{party}");
-        floor.apply(Command::Lift { scope });
+        engines.apply(Command::Lift { scope });
     }
-    floor.apply(Command::CloseAccount { account: MEMBER });
-    assert_eq!(refused(&answer(&mut floor, OTHER, report, true)), Some(Reject::AccountClosed));
+    engines.apply(Command::CloseAccount { account: MEMBER });
+    assert_eq!(refused(&answer(&mut engines, OTHER, report, true)), Some(Reject::AccountClosed));
     assert!(matches!(
-        answer(&mut floor, OTHER, report, false)[..],
+        answer(&mut engines, OTHER, report, false)[..],
         [Event::ReportEnded { end: ReportEnd::Declined, .. }]
     ));
 }
 
 #[test]
 fn waiting_reports_end_with_the_hours_the_day_or_the_instrument() {
-    let waiting = |floor: &mut Floor| [(); 3].map(|()| reported(floor, &block()));
+    let waiting = |engines: &mut EnginePair| [(); 3].map(|()| reported(engines, &block()));
     let ends = |events: &[Event], reports: [Seq; 3], reason: SessionReason| {
         let over = |event: &Event| match event {
             Event::ReportEnded { report, end: ReportEnd::HoursEnded, .. } => Some(*report),
@@ -315,28 +315,28 @@ fn waiting_reports_end_with_the_hours_the_day_or_the_instrument() {
         let shut = Event::ReportingChanged { instrument: NPN_ZAR, open: false, reason, ends: None };
         assert!(events.contains(&shut), "{events:?}");
     };
-    let mut floor = open_floor(100);
-    let reports = waiting(&mut floor);
-    ends(&hours(&mut floor, NPN_ZAR, false), reports, SessionReason::Scheduled);
-    assert_eq!(refused(&hours(&mut floor, NPN_ZAR, false)), Some(Reject::SessionNotAllowed), "closed already");
-    hours(&mut floor, NPN_ZAR, true);
-    assert_eq!(refused(&hours(&mut floor, NPN_ZAR, true)), Some(Reject::SessionNotAllowed), "open already");
-    let reports = waiting(&mut floor);
-    ends(&floor.apply(Command::EndDay), reports, SessionReason::Scheduled);
-    hours(&mut floor, NPN_ZAR, true);
-    let reports = waiting(&mut floor);
-    ends(&floor.apply(Command::DeleteInstrument { instrument: NPN_ZAR }), reports, SessionReason::Operator);
-    assert_eq!(refused(&hours(&mut floor, NPN_ZAR, true)), Some(Reject::InstrumentDeleted));
-    assert_eq!(refused(&floor.apply(Command::ReportTrade(Box::new(block())))), Some(Reject::InstrumentDeleted));
+    let mut engines = open_floor(100);
+    let reports = waiting(&mut engines);
+    ends(&hours(&mut engines, NPN_ZAR, false), reports, SessionReason::Scheduled);
+    assert_eq!(refused(&hours(&mut engines, NPN_ZAR, false)), Some(Reject::SessionNotAllowed), "closed already");
+    hours(&mut engines, NPN_ZAR, true);
+    assert_eq!(refused(&hours(&mut engines, NPN_ZAR, true)), Some(Reject::SessionNotAllowed), "open already");
+    let reports = waiting(&mut engines);
+    ends(&engines.apply(Command::EndDay), reports, SessionReason::Scheduled);
+    hours(&mut engines, NPN_ZAR, true);
+    let reports = waiting(&mut engines);
+    ends(&engines.apply(Command::DeleteInstrument { instrument: NPN_ZAR }), reports, SessionReason::Operator);
+    assert_eq!(refused(&hours(&mut engines, NPN_ZAR, true)), Some(Reject::InstrumentDeleted));
+    assert_eq!(refused(&engines.apply(Command::ReportTrade(Box::new(block())))), Some(Reject::InstrumentDeleted));
 }
 
 /// A restart ends sessions, and no report.
 #[test]
 fn report_survives_an_epoch_and_an_image() {
-    let mut floor = open_floor(100);
-    let report = reported(&mut floor, &block());
-    floor.run("start epoch 2");
-    let image = floor.image();
+    let mut engines = open_floor(100);
+    let report = reported(&mut engines, &block());
+    engines.run("start epoch 2");
+    let image = engines.image();
     let again = pitwire_engine::Engine::from_image(image.clone()).expect("its own image");
     assert_eq!((again.image(), again.report(report)), (image, Some(&block())));
     assert_eq!(again.reports_of(OTHER).map(|(number, _)| number).collect::<Vec<_>>(), [report]);

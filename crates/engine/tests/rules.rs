@@ -1,9 +1,9 @@
 //! The rules of the market as tables. Each test is one invariant; each row says what the rules say,
-//! not what the engine was seen to do. How to read a row: `common/floor.rs`.
+//! not what the engine was seen to do. How to read a row: `common/engines.rs`.
 
 mod common;
 
-use common::floor::{Floor, check};
+use common::rows::{EnginePair, check};
 use common::world::NPN_ZAR;
 use pitwire_model::{
     AccountId, Command, Event, Lots, MatchGroup, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce, TradeSeq,
@@ -262,15 +262,15 @@ fn a_full_book_refuses_what_could_rest_and_nothing_else() {
         ("amend a 9@99", "a requeues 9"),
         ("cancel a, c buy 1@100", "a 5 cancelled"),
     ] {
-        let mut floor = Floor::new(2, 1_000_000);
-        floor.run("a buy 5@100, b sell 5@110");
-        assert_eq!(floor.run(when), then, "{when}");
+        let mut engines = EnginePair::new(2, 1_000_000);
+        engines.run("a buy 5@100, b sell 5@110");
+        assert_eq!(engines.run(when), then, "{when}");
     }
 }
 
 #[test]
 fn sweep_of_5000_orders_at_one_price_fills_each_in_turn() {
-    let mut floor = Floor::new(5000, 100);
+    let mut engines = EnginePair::new(5000, 100);
     let order = |id: u64, side, lots| {
         Command::Enter(NewOrder {
             id: OrderId(id),
@@ -286,9 +286,9 @@ fn sweep_of_5000_orders_at_one_price_fills_each_in_turn() {
     };
     for id in 1..=5000 {
         let Command::Enter(resting) = order(id, Side::Sell, 2) else { unreachable!() };
-        floor.apply(Command::Enter(NewOrder { tif: TimeInForce::GoodTillCancel, ..resting }));
+        engines.apply(Command::Enter(NewOrder { tif: TimeInForce::GoodTillCancel, ..resting }));
     }
-    let events = floor.apply(order(9999, Side::Buy, 9999));
+    let events = engines.apply(order(9999, Side::Buy, 9999));
     assert_eq!(events.len(), 1 + 5000 + 1 + 1, "accepted, the trades, the level once, the change");
     for (at, event) in events[1..=5000].iter().enumerate() {
         let at = at as u64 + 1;
@@ -300,14 +300,14 @@ fn sweep_of_5000_orders_at_one_price_fills_each_in_turn() {
         assert_eq!((*trade_seq, *maker), (TradeSeq(at), OrderId(at)));
         assert_eq!((lots.0, maker_open.0, taker_open.0), (lots_due, open_due, 9999_u64.saturating_sub(2 * at)));
     }
-    assert_eq!(floor.image().markets[NPN_ZAR.0 as usize].orders.len(), 1);
+    assert_eq!(engines.image().markets[NPN_ZAR.0 as usize].orders.len(), 1);
 }
 
 #[test]
 fn depth_is_conserved_after_partial_fills() {
-    let mut floor = Floor::new(100, 100);
-    floor.run("a sell 5@100, b sell 7@100, c sell 9@101, x buy 6@101, y buy 3@100, amend c 4@101, cancel b");
-    let book = floor.engine().market(NPN_ZAR).expect("it was defined").book();
+    let mut engines = EnginePair::new(100, 100);
+    engines.run("a sell 5@100, b sell 7@100, c sell 9@101, x buy 6@101, y buy 3@100, amend c 4@101, cancel b");
+    let book = engines.engine().market(NPN_ZAR).expect("it was defined").book();
     // 12 at 100 less 9 traded is 3, cancelled; 9 at 101 shrunk to 4.
     let levels: Vec<_> = book.levels(Side::Sell).map(|(price, lots)| (price.0, lots.0)).collect();
     assert_eq!(levels, [(101, 4)]);

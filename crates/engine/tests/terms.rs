@@ -1,10 +1,10 @@
 //! Terms of orders, as tables: post-only, fill or kill, icebergs, self-match prevention. Each row
 //! says what the order rules say, not what the engine was seen to do. How to read a row:
-//! `common/floor.rs`.
+//! `common/engines.rs`.
 
 mod common;
 
-use common::floor::{Floor, check};
+use common::rows::{EnginePair, check};
 use common::world::NPN_ZAR;
 use pitwire_model::{
     CancelReason, Command, Event, Lots, MatchGroup, NewOrder, OrderId, OrderType, PostOnly, SelfMatch, SessionId, Side,
@@ -65,9 +65,9 @@ fn post_only_and_display_need_an_order_that_may_rest() {
 /// The public sees the price at which it rests.
 #[test]
 fn repriced_order_is_accepted_at_its_final_price() {
-    let mut floor = Floor::new(100, 1_000_000);
-    floor.run("a sell 5@101");
-    let events = floor.apply(Command::Enter(NewOrder {
+    let mut engines = EnginePair::new(100, 1_000_000);
+    engines.run("a sell 5@101");
+    let events = engines.apply(Command::Enter(NewOrder {
         id: OrderId(2),
         instrument: NPN_ZAR,
         side: Side::Buy,
@@ -81,9 +81,9 @@ fn repriced_order_is_accepted_at_its_final_price() {
         panic!("{events:#?}")
     };
     assert_eq!((order_type, price), (OrderType::Limit { price: Ticks(100) }, Ticks(100)));
-    let view = floor.engine().order(OrderId(2)).expect("it rests");
+    let view = engines.engine().order(OrderId(2)).expect("it rests");
     assert_eq!((view.price, view.session), (Ticks(100), SessionId(4)));
-    assert_eq!(floor.engine().last_session(), SessionId(4));
+    assert_eq!(engines.engine().last_session(), SessionId(4));
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn fill_or_kill_fills_completely_or_changes_nothing() {
 
 #[test]
 fn killed_fill_or_kill_order_changes_no_book() {
-    let mut floor = Floor::new(100, 1_000_000);
-    floor.run("a sell 3@100");
-    let before = floor.engine().market(NPN_ZAR).expect("defined").change_id();
-    let events = floor.apply(Command::Enter(NewOrder {
+    let mut engines = EnginePair::new(100, 1_000_000);
+    engines.run("a sell 3@100");
+    let before = engines.engine().market(NPN_ZAR).expect("defined").change_id();
+    let events = engines.apply(Command::Enter(NewOrder {
         id: OrderId(2),
         instrument: NPN_ZAR,
         order_type: OrderType::Limit { price: Ticks(100) },
@@ -129,7 +129,7 @@ fn killed_fill_or_kill_order_changes_no_book() {
         ..NewOrder::PLAIN
     }));
     assert!(matches!(events[..], [Event::Accepted { .. }, Event::Cancelled { open: Lots(4), price: Ticks(100), .. }]));
-    assert_eq!(floor.engine().market(NPN_ZAR).expect("defined").change_id(), before);
+    assert_eq!(engines.engine().market(NPN_ZAR).expect("defined").change_id(), before);
 }
 
 #[test]
@@ -209,13 +209,13 @@ fn reduced_iceberg_gives_up_undisplayed_lots_first() {
 
 #[test]
 fn queue_ahead_counts_displayed_lots() {
-    let mut floor = Floor::new(100, 1_000_000);
-    floor.run("a sell 10@100 show 3, b sell 4@100, c sell 1@100, d sell 1@99");
-    let ahead = |floor: &Floor, order| floor.engine().queue_ahead(OrderId(order)).map(|lots| lots.0);
-    assert_eq!([1, 2, 3, 4, 9].map(|order| ahead(&floor, order)), [Some(0), Some(3), Some(7), Some(0), None]);
-    floor.run("x buy 1@99, x buy 3@100");
-    assert_eq!([1, 2, 3].map(|order| ahead(&floor, order)), [Some(5), Some(0), Some(4)]);
-    let view = floor.engine().order(OrderId(1)).expect("it rests");
+    let mut engines = EnginePair::new(100, 1_000_000);
+    engines.run("a sell 10@100 show 3, b sell 4@100, c sell 1@100, d sell 1@99");
+    let ahead = |engines: &EnginePair, order| engines.engine().queue_ahead(OrderId(order)).map(|lots| lots.0);
+    assert_eq!([1, 2, 3, 4, 9].map(|order| ahead(&engines, order)), [Some(0), Some(3), Some(7), Some(0), None]);
+    engines.run("x buy 1@99, x buy 3@100");
+    assert_eq!([1, 2, 3].map(|order| ahead(&engines, order)), [Some(5), Some(0), Some(4)]);
+    let view = engines.engine().order(OrderId(1)).expect("it rests");
     assert_eq!((view.open, view.shown, view.display), (Lots(7), Lots(3), Some(Lots(3))));
 }
 
@@ -277,9 +277,9 @@ fn crossing_amend_is_subject_to_self_match_prevention() {
 /// Which events, in which order, when both go: the resting order, its level, then the incoming one.
 #[test]
 fn cancel_both_emits_the_level_between_the_cancels() {
-    let mut floor = Floor::new(100, 1_000_000);
-    floor.run("a sell 2@100 by 1, b sell 3@100 guarded");
-    let events = floor.apply(Command::Enter(NewOrder {
+    let mut engines = EnginePair::new(100, 1_000_000);
+    engines.run("a sell 2@100 by 1, b sell 3@100 guarded");
+    let events = engines.apply(Command::Enter(NewOrder {
         id: OrderId(9),
         instrument: NPN_ZAR,
         order_type: OrderType::Limit { price: Ticks(105) },
@@ -304,9 +304,9 @@ fn cancel_both_emits_the_level_between_the_cancels() {
 /// Without a trade or a cancel, the public sees nothing and the change number stays.
 #[test]
 fn order_stopped_at_once_by_self_match_changes_nothing_public() {
-    let mut floor = Floor::new(100, 1_000_000);
-    floor.run("a sell 3@100 guarded");
-    let events = floor.apply(Command::Enter(NewOrder {
+    let mut engines = EnginePair::new(100, 1_000_000);
+    engines.run("a sell 3@100 guarded");
+    let events = engines.apply(Command::Enter(NewOrder {
         id: OrderId(9),
         instrument: NPN_ZAR,
         lots: Lots(6),
@@ -322,9 +322,9 @@ fn order_stopped_at_once_by_self_match_changes_nothing_public() {
 /// is numbered.
 #[test]
 fn self_match_cancel_without_a_trade_changes_the_book() {
-    let mut floor = Floor::new(100, 1_000_000);
-    floor.run("a sell 3@100 guarded");
-    let events = floor.apply(Command::Enter(NewOrder {
+    let mut engines = EnginePair::new(100, 1_000_000);
+    engines.run("a sell 3@100 guarded");
+    let events = engines.apply(Command::Enter(NewOrder {
         id: OrderId(9),
         instrument: NPN_ZAR,
         lots: Lots(6),

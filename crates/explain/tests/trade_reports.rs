@@ -3,10 +3,11 @@
 
 use pitwire_engine::EngineImage;
 use pitwire_explain::{Explainer, Note, Question, Viewer};
+use pitwire_fixtures::share;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, OrderId, Phase, Seq, SessionReason, Side,
-    Stamped, Ticks, TradeReport, VenueNanos,
+    InstrumentSpec, KillScope, Label, Lots, OrderId, Phase, Seq, SessionReason, Side, Stamped, Ticks, TradeReport,
+    VenueNanos,
 };
 use pitwire_reference_engine::ReferenceEngine;
 use serde_json::{Value, json};
@@ -39,13 +40,9 @@ impl Log {
         log.apply(Command::AddInstrument(Box::new(InstrumentSpec {
             id: MARKET,
             name: "SHARE_MONEY".to_owned(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
             tick: Decimal::new(1, 0),
-            lot: Decimal::new(1, 0),
-            start_price: Ticks(100),
             max_resting_orders: 100,
-            limits: InstrumentLimits::default(),
-            rules: None,
+            ..share()
         })));
         log
     }

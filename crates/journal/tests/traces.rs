@@ -6,12 +6,12 @@
 //! public output of both runs must be equal, and a command on a secret order must have none.
 
 use pitwire_engine::Engine;
+use pitwire_fixtures::share;
 use pitwire_journal::records::encode_public_event;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Command, Credit, Currency, CurrencyId, Decimal, Event,
-    InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase,
-    Priority, RemainingSessions, SelfMatch, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, Tolerance,
-    TradingRules, VenueDay, VenueNanos,
+    InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Priority, RemainingSessions, SelfMatch,
+    Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, Tolerance, TradingRules, VenueDay, VenueNanos,
 };
 use pitwire_random::SplitMix64;
 
@@ -59,13 +59,10 @@ fn opening(random: &mut Random) -> Vec<Command> {
     let spec = InstrumentSpec {
         id: SHARE,
         name: "AAA_ZAR".to_owned(),
-        kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
         tick: Decimal::new(1, 0),
-        lot: Decimal::new(1, 0),
-        start_price: Ticks(100),
         max_resting_orders: 100_000,
-        limits: InstrumentLimits::default(),
         rules: Some(Box::new(rules)),
+        ..share()
     };
     let account = |id: u32| {
         let settings = AccountSettings { self_match: SelfMatch::CancelResting, ..AccountSettings::default() };

@@ -1,10 +1,11 @@
 //! Sessions and days as the projections show them, from hand-written events. Comments show the
 //! calculations.
 
+use pitwire_fixtures::share;
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Bust, CancelReason, Command, Credit, CurrencyId, Decimal, Derivation,
-    Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType,
-    Phase, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, TradeSeq, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Bust, CancelReason, Command, Credit, Derivation, Event, InstrumentId,
+    InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SessionReason, Side, Stamped, Ticks,
+    TimeInForce, TradeKind, TradeSeq, VenueNanos,
 };
 use pitwire_projections::{Change, Opening, OrderState, Place, Views};
 
@@ -26,17 +27,7 @@ fn passed(views: &mut Views, at: u64, events: &[Event]) -> Vec<Change> {
 
 fn opened() -> Views {
     let mut views = Views::new();
-    let spec = InstrumentSpec {
-        id: MARKET,
-        name: "NPN_ZAR".to_owned(),
-        kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
-        tick: Decimal::new(1, 2),
-        lot: Decimal::new(1, 0),
-        start_price: Ticks(100),
-        max_resting_orders: 100,
-        limits: InstrumentLimits::default(),
-        rules: None,
-    };
+    let spec = InstrumentSpec { id: MARKET, max_resting_orders: 100, ..share() };
     let account = AccountSpec {
         id: MINE,
         name: "mine".to_owned(),

@@ -2,10 +2,11 @@
 //!       from the engine.
 
 use pitwire_engine::Engine;
+use pitwire_fixtures::share;
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
-    InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, NewOrder, OrderId,
-    OrderType, Phase, PostOnly, Priority, Seq, SessionId, Side, Stamped, Ticks, TradeSeq, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId,
+    InstrumentId, InstrumentSpec, KillScope, Label, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Seq,
+    SessionId, Side, Stamped, Ticks, TradeSeq, VenueNanos,
 };
 use pitwire_projections::{Change, OrderRecord, OrderState, Views};
 
@@ -37,14 +38,8 @@ impl Venue {
         }
         venue.apply(Command::AddInstrument(Box::new(InstrumentSpec {
             id: MARKET,
-            name: "NPN_ZAR".to_owned(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
-            tick: Decimal::new(1, 2),
-            lot: Decimal::new(1, 0),
-            start_price: Ticks(100),
             max_resting_orders: 100,
-            limits: InstrumentLimits::default(),
-            rules: None,
+            ..share()
         })));
         venue.apply(Command::SetPhase { instrument: MARKET, phase: Phase::Continuous });
         venue

@@ -4,14 +4,14 @@
 //! Uses one instrument like the demo's, orders and cancels around a price, and a window for every
 //! hundred commands. Prints the time within [`Streams::observe`] alone, and the number of messages.
 
+use pitwire_fixtures::{open_market, share};
 use pitwire_random::SplitMix64;
 use std::time::Instant;
 
 use pitwire_engine::Engine;
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, SelfMatch, Seq, Side,
-    Stamped, Ticks, TimeInForce, VenueNanos,
+    AccountId, Command, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Seq, Side, Stamped, Ticks, TimeInForce,
+    VenueNanos,
 };
 use pitwire_projections::Views;
 use pitwire_url_streams::{Numbered, Session, Sink, Stamps, StreamId, Streams};
@@ -33,30 +33,8 @@ impl Sink for Count {
 }
 
 fn set_up() -> Vec<Command> {
-    let currency =
-        |id, name: &str| Command::AddCurrency(Currency { id: CurrencyId(id), name: name.into(), decimals: 2 });
-    vec![
-        currency(0, "NPN"),
-        currency(1, "ZAR"),
-        Command::AddInstrument(Box::new(InstrumentSpec {
-            id: InstrumentId(0),
-            name: "NPN_ZAR".into(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
-            tick: Decimal::new(1, 2),
-            lot: Decimal::new(1, 0),
-            start_price: Ticks(100_000),
-            max_resting_orders: 100_000,
-            limits: InstrumentLimits::default(),
-            rules: None,
-        })),
-        Command::AddAccount(AccountSpec {
-            id: AccountId(0),
-            name: "house".into(),
-            credit: Credit::Unlimited,
-            settings: AccountSettings { self_match: SelfMatch::Allow, ..AccountSettings::default() },
-        }),
-        Command::SetPhase { instrument: InstrumentId(0), phase: Phase::Continuous },
-    ]
+    let spec = InstrumentSpec { start_price: Ticks(100_000), max_resting_orders: 100_000, ..share() };
+    open_market(spec).collect()
 }
 
 /// Generates orders, half of which are cancelled later, and windows.

@@ -73,7 +73,8 @@ pub(crate) fn stamp(at: VenueNanos, in_micros: bool) -> u64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use pitwire_model::{CurrencyId, InstrumentId, InstrumentKind, InstrumentLimits, TradeKind, TradeSeq};
+    use pitwire_fixtures::share;
+    use pitwire_model::{TradeKind, TradeSeq};
     use pitwire_projections::{PublicTrade, TickDirection};
 
     /// NPN_ZAR as in the demo: a tick of a cent, a lot of one share.
@@ -89,17 +90,7 @@ pub(crate) mod tests {
     }
 
     pub(crate) fn fixture() -> Fixture {
-        let spec = InstrumentSpec {
-            id: InstrumentId(0),
-            name: "NPN_ZAR".into(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
-            tick: Decimal::new(1, 2),
-            lot: Decimal::new(1, 0),
-            start_price: Ticks(1),
-            max_resting_orders: 10,
-            limits: InstrumentLimits::default(),
-            rules: None,
-        };
+        let spec = InstrumentSpec { start_price: Ticks(1), max_resting_orders: 10, ..share() };
         let names = Names {
             joined: "NPNZAR".into(),
             lower: "npnzar".into(),

@@ -1,9 +1,9 @@
 //! Arbitrary input from clients, in the URL or afterwards, always gets an answer and never exceeds
 //! a limit.
 
-mod floor;
+mod fixture;
 
-use floor::Floor;
+use fixture::StreamFixture;
 use pitwire_model::VenueNanos;
 use pitwire_random::SplitMix64;
 use pitwire_url_streams::{Here, Session};
@@ -52,30 +52,30 @@ fn mutated(texts: &[&str], chance: &mut SplitMix64) -> String {
 #[test]
 fn mutated_requests_never_panic_or_exceed_limits() {
     let runs = std::env::var("STREAM_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(100_000_u64);
-    let (mut floor, mut chance) = (Floor::new(), SplitMix64::new(99));
-    floor.at = 1_795_219_360_000_000_000;
-    floor.enter(pitwire_model::Side::Buy, 100, 5);
-    floor.enter(pitwire_model::Side::Sell, 100, 3);
-    floor.window(1_795_219_361_000);
+    let (mut fixture, mut chance) = (StreamFixture::new(), SplitMix64::new(99));
+    fixture.at = 1_795_219_360_000_000_000;
+    fixture.enter(pitwire_model::Side::Buy, 100, 5);
+    fixture.enter(pitwire_model::Side::Sell, 100, 3);
+    fixture.window(1_795_219_361_000);
     let mut sessions: Vec<Session> =
-        ["/ws", "/message/realtime", "/v2/marketdata"].iter().map(|target| floor.open(target).session).collect();
+        ["/ws", "/message/realtime", "/v2/marketdata"].iter().map(|target| fixture.open(target).session).collect();
     let (mut opened, mut answered) = (0, 0);
     for run in 0..runs {
         let target = mutated(&TARGETS, &mut chance);
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        if let Some(Ok(open)) = Session::open(path, query, floor.streams.directory()) {
+        if let Some(Ok(open)) = Session::open(path, query, fixture.streams.directory()) {
             opened += 1;
             assert!(open.join.len() <= 1_024, "{target}");
         }
-        let here = Here { engine: &floor.engine, views: &floor.views, at: VenueNanos(floor.at) };
-        if let Some(answer) = floor.streams.rest(path, query, here) {
+        let here = Here { engine: &fixture.engine, views: &fixture.views, at: VenueNanos(fixture.at) };
+        if let Some(answer) = fixture.streams.rest(path, query, here) {
             assert!(answer.body.len() < 1 << 20, "{target}");
             let body: Result<serde_json::Value, _> = serde_json::from_slice(&answer.body);
             assert!(body.is_ok(), "{target}: {}", String::from_utf8_lossy(&answer.body));
         }
         let message = mutated(&MESSAGES, &mut chance);
         let session = usize::try_from(run % 3).unwrap_or(0);
-        let said = sessions[session].said(&message, floor.streams.directory());
+        let said = sessions[session].said(&message, fixture.streams.directory());
         for answer in &said.answers {
             answered += 1;
             let answer: Result<serde_json::Value, _> = serde_json::from_slice(answer);

@@ -1,9 +1,9 @@
 //! Hidden orders leave no trace: every stream and every snapshot has the same bytes with and
 //! without hidden orders that do not trade.
 
-mod floor;
+mod fixture;
 
-use floor::Floor;
+use fixture::StreamFixture;
 use pitwire_model::{
     AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Phase, SessionReason, Side, Ticks,
     TimeInForce, VenueNanos,
@@ -68,12 +68,12 @@ fn hidden(number: u64, side: Side, chance: &mut SplitMix64) -> NewOrder {
     NewOrder { id: OrderId(number), side, order_type, lots: MORE, ..PLAIN }
 }
 
-fn join_all(floor: &mut Floor) -> Vec<(StreamId, Option<String>)> {
+fn join_all(fixture: &mut StreamFixture) -> Vec<(StreamId, Option<String>)> {
     TARGETS
         .iter()
         .map(|target| {
-            let stream = floor.join(target);
-            (stream, floor.first(stream))
+            let stream = fixture.join(target);
+            (stream, fixture.first(stream))
         })
         .collect()
 }
@@ -82,7 +82,7 @@ fn join_all(floor: &mut Floor) -> Vec<(StreamId, Option<String>)> {
 fn hidden_orders_that_do_not_trade_change_no_byte() {
     let (mut rested, mut told) = (0, [0; TARGETS.len()]);
     for seed in 1..=12 {
-        let (mut bare, mut shadowed) = (Floor::new(), Floor::new());
+        let (mut bare, mut shadowed) = (StreamFixture::new(), StreamFixture::new());
         let (mut chance, mut shadow) = (SplitMix64::new(seed), SplitMix64::new(seed ^ 0xFEED));
         let mut phase = Phase::Continuous;
         let side = if seed % 2 == 0 { Side::Buy } else { Side::Sell };
@@ -98,7 +98,7 @@ fn hidden_orders_that_do_not_trade_change_no_byte() {
             let command = happening(number, &mut phase, &mut chance);
             bare.apply(command.clone());
             shadowed.apply(command);
-            assert_eq!(bare.told.by_stream, shadowed.told.by_stream, "seed {seed}, command {number}");
+            assert_eq!(bare.sent.by_stream, shadowed.sent.by_stream, "seed {seed}, command {number}");
             for target in SNAPSHOTS.iter().filter(|_| number % 50 == 0) {
                 assert_eq!(bare.rest(target), shadowed.rest(target), "{target}");
             }
@@ -106,7 +106,7 @@ fn hidden_orders_that_do_not_trade_change_no_byte() {
         let later = (join_all(&mut bare), join_all(&mut shadowed));
         assert_eq!(later.0, later.1, "who joins later");
         for ((stream, _), count) in later.0.iter().zip(&mut told) {
-            *count += bare.heard(*stream).len();
+            *count += bare.received(*stream).len();
         }
     }
     assert!(rested > 300, "{rested} hidden orders rested");

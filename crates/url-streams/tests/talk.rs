@@ -1,14 +1,14 @@
 //! Requests of clients in each dialect, and their answers.
 
-mod floor;
+mod fixture;
 
-use floor::{Floor, json};
+use fixture::{StreamFixture, json};
 use pitwire_model::{Command, Side, VenueNanos};
 use pitwire_url_streams::{Cadence, Dress, Here, Kind, Session, is_rest_path, is_stream_path};
 
 /// Returns the answers to one message, and the number of streams that it joins and leaves.
-fn said(session: &mut Session, floor: &Floor, text: &str) -> (String, usize, usize) {
-    let said = session.said(text, floor.streams.directory());
+fn said(session: &mut Session, fixture: &StreamFixture, text: &str) -> (String, usize, usize) {
+    let said = session.said(text, fixture.streams.directory());
     let answers: Vec<String> =
         said.answers.into_iter().map(|answer| String::from_utf8(answer).expect("text")).collect();
     (answers.join("\n"), said.join.len(), said.leave.len())
@@ -16,10 +16,10 @@ fn said(session: &mut Session, floor: &Floor, text: &str) -> (String, usize, usi
 
 #[test]
 fn binance_answer_has_the_id_as_written() {
-    let floor = Floor::new();
+    let fixture = StreamFixture::new();
     let mut session = {
-        let mut floor = Floor::new();
-        floor.open("/ws").session
+        let mut fixture = StreamFixture::new();
+        fixture.open("/ws").session
     };
     for (text, answer, joined, left) in [
         (
@@ -41,7 +41,7 @@ fn binance_answer_has_the_id_as_written() {
         (r#"{"method":"UNSUBSCRIBE","params":["npnzar@trade"],"id":2}"#, r#"{"result":null,"id":2}"#, 0, 1),
         (r#"{"method":"UNSUBSCRIBE","params":["npnzar@trade"],"id":3}"#, r#"{"result":null,"id":3}"#, 0, 0),
     ] {
-        assert_eq!(said(&mut session, &floor, text), (answer.to_owned(), joined, left), "{text}");
+        assert_eq!(said(&mut session, &fixture, text), (answer.to_owned(), joined, left), "{text}");
     }
     for (text, part) in [
         ("", "send {"),
@@ -53,19 +53,19 @@ fn binance_answer_has_the_id_as_written() {
         (r#"{"method":"SUBSCRIBE","params":[],"id":{"a":1}}"#, "the id is a number"),
         (r#"{"method":"LOGON","id":5}"#, "the methods are SUBSCRIBE"),
     ] {
-        let (answer, joined, left) = said(&mut session, &floor, text);
+        let (answer, joined, left) = said(&mut session, &fixture, text);
         assert_eq!((json(&answer)["code"].as_i64(), joined, left), (Some(2), 0, 0), "{text}");
         assert!(answer.contains(part), "{text}: {answer}");
     }
     let many: Vec<String> = (0..1_025).map(|_| "\"npnzar@trade\"".to_owned()).collect();
     let text = format!(r#"{{"method":"SUBSCRIBE","params":[{}],"id":6}}"#, many.join(","));
-    assert!(said(&mut session, &floor, &text).0.contains("at most 1024"), "counted before they are looked at");
+    assert!(said(&mut session, &fixture, &text).0.contains("at most 1024"), "counted before they are looked at");
 }
 
 #[test]
 fn bithumb_and_gemini_answer_in_their_form() {
-    let mut floor = Floor::new();
-    let opened = floor.open("/message/realtime?subscribe=TRADE:NPN-ZAR,TRADE:NO-BODY&ts=ns");
+    let mut fixture = StreamFixture::new();
+    let opened = fixture.open("/message/realtime?subscribe=TRADE:NPN-ZAR,TRADE:NO-BODY&ts=ns");
     assert_eq!((opened.join.len(), opened.unknown, opened.join[0].dress.with_ns), (1, 1, true));
     assert_eq!(opened.words, [br#"{"code":"00002","msg":"connected"}"#.to_vec()]);
     let mut session = opened.session;
@@ -78,10 +78,10 @@ fn bithumb_and_gemini_answer_in_their_form() {
         (r#"{"cmd":"dance"}"#, "10000", 0, 0),
         ("{", "10000", 0, 0),
     ] {
-        let (answer, join, leave) = said(&mut session, &floor, text);
+        let (answer, join, leave) = said(&mut session, &fixture, text);
         assert_eq!((json(&answer)["code"].as_str(), join, leave), (Some(code), joined, left), "{text}");
     }
-    let mut session = floor.open("/v2/marketdata").session;
+    let mut session = fixture.open("/v2/marketdata").session;
     let subscribe = |what: &str, name: &str, symbol: &str| {
         format!(r#"{{"type":"{what}","subscriptions":[{{"name":"{name}","symbols":["{symbol}"]}}]}}"#)
     };
@@ -94,7 +94,7 @@ fn bithumb_and_gemini_answer_in_their_form() {
         (subscribe("dance", "l2", "NPNZAR"), "InvalidType", 0, 0),
         ("null".into(), "InvalidJson", 0, 0),
     ] {
-        let (answer, join, leave) = said(&mut session, &floor, &text);
+        let (answer, join, leave) = said(&mut session, &fixture, &text);
         let told =
             if answer.is_empty() { String::new() } else { json(&answer)["reason"].as_str().unwrap_or("").into() };
         assert_eq!((told.as_str(), join, leave), (reason, joined, left), "{text}");
@@ -103,19 +103,19 @@ fn bithumb_and_gemini_answer_in_their_form() {
 
 #[test]
 fn unknown_names_are_refused_only_without_a_known_one() {
-    let mut floor = Floor::new();
+    let mut fixture = StreamFixture::new();
     for target in
         ["/ws/nobody@trade", "/message/realtime?subscribe=TRADE:NO-BODY", "/v1/marketdata/nobody", "/ws/npnzar@dance"]
     {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let refused = Session::open(path, query, floor.streams.directory()).expect("a stream's path");
+        let refused = Session::open(path, query, fixture.streams.directory()).expect("a stream's path");
         assert_eq!(refused.expect_err("nobody").status, 400, "{target}");
     }
     let names: Vec<String> = (0..627).map(|n| format!("s{n}@trade")).chain(["npnzar@trade".to_owned()]).collect();
-    let opened = floor.open(&format!("/stream?streams={}", names.join("/")));
+    let opened = fixture.open(&format!("/stream?streams={}", names.join("/")));
     assert_eq!((opened.join.len(), opened.unknown), (1, 627));
     assert!(opened.join[0].dress.is_combined);
-    assert!(floor.open("/v1/marketdata/NPNZAR?study=1").by_stream);
+    assert!(fixture.open("/v1/marketdata/NPNZAR?study=1").by_stream);
     for (path, is_stream, is_rest) in [
         ("/ws/npnzar@trade", true, false),
         ("/ws/api/v2", false, false),
@@ -134,7 +134,7 @@ fn unknown_names_are_refused_only_without_a_known_one() {
 
 #[test]
 fn invalid_request_is_refused_with_what_exists() {
-    let mut floor = Floor::new();
+    let mut fixture = StreamFixture::new();
     for (target, part) in [
         ("/ws/npnzar@trade?timeUnit=NANOSECOND", "no timeUnit NANOSECOND: there are MILLISECOND and MICROSECOND"),
         ("/stream?streams=npnzar@trade&timeunit=us", "no timeUnit us"),
@@ -142,14 +142,14 @@ fn invalid_request_is_refused_with_what_exists() {
         ("/ws/npnzar@kline_1M", "kline_<1m"),
     ] {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let refused = Session::open(path, query, floor.streams.directory()).expect("a stream's path");
+        let refused = Session::open(path, query, fixture.streams.directory()).expect("a stream's path");
         let refused = refused.expect_err(target);
         assert!(refused.status == 400 && refused.body.contains(part), "{target}: {}", refused.body);
     }
     for target in ["/ws/npnzar@trade?timeUnit=MILLISECOND", "/ws/npnzar@trade?timeUnit="] {
-        assert!(!floor.open(target).join[0].dress.in_micros, "{target}");
+        assert!(!fixture.open(target).join[0].dress.in_micros, "{target}");
     }
-    let here = Here { engine: &floor.engine, views: &floor.views, at: VenueNanos(floor.at) };
+    let here = Here { engine: &fixture.engine, views: &fixture.views, at: VenueNanos(fixture.at) };
     for (query, expected) in [
         ("depth?symbol=NPNZAR&limit=x", Some("'limit'")),
         ("depth?symbol=NPNZAR&limit=-1", Some("'limit'")),
@@ -162,7 +162,7 @@ fn invalid_request_is_refused_with_what_exists() {
         ("depth?symbol=NPNZAR&limit=5", None),
     ] {
         let (path, query) = query.split_once('?').expect("a query");
-        let answer = floor.streams.rest(&format!("/api/v3/{path}"), query, here).expect("it is there");
+        let answer = fixture.streams.rest(&format!("/api/v3/{path}"), query, here).expect("it is there");
         let body = String::from_utf8(answer.body).expect("text");
         match expected {
             None => assert_eq!(answer.status, 200, "{query}: {body}"),
@@ -176,54 +176,54 @@ fn invalid_request_is_refused_with_what_exists() {
 
 #[test]
 fn messages_of_one_command_are_in_order_in_each_form() {
-    let mut floor = Floor::new();
-    floor.enter(Side::Sell, 101, 3);
-    floor.enter(Side::Sell, 101, 1);
-    floor.enter(Side::Sell, 102, 4);
+    let mut fixture = StreamFixture::new();
+    fixture.enter(Side::Sell, 101, 3);
+    fixture.enter(Side::Sell, 101, 1);
+    fixture.enter(Side::Sell, 102, 4);
     let targets = [
         "/ws/npnzar@bookTicker",
         "/ws/npnzar@aggTrade",
         "/stream?streams=npnzar@trade&ts=ns",
         "/ws/npnzar@trade?timeUnit=MICROSECOND",
     ];
-    let streams = targets.map(|target| floor.join(target));
+    let streams = targets.map(|target| fixture.join(target));
     let [touch, sums, wrapped, micros] = streams;
-    floor.at = 5_000_001_000;
-    floor.told.order.clear();
-    floor.enter(Side::Buy, 102, 6);
-    let first_of = |stream| floor.told.order.iter().position(|told| *told == stream);
+    fixture.at = 5_000_001_000;
+    fixture.sent.order.clear();
+    fixture.enter(Side::Buy, 102, 6);
+    let first_of = |stream| fixture.sent.order.iter().position(|told| *told == stream);
     assert!(first_of(micros) < first_of(sums) && first_of(sums) < first_of(touch));
     let prices: Vec<String> =
-        floor.heard(sums).iter().map(|text| json(text)["p"].as_str().expect("text").to_owned()).collect();
+        fixture.received(sums).iter().map(|text| json(text)["p"].as_str().expect("text").to_owned()).collect();
     assert_eq!(prices, ["1.01000000", "1.02000000"], "two makers at one price are one aggregate");
-    let told = floor.heard(wrapped);
+    let told = fixture.received(wrapped);
     assert_eq!(
         told[2],
         r#"{"stream":"npnzar@trade","data":{"e":"trade","E":5000,"s":"NPNZAR","t":3,"p":"1.02000000","q":"2.00000000","T":5000,"m":false,"M":true},"due_ns":5000001000,"mono_ns":5000001001,"ts_ns":5000001002}"#
     );
-    assert_eq!(json(&floor.heard(micros)[0])["T"], 5_000_001);
-    assert_eq!(json(&floor.heard(touch)[0])["a"], "1.02000000");
-    let sums = floor.rest("/api/v3/aggTrades?symbol=NPNZAR");
+    assert_eq!(json(&fixture.received(micros)[0])["T"], 5_000_001);
+    assert_eq!(json(&fixture.received(touch)[0])["a"], "1.02000000");
+    let sums = fixture.rest("/api/v3/aggTrades?symbol=NPNZAR");
     assert_eq!(sums[0]["q"], "4.00000000");
     assert_eq!((&sums[0]["f"], &sums[0]["l"], &sums[1]["a"]), (&1.into(), &2.into(), &3.into()));
 }
 
 #[test]
 fn candles_end_once_and_day_totals_match() {
-    let mut floor = Floor::new();
-    let (kline, day) = (floor.join("/ws/npnzar@kline_1m"), floor.join("/ws/!ticker@arr"));
-    let trade = |floor: &mut Floor, at_ms: u64, price: i64, lots: u64| {
-        floor.at = at_ms * 1_000_000;
-        floor.enter(Side::Sell, price, lots);
-        floor.enter(Side::Buy, price, lots);
+    let mut fixture = StreamFixture::new();
+    let (kline, day) = (fixture.join("/ws/npnzar@kline_1m"), fixture.join("/ws/!ticker@arr"));
+    let trade = |fixture: &mut StreamFixture, at_ms: u64, price: i64, lots: u64| {
+        fixture.at = at_ms * 1_000_000;
+        fixture.enter(Side::Sell, price, lots);
+        fixture.enter(Side::Buy, price, lots);
     };
-    trade(&mut floor, 60_500, 100, 2);
-    floor.window(61_000);
-    trade(&mut floor, 61_500, 103, 1);
-    floor.window(62_000);
-    floor.window(120_000);
-    floor.window(121_000);
-    let told: Vec<_> = floor.heard(kline).iter().map(|text| json(text)["k"].clone()).collect();
+    trade(&mut fixture, 60_500, 100, 2);
+    fixture.window(61_000);
+    trade(&mut fixture, 61_500, 103, 1);
+    fixture.window(62_000);
+    fixture.window(120_000);
+    fixture.window(121_000);
+    let told: Vec<_> = fixture.received(kline).iter().map(|text| json(text)["k"].clone()).collect();
     let brief: Vec<_> =
         told.iter().map(|k| (k["t"].as_u64(), k["c"].as_str(), k["n"].as_u64(), k["x"].as_bool())).collect();
     let minute = Some(60_000);
@@ -235,12 +235,12 @@ fn candles_end_once_and_day_totals_match() {
             (minute, Some("1.03000000"), Some(2), Some(true)),
         ]
     );
-    let days = floor.heard(day);
+    let days = fixture.received(day);
     assert_eq!(days.len(), 2, "only when something has changed");
     assert_eq!(json(&days[1])[0]["q"], "3.03000000");
-    let rest = floor.rest("/api/v3/ticker/24hr?symbol=NPNZAR");
+    let rest = fixture.rest("/api/v3/ticker/24hr?symbol=NPNZAR");
     assert_eq!((&rest["volume"], &rest["count"], &rest["lastId"]), (&"3.00000000".into(), &2.into(), &2.into()));
-    let lines = floor.rest("/api/v3/klines?symbol=NPNZAR&interval=1m");
+    let lines = fixture.rest("/api/v3/klines?symbol=NPNZAR&interval=1m");
     assert_eq!(
         (lines.as_array().map(Vec::len), &lines[0][5], &lines[1][5]),
         (Some(2), &"3.00000000".into(), &"0.00000000".into())
@@ -250,26 +250,26 @@ fn candles_end_once_and_day_totals_match() {
 /// The clock triggers it: an idle market has no commands.
 #[test]
 fn idle_candles_end_with_the_clock() {
-    let mut floor = Floor::new();
-    assert!(!floor.streams.has_candles());
-    let (kline, other) = (floor.join("/ws/npnzar@kline_1m"), floor.join("/ws/npnzar@kline_3m"));
-    assert!(floor.streams.has_candles());
-    floor.at = 60_500_000_000;
-    floor.enter(Side::Sell, 100, 2);
-    floor.enter(Side::Buy, 100, 2);
-    floor.window(61_000);
+    let mut fixture = StreamFixture::new();
+    assert!(!fixture.streams.has_candles());
+    let (kline, other) = (fixture.join("/ws/npnzar@kline_1m"), fixture.join("/ws/npnzar@kline_3m"));
+    assert!(fixture.streams.has_candles());
+    fixture.at = 60_500_000_000;
+    fixture.enter(Side::Sell, 100, 2);
+    fixture.enter(Side::Buy, 100, 2);
+    fixture.window(61_000);
     for at_ms in [120_000, 180_000, 240_000] {
-        floor.minute(at_ms);
+        fixture.minute(at_ms);
     }
-    let brief = |floor: &mut Floor, stream| -> Vec<_> {
-        let told: Vec<_> = floor.heard(stream).iter().map(|text| json(text)).collect();
+    let brief = |fixture: &mut StreamFixture, stream| -> Vec<_> {
+        let told: Vec<_> = fixture.received(stream).iter().map(|text| json(text)).collect();
         let of = |line: &serde_json::Value, key: &str| line["k"][key].as_u64();
         told.iter().map(|line| (line["E"].as_u64(), of(line, "t"), of(line, "n"), line["k"]["x"].as_bool())).collect()
     };
     // Each candle ends once, when the next begins. A candle without trades is written only when it
     // ends.
     assert_eq!(
-        brief(&mut floor, kline),
+        brief(&mut fixture, kline),
         [
             (Some(61_000), Some(60_000), Some(1), Some(false)),
             (Some(120_000), Some(60_000), Some(1), Some(true)),
@@ -278,32 +278,32 @@ fn idle_candles_end_with_the_clock() {
         ]
     );
     assert_eq!(
-        brief(&mut floor, other),
+        brief(&mut fixture, other),
         [(Some(61_000), Some(0), Some(1), Some(false)), (Some(180_000), Some(0), Some(1), Some(true))]
     );
-    floor.window(240_000);
-    assert!(brief(&mut floor, kline).is_empty(), "what comes first in a minute finds it told");
+    fixture.window(240_000);
+    assert!(brief(&mut fixture, kline).is_empty(), "what comes first in a minute finds it told");
     for stream in [kline, other] {
-        assert!(floor.streams.has_candles());
-        floor.streams.unlisten(stream);
+        assert!(fixture.streams.has_candles());
+        fixture.streams.unlisten(stream);
     }
-    assert!(!floor.streams.has_candles());
+    assert!(!fixture.streams.has_candles());
 }
 
 #[test]
 fn streams_without_readers_are_not_written() {
-    let mut floor = Floor::new();
-    let one = floor.join("/ws/npnzar@trade");
-    assert_eq!(floor.join("/ws/NPN_ZAR@trade"), one);
-    let key = floor.streams.key(one).expect("known");
+    let mut fixture = StreamFixture::new();
+    let one = fixture.join("/ws/npnzar@trade");
+    assert_eq!(fixture.join("/ws/NPN_ZAR@trade"), one);
+    let key = fixture.streams.key(one).expect("known");
     assert_eq!((key.kind, key.dress), (Kind::Trade, Dress::default()));
-    assert_ne!(floor.join("/ws/npnzar@depth"), floor.join("/ws/npnzar@depth@1000ms"));
+    assert_ne!(fixture.join("/ws/npnzar@depth"), fixture.join("/ws/npnzar@depth@1000ms"));
     assert_eq!(Cadence::Second.is_tenth(), Cadence::SecondSpelt.is_tenth());
-    floor.streams.unlisten(one);
-    assert_eq!(floor.streams.readers(one), 1);
-    floor.streams.unlisten(one);
-    floor.enter(Side::Sell, 101, 3);
-    floor.enter(Side::Buy, 101, 3);
-    assert_eq!(floor.heard(one), [""; 0]);
-    floor.apply(Command::CloseWindow);
+    fixture.streams.unlisten(one);
+    assert_eq!(fixture.streams.readers(one), 1);
+    fixture.streams.unlisten(one);
+    fixture.enter(Side::Sell, 101, 3);
+    fixture.enter(Side::Buy, 101, 3);
+    assert_eq!(fixture.received(one), [""; 0]);
+    fixture.apply(Command::CloseWindow);
 }

@@ -1,11 +1,11 @@
 //! The messages of `contracts/vectors/streams`, written by hand from the reference, are matched
 //! byte for byte.
 
-mod floor;
+mod fixture;
 
 use std::collections::BTreeMap;
 
-use floor::Floor;
+use fixture::StreamFixture;
 use pitwire_model::{OrderId, Side};
 use serde::Deserialize;
 
@@ -37,30 +37,31 @@ fn messages_match_the_vectors_byte_for_byte() {
     let vectors: Vectors = serde_json::from_str(text).expect("vectors");
     assert!(vectors.cases.len() >= 11);
     for case in vectors.cases {
-        let (mut floor, mut orders, mut messages) = (Floor::new(), BTreeMap::<u64, OrderId>::new(), Vec::new());
+        let (mut fixture, mut orders, mut messages) =
+            (StreamFixture::new(), BTreeMap::<u64, OrderId>::new(), Vec::new());
         let mut stream = None;
         for step in case.steps {
             match step {
                 Step::Order { at_ms, side, price_ticks, lots } => {
-                    floor.at = at_ms * 1_000_000;
+                    fixture.at = at_ms * 1_000_000;
                     let side = if side == "buy" { Side::Buy } else { Side::Sell };
-                    let order = floor.enter(side, price_ticks, lots);
+                    let order = fixture.enter(side, price_ticks, lots);
                     orders.insert(orders.len() as u64 + 1, order);
                 }
                 Step::Cancel { at_ms, cancel } => {
-                    floor.at = at_ms * 1_000_000;
-                    floor.cancel(orders[&cancel]);
+                    fixture.at = at_ms * 1_000_000;
+                    fixture.cancel(orders[&cancel]);
                 }
-                Step::Window { window_ms } => floor.window(window_ms),
+                Step::Window { window_ms } => fixture.window(window_ms),
                 Step::Join { join } => {
                     assert!(join);
-                    let joined = floor.join(&case.target);
-                    messages.extend(floor.first(joined));
+                    let joined = fixture.join(&case.target);
+                    messages.extend(fixture.first(joined));
                     stream = Some(joined);
                 }
             }
         }
-        messages.extend(floor.heard(stream.expect("somebody joins")));
+        messages.extend(fixture.received(stream.expect("somebody joins")));
         assert_eq!(messages, case.messages, "{}", case.name);
     }
 }

@@ -1,11 +1,11 @@
 //! A builder of short runs: one spot instrument at 100, three house accounts, and a day with one
 //! session of each kind.
 
+use pitwire_fixtures::share;
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, CancelReason, Command, Credit, Currency, CurrencyId, Decimal, Derivation,
-    Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase,
-    Reference, RemainingSessions, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, TradeSeq,
-    TradingRules, VenueDay, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, CancelReason, Command, Credit, Currency, CurrencyId, Derivation, Event,
+    InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Reference, RemainingSessions, Seq,
+    SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 pub const MARKET: InstrumentId = InstrumentId(0);
@@ -37,17 +37,8 @@ impl Stage {
             let account = AccountSpec { id, name: format!("house {id}"), credit: Credit::Unlimited, settings };
             stage.say("", Command::AddAccount(account.clone()), vec![Event::AccountAdded(account)]);
         }
-        let spec = Box::new(InstrumentSpec {
-            id: MARKET,
-            name: "NPN_ZAR".to_owned(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
-            tick: Decimal::new(1, 2),
-            lot: Decimal::new(1, 0),
-            start_price: Ticks(100),
-            max_resting_orders: 100,
-            limits: InstrumentLimits::default(),
-            rules: Some(Box::new(rules)),
-        });
+        let spec =
+            Box::new(InstrumentSpec { id: MARKET, max_resting_orders: 100, rules: Some(Box::new(rules)), ..share() });
         stage.say("", Command::AddInstrument(spec.clone()), vec![Event::InstrumentAdded(spec)]);
         let closes = VenueNanos(100_000 * SECOND);
         stage.say("", Command::BeginDay { day: TODAY, closes }, vec![Event::DayBegun { day: TODAY }]);

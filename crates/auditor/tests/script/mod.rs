@@ -5,11 +5,11 @@ use pitwire_auditor::{
     AuditSnapshot, ClosingPrices, SnapshotAccount, SnapshotMarket, SnapshotOrder, SnapshotOrderState,
     SnapshotRestrictions, SnapshotSession,
 };
+use pitwire_fixtures::share;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
-    Decimal, Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Label, Lots, MatchGroup, NewOrder,
-    OrderId, OrderType, Phase, Priority, Reject, Seq, SessionId, Side, Stamped, Ticks, TimeInForce, TradeKind,
-    TradeSeq, VenueDay, VenueNanos,
+    Event, InstrumentId, InstrumentSpec, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, Priority,
+    Reject, Seq, SessionId, Side, Stamped, Ticks, TimeInForce, TradeKind, TradeSeq, VenueDay, VenueNanos,
 };
 
 pub type WindowRun = Vec<(Stamped, Vec<Event>)>;
@@ -253,17 +253,7 @@ fn stamped(first: u64, steps: Vec<(Command, Vec<Event>)>) -> WindowRun {
 }
 
 fn spec() -> InstrumentSpec {
-    InstrumentSpec {
-        id: MARKET,
-        name: "NPN_ZAR".to_owned(),
-        kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
-        tick: Decimal::new(1, 2),
-        lot: Decimal::new(1, 0),
-        start_price: Ticks(100),
-        max_resting_orders: 10,
-        limits: InstrumentLimits::default(),
-        rules: None,
-    }
+    InstrumentSpec { id: MARKET, max_resting_orders: 10, ..share() }
 }
 
 fn enter(id: u64, account: AccountId, side: Side, price: i64, lots: u64, tif: TimeInForce) -> Command {

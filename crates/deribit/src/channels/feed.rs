@@ -326,24 +326,15 @@ fn spend(room: &Cell<usize>, levels: usize) {
 
 #[cfg(test)]
 mod tests {
-    use pitwire_model::{CurrencyId, Decimal, InstrumentId, InstrumentKind, InstrumentLimits, Lots, Side, Ticks};
+    use pitwire_fixtures::share;
+    use pitwire_model::{Lots, Side, Ticks};
 
     use super::*;
 
     /// A reader of many channels peeks here again at each message of the others.
     #[test]
     fn repeated_peeks_compare_a_book_once() {
-        let spec = InstrumentSpec {
-            id: InstrumentId(0),
-            name: "NPN_ZAR".into(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
-            tick: Decimal::new(1, 2),
-            lot: Decimal::new(1, 0),
-            start_price: Ticks(100),
-            max_resting_orders: 1_000,
-            limits: InstrumentLimits::default(),
-            rules: None,
-        };
+        let spec = share();
         let mut feed = Feed::new(FeedId::default(), "book.NPN_ZAR.100ms".into(), 64, LagPolicy::Ask);
         feed.chain = Some(ChangeChain::new(&spec, 5));
         feed.start_from(5);

@@ -4,8 +4,8 @@
 pub use pitwire_random::SplitMix64;
 
 pub mod cells;
-pub mod floor;
 pub mod flow;
+pub mod rows;
 pub mod world;
 
 /// Returns the seed from `TEST_SEED=…`, or a new seed for each run.

@@ -4,6 +4,7 @@
 pub mod reporting;
 pub mod sessions;
 
+use pitwire_fixtures::share;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelFilter, CancelReason, Command, Credit, Currency,
     CurrencyId, Decimal, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec,
@@ -22,14 +23,10 @@ fn currency() -> Currency {
 fn spot() -> InstrumentSpec {
     InstrumentSpec {
         id: INSTRUMENT,
-        name: "NPN_ZAR".to_owned(),
         kind: InstrumentKind::Spot { base: CurrencyId(1), quote: CurrencyId(3) },
-        tick: Decimal::new(1, 2),
-        lot: Decimal::new(1, 0),
         start_price: Ticks(325_000),
         max_resting_orders: 1_000_000,
-        limits: InstrumentLimits::default(),
-        rules: None,
+        ..share()
     }
 }
 

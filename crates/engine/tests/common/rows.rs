@@ -42,21 +42,21 @@ use super::world::{NPN_ZAR, Stamper, opening_commands};
 const JUDGES_KNOW_THE_TERMS: bool = true;
 
 /// The engine, the reference engine and the auditor.
-pub struct Floor {
+pub struct EnginePair {
     fast: Engine,
     judges: Option<(ReferenceEngine, Auditor)>,
     stamper: Stamper,
 }
 
-impl Floor {
+impl EnginePair {
     /// Builds the default world. Each member has the default balance times `wealth` percent.
     pub fn new(most_resting: u32, wealth: i128) -> Self {
         let judges = JUDGES_KNOW_THE_TERMS.then(|| (ReferenceEngine::new(), Auditor::new()));
-        let mut floor = Floor { fast: Engine::new(), judges, stamper: Stamper::default() };
+        let mut engines = EnginePair { fast: Engine::new(), judges, stamper: Stamper::default() };
         for command in opening_commands(most_resting, wealth) {
-            floor.apply(command);
+            engines.apply(command);
         }
-        floor
+        engines
     }
 
     pub fn apply(&mut self, command: Command) -> Vec<Event> {
@@ -129,9 +129,9 @@ pub fn check(table: &str) {
     for row in table.lines().map(str::trim).filter(|row| !row.is_empty()) {
         let cells: Vec<&str> = row.split('|').map(str::trim).collect();
         let [given, when, then, bids, asks] = cells[..] else { panic!("a row of {} cells: {row}", cells.len()) };
-        let mut floor = Floor::new(1000, 1_000_000);
-        floor.run(given);
-        let got = (floor.run(when), floor.side(Side::Buy), floor.side(Side::Sell));
+        let mut engines = EnginePair::new(1000, 1_000_000);
+        engines.run(given);
+        let got = (engines.run(when), engines.side(Side::Buy), engines.side(Side::Sell));
         assert_eq!((got.0.as_str(), got.1.as_str(), got.2.as_str()), (then, bids, asks), "{row}");
     }
 }
@@ -241,7 +241,7 @@ fn command(text: &str) -> Command {
         [order, side @ ("buy" | "sell"), size, ref rest @ ..] => {
             Command::Enter(new_order(order_id(order), account, side, size, rest))
         }
-        _ => panic!("nobody on this floor understands `{text}`"),
+        _ => panic!("nobody on this engines understands `{text}`"),
     }
 }
 

@@ -1,9 +1,10 @@
 //! The correct run of `terms`: one spot instrument with a unit of one cent per lot and tick, a
 //! house account (0) and a member (1). Letters name the orders.
 
+use pitwire_fixtures::share;
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
-    Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots,
+    AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId, Epoch,
+    Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots,
     NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Reject, SelfMatch, Seq, SessionId, Side, Stamped,
     Throttle, Ticks, TimeInForce, TradeKind, TradeSeq, VenueNanos,
 };
@@ -43,14 +44,9 @@ fn opening() -> Vec<Step> {
     let (house, member) = (account(HOUSE, "house", Credit::Unlimited), account(MEMBER, "member", Credit::Limited));
     let spec = InstrumentSpec {
         id: MARKET,
-        name: "NPN_ZAR".to_owned(),
         kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CASH },
-        tick: Decimal::new(1, 2),
-        lot: Decimal::new(1, 0),
-        start_price: Ticks(100),
         max_resting_orders: 10,
-        limits: InstrumentLimits::default(),
-        rules: None,
+        ..share()
     };
     let phase = Phase::Continuous;
     let (account, currency, units) = (MEMBER, CASH, 2_000);
