@@ -468,7 +468,7 @@ def test_a_stopped_reader_delays_no_other_reader(tmp_path: Path, started: list[B
     slow.close()
 
 
-def test_doors_are_closed_to_other_pages_and_names(tmp_path: Path, started: list[Bars]) -> None:
+def test_foreign_pages_and_host_names_are_refused(tmp_path: Path, started: list[Bars]) -> None:
     bars = Bars(ready=tmp_path / "ready")
     started.append(bars)
     for status, headers in [(403, {"Origin": "http://evil.example"}), (403, {"Sec-Fetch-Site": "cross-site"})]:
@@ -493,7 +493,7 @@ def test_doors_are_closed_to_other_pages_and_names(tmp_path: Path, started: list
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_told_to_end_it_writes_what_it_has(how: signal.Signals, tmp_path: Path, started: list[Bars]) -> None:
+def test_stop_signal_writes_the_bars_so_far(how: signal.Signals, tmp_path: Path, started: list[Bars]) -> None:
     bars = Bars("--out", tmp_path, ready=tmp_path / "ready")
     started.append(bars)
     bars.feed([trade("A", 0, "10", 1), trade("A", 1, "10", 1)])

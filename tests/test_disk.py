@@ -141,7 +141,7 @@ def test_a_disk_twenty_times_slower_shares_its_syncs_and_loses_nothing(data: Pat
 
 
 @pytest.mark.parametrize("early", [False, True])
-def test_public_channels_wait_for_the_disk_unless_the_venue_was_told_otherwise(data: Path, early: bool) -> None:
+def test_public_channels_wait_for_the_disk_by_default(data: Path, early: bool) -> None:
     with Venue(data, ["--no-flow", *(["--early-market-data"] if early else [])]) as venue:
         http = Http(venue.address)
         assert http.get("/healthz").json()["market_data"] == ("early" if early else "durable")

@@ -666,7 +666,7 @@ def threads_of(gateway: Gateway) -> dict[str, int]:
     return worked
 
 
-def test_plain_readers_of_streams_are_served_by_halls(venue: Venue, gateway: Gateway) -> None:
+def test_plain_stream_readers_are_on_delivery_threads(venue: Venue, gateway: Gateway) -> None:
     """Plain readers cost the main loop nothing; clients with envelopes stay on it."""
     assert not any(name.startswith("hall") for name in threads_of(gateway)), "not before the first reader"
     with connect(f"ws://{gateway.address}/ws/btcusdc@trade?envelope", compression=None) as ws:
@@ -685,7 +685,7 @@ def test_plain_readers_of_streams_are_served_by_halls(venue: Venue, gateway: Gat
     until(lambda: gateway.metric("clients") == 0, "they have left")
 
 
-def test_readers_in_halls_are_told_of_a_new_start_and_of_the_end(
+def test_readers_on_delivery_threads_get_the_new_epoch_and_the_end(
     tmp_path: Path, server: Server, venue: Venue, gateway: Gateway
 ) -> None:
     with connect(f"ws://{gateway.address}/ws/btcusdc@trade", compression=None) as ws:
@@ -775,7 +775,7 @@ def test_a_second_door_speaks_tls(tmp_path: Path, server: Server, venue: Venue) 
         with pytest.raises(ssl.SSLError), connect(f"wss://{told['tls']}/ws/api/v2", open_timeout=PATIENCE_S):
             pass
         # Between an answer of the venue and its message, the status is "behind".
-        until(lambda: gateway.health()["status"] == "ok", "both doors are open")
+        until(lambda: gateway.health()["status"] == "ok", "venue and bus are reachable")
 
 
 @pytest.mark.parametrize(

@@ -44,7 +44,7 @@ def nats(tmp_path: Path) -> Iterator[Server]:
     running.stop()
 
 
-def test_listeners_are_served_by_halls_and_hear_what_the_venue_says(tmp_path: Path, nats: Server) -> None:
+def test_listeners_on_delivery_threads_get_all_messages(tmp_path: Path, nats: Server) -> None:
     """Subscriptions beside other methods, forwarded or answered, up to the goodbye."""
     with ExitStack() as stack:
         venue = stack.enter_context(Venue(tmp_path / "data", extra=["--publish", nats.url, "--speed", "5"]))
@@ -144,7 +144,7 @@ def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_
     assert len(whole.trades(TRADES)) > CUTS
 
 
-def test_a_reader_far_behind_in_a_hall_gets_all_that_the_gateway_keeps(tmp_path: Path, nats: Server) -> None:
+def test_lagging_reader_on_a_delivery_thread_gets_all_stored_messages(tmp_path: Path, nats: Server) -> None:
     """A client that reads nothing for a while, and one that resumes: nothing missing, nothing
     twice."""
     raw = [f"{kind}.{name}.raw" for kind in ("book", "trades") for name in ("BTC_USDC", "BTC-PERPETUAL")]

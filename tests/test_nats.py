@@ -140,7 +140,7 @@ def test_an_address_where_no_nats_is_is_refused(url: str, word: str, tape: str) 
 # The arithmetic of the example consumer
 
 
-def test_losses_repeats_and_restarts_are_told_apart() -> None:
+def test_losses_repeats_and_restarts_are_distinguished() -> None:
     shard = Shard()
     for epoch, first, count, skipped in [
         (7, 5, 10, 0),  # messages before the subscription are not lost

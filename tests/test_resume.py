@@ -295,7 +295,7 @@ def test_tokens_that_are_none_are_refused_and_those_of_nothing_begin_anew(quiet:
         assert ws.receive()["params"]["reason"] == "already_subscribed"
 
 
-def test_one_that_is_in_a_hall_is_caught_up_there(quiet: Venue) -> None:
+def test_reader_on_a_delivery_thread_is_caught_up_there(quiet: Venue) -> None:
     other_trades = "trades.spot.any.100ms"
     with Ws(quiet.ws_url) as trader, Ws(quiet.ws_url) as other, listener(quiet, other_trades) as away:
         trader.login(DEMO_A)
@@ -313,7 +313,7 @@ def test_one_that_is_in_a_hall_is_caught_up_there(quiet: Venue) -> None:
         assert away.result("public/subscribe", asked) == [SLOW_TRADES]
         trade()
         told = [away.arrive()["params"] for _ in range(4)]
-        assert gauge(quiet, "listeners") == 1, "it has not left the hall"
+        assert gauge(quiet, "listeners") == 1, "it is still on its delivery thread"
         assert [params["channel"] for params in told[:2]] == [SLOW_TRADES] * 2
         assert [trade["trade_seq"] for trade in told[0]["data"]] == [3, 4, 5]
         assert told[1] == {"channel": SLOW_TRADES, "resumed": True, "by": "messages", "token": f"{epoch}:5"}
@@ -491,7 +491,7 @@ def test_after_kill_9_the_fills_and_orders_that_were_missed_are_told_from_histor
         reader.cut()
 
 
-def test_what_an_account_was_told_is_kept_for_a_while(quiet: Venue) -> None:
+def test_notices_of_an_account_are_kept_for_a_while(quiet: Venue) -> None:
     with Ws(quiet.ws_url) as trader:
         trader.login(DEMO_A)
         reader = Reader(quiet, [ORDERS, "user.portfolio.any"], DEMO_A)

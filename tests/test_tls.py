@@ -162,7 +162,9 @@ def test_a_certificate_that_was_given_is_shown(tmp_path: Path) -> None:
         (["--durability", "memory"], 2, "--tls-cert"),
     ],
 )
-def test_what_cannot_be_shown_is_told_in_one_line(tmp_path: Path, flags: list[str], code: int, told: str) -> None:
+def test_output_that_cannot_be_shown_is_one_line_of_error(
+    tmp_path: Path, flags: list[str], code: int, told: str
+) -> None:
     pair(tmp_path, "good", -1, 3)
     pair(tmp_path, "other", -1, 3)
     pair(tmp_path, "old", -9, -2)
@@ -177,14 +179,14 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        door = f"127.0.0.1:{taken.getsockname()[1]}"
-        ended = run_pitwire("up", "--data", tmp_path / "data", "--http", "127.0.0.1:0", "--tls", door)
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        ended = run_pitwire("up", "--data", tmp_path / "data", "--http", "127.0.0.1:0", "--tls", address)
     assert ended.returncode == 1
-    assert f"cannot listen on {door}" in ended.stderr
+    assert f"cannot listen on {address}" in ended.stderr
     assert "--tls" in ended.stderr
 
 
-def test_silence_at_the_door_harms_nobody(tmp_path: Path) -> None:
+def test_silent_connections_do_not_stop_other_clients(tmp_path: Path) -> None:
     with secure(tmp_path / "data") as venue:
         told = ready(venue)
         host, _, port = told["tls"].rpartition(":")

@@ -161,7 +161,7 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
         (["cancel-all", "--label", "x", "--currency", "BTC"], "--currency"),
     ],
 )
-def test_wrong_use_is_told_apart_from_failure(args: list[str], word: str) -> None:
+def test_wrong_usage_and_failure_have_different_exit_codes(args: list[str], word: str) -> None:
     refusal(trade(*args), 2, word)
 
 

@@ -228,7 +228,7 @@ def test_own_orders_and_trades_follow_the_reply(trader: Ws) -> None:
     assert (seen["order_id"], seen["order_state"]) == (order["order_id"], "filled")
 
 
-def test_orders_of_one_account_are_not_told_to_another(trader: Ws, other: Http) -> None:
+def test_orders_of_one_account_are_not_sent_to_another(trader: Ws, other: Http) -> None:
     trader.subscribe("user.orders.any.any.raw", "user.trades.any.any.raw", scope="private")
     other.result("private/buy", {"instrument_name": "NPN_ZAR", "amount": 1, "type": "market"})
     trader.silence("user.orders.any.any.raw", 0.5)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rpc import Ws
-from test_doors import messages
+from test_access import messages
 from test_listeners import gauge, until
 from test_wire_channels import Book, Replica
 from venue import DEMO_A, Venue
@@ -94,7 +94,7 @@ def number(trader: Ws) -> int:
     return int(trader.result("public/get_order_book", {"instrument_name": INSTRUMENT})["change_id"])
 
 
-@pytest.mark.parametrize("where", ["on the loop", "in a hall", "logged in later"])
+@pytest.mark.parametrize("where", ["on the loop", "on a delivery thread", "logged in later"])
 def test_an_overrun_reader_of_a_merged_book_gets_one_change_on_its_chain(quiet: Venue, where: str) -> None:
     channel = f"book.{INSTRUMENT}.100ms"
     with Ws(quiet.ws_url) as trader:

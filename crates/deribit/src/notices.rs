@@ -238,13 +238,13 @@ impl VenueView<'_> {
             }
             let mut summary = Vec::new();
             objects::summary(&mut Json::new(&mut summary), currency, &summary_facts(self.engine, account, currency));
-            if sub.portfolio.told.get(&currency.id) == Some(&summary) {
+            if sub.portfolio.sent.get(&currency.id) == Some(&summary) {
                 continue;
             }
             let mut out = Vec::new();
             write_notification(&mut out, name, |j| j.raw(&summary).end());
             send(&out);
-            sub.portfolio.told.insert(currency.id, summary);
+            sub.portfolio.sent.insert(currency.id, summary);
         }
     }
 

@@ -76,19 +76,19 @@ pub(crate) struct ReplayBuffer {
     /// The oldest position that can be resumed from.
     pub first: ReplayPosition,
     pub last: ReplayPosition,
-    heard_at: VenueNanos,
+    subscribed_at: VenueNanos,
 }
 
 impl ReplayBuffer {
     fn new(now: VenueNanos) -> ReplayBuffer {
         let place = ReplayPosition { at: now.0, part: 0 };
-        ReplayBuffer { kept: VecDeque::new(), bytes: 0, first: place, last: place, heard_at: now }
+        ReplayBuffer { kept: VecDeque::new(), bytes: 0, first: place, last: place, subscribed_at: now }
     }
 
     /// Returns the messages after a position, oldest first.
     pub fn after(&self, place: ReplayPosition) -> impl Iterator<Item = &ReplayEntry> {
-        let told = self.kept.partition_point(|entry| entry.place <= place);
-        self.kept.range(told..)
+        let next = self.kept.partition_point(|entry| entry.place <= place);
+        self.kept.range(next..)
     }
 
     fn push(&mut self, at: u64, instrument: InstrumentId, what: ReplayEventKind, object: Vec<u8>) {
@@ -122,7 +122,7 @@ impl ReplayBuffers {
     /// Returns the buffer of an account, and starts one if there is none.
     pub fn open(&mut self, account: AccountId, now: VenueNanos) -> &ReplayBuffer {
         let buffer = self.accounts.entry(account).or_insert_with(|| ReplayBuffer::new(now));
-        buffer.heard_at = buffer.heard_at.max(now);
+        buffer.subscribed_at = buffer.subscribed_at.max(now);
         buffer
     }
 
@@ -157,16 +157,16 @@ impl ReplayBuffers {
         }
     }
 
-    /// Drops the buffers without a subscriber for [`RESUMABLE_NS`]. `heard` are the
+    /// Drops the buffers without a subscriber for [`RESUMABLE_NS`]. `subscribed` are the
     /// accounts with a subscriber now.
-    pub fn expire(&mut self, heard: impl Iterator<Item = AccountId>, now: VenueNanos) {
-        for account in heard {
+    pub fn expire(&mut self, subscribed: impl Iterator<Item = AccountId>, now: VenueNanos) {
+        for account in subscribed {
             if let Some(buffer) = self.accounts.get_mut(&account) {
-                buffer.heard_at = now;
+                buffer.subscribed_at = now;
             }
         }
         self.accounts.values_mut().for_each(ReplayBuffer::trim);
-        self.accounts.retain(|_, buffer| buffer.heard_at.0.saturating_add(RESUMABLE_NS) > now.0);
+        self.accounts.retain(|_, buffer| buffer.subscribed_at.0.saturating_add(RESUMABLE_NS) > now.0);
     }
 }
 
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(buffer.after(place(7, 0)).count(), 1);
         assert_eq!(buffer.after(place(7, 1)).count(), 0);
         buffer.push(9, InstrumentId(0), ReplayEventKind::Fill, object);
-        assert_eq!(buffer.after(place(5, 0)).count(), 5, "whoever is here has not been told yet");
+        assert_eq!(buffer.after(place(5, 0)).count(), 5, "a connected subscriber has not received them yet");
         buffer.trim();
         assert_eq!((buffer.first, buffer.after(buffer.first).count()), (place(5, 1), 4));
     }

@@ -170,7 +170,7 @@ impl Session {
             orders: BTreeSet::new(),
             trades: Vec::new(),
             changes: BTreeMap::new(),
-            portfolio: PortfolioState { stale: true, told: BTreeMap::new() },
+            portfolio: PortfolioState { stale: true, sent: BTreeMap::new() },
             token: None,
         });
     }

@@ -34,7 +34,7 @@ pub(crate) struct PortfolioState {
     /// Whether anything may have changed since.
     pub stale: bool,
     /// The last summary sent, by currency.
-    pub told: BTreeMap<CurrencyId, Vec<u8>>,
+    pub sent: BTreeMap<CurrencyId, Vec<u8>>,
 }
 
 impl PrivateSubscription {

@@ -122,13 +122,13 @@ fn fills_are_sent_oldest_first_and_before_order_state() {
     subscribe(&mut world, &mut bob, &BOTH);
     world.limit(&mut bob, "sell", "NPN_ZAR", 2.0, 3200.0);
     world.limit(&mut bob, "sell", "NPN_ZAR", 3.0, 3200.5);
-    assert_eq!(told(&world.heard(&mut bob)), ["user.orders.any.any.raw open 0.0"; 2]);
+    assert_eq!(told(&world.received(&mut bob)), ["user.orders.any.any.raw open 0.0"; 2]);
     world.venue.changes.clear();
     world.limit(&mut alice, "buy", "NPN_ZAR", 4.0, 3200.5);
     // A second command in the same turn of the loop. Its fill is the newest in the book.
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3200.5);
     assert_eq!(
-        told(&world.heard(&mut alice)),
+        told(&world.received(&mut alice)),
         [
             "user.trades.any.any.raw [T 2.0@3200.0]",
             "user.trades.any.any.raw [T 2.0@3200.5]",
@@ -137,7 +137,7 @@ fn fills_are_sent_oldest_first_and_before_order_state() {
             "user.orders.any.any.raw filled 1.0",
         ]
     );
-    let maker = told(&world.heard(&mut bob));
+    let maker = told(&world.received(&mut bob));
     assert_eq!(maker[0], "user.trades.any.any.raw [M 2.0@3200.0]");
     assert_eq!(maker[1], "user.orders.any.any.raw filled 2.0");
     assert_eq!(maker[2], "user.trades.any.any.raw [M 2.0@3200.5]");
@@ -157,9 +157,9 @@ fn private_channel_reaches_only_its_account() {
     );
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
     world.limit(&mut bob, "buy", "NPN_ZAR", 1.0, 3000.0);
-    assert_eq!(told(&world.heard(&mut operator)), Vec::<String>::new());
-    assert_eq!(told(&world.heard(&mut alice)), Vec::<String>::new(), "who subscribes to nothing hears nothing");
-    assert_eq!(told(&world.heard(&mut bob)), ["user.orders.spot.NPN.raw open 0.0"], "by its base, as lists do");
+    assert_eq!(told(&world.received(&mut operator)), Vec::<String>::new());
+    assert_eq!(told(&world.received(&mut alice)), Vec::<String>::new(), "who subscribes to nothing hears nothing");
+    assert_eq!(told(&world.received(&mut bob)), ["user.orders.spot.NPN.raw open 0.0"], "by its base, as lists do");
 }
 
 #[test]
@@ -169,10 +169,10 @@ fn self_trade_notifies_both_sides() {
     world.ok(&mut operator, "private/pitwire_change_account", json!({"name": "alice", "self_match": "none"}));
     subscribe(&mut world, &mut alice, &BOTH);
     let maker = world.limit(&mut alice, "sell", "NPN_ZAR", 1.0, 3200.0);
-    world.heard(&mut alice);
+    world.received(&mut alice);
     world.venue.changes.clear();
     let taker = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3200.0);
-    let heard = world.heard(&mut alice);
+    let heard = world.received(&mut alice);
     let fills: Vec<&Value> =
         heard.iter().map(|message| &message["params"]["data"][0]).filter(|fill| !fill.is_null()).collect();
     let sides: Vec<[&str; 3]> = fills
@@ -197,7 +197,7 @@ fn merged_channel_sends_once_at_window_end() {
     world.ok(&mut alice, "private/edit", json!({"order_id": id, "amount": 4}));
     world.limit(&mut bob, "sell", "NPN_ZAR", 1.0, 3000.0);
     world.limit(&mut bob, "sell", "NPN_ZAR", 2.0, 3000.0);
-    assert_eq!(told(&world.heard(&mut alice)), Vec::<String>::new());
+    assert_eq!(told(&world.received(&mut alice)), Vec::<String>::new());
     let close = |world: &World, session: &mut Session, interval| {
         let mut heard = Vec::new();
         session.close_window(interval, &world.venue.engine, &world.venue.views, &mut |text| {
@@ -212,7 +212,7 @@ fn merged_channel_sends_once_at_window_end() {
     assert_eq!(close(&world, &mut alice, Interval::Ms100), Vec::<String>::new(), "nothing is told twice");
     world.venue.changes.clear();
     world.ok(&mut alice, "private/cancel", json!({"order_id": id}));
-    world.heard(&mut alice);
+    world.received(&mut alice);
     assert_eq!(close(&world, &mut alice, Interval::Agg2), ["user.orders.any.any.agg2 [cancelled 3.0]"]);
     assert_eq!(close(&world, &mut alice, Interval::Ms100), ["user.orders.any.any.100ms [cancelled 3.0]"]);
 }
@@ -224,21 +224,21 @@ fn changing_login_ends_private_channels_of_previous_account() {
     let mut session = world.login("alice");
     subscribe(&mut world, &mut session, &["user.orders.any.any.raw", "user.orders.any.any.100ms"]);
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
-    assert_eq!(world.heard(&mut session).len(), 1);
+    assert_eq!(world.received(&mut session).len(), 1);
     // A login of the same account keeps its channels, because that is how tokens are refreshed.
     world.grant(&mut session, "alice");
     assert!(session.has_private_channels());
     world.grant(&mut session, "bob");
-    assert_eq!(world.heard(&mut session), Vec::<Value>::new());
+    assert_eq!(world.received(&mut session), Vec::<Value>::new());
     let mut heard = 0;
     session.close_window(Interval::Ms100, &world.venue.engine, &world.venue.views, &mut |_| heard += 1);
     assert_eq!(heard, 0, "nor what a window had collected");
     subscribe(&mut world, &mut session, &["user.orders.any.any.raw"]);
     world.venue.changes.clear();
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
-    assert_eq!(world.heard(&mut session), Vec::<Value>::new());
+    assert_eq!(world.received(&mut session), Vec::<Value>::new());
     world.limit(&mut session, "buy", "NPN_ZAR", 1.0, 3000.0);
-    assert_eq!(world.heard(&mut session).len(), 1);
+    assert_eq!(world.received(&mut session).len(), 1);
 }
 
 #[test]
@@ -249,9 +249,9 @@ fn channel_opened_with_token_belongs_to_token_account() {
     let channels = json!(["user.orders.any.any.raw"]);
     world.ok(&mut alice, "private/subscribe", json!({"channels": channels, "access_token": token}));
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
-    assert_eq!(world.heard(&mut alice), Vec::<Value>::new());
+    assert_eq!(world.received(&mut alice), Vec::<Value>::new());
     world.limit(&mut bob, "buy", "NPN_ZAR", 1.0, 3000.0);
-    let heard = world.heard(&mut alice);
+    let heard = world.received(&mut alice);
     assert_eq!((heard.len(), &heard[0]["params"]["data"]["user_id"]), (1, &json!(2)));
     world.ok(&mut alice, "private/unsubscribe", json!({"channels": channels}));
     assert!(!alice.has_private_channels());

@@ -22,7 +22,7 @@ fn open(world: &mut World, name: &str) -> Vec<String> {
 }
 
 fn disconnect(world: &mut World, session: &mut Session) {
-    world.desk.disconnected(session, &mut world.venue).expect("a log that works");
+    world.dispatcher.disconnected(session, &mut world.venue).expect("a log that works");
 }
 
 // --- heartbeats ---
@@ -183,5 +183,5 @@ fn journal_failure_on_disconnect_is_reported() {
     world.ok(&mut alice, "private/enable_cancel_on_disconnect", json!({}));
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 2000.0);
     world.venue.log_fails = true;
-    assert!(world.desk.disconnected(&mut alice, &mut world.venue).is_err());
+    assert!(world.dispatcher.disconnected(&mut alice, &mut world.venue).is_err());
 }

@@ -10,8 +10,8 @@ const TOO_MANY: i64 = 10028;
 
 fn limited() -> World {
     let mut world = World::new();
-    let desk = std::mem::replace(&mut world.desk, Dispatcher::new(Vec::new(), || [0; 32]));
-    world.desk = desk.with_limits(Limits::default());
+    let dispatcher = std::mem::replace(&mut world.dispatcher, Dispatcher::new(Vec::new(), || [0; 32]));
+    world.dispatcher = dispatcher.with_limits(Limits::default());
     world
 }
 

@@ -120,7 +120,7 @@ impl CredentialStore for Kept {
 fn operator_creates_funds_limits_and_deletes_account() {
     let kept = Kept::default();
     let mut world = World::new();
-    world.desk = world.desk.with_credential_store(Box::new(kept.clone()));
+    world.dispatcher = world.dispatcher.with_credential_store(Box::new(kept.clone()));
     let mut operator = world.login("operator");
     let made = world.ok(&mut operator, "private/pitwire_create_account", json!({"name": "carol"}));
     let secret = made.result()["client_secret"].as_str().expect("a secret").to_owned();
@@ -157,7 +157,7 @@ fn operator_creates_funds_limits_and_deletes_account() {
 fn secret_that_was_not_stored_is_never_valid() {
     let kept = Kept::default();
     let mut world = World::new();
-    world.desk = world.desk.with_credential_store(Box::new(kept.clone()));
+    world.dispatcher = world.dispatcher.with_credential_store(Box::new(kept.clone()));
     let mut operator = world.login("operator");
     *kept.1.borrow_mut() = true;
     let refused = world.call(&mut operator, "private/pitwire_create_account", json!({"name": "dave"}));

@@ -31,7 +31,7 @@ fn user_changes_groups_by_instrument() {
     let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
     subscribe(&mut world, &mut alice, &["user.changes.any.any.raw", "user.changes.BTC-PERPETUAL.100ms"]);
     world.limit(&mut alice, "buy", "BTC-PERPETUAL", 100.0, 60_000.0);
-    let heard = world.heard(&mut alice);
+    let heard = world.received(&mut alice);
     assert_eq!(heard.len(), 1);
     let first = data(&heard[0]);
     assert_eq!(first["instrument_name"], "BTC-PERPETUAL");
@@ -40,7 +40,7 @@ fn user_changes_groups_by_instrument() {
     world.venue.changes.clear();
 
     world.limit(&mut bob, "sell", "BTC-PERPETUAL", 40.0, 60_000.0);
-    let heard = world.heard(&mut alice);
+    let heard = world.received(&mut alice);
     let filled = data(&heard[0]);
     assert_eq!(filled["trades"][0]["amount"], json!(40.0));
     assert_eq!(filled["orders"][0]["filled_amount"], json!(40.0));
@@ -75,7 +75,7 @@ fn portfolio_is_sent_at_once_and_on_change() {
     assert!(!alice.has_pending_window());
 
     world.limit(&mut alice, "buy", "NPN_ZAR", 10.0, 3_000.0);
-    world.heard(&mut alice);
+    world.received(&mut alice);
     world.venue.changes.clear();
     let heard = window(&world, &mut alice);
     let any = of(&heard, "user.portfolio.any");
@@ -86,7 +86,7 @@ fn portfolio_is_sent_at_once_and_on_change() {
     // Events of other accounts are not sent.
     let mut bob = world.login("bob");
     world.limit(&mut bob, "buy", "NPN_ZAR", 10.0, 2_000.0);
-    world.heard(&mut alice);
+    world.received(&mut alice);
     assert_eq!(window(&world, &mut alice), Vec::<Value>::new());
 }
 

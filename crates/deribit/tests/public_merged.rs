@@ -291,7 +291,7 @@ fn handed_off_reader_gets_merged_change_by_number() {
     let text: Value = serde_json::from_slice(&payload).unwrap();
     assert_eq!((&text["method"], &text["params"]["channel"]), (&"subscription".into(), &"book.NPN_ZAR.agg2".into()));
     reader.take(&data(&payload));
-    assert_eq!(reader.change_id, market.fixture.publisher.told(feed));
+    assert_eq!(reader.change_id, market.fixture.publisher.published_id(feed));
     assert_eq!(Some(&reader.book), market.past.get(&reader.change_id));
     let raw = market.fixture.subscribe("book.NPN_ZAR.raw").unwrap().feed;
     assert_eq!(market.fixture.publisher.merged(raw, start), MissedChange::Gone, "raw readers are closed");
@@ -329,7 +329,7 @@ fn handed_off_reader_starts_at_book_number_and_merges_in_turn() {
     market.fixture.publisher.release();
     let held = reader.change_id;
     reader.read(&market).unwrap();
-    assert_eq!((reader.change_id, market.fixture.publisher.told(feed)), (held, market.change_id));
+    assert_eq!((reader.change_id, market.fixture.publisher.published_id(feed)), (held, market.change_id));
     assert!(
         !market.fixture.publisher.is_at_end(feed, reader.cursor),
         "what comes next does not lead on from what it has"

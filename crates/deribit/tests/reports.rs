@@ -44,7 +44,7 @@ fn report_and_confirmation_notify_both_parties() {
         (made["amount"].to_string(), &made["label"], &made["counterparty"]),
         ("40.0".into(), &json!("block 7"), &json!("bob"))
     );
-    let heard = world.heard(&mut bob);
+    let heard = world.received(&mut bob);
     assert_eq!(heard.len(), 2, "both channels");
     let told = &heard[0]["params"]["data"];
     assert_eq!((state(told), &told["counterparty"]), (("counterparty", "sell", "waiting"), &json!("alice")));
@@ -56,7 +56,7 @@ fn report_and_confirmation_notify_both_parties() {
     world.venue.changes.clear();
     let done = world.ok(&mut bob, "private/pitwire_confirm_report", json!({"report_id": id})).result().clone();
     assert_eq!((state(&done), &done["off_book_seq"]), (("counterparty", "sell", "confirmed"), &json!(1)));
-    assert_eq!(state(&world.heard(&mut alice)[0]["params"]["data"]), ("self", "buy", "confirmed"));
+    assert_eq!(state(&world.received(&mut alice)[0]["params"]["data"]), ("self", "buy", "confirmed"));
     assert_eq!(world.ok(&mut bob, "private/pitwire_get_reports", json!({"waiting": true})).result(), &json!([]));
     // An off-book trade is neither a fill, nor an order, nor a trade of the book.
     let fills = world.ok(&mut alice, "private/get_user_trades_by_instrument", json!({"instrument_name": "NPN_ZAR"}));

@@ -32,9 +32,9 @@ fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Va
 }
 
 /// Returns the messages of everything that has happened since the last call.
-fn heard(world: &mut World, session: &mut Session) -> Vec<Value> {
+fn received(world: &mut World, session: &mut Session) -> Vec<Value> {
     let TestVenue { engine, views, changes, .. } = &world.venue;
-    world.desk.record(engine, views, changes);
+    world.dispatcher.record(engine, views, changes);
     let heard = heard_of_recorded(world, session);
     world.venue.changes.clear();
     heard
@@ -47,7 +47,7 @@ fn heard_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
     let TestVenue { engine, views, changes, .. } = &world.venue;
     let mut send = |text: &[u8]| heard.push(parsed(text)["params"].clone());
     session.notify(engine, views, changes, &mut send);
-    world.desk.send_resumable(session, engine, views, &mut send);
+    world.dispatcher.send_resumable(session, engine, views, &mut send);
     heard
 }
 
@@ -72,7 +72,7 @@ fn fills(told: &[Value]) -> Vec<u64> {
 
 fn market() -> (World, Session, Session) {
     let mut world = World::new();
-    world.desk.begin_epoch(4, true);
+    world.dispatcher.begin_epoch(4, true);
     let (alice, bob) = (world.login("alice"), world.login("bob"));
     (world, alice, bob)
 }
@@ -89,7 +89,7 @@ fn each_message_carries_its_resume_token() {
     trade(&mut world, &mut alice, &mut bob);
     // Each trade gives Alice three messages: entered, filled, and the fill. Two of them belong to
     // this channel.
-    let told = heard(&mut world, &mut reader);
+    let told = received(&mut world, &mut reader);
     let tokens: Vec<&str> = told.iter().map(|params| params["token"].as_str().expect("a token")).collect();
     assert_eq!(tokens.len(), 4);
     for at in 0..4 {
@@ -97,7 +97,7 @@ fn each_message_carries_its_resume_token() {
         let (missed, notice) = come_back(&mut world, &mut back, ORDERS, &json!(tokens[at]));
         assert_eq!((&missed[..], &notice["resumed"]), (&told[at + 1..], &json!(true)));
         // Nothing after it comes twice.
-        assert_eq!(heard(&mut world, &mut back), Vec::<Value>::new());
+        assert_eq!(received(&mut world, &mut back), Vec::<Value>::new());
     }
     // Another account's token is a valid position in time, and yields nothing of that account.
     let mut other = world.login("bob");
@@ -112,7 +112,7 @@ fn merged_channel_sends_missed_changes_at_next_window() {
     let mut reader = world.login("alice");
     let (_, begun) = come_back(&mut world, &mut reader, SLOW_FILLS, &Value::Null);
     trade(&mut world, &mut alice, &mut bob);
-    assert_eq!(heard(&mut world, &mut reader), Vec::<Value>::new());
+    assert_eq!(received(&mut world, &mut reader), Vec::<Value>::new());
     // The subscriber leaves before the window ends, twice.
     let mut token = begun["token"].clone();
     for _ in 0..2 {
@@ -122,7 +122,7 @@ fn merged_channel_sends_missed_changes_at_next_window() {
         token = notice["token"].clone();
         assert_eq!(token, begun["token"], "nothing of it is told yet");
         trade(&mut world, &mut alice, &mut bob);
-        heard(&mut world, &mut back);
+        received(&mut world, &mut back);
         reader = back;
     }
     let told = window(&world, &mut reader);
@@ -168,7 +168,7 @@ fn history_resumption_reports_its_end() {
         told.iter().map(|params| params["data"]["order_state"].clone()).collect::<Vec<_>>(),
         ["filled", "filled"]
     );
-    world.desk.begin_epoch(4, false);
+    world.dispatcher.begin_epoch(4, false);
     let mut back = world.login("alice");
     let (told, notice) = come_back(&mut world, &mut back, FILLS, &json!(format!("3:{start}")));
     assert_eq!((told, &notice["by"]), (vec![], &json!("nothing")), "nobody remembers that start");
@@ -198,7 +198,7 @@ fn user_changes_token_is_on_last_instrument() {
         trade(&mut world, &mut alice, &mut bob);
         world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
         let is_merged = channel.ends_with("100ms");
-        let told = heard(&mut world, &mut reader);
+        let told = received(&mut world, &mut reader);
         let told = if is_merged { window(&world, &mut reader) } else { told };
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].get("token").is_none(), "whoever is cut off between the two has heard neither");
@@ -216,11 +216,11 @@ fn user_changes_token_is_on_last_instrument() {
         let (missed, notice) = come_back(&mut world, &mut back, channel, token);
         assert_eq!((missed, &notice["token"]), (vec![], token));
         trade(&mut world, &mut alice, &mut bob);
-        let told = heard(&mut world, &mut back);
+        let told = received(&mut world, &mut back);
         let told = if is_merged { window(&world, &mut back) } else { told };
         let (fills, orders) = changes(&told);
         assert_eq!((fills.len(), orders.len()), (1, 1), "{told:?}");
-        assert!(heard(&mut world, &mut back).is_empty() && window(&world, &mut back).is_empty());
+        assert!(received(&mut world, &mut back).is_empty() && window(&world, &mut back).is_empty());
     }
 }
 
@@ -240,7 +240,7 @@ fn fills_precede_orders_next_to_resumable_channel() {
             trade(&mut world, &mut alice, &mut bob);
             world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
             let expected = heard_of_recorded(&world, &mut reference);
-            let mut told = heard(&mut world, &mut reader);
+            let mut told = received(&mut world, &mut reader);
             for params in &mut told {
                 let token = params.as_object_mut().unwrap().remove("token");
                 assert_eq!(
@@ -286,7 +286,7 @@ fn history_sends_fills_then_orders_per_instrument() {
         }));
         // The subscription continues from here.
         trade(&mut world, &mut alice, &mut bob);
-        let told = heard(&mut world, &mut back);
+        let told = received(&mut world, &mut back);
         let told = if channel.ends_with("100ms") { window(&world, &mut back) } else { told };
         assert_eq!(changes(&told).0, [151]);
         assert!(told[0]["token"].is_string());
@@ -304,6 +304,6 @@ fn connected_subscriber_gets_all_of_one_large_command() {
     come_back(&mut world, &mut back, ORDERS, &Value::Null);
     world.ok(&mut alice, "private/cancel_all", json!({}));
     // More messages than the replay buffer keeps.
-    assert_eq!(heard(&mut world, &mut back).len(), 1_200);
-    assert!(heard(&mut world, &mut back).is_empty());
+    assert_eq!(received(&mut world, &mut back).len(), 1_200);
+    assert!(received(&mut world, &mut back).is_empty());
 }

@@ -95,10 +95,10 @@ fn stop_rests_untriggered_and_election_is_sent() {
         assert_eq!(of_type(&mut world, &mut alice, word), Some(count), "{word}");
     }
     world.limit(&mut bob, "buy", "NPN_ZAR", 5.0, 3180.0);
-    world.heard(&mut alice);
+    world.received(&mut alice);
     world.venue.changes.clear();
     world.print_at(&mut bob, &mut third, 3190.0);
-    let heard = world.heard(&mut alice);
+    let heard = world.received(&mut alice);
     let states: Vec<&Value> = heard.iter().map(|told| &told["params"]["data"]["order_state"]).collect();
     assert_eq!(states, [&json!("triggered"), &json!("filled")], "{heard:?}");
     fields(

@@ -68,7 +68,7 @@ fn a_call_outside_the_scope_is_refused() {
 
 fn signed(world: &World, header: &str) -> Session {
     let request = SignedRequest { method: "GET", uri: "/api/v2/x", body: "" };
-    world.desk.session_of(Authorization(header), request, None, world.wall_us / 1000)
+    world.dispatcher.session_of(Authorization(header), request, None, world.wall_us / 1000)
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn connection_tokens_end_with_it_named_session_tokens_stay() {
     assert_eq!(named["scope"], "session:bot account:read_write trade:read_write wallet:read");
     assert_eq!((by_token(&mut world, &bound), by_token(&mut world, &named)), (0, 0));
     for session in [&mut first, &mut second] {
-        world.desk.disconnected(session, &mut world.venue).unwrap();
+        world.dispatcher.disconnected(session, &mut world.venue).unwrap();
     }
     assert_eq!((by_token(&mut world, &bound), by_token(&mut world, &named)), (BAD_TOKEN, 0));
     let refresh = json!({"grant_type": "refresh_token", "refresh_token": bound["refresh_token"]});
@@ -107,7 +107,7 @@ fn connection_tokens_end_with_it_named_session_tokens_stay() {
     let mut third = world.connect();
     let refreshed = world.ok(&mut third, "public/auth", refresh).result().clone();
     assert!(refreshed["scope"].as_str().unwrap().starts_with("session:bot "));
-    world.desk.disconnected(&mut third, &mut world.venue).unwrap();
+    world.dispatcher.disconnected(&mut third, &mut world.venue).unwrap();
     assert_eq!(by_token(&mut world, &refreshed), 0);
     // A logout from the session ends it for every connection.
     let mut fourth = world.connect();
@@ -122,7 +122,7 @@ fn logout_with_invalidate_false_keeps_tokens() {
     let mut alice = world.connect();
     let granted = grant(&mut world, &mut alice, "alice", "");
     world.ok(&mut alice, "private/logout", json!({"invalidate_token": false}));
-    world.desk.disconnected(&mut alice, &mut world.venue).unwrap();
+    world.dispatcher.disconnected(&mut alice, &mut world.venue).unwrap();
     assert_eq!(by_token(&mut world, &granted), 0);
 }
 
@@ -189,7 +189,7 @@ const ENTER: &str = "/api/v2/private/buy?instrument_name=NPN_ZAR&amount=1&price=
 fn get_signed(world: &mut World, header: &str, uri: &str) -> i64 {
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let request = SignedRequest { method: "GET", uri, body: "" };
-    let mut session = world.desk.session_of(Authorization(header), request, None, world.wall_us / 1000);
+    let mut session = world.dispatcher.session_of(Authorization(header), request, None, world.wall_us / 1000);
     world.get(&mut session, path.strip_prefix("/api/v2/").unwrap(), query).code()
 }
 
@@ -215,8 +215,8 @@ fn signed_request_enters_at_most_one_order() {
     world.steady_ns += 100_000_000_000;
     assert_eq!(get_signed(&mut world, &header(ENTER_SIG), ENTER), 13004);
     let mut lenient = World::new();
-    let desk = std::mem::replace(&mut lenient.desk, Dispatcher::new(Vec::new(), || [0; 32]));
-    lenient.desk = desk.allowing_replays();
+    let dispatcher = std::mem::replace(&mut lenient.dispatcher, Dispatcher::new(Vec::new(), || [0; 32]));
+    lenient.dispatcher = dispatcher.allowing_replays();
     for _ in 0..2 {
         assert_eq!(get_signed(&mut lenient, &header(ENTER_SIG), ENTER), 0, "where replays are allowed");
     }

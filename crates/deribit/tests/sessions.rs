@@ -73,7 +73,7 @@ fn expired_token_does_not_block_public_methods() {
 
 fn header(world: &World, text: &str) -> Session {
     let request = SignedRequest { method: "GET", uri: "/api/v2/x", body: "" };
-    world.desk.session_of(Authorization(text), request, None, world.wall_us / 1000)
+    world.dispatcher.session_of(Authorization(text), request, None, world.wall_us / 1000)
 }
 
 #[test]

@@ -240,7 +240,7 @@ fn mutated_texts_never_panic_and_get_one_envelope_each() {
         results += u32::from(!reply.is_error);
         if n % 100 == 0 {
             // Reads the private channels that mutated requests have opened.
-            stage.world.heard(&mut stage.alice);
+            stage.world.received(&mut stage.alice);
             stage.world.venue.changes.clear();
         }
     }

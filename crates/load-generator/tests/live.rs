@@ -258,7 +258,7 @@ fn heartbeats_require_every_answer_whole() {
 #[test]
 fn fragments_pings_and_long_messages_survive_any_read_boundary() {
     let ponged = Arc::new(AtomicU32::new(0));
-    let heard = Arc::clone(&ponged);
+    let pong_count = Arc::clone(&ponged);
     let port = serve(move |_, socket| {
         let mut stream = Vec::new();
         for number in 1..=20_u32 {
@@ -282,7 +282,7 @@ fn fragments_pings_and_long_messages_survive_any_read_boundary() {
         }
         receive(socket, |_, incoming| {
             if *incoming == Incoming::Pong {
-                heard.fetch_add(1, Ordering::Relaxed);
+                pong_count.fetch_add(1, Ordering::Relaxed);
             }
         });
     });

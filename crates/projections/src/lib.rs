@@ -260,12 +260,12 @@ fn keep_last(changes: &mut Vec<Change>, from: usize) {
     if changes.len() - from < 2 {
         return;
     }
-    let mut told = BTreeSet::new();
+    let mut seen = BTreeSet::new();
     let mut kept: Vec<Change> = changes
         .drain(from..)
         .rev()
         .filter(|change| match change {
-            Change::Order { order, .. } => told.insert(*order),
+            Change::Order { order, .. } => seen.insert(*order),
             Change::Elected { .. }
             | Change::Trade { .. }
             | Change::Balance { .. }

@@ -12,7 +12,7 @@ use pitwire_projections::{Change, Opening, OrderState, Place, Views};
 const MARKET: InstrumentId = InstrumentId(0);
 const MINE: AccountId = AccountId(0);
 
-fn told(views: &mut Views, at: u64, command: Command, events: &[Event]) -> Vec<Change> {
+fn observe(views: &mut Views, at: u64, command: Command, events: &[Event]) -> Vec<Change> {
     let mut changes = Vec::new();
     let stamped = Stamped { seq: Seq(at), at: VenueNanos(at), command };
     views.observe(&stamped, events, &mut changes);
@@ -22,7 +22,7 @@ fn told(views: &mut Views, at: u64, command: Command, events: &[Event]) -> Vec<C
 }
 
 fn passed(views: &mut Views, at: u64, events: &[Event]) -> Vec<Change> {
-    told(views, at, Command::PassTime, events)
+    observe(views, at, Command::PassTime, events)
 }
 
 fn opened() -> Views {
@@ -187,7 +187,7 @@ fn accepted(order: &NewOrder) -> Event {
 fn elected_stop_is_reported_twice() {
     let mut views = opened();
     let order = stop(2);
-    told(&mut views, 2, Command::Enter(order.clone()), &[accepted(&order)]);
+    observe(&mut views, 2, Command::Enter(order.clone()), &[accepted(&order)]);
     let record =
         |views: &Views| views.account(MINE).and_then(|book| book.order(OrderId(2))).cloned().expect("a record");
     assert_eq!((record(&views).place, record(&views).elected_at), (Place::Unelected, None));
@@ -218,7 +218,7 @@ fn parked_order_is_parked_until_its_session() {
     let order_type = OrderType::Limit { price: Ticks(99) };
     let entered = NewOrder { order_type, tif: TimeInForce::ClosingCall, ..stop(2) };
     let parked = Event::Parked { order, account, instrument, open: Lots(6) };
-    told(&mut views, 2, Command::Enter(entered.clone()), &[accepted(&entered), parked]);
+    observe(&mut views, 2, Command::Enter(entered.clone()), &[accepted(&entered), parked]);
     let place = |views: &Views| views.account(MINE).and_then(|book| book.order(order)).map(|record| record.place);
     assert_eq!(place(&views), Some(Place::Parked));
     passed(&mut views, 3, &[Event::Injected { order, account, instrument }]);

@@ -459,7 +459,7 @@ impl Bus {
             return reply;
         };
         // Messages that have not been published yet would arrive twice.
-        if now_ns < self.merge_ns || tap.cursor.number() < publisher.told(feed) {
+        if now_ns < self.merge_ns || tap.cursor.number() < publisher.published_id(feed) {
             reply.outcome = Outcome::Full;
             return reply;
         }

@@ -269,7 +269,7 @@ impl PublicConnections {
                 known => known.cloned(),
             };
             let Some(merged) = merged else { return self.delivery.put_off(behind) };
-            let (how, seq) = (known.entry((*feed, behind.read)).or_insert(merged), channels.told(*feed));
+            let (how, seq) = (known.entry((*feed, behind.read)).or_insert(merged), channels.published_id(*feed));
             let how = match how {
                 MissedChange::Change(payload) => LagAnswer::Text { payload: payload.clone(), seq },
                 MissedChange::Same => LagAnswer::Unchanged { seq },

@@ -215,7 +215,7 @@ mod tests {
     fn buckets_sum_minutes_and_are_flat_without_trades() {
         let bars = bars();
         let named = |name| KlineInterval::named(name).unwrap();
-        let told = |bar: Bar| {
+        let fields = |bar: Bar| {
             (
                 bar.start_ms,
                 [bar.open.0, bar.high.0, bar.low.0, bar.close.0],
@@ -225,12 +225,12 @@ mod tests {
                 bar.ids,
             )
         };
-        let first = bars.bucket(named("1m"), 0).map(told);
+        let first = bars.bucket(named("1m"), 0).map(fields);
         assert_eq!(first, Some((0, [10, 12, 10, 12], 6, 5, 2, Some((1, 2)))));
-        let flat = bars.bucket(named("1m"), 120_000).map(told);
+        let flat = bars.bucket(named("1m"), 120_000).map(fields);
         assert_eq!(flat, Some((120_000, [9, 9, 9, 9], 0, 0, 0, None)));
         let three = bars.bucket(named("3m"), 0).unwrap();
-        assert_eq!(told(three), (0, [10, 12, 9, 9], 8, 7, 3, Some((1, 3))));
+        assert_eq!(fields(three), (0, [10, 12, 9, 9], 8, 7, 3, Some((1, 3))));
         assert_eq!((three.tick_lots, three.bought_tick_lots), (50 + 12 + 18, 50 + 18));
         let starts = |from, to, most, newest| {
             bars.buckets(named("1m"), from, to, most, newest).iter().map(|bar| bar.start_ms / 1000).collect::<Vec<_>>()

@@ -23,7 +23,7 @@ use crate::binance::encode::Aggregate;
 use crate::key::{Kind, StreamKey};
 use crate::market::{Day, Level, Market, Touch};
 use crate::names::Directory;
-use crate::state::{Heard, Here, Instrument, Ladder, Sink, StreamId, Streams, Told};
+use crate::state::{Here, Instrument, Ladder, SentState, Sink, StreamEntry, StreamId, Streams};
 use crate::tell::Teller;
 
 /// As many trades as the venue's tape has.
@@ -64,7 +64,7 @@ impl Streams {
             let tape = views.tape(market.spec.id);
             let mut instrument = Instrument {
                 bars: tape.map(Bars::of).unwrap_or_default(),
-                told: [market.change_id(); 2],
+                sent_change_ids: [market.change_id(); 2],
                 last_lots: tape.and_then(|tape| tape.trades().back()).map_or(Lots::ZERO, |trade| trade.lots),
                 ..Instrument::default()
             };
@@ -81,42 +81,42 @@ impl Streams {
             None => None,
         };
         let name = key.binance_name(names).unwrap_or_default();
-        let heard = match key.instrument {
+        let entries = match key.instrument {
             Some(id) => {
                 let instrument = self.instruments.get_mut(id.0 as usize)?;
                 instrument.wake(key.kind, engine.market(id)?);
-                &mut instrument.heard
+                &mut instrument.entries
             }
             None => &mut self.all,
         };
-        let place = match heard.binary_search_by(|heard| heard.key.cmp(&key)) {
+        let place = match entries.binary_search_by(|entry| entry.key.cmp(&key)) {
             Ok(place) => place,
             Err(place) => {
                 let id = StreamId(u32::try_from(self.keys.len()).ok()?);
                 self.keys.push(key);
-                heard.insert(place, Heard { key, id, name, readers: 0, told: Told::Nothing, number: 0 });
+                entries.insert(place, StreamEntry { key, id, name, readers: 0, sent: SentState::Nothing, number: 0 });
                 place
             }
         };
-        let heard = heard.get_mut(place)?;
-        heard.readers += 1;
+        let entry = entries.get_mut(place)?;
+        entry.readers += 1;
         self.candles += u32::from(is_candle(key.kind));
-        Some(heard.id)
+        Some(entry.id)
     }
 
     /// Removes a reader.
     pub fn unlisten(&mut self, id: StreamId) {
-        let Some(heard) = self.heard_mut(id) else { return };
-        let was_read = heard.readers > 0;
-        heard.readers = heard.readers.saturating_sub(1);
-        if heard.readers == 0 {
-            heard.told = Told::Nothing;
+        let Some(entry) = self.entry_mut(id) else { return };
+        let was_read = entry.readers > 0;
+        entry.readers = entry.readers.saturating_sub(1);
+        if entry.readers == 0 {
+            entry.sent = SentState::Nothing;
         }
         let Some(key) = self.key(id) else { return };
         self.candles -= u32::from(was_read && is_candle(key.kind));
         let Some(instrument) = key.instrument.and_then(|id| self.instruments.get_mut(id.0 as usize)) else { return };
         let wanted =
-            |wants: fn(Kind) -> bool| instrument.heard.iter().any(|one| one.readers > 0 && wants(one.key.kind));
+            |wants: fn(Kind) -> bool| instrument.entries.iter().any(|one| one.readers > 0 && wants(one.key.kind));
         let (wants_ladder, wants_settled) = (wanted(wants_ladder), wanted(wants_settled));
         instrument.ladder = instrument.ladder.take().filter(|_| wants_ladder);
         instrument.settled = instrument.settled.take().filter(|_| wants_settled);
@@ -129,20 +129,20 @@ impl Streams {
     /// Returns the number of readers of a stream.
     pub fn readers(&self, id: StreamId) -> u32 {
         let Some(key) = self.key(id) else { return 0 };
-        let heard = match key.instrument {
-            Some(of) => self.instrument(of).map(|instrument| &instrument.heard),
+        let entries = match key.instrument {
+            Some(of) => self.instrument(of).map(|instrument| &instrument.entries),
             None => Some(&self.all),
         };
-        heard.and_then(|heard| heard.iter().find(|heard| heard.id == id)).map_or(0, |heard| heard.readers)
+        entries.and_then(|entry| entries.iter().find(|entry| entry.id == id)).map_or(0, |entry| entry.readers)
     }
 
-    pub(crate) fn heard_mut(&mut self, id: StreamId) -> Option<&mut Heard> {
+    pub(crate) fn entry_mut(&mut self, id: StreamId) -> Option<&mut StreamEntry> {
         let key = self.key(id)?;
-        let heard = match key.instrument {
-            Some(of) => &mut self.instruments.get_mut(of.0 as usize)?.heard,
+        let entries = match key.instrument {
+            Some(of) => &mut self.instruments.get_mut(of.0 as usize)?.entries,
             None => &mut self.all,
         };
-        heard.iter_mut().find(|heard| heard.id == id)
+        entries.iter_mut().find(|entry| entry.id == id)
     }
 
     /// Takes one command with its events and writes the messages.
@@ -185,7 +185,7 @@ impl Streams {
             scratch.trades.extend(tape.trades().range(from..).copied());
         }
         instrument.take_trades(&scratch.trades);
-        if let Some(names) = directory.names(id).filter(|_| instrument.is_heard()) {
+        if let Some(names) = directory.names(id).filter(|_| instrument.has_readers()) {
             let market = Market { spec: &place.spec, names };
             Teller { instrument, place, market, here, sink, scratch }.command(change_id);
         }
@@ -198,7 +198,7 @@ impl Streams {
         let Self { instruments, directory, scratch, .. } = self;
         for (instrument, place) in instruments.iter_mut().zip(here.engine.markets()) {
             let change_id = place.change_id();
-            if let Some(names) = directory.names(place.spec.id).filter(|_| instrument.is_heard()) {
+            if let Some(names) = directory.names(place.spec.id).filter(|_| instrument.has_readers()) {
                 let market = Market { spec: &place.spec, names };
                 let mut teller = Teller { instrument, place, market, here, sink, scratch };
                 teller.window(change_id, true);
@@ -227,7 +227,7 @@ impl Streams {
     pub fn turn_minute(&mut self, here: Here<'_>, sink: &mut dyn Sink) {
         let Self { instruments, directory, scratch, .. } = self;
         for (instrument, place) in instruments.iter_mut().zip(here.engine.markets()) {
-            if let Some(names) = directory.names(place.spec.id).filter(|_| instrument.is_heard()) {
+            if let Some(names) = directory.names(place.spec.id).filter(|_| instrument.has_readers()) {
                 let market = Market { spec: &place.spec, names };
                 Teller { instrument, place, market, here, sink, scratch }.minute();
             }
@@ -236,34 +236,34 @@ impl Streams {
 
     /// Whether any connection has asked for heartbeats.
     pub fn wants_beats(&self) -> bool {
-        let mut heard = self.instruments.iter().flat_map(|instrument| &instrument.heard);
-        heard.any(|one| one.readers > 0 && matches!(one.key.kind, Kind::Market(entries) if entries.heartbeat))
+        let mut entries = self.instruments.iter().flat_map(|instrument| &instrument.entries);
+        entries.any(|one| one.readers > 0 && matches!(one.key.kind, Kind::Market(entries) if entries.heartbeat))
     }
 
     /// Writes heartbeats for their subscribers. Called every few seconds; `beat` counts the
     /// calls.
     pub fn beat(&mut self, at: VenueNanos, beat: u64, sink: &mut dyn Sink) {
         let Self { instruments, scratch, .. } = self;
-        let heard = instruments.iter_mut().flat_map(|instrument| &mut instrument.heard);
-        for heard in heard.filter(|heard| heard.readers > 0) {
-            let Kind::Market(entries) = heard.key.kind else { continue };
+        let entries = instruments.iter_mut().flat_map(|instrument| &mut instrument.entries);
+        for entry in entries.filter(|entry| entry.readers > 0) {
+            let Kind::Market(entries) = entry.key.kind else { continue };
             if entries.heartbeat {
                 scratch.payload.clear();
                 let numbered = crate::gemini::heartbeat(&mut scratch.payload, at, beat);
-                heard.tell_numbered(&mut scratch.payload, &mut scratch.dressed, numbered, at, sink);
+                entry.tell_numbered(&mut scratch.payload, &mut scratch.dressed, numbered, at, sink);
             }
         }
     }
 }
 
 impl Instrument {
-    fn is_heard(&self) -> bool {
-        self.heard.iter().any(|heard| heard.readers > 0)
+    fn has_readers(&self) -> bool {
+        self.entries.iter().any(|entry| entry.readers > 0)
     }
 
     /// Initialises the state that exists only while a stream has readers.
     fn wake(&mut self, kind: Kind, market: &pitwire_engine::Market) {
-        if !self.is_heard() {
+        if !self.has_readers() {
             self.touch = Touch::of(market);
         }
         if wants_ladder(kind) && self.ladder.is_none() {
@@ -273,7 +273,7 @@ impl Instrument {
 
     /// Copies the levels touched in a 100 ms window into the settled book.
     fn settle(&mut self, market: &pitwire_engine::Market) {
-        let is_wanted = self.heard.iter().any(|one| one.readers > 0 && wants_settled(one.key.kind));
+        let is_wanted = self.entries.iter().any(|one| one.readers > 0 && wants_settled(one.key.kind));
         match &mut self.settled {
             Some(settled) => {
                 for (side, price) in self.touched.get(self.tenth_from..).unwrap_or_default() {
@@ -299,11 +299,11 @@ impl Instrument {
         let level = |((_, price), lots): (&(Side, Ticks), &Lots)| (*price, *lots);
         let bids = settled.range(..(Side::Sell, Ticks(i64::MIN))).rev().take(most).map(level).collect();
         let asks = settled.range((Side::Sell, Ticks(i64::MIN))..).take(most).map(level).collect();
-        (self.told[0], bids, asks)
+        (self.sent_change_ids[0], bids, asks)
     }
 
     fn touch_level(&mut self, side: Side, price: Ticks) {
-        if !self.heard.is_empty() {
+        if !self.entries.is_empty() {
             self.fresh.push((side, price));
         }
         if self.touched.len() >= self.compact_at.max(TOUCHED) {
@@ -350,7 +350,7 @@ impl Instrument {
 
     fn end_window(&mut self, change_id: u64, is_tenth: bool) {
         if self.is_touched(is_tenth) {
-            self.told[usize::from(!is_tenth)] = change_id;
+            self.sent_change_ids[usize::from(!is_tenth)] = change_id;
         }
         if is_tenth {
             self.tenth_from = self.touched.len();

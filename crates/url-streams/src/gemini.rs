@@ -467,12 +467,12 @@ mod tests {
             r#"{"type":"l2_updates","symbol":"NPNZAR","changes":[["buy","9000.12","0"],["sell","9001","3"]]}"#
         );
         let trade = trade_of(5, AT, 900_012, 2, Side::Buy);
-        let told = r#"{"type":"trade","symbol":"NPNZAR","event_id":1000000000005,"timestamp":1547759964051,"price":"9000.12","quantity":"2","side":"buy"}"#;
-        assert_eq!(text(|out| trade2(out, market, &trade)), told);
+        let expected = r#"{"type":"trade","symbol":"NPNZAR","event_id":1000000000005,"timestamp":1547759964051,"price":"9000.12","quantity":"2","side":"buy"}"#;
+        assert_eq!(text(|out| trade2(out, market, &trade)), expected);
         assert_eq!(
             text(|out| l2_first(out, market, changes[1..].iter().copied(), [trade].iter())),
             format!(
-                r#"{{"type":"l2_updates","symbol":"NPNZAR","changes":[["sell","9001","3"]],"trades":[{told}],"auction_events":[]}}"#
+                r#"{{"type":"l2_updates","symbol":"NPNZAR","changes":[["sell","9001","3"]],"trades":[{expected}],"auction_events":[]}}"#
             )
         );
     }

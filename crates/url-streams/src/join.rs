@@ -60,11 +60,11 @@ impl Streams {
         if key.dress.with_ns {
             append_ns(&mut out, sink.stamps(here.at));
         }
-        let heard = self.heard_mut(id)?;
-        if let Some(place) = numbered.filter(|_| heard.is_by_stream()) {
+        let entry = self.entry_mut(id)?;
+        if let Some(place) = numbered.filter(|_| entry.is_by_stream()) {
             // The snapshot includes everything that other readers have received so far.
             let mut whole = Vec::with_capacity(out.len() + 20);
-            place.fill(&out, heard.number, &mut whole);
+            place.fill(&out, entry.number, &mut whole);
             return Some((whole, None));
         }
         Some((out, numbered))

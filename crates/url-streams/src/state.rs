@@ -29,20 +29,20 @@ pub trait Sink {
 
 /// A stream that has a reader, or has had one.
 #[derive(Debug)]
-pub(crate) struct Heard {
+pub(crate) struct StreamEntry {
     pub key: StreamKey,
     pub id: StreamId,
     /// Name in the Binance dialect.
     pub name: String,
     pub readers: u32,
-    pub told: Told,
+    pub sent: SentState,
     /// Number of messages written, for streams that number them.
     pub number: u64,
 }
 
 /// The last message of a stream of states.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Told {
+pub(crate) enum SentState {
     #[default]
     Nothing,
     Levels(Vec<Level>, Vec<Level>),
@@ -67,8 +67,8 @@ pub(crate) struct Instrument {
     /// Levels touched by this command.
     pub(crate) fresh: Vec<(Side, Ticks)>,
     /// The last update in a message of the 100 ms window and of the one-second window.
-    pub told: [u64; 2],
-    pub heard: Vec<Heard>,
+    pub sent_change_ids: [u64; 2],
+    pub entries: Vec<StreamEntry>,
     pub touch: Touch,
     /// Stored while a reader needs to know by how much levels change.
     pub ladder: Option<Ladder>,
@@ -76,7 +76,7 @@ pub(crate) struct Instrument {
     /// it ends where the next event of the 100 ms stream begins.
     pub settled: Option<Ladder>,
     /// The last day statistics sent to readers of all instruments.
-    pub day_told: [Told; 2],
+    pub day_sent: [SentState; 2],
 }
 
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ pub struct Streams {
     pub(crate) directory: Directory,
     pub(crate) instruments: Vec<Instrument>,
     /// Streams of all instruments.
-    pub(crate) all: Vec<Heard>,
+    pub(crate) all: Vec<StreamEntry>,
     pub(crate) keys: Vec<StreamKey>,
     pub(crate) last_second: u64,
     /// Number of candle readers.

@@ -13,10 +13,10 @@ use crate::bithumb::{self, Part};
 use crate::gemini::{self, Change, Numbered, Reason, Update};
 use crate::key::{Dress, Kind, KlineInterval};
 use crate::market::{Day, Level, Market, Touch};
-use crate::state::{Heard, Here, Instrument, Scratch, Sink, Streams, Told};
+use crate::state::{Here, Instrument, Scratch, SentState, Sink, StreamEntry, Streams};
 use crate::text::put;
 
-impl Heard {
+impl StreamEntry {
     /// Applies the stream's optional forms to a message and passes it on.
     pub fn tell(&self, payload: &mut Vec<u8>, dressed: &mut Vec<u8>, at: VenueNanos, sink: &mut dyn Sink) {
         let Dress { is_combined, with_ns, .. } = self.key.dress;
@@ -81,11 +81,11 @@ impl Teller<'_, '_> {
         let Scratch { bids, asks, .. } = &mut *self.scratch;
         self.instrument.fresh_levels(self.place, bids, asks);
         self.note_changes(before);
-        let mut heard = std::mem::take(&mut self.instrument.heard);
-        for one in heard.iter_mut().filter(|one| one.readers > 0) {
+        let mut entries = std::mem::take(&mut self.instrument.entries);
+        for one in entries.iter_mut().filter(|one| one.readers > 0) {
             self.command_to(one, change_id, before);
         }
-        self.instrument.heard = heard;
+        self.instrument.entries = entries;
     }
 
     /// Records by how much levels changed, and which best levels.
@@ -117,7 +117,7 @@ impl Teller<'_, '_> {
         }
     }
 
-    fn command_to(&mut self, one: &mut Heard, change_id: u64, touch_before: Touch) {
+    fn command_to(&mut self, one: &mut StreamEntry, change_id: u64, touch_before: Touch) {
         let Teller { instrument, market, here, sink, scratch, .. } = self;
         let (market, at, when) = (*market, here.at, one.when(here.at));
         let Scratch { payload, dressed, trades, bids, asks, changes, tops } = &mut **scratch;
@@ -175,8 +175,8 @@ impl Teller<'_, '_> {
 
     /// Writes the collected changes of a window of 100 ms or of one second.
     pub fn window(&mut self, change_id: u64, is_tenth: bool) {
-        let mut heard = std::mem::take(&mut self.instrument.heard);
-        for one in heard.iter_mut().filter(|one| one.readers > 0) {
+        let mut entries = std::mem::take(&mut self.instrument.entries);
+        for one in entries.iter_mut().filter(|one| one.readers > 0) {
             match one.key.kind {
                 Kind::Depth(cadence) if cadence.is_tenth() == is_tenth => self.depth(one, change_id, is_tenth),
                 Kind::Partial(levels, cadence) if cadence.is_tenth() == is_tenth => {
@@ -188,49 +188,49 @@ impl Teller<'_, '_> {
                 _ => {}
             }
         }
-        self.instrument.heard = heard;
+        self.instrument.entries = entries;
     }
 
     /// Writes which candles have ended and begun with the minute.
     pub fn minute(&mut self) {
-        let mut heard = std::mem::take(&mut self.instrument.heard);
-        for one in heard.iter_mut().filter(|one| one.readers > 0) {
+        let mut entries = std::mem::take(&mut self.instrument.entries);
+        for one in entries.iter_mut().filter(|one| one.readers > 0) {
             match one.key.kind {
                 Kind::Kline(interval) => self.kline(one, interval),
                 Kind::Candles2(interval) => self.candles(one, interval),
                 _ => {}
             }
         }
-        self.instrument.heard = heard;
+        self.instrument.entries = entries;
     }
 
-    fn depth(&mut self, one: &Heard, change_id: u64, is_tenth: bool) {
+    fn depth(&mut self, one: &StreamEntry, change_id: u64, is_tenth: bool) {
         if !self.instrument.is_touched(is_tenth) {
             return;
         }
         let Scratch { payload, dressed, bids, asks, .. } = &mut *self.scratch;
         self.instrument.window_levels(is_tenth, self.place, bids, asks);
-        let ids = (self.instrument.told[usize::from(!is_tenth)] + 1, change_id);
+        let ids = (self.instrument.sent_change_ids[usize::from(!is_tenth)] + 1, change_id);
         payload.clear();
         encode::depth(payload, self.market, one.when(self.here.at), ids, bids, asks);
         one.tell(payload, dressed, self.here.at, self.sink);
     }
 
-    fn partial(&mut self, one: &mut Heard, levels: u8, change_id: u64) {
+    fn partial(&mut self, one: &mut StreamEntry, levels: u8, change_id: u64) {
         let [bids, asks] = [Side::Buy, Side::Sell]
             .map(|side| self.place.book().levels(side).take(usize::from(levels)).collect::<Vec<Level>>());
         let Scratch { payload, dressed, .. } = &mut *self.scratch;
         payload.clear();
         encode::book(payload, self.market, change_id, &bids, &asks);
-        let state = Told::Levels(bids, asks);
-        if one.told != state {
-            one.told = state;
+        let state = SentState::Levels(bids, asks);
+        if one.sent != state {
+            one.sent = state;
             one.tell(payload, dressed, self.here.at, self.sink);
         }
     }
 
     /// Writes the current candle, preceded once by the ended candle.
-    fn kline(&mut self, one: &mut Heard, interval: KlineInterval) {
+    fn kline(&mut self, one: &mut StreamEntry, interval: KlineInterval) {
         for (bar, is_closed) in self.candles_due(one, interval) {
             let Scratch { payload, dressed, .. } = &mut *self.scratch;
             payload.clear();
@@ -239,7 +239,7 @@ impl Teller<'_, '_> {
         }
     }
 
-    fn candles(&mut self, one: &mut Heard, interval: KlineInterval) {
+    fn candles(&mut self, one: &mut StreamEntry, interval: KlineInterval) {
         let due = self.candles_due(one, interval);
         if due.is_empty() {
             return;
@@ -252,31 +252,31 @@ impl Teller<'_, '_> {
 
     /// Returns the candles that a reader has not received, oldest first, and whether each has
     /// ended.
-    fn candles_due(&self, one: &mut Heard, interval: KlineInterval) -> Vec<(Bar, bool)> {
+    fn candles_due(&self, one: &mut StreamEntry, interval: KlineInterval) -> Vec<(Bar, bool)> {
         let (bars, start_ms) = (&self.instrument.bars, interval.start_ms(self.here.at.as_millis()));
         let mut due = Vec::new();
-        let told = if let Told::Bar(bar) = &one.told { Some(*bar) } else { None };
-        if let Some(ended) = told.filter(|bar| bar.start_ms < start_ms) {
+        let sent = if let SentState::Bar(bar) = &one.sent { Some(*bar) } else { None };
+        if let Some(ended) = sent.filter(|bar| bar.start_ms < start_ms) {
             due.extend(bars.bucket(interval, ended.start_ms).map(|bar| (bar, true)));
         }
         let Some(now) = bars.bucket(interval, start_ms) else { return due };
-        if told != Some(now) {
+        if sent != Some(now) {
             // A new bucket without trades needs no message, but its end does.
-            if told.is_none() || now.trades > 0 {
+            if sent.is_none() || now.trades > 0 {
                 due.push((now, false));
             }
-            one.told = Told::Bar(now);
+            one.sent = SentState::Bar(now);
         }
         due
     }
 
-    fn day(&mut self, one: &mut Heard) {
+    fn day(&mut self, one: &mut StreamEntry) {
         let Some(day) = self.instrument.day(self.place, self.here.at) else { return };
         let state = day_state(one.key.kind, &day);
-        if one.told == state {
+        if one.sent == state {
             return;
         }
-        one.told = state;
+        one.sent = state;
         let Scratch { payload, dressed, .. } = &mut *self.scratch;
         payload.clear();
         write_day(payload, one.key.kind, self.market, one.when(self.here.at), &day);
@@ -286,10 +286,10 @@ impl Teller<'_, '_> {
 
 /// Returns the part of a day that a stream contains, for comparison. The small ticker has no best
 /// prices.
-fn day_state(kind: Kind, day: &Day) -> Told {
+fn day_state(kind: Kind, day: &Day) -> SentState {
     match kind {
-        Kind::Ticker => Told::Day(day.bar, day.before, day.touch),
-        _ => Told::Bar(day.bar),
+        Kind::Ticker => SentState::Day(day.bar, day.before, day.touch),
+        _ => SentState::Bar(day.bar),
     }
 }
 
@@ -335,8 +335,8 @@ impl Streams {
         for (instrument, place) in self.instruments_mut().iter_mut().zip(here.engine.markets()) {
             let Some(day) = instrument.day(place, here.at) else { continue };
             let state = day_state(kind, &day);
-            if instrument.day_told[at] != state {
-                instrument.day_told[at] = state;
+            if instrument.day_sent[at] != state {
+                instrument.day_sent[at] = state;
                 changed.push((place.spec.id, day));
             }
         }

@@ -32,7 +32,7 @@ pub struct ExplainAnswer {
 ///
 /// Returns a failure if the directory has no readable journal, or if the replay produces other
 /// events than were sent.
-pub fn explain(directory: &Path, question: Question, audience: Viewer) -> Result<ExplainAnswer, Failure> {
+pub fn explain(directory: &Path, question: Question, viewer: Viewer) -> Result<ExplainAnswer, Failure> {
     let nothing = |what: String| Failure::new(what).remedy("name the data directory of a venue with --data");
     let storage = DirectoryStorage::read_only(directory)
         .map_err(|error| nothing(format!("cannot read {}: {error}", directory.display())))?;
@@ -43,7 +43,7 @@ pub fn explain(directory: &Path, question: Question, audience: Viewer) -> Result
     let mut skipped = BTreeSet::new();
     loop {
         let mut replay = Replay::start_without(&recovery, &skipped)?;
-        let mut explainer = Explainer::resume(question.clone(), audience, &replay.engine.image(), replay.last);
+        let mut explainer = Explainer::resume(question.clone(), viewer, &replay.engine.image(), replay.last);
         let observe = |_: &Replay, stamped: &Stamped, events: &[Event]| {
             explainer.observe(stamped, events);
             Ok(())
@@ -107,7 +107,7 @@ impl ExplainQueue {
         if let Some(at) = self.answers.iter().position(|(of, _, _)| *of == request) {
             return self.answers.remove(at).map(|(_, answer, _)| answer);
         }
-        let of_one = self.waiting.iter().filter(|(_, audience)| *audience == request.1).count();
+        let of_one = self.waiting.iter().filter(|(_, viewer)| *viewer == request.1).count();
         let has_place = self.waiting.len() < MOST_WAITING && of_one < MOST_OF_ONE;
         if has_place && self.running != Some(request) && !self.waiting.contains(&request) {
             self.waiting.push_back(request);
@@ -123,7 +123,7 @@ impl ExplainQueue {
         if self.running.is_some() {
             return None;
         }
-        let rests = |request: &ExplainRequest| self.resting.iter().any(|(audience, _)| *audience == request.1);
+        let rests = |request: &ExplainRequest| self.resting.iter().any(|(viewer, _)| *viewer == request.1);
         let next = self.waiting.iter().position(|request| !rests(request))?;
         self.running = self.waiting.remove(next);
         self.running
@@ -158,9 +158,9 @@ impl ExplainService {
             self.queue.ended(answer(thread), now_ns);
         }
         let found = self.queue.ask((order, member.map_or(Viewer::Operator, Viewer::Member)), now_ns);
-        if let Some((order, audience)) = self.queue.begin(now_ns) {
+        if let Some((order, viewer)) = self.queue.begin(now_ns) {
             let directory = self.directory.clone();
-            let work = move || explain(&directory, Question::Order(order), audience);
+            let work = move || explain(&directory, Question::Order(order), viewer);
             match thread::Builder::new().name("explain".into()).spawn(work) {
                 Ok(thread) => self.thread = Some(thread),
                 Err(error) => self.queue.ended(LogExplanation::Failed(error.to_string()), now_ns),
@@ -198,17 +198,17 @@ mod tests {
     /// Two accounts ask in turn, and each answer is ready when the other account asks.
     #[test]
     fn answers_go_to_the_account_that_asked() {
-        let (mut queue, mut told) = (ExplainQueue::default(), Vec::new());
+        let (mut queue, mut answers) = (ExplainQueue::default(), Vec::new());
         for turn in 0..4 {
             for account in [1, 2] {
                 if let Some((order, _)) = queue.running {
                     queue.ended(notes(order.0), turn);
                 }
-                told.extend(queue.ask(request(10 + u64::from(account), account), turn));
+                answers.extend(queue.ask(request(10 + u64::from(account), account), turn));
                 queue.begin(turn);
             }
         }
-        assert_eq!(told, [notes(11), notes(12)]);
+        assert_eq!(answers, [notes(11), notes(12)]);
     }
 
     #[test]

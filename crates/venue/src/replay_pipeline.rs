@@ -102,15 +102,15 @@ fn compare(
     let mut changes = Vec::new();
     for ReplayedBatch { batch, mut events, mut ends } in replayed {
         let mut caused = batch.commands.iter().zip(&ends);
-        let (mut told, mut from) = (0, 0);
+        let (mut applied, mut from) = (0, 0);
         for (group, end) in &batch.groups {
             let mut last = Seq(0);
-            for (stamped, to) in caused.by_ref().take(end - told) {
+            for (stamped, to) in caused.by_ref().take(end - applied) {
                 changes.clear();
                 observe(chain, views, stamped, events.get(from..*to).unwrap_or_default(), &mut changes);
                 (from, last) = (*to, stamped.seq);
             }
-            told = *end;
+            applied = *end;
             check(chain, last, group.output)?;
         }
         events.clear();

@@ -35,7 +35,7 @@ fn token() -> [u8; 32] {
     bytes
 }
 
-struct Door {
+struct HostileClient {
     venue: SmallVenue,
     dispatcher: Dispatcher,
     /// The sessions without a login, of alice, of bob and of the operator.
@@ -44,14 +44,14 @@ struct Door {
 
 /// Accepts any input and checks that only answers of the dialect come out.
 pub fn run(input: &[u8]) {
-    let mut door = Door::open();
+    let mut client = HostileClient::open();
     match input {
-        [b'F', step, frames @ ..] => door.frames(frames, usize::from(*step).max(1)),
-        lines => lines.split(|byte| *byte == b'\n').for_each(|line| door.line(line)),
+        [b'F', step, frames @ ..] => client.frames(frames, usize::from(*step).max(1)),
+        lines => lines.split(|byte| *byte == b'\n').for_each(|line| client.line(line)),
     }
 }
 
-impl Door {
+impl HostileClient {
     fn open() -> Self {
         let credentials = (0..).map(AccountId).zip(MEMBERS).map(|(account, name)| Credential {
             client_id: name.into(),
@@ -61,14 +61,14 @@ impl Door {
         });
         TOKENS.set(0);
         let dispatcher = Dispatcher::new(credentials.collect(), token);
-        let mut door = Door { venue: SmallVenue::new(), dispatcher, sessions: Default::default() };
+        let mut client = HostileClient { venue: SmallVenue::new(), dispatcher, sessions: Default::default() };
         for (at, name) in [(1, "alice"), (2, "bob"), (3, "operator")] {
             let grant = format!(
                 r#"{{"jsonrpc":"2.0","id":1,"method":"public/auth","params":{{"grant_type":"client_credentials","client_id":"{name}","client_secret":"{name}-secret"}}}}"#
             );
-            door.text(at, &grant);
+            client.text(at, &grant);
         }
-        door
+        client
     }
 
     fn line(&mut self, line: &[u8]) {

@@ -54,7 +54,7 @@ pub enum MissedChange {
     /// No difference: the reader's book is current.
     Same,
     /// One notification that leads from that `change_id` to
-    /// [`crate::channels::PublicChannels::told`].
+    /// [`crate::channels::PublicChannels::published_id`].
     Change(Vec<u8>),
     /// The `change_id` is too old or unknown, so the reader needs a snapshot.
     Gone,
@@ -64,7 +64,7 @@ pub enum MissedChange {
 #[derive(Debug)]
 pub(super) struct ChangeChain {
     spec: InstrumentSpec,
-    pub told: LevelHistory,
+    pub history: LevelHistory,
     /// Venue time of the newest message, and of the newest released one.
     at: VenueNanos,
     visible_at: VenueNanos,
@@ -77,7 +77,7 @@ impl ChangeChain {
     pub fn new(spec: &InstrumentSpec, change_id: u64) -> Self {
         let (at, visible_at) = (VenueNanos::ZERO, VenueNanos::ZERO);
         let compared = Cell::new((change_id, change_id, false));
-        ChangeChain { spec: spec.clone(), told: LevelHistory::new(change_id, CHANGES), at, visible_at, compared }
+        ChangeChain { spec: spec.clone(), history: LevelHistory::new(change_id, CHANGES), at, visible_at, compared }
     }
 
     /// Returns whether the book differs between two numbers; `None` if this turn's budget is spent.
@@ -89,8 +89,8 @@ impl ChangeChain {
         if !effort.has_room(&effort.compared) {
             return None;
         }
-        spend(&effort.compared, self.told.len());
-        let differs = self.told.differs(from, to);
+        spend(&effort.compared, self.history.len());
+        let differs = self.history.differs(from, to);
         self.compared.set((from, to, differs));
         Some(differs)
     }
@@ -191,7 +191,7 @@ impl Feed {
     pub fn start_from(&mut self, change_id: u64) {
         self.ring.begin(change_id);
         if let Some(chain) = &mut self.chain {
-            chain.told.start_anew(change_id);
+            chain.history.start_anew(change_id);
         }
     }
 
@@ -206,13 +206,13 @@ impl Feed {
     /// Returns the released changes since `from` as one change.
     pub fn merged(&self, from: u64) -> MissedChange {
         let to = self.released_number();
-        let Some(chain) = self.chain.as_ref().filter(|chain| from >= chain.told.horizon()) else {
+        let Some(chain) = self.chain.as_ref().filter(|chain| from >= chain.history.horizon()) else {
             return MissedChange::Gone;
         };
         if from >= to {
             return MissedChange::Same;
         }
-        let (bids, asks) = chain.told.between(from, to);
+        let (bids, asks) = chain.history.between(from, to);
         if bids.is_empty() && asks.is_empty() {
             return MissedChange::Same;
         }
@@ -228,7 +228,7 @@ impl Feed {
         if !effort.has_room(&effort.merged) {
             return None;
         }
-        spend(&effort.merged, self.chain.as_ref().map_or(0, |chain| chain.told.len()));
+        spend(&effort.merged, self.chain.as_ref().map_or(0, |chain| chain.history.len()));
         Some(self.merged(from))
     }
 
@@ -247,7 +247,7 @@ impl Feed {
             return self.next_place(*cursor);
         };
         let (from, to) = (cursor.number, self.released_number());
-        if from < chain.told.horizon() {
+        if from < chain.history.horizon() {
             return Err(Overrun);
         }
         match chain.differs(from, to, effort) {
@@ -270,7 +270,7 @@ impl Feed {
         let (Err(Overrun), Some(chain)) = (self.next_place(*cursor), &self.chain) else {
             return self.read_frame(cursor, out);
         };
-        spend(&effort.merged, chain.told.len());
+        spend(&effort.merged, chain.history.len());
         match self.merged(cursor.number) {
             MissedChange::Gone => return Err(Overrun),
             MissedChange::Same => {}
@@ -341,7 +341,7 @@ mod tests {
         let mut cursor = ChannelCursor::at_end(&feed.ring);
         for change_id in 6..=15_u64 {
             let price = Ticks(change_id.cast_signed());
-            feed.chain.as_mut().unwrap().told.record(change_id, Side::Buy, price, Lots(0), Lots(1));
+            feed.chain.as_mut().unwrap().history.record(change_id, Side::Buy, price, Lots(0), Lots(1));
             feed.publish_change(change_id * 8, change_id, VenueNanos(change_id), &[b'x'; 500]);
             feed.release();
         }

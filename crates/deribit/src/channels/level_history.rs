@@ -122,12 +122,12 @@ mod tests {
         (action, Ticks(price), Lots(lots))
     }
 
-    fn told(most: usize, changes: &[(u64, Side, i64, u64, u64)]) -> LevelHistory {
-        let mut told = LevelHistory::new(1, most);
+    fn history_of(most: usize, changes: &[(u64, Side, i64, u64, u64)]) -> LevelHistory {
+        let mut history = LevelHistory::new(1, most);
         for (id, side, price, before, now) in changes {
-            told.record(*id, *side, Ticks(*price), Lots(*before), Lots(*now));
+            history.record(*id, *side, Ticks(*price), Lots(*before), Lots(*now));
         }
-        told
+        history
     }
 
     /// The book at 1: bids 10 with 5 and 9 with 7, offer 11 with 3.
@@ -145,32 +145,32 @@ mod tests {
 
     #[test]
     fn merge_contains_only_levels_that_differ() {
-        let told = told(100, &CHANGES_TOLD);
+        let history = history_of(100, &CHANGES_TOLD);
         // 10 has its old amount, 8 appeared and disappeared, 11 disappeared and returned with
         // another amount.
-        assert_eq!(told.between(1, 9), (vec![], vec![level(Change, 11, 9), level(New, 12, 4)]));
+        assert_eq!(history.between(1, 9), (vec![], vec![level(Change, 11, 9), level(New, 12, 4)]));
         assert_eq!(
-            told.between(3, 9),
+            history.between(3, 9),
             (vec![level(Change, 10, 5), level(Delete, 8, 0)], vec![level(New, 11, 9), level(New, 12, 4)])
         );
-        assert_eq!(told.between(4, 7), (vec![level(New, 10, 5), level(Delete, 8, 0)], vec![]));
+        assert_eq!(history.between(4, 7), (vec![level(New, 10, 5), level(Delete, 8, 0)], vec![]));
         // A range that ends before the newest number omits later changes.
         assert_eq!(
-            told.between(1, 4),
+            history.between(1, 4),
             (vec![level(Delete, 10, 0), level(New, 8, 1)], vec![level(Delete, 11, 0), level(New, 12, 2)])
         );
-        assert!(!told.differs(9, 9) && told.differs(7, 9) && !told.differs(4, 6));
-        assert_eq!(told.horizon(), 1);
+        assert!(!history.differs(9, 9) && history.differs(7, 9) && !history.differs(4, 6));
+        assert_eq!(history.horizon(), 1);
     }
 
     #[test]
     fn forgotten_changes_move_the_horizon() {
-        let told = told(4, &CHANGES_TOLD);
+        let history = history_of(4, &CHANGES_TOLD);
         // The last four changes remain: those of 7 and 9. One of the two changes of 4 is gone, so
         // the horizon is 4.
-        assert_eq!((told.horizon(), told.len()), (4, 4));
+        assert_eq!((history.horizon(), history.len()), (4, 4));
         assert_eq!(
-            told.between(4, 9),
+            history.between(4, 9),
             (vec![level(New, 10, 5), level(Delete, 8, 0)], vec![level(New, 11, 9), level(Change, 12, 4)])
         );
     }

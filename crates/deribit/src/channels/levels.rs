@@ -76,14 +76,18 @@ impl Pending {
         self.before.entry((side, price)).or_insert(before);
     }
 
-    /// Returns the changes to publish, best level first, and forgets them. Calls `told` with the
+    /// Returns the changes to publish, best level first, and forgets them. Calls `on_change` with the
     /// old and new amount of each level.
-    pub fn take(&mut self, now: &Levels, mut told: impl FnMut(Side, Ticks, Lots, Lots)) -> (Vec<Level>, Vec<Level>) {
+    pub fn take(
+        &mut self,
+        now: &Levels,
+        mut on_change: impl FnMut(Side, Ticks, Lots, Lots),
+    ) -> (Vec<Level>, Vec<Level>) {
         let mut sides = (Vec::new(), Vec::new());
         for ((side, price), before) in std::mem::take(&mut self.before) {
             let lots = now.lots(side, price);
             let Some(action) = action(before, lots) else { continue };
-            told(side, price, before, lots);
+            on_change(side, price, before, lots);
             match side {
                 Side::Buy => sides.0.push((action, price, lots)),
                 Side::Sell => sides.1.push((action, price, lots)),
@@ -146,8 +150,8 @@ mod tests {
         let level = |action, price, lots| (action, Ticks(price), Lots(lots));
         let then = later.snapshot(&levels);
         assert_eq!(then, (vec![level(New, 10, 5), level(New, 9, 7)], vec![level(New, 11, 3)]));
-        let told = later.take(&levels, |_, _, _, _| {});
-        assert_eq!(told, (vec![level(Change, 10, 4), level(Delete, 9, 0)], vec![level(New, 10, 2)]));
+        let changes = later.take(&levels, |_, _, _, _| {});
+        assert_eq!(changes, (vec![level(Change, 10, 4), level(Delete, 9, 0)], vec![level(New, 10, 2)]));
         assert_eq!(later.take(&levels, |_, _, _, _| {}), (vec![], vec![]));
     }
 }

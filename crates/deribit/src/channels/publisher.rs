@@ -25,7 +25,7 @@ const AGG2_NS: u64 = 1_000_000_000;
 pub(super) struct Backlog {
     pub levels: Pending,
     /// The `change_id` of the channel's last message.
-    pub told: u64,
+    pub published_id: u64,
     pub trades: Vec<PublicTrade>,
     touched: bool,
     pub book: Option<FeedId>,
@@ -79,7 +79,7 @@ impl PublicChannels {
                 }
             }
             for backlog in &mut instrument.backlogs {
-                backlog.told = market.change_id();
+                backlog.published_id = market.change_id();
             }
             publisher.instruments.push(instrument);
         }
@@ -210,7 +210,7 @@ impl PublicChannels {
         let Instrument { levels, change_id, lines, .. } = instrument;
         let now = InstrumentNow { facts: &facts, levels, change_id: *change_id, tape: views.tape(id) };
         for line in lines {
-            let Some(feed) = heard(feeds, Some(line.feed)) else { continue };
+            let Some(feed) = feed_with_subscribers(feeds, Some(line.feed)) else { continue };
             if let Some(message) = line.due(moment, &now) {
                 publish(feed, place(*seq, FeedKind::State), scratch, message);
             }
@@ -234,7 +234,9 @@ impl PublicChannels {
         let Self { feeds, trades_of, scratch, seq, .. } = self;
         for channel in trades_of.iter_mut().filter(|channel| channel.interval == interval) {
             let trades = std::mem::take(&mut channel.pending);
-            let Some(feed) = heard(feeds, Some(channel.feed)).filter(|_| !trades.is_empty()) else { continue };
+            let Some(feed) = feed_with_subscribers(feeds, Some(channel.feed)).filter(|_| !trades.is_empty()) else {
+                continue;
+            };
             publish(feed, place(*seq, FeedKind::Trades), scratch, |j| {
                 j.array(|j| {
                     for (id, trade) in &trades {
@@ -255,7 +257,7 @@ impl PublicChannels {
         let Some((id, word)) = cross_instrument::state_word(event) else { return };
         let Some(market) = engine.market(id) else { return };
         for channel in states.iter().filter(|channel| channel.family.covers(&market.spec, engine)) {
-            if let Some(feed) = heard(feeds, Some(channel.feed)) {
+            if let Some(feed) = feed_with_subscribers(feeds, Some(channel.feed)) {
                 publish(feed, place(*seq, FeedKind::State), scratch, |j| {
                     objects::instrument_state(j, &market.spec, at, word);
                 });
@@ -275,7 +277,7 @@ impl PublicChannels {
                     objects::DropCopy { seq: stamped.seq, at: stamped.at, index, account: name, spec, event, is_taker };
                 index += 1;
                 for channel in drop_copies.iter().filter(|channel| channel.account.is_none_or(|only| only == account)) {
-                    if let Some(feed) = heard(feeds, Some(channel.feed)) {
+                    if let Some(feed) = feed_with_subscribers(feeds, Some(channel.feed)) {
                         publish(feed, place(*seq, FeedKind::Copy), scratch, |j| objects::drop_copy(j, &copy));
                     }
                 }
@@ -294,28 +296,28 @@ impl PublicChannels {
             return;
         }
         let spec = &market.spec;
-        if let Some(feed) = heard(feeds, backlog.tape).filter(|_| !backlog.trades.is_empty()) {
+        if let Some(feed) = feed_with_subscribers(feeds, backlog.tape).filter(|_| !backlog.trades.is_empty()) {
             let trades = std::mem::take(&mut backlog.trades);
             publish(feed, place(FeedKind::Trades), scratch, |j| {
                 j.array(|j| trades.iter().for_each(|trade| objects::public_trade(j, spec, trade)));
             });
         }
         // A message with two empty sides must not be sent.
-        if let Some(feed) = heard(feeds, backlog.book) {
+        if let Some(feed) = feed_with_subscribers(feeds, backlog.book) {
             let now = *change_id;
             let (bids, asks) = backlog.levels.take(levels, |side, price, before, lots| {
                 if let Some(chain) = &mut feed.chain {
-                    chain.told.record(now, side, price, before, lots);
+                    chain.history.record(now, side, price, before, lots);
                 }
             });
             if !(bids.is_empty() && asks.is_empty()) {
-                let ids = (std::mem::replace(&mut backlog.told, now), now);
+                let ids = (std::mem::replace(&mut backlog.published_id, now), now);
                 let message = scratch.write(feed, |j| objects::book_change(j, spec, at, ids, &bids, &asks));
                 feed.publish_change(place(FeedKind::Book), now, at, message);
                 scratch.note(feed, place(FeedKind::Book));
             }
         }
-        if let Some(feed) = heard(feeds, backlog.ticker)
+        if let Some(feed) = feed_with_subscribers(feeds, backlog.ticker)
             && let Some(facts) = MarketFacts::of(engine, views, id, at)
         {
             publish(feed, place(FeedKind::Ticker), scratch, |j| objects::ticker(j, &facts));
@@ -371,11 +373,11 @@ impl PublicChannels {
 
     /// Returns how many levels a merge of this book compares, at about 30 ns each.
     pub fn levels_told(&self, id: FeedId) -> usize {
-        self.feeds.get(id.0 as usize).and_then(|feed| feed.chain.as_ref()).map_or(0, |chain| chain.told.len())
+        self.feeds.get(id.0 as usize).and_then(|feed| feed.chain.as_ref()).map_or(0, |chain| chain.history.len())
     }
 
     /// Returns the `change_id` of a merged book's newest released message; zero for other channels.
-    pub fn told(&self, id: FeedId) -> u64 {
+    pub fn published_id(&self, id: FeedId) -> u64 {
         self.feeds.get(id.0 as usize).map_or(0, |feed| feed.released_number())
     }
 
@@ -400,7 +402,7 @@ impl Backlog {
         match kind {
             "book" => {
                 self.levels = Pending::default();
-                self.told = change_id;
+                self.published_id = change_id;
             }
             "trades" => self.trades.clear(),
             _ => {}
@@ -412,7 +414,7 @@ fn listens(feeds: &[Feed], id: Option<FeedId>) -> bool {
     id.and_then(|id| feeds.get(id.0 as usize)).is_some_and(|feed| feed.subscribers > 0)
 }
 
-fn heard(feeds: &mut [Feed], id: Option<FeedId>) -> Option<&mut Feed> {
+fn feed_with_subscribers(feeds: &mut [Feed], id: Option<FeedId>) -> Option<&mut Feed> {
     id.and_then(|id| feeds.get_mut(id.0 as usize)).filter(|feed| feed.subscribers > 0)
 }
 

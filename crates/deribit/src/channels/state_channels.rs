@@ -64,7 +64,7 @@ const CURVE_LEVELS: usize = 200;
 pub(super) struct StateChannel {
     pub feed: FeedId,
     what: StateKind,
-    told: Option<State>,
+    published: Option<State>,
 }
 
 /// The current facts of an instrument.
@@ -157,9 +157,11 @@ impl StateKind {
             (StateKind::Index(name), State::Index(index)) => {
                 objects::price_index(j, name, &MarketFacts { index: *index, ..*facts });
             }
-            (_, State::Session(told)) => objects::session(j, facts.spec, facts.at, told),
-            (_, State::Auction(told, curves)) => objects::auction(j, facts.spec, facts.at, told, curves.as_deref()),
-            (_, State::OffBook(told)) => objects::off_book(j, facts.spec, facts.at, told),
+            (_, State::Session(session)) => objects::session(j, facts.spec, facts.at, session),
+            (_, State::Auction(auction, curves)) => {
+                objects::auction(j, facts.spec, facts.at, auction, curves.as_deref())
+            }
+            (_, State::OffBook(trade)) => objects::off_book(j, facts.spec, facts.at, trade),
             (_, State::Index(index)) => objects::perpetual(j, &MarketFacts { index: *index, ..*facts }),
         }
     }
@@ -167,20 +169,20 @@ impl StateKind {
 
 impl StateChannel {
     pub fn new(feed: FeedId, what: StateKind) -> Self {
-        StateChannel { feed, what, told: None }
+        StateChannel { feed, what, published: None }
     }
 
     /// Forgets the last state, because the channel had no subscribers since.
     pub fn start_anew(&mut self) {
-        self.told = None;
+        self.published = None;
     }
 
     /// Returns the first message for a new subscriber, or `None` if there is no state yet.
     pub fn first<'a>(&'a mut self, now: &'a InstrumentNow<'a>) -> Option<impl FnOnce(&mut Json<'_>) + 'a> {
-        if self.told.is_none() {
-            self.told = self.what.state(now);
+        if self.published.is_none() {
+            self.published = self.what.state(now);
         }
-        let (what, state) = (&self.what, self.told.as_ref()?);
+        let (what, state) = (&self.what, self.published.as_ref()?);
         Some(move |j: &mut Json<'_>| what.write(j, now, state))
     }
 
@@ -194,10 +196,10 @@ impl StateChannel {
             return None;
         }
         let state = self.what.state(now)?;
-        if self.told.as_ref() == Some(&state) {
+        if self.published.as_ref() == Some(&state) {
             return None;
         }
-        let (what, state) = (&self.what, &*self.told.insert(state));
+        let (what, state) = (&self.what, &*self.published.insert(state));
         Some(move |j: &mut Json<'_>| what.write(j, now, state))
     }
 }

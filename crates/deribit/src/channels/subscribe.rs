@@ -235,7 +235,7 @@ impl PublicChannels {
         let backlog = &mut instrument.backlogs[interval as usize];
         match kind {
             "book" => {
-                backlog.told = instrument.change_id;
+                backlog.published_id = instrument.change_id;
                 backlog.book = Some(id);
                 let feed = self.feeds.get_mut(id.0 as usize)?;
                 feed.chain = (lag == LagPolicy::Ask).then(|| ChangeChain::new(spec, instrument.change_id));
@@ -253,7 +253,7 @@ impl PublicChannels {
         let Some(instrument) = self.instruments.get(spec.id.0 as usize) else { return out };
         let backlog = &instrument.backlogs[interval as usize];
         let (bids, asks) = backlog.levels.snapshot(&instrument.levels);
-        write_notification(&mut out, name, |j| objects::book_snapshot(j, spec, at, backlog.told, &bids, &asks));
+        write_notification(&mut out, name, |j| objects::book_snapshot(j, spec, at, backlog.published_id, &bids, &asks));
         out
     }
 }

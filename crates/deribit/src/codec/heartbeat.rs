@@ -127,8 +127,8 @@ mod tests {
             (ended, std::mem::take(&mut said).join(" "))
         };
         assert_eq!(beat(9), (Ok(()), String::new()));
-        let (ended, told) = beat(10);
-        assert!(ended.is_ok() && told.contains("\"heartbeat\"}") && told.contains("\"test_request\"}"), "{told}");
+        let (ended, sent) = beat(10);
+        assert!(ended.is_ok() && sent.contains("\"heartbeat\"}") && sent.contains("\"test_request\"}"), "{sent}");
         assert_eq!(beat(20), (Err("no public/test within 10 s of a test_request".into()), String::new()));
     }
 }

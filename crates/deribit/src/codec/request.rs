@@ -120,7 +120,7 @@ mod tests {
     }
 
     /// Describes the outcome in words, to compare both readers.
-    fn told(outcome: &Result<Request<'_>, (RequestId, RpcError)>) -> String {
+    fn described(outcome: &Result<Request<'_>, (RequestId, RpcError)>) -> String {
         match outcome {
             Ok(request) => {
                 let mut names = ["a", "b", "amount", "label", "price", "", "x y", "params", "id"].to_vec();
@@ -212,7 +212,7 @@ mod tests {
             }
             let named = [None, Some("path/method")][below(2)];
             let (any, one) = (Request::parse_any(&text, named), Request::parse(&text, named));
-            assert_eq!(told(&one), told(&any), "TEST_SEED={seed} round {round}: {text}");
+            assert_eq!(described(&one), described(&any), "TEST_SEED={seed} round {round}: {text}");
             quick += usize::from(plain::read(&text).is_some());
             good += usize::from(any.is_ok());
         }

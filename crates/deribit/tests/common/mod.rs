@@ -193,7 +193,7 @@ fn random() -> [u8; 32] {
 
 pub struct World {
     pub venue: TestVenue,
-    pub desk: Dispatcher,
+    pub dispatcher: Dispatcher,
     pub wall_us: u64,
     pub steady_ns: u64,
 }
@@ -234,8 +234,8 @@ impl World {
             account: AccountId(account),
             access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
         });
-        let desk = Dispatcher::new(credentials.collect(), random);
-        World { venue: TestVenue::new(), desk, wall_us: WALL_US, steady_ns: 0 }
+        let dispatcher = Dispatcher::new(credentials.collect(), random);
+        World { venue: TestVenue::new(), dispatcher, wall_us: WALL_US, steady_ns: 0 }
     }
 
     fn visited(
@@ -247,7 +247,7 @@ impl World {
         let clock = RequestClock { received_us: self.wall_us, now_us: || ANSWERED_US, steady_ns: self.steady_ns };
         let mut out = Vec::new();
         let visit = RequestContext { venue: &mut self.venue, session, transport, clock };
-        let Dispatched { effects, is_error, log_failed } = ask(&mut self.desk, visit, &mut out);
+        let Dispatched { effects, is_error, log_failed } = ask(&mut self.dispatcher, visit, &mut out);
         let text = String::from_utf8(out).expect("UTF-8");
         let value = serde_json::from_str(&text).unwrap_or(Value::Null);
         Reply { text, value, effects, is_error, log_failed }
@@ -255,7 +255,9 @@ impl World {
 
     /// Sends one text over a WebSocket.
     pub fn text(&mut self, session: &mut Session, text: &str) -> Reply {
-        self.visited(session, Transport::WebSocket, |desk, visit, out| desk.answer_text(visit, text, None, out))
+        self.visited(session, Transport::WebSocket, |dispatcher, visit, out| {
+            dispatcher.answer_text(visit, text, None, out)
+        })
     }
 
     pub fn call(&mut self, session: &mut Session, method: &str, params: Value) -> Reply {
@@ -274,7 +276,7 @@ impl World {
     /// `GET /api/v2/{method}?{query}`.
     pub fn get(&mut self, session: &mut Session, method: &str, query: &str) -> Reply {
         let request = Request::from_query(method, query).expect("a query without broken escapes");
-        self.visited(session, Transport::Http, |desk, visit, out| desk.answer(visit, &request, out))
+        self.visited(session, Transport::Http, |dispatcher, visit, out| dispatcher.answer(visit, &request, out))
     }
 
     pub fn grant(&mut self, session: &mut Session, name: &str) -> Value {
@@ -285,7 +287,7 @@ impl World {
 
     /// Returns a connection without a login.
     pub fn connect(&mut self) -> Session {
-        self.desk.connect(&self.venue.engine)
+        self.dispatcher.connect(&self.venue.engine)
     }
 
     pub fn login(&mut self, name: &str) -> Session {
@@ -308,7 +310,7 @@ impl World {
     }
 
     /// Returns the messages that a session receives for all events since the last call.
-    pub fn heard(&mut self, session: &mut Session) -> Vec<Value> {
+    pub fn received(&mut self, session: &mut Session) -> Vec<Value> {
         let mut heard = Vec::new();
         let TestVenue { engine, views, changes, .. } = &self.venue;
         session.notify(engine, views, changes, &mut |text| heard.push(parsed(text)));

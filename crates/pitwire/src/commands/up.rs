@@ -31,12 +31,10 @@ use crate::output::say;
 use crate::ready_file::{ReadyFile, ServedAt};
 
 const EXAMPLES: &str = "Examples:
-  pitwire up                                    the demo venue on 127.0.0.1:8080, data in ./pitwire-data
-  pitwire up --http 127.0.0.1:0 --ready-file r  any free port; the file r names it once the venue serves
-  pitwire up --no-flow --durability memory      an empty venue that stores nothing
-  pitwire up --tls 0.0.0.0:8443                 https and wss too; prints which certificate to trust
-  pitwire up --preset jse --speed 60            a day of sessions in ten minutes, from 08:25
-  pitwire up --publish nats://127.0.0.1:4222    public channels for `pitwire gateway` too (docs/gateway.md)";
+  pitwire up
+      the demo venue on 127.0.0.1:8080, data in ./pitwire-data
+  pitwire up --preset jse --speed 60 --tls 0.0.0.0:8443
+      a day of sessions in ten minutes, from 08:25, over https and wss too";
 
 /// Start a venue: order entry, market data and the web page on one port.
 #[derive(Args)]
@@ -186,7 +184,7 @@ impl Up {
             None => preset.setup.clone(),
         };
         let (service, maintenance, lock) = self.build(&preset, &setup, &clock)?;
-        let (desk, shown) = self.desk(&preset, &setup, service.venue.engine())?;
+        let (dispatcher, shown) = self.dispatcher(&preset, &setup, service.venue.engine())?;
         let venue_clock = match self.clock {
             ClockMode::Manual => VenueClock::manual(),
             ClockMode::Venue | ClockMode::Real if self.no_clients || self.has_own_start(&preset) => {
@@ -195,13 +193,13 @@ impl Up {
             ClockMode::Venue | ClockMode::Real => venue_time(&clock, service.venue.now(), self.speed),
         };
         let bus = self.bus(&clock, listener.local_addr()?)?;
-        let mut app = VenueApplication::new(service, desk, clock, venue_clock, maintenance)
+        let mut app = VenueApplication::new(service, dispatcher, clock, venue_clock, maintenance)
             .with_early_market_data(self.early_market_data)
             .with_bus(bus);
-        let doors = connection_limits(setup.limits.as_ref());
+        let limits = connection_limits(setup.limits.as_ref());
         let waker = app.service.waker.clone();
-        app.service.market_data.streams.limit_addresses(doors.connections_per_address);
-        let mut server = Server::new(app, listener, signals, clock)?.with_limits(doors)?.with_waker(&waker)?;
+        app.service.market_data.streams.limit_addresses(limits.connections_per_address);
+        let mut server = Server::new(app, listener, signals, clock)?.with_limits(limits)?.with_waker(&waker)?;
         server = server.with_idle_strategy(self.idle.strategy());
         let address = server.local_address()?;
         self.announce(&preset, &shown, address);
@@ -336,7 +334,12 @@ impl Up {
 
     /// Creates the dispatcher with the preset's credentials, the stored ones, and new ones for
     /// configured accounts without any. Returns the new credentials, which are shown once.
-    fn desk(&self, preset: &Preset, setup: &Setup, engine: &Engine) -> Result<(Dispatcher, Vec<Credential>), Failure> {
+    fn dispatcher(
+        &self,
+        preset: &Preset,
+        setup: &Setup,
+        engine: &Engine,
+    ) -> Result<(Dispatcher, Vec<Credential>), Failure> {
         let known = known_credentials(preset, setup, engine);
         let (mut vault, made): (Box<dyn CredentialStore>, _) = match self.durability {
             Durability::Memory => (Box::new(NoCredentialStore), Vec::new()),
@@ -358,12 +361,12 @@ impl Up {
                     .remedy("look at --data and --key-file")
             })?;
         }
-        let desk = Dispatcher::new(credentials, random).with_credential_store(vault);
-        let desk = match &setup.limits {
-            Some(limits) => desk.with_limits(request_limits(limits)),
-            None => desk,
+        let dispatcher = Dispatcher::new(credentials, random).with_credential_store(vault);
+        let dispatcher = match &setup.limits {
+            Some(limits) => dispatcher.with_limits(request_limits(limits)),
+            None => dispatcher,
         };
-        Ok((desk, fresh))
+        Ok((dispatcher, fresh))
     }
 
     fn announce(&self, preset: &Preset, shown: &[Credential], address: SocketAddr) {
@@ -387,7 +390,9 @@ impl Up {
             Durability::Memory => say("  data       none: --durability memory, nothing survives this process"),
         }
         if self.early_market_data {
-            say("  channels   early: public data leaves before it is on disk, and a crash may take back what it told");
+            say(
+                "  channels   early: public data leaves before it is on disk, and a crash may take back published events",
+            );
         }
     }
 }

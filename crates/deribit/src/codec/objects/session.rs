@@ -80,14 +80,14 @@ pub(super) fn ticker_fields(j: &mut Json<'_>, spec: &InstrumentSpec, view: &Sess
     closing(j, spec, &SessionFacts::of(view));
 }
 
-fn indicative_fields(j: &mut Json<'_>, spec: &InstrumentSpec, told: &Indicative) {
-    if let Some(at) = told.price {
+fn indicative_fields(j: &mut Json<'_>, spec: &InstrumentSpec, indicative: &Indicative) {
+    if let Some(at) = indicative.price {
         price(j, "indicative_price", spec, at);
     }
-    amount(j, "indicative_volume", spec, told.volume);
-    let signed = spec.lot.times(i128::from(told.imbalance));
+    amount(j, "indicative_volume", spec, indicative.volume);
+    let signed = spec.lot.times(i128::from(indicative.imbalance));
     j.key("imbalance").decimal(signed);
-    j.key("imbalance_side").string(told.heavy().map_or("none", side_name));
+    j.key("imbalance_side").string(indicative.heavy().map_or("none", side_name));
 }
 
 /// Cumulative amounts: `[price, amount at this price or better]`, best price first.
@@ -105,12 +105,12 @@ pub struct Curves {
 
 impl Curves {
     /// Sums levels, best first. `most` bounds each side.
-    pub fn of(bids: &[(Ticks, Lots)], asks: &[(Ticks, Lots)], told: Option<&Indicative>, most: usize) -> Curves {
+    pub fn of(bids: &[(Ticks, Lots)], asks: &[(Ticks, Lots)], indicative: Option<&Indicative>, most: usize) -> Curves {
         let beside = |side: Side, levels: &[(Ticks, Lots)]| {
-            let (told, at) = (told?, told?.price?);
+            let (indicative, at) = (indicative?, indicative?.price?);
             let accepts = |level: Ticks| if side == Side::Buy { level >= at } else { level <= at };
             let shown = levels.iter().take_while(|(level, _)| accepts(*level)).map(|(_, lots)| lots.0);
-            Some(told.willing(side).saturating_sub(shown.fold(0, u64::saturating_add)))
+            Some(indicative.willing(side).saturating_sub(shown.fold(0, u64::saturating_add)))
         };
         let (beside_buy, beside_sell) = (beside(Side::Buy, bids).unwrap_or(0), beside(Side::Sell, asks).unwrap_or(0));
         let (buy, sell) = (summed(bids, beside_buy, most), summed(asks, beside_sell, most));

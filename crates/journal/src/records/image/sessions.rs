@@ -18,10 +18,10 @@ pub(super) fn put(w: &mut Writer<'_>, view: &SessionView) {
     w.put_u8(view.reason as u8);
     w.put_u64(view.since.0);
     put_option_with(w, view.ends, |w, ends| w.put_u64(ends.0));
-    put_option_with(w, view.indicative, |w, told| {
-        put_option_with(w, told.price, |w, price| w.put_i64(price.0));
-        w.put_u64(told.volume.0);
-        w.put_i64(told.imbalance);
+    put_option_with(w, view.indicative, |w, indicative| {
+        put_option_with(w, indicative.price, |w, price| w.put_i64(price.0));
+        w.put_u64(indicative.volume.0);
+        w.put_i64(indicative.imbalance);
     });
     put_option_with(w, view.uncross, |w, uncross| {
         w.put_u8(uncross.call as u8);

@@ -100,11 +100,11 @@ fn listed(columns: &[&str], objects: Vec<Object<'_>>, none: &str) -> Shown {
 
 /// Formats objects as a table. Columns that no object has are omitted, because venues differ.
 fn table(columns: &[&str], objects: &[Object<'_>]) -> String {
-    let told: Vec<&str> =
+    let columns: Vec<&str> =
         columns.iter().copied().filter(|name| objects.iter().any(|object| !field(object, name).is_empty())).collect();
     let rows: Vec<Vec<String>> =
-        objects.iter().map(|object| told.iter().map(|name| field(object, name)).collect()).collect();
-    aligned(&told, &rows)
+        objects.iter().map(|object| columns.iter().map(|name| field(object, name)).collect()).collect();
+    aligned(&columns, &rows)
 }
 
 fn field(object: &Object<'_>, name: &str) -> String {

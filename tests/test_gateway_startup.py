@@ -15,7 +15,7 @@ from websockets.sync.client import connect
 __all__ = ["gateway", "server", "venue"]
 
 
-def test_clients_come_by_the_names_that_it_was_given(tmp_path: Path, server: Server, venue: Venue) -> None:
+def test_clients_connect_by_configured_host_names(tmp_path: Path, server: Server, venue: Venue) -> None:
     names = ["--host", "md.example.com", "--host", "other.example"]
     with Gateway(tmp_path, "named", server.url, venue.data / "bus.key", extra=names) as named:
         for host, status in [("md.example.com", 200), ("OTHER.example:8081", 200), ("evil.example", 421)]:
@@ -24,7 +24,7 @@ def test_clients_come_by_the_names_that_it_was_given(tmp_path: Path, server: Ser
         assert b"--host" in Http(named.address).get("/healthz", {"Host": "evil.example"}).body
 
 
-def test_a_gateway_that_stops_speaks_of_itself(gateway: Gateway) -> None:
+def test_stopping_gateway_names_itself_in_the_close(gateway: Gateway) -> None:
     with connect(gateway.url(), compression=None) as connection:
         assert gateway.end(signal.SIGTERM) == 0
         with pytest.raises(ConnectionClosed) as closed:
@@ -34,7 +34,7 @@ def test_a_gateway_that_stops_speaks_of_itself(gateway: Gateway) -> None:
     assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1001, "the gateway is stopping")
 
 
-def test_it_is_said_why_nothing_is_heard(tmp_path: Path, server: Server, venue: Venue) -> None:
+def test_gateway_explains_why_the_bus_is_silent(tmp_path: Path, server: Server, venue: Venue) -> None:
     key = tmp_path / "other.key"
     key.write_text("ab" * 32)
     key.chmod(0o600)
@@ -58,7 +58,7 @@ def test_it_is_said_why_nothing_is_heard(tmp_path: Path, server: Server, venue: 
 
 
 @pytest.mark.parametrize("command", ["gateway", "up"])
-def test_a_ready_file_that_cannot_be_written_ends_it_before_it_serves(command: str, tmp_path: Path) -> None:
+def test_unwritable_ready_file_ends_the_command_before_it_serves(command: str, tmp_path: Path) -> None:
     key = tmp_path / "KEY"
     key.write_text("ab" * 32)
     key.chmod(0o600)
@@ -75,6 +75,6 @@ def test_a_ready_file_that_cannot_be_written_ends_it_before_it_serves(command: s
 
 
 @pytest.mark.parametrize("name", ["https://md.example.com", "md.example.com:80", ""])
-def test_a_name_is_a_bare_one(name: str) -> None:
+def test_host_option_takes_bare_names(name: str) -> None:
     ended = run_pitwire("gateway", "--upstream", "nats://x", "--host", name, timeout_s=PATIENCE_S)
     assert ended.returncode == 2 and "bare name" in ended.stderr, ended.stderr

@@ -37,14 +37,14 @@ def error_of(reply: Reply) -> dict[str, object]:
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "192.0.2.1:8080", "127.0.0.1.evil.example"])
 @pytest.mark.parametrize("path", [PUBLIC, SUMMARY, "/", "/healthz", "/ws/api/v2"])
-def test_a_host_that_is_not_ours_is_refused_by_name(venue: Venue, host: str, path: str) -> None:
+def test_foreign_host_is_refused_by_name(venue: Venue, host: str, path: str) -> None:
     reply = Http(venue.address).get(path, {"Host": host} | signed(DEMO_A, "GET", path))
     assert reply.status == 421
     assert error_of(reply)["data"]["name"] == "unknown_host"  # type: ignore[index]
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:1", "127.0.0.1", "[::1]:8080", "test.deribit.com"])
-def test_our_names_are_answered_to(venue: Venue, host: str) -> None:
+def test_own_host_names_are_accepted(venue: Venue, host: str) -> None:
     assert Http(venue.address).get(PUBLIC, {"Host": host}).status == 200
 
 
@@ -57,7 +57,7 @@ def test_our_names_are_answered_to(venue: Venue, host: str) -> None:
         {"Sec-Fetch-Site": "cross-site"},
     ],
 )
-def test_a_page_from_elsewhere_may_call_what_is_public_and_nothing_else(venue: Venue, headers: dict[str, str]) -> None:
+def test_foreign_page_may_call_public_methods_only(venue: Venue, headers: dict[str, str]) -> None:
     http = Http(venue.address)
     public = http.get(PUBLIC, headers)
     assert (public.status, public.headers[ALLOW_ORIGIN]) == (200, "*")
@@ -76,13 +76,13 @@ def test_a_page_from_elsewhere_may_call_what_is_public_and_nothing_else(venue: V
 
 
 def signed_post(path: str, body: str) -> dict[str, str]:
-    timestamp_ms, nonce = now_ms(), "door"
+    timestamp_ms, nonce = now_ms(), "access"
     signature = request_signature(DEMO_A.secret, timestamp_ms, nonce, "POST", path, body)
     value = f"deri-hmac-sha256 id={DEMO_A.client_id},ts={timestamp_ms},sig={signature},nonce={nonce}"
     return {"Authorization": value}
 
 
-def test_no_page_from_elsewhere_gets_a_websocket(venue: Venue) -> None:
+def test_foreign_page_gets_no_websocket(venue: Venue) -> None:
     opening = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
     opening |= {"Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
     reply = Http(venue.address).get("/ws/api/v2", opening | {"Origin": "https://evil.example"})
@@ -90,7 +90,7 @@ def test_no_page_from_elsewhere_gets_a_websocket(venue: Venue) -> None:
     assert error_of(reply)["data"]["name"] == "foreign_origin"  # type: ignore[index]
 
 
-def test_a_browser_that_asks_first_is_told_what_is_allowed(venue: Venue) -> None:
+def test_preflight_request_lists_what_is_allowed(venue: Venue) -> None:
     http, asks = Http(venue.address), {"Access-Control-Request-Method": "POST"} | ELSEWHERE
     allowed = http.request("OPTIONS", PUBLIC, headers=asks)
     assert allowed.status == 204 and allowed.headers[ALLOW_ORIGIN] == "*"
@@ -114,7 +114,7 @@ def messages(venue: Venue) -> int:
     return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("pitwire_messages_total"))
 
 
-def test_a_client_that_never_reads_costs_little_and_loses_no_answer(venue: Venue) -> None:
+def test_client_that_never_reads_costs_little_and_loses_no_answer(venue: Venue) -> None:
     """It requests far more than sockets hold. Others are served meanwhile, and its orders are
     answered in turn."""
     question = json.dumps(
@@ -138,7 +138,7 @@ def test_a_client_that_never_reads_costs_little_and_loses_no_answer(venue: Venue
     deaf.socket.close()
 
 
-def test_half_open_connections_in_numbers_stop_nobody(venue: Venue) -> None:
+def test_many_half_open_connections_do_not_stop_other_clients(venue: Venue) -> None:
     halves = [b"", b"GET /ws/api/v2 HTTP/1.1\r\n", b"POST /api/v2 HTTP/1.1\r\nContent-Length: 10\r\n\r\n{"]
     with contextlib.ExitStack() as stack:
         clients = [stack.enter_context(connect(venue.address)) for _ in range(150)]
@@ -167,7 +167,7 @@ BAD_INPUT = [
 ]
 
 
-def test_whatever_is_sent_orders_in_between_are_acknowledged_and_kept(data: Path) -> None:
+def test_orders_between_garbage_are_acknowledged_and_survive(data: Path) -> None:
     """Good orders between bad messages, then kill -9: every acknowledged order is there
     afterwards."""
     limit = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 1500}
@@ -190,7 +190,7 @@ def test_whatever_is_sent_orders_in_between_are_acknowledged_and_kept(data: Path
             assert http.result("private/get_order_state", {"order_id": order})["order_state"] == "open"
 
 
-def test_a_close_without_reading_is_still_a_close(venue: Venue) -> None:
+def test_close_without_reading_is_a_close(venue: Venue) -> None:
     raw = RawWs(venue.address)
     raw.socket.sendall(frame(TEXT, b'{"jsonrpc":"2.0","id":1,"method":"public/get_time"}') * 1000)
     raw.send(CLOSE, struct.pack(">H", 1000))
@@ -200,7 +200,7 @@ def test_a_close_without_reading_is_still_a_close(venue: Venue) -> None:
 # Starts
 
 
-def test_of_several_starts_at_once_one_serves_and_the_others_say_why_not(data: Path) -> None:
+def test_one_of_several_concurrent_starts_serves_and_the_others_name_the_cause(data: Path) -> None:
     data.parent.mkdir(parents=True, exist_ok=True)
     options = ["up", "--data", data, "--http", "127.0.0.1:0", "--ready-file"]
     commands = [[BINARY, *options, data.parent / f"ready-{number}.json"] for number in range(4)]
@@ -269,7 +269,7 @@ def stepped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stepped
 
 
 @pytest.mark.parametrize("hours", [1, -1])
-def test_a_stepped_wall_clock_moves_neither_the_market_nor_anybody_out(
+def test_stepped_wall_clock_moves_neither_venue_time_nor_connections(
     data: Path, stepped: SteppedClock, hours: int
 ) -> None:
     limit = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 1500}
