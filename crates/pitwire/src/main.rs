@@ -33,8 +33,16 @@ use clap::{Parser, Subcommand};
 
 use pitwire_failure::Failure;
 
+const EXAMPLES: &str = "`pitwire COMMAND --help` describes a command.
+
+Examples:
+  pitwire up
+      the demo venue on 127.0.0.1:8080
+  pitwire trade book BTC_USDC
+      the best prices of that venue";
+
 #[derive(Parser)]
-#[command(name = "pitwire", version, about = "An exchange you run on your own machine.", max_term_width = 110)]
+#[command(name = "pitwire", version, about = "An exchange you run on your own machine.", max_term_width = 100, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -147,4 +155,46 @@ fn usage(error: &clap::Error) -> ExitCode {
     let message = lines.join("; ").replace(":; ", ": ");
     eprintln!("pitwire: {}; see --help", message.strip_prefix("error: ").unwrap_or(&message));
     ExitCode::from(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::Arguments;
+
+    /// Applies `visit` to a command and all its subcommands, with their names from `pitwire` on.
+    fn for_each_command(command: &mut clap::Command, path: &str, visit: &mut impl FnMut(&str, &mut clap::Command)) {
+        visit(path, command);
+        for subcommand in command.get_subcommands_mut().filter(|subcommand| subcommand.get_name() != "help") {
+            let path = format!("{path} {}", subcommand.get_name());
+            for_each_command(subcommand, &path, visit);
+        }
+    }
+
+    #[test]
+    fn every_help_starts_with_one_sentence_and_ends_with_two_examples() {
+        let mut pitwire = Arguments::command();
+        pitwire.build();
+        let mut visited = 0;
+        for_each_command(&mut pitwire, "pitwire", &mut |path, command| {
+            visited += 1;
+            let help = command.render_long_help().to_string();
+            for line in help.lines() {
+                assert!(line.chars().count() <= 100, "pitwire {path}: {line}");
+            }
+            let purpose = help.split("\n\n").next().unwrap().replace('\n', " ");
+            let sentence = purpose.strip_suffix('.').unwrap_or(&purpose);
+            assert!(sentence.starts_with(char::is_uppercase) && !sentence.contains(". "), "{path}: {purpose}");
+            let (_, examples) = help.rsplit_once("Examples:\n").unwrap_or_else(|| panic!("{path} has no examples"));
+            // An example is indented by two, the description below it by six.
+            let is_example = |line: &&str| !line.starts_with("      ");
+            let commands: Vec<&str> = examples.trim_end().lines().filter(is_example).collect();
+            assert_eq!(commands.len(), 2, "{path}: {commands:?}");
+            assert!(commands.iter().all(|line| line.starts_with("  ") && line.contains("pitwire ")), "{path}");
+            // Each shows this command; the example of a group shows one of its subcommands.
+            assert!(path == "pitwire" || commands.iter().any(|line| line.contains(path)));
+        });
+        assert!(visited > 50, "{visited} commands");
+    }
 }

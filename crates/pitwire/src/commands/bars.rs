@@ -16,12 +16,13 @@ use crate::ready_file::{ReadyFile, ServedAt};
 use crate::signals::stop_flag;
 use pitwire_failure::Failure;
 
-const EXAMPLES: &str = "Examples:
-  pitwire split ws://feed:8080/ --workers 4 -- pitwire bars --out bars      pipes: split appends four descriptors
-  pitwire split ws://feed:8080/ --workers 4 --transport shm -- pitwire bars --out bars --listen 127.0.0.1:8090
-  pitwire bars --out bars --buckets 60,300 --rules mine.toml 3 3<shard.records
+const EXAMPLES: &str = "Rules, formulas, columns and the messages of the WebSocket: docs/bars.md.
 
-BarRules, formulas, columns and the WebSocket's messages: docs/bars.md.";
+Examples:
+  pitwire split ws://feed:8080/ --workers 4 -- pitwire bars --out bars
+      pipes: split appends four descriptors
+  pitwire bars --out bars --buckets 60,300 --rules mine.toml 3 3<shard.records
+      recorded data, with bars of one and five minutes";
 
 /// Make bars and indicators for every symbol, as a worker of `pitwire split`.
 #[derive(Args)]

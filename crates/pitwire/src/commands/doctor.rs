@@ -10,8 +10,10 @@ use crate::output::say;
 use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
-  pitwire doctor                   cores, files, kernel features and disk, with remedies
-  pitwire doctor --data /mnt/fast  measure the disk of that directory instead of the current one";
+  pitwire doctor
+      cores, open files, kernel features and disk, with remedies
+  pitwire doctor --data /mnt/fast
+      measures the disk of that directory instead of the current one";
 
 /// Check whether this machine suits a venue: cores, open files, kernel features, sync latency of
 /// the disk.

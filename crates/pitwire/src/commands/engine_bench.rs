@@ -25,8 +25,9 @@ as when a connection sends one order at a time.
 
 Examples:
   pitwire engine-bench --generate 5000000 --seed 1 --ops ops.bin
+      generates a file of operations
   pitwire engine-bench --ops ops.bin --mode venue --reports out.txt
-  pitwire engine-bench --growth";
+      times it, and writes what the operations led to";
 
 /// Measure the matching core: run a file of operations through it and time them.
 #[derive(Args)]

@@ -15,10 +15,10 @@ const EXAMPLES: &str =
     "The venue may run: the command reads what was durable when it began. The kinds of notes: docs/explain.md.
 
 Examples:
-  pitwire explain --data pitwire-data --order 4711           the history of this order, and what it waits for
-  pitwire explain --data pitwire-data --order 4712           also for a report of an off-book trade, by its number
-  pitwire explain --data pitwire-data --at 4711              what this command decided: an uncross, a breach, expiries
-  pitwire explain --data pitwire-data --at 4711 --instrument AUC_ZAR --json";
+  pitwire explain --data pitwire-data --order 4711
+      the history of this order, or of this trade report, and what it waits for
+  pitwire explain --data pitwire-data --at 4711 --instrument AUC_ZAR --json
+      what this command decided: an uncross, a breach, expiries";
 
 /// Explain which rule decided about an order or a command, with its numbers.
 ///

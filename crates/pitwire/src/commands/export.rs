@@ -16,9 +16,10 @@ const EXAMPLES: &str =
 events (everything), instruments. Columns, units and types: docs/export.md.
 
 Examples:
-  pitwire export pitwire-data --out tables                      CSV with the columns of CoinTossX
-  pitwire export pitwire-data --out tables --format parquet
-  pitwire export pitwire-data --out morning --from 2026-01-05T09:00:00Z --to 2026-01-05T12:00:00Z --json";
+  pitwire export pitwire-data --out tables
+      CSV with the columns of CoinTossX
+  pitwire export pitwire-data --out morning --format parquet --to 2026-01-05T12:00:00Z
+      Parquet, up to this venue time";
 
 /// Export orders, trades, the book and the event log of a run as CSV or Parquet.
 ///

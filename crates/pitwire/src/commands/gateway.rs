@@ -22,14 +22,15 @@ use pitwire_gateway_server::{GatewayApplication, GatewayParts};
 /// Most bytes of messages stored for clients that connect, resume or lag.
 const HISTORY_BYTES: usize = 64 * 1024 * 1024;
 
-const EXAMPLES: &str = "Examples:
-  pitwire up --publish nats://127.0.0.1:4222
-  pitwire gateway --upstream nats://127.0.0.1:4222                    on 127.0.0.1:8081, key in ./pitwire-data/bus.key
-  pitwire gateway --upstream nats://10.0.0.5:4222 --http 0.0.0.0:8080 --bus-key bus.key --venue http://10.0.0.6:8080
-  pitwire gateway --upstream nats://10.0.0.5:4222 --http 0.0.0.0:80 --host md.example.com     clients come by that name
-  pitwire gateway --upstream nats://127.0.0.1:4222 --tls 0.0.0.0:8443 https and wss as well; says whom to trust";
+const EXAMPLES: &str = "The venue publishes with `pitwire up --publish nats://127.0.0.1:4222`. See docs/gateway.md.
 
-/// Serve a venue's public channels from another process or machine, over NATS (docs/gateway.md).
+Examples:
+  pitwire gateway --upstream nats://127.0.0.1:4222
+      on 127.0.0.1:8081, with the key in ./pitwire-data/bus.key
+  pitwire gateway --upstream nats://10.0.0.5:4222 --http 0.0.0.0:80 --host md.example.com
+      clients connect under that name";
+
+/// Serve a venue's public channels from another process or machine, over NATS.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Gateway {

@@ -8,15 +8,16 @@ use pitwire_failure::Failure;
 
 use crate::output::say;
 
-const EXAMPLES: &str =
-    "Commands are 54 % limit orders near the best prices, 40 % cancels and 6 % immediate-or-cancel orders,
-with about 20,000 live orders, from two members and twelve house accounts. `journal` is the journal
-alone. `venue` is the whole writer: engine, projections, public channels, hash chains. A commit is one
-write and one sync.
+const EXAMPLES: &str = "Commands are 54 % limit orders near the best prices, 40 % cancels and 6 % immediate-or-cancel
+orders, with about 20,000 live orders, from two members and twelve house accounts. `journal` is the
+journal alone. `venue` is the whole writer: engine, projections, public channels, hash chains. A
+commit is one write and one sync.
 
 Examples:
-  pitwire journal-bench --data /tmp/bench                    ten million commands, five runs
-  pitwire journal-bench --data /tmp/bench --commands 1000000 --runs 3 --json";
+  pitwire journal-bench --data /tmp/bench
+      ten million commands, five runs
+  pitwire journal-bench --data /tmp/bench --commands 1000000 --runs 3 --json
+      a shorter measurement, as one JSON object";
 
 /// Measure how fast the journal writes commands in groups and recovers them.
 #[derive(Args)]

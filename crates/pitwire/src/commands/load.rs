@@ -24,15 +24,13 @@ use crate::signals::stop_flag;
 use pitwire_failure::Failure;
 use progress::Progress;
 
-const EXAMPLES: &str = "Examples:
-  pitwire load ws://127.0.0.1:8080/ --connections 1000 --seconds 10
-  pitwire load ws://127.0.0.1:8080/ --seed-002                          5,000 connections, 10 x 10,000 bytes each second
-  pitwire load ws://127.0.0.1:8080/ --connections 100 --echo 64 --arrivals 5000/s --json
-  pitwire load ws://127.0.0.1:8080/ --connections 5000 --slow 10 --stopped 1 --storm 5
-  pitwire load wss://127.0.0.1:8443/ --ca ca.pem --connections 5000
-  pitwire load ws://127.0.0.1:8080/ --find-limit
+const EXAMPLES: &str = "What each figure means, and what is checked: docs/load.md.
 
-What each figure means, and what is checked: docs/load.md.";
+Examples:
+  pitwire load ws://127.0.0.1:8080/ --connections 1000 --seconds 10
+      1,000 readers for ten seconds
+  pitwire load ws://127.0.0.1:8080/ --connections 100 --echo 64 --arrivals 5000/s --json
+      5,000 messages a second that the server returns";
 
 /// File descriptors reserved for uses other than connections.
 const OTHER_FILES: u64 = 64;

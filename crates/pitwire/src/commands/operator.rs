@@ -10,17 +10,14 @@ use super::reach::{Reach, watch};
 use crate::output::say;
 use pitwire_failure::Failure;
 
-const EXAMPLES: &str = "Credentials as for `pitwire trade`. They must have the operator scope.
+const EXAMPLES: &str = "Credentials as for `pitwire trade`. They must have the operator scope. The demo has the login
+demo-operator with the secret demo-operator-secret.
 
 Examples:
-  export PITWIRE_CLIENT_ID=demo-operator PITWIRE_CLIENT_SECRET=demo-operator-secret
-  pitwire operator status
-  pitwire operator halt NPN_ZAR                      a whole segment: halt --segment ZA01
-  pitwire operator reopen NPN_ZAR --seconds 120      a call, then the scheduled session
+  pitwire operator halt NPN_ZAR
+      stops entries and matching until `pitwire operator reopen NPN_ZAR`
   pitwire operator kill account demo-a --reason 'runaway strategy'
-  pitwire operator lift account demo-a
-  pitwire operator create-account carol              prints the secret, once
-  pitwire operator watch                             the drop copy of every account";
+      cancels all orders of the account and refuses new ones until `pitwire operator lift`";
 
 /// Operate a venue: instruments, accounts, order flow, halts, kills, busts, drop copy.
 #[derive(Args)]
@@ -38,7 +35,7 @@ enum Verb {
     #[command(after_help = "Examples:\n  pitwire operator status\n  pitwire operator status --json")]
     Status,
     /// Show all accounts with their limits.
-    #[command(after_help = "Example:\n  pitwire operator accounts")]
+    #[command(after_help = "Examples:\n  pitwire operator accounts\n  pitwire operator accounts --json")]
     Accounts,
     /// Show live orders with accounts and sessions.
     #[command(after_help = "Examples:\n  pitwire operator orders\n  pitwire operator orders demo-a --count 10")]
@@ -49,20 +46,24 @@ enum Verb {
         #[arg(long, default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
         count: u32,
     },
-    /// Stop entries and matching. Resting orders stay, cancels are accepted.
+    /// Stop entries and matching, but keep resting orders and accept cancels.
     #[command(after_help = "Examples:\n  pitwire operator halt NPN_ZAR\n  pitwire operator halt --segment ZA01")]
     Halt(Target),
     /// Halt and set a closing price.
-    #[command(after_help = "Example:\n  pitwire operator halt-and-close NPN_ZAR")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator halt-and-close NPN_ZAR\n  pitwire operator halt-and-close --segment ZA01"
+    )]
     HaltAndClose(Target),
     /// Accept orders, but execute none.
     #[command(after_help = "Examples:\n  pitwire operator pause NPN_ZAR\n  pitwire operator pause --segment ZA01")]
     Pause(Target),
     /// Continue with the session that the schedule has for now.
-    #[command(after_help = "Example:\n  pitwire operator resume NPN_ZAR")]
+    #[command(after_help = "Examples:\n  pitwire operator resume NPN_ZAR\n  pitwire operator resume --segment ZA01")]
     Resume(Target),
     /// Reopen with a call after a halt or a pause.
-    #[command(after_help = "Example:\n  pitwire operator reopen NPN_ZAR --seconds 120")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator reopen NPN_ZAR\n  pitwire operator reopen NPN_ZAR --seconds 120"
+    )]
     Reopen {
         #[command(flatten)]
         target: Target,
@@ -71,10 +72,14 @@ enum Verb {
         seconds: Option<u64>,
     },
     /// Interrupt continuous trading with a call, as a price breach does.
-    #[command(after_help = "Example:\n  pitwire operator volatility-call NPN_ZAR")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator volatility-call NPN_ZAR\n  pitwire operator volatility-call --segment ZA01"
+    )]
     VolatilityCall(Target),
     /// Extend the current call.
-    #[command(after_help = "Example:\n  pitwire operator extend NPN_ZAR --seconds 60")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator extend NPN_ZAR --seconds 60\n  pitwire operator extend --segment ZA01 --seconds 60"
+    )]
     Extend {
         #[command(flatten)]
         target: Target,
@@ -83,14 +88,16 @@ enum Verb {
         seconds: u64,
     },
     /// Set the closing price of the day, until the closing price cross begins.
-    #[command(after_help = "Example:\n  pitwire operator closing-price NPN_ZAR 3201.50")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator closing-price NPN_ZAR 3201.50\n  pitwire operator closing-price NPN_ZAR 3201.50 --json"
+    )]
     ClosingPrice {
         instrument: String,
         /// Price in the quote currency, a multiple of the tick.
         price: Number,
     },
     CreateInstrument(InstrumentArguments),
-    /// Change the limits of an instrument. 0 removes a limit.
+    /// Change the limits of an instrument, where 0 removes a limit.
     #[command(
         after_help = "Examples:\n  pitwire operator change-instrument NPN_ZAR --collar 5 --max-amount 10000\n  pitwire operator change-instrument NPN_ZAR --collar 0"
     )]
@@ -100,27 +107,35 @@ enum Verb {
         limits: Limits,
     },
     /// Cancel all resting orders and end trading permanently.
-    #[command(after_help = "Example:\n  pitwire operator delete-instrument XYZ_ZAR")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator delete-instrument XYZ_ZAR\n  pitwire operator delete-instrument XYZ_ZAR --json"
+    )]
     DeleteInstrument {
         instrument: String,
     },
-    /// Create a member account. Its credentials are shown once.
-    #[command(after_help = "Example:\n  pitwire operator create-account carol")]
+    /// Create a member account and show its credentials once.
+    #[command(
+        after_help = "Examples:\n  pitwire operator create-account carol\n  pitwire operator create-account carol --json"
+    )]
     CreateAccount {
         name: String,
     },
     /// Create further credentials for an account.
-    #[command(after_help = "Example:\n  pitwire operator create-credential carol")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator create-credential carol\n  pitwire operator create-credential carol --json"
+    )]
     CreateCredential {
         name: String,
     },
     ChangeAccount(Account),
     /// Cancel the orders of an account and refuse new ones permanently.
-    #[command(after_help = "Example:\n  pitwire operator delete-account carol")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator delete-account carol\n  pitwire operator delete-account carol --json"
+    )]
     DeleteAccount {
         name: String,
     },
-    /// Add to a balance. A negative amount withdraws.
+    /// Add to a balance, or withdraw with a negative amount.
     #[command(
         after_help = "Examples:\n  pitwire operator deposit carol ZAR 1000000\n  pitwire operator deposit carol ZAR -250.50"
     )]
@@ -131,7 +146,9 @@ enum Verb {
         amount: String,
     },
     /// Set how far the free balance of an account may fall below zero.
-    #[command(after_help = "Example:\n  pitwire operator credit-line carol ZAR 50000")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator credit-line carol ZAR 50000\n  pitwire operator credit-line carol ZAR 0"
+    )]
     CreditLine {
         name: String,
         currency: String,
@@ -139,9 +156,7 @@ enum Verb {
         amount: String,
     },
     /// Start, stop, scale or show the built-in order flow.
-    #[command(
-        after_help = "Examples:\n  pitwire operator flow\n  pitwire operator flow start --rate 200\n  pitwire operator flow stop"
-    )]
+    #[command(after_help = "Examples:\n  pitwire operator flow\n  pitwire operator flow start --rate 200")]
     Flow {
         #[arg(value_enum, default_value = "status")]
         action: FlowAction,
@@ -151,7 +166,7 @@ enum Verb {
     },
     /// Cancel all orders in a scope and refuse new ones until the kill is lifted.
     #[command(
-        after_help = "Examples:\n  pitwire operator kill account demo-a --reason 'runaway strategy'\n  pitwire operator kill order 1234 --reason 'asked by phone'\n  pitwire operator kill venue --reason drill"
+        after_help = "Examples:\n  pitwire operator kill account demo-a --reason 'runaway strategy'\n  pitwire operator kill venue --reason drill"
     )]
     Kill {
         #[command(flatten)]
@@ -167,7 +182,9 @@ enum Verb {
         scope: Scope,
     },
     /// Cancel a trade: assets, cash and positions are restored, orders are not.
-    #[command(after_help = "Example:\n  pitwire operator bust 1000000000042 --reason 'wrong price'")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator bust 1000000000042 --reason 'wrong price'\n  pitwire operator bust 1000000000042 --reason 'wrong price' --json"
+    )]
     Bust {
         /// Id of the trade, as in trade lists and channels.
         trade_id: String,
@@ -185,7 +202,9 @@ enum Verb {
         count: Option<u64>,
     },
     /// Advance the time of a venue that runs with --clock manual.
-    #[command(after_help = "Example:\n  pitwire operator advance 1000000000")]
+    #[command(
+        after_help = "Examples:\n  pitwire operator advance 1000000000\n  pitwire operator advance 1000000000 --json"
+    )]
     Advance {
         /// Nanoseconds to advance.
         ns: u64,
@@ -214,7 +233,7 @@ impl Target {
 /// Create a spot instrument that is open for trading.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pitwire operator create-instrument XYZ ZAR --tick 0.01 --lot 1 --start 12.50 --collar 10"
+    after_help = "Examples:\n  pitwire operator create-instrument XYZ ZAR --tick 0.01 --lot 1 --start 12.50\n  pitwire operator create-instrument XYZ ZAR --tick 0.01 --lot 1 --start 12.50 --collar 10"
 )]
 struct InstrumentArguments {
     /// Base currency. A new one is created with the instrument.
@@ -259,10 +278,10 @@ fn limit(text: &str) -> Result<String, String> {
     }
 }
 
-/// Change the settings of an account. 0 removes a limit.
+/// Change the settings of an account, where 0 removes a limit.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  pitwire operator change-account demo-a --max-executions 100 --execution-window-ms 1000"
+    after_help = "Examples:\n  pitwire operator change-account demo-a --max-executions 100 --execution-window-ms 1000\n  pitwire operator change-account demo-a --max-open-orders 0"
 )]
 struct Account {
     name: String,

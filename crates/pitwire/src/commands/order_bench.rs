@@ -21,9 +21,9 @@ between measurements.
 
 Examples:
   pitwire order-bench --mode pairs --venue 127.0.0.1:8080
+      one order at a time
   pitwire order-bench --mode open --venue 127.0.0.1:8080 --rate 10000 --json
-  pitwire order-bench --mode open --wait asleep --seconds 60    # a load next to another measurement
-  pitwire order-bench --mode overload --venue 127.0.0.1:8080";
+      10,000 orders a second, whether or not the venue keeps up";
 
 /// Measure the latency and the throughput of orders through a running venue.
 #[derive(Args)]

@@ -26,16 +26,15 @@ use crate::commands::arguments;
 use crate::output::say;
 use pitwire_failure::{Failure, more_files};
 
-const EXAMPLES: &str = "Examples:
+const EXAMPLES: &str =
+    "Readers connect to ws://ADDR:PORT/?symbols=A,B&from=EPOCH:SEQ&envelope=1. /metrics and /healthz are
+on the same port. See docs/publish.md.
+
+Examples:
   my-feed | pitwire publish --listen 127.0.0.1:9000 --stdin --key sym
-      one message a line; a slow reader is told what it missed and gets the latest of each sym
+      one message per line; a slow reader gets a gap notice and the latest message of each sym
   pitwire publish --listen 0.0.0.0:9000 --nats nats://127.0.0.1:4222 --subject 'trades.>' --lag close
-      from NATS; a slow reader is closed with 1013 and comes back with ?from=EPOCH:SEQ
-  pitwire publish --listen 127.0.0.1:9000 --tape day.tape --tape-speed 10
-      a recording, ten times as fast
-  pitwire publish --listen 127.0.0.1:9000 --synthetic 1000 --bytes 190
-      for pitwire load: a thousand messages a second that say when they were due
-Readers: ws://ADDR:PORT/?symbols=A,B&from=EPOCH:SEQ&envelope=1. /metrics and /healthz on the same port. See docs/publish.md.";
+      from NATS; a slow reader is closed with 1013 and can resume with ?from=EPOCH:SEQ";
 
 /// Sources that answer requests. Options that concern a stream conflict with them.
 const ANSWERING: [&str; 2] = ["echo", "respond"];
@@ -43,9 +42,10 @@ const ANSWERING: [&str; 2] = ["echo", "respond"];
 /// Serve one feed to many WebSocket clients, each at its own speed.
 ///
 /// Each message is encoded once and sent to all readers from one ring. A slow reader gets a notice
-/// of what it missed, or is closed. It does not slow down other readers.
+/// of what it missed, or is closed. It does not slow down other readers. SOURCE is one of --stdin,
+/// --tape, --nats, --synthetic, --respond and --echo.
 #[derive(Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "pitwire publish --listen <ADDR:PORT> <SOURCE> [OPTIONS]")]
 #[command(group = clap::ArgGroup::new("from").required(true).args(["stdin", "tape", "nats", "synthetic", "respond", "echo"]))]
 pub struct Publish {
     /// Address to listen on. Port 0 selects a free port.

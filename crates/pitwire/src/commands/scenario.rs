@@ -18,8 +18,10 @@ const EXAMPLES: &str =
    \"expect\": {\"trades\": [{\"buy\": \"B1\", \"sell\": \"S1\", \"qty\": 4, \"price\": 100}]}}
 
 Examples:
-  pitwire scenario contracts/vectors/rules/*.json           a line each, exit 1 if one differs from its expectation
-  pitwire scenario my.json --json                           one result object per line: events, trades, book, price";
+  pitwire scenario contracts/vectors/rules/*.json
+      one line per scenario; exit code 1 if one differs from its expectation
+  pitwire scenario my.json --json
+      one result object per line: events, trades, book, price";
 
 /// Run scripted markets through the engine and compare the results with the expected ones.
 #[derive(Args)]

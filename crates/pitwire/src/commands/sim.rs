@@ -10,12 +10,10 @@ use pitwire_simulation::{FlowSet, RunFigures, SimulationPlan, SimulationResult};
 use crate::output::say;
 
 const EXAMPLES: &str = "Examples:
-  pitwire sim --seed 7 --events 100000          the same seed gives the same tape_hash on every machine
-  pitwire sim --seed 7 --horizon 3600 --json    an hour of venue time, figures as one JSON object
+  pitwire sim --seed 7 --events 100000
+      the same seed gives the same tape_hash on every machine
   pitwire sim --seed 7 --horizon 3600 --out run --report
-                                                keeps the run in run/ (pitwire verify run, pitwire export run) and
-                                                writes run/report.html and run/report.json
-  pitwire sim --preset jse --seed 7             a day of the Johannesburg exchange, from 08:25 to the end of the day";
+      an hour of venue time; keeps its journal in run/ and writes run/report.html";
 
 /// Run a market from a seed without sockets, as fast as it goes.
 #[derive(Args)]

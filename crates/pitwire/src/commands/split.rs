@@ -29,24 +29,21 @@ use pitwire_failure::Failure;
 mod figures;
 mod view;
 
-const EXAMPLES: &str = "Examples:
-  pitwire split ws://127.0.0.1:9000/feed --workers 8
-      deal to built-in counters and say what they counted
-  pitwire split wss://feed.example/stocks --workers 4 --auth @key.json --subscribe '{\"action\":\"subscribe\",\"params\":\"T.*\"}' -- ./worker
-      start ./worker with four pipes: their descriptors are its last arguments
-  pitwire split ws://127.0.0.1:9000/ --workers 4 --transport shm -- pitwire bars --out bars
-      the same over shared memory: the rings' names are the last arguments
-  pitwire split ws://127.0.0.1:9000/ --workers 4 --transport ws --listen 127.0.0.1:8090
-      serve the shards again, on ws://127.0.0.1:8090/shard/0 to 3
+const EXAMPLES: &str =
+    "Each statistics line: time, reads (r), frames (f), frames per read, trades per frame, trades of this
+connection (tt) and of all (ttt), bytes of this line (br) and of all (bt), trades per second.
+Records, rings, policies: docs/splitter.md.
 
-Each statistics line: time, reads (r), frames (f), frames a read, trades a frame, trades of this connection (tt) and of all
-(ttt), bytes of this line (br) and of all (bt), trades a second. Records, rings, policies: docs/splitter.md.";
+Examples:
+  pitwire split ws://127.0.0.1:9000/feed --workers 8
+      distributes to built-in counters and prints what they counted
+  pitwire split ws://127.0.0.1:9000/ --workers 4 --transport shm -- pitwire bars --out bars
+      starts a program; the names of the rings are its last arguments";
 
 /// Read one feed of trades over WebSocket and distribute it to workers by symbol.
 ///
 /// The feed sends JSON arrays of objects with a "sym" field. All trades of a symbol go to the same
-/// worker, in order.
-/// A lost connection is reopened automatically, and every worker then gets a gap record.
+/// worker, in order. A lost connection is reopened automatically, and every worker then gets a gap record.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Split {

@@ -11,8 +11,17 @@ use clap::{Args, Subcommand};
 
 use pitwire_failure::Failure;
 
-/// Serve a feed of trades, synthetic or from a file; or record one (see docs/tape.md).
+const EXAMPLES: &str = "Examples:
+  pitwire tape serve --listen 127.0.0.1:9000
+      serves a synthetic feed of 6,000 symbols as fast as it is read
+  pitwire tape record ws://127.0.0.1:9000/ minute.tape --seconds 60
+      records a feed for one minute";
+
+/// Serve a feed of trades, synthetic or from a file, or record one.
+///
+/// Formats, checksums and faults: docs/tape.md.
 #[derive(Args)]
+#[command(after_help = EXAMPLES)]
 pub struct Tape {
     #[command(subcommand)]
     action: Action,

@@ -14,12 +14,10 @@ const EXAMPLES: &str = "Credentials come from PITWIRE_CLIENT_ID and PITWIRE_CLIE
 ~/.config/pitwire/credentials.toml. The secret signs the login and is not sent.
 
 Examples:
-  pitwire trade book BTC_USDC                        no login needed
-  export PITWIRE_CLIENT_ID=demo-a PITWIRE_CLIENT_SECRET=demo-a-secret
-  pitwire trade buy BTC_USDC 0.5 59000               a limit order that rests until it is cancelled
-  pitwire trade sell NPN_ZAR 10 --market             at the best prices of the book
-  pitwire trade orders --json                        open orders as the venue reports them
-  pitwire trade --url wss://example.org/ws/api/v2 positions";
+  pitwire trade book BTC_USDC
+      needs no login
+  PITWIRE_CLIENT_ID=demo-a PITWIRE_CLIENT_SECRET=demo-a-secret pitwire trade buy BTC_USDC 0.5 59000
+      a limit order that rests until it is cancelled";
 
 /// Trade on a venue with the JSON-RPC API: enter, edit and cancel orders, show books and balances.
 #[derive(Args)]
@@ -33,12 +31,14 @@ pub struct Trade {
 
 #[derive(Subcommand)]
 enum Verb {
+    /// Enter a buy order.
     Buy(OrderArguments),
+    /// Enter a sell order.
     Sell(OrderArguments),
     /// Change the amount and the price of an open order.
     #[command(
         allow_negative_numbers = true,
-        after_help = "Examples:\n  pitwire trade edit 4711 0.25 59000.5      the amount includes the filled part"
+        after_help = "Examples:\n  pitwire trade edit 4711 0.25 59000.5\n      the amount includes the filled part\n  pitwire trade edit 4711 0.25 59000.5 --json"
     )]
     Edit {
         /// Id of the order, as `orders` shows it.
@@ -48,7 +48,7 @@ enum Verb {
         price: Number,
     },
     /// Cancel one order.
-    #[command(after_help = "Examples:\n  pitwire trade cancel 4711")]
+    #[command(after_help = "Examples:\n  pitwire trade cancel 4711\n  pitwire trade cancel 4711 --json")]
     Cancel {
         /// Id of the order, as `orders` shows it.
         order: String,
@@ -56,7 +56,7 @@ enum Verb {
     CancelAll(CancelAll),
     /// Show open orders.
     #[command(
-        after_help = "Examples:\n  pitwire trade orders                     for all instruments\n  pitwire trade orders BTC_USDC --json"
+        after_help = "Examples:\n  pitwire trade orders\n      for all instruments\n  pitwire trade orders BTC_USDC --json"
     )]
     Orders {
         instrument: Option<String>,
@@ -70,7 +70,7 @@ enum Verb {
         depth: u32,
     },
     /// Show open positions.
-    #[command(after_help = "Examples:\n  pitwire trade positions")]
+    #[command(after_help = "Examples:\n  pitwire trade positions\n  pitwire trade positions --json")]
     Positions,
     /// Show balances by currency.
     #[command(after_help = "Examples:\n  pitwire trade balance\n  pitwire trade balance --json")]
@@ -93,8 +93,9 @@ enum Verb {
 #[derive(Args)]
 #[command(
     allow_negative_numbers = true,
-    after_help = "Examples:\n  pitwire trade buy BTC_USDC 0.5 59000\n  pitwire trade sell NPN_ZAR 10 3201.05 --tif ioc\n  \
-                  pitwire trade buy BTC_USDC 0.5 --market\n  pitwire trade sell BTC_USDC 0.5 61000 --post-only --label mm-1"
+    after_help = "Examples:
+  pitwire trade sell NPN_ZAR 10 3201.05 --tif ioc
+  pitwire trade buy BTC_USDC 0.5 --market"
 )]
 struct OrderArguments {
     /// Name of the instrument, such as BTC_USDC. public/get_instruments lists them.
@@ -146,9 +147,7 @@ impl Tif {
 
 /// Cancel all orders, or those of one instrument, currency or label.
 #[derive(Args)]
-#[command(
-    after_help = "Examples:\n  pitwire trade cancel-all\n  pitwire trade cancel-all --instrument BTC_USDC\n  pitwire trade cancel-all --label mm-1"
-)]
+#[command(after_help = "Examples:\n  pitwire trade cancel-all\n  pitwire trade cancel-all --instrument BTC_USDC")]
 struct CancelAll {
     #[arg(long, conflicts_with_all = ["currency", "label"])]
     instrument: Option<String>,

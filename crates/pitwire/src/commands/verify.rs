@@ -17,11 +17,12 @@ use pitwire_failure::Failure;
 use pitwire_venue::{Replay, inspect_settled};
 
 const EXAMPLES: &str = "Examples:
-  pitwire verify pitwire-data          exit 0 and figures, or exit 1 and the first offence
-  pitwire verify pitwire-data --json   the figures as one JSON object";
+  pitwire verify pitwire-data
+      exit code 0 and figures, or exit code 1 and the first offence
+  pitwire verify pitwire-data --json
+      the figures as one JSON object";
 
-/// Check a data directory: checksums, hash chain, replay, and every invariant with an independent
-/// auditor.
+/// Check a data directory: checksums, hash chain, replay, and invariants with an auditor.
 ///
 /// The command changes nothing. It reads from the first command, or from the oldest snapshot if
 /// older segments were removed. Stop the venue first: with a running venue the command judges what

@@ -12,9 +12,10 @@ use crate::output::say;
 use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Examples:
-  pitwire tape record wss://feed.example/ day.tape --auth '{\"action\":\"auth\",\"params\":\"KEY\"}' \\
-      --subscribe '{\"action\":\"subscribe\",\"params\":\"T.*\"}'     until Ctrl-C or the feed's end
-  pitwire tape serve --listen 127.0.0.1:9000 --file day.tape --rate original";
+  pitwire tape record wss://feed.example/ day.tape --subscribe '{\"action\":\"subscribe\"}'
+      until Ctrl-C or the end of the feed
+  pitwire tape record ws://127.0.0.1:9000/ minute.tape --seconds 60
+      one minute";
 
 /// Save the messages of a feed with their arrival times.
 #[derive(Args)]

@@ -25,14 +25,13 @@ use crate::output::say;
 use crate::ready_file::{ReadyFile, ServedAt};
 use pitwire_failure::Failure;
 
-const EXAMPLES: &str = "Examples:
-  pitwire tape serve --listen 127.0.0.1:9000                               6,000 symbols as fast as they are read
+const EXAMPLES: &str = "A reader can verify what it received: see docs/tape.md.
+
+Examples:
   pitwire tape serve --listen 127.0.0.1:9000 --rate open-close --frame-trades cutoff:1000
-                                                                           a market's day in a minute
-  pitwire tape serve --listen 127.0.0.1:9000 --trades 1000000 --disconnect-every 100000 --fragment 1000
-                                                                           a million trades, with faults
-  pitwire tape serve --listen 127.0.0.1:9000 --file day.tape --rate x10     a recording, ten times as fast
-A reader can prove what it got: see docs/tape.md.";
+      6,000 symbols, a market's day in a minute
+  pitwire tape serve --listen 127.0.0.1:9000 --file day.tape --rate x10
+      a recording, ten times as fast";
 
 /// Serve a feed over WebSocket, and report at the end what was sent.
 #[derive(Args)]
