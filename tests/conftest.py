@@ -4,8 +4,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from nats_server import server
 from rpc import Http, Ws
 from venue import DEMO_A, DEMO_B, Venue
+
+__all__ = ["server"]
 
 
 @pytest.fixture(scope="module")

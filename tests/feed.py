@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from socket_reader import SocketReader
 from venue import BINARY
 
 PATIENCE_S = 60.0
@@ -76,25 +77,19 @@ class Trades:
         return frame(TEXT, self.array(symbols))
 
 
-class Peer:
+class Peer(SocketReader):
     """The server's side of one connection."""
 
-    def __init__(self, sock: socket.socket) -> None:
-        self.sock = sock
-        # A feed does not wait for the acknowledgement of its last frame.
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self.buffer = b""
+    def __init__(self, connection: socket.socket) -> None:
+        super().__init__(connection)
         self.request = ""
 
     def send(self, *pieces: bytes) -> None:
         for piece in pieces:
-            self.sock.sendall(piece)
+            self.socket.sendall(piece)
 
     def read_request(self) -> dict[str, str]:
-        while b"\r\n\r\n" not in self.buffer:
-            self._more()
-        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
-        self.request, *lines = head.decode().split("\r\n")
+        self.request, *lines = self.read_head().split("\r\n")
         return {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
 
     def shake_hands(self, behind: bytes = b"") -> dict[str, str]:
@@ -125,18 +120,6 @@ class Peer:
             opcode, payload, _ = self.read_frame()
             if opcode == CLOSE:
                 return int.from_bytes(payload[:2], "big") if payload else None
-
-    def _take(self, size: int) -> bytes:
-        while len(self.buffer) < size:
-            self._more()
-        taken, self.buffer = self.buffer[:size], self.buffer[size:]
-        return taken
-
-    def _more(self) -> None:
-        more = self.sock.recv(65536)
-        if not more:
-            raise EOFError
-        self.buffer += more
 
 
 @dataclass

@@ -3,10 +3,14 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 PATIENCE_S = 60.0
 SERVER = shutil.which("nats-server", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
@@ -41,3 +45,12 @@ class Server:
     def stop(self) -> None:
         self.process.kill()
         self.process.wait()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """A NATS server of one test, which the test may pause or stop."""
+    running = Server(tmp_path)
+    yield running
+    running.process.send_signal(signal.SIGCONT)
+    running.stop()

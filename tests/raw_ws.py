@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from socket_reader import SocketReader
 from venue import BINARY, TOP, Venue
 
 PATIENCE_S = 60.0
@@ -52,20 +53,15 @@ class Target:
             assert good.until(PONG) == b"still there?"
 
 
-class RawWs:
+class RawWs(SocketReader):
     """The client's side of one WebSocket."""
 
     def __init__(self, target: Target, *headers: str) -> None:
-        self.socket = target.connect()
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        super().__init__(target.connect())
         lines = [f"GET {target.path} HTTP/1.1", f"Host: {target.address}", "Upgrade: websocket", "Connection: Upgrade"]
         lines += [f"Sec-WebSocket-Key: {KEY}", "Sec-WebSocket-Version: 13", *headers, "", ""]
         self.socket.sendall("\r\n".join(lines).encode())
-        self.buffer = b""
-        while b"\r\n\r\n" not in self.buffer:
-            self._more()
-        head, self.buffer = self.buffer.split(b"\r\n\r\n", 1)
-        self.head = head.decode()
+        self.head = self.read_head()
         assert self.head.startswith("HTTP/1.1 101"), self.head
 
     def send(self, opcode: int, payload: bytes = b"", **how: Any) -> None:
@@ -96,18 +92,6 @@ class RawWs:
                 if first & 15 == CLOSE:
                     return int.from_bytes(payload[:2], "big") if payload else 0
         return None
-
-    def _take(self, size: int) -> bytes:
-        while len(self.buffer) < size:
-            self._more()
-        taken, self.buffer = self.buffer[:size], self.buffer[size:]
-        return taken
-
-    def _more(self) -> None:
-        more = self.socket.recv(65536)
-        if not more:
-            raise EOFError
-        self.buffer += more
 
     def __enter__(self) -> "RawWs":
         return self

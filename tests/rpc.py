@@ -192,3 +192,11 @@ def result_of(method: str, answer: Json) -> Any:
 def query(params: Json) -> str:
     text = {key: str(value).lower() if isinstance(value, bool) else value for key, value in params.items()}
     return urlencode(text, quote_via=quote)
+
+
+def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> None:
+    """Waits until `condition` holds, and fails after `patience_s` seconds."""
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)

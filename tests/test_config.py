@@ -5,21 +5,10 @@ from pathlib import Path
 
 import pytest
 from rpc import Http, RpcError
-from venue import DEMO_A, OPERATOR, Credentials, Venue, run_pitwire
+from venue import DEMO_A, OPERATOR, XYZ_MARKET, Credentials, Venue, run_pitwire
 
-XYZ = """
-[[currency]]
-name = "XYZ"
-decimals = 0
-
-[[instrument]]
-name = "XYZ_ZAR"
-base = "XYZ"
-quote = "ZAR"
-tick = "0.05"
-lot = "1"
-start_price = "12.50"
-max_amount = "100"
+XYZ = f"""
+{XYZ_MARKET}max_amount = "100"
 
 [[account]]
 name = "carol"

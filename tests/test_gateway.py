@@ -12,7 +12,7 @@ import threading
 import time
 import urllib.request
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 import nats
 import pytest
 from nats_server import Server
-from rpc import Http, RpcError, Ws
+from rpc import Http, RpcError, Ws, until
 from venue import BINARY, DEMO_A, Venue, run_pitwire
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -99,21 +99,6 @@ class Gateway:
 
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         self.end(signal.SIGKILL)
-
-
-def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> None:
-    deadline = time.monotonic() + patience_s
-    while not condition():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-
-
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    running = Server(tmp_path)
-    yield running
-    running.process.send_signal(signal.SIGCONT)
-    running.stop()
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 from nats_server import Server
-from rpc import RpcError, Ws
-from test_gateway import CHANNELS, DELTAS, PATIENCE_S, Control, Gateway, place_in, threads_of, until
-from test_resume import CUTS, Market, Reader, cut_off_again_and_again, is_finish
+from rpc import RpcError, Ws, until
+from test_gateway import CHANNELS, DELTAS, PATIENCE_S, Control, Gateway, place_in, threads_of
+from test_resume import CUTS, Market, Reader, check_chain, cut_off_again_and_again, is_finish
 from venue import DEMO_A, Venue
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
@@ -132,14 +132,8 @@ def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_
         for bad in ("x", f"{whole.epoch}", 7):
             with pytest.raises(RpcError, match="resume"):
                 ws.result("public/subscribe", {"channels": [BOOK], "resume": {BOOK: bad}})
-    told_by_venue = {data["change_id"]: data for data in whole.heard[BOOK]}
     for reader in cut:
-        chain = reader.heard[BOOK]
-        assert chain[0]["type"] == "snapshot" and {data["type"] for data in chain[1:]} == {"change"}
-        for before, now in itertools.pairwise(chain):
-            assert now["prev_change_id"] == before["change_id"], "a hole, or one twice"
-            assert now == told_by_venue[now["change_id"]]
-        assert chain[-1]["change_id"] == max(told_by_venue)
+        check_chain(reader.heard[BOOK], whole.heard[BOOK])
         assert reader.trades(TRADES) == whole.trades(TRADES)
     assert len(whole.trades(TRADES)) > CUTS
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 from nats_server import Server
-from rpc import Http
-from test_gateway import PATIENCE_S, Gateway, gateway, server, until, venue
+from rpc import Http, until
+from test_gateway import PATIENCE_S, Gateway, gateway, venue
 from venue import Venue, run_pitwire
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-__all__ = ["gateway", "server", "venue"]
+__all__ = ["gateway", "venue"]
 
 
 def test_clients_connect_by_configured_host_names(tmp_path: Path, server: Server, venue: Venue) -> None:

@@ -3,12 +3,12 @@ rules."""
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rpc import PATIENCE_S, Http, Json, RpcError, Ws
+from rpc import PATIENCE_S, Http, Json, RpcError, Ws, until
 from venue import DEMO_A, DEMO_B, OPERATOR, Venue
 
 CHANNELS = [
@@ -29,13 +29,6 @@ def gauge(venue: Venue, name: str) -> int:
     lines = http.get("/metrics").body.decode().splitlines()
     http.close()
     return int(next(line.split()[1] for line in lines if line.startswith(f"pitwire_{name} ")))
-
-
-def until(done: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + PATIENCE_S
-    while not done():
-        assert time.monotonic() < deadline, what
-        time.sleep(0.01)
 
 
 @pytest.fixture

@@ -24,14 +24,6 @@ WORKERS = 3
 TRADES = 100_000
 
 
-@pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    running = Server(tmp_path)
-    yield running
-    running.process.send_signal(signal.SIGCONT)
-    running.stop()
-
-
 class Reader:
     """The example consumer."""
 

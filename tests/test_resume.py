@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rpc import Json, RpcError, Ws
-from test_listeners import gauge, listener, until
+from rpc import Json, RpcError, Ws, until
+from test_listeners import gauge, listener
 from venue import DEMO_A, DEMO_B, Credentials, Venue
 
 CUTS = int(os.environ.get("RESUME_CUTS", "20"))
@@ -146,6 +146,16 @@ class Market:
             ws.close()
 
 
+def check_chain(resumed: list[Json], complete: list[Json]) -> None:
+    """A resumed reader has a snapshot and then every change once, as a reader without a gap has."""
+    published = {data["change_id"]: data for data in complete}
+    assert resumed[0]["type"] == "snapshot" and {data["type"] for data in resumed[1:]} == {"change"}
+    for before, now in itertools.pairwise(resumed):
+        assert now["prev_change_id"] == before["change_id"], "a change is missing or repeated"
+        assert now == published[now["change_id"]]
+    assert resumed[-1]["change_id"] == max(published)
+
+
 def is_finish(channel: str, data: Json) -> bool:
     if channel.startswith("trades."):
         return data[-1]["price"] == LAST_TRADE
@@ -194,13 +204,7 @@ def test_a_reader_that_is_cut_off_again_and_again_hears_what_one_hears_that_neve
             reader.read_until(is_finish)
         market.close()
     for reader, book in ((cut, RAW), (cut, MERGED), (away, MERGED)):
-        told = {data["change_id"]: data for data in whole.heard[book]}
-        chain = reader.heard[book]
-        assert chain[0]["type"] == "snapshot" and {data["type"] for data in chain[1:]} == {"change"}
-        for before, now in itertools.pairwise(chain):
-            assert now["prev_change_id"] == before["change_id"], "a hole, or one twice"
-            assert now == told[now["change_id"]]
-        assert chain[-1]["change_id"] == max(told)
+        check_chain(reader.heard[book], whole.heard[book])
     for reader, channel in ((cut, TRADES), (cut, SLOW_TRADES), (away, SLOW_TRADES)):
         assert reader.trades(channel) == whole.trades(channel)
     assert len(whole.trades(TRADES)) > CUTS

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from rpc import Http, RpcError, Ws
-from venue import BINARY, DEMO_A, OPERATOR, Venue, run_pitwire
+from venue import BINARY, DEMO_A, OPERATOR, XYZ_MARKET, Venue, run_pitwire
 
 DAY = [
     ("start_of_trading", "07:00"),
@@ -253,23 +253,12 @@ def test_whatever_operators_do_and_whenever_it_dies_the_log_passes_the_audit(dat
             assert "post_close" in passed, told
 
 
-EVERY_FEW_SECONDS = """
+EVERY_FEW_SECONDS = f"""
 [[schedule]]
 name = "quick"
-sessions = [{ session = "intraday_auction", cron = "*/2 * * * * *", lasts = "1s" }]
+sessions = [{{ session = "intraday_auction", cron = "*/2 * * * * *", lasts = "1s" }}]
 
-[[currency]]
-name = "XYZ"
-decimals = 0
-
-[[instrument]]
-name = "XYZ_ZAR"
-base = "XYZ"
-quote = "ZAR"
-tick = "0.05"
-lot = "1"
-start_price = "12.50"
-schedule = "quick"
+{XYZ_MARKET}schedule = "quick"
 """
 
 

@@ -700,7 +700,7 @@ def test_a_certificate_that_does_not_match_is_refused(host: str, trusts: bool, s
 
 
 def test_tls_with_a_server_that_speaks_none(authority: Path) -> None:
-    with Feed(lambda peer, _: (peer.sock.recv(10), peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n"))[1]) as feed:
+    with Feed(lambda peer, _: (peer.socket.recv(10), peer.send(b"HTTP/1.1 400 Bad Request\r\n\r\n"))[1]) as feed:
         ended = split(f"wss://localhost:{feed.port}/", "--ca", authority / "cert.pem", "--no-reconnect")
     assert ended.returncode == 1 and "no TLS with localhost" in ended.stderr, ended.stderr
 

@@ -30,6 +30,20 @@ def after_lines(process: subprocess.Popen[str], lines: int) -> dict[str, int]:
     return resident_kib(process.pid)
 
 
+def memory_after(command: list[str], early_lines: int, late_lines: int, *, limit_kib: int) -> dict[str, int]:
+    """Checks that the memory stays below a limit and does not grow between two statistics lines.
+    Returns the later figures."""
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        before, after = after_lines(process, early_lines), after_lines(process, late_lines)
+    finally:
+        process.kill()
+        process.communicate()
+    assert after["RssAnon"] <= limit_kib, after
+    assert after["RssAnon"] <= before["RssAnon"] + SLACK_KIB, (before, after)
+    return after
+
+
 @pytest.mark.parametrize(
     ("transport", "workers", "shared_mib"),
     [
@@ -45,14 +59,7 @@ def after_lines(process: subprocess.Popen[str], lines: int) -> dict[str, int]:
 def test_memory_is_fixed_after_the_start(transport: str, workers: int, shared_mib: int, tmp_path: Path) -> None:
     with endless_tape(tmp_path / "ready", per_s=2_000_000) as url:
         command = split_command(url, "--transport", transport, "--on-slow", "block", workers=workers)
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        try:
-            before, after = after_lines(process, 20), after_lines(process, 80)
-        finally:
-            process.kill()
-            process.communicate()
-    assert after["RssAnon"] <= LIMIT_KIB, after
-    assert after["RssAnon"] <= before["RssAnon"] + SLACK_KIB, (before, after)
+        after = memory_after(command, 20, 80, limit_kib=LIMIT_KIB)
     # Each ring has one page of header.
     assert after["RssShmem"] <= (shared_mib * MIB + 2 * workers * 4096) // 1024, after
 
@@ -62,15 +69,8 @@ def test_spilling_ends_at_its_limit(tmp_path: Path) -> None:
     with endless_tape(tmp_path / "ready", per_s=2_000_000) as url:
         options = ["--transport", "shm", "--on-slow", "spill:1MiB"]
         command = split_command(url, *options, "--", "sh", "-c", "exec sleep 1000", workers=8)
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        try:
-            # Rings and spill of one mebibyte each are full after about 20 lines.
-            before, after = after_lines(process, 40), after_lines(process, 60)
-        finally:
-            process.kill()
-            process.communicate()
-    assert after["RssAnon"] <= LIMIT_KIB + 8 * 1024, after
-    assert after["RssAnon"] <= before["RssAnon"] + SLACK_KIB, (before, after)
+        # Rings and spill of one mebibyte each are full after about 20 lines.
+        memory_after(command, 40, 60, limit_kib=LIMIT_KIB + 8 * 1024)
 
 
 def test_pings_with_unread_answers_cost_no_memory() -> None:
@@ -80,7 +80,7 @@ def test_pings_with_unread_answers_cost_no_memory() -> None:
     flood = frame(PING, b"p" * 125) * 8_000
 
     def serve(peer: Peer, _: int) -> None:
-        peer.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        peer.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         peer.shake_hands()
         # 320,000 pings: the answers to all would be 42 MB.
         for _ in range(40):
@@ -90,7 +90,7 @@ def test_pings_with_unread_answers_cost_no_memory() -> None:
         hold(peer)
 
     def hold(peer: Peer) -> None:
-        while peer.sock.recv(65536):
+        while peer.socket.recv(65536):
             pass
 
     with Feed(serve) as feed:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rpc import Ws
+from rpc import Ws, until
 from test_access import messages
-from test_listeners import gauge, until
+from test_listeners import gauge
 from test_wire_channels import Book, Replica
 from venue import DEMO_A, Venue
 from websockets.exceptions import ConnectionClosed

@@ -121,8 +121,8 @@ def code_from_splitter(case: Case) -> int | str | None:
         )
         try:
             peer = Peer(listener.accept()[0])
-            peer.sock.settimeout(30)
-            with peer.sock:
+            peer.socket.settimeout(30)
+            with peer.socket:
                 peer.shake_hands()
                 peer.send(stream_of(case, "server"))
                 code = peer.read_close()

@@ -128,3 +128,18 @@ class Venue:
     def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
         if self.alive():
             self.kill()
+
+
+# Configuration of one more currency, and of one more instrument in it.
+XYZ_MARKET = """[[currency]]
+name = "XYZ"
+decimals = 0
+
+[[instrument]]
+name = "XYZ_ZAR"
+base = "XYZ"
+quote = "ZAR"
+tick = "0.05"
+lot = "1"
+start_price = "12.50"
+"""

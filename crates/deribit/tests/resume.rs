@@ -5,9 +5,10 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{TestVenue, World, parsed};
+use common::{World, parsed};
 use pitwire_deribit::codec::Interval;
 use pitwire_deribit::{Effect, Session};
+use pitwire_memory_venue::MemoryVenue;
 use pitwire_model::VenueNanos;
 use serde_json::{Value, json};
 
@@ -33,7 +34,7 @@ fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Va
 
 /// Returns the messages of everything that has happened since the last call.
 fn received(world: &mut World, session: &mut Session) -> Vec<Value> {
-    let TestVenue { engine, views, changes, .. } = &world.venue;
+    let MemoryVenue { engine, views, changes, .. } = &world.venue;
     world.dispatcher.record(engine, views, changes);
     let heard = heard_of_recorded(world, session);
     world.venue.changes.clear();
@@ -44,7 +45,7 @@ fn received(world: &mut World, session: &mut Session) -> Vec<Value> {
 /// well.
 fn heard_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
     let mut heard = Vec::new();
-    let TestVenue { engine, views, changes, .. } = &world.venue;
+    let MemoryVenue { engine, views, changes, .. } = &world.venue;
     let mut send = |text: &[u8]| heard.push(parsed(text)["params"].clone());
     session.notify(engine, views, changes, &mut send);
     world.dispatcher.send_resumable(session, engine, views, &mut send);
@@ -53,7 +54,7 @@ fn heard_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
 
 fn window(world: &World, session: &mut Session) -> Vec<Value> {
     let mut heard = Vec::new();
-    let TestVenue { engine, views, .. } = &world.venue;
+    let MemoryVenue { engine, views, .. } = &world.venue;
     session.close_window(Interval::Ms100, engine, views, &mut |text| heard.push(parsed(text)["params"].clone()));
     heard
 }

@@ -30,7 +30,7 @@ pub trait Application {
     }
     /// A WebSocket was opened. `from` is the address of the peer, if the connection counts
     /// against the limit of its address.
-    fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>);
+    fn connected(&mut self, _: ConnectionId, _from: Option<IpAddr>) {}
     /// Called right after `connected` with the target of the handshake: path and query.
     fn opened(&mut self, _: ConnectionId, _target: &str, _: &mut Notices) {}
     /// Says whether the application takes the socket of this handshake to serve it elsewhere.
@@ -59,7 +59,7 @@ pub trait Application {
         0
     }
     /// Acts on one text message. Answers go to `notices`.
-    fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices);
+    fn text(&mut self, _: ConnectionId, _text: &str, _: &mut Notices) {}
 
     /// Acts on one binary message. By default the connection is closed.
     fn binary(&mut self, id: ConnectionId, _: &[u8], notices: &mut Notices) {
@@ -79,32 +79,39 @@ pub trait Application {
     fn answered(&mut self, _: &ServerLatency) {}
     /// A connection that was `connected` has ended. Called once for each, except for connections
     /// that were handed off: the application learns their end itself.
-    fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices);
+    fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
     /// Returns when [`Self::tick`] has to be called next, in monotonic nanoseconds. Not called
     /// after `stopping`.
-    fn next_due_ns(&self) -> Option<u64>;
+    fn next_due_ns(&self) -> Option<u64> {
+        None
+    }
     /// Does the timed work. Called at the start of each turn.
-    fn tick(&mut self, now_ns: u64, notices: &mut Notices);
+    fn tick(&mut self, _now_ns: u64, _: &mut Notices) {}
     /// Says, before `commit`, whether subscribers may read new public data without waiting for it.
     /// Connections that this turn has an answer or a notice for wait for the commit nevertheless.
     fn release_early(&mut self) -> bool {
         false
     }
     /// Makes everything up to now durable. Returns whether subscribers have something new to read.
+    /// The default is for an application that stores nothing and publishes nothing.
     ///
     /// # Errors
     /// Fails if the commit has failed. The loop then ends without sending anything.
-    fn commit(&mut self) -> io::Result<bool>;
+    fn commit(&mut self) -> io::Result<bool> {
+        Ok(false)
+    }
     /// Visits the connections for which [`Self::pump`] may have something.
-    fn for_each_subscriber(&self, visit: impl FnMut(ConnectionId));
+    fn for_each_subscriber(&self, _visit: impl FnMut(ConnectionId)) {}
     /// Copies ready frames for a connection to `out`, until it holds about `enough` bytes.
     ///
     /// # Errors
     /// Returns how to close a connection that has fallen behind.
-    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing>;
+    fn pump(&mut self, _: ConnectionId, _out: &mut Vec<u8>, _enough: usize) -> Result<(), Closing> {
+        Ok(())
+    }
     /// The process has to end: the application finishes its work and accepts nothing
     /// new. The loop then closes every connection with [`Self::STOPPING`] as the reason.
-    fn stopping(&mut self, notices: &mut Notices);
+    fn stopping(&mut self, _: &mut Notices) {}
 }
 
 /// Why and how a WebSocket connection ends.

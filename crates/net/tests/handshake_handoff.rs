@@ -1,6 +1,6 @@
 //! Sockets that leave the loop with their handshake, over real sockets.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use pitwire_net::{
-    Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Server, SystemClock, stop_signals,
+    Application, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Server, SystemClock, stop_signals,
 };
 use pitwire_tls::{Authority, issue_server_config};
 use rustls::pki_types::pem::PemObject;
@@ -42,20 +42,6 @@ impl Application for Giver {
     fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {
         panic!("it is nobody's of the loop");
     }
-    fn text(&mut self, _: ConnectionId, _: &str, _: &mut Notices) {}
-    fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
-    fn next_due_ns(&self) -> Option<u64> {
-        None
-    }
-    fn tick(&mut self, _: u64, _: &mut Notices) {}
-    fn commit(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
-    fn for_each_subscriber(&self, _: impl FnMut(ConnectionId)) {}
-    fn pump(&mut self, _: ConnectionId, _: &mut Vec<u8>, _: usize) -> Result<(), Closing> {
-        Ok(())
-    }
-    fn stopping(&mut self, _: &mut Notices) {}
 }
 
 fn serve() -> (std::net::SocketAddr, Receiver<(String, Handoff)>) {

@@ -1,13 +1,13 @@
 //! Responses that are put off, and a loop that another thread wakes, over real sockets.
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, Shutdown, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use pitwire_net::{
-    Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Server, SystemClock, Waker, stop_signals,
+    Application, ConnectionId, HttpRequest, HttpResponse, Notices, Server, SystemClock, Waker, stop_signals,
 };
 
 /// Another thread answers; its answers come back through a queue.
@@ -30,29 +30,15 @@ impl Application for Slow {
     fn accepts_websocket(&self, path: &str) -> bool {
         path == "/ws"
     }
-    fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {}
     fn opened(&mut self, id: ConnectionId, target: &str, notices: &mut Notices) {
         self.opened.push(target.to_owned());
         notices.reply(id, target.as_bytes());
-    }
-    fn text(&mut self, _: ConnectionId, _: &str, _: &mut Notices) {}
-    fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
-    fn next_due_ns(&self) -> Option<u64> {
-        None
     }
     fn tick(&mut self, _: u64, notices: &mut Notices) {
         while let Ok((to, keep_alive, text)) = self.answers.try_recv() {
             notices.respond(to, &HttpResponse::text(200, &text), keep_alive, false);
         }
     }
-    fn commit(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
-    fn for_each_subscriber(&self, _: impl FnMut(ConnectionId)) {}
-    fn pump(&mut self, _: ConnectionId, _: &mut Vec<u8>, _: usize) -> Result<(), Closing> {
-        Ok(())
-    }
-    fn stopping(&mut self, _: &mut Notices) {}
 }
 
 fn serve() -> std::net::SocketAddr {

@@ -1,14 +1,14 @@
 //! Open WebSockets whose sockets the application takes between two messages: over real sockets.
 
-use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
 use pitwire_net::{
-    Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Limits, Notices, Server, SystemClock,
-    Waker, stop_signals,
+    Application, ConnectionId, Handoff, HttpRequest, HttpResponse, Limits, Notices, Server, SystemClock, Waker,
+    stop_signals,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -33,7 +33,6 @@ impl Application for Exchange {
     fn accepts_websocket(&self, _: &str) -> bool {
         true
     }
-    fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {}
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
         notices.reply(id, text.as_bytes());
         if text == "go" {
@@ -50,9 +49,6 @@ impl Application for Exchange {
         // The test may be over.
         self.gone.send(id).ok();
     }
-    fn next_due_ns(&self) -> Option<u64> {
-        None
-    }
     fn tick(&mut self, _: u64, notices: &mut Notices) {
         for order in self.orders.try_iter() {
             match order {
@@ -60,14 +56,6 @@ impl Application for Exchange {
             }
         }
     }
-    fn commit(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
-    fn for_each_subscriber(&self, _: impl FnMut(ConnectionId)) {}
-    fn pump(&mut self, _: ConnectionId, _: &mut Vec<u8>, _: usize) -> Result<(), Closing> {
-        Ok(())
-    }
-    fn stopping(&mut self, _: &mut Notices) {}
 }
 
 struct Served {

@@ -1,13 +1,14 @@
 //! Plays the published vectors under the auditor and checks that it finds no offence in either
 //! engine.
 
-use std::path::{Path, PathBuf};
+mod common;
 
+use common::vectors;
 use pitwire_auditor::{Auditor, Offence};
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{Event, Seq, Stamped, VenueNanos};
 use pitwire_reference_engine::ReferenceEngine;
-use pitwire_scenario::{Machine, Scenario, Witness, play_watched, read};
+use pitwire_scenario::{Machine, Witness, play_watched};
 
 #[derive(Default)]
 struct Judge {
@@ -52,19 +53,6 @@ impl Judge {
             self.events.clear();
         }
     }
-}
-
-fn vectors() -> Vec<Scenario> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/vectors/rules");
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder).expect("the vectors").map(|entry| entry.expect("a file").path()).collect();
-    files.retain(|file| file.extension().is_some_and(|end| end == "json"));
-    files.sort();
-    let read_file = |file: &PathBuf| {
-        let text = std::fs::read_to_string(file).expect("a vector file");
-        read(&file.display().to_string(), &text).unwrap_or_else(|malformed| panic!("{malformed}"))
-    };
-    files.iter().flat_map(read_file).collect()
 }
 
 fn offences<M: Machine>(fresh: impl Fn() -> M) -> Vec<String> {

@@ -1,28 +1,15 @@
 //! Plays the published vectors and the worked examples of the rulebook on the engine and on the
 //! reference engine.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+mod common;
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use common::vectors;
 use pitwire_engine::Engine;
 use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Machine, Scenario, play, read};
-
-fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contracts/vectors/rules")
-}
-
-fn vectors() -> Vec<Scenario> {
-    let mut files: Vec<PathBuf> =
-        std::fs::read_dir(folder()).expect("the vectors").map(|entry| entry.expect("a file").path()).collect();
-    files.retain(|file| file.extension().is_some_and(|end| end == "json"));
-    files.sort();
-    let read_file = |file: &PathBuf| {
-        let text = std::fs::read_to_string(file).expect("a vector file");
-        read(&file.display().to_string(), &text).unwrap_or_else(|malformed| panic!("{malformed}"))
-    };
-    files.iter().flat_map(read_file).collect()
-}
 
 /// Returns the worked examples of the rule pages and of the format: their `json` blocks.
 fn examples() -> Vec<Scenario> {

@@ -5,6 +5,7 @@
 //! that starts with `~` to a session without one, with `@` to another member's, with `#` to the
 //! operator's, and with `?` to HTTP as `scope/method?query`.
 
+use pitwire_memory_venue::MemoryVenue;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 
@@ -17,7 +18,7 @@ use pitwire_websocket::{Decoder, Incoming, Limits};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::venue::{MEMBERS, SmallVenue};
+use crate::venue::{MEMBERS, small_venue};
 
 const WALL_US: u64 = 1_795_219_359_706_101;
 /// Longer texts are refused by the decoder.
@@ -36,7 +37,7 @@ fn token() -> [u8; 32] {
 }
 
 struct HostileClient {
-    venue: SmallVenue,
+    venue: MemoryVenue,
     dispatcher: Dispatcher,
     /// The sessions without a login, of alice, of bob and of the operator.
     sessions: [Session; 4],
@@ -61,7 +62,7 @@ impl HostileClient {
         });
         TOKENS.set(0);
         let dispatcher = Dispatcher::new(credentials.collect(), token);
-        let mut client = HostileClient { venue: SmallVenue::new(), dispatcher, sessions: Default::default() };
+        let mut client = HostileClient { venue: small_venue(), dispatcher, sessions: Default::default() };
         for (at, name) in [(1, "alice"), (2, "bob"), (3, "operator")] {
             let grant = format!(
                 r#"{{"jsonrpc":"2.0","id":1,"method":"public/auth","params":{{"grant_type":"client_credentials","client_id":"{name}","client_secret":"{name}-secret"}}}}"#
@@ -140,7 +141,7 @@ impl HostileClient {
 
     /// Sends notifications to every session.
     fn tell(&mut self) {
-        let SmallVenue { engine, views, changes, .. } = &self.venue;
+        let MemoryVenue { engine, views, changes, .. } = &self.venue;
         for session in &mut self.sessions {
             session.notify(engine, views, changes, &mut |text| {
                 let told: Value = serde_json::from_slice(text).unwrap_or(Value::Null);

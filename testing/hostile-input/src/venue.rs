@@ -1,14 +1,11 @@
 //! A small venue in memory: four instruments, three accounts, orders on both sides of a book.
 
-use pitwire_deribit::{Venue, VenueStatus};
-use pitwire_engine::Engine;
-use pitwire_journal::LogError;
+use pitwire_deribit::Venue;
+use pitwire_memory_venue::MemoryVenue;
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side, Stamped,
-    Ticks, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, InstrumentId, InstrumentSpec, Lots,
+    NewOrder, OrderType, Phase, Side, Ticks, VenueNanos,
 };
-use pitwire_projections::{Change, Views};
 
 pub const NOW: VenueNanos = VenueNanos(1_795_219_359_707_000_000);
 pub const MEMBERS: [&str; 3] = ["alice", "bob", "operator"];
@@ -17,74 +14,14 @@ pub const MEMBERS: [&str; 3] = ["alice", "bob", "operator"];
 const CURRENCIES: [(&str, u8); 6] = [("ZAR", 2), ("USDC", 6), ("USD", 2), ("BTC", 8), ("NPN", 0), ("ETH", 8)];
 const HELD_WHOLE: i128 = 1_000_000;
 
-pub struct SmallVenue {
-    pub engine: Engine,
-    pub views: Views,
-    pub changes: Vec<Change>,
-    events: Vec<Event>,
-    commands: u64,
-    now: VenueNanos,
-}
-
-impl Venue for SmallVenue {
-    fn submit(&mut self, mut command: Command) -> Result<Seq, LogError> {
-        self.commands += 1;
-        if let Command::Enter(order) = &mut command {
-            order.id = OrderId(self.commands);
-        }
-        let stamped = Stamped { seq: Seq(self.commands), at: self.now, command };
-        self.events.clear();
-        self.engine.apply(&stamped, &mut self.events);
-        self.views.observe(&stamped, &self.events, &mut self.changes);
-        Ok(stamped.seq)
+/// Returns a venue with the commands of [`opening`] applied.
+pub fn small_venue() -> MemoryVenue {
+    let mut venue = MemoryVenue { is_manual: true, ..MemoryVenue::new(NOW) };
+    for command in opening() {
+        // Memory does not fail.
+        let _ = venue.submit(command);
     }
-
-    fn events(&self) -> &[Event] {
-        &self.events
-    }
-
-    fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    fn views(&self) -> &Views {
-        &self.views
-    }
-
-    fn now(&self) -> VenueNanos {
-        self.now
-    }
-
-    fn takes_orders(&self) -> bool {
-        true
-    }
-
-    fn standing(&self) -> VenueStatus {
-        VenueStatus { last: Seq(self.commands), is_durable: false, tape_hash: [0; 32] }
-    }
-
-    fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>> {
-        self.now = VenueNanos(self.now.0.saturating_add(ns));
-        Some(Ok(self.now))
-    }
-}
-
-impl SmallVenue {
-    pub fn new() -> Self {
-        let mut venue = SmallVenue {
-            engine: Engine::new(),
-            views: Views::new(),
-            changes: Vec::new(),
-            events: Vec::new(),
-            commands: 0,
-            now: NOW,
-        };
-        for command in opening() {
-            // Memory does not fail.
-            let _ = venue.submit(command);
-        }
-        venue
-    }
+    venue
 }
 
 fn currency(name: &str) -> CurrencyId {
@@ -125,42 +62,18 @@ pub fn limit(account: AccountId, instrument: InstrumentId, side: Side, price: Ti
 }
 
 fn instruments() -> Vec<InstrumentSpec> {
-    let spot = |base, quote| InstrumentKind::Spot { base: currency(base), quote: currency(quote) };
-    let perpetual = InstrumentKind::InversePerpetual {
-        base: currency("BTC"),
-        quote: currency("USD"),
-        index: InstrumentId(1),
-        max_leverage: 50,
-    };
-    let rows = [
-        ("NPN_ZAR", spot("NPN", "ZAR"), (1, 2), (1, 0), 320_000),
-        ("BTC_USDC", spot("BTC", "USDC"), (5, 1), (1, 4), 120_000),
-        ("ETH_USDC", spot("ETH", "USDC"), (5, 2), (1, 3), 60_000),
-        ("BTC-PERPETUAL", perpetual, (5, 1), (10, 0), 120_000),
-    ];
-    (0..)
-        .zip(rows)
-        .map(|(id, (name, kind, tick, lot, start))| InstrumentSpec {
-            id: InstrumentId(id),
-            name: name.into(),
-            kind,
-            tick: Decimal::new(tick.0, tick.1),
-            lot: Decimal::new(lot.0, lot.1),
-            start_price: Ticks(start),
-            max_resting_orders: 10_000,
-            limits: InstrumentLimits::default(),
-            rules: None,
-        })
-        .collect()
+    pitwire_memory_venue::instruments(currency, ("ETH", "USDC", (5, 2), (1, 3), 60_000))
 }
 
 #[cfg(test)]
 mod tests {
+    use pitwire_model::Event;
+
     use super::*;
 
     #[test]
     fn every_command_of_the_opening_is_taken() {
-        let mut venue = SmallVenue::new();
+        let mut venue = small_venue();
         assert_eq!((venue.engine.markets().len(), venue.engine.live_orders()), (4, 16));
         for command in opening() {
             if !matches!(command, Command::Enter(_)) {

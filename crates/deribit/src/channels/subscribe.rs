@@ -37,11 +37,14 @@ const SMALL_RING: usize = 1 << 16;
 
 /// The venue's current state, for a new subscriber.
 #[derive(Clone, Copy)]
-struct TestVenueView<'a> {
+struct SubscribeContext<'a> {
     engine: &'a Engine,
     views: &'a Views,
     at: VenueNanos,
 }
+
+/// A feed and the first message to a new subscriber of it.
+type JoinedFeed = (FeedId, Option<Vec<u8>>);
 
 impl PublicChannels {
     /// Adds a subscriber. Returns `None` if the channel's instrument or account does not exist.
@@ -52,7 +55,7 @@ impl PublicChannels {
         views: &Views,
         at: VenueNanos,
     ) -> Option<Subscribed> {
-        let here = TestVenueView { engine, views, at };
+        let here = SubscribeContext { engine, views, at };
         let (feed, first) = match channel {
             Channel::Book { instrument, interval } => self.join_book(instrument, *interval, here)?,
             Channel::Trades { instrument, interval } => {
@@ -102,30 +105,30 @@ impl PublicChannels {
         self.feeds[feed.0 as usize].subscribers == 0
     }
 
-    fn join_book(
-        &mut self,
-        name: &str,
-        interval: Interval,
-        here: TestVenueView<'_>,
-    ) -> Option<(FeedId, Option<Vec<u8>>)> {
-        let spec = &here.engine.instrument_named(name)?.spec;
-        let feed = self.open_feed("book", spec, interval)?;
+    fn join_book(&mut self, name: &str, interval: Interval, here: SubscribeContext<'_>) -> Option<JoinedFeed> {
+        let (spec, feed) = self.open_named("book", name, interval, here)?;
         let first = self.snapshot(&self.feeds[feed.0 as usize].name, spec, interval, here.at);
         Some((feed, Some(first)))
     }
 
-    fn join_ticker(
-        &mut self,
-        name: &str,
-        interval: Interval,
-        here: TestVenueView<'_>,
-    ) -> Option<(FeedId, Option<Vec<u8>>)> {
-        let spec = &here.engine.instrument_named(name)?.spec;
-        let feed = self.open_feed("ticker", spec, interval)?;
+    fn join_ticker(&mut self, name: &str, interval: Interval, here: SubscribeContext<'_>) -> Option<JoinedFeed> {
+        let (spec, feed) = self.open_named("ticker", name, interval, here)?;
         let facts = MarketFacts::of(here.engine, here.views, spec.id, here.at)?;
         let mut out = Vec::new();
         write_notification(&mut out, &self.feeds[feed.0 as usize].name, |j| objects::ticker(j, &facts));
         Some((feed, Some(out)))
+    }
+
+    /// Opens a feed of the named instrument, if it exists.
+    fn open_named<'a>(
+        &mut self,
+        kind: &str,
+        name: &str,
+        interval: Interval,
+        here: SubscribeContext<'a>,
+    ) -> Option<(&'a InstrumentSpec, FeedId)> {
+        let spec = &here.engine.instrument_named(name)?.spec;
+        Some((spec, self.open_feed(kind, spec, interval)?))
     }
 
     fn join_line(
@@ -133,8 +136,8 @@ impl PublicChannels {
         channel: &Channel,
         name: &str,
         spec: &InstrumentSpec,
-        here: TestVenueView<'_>,
-    ) -> Option<(FeedId, Option<Vec<u8>>)> {
+        here: SubscribeContext<'_>,
+    ) -> Option<JoinedFeed> {
         let what = StateKind::of(channel, spec)?;
         let feed = match self.by_name.get(name) {
             Some(feed) => *feed,

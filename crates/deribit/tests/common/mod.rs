@@ -10,15 +10,10 @@ use pitwire_deribit::codec::Request;
 use pitwire_deribit::{
     Access, Credential, Dispatched, Dispatcher, Effect, RequestClock, RequestContext, Session, Transport,
 };
-use pitwire_deribit::{Venue, VenueStatus};
-use pitwire_engine::Engine;
-use pitwire_journal::LogError;
+use pitwire_memory_venue::MemoryVenue;
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Label, OrderId, Phase, Seq, Stamped, Ticks, TradingRules,
-    VenueNanos,
+    AccountId, Command, Credit, Currency, CurrencyId, InstrumentSpec, Label, Phase, TradingRules, VenueNanos,
 };
-use pitwire_projections::{Change, Views};
 use serde_json::{Value, json};
 
 /// The times of the example in the dialect's documentation.
@@ -38,149 +33,41 @@ fn currency(name: &str) -> CurrencyId {
     CurrencyId(u32::try_from(at).expect("a short table"))
 }
 
-/// Engine and projections without a journal. Venue time stands still unless a test moves it.
-pub struct TestVenue {
-    pub engine: Engine,
-    pub views: Views,
-    events: Vec<Event>,
-    pub changes: Vec<Change>,
-    pub commands: u64,
-    pub now: VenueNanos,
-    pub takes_orders: bool,
-    pub log_fails: bool,
-    pub is_manual: bool,
-}
-
-impl Venue for TestVenue {
-    fn submit(&mut self, mut command: Command) -> Result<Seq, LogError> {
-        if self.log_fails {
-            return Err(LogError::Poisoned);
-        }
-        self.commands += 1;
-        if let Command::Enter(order) = &mut command {
-            order.id = OrderId(self.commands);
-        }
-        let stamped = Stamped { seq: Seq(self.commands), at: self.now, command };
-        self.events.clear();
-        self.engine.apply(&stamped, &mut self.events);
-        self.views.observe(&stamped, &self.events, &mut self.changes);
-        Ok(stamped.seq)
-    }
-
-    fn events(&self) -> &[Event] {
-        &self.events
-    }
-
-    fn engine(&self) -> &Engine {
-        &self.engine
-    }
-
-    fn views(&self) -> &Views {
-        &self.views
-    }
-
-    fn now(&self) -> VenueNanos {
-        self.now
-    }
-
-    fn takes_orders(&self) -> bool {
-        self.takes_orders
-    }
-
-    fn standing(&self) -> VenueStatus {
-        VenueStatus { last: Seq(self.commands), is_durable: false, tape_hash: [0; 32] }
-    }
-
-    fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>> {
-        self.is_manual.then(|| {
-            self.now = VenueNanos(self.now.0 + ns);
-            Ok(self.now)
-        })
-    }
-}
-
 /// All shares of the table belong to one segment.
 fn rules(name: &str) -> Option<Box<TradingRules>> {
     let segment = Label::new("ZA01").expect("a short text");
     name.ends_with("_ZAR").then(|| Box::new(TradingRules { segment, ..TradingRules::default() }))
 }
 
-fn instruments() -> Vec<InstrumentSpec> {
-    let spot = |base, quote| InstrumentKind::Spot { base: currency(base), quote: currency(quote) };
-    let perpetual = InstrumentKind::InversePerpetual {
-        base: currency("BTC"),
-        quote: currency("USD"),
-        index: InstrumentId(1),
-        max_leverage: 50,
-    };
-    let rows = [
-        ("NPN_ZAR", spot("NPN", "ZAR"), (1, 2), (1, 0), 320_000),
-        ("BTC_USDC", spot("BTC", "USDC"), (5, 1), (1, 4), 120_000),
-        ("AGL_ZAR", spot("AGL", "ZAR"), (1, 2), (1, 0), 51_000),
-        ("BTC-PERPETUAL", perpetual, (5, 1), (10, 0), 120_000),
-    ];
-    (0..)
-        .zip(rows)
-        .map(|(id, (name, kind, tick, lot, start))| InstrumentSpec {
-            id: InstrumentId(id),
-            name: name.into(),
-            kind,
-            tick: Decimal::new(tick.0, tick.1),
-            lot: Decimal::new(lot.0, lot.1),
-            start_price: Ticks(start),
-            max_resting_orders: 10_000,
-            limits: InstrumentLimits::default(),
-            rules: rules(name),
-        })
-        .collect()
+fn instruments() -> impl Iterator<Item = InstrumentSpec> {
+    let third = ("AGL", "ZAR", (1, 2), (1, 0), 51_000);
+    pitwire_memory_venue::instruments(currency, third)
+        .into_iter()
+        .map(|spec| InstrumentSpec { rules: rules(&spec.name), ..spec })
 }
 
-impl TestVenue {
-    pub fn new() -> Self {
-        let mut venue = TestVenue {
-            engine: Engine::new(),
-            views: Views::new(),
-            events: Vec::new(),
-            changes: Vec::new(),
-            commands: 0,
-            now: VenueNanos(VENUE_MS * 1_000_000),
-            takes_orders: true,
-            log_fails: false,
-            is_manual: false,
-        };
-        for (name, decimals) in CURRENCIES {
-            venue.must(Command::AddCurrency(Currency { id: currency(name), name: name.into(), decimals }));
-        }
-        for (id, name) in (0..).zip(["alice", "bob", "operator"]) {
-            let spec = AccountSpec {
-                id: AccountId(id),
-                name: name.into(),
-                credit: Credit::Limited,
-                settings: AccountSettings::default(),
-            };
-            venue.must(Command::AddAccount(spec));
-            for (currency_name, whole) in
-                [("ZAR", 1_000_000), ("USDC", 1_000_000), ("BTC", 20), ("NPN", 100), ("AGL", 100)]
-            {
-                let currency = currency(currency_name);
-                let decimals = CURRENCIES[currency.0 as usize].1;
-                let units = whole * 10_i128.pow(u32::from(decimals));
-                venue.must(Command::Deposit { account: AccountId(id), currency, units });
-            }
-        }
-        for spec in instruments() {
-            let instrument = spec.id;
-            venue.must(Command::AddInstrument(Box::new(spec)));
-            venue.must(Command::SetPhase { instrument, phase: Phase::Continuous });
-        }
-        venue
+/// Returns a venue with four instruments, and three members with balances.
+fn test_venue() -> MemoryVenue {
+    let mut venue = MemoryVenue::new(VenueNanos(VENUE_MS * 1_000_000));
+    for (name, decimals) in CURRENCIES {
+        venue.must(Command::AddCurrency(Currency { id: currency(name), name: name.into(), decimals }));
     }
-
-    pub fn must(&mut self, command: Command) {
-        self.submit(command).expect("a log that cannot fail");
-        let refused = self.events.iter().any(|event| matches!(event, Event::CommandRefused { .. }));
-        assert!(!refused, "{:?}", self.events);
+    for (id, name) in (0..).map(AccountId).zip(["alice", "bob", "operator"]) {
+        venue.must(Command::AddAccount(pitwire_fixtures::account(id, name, Credit::Limited)));
+        for (currency_name, whole) in [("ZAR", 1_000_000), ("USDC", 1_000_000), ("BTC", 20), ("NPN", 100), ("AGL", 100)]
+        {
+            let currency = currency(currency_name);
+            let decimals = CURRENCIES[currency.0 as usize].1;
+            let units = whole * 10_i128.pow(u32::from(decimals));
+            venue.must(Command::Deposit { account: id, currency, units });
+        }
     }
+    for spec in instruments() {
+        let instrument = spec.id;
+        venue.must(Command::AddInstrument(Box::new(spec)));
+        venue.must(Command::SetPhase { instrument, phase: Phase::Continuous });
+    }
+    venue
 }
 
 /// Returns texts that never repeat, which is all that tokens need in a test.
@@ -192,7 +79,7 @@ fn random() -> [u8; 32] {
 }
 
 pub struct World {
-    pub venue: TestVenue,
+    pub venue: MemoryVenue,
     pub dispatcher: Dispatcher,
     pub wall_us: u64,
     pub steady_ns: u64,
@@ -235,7 +122,7 @@ impl World {
             access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
         });
         let dispatcher = Dispatcher::new(credentials.collect(), random);
-        World { venue: TestVenue::new(), dispatcher, wall_us: WALL_US, steady_ns: 0 }
+        World { venue: test_venue(), dispatcher, wall_us: WALL_US, steady_ns: 0 }
     }
 
     fn visited(
@@ -312,7 +199,7 @@ impl World {
     /// Returns the messages that a session receives for all events since the last call.
     pub fn received(&mut self, session: &mut Session) -> Vec<Value> {
         let mut heard = Vec::new();
-        let TestVenue { engine, views, changes, .. } = &self.venue;
+        let MemoryVenue { engine, views, changes, .. } = &self.venue;
         session.notify(engine, views, changes, &mut |text| heard.push(parsed(text)));
         heard
     }

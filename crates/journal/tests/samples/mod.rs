@@ -237,6 +237,16 @@ pub fn all() -> Vec<(&'static str, Stamped)> {
 
 pub fn events() -> Vec<(&'static str, Event)> {
     let (order, account_id, instrument, side) = (ORDER, ACCOUNT, INSTRUMENT, Side::Sell);
+    let accepted = |display| Event::Accepted {
+        order,
+        account: account_id,
+        instrument,
+        side,
+        order_type: OrderType::Limit { price: Ticks(101) },
+        lots: Lots(5),
+        tif: TimeInForce::Day,
+        display,
+    };
     vec![
         ("epoch_started", Event::EpochStarted { epoch: Epoch(7) }),
         ("currency_added", Event::CurrencyAdded(currency())),
@@ -244,32 +254,8 @@ pub fn events() -> Vec<(&'static str, Event)> {
         ("account_added", Event::AccountAdded(account())),
         ("deposited", Event::Deposited { account: account_id, currency: CurrencyId(3), units: 10_i128.pow(30) }),
         ("phase_changed", Event::PhaseChanged { instrument, phase: Phase::Continuous }),
-        (
-            "accepted",
-            Event::Accepted {
-                order,
-                account: account_id,
-                instrument,
-                side,
-                order_type: OrderType::Limit { price: Ticks(101) },
-                lots: Lots(5),
-                tif: TimeInForce::Day,
-                display: None,
-            },
-        ),
-        (
-            "accepted_iceberg",
-            Event::Accepted {
-                order,
-                account: account_id,
-                instrument,
-                side,
-                order_type: OrderType::Limit { price: Ticks(101) },
-                lots: Lots(5),
-                tif: TimeInForce::Day,
-                display: Some(Lots(2)),
-            },
-        ),
+        ("accepted", accepted(None)),
+        ("accepted_iceberg", accepted(Some(Lots(2)))),
         ("rejected", Event::Rejected { order, account: account_id, reason: Reject::PriceOutOfRange }),
         ("trade", trade(5)),
         (

@@ -1,6 +1,6 @@
 //! A connection over a real pair of sockets: its memory stays bounded, and its turns are fair.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::time::Duration;
 
 use super::input::{FRAMES_AT_A_TIME, FRAMES_OF_A_FLOOD};
@@ -26,23 +26,9 @@ impl Application for SilentApp {
     fn accepts_websocket(&self, _: &str) -> bool {
         true
     }
-    fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {}
     fn text(&mut self, id: ConnectionId, _: &str, _: &mut Notices) {
         self.senders.push(id.0);
     }
-    fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
-    fn next_due_ns(&self) -> Option<u64> {
-        None
-    }
-    fn tick(&mut self, _: u64, _: &mut Notices) {}
-    fn commit(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
-    fn for_each_subscriber(&self, _: impl FnMut(ConnectionId)) {}
-    fn pump(&mut self, _: ConnectionId, _: &mut Vec<u8>, _: usize) -> Result<(), Closing> {
-        Ok(())
-    }
-    fn stopping(&mut self, _: &mut Notices) {}
 }
 
 /// The parts of a turn besides connections.

@@ -103,8 +103,6 @@ impl Application for Toy {
         (self.is_stopping && self.seen.always_due_when_stopping.load(SeqCst)).then_some(0)
     }
 
-    fn tick(&mut self, _: u64, _: &mut Notices) {}
-
     fn release_early(&mut self) -> bool {
         let fresh = self.is_early && self.released < self.tape.len();
         if fresh {
