@@ -220,16 +220,7 @@ impl DebugNode<'_> {
             },
             DebugNode::Struct("Decimal", fields) => write_text(out, &decimal(fields).unwrap_or_default()),
             DebugNode::Struct(name, fields) => write_fields(out, Some(name), fields),
-            DebugNode::List(items) => {
-                out.push('[');
-                for (index, item) in items.iter().enumerate() {
-                    if index > 0 {
-                        out.push(',');
-                    }
-                    item.write(out);
-                }
-                out.push(']');
-            }
+            DebugNode::List(items) => write_array(out, items),
         }
     }
 }
@@ -238,17 +229,19 @@ impl DebugNode<'_> {
 fn write_list(out: &mut String, items: &[DebugNode<'_>]) {
     match items {
         [item] => item.write(out),
-        items => {
-            out.push('[');
-            for (index, item) in items.iter().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                item.write(out);
-            }
-            out.push(']');
-        }
+        items => write_array(out, items),
     }
+}
+
+fn write_array(out: &mut String, items: &[DebugNode<'_>]) {
+    out.push('[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        item.write(out);
+    }
+    out.push(']');
 }
 
 fn write_fields(out: &mut String, name: Option<&str>, fields: &[(&str, DebugNode<'_>)]) {

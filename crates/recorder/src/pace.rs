@@ -7,6 +7,7 @@
 const SECOND_NS: u128 = 1_000_000_000;
 const MS_NS: u64 = 1_000_000;
 
+#[derive(Clone, Debug)]
 pub enum Pace {
     /// As fast as the reader reads.
     Max,
@@ -98,6 +99,7 @@ pub const MIDDAY_BURST: RateKnots = &[
 ];
 
 /// A rate curve as whole trades per millisecond, repeated.
+#[derive(Clone, Debug)]
 pub struct Profile {
     /// Trades before each millisecond of the period; one entry more than milliseconds.
     before: Vec<u64>,

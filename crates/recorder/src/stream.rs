@@ -29,6 +29,8 @@ pub enum StreamSource {
     Messages(Box<dyn MessageSource>),
 }
 
+/// The parameters of a stream.
+#[derive(Clone, Debug)]
 pub struct StreamConfig {
     pub pace: Pace,
     pub sizes: MessageSizes,

@@ -133,7 +133,7 @@ impl Streams {
             Some(of) => self.instrument(of).map(|instrument| &instrument.entries),
             None => Some(&self.all),
         };
-        entries.and_then(|entry| entries.iter().find(|entry| entry.id == id)).map_or(0, |entry| entry.readers)
+        entries.and_then(|entries| entries.iter().find(|entry| entry.id == id)).map_or(0, |entry| entry.readers)
     }
 
     pub(crate) fn entry_mut(&mut self, id: StreamId) -> Option<&mut StreamEntry> {

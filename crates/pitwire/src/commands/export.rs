@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use pitwire_disk::DirectoryStorage;
 use pitwire_export::{CommandRange, Exporter, RunTime, TableFormat, TableSummary, check_free};
 use pitwire_failure::Failure;
 use pitwire_journal::Recovery;
-use pitwire_venue::{Replay, inspect_settled};
+use pitwire_venue::Replay;
 
+use crate::commands::data_directory;
 use crate::output::say;
 
 const EXAMPLES: &str =
@@ -59,15 +59,7 @@ impl Export {
             return Err(Failure::usage("--from is not before --to: that leaves nothing"));
         }
         check_free(&self.out)?;
-        let storage = DirectoryStorage::read_only(&self.dir).map_err(|error| {
-            Failure::new(format!("cannot read {}: {error}", self.dir.display()))
-                .remedy("name the data directory of a venue")
-        })?;
-        let recovery = inspect_settled(&storage)?;
-        if recovery.is_fresh {
-            return Err(Failure::new(format!("{} holds no journal", self.dir.display()))
-                .remedy("name the data directory of a venue"));
-        }
+        let (storage, recovery) = data_directory::open(&self.dir)?;
         let range = CommandRange::find(&recovery, &storage, self.from, self.to)?;
         let mut exporter = Exporter::create(&self.out, self.table_format(), range)?;
         let mut replay = Replay::start(&recovery)?;

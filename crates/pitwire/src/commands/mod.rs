@@ -2,6 +2,7 @@
 
 mod arguments;
 pub mod bars;
+mod data_directory;
 pub mod doctor;
 pub mod engine_bench;
 pub mod explain;

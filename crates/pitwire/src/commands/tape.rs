@@ -1,11 +1,9 @@
 //! `pitwire tape`: serves and records feeds.
 
-mod figures;
 mod live;
 mod record;
 mod serve;
 mod source;
-mod values;
 
 use clap::{Args, Subcommand};
 

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 use clap::Args;
 use pitwire_auditor::Auditor;
 use pitwire_auditor_snapshot::audit_snapshot;
-use pitwire_disk::DirectoryStorage;
 use pitwire_engine::EngineImage;
 use pitwire_journal::records::ChainState;
 use pitwire_journal::records::image::{encode_state, state_hash};
 use pitwire_journal::{RecoveredSnapshot, Recovery};
 use pitwire_model::Seq;
 
+use crate::commands::data_directory;
 use crate::output::say;
 use pitwire_failure::Failure;
-use pitwire_venue::{Replay, inspect_settled};
+use pitwire_venue::Replay;
 
 const EXAMPLES: &str = "Examples:
   pitwire verify pitwire-data
@@ -48,15 +48,7 @@ impl Verify {
     }
 
     pub fn run(self) -> Result<(), Failure> {
-        let storage = DirectoryStorage::read_only(&self.dir).map_err(|error| {
-            Failure::new(format!("cannot read {}: {error}", self.dir.display()))
-                .remedy("name the data directory of a venue")
-        })?;
-        let recovery = inspect_settled(&storage)?;
-        if recovery.is_fresh {
-            return Err(Failure::new(format!("{} holds no journal", self.dir.display()))
-                .remedy("name the data directory of a venue"));
-        }
+        let (storage, recovery) = data_directory::open(&self.dir)?;
         let mut replay = Replay::start(&recovery)?;
         let mut auditor = auditor_at(&replay)?;
         let offence = |offence: pitwire_auditor::Offence| {

@@ -11,10 +11,10 @@ use pitwire_failure::Failure;
 use pitwire_recorder::live::{
     ArrivalLaw, FaultScript, LiveConfig, LiveFeed, LiveReport, MessageTimes, PlainFeed, SizeRange,
 };
+use pitwire_recorder::rate::Rate;
 use pitwire_recorder::trades::MessageSource;
 
 use super::source::What;
-use super::values::Rate;
 use crate::output::say;
 
 /// Options that only apply with `--live`.

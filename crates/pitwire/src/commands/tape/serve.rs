@@ -11,14 +11,15 @@ use clap::{Args, ValueEnum};
 use pitwire_net::stop_signals;
 use pitwire_recorder::dialect::FeedDialect;
 use pitwire_recorder::framing::MessageSizes;
+use pitwire_recorder::rate::{Rate, parse_sizes};
+use pitwire_recorder::serve_summary::{ServeSummary, cpu_seconds};
 use pitwire_recorder::server::{Disconnect, FeedMode, Hello, Protocol, ServiceConfig, TapeServer};
+use pitwire_recorder::stream::StreamConfig;
 use pitwire_recorder::symbols;
 use pitwire_tls::ServerConfig;
 
-use super::figures::{Figures, cpu_seconds};
 use super::live::{self, LiveOptions, LiveSource};
 use super::source::{Plan, What};
-use super::values::{Rate, sizes};
 use crate::certificate;
 use crate::commands::arguments;
 use crate::output::say;
@@ -60,7 +61,7 @@ pub struct Serve {
     /// microseconds (cutoff:US) [default: 128]. With a recording, its messages are regrouped;
     /// without this option they stay
     /// unchanged.
-    #[arg(long, value_name = "N|A-B|cutoff:US", value_parser = sizes)]
+    #[arg(long, value_name = "N|A-B|cutoff:US", value_parser = parse_sizes)]
     frame_trades: Option<MessageSizes>,
     /// Rate: max, trades per second (messages, for an unchanged recording), open-close or
     /// midday-burst; for a file also original or xN.
@@ -200,8 +201,8 @@ impl Serve {
             fs::remove_file(path)?;
         }
         let report = report?;
-        let figures = Figures::of(&report, took_s, plan.ceiling_per_s());
-        say(&if self.json { figures.json() } else { figures.text() });
+        let summary = ServeSummary::of(&report, took_s, plan.ceiling_per_s());
+        say(&if self.json { summary.json() } else { summary.text() });
         match report.failure {
             Some(reason) => Err(Failure::new(reason).remedy("record it again, or cut the file before that")),
             None => Ok(()),
@@ -244,16 +245,16 @@ impl Serve {
             return Err(Failure::usage("--rate original and xN need times that came with the trades")
                 .remedy("give a recording, or a table whose every row has a t, with --file"));
         }
-        Ok(Plan {
-            what,
-            rate: self.rate,
+        let config = StreamConfig {
+            pace: self.rate.pace(),
             sizes: self.frame_trades.unwrap_or(MessageSizes::Between { least: 128, most: 128 }),
             fragment: self.fragment.and_then(|bytes| usize::try_from(bytes).ok()),
             trades: self.trades,
             disconnect_every: self.disconnect_every,
             content: self.content,
             seed: self.seed,
-        })
+        };
+        Ok(Plan { what, rate: self.rate, config })
     }
 
     fn service(&self, plan: &Plan, tls: Option<Arc<ServerConfig>>) -> Result<ServiceConfig, Failure> {

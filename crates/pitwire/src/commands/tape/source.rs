@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pitwire_recorder::dialect::{FeedDialect, VenueFeed};
-use pitwire_recorder::framing::MessageSizes;
+use pitwire_recorder::rate::Rate;
 use pitwire_recorder::recording::{FileEnding, Recording, RecordingReader};
 use pitwire_recorder::rows::TradeRows;
+use pitwire_recorder::serve_summary::per_second;
 use pitwire_recorder::stream::{FillResult, StreamConfig, StreamSource, StreamTime, TapeStream};
 use pitwire_recorder::synthetic::SyntheticFeed;
 use pitwire_recorder::trades::MessageSource;
 
-use super::values::Rate;
 use pitwire_failure::Failure;
 
 #[derive(Clone)]
@@ -98,42 +98,30 @@ fn some(rows: TradeRows, path: &Path) -> Result<What, Failure> {
     Ok(What::TradeRows(rows))
 }
 
-/// All parameters of a stream.
+/// A source and how to serve it. The pace in `config` is that of `rate`.
 #[derive(Clone)]
 pub struct Plan {
     pub what: What,
     pub rate: Rate,
-    pub sizes: MessageSizes,
-    pub fragment: Option<usize>,
-    pub trades: Option<u64>,
-    pub disconnect_every: Option<u64>,
-    pub content: bool,
-    pub seed: u64,
+    pub config: StreamConfig,
 }
 
 impl Plan {
     pub fn stream(&self) -> Result<TapeStream, String> {
-        self.stream_at(self.rate, self.trades, self.disconnect_every)
+        self.stream_with(self.config.clone())
     }
 
-    fn stream_at(&self, rate: Rate, trades: Option<u64>, disconnect_every: Option<u64>) -> Result<TapeStream, String> {
-        let terms = StreamConfig {
-            pace: rate.pace(),
-            sizes: self.sizes,
-            fragment: self.fragment,
-            trades,
-            disconnect_every,
-            content: self.content,
-            seed: self.seed,
-        };
-        Ok(TapeStream::new(self.what.source(self.seed)?, terms))
+    fn stream_with(&self, config: StreamConfig) -> Result<TapeStream, String> {
+        Ok(TapeStream::new(self.what.source(config.seed)?, config))
     }
 
     /// Measures how many trades (or messages) per second the stream generates when it is not sent.
     /// Takes 0.1 seconds.
     pub fn ceiling_per_s(&self) -> f64 {
         const MEASURED: Duration = Duration::from_millis(100);
-        let Ok(mut stream) = self.stream_at(Rate::Max, None, None) else { return 0.0 };
+        let unlimited =
+            StreamConfig { pace: Rate::Max.pace(), trades: None, disconnect_every: None, ..self.config.clone() };
+        let Ok(mut stream) = self.stream_with(unlimited) else { return 0.0 };
         let mut out = Vec::new();
         let started = Instant::now();
         while started.elapsed() < MEASURED {
@@ -142,6 +130,6 @@ impl Plan {
                 break;
             }
         }
-        super::figures::per(stream.tally.trades, started.elapsed().as_secs_f64())
+        per_second(stream.tally.trades, started.elapsed().as_secs_f64())
     }
 }

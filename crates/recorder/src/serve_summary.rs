@@ -1,15 +1,17 @@
-//! Final report of a feed server.
+//! The summary of a served feed: as JSON and as text.
+//!
+//! Start at    [`ServeSummary::of`].
 
 use std::time::Duration;
 
-use pitwire_recorder::server::ServeReport;
+use crate::server::ServeReport;
 
 /// Names and values of the report, in order.
-pub struct Figures {
+pub struct ServeSummary {
     fields: Vec<(&'static str, String)>,
 }
 
-impl Figures {
+impl ServeSummary {
     /// Builds the report. `cpu_s` is the CPU time of serving in seconds; `ceiling_per_s` is the
     /// maximum rate of the source.
     pub fn of(report: &ServeReport, cpu_s: f64, ceiling_per_s: f64) -> Self {
@@ -23,7 +25,7 @@ impl Figures {
             ("messages", report.sums.messages.to_string()),
             ("bytes", report.bytes.to_string()),
             ("seconds", format!("{:.6}", report.seconds)),
-            ("trades_per_s", format!("{:.0}", per(report.sums.trades, report.seconds))),
+            ("trades_per_s", format!("{:.0}", per_second(report.sums.trades, report.seconds))),
             ("cpu_ns_per_trade", format!("{:.2}", each(cpu_s * 1e9, report.sums.trades))),
             ("ceiling_trades_per_s", format!("{ceiling_per_s:.0}")),
             ("connections", report.connections.to_string()),
@@ -38,14 +40,16 @@ impl Figures {
             ("checksum", hex(report.sums.checksum)),
             ("content", hex(report.sums.content)),
         ];
-        Figures { fields }
+        ServeSummary { fields }
     }
 
+    /// Returns one JSON object.
     pub fn json(&self) -> String {
         let fields: Vec<String> = self.fields.iter().map(|(name, value)| format!("\"{name}\":{value}")).collect();
         format!("{{{}}}", fields.join(","))
     }
 
+    /// Returns one line of text per known value.
     pub fn text(&self) -> String {
         let known = self.fields.iter().filter(|(_, value)| value != "null");
         let lines: Vec<String> =
@@ -67,7 +71,8 @@ fn each(sum: f64, count: u64) -> f64 {
     if count > 0 { sum / as_f64(count) } else { 0.0 }
 }
 
-pub fn per(count: u64, seconds: f64) -> f64 {
+/// Returns `count` per second; 0 for no time.
+pub fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { as_f64(count) / seconds } else { 0.0 }
 }
 

@@ -1,13 +1,15 @@
-//! Values of the flags of `pitwire tape serve`.
+//! The rate and the message sizes of a served feed, as text.
+//!
+//! Start at    [`Rate`], [`parse_sizes`].
 
 use std::str::FromStr;
 
-use pitwire_recorder::framing::{MOST_TRADES, MessageSizes};
-use pitwire_recorder::pace::{MIDDAY_BURST, OPEN_CLOSE, Pace, Profile};
+use crate::framing::{MOST_TRADES, MessageSizes};
+use crate::pace::{MIDDAY_BURST, OPEN_CLOSE, Pace, Profile};
 
 const MOST_PER_S: u64 = 1_000_000_000;
 
-/// Value of `--rate`.
+/// The rate at which a feed is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
     Max,
@@ -42,6 +44,7 @@ impl FromStr for Rate {
 }
 
 impl Rate {
+    /// Returns the pace of a stream at this rate.
     pub fn pace(self) -> Pace {
         match self {
             Rate::Max => Pace::Max,
@@ -64,8 +67,12 @@ fn thousandths(text: &str) -> Option<u64> {
     whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(part)
 }
 
-/// Parses the value of `--frame-trades`.
-pub fn sizes(text: &str) -> Result<MessageSizes, String> {
+/// Parses message sizes: a number of trades, a range A-B, or `cutoff:` and microseconds.
+///
+/// # Errors
+///
+/// Returns what to write instead.
+pub fn parse_sizes(text: &str) -> Result<MessageSizes, String> {
     let count = |text: &str| text.parse::<u64>().ok().filter(|count| (1..=MOST_TRADES).contains(count));
     let sizes = if let Some(us) = text.strip_prefix("cutoff:") {
         let us = us.parse::<u64>().ok().filter(|us| (1..=10_000_000).contains(us));
@@ -133,7 +140,7 @@ mod tests {
             ("a-b", None),
             ("", None),
         ] {
-            assert_eq!(sizes(text).ok(), expected, "{text}");
+            assert_eq!(parse_sizes(text).ok(), expected, "{text}");
         }
     }
 }
