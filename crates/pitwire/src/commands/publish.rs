@@ -5,7 +5,7 @@ mod source;
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -24,6 +24,7 @@ use self::source::{NATS_CAPACITY, Source};
 use crate::certificate::{self, ServerCertificate};
 use crate::commands::arguments;
 use crate::output::say;
+use crate::ready_file::{ReadyFile, ServedAt};
 use pitwire_failure::{Failure, more_files};
 
 const EXAMPLES: &str =
@@ -206,9 +207,7 @@ impl BatchingName {
 impl Publish {
     pub fn run(self) -> Result<(), Failure> {
         // Remove an old file first, so that nothing takes it for ours if the start fails.
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
+        let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         let source = open_source(&self)?;
         let signals = stop_signals()?;
         let channels = Arc::new(self.channels(&source)?);
@@ -235,15 +234,14 @@ impl Publish {
                 say(&format!("Readers trust {}, for example by SSL_CERT_FILE.", authority.display()));
             }
         }
-        if let Some(path) = &self.ready_file {
-            write_ready(path, address, epoch, shown.as_ref())?;
-        }
+        let tls = shown.as_ref().map(|shown| (address, shown.authority.clone()));
+        let mut ready = ServedAt { http: address, tls }.fields();
+        ready["epoch"] = epoch.into();
+        ready_file.write(ready)?;
         let began = Instant::now();
         let ended = serve(source, press, &signals);
         publisher.stop(if ended.is_ok() { "that is all" } else { "its source failed" })?;
-        if let Some(path) = &self.ready_file {
-            remove_old(path)?;
-        }
+        ready_file.remove()?;
         self.report(&publisher, began.elapsed().as_secs_f64(), ended.as_ref().ok());
         ended.map(|_| ())
     }
@@ -524,28 +522,4 @@ fn token(text: &str) -> Result<String, Failure> {
         return Err(Failure::usage(format!("{path} is empty")).remedy("write the token into it"));
     }
     Ok(token)
-}
-
-fn remove_old(path: &Path) -> Result<(), Failure> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Failure::new(format!("cannot remove the old {}: {error}", path.display()))
-                .remedy("name another --ready-file"))
-        }
-        _ => Ok(()),
-    }
-}
-
-fn write_ready(path: &Path, address: SocketAddr, epoch: u64, shown: Option<&ServerCertificate>) -> Result<(), Failure> {
-    let failed = |error| Failure::new(format!("cannot write {}: {error}", path.display())).remedy("check --ready-file");
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let mut ready = serde_json::json!({ "http": address.to_string(), "pid": std::process::id(), "epoch": epoch });
-    if let Some(shown) = shown {
-        ready["tls"] = address.to_string().into();
-        if let Some(authority) = &shown.authority {
-            ready["ca"] = authority.display().to_string().into();
-        }
-    }
-    fs::write(&temporary, format!("{ready}\n")).map_err(failed)?;
-    fs::rename(&temporary, path).map_err(failed)
 }

@@ -324,7 +324,9 @@ fn text_or_file(text: &str) -> Result<String, Failure> {
 /// Returns the addresses of the shards and the metrics, for the ready file.
 fn served_addresses(server: Option<&ShardServer>) -> Value {
     let mut fields = json!({});
-    for (name, address) in [("http", server.and_then(ShardServer::shards)), ("metrics", server.and_then(ShardServer::metrics))] {
+    for (name, address) in
+        [("http", server.and_then(ShardServer::shards)), ("metrics", server.and_then(ShardServer::metrics))]
+    {
         if let Some(address) = address {
             fields[name] = address.to_string().into();
         }
