@@ -769,7 +769,7 @@ def test_a_second_door_speaks_tls(tmp_path: Path, server: Server, venue: Venue) 
         (["--tls", "127.0.0.1:0", "--tls-cert", "absent.pem"], 2, "--tls-key"),
         (["--tls-cert", "absent.pem", "--tls-key", "absent.pem"], 2, "--tls"),
         (["--tls-dir", "x"], 2, "--tls"),
-        (["--tls", "127.0.0.1:0", "--tls-cert", "absent.pem", "--tls-key", "absent.pem"], 1, "look at --tls-cert"),
+        (["--tls", "127.0.0.1:0", "--tls-cert", "absent.pem", "--tls-key", "absent.pem"], 1, "check --tls-cert"),
     ],
 )
 def test_a_second_door_that_cannot_be_is_told_in_one_line(

@@ -107,7 +107,7 @@ pub fn warnings(plan: &LoadPlan, report: &LoadReport) -> Vec<String> {
     lines.extend(report.violations.iter().map(|what| format!("the server broke the WebSocket protocol: {what}")));
     if report.counters.ended_early > 0 {
         let codes: Vec<String> = report.closes.iter().map(|(code, count)| format!("{code} × {count}")).collect();
-        let what = "connections were ended by the server before their time; close codes";
+        let what = "connections were ended early by the server; close codes";
         let remedy = "1013: they did not keep up; 1006: without a close frame";
         lines.push(format!("{} {what}: {} ({remedy})", report.counters.ended_early, codes.join(", ")));
     }

@@ -26,7 +26,7 @@ pub fn read(path: &Path) -> Result<Key, Failure> {
     let failed = |what: String, remedy: &str| {
         Failure::new(format!("cannot use the bus key {}: {what}", path.display())).remedy(remedy)
     };
-    let no_file = "give a copy of the venue's bus.key, which lies in its data directory, by --bus-key FILE";
+    let no_file = "give a copy of the venue's bus.key, from its data directory, with --bus-key FILE";
     let file = fs::File::open(path).map_err(|error| failed(error.to_string(), no_file))?;
     let mode = file.metadata()?.permissions().mode() & 0o777;
     if mode & 0o077 != 0 {
@@ -48,7 +48,7 @@ pub fn read_or_make(path: &Path) -> Result<Key, Failure> {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => {
             return Err(Failure::new(format!("cannot make the bus key {}: {error}", path.display()))
-                .remedy("give a place for it by --bus-key FILE"));
+                .remedy("name another file with --bus-key FILE"));
         }
     }
     read(path)

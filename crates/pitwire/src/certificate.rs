@@ -50,7 +50,7 @@ pub fn server_certificate(
     let secret = authority_key(directory, &authority, &key)?;
     let config = issue_server_config(&secret, &host_names(address.ip()), now_s()).map_err(|what| {
         Failure::new(format!("{}: {what}", key.display()))
-            .remedy("move the directory away: a new authority is made, to be trusted anew")
+            .remedy("move the directory away: a new authority is created, which clients must trust again")
     })?;
     Ok(ServerCertificate { config, authority: Some(authority) })
 }
@@ -92,12 +92,11 @@ pub fn from_files(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>, F
 }
 
 fn read(path: &Path, flag: &str) -> Result<Vec<u8>, Failure> {
-    let failed = |what: String| {
-        Failure::new(format!("cannot read {}: {what}", path.display())).remedy(format!("look at {flag}"))
-    };
+    let failed =
+        |what: String| Failure::new(format!("cannot read {}: {what}", path.display())).remedy(format!("check {flag}"));
     let length = fs::metadata(path).map_err(|error| failed(error.to_string()))?.len();
     if length > MOST_BYTES {
-        return Err(failed("it is too large for what it should hold".into()));
+        return Err(failed("it is larger than 1 MiB".into()));
     }
     fs::read(path).map_err(|error| failed(error.to_string()))
 }
@@ -107,7 +106,7 @@ fn authority_key(directory: &Path, certificate: &Path, key: &Path) -> Result<Zer
     let failed = |path: &Path, what: &str, remedy: &str| {
         Failure::new(format!("cannot use {}: {what}", path.display())).remedy(remedy.to_owned())
     };
-    let anew = "move the directory away: a new authority is made, to be trusted anew";
+    let anew = "move the directory away: a new authority is created, which clients must trust again";
     match (certificate.exists(), key.exists()) {
         (true, true) => {
             let mode = fs::metadata(key)?.permissions().mode() & 0o777;
@@ -115,13 +114,13 @@ fn authority_key(directory: &Path, certificate: &Path, key: &Path) -> Result<Zer
                 return Err(failed(key, &format!("others may read it (mode {mode:o})"), "chmod 600 it"));
             }
             let text = String::from_utf8(read(key, "the data directory")?);
-            text.map(Zeroizing::new).map_err(|_| failed(key, "it is no text", anew))
+            text.map(Zeroizing::new).map_err(|_| failed(key, "it is not text", anew))
         }
         (false, false) => {
             let made = Authority::generate().map_err(Failure::new)?;
             let secret = Zeroizing::new(made.key);
             write_authority(directory, certificate, key, &made.certificate, &secret)
-                .map_err(|error| failed(directory, &error.to_string(), "look at the directory's permissions"))?;
+                .map_err(|error| failed(directory, &error.to_string(), "check the permissions of the directory"))?;
             Ok(secret)
         }
         (has_certificate, _) => {

@@ -119,12 +119,11 @@ fn main() -> ExitCode {
         Command::Gateway(gateway) => gateway.run(),
         Command::Doctor(doctor) => doctor.run(),
     };
-    let done =
-        done.and_then(|()| match output::write_error() {
-            Some(error) if !serves => Err(Failure::new(format!("the output could not be written: {error}"))
-                .remedy("make room, or send it elsewhere")),
-            _ => Ok(()),
-        });
+    let done = done.and_then(|()| match output::write_error() {
+        Some(error) if !serves => Err(Failure::new(format!("the output could not be written: {error}"))
+            .remedy("free disk space, or redirect the output")),
+        _ => Ok(()),
+    });
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

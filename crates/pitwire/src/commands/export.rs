@@ -56,7 +56,7 @@ enum FormatName {
 impl Export {
     pub fn run(self) -> Result<(), Failure> {
         if self.from.zip(self.to).is_some_and(|(from, to)| from >= to) {
-            return Err(Failure::usage("--from is not before --to: that leaves nothing"));
+            return Err(Failure::usage("--from must be before --to"));
         }
         check_free(&self.out)?;
         let (storage, recovery) = data_directory::open(&self.dir)?;

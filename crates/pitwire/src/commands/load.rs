@@ -180,8 +180,8 @@ impl Load {
         let limit = search.limit();
         let Some((plan, report)) = best else {
             let what = limited_by.unwrap_or_else(|| "it was stopped".into());
-            return Err(Failure::new(format!("not even the smallest load was carried: {what}"))
-                .remedy("begin smaller, with --connections or --arrivals"));
+            return Err(Failure::new(format!("the server did not carry the smallest load: {what}"))
+                .remedy("start with a smaller load, with --connections or --arrivals"));
         };
         if self.json {
             let mut figures = summary::json(&plan, &report);
@@ -222,7 +222,7 @@ impl Load {
 
     fn plan(&self) -> Result<LoadPlan, Failure> {
         let address = Address::parse(&self.url)
-            .map_err(|error| Failure::usage(format!("{:?} is no WebSocket address: {error}", self.url)))?;
+            .map_err(|error| Failure::usage(format!("invalid WebSocket address {:?}: {error}", self.url)))?;
         let traffic = match (self.seed_002, self.heartbeat, self.expect, self.echo) {
             (true, ..) => Traffic::Heartbeat {
                 period: Duration::from_secs(1),
@@ -235,7 +235,7 @@ impl Load {
         let connections = self.connections.unwrap_or(if self.seed_002 { 5_000 } else { 1 });
         let whole = ConnectionShare::whole(connections);
         if self.slow + self.stopped > 10_000 {
-            return Err(Failure::usage("--slow and --stopped together are more than all connections"));
+            return Err(Failure::usage("--slow and --stopped together exceed 100 %"));
         }
         let duration = self.seconds.unwrap_or(Duration::from_secs(if self.seed_002 {
             8
@@ -245,13 +245,12 @@ impl Load {
             10
         }));
         if self.storm.is_some_and(|after| after >= duration) {
-            return Err(
-                Failure::usage("--storm comes after the end").remedy("give more --seconds, or an earlier storm")
-            );
+            return Err(Failure::usage("--storm is after the end of the measurement")
+                .remedy("give more --seconds, or an earlier storm"));
         }
         if !address.is_secure && (self.ca.is_some() || self.insecure) {
             return Err(
-                Failure::usage("--ca and --insecure say whom to trust with TLS").remedy("give a wss:// address")
+                Failure::usage("--ca and --insecure apply to wss:// addresses only").remedy("give a wss:// address")
             );
         }
         let trust = match (&self.ca, self.insecure) {

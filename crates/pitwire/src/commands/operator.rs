@@ -338,8 +338,8 @@ impl Scope {
         Ok(match self.scope {
             // A target with the scope `venue` is a mistake: refuse it rather than kill everything.
             ScopeName::Venue if self.target.is_some() => {
-                return Err(Failure::usage(format!("venue means all of it, and {target:?} is named besides")).remedy(
-                    format!("say `account {target}`, `session {target}` or `order {target}`, or `venue` alone"),
+                return Err(Failure::usage(format!("the scope venue takes no name, but {target:?} was given")).remedy(
+                    format!("write `account {target}`, `session {target}` or `order {target}`, or `venue` alone"),
                 ));
             }
             ScopeName::Venue => json!({"scope": "venue"}),

@@ -285,7 +285,7 @@ impl Publish {
     fn channels(&self, source: &Source) -> Result<Channels, Failure> {
         let is_again = |(at, name): &(usize, &String)| self.channel[..*at].contains(name);
         if let Some((_, name)) = self.channel.iter().enumerate().find(is_again) {
-            return Err(Failure::usage(format!("--channel {name} is given twice")).remedy("once is enough"));
+            return Err(Failure::usage(format!("--channel {name} is given twice")).remedy("name each channel once"));
         }
         let hearing = match (self.echo, self.respond.is_some()) {
             (true, _) => IncomingMessages::Echo,
@@ -306,7 +306,7 @@ impl Publish {
         limits.messages.message_bytes = usize::try_from(self.message_bytes).unwrap_or(usize::MAX);
         let (count, bytes) = self.respond.unwrap_or_default();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| {
-            Failure::new("this machine's clock stands before 1970").remedy("set it: resume tokens are told apart by it")
+            Failure::new("the clock of this machine is before 1970").remedy("set the clock: resume tokens depend on it")
         })?;
         let seed = now.subsec_nanos();
         let files = usable_files();

@@ -53,10 +53,11 @@ impl Play {
         }
         match differing {
             0 => Ok(()),
-            _ => {
-                Err(Failure::new(format!("{differing} of {} scenarios differ from what they expect", scenarios.len()))
-                    .remedy("the differences are listed above"))
-            }
+            _ => Err(Failure::new(format!(
+                "{differing} of {} scenarios differ from their expectations",
+                scenarios.len()
+            ))
+            .remedy("the differences are listed above")),
         }
     }
 

@@ -229,7 +229,7 @@ impl Split {
 
     fn plan(&self) -> Result<SplitterConfig, Failure> {
         let address = Address::parse(&self.url)
-            .map_err(|error| Failure::usage(format!("{} is no feed's URL: {error}", self.url)))?;
+            .map_err(|error| Failure::usage(format!("invalid feed URL {}: {error}", self.url)))?;
         let tls = match (address.is_secure, &self.ca) {
             (true, ca) => {
                 let trust = ca.as_deref().map_or(Trust::System, Trust::File);
@@ -301,9 +301,7 @@ impl Split {
 fn failed(error: SplitterError) -> Failure {
     match error {
         SplitterError::Connect(error) => Failure::new(error.to_string()).remedy(error.remedy()),
-        SplitterError::Lost(why) => {
-            Failure::new(why).remedy("without --no-reconnect the connection comes back by itself")
-        }
+        SplitterError::Lost(why) => Failure::new(why).remedy("leave out --no-reconnect to reconnect automatically"),
         SplitterError::Transport(failure) => failure.into(),
     }
 }

@@ -150,7 +150,7 @@ impl Up {
         }
         if self.publish.is_some() && self.bus_key.is_none() && self.durability == Durability::Memory {
             return Err(Failure::usage("--durability memory has no directory for the bus key")
-                .remedy("say where it is, or may be made, by --bus-key FILE"));
+                .remedy("name the key file with --bus-key FILE"));
         }
         if self.no_flow && self.warm_up.is_some_and(|ns| ns > 0) {
             return Err(Failure::usage("--warm-up needs the order flow that --no-flow leaves out")
@@ -161,8 +161,8 @@ impl Up {
             check_subject(&self.publish_subject, Wildcards::Refused)?;
         }
         if self.tls.is_some() && self.tls_files.pair().is_none() && self.durability == Durability::Memory {
-            return Err(Failure::usage("--durability memory has no directory for an authority of its own")
-                .remedy("give a certificate and its key by --tls-cert and --tls-key"));
+            return Err(Failure::usage("--durability memory has no directory for a certificate authority")
+                .remedy("give a certificate and its key with --tls-cert and --tls-key"));
         }
         let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         // Bind the port before opening the data: a venue without a port must not touch its journal.
@@ -214,20 +214,20 @@ impl Up {
             served.tls = Some((address, authority));
             server = server.with_tls(listener, config)?;
         }
-        say("Ctrl-C stops it; nothing acknowledged is lost, however it ends.");
+        say("Ctrl-C stops it; every acknowledged command is kept.");
         ready_file.write(served.fields())?;
         let ended = server.run();
         ready_file.remove()?;
         let app = ended.map_err(|error| {
             Failure::new(format!("the venue stopped: {error}"))
-                .remedy("look at the disk, then start again: nothing acknowledged is lost")
+                .remedy("check the disk and start again; every acknowledged command is kept")
         })?;
         let (service, maintenance) = app.into_parts();
         if let Some(maintenance) = maintenance
             && let Err(failure) = maintenance.finish(&service.venue)
         {
             // The disk may be full. The log is complete, and the next start replays more of it.
-            warn!(%failure, "no snapshot at the end; nothing is lost");
+            warn!(%failure, "cannot write the final snapshot; no command is lost, and the next start takes longer");
         }
         service.venue.close()?;
         drop(lock);
@@ -357,8 +357,7 @@ impl Up {
         credentials.extend(fresh.iter().cloned());
         if !fresh.is_empty() {
             vault.keep(&credentials).map_err(|error| {
-                Failure::new(format!("cannot keep the new credentials: {error}"))
-                    .remedy("look at --data and --key-file")
+                Failure::new(format!("cannot keep the new credentials: {error}")).remedy("check --data and --key-file")
             })?;
         }
         let dispatcher = Dispatcher::new(credentials, random).with_credential_store(vault);

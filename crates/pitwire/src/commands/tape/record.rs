@@ -49,7 +49,7 @@ impl Record {
     pub fn run(self) -> Result<(), Failure> {
         let file = OpenOptions::new().write(true).create_new(true).open(&self.file).map_err(|error| {
             Failure::new(format!("cannot make {}: {error}", self.file.display()))
-                .remedy("name a file that is not there yet")
+                .remedy("name a file that does not exist yet")
         })?;
         let signals = stop_signals()?;
         let wanted = RecordOptions {

@@ -235,7 +235,9 @@ impl Serve {
     fn plan(&self) -> Result<Plan, Failure> {
         let what = match (&self.file, self.dialect) {
             (Some(_), _) if self.dialect != DialectName::Trades => {
-                return Err(Failure::usage("--dialect makes its own messages").remedy("leave --file or --dialect out"));
+                return Err(
+                    Failure::usage("--dialect and --file exclude each other").remedy("leave --file or --dialect out")
+                );
             }
             (Some(path), _) => What::of_file(path, self.frame_trades.is_some())?,
             (None, DialectName::Trades) => What::SyntheticFeed { symbols: self.symbols },

@@ -93,7 +93,7 @@ impl What {
 
 fn some(rows: TradeRows, path: &Path) -> Result<What, Failure> {
     if rows.is_empty() {
-        return Err(Failure::new(format!("{}: there is no trade in it", path.display())).remedy("give another file"));
+        return Err(Failure::new(format!("{}: the file has no trades", path.display())).remedy("give another file"));
     }
     Ok(What::TradeRows(rows))
 }
