@@ -1,4 +1,5 @@
-//! Journals of every release so far are read to the figures of the release that wrote them.
+//! Reads the journals of earlier releases and compares the figures with those of the release that
+//! wrote them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ fn pitwire() -> Command {
     Command::new(env!("CARGO_BIN_EXE_pitwire"))
 }
 
-/// A copy to work on, removed afterwards.
+/// A copy of a journal, which is removed at the end of the test.
 struct Copy(PathBuf);
 
 impl Copy {
@@ -38,7 +39,7 @@ impl Copy {
         (serde_json::from_slice(&stdout).unwrap(), notes)
     }
 
-    /// The layout of every snapshot, oldest first.
+    /// Returns the layout of every snapshot, oldest first.
     fn layouts(&self) -> Vec<u16> {
         let files = fs::read_dir(&self.0).unwrap().map(|file| file.unwrap().path());
         let mut snapshots: Vec<PathBuf> =
@@ -48,7 +49,7 @@ impl Copy {
         snapshots.into_iter().map(layout).collect()
     }
 
-    /// A start that recovers, serves, and is asked to end.
+    /// Starts the venue, waits until it serves, and stops it.
     fn start_and_stop(&self) {
         let mut ready = self.0.clone().into_os_string();
         ready.push(".ready");
@@ -95,15 +96,14 @@ fn every_golden_journal_gives_the_figures_of_its_release() {
         assert_eq!(&said["state_hash"], state, "state hash of {} by this layout", golden.display());
         assert!(expected["trades"].as_u64() > Some(0), "a journal without trades proves little");
         copy.start_and_stop();
-        // What was there is there still, and the start came after it.
+        // The old commands are unchanged, and the start follows them.
         let (after, _) = copy.verify_with_notes();
         assert!(after["commands"].as_u64() > expected["commands"].as_u64());
         let until = expected["commands"].to_string();
         let then = pitwire().arg("verify").arg(&copy.0).args(["--json", "--until", &until]).output().unwrap();
         let then: Value = serde_json::from_slice(&then.stdout).unwrap();
         assert_eq!((&then["state_hash"], &then["tape_hash"]), (state, &expected["tape_hash"]));
-        // That start has left a snapshot of this layout: the next one begins there, and is as good
-        // a beginning.
+        // The start wrote a snapshot of the current layout, from which the next start recovers.
         assert_eq!(copy.layouts().last(), Some(&SNAPSHOT_VERSION));
         copy.start_and_stop();
         let (again, notes) = copy.verify_with_notes();

@@ -1,4 +1,4 @@
-//! A command that makes the engine fail, in the midst of others.
+//! Commands on which the engine panics, between other commands.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,7 +39,7 @@ impl Drop for Scratch {
     }
 }
 
-/// The venue without sockets, as a start makes it; the lock goes with the second part.
+/// Starts the venue without sockets. The second part holds the lock.
 fn start(directory: &Path) -> (Venue, pitwire_disk::DirectoryLock) {
     let Recovered { sequencer, views, chain, lock, .. } = recover(directory).unwrap();
     let (is_fresh, now) = (sequencer.last() == Seq(0), sequencer.time());
@@ -75,7 +75,7 @@ fn phase(venue: &Venue, instrument: InstrumentId) -> Phase {
     venue.engine().market(instrument).unwrap().phase()
 }
 
-/// Everything a restart must bring back, to the byte.
+/// Returns the state that a restart must restore, byte for byte.
 fn state(venue: &Venue) -> (Vec<u8>, [u8; 32], [u8; 32]) {
     let mut bytes = Vec::new();
     encode_state(&venue.engine().image(), &venue.views().image(), &mut bytes);
@@ -104,14 +104,14 @@ fn a_poison_command_is_refused_and_halts_its_instrument_alone() {
     assert_eq!(engine.live_orders(), live, "what it did before it failed is undone");
     assert!(engine.order(OrderId(resting.0)).is_some(), "what stood before it stands");
 
-    // Others are served on; its own instrument takes cancels and no orders.
+    // Other instruments trade on. The halted one takes cancels and no orders.
     let other = submit(&mut venue, buy(AGL, 2_000, "after"));
     assert!(matches!(venue.events()[0], Event::Accepted { order, .. } if order.0 == other.0));
     submit(&mut venue, buy(NPN, 2_000, "halted"));
     assert!(matches!(venue.events()[..], [Event::Rejected { reason: Reject::NotOpen, .. }]));
     submit(&mut venue, Command::Cancel { account: MEMBER, order: OrderId(resting.0) });
     assert!(matches!(venue.events()[0], Event::Cancelled { .. }));
-    // Until it is opened again by hand.
+    // An operator opens it again.
     submit(&mut venue, Command::SetPhase { instrument: NPN, phase: Phase::Continuous });
     submit(&mut venue, buy(NPN, 2_000, "open again"));
     assert!(matches!(venue.events()[0], Event::Accepted { .. }));
@@ -133,7 +133,7 @@ fn a_poison_command_is_refused_and_halts_its_instrument_alone() {
     verify(&scratch.0);
 }
 
-/// The process dies after the command is on the disk and before the record that names it.
+/// The process dies after the command is on disk and before its quarantine record is.
 #[test]
 fn a_restart_finds_the_poison_once_and_does_not_loop() {
     let scratch = Scratch::new();
@@ -151,7 +151,7 @@ fn a_restart_finds_the_poison_once_and_does_not_loop() {
     drop((sequencer, lock));
     assert!(Verify::of(scratch.0.clone()).run().unwrap_err().to_string().contains("makes the engine fail"));
 
-    // Whoever asks the log passes over it, as the start will.
+    // Readers of the journal skip it, as the start does.
     let question = Question::Order(OrderId(last.0));
     let answer = explain(&scratch.0, question, Viewer::Operator).unwrap_or_else(|failure| panic!("{failure}"));
     let reasons: Vec<_> = answer.notes.iter().map(|note| (note.what, note.numbers["reason"].as_str())).collect();
@@ -168,7 +168,7 @@ fn a_restart_finds_the_poison_once_and_does_not_loop() {
     assert_eq!((venue.last(), state(&venue)), (last.next(), expected), "and no more at the next start");
 }
 
-/// Poison after poison, among others, with restarts: always the state that a replay gives.
+/// Several failing commands between others, with restarts: the state equals that of a replay.
 #[test]
 fn many_poisons_are_taken_out_one_by_one() {
     let scratch = Scratch::new();
@@ -203,7 +203,7 @@ fn in_memory_there_is_nothing_to_build_the_engine_from() {
     assert!(error.to_string().ends_with("with --durability memory there is no log to build the engine anew from"));
 }
 
-/// What was sent and what the log gives must be the same, whoever asks: a start, a replica, verify.
+/// A start, a replica and verify must get the same events as the clients did.
 #[test]
 fn a_log_that_gives_other_events_than_were_sent_is_refused() {
     let scratch = Scratch::new();
