@@ -96,6 +96,12 @@ class Peer:
             pass
         return received
 
+    def barrier(self) -> None:
+        """Waits until the connector has read everything before."""
+        self.send(frame(PING, b"barrier"))
+        while self.receive_until(PONG).payload != b"barrier":
+            pass
+
     def finish(self, code: int = 1000) -> None:
         """Closes the connection as a server does, and waits for the connector's side."""
         self.send(close_frame(code))

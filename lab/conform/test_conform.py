@@ -1,0 +1,132 @@
+"""The conformance checks: the connectors that are built pass, and connectors with a known fault fail.
+
+A connector without `build/` is skipped by name. The broken connectors are the Python connector with one
+change each. They need only the interpreter and the packages of this test run.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from conform import BadConnector, Check, Connector, check
+from conform.checks import CHECKS
+from conform.connector import CONNECTORS
+from conform.server import BINARY, PING, TEXT, frame
+
+PYTHON = CONNECTORS / "python-websockets"
+NAMES = sorted(path.parent.name for path in CONNECTORS.glob("*/connector.toml"))
+# What each broken connector changes in the Python connector (file, text, replacement), and the check
+# that notices it.
+TAKE = "self.take(message, time.monotonic_ns())"
+UNTIL = "        until = time.monotonic() + GIVE_UP_S"
+FAULTS = {
+    "drops one": (
+        ("capture.py", "self.ring.append(event)", "self.ring.append(event) if self.received % 999 else None"),
+        "rate",
+    ),
+    "drops at the end": (("capture.py", "            self._store()\n        except", "        except"), "rate"),
+    "stamps late": (("connector.py", TAKE, f"await asyncio.sleep(0.05)\n            {TAKE}"), "stamps"),
+    "stamps early": (("connector.py", TAKE, "self.take(message, time.monotonic_ns() - 10**9)"), "stamps"),
+    "ignores SIGTERM": (("connector.py", "(signal.SIGTERM, signal.SIGINT)", "(signal.SIGINT,)"), "stop"),
+    "ignores the exit file": (("capture.py", "if self._exit_file.exists():", "if False:"), "stop"),
+    "counts from its start": (("connector.py", "{time.monotonic_ns()}", "{time.process_time_ns()}"), "clock"),
+    "overwrites a file": (("capture.py", "os.O_EXCL", "os.O_TRUNC"), "failures"),
+    "never reconnects": (("connector.py", 'if os.environ["LAB_RECONNECT"] != "1":', "if True:"), "reconnect"),
+    "reconnects slowly": (("connector.py", UNTIL, f"        await asyncio.sleep(0.4)\n{UNTIL}"), "reconnect"),
+    "counts characters": (("connector.py", "len(message.encode())", "len(message)"), "content"),
+    "has a small limit": (("connector.py", "16 << 20", "1 << 20"), "content"),
+}
+
+
+def copy(folder: Path) -> Path:
+    """Copies the Python connector, to be run by this interpreter."""
+    for name in ("connector.py", "capture.py"):
+        (folder / name).write_text((PYTHON / name).read_text())
+    description = (PYTHON / "connector.toml").read_text()
+    description = re.sub(r"(?s)build = \[.*?\n\]\n", "build = []\n", description)
+    description = re.sub(r"run = .*", f'run = ["{sys.executable}", "connector.py"]', description)
+    (folder / "connector.toml").write_text(description)
+    return folder
+
+
+def broken(folder: Path, fault: str) -> Path:
+    """Copies the Python connector with one fault."""
+    (name, text, replacement), _ = FAULTS[fault]
+    source = (copy(folder) / name).read_text()
+    assert source.count(text) == 1, f"{name} must have {text!r} once"
+    (folder / name).write_text(source.replace(text, replacement))
+    return folder
+
+
+def failures(results: list[Check]) -> list[str]:
+    return [f"{result.name}: {result.detail}" for result in results if not result.ok]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_built_connector_passes(name: str) -> None:
+    connector = Connector.load(CONNECTORS / name)
+    if missing := connector.missing():
+        pytest.skip(f"this machine lacks {', '.join(missing)}")
+    if not (connector.folder / "build").exists():
+        pytest.skip(f"{name} is not built")
+    results = check(connector.folder, short=True)
+    assert not failures(results)
+    assert [result.name for result in results] == list(CHECKS)
+
+
+@pytest.mark.parametrize("fault", list(FAULTS))
+def test_a_broken_connector_fails_the_check_for_its_fault(tmp_path: Path, fault: str) -> None:
+    folder = broken(tmp_path, fault)
+    results = check(folder, short=True, only=[FAULTS[fault][1]])
+    assert failures(results), f"no check noticed: {fault}"
+
+
+def test_the_copied_connector_passes_without_a_fault(tmp_path: Path) -> None:
+    results = check(copy(tmp_path), short=True, only=["clock", "stamps", "locked file"])
+    assert not failures(results)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("name = 1", "missing"),
+        ("nme = 'x'", "unknown key 'nme'"),
+        ("name = ", "connector.toml"),
+    ],
+)
+def test_a_wrong_description_is_refused_with_the_key(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "connector.toml").write_text(text)
+    with pytest.raises(BadConnector, match=expected):
+        Connector.load(tmp_path)
+
+
+def test_a_value_of_another_type_is_refused(tmp_path: Path) -> None:
+    description = (PYTHON / "connector.toml").read_text().replace('name = "python-websockets"', "name = 7")
+    (tmp_path / "connector.toml").write_text(description)
+    with pytest.raises(BadConnector, match="name = 7: expected str"):
+        Connector.load(tmp_path)
+
+
+def test_a_missing_compiler_is_named() -> None:
+    connector = Connector.load(PYTHON)
+    absent = Connector(**(connector.__dict__ | {"tools": ["python3", "no-such-compiler"], "packages": []}))
+    assert absent.missing() == ["no-such-compiler"]
+
+
+def test_a_failed_build_shows_the_output() -> None:
+    connector = Connector.load(PYTHON)
+    build = [[sys.executable, "-c", "print('line 1 is wrong'); raise SystemExit(3)"]]
+    with pytest.raises(BadConnector, match=r"(?s)exited with 3.*line 1 is wrong"):
+        Connector(**(connector.__dict__ | {"build": build})).make()
+
+
+def test_frames_have_the_bytes_of_rfc_6455() -> None:
+    # The examples of section 5.7, unmasked and masked, and the three forms of the length.
+    assert frame(TEXT, b"Hello") == bytes.fromhex("810548656c6c6f")
+    assert frame(TEXT, b"Hello", mask=bytes.fromhex("37fa213d")) == bytes.fromhex("818537fa213d7f9f4d5158")
+    assert frame(TEXT, b"Hel", fin=False) == bytes.fromhex("010348656c")
+    assert frame(PING, b"Hello") == bytes.fromhex("890548656c6c6f")
+    assert frame(BINARY, bytes(256))[:4] == bytes.fromhex("827e0100")
+    assert frame(BINARY, bytes(65536))[:10] == bytes.fromhex("827f0000000000010000")
