@@ -26,7 +26,6 @@ FAULTS = {
         ("capture.py", "self.ring.append(event)", "self.ring.append(event) if self.received % 999 else None"),
         "rate",
     ),
-    "drops at the end": (("capture.py", "            self._store()\n        except", "        except"), "rate"),
     "stamps late": (("connector.py", TAKE, f"await asyncio.sleep(0.05)\n            {TAKE}"), "stamps"),
     "stamps early": (("connector.py", TAKE, "self.take(message, time.monotonic_ns() - 10**9)"), "stamps"),
     "ignores SIGTERM": (("connector.py", "(signal.SIGTERM, signal.SIGINT)", "(signal.SIGINT,)"), "stop"),

@@ -109,3 +109,12 @@ fn the_lab_may_not_depend_on_workspace_crates() {
     let cargo = ("lab/rust/Cargo.toml", "[dependencies]\npitwire-model = { path = \"../../crates/model\" }");
     assert_one(&offences_with(&format!("{MODEL}{DISK}"), &[cargo]), "lab must not depend on workspace crates");
 }
+
+#[test]
+fn the_rust_connector_may_depend_on_the_crate_that_it_measures() {
+    let manifest = "[dependencies]\npitwire-websocket = { path = \"../../../crates/websocket\" }";
+    let cargo = ("lab/connectors/rust-pitwire/Cargo.toml", manifest);
+    assert_eq!(offences_with(&format!("{MODEL}{DISK}"), &[cargo]), Vec::<String>::new());
+    let cargo = (cargo.0, "[dependencies]\npitwire-model = { path = \"../../../crates/model\" }");
+    assert_one(&offences_with(&format!("{MODEL}{DISK}"), &[cargo]), "lab must not depend on workspace crates");
+}
