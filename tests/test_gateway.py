@@ -738,7 +738,7 @@ def test_what_streams_are_refused_for_and_joined_by(venue: Venue, gateway: Gatew
     assert mine.get("/api/v3/depth?symbol=NOTHERE").status == its.get("/api/v3/depth?symbol=NOTHERE").status == 400
 
 
-def test_a_second_door_speaks_tls(tmp_path: Path, server: Server, venue: Venue) -> None:
+def test_a_second_listener_speaks_tls(tmp_path: Path, server: Server, venue: Venue) -> None:
     """The venue's bytes over wss and https, with a generated authority or files."""
     place = tmp_path / "tls"
     flags = ["--tls", "127.0.0.1:0", "--tls-dir", str(place)]
@@ -772,7 +772,7 @@ def test_a_second_door_speaks_tls(tmp_path: Path, server: Server, venue: Venue) 
         (["--tls", "127.0.0.1:0", "--tls-cert", "absent.pem", "--tls-key", "absent.pem"], 1, "check --tls-cert"),
     ],
 )
-def test_a_second_door_that_cannot_be_is_told_in_one_line(
+def test_an_unusable_second_listener_is_reported_in_one_line(
     tmp_path: Path, flags: list[str], code: int, told: str
 ) -> None:
     key = tmp_path / "bus.key"

@@ -57,7 +57,7 @@ def pair(folder: Path, name: str, from_day: int, to_day: int) -> tuple[Path, Pat
     return certificate, key
 
 
-def test_both_doors_lead_to_one_venue(tmp_path: Path) -> None:
+def test_both_listeners_lead_to_one_venue(tmp_path: Path) -> None:
     with secure(tmp_path / "data") as venue:
         told = ready(venue)
         url, authority = f"https://{told['tls']}", told["ca"]

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greedy_credential_loses_its_own_oldest_and_nobody_elses() {
+    fn a_greedy_credential_loses_only_its_own_oldest_tokens() {
         let mut tokens = Tokens::default();
         tokens.issue("modest", (of(1), Use::Access), LIFE);
         for n in 0..=MOST_TOKENS {

@@ -45,7 +45,7 @@ fn unknown_instruments_are_left_out_and_malformed_names_refused() {
         (json!(["ticker.NO_ZAR.100ms"]), Ok(json!([]))),
         (json!(["quote.NPN_ZAR", "user.portfolio.any"]), Ok(json!(["quote.NPN_ZAR", "user.portfolio.any"]))),
         (json!(["incremental_ticker.NPN_ZAR", "perpetual.BTC-PERPETUAL.50ms"]), Ok(json!([]))),
-        (json!(["trades.any.NOBODY.raw", "trades.spot.ZAR.raw"]), Ok(json!(["trades.spot.ZAR.raw"]))),
+        (json!(["trades.any.UNKNOWN.raw", "trades.spot.ZAR.raw"]), Ok(json!(["trades.spot.ZAR.raw"]))),
         (json!(["trades.share.ZAR.raw"]), Err(-32602)),
         (json!(["book.NPN_ZAR.none.10.raw"]), Err(-32602)),
         (json!(["book.NPN_ZAR.none.10.100ms"]), Ok(json!(["book.NPN_ZAR.none.10.100ms"]))),

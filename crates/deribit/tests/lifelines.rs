@@ -31,7 +31,7 @@ fn disconnect(world: &mut World, session: &mut Session) {
 fn connection_without_heartbeat_answer_is_closed() {
     let mut world = World::new();
     let mut session = world.connect();
-    assert_eq!(session.beat_due_ns(), None, "nobody is bothered who did not ask");
+    assert_eq!(session.beat_due_ns(), None, "no heartbeat without a request");
     world.ok(&mut session, "public/set_heartbeat", json!({"interval": 10}));
     assert_eq!(session.beat_due_ns(), Some(10 * SECOND));
     let heartbeat = |kind: &str| json!({"jsonrpc": "2.0", "method": "heartbeat", "params": {"type": kind}});

@@ -388,7 +388,7 @@ fn fill_names_both_sides_amounts() {
     }
     let mine = world.ok(&mut bob, "private/get_user_trades_by_order", json!({"order_id": maker}));
     let other_side = &mine.result()[0];
-    assert_eq!(other_side["trade_id"], fill["trade_id"], "one fill has one id, whoever looks");
+    assert_eq!(other_side["trade_id"], fill["trade_id"], "one fill has one id for both sides");
     assert_eq!((&other_side["liquidity"], &other_side["direction"]), (&json!("M"), &json!("sell")));
     assert_eq!(other_side["state"], "open", "one lot still rests");
 }

@@ -99,6 +99,6 @@ fn a_drop_copy_is_for_operators() {
     assert_eq!(world.call(&mut alice, "private/subscribe", channels.clone()).code(), 13021);
     let mut operator = world.login("operator");
     assert_eq!(world.ok(&mut operator, "private/subscribe", channels).effects.len(), 1);
-    let unknown = json!({"channels": ["drop_copy.nobody"]});
+    let unknown = json!({"channels": ["drop_copy.unknown"]});
     assert_eq!(*world.ok(&mut operator, "private/subscribe", unknown).result(), json!([]));
 }

@@ -210,7 +210,7 @@ fn stalled_reader_holds_the_venues_book_at_every_number() {
         });
     }
     assert!(merged > 20, "seed {seed}: only {merged} were told a sum");
-    assert!(gone > 0, "seed {seed}: nobody was beyond help");
+    assert!(gone > 0, "seed {seed}: no subscriber was too far behind");
 }
 
 #[test]
@@ -312,12 +312,12 @@ fn handed_off_reader_starts_at_book_number_and_merges_in_turn() {
     assert!(market.fixture.publisher.is_at_end(feed, reader.cursor));
     // The next message continues from the reader's number. Only the first hand-off returns that
     // number.
-    assert_eq!(market.fixture.publisher.lend(feed), Some(reader.change_id));
-    assert_eq!(market.fixture.publisher.lend(feed), None);
+    assert_eq!(market.fixture.publisher.add_remote(feed), Some(reader.change_id));
+    assert_eq!(market.fixture.publisher.add_remote(feed), None);
     market.fixture.publisher.take_back(feed);
     market.fixture.publisher.take_back(feed);
     let trades = market.fixture.subscribe("trades.NPN_ZAR.100ms").unwrap().feed;
-    assert_eq!(market.fixture.publisher.lend(trades), None, "its numbers are nobody's business");
+    assert_eq!(market.fixture.publisher.add_remote(trades), None, "trades have no chain of numbers");
     // Different numbers, same content: the reader's book is current, but under an earlier
     // `change_id`.
     let before = market.book.clone();

@@ -60,7 +60,7 @@ fn session_message_has_reason_and_end() {
     let mut reader = Reader::join(&mut fixture, "session.NPN_ZAR");
     let first = reader.first.take().expect("the present");
     fields(&first, &[("session", json!("continuous")), ("state", json!("open")), ("match", json!("continuous"))]);
-    assert_eq!(first.get("ends"), None, "nobody has said when it ends");
+    assert_eq!(first.get("ends"), None, "the end is unknown");
 
     fixture.at = 5_000 * MS;
     let book = changed(&mut fixture);

@@ -165,7 +165,7 @@ fn instrument_states_use_the_protocols_words() {
 fn drop_copy_has_both_sides_of_a_trade_and_no_number_gaps() {
     let mut fixture = MarketFixture::new();
     let mut reader = Reader::join(&mut fixture, "drop_copy.any");
-    assert!(fixture.subscribe("drop_copy.nobody").is_none());
+    assert!(fixture.subscribe("drop_copy.unknown").is_none());
     enter(&mut fixture, Side::Buy, 100, 5);
     enter(&mut fixture, Side::Sell, 100, 2);
     fixture.apply(Command::Cancel { account: AccountId(0), order: OrderId(fixture.seq - 1) });

@@ -101,7 +101,7 @@ fn wrong_report_is_refused_without_effect() {
     for (params, code) in [
         (with("direction", json!("both")), -32602),
         (with("direction", Value::Null), -32602),
-        (with("counterparty", json!("nobody")), 13004),
+        (with("counterparty", json!("unknown")), 13004),
         (with("counterparty", Value::Null), -32602),
         (with("price", Value::Null), -32602),
         (with("price", json!(3210.505)), 10043),
@@ -126,7 +126,7 @@ fn wrong_report_is_refused_without_effect() {
     for unknown in [json!("999999"), json!("9".repeat(40))] {
         assert_eq!(code(&mut bob, "decline_report", &unknown), 13020, "{unknown}");
     }
-    assert_eq!(code(&mut Session::new(), "confirm_report", &id), 10000, "nobody is logged in");
+    assert_eq!(code(&mut Session::new(), "confirm_report", &id), 10000, "not logged in");
     assert_eq!(code(&mut bob, "decline_report", &id), 0);
     assert_eq!(code(&mut bob, "confirm_report", &id), 13020, "declined");
 }

@@ -172,7 +172,7 @@ fn history_resumption_reports_its_end() {
     world.dispatcher.begin_epoch(4, false);
     let mut back = world.login("alice");
     let (told, notice) = come_back(&mut world, &mut back, FILLS, &json!(format!("3:{start}")));
-    assert_eq!((told, &notice["by"]), (vec![], &json!("nothing")), "nobody remembers that start");
+    assert_eq!((told, &notice["by"]), (vec![], &json!("nothing")), "that start is not in the log");
 }
 
 /// Returns the fills of `user.changes` messages by number, and the last state of each order.
@@ -202,7 +202,7 @@ fn user_changes_token_is_on_last_instrument() {
         let told = received(&mut world, &mut reader);
         let told = if is_merged { window(&world, &mut reader) } else { told };
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].get("token").is_none(), "whoever is cut off between the two has heard neither");
+        assert!(told[0].get("token").is_none(), "a client that is cut off between the two has received neither");
         let token = &told[1]["token"];
 
         // From a token before all events, and with the calls in another order: the content is the

@@ -85,7 +85,7 @@ fn stop_rests_untriggered_and_election_is_sent() {
             ("time_in_force", json!("good_til_cancelled")),
         ],
     );
-    assert_eq!(told.get("queue_ahead"), None, "it stands behind nobody");
+    assert_eq!(told.get("queue_ahead"), None, "it is first in the queue");
     let of_type = |world: &mut World, alice: &mut Session, word: &str| {
         world.ok(alice, "private/get_open_orders", json!({"type": word})).result().as_array().map(Vec::len)
     };
@@ -140,10 +140,10 @@ fn hidden_order_is_visible_only_to_owner() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let public = |world: &mut World| {
-        let mut nobody = world.connect();
+        let mut anonymous = world.connect();
         let book =
-            world.ok(&mut nobody, "public/get_order_book", json!({"instrument_name": "NPN_ZAR"})).result().clone();
-        let figures = world.ok(&mut nobody, "public/pitwire_get_statistics", json!({"instrument_name": "NPN_ZAR"}));
+            world.ok(&mut anonymous, "public/get_order_book", json!({"instrument_name": "NPN_ZAR"})).result().clone();
+        let figures = world.ok(&mut anonymous, "public/pitwire_get_statistics", json!({"instrument_name": "NPN_ZAR"}));
         (book, figures.result().clone())
     };
     let before = public(&mut world);

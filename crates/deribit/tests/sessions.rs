@@ -6,7 +6,7 @@ use common::World;
 use pitwire_deribit::{Authorization, Session, SignedRequest};
 use serde_json::{Value, json};
 
-const NOBODY: i64 = 10000;
+const NOT_LOGGED_IN: i64 = 10000;
 const BAD_TOKEN: i64 = 13009;
 
 /// Returns the account name that a call speaks for.
@@ -124,7 +124,7 @@ fn failed_auth_spends_nothing() {
     let mut session = Session::new();
     let grant = json!({"grant_type": "refresh_token", "refresh_token": refresh, "scope": {}});
     assert_eq!(world.call(&mut session, "public/auth", grant).code(), -32602);
-    assert_eq!(world.call(&mut session, "private/get_open_orders", json!({})).code(), NOBODY);
+    assert_eq!(world.call(&mut session, "private/get_open_orders", json!({})).code(), NOT_LOGGED_IN);
     let grant = json!({"grant_type": "refresh_token", "refresh_token": refresh});
     world.ok(&mut session, "public/auth", grant);
 }

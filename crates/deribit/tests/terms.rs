@@ -78,7 +78,7 @@ fn queue_ahead_counts_lots_that_trade_first() {
     let ahead: Vec<&Value> = open.result().as_array().unwrap().iter().map(|order| &order["queue_ahead"]).collect();
     assert_eq!(ahead, [&json!(3.0), &json!(8.0)]);
     let gone = world.ok(&mut alice, "private/cancel", json!({"order_id": second}));
-    assert_eq!(gone.result().get("queue_ahead"), None, "a finished order waits for nobody");
+    assert_eq!(gone.result().get("queue_ahead"), None, "a finished order has no queue");
 }
 
 // --- time in force, post-only, icebergs: by the order rules ---

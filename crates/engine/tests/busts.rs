@@ -87,11 +87,11 @@ fn unknown_or_busted_trade_cannot_be_busted() {
     let mut engines = EnginePair::new(100, 100);
     engines.run("a sell 40@900 by 3, b buy 40@900 by 2");
     let good = bust(NPN_ZAR, 1, 40, 900, MEMBER, OTHER);
-    let nobody = AccountId(90);
+    let unknown = AccountId(90);
     for (wrong, reason) in [
-        (Bust { instrument: InstrumentId(9), buyer: nobody, ..good.clone() }, Reject::UnknownInstrument),
-        (Bust { buyer: nobody, trade_seq: TradeSeq(0), ..good.clone() }, Reject::UnknownAccount),
-        (Bust { seller: nobody, ..good.clone() }, Reject::UnknownAccount),
+        (Bust { instrument: InstrumentId(9), buyer: unknown, ..good.clone() }, Reject::UnknownInstrument),
+        (Bust { buyer: unknown, trade_seq: TradeSeq(0), ..good.clone() }, Reject::UnknownAccount),
+        (Bust { seller: unknown, ..good.clone() }, Reject::UnknownAccount),
         (Bust { trade_seq: TradeSeq(0), lots: Lots(0), ..good.clone() }, Reject::UnknownTrade),
         (Bust { trade_seq: TradeSeq(2), ..good.clone() }, Reject::UnknownTrade),
         (Bust { lots: Lots(0), ..good.clone() }, Reject::BadDefinition),

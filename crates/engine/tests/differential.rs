@@ -137,7 +137,7 @@ impl Heard {
         if self.commands < COMMANDS {
             return;
         }
-        assert!(unmet.is_empty(), "TEST_SEED={seed}: cells nobody met: {unmet:?}");
+        assert!(unmet.is_empty(), "TEST_SEED={seed}: cells not covered: {unmet:?}");
         assert!(unseen.is_empty(), "TEST_SEED={seed}: no change of session {unseen:?}");
         let counts = [self.trades / 40, self.sweeps / 4, self.kept_places / 4, self.refreshes / 4];
         let counts =

@@ -33,7 +33,7 @@ fn hours(engines: &mut EnginePair, instrument: InstrumentId, open: bool) -> Vec<
     engines.apply(Command::SetReporting { instrument, open, reason, due, ends })
 }
 
-fn open_floor(wealth: i128) -> EnginePair {
+fn open_engines(wealth: i128) -> EnginePair {
     let mut engines = EnginePair::new(100, wealth);
     let told = Event::ReportingChanged {
         instrument: NPN_ZAR,
@@ -75,7 +75,7 @@ fn reporting(engines: &EnginePair) -> &Reporting {
 /// 40 shares at 900 cents are 36,000.
 #[test]
 fn confirmed_report_moves_money_and_leaves_the_book_unchanged() {
-    let mut engines = open_floor(100);
+    let mut engines = open_engines(100);
     engines.run("a sell 5@1000 by 3, b buy 5@990 by 2, c sell 1@990 by 1");
     let before = engines.image();
     let report = reported(&mut engines, &block());
@@ -106,7 +106,7 @@ fn confirmed_report_moves_money_and_leaves_the_book_unchanged() {
 /// Sells are the mirror image: who reports a sale delivers. Of the second trade the number is 2.
 #[test]
 fn reported_sale_is_confirmed_by_the_buyer() {
-    let mut engines = open_floor(100);
+    let mut engines = open_engines(100);
     let first = reported(&mut engines, &block());
     let sale = TradeReport { side: Side::Sell, lots: Lots(10), ..block() };
     let second = reported(&mut engines, &sale);
@@ -116,7 +116,7 @@ fn reported_sale_is_confirmed_by_the_buyer() {
     assert!(matches!(&answer(&mut engines, OTHER, first, true)[..], [Event::OffBookTrade(made)] if made.number == 2));
 }
 
-/// Ten lots at 1001: the buyer's entry is ⌊2e9 × 10 / 1001⌋ = 19,980,019 units; nobody is paid yet.
+/// Ten lots at 1001: the buyer's entry is ⌊2e9 × 10 / 1001⌋ = 19,980,019 units; no profit is paid yet.
 #[test]
 fn reported_perpetual_trade_fills_both_sides() {
     let mut engines = EnginePair::new(100, 10_000);
@@ -204,7 +204,7 @@ fn reported_perpetual_trade_cannot_use_needed_margin() {
 /// book's own.
 #[test]
 fn sessions_and_limits_of_the_book_do_not_bind() {
-    let mut engines = open_floor(100_000);
+    let mut engines = open_engines(100_000);
     engines.run("limit lots 9 notional 900 collar 500");
     for phase in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Deleted) {
         let (instrument, reason, due) = (NPN_ZAR, SessionReason::Scheduled, VenueNanos(0));
@@ -218,7 +218,7 @@ fn sessions_and_limits_of_the_book_do_not_bind() {
 
 #[test]
 fn only_the_counterparty_confirms_and_both_may_end_a_report() {
-    let mut engines = open_floor(100);
+    let mut engines = open_engines(100);
     let ended =
         |report, end| [Event::ReportEnded { report, instrument: NPN_ZAR, account: MEMBER, counterparty: OTHER, end }];
     let report = reported(&mut engines, &block());
@@ -237,12 +237,12 @@ fn only_the_counterparty_confirms_and_both_may_end_a_report() {
 /// Each alone; where two are broken, the first is the answer.
 #[test]
 fn report_is_refused_for_the_first_violated_rule() {
-    let mut engines = open_floor(100);
-    let nobody = AccountId(90);
+    let mut engines = open_engines(100);
+    let unknown = AccountId(90);
     for (wrong, reason) in [
-        (TradeReport { instrument: InstrumentId(9), counterparty: nobody, ..block() }, Reject::UnknownInstrument),
-        (TradeReport { counterparty: nobody, lots: Lots(0), ..block() }, Reject::UnknownAccount),
-        (TradeReport { account: nobody, ..block() }, Reject::UnknownAccount),
+        (TradeReport { instrument: InstrumentId(9), counterparty: unknown, ..block() }, Reject::UnknownInstrument),
+        (TradeReport { counterparty: unknown, lots: Lots(0), ..block() }, Reject::UnknownAccount),
+        (TradeReport { account: unknown, ..block() }, Reject::UnknownAccount),
         (TradeReport { instrument: PERPETUAL, lots: Lots(0), ..block() }, Reject::ReportingClosed),
         (TradeReport { lots: Lots(0), price: Ticks(0), ..block() }, Reject::QuantityOutOfRange),
         (TradeReport { lots: Lots(1 << 32), ..block() }, Reject::QuantityOutOfRange),
@@ -265,7 +265,7 @@ fn report_is_refused_for_the_first_violated_rule() {
 /// The buyer's cash is judged first, and goods set aside for an order are not free.
 #[test]
 fn both_parties_need_available_funds() {
-    let mut engines = open_floor(100);
+    let mut engines = open_engines(100);
     let report = reported(&mut engines, &TradeReport { lots: Lots(101), ..block() });
     engines.run("a sell 60@2000 by 3");
     let before = engines.image();
@@ -283,7 +283,7 @@ fn both_parties_need_available_funds() {
 /// A kill between report and confirmation prevents the trade, but not its withdrawal.
 #[test]
 fn blocked_parties_cannot_report_or_confirm() {
-    let mut engines = open_floor(100);
+    let mut engines = open_engines(100);
     let report = reported(&mut engines, &block());
     for (scope, party) in
         [(KillScope::Account(MEMBER), "reporter"), (KillScope::Account(OTHER), "other"), (KillScope::Venue, "all")]
@@ -315,7 +315,7 @@ fn waiting_reports_end_with_the_hours_the_day_or_the_instrument() {
         let shut = Event::ReportingChanged { instrument: NPN_ZAR, open: false, reason, ends: None };
         assert!(events.contains(&shut), "{events:?}");
     };
-    let mut engines = open_floor(100);
+    let mut engines = open_engines(100);
     let reports = waiting(&mut engines);
     ends(&hours(&mut engines, NPN_ZAR, false), reports, SessionReason::Scheduled);
     assert_eq!(refused(&hours(&mut engines, NPN_ZAR, false)), Some(Reject::SessionNotAllowed), "closed already");
@@ -333,7 +333,7 @@ fn waiting_reports_end_with_the_hours_the_day_or_the_instrument() {
 /// A restart ends sessions, and no report.
 #[test]
 fn report_survives_an_epoch_and_an_image() {
-    let mut engines = open_floor(100);
+    let mut engines = open_engines(100);
     let report = reported(&mut engines, &block());
     engines.run("start epoch 2");
     let image = engines.image();

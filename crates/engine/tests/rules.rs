@@ -246,7 +246,7 @@ fn day_orders_leave_when_the_day_ends_and_others_stay() {
 }
 
 #[test]
-fn nobody_touches_the_orders_of_others() {
+fn only_the_owner_changes_an_order() {
     check("
         a buy 5@100 by 1, b buy 5@99             | cancel a, amend a 1@100 | refused not_owner, refused not_owner | a 5@100, b 5@99 | -
         b buy 5@99, a buy 5@100 by 1, c sell 2@101 | cancel all            | b 5 cancelled, c 2 cancelled         | a 5@100 | -");

@@ -142,7 +142,7 @@ fn waiting_buy_without_a_bound_is_refused() {
         Some(Reject::NotEnoughFunds)
     );
     assert_eq!(refusal(&fixture.enter(MEMBER, Side::Buy, OrderType::Market, 50, TimeInForce::Day)), None);
-    // A collar of ten percent bounds at 1,100, whoever it is.
+    // A collar of ten percent bounds at 1,100 for every account.
     let mut fixture = SessionFixture::new();
     let limits = InstrumentLimits { collar_bps: Some(1_000), ..InstrumentLimits::default() };
     fixture.run(Command::SetInstrumentLimits { instrument: NPN_ZAR, limits });

@@ -37,10 +37,10 @@ impl Application for Giver {
             return Err(HttpResponse::text(400, "not this one"));
         }
         let taken = taken.take().expect("it is handed over once");
-        self.taken.send((request.target.to_owned(), taken)).map_err(|_| HttpResponse::text(503, "nobody is there"))
+        self.taken.send((request.target.to_owned(), taken)).map_err(|_| HttpResponse::text(503, "the receiver is gone"))
     }
     fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {
-        panic!("it is nobody's of the loop");
+        panic!("it has left the loop");
     }
 }
 
@@ -109,10 +109,10 @@ fn bytes_behind_a_tls_handshake_are_not_lost() {
     let config = issue_server_config(&authority.key, &["localhost".into()], now_s).unwrap();
     let (taken, received) = channel();
     let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
-    let door = listener();
-    let address = door.local_addr().unwrap();
+    let listener_socket = listener();
+    let address = listener_socket.local_addr().unwrap();
     let server = Server::new(Giver { taken }, listener(), stop_signals().unwrap(), SystemClock::start()).unwrap();
-    let server = server.with_tls(door, config).unwrap();
+    let server = server.with_tls(listener_socket, config).unwrap();
     thread::spawn(move || server.run());
 
     let mut roots = RootCertStore::empty();

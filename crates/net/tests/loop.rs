@@ -105,7 +105,7 @@ fn replies_notices_pongs_and_the_end_keep_their_order() {
     let end = [text("logout"), Got::Close(1000, "logged out".into())];
     let expected: Vec<Got> = mix().chain([Got::Pong(b"p".to_vec())]).chain(mix()).chain(end).collect();
     assert_eq!(client.rest(), expected);
-    assert_eq!(venue.seen.texts.load(SeqCst), 3, "acted on a message that nobody can be told of");
+    assert_eq!(venue.seen.texts.load(SeqCst), 3, "acted on a message that cannot be answered");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn notices_of_a_disconnection_are_delivered_at_once() {
     let started = Instant::now();
     for _ in 0..20 {
         drop(venue.websocket());
-        assert_eq!(stays.got(), text("somebody left"));
+        assert_eq!(stays.got(), text("a client left"));
     }
     // The sweep would have picked it up, once a second: in some twenty.
     assert!(started.elapsed() < Duration::from_secs(12));

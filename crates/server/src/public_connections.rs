@@ -112,7 +112,7 @@ impl PublicConnections {
     }
 
     fn stream_of(&mut self, feed: FeedId, channels: &mut Channels) -> Option<StreamId> {
-        let begins = channels.lend(feed);
+        let begins = channels.add_remote(feed);
         let stream = match self.streams.get(&feed) {
             Some(stream) => *stream,
             None => self.create(feed, channels)?,

@@ -55,7 +55,7 @@ impl MarketData {
             for at in (first..=minute).map(|minute| VenueNanos(minute * MINUTE_NS)) {
                 self.publisher.turn_minute(at, venue.engine(), venue.views());
                 // Before anybody joins elsewhere, who would have it twice.
-                self.publisher.take_lent(|message| self.public_connections.take(message));
+                self.publisher.take_copies(|message| self.public_connections.take(message));
                 self.streams.turn_minute(Here { engine: venue.engine(), views: venue.views(), at });
             }
         }
@@ -72,7 +72,7 @@ impl MarketData {
 impl EventObserver for MarketData {
     fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
         self.publisher.observe(stamped, events, engine, views);
-        self.publisher.take_lent(|message| self.public_connections.take(message));
+        self.publisher.take_copies(|message| self.public_connections.take(message));
         self.streams.observe(stamped, events, engine, views);
     }
 }

@@ -191,7 +191,7 @@ fn snapshot_ends_with_a_window_while_depth_has_readers() {
     assert_eq!(
         body["lastUpdateId"].as_u64(),
         Some(fixture.engine.markets()[0].change_id()),
-        "nobody reads: the present"
+        "without readers: the present"
     );
 }
 
@@ -286,7 +286,7 @@ fn best_prices_and_partial_books_are_written_when_they_change() {
     fixture.enter(Side::Sell, 110, 2);
     let heard: Vec<Value> = fixture.received(touch).iter().map(|text| json(text)).collect();
     let told: Vec<_> = heard.iter().map(|message| (hundredths(&message["b"]), hundredths(&message["A"]))).collect();
-    assert_eq!(told, [(100, 0), (100, 200)], "a level below the best is nobody's touch");
+    assert_eq!(told, [(100, 0), (100, 200)], "a level below the best is not the touch");
     fixture.window(100);
     let book = json(&fixture.received(five)[0]);
     assert_eq!((book["bids"].as_array().map(Vec::len), book["asks"].as_array().map(Vec::len)), (Some(2), Some(1)));

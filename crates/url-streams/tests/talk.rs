@@ -46,7 +46,7 @@ fn binance_answer_has_the_id_as_written() {
     for (text, part) in [
         ("", "send {"),
         ("[]", "the methods are"),
-        (r#"{"method":"SUBSCRIBE","params":["npnzar@trade","nobody@trade"],"id":4}"#, "Invalid symbol"),
+        (r#"{"method":"SUBSCRIBE","params":["npnzar@trade","unknown@trade"],"id":4}"#, "Invalid symbol"),
         (r#"{"method":"SUBSCRIBE","params":["npnzar@depth7"],"id":4}"#, "depth5|10|20"),
         (r#"{"method":"SUBSCRIBE","params":"npnzar@trade","id":4}"#, "array of stream names"),
         (r#"{"method":"SUBSCRIBE","params":[1],"id":4}"#, "array of stream names"),
@@ -65,7 +65,7 @@ fn binance_answer_has_the_id_as_written() {
 #[test]
 fn bithumb_and_gemini_answer_in_their_form() {
     let mut fixture = StreamFixture::new();
-    let opened = fixture.open("/message/realtime?subscribe=TRADE:NPN-ZAR,TRADE:NO-BODY&ts=ns");
+    let opened = fixture.open("/message/realtime?subscribe=TRADE:NPN-ZAR,TRADE:UN-KNOWN&ts=ns");
     assert_eq!((opened.join.len(), opened.unknown, opened.join[0].dress.with_ns), (1, 1, true));
     assert_eq!(opened.words, [br#"{"code":"00002","msg":"connected"}"#.to_vec()]);
     let mut session = opened.session;
@@ -90,7 +90,7 @@ fn bithumb_and_gemini_answer_in_their_form() {
         (subscribe("subscribe", "candles_1m", "npnzar"), "", 1, 0),
         (subscribe("unsubscribe", "l2", "NPNZAR"), "", 0, 1),
         (subscribe("subscribe", "l3", "NPNZAR"), "InvalidSubscription", 0, 0),
-        (subscribe("subscribe", "l2", "NOBODY"), "InvalidSymbol", 0, 0),
+        (subscribe("subscribe", "l2", "UNKNOWN"), "InvalidSymbol", 0, 0),
         (subscribe("dance", "l2", "NPNZAR"), "InvalidType", 0, 0),
         ("null".into(), "InvalidJson", 0, 0),
     ] {
@@ -104,12 +104,15 @@ fn bithumb_and_gemini_answer_in_their_form() {
 #[test]
 fn unknown_names_are_refused_only_without_a_known_one() {
     let mut fixture = StreamFixture::new();
-    for target in
-        ["/ws/nobody@trade", "/message/realtime?subscribe=TRADE:NO-BODY", "/v1/marketdata/nobody", "/ws/npnzar@dance"]
-    {
+    for target in [
+        "/ws/unknown@trade",
+        "/message/realtime?subscribe=TRADE:UN-KNOWN",
+        "/v1/marketdata/unknown",
+        "/ws/npnzar@dance",
+    ] {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let refused = Session::open(path, query, fixture.streams.directory()).expect("a stream's path");
-        assert_eq!(refused.expect_err("nobody").status, 400, "{target}");
+        assert_eq!(refused.expect_err("refused").status, 400, "{target}");
     }
     let names: Vec<String> = (0..627).map(|n| format!("s{n}@trade")).chain(["npnzar@trade".to_owned()]).collect();
     let opened = fixture.open(&format!("/stream?streams={}", names.join("/")));

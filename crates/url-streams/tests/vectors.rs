@@ -61,7 +61,7 @@ fn messages_match_the_vectors_byte_for_byte() {
                 }
             }
         }
-        messages.extend(fixture.received(stream.expect("somebody joins")));
+        messages.extend(fixture.received(stream.expect("a subscriber joins")));
         assert_eq!(messages, case.messages, "{}", case.name);
     }
 }

@@ -237,7 +237,7 @@ mod tests {
             queue.ended(notes(order), now_ns);
         };
         found(&mut queue, 1, 0);
-        assert_eq!(queue.ask(request(1, 3), 1), None, "somebody else's");
+        assert_eq!(queue.ask(request(1, 3), 1), None, "of another account");
         assert_eq!(queue.ask(request(1, 1), 1), Some(notes(1)));
         assert_eq!(queue.ask(request(1, 1), 2), None, "looked up anew");
         queue.waiting.clear();

@@ -7,7 +7,7 @@
 //! Leaves out  the time of sending: the caller waits for the commit.
 //! Costs       one copy of the payload per message of a handed-off channel; nothing for other
 //!             channels.
-//! Start at    [`PublicChannels::lend`], [`PublicChannels::take_lent`].
+//! Start at    [`PublicChannels::add_remote`], [`PublicChannels::take_copies`].
 
 use pitwire_delivery::LagPolicy;
 

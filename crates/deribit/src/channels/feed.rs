@@ -137,8 +137,8 @@ pub(super) struct Feed {
     pub chain: Option<ChangeChain>,
     pub subscribers: u32,
     /// How many of the subscribers read from a delivery thread: see
-    /// [`crate::channels::PublicChannels::lend`].
-    pub lent: u32,
+    /// [`crate::channels::PublicChannels::add_remote`].
+    pub remote: u32,
     /// Whether the channel publishes candles, which change with the clock.
     pub is_candle: bool,
     /// Whether anything was appended since the last release.
@@ -148,7 +148,7 @@ pub(super) struct Feed {
 impl Feed {
     pub fn new(id: FeedId, name: String, capacity: usize, lag: LagPolicy) -> Self {
         let ring = Ring::new(capacity, 0);
-        Feed { id, name, ring, lag, chain: None, subscribers: 0, lent: 0, is_candle: false, dirty: false }
+        Feed { id, name, ring, lag, chain: None, subscribers: 0, remote: 0, is_candle: false, dirty: false }
     }
 
     /// Appends one message of a channel without numbers.
@@ -354,6 +354,6 @@ mod tests {
         feed.read(&mut cursor, &mut out, &effort).unwrap();
         assert!(out.ends_with(br#""asks":[]}}}"#) && cursor.number() == 15);
         assert_eq!((effort.compared.get(), effort.merged.get()), (10, 10));
-        assert!(!effort.start_anew(), "nobody was put off");
+        assert!(!effort.start_anew(), "no subscriber was put off");
     }
 }

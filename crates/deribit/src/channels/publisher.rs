@@ -46,7 +46,7 @@ pub(super) struct Instrument {
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     message: Vec<u8>,
-    pub lent: MessageCopies,
+    pub copies: MessageCopies,
 }
 
 #[derive(Debug, Default)]
@@ -451,8 +451,8 @@ impl Scratch {
 
     /// Copies the message written last, if delivery threads also serve the channel.
     fn note(&mut self, feed: &Feed, place: u64) {
-        if feed.lent > 0 {
-            self.lent.note(feed, place, &self.message);
+        if feed.remote > 0 {
+            self.copies.note(feed, place, &self.message);
         }
     }
 }
@@ -460,16 +460,16 @@ impl Scratch {
 impl PublicChannels {
     /// Hands one subscriber of a channel off to the delivery threads. For the first one of a merged
     /// book, returns the number that the next message follows there.
-    pub fn lend(&mut self, id: FeedId) -> Option<u64> {
+    pub fn add_remote(&mut self, id: FeedId) -> Option<u64> {
         let feed = self.feeds.get_mut(id.0 as usize)?;
-        feed.lent += 1;
-        (feed.lent == 1 && feed.lag == LagPolicy::Ask).then(|| feed.last_number())
+        feed.remote += 1;
+        (feed.remote == 1 && feed.lag == LagPolicy::Ask).then(|| feed.last_number())
     }
 
-    /// Undoes one [`Self::lend`]. The subscriber still counts as one.
+    /// Undoes one [`Self::add_remote`]. The subscriber still counts as one.
     pub fn take_back(&mut self, id: FeedId) {
         if let Some(feed) = self.feeds.get_mut(id.0 as usize) {
-            feed.lent = feed.lent.saturating_sub(1);
+            feed.remote = feed.remote.saturating_sub(1);
         }
     }
 
@@ -483,8 +483,8 @@ impl PublicChannels {
     }
 
     /// Passes the messages of handed-off channels since the last call to `take`, in order.
-    pub fn take_lent(&mut self, mut take: impl FnMut(ChannelMessage<'_>)) {
-        let MessageCopies { bytes, noted } = &mut self.scratch.lent;
+    pub fn take_copies(&mut self, mut take: impl FnMut(ChannelMessage<'_>)) {
+        let MessageCopies { bytes, noted } = &mut self.scratch.copies;
         if noted.is_empty() {
             return;
         }

@@ -108,9 +108,9 @@ enum Prices {
     /// The whole range of valid prices.
     Everywhere,
     /// Within a few ticks of the highest price.
-    Ceiling,
+    Highest,
     /// Within a few ticks of the lowest price.
-    Floor,
+    Lowest,
 }
 
 /// An order as the events described it.
@@ -198,9 +198,9 @@ impl Flow {
                 weights.push((kind, weight * (1 + rng.below(4))));
             }
         }
-        let all = [Prices::Narrow, Prices::Windows, Prices::Everywhere, Prices::Ceiling, Prices::Floor];
+        let all = [Prices::Narrow, Prices::Windows, Prices::Everywhere, Prices::Highest, Prices::Lowest];
         let common = rng.pick(if by_the_book {
-            &[Prices::Narrow, Prices::Narrow, Prices::Narrow, Prices::Narrow, Prices::Floor, Prices::Everywhere][..]
+            &[Prices::Narrow, Prices::Narrow, Prices::Narrow, Prices::Narrow, Prices::Lowest, Prices::Everywhere][..]
         } else {
             &[Prices::Narrow, Prices::Narrow, Prices::Windows, Prices::Everywhere][..]
         });
@@ -460,8 +460,8 @@ impl Flow {
                 3 => START.0 + 4096 * self.rng.between_signed(0, 4) + near,
                 _ => START.0 + near,
             },
-            Prices::Ceiling => most - near.abs(),
-            Prices::Floor => 1 + near.abs(),
+            Prices::Highest => most - near.abs(),
+            Prices::Lowest => 1 + near.abs(),
         };
         Ticks(price.clamp(1, most))
     }

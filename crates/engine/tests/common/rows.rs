@@ -161,7 +161,7 @@ fn scope(words: &[&str]) -> KillScope {
         ["account", account] => KillScope::Account(AccountId(account.parse().expect("an account"))),
         ["session", session] => KillScope::Session(SessionId(session.parse().expect("a session"))),
         [order] => KillScope::Order(order_id(order)),
-        _ => panic!("nobody can kill or lift {words:?}"),
+        _ => panic!("not a scope of a kill or lift: {words:?}"),
     }
 }
 
@@ -241,7 +241,7 @@ fn command(text: &str) -> Command {
         [order, side @ ("buy" | "sell"), size, ref rest @ ..] => {
             Command::Enter(new_order(order_id(order), account, side, size, rest))
         }
-        _ => panic!("nobody on this engines understands `{text}`"),
+        _ => panic!("unknown command `{text}`"),
     }
 }
 

@@ -95,7 +95,7 @@ impl Application for Toy {
         self.seen.disconnected.lock().unwrap().push(id);
         self.cursors.remove(&id);
         for watcher in &self.watchers {
-            notices.notify(*watcher, b"somebody left");
+            notices.notify(*watcher, b"a client left");
         }
     }
 
@@ -259,9 +259,9 @@ impl Venue {
         let address = server.local_address().unwrap();
         let (mut server, mut secure) = (server, None);
         if let Some(config) = tls {
-            let door = TcpListener::bind("127.0.0.1:0").unwrap();
-            secure = Some(door.local_addr().unwrap());
-            server = server.with_tls(door, config).unwrap();
+            let tls_listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            secure = Some(tls_listener.local_addr().unwrap());
+            server = server.with_tls(tls_listener, config).unwrap();
         }
         let (tell, told) = channel();
         let thread = Some(std::thread::spawn(move || {
