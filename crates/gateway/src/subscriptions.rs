@@ -91,7 +91,7 @@ impl Subscriptions {
         question.or_else(|| self.questions.next_resume(|number| self.pending.get(number).is_some()))
     }
 
-    /// Returns the time at which [`Self::next_question`] or [`Self::beat`] may have something to
+    /// Returns the time at which [`Self::next_question`] or `Node::beat` may have something to
     /// do, in nanoseconds.
     pub fn due_ns(&self) -> u64 {
         if self.questions.has_next() {
