@@ -367,7 +367,8 @@ fn fill_names_both_sides_amounts() {
         ("filled_amount", json!(4.0)),
         ("average_price", json!(3199.99)),
         ("order_type", json!("market")),
-        ("time_in_force", json!("good_til_day")),
+        // The dialect's default: strict clients drop an order that says otherwise.
+        ("time_in_force", json!("good_til_cancelled")),
     ] {
         assert_eq!(order[field], expected, "{field}");
     }
@@ -420,4 +421,57 @@ fn logging_out_closes_the_connection() {
     let reply = stage.world.ok(&mut stage.alice, "private/logout", json!({}));
     assert_eq!(reply.effects, [Effect::Close]);
     assert_eq!(stage.world.call(&mut stage.alice, "private/get_open_orders", json!({})).code(), 10000);
+}
+
+/// Two trades of 300 and 600 dollars at one price of 60,000: 0.015 BTC. The dialect counts the
+/// volume of an inverse contract in its base currency and the cost in dollars.
+#[test]
+fn volume_of_an_inverse_contract_is_in_base_currency() {
+    let mut world = World::new();
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    for amount in [300.0, 600.0] {
+        world.limit(&mut bob, "sell", "BTC-PERPETUAL", amount, 60_000.0);
+        let buy = json!({"instrument_name": "BTC-PERPETUAL", "amount": amount, "type": "limit", "price": 60_000});
+        assert_eq!(world.ok(&mut alice, "private/buy", buy).result()["order"]["order_state"], "filled");
+    }
+    let asked = json!({"instrument_name": "BTC-PERPETUAL", "resolution": "1",
+        "start_timestamp": VENUE_MS - 600_000, "end_timestamp": VENUE_MS + 600_000});
+    let chart = world.ok(&mut alice, "public/get_tradingview_chart_data", asked);
+    assert_eq!(chart.result()["volume"], json!([0.015]));
+    assert_eq!(chart.result()["cost"], json!([900.0]));
+    let name = json!({"instrument_name": "BTC-PERPETUAL"});
+    let summary = world.ok(&mut alice, "public/get_book_summary_by_instrument", name.clone());
+    for (field, expected) in [
+        ("volume", json!(0.015)),
+        ("volume_usd", json!(900.0)),
+        ("volume_notional", json!(900.0)),
+        ("price_change", json!(0.0)),
+        ("current_funding", json!(0.0)),
+        ("funding_8h", json!(0.0)),
+    ] {
+        assert_eq!(summary.result()[0][field], expected, "{field}");
+    }
+    assert!(summary.result()[0]["estimated_delivery_price"].is_number());
+    let ticker = world.ok(&mut alice, "public/ticker", name);
+    assert_eq!(ticker.result()["stats"]["volume"], json!(0.015));
+    assert_eq!(ticker.result().get("max_price"), None, "no limit is no number");
+}
+
+/// A limit order with another exchange's word for a stop would trade at once without it.
+#[test]
+fn foreign_words_for_a_trigger_are_refused_by_name() {
+    let mut world = World::new();
+    let mut alice = world.login("alice");
+    for name in ["triggerPrice", "stopPrice", "stop_price"] {
+        let mut params = json!({"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 3200});
+        params[name] = json!(3100);
+        for method in ["private/buy", "private/sell"] {
+            let reply = world.call(&mut alice, method, params.clone());
+            let data = &reply.value["error"]["data"];
+            assert_eq!(data["param"], name, "{}", reply.text);
+            assert!(data["reason"].as_str().unwrap().contains("trigger_price"), "{}", reply.text);
+        }
+    }
+    let open = world.ok(&mut alice, "private/get_open_orders", json!({}));
+    assert_eq!(open.result(), &json!([]));
 }

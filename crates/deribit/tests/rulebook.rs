@@ -214,12 +214,12 @@ fn time_in_force_is_exact_and_has_dialect_word() {
 }
 
 #[test]
-fn market_order_with_default_tif_is_day_and_explicit_gtc_is_refused() {
+fn market_order_reports_the_default_tif_and_explicit_gtc_is_refused() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     for params in [json!({"type": "market"}), json!({"type": "market", "time_in_force": "good_til_cancelled"})] {
         let told = entered(&world.ok(&mut alice, "private/buy", order(params)));
-        assert_eq!(told["time_in_force"], "good_til_day");
+        assert_eq!(told["time_in_force"], "good_til_cancelled");
     }
     let gtc = world.call(&mut alice, "private/buy", order(json!({"type": "market", "tif_ext": "gtc"})));
     let data = refused(&gtc, 11047, "tif_not_allowed_for_type");

@@ -105,6 +105,7 @@ pub fn subaccounts(call: &mut Call<'_>) -> MethodResult {
         j.object(|j| {
             identity(j, engine, account);
             j.key("is_password").bool(false).key("login_enabled").bool(false);
+            j.key("receive_notifications").bool(false);
         });
     });
     Ok(())

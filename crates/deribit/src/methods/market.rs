@@ -175,7 +175,7 @@ pub fn chart(call: &mut Call<'_>) -> MethodResult {
             j.key(key).array(|j| candles.iter().for_each(|candle| j.decimal(spec.price(price(candle))).end()));
         }
         j.key("volume").array(|j| {
-            candles.iter().for_each(|candle| j.decimal(spec.amount(Lots(candle.lots))).end());
+            candles.iter().for_each(|candle| j.decimal(objects::candle_volume(&spec, candle)).end());
         });
         j.key("cost").array(|j| {
             candles.iter().for_each(|candle| j.decimal(objects::candle_cost(&spec, candle)).end());
@@ -205,9 +205,17 @@ fn write_summary(j: &mut Json<'_>, facts: &MarketFacts<'_>, call_names: (&str, &
         j.key("mark_price").decimal(spec.price(facts.mark));
         j.key("open_interest").decimal(spec.amount(facts.open_interest));
         let stats = facts.stats.unwrap_or_default();
-        j.key("volume").decimal(spec.amount(Lots(stats.lots)));
+        j.key("volume").decimal(objects::base_volume(spec, stats.lots, stats.tick_lots));
+        let notional = objects::turnover(spec, stats.lots, stats.tick_lots);
+        j.key("volume_usd").decimal(notional).key("volume_notional").decimal(notional);
+        j.key("estimated_delivery_price").decimal(spec.price(facts.index));
+        if !spec.is_spot() {
+            // This version has no funding: the rates are zero rather than absent.
+            j.key("current_funding").raw(b"0.0").key("funding_8h").raw(b"0.0");
+        }
         if facts.stats.is_some() {
             j.key("high").decimal(spec.price(stats.high)).key("low").decimal(spec.price(stats.low));
+            j.key("price_change").decimal(objects::price_change(&stats));
         }
     });
 }
@@ -263,9 +271,27 @@ pub fn index_names(call: &mut Call<'_>) -> MethodResult {
 pub fn contract_size(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let spec = call.spec(id)?;
-    let size = if spec.is_spot() { pitwire_model::Decimal::new(1, 0) } else { spec.lot };
+    // The dialect has a whole number. A lot of less than one unit counts as one.
+    let one = 10_i128.pow(u32::from(spec.lot.scale));
+    let whole = if spec.is_spot() { 1 } else { (spec.lot.mantissa / one).max(1) };
+    let size = u64::try_from(whole).unwrap_or(u64::MAX);
     call.json().object(|j| {
-        j.key("contract_size").decimal(size);
+        j.key("contract_size").uint(size);
+    });
+    Ok(())
+}
+
+/// Lists expirations by kind: perpetuals only, because nothing here expires.
+pub fn expirations(call: &mut Call<'_>) -> MethodResult {
+    let wanted = instruments_in(call, &call.currency()?)?;
+    let has_perpetual = wanted.iter().any(|id| call.spec(*id).is_ok_and(|spec| !spec.is_spot()));
+    call.json().object(|j| {
+        j.key("future").array(|j| {
+            if has_perpetual {
+                j.string("PERPETUAL");
+            }
+        });
+        j.key("option").array(|_| {});
     });
     Ok(())
 }
@@ -273,7 +299,7 @@ pub fn contract_size(call: &mut Call<'_>) -> MethodResult {
 /// Answers with an empty list: nothing settles or is delivered here.
 pub fn no_settlements(call: &mut Call<'_>) -> MethodResult {
     call.json().object(|j| {
-        j.key("settlements").array(|_| {});
+        j.key("settlements").array(|_| {}).key("continuation").string("none");
     });
     Ok(())
 }

@@ -71,7 +71,7 @@ const METHODS: &[(&str, Method)] = &[
     ("public/get_volatility_index_data", market::no_volatility),
     ("public/get_funding_chart_data", market::no_funding),
     ("public/get_combos", nothing),
-    ("public/get_expirations", nothing),
+    ("public/get_expirations", market::expirations),
     ("public/get_funding_rate_history", nothing),
     ("public/get_funding_rate_value", zero),
     ("private/buy", |call| trading::enter(call, Side::Buy)),

@@ -18,6 +18,9 @@ use crate::call::{Call, MethodResult};
 const TRIGGER_VALUES: &[&str] = &["trigger", "trigger_price", "trigger_offset"];
 /// Parameters for features that this venue does not have.
 const FOREIGN_VALUES: &[&str] = &["advanced", "linked_order_type", "trigger_fill_condition", "otoco_config"];
+/// Other exchanges' names for the price of a stop. Some clients send them as they are; an order
+/// without its stop would trade at once.
+const FOREIGN_TRIGGERS: &[&str] = &["triggerPrice", "stopPrice", "stop_price"];
 const STOPS_ALONE: &str = "stops go by the last price here: type stop_market or stop_limit, trigger last_price";
 /// Parameters of this venue have a second spelling with its prefix.
 const HIDDEN: [&str; 2] = ["hidden", "pitwire_hidden"];
@@ -109,6 +112,10 @@ pub fn client_order_id(call: &Call<'_>) -> Result<Label, RpcError> {
 fn refuse_foreign(call: &Call<'_>) -> MethodResult {
     if call.params.boolean("mmp")? == Some(true) {
         return Err(unsupported("mmp"));
+    }
+    if let Some(name) = FOREIGN_TRIGGERS.iter().find(|name| call.params.has(name)) {
+        let instead = format!("{name} is no parameter here; send type stop_limit or stop_market with trigger_price");
+        return Err(RpcError::param("unsupported_combination", name, instead));
     }
     match FOREIGN_VALUES.iter().find(|name| call.params.has(name)) {
         Some(name) => Err(unsupported(name)),

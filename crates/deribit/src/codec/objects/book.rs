@@ -1,10 +1,10 @@
 //! Books and tickers (wire objects 5.6, 6 and 7).
 
-use pitwire_model::{InstrumentSpec, Lots, Ticks, VenueNanos};
+use pitwire_model::{Decimal, InstrumentSpec, Lots, Ticks, VenueNanos};
 use pitwire_projections::{MarketFacts, Stats};
 
 use super::session::ticker_fields as session_fields;
-use super::{amount, contracts, phase_state, price, ratio};
+use super::{amount, base_volume, contracts, phase_state, price, ratio, turnover};
 use crate::codec::json::Json;
 
 pub fn ticker(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
@@ -33,7 +33,7 @@ fn ticker_fields(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
     price(j, "settlement_price", spec, facts.index);
     price(j, "estimated_delivery_price", spec, facts.index);
     price(j, "min_price", spec, Ticks(1));
-    price(j, "max_price", spec, Ticks::MAX_PRICE);
+    // There is no `max_price`: the largest price that the engine can hold is no limit of a market.
     amount(j, "open_interest", spec, facts.open_interest);
     if !spec.is_spot() {
         // This version has no funding: the rate is zero rather than absent.
@@ -51,28 +51,17 @@ fn stats(j: &mut Json<'_>, spec: &InstrumentSpec, stats: Option<Stats>) {
     price(j, "high", spec, stats.high);
     price(j, "low", spec, stats.low);
     price(j, "open", spec, stats.open);
+    j.key("price_change").decimal(price_change(&stats));
+    j.key("volume").decimal(base_volume(spec, stats.lots, stats.tick_lots));
+    let notional = turnover(spec, stats.lots, stats.tick_lots);
+    j.key("volume_usd").decimal(notional).key("volume_notional").decimal(notional);
+    j.key("contracts").decimal(contracts(spec, Lots(stats.lots)));
+}
+
+/// The change from the first to the last price, in per cent with four decimals.
+pub(crate) fn price_change(stats: &Stats) -> Decimal {
     let change = (i128::from(stats.last.0) - i128::from(stats.open.0)) * 100;
-    j.key("price_change").decimal(ratio(change, i128::from(stats.open.0), 4));
-    let lots = Lots(stats.lots);
-    // Volume is in base currency: for an inverse contract that is the sum of dollars / price.
-    let turnover = spec.tick.times(i128::try_from(stats.tick_lots).unwrap_or(i128::MAX));
-    let notional = ratio(
-        turnover.mantissa.saturating_mul(spec.lot.mantissa),
-        10_i128.pow(u32::from(turnover.scale + spec.lot.scale)),
-        spec.tick.scale,
-    );
-    if spec.is_spot() {
-        amount(j, "volume", spec, lots);
-        j.key("volume_usd").decimal(notional).key("volume_notional").decimal(notional);
-    } else {
-        let vwap_ticks = i128::try_from(stats.tick_lots).unwrap_or(i128::MAX) / i128::from(lots.0.max(1));
-        let dollars = spec.amount(lots);
-        let vwap = spec.tick.times(vwap_ticks);
-        let scale_up = 10_i128.pow(u32::from(vwap.scale));
-        j.key("volume").decimal(ratio(dollars.mantissa.saturating_mul(scale_up), vwap.mantissa, 8));
-        j.key("volume_usd").decimal(dollars).key("volume_notional").decimal(dollars);
-    }
-    j.key("contracts").decimal(contracts(spec, lots));
+    ratio(change, i128::from(stats.open.0), 4)
 }
 
 /// Writes `public/get_order_book`: a ticker with levels and the change id of the book.

@@ -4,7 +4,7 @@
 use pitwire_model::{Currency, Decimal, InstrumentSpec, Lots, Ticks, VenueNanos};
 use pitwire_projections::{Candle, MarketFacts};
 
-use super::{amount, price};
+use super::{amount, base_volume, price};
 use crate::codec::json::Json;
 
 /// Writes all five numbers always. A side without orders has price zero and amount zero.
@@ -55,13 +55,22 @@ pub fn candle(j: &mut Json<'_>, spec: &InstrumentSpec, candle: &Candle) {
         for (key, at) in [("open", candle.open), ("high", candle.high), ("low", candle.low), ("close", candle.close)] {
             price(j, key, spec, at);
         }
-        amount(j, "volume", spec, Lots(candle.lots));
+        j.key("volume").decimal(candle_volume(spec, candle));
         j.key("cost").decimal(candle_cost(spec, candle));
     });
 }
 
-/// The sum of price × amount of all trades, exactly.
+/// The volume of a candle in base currency. See [`base_volume`] for inverse contracts.
+pub fn candle_volume(spec: &InstrumentSpec, candle: &Candle) -> Decimal {
+    base_volume(spec, candle.lots, candle.tick_lots)
+}
+
+/// The cost of a candle in quote currency: the sum of price × amount of all trades. The amount of
+/// an inverse contract is in quote currency itself.
 pub fn candle_cost(spec: &InstrumentSpec, candle: &Candle) -> Decimal {
+    if !spec.is_spot() {
+        return spec.amount(Lots(candle.lots));
+    }
     let value = spec.tick.times(i128::try_from(candle.tick_lots).unwrap_or(i128::MAX));
     Decimal::new(value.mantissa.saturating_mul(spec.lot.mantissa), value.scale + spec.lot.scale)
 }

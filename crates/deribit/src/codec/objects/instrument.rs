@@ -67,7 +67,7 @@ pub fn instrument(j: &mut Json<'_>, spec: &InstrumentSpec, phase: Phase, currenc
                 1
             }
             InstrumentKind::InversePerpetual { max_leverage, .. } => {
-                j.key("instrument_type").string("reversed");
+                j.key("instrument_type").string("reversed").key("underlying_type").string("index");
                 j.key("future_type").string("reversed");
                 j.key("settlement_currency").string(base);
                 j.key("settlement_period").string("perpetual");

@@ -14,9 +14,12 @@ mod trade;
 mod trading_rules;
 
 pub use account::{PositionFacts, SummaryFacts, position, summary};
+pub(crate) use book::price_change;
 pub use book::{BookChange, LevelAction, book_change, book_snapshot, order_book, ticker};
 pub use drop_copy::{Copy as DropCopy, drop_copy};
-pub use feeds::{candle, candle_cost, depth, index_name, instrument_state, perpetual, price_index, quote};
+pub use feeds::{
+    candle, candle_cost, candle_volume, depth, index_name, instrument_state, perpetual, price_index, quote,
+};
 pub use instrument::{
     currency, instrument, instrument_kind, is_of_currency, is_of_family, phase_state, settlement_name,
 };
@@ -79,6 +82,34 @@ pub(crate) fn ratio(numerator: i128, denominator: i128, scale: u8) -> Decimal {
     let half = denominator.abs() / 2;
     let nudged = if (scaled < 0) == (denominator < 0) { scaled.abs() + half } else { -(scaled.abs() + half) };
     Decimal::new(nudged / denominator.abs(), scale)
+}
+
+/// Volume in base currency of trades with `lots` in sum and `tick_lots` as their sum of price ×
+/// lots.
+///
+/// The amount of an inverse contract is in quote currency. Its volume is that amount divided by
+/// the volume-weighted average price, with eight decimals. The sum of amount / price over single
+/// trades is larger by about the square of their relative price range.
+pub(crate) fn base_volume(spec: &InstrumentSpec, lots: u64, tick_lots: u128) -> Decimal {
+    let amount = spec.amount(Lots(lots));
+    if spec.is_spot() {
+        return amount;
+    }
+    let turnover = spec.tick.times(i128::try_from(tick_lots).unwrap_or(i128::MAX));
+    let scaled = amount.mantissa.saturating_mul(10_i128.pow(u32::from(turnover.scale)));
+    let unscaled = turnover.mantissa.saturating_mul(10_i128.pow(u32::from(amount.scale)));
+    ratio(scaled.saturating_mul(i128::from(lots)), unscaled, 8)
+}
+
+/// Turnover in quote currency, rounded to the decimals of the tick. The amount of an inverse
+/// contract is in quote currency itself.
+pub(crate) fn turnover(spec: &InstrumentSpec, lots: u64, tick_lots: u128) -> Decimal {
+    if !spec.is_spot() {
+        return spec.amount(Lots(lots));
+    }
+    let sum = spec.tick.times(i128::try_from(tick_lots).unwrap_or(i128::MAX));
+    let mantissa = sum.mantissa.saturating_mul(spec.lot.mantissa);
+    ratio(mantissa, 10_i128.pow(u32::from(sum.scale + spec.lot.scale)), spec.tick.scale)
 }
 
 /// Average price with six more decimals than the tick, from the sum of price × lots.

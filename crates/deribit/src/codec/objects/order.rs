@@ -40,7 +40,7 @@ pub fn order(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord, momen
             price(j, "price", spec, order.price());
         }
         amounts(j, spec, order);
-        j.key("time_in_force").string(tif_name(order.tif));
+        j.key("time_in_force").string(order_tif_name(order));
         j.key("creation_timestamp").uint(order.created.as_millis());
         j.key("last_update_timestamp").uint(order.updated.as_millis());
         j.key("label").string(order.label.as_str());
@@ -103,6 +103,15 @@ fn extensions(j: &mut Json<'_>, spec: &InstrumentSpec, order: &OrderRecord) {
     }
     if order.place == Place::Parked {
         j.key("parked").bool(order.state == OrderState::Open);
+    }
+}
+
+/// The dialect's word for the time in force of an order. A market order for the day has the
+/// dialect's default, because clients that sent none compare it with that default.
+fn order_tif_name(order: &OrderRecord) -> &'static str {
+    match order.tif {
+        TimeInForce::Day if order.is_market() => tif_name(TimeInForce::GoodTillCancel),
+        tif => tif_name(tif),
     }
 }
 
