@@ -100,7 +100,7 @@ impl WorkerProcess {
     pub fn verdict(&self) -> String {
         let status = *self.watch.status.lock().unwrap_or_else(PoisonError::into_inner);
         let how = match status {
-            None => "has ended, nobody knows how".to_owned(),
+            None => "has ended for an unknown reason".to_owned(),
             Some(status) => match (status.code(), status.signal()) {
                 (Some(code), _) => format!("ended with exit code {code}"),
                 (None, Some(signal)) => format!("was ended by signal {signal}"),

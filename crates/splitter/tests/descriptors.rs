@@ -69,7 +69,7 @@ fn without_descriptors_the_server_waits_and_logs_once() {
     client.connect(&address.into()).unwrap();
     let give_up = Instant::now() + PATIENCE;
     while told.load(Ordering::SeqCst) == 0 {
-        assert!(Instant::now() < give_up, "nobody said that there is no descriptor");
+        assert!(Instant::now() < give_up, "no message about the missing descriptor");
         std::thread::sleep(Duration::from_millis(5));
     }
     std::thread::sleep(Duration::from_millis(700));

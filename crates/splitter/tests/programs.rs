@@ -168,7 +168,7 @@ fn a_dead_program_is_reported_with_its_exit_code() {
 
 #[test]
 fn a_program_that_cannot_start_is_reported() {
-    let place = Place::new("nobody");
+    let place = Place::new("no-reader");
     let mut program = shell("", &place);
     program.command = "pitwire-no-such-program".into();
     let failure = open_pipe(options(2, SlowWorkerPolicy::default(), program.clone())).err().unwrap();

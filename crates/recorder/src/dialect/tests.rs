@@ -53,7 +53,7 @@ fn binance_streams_are_wrapped_and_depth_is_contiguous() {
         last = Some(end);
     }
     assert_eq!(names(&mut dialect), "stream data e E s U u b a");
-    dialect.greeting("/ws/nobody@nothing/ETHUSDT@aggTrade", MS);
+    dialect.greeting("/ws/unknown@nothing/ETHUSDT@aggTrade", MS);
     assert_eq!(names(&mut dialect), "e E s a p q f l T m M");
     assert_eq!(dialect.answer(r#"{"method":"SUBSCRIBE","params":[],"id":3}"#).unwrap(), br#"{"result":null,"id":3}"#);
 }

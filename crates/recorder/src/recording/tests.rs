@@ -89,7 +89,7 @@ fn a_changed_byte_is_detected_and_located() {
             Err(error) => assert!(error.at <= at as u64, "changed at {at}: {error}"),
         }
     }
-    assert_eq!(silent, 0, "a change that nobody noticed");
+    assert_eq!(silent, 0, "an unnoticed change");
 }
 
 #[test]
