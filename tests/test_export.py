@@ -174,6 +174,8 @@ def test_orders_are_the_ones_the_api_tells(run: Run, tables: Path) -> None:
         assert millis(row) == order["creation_timestamp"]
         expected = Decimal(0) if order["order_type"] == "market" else Decimal(str(order["price"]))
         assert Decimal(row["Price"]) == expected
+    words = {"day", "gtc", "gtd", "gtt", "ioc", "fok", "opg", "gfa", "gfx", "atc", "cpx"}
+    assert {row["TimeInForce"] for row in exported.values()} <= words, "the words of scenarios"
     refused = [row for row in exported.values() if row["Outcome"] != "accepted"]
     assert any(row["Outcome"] == "not_enough_funds" and row["Volume"] == "100000.0000" for row in refused)
 

@@ -388,6 +388,15 @@ fn half_days_need_a_list_in_every_followed_schedule() {
 }
 
 #[test]
+fn half_days_work_with_every_preset() {
+    for name in [PresetName::Demo, PresetName::Jse, PresetName::Crypto] {
+        let mut setup = name.preset().setup;
+        setup.calendar.get_or_insert_default().half_days.push("2026-03-19".into());
+        setup.calendar(RandomEnds::from_seed(1)).unwrap_or_else(|failure| panic!("{}: {failure}", name.preset().name));
+    }
+}
+
+#[test]
 fn presets_compile() {
     for name in [PresetName::Demo, PresetName::Jse, PresetName::Crypto] {
         let preset = name.preset();

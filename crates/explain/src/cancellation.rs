@@ -1,7 +1,7 @@
 //! Explains why an order left: the session, the time or the price that caused it.
 
-use pitwire_model::{CancelReason, Event, Lots, Phase, Seq, Ticks, TimeInForce};
-use pitwire_scenario::{date_text, reason_of_leaving, time_text};
+use pitwire_model::{CancelReason, Command, Event, Lots, Phase, SelfMatch, Stamped, Ticks, TimeInForce};
+use pitwire_scenario::{date_text, reason_of_leaving};
 
 use crate::note::Note;
 use crate::venue_view::{VenueView, ViewedOrder};
@@ -11,14 +11,15 @@ use crate::viewer::Viewer;
 /// command.
 pub(crate) fn left(
     venue: &VenueView,
-    seq: Seq,
+    stamped: &Stamped,
     order: &ViewedOrder,
     open: Lots,
     reason: CancelReason,
     events: &[Event],
     viewer: Viewer,
 ) -> Note {
-    let market = venue.market(order.instrument);
+    let (seq, market) = (stamped.seq, venue.market(order.instrument));
+    let amount = |lots: Lots| venue.amount(order.instrument, lots);
     let session = market.map_or(Phase::Closed, |market| market.phase).name();
     let to = events.iter().find_map(|event| match event {
         Event::SessionChanged { instrument, to, .. } if *instrument == order.instrument => Some(to.name()),
@@ -27,21 +28,24 @@ pub(crate) fn left(
     let word = reason_of_leaving(reason);
     let what = if word.is_some() { "expired" } else { "cancelled" };
     let note = |rule: &str, text: String| {
-        let note = Note::new(seq, venue.now, what, rule, text);
+        let note = Note::new(seq, venue, what, rule, text);
         let note = note.with("reason", word.unwrap_or_else(|| cancelled_by(reason))).with("open", open.0);
         note.with("session", session)
     };
     let report_end_note = |what: &str| {
         let to = to.unwrap_or("another session");
-        format!("{what}: {session} ended (then {to}), with {open} lots open")
+        format!("{what}: {session} ended (then {to}) with {} open", amount(open))
     };
     match reason {
         CancelReason::ImmediateRemainder => immediate(venue, order, open, &note),
         CancelReason::FillOrKill => {
             let within = reachable(venue, order, viewer);
-            let which = if viewer == Viewer::Operator { "" } else { " that are shown" };
-            let text =
-                format!("fill_or_kill: {} lots were wanted at once, {within}{which} were within reach", order.lots);
+            let which = if viewer == Viewer::Operator { "" } else { "visible " };
+            let text = format!(
+                "fill_or_kill: {} had to trade at once, and the {which}orders within its limit held {}",
+                amount(order.lots),
+                amount(within)
+            );
             note("rulebook: 7.4", text).with("wanted", order.lots.0).with("within_reach", within.0)
         }
         CancelReason::DayEnded => {
@@ -52,7 +56,7 @@ pub(crate) fn left(
                 TimeInForce::GoodTillTime { at } => at,
                 _ => venue.now,
             };
-            let text = format!("good till {}, and venue time was {}", time_text(at.0), time_text(venue.now.0));
+            let text = format!("good till {}, and venue time was {}", venue.time(at), venue.time(venue.now));
             note("rulebook: 6", text).with("expires_ns", at.0).with("now_ns", venue.now.0)
         }
         CancelReason::DateReached => {
@@ -70,38 +74,85 @@ pub(crate) fn left(
         CancelReason::CrossEnded => note("rulebook: 5.2, step 5", report_end_note("CPX")),
         CancelReason::BelowMinimumExecution => {
             let mes = order.minimum_execution();
-            let text = format!("{open} lots were left, fewer than its MES of {mes}");
+            let text = format!("{} left, less than its minimum execution size of {}", amount(open), amount(mes));
             note("rulebook: 7.2, step 7", text).with("mes", mes.0)
         }
         CancelReason::Breaker => {
             let price = events.iter().find_map(|event| match event {
-                Event::Breached { price, .. } => Some(price.0),
+                Event::Breached { price, .. } => Some(*price),
                 _ => None,
             });
-            let text = format!("an execution at {} would have breached a tolerance", price.unwrap_or_default());
-            note("rulebook: 10.3", text).with("price", price)
+            let at = venue.price_or_none(order.instrument, price);
+            let text = format!("an execution at {at} would have breached a tolerance");
+            note("rulebook: 10.3", text).with("price", price.map(Ticks::get))
         }
         CancelReason::NothingExecutes => {
             note("rulebook: 5.2, step 10", format!("elected, but {session} executes nothing at once"))
         }
-        CancelReason::SelfMatch => {
-            note("order-rules: self-match prevention", "it would have met an order of its own group".to_owned())
-        }
-        other => note("order-rules: cancelling", format!("{} with {open} lots open", cancelled_by(other))),
+        CancelReason::SelfMatch => self_match(venue, stamped, order, events, viewer, &note),
+        other => note("order-rules: cancelling", format!("{} with {} open", cancelled_by(other), amount(open))),
     }
 }
 
 fn immediate(venue: &VenueView, order: &ViewedOrder, open: Lots, note: &impl Fn(&str, String) -> Note) -> Note {
     let best = venue.best_visible(order.instrument, order.side.opposite());
-    let limit = order.price().map(Ticks::get);
-    let text = match (best, limit) {
-        (None, _) => format!("{open} lots were left and nobody visible stood on the other side"),
-        (Some(best), Some(limit)) => {
-            format!("{open} lots were left; its limit is {limit}, the other side's best {best}")
+    let left = venue.amount(order.instrument, open);
+    let [limit_text, best_text] = [order.price(), best].map(|price| venue.price_or_none(order.instrument, price));
+    let text = match (best, order.price()) {
+        (None, _) => format!("{left} did not trade: the other side had no visible order left"),
+        (Some(_), Some(_)) => {
+            format!("{left} did not trade: its limit is {limit_text}, and the other side's best was {best_text}")
         }
-        (Some(best), None) => format!("{open} lots were left; the other side's best was {best}"),
+        (Some(_), None) => format!("{left} did not trade: the other side's best was {best_text}"),
     };
+    let limit = order.price().map(Ticks::get);
     note("rulebook: 7.2", text).with("limit", limit).with("best", best.map(Ticks::get))
+}
+
+/// Explains a cancellation by self-match prevention: the mode, and the other order if the viewer may
+/// know it.
+fn self_match(
+    venue: &VenueView,
+    stamped: &Stamped,
+    order: &ViewedOrder,
+    events: &[Event],
+    viewer: Viewer,
+    note: &impl Fn(&str, String) -> Note,
+) -> Note {
+    const RULE: &str = "order-rules: self-match prevention";
+    let is_contra = |other: &&ViewedOrder| {
+        other.instrument == order.instrument && other.side != order.side && other.is_in_group_of(order)
+    };
+    // The incoming order: of the command, or the stop that was elected last.
+    let entered = match &stamped.command {
+        Command::Enter(entered) => Some(entered.id),
+        Command::Amend(amend) => Some(amend.order),
+        _ => None,
+    };
+    let elected = events.iter().rev().filter_map(|event| match event {
+        Event::Triggered { order, .. } => Some(*order),
+        _ => None,
+    });
+    let incoming = entered.into_iter().chain(elected).filter_map(|id| venue.orders.get(&id)).find(is_contra);
+    let (mode, other) = match incoming {
+        Some(incoming) => (venue.self_match_of(incoming), Some(*incoming)),
+        None => {
+            // This order is the incoming one. The resting order may have been cancelled just before.
+            let queue = venue.side(order.instrument, order.side.opposite());
+            let resting = queue.iter().find(|other| is_contra(other)).copied();
+            (venue.self_match_of(order), resting.or_else(|| venue.cancelled_for_self_match(order)))
+        }
+    };
+    let how = match mode {
+        SelfMatch::CancelResting => "cancels the resting order",
+        SelfMatch::CancelIncoming => "cancels the incoming order",
+        SelfMatch::CancelBoth => "cancels both orders",
+        SelfMatch::Allow => "is off",
+    };
+    let known = other.filter(|other| viewer.owns(other.account));
+    let with = known.map_or_else(|| "an order of its group".to_owned(), |other| format!("order {}", other.id));
+    let text = format!("it would have traded with {with}, and self-match prevention ({}) {how}", mode.name());
+    note(RULE, text).with("mode", mode.name()).with("with", known.map(|other| other.id.0))
 }
 
 /// Returns the lots that a fill-or-kill order could have traded within its limit, with minimum

@@ -2,7 +2,8 @@
 
 use pitwire_engine::EngineImage;
 use pitwire_model::{
-    AccountId, Command, Event, InstrumentId, Lots, OrderId, Phase, Seq, Side, Stamped, Ticks, TradeKind, TradeReport,
+    AccountId, Allocation, Command, Event, InstrumentId, Lots, OrderId, Phase, PostOnly, Seq, Side, Stamped, Ticks,
+    TradeKind, TradeReport,
 };
 use pitwire_scenario::{Contracts, type_word};
 
@@ -12,6 +13,7 @@ use crate::open_order::open_order_note;
 use crate::refusal;
 use crate::restore::restore;
 use crate::skipped_orders::SkippedOrders;
+use crate::text_style::TextStyle;
 use crate::trade_reports;
 use crate::uncross::CallCurve;
 use crate::venue_view::{VenueView, ViewedOrder, ViewedState};
@@ -46,6 +48,13 @@ impl Explainer {
     pub fn new(question: Question, viewer: Viewer) -> Explainer {
         let (venue, notes, last, home, owners) = (VenueView::default(), Vec::new(), Seq(0), None, Vec::new());
         Explainer { question, viewer, venue, notes, last, home, owners, took_part: false }
+    }
+
+    /// Sets how texts write prices, quantities and times.
+    #[must_use]
+    pub fn with_style(mut self, style: TextStyle) -> Explainer {
+        self.venue.style = style;
+        self
     }
 
     /// Starts at a snapshot.
@@ -183,6 +192,12 @@ impl Explainer {
         self.venue.market(instrument).is_some_and(|market| market.spec.name == *asked)
     }
 
+    /// Whether the order in question has left the book, so that what follows does not concern it.
+    fn is_target_gone(&self) -> bool {
+        let Question::Order(id) = self.question else { return false };
+        !self.venue.orders.contains_key(&id)
+    }
+
     fn concerns_market(&self, instrument: InstrumentId, seq: Seq) -> bool {
         match self.question {
             Question::Order(_) => self.home == Some(instrument) && self.took_part,
@@ -221,13 +236,16 @@ impl Explainer {
                 let contracts = Contracts::get();
                 let text = format!("{}: {}", reason.name(), contracts.meaning(reason.name()));
                 let rule = contracts.rule_of(reason.name());
-                Some(Note::new(seq, venue.now, "refused", rule, text).with("reason", reason.name()))
+                Some(Note::new(seq, venue, "refused", rule, text).with("reason", reason.name()))
             }
-            (Event::Accepted { order, .. }, _) if self.concerns(*order, seq) => Some(accepted(venue, seq, event)),
-            (Event::Cancelled { order, open, reason, .. }, _) if self.concerns(*order, seq) => venue
-                .orders
-                .get(order)
-                .map(|order| left(venue, seq, order, *open, *reason, events, self.viewer).with("order", order.id.0)),
+            (Event::Accepted { order, .. }, _) if self.concerns(*order, seq) => {
+                Some(accepted(venue, seq, event, &stamped.command))
+            }
+            (Event::Cancelled { order, open, reason, .. }, _) if self.concerns(*order, seq) => {
+                venue.orders.get(order).map(|order| {
+                    left(venue, stamped, order, *open, *reason, events, self.viewer).with("order", order.id.0)
+                })
+            }
             (Event::Trade { maker, taker, .. }, _) if self.is_of_target(event) => {
                 let Question::Order(id) = self.question else { return };
                 debug_assert!(*maker == id || *taker == id);
@@ -238,55 +256,65 @@ impl Explainer {
                 found.map(|(_, curve)| self.uncross(curve, seq, *instrument, *price))
             }
             (Event::Breached { instrument, price, reference, against, bps }, _)
-                if self.concerns_market(*instrument, seq) =>
+                if self.concerns_market(*instrument, seq) && !self.is_target_gone() =>
             {
                 let against = format!("{against:?}").to_lowercase();
-                let distance = (price.0 - reference.0).abs();
+                let [at, from] = [*price, *reference].map(|price| venue.price(*instrument, price));
+                let distance = venue.price(*instrument, Ticks((price.0 - reference.0).abs()));
                 let text = format!(
-                    "an execution at {price} lies {distance} from the {against} reference {reference}; from {bps}/10000 of \
-                     it on nothing executes"
+                    "an execution at {at} lies {distance} from the {against} reference {from}; from {bps}/10000 of it on \
+                     nothing executes"
                 );
-                let note = Note::new(seq, venue.now, "breaker", "rulebook: 10.2", text).with("price", price.0);
+                let note = Note::new(seq, venue, "breaker", "rulebook: 10.2", text).with("price", price.0);
                 Some(note.with("reference", reference.0).with("against", against).with("tolerance_bps", *bps))
             }
             (Event::SessionChanged { instrument, from, to, .. }, _) if self.concerns_market(*instrument, seq) => {
                 self.notes.extend(self.ended_without_a_price(curve, seq, event, events));
                 let text = format!("{} to {}", from.name(), to.name());
                 matches!(self.question, Question::At { .. })
-                    .then(|| Note::new(seq, self.venue.now, "session", "rulebook: 5.2", text))
+                    .then(|| Note::new(seq, &self.venue, "session", "rulebook: 5.2", text))
             }
             (Event::Parked { order, open, .. }, _) if self.concerns(*order, seq) => {
                 venue.orders.get(order).map(|order| {
                     let market = venue.market(order.instrument);
                     let wanted = market.map_or("its session", |market| refusal::waits_for(market, order.tif).0);
-                    let text = format!("{open} lots wait for {wanted}");
-                    Note::new(seq, venue.now, "parked", "rulebook: 6", text)
-                        .with("waits_for", wanted)
-                        .with("open", open.0)
+                    let text = format!("{} waits for {wanted}", venue.amount(order.instrument, *open));
+                    Note::new(seq, venue, "parked", "rulebook: 6", text).with("waits_for", wanted).with("open", open.0)
                 })
             }
             (Event::Injected { order, .. }, _) if self.concerns(*order, seq) => {
                 let text = "its session begins".to_owned();
-                Some(Note::new(seq, venue.now, "injected", "rulebook: 5.2, step 9", text))
+                Some(Note::new(seq, venue, "injected", "rulebook: 5.2, step 9", text))
             }
             (Event::Triggered { order, last, .. }, _) if self.concerns(*order, seq) => {
+                let instrument = venue.orders.get(order).map(|order| order.instrument).unwrap_or_default();
                 let stop = venue.orders.get(order).and_then(ViewedOrder::stop).unwrap_or_default();
-                let text = format!("the last price {last} reached its stop price {stop}");
+                let [at, wanted] = [*last, stop].map(|price| venue.price(instrument, price));
+                let text = format!("the last price {at} reached its stop price {wanted}");
                 Some(
-                    Note::new(seq, venue.now, "triggered", "rulebook: 14, 1", text)
+                    Note::new(seq, venue, "triggered", "rulebook: 14, 1", text)
                         .with("last", last.0)
                         .with("stop", stop.0),
                 )
             }
-            (Event::Amended { order, kept_priority, price, lots, .. }, _) if self.concerns(*order, seq) => {
+            (Event::Amended { order, instrument, side, kept_priority, price, lots, .. }, command)
+                if self.concerns(*order, seq) =>
+            {
                 let kept = if *kept_priority { "keeps its place" } else { "goes to the back of its queue" };
-                let text = format!("now {lots} lots at {price}; {kept}");
-                Some(Note::new(seq, venue.now, "amended", "rulebook: 9", text).with("kept_priority", *kept_priority))
+                let moved = match command {
+                    Command::Amend(amend) if amend.post_only != PostOnly::No && amend.price != *price => {
+                        moved_text(venue, *instrument, *side, amend.price, *price)
+                    }
+                    _ => String::new(),
+                };
+                let (lots, price) = (venue.amount(*instrument, *lots), venue.price(*instrument, *price));
+                let text = format!("now {lots} at {price}; {kept}{moved}");
+                Some(Note::new(seq, venue, "amended", "rulebook: 9", text).with("kept_priority", *kept_priority))
             }
             (Event::ClosingPriceSet { instrument, price, derivation }, _) if self.concerns_market(*instrument, seq) => {
-                let text = format!("closing price {price}: {derivation:?}");
+                let text = format!("closing price {}: {}", venue.price(*instrument, *price), derivation.name());
                 matches!(self.question, Question::At { .. })
-                    .then(|| Note::new(seq, venue.now, "closing price", "rulebook: 13", text).with("price", price.0))
+                    .then(|| Note::new(seq, venue, "closing price", "rulebook: 13", text).with("price", price.0))
             }
             _ => None,
         };
@@ -296,7 +324,7 @@ impl Explainer {
     fn uncross(&self, curve: &CallCurve, seq: Seq, instrument: InstrumentId, price: Ticks) -> Note {
         let note = self.of_curve(curve, seq, instrument, Some(price));
         match self.question {
-            Question::Order(id) => of_target(note, curve, price, self.venue.orders.get(&id), self.viewer),
+            Question::Order(id) => of_target(note, &self.venue, curve, price, self.venue.orders.get(&id), self.viewer),
             Question::At { .. } => note,
         }
     }
@@ -326,7 +354,7 @@ impl Explainer {
                 false => ("rulebook: 5.2, step 1", "was absorbed by"),
             };
             let text = format!("{} {how} {}: nothing uncrosses, the orders stay", from.name(), to.name());
-            return Some(Note::new(seq, self.venue.now, "no uncross", rule, text));
+            return Some(Note::new(seq, &self.venue, "no uncross", rule, text));
         }
         let decided = events.iter().any(|event| match event {
             Event::Uncrossed { instrument: of, .. } | Event::Breached { instrument: of, .. } => *of == instrument,
@@ -337,39 +365,75 @@ impl Explainer {
 }
 
 /// Adds the effect of an uncross on one order. The view already contains the trades.
-fn of_target(note: Note, curve: &CallCurve, price: Ticks, order: Option<&ViewedOrder>, viewer: Viewer) -> Note {
+fn of_target(
+    note: Note,
+    venue: &VenueView,
+    curve: &CallCurve,
+    price: Ticks,
+    order: Option<&ViewedOrder>,
+    viewer: Viewer,
+) -> Note {
     let Some(order) = order else { return note };
     let hidden = curve.passed.iter().find(|(passed, _, _)| *passed == order.id.0);
     let addition = match hidden {
         Some((_, mes, available)) if viewer == Viewer::Operator => {
-            format!("this order's MES is {mes}, and {available} lots were available to it")
+            let [mes, available] = [*mes, *available].map(|lots| venue.amount(order.instrument, Lots(lots)));
+            format!("this order's minimum execution size is {mes}, and {available} could trade with it")
         }
-        _ if !order.accepts(price) => format!("this order's limit does not reach {price}"),
-        _ => format!("{} lots of this order are left", order.open),
+        _ if !order.accepts(price) => {
+            format!("this order's limit does not reach {}", venue.price(order.instrument, price))
+        }
+        _ => format!("{} of this order did not trade", venue.amount(order.instrument, order.open)),
     };
     Note { text: format!("{}; {addition}", note.text), ..note }
 }
 
-fn accepted(venue: &VenueView, seq: Seq, event: &Event) -> Note {
-    let Event::Accepted { order, instrument, order_type, tif, lots, display, .. } = *event else {
-        return Note::new(seq, venue.now, "accepted", "", "");
+fn accepted(venue: &VenueView, seq: Seq, event: &Event, command: &Command) -> Note {
+    let Event::Accepted { order, instrument, side, order_type, tif, lots, display, .. } = *event else {
+        return Note::new(seq, venue, "accepted", "", "");
     };
     let session = venue.market(instrument).map_or("closed", |market| market.phase.name());
     let (tif, kind) = (tif.name(), type_word(order_type, display.is_some()));
-    let cell = Contracts::get().session_cell(session, kind);
-    let (rule, meaning) = cell.map_or(("", ""), |cell| (cell.rule.as_str(), cell.text.as_str()));
-    Note::new(seq, venue.now, "accepted", rule, format!("{lots} lots, {kind} {tif} in {session}: {meaning}"))
+    let cell = Contracts::get().deciding_cell(session, tif, kind);
+    let rule = cell.map_or("", |cell| cell.rule.as_str());
+    let is_in_batch = session == Phase::Continuous.name()
+        && venue.market(instrument).is_some_and(|market| market.rules().allocation == Allocation::FrequentBatch);
+    let meaning = match cell.map(|cell| (cell.answer.as_str(), cell.text.as_str())) {
+        Some(("immediate", _)) if is_in_batch => {
+            "The order takes part in the batch that runs; what does not trade in it expires."
+        }
+        Some(("immediate", _)) => "The order trades at once; what does not trade expires.",
+        Some((_, text)) => text,
+        None => "",
+    };
+    let text = format!("{}, {kind} {tif} in {session}: {meaning}", venue.amount(instrument, lots));
+    let note = Note::new(seq, venue, "accepted", rule, text)
         .with("order", order.0)
         .with("session", session)
         .with("type", kind)
         .with("tif", tif)
-        .with("lots", lots.0)
+        .with("lots", lots.0);
+    let Command::Enter(entered) = command else { return note };
+    match (entered.order_type.limit_price(), order_type.limit_price()) {
+        (Some(asked), Some(price)) if asked != price => {
+            let text = format!("{}{}", note.text, moved_text(venue, instrument, side, asked, price));
+            Note { text, ..note }.with("asked_price", asked.0).with("price", price.0)
+        }
+        _ => note,
+    }
+}
+
+/// Returns the text about a post-only order whose price was moved.
+fn moved_text(venue: &VenueView, instrument: InstrumentId, side: Side, asked: Ticks, price: Ticks) -> String {
+    let [asked, price] = [asked, price].map(|price| venue.price(instrument, price));
+    let best = venue.price_or_none(instrument, venue.best_visible(instrument, side.opposite()));
+    format!("; post-only moved its price from {asked} to {price}, one tick short of the other side's best, {best}")
 }
 
 fn traded(venue: &VenueView, seq: Seq, event: &Event, id: OrderId, viewer: Viewer) -> Note {
     let Event::Trade { instrument, price, lots, kind, maker, maker_open, taker, taker_open, trade_seq, .. } = *event
     else {
-        return Note::new(seq, venue.now, "trade", "", "");
+        return Note::new(seq, venue, "trade", "", "");
     };
     let (other, open) = if maker == id { (taker, maker_open) } else { (maker, taker_open) };
     let resting = venue.orders.get(&maker);
@@ -380,7 +444,7 @@ fn traded(venue: &VenueView, seq: Seq, event: &Event, id: OrderId, viewer: Viewe
         TradeKind::Continuous => match resting {
             Some(maker) if maker.is_hidden() && maker.price() != Some(price) => {
                 let [bid, offer] = [Side::Buy, Side::Sell].map(|side| venue.best_visible(instrument, side));
-                let show = |price: Option<Ticks>| price.map_or("none".to_owned(), |price| price.to_string());
+                let show = |price: Option<Ticks>| venue.price_or_none(instrument, price);
                 // Only its owner may learn the limit of a hidden order.
                 let whose = match viewer.owns(maker.account) {
                     true => format!("the resting hidden order's {}", show(maker.price())),
@@ -393,9 +457,11 @@ fn traded(venue: &VenueView, seq: Seq, event: &Event, id: OrderId, viewer: Viewe
     };
     // Members never learn the other party of a trade.
     let with = if viewer == Viewer::Operator { format!(" with order {other}") } else { String::new() };
-    let text = format!("{lots} lots at {price}{with}: {why}; {open} left");
+    let [traded, left] = [lots, open].map(|lots| venue.amount(instrument, lots));
+    let left = if open == Lots::ZERO { "nothing is left".to_owned() } else { format!("{left} left") };
+    let text = format!("{traded} at {}{with}: {why}; {left}", venue.price(instrument, price));
     let done = if open == Lots::ZERO { "filled" } else { "trade" };
-    let note = Note::new(seq, venue.now, done, rule, text)
+    let note = Note::new(seq, venue, done, rule, text)
         .with("price", price.0)
         .with("lots", lots.0)
         .with("trade_seq", trade_seq.0)

@@ -17,6 +17,7 @@ mod open_order;
 mod refusal;
 mod restore;
 mod skipped_orders;
+mod text_style;
 mod trade_reports;
 mod uncross;
 mod venue_view;
@@ -24,4 +25,5 @@ mod viewer;
 
 pub use explainer::{Explainer, Question};
 pub use note::Note;
+pub use text_style::{TextStyle, UtcOffset};
 pub use viewer::Viewer;

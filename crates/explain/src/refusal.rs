@@ -1,9 +1,12 @@
 //! Explains why an entry, an amend or a cancel was refused, with the compared numbers.
 
-use pitwire_model::{Amend, Lots, NewOrder, OrderType, Phase, Reject, Seq, Side, Ticks, TimeInForce, VenueNanos};
-use pitwire_scenario::{Contracts, date_text, time_text, type_word};
+use pitwire_model::{
+    Allocation, Amend, Lots, NewOrder, OrderType, Phase, Reject, Seq, Side, Ticks, TimeInForce, VenueNanos,
+};
+use pitwire_scenario::{Contracts, date_text, type_word};
 
 use crate::note::Note;
+use crate::text_style::counted;
 use crate::venue_view::{InstrumentView, VenueView, ViewedOrder};
 
 /// Days ahead that the date of a GTD order may lie.
@@ -33,7 +36,7 @@ pub(crate) fn entry(venue: &VenueView, seq: Seq, order: &NewOrder, reason: Rejec
     let rule = contracts.cited(name, session, tif, kind);
     if let Some(cell) = contracts.refusing_cell(name, session, tif, kind) {
         let text = format!("{name}: {kind} {tif} in {session}: {}", cell.text);
-        let note = Note::new(seq, venue.now, "rejected", rule, text).with("reason", name).with("session", session);
+        let note = Note::new(seq, venue, "rejected", rule, text).with("reason", name).with("session", session);
         return note.with("type", kind).with("tif", tif).with("answer", cell.answer.as_str());
     }
     let price = order.order_type.limit_price();
@@ -50,11 +53,11 @@ pub(crate) fn entry(venue: &VenueView, seq: Seq, order: &NewOrder, reason: Rejec
         display: order.display,
         tif: order.tif,
     };
-    compared(Note::new(seq, venue.now, "rejected", rule, ""), venue, market, &asked, reason, session)
+    compared(Note::new(seq, venue, "rejected", rule, ""), venue, market, &asked, reason, session)
 }
 
 pub(crate) fn amend(venue: &VenueView, seq: Seq, amend: &Amend, reason: Reject) -> Note {
-    let note = Note::new(seq, venue.now, "amend refused", Contracts::get().rule_of(reason.name()), "");
+    let note = Note::new(seq, venue, "amend refused", Contracts::get().rule_of(reason.name()), "");
     let Some(order) = venue.orders.get(&amend.order) else {
         let text = format!("{}: no live order has number {}", reason.name(), amend.order);
         return Note { text, ..note }.with("reason", reason.name());
@@ -85,7 +88,7 @@ pub(crate) fn cancel(venue: &VenueView, seq: Seq, order: pitwire_model::OrderId,
         _ => format!("{}: {}", reason.name(), Contracts::get().meaning(reason.name())),
     };
     let rule = Contracts::get().rule_of(reason.name());
-    Note::new(seq, venue.now, "cancel refused", rule, text).with("reason", reason.name())
+    Note::new(seq, venue, "cancel refused", rule, text).with("reason", reason.name())
 }
 
 fn expiring(order: &ViewedOrder, amend: &Amend) -> TimeInForce {
@@ -110,26 +113,45 @@ fn compared(
     let with_text = |note: Note, text: String| Note { text: format!("{name}: {text}"), ..note };
     let Some(market) = market else { return with_text(note, Contracts::get().meaning(name).to_owned()) };
     let rules = market.rules();
-    let price = asked.price.unwrap_or(Ticks::ZERO).0;
+    let (id, price) = (market.spec.id, asked.price.unwrap_or(Ticks::ZERO).0);
+    let at = |price: i64| venue.price(id, Ticks(price));
+    let amount = |lots: u64| venue.amount(id, Lots(lots));
     match reason {
+        Reject::PostOnlyNotAllowed => {
+            let trades_in_batches = rules.allocation == Allocation::FrequentBatch;
+            let text = if session != Phase::Continuous.name() {
+                format!("{session} takes no post-only orders; continuous trading does")
+            } else if trades_in_batches {
+                "the instrument trades in batches, in which no order trades on entry".to_owned()
+            } else {
+                "only a displayed limit order that may rest can be post-only".to_owned()
+            };
+            with_text(note, text)
+        }
         Reject::NotOpen => with_text(note, format!("{session} takes no such request")),
         Reject::NoAuctionScheduled => {
             let (wanted, left) = waits_for(market, asked.tif);
             let note = note.with("waits_for", wanted).with("remaining", left);
-            with_text(
-                note,
-                format!("{} waits for {wanted}, which is to come {left} more times today", asked.tif.name()),
-            )
+            with_text(note, format!("{} waits for {wanted}, which {}", asked.tif.name(), comes_again(left)))
         }
         Reject::QuantityBelowReserve => {
             let mrs = rules.minimum_reserve.unwrap_or_default().0;
             let note = note.with("lots", asked.lots.0).with("mrs", mrs);
-            with_text(note, format!("{} lots, below the minimum reserve size of {mrs}", asked.lots))
+            with_text(note, format!("{} is below the minimum reserve size of {}", amount(asked.lots.0), amount(mrs)))
         }
         Reject::MinimumExecutionOutOfRange => {
             let (mes, mrs) = (asked.minimum_execution.0, rules.minimum_reserve.unwrap_or(Lots(1)).0.max(1));
             let note = note.with("mes", mes).with("open", asked.open.0).with("mrs", mrs);
-            with_text(note, format!("a MES of {mes} does not lie in {mrs} (MRS) to {} (open)", asked.open))
+            with_text(
+                note,
+                format!(
+                    "a minimum execution size of {} does not lie between the minimum reserve size, {}, and the open \
+                     quantity, {}",
+                    amount(mes),
+                    amount(mrs),
+                    amount(asked.open.0)
+                ),
+            )
         }
         Reject::ExpiryPassed | Reject::ExpiryTooFar => expiry(note, venue, asked.tif, name),
         Reject::PriceOutsideBand => {
@@ -139,7 +161,10 @@ fn compared(
             with_text(
                 note,
                 format!(
-                    "{price} lies {distance} from the static reference {reference}, and {band} % of it are allowed"
+                    "{} lies {} from the static reference {}, of which {band} % are allowed",
+                    at(price),
+                    at(distance),
+                    at(reference)
                 ),
             )
         }
@@ -147,46 +172,78 @@ fn compared(
             let reference = market.last.unwrap_or(market.spec.start_price).0;
             let collar = market.spec.limits.collar_bps.unwrap_or_default();
             let note = note.with("price", price).with("reference", reference).with("collar_bps", collar);
-            with_text(note, format!("{price} against the reference {reference}, of which {collar}/10000 are allowed"))
+            with_text(
+                note,
+                format!("{} against the reference {}, of which {collar}/10000 are allowed", at(price), at(reference)),
+            )
         }
         Reject::QuantityAboveLimit => {
             let most = market.spec.limits.max_lots.unwrap_or_default().0;
             with_text(
                 note.with("lots", asked.lots.0).with("most", most),
-                format!("{} lots, at most {most}", asked.lots),
+                format!("{}, at most {}", amount(asked.lots.0), amount(most)),
             )
         }
         Reject::QuantityOutOfRange => {
             let note = note.with("lots", asked.lots.0).with("most", Lots::MAX_ORDER.0);
-            with_text(note, format!("{} lots do not lie in 1 to {}", asked.lots, Lots::MAX_ORDER))
+            with_text(
+                note,
+                format!("{} does not lie in {} to {}", amount(asked.lots.0), amount(1), amount(Lots::MAX_ORDER.0)),
+            )
         }
         Reject::PriceOutOfRange => {
             let stop = asked.stop.map_or(price, Ticks::get);
             let note = note.with("price", price).with("stop", stop).with("most", Ticks::MAX_PRICE.0);
-            with_text(note, format!("price {price}, stop price {stop}: each is to lie in 1 to {}", Ticks::MAX_PRICE))
+            with_text(
+                note,
+                format!(
+                    "price {}, stop price {}: each has to lie in {} to {}",
+                    at(price),
+                    at(stop),
+                    at(1),
+                    at(Ticks::MAX_PRICE.0)
+                ),
+            )
         }
         Reject::DisplayOutOfRange => {
             let display = asked.display.unwrap_or_default().0;
             let note = note.with("display", display).with("lots", asked.lots.0);
-            with_text(note, format!("a display of {display} of {} lots, or on an order that may not rest", asked.lots))
+            with_text(
+                note,
+                format!(
+                    "a display of {} for {}: it has to be at most the quantity, on an order that may rest",
+                    amount(display),
+                    amount(asked.lots.0)
+                ),
+            )
         }
         Reject::AmountAlreadyFilled => {
             let note = note.with("lots", asked.lots.0);
-            with_text(note, format!("a new total of {} is not above what has traded", asked.lots))
+            with_text(note, format!("a new total of {} is not above what has traded", amount(asked.lots.0)))
         }
         Reject::PostOnlyWouldTrade | Reject::PostOnlyNoPlace => {
             let best = venue.best_visible(market.spec.id, asked.side.opposite()).unwrap_or_default().0;
             let note = note.with("price", price).with("best", best);
-            with_text(note, format!("{price} against the visible best {best} of the other side"))
+            with_text(note, format!("{} against the visible best {} of the other side", at(price), at(best)))
         }
-        Reject::NotEnoughFunds => {
-            with_text(note.with("price", price).with("lots", asked.lots.0), format!("{} lots at {price}", asked.lots))
-        }
+        Reject::NotEnoughFunds => with_text(
+            note.with("price", price).with("lots", asked.lots.0),
+            format!("{} at {}", amount(asked.lots.0), at(price)),
+        ),
         Reject::BookFull => {
             let most = market.spec.max_resting_orders;
-            with_text(note.with("most", most), format!("{most} orders rest already"))
+            with_text(note.with("most", most), format!("{} rest already", counted(u64::from(most), "order")))
         }
         _ => with_text(note, Contracts::get().meaning(name).to_owned()),
+    }
+}
+
+/// Writes how often a session still comes today.
+pub(crate) fn comes_again(times: u32) -> String {
+    match times {
+        0 => "does not come again today".to_owned(),
+        1 => "comes once more today".to_owned(),
+        times => format!("comes {times} more times today"),
     }
 }
 
@@ -214,7 +271,7 @@ fn expiry(note: Note, venue: &VenueView, tif: TimeInForce, name: &str) -> Note {
             Note { text, ..note }
         }
         TimeInForce::GoodTillTime { at } => {
-            let (expires, now, close) = (time_text(at.0), time_text(venue.now.0), time_text(closes.0));
+            let (expires, now, close) = (venue.time(at), venue.time(venue.now), venue.time(closes));
             let text = format!("{name}: {expires} is not later than now, {now}, and at most the day's close, {close}");
             let note = note.with("expires_ns", at.0).with("now_ns", venue.now.0).with("closes_ns", closes.0);
             Note { text, ..note }

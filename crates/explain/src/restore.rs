@@ -7,6 +7,9 @@ use crate::venue_view::{InstrumentView, VenueView, ViewedOrder, ViewedState};
 
 pub(crate) fn restore(venue: &mut VenueView, image: &EngineImage) {
     venue.day = (image.day.0 > 0).then_some((image.day.0, image.closes));
+    venue.currencies = image.currencies.iter().map(|currency| (currency.id, currency.name.clone())).collect();
+    venue.self_match =
+        image.accounts.iter().map(|account| (account.spec.id, account.spec.settings.self_match)).collect();
     venue.names = image.accounts.iter().map(|account| (account.spec.id, account.spec.name.clone())).collect();
     for market in &image.markets {
         venue.reports.extend(market.reporting.waiting.clone());
@@ -51,5 +54,7 @@ fn open_order_note(market: &MarketImage, order: &OrderImage) -> ViewedOrder {
             Some(UndisplayedState::Unelected) => ViewedState::Unelected,
             _ => ViewedState::Active,
         },
+        self_match: order.mode,
+        group: order.group,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_model::{Event, OrderId, Phase, Stamped, Ticks};
+use pitwire_model::{Event, Lots, OrderId, Phase, Stamped, Ticks};
 
 use crate::note::Note;
 use crate::venue_view::{VenueView, ViewedOrder, ViewedState};
@@ -64,8 +64,8 @@ impl SkippedOrders {
                 && viewer.knows_of(order)
         };
         let skipping = self.arrivals.values().find(reaches)?;
-        let (rule, text, unnamed) = why(target, skipping);
-        let note = Note::new(stamped.seq, venue.now, "passed over", rule, "");
+        let (rule, text, unnamed) = why(venue, target, skipping);
+        let note = Note::new(stamped.seq, venue, "passed over", rule, "");
         let note = note.with("mes", target.minimum_execution().0).with("price", price.0);
         if !viewer.owns(skipping.account) {
             return Some(Note { text: unnamed, ..note });
@@ -76,30 +76,42 @@ impl SkippedOrders {
 }
 
 /// Returns the rule, the text for viewers that may know the other order, and the text for others.
-fn why(target: &ViewedOrder, skipping: &ViewedOrder) -> (&'static str, String, String) {
+fn why(venue: &VenueView, target: &ViewedOrder, skipping: &ViewedOrder) -> (&'static str, String, String) {
     let (left, mes) = (skipping.open, target.minimum_execution());
     let fill = left.0.min(target.open.0);
+    let amount = |lots: Lots| venue.amount(target.instrument, lots);
     if mes > left {
         (
             "rulebook: 7.2, step 2",
-            format!("order {} had {left} lots when it came by, fewer than this one's MES of {mes}", skipping.id),
-            format!("an order came by with fewer lots than this one's MES of {mes}"),
+            format!(
+                "order {} had {} left when it arrived, less than this order's minimum execution size of {}",
+                skipping.id,
+                amount(left),
+                amount(mes)
+            ),
+            format!("an order arrived with less than this order's minimum execution size of {}", amount(mes)),
         )
     } else if skipping.is_hidden() && fill < skipping.minimum_execution().0 {
         let theirs = skipping.minimum_execution();
         (
             "rulebook: 7.2, step 3",
-            format!("order {} is hidden with a MES of {theirs}, and {fill} lots could trade", skipping.id),
+            format!(
+                "order {} is hidden with a minimum execution size of {}, and {} could trade",
+                skipping.id,
+                amount(theirs),
+                amount(Lots(fill))
+            ),
             String::new(),
         )
     } else {
         (
             "rulebook: 7.2, step 4",
             format!(
-                "order {} came by with {left} lots at a limit that the improved price did not satisfy, or stopped before",
-                skipping.id
+                "order {} arrived with {} at a limit that the improved price did not satisfy, or stopped before",
+                skipping.id,
+                amount(left)
             ),
-            "an order came by at a limit that the improved price did not satisfy, or stopped before".to_owned(),
+            "an order arrived at a limit that the improved price did not satisfy, or stopped before".to_owned(),
         )
     }
 }

@@ -8,9 +8,10 @@ use pitwire_model::{
     AccountId, Command, Event, InstrumentId, Lots, Reject, ReportEnd, Seq, SessionReason, Side, Stamped, Ticks,
     TradeReport,
 };
-use pitwire_scenario::{Contracts, time_text};
+use pitwire_scenario::Contracts;
 
 use crate::note::Note;
+use crate::text_style::counted;
 use crate::venue_view::{InstrumentView, VenueView};
 use crate::viewer::Viewer;
 
@@ -36,7 +37,7 @@ impl VenueView {
     /// Returns the end of the reporting hours as text.
     fn until(&self, instrument: InstrumentId) -> String {
         let ends = self.market(instrument).and_then(|market| market.reporting_ends);
-        ends.map_or("they end".to_owned(), |ends| time_text(ends.0))
+        ends.map_or("they end".to_owned(), |ends| self.time(ends))
     }
 
     fn waiting_of(&self, account: AccountId, instrument: InstrumentId) -> usize {
@@ -73,11 +74,12 @@ pub(crate) fn report_note(
             let did = if trade.side == Side::Buy { "bought from" } else { "sold to" };
             let until = venue.until(trade.instrument);
             let text = format!(
-                "{who} {did} {other} {} lots at {}: nothing moves until {other} confirms it, within the hours of trade \
+                "{who} {did} {other} {} at {}: nothing moves until {other} confirms it, within the hours of trade \
                  reporting (until {until})",
-                trade.lots, trade.price
+                venue.amount(trade.instrument, trade.lots),
+                venue.price(trade.instrument, trade.price)
             );
-            let note = Note::new(seq, venue.now, "reported", "rulebook: 23.2", text).with("report", report.0);
+            let note = Note::new(seq, venue, "reported", "rulebook: 23.2", text).with("report", report.0);
             Some((*report, trade.instrument, terms(note, venue, trade)))
         }
         Event::ReportEnded { report, instrument, account, counterparty, end } => {
@@ -92,15 +94,18 @@ pub(crate) fn report_note(
         }
         Event::OffBookTrade(trade) => {
             let last = venue.market(trade.instrument).and_then(|market| market.last).map(Ticks::get);
-            let stays =
-                last.map_or("there is no last price still".to_owned(), |last| format!("the last price stays {last}"));
+            let stays = last.map_or("there is still no last price".to_owned(), |last| {
+                format!("the last price stays {}", venue.price(trade.instrument, Ticks(last)))
+            });
             let text = format!(
-                "both parties have with_text so: {} lots at {} move, the instrument's off-book trade {}; no order, level or \
+                "both parties agree: {} change hands at {}, off-book trade {} of the instrument; no order, level or \
                  reference changes, and {stays}",
-                trade.lots, trade.price, trade.number
+                venue.amount(trade.instrument, trade.lots),
+                venue.price(trade.instrument, trade.price),
+                trade.number
             );
             let [buyer, seller] = [trade.buyer, trade.seller].map(|party| venue.name_of(party));
-            let note = Note::new(seq, venue.now, "confirmed", "rulebook: 23.5", text).with("report", trade.report.0);
+            let note = Note::new(seq, venue, "confirmed", "rulebook: 23.5", text).with("report", trade.report.0);
             let note = note.with("price", trade.price.0).with("lots", trade.lots.0);
             let note = note.with("buyer", buyer).with("seller", seller).with("off_book_seq", trade.number);
             Some((trade.report, trade.instrument, note.with("last", last)))
@@ -137,7 +142,7 @@ fn report_end_note(
             ("not confirmed", "rulebook: 23.1", text)
         }
     };
-    let note = Note::new(seq, venue.now, what, rule, text).with("reason", end.name());
+    let note = Note::new(seq, venue, what, rule, text).with("reason", end.name());
     match hours.filter(|_| end == ReportEnd::HoursEnded) {
         Some(hours) => note.with("hours_ended_by", hours.name()),
         None => note,
@@ -149,7 +154,7 @@ pub(crate) fn hours(venue: &VenueView, seq: Seq, event: &Event) -> Option<(Instr
     let Event::ReportingChanged { instrument, open, reason, ends } = *event else { return None };
     let does = if open { "begin" } else { "end" };
     let text = format!("the hours of trade reporting {does} ({}), whatever the session", reason.name());
-    let note = Note::new(seq, venue.now, "trade reporting", "rulebook: 23.1", text).with("open", open);
+    let note = Note::new(seq, venue, "trade reporting", "rulebook: 23.1", text).with("open", open);
     Some((instrument, note.with("reason", reason.name()).with("ends_ns", ends.map(|ends| ends.0))))
 }
 
@@ -167,7 +172,7 @@ pub(crate) fn refused(venue: &VenueView, stamped: &Stamped, reason: Reject, view
 }
 
 fn report_refused(venue: &VenueView, seq: Seq, report: &TradeReport, reason: Reject) -> Note {
-    let note = Note::new(seq, venue.now, "report refused", "rulebook: 23.3", "").with("reason", reason.name());
+    let note = Note::new(seq, venue, "report refused", "rulebook: 23.3", "").with("reason", reason.name());
     let note = terms(note, venue, report).with("report", seq.0);
     let with_text = |note: Note, text: String| Note { text: format!("{}: {text}", reason.name()), ..note };
     match reason {
@@ -180,15 +185,27 @@ fn report_refused(venue: &VenueView, seq: Seq, report: &TradeReport, reason: Rej
         }
         Reject::TooManyReports => {
             let (waiting, most) = (venue.waiting_of(report.account, report.instrument), TradeReport::MOST_WAITING);
-            let text = format!("{waiting} reports of this account wait in the instrument, and fewer than {most} may");
+            let text = format!(
+                "{} of this account wait in the instrument, and at most {most} may",
+                counted(waiting as u64, "report")
+            );
             with_text(note.with("waiting", waiting).with("most", most), text)
         }
         Reject::QuantityOutOfRange => {
-            let text = format!("{} lots do not lie in 1 to {}", report.lots, Lots::MAX_ORDER);
+            let text = format!(
+                "{} does not lie in {} to {}",
+                venue.amount(report.instrument, report.lots),
+                venue.amount(report.instrument, Lots(1)),
+                venue.amount(report.instrument, Lots::MAX_ORDER)
+            );
             with_text(note.with("most", Lots::MAX_ORDER.0), text)
         }
         Reject::PriceOutOfRange => {
-            let text = format!("price {} does not lie in 1 to {}", report.price, Ticks::MAX_PRICE);
+            let text = {
+                let [price, least, most] =
+                    [report.price, Ticks(1), Ticks::MAX_PRICE].map(|price| venue.price(report.instrument, price));
+                format!("price {price} does not lie in {least} to {most}")
+            };
             with_text(note.with("most", Ticks::MAX_PRICE.0), text)
         }
         Reject::BadDefinition => {
@@ -216,7 +233,7 @@ fn blocked_party_note(note: Note, venue: &VenueView, report: &TradeReport, reaso
 fn answer_refused(venue: &VenueView, seq: Seq, account: AccountId, number: Seq, confirm: bool, reason: Reject) -> Note {
     let (by, name) = (venue.name_of(account), reason.name());
     let does = if confirm { "confirm" } else { "decline" };
-    let note = Note::new(seq, venue.now, "answer refused", "rulebook: 23.4", "").with("reason", name);
+    let note = Note::new(seq, venue, "answer refused", "rulebook: 23.4", "").with("reason", name);
     let note = note.with("report", number.0).with("by", by.clone()).with("answer", does);
     let asked = venue.reports.get(&number).filter(|report| report.concerns(account));
     let Some(report) = asked else {
@@ -237,9 +254,10 @@ fn answer_refused(venue: &VenueView, seq: Seq, account: AccountId, number: Seq, 
         Reject::NotEnoughFunds => {
             let [buyer, seller] = report.parties().map(|party| venue.name_of(party));
             let text = format!(
-                "{name}: {} lots at {} need more than is free, as an order would: {buyer}, who buys, was asked first, \
+                "{name}: {} at {} need more than is free, as an order would: {buyer}, who buys, was asked first, \
                  then {seller}. The report waits on",
-                report.lots, report.price
+                venue.amount(report.instrument, report.lots),
+                venue.price(report.instrument, report.price)
             );
             Note { text, ..note }
         }
@@ -253,6 +271,6 @@ pub(crate) fn waits(venue: &VenueView, seq: Seq, number: Seq, report: &TradeRepo
     let ends = market.and_then(|market| market.reporting_ends).map(|ends| ends.0);
     let (other, until) = (venue.name_of(report.counterparty), venue.until(report.instrument));
     let text = format!("{other} has not confirmed it; it may until the hours of trade reporting end (until {until})");
-    let note = Note::new(seq, venue.now, "waits", "rulebook: 23.2", text).with("report", number.0);
+    let note = Note::new(seq, venue, "waits", "rulebook: 23.2", text).with("report", number.0);
     terms(note, venue, report).with("waits_for", other).with("ends_ns", ends)
 }

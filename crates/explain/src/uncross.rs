@@ -1,9 +1,10 @@
 //! Explains the price of an uncross, computed again from the orders before it.
 
-use pitwire_model::{InstrumentId, Phase, Seq, Side, Ticks};
+use pitwire_model::{InstrumentId, Lots, Phase, Seq, Side, Ticks};
 use serde_json::{Value, json};
 
 use crate::note::Note;
+use crate::text_style::counted;
 use crate::venue_view::{VenueView, ViewedOrder};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,7 +122,11 @@ impl CallCurve {
         let candidate = |price: i64| PriceCandidate { price, buy: buys.at(Ticks(price)), sell: sells.at(Ticks(price)) };
         let candidates: Vec<PriceCandidate> = prices.into_iter().map(candidate).collect();
         let market_orders = buys.total() > 0 && sells.total() > 0;
-        let (price, step, why) = decide(&candidates, reference, market_orders);
+        let text = CurveText {
+            price: &|price| venue.price(instrument, Ticks(price)),
+            amount: &|lots| venue.amount(instrument, Lots(lots)),
+        };
+        let (price, step, why) = decide(&candidates, reference, market_orders, &text);
         let passed = [&buys, &sells].into_iter().flat_map(|side| {
             let rows = side.orders.iter().zip(side.counted.iter().zip(&side.available));
             let shut = rows.filter(|(order, (counted, _))| order.is_hidden() && **counted == 0);
@@ -135,10 +140,10 @@ impl CallCurve {
     pub fn outcome(&self, venue: &VenueView, seq: Seq, instrument: InstrumentId, price: Option<Ticks>) -> Note {
         let session = venue.market(instrument).map_or(Phase::Closed, |market| market.phase).name();
         let text = match price {
-            Some(price) => format!("{session} uncrossed at {price}"),
+            Some(price) => format!("{session} uncrossed at {}", venue.price(instrument, price)),
             None => format!("{session} did not uncross"),
         };
-        Note::new(seq, venue.now, "uncross", "rulebook: 11.2", text)
+        Note::new(seq, venue, "uncross", "rulebook: 11.2", text)
             .with("session", session)
             .with("price", price.map(Ticks::get))
             .with("reference", self.reference)
@@ -160,11 +165,11 @@ impl CallCurve {
             .map(|(order, mes, available)| json!({"order": order, "mes": mes, "available": available}))
             .collect();
         let text = match price {
-            Some(price) => format!("{session} uncrossed at {price}: {}", self.why),
+            Some(price) => format!("{session} uncrossed at {}: {}", venue.price(instrument, price), self.why),
             None => format!("{session} did not uncross: {}", self.why),
         };
         let rule = format!("rulebook: 11.2, step {}", self.step);
-        Note::new(seq, venue.now, "uncross", &rule, text)
+        Note::new(seq, venue, "uncross", &rule, text)
             .with("session", session)
             .with("price", price.map(Ticks::get))
             .with("computed", self.price)
@@ -175,22 +180,34 @@ impl CallCurve {
     }
 }
 
+/// How the reason for a price writes prices and quantities.
+struct CurveText<'a> {
+    price: &'a dyn Fn(i64) -> String,
+    amount: &'a dyn Fn(u64) -> String,
+}
+
 /// Applies rulebook 11.2. Returns the price, the deciding step and the reason as text.
-fn decide(candidates: &[PriceCandidate], reference: Option<i64>, market_orders: bool) -> (Option<i64>, u8, String) {
+fn decide(
+    candidates: &[PriceCandidate],
+    reference: Option<i64>,
+    market_orders: bool,
+    text: &CurveText<'_>,
+) -> (Option<i64>, u8, String) {
+    let CurveText { price: at, amount } = text;
     if candidates.is_empty() {
         return match (market_orders, reference) {
-            (true, Some(price)) => (Some(price), 6, format!("market orders alone, at the reference {price}")),
+            (true, Some(price)) => (Some(price), 6, format!("market orders alone, at the reference {}", at(price))),
             (true, None) => (None, 6, "market orders alone, and no reference".to_owned()),
             _ => (None, 2, "no orders that could meet".to_owned()),
         };
     }
     let most = candidates.iter().map(|row| row.volume()).max().unwrap_or_default();
     if most == 0 {
-        return (None, 2, format!("none of {} candidate prices has any volume", candidates.len()));
+        return (None, 2, format!("no volume at any of {}", counted(candidates.len() as u64, "candidate price")));
     }
     let kept: Vec<PriceCandidate> = candidates.iter().filter(|row| row.volume() == most).copied().collect();
     if let [one] = kept.as_slice() {
-        return (Some(one.price), 2, format!("the one price with the largest volume, {most}"));
+        return (Some(one.price), 2, format!("the one price with the largest volume, {}", amount(most)));
     }
     let least = kept.iter().map(|row| row.surplus().abs()).min().unwrap_or_default();
     let kept: Vec<PriceCandidate> = kept.into_iter().filter(|row| row.surplus().abs() == least).collect();
@@ -200,24 +217,35 @@ fn decide(candidates: &[PriceCandidate], reference: Option<i64>, market_orders: 
         return (
             Some(low),
             3,
-            format!("of those with volume {most} the one with the smallest surplus, {}", first.surplus()),
+            format!(
+                "of the prices with volume {} the one with the smallest surplus, {}",
+                amount(most),
+                amount(u64::try_from(least).unwrap_or(u64::MAX))
+            ),
         );
     }
     if kept.iter().all(|row| row.surplus() > 0) {
-        return (Some(high), 4, format!("buyers are left over ({least}) at {low} to {high}: the highest"));
+        return (Some(high), 4, format!("buyers are left over at {} to {}: the highest price", at(low), at(high)));
     }
     if kept.iter().all(|row| row.surplus() < 0) {
-        return (Some(low), 4, format!("sellers are left over ({least}) at {low} to {high}: the lowest"));
+        return (Some(low), 4, format!("sellers are left over at {} to {}: the lowest price", at(low), at(high)));
     }
     match reference {
         Some(reference) => {
             let price = reference.clamp(low, high);
-            (Some(price), 5, format!("{low} to {high} are equally good: the reference {reference}, held inside them"))
+            (Some(price), 5, {
+                format!(
+                    "{} to {} are equally good: the nearest one to the reference {}",
+                    at(low),
+                    at(high),
+                    at(reference)
+                )
+            })
         }
         None => (
             (Some((low + high).div_euclid(2))),
             5,
-            format!("{low} to {high} are equally good, and no reference: the middle"),
+            format!("{} to {} are equally good, and there is no reference: the middle", at(low), at(high)),
         ),
     }
 }
@@ -234,7 +262,8 @@ mod tests {
     fn each_price_step_decides_only_after_the_earlier_steps() {
         // Largest volume, smallest surplus, side of the surplus, reference, midpoint.
         let decided = |rows: &[PriceCandidate], reference| {
-            let (price, step, _) = decide(rows, reference, true);
+            let plain = CurveText { price: &|price| price.to_string(), amount: &|lots| lots.to_string() };
+            let (price, step, _) = decide(rows, reference, true, &plain);
             (price, step)
         };
         assert_eq!(decided(&[row(99, 30, 10), row(100, 20, 20), row(101, 10, 30)], None), (Some(100), 2));

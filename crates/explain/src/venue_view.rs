@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use pitwire_model::{
-    AccountId, Command, Event, InstrumentId, InstrumentSpec, Lots, OrderId, OrderType, Phase, RemainingSessions, Seq,
-    Side, Stamped, Ticks, TimeInForce, TradeKind, TradeReport, TradingRules, VenueNanos,
+    AccountId, CancelReason, Command, CurrencyId, Event, InstrumentId, InstrumentSpec, Lots, MatchGroup, OrderId,
+    OrderType, Phase, RemainingSessions, SelfMatch, Seq, Side, Stamped, Ticks, TimeInForce, TradeKind, TradeReport,
+    TradingRules, VenueNanos,
 };
+
+use crate::text_style::TextStyle;
 
 #[derive(Debug, Default)]
 pub(crate) struct VenueView {
@@ -17,6 +20,12 @@ pub(crate) struct VenueView {
     /// Trade reports that wait for the other party.
     pub reports: BTreeMap<Seq, TradeReport>,
     pub names: BTreeMap<AccountId, String>,
+    pub currencies: BTreeMap<CurrencyId, String>,
+    /// Self-match prevention of each account.
+    pub self_match: BTreeMap<AccountId, SelfMatch>,
+    pub style: TextStyle,
+    /// The order that self-match prevention cancelled last.
+    last_self_match: Option<ViewedOrder>,
     times: u64,
     /// Orders that the current command entered or elected.
     arriving: Vec<OrderId>,
@@ -62,6 +71,9 @@ pub(crate) struct ViewedOrder {
     /// Time priority: a lower number came first.
     pub time: u64,
     pub place: ViewedState,
+    /// Self-match prevention that the order itself asked for.
+    pub self_match: Option<SelfMatch>,
+    pub group: MatchGroup,
 }
 
 impl InstrumentView {
@@ -131,6 +143,15 @@ impl ViewedOrder {
         })
     }
 
+    /// Whether self-match prevention compares the two orders.
+    pub fn is_in_group_of(&self, other: &ViewedOrder) -> bool {
+        match (self.group, other.group) {
+            (MatchGroup::Key(key), MatchGroup::Key(theirs)) => key == theirs,
+            (MatchGroup::Account, MatchGroup::Account) => self.account == other.account,
+            _ => false,
+        }
+    }
+
     /// Returns the priority key. A smaller key trades first: market orders, then price, visible
     /// before hidden, time.
     pub fn rank(&self) -> (bool, i64, bool, u64) {
@@ -166,6 +187,18 @@ impl VenueView {
         prices.find_map(|order| order.price())
     }
 
+    /// Returns the contra order of the same group that self-match prevention cancelled last.
+    pub fn cancelled_for_self_match(&self, order: &ViewedOrder) -> Option<ViewedOrder> {
+        let is_contra = |other: &ViewedOrder| other.side != order.side && other.is_in_group_of(order);
+        self.last_self_match.filter(is_contra)
+    }
+
+    /// Returns the self-match prevention with which an order arrives.
+    pub fn self_match_of(&self, order: &ViewedOrder) -> SelfMatch {
+        let default = || self.self_match.get(&order.account).copied().unwrap_or_default();
+        order.self_match.unwrap_or_else(default)
+    }
+
     fn next_time(&mut self) -> u64 {
         self.times += 1;
         self.times
@@ -189,7 +222,12 @@ impl VenueView {
 
     pub fn follow(&mut self, stamped: &Stamped, event: &Event) {
         match event {
-            Event::AccountAdded(spec) => _ = self.names.insert(spec.id, spec.name.clone()),
+            Event::CurrencyAdded(currency) => _ = self.currencies.insert(currency.id, currency.name.clone()),
+            Event::AccountAdded(spec) => {
+                self.names.insert(spec.id, spec.name.clone());
+                self.self_match.insert(spec.id, spec.settings.self_match);
+            }
+            Event::AccountSet { account, settings } => _ = self.self_match.insert(*account, settings.self_match),
             Event::InstrumentAdded(spec) => self.markets.push(InstrumentView::new((**spec).clone())),
             Event::TradingRulesSet { instrument, rules } => {
                 if let Some(market) = self.market_mut(*instrument) {
@@ -243,16 +281,20 @@ impl VenueView {
             | Event::TradeReported { .. }
             | Event::ReportEnded { .. }
             | Event::OffBookTrade(_) => self.follow_reporting(event),
-            _ => self.follow_order(event),
+            _ => self.follow_order(stamped, event),
         }
     }
 
-    fn follow_order(&mut self, event: &Event) {
+    fn follow_order(&mut self, stamped: &Stamped, event: &Event) {
         match *event {
             Event::Accepted { order, account, instrument, side, order_type, lots, tif, display } => {
                 let time = self.next_time();
                 let place = ViewedState::Arriving;
                 let (open, shown) = (lots, display.unwrap_or_default());
+                let (self_match, group) = match &stamped.command {
+                    Command::Enter(entered) => (entered.self_match, entered.match_group),
+                    _ => (None, MatchGroup::default()),
+                };
                 self.arriving.push(order);
                 self.orders.insert(
                     order,
@@ -269,6 +311,8 @@ impl VenueView {
                         shown,
                         time,
                         place,
+                        self_match,
+                        group,
                     },
                 );
             }
@@ -287,7 +331,12 @@ impl VenueView {
                     (market.last, market.dynamic_reference) = (Some(price), Some(price));
                 }
             }
-            Event::Cancelled { order, .. } => _ = self.orders.remove(&order),
+            Event::Cancelled { order, reason, .. } => {
+                let removed = self.orders.remove(&order);
+                if reason == CancelReason::SelfMatch {
+                    self.last_self_match = removed;
+                }
+            }
             Event::Parked { order, .. } => self.put(order, ViewedState::Parked),
             Event::Injected { order, .. } => self.put(order, ViewedState::Active),
             Event::Triggered { order, .. } => {

@@ -2,7 +2,7 @@
 //! orders.
 
 use pitwire_engine::EngineImage;
-use pitwire_explain::{Explainer, Note, Question, Viewer};
+use pitwire_explain::{Explainer, Note, Question, TextStyle, Viewer};
 use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
 use pitwire_random::SplitMix64;
 use pitwire_reference_engine::ReferenceEngine;
@@ -492,4 +492,142 @@ fn member_sees_only_own_orders_and_no_foreign_sizes() {
     for question in [Question::Order(looker.order(1)), Question::At { seq: looker.log[1].0.seq, instrument: None }] {
         assert_eq!(looker.tell(question, stranger), []);
     }
+}
+
+/// Returns the notes about the order of the n-th entry, in the units of members.
+fn notes_of(setup: &Value, steps: &Value, n: usize) -> Vec<Note> {
+    let looker = watch(setup, steps);
+    looker.ask(Question::Order(looker.order(n)))
+}
+
+#[test]
+fn accepted_order_that_waits_or_trades_at_once_names_that_rule() {
+    let market =
+        |id: &str, tif: &str| json!({"op": "enter", "id": id, "side": "buy", "type": "market", "qty": 5, "tif": tif});
+    let priced = |tif: &str| json!([with(limit("B1", "buy", 5, 9), &json!({"tif": tif}))]);
+    let in_cross = json!([session("closing_price_cross"), market("B1", "cpx")]);
+    for (setup, steps, rule, part) in [
+        (json!({}), priced("atc"), "waits-for-its-session", "parked until the session"),
+        (json!({}), priced("cpx"), "waits-for-its-session", "parked until the session"),
+        (json!({}), priced("gfa"), "waits-for-its-session", "parked until the session"),
+        (json!({}), priced("ioc"), "immediate-needs-execution", "trades at once; what does not trade expires"),
+        (json!({}), json!([market("B1", "fok")]), "market-at-once", "trades at once; what does not trade expires"),
+        (json!({"closing_price": 100}), in_cross, "in-its-session", "active at once"),
+        (json!({}), priced("day"), "limit-rests", "active at once"),
+        (
+            json!({"allocation": "frequent_batch"}),
+            priced("ioc"),
+            "immediate-needs-execution",
+            "takes part in the batch that runs",
+        ),
+    ] {
+        let note = notes_of(&setup, &steps, 0).remove(0);
+        assert_eq!((note.what, note.rule.as_str()), ("accepted", rule), "{note:?}");
+        assert!(note.text.contains(part), "{note:?}");
+    }
+}
+
+#[test]
+fn post_only_order_is_refused_because_of_the_session_and_says_when_it_moved() {
+    let post_only = |how: &str| with(limit("B1", "buy", 5, 101), &json!({"post_only": how}));
+    let note = notes_of(&json!({}), &json!([session("opening_auction"), post_only("reject")]), 0).remove(0);
+    assert_eq!(note.text, "post_only_not_allowed: opening_auction takes no post-only orders; continuous trading does");
+    let ioc = with(post_only("reject"), &json!({"tif": "ioc"}));
+    let note = notes_of(&json!({}), &json!([ioc]), 0).remove(0);
+    assert!(note.text.ends_with("only a displayed limit order that may rest can be post-only"), "{note:?}");
+
+    let book = [limit("S0", "sell", 1, 100), post_only("reprice")];
+    let note = notes_of(&json!({}), &json!(book), 1).remove(0);
+    let moved = "post-only moved its price from 101 to 99, one tick short of the other side's best, 100";
+    assert!(note.text.ends_with(moved), "{note:?}");
+    assert_eq!((&note.numbers["asked_price"], &note.numbers["price"]), (&json!(101), &json!(99)));
+    let unmoved = with(limit("B1", "buy", 5, 99), &json!({"post_only": "reprice"}));
+    let note = notes_of(&json!({}), &json!([limit("S0", "sell", 1, 100), unmoved]), 1).remove(0);
+    assert!(!note.text.contains("moved"), "{note:?}");
+}
+
+#[test]
+fn self_match_names_the_other_order_and_the_mode() {
+    let of = |step: Value, account: &str| with(step, &json!({"account": account}));
+    let modes = json!({"accounts": [{"account": "A", "smp": "cancel_incoming"}, {"account": "B", "smp": "cancel_both"},
+        {"account": "C", "smp": "cancel_resting"}]});
+    let crossing = |account: &str| {
+        let resting = of(limit("S1", "sell", 5, 100), account);
+        json!([resting, of(limit("B1", "buy", 5, 100), account)])
+    };
+    // Account, the entry that leaves, the entry that it would have met.
+    for (account, n, other, mode) in [
+        ("A", 1, 0, "cancel_incoming"),
+        ("B", 0, 1, "cancel_both"),
+        ("B", 1, 0, "cancel_both"),
+        ("C", 0, 1, "cancel_resting"),
+    ] {
+        let looker = watch(&modes, &crossing(account));
+        let notes = looker.owner_is_told(n);
+        let note = notes.iter().find(|note| note.what == "cancelled").unwrap_or_else(|| panic!("{notes:?}"));
+        let other = looker.order(other).0;
+        assert_eq!((&note.numbers["mode"], &note.numbers["with"]), (&json!(mode), &json!(other)), "{account} {n}");
+        assert!(note.text.contains(&format!("order {other}")) && note.text.contains(mode), "{note:?}");
+    }
+    // Orders of two accounts with one key: the note does not name the other member's order.
+    let keyed = |step: Value, account: &str| with(of(step, account), &json!({"smp_key": "7"}));
+    let steps = json!([keyed(limit("S1", "sell", 5, 100), "A"), keyed(limit("B1", "buy", 5, 100), "C")]);
+    let notes = watch(&modes, &steps).owner_is_told(0);
+    let note = notes.iter().find(|note| note.what == "cancelled").unwrap_or_else(|| panic!("{notes:?}"));
+    assert_eq!((&note.numbers["with"], &note.numbers["mode"]), (&Value::Null, &json!("cancel_resting")));
+}
+
+#[test]
+fn breaker_after_an_order_was_filled_does_not_concern_that_order() {
+    let steps = json!([limit("S1", "sell", 5, 101), limit("S2", "sell", 5, 103), limit("B3", "buy", 10, 103)]);
+    let setup = json!({"last_price": 100, "dynamic_tolerance_pct": 3});
+    let (kinds, _) = of_order(&setup, &steps, 0);
+    assert_eq!(kinds, ["accepted", "filled"]);
+    let (kinds, _) = of_order(&setup, &steps, 1);
+    assert_eq!(kinds, ["accepted", "breaker", "rests"]);
+}
+
+/// The scenario's tick is 5 units of money and its lot 10 units of goods.
+#[test]
+fn texts_give_prices_amounts_and_local_times() {
+    let setup = json!({"tick": 5, "lot": 10});
+    let gtt = with(limit("B1", "buy", 3, 20), &json!({"tif": "gtt", "expires": "09:30:00"}));
+    let steps = json!([gtt, limit("S1", "sell", 1, 20), {"op": "clock", "to": "09:31:00"}]);
+    let looker = watch(&setup, &steps);
+    let ask = |raw: bool| {
+        // Johannesburg is two hours ahead of UTC.
+        let style = TextStyle { raw, utc_offset: Some(std::sync::Arc::new(|_| 7_200)) };
+        let question = Question::Order(looker.order(0));
+        let mut explainer =
+            Explainer::resume(question, Viewer::Operator, &looker.image, looker.begins).with_style(style);
+        for (stamped, events) in &looker.log {
+            explainer.observe(stamped, events);
+        }
+        explainer.finish()
+    };
+    let notes = ask(false);
+    assert!(notes[0].text.starts_with("30 GOODS, limit gtt in continuous"), "{}", notes[0].text);
+    assert!(notes[1].text.starts_with("10 GOODS at 100 with order"), "{}", notes[1].text);
+    assert!(notes[1].text.ends_with("20 GOODS left"), "{}", notes[1].text);
+    assert_eq!(notes[1].numbers["price"], json!(20), "numbers stay in ticks");
+    assert_eq!(notes[2].text, "good till 11:30:00, and venue time was 11:30:00");
+    assert!(notes[2].line().starts_with("2026-01-05 11:30:00 command"), "{}", notes[2].line());
+    let notes = ask(true);
+    assert!(notes[1].text.starts_with("1 lot at 20 with order"), "{}", notes[1].text);
+    assert!(notes[1].text.ends_with("2 lots left"), "{}", notes[1].text);
+}
+
+#[test]
+fn counts_agree_with_their_nouns() {
+    let parked = json!([with(limit("B1", "buy", 5, 9), &json!({"tif": "atc"}))]);
+    let waits = |remaining: Value| {
+        let notes = notes_of(&json!({"remaining_sessions": remaining}), &parked, 0);
+        notes.last().expect("a note").text.clone()
+    };
+    assert_eq!(waits(json!(["closing_auction"])), "atc waits for closing_auction, which comes once more today");
+    let twice = waits(json!(["closing_auction", "closing_auction"]));
+    assert_eq!(twice, "atc waits for closing_auction, which comes 2 more times today");
+    let queue = json!([limit("B1", "buy", 1, 9), limit("B2", "buy", 1, 9)]);
+    let text = notes_of(&json!({}), &queue, 1).pop().expect("a note").text;
+    assert!(text.starts_with("before it: 1 order with 1 GOODS ("), "{text}");
 }

@@ -13,7 +13,7 @@ use pitwire_model::{
 };
 use pitwire_tables::ColumnType;
 
-use crate::event_json::{describe, name_of};
+use crate::event_json::describe;
 use crate::format::TableFormat;
 use crate::table::{Cell, Column, DECIMAL, Table, TableSummary};
 
@@ -236,6 +236,7 @@ impl RunTables {
             _ => (order.order_type, order.lots, "unknown"),
         };
         let (type_name, price) = match order_type {
+            OrderType::Limit { price } if order.display.is_some() => ("iceberg", subject.price(price)),
             OrderType::Limit { price } => ("limit", subject.price(price)),
             OrderType::Market => ("market", Cell::Decimal(Decimal::ZERO)),
             OrderType::Hidden { price, .. } => ("hidden", subject.price(price)),
@@ -252,7 +253,7 @@ impl RunTables {
             Cell::Text(side_name(order.side)),
             subject.name(),
             Cell::Text(type_name),
-            Cell::Text(&name_of(&order.tif)),
+            Cell::Text(order.tif.name()),
             Cell::maybe(order.display, |shown| subject.amount(shown)),
             Cell::U32(order.account.0),
             text(order.label.as_str()),

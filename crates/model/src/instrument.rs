@@ -130,6 +130,16 @@ pub enum SelfMatch {
 impl SelfMatch {
     pub const ALL: [SelfMatch; 4] =
         [SelfMatch::CancelResting, SelfMatch::CancelIncoming, SelfMatch::CancelBoth, SelfMatch::Allow];
+
+    /// Returns the name that scenarios and explanations use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            SelfMatch::CancelResting => "cancel_resting",
+            SelfMatch::CancelIncoming => "cancel_incoming",
+            SelfMatch::CancelBoth => "cancel_both",
+            SelfMatch::Allow => "none",
+        }
+    }
 }
 
 /// The repeated-execution throttle. The orders of an account that trades more often than this

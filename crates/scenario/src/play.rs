@@ -239,7 +239,9 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 
     /// Adds a command that creates the account, unless the account exists already. Returns its id.
     fn add_account(&mut self, commands: &mut Vec<Command>, called: String, credit: Credit) -> AccountId {
-        let settings = AccountSettings { self_match: self.setup.self_match, ..AccountSettings::default() };
+        let own = self.setup.accounts.iter().find(|setup| named(&setup.account) == called);
+        let self_match = own.map_or(self.setup.self_match, |setup| setup.self_match);
+        let settings = AccountSettings { self_match, ..AccountSettings::default() };
         let next = u32::try_from(self.accounts.len()).unwrap_or(u32::MAX);
         let id = *self.accounts.entry(called).or_insert(AccountId(next));
         if id.0 == next {
@@ -259,7 +261,10 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             lot: Decimal::new(i128::from(setup.lot), 0),
             start_price: Ticks(start),
             max_resting_orders: 1_000_000,
-            limits: InstrumentLimits::default(),
+            limits: InstrumentLimits {
+                collar_bps: setup.collar_pct.map(|percent| percent * 100),
+                ..InstrumentLimits::default()
+            },
             rules: Some(Box::new(self.trading_rules())),
         }
     }
@@ -332,20 +337,44 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
                 if u64::from(*to) < self.clock {
                     return Err("the clock goes back; venue time never does".to_owned());
                 }
-                self.clock = u64::from(*to);
-                Ok(self.run(Command::PassTime, nobody))
+                Ok(self.pass_time(u64::from(*to)))
             }
             Step::EndOfDay => {
                 let mut happenings = self.run(Command::EndDay, nobody);
                 self.day += 1;
                 self.clock = SEVEN;
                 self.closing = None;
-                for command in [self.begin_day(), self.set_remaining(), self.change_session(Phase::StartOfTrading)] {
+                let starts = (self.phase != Phase::StartOfTrading).then(|| self.change_session(Phase::StartOfTrading));
+                for command in [self.begin_day(), self.set_remaining()].into_iter().chain(starts) {
                     happenings.extend(self.run(command, nobody));
                 }
                 Ok(happenings)
             }
         }
+    }
+
+    /// Advances the clock. Time passes at each expiry on the way, as in the venue (rulebook 6).
+    fn pass_time(&mut self, to: u64) -> Vec<Happening> {
+        let mut happenings = Vec::new();
+        while let Some(expiry) = self.next_expiry().filter(|expiry| *expiry < to) {
+            self.clock = expiry;
+            happenings.extend(self.run(Command::PassTime, Asked::NOBODY));
+        }
+        self.clock = to;
+        happenings.extend(self.run(Command::PassTime, Asked::NOBODY));
+        happenings
+    }
+
+    /// Returns the earliest time later than the clock at which a live order expires, in seconds
+    /// since midnight.
+    fn next_expiry(&self) -> Option<u64> {
+        let image = self.machine.image();
+        let orders = image.markets.iter().flat_map(|market| &market.orders);
+        let times = orders.filter_map(|order| match order.tif {
+            TimeInForce::GoodTillTime { at } if at > self.now() => Some(at.0 / NANOS % SECONDS_A_DAY),
+            _ => None,
+        });
+        times.min()
     }
 
     fn enter(&mut self, entry: &Entry) -> Vec<Happening> {
@@ -364,6 +393,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             lots: Lots(entry.qty),
             tif: self.time_in_force(entry),
             display: entry.display.map(Lots),
+            post_only: entry.post_only,
             match_group: match &entry.smp_key {
                 Some(key) => MatchGroup::Key(self.keys.get(key).copied().unwrap_or_default()),
                 None => MatchGroup::Account,
@@ -427,6 +457,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             stop: amendment.stop.map(Ticks),
             minimum_execution: amendment.mes.map(Lots),
             expiry,
+            post_only: amendment.post_only,
             ..Amend::PLAIN
         };
         let asked = Asked { id: &amendment.id, cell: None };
@@ -483,7 +514,14 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 
     fn tell(&mut self, event: &Event, asked: Asked<'_>, session: Phase) -> Option<Happening> {
         Some(match *event {
-            Event::Accepted { order, .. } => Happening::Accepted { id: self.name(order) },
+            Event::Accepted { order, order_type, .. } => {
+                let id = self.name(order);
+                if let (Some(known), Some(price)) = (self.orders.get_mut(&id), order_type.limit_price()) {
+                    // Post-only may have moved the price.
+                    known.price = price;
+                }
+                Happening::Accepted { id }
+            }
             Event::Rejected { reason, .. }
             | Event::AmendRefused { reason, .. }
             | Event::CancelRefused { reason, .. }

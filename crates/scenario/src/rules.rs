@@ -135,6 +135,17 @@ impl Contracts {
         self.sessions.get(&(session.to_owned(), column.to_owned()))
     }
 
+    /// Returns the cell that decides what an accepted order does: of two different answers the first
+    /// of reject, park, immediate, active counts.
+    pub fn deciding_cell(&self, session: &str, tif: &str, order_type: &str) -> Option<&Cell> {
+        const ANSWERS: [&str; 3] = ["park", "immediate", "active"];
+        let rank = |cell: &Cell| ANSWERS.iter().position(|answer| *answer == cell.answer);
+        let (by_tif, by_type) = (self.session_cell(session, tif)?, self.session_cell(session, order_type)?);
+        // A market CPX order is active in the closing price cross.
+        let waits_in_cross = (session, tif, order_type) == ("closing_price_cross", "cpx", "market");
+        Some(if waits_in_cross || rank(by_tif) < rank(by_type) { by_tif } else { by_type })
+    }
+
     /// Returns the table cell that refused an entry, or `None` if no table cell caused the refusal.
     pub fn refusing_cell(&self, reason: &str, session: &str, tif: &str, order_type: &str) -> Option<&Cell> {
         let cell = match reason {

@@ -4,7 +4,7 @@
 //!             still refuse them.
 //! Start at    [`read`].
 
-use pitwire_model::{Allocation, Phase, SelfMatch, Side};
+use pitwire_model::{Allocation, Phase, PostOnly, SelfMatch, Side};
 use serde_json::Value;
 
 use crate::calendar::{date_text, day_of, seconds_of};
@@ -45,10 +45,20 @@ pub struct Setup {
     /// First trading day, in days since 1970.
     pub date: u32,
     pub self_match: SelfMatch,
+    /// Accounts whose self-match prevention differs from `self_match`.
+    pub accounts: Vec<AccountSetup>,
+    /// How far from the reference price an order may reach. Must be below 100.
+    pub collar_pct: Option<u32>,
     pub allocation: Allocation,
     /// Accounts with limited credit and their initial funds. All other accounts have unlimited
     /// credit.
     pub funds: Vec<Funds>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountSetup {
+    pub account: String,
+    pub self_match: SelfMatch,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,6 +85,8 @@ impl Default for Setup {
             remaining_sessions: None,
             date: FIRST_DAY,
             self_match: SelfMatch::Allow,
+            accounts: Vec::new(),
+            collar_pct: None,
             allocation: Allocation::PriceTime,
             funds: Vec::new(),
         }
@@ -147,6 +159,7 @@ pub struct Entry {
     pub expires: Option<Expires>,
     pub account: Option<String>,
     pub smp_key: Option<String>,
+    pub post_only: PostOnly,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,6 +179,7 @@ pub struct Amendment {
     pub mes: Option<u64>,
     pub display: Option<u64>,
     pub expires: Option<Expires>,
+    pub post_only: PostOnly,
     /// Whether the amend asks to change a field that cannot change.
     pub asks_the_fixed: bool,
 }
@@ -220,7 +234,7 @@ fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
 }
 
 fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
-    const KEYS: [&str; 16] = [
+    const KEYS: [&str; 18] = [
         "tick",
         "lot",
         "mrs",
@@ -235,6 +249,8 @@ fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
         "remaining_sessions",
         "date",
         "smp",
+        "accounts",
+        "collar_pct",
         "allocation",
         "funds",
     ];
@@ -257,6 +273,8 @@ fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
         remaining_sessions: members.get("remaining_sessions").map(remaining_sessions).transpose()?,
         date: members.get("date").map(date).transpose()?.unwrap_or(absent.date),
         self_match: members.get("smp").map(self_match).transpose()?.unwrap_or(absent.self_match),
+        accounts: members.get("accounts").map(accounts).transpose()?.unwrap_or_default(),
+        collar_pct: members.get("collar_pct").map(collar).transpose()?,
         allocation: members.get("allocation").map(allocation).transpose()?.unwrap_or(absent.allocation),
         funds: members.get("funds").map(funds).transpose()?.unwrap_or_default(),
     })
@@ -283,6 +301,31 @@ fn funds(node: Node<'_>) -> Result<Vec<Funds>, Malformed> {
         all.push(Funds { account, goods: units("goods")?.unwrap_or(0), money: units("money")?.unwrap_or(0) });
     }
     Ok(all)
+}
+
+fn accounts(node: Node<'_>) -> Result<Vec<AccountSetup>, Malformed> {
+    let mut all: Vec<AccountSetup> = Vec::new();
+    for node in node.items()? {
+        let members = node.members(&["account", "smp"])?;
+        let account = name_or_number(members.need("account")?)?;
+        if all.iter().any(|other| other.account == account) {
+            return Err(node.fault(format!("the account {account:?} a second time")));
+        }
+        all.push(AccountSetup { account, self_match: self_match(members.need("smp")?)? });
+    }
+    Ok(all)
+}
+
+/// Parses the width of the collar in percent. A collar of 100 % would not bound a sale.
+fn collar(node: Node<'_>) -> Result<u32, Malformed> {
+    u32::try_from(node.number(0)?)
+        .ok()
+        .filter(|percent| *percent < 100)
+        .ok_or_else(|| node.fault(format!("{} where a percentage below 100 belongs", node.shortened())))
+}
+
+fn post_only(node: Node<'_>) -> Result<PostOnly, Malformed> {
+    choice(node, "post_only", &[("reject", PostOnly::Reject), ("reprice", PostOnly::Reprice)])
 }
 
 fn percentage(node: Node<'_>) -> Result<u32, Malformed> {
@@ -329,13 +372,7 @@ fn session(node: Node<'_>) -> Result<Phase, Malformed> {
 }
 
 fn self_match(node: Node<'_>) -> Result<SelfMatch, Malformed> {
-    const MODES: [(&str, SelfMatch); 4] = [
-        ("none", SelfMatch::Allow),
-        ("cancel_resting", SelfMatch::CancelResting),
-        ("cancel_incoming", SelfMatch::CancelIncoming),
-        ("cancel_both", SelfMatch::CancelBoth),
-    ];
-    choice(node, "smp", &MODES)
+    choice(node, "smp", &SelfMatch::ALL.map(|mode| (mode.name(), mode)))
 }
 
 fn allocation(node: Node<'_>) -> Result<Allocation, Malformed> {
@@ -363,14 +400,45 @@ fn word_of(node: Node<'_>, what: &str, words: &[&'static str]) -> Result<&'stati
 const SIDES: [(&str, Side); 2] = [("buy", Side::Buy), ("sell", Side::Sell)];
 
 /// Keys that occur in any step. The reader of each operation then checks its own keys.
-const STEP_KEYS: [&str; 18] = [
-    "op", "to", "id", "side", "type", "qty", "price", "stop", "mes", "display", "tif", "expires", "account", "smp_key",
-    "open", "by", "with", "confirm",
+const STEP_KEYS: [&str; 19] = [
+    "op",
+    "to",
+    "id",
+    "side",
+    "type",
+    "qty",
+    "price",
+    "stop",
+    "mes",
+    "display",
+    "tif",
+    "expires",
+    "account",
+    "smp_key",
+    "post_only",
+    "open",
+    "by",
+    "with",
+    "confirm",
 ];
 
 /// Keys of an entry or an amend.
-const ORDER_KEYS: [&str; 13] =
-    ["op", "id", "side", "type", "qty", "price", "stop", "mes", "display", "tif", "expires", "account", "smp_key"];
+const ORDER_KEYS: [&str; 14] = [
+    "post_only",
+    "op",
+    "id",
+    "side",
+    "type",
+    "qty",
+    "price",
+    "stop",
+    "mes",
+    "display",
+    "tif",
+    "expires",
+    "account",
+    "smp_key",
+];
 
 fn step(node: Node<'_>) -> Result<Step, Malformed> {
     const OPS: [&str; 10] =
@@ -452,6 +520,7 @@ fn entry(node: Node<'_>, members: &Members<'_>) -> Result<Entry, Malformed> {
         expires: members.get("expires").map(|node| expires(node, tif)).transpose()?,
         account: members.get("account").map(name_or_number).transpose()?,
         smp_key: members.get("smp_key").map(name_or_number).transpose()?,
+        post_only: members.get("post_only").map(post_only).transpose()?.unwrap_or_default(),
     })
 }
 
@@ -489,6 +558,7 @@ fn amendment(members: &Members<'_>) -> Result<Amendment, Malformed> {
         mes: whole("mes")?,
         display: whole("display")?,
         expires: members.get("expires").map(expires).transpose()?,
+        post_only: members.get("post_only").map(post_only).transpose()?.unwrap_or_default(),
         asks_the_fixed: ["side", "type", "tif", "account", "smp_key"].iter().any(|key| members.has(key)),
     })
 }

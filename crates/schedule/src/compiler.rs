@@ -99,7 +99,9 @@ fn calendar(input: &ScheduleInput<'_>, random_ends: RandomEnds) -> Checked<Venue
             );
         }
         let schedule = schedule(def, calendar.day_ends)?;
-        if has_halves && schedule.half.is_none() && is_followed(input, &def.name) {
+        // Repeated calls alone have no time of day that a half day could move.
+        let has_times_of_day = def.sessions.iter().any(|session| session.cron.is_none());
+        if has_halves && has_times_of_day && schedule.half.is_none() && is_followed(input, &def.name) {
             return definition_error(
                 def.line,
                 "half-day",

@@ -24,4 +24,4 @@ pub use calendar::{Boundary, Calendar, Unscheduled};
 pub use compiler::{InstrumentMember, ScheduleInput, SegmentMember, compile, duration_ns};
 pub use definitions::{CalendarDef, HoursDef, LineNumber, ScheduleDef, SessionDef};
 pub use timer_queue::TimerQueue;
-pub use venue_calendar::{RandomEnds, VenueCalendar};
+pub use venue_calendar::{RandomEnds, VenueCalendar, utc_offset_of};

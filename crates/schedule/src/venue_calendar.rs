@@ -92,6 +92,16 @@ fn nanos(at: Timestamp) -> VenueNanos {
     VenueNanos(u64::try_from(at.as_nanosecond()).unwrap_or(most))
 }
 
+/// Returns a function from a time in nanoseconds since 1970 to the offset of a time zone from UTC,
+/// in seconds. Returns `None` if the time zone database has no zone of this name.
+pub fn utc_offset_of(time_zone: &str) -> Option<impl Fn(u64) -> i64 + Send + Sync + use<>> {
+    let zone = TimeZone::get(time_zone).ok()?;
+    Some(move |at_ns: u64| {
+        let at = Timestamp::from_nanosecond(i128::from(at_ns)).unwrap_or(Timestamp::UNIX_EPOCH);
+        i64::from(zone.to_offset(at).seconds())
+    })
+}
+
 /// The last day that the calendar distinguishes. All later days count as this one.
 const LAST_DAY: u32 = 2_900_000;
 

@@ -7,16 +7,19 @@
 
 use std::collections::{BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use pitwire_disk::DirectoryStorage;
-use pitwire_explain::{Explainer, Note, Question, Viewer};
+use pitwire_explain::{Explainer, Note, Question, TextStyle, UtcOffset, Viewer};
 use pitwire_failure::Failure;
 use pitwire_model::{AccountId, Event, OrderId, Seq, Stamped};
+use pitwire_schedule::utc_offset_of;
 use tracing::error;
 
 use crate::recovery::inspect_settled;
 use crate::replay::{Interrupted, Replay};
+use crate::startup::applied_time_zone;
 
 /// The notes that were found, and the range of commands that was searched.
 pub struct ExplainAnswer {
@@ -26,13 +29,13 @@ pub struct ExplainAnswer {
 }
 
 /// Replays the log from its first command, or from its oldest snapshot, and explains what it asks
-/// for.
+/// for. The texts give prices, amounts and local times, or ticks and lots if `raw` is set.
 ///
 /// # Errors
 ///
 /// Returns a failure if the directory has no readable journal, or if the replay produces other
 /// events than were sent.
-pub fn explain(directory: &Path, question: Question, viewer: Viewer) -> Result<ExplainAnswer, Failure> {
+pub fn explain(directory: &Path, question: Question, viewer: Viewer, raw: bool) -> Result<ExplainAnswer, Failure> {
     let nothing = |what: String| Failure::new(what).remedy("name the data directory of a venue with --data");
     let storage = DirectoryStorage::read_only(directory)
         .map_err(|error| nothing(format!("cannot read {}: {error}", directory.display())))?;
@@ -40,10 +43,14 @@ pub fn explain(directory: &Path, question: Question, viewer: Viewer) -> Result<E
     if recovery.is_fresh {
         return Err(nothing(format!("{} holds no journal", directory.display())));
     }
+    let zone = applied_time_zone(directory);
+    let utc_offset = zone.and_then(|zone| utc_offset_of(&zone)).map(|offset| Arc::new(offset) as UtcOffset);
+    let style = TextStyle { raw, utc_offset };
     let mut skipped = BTreeSet::new();
     loop {
         let mut replay = Replay::start_without(&recovery, &skipped)?;
-        let mut explainer = Explainer::resume(question.clone(), viewer, &replay.engine.image(), replay.last);
+        let mut explainer = Explainer::resume(question.clone(), viewer, &replay.engine.image(), replay.last)
+            .with_style(style.clone());
         let observe = |_: &Replay, stamped: &Stamped, events: &[Event]| {
             explainer.observe(stamped, events);
             Ok(())
@@ -160,7 +167,7 @@ impl ExplainService {
         let found = self.queue.ask((order, member.map_or(Viewer::Operator, Viewer::Member)), now_ns);
         if let Some((order, viewer)) = self.queue.begin(now_ns) {
             let directory = self.directory.clone();
-            let work = move || explain(&directory, Question::Order(order), viewer);
+            let work = move || explain(&directory, Question::Order(order), viewer, false);
             match thread::Builder::new().name("explain".into()).spawn(work) {
                 Ok(thread) => self.thread = Some(thread),
                 Err(error) => self.queue.ended(LogExplanation::Failed(error.to_string()), now_ns),

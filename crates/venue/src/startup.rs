@@ -167,6 +167,13 @@ fn describe(command: &Command, engine: &Engine) -> String {
     }
 }
 
+/// Returns the time zone of the setup that was applied last, if the directory has one.
+pub(crate) fn applied_time_zone(directory: &Path) -> Option<String> {
+    let applied = applied(Some(directory)).ok()??;
+    let setup: Setup = serde_json::from_str(&applied).ok()?;
+    setup.calendar.map(|calendar| calendar.time_zone)
+}
+
 fn applied(directory: Option<&Path>) -> Result<Option<String>, Failure> {
     let Some(path) = directory.map(|directory| directory.join(APPLIED)) else { return Ok(None) };
     match fs::read(&path) {

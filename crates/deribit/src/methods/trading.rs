@@ -7,8 +7,8 @@
 use crate::codec::{Json, RpcError, objects, rules};
 use pitwire_engine::{Engine, OrderView};
 use pitwire_model::{
-    AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Reject, Side,
-    Ticks, TimeInForce, VenueDay, format_date,
+    AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Reject,
+    Side, Ticks, TimeInForce, VenueDay, format_date,
 };
 use pitwire_projections::{OrderRecord, OrderState, UserTrade};
 
@@ -142,6 +142,10 @@ fn explained(call: &Call<'_>, reason: Reject, asked: &RejectContext) -> RpcError
             rules::session_type_rule(market.phase(), asked.order_type, asked.is_iceberg),
         ),
         Reject::NotOpen => (format!("the session is {session}"), None),
+        Reject::PostOnlyNotAllowed if market.phase() != Phase::Continuous => {
+            error.reason = format!("the session is {session}: only continuous trading takes post-only orders");
+            return error;
+        }
         Reject::ExpiryPassed | Reject::ExpiryTooFar => (expiry_words(engine, asked.tif), None),
         Reject::NoAuctionScheduled => (format!("{tif} in {session}"), None),
         _ => return error,

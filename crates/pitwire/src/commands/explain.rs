@@ -40,6 +40,9 @@ pub struct Explain {
     /// Show only what concerns this instrument.
     #[arg(long, value_name = "NAME", requires = "at")]
     instrument: Option<String>,
+    /// Write ticks and lots in the texts, not prices and amounts.
+    #[arg(long)]
+    raw: bool,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -51,7 +54,7 @@ impl Explain {
             (Some(order), _) => Question::Order(OrderId(order)),
             (None, at) => Question::At { seq: Seq(at.unwrap_or_default()), instrument: self.instrument.clone() },
         };
-        let ExplainAnswer { notes, first, last } = explain(&self.data, question, Viewer::Operator)?;
+        let ExplainAnswer { notes, first, last } = explain(&self.data, question, Viewer::Operator, self.raw)?;
         if notes.is_empty() {
             let what = match self.order {
                 Some(order) => {
