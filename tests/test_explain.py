@@ -55,6 +55,9 @@ def test_an_orders_life_from_the_log(data: Path) -> None:
     text = run_pitwire("explain", "--data", data, "--order", mine)
     assert text.returncode == 0
     assert "rests first in its side's priority" in text.stdout.splitlines()[-1]
+    assert "3 NPN, limit" in text.stdout and "2 NPN at 2900.00 with order" in text.stdout
+    raw = run_pitwire("explain", "--data", data, "--order", mine, "--raw")
+    assert "3 lots, limit" in raw.stdout and "2 lots at 290000 with order" in raw.stdout
 
 
 def test_a_report_is_found_by_its_number(data: Path) -> None:

@@ -458,7 +458,6 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             minimum_execution: amendment.mes.map(Lots),
             expiry,
             post_only: amendment.post_only,
-            ..Amend::PLAIN
         };
         let asked = Asked { id: &amendment.id, cell: None };
         if !amendment.asks_the_fixed {

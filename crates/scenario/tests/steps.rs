@@ -46,6 +46,16 @@ fn end_of_day_in_start_of_trading_refuses_nothing() {
     assert_eq!(outcome["steps"][1]["events"], json!([]));
 }
 
+/// An immediate order of a batch is live until the batch ends, and ends with the day.
+#[test]
+fn end_of_day_expires_immediate_orders_of_a_batch() {
+    let order = json!({"op": "enter", "id": "B", "side": "buy", "type": "limit", "qty": 5, "price": 100, "tif": "ioc"});
+    let outcome = json!(played(&json!({"allocation": "frequent_batch"}), &json!([order, {"op": "end_of_day"}])));
+    let expired = json!({"type": "expired", "id": "B", "qty": 5, "reason": "day_ended"});
+    let events = outcome["steps"][1]["events"].as_array().expect("events");
+    assert!(events.contains(&expired), "{events:?}");
+}
+
 #[test]
 fn post_only_entries_and_amends_are_refused_or_moved() {
     let limit = |id: &str, side: &str, price: i64| json!({"op": "enter", "id": id, "side": side, "type": "limit", "qty": 5, "price": price});

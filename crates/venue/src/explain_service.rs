@@ -49,8 +49,8 @@ pub fn explain(directory: &Path, question: Question, viewer: Viewer, raw: bool) 
     let mut skipped = BTreeSet::new();
     loop {
         let mut replay = Replay::start_without(&recovery, &skipped)?;
-        let mut explainer = Explainer::resume(question.clone(), viewer, &replay.engine.image(), replay.last)
-            .with_style(style.clone());
+        let mut explainer =
+            Explainer::resume(question.clone(), viewer, &replay.engine.image(), replay.last).with_style(style.clone());
         let observe = |_: &Replay, stamped: &Stamped, events: &[Event]| {
             explainer.observe(stamped, events);
             Ok(())
