@@ -63,7 +63,11 @@ def time_text(value_ns: float, _: object = None) -> str:
 
 def time_axis(axis: object, *, log: bool) -> None:
     if log:
-        axis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0), numticks=7))
+        low, high = axis.get_view_interval()
+        decades = np.log10(max(high, 1) / max(low, 1))
+        # Labels of a wide range would overlap, so it has fewer of them.
+        steps = (1.0, 2.0, 5.0) if decades < 2 else (1.0, 3.0) if decades < 3 else (1.0,)
+        axis.set_major_locator(LogLocator(base=10, subs=steps, numticks=12))
         axis.set_minor_formatter(NullFormatter())
     axis.set_major_formatter(FuncFormatter(time_text))
 

@@ -38,11 +38,10 @@ def answer(results: Results) -> list[str]:
         pairs = result.comparison.pairs
         counts = {v: sum(p.verdict == v for p in pairs) for v in ("equivalent", "different", "unresolved")}
         margin = us(result.comparison.margin, 0)
-        if pairs:
-            blocks = "1 block" if len(result.blocks) == 1 else f"{len(result.blocks)} blocks"
+        if pairs and len(result.blocks) > 1:
             found.append(
                 f"Verdicts on {len(pairs)} pairs: {counts['equivalent']} equivalent within ±{margin} µs, "
-                f"{counts['different']} different, {counts['unresolved']} not resolved by {blocks}."
+                f"{counts['different']} different, {counts['unresolved']} not resolved by {len(result.blocks)} blocks."
             )
         detectable = result.comparison.minimum_detectable
         if detectable is not None:

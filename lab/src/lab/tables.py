@@ -72,7 +72,6 @@ def level_table(results: Results, result: TimedResult) -> Table:
         cells += [
             us(level.maximum),
             f"{cost.missing:,} of {cost.sent:,}",
-            f"{level.runs}, {level.values // level.runs:,} each",
         ]
         rows.append(cells)
     head = [
@@ -81,12 +80,13 @@ def level_table(results: Results, result: TimedResult) -> Table:
         *(f"{summary.quantile_name(q)}, µs" for q in shown),
         "maximum, µs",
         "lost",
-        "runs, messages",
     ]
+    values = min(level.values // level.runs for level in result.comparison.levels)
     floors = ", ".join(f"{summary.quantile_name(q)} {us(results.floor_ns(q))} µs" for q in shown)
     return Table(
         f"levels-{result.name}",
-        f"Response latency of timed runs at {result.settings['rate']:,} messages a second.",
+        f"Response latency of timed runs at {result.settings['rate']:,} messages a second: "
+        f"{len(result.blocks)} runs per connector, {values:,} messages per run.",
         head,
         rows,
         "Medians over runs of the per-run quantiles, with 95 % intervals; rank intervals cover 95 % of the bootstrap "
