@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"database/sql"
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/debug"
-	"strings"
 	"time"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -55,16 +52,6 @@ func newWriter(r *receiver) (*writer, error) {
 		return nil, err
 	}
 	return w, w.clock()
-}
-
-func libraryVersion() string {
-	info, _ := debug.ReadBuildInfo()
-	for _, module := range info.Deps {
-		if strings.HasSuffix(module.Path, "gorilla/websocket") {
-			return strings.TrimPrefix(module.Version, "v")
-		}
-	}
-	return "unknown"
 }
 
 func (w *writer) facts(facts map[string]any) error {
@@ -189,18 +176,4 @@ func (w *writer) finish(code int, endedNs int64) error {
 		return err
 	}
 	return w.file.Close()
-}
-
-func peakMemoryKb() string {
-	status, err := os.Open("/proc/self/status")
-	if err != nil {
-		return "0"
-	}
-	defer status.Close()
-	for lines := bufio.NewScanner(status); lines.Scan(); {
-		if rest, ok := strings.CutPrefix(lines.Text(), "VmHWM:"); ok {
-			return strings.Fields(rest)[0]
-		}
-	}
-	return "0"
 }

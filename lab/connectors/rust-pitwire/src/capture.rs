@@ -12,6 +12,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ToSql, params};
 use rustix::time::{ClockId, clock_gettime};
 
+use crate::event::{Counts, Envelope, Event, Item};
 use crate::receive::RECEIVED;
 use crate::{CAPTURE_ERROR, Settings, monotonic_ns};
 
@@ -21,36 +22,6 @@ const FLUSH_NS: i64 = 250_000_000;
 const LOOK: Duration = Duration::from_millis(50);
 
 type Failure = Box<dyn Error + Send + Sync>;
-
-/// What the receive path tells the writer, in order.
-pub enum Item {
-    Event(Event),
-    Open { connection_id: i64, at_ns: i64 },
-    Gap { connection_id: i64, reason: &'static str, close_code: Option<u16>, at_ns: i64 },
-}
-
-pub struct Event {
-    pub connection_id: i64,
-    pub envelope: Option<Envelope>,
-    pub received_ns: i64,
-    pub length_bytes: usize,
-    pub is_binary: bool,
-    pub body: Option<Vec<u8>>,
-}
-
-pub struct Envelope {
-    pub sequence: i64,
-    pub due_ns: i64,
-    pub sent_ns: i64,
-    pub feed_connection: i64,
-}
-
-#[derive(Clone, Copy)]
-pub struct Counts {
-    pub received: u64,
-    pub ring_waits: u64,
-    pub ended_ns: i64,
-}
 
 pub struct Capture(JoinHandle<Result<Writer, Failure>>);
 

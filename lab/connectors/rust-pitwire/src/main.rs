@@ -1,6 +1,8 @@
 //! A connector of the latency laboratory with our own receive path, by contracts/lab-connector.md.
 
 mod capture;
+mod connect;
+mod event;
 mod receive;
 
 use std::io::BufRead;

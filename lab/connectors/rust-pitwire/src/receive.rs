@@ -1,6 +1,6 @@
 //! The receive path: reads the socket, stamps messages and puts them into the ring.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -8,18 +8,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-use pitwire_websocket::{Address, CloseCode, Decoder, Incoming, Limits, Opcode, Opening, write_masked};
+use pitwire_websocket::{CloseCode, Decoder, Incoming, Limits, Opcode};
 
-use crate::capture::{Counts, Envelope, Event, Item};
+use crate::connect::{open, send};
+use crate::event::{Counts, Envelope, Event, Item};
 use crate::{CONNECT_FAILURE, DONE, PROTOCOL_ERROR, REMOTE_CLOSE, Settings, monotonic_ns};
 
 const LIMITS: Limits = Limits { message_bytes: 16 << 20, fragments: 1 << 20 };
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const GIVE_UP: Duration = Duration::from_secs(10);
-/// Longest wait before the stop flag is checked.
-const STOP_CHECK: Duration = Duration::from_millis(50);
-/// Text messages with an envelope are at least this long.
-const ENVELOPE_BYTES: usize = 108;
 
 /// Messages received so far, which the writer prints.
 pub static RECEIVED: AtomicU64 = AtomicU64::new(0);
@@ -43,18 +39,16 @@ pub struct Receiver<'a> {
     ring: SyncSender<Item>,
     connection_id: i64,
     ring_waits: u64,
-    nonce: u128,
 }
 
 impl<'a> Receiver<'a> {
     pub fn new(settings: &'a Arc<Settings>, stop: &'a AtomicBool, ring: SyncSender<Item>) -> Self {
-        let seed = u128::from(std::process::id()) << 64;
-        Receiver { settings, stop, ring, connection_id: 0, ring_waits: 0, nonce: seed }
+        Receiver { settings, stop, ring, connection_id: 0, ring_waits: 0 }
     }
 
     /// Receives until the feed or the run is over. Returns the exit code.
     pub fn run(&mut self) -> u8 {
-        let mut connection = match self.open() {
+        let mut connection = match open(self.settings) {
             Ok(connection) => connection,
             Err(error) => {
                 eprintln!("cannot connect to {}: {error}", self.settings.url);
@@ -96,41 +90,11 @@ impl<'a> Receiver<'a> {
         Counts { received: RECEIVED.load(Relaxed), ring_waits: self.ring_waits, ended_ns: monotonic_ns() }
     }
 
-    /// Returns the open connection and the bytes that came with the handshake.
-    fn open(&mut self) -> io::Result<(TcpStream, Vec<u8>)> {
-        let invalid = |reason: String| io::Error::new(ErrorKind::InvalidData, reason);
-        let address = Address::parse(&self.settings.url).map_err(|error| invalid(error.to_string()))?;
-        let mut socket = TcpStream::connect((address.host.as_str(), address.port))?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(CONNECT_PATIENCE))?;
-        self.nonce += 1;
-        let opening = Opening::new(&address, self.nonce.to_be_bytes(), None, None);
-        socket.write_all(opening.request())?;
-        let mut received = Vec::new();
-        loop {
-            let mut buffer = [0; 4096];
-            let bytes = socket.read(&mut buffer)?;
-            received.extend_from_slice(&buffer[..bytes]);
-            if let Some(opened) = opening.judge(&received).map_err(|error| invalid(error.to_string()))? {
-                received.drain(..opened.head_bytes);
-                break;
-            }
-            if bytes == 0 {
-                return Err(ErrorKind::UnexpectedEof.into());
-            }
-        }
-        if !self.settings.subscribe.is_empty() {
-            send(&mut socket, Opcode::Text, self.settings.subscribe.as_bytes())?;
-        }
-        socket.set_read_timeout(Some(STOP_CHECK))?;
-        Ok((socket, received))
-    }
-
     /// Tries again for ten seconds, at once and then every 50 to 200 ms.
     fn reopen(&mut self) -> Option<(TcpStream, Vec<u8>)> {
         let begun = Instant::now();
         while begun.elapsed() < GIVE_UP && !self.stop.load(Relaxed) {
-            if let Ok(connection) = self.open() {
+            if let Ok(connection) = open(self.settings) {
                 return Some(connection);
             }
             // The low digits of the clock are random enough to spread several connectors.
@@ -187,16 +151,7 @@ impl<'a> Receiver<'a> {
             }
         }
         let received_ns = monotonic_ns();
-        let is_enveloped = self.settings.has_envelope
-            && !is_binary
-            && payload.len() >= ENVELOPE_BYTES
-            && payload.starts_with(b"{\"seq\":\"");
-        let envelope = is_enveloped.then(|| Envelope {
-            sequence: number(&payload[8..27]),
-            due_ns: number(&payload[39..58]),
-            sent_ns: number(&payload[71..90]),
-            feed_connection: number(&payload[100..106]),
-        });
+        let envelope = if self.settings.has_envelope && !is_binary { Envelope::read(payload) } else { None };
         RECEIVED.fetch_add(1, Relaxed);
         self.put(Item::Event(Event {
             connection_id: self.connection_id,
@@ -215,14 +170,4 @@ impl<'a> Receiver<'a> {
             let _ = self.ring.send(item);
         }
     }
-}
-
-fn number(digits: &[u8]) -> i64 {
-    digits.iter().fold(0, |value: i64, digit| value.wrapping_mul(10).wrapping_add(i64::from(digit.wrapping_sub(b'0'))))
-}
-
-fn send(socket: &mut TcpStream, opcode: Opcode, payload: &[u8]) -> io::Result<()> {
-    let mut frame = Vec::new();
-    write_masked(&mut frame, opcode, payload, monotonic_ns().to_le_bytes()[..4].try_into().unwrap_or_default());
-    socket.write_all(&frame)
 }

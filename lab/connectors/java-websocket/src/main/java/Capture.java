@@ -81,7 +81,7 @@ final class Capture implements Runnable {
             if (failure != null) {
                 throw failure;
             }
-            String peak = Files.readString(Path.of("/proc/self/status")).replaceAll("(?s).*VmHWM:\\s*(\\d+).*", "$1");
+            String status = Files.readString(Path.of("/proc/self/status"));
             var system = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
             long collections = 0;
             long pauseMs = 0;
@@ -94,11 +94,9 @@ final class Capture implements Runnable {
             fact("messages", ring.received());
             fact("ring_waits", ring.waits());
             fact("cpu_us", system.getProcessCpuTime() / 1_000);
-            fact("peak_memory_kb", peak);
+            fact("peak_memory_kb", status.replaceAll("(?s).*VmHWM:\\s*(\\d+).*", "$1"));
             fact("gc_count", collections);
             fact("gc_pause_ns", pauseMs * 1_000_000);
-            event.close();
-            payload.close();
             execute("PRAGMA wal_checkpoint(TRUNCATE)");
             file.close();
             return code;

@@ -19,8 +19,8 @@ import sun.misc.Signal;
 
 /** A connector of the latency laboratory with Java-WebSocket, by contracts/lab-connector.md. */
 public final class Connector {
-    private static final int DONE = 0, USAGE = 2, REMOTE_CLOSE = 3, CONNECT_FAILURE = 4, PROTOCOL_ERROR = 5;
-    private static final int CAPTURE_ERROR = 6;
+    private static final int DONE = 0, USAGE = 2, REMOTE_CLOSE = 3, CONNECT_FAILURE = 4, PROTOCOL_ERROR = 5,
+            CAPTURE_ERROR = 6;
     private static final List<String> NEEDED = List.of("URL", "CAPTURE", "SCHEMA", "EXIT_FILE", "RUN", "CONNECTOR",
             "EXCHANGE", "ENVELOPE", "PAYLOAD", "RECONNECT");
     private static final int MESSAGE_MOST = 16 << 20;
@@ -39,8 +39,7 @@ public final class Connector {
     private final class Client extends WebSocketClient {
         private final CountDownLatch ended = new CountDownLatch(1);
         private volatile int closeCode;
-        private volatile boolean wasOpen;
-        private volatile boolean isRemote;
+        private volatile boolean wasOpen, isRemote;
         private volatile long endedNs;
         private volatile Exception failure;
 
@@ -68,10 +67,10 @@ public final class Connector {
             long receivedNs = System.nanoTime();
             byte[] body = keepsPayload ? message.getBytes(StandardCharsets.UTF_8) : null;
             if (hasEnvelope && message.length() >= ENVELOPE_BYTES && message.startsWith("{\"seq\":\"")) {
-                capture.ring.put(connectionId, number(message, 100, 106), number(message, 8, 27),
-                        number(message, 39, 58), number(message, 71, 90), receivedNs, utf8Length(message), 0, body);
+                capture.ring.put(connectionId, Text.number(message, 100, 106), Text.number(message, 8, 27),
+                        Text.number(message, 39, 58), Text.number(message, 71, 90), receivedNs, Text.utf8Length(message), 0, body);
             } else {
-                capture.ring.put(connectionId, -1, -1, -1, -1, receivedNs, utf8Length(message), 2, body);
+                capture.ring.put(connectionId, -1, -1, -1, -1, receivedNs, Text.utf8Length(message), 2, body);
             }
         }
 
@@ -101,21 +100,6 @@ public final class Connector {
         }
     }
 
-    private static long number(String text, int from, int to) {
-        return Long.parseLong(text, from, to, 10);
-    }
-
-    /** Length in UTF-8, without encoding the text. */
-    private static long utf8Length(String text) {
-        long length = text.length();
-        for (int at = 0; at < text.length(); at++) {
-            char letter = text.charAt(at);
-            // Each half of a surrogate pair is two of the four bytes.
-            length += letter < 0x80 ? 0 : letter < 0x800 || Character.isSurrogate(letter) ? 1 : 2;
-        }
-        return length;
-    }
-
     /** Opens a connection, or returns null. */
     private Client open() throws InterruptedException {
         Client opened = new Client();
@@ -123,9 +107,7 @@ public final class Connector {
         opened.connectBlocking(5, TimeUnit.SECONDS);
         // The connection may already be closed again.
         if (!opened.wasOpen) {
-            if (opened.failure != null) {
-                System.err.println("cannot connect to " + settings.get("LAB_URL") + ": " + opened.failure.getMessage());
-            }
+            System.err.println("cannot connect to " + settings.get("LAB_URL") + ": " + opened.failure);
             return null;
         }
         return opened;
@@ -156,8 +138,7 @@ public final class Connector {
                 return DONE;
             }
             boolean isProtocol = !current.isRemote && List.of(1002, 1003, 1007, 1009).contains(current.closeCode);
-            boolean isLost = current.closeCode == 1006 || current.closeCode < 0;
-            String reason = isProtocol ? "protocol" : isLost ? "lost" : "close";
+            String reason = isProtocol ? "protocol" : List.of(1006, -1).contains(current.closeCode) ? "lost" : "close";
             System.err.println("connection " + connectionId + " ended: " + reason + " " + current.closeCode);
             capture.ended(connectionId, reason, reason.equals("close") ? current.closeCode : 0, current.endedNs);
             if (!"1".equals(settings.get("LAB_RECONNECT"))) {
@@ -170,9 +151,8 @@ public final class Connector {
 
     private void stop() {
         stopping = true;
-        Client current = client;
-        if (current != null) {
-            current.closeConnection(1001, "stopped");
+        if (client != null) {
+            client.closeConnection(1001, "stopped");
         }
     }
 
@@ -181,7 +161,7 @@ public final class Connector {
             Signal.handle(new Signal(name), signal -> stop());
         }
         try {
-            capture = new Capture("Java-WebSocket", libraryVersion(), this::stop);
+            capture = new Capture("Java-WebSocket", Text.versionOfFile(WebSocketClient.class), this::stop);
         } catch (Exception error) {
             System.err.println("cannot write " + settings.get("LAB_CAPTURE") + ": " + error);
             System.out.println("done " + CAPTURE_ERROR + " 0");
@@ -190,12 +170,6 @@ public final class Connector {
         int code = capture.finish(run());
         System.out.println("done " + code + " " + capture.ring.received());
         return code;
-    }
-
-    /** Version in the name of the library's file: Java-WebSocket-1.6.0.jar. */
-    private static String libraryVersion() {
-        String path = WebSocketClient.class.getProtectionDomain().getCodeSource().getLocation().getPath();
-        return path.replaceAll(".*-(\\d[\\d.]*)\\.jar", "$1");
     }
 
     private static boolean shakeHands() throws IOException {
