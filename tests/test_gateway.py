@@ -653,13 +653,13 @@ def threads_of(gateway: Gateway) -> dict[str, int]:
 
 def test_plain_stream_readers_are_on_delivery_threads(venue: Venue, gateway: Gateway) -> None:
     """Plain readers cost the main loop nothing; clients with envelopes stay on it."""
-    assert not any(name.startswith("hall") for name in threads_of(gateway)), "not before the first reader"
+    assert not any(name.startswith("delivery-") for name in threads_of(gateway)), "not before the first reader"
     with connect(f"ws://{gateway.address}/ws/btcusdc@trade?envelope", compression=None) as ws:
         assert json.loads(ws.recv(timeout=PATIENCE_S))["message"]["e"] == "trade"
-    assert not any(name.startswith("hall") for name in threads_of(gateway))
+    assert not any(name.startswith("delivery-") for name in threads_of(gateway))
     control = Reader(venue.address, "/ws/btcusdc@trade")
     readers = [Reader(gateway.address, "/ws/btcusdc@trade") for _ in range(40)]
-    until(lambda: any(name.startswith("hall") for name in threads_of(gateway)), "no hall")
+    until(lambda: any(name.startswith("delivery-") for name in threads_of(gateway)), "no delivery thread")
     until(lambda: gateway.metric("clients") == 40, "forty are here, and the one of before no longer")
     until(lambda: all(len(reader.texts) > 8 for reader in readers), "too little is heard")
     for reader in readers:

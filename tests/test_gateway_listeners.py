@@ -52,7 +52,7 @@ def test_listeners_on_delivery_threads_get_all_messages(tmp_path: Path, nats: Se
         control = Control(venue.ws_url, DELTAS)
         mirrors = [Control(gateway.url(), DELTAS) for _ in range(20)]
         until(lambda: all(len(mirror.texts[name]) > 4 for mirror in mirrors for name in DELTAS), "too little is heard")
-        assert any(name.startswith("hall") for name in threads_of(gateway))
+        assert any(name.startswith("delivery-") for name in threads_of(gateway))
         heard = [mirror.end() for mirror in mirrors]
         texts = control.end_behind(*heard)
         for mirrored, channel in itertools.product(heard, DELTAS):
@@ -173,7 +173,7 @@ def test_lagging_reader_on_a_delivery_thread_gets_all_stored_messages(tmp_path: 
         heard, size = {name: [] for name in raw}, 0
         while size < 5 << 20:
             hear()
-        assert any(name.startswith("hall") for name in threads_of(gateway))
+        assert any(name.startswith("delivery-") for name in threads_of(gateway))
         reader = stack.enter_context(Ws(gateway.url()))
         reader.login(DEMO_A)
         assert reader.result("public/subscribe", {"channels": raw, "from": place}) == raw

@@ -115,7 +115,7 @@ impl PublicConnections {
 
     /// Acknowledges a request of this many bytes, so that the connection is read again.
     pub fn acknowledge(&mut self, id: u64, bytes: usize) {
-        self.in_turn(|publisher| publisher.heard(SubscriberId(id), weight(bytes)));
+        self.in_turn(|publisher| publisher.processed(SubscriberId(id), weight(bytes)));
     }
 
     /// Sends the batched messages. Called at the end of each turn.
@@ -154,7 +154,7 @@ impl PublicConnections {
         let (stream, begins) = (ring.stream, attachment.ring_start.filter(|_| ring.has_sequences));
         self.channels.insert(stream, channel);
         if let Some(seq) = begins {
-            self.in_turn(|publisher| publisher.begin(stream, seq));
+            self.in_turn(|publisher| publisher.restart(stream, seq));
         }
         Some(stream)
     }
@@ -162,7 +162,7 @@ impl PublicConnections {
 
 impl ClientSink for PublicConnections {
     fn reply(&mut self, to: u64, text: &[u8]) {
-        self.in_turn(|publisher| publisher.tell(SubscriberId(to), text));
+        self.in_turn(|publisher| publisher.send_text(SubscriberId(to), text));
     }
 
     fn notify(&mut self, to: u64, text: &[u8]) {
@@ -182,7 +182,7 @@ impl ClientSink for PublicConnections {
     }
 
     fn send_frames(&mut self, to: u64, frames: Vec<u8>) {
-        self.in_turn(|publisher| publisher.tell_frames(SubscriberId(to), frames));
+        self.in_turn(|publisher| publisher.send_frames(SubscriberId(to), frames));
     }
 
     fn attach(&mut self, to: u64, channel: ChannelId, attachment: Attachment) {

@@ -1,6 +1,6 @@
 //! Serves one stream of synthetic messages with the library alone.
 //!
-//!     cargo run --release -p pitwire-publisher --example serve -- 127.0.0.1:9000 1000 190
+//!     cargo run --release -p pitwire-publisher --example serve -- 127.0.0.1:9000 1000 190 1 uring
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,8 +16,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listen = next("127.0.0.1:9000").parse()?;
     let (rate, bytes): (f64, usize) = (next("100").parse()?, next("190").parse()?);
     let threads = next("1").parse()?;
+    let kind = if next("epoll") == "uring" { LoopKind::Uring } else { LoopKind::Epoll };
     let channels = Arc::new(Channels::default());
-    let options = Options { listen: Some(listen), threads, kind: LoopKind::Epoll, ..Options::default() };
+    let options = Options { listen: Some(listen), threads, kind, ..Options::default() };
     let publisher = Publisher::start(options, Arc::clone(&channels) as _)?;
     let spec = StreamSpec {
         name: "stream".into(),
@@ -27,7 +28,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         keep: true,
     };
     let stream = publisher.create(&spec);
-    channels.open_doors(Arc::clone(publisher.board()), BTreeMap::new(), Some(stream));
+    channels.set_channels(Arc::clone(publisher.statistics()), BTreeMap::new(), Some(stream));
     println!("{}", publisher.address().ok_or("nowhere to listen")?);
     let epoch_ns = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())?;
     let mut messages = SyntheticSource::new(rate, bytes, monotonic_ns(), epoch_ns);

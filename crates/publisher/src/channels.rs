@@ -37,31 +37,36 @@ pub struct Channels {
     /// Channels by name. If it is empty, every path selects the only channel.
     names: OnceLock<BTreeMap<String, StreamId>>,
     only: OnceLock<StreamId>,
-    pub hearing: IncomingMessages,
+    pub incoming: IncomingMessages,
     /// Whether all subscribers get the envelope, and not only those that request it.
     pub enveloped: bool,
     /// Token that a client must present, if there is one.
     pub token: Option<String>,
-    board: OnceLock<Arc<SharedStatistics>>,
+    statistics: OnceLock<Arc<SharedStatistics>>,
     /// Whether the source of the messages is unreachable.
     pub is_upstream_down: Arc<AtomicBool>,
 }
 
 impl Channels {
     pub fn new(
-        hearing: IncomingMessages,
+        incoming: IncomingMessages,
         enveloped: bool,
         token: Option<String>,
         is_upstream_down: Arc<AtomicBool>,
     ) -> Self {
-        Channels { hearing, enveloped, token, is_upstream_down, ..Channels::default() }
+        Channels { incoming, enveloped, token, is_upstream_down, ..Channels::default() }
     }
 
     /// Sets the channels, once the publisher has been started. Without names every path selects
     /// `only`.
-    pub fn open_doors(&self, board: Arc<SharedStatistics>, names: BTreeMap<String, StreamId>, only: Option<StreamId>) {
+    pub fn set_channels(
+        &self,
+        statistics: Arc<SharedStatistics>,
+        names: BTreeMap<String, StreamId>,
+        only: Option<StreamId>,
+    ) {
         // The caller starts the publisher once, so each cell is set once.
-        let _ = self.board.set(board);
+        let _ = self.statistics.set(statistics);
         if let Some(only) = only {
             let _ = self.only.set(only);
         }
@@ -69,7 +74,7 @@ impl Channels {
     }
 
     fn stream(&self, path: &str) -> Result<Option<StreamId>, Answer> {
-        if self.hearing != IncomingMessages::Ignore {
+        if self.incoming != IncomingMessages::Ignore {
             return Ok(None);
         }
         if let Some(only) = self.only.get() {
@@ -82,7 +87,7 @@ impl Channels {
         found.map(Some).ok_or_else(|| Answer::text(404, &format!("no such channel; there is /{}", all())))
     }
 
-    fn may_come(&self, request: &Request<'_>) -> Result<(), Answer> {
+    fn check_token(&self, request: &Request<'_>) -> Result<(), Answer> {
         let Some(token) = &self.token else { return Ok(()) };
         let given = request.token().map(decoded).unwrap_or_default();
         if bool::from(given.as_slice().ct_eq(token.as_bytes())) {
@@ -100,10 +105,10 @@ impl Channels {
 
 impl DeliveryHandler for Channels {
     fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, Answer> {
-        self.may_come(request)?;
+        self.check_token(request)?;
         let streams: Vec<StreamId> = self.stream(request.path())?.into_iter().collect();
         if !streams.is_empty() {
-            are_meant(request)?;
+            check_parameters(request)?;
         }
         let keys = request.parameter("symbols");
         if keys.is_some_and(|text| text.split(',').count() > SYMBOLS_MOST) {
@@ -123,8 +128,8 @@ impl DeliveryHandler for Channels {
         })
     }
 
-    fn said(&self, _: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
-        match (self.hearing, said) {
+    fn received(&self, _: SubscriberId, message: ClientMessage<'_>, reply: &mut Reply) {
+        match (self.incoming, message) {
             (IncomingMessages::Ignore, _) | (IncomingMessages::Respond, ClientMessage::Binary(_)) => {}
             (IncomingMessages::Respond, ClientMessage::Text(_)) => reply.respond(),
             (IncomingMessages::Echo, ClientMessage::Text(text)) => reply.text(text.as_bytes()),
@@ -136,8 +141,8 @@ impl DeliveryHandler for Channels {
         match request.path() {
             "/healthz" => self.health(),
             "/metrics" => {
-                let halls = self.board.get().map(|board| board.all()).unwrap_or_default();
-                let text = counters::text("pitwire_publish", halls.iter());
+                let threads = self.statistics.get().map(|statistics| statistics.all()).unwrap_or_default();
+                let text = counters::text("pitwire_publish", threads.iter());
                 Answer::new(200, "text/plain; version=0.0.4; charset=utf-8", text)
             }
             _ => Answer::text(426, "a WebSocket is served here; /metrics and /healthz are plain"),
@@ -147,7 +152,7 @@ impl DeliveryHandler for Channels {
 
 /// Checks that a query has no unknown, repeated or empty parameter. Ignoring one would give the
 /// client another stream than it requested.
-fn are_meant(request: &Request<'_>) -> Result<(), Answer> {
+fn check_parameters(request: &Request<'_>) -> Result<(), Answer> {
     let names: Vec<&str> = request.query().split('&').filter(|pair| !pair.is_empty()).map(name_of).collect();
     for (at, name) in names.iter().enumerate() {
         if !PARAMETERS.contains(name) {
@@ -206,9 +211,9 @@ mod tests {
     fn path_selects_channel_and_query_selects_form() {
         let channels = Channels { token: Some("s3cret".into()), ..Channels::default() };
         let names = [("btc".to_owned(), StreamId(0)), ("eth".into(), StreamId(1))].into();
-        channels.open_doors(Arc::new(SharedStatistics::new(1, None, None)), names, None);
+        channels.set_channels(Arc::new(SharedStatistics::new(1, None, None)), names, None);
         let verdict = |target| match channels.open(&request(target)) {
-            Ok(opening) => format!("{opening:?}"),
+            Ok(setup) => format!("{setup:?}"),
             Err(answer) => format!("!{} {}", answer.status, String::from_utf8_lossy(&answer.body).trim()),
         };
         assert_eq!(verdict("/doge?token=s3cret"), "!404 no such channel; there is /btc, /eth");
@@ -223,7 +228,7 @@ mod tests {
         assert!(why("token=s3cret").starts_with("!400 token is given twice"));
         assert!(why("&").starts_with("SubscriberSetup"), "nothing is nothing");
         assert!(verdict("/btc?simbols=A").starts_with("!401"), "who may not come is told nothing");
-        let echo = Channels { hearing: IncomingMessages::Echo, ..Channels::default() };
+        let echo = Channels { incoming: IncomingMessages::Echo, ..Channels::default() };
         assert!(echo.open(&request("/?whatever=1&whatever=2")).is_ok(), "there is no stream to be chosen from");
         let many = vec!["A"; SYMBOLS_MOST + 1].join(",");
         let target: &str = format!("/eth?token=s3cret&symbols={many}").leak();

@@ -61,14 +61,14 @@ pub(crate) fn add(counter: &AtomicU64, more: u64) {
 }
 
 /// Returns the counters of all threads in the Prometheus text format 0.0.4.
-pub fn text<'a>(prefix: &str, halls: impl Iterator<Item = &'a Counters> + Clone) -> String {
+pub fn text<'a>(prefix: &str, threads: impl Iterator<Item = &'a Counters> + Clone) -> String {
     let mut out = String::new();
-    let lists: Vec<_> = halls.map(Counters::list).collect();
+    let lists: Vec<_> = threads.map(Counters::list).collect();
     for (at, (name, kind, help, _)) in lists.first().into_iter().flatten().enumerate() {
         // Writing to memory does not fail.
         let _ = writeln!(out, "# HELP {prefix}_{name}{help}\n# TYPE {prefix}_{name} {kind}");
-        for (hall, list) in lists.iter().enumerate() {
-            let _ = writeln!(out, "{prefix}_{name}{{hall=\"{hall}\"}} {}", list[at].3);
+        for (thread, list) in lists.iter().enumerate() {
+            let _ = writeln!(out, "{prefix}_{name}{{hall=\"{thread}\"}} {}", list[at].3);
         }
     }
     out

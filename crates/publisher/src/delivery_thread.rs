@@ -18,6 +18,7 @@ use pitwire_net::event_loop::{
 };
 use pitwire_net::{Receipt, ServerConfig, Session, Stream};
 use rustix::time::{ClockId, clock_gettime};
+use socket2::SockRef;
 use tracing::warn;
 
 use crate::counters::add;
@@ -152,7 +153,7 @@ struct DeliveryThread {
     buffers: BatchBuffers,
     /// Slots with individual frames to send.
     own: Vec<u32>,
-    gone: Vec<u32>,
+    finished: Vec<u32>,
     /// Slots with more input than one turn reads.
     unread: Vec<u32>,
     arrivals: Vec<(u32, std::net::TcpStream)>,
@@ -187,7 +188,7 @@ pub(crate) fn run(setup: ThreadSetup, kind: LoopKind) -> io::Result<()> {
         pass: Pass::default(),
         buffers: BatchBuffers::default(),
         own: Vec::new(),
-        gone: Vec::new(),
+        finished: Vec::new(),
         unread: Vec::new(),
         arrivals: Vec::new(),
         stopping_ns: None,
@@ -203,7 +204,7 @@ impl DeliveryThread {
             self.core.set_now(now_ns);
             let has_more = self.take_inbox();
             self.deliver(now_ns);
-            self.close_gone();
+            self.close_finished();
             if self.is_over(now_ns) {
                 return Ok(());
             }
@@ -214,7 +215,7 @@ impl DeliveryThread {
                 self.note(*event);
             }
             self.accept();
-            self.close_gone();
+            self.close_finished();
         }
     }
 
@@ -280,7 +281,7 @@ impl DeliveryThread {
                 match connection.stream.flush(self.net.as_mut()) {
                     Sent::Bytes(_) => self.core.writable(slot),
                     Sent::Blocked => {}
-                    Sent::Failed => self.core.go(slot),
+                    Sent::Failed => self.core.finish(slot),
                 }
             }
         }
@@ -349,7 +350,7 @@ impl DeliveryThread {
                 return warn!(%error, "no TLS for a connection");
             }
         };
-        let slot = self.core.enter();
+        let slot = self.core.insert();
         if is_full {
             // An extra delay of 0 to 3 seconds, so that refused clients do not all return in the
             // same second.
@@ -382,13 +383,13 @@ impl DeliveryThread {
         let mut arrivals = std::mem::take(&mut self.arrivals);
         self.core.take_arrivals(&mut arrivals);
         for (slot, socket) in arrivals.drain(..) {
-            crate::publisher::prepare_socket(socket2::SockRef::from(&socket));
+            prepare_socket(SockRef::from(&socket));
             let session = self.core.take_session(slot);
             match self.net.add_socket(socket.into()) {
                 Ok(token) => self.connect(slot, Stream::with_session(token, session.map(|session| *session)), None),
                 Err(error) => {
                     warn!(%error, "cannot take over a connection");
-                    self.core.go(slot);
+                    self.core.finish(slot);
                 }
             }
         }
@@ -427,11 +428,11 @@ impl DeliveryThread {
                 Receipt::Pending => connection.input = Input::Nothing,
                 Receipt::Ended => {
                     connection.input = Input::Ended;
-                    core.ended(slot);
+                    core.input_ended(slot);
                 }
                 Receipt::Failed => {
                     connection.input = Input::Ended;
-                    core.go(slot);
+                    core.finish(slot);
                 }
             }
         }
@@ -440,7 +441,7 @@ impl DeliveryThread {
     /// Serves subscribers with individual frames, and a part of the pass over streams.
     fn deliver(&mut self, now_ns: u64) {
         let (has_own, has_streams) = self.core.has_due();
-        let may_begin = has_streams && (self.timer.may_begin(now_ns) || self.core.must_sweep());
+        let may_begin = has_streams && (self.timer.may_begin(now_ns) || self.core.must_serve());
         if !self.pass.is_under_way && may_begin {
             let kind = self.timer.begin(now_ns);
             self.core.due(&mut self.pass.slots, kind);
@@ -512,12 +513,11 @@ impl DeliveryThread {
         match connection.stream.flush(net.as_mut()) {
             Sent::Bytes(_) => {}
             Sent::Blocked => {
-                core.unlist(slot);
                 core.blocked(slot);
                 return false;
             }
             Sent::Failed => {
-                core.go(slot);
+                core.finish(slot);
                 return false;
             }
         }
@@ -529,7 +529,7 @@ impl DeliveryThread {
                 false
             }
             Next::Send if turn.bytes >= core.turn_bytes() => {
-                core.again(slot);
+                core.list(slot);
                 false
             }
             Next::Send => true,
@@ -589,24 +589,24 @@ impl DeliveryThread {
                 false
             }
             Some(Sent::Failed) | None => {
-                core.go(slot);
+                core.finish(slot);
                 false
             }
         }
     }
 
     /// Closes finished connections.
-    fn close_gone(&mut self) {
-        let mut gone = std::mem::take(&mut self.gone);
-        self.core.take_gone(&mut gone);
-        for slot in gone.drain(..) {
+    fn close_finished(&mut self) {
+        let mut finished = std::mem::take(&mut self.finished);
+        self.core.take_finished(&mut finished);
+        for slot in finished.drain(..) {
             if let Some(Some(connection)) = self.connections.get_mut(slot as usize).map(Option::take) {
                 self.net.close(connection.stream.token());
                 connection.counted_peer.into_iter().for_each(|peer| self.statistics.leave_address(peer));
             }
-            self.core.leave(slot);
+            self.core.remove(slot);
         }
-        self.gone = gone;
+        self.finished = finished;
     }
 }
 
@@ -615,6 +615,13 @@ impl DeliveryThread {
 fn recycle<A, B>(mut list: Vec<A>, never: impl FnMut(A) -> B) -> Vec<B> {
     list.clear();
     list.into_iter().map(never).collect()
+}
+
+/// Disables delayed sends, and selects the congestion control `cubic`, which does not collapse when
+/// CPU is scarce. Errors are ignored: a kernel without it uses its default.
+pub(crate) fn prepare_socket(socket: SockRef<'_>) {
+    let _ = socket.set_tcp_nodelay(true);
+    let _ = rustix::net::sockopt::set_tcp_congestion(&*socket, "cubic");
 }
 
 /// Returns the nanoseconds of a monotonic clock.

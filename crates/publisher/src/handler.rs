@@ -158,7 +158,7 @@ impl Reply {
         self.owed += 1;
     }
 
-    /// Marks the message as waiting until [`Publisher::heard`](crate::Publisher::heard). A
+    /// Marks the message as waiting until [`Publisher::processed`](crate::Publisher::processed). A
     /// subscriber with too many waiting messages is not read from; see [`weight`].
     pub fn wait(&mut self) {
         self.waits = true;
@@ -203,19 +203,19 @@ pub trait DeliveryHandler: Send + Sync {
 
     /// Handles a whole message of a subscriber. An answer that is not known yet follows later
     /// through the [`Publisher`](crate::Publisher).
-    fn said(&self, from: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
-        let _ = (from, said, reply);
+    fn received(&self, from: SubscriberId, message: ClientMessage<'_>, reply: &mut Reply) {
+        let _ = (from, message, reply);
     }
 
     /// Requests the next messages for a slow subscriber of a stream with
     /// [`LagPolicy::Ask`](crate::LagPolicy::Ask). It reads again, and the last message that it
     /// received is number `read`. Answer with [`Publisher::go_on`](crate::Publisher::go_on).
-    fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
-        let _ = (who, stream, read);
+    fn behind(&self, subscriber: SubscriberId, stream: StreamId, read: u64) {
+        let _ = (subscriber, stream, read);
     }
 
     /// Reports that a connection has closed.
-    fn left(&self, from: SubscriberId) {
+    fn disconnected(&self, from: SubscriberId) {
         let _ = from;
     }
 

@@ -35,15 +35,15 @@ pub(crate) struct QueuedMessage {
 
 /// A control message to a delivery thread, queued in order with the messages.
 pub(crate) enum ControlMessage {
-    /// Placeholder for a control message that was taken out of the queue.
-    Nothing,
     Create(StreamSpec),
     Adopt(Box<HandedOffSocket>),
-    Tell {
+    /// Encoded frames for one subscriber.
+    Frames {
         to: SubscriberId,
         frames: Vec<u8>,
     },
-    Heard {
+    /// The application has processed messages of a subscriber.
+    Processed {
         to: SubscriberId,
         weight: u32,
     },
@@ -62,10 +62,10 @@ pub(crate) enum ControlMessage {
         to: SubscriberId,
         stream: StreamId,
         read: u64,
-        how: LagAnswer,
+        answer: LagAnswer,
     },
     /// Restarts a stream without subscribers behind message `seq`.
-    Begin {
+    Restart {
         stream: StreamId,
         seq: u64,
     },
@@ -83,17 +83,17 @@ impl ControlMessage {
     /// Returns the one subscriber that this concerns, and the bytes for it.
     fn is_for(&self) -> Option<(SubscriberId, usize)> {
         match self {
-            ControlMessage::Tell { to, frames } => Some((*to, frames.len())),
+            ControlMessage::Frames { to, frames } => Some((*to, frames.len())),
             ControlMessage::LagAnswer {
                 to,
-                how: LagAnswer::Text { payload: told, .. } | LagAnswer::Frames { frames: told, .. },
+                answer: LagAnswer::Text { payload: bytes, .. } | LagAnswer::Frames { frames: bytes, .. },
                 ..
-            } => Some((*to, told.len())),
+            } => Some((*to, bytes.len())),
             ControlMessage::LagAnswer { to, .. } => Some((*to, 0)),
             ControlMessage::Close { to, reason, .. } => Some((*to, reason.len())),
-            ControlMessage::Heard { to, .. } | ControlMessage::Join { to, .. } | ControlMessage::Leave { to, .. } => {
-                Some((*to, 0))
-            }
+            ControlMessage::Processed { to, .. }
+            | ControlMessage::Join { to, .. }
+            | ControlMessage::Leave { to, .. } => Some((*to, 0)),
             // The number of these is bounded by the connections.
             _ => None,
         }
@@ -105,7 +105,7 @@ pub(crate) struct HandedOffSocket {
     pub socket: TcpStream,
     /// TLS session of the connection, if it uses TLS.
     pub tls: Option<Box<pitwire_tls::Session>>,
-    pub tag: SubscriberId,
+    pub id: SubscriberId,
     /// Bytes that were received and not handled yet.
     pub received: Vec<u8>,
     /// Response to the handshake and setup of the subscriber, if the handshake has been checked.
@@ -114,6 +114,8 @@ pub(crate) struct HandedOffSocket {
 }
 
 pub(crate) enum InboxItem {
+    /// Placeholder for an item that was taken out of the queue.
+    Nothing,
     Message(QueuedMessage),
     ControlMessage(ControlMessage),
 }
@@ -139,28 +141,28 @@ pub(crate) struct ShedRange {
 #[derive(Default)]
 pub(crate) struct InboxQueue {
     pub bytes: Vec<u8>,
-    pub orders: Vec<InboxItem>,
+    pub items: Vec<InboxItem>,
     pub shed: BTreeMap<u32, ShedRange>,
     /// Messages among the items; newest shed messages, and their bytes.
     messages: usize,
     kept: usize,
     kept_bytes: usize,
     /// Bytes for single subscribers, and the subscribers whose frames did not fit.
-    told_bytes: usize,
-    pub untold: BTreeSet<SubscriberId>,
+    direct_bytes: usize,
+    pub overflowed: BTreeSet<SubscriberId>,
 }
 
 impl InboxQueue {
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.orders.clear();
+        self.items.clear();
         self.shed.clear();
-        (self.messages, self.kept, self.kept_bytes, self.told_bytes) = (0, 0, 0, 0);
-        self.untold.clear();
+        (self.messages, self.kept, self.kept_bytes, self.direct_bytes) = (0, 0, 0, 0);
+        self.overflowed.clear();
     }
 
     pub fn is_empty(&self) -> bool {
-        self.orders.is_empty() && self.shed.is_empty() && self.untold.is_empty()
+        self.items.is_empty() && self.shed.is_empty() && self.overflowed.is_empty()
     }
 }
 
@@ -174,7 +176,7 @@ pub(crate) struct Inbox {
 /// Most messages in the queue.
 const MESSAGES_MOST: usize = 1 << 16;
 /// Most bytes of control messages for single subscribers, including their queue entries.
-const TOLD_MOST: usize = 64 << 20;
+const DIRECT_BYTES_MOST: usize = 64 << 20;
 /// Most shed messages that are kept.
 const KEPT_MOST: usize = 1 << 16;
 
@@ -197,7 +199,7 @@ impl Inbox {
         if queue.shed.is_empty() && (fits || queue.messages == 0) {
             queue.messages += messages.len();
             queue.bytes.extend_from_slice(bytes);
-            queue.orders.extend(
+            queue.items.extend(
                 messages
                     .iter()
                     .map(|message| InboxItem::Message(QueuedMessage { start: start + message.start, ..*message })),
@@ -219,18 +221,18 @@ impl Inbox {
         !self.lock().shed.is_empty()
     }
 
-    pub fn run(&self, errand: ControlMessage) {
+    pub fn control(&self, message: ControlMessage) {
         let mut queue = self.lock();
-        if let Some((to, bytes)) = errand.is_for() {
-            let told_bytes = queue.told_bytes + bytes + size_of::<InboxItem>();
+        if let Some((to, bytes)) = message.is_for() {
+            let direct_bytes = queue.direct_bytes + bytes + size_of::<InboxItem>();
             // A subscriber that missed one must get none after it.
-            if told_bytes > TOLD_MOST || queue.untold.contains(&to) {
-                queue.untold.insert(to);
+            if direct_bytes > DIRECT_BYTES_MOST || queue.overflowed.contains(&to) {
+                queue.overflowed.insert(to);
                 return;
             }
-            queue.told_bytes = told_bytes;
+            queue.direct_bytes = direct_bytes;
         }
-        queue.orders.push(InboxItem::ControlMessage(errand));
+        queue.items.push(InboxItem::ControlMessage(message));
         drop(queue);
         self.wake();
     }
@@ -346,7 +348,7 @@ mod tests {
             put(&inbox, seq, &format!("{seq:08}"), &"y".repeat(192));
         }
         let queue = taken(&inbox);
-        assert_eq!(queue.orders.len(), 1);
+        assert_eq!(queue.items.len(), 1);
         let shed = &queue.shed[&0];
         assert_eq!((shed.from, shed.to, shed.messages), (2, 5_000, 4_999));
         assert_eq!(shed.kept.keys().copied().collect::<Vec<u64>>(), [4_996, 4_997, 4_998, 4_999, 5_000]);
@@ -364,27 +366,27 @@ mod tests {
     #[test]
     fn frames_for_single_subscribers_are_bounded_and_nothing_follows_a_lost_one() {
         let inbox = Inbox::new(1_000);
-        let tell = |to, bytes| inbox.run(ControlMessage::Tell { to: SubscriberId(to), frames: vec![0; bytes] });
-        (0..63).for_each(|_| tell(1, 1 << 20));
-        tell(2, 100);
-        (0..1_000).for_each(|_| tell(1, 1 << 20));
-        tell(1, 1);
-        tell(3, 1);
+        let send = |to, bytes| inbox.control(ControlMessage::Frames { to: SubscriberId(to), frames: vec![0; bytes] });
+        (0..63).for_each(|_| send(1, 1 << 20));
+        send(2, 100);
+        (0..1_000).for_each(|_| send(1, 1 << 20));
+        send(1, 1);
+        send(3, 1);
         let queue = taken(&inbox);
-        assert_eq!(queue.orders.len(), 65);
-        assert_eq!(queue.untold.iter().map(|tag| tag.0).collect::<Vec<u64>>(), [1]);
-        tell(1, 1);
+        assert_eq!(queue.items.len(), 65);
+        assert_eq!(queue.overflowed.iter().map(|id| id.0).collect::<Vec<u64>>(), [1]);
+        send(1, 1);
         let queue = taken(&inbox);
-        assert_eq!((queue.orders.len(), queue.untold.len()), (1, 0), "the next begins anew");
+        assert_eq!((queue.items.len(), queue.overflowed.len()), (1, 0), "the next begins anew");
         // A control message without bytes counts too, but not towards the bound for messages.
         for n in 0..5_000_000 {
-            inbox.run(ControlMessage::Join { to: SubscriberId(n % 2), stream: STREAM, read: None });
+            inbox.control(ControlMessage::Join { to: SubscriberId(n % 2), stream: STREAM, read: None });
         }
         put(&inbox, 1, "k", "is let in all the same");
         let queue = taken(&inbox);
-        let most = TOLD_MOST / size_of::<InboxItem>() + 1;
-        assert!(queue.orders.len() <= most && queue.untold.len() == 2, "{}", queue.orders.len());
-        assert!(queue.shed.is_empty() && matches!(queue.orders.last(), Some(InboxItem::Message(_))));
+        let most = DIRECT_BYTES_MOST / size_of::<InboxItem>() + 1;
+        assert!(queue.items.len() <= most && queue.overflowed.len() == 2, "{}", queue.items.len());
+        assert!(queue.shed.is_empty() && matches!(queue.items.last(), Some(InboxItem::Message(_))));
     }
 
     #[test]
@@ -394,7 +396,7 @@ mod tests {
             put(&inbox, seq, "", "");
         }
         let queue = taken(&inbox);
-        assert_eq!(queue.orders.len(), MESSAGES_MOST);
+        assert_eq!(queue.items.len(), MESSAGES_MOST);
         let shed = &queue.shed[&0];
         assert_eq!((shed.from, shed.to), (MESSAGES_MOST as u64 + 1, 2 * MESSAGES_MOST as u64));
         assert_eq!(shed.kept.keys().copied().collect::<Vec<u64>>(), [shed.to]);

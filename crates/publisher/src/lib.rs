@@ -24,6 +24,7 @@ mod publisher;
 mod request;
 mod statistics;
 mod subscriber;
+mod subscriber_table;
 mod synthetic;
 mod timer_wheel;
 

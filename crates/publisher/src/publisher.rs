@@ -16,7 +16,7 @@ use pitwire_websocket::{CloseCode, Opcode};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
 use crate::delivery_core::{CoreSettings, DeliveryCore, Limits};
-use crate::delivery_thread::{self, LOOP_OPTIONS, ThreadSetup};
+use crate::delivery_thread::{self, LOOP_OPTIONS, ThreadSetup, prepare_socket};
 use crate::handler::{DeliveryHandler, LagAnswer, SubscriberId, SubscriberSetup};
 use crate::inbox::{ControlMessage, HandedOffSocket, Inbox, QueuedMessage};
 use crate::pass_timer::BatchingPolicy;
@@ -86,7 +86,7 @@ impl Default for Options {
 pub struct Publisher {
     inboxes: Vec<Arc<Inbox>>,
     threads: Mutex<Vec<JoinHandle<io::Result<()>>>>,
-    board: Arc<SharedStatistics>,
+    statistics: Arc<SharedStatistics>,
     /// Number of streams. All threads create them in the same order.
     streams: Mutex<u32>,
     address: Option<SocketAddr>,
@@ -132,48 +132,48 @@ impl Batch {
 }
 
 impl Publisher {
-    pub fn start(options: Options, programme: Arc<dyn DeliveryHandler>) -> io::Result<Self> {
+    pub fn start(options: Options, handler: Arc<dyn DeliveryHandler>) -> io::Result<Self> {
         let kind = options.kind;
         kind.check(LOOP_OPTIONS)?;
-        let halls = options.threads.max(1);
-        let board = Arc::new(SharedStatistics::new(halls, options.per_address, options.per_account));
-        let mut listeners = listen(&options, halls)?.into_iter();
+        let threads = options.threads.max(1);
+        let statistics = Arc::new(SharedStatistics::new(threads, options.per_address, options.per_account));
+        let mut listeners = listen(&options, threads)?.into_iter();
         let mut address = None;
-        let inboxes = (0..halls).map(|_| Arc::new(Inbox::new(options.inbox_bytes))).collect();
+        let inboxes = (0..threads).map(|_| Arc::new(Inbox::new(options.inbox_bytes))).collect();
         let mut publisher = Publisher {
             inboxes,
             threads: Mutex::default(),
-            board: Arc::clone(&board),
+            statistics: Arc::clone(&statistics),
             streams: Mutex::new(0),
             address: None,
         };
-        for (hall, inbox) in publisher.inboxes.iter().enumerate() {
+        for (thread, inbox) in publisher.inboxes.iter().enumerate() {
             let listener = listeners.next();
             address = address.or(listener.as_ref().map(TcpListener::local_addr).transpose()?);
             let bound = address.map_or(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), |address| address.ip());
-            let setting = CoreSettings {
-                programme: Arc::clone(&programme),
-                board: Arc::clone(&board),
-                hall,
+            let settings = CoreSettings {
+                handler: Arc::clone(&handler),
+                statistics: Arc::clone(&statistics),
+                thread,
                 limits: options.limits.clone(),
                 origins: OriginPolicy::new(bound, &options.hosts).with_origins(&options.origins),
                 epoch: options.epoch,
                 answer: frames(&options.answer),
-                seed: options.seed.wrapping_add(hall as u64),
+                seed: options.seed.wrapping_add(thread as u64),
                 enveloped: options.enveloped,
             };
-            let task = ThreadSetup {
-                core: DeliveryCore::new(setting),
+            let setup = ThreadSetup {
+                core: DeliveryCore::new(settings),
                 inbox: Arc::clone(inbox),
-                statistics: Arc::clone(&board),
-                thread: hall,
+                statistics: Arc::clone(&statistics),
+                thread,
                 listener,
                 tls: options.tls.clone(),
                 connections_most: options.connections_most,
                 batching: options.batching,
             };
-            let name = format!("hall-{hall}");
-            let thread = std::thread::Builder::new().name(name).spawn(move || delivery_thread::run(task, kind))?;
+            let name = format!("delivery-{thread}");
+            let thread = std::thread::Builder::new().name(name).spawn(move || delivery_thread::run(setup, kind))?;
             publisher.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
         }
         publisher.address = address;
@@ -190,8 +190,8 @@ impl Publisher {
         self.address
     }
 
-    pub fn board(&self) -> &Arc<SharedStatistics> {
-        &self.board
+    pub fn statistics(&self) -> &Arc<SharedStatistics> {
+        &self.statistics
     }
 
     /// Creates a stream. Its name may consist of letters, digits and `-_.@/:`, so that JSON needs
@@ -200,16 +200,16 @@ impl Publisher {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let id = StreamId(*streams);
         *streams += 1;
-        self.board.add_stream();
+        self.statistics.add_stream();
         for inbox in &self.inboxes {
-            inbox.run(ControlMessage::Create(spec.clone()));
+            inbox.control(ControlMessage::Create(spec.clone()));
         }
         id
     }
 
     /// Returns the number of subscribers of a stream.
     pub fn listeners(&self, stream: StreamId) -> u32 {
-        self.board.listeners(stream)
+        self.statistics.listeners(stream)
     }
 
     /// Sends the messages of a batch to every thread and empties the batch.
@@ -229,92 +229,92 @@ impl Publisher {
         self.inboxes.iter().all(|inbox| inbox.has_room())
     }
 
-    fn inbox(&self, tag: SubscriberId) -> &Inbox {
+    fn inbox(&self, id: SubscriberId) -> &Inbox {
         // The shared statistics know the same number of threads.
-        &self.inboxes[self.board.hall_of(tag)]
+        &self.inboxes[self.statistics.thread_of(id)]
     }
 
     /// Hands over a connection whose request the delivery thread answers. `received` contains the
     /// bytes read so far.
-    pub fn adopt(&self, socket: TcpStream, tag: SubscriberId, received: Vec<u8>) {
-        self.inbox(tag).run(ControlMessage::Adopt(Box::new(HandedOffSocket {
+    pub fn adopt(&self, socket: TcpStream, id: SubscriberId, received: Vec<u8>) {
+        self.inbox(id).control(ControlMessage::Adopt(Box::new(HandedOffSocket {
             socket,
             tls: None,
-            tag,
+            id,
             received,
             upgraded: None,
         })));
     }
 
-    /// Hands over a connection after its handshake. `hello` is sent first: the response to the
-    /// handshake if it has not been sent, and frames. The setup in `opening` applies after that.
+    /// Hands over a connection after its handshake. `response` is sent first: the response to the
+    /// handshake if it has not been sent, and frames. The setup in `setup` applies after that.
     /// `received` contains the bytes read after the request.
     pub fn adopt_open(
         &self,
         socket: TcpStream,
         tls: Option<Session>,
-        tag: SubscriberId,
+        id: SubscriberId,
         received: Vec<u8>,
-        hello: Vec<u8>,
-        opening: SubscriberSetup,
+        response: Vec<u8>,
+        setup: SubscriberSetup,
     ) {
-        let upgraded = Some((hello, opening));
-        self.inbox(tag).run(ControlMessage::Adopt(Box::new(HandedOffSocket {
+        let upgraded = Some((response, setup));
+        self.inbox(id).control(ControlMessage::Adopt(Box::new(HandedOffSocket {
             socket,
             tls: tls.map(Box::new),
-            tag,
+            id,
             received,
             upgraded,
         })));
     }
 
     /// Sends one text message to one subscriber, before later messages of its streams.
-    pub fn tell(&self, to: SubscriberId, payload: &[u8]) {
+    pub fn send_text(&self, to: SubscriberId, payload: &[u8]) {
         let header = FrameHeader::new(Opcode::Text, payload.len(), false);
-        self.tell_frames(to, [header.as_bytes(), payload].concat());
+        self.send_frames(to, [header.as_bytes(), payload].concat());
     }
 
     /// Sends encoded frames to one subscriber, before later messages of its streams.
-    pub fn tell_frames(&self, to: SubscriberId, frames: Vec<u8>) {
-        self.inbox(to).run(ControlMessage::Tell { to, frames });
+    pub fn send_frames(&self, to: SubscriberId, frames: Vec<u8>) {
+        self.inbox(to).control(ControlMessage::Frames { to, frames });
     }
 
     /// Reports that waiting messages of a subscriber have been handled: `weight` is the sum of
     /// their [weights](crate::weight). Call it after their answers were sent.
-    pub fn heard(&self, to: SubscriberId, weight: u32) {
-        self.inbox(to).run(ControlMessage::Heard { to, weight });
+    pub fn processed(&self, to: SubscriberId, weight: u32) {
+        self.inbox(to).control(ControlMessage::Processed { to, weight });
     }
 
     pub fn join(&self, to: SubscriberId, stream: StreamId) {
-        self.inbox(to).run(ControlMessage::Join { to, stream, read: None });
+        self.inbox(to).control(ControlMessage::Join { to, stream, read: None });
     }
 
     /// Subscribes a connection that has received everything up to number `read`, to a stream with
     /// [`LagPolicy::Ask`](crate::LagPolicy::Ask). If the ring has lost newer messages,
     /// [`DeliveryHandler::behind`] is called.
     pub fn join_behind(&self, to: SubscriberId, stream: StreamId, read: u64) {
-        self.inbox(to).run(ControlMessage::Join { to, stream, read: Some(read) });
+        self.inbox(to).control(ControlMessage::Join { to, stream, read: Some(read) });
     }
 
     pub fn leave(&self, to: SubscriberId, stream: StreamId) {
-        self.inbox(to).run(ControlMessage::Leave { to, stream });
+        self.inbox(to).control(ControlMessage::Leave { to, stream });
     }
 
     /// Restarts a stream without subscribers: its next message follows number `seq`.
-    pub fn begin(&self, stream: StreamId, seq: u64) {
+    pub fn restart(&self, stream: StreamId, seq: u64) {
         for inbox in &self.inboxes {
-            inbox.run(ControlMessage::Begin { stream, seq });
+            inbox.control(ControlMessage::Restart { stream, seq });
         }
     }
 
     /// Answers [`DeliveryHandler::behind`]. Call it after sending all messages up to the number
     /// that it names. A subscriber that no longer waits for the answer ignores it.
-    pub fn go_on(&self, to: SubscriberId, stream: StreamId, read: u64, how: LagAnswer) {
-        self.inbox(to).run(ControlMessage::LagAnswer { to, stream, read, how });
+    pub fn go_on(&self, to: SubscriberId, stream: StreamId, read: u64, answer: LagAnswer) {
+        self.inbox(to).control(ControlMessage::LagAnswer { to, stream, read, answer });
     }
 
     pub fn close(&self, to: SubscriberId, code: CloseCode, reason: &str) {
-        self.inbox(to).run(ControlMessage::Close { to, code, reason: reason.to_owned() });
+        self.inbox(to).control(ControlMessage::Close { to, code, reason: reason.to_owned() });
     }
 
     /// Closes every connection with code 1001 and waits until they have closed or their time is up.
@@ -323,7 +323,7 @@ impl Publisher {
     /// The error with which a delivery thread ended.
     pub fn stop(&self, reason: &str) -> io::Result<()> {
         for inbox in &self.inboxes {
-            inbox.run(ControlMessage::Stop { reason: reason.to_owned() });
+            inbox.control(ControlMessage::Stop { reason: reason.to_owned() });
         }
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
@@ -345,14 +345,14 @@ impl Drop for Publisher {
 /// The first socket listens before the address is shared, so that it fails if another process
 /// listens there, even if that process shares its address. Of two publishers that start at once,
 /// only one succeeds.
-fn listen(options: &Options, halls: usize) -> io::Result<Vec<TcpListener>> {
+fn listen(options: &Options, threads: usize) -> io::Result<Vec<TcpListener>> {
     let Some(mut address) = options.listen else { return Ok(Vec::new()) };
     let mut listeners = Vec::new();
-    for hall in 0..halls {
+    for thread in 0..threads {
         let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
         socket.set_nonblocking(true)?;
         socket.set_reuse_address(true)?;
-        if hall > 0 {
+        if thread > 0 {
             rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
         }
         // Accepted sockets inherit these settings.
@@ -360,7 +360,7 @@ fn listen(options: &Options, halls: usize) -> io::Result<Vec<TcpListener>> {
         prepare_socket(SockRef::from(&socket));
         socket.bind(&address.into())?;
         socket.listen(4096)?;
-        if hall == 0 && halls > 1 {
+        if thread == 0 && threads > 1 {
             rustix::net::sockopt::set_socket_reuseport(&socket, true)?;
         }
         let listener = TcpListener::from(socket);
@@ -368,13 +368,6 @@ fn listen(options: &Options, halls: usize) -> io::Result<Vec<TcpListener>> {
         listeners.push(listener);
     }
     Ok(listeners)
-}
-
-/// Disables delayed sends, and selects the congestion control `cubic`, which does not collapse when
-/// CPU is scarce. Errors are ignored: a kernel without it uses its default.
-pub(crate) fn prepare_socket(socket: SockRef<'_>) {
-    let _ = socket.set_tcp_nodelay(true);
-    let _ = rustix::net::sockopt::set_tcp_congestion(&*socket, "cubic");
 }
 
 fn frames(payloads: &[Vec<u8>]) -> Arc<[u8]> {

@@ -17,50 +17,51 @@ const OURS: u64 = 1 << 63;
 
 #[derive(Debug, Default)]
 pub struct SharedStatistics {
-    halls: Vec<Counters>,
+    threads: Vec<Counters>,
     listeners: RwLock<Vec<Arc<AtomicU32>>>,
     addresses: Mutex<HashMap<IpAddr, u32>>,
     accounts: Mutex<HashMap<Arc<str>, u32>>,
     /// Most connections from one address, and of one account. `None` means no limit.
     per_address: Option<u32>,
     per_account: Option<u32>,
-    has_told: AtomicBool,
+    has_quoted: AtomicBool,
 }
 
 impl SharedStatistics {
-    pub fn new(halls: usize, per_address: Option<u32>, per_account: Option<u32>) -> Self {
-        let halls = (0..halls.max(1)).map(|_| Counters::default()).collect();
-        SharedStatistics { halls, per_address, per_account, ..SharedStatistics::default() }
+    pub fn new(threads: usize, per_address: Option<u32>, per_account: Option<u32>) -> Self {
+        let threads = (0..threads.max(1)).map(|_| Counters::default()).collect();
+        SharedStatistics { threads, per_address, per_account, ..SharedStatistics::default() }
     }
 
-    pub fn counters(&self, hall: usize) -> &Counters {
+    pub fn counters(&self, thread: usize) -> &Counters {
         // There is at least one.
-        self.halls.get(hall).unwrap_or(&self.halls[0])
+        self.threads.get(thread).unwrap_or(&self.threads[0])
     }
 
     pub fn all(&self) -> &[Counters] {
-        &self.halls
+        &self.threads
     }
 
     /// Returns the open connections of all threads.
     pub(crate) fn connections(&self) -> usize {
-        let all = self.halls.iter().map(|hall| hall.connections.load(Ordering::Relaxed)).sum::<u64>();
+        let all = self.threads.iter().map(|thread| thread.connections.load(Ordering::Relaxed)).sum::<u64>();
         usize::try_from(all).unwrap_or(usize::MAX)
     }
 
-    pub(crate) fn tag(&self, hall: usize, number: u64) -> SubscriberId {
-        SubscriberId(OURS | (number * self.halls.len() as u64 + hall as u64))
+    /// Returns the identifier of the connection that a thread accepted as its `number`th.
+    pub(crate) fn id(&self, thread: usize, number: u64) -> SubscriberId {
+        SubscriberId(OURS | (number * self.threads.len() as u64 + thread as u64))
     }
 
     /// Returns the thread that serves a connection.
-    pub(crate) fn hall_of(&self, tag: SubscriberId) -> usize {
-        usize::try_from((tag.0 & !OURS) % self.halls.len() as u64).unwrap_or(0)
+    pub(crate) fn thread_of(&self, id: SubscriberId) -> usize {
+        usize::try_from((id.0 & !OURS) % self.threads.len() as u64).unwrap_or(0)
     }
 
     /// Returns true on the first call of any thread: the warning about messages that are not JSON
     /// is logged once.
-    pub(crate) fn tell_once(&self) -> bool {
-        !self.has_told.swap(true, Ordering::Relaxed)
+    pub(crate) fn is_first_quoted(&self) -> bool {
+        !self.has_quoted.swap(true, Ordering::Relaxed)
     }
 
     /// Adds the subscriber count of one more stream.
@@ -114,8 +115,8 @@ impl SharedStatistics {
 }
 
 /// Returns the sum of one counter over all threads, or 0 if the name is unknown.
-pub fn counted(board: &SharedStatistics, name: &str) -> u64 {
-    let values = board.all().iter().flat_map(Counters::list);
+pub fn counted(statistics: &SharedStatistics, name: &str) -> u64 {
+    let values = statistics.all().iter().flat_map(Counters::list);
     values.filter(|(other, ..)| *other == name).map(|(.., value)| value).sum()
 }
 
@@ -143,24 +144,24 @@ mod tests {
 
     #[test]
     fn both_notations_of_an_address_share_one_count() {
-        let board = SharedStatistics::new(1, Some(2), None);
+        let statistics = SharedStatistics::new(1, Some(2), None);
         let [one, same, other]: [IpAddr; 3] = ["10.0.0.1", "::ffff:10.0.0.1", "10.0.0.2"].map(|a| a.parse().unwrap());
-        assert!(board.enter_address(one) && board.enter_address(same));
-        assert!(!board.enter_address(one) && board.enter_address(other));
-        board.leave_address(one);
-        assert!(board.enter_address(same) && !board.enter_address(one));
-        [one, same, other].into_iter().for_each(|address| board.leave_address(address));
-        assert!(board.addresses.lock().unwrap().is_empty(), "an address without connections is forgotten");
+        assert!(statistics.enter_address(one) && statistics.enter_address(same));
+        assert!(!statistics.enter_address(one) && statistics.enter_address(other));
+        statistics.leave_address(one);
+        assert!(statistics.enter_address(same) && !statistics.enter_address(one));
+        [one, same, other].into_iter().for_each(|address| statistics.leave_address(address));
+        assert!(statistics.addresses.lock().unwrap().is_empty(), "an address without connections is forgotten");
     }
 
     #[test]
     fn identifier_maps_to_its_thread() {
-        let board = SharedStatistics::new(3, None, None);
-        for hall in 0..3 {
+        let statistics = SharedStatistics::new(3, None, None);
+        for thread in 0..3 {
             for number in 1..50 {
-                assert_eq!(board.hall_of(board.tag(hall, number)), hall);
+                assert_eq!(statistics.thread_of(statistics.id(thread, number)), thread);
             }
         }
-        assert_eq!(board.hall_of(SubscriberId(7)), 1);
+        assert_eq!(statistics.thread_of(SubscriberId(7)), 1);
     }
 }

@@ -10,10 +10,19 @@ use std::sync::Arc;
 
 use pitwire_websocket::Decoder;
 
-use crate::handler::Answer;
 use pitwire_delivery::{Cursor, Key};
 
+use crate::handler::{Answer, SubscriberId};
+
+/// No slot, and no index of a subscription.
 pub(crate) const NOBODY: u32 = u32::MAX;
+
+/// Outbound queue size in bytes from which the connection is not read.
+pub(crate) const OUTBOX_FULL: usize = 64 * 1024;
+/// Prepared answers that a connection may be owed before it is not read.
+pub(crate) const OWED_MOST: u32 = 64;
+/// Weight of the unprocessed messages of a connection from which it is not read.
+pub(crate) const WAITING_WEIGHT_MOST: u32 = 64;
 
 /// One stream that a subscriber reads.
 #[derive(Clone, Copy, Debug)]
@@ -80,10 +89,10 @@ impl Subscriptions {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
     /// The request is incomplete.
-    Asking,
+    Handshake,
     Open,
     /// It gets its pending messages, then a close frame.
-    Parting,
+    Draining,
     /// Its last frame is in the outbound queue.
     Closing,
     /// Everything is sent and our side is shut. Further input is discarded.
@@ -94,7 +103,7 @@ pub(crate) enum Stage {
 impl Stage {
     /// Whether it gets messages of its streams.
     pub fn is_served(self) -> bool {
-        matches!(self, Stage::Open | Stage::Parting)
+        matches!(self, Stage::Open | Stage::Draining)
     }
 }
 
@@ -140,22 +149,23 @@ pub(crate) struct CatchUp {
     pub until: Option<u64>,
 }
 
-/// A subscription that is off the ring until the handler answers.
+/// A subscription that is off the ring until the handler provides the missed messages.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ask {
+pub(crate) struct LagRequest {
     pub item: u32,
     /// Number of the last message that it received.
     pub read: u64,
-    pub answer: Answered,
+    pub state: LagRequestState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answered {
-    /// The subscriber does not read. The handler is asked when it reads again.
-    NotAsked,
-    NotYet,
-    /// Nothing has changed for it up to this number.
-    NothingUntil(u64),
+pub(crate) enum LagRequestState {
+    /// The subscriber does not read. The request is sent when it reads again.
+    NotSent,
+    /// The handler has not answered yet.
+    Sent,
+    /// Nothing has changed for the subscriber up to this number.
+    UnchangedUntil(u64),
 }
 
 /// State that few subscribers have at a time.
@@ -170,7 +180,7 @@ pub(crate) struct RareState {
     /// Wanted keys in ascending order. None selects all keys.
     pub filter: Option<Arc<[Key]>>,
     pub catch_up: Vec<CatchUp>,
-    pub asks: Vec<Ask>,
+    pub lag_requests: Vec<LagRequest>,
     pub account: Option<Arc<str>>,
     /// The refusal that it gets after its request.
     pub refusal: Option<Box<Answer>>,
@@ -188,81 +198,112 @@ impl RareState {
             && self.inbound.is_empty()
             && self.decoder.is_none()
             && self.catch_up.is_empty()
-            && self.asks.is_empty()
+            && self.lag_requests.is_empty()
             && self.refusal.is_none()
     }
 }
 
+/// Prepared answers (`--respond`) that a subscriber is owed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OwedAnswers {
+    pub count: u32,
+    /// Bytes sent of the first one.
+    pub sent_bytes: u32,
+}
+
+/// What a subscriber has sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InputState {
+    /// Time of the last input, in milliseconds on the clock of the core.
+    pub last_ms: u32,
+    /// Start of the unfinished item, in milliseconds.
+    pub unfinished_ms: u32,
+    /// Weight of its messages that the application has not processed yet.
+    pub waiting_weight: u32,
+    /// Whether a partial message or frame is pending, since `unfinished_ms`.
+    pub is_unfinished: bool,
+    /// Whether input waits for room in the outbound queue.
+    pub has_left_over: bool,
+    /// Whether the input has ended. Pending output is still sent.
+    pub is_at_end: bool,
+    /// Whether its messages may be compressed.
+    pub deflates: bool,
+}
+
+/// Whether a delivery pass has to serve a subscriber.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Service {
+    #[default]
+    Idle,
+    /// It is listed for the next pass, or for the rest of the current one.
+    Listed,
+    /// Its socket accepts no bytes.
+    Blocked,
+}
+
+/// Position in the timer wheel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimerLink {
+    /// Tick at which the timer expires, or 0 without a timer.
+    pub tick: u32,
+    /// Neighbours in the list of the tick.
+    pub before: u32,
+    pub behind: u32,
+}
+
 pub(crate) struct Subscriber {
-    pub tag: u64,
+    pub id: SubscriberId,
     pub items: Subscriptions,
     pub rare: Option<Box<RareState>>,
     pub control: Control,
     /// Index of the subscription with a partly sent frame, or [`NOBODY`].
     pub mid_frame: u32,
-    /// Number of prepared answers to send (`--respond`), and the bytes sent of the first one.
-    pub owed: u32,
-    pub owed_sent: u32,
-    /// Weight of its messages that the application has not processed yet.
-    pub unheard: u32,
-    /// Times on the clock of the core, in milliseconds: start of the stage, last input, start of
-    /// the unfinished item.
+    pub owed: OwedAnswers,
+    pub input: InputState,
+    pub timer: TimerLink,
+    /// Start of the stage, in milliseconds on the clock of the core.
     pub since_ms: u32,
-    pub heard_ms: u32,
-    pub unfinished_ms: u32,
-    /// Position in the timer wheel.
-    pub due_tick: u32,
-    pub wheel_before: u32,
-    pub wheel_behind: u32,
+    /// Its position in the last delivery pass.
+    pub rank: u32,
+    pub service: Service,
     pub stage: Stage,
+    /// Frame format of its messages.
     pub class: u8,
-    /// Whether it may compress its messages.
-    pub deflates: bool,
-    /// Its rank in the last delivery pass.
-    pub place: u32,
-    /// Whether it is listed for the next pass.
-    pub is_listed: bool,
-    /// Whether its socket accepts no bytes.
-    pub is_blocked: bool,
-    /// Whether input waits for room in the outbound queue.
-    pub has_left_over: bool,
-    /// Whether a partial message or frame is pending, since `unfinished_ms`.
-    pub is_unfinished: bool,
-    /// Whether its input has ended. Pending output is still sent.
-    pub is_at_end: bool,
 }
 
-// Memory of an idle subscriber. The event loop's table of sockets adds to it.
+// Memory of an idle subscriber. The table of connections adds to it.
 const _: () = assert!(size_of::<Subscriber>() <= 128);
 const _: () = assert!(size_of::<Control>() == 16);
 
 impl Subscriber {
-    pub fn new(tag: u64, now_ms: u32) -> Self {
+    pub fn new(id: SubscriberId, now_ms: u32) -> Self {
         Subscriber {
-            tag,
+            id,
             items: Subscriptions::None,
             rare: None,
             control: Control::default(),
             mid_frame: NOBODY,
-            owed: 0,
-            owed_sent: 0,
-            unheard: 0,
+            owed: OwedAnswers::default(),
+            input: InputState { last_ms: now_ms, unfinished_ms: now_ms, ..InputState::default() },
+            timer: TimerLink { tick: 0, before: NOBODY, behind: NOBODY },
             since_ms: now_ms,
-            heard_ms: now_ms,
-            unfinished_ms: now_ms,
-            due_tick: 0,
-            wheel_before: NOBODY,
-            wheel_behind: NOBODY,
-            stage: Stage::Asking,
+            rank: 0,
+            service: Service::Idle,
+            stage: Stage::Handshake,
             class: 0,
-            deflates: false,
-            place: 0,
-            is_listed: false,
-            is_blocked: false,
-            has_left_over: false,
-            is_unfinished: false,
-            is_at_end: false,
         }
+    }
+
+    /// Whether it gets messages of its streams.
+    pub fn is_served(&self) -> bool {
+        self.stage.is_served()
+    }
+
+    /// Whether more input of this client may be handled.
+    pub fn has_room(&self) -> bool {
+        self.outbox().len() < OUTBOX_FULL
+            && self.owed.count < OWED_MOST
+            && self.input.waiting_weight < WAITING_WEIGHT_MOST
     }
 
     pub fn rare(&mut self) -> &mut RareState {

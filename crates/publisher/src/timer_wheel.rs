@@ -6,7 +6,7 @@
 
 use slab::Slab;
 
-use crate::subscriber::{NOBODY, Subscriber};
+use crate::subscriber::{NOBODY, Subscriber, TimerLink};
 
 /// Length of a tick in milliseconds. A timer expires at the end of its tick.
 pub(crate) const TICK_MS: u64 = 250;
@@ -39,26 +39,27 @@ impl TimerWheel {
         let spoke = Self::spoke(tick);
         let first = self.spokes[spoke];
         if let Some(behind) = subscribers.get_mut(first as usize) {
-            behind.wheel_before = slot;
+            behind.timer.before = slot;
         }
         if let Some(subscriber) = subscribers.get_mut(slot as usize) {
-            (subscriber.due_tick, subscriber.wheel_before, subscriber.wheel_behind) = (tick, NOBODY, first);
+            subscriber.timer = TimerLink { tick, before: NOBODY, behind: first };
             self.spokes[spoke] = slot;
         }
     }
 
     pub fn unset(&mut self, subscribers: &mut Slab<Subscriber>, slot: u32) {
-        let Some(subscriber) = subscribers.get_mut(slot as usize).filter(|subscriber| subscriber.due_tick != 0) else {
+        let Some(subscriber) = subscribers.get_mut(slot as usize).filter(|subscriber| subscriber.timer.tick != 0)
+        else {
             return;
         };
-        let (before, behind) = (subscriber.wheel_before, subscriber.wheel_behind);
-        let spoke = Self::spoke(std::mem::take(&mut subscriber.due_tick));
+        let TimerLink { before, behind, .. } = subscriber.timer;
+        let spoke = Self::spoke(std::mem::take(&mut subscriber.timer.tick));
         match subscribers.get_mut(before as usize) {
-            Some(before) => before.wheel_behind = behind,
+            Some(before) => before.timer.behind = behind,
             None => self.spokes[spoke] = behind,
         }
         if let Some(behind) = subscribers.get_mut(behind as usize) {
-            behind.wheel_before = before;
+            behind.timer.before = before;
         }
     }
 
@@ -72,8 +73,8 @@ impl TimerWheel {
             let mut at = std::mem::replace(&mut self.spokes[Self::spoke(self.tick)], NOBODY);
             while let Some(subscriber) = subscribers.get_mut(at as usize) {
                 due.push(at);
-                subscriber.due_tick = 0;
-                at = subscriber.wheel_behind;
+                subscriber.timer.tick = 0;
+                at = subscriber.timer.behind;
             }
         }
     }
@@ -87,13 +88,14 @@ fn tick_of(ms: u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::handler::SubscriberId;
 
     #[test]
     fn timers_expire_on_time_and_removed_timers_never() {
         let mut subscribers = Slab::new();
         let mut wheel = TimerWheel::default();
         for tag in 0..1_000_u64 {
-            subscribers.insert(Subscriber::new(tag, 0));
+            subscribers.insert(Subscriber::new(SubscriberId(tag), 0));
         }
         for slot in 0..1_000 {
             wheel.set(&mut subscribers, slot, 0, slot * 50);

@@ -14,8 +14,8 @@ use pitwire_publisher::{
 
 #[test]
 fn every_reader_gets_every_message_in_order() {
-    for halls in [1, 3] {
-        let mut stage = Stage::new(Options { threads: halls, ..Options::default() }, &spec(LagPolicy::Close));
+    for threads in [1, 3] {
+        let mut stage = Stage::new(Options { threads, ..Options::default() }, &spec(LagPolicy::Close));
         let mut readers: Vec<Reader> = (0..50).map(|_| Reader::join(stage.address, "/")).collect();
         stage.wait_for_listeners(50);
         for size in [50, 200, 5_000] {
@@ -34,20 +34,20 @@ fn every_reader_gets_every_message_in_order() {
 
 #[test]
 fn port_is_exclusive_and_every_thread_gets_connections() {
-    let on = |address, halls| {
-        let options = Options { listen: Some(address), threads: halls, ..Options::default() };
+    let on = |address, threads| {
+        let options = Options { listen: Some(address), threads, ..Options::default() };
         Publisher::start(options, std::sync::Arc::new(common::One::default()))
     };
     let first = Stage::new(Options { threads: 3, ..Options::default() }, &spec(LagPolicy::Close));
-    for halls in [1, 3] {
-        let error = on(first.address, halls).err().expect("the port is taken");
-        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{halls} halls: {error}");
+    for threads in [1, 3] {
+        let error = on(first.address, threads).err().expect("the port is taken");
+        assert_eq!(error.kind(), std::io::ErrorKind::AddrInUse, "{threads} threads: {error}");
     }
     // The kernel spreads connections over the three threads. The chance that one gets none of 150
     // is 1 in 10^26.
     let readers: Vec<Reader> = (0..150).map(|_| Reader::join(first.address, "/")).collect();
     let counts: Vec<u64> =
-        first.publisher.board().all().iter().map(|hall| hall.connections.load(Ordering::Relaxed)).collect();
+        first.publisher.statistics().all().iter().map(|thread| thread.connections.load(Ordering::Relaxed)).collect();
     assert!(counts.iter().all(|count| *count > 0) && counts.iter().sum::<u64>() == 150, "{counts:?}");
     drop(readers);
 }
@@ -319,14 +319,14 @@ fn health_check_works_at_the_connection_limit() {
         let options = Options { connections_most: most, per_address, ..Options::default() };
         let stage = Stage::new(options, &spec(LagPolicy::Conflate));
         let readers: Vec<Reader> = (0..2).map(|_| Reader::join(stage.address, "/")).collect();
-        let refused = counted(stage.publisher.board(), "refused_total");
+        let refused = counted(stage.publisher.statistics(), "refused_total");
         for _ in 0..10 {
             assert!(plain(stage.address, "/healthz").ends_with("\r\n\r\nwell\n"));
         }
-        assert_eq!(counted(stage.publisher.board(), "refused_total"), refused, "nobody was sent away");
+        assert_eq!(counted(stage.publisher.statistics(), "refused_total"), refused, "nobody was sent away");
         let head = Reader::ask(stage.address, "/", None).head;
         assert!(head.starts_with(&format!("HTTP/1.1 {status}")) && head.contains("Retry-After: "), "{head}");
-        assert_eq!(counted(stage.publisher.board(), "refused_total"), refused + 1);
+        assert_eq!(counted(stage.publisher.statistics(), "refused_total"), refused + 1);
         drop(readers);
     }
 }
@@ -399,8 +399,8 @@ fn flooding_client_does_not_delay_others() {
 fn hear(stage: &Stage) -> Vec<(SubscriberId, String)> {
     let waiting = std::mem::take(&mut *stage.programme.waiting.lock().unwrap());
     for (tag, text) in &waiting {
-        stage.publisher.tell(*tag, text.as_bytes());
-        stage.publisher.heard(*tag, weight(text.len()));
+        stage.publisher.send_text(*tag, text.as_bytes());
+        stage.publisher.processed(*tag, weight(text.len()));
     }
     waiting
 }
@@ -496,7 +496,7 @@ fn throughput_batching_delivers_everything_in_fewer_sends() {
             std::thread::sleep(Duration::from_micros(500));
         }
         (1..=200).for_each(|seq| assert_eq!(reader.seq(), seq));
-        counted(stage.publisher.board(), "sends_total")
+        counted(stage.publisher.statistics(), "sends_total")
     };
     let (latency, throughput) = (sends(BatchingPolicy::Latency), sends(BatchingPolicy::Throughput));
     assert!(throughput * 3 < latency, "{throughput} and {latency} sends");
@@ -507,12 +507,12 @@ fn throughput_batching_delivers_everything_in_fewer_sends() {
 #[test]
 fn batch_is_published_at_its_message_limit() {
     let stage = Stage::new(Options::default(), &spec(LagPolicy::Close));
-    let board = std::sync::Arc::clone(stage.publisher.board());
+    let statistics = std::sync::Arc::clone(stage.publisher.statistics());
     let channels = vec![("test".into(), stage.stream)];
     let mut press = Ingest::new(std::sync::Arc::new(stage.publisher), channels, None);
     (0..4_096).for_each(|_| press.take(None, b"", false));
     let began = std::time::Instant::now();
-    while counted(&board, "messages_total") < 4_096 {
+    while counted(&statistics, "messages_total") < 4_096 {
         assert!(began.elapsed() < common::PATIENCE, "they wait for more");
         std::thread::yield_now();
     }

@@ -64,8 +64,8 @@ impl DeliveryHandler for InboundQueue {
         Err(Answer::text(404, "connect to the venue's own port"))
     }
 
-    fn said(&self, from: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
-        match said {
+    fn received(&self, from: SubscriberId, message: ClientMessage<'_>, reply: &mut Reply) {
+        match message {
             ClientMessage::Text(text) if text.len() > HEARD_BYTES => {
                 reply.close(CloseCode::TooBig, "a request is at most 64 KiB")
             }
@@ -87,7 +87,7 @@ impl DeliveryHandler for InboundQueue {
         }
     }
 
-    fn left(&self, from: SubscriberId) {
+    fn disconnected(&self, from: SubscriberId) {
         self.leaves(ThreadEvent::Left(from));
     }
 }
@@ -178,13 +178,13 @@ impl Order {
                 let Adopted { socket, tls, tag, rest, hello, opening } = *adopted;
                 delivery.adopt_open(socket, tls, tag, rest, hello, opening);
             }
-            Order::Tell(tag, payload) => delivery.tell(tag, &payload),
+            Order::Tell(tag, payload) => delivery.send_text(tag, &payload),
             Order::Join(tag, ring) => delivery.join(tag, ring),
             Order::Leave(tag, ring) => delivery.leave(tag, ring),
-            Order::Begin(ring, number) => delivery.begin(ring, number),
+            Order::Begin(ring, number) => delivery.restart(ring, number),
             Order::LagAnswer(Behind { who, stream, read }, how) => delivery.go_on(who, stream, read, how),
             Order::Close(tag, code, reason) => delivery.close(tag, code, &reason),
-            Order::Heard(tag, bytes) => delivery.heard(tag, weight(bytes)),
+            Order::Heard(tag, bytes) => delivery.processed(tag, weight(bytes)),
         }
     }
 }

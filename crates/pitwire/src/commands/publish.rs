@@ -224,8 +224,8 @@ impl Publish {
         let names: BTreeMap<String, StreamId> =
             self.channel.iter().cloned().zip(streams.iter().map(|(_, id)| *id)).collect();
         let only = if names.is_empty() { streams.first().map(|(_, id)| *id) } else { None };
-        channels.open_doors(Arc::clone(publisher.board()), names, only);
-        let press = Ingest::new(Arc::clone(&publisher), streams, self.key.clone());
+        channels.set_channels(Arc::clone(publisher.statistics()), names, only);
+        let ingest = Ingest::new(Arc::clone(&publisher), streams, self.key.clone());
         let address = publisher.address().unwrap_or(self.listen);
         if !self.json {
             let scheme = if self.tls { "wss" } else { "ws" };
@@ -239,7 +239,7 @@ impl Publish {
         ready["epoch"] = epoch.into();
         ready_file.write(ready)?;
         let began = Instant::now();
-        let ended = serve(source, press, &signals);
+        let ended = serve(source, ingest, &signals);
         publisher.stop(if ended.is_ok() { "that is all" } else { "its source failed" })?;
         ready_file.remove()?;
         self.report(&publisher, began.elapsed().as_secs_f64(), ended.as_ref().ok());
@@ -287,13 +287,13 @@ impl Publish {
         if let Some((_, name)) = self.channel.iter().enumerate().find(is_again) {
             return Err(Failure::usage(format!("--channel {name} is given twice")).remedy("name each channel once"));
         }
-        let hearing = match (self.echo, self.respond.is_some()) {
+        let incoming = match (self.echo, self.respond.is_some()) {
             (true, _) => IncomingMessages::Echo,
             (_, true) => IncomingMessages::Respond,
             _ => IncomingMessages::Ignore,
         };
         let token = self.auth.as_deref().map(token).transpose()?;
-        Ok(Channels::new(hearing, self.envelope, token, source.is_away()))
+        Ok(Channels::new(incoming, self.envelope, token, source.is_away()))
     }
 
     fn options(&self) -> Result<Options, Failure> {
@@ -352,14 +352,14 @@ impl Publish {
         names.into_iter().map(create).collect()
     }
 
-    fn report(&self, publisher: &Publisher, seconds: f64, press: Option<&Ingest>) {
-        let total = |name: &str| counted(publisher.board(), name);
+    fn report(&self, publisher: &Publisher, seconds: f64, ingest: Option<&Ingest>) {
+        let total = |name: &str| counted(publisher.statistics(), name);
         let cpu = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let cpu_s = std::time::Duration::try_from(cpu).map_or(0.0, |time| time.as_secs_f64());
-        let messages = press.map_or(0, Ingest::messages);
+        let messages = ingest.map_or(0, Ingest::messages);
         if self.json {
             let figures = serde_json::json!({
-                "seconds": seconds, "cpu_s": cpu_s, "messages": messages, "unrouted": press.map_or(0, Ingest::unrouted),
+                "seconds": seconds, "cpu_s": cpu_s, "messages": messages, "unrouted": ingest.map_or(0, Ingest::unrouted),
                 "connections": total("opened_total"), "refused": total("refused_total"),
                 "sent_bytes": total("sent_bytes_total"), "sends": total("sends_total"), "sweeps": total("sweeps_total"),
                 "gaps": total("gaps_total"), "closed_slow": total("closed_slow_total"),
@@ -414,16 +414,16 @@ fn open_source(publish: &Publish) -> Result<Source, Failure> {
 }
 
 /// Runs the source until it ends or a stop signal arrives.
-fn serve(source: Source, mut press: Ingest, signals: &std::os::unix::net::UnixStream) -> Result<Ingest, Failure> {
+fn serve(source: Source, mut ingest: Ingest, signals: &std::os::unix::net::UnixStream) -> Result<Ingest, Failure> {
     let stop = Arc::new(AtomicBool::new(false));
     let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
-    let (tell, told) = mpsc::channel();
+    let (finished, outcome) = mpsc::channel();
     let source_stop = Arc::clone(&stop);
     let run = move || {
-        let ended = source.run(&mut press, &source_stop);
-        press.flush();
+        let ended = source.run(&mut ingest, &source_stop);
+        ingest.flush();
         // The receiver may have given up waiting after a stop signal.
-        let _ = tell.send(ended.map(|()| press));
+        let _ = finished.send(ended.map(|()| ingest));
         drop(theirs);
     };
     std::thread::Builder::new().name("source".into()).spawn(run)?;
@@ -431,7 +431,7 @@ fn serve(source: Source, mut press: Ingest, signals: &std::os::unix::net::UnixSt
     while matches!(poll(&mut polled, None), Err(rustix::io::Errno::INTR)) {}
     stop.store(true, Ordering::Relaxed);
     // Bound the wait, because a read from standard input may block forever.
-    match told.recv_timeout(std::time::Duration::from_millis(500)) {
+    match outcome.recv_timeout(std::time::Duration::from_millis(500)) {
         Ok(ended) => ended,
         Err(_) => Err(Failure::new("the source did not end in time").remedy("its last messages may be missing")),
     }

@@ -12,7 +12,9 @@ use std::sync::Arc;
 use pitwire_websocket::Inflater;
 
 use super::*;
+use crate::handler::Reply;
 use crate::handler::{Answer, ClientMessage, Request, SubscriberSetup};
+use crate::subscriber::WAITING_WEIGHT_MOST;
 use pitwire_delivery::{LagPolicy, StreamSpec};
 
 /// A handler whose paths name streams: `/0` is one, `/0,2` are two.
@@ -29,8 +31,8 @@ impl DeliveryHandler for Paths {
         Ok(SubscriberSetup { streams, keys, enveloped, from, ..SubscriberSetup::default() })
     }
 
-    fn said(&self, _: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
-        if let ClientMessage::Text(text) = said {
+    fn received(&self, _: SubscriberId, message: ClientMessage<'_>, reply: &mut Reply) {
+        if let ClientMessage::Text(text) = message {
             reply.text(text.as_bytes());
         }
     }
@@ -40,7 +42,7 @@ const LAGS: [LagPolicy; 3] = [LagPolicy::Conflate, LagPolicy::Close, LagPolicy::
 const KEYS: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 struct World {
-    floor: DeliveryCore,
+    core: DeliveryCore,
     chance: SplitMix64,
     /// Key index of each message per stream, from message 1.
     told: [Vec<usize>; 3],
@@ -76,10 +78,10 @@ fn masked(opcode: u8, payload: &[u8]) -> Vec<u8> {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let setting = CoreSettings {
-            programme: Arc::new(Paths),
-            board: Arc::new(SharedStatistics::new(1, None, None)),
-            hall: 0,
+        let settings = CoreSettings {
+            handler: Arc::new(Paths),
+            statistics: Arc::new(SharedStatistics::new(1, None, None)),
+            thread: 0,
             limits: Limits { ping_ms: 50, idle_ms: u32::MAX / 4, parting_ms: u32::MAX / 4, ..Limits::default() },
             origins: OriginPolicy::new("127.0.0.1".parse().unwrap(), &[]),
             epoch: 1,
@@ -87,16 +89,16 @@ impl World {
             seed,
             enveloped: false,
         };
-        let mut floor = DeliveryCore::new(setting);
+        let mut core = DeliveryCore::new(settings);
         for (at, lag) in LAGS.iter().enumerate() {
-            floor.settings.board.add_stream();
+            core.fanout.context.statistics.add_stream();
             let spec =
                 StreamSpec { name: format!("s{at}"), lag: *lag, ring_bytes: 8192, snapshot: false, keep: at == 0 };
-            floor.run(ControlMessage::Create(spec));
+            core.control(ControlMessage::Create(spec));
         }
         let chance = SplitMix64::new(seed);
         World {
-            floor,
+            core,
             chance,
             told: Default::default(),
             all: 0,
@@ -110,7 +112,7 @@ impl World {
     fn come(&mut self) {
         let targets = ["/0", "/1", "/2", "/0?symbols=b,d", "/0?envelope=1", "/0,2", "/2,0,1", "/0,1?envelope=1"];
         let target = targets[self.chance.below(8) as usize];
-        let slot = self.floor.enter();
+        let slot = self.core.insert();
         let offers = ["", "permessage-deflate", "permessage-deflate; server_max_window_bits=9"];
         let offer = if self.is_offered { offers[self.chance.below(8).saturating_sub(5) as usize] } else { "" };
         let extensions =
@@ -121,8 +123,8 @@ impl World {
         );
         // Input may arrive in pieces.
         let cut = self.chance.below(head.len() as u64) as usize;
-        self.floor.received(slot, &head.as_bytes()[..cut]);
-        self.floor.received(slot, &head.as_bytes()[cut..]);
+        self.core.received(slot, &head.as_bytes()[..cut]);
+        self.core.received(slot, &head.as_bytes()[cut..]);
         let from = [0, 1, 2].map(|at: usize| self.told[at].len() as u64);
         self.peers.push(Peer {
             slot,
@@ -144,7 +146,7 @@ impl World {
         let pad = "x".repeat(self.chance.below(300) as usize);
         self.all += 1;
         let text = format!(r#"{{"s":{stream},"n":{seq},"g":{},"k":"{}","p":"{pad}"}}"#, self.all, KEYS[key]);
-        self.floor.append(StreamId(stream as u32), KEYS[key].as_bytes(), seq, false, text.as_bytes());
+        self.core.fanout.append(StreamId(stream as u32), KEYS[key].as_bytes(), seq, false, text.as_bytes());
     }
 
     fn ask(&mut self) {
@@ -157,8 +159,8 @@ impl World {
         let frame = masked(1, text.as_bytes());
         peer.asked.push(text);
         let cut = self.chance.below(frame.len() as u64) as usize;
-        self.floor.received(peer.slot, &frame[..cut]);
-        self.floor.received(peer.slot, &frame[cut..]);
+        self.core.received(peer.slot, &frame[..cut]);
+        self.core.received(peer.slot, &frame[cut..]);
     }
 
     /// Disconnects one random client.
@@ -166,7 +168,7 @@ impl World {
         let at = self.chance.below(self.peers.len() as u64) as usize;
         if !self.peers[at].is_gone {
             self.peers[at].has_left = true;
-            self.floor.ended(self.peers[at].slot);
+            self.core.input_ended(self.peers[at].slot);
         }
     }
 
@@ -174,22 +176,22 @@ impl World {
     fn sweep(&mut self, generous: bool) {
         let mut due = Vec::new();
         let sweep = if self.chance.below(2) == 0 { PassKind::First } else { PassKind::Next };
-        self.floor.due(&mut due, sweep);
+        self.core.due(&mut due, sweep);
         for slot in due {
-            if self.is_meanwhile && !generous && self.chance.below(8) == 0 && !self.floor.must_sweep() {
+            if self.is_meanwhile && !generous && self.chance.below(8) == 0 && !self.core.must_serve() {
                 self.publish();
             }
             let at = self.peers.iter().position(|peer| peer.slot == slot && !peer.is_gone).unwrap();
             loop {
-                match self.floor.prepare(slot) {
+                match self.core.prepare(slot) {
                     Next::Idle => break,
                     Next::Shut => {
-                        self.floor.shut(slot);
+                        self.core.shut(slot);
                         break;
                     }
                     Next::Send => {}
                 }
-                let pieces = self.floor.gather(slot);
+                let pieces = self.core.gather(slot);
                 let all: Vec<u8> = pieces.as_slice().concat();
                 assert!(!all.is_empty() && all.len() == pieces.bytes());
                 let takes = match self.chance.below(4) {
@@ -199,20 +201,20 @@ impl World {
                 };
                 self.peers[at].got.extend_from_slice(&all[..takes]);
                 if takes > 0 {
-                    self.floor.sent(slot, takes);
+                    self.core.sent(slot, takes);
                 }
                 if takes < all.len() {
-                    self.floor.blocked(slot);
+                    self.core.blocked(slot);
                     self.peers[at].is_blocked = true;
                     break;
                 }
             }
         }
         let mut gone = Vec::new();
-        self.floor.take_gone(&mut gone);
+        self.core.take_finished(&mut gone);
         for slot in gone {
             self.peers.iter_mut().filter(|peer| peer.slot == slot).for_each(|peer| peer.is_gone = true);
-            self.floor.leave(slot);
+            self.core.remove(slot);
         }
     }
 
@@ -220,7 +222,7 @@ impl World {
         for peer in self.peers.iter_mut().filter(|peer| peer.is_blocked && !peer.is_gone) {
             if self.chance.below(one_in) == 0 {
                 peer.is_blocked = false;
-                self.floor.writable(peer.slot);
+                self.core.writable(peer.slot);
             }
         }
     }
@@ -228,9 +230,9 @@ impl World {
     fn run(&mut self, turns: usize) {
         for _ in 0..turns {
             self.now_ns += 1_000_000 * (1 + self.chance.below(5));
-            self.floor.set_now(self.now_ns);
+            self.core.set_now(self.now_ns);
             for _ in 0..self.chance.below(6) {
-                if self.floor.must_sweep() {
+                if self.core.must_serve() {
                     break;
                 }
                 self.publish();
@@ -431,24 +433,30 @@ fn interrupted_catch_up_of_many_keys_loses_nothing() {
             snapshot: true,
             keep: true,
         };
-        world.floor.settings.board.add_stream();
-        world.floor.run(ControlMessage::Create(spec));
+        world.core.fanout.context.statistics.add_stream();
+        world.core.control(ControlMessage::Create(spec));
         let mut told: Vec<u64> = Vec::new();
         let pad = "x".repeat(300);
         let say = |world: &mut World, told: &mut Vec<u64>| {
             let key = if told.len() < MANY as usize { told.len() as u64 } else { world.chance.below(MANY) };
             told.push(key);
             let text = format!(r#"{{"n":{},"k":{key},"p":"{pad}"}}"#, told.len());
-            world.floor.append(StreamId(3), key.to_string().as_bytes(), told.len() as u64, false, text.as_bytes());
+            world.core.fanout.append(
+                StreamId(3),
+                key.to_string().as_bytes(),
+                told.len() as u64,
+                false,
+                text.as_bytes(),
+            );
         };
         for _ in 0..MANY {
             say(&mut world, &mut told);
             world.sweep(true);
         }
-        let slot = world.floor.enter();
+        let slot = world.core.insert();
         let head = "GET /3 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-        world.floor.received(slot, head.as_bytes());
+        world.core.received(slot, head.as_bytes());
         let mut got = Vec::new();
         for turn in 0..2_000 {
             // With odd seeds, publish so rarely that it keeps up during its walk.
@@ -456,20 +464,20 @@ fn interrupted_catch_up_of_many_keys_loses_nothing() {
                 say(&mut world, &mut told);
             }
             let mut due = Vec::new();
-            world.floor.due(&mut due, PassKind::First);
+            world.core.due(&mut due, PassKind::First);
             // The socket accepts bytes now and then, and all of them in the end.
             let takes = if turn >= 1_800 { usize::MAX } else { 3_000 * usize::from(world.chance.below(20) == 0) };
-            world.floor.writable(slot);
-            while takes > 0 && world.floor.prepare(slot) == Next::Send {
-                let all: Vec<u8> = world.floor.gather(slot).as_slice().concat();
+            world.core.writable(slot);
+            while takes > 0 && world.core.prepare(slot) == Next::Send {
+                let all: Vec<u8> = world.core.gather(slot).as_slice().concat();
                 let count = all.len().min(takes);
                 got.extend_from_slice(&all[..count]);
-                world.floor.sent(slot, count);
+                world.core.sent(slot, count);
                 if count < all.len() {
                     break;
                 }
             }
-            world.floor.blocked(slot);
+            world.core.blocked(slot);
         }
         gaps += judge_walk(&got, &told);
     }
@@ -524,12 +532,12 @@ const HEAD: &str = "GET /0 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\n
                     Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 
 /// Takes all pending bytes of a subscriber. Returns the frames as text, separated by bars.
-fn take_all(floor: &mut DeliveryCore, slot: u32) -> String {
+fn take_all(core: &mut DeliveryCore, slot: u32) -> String {
     let mut got = Vec::new();
-    floor.writable(slot);
-    while floor.prepare(slot) == Next::Send {
-        let all: Vec<u8> = floor.gather(slot).as_slice().concat();
-        floor.sent(slot, all.len());
+    core.writable(slot);
+    while core.prepare(slot) == Next::Send {
+        let all: Vec<u8> = core.gather(slot).as_slice().concat();
+        core.sent(slot, all.len());
         got.extend_from_slice(&all);
     }
     let head = got.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
@@ -555,9 +563,9 @@ fn put(inbox: &crate::inbox::Inbox, stream: StreamId, first: u64, keys: &str) {
     inbox.put(&messages, &bytes);
 }
 
-fn come(floor: &mut DeliveryCore, target: &str) -> u32 {
-    let slot = floor.enter();
-    floor.received(slot, HEAD.replacen("/0", target, 1).as_bytes());
+fn come(core: &mut DeliveryCore, target: &str) -> u32 {
+    let slot = core.insert();
+    core.received(slot, HEAD.replacen("/0", target, 1).as_bytes());
     slot
 }
 
@@ -565,85 +573,85 @@ fn come(floor: &mut DeliveryCore, target: &str) -> u32 {
 fn shed_messages_are_declared_to_all_readers() {
     let inbox = crate::inbox::Inbox::new(64);
     let mut world = World::new(1);
-    let floor = &mut world.floor;
-    let readers = [floor.enter(), floor.enter()];
-    readers.iter().for_each(|slot| floor.received(*slot, HEAD.as_bytes()));
+    let core = &mut world.core;
+    let readers = [core.insert(), core.insert()];
+    readers.iter().for_each(|slot| core.received(*slot, HEAD.as_bytes()));
     let put = |first, keys| put(&inbox, StreamId(0), first, keys);
     // The first batch is accepted at any size. It exceeds the 64 bytes of the queue.
     put(1, "aaaaaaaaaaaaaaaaaaa");
     put(20, "abcabcabc");
     put(29, "b");
-    assert!(!floor.take(&inbox));
+    assert!(!core.take(&inbox));
     put(30, "c");
-    assert!(!floor.take(&inbox));
+    assert!(!core.take(&inbox));
     let before: Vec<String> = (1..20).map(|seq| format!("a{seq}")).collect();
     let expected = before.join("|") + r#"|{"type":"gap","from":20,"to":29}|a26|c28|b29|c30"#;
     for slot in readers {
-        assert_eq!(take_all(floor, slot), expected);
+        assert_eq!(take_all(core, slot), expected);
     }
-    assert_eq!(crate::statistics::counted(&floor.settings.board, "shed_total"), 10);
+    assert_eq!(crate::statistics::counted(&core.fanout.context.statistics, "shed_total"), 10);
 }
 
 #[test]
 fn reader_blocked_beyond_lag_ms_is_slow_at_any_byte_count() {
     let mut world = World::new(1);
-    let floor = &mut world.floor;
-    floor.settings.limits.lag_ms = 1_000;
-    floor.settings.limits.ping_ms = 0;
-    floor.set_now(0);
-    let (quick, slow) = (floor.enter(), floor.enter());
-    [quick, slow].iter().for_each(|slot| floor.received(*slot, HEAD.as_bytes()));
-    assert_eq!((take_all(floor, quick), take_all(floor, slow)), (String::new(), String::new()));
-    floor.append(StreamId(0), b"k", 1, false, b"one");
-    assert_eq!(floor.prepare(slow), Next::Send);
+    let core = &mut world.core;
+    core.fanout.context.limits.lag_ms = 1_000;
+    core.fanout.context.limits.ping_ms = 0;
+    core.set_now(0);
+    let (quick, slow) = (core.insert(), core.insert());
+    [quick, slow].iter().for_each(|slot| core.received(*slot, HEAD.as_bytes()));
+    assert_eq!((take_all(core, quick), take_all(core, slow)), (String::new(), String::new()));
+    core.fanout.append(StreamId(0), b"k", 1, false, b"one");
+    assert_eq!(core.prepare(slow), Next::Send);
     // Two of the frame's five bytes are sent, then the socket blocks.
-    floor.sent(slow, 2);
-    floor.blocked(slow);
-    floor.append(StreamId(0), b"k", 2, false, b"two");
-    floor.set_now(900_000_000);
-    floor.append(StreamId(0), b"k", 3, false, b"three");
-    assert_eq!(take_all(floor, quick), "one|two|three");
-    floor.set_now(1_400_000_000);
-    floor.append(StreamId(0), b"k", 4, false, b"four");
-    floor.writable(slow);
+    core.sent(slow, 2);
+    core.blocked(slow);
+    core.fanout.append(StreamId(0), b"k", 2, false, b"two");
+    core.set_now(900_000_000);
+    core.fanout.append(StreamId(0), b"k", 3, false, b"three");
+    assert_eq!(take_all(core, quick), "one|two|three");
+    core.set_now(1_400_000_000);
+    core.fanout.append(StreamId(0), b"k", 4, false, b"four");
+    core.writable(slow);
     // First the rest of the partly sent frame, then the missed messages.
-    let rest: Vec<u8> = floor.gather(slow).as_slice().concat();
+    let rest: Vec<u8> = core.gather(slow).as_slice().concat();
     assert_eq!(rest, b"one");
-    floor.sent(slow, 3);
-    assert_eq!(take_all(floor, slow), r#"{"type":"gap","from":2,"to":4}|four"#);
-    assert_eq!(take_all(floor, quick), "four");
+    core.sent(slow, 3);
+    assert_eq!(take_all(core, slow), r#"{"type":"gap","from":2,"to":4}|four"#);
+    assert_eq!(take_all(core, quick), "four");
 }
 
 #[test]
 fn shed_messages_are_declared_to_resuming_readers() {
     let inbox = crate::inbox::Inbox::new(64);
     let mut world = World::new(1);
-    let floor = &mut world.floor;
-    let reader = come(floor, "/1");
+    let core = &mut world.core;
+    let reader = come(core, "/1");
     put(&inbox, StreamId(1), 1, "aaaaaaaaaaaaaaaaaaa");
     put(&inbox, StreamId(1), 20, "abcabcabc");
-    assert!(!floor.take(&inbox));
-    let got = take_all(floor, reader);
+    assert!(!core.take(&inbox));
+    let got = take_all(core, reader);
     // Close code 1013 is 0x03F5.
     assert!(got.starts_with("\u{3}\u{fffd}the publisher was too busy"), "{got}");
     put(&inbox, StreamId(1), 29, "d");
-    assert!(!floor.take(&inbox));
+    assert!(!core.take(&inbox));
     // A reader from before the hole gets the notice. A reader of a kept message gets the rest.
     let behind = r#"{"type":"gap","from":20,"to":28}|a26|b27|c28|d29"#;
     for (from, expected) in [("1:18", format!("a19|{behind}")), ("1:19", behind.into()), ("1:26", "b27|c28|d29".into())]
     {
-        let back = come(floor, &format!("/1?from={from}"));
-        assert_eq!(take_all(floor, back), expected, "{from}");
+        let back = come(core, &format!("/1?from={from}"));
+        assert_eq!(take_all(core, back), expected, "{from}");
     }
 }
 
 /// Takes all pending bytes of a subscriber. Returns the opcodes of the frames.
-fn opcodes(floor: &mut DeliveryCore, slot: u32) -> Vec<u8> {
+fn opcodes(core: &mut DeliveryCore, slot: u32) -> Vec<u8> {
     let mut got = Vec::new();
-    floor.writable(slot);
-    while floor.prepare(slot) == Next::Send {
-        let all: Vec<u8> = floor.gather(slot).as_slice().concat();
-        floor.sent(slot, all.len());
+    core.writable(slot);
+    while core.prepare(slot) == Next::Send {
+        let all: Vec<u8> = core.gather(slot).as_slice().concat();
+        core.sent(slot, all.len());
         got.extend_from_slice(&all);
     }
     let (mut bytes, mut out) = (&got[..], Vec::new());
@@ -661,64 +669,65 @@ fn opcodes(floor: &mut DeliveryCore, slot: u32) -> Vec<u8> {
 #[test]
 fn no_frame_follows_a_close_frame() {
     let mut world = World::new(1);
-    let floor = &mut world.floor;
-    let reader = come(floor, "/1");
-    take_all(floor, reader);
-    let tag = SubscriberId(floor.subscribers[reader as usize].tag);
+    let core = &mut world.core;
+    let reader = come(core, "/1");
+    take_all(core, reader);
+    let tag = core.fanout.subscribers.get(reader).unwrap().id;
     let tell =
-        |floor: &mut DeliveryCore| floor.run(ControlMessage::Tell { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
-    tell(floor);
-    floor.close(reader, CloseCode::TryAgainLater, "");
+        |core: &mut DeliveryCore| core.control(ControlMessage::Frames { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
+    tell(core);
+    core.close(reader, CloseCode::TryAgainLater, "");
     // Its socket accepts nothing while more frames are sent to it.
-    floor.blocked(reader);
-    tell(floor);
-    tell(floor);
-    assert_eq!(opcodes(floor, reader), [1, 8]);
+    core.blocked(reader);
+    tell(core);
+    tell(core);
+    assert_eq!(opcodes(core, reader), [1, 8]);
 }
 
 #[test]
 fn outbound_limit_applies_to_unsolicited_frames_only() {
     let mut world = World::new(1);
-    let floor = &mut world.floor;
-    let reader = come(floor, "/1");
-    take_all(floor, reader);
-    let tag = SubscriberId(floor.subscribers[reader as usize].tag);
+    let core = &mut world.core;
+    let reader = come(core, "/1");
+    take_all(core, reader);
+    let tag = core.fanout.subscribers.get(reader).unwrap().id;
     let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
-    floor.blocked(reader);
-    floor.subscribers[reader as usize].unheard = 20;
+    core.blocked(reader);
+    core.fanout.subscribers.get_mut(reader).unwrap().input.waiting_weight = 20;
     for _ in 0..20 {
-        floor.run(ControlMessage::Tell { to: tag, frames: frames.clone() });
+        core.control(ControlMessage::Frames { to: tag, frames: frames.clone() });
     }
-    floor.run(ControlMessage::Heard { to: tag, weight: 20 });
-    assert_eq!(opcodes(floor, reader), [2; 20]);
-    floor.blocked(reader);
+    core.control(ControlMessage::Processed { to: tag, weight: 20 });
+    assert_eq!(opcodes(core, reader), [2; 20]);
+    core.blocked(reader);
     for _ in 0..20 {
-        floor.run(ControlMessage::Tell { to: tag, frames: frames.clone() });
+        core.control(ControlMessage::Frames { to: tag, frames: frames.clone() });
     }
     // Frames up to 256 KiB, and the frame that exceeded the limit.
-    assert_eq!(opcodes(floor, reader), [2, 2, 2, 2, 2, 2, 8]);
+    assert_eq!(opcodes(core, reader), [2, 2, 2, 2, 2, 2, 8]);
 }
 
 #[test]
 fn subscriber_with_lost_frames_is_closed_after_earlier_frames() {
     let inbox = crate::inbox::Inbox::new(64);
     let mut world = World::new(1);
-    let floor = &mut world.floor;
-    let readers = [come(floor, "/0"), come(floor, "/0")];
-    let tags = readers.map(|slot| SubscriberId(floor.subscribers[slot as usize].tag));
-    readers.iter().for_each(|slot| drop(take_all(floor, *slot)));
+    let core = &mut world.core;
+    let readers = [come(core, "/0"), come(core, "/0")];
+    let tags = readers.map(|slot| core.fanout.subscribers.get(slot).unwrap().id);
+    readers.iter().for_each(|slot| drop(take_all(core, *slot)));
     for _ in 0..2_000 {
         let frames = [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat();
-        inbox.run(ControlMessage::Tell { to: SubscriberId(77), frames });
+        inbox.control(ControlMessage::Frames { to: SubscriberId(77), frames });
     }
-    inbox.run(ControlMessage::Tell { to: tags[0], frames: vec![0x81, 0] });
-    inbox.run(ControlMessage::Tell { to: tags[0], frames: [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat() });
-    inbox.run(ControlMessage::Tell { to: tags[0], frames: vec![0x81, 0] });
-    assert!(!floor.take(&inbox));
-    inbox.run(ControlMessage::Tell { to: tags[0], frames: vec![0x81, 0] });
-    inbox.run(ControlMessage::Tell { to: tags[1], frames: vec![0x81, 0] });
-    assert!(!floor.take(&inbox));
-    assert_eq!(readers.map(|slot| opcodes(floor, slot)), [vec![1, 8], vec![1]]);
+    inbox.control(ControlMessage::Frames { to: tags[0], frames: vec![0x81, 0] });
+    inbox
+        .control(ControlMessage::Frames { to: tags[0], frames: [&[0x82, 126, 0xC3, 0x50][..], &[0; 50_000]].concat() });
+    inbox.control(ControlMessage::Frames { to: tags[0], frames: vec![0x81, 0] });
+    assert!(!core.take(&inbox));
+    inbox.control(ControlMessage::Frames { to: tags[0], frames: vec![0x81, 0] });
+    inbox.control(ControlMessage::Frames { to: tags[1], frames: vec![0x81, 0] });
+    assert!(!core.take(&inbox));
+    assert_eq!(readers.map(|slot| opcodes(core, slot)), [vec![1, 8], vec![1]]);
 }
 
 /// A resumed reader of a stored stream, after the time for which unread rings are kept.
@@ -726,62 +735,62 @@ fn subscriber_with_lost_frames_is_closed_after_earlier_frames() {
 fn resumed_enveloped_reader_gets_missed_messages() {
     for (most, targets) in [(0, ["/0", "/0?envelope=1"]), (ENVELOPED, ["/0?envelope=1", "/0?envelope=1"])] {
         let mut world = World::new(1);
-        world.floor.settings.class = most;
-        world.floor.streams.clear();
+        world.core.fanout.streams.class = most;
+        world.core.fanout.streams.clear();
         let spec =
             StreamSpec { name: "s".into(), lag: LagPolicy::Conflate, ring_bytes: 8192, snapshot: false, keep: true };
-        world.floor.run(ControlMessage::Create(spec));
-        let floor = &mut world.floor;
-        let say = |floor: &mut DeliveryCore, seq: u64| {
-            floor.append(StreamId(0), b"k", seq, false, seq.to_string().as_bytes())
+        world.core.control(ControlMessage::Create(spec));
+        let core = &mut world.core;
+        let say = |core: &mut DeliveryCore, seq: u64| {
+            core.fanout.append(StreamId(0), b"k", seq, false, seq.to_string().as_bytes())
         };
-        say(floor, 1);
+        say(core, 1);
         // The default frame format is stored from the start, others from their first reader on.
-        let readers = targets.map(|target| come(floor, target));
-        readers.iter().for_each(|slot| drop(take_all(floor, *slot)));
-        say(floor, 2);
+        let readers = targets.map(|target| come(core, target));
+        readers.iter().for_each(|slot| drop(take_all(core, *slot)));
+        say(core, 2);
         for slot in readers {
-            assert!(take_all(floor, slot).contains('2'));
-            floor.leave(slot);
+            assert!(take_all(core, slot).contains('2'));
+            core.remove(slot);
         }
-        floor.set_now(60_000_000_000);
-        say(floor, 3);
-        floor.set_now(120_000_000_000);
-        say(floor, 4);
+        core.set_now(60_000_000_000);
+        say(core, 3);
+        core.set_now(120_000_000_000);
+        say(core, 4);
         let data = |target: &str, numbers: &[u64]| match target.contains("envelope") {
             true => numbers.iter().map(|n| format!(r#"{{"channel":"s","epoch":1,"seq":{n},"data":{n}}}"#)).collect(),
             false => numbers.iter().map(u64::to_string).collect::<Vec<String>>(),
         };
         for target in targets {
-            let back = come(floor, &format!("{target}{}from=1:2", if target.contains('?') { "&" } else { "?" }));
-            assert_eq!(take_all(floor, back), data(target, &[3, 4]).join("|"), "{target}");
+            let back = come(core, &format!("{target}{}from=1:2", if target.contains('?') { "&" } else { "?" }));
+            assert_eq!(take_all(core, back), data(target, &[3, 4]).join("|"), "{target}");
         }
-        let all = come(floor, &format!("{}{}from=1:0", targets[0], if most == 0 { "?" } else { "&" }));
-        assert!(take_all(floor, all).starts_with(&data(targets[0], &[1, 2]).join("|")));
+        let all = come(core, &format!("{}{}from=1:0", targets[0], if most == 0 { "?" } else { "&" }));
+        assert!(take_all(core, all).starts_with(&data(targets[0], &[1, 2]).join("|")));
     }
 }
 
 #[test]
 fn paused_reading_does_not_time_out_a_message() {
     let mut world = World::new(1);
-    let floor = &mut world.floor;
-    floor.settings.limits.ping_ms = 0;
-    floor.set_now(0);
-    let reader = come(floor, "/1");
-    take_all(floor, reader);
+    let core = &mut world.core;
+    core.fanout.context.limits.ping_ms = 0;
+    core.set_now(0);
+    let reader = come(core, "/1");
+    take_all(core, reader);
     // Send part of a message, reach the limit for unprocessed messages, then send the rest.
     let mut said = masked(1, b"echo-");
     said[0] &= 0x7F;
-    floor.received(reader, &said);
-    floor.blocked(reader);
-    floor.subscribers[reader as usize].unheard = UNHEARD_MOST;
-    floor.received(reader, &masked(0, b"1"));
-    assert!(!floor.wants_input(reader));
-    (1..=30).for_each(|second| floor.set_now(second * 1_000_000_000));
-    floor.heard(reader, UNHEARD_MOST);
-    assert_eq!(take_all(floor, reader), "echo-1");
+    core.received(reader, &said);
+    core.blocked(reader);
+    core.fanout.subscribers.get_mut(reader).unwrap().input.waiting_weight = WAITING_WEIGHT_MOST;
+    core.received(reader, &masked(0, b"1"));
+    assert!(!core.wants_input(reader));
+    (1..=30).for_each(|second| core.set_now(second * 1_000_000_000));
+    core.processed(reader, WAITING_WEIGHT_MOST);
+    assert_eq!(take_all(core, reader), "echo-1");
     // Now the client does not send the rest of a message.
-    floor.received(reader, &said);
-    (31..=40).for_each(|second| floor.set_now(second * 1_000_000_000));
-    assert_eq!(opcodes(floor, reader), [8]);
+    core.received(reader, &said);
+    (31..=40).for_each(|second| core.set_now(second * 1_000_000_000));
+    assert_eq!(opcodes(core, reader), [8]);
 }

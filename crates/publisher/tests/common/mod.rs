@@ -49,8 +49,8 @@ impl DeliveryHandler for One {
         self.behind.lock().unwrap().push((who, read));
     }
 
-    fn said(&self, from: SubscriberId, said: ClientMessage<'_>, reply: &mut Reply) {
-        match said {
+    fn received(&self, from: SubscriberId, message: ClientMessage<'_>, reply: &mut Reply) {
+        match message {
             ClientMessage::Text(text) if text.starts_with("later") => {
                 self.waiting.lock().unwrap().push((from, text.to_owned()));
                 reply.wait();

@@ -112,7 +112,7 @@ fn run(turns: &Receiver<Vec<EncoderTask>>, delivery: &Publisher) {
                     whole.clear();
                     place.fill(&payload, *number, &mut whole);
                     *number += 1;
-                    delivery.tell(*tag, &whole);
+                    delivery.send_text(*tag, &whole);
                 }
             }
         }

@@ -47,15 +47,15 @@ impl Source {
     }
 
     /// Publishes messages until the source ends or `stop` is set.
-    pub fn run(self, press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
+    pub fn run(self, ingest: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
         match self {
-            Source::Lines => lines(press, stop),
-            Source::Tape { reader, speed } => tape(*reader, speed, press, stop),
+            Source::Lines => lines(ingest, stop),
+            Source::Tape { reader, speed } => tape(*reader, speed, ingest, stop),
             Source::Nats { subscription } => {
-                nats(*subscription, press, stop);
+                nats(*subscription, ingest, stop);
                 Ok(())
             }
-            Source::Synthetic { rate, bytes } => synthetic(rate, bytes, press, stop),
+            Source::Synthetic { rate, bytes } => synthetic(rate, bytes, ingest, stop),
             Source::Nothing => {
                 while !stop.load(Ordering::Relaxed) {
                     std::thread::sleep(GLANCE);
@@ -68,28 +68,28 @@ impl Source {
 
 /// Waits until the delivery threads have room. The publisher itself never waits, but a file can be
 /// read later.
-fn wait_for_room(press: &Ingest, stop: &AtomicBool) {
-    while !press.has_room() && !stop.load(Ordering::Relaxed) {
+fn wait_for_room(ingest: &Ingest, stop: &AtomicBool) {
+    while !ingest.has_room() && !stop.load(Ordering::Relaxed) {
         std::thread::sleep(NO_ROOM);
     }
 }
 
 /// Publishes what arrives from NATS until `stop` is set. Messages that arrive together are sent
 /// together. A payload that is not UTF-8 goes out as a binary message.
-fn nats(mut subscription: NatsSubscription, press: &mut Ingest, stop: &AtomicBool) {
+fn nats(mut subscription: NatsSubscription, ingest: &mut Ingest, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let received = subscription.receive(GLANCE, |subject, payload| {
-            press.take(Some(subject), payload, std::str::from_utf8(payload).is_err());
+            ingest.take(Some(subject), payload, std::str::from_utf8(payload).is_err());
         });
         match received {
-            Received::Messages => press.flush(),
+            Received::Messages => ingest.flush(),
             Received::Timeout => {}
             Received::Closed => break,
         }
     }
 }
 
-fn lines(press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
+fn lines(ingest: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
     let (mut input, mut kept, mut bytes) = (stdin().lock(), Vec::new(), vec![0; READ_BYTES]);
     while !stop.load(Ordering::Relaxed) {
         let count = match input.read(&mut bytes) {
@@ -101,7 +101,7 @@ fn lines(press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
         kept.extend_from_slice(&bytes[..count]);
         let whole = kept.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         for line in kept[..whole].split_inclusive(|byte| *byte == b'\n') {
-            take_line(press, line)?;
+            take_line(ingest, line)?;
         }
         kept.drain(..whole);
         if kept.len() > LINE_MOST {
@@ -109,38 +109,38 @@ fn lines(press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
                 Failure::new("a line of standard input is above 16 MiB").remedy("end each message with a newline")
             );
         }
-        press.flush();
-        wait_for_room(press, stop);
+        ingest.flush();
+        wait_for_room(ingest, stop);
     }
-    take_line(press, &kept)
+    take_line(ingest, &kept)
 }
 
-fn take_line(press: &mut Ingest, line: &[u8]) -> Result<(), Failure> {
+fn take_line(ingest: &mut Ingest, line: &[u8]) -> Result<(), Failure> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     if std::str::from_utf8(line).is_err() {
-        return Err(Failure::new(format!("message {} of standard input is not UTF-8", press.messages() + 1))
+        return Err(Failure::new(format!("message {} of standard input is not UTF-8", ingest.messages() + 1))
             .remedy("a WebSocket's text must be; write the bytes in base64 or JSON"));
     }
     if !line.is_empty() {
-        press.take(None, line, false);
+        ingest.take(None, line, false);
     }
     Ok(())
 }
 
 #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-fn tape(mut reader: RecordingReader<File>, speed: f64, press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
+fn tape(mut reader: RecordingReader<File>, speed: f64, ingest: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
     let start_ns = monotonic_ns();
     while !stop.load(Ordering::Relaxed) {
         let due = reader.peek_ns().map_err(damaged)?;
         let Some(after_ns) = due else { return Ok(()) };
         if speed > 0.0 {
-            sleep_until(start_ns + (after_ns as f64 / speed) as u64, press, stop);
+            sleep_until(start_ns + (after_ns as f64 / speed) as u64, ingest, stop);
         }
         let Some((_, is_binary, payload)) = reader.next_message().map_err(damaged)? else { return Ok(()) };
         let is_text = !is_binary && std::str::from_utf8(payload).is_ok();
-        press.take(None, payload, !is_text);
-        wait_for_room(press, stop);
+        ingest.take(None, payload, !is_text);
+        wait_for_room(ingest, stop);
     }
     Ok(())
 }
@@ -150,11 +150,11 @@ fn damaged(error: pitwire_recorder::recording::RecordingError) -> Failure {
 }
 
 /// Sleeps until `due_ns`. Before it sleeps, it sends the collected messages.
-fn sleep_until(due_ns: u64, press: &mut Ingest, stop: &AtomicBool) {
+fn sleep_until(due_ns: u64, ingest: &mut Ingest, stop: &AtomicBool) {
     if due_ns <= monotonic_ns() {
         return;
     }
-    press.flush();
+    ingest.flush();
     loop {
         let left = Duration::from_nanos(due_ns.saturating_sub(monotonic_ns()));
         if left.is_zero() || stop.load(Ordering::Relaxed) {
@@ -164,17 +164,17 @@ fn sleep_until(due_ns: u64, press: &mut Ingest, stop: &AtomicBool) {
     }
 }
 
-fn synthetic(rate: f64, bytes: usize, press: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
+fn synthetic(rate: f64, bytes: usize, ingest: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
     // Without this, the default timer slack delays every message by up to 50 microseconds.
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut messages = SyntheticSource::new(rate, bytes, monotonic_ns(), u64::try_from(now.as_nanos()).unwrap_or(0));
     let mut text = Vec::with_capacity(bytes + 64);
     while !stop.load(Ordering::Relaxed) {
-        sleep_until(messages.due_ns(), press, stop);
+        sleep_until(messages.due_ns(), ingest, stop);
         text.clear();
         messages.next(&mut text);
-        press.take_for_all(&text);
+        ingest.take_for_all(&text);
     }
     Ok(())
 }

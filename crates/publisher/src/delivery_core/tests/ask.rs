@@ -39,7 +39,7 @@ struct Reader {
 }
 
 struct Venue {
-    floor: DeliveryCore,
+    core: DeliveryCore,
     asked: Arc<Asked>,
     chance: SplitMix64,
     books: Vec<Book>,
@@ -60,9 +60,9 @@ const BOOKS: u32 = 3;
 impl Venue {
     fn new(seed: u64) -> Self {
         let asked = Arc::new(Asked::default());
-        let mut floor = World::new(seed).floor;
-        floor.settings.programme = Arc::clone(&asked) as _;
-        floor.streams.clear();
+        let mut core = World::new(seed).core;
+        core.fanout.context.handler = Arc::clone(&asked) as _;
+        core.fanout.streams.clear();
         for at in 0..BOOKS {
             let spec = StreamSpec {
                 name: format!("b{at}"),
@@ -71,12 +71,12 @@ impl Venue {
                 snapshot: false,
                 keep: false,
             };
-            floor.run(ControlMessage::Create(spec));
+            core.control(ControlMessage::Create(spec));
         }
         let books = (0..BOOKS).map(|_| Book { past: BTreeMap::from([(7, 0)]) }).collect();
         let chance = SplitMix64::new(seed);
         Venue {
-            floor,
+            core,
             asked,
             chance,
             books,
@@ -105,7 +105,7 @@ impl Venue {
         if self.readers.iter().any(|reader| !reader.is_gone && reader.holds.contains_key(&book)) {
             let text = change(book, (prev, before), (number, state), pad);
             let Some(inbox) = &self.inbox else {
-                return self.floor.append(StreamId(book), b"", number, false, text.as_bytes());
+                return self.core.fanout.append(StreamId(book), b"", number, false, text.as_bytes());
             };
             let (stream, len) = (StreamId(book), text.len());
             inbox.put(
@@ -116,15 +116,15 @@ impl Venue {
         }
     }
 
-    fn order(&mut self, errand: ControlMessage) {
+    fn order(&mut self, message: ControlMessage) {
         match &self.inbox {
-            Some(inbox) => inbox.run(errand),
-            None => self.floor.run(errand),
+            Some(inbox) => inbox.control(message),
+            None => self.core.control(message),
         }
     }
 
     fn take(&mut self) {
-        while self.inbox.as_ref().is_some_and(|inbox| self.floor.take(inbox)) {
+        while self.inbox.as_ref().is_some_and(|inbox| self.core.take(inbox)) {
             self.sweep(7);
         }
     }
@@ -133,10 +133,10 @@ impl Venue {
     fn join(&mut self, tag: SubscriberId, book: u32) {
         let (number, state) = self.last(book);
         if self.readers.iter().all(|reader| reader.is_gone || !reader.holds.contains_key(&book)) {
-            self.order(ControlMessage::Begin { stream: StreamId(book), seq: number });
+            self.order(ControlMessage::Restart { stream: StreamId(book), seq: number });
         }
         let snapshot = framed(&format!(r#"{{"b":{book},"snapshot":1,"n":{number},"s":{state},"p":""}}"#));
-        self.order(ControlMessage::Tell { to: tag, frames: snapshot });
+        self.order(ControlMessage::Frames { to: tag, frames: snapshot });
         let read = (self.chance.below(2) == 0).then_some(number);
         self.order(ControlMessage::Join { to: tag, stream: StreamId(book), read });
         let reader = self.readers.iter_mut().find(|reader| reader.tag == tag).unwrap();
@@ -146,8 +146,8 @@ impl Venue {
     fn come(&mut self) {
         self.next_tag += 1;
         let tag = SubscriberId(self.next_tag);
-        let slot = self.floor.seat(tag);
-        self.floor.set_stage(slot, Stage::Open, u32::MAX / 4);
+        let slot = self.core.fanout.insert(tag);
+        self.core.fanout.subscribers.set_stage(slot, Stage::Open, u32::MAX / 4);
         let reader = Reader { tag, slot, holds: BTreeMap::new(), got: Vec::new(), is_blocked: false, is_gone: false };
         self.readers.push(reader);
         let first = self.chance.below(u64::from(BOOKS)) as u32;
@@ -178,7 +178,7 @@ impl Venue {
         let slot = self.readers[at].slot;
         if self.readers[at].is_blocked {
             self.readers[at].is_blocked = false;
-            self.floor.writable(slot);
+            self.core.writable(slot);
         }
         self.serve(at, u64::MAX);
         self.judge(at);
@@ -187,20 +187,20 @@ impl Venue {
     fn serve(&mut self, at: usize, generous: u64) {
         let slot = self.readers[at].slot;
         loop {
-            match self.floor.prepare(slot) {
+            match self.core.prepare(slot) {
                 Next::Idle => break,
-                Next::Shut => return self.floor.go(slot),
+                Next::Shut => return self.core.finish(slot),
                 Next::Send => {}
             }
-            let all: Vec<u8> = self.floor.gather(slot).as_slice().concat();
+            let all: Vec<u8> = self.core.gather(slot).as_slice().concat();
             let takes =
                 if self.chance.below(8) < generous { all.len() } else { self.chance.below(all.len() as u64) as usize };
             self.readers[at].got.extend_from_slice(&all[..takes]);
             if takes > 0 {
-                self.floor.sent(slot, takes);
+                self.core.sent(slot, takes);
             }
             if takes < all.len() {
-                self.floor.blocked(slot);
+                self.core.blocked(slot);
                 self.readers[at].is_blocked = true;
                 break;
             }
@@ -209,7 +209,7 @@ impl Venue {
 
     fn sweep(&mut self, generous: u64) {
         let mut due = Vec::new();
-        self.floor.due(&mut due, PassKind::First);
+        self.core.due(&mut due, PassKind::First);
         for slot in due {
             let at = self.readers.iter().position(|reader| reader.slot == slot && !reader.is_gone).unwrap();
             self.serve(at, generous);
@@ -223,16 +223,16 @@ impl Venue {
         let reader = &self.readers[at];
         let is_behind = |(book, (number, _)): (&u32, &(u64, u64))| *number < self.last(*book).0;
         self.counts[3] += usize::from(reader.holds.iter().any(is_behind));
-        self.floor.go(reader.slot);
+        self.core.finish(reader.slot);
         self.forget_closed();
     }
 
     fn forget_closed(&mut self) {
         let mut gone = Vec::new();
-        self.floor.take_gone(&mut gone);
+        self.core.take_finished(&mut gone);
         for slot in gone {
             self.readers.iter_mut().filter(|reader| reader.slot == slot).for_each(|reader| reader.is_gone = true);
-            self.floor.leave(slot);
+            self.core.remove(slot);
         }
     }
 
@@ -251,14 +251,14 @@ impl Venue {
             let is_same = past[&read] == *state;
             self.counts[if is_same { 2 } else { 1 }] += 1;
             let how = if is_same { LagAnswer::Unchanged { seq } } else { LagAnswer::Text { payload, seq } };
-            self.order(ControlMessage::LagAnswer { to, stream, read, how: how.clone() });
+            self.order(ControlMessage::LagAnswer { to, stream, read, answer: how.clone() });
             // Some answers are repeated later.
             self.late.push((to, stream, read, how));
         }
         while self.late.len() > 20 {
             let at = self.chance.below(self.late.len() as u64) as usize;
             let (to, stream, read, how) = self.late.swap_remove(at);
-            self.order(ControlMessage::LagAnswer { to, stream, read, how });
+            self.order(ControlMessage::LagAnswer { to, stream, read, answer: how });
         }
     }
 
@@ -299,9 +299,9 @@ impl Venue {
     fn run(&mut self, turns: usize) {
         for _ in 0..turns {
             self.now_ns += 1_000_000 * (1 + self.chance.below(5));
-            self.floor.set_now(self.now_ns);
+            self.core.set_now(self.now_ns);
             for _ in 0..self.chance.below(8) {
-                if !self.floor.must_sweep() {
+                if !self.core.must_serve() {
                     self.publish();
                 }
             }
@@ -336,7 +336,7 @@ impl Venue {
         for reader in self.readers.iter_mut().filter(|reader| reader.is_blocked && !reader.is_gone) {
             if self.chance.below(one_in) == 0 {
                 reader.is_blocked = false;
-                self.floor.writable(reader.slot);
+                self.core.writable(reader.slot);
             }
         }
     }
@@ -348,7 +348,8 @@ fn change(book: u32, from: (u64, u64), to: (u64, u64), pad: usize) -> String {
 }
 
 fn framed(text: &str) -> Vec<u8> {
-    [pitwire_delivery::FrameHeader::new(Opcode::Text, text.len(), false).as_bytes(), text.as_bytes()].concat()
+    [pitwire_delivery::FrameHeader::new(pitwire_websocket::Opcode::Text, text.len(), false).as_bytes(), text.as_bytes()]
+        .concat()
 }
 
 fn ran(seeds: std::ops::RangeInclusive<u64>, most: Option<usize>) -> [usize; 6] {
@@ -382,14 +383,14 @@ fn shed_messages_are_asked_about_for_placed_readers() {
 fn closing_reader_gets_its_reason_when_the_stream_restarts() {
     let mut venue = Venue::new(1);
     venue.come();
-    let floor = &mut venue.floor;
+    let core = &mut venue.core;
     let (tag, slot) = (venue.readers[0].tag, venue.readers[0].slot);
-    take_all(floor, slot);
-    let stream = StreamId(floor.subscribers[slot as usize].items.as_slice()[0].stream);
-    floor.run(ControlMessage::Close { to: tag, code: CloseCode::TryAgainLater, reason: "gone".into() });
-    floor.run(ControlMessage::Begin { stream, seq: 900 });
-    assert_eq!(take_all(floor, slot), "\u{3}\u{fffd}gone");
-    assert!(floor.streams[stream.0 as usize].listeners.is_empty());
+    take_all(core, slot);
+    let stream = StreamId(core.fanout.subscribers.get(slot).unwrap().items.as_slice()[0].stream);
+    core.control(ControlMessage::Close { to: tag, code: CloseCode::TryAgainLater, reason: "gone".into() });
+    core.control(ControlMessage::Restart { stream, seq: 900 });
+    assert_eq!(take_all(core, slot), "\u{3}\u{fffd}gone");
+    assert!(core.fanout.streams.get(stream.0).unwrap().listeners.is_empty());
 }
 
 #[test]
@@ -397,17 +398,17 @@ fn messages_shed_before_a_restart_do_not_affect_new_readers() {
     let inbox = Inbox::new(64);
     let mut venue = Venue::new(1);
     venue.come();
-    let floor = &mut venue.floor;
+    let core = &mut venue.core;
     let (tag, slot) = (venue.readers[0].tag, venue.readers[0].slot);
-    let stream = StreamId(floor.subscribers[slot as usize].items.as_slice()[0].stream);
+    let stream = StreamId(core.fanout.subscribers.get(slot).unwrap().items.as_slice()[0].stream);
     for first in [10, 30, 50] {
         put(&inbox, stream, first, "aaaaaaaaaaaaaaa");
     }
-    inbox.run(ControlMessage::Leave { to: tag, stream });
-    inbox.run(ControlMessage::Begin { stream, seq: 900 });
-    inbox.run(ControlMessage::Join { to: tag, stream, read: None });
-    assert!(inbox.is_shedding() && !floor.take(&inbox));
-    assert_eq!(floor.subscribers[slot as usize].stage, Stage::Open);
-    floor.stand_aside(slot, 0);
-    assert_eq!(floor.subscribers[slot as usize].rare.as_ref().unwrap().asks[0].read, 900);
+    inbox.control(ControlMessage::Leave { to: tag, stream });
+    inbox.control(ControlMessage::Restart { stream, seq: 900 });
+    inbox.control(ControlMessage::Join { to: tag, stream, read: None });
+    assert!(inbox.is_shedding() && !core.take(&inbox));
+    assert_eq!(core.fanout.subscribers.get(slot).unwrap().stage, Stage::Open);
+    core.fanout.park(slot, 0);
+    assert_eq!(core.fanout.subscribers.get(slot).unwrap().rare.as_ref().unwrap().lag_requests[0].read, 900);
 }

@@ -8,80 +8,86 @@
 
 use std::io::Write as _;
 
-use pitwire_websocket::{CloseCode, Opcode};
+use pitwire_websocket::Opcode;
+
+use pitwire_delivery::{Cursor, FrameHeader, LagPolicy, Message, MissingRange, StreamId};
 
 use crate::counters::add;
-use crate::delivery_core::{DeliveryCore, TURN_BYTES};
+use crate::delivery_core::context::TURN_BYTES;
+use crate::delivery_core::fanout::Fanout;
 use crate::inbox::ShedRange;
 use crate::subscriber::{CatchUp, PARKED};
 use crate::timer_wheel::TICK_MS;
-use pitwire_delivery::{Cursor, FrameHeader};
-use pitwire_delivery::{LagPolicy, Message, MissingRange, StreamId};
 
 pub(super) const TOO_SLOW: &str = "too slow for this stream; connect again";
 pub(super) const TOO_BUSY: &str = "the publisher was too busy; connect again";
 
-impl DeliveryCore {
+/// How far a subscription is behind.
+#[derive(Clone, Copy, Debug)]
+struct Lag {
+    bytes: u64,
+    bytes_most: u64,
+    /// Age of the oldest unsent message in milliseconds.
+    oldest_ms: u32,
+}
+
+impl Fanout {
     /// Finds the readers of a stream that are more bytes behind than allowed.
     pub(super) fn check_bytes(&mut self, stream: u32) {
         let mut at = 0;
-        while let Some(listener) = self.streams.get(stream as usize).and_then(|of| of.listeners.get(at)).copied() {
+        while let Some(listener) = self.streams.get(stream).and_then(|of| of.listeners.get(at)).copied() {
             at += 1;
-            let is_behind = self.behind(listener.slot, listener.item).is_some_and(|(bytes, most, _)| bytes > most);
-            if is_behind {
+            if self.lag_of(listener.slot, listener.item).is_some_and(|lag| lag.bytes > lag.bytes_most) {
                 self.fall_behind(listener.slot, listener.item);
             }
         }
     }
 
-    /// Finds blocked subscribers whose oldest unsent message is too old.
-    pub(super) fn check_times(&mut self) {
-        let lag_ms = self.settings.limits.lag_ms;
-        if self.clock.now_ms < self.clock.checked_ms + TICK_MS {
+    /// Finds blocked subscribers whose oldest unsent message is too old, once per tick.
+    pub fn check_times(&mut self) {
+        let (lag_ms, now_ms) = (self.context.limits.lag_ms, self.subscribers.now_ms());
+        if now_ms < self.checked_ms + TICK_MS {
             return;
         }
-        self.clock.checked_ms = self.clock.now_ms;
-        let mut blocked = std::mem::take(&mut self.blocked);
-        blocked.retain(|slot| self.subscribers.get(*slot as usize).is_some_and(|subscriber| subscriber.is_blocked));
-        blocked.sort_unstable();
-        blocked.dedup();
+        self.checked_ms = now_ms;
+        let blocked = self.subscribers.take_blocked();
         if lag_ms > 0 {
             for slot in &blocked {
-                let items = self.subscribers.get(*slot as usize).map_or(0, |it| it.items.as_slice().len());
+                let items = self.subscribers.get(*slot).map_or(0, |it| it.items.as_slice().len());
                 for item in (0..items).filter_map(|item| u32::try_from(item).ok()) {
-                    if self.behind(*slot, item).is_some_and(|(_, _, ms)| ms > lag_ms) {
+                    if self.lag_of(*slot, item).is_some_and(|lag| lag.oldest_ms > lag_ms) {
                         self.fall_behind(*slot, item);
                     }
                 }
             }
         }
-        self.blocked = blocked;
+        self.subscribers.recycle_blocked(blocked);
     }
 
-    /// Returns how many bytes a subscription is behind, how many are allowed, and the age of its
-    /// oldest unsent message in milliseconds.
-    fn behind(&self, slot: u32, item: u32) -> Option<(u64, u64, u32)> {
-        let subscriber = self.subscribers.get(slot as usize).filter(|it| it.stage.is_served())?;
+    /// Returns how far a subscription on a ring is behind.
+    fn lag_of(&self, slot: u32, item: u32) -> Option<Lag> {
+        let subscriber = self.subscribers.served(slot)?;
         let item = subscriber.items.as_slice().get(item as usize).filter(|item| item.cursor != PARKED)?;
-        let ring = self.streams.get(item.stream as usize)?.ring(subscriber.class)?;
-        let bytes = ring.weight_behind(item.cursor);
+        let ring = self.streams.ring_of(subscriber, item)?;
         let oldest = ring.entries_from(item.cursor).next();
-        let ms = oldest.map_or(0, |entry| self.elapsed_ms(entry.at_ms));
-        Some((bytes, ring.capacity() as u64 / 2, ms))
+        Some(Lag {
+            bytes: ring.weight_behind(item.cursor),
+            bytes_most: ring.capacity() as u64 / 2,
+            oldest_ms: oldest.map_or(0, |entry| self.subscribers.elapsed_ms(entry.at_ms)),
+        })
     }
 
     fn fall_behind(&mut self, slot: u32, item: u32) {
         self.spill(slot);
-        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+        let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
         let Some(of) = subscriber.items.as_slice().get(item as usize).copied() else { return };
-        let Some(stream) = self.streams.get(of.stream as usize) else { return };
+        let Some(stream) = self.streams.get(of.stream) else { return };
         let Some(ring) = stream.ring(subscriber.class) else { return };
         let newest = ring.newest().map_or(ring.head(), |entry| Cursor(entry.start));
         let first_missed = ring.entries_from(of.cursor).next().map_or(stream.last_seq + 1, |entry| entry.seq);
         match stream.spec.lag {
             LagPolicy::Close => {
-                add(&self.counters().closed_slow_total, 1);
-                self.close(slot, CloseCode::TryAgainLater, TOO_SLOW);
+                self.close_slow(slot, TOO_SLOW);
             }
             LagPolicy::Latest => {
                 if let Some(of) = subscriber.items.as_mut_slice().get_mut(item as usize) {
@@ -90,7 +96,7 @@ impl DeliveryCore {
                     of.cursor = of.cursor.max(newest);
                 }
             }
-            LagPolicy::Ask => self.stand_aside(slot, item),
+            LagPolicy::Ask => self.park(slot, item),
             LagPolicy::Conflate => {
                 if let Some(of) = subscriber.items.as_mut_slice().get_mut(item as usize) {
                     of.cursor = PARKED;
@@ -117,8 +123,8 @@ impl DeliveryCore {
 
     /// Fills the outbound queue of a subscriber that has to catch up.
     pub(super) fn catch_up(&mut self, slot: u32) {
-        while let Some(subscriber) = self.subscribers.get(slot as usize)
-            && subscriber.stage.is_served()
+        while let Some(subscriber) = self.subscribers.get(slot)
+            && subscriber.is_served()
             && subscriber.outbox().len() < TURN_BYTES
             && let Some(catch_up) = subscriber.rare.as_ref().and_then(|rare| rare.catch_up.first()).copied()
         {
@@ -130,12 +136,12 @@ impl DeliveryCore {
 
     /// Continues one walk. Returns whether it is finished.
     fn catch_up_with(&mut self, slot: u32, mut catch_up: CatchUp) -> bool {
-        let spare = self.spare_outbox(slot);
-        let (epoch, mut gaps) = (self.settings.epoch, 0);
-        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return false };
+        let spare = self.subscribers.spare_outbox(slot);
+        let (epoch, mut gaps) = (self.streams.epoch(), 0);
+        let Some(subscriber) = self.subscribers.get_mut(slot) else { return false };
         let class = subscriber.class;
         let Some(item) = subscriber.items.as_mut_slice().get_mut(catch_up.item as usize) else { return false };
-        let Some(stream) = self.streams.get_mut(item.stream as usize) else { return false };
+        let Some(stream) = self.streams.get_mut(item.stream) else { return false };
         let mut out = spare.unwrap_or_default();
         let until = match catch_up.until {
             Some(until) => until,
@@ -153,18 +159,18 @@ impl DeliveryCore {
         let filter = subscriber.rare.as_ref().and_then(|rare| rare.filter.clone());
         let latest = stream.latest.take();
         let mut is_done = true;
-        while let Some(held) = latest.as_ref().and_then(|latest| latest.next(catch_up.done, catch_up.hint)) {
-            if held.seq > until {
+        while let Some(newest) = latest.as_ref().and_then(|latest| latest.next(catch_up.done, catch_up.hint)) {
+            if newest.seq > until {
                 break;
             }
             if out.len() >= TURN_BYTES {
                 is_done = false;
                 break;
             }
-            (catch_up.done, catch_up.hint) = (held.seq, Some(held.key));
-            if filter.as_ref().is_none_or(|keys| keys.binary_search(&held.key).is_ok()) {
+            (catch_up.done, catch_up.hint) = (newest.seq, Some(newest.key));
+            if filter.as_ref().is_none_or(|keys| keys.binary_search(&newest.key).is_ok()) {
                 let message =
-                    Message { seq: held.seq, key: held.key, is_binary: held.is_binary, payload: held.payload };
+                    Message { seq: newest.seq, key: newest.key, is_binary: newest.is_binary, payload: newest.payload };
                 stream.frame(class, &message, epoch).write(&mut out);
             }
         }
@@ -179,7 +185,7 @@ impl DeliveryCore {
             rare.outbox = out;
         } else {
             rare.outbox.extend_from_slice(&out);
-            self.keep_outbox(out);
+            self.subscribers.keep_outbox(out);
         }
         add(&self.counters().gaps_total, gaps);
         is_done
@@ -187,18 +193,17 @@ impl DeliveryCore {
 
     /// Declares shed messages to all readers of a stream, and records the hole for readers that
     /// resume later.
-    pub(super) fn declare_shed(&mut self, stream: StreamId, shed: &ShedRange) {
-        let Some(of) = self.streams.get(stream.0 as usize) else { return };
+    pub fn declare_shed(&mut self, stream: StreamId, shed: &ShedRange) {
+        let Some(of) = self.streams.get(stream.0) else { return };
         let lag = of.spec.lag;
         match lag {
             // The stream was restarted behind the hole, and no reader waits for it.
             LagPolicy::Ask if of.last_seq >= shed.to => return,
-            LagPolicy::Ask => self.stand_all_aside(stream),
+            LagPolicy::Ask => self.park_all(stream),
             LagPolicy::Close => {
                 let slots: Vec<u32> = of.listeners.iter().map(|listener| listener.slot).collect();
                 for slot in slots {
-                    add(&self.counters().closed_slow_total, 1);
-                    self.close(slot, CloseCode::TryAgainLater, TOO_BUSY);
+                    self.close_slow(slot, TOO_BUSY);
                 }
             }
             LagPolicy::Conflate | LagPolicy::Latest => {}
@@ -206,20 +211,19 @@ impl DeliveryCore {
         if let LagPolicy::Close | LagPolicy::Conflate = lag {
             let mut notice = Vec::new();
             gap_text(&mut notice, shed.from, shed.to);
-            let stamp = self.next_stamp();
-            if let Some(of) = self.streams.get_mut(stream.0 as usize) {
+            if let Some(of) = self.streams.get_mut(stream.0) {
                 // A new delivery thread may have an empty stream: place the notice where the hole
                 // begins.
                 of.last_seq = of.last_seq.max(shed.from.saturating_sub(1));
-                of.append_notice(Opcode::Text, &notice, stamp);
             }
+            self.append_notice(stream.0, Opcode::Text, &notice);
         }
         let missing = match lag {
             // The position of a slow reader is derived from the ring before the hole.
             LagPolicy::Ask => shed.to,
             _ => (shed.from..=shed.to).rev().find(|seq| !shed.kept.contains_key(seq)).unwrap_or(0),
         };
-        if let Some(of) = self.streams.get_mut(stream.0 as usize) {
+        if let Some(of) = self.streams.get_mut(stream.0) {
             of.note_hole(MissingRange { from: shed.from, missing, to: shed.to });
         }
         for (seq, kept) in &shed.kept {

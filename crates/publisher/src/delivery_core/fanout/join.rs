@@ -5,79 +5,63 @@
 
 use pitwire_websocket::Opcode;
 
+use pitwire_delivery::{Cursor, DEFLATED, ENVELOPED, FrameHeader, Key, LagPolicy, Listener, NARROW, StreamId};
+
 use crate::counters::add;
-use crate::delivery_core::DeliveryCore;
-use crate::delivery_core::lag::gap_notice;
-use crate::handler::{SubscriberId, SubscriberSetup};
-use crate::inbox::HandedOffSocket;
+use crate::delivery_core::fanout::Fanout;
+use crate::delivery_core::fanout::lag::gap_notice;
+use crate::handler::SubscriberSetup;
 use crate::subscriber::{CatchUp, NOBODY, PARKED, Stage, Subscription};
-use pitwire_delivery::{Cursor, FrameHeader, Key};
-use pitwire_delivery::{DEFLATED, ENVELOPED, LagPolicy, NARROW, StreamId};
 
-impl DeliveryCore {
-    /// Adopts a socket that another thread has accepted.
-    pub(super) fn adopt(&mut self, arrival: HandedOffSocket) {
-        let slot = self.seat(arrival.tag);
-        self.sockets.arrivals.push((slot, arrival.socket));
-        self.sockets.sessions.extend(arrival.tls.map(|session| (slot, session)));
-        if let Some((hello, opening)) = arrival.upgraded {
-            self.say(slot, &hello);
-            self.open(slot, &opening);
-        }
-        if !arrival.received.is_empty() {
-            self.received(slot, &arrival.received);
-        }
-    }
-
+impl Fanout {
     /// Opens a WebSocket after its handshake: applies its setup and subscribes it to its streams.
-    pub(super) fn open(&mut self, slot: u32, opening: &SubscriberSetup) {
-        self.set_stage(slot, Stage::Open, self.settings.limits.idle_ms / 2 + 1);
-        crate::counters::add(&self.counters().opened_total, 1);
-        let keys = opening.keys.as_ref().zip(opening.streams.first());
+    pub fn open(&mut self, slot: u32, setup: &SubscriberSetup) {
+        self.subscribers.set_stage(slot, Stage::Open, self.context.limits.idle_ms / 2 + 1);
+        add(&self.counters().opened_total, 1);
+        let keys = setup.keys.as_ref().zip(setup.streams.first());
         let filter = keys.map(|(names, stream)| {
-            let mut keys: Vec<Key> = names.iter().filter_map(|name| self.key_of(*stream, name)).collect();
+            let mut keys: Vec<Key> =
+                names.iter().filter_map(|name| self.streams.get_mut(stream.0)?.key_asked(name)).collect();
             keys.sort_unstable();
             keys.dedup();
             keys
         });
-        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
-        if opening.enveloped {
+        let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
+        if setup.enveloped {
             subscriber.class |= ENVELOPED;
         }
         if let Some(filter) = filter {
             subscriber.rare().filter = Some(filter.into());
         }
-        subscriber.rare().account.clone_from(&opening.account);
-        for payload in &opening.first {
-            let header = FrameHeader::new(Opcode::Text, payload.len(), false);
-            self.say(slot, header.as_bytes());
-            self.say(slot, payload);
+        subscriber.rare().account.clone_from(&setup.account);
+        for payload in &setup.first {
+            self.queue_text(slot, payload);
         }
-        let mut from = opening.from;
-        for stream in &opening.streams {
+        let mut from = setup.from;
+        for stream in &setup.streams {
             self.join_at(slot, *stream, from.take());
         }
-        self.list(slot);
+        self.subscribers.list(slot);
     }
 
     /// Returns the sequence number for the resume token: the number that the subscriber resumes
     /// behind, or the newest number of its first stream if it does not resume. None without a
     /// stream.
-    pub(super) fn place_of(&self, opening: &SubscriberSetup) -> Option<u64> {
-        let last = self.streams.get(opening.streams.first()?.0 as usize)?.last_seq;
-        let place = opening.from.filter(|(epoch, seq)| *epoch == self.settings.epoch && *seq <= last);
+    pub fn place_of(&self, setup: &SubscriberSetup) -> Option<u64> {
+        let last = self.streams.get(setup.streams.first()?.0)?.last_seq;
+        let place = setup.from.filter(|(epoch, seq)| *epoch == self.streams.epoch() && *seq <= last);
         Some(place.map_or(last, |(_, seq)| seq))
     }
 
-    pub(super) fn join(&mut self, slot: u32, stream: StreamId) {
+    pub fn join(&mut self, slot: u32, stream: StreamId) {
         self.join_at(slot, stream, None);
-        self.list(slot);
+        self.subscribers.list(slot);
     }
 
-    pub(super) fn join_at(&mut self, slot: u32, stream: StreamId, from: Option<(u64, u64)>) {
-        let epoch = self.settings.epoch;
-        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
-        let Some(of) = self.streams.get_mut(stream.0 as usize) else { return };
+    pub fn join_at(&mut self, slot: u32, stream: StreamId, from: Option<(u64, u64)>) {
+        let epoch = self.streams.epoch();
+        let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
+        let Some(of) = self.streams.get_mut(stream.0) else { return };
         if subscriber.items.as_slice().iter().any(|item| item.stream == stream.0) {
             return;
         }
@@ -100,7 +84,7 @@ impl DeliveryCore {
                     of.missing_behind(seq).filter(|_| behind.is_some() && of.spec.lag != LagPolicy::Latest)
                 {
                     gap_notice(&mut subscriber.rare().outbox, first, last);
-                    add(&self.settings.board.counters(self.settings.hall).gaps_total, 1);
+                    add(&self.context.counters().gaps_total, 1);
                 }
                 match behind.or_else(|| (seq == of.last_seq).then_some(head)) {
                     Some(cursor) => cursor,
@@ -126,16 +110,16 @@ impl DeliveryCore {
         if let Some(catch_up) = catch_up {
             subscriber.rare().catch_up.push(catch_up);
         }
-        if of.spec.lag == LagPolicy::Ask && self.input.queue.shed.contains_key(&stream.0) {
-            self.input.unplaced.push((subscriber.tag, stream));
+        if of.spec.lag == LagPolicy::Ask && self.shed.contains_key(&stream.0) {
+            self.unplaced.push((subscriber.id, stream));
         }
         let listed = of.add_listener(slot, number);
         subscriber.items.push(Subscription { cursor, stream: stream.0, listed });
-        self.settings.board.joined(stream);
+        self.context.statistics.joined(stream);
     }
 
-    pub(super) fn leave_stream(&mut self, slot: u32, stream: StreamId) {
-        let Some(subscriber) = self.subscribers.get(slot as usize) else { return };
+    pub fn leave_stream(&mut self, slot: u32, stream: StreamId) {
+        let Some(subscriber) = self.subscribers.get(slot) else { return };
         if let Some(at) = subscriber.items.as_slice().iter().position(|item| item.stream == stream.0) {
             self.spill(slot);
             self.drop_item(slot, at);
@@ -144,8 +128,8 @@ impl DeliveryCore {
 
     /// Removes the subscription at index `at`. The last subscription takes its index. A partly sent
     /// frame of it must have been spilled.
-    pub(super) fn drop_item(&mut self, slot: u32, at: usize) {
-        let Some(subscriber) = self.subscribers.get_mut(slot as usize) else { return };
+    pub fn drop_item(&mut self, slot: u32, at: usize) {
+        let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
         let last = subscriber.items.as_slice().len().saturating_sub(1);
         let Some(item) = subscriber.items.swap_remove(at) else { return };
         let number = |at: usize| u32::try_from(at).unwrap_or(NOBODY);
@@ -154,8 +138,11 @@ impl DeliveryCore {
             for catch_up in rare.catch_up.iter_mut().filter(|catch_up| catch_up.item == number(last)) {
                 catch_up.item = number(at);
             }
-            rare.asks.retain(|ask| ask.item != number(at));
-            rare.asks.iter_mut().filter(|ask| ask.item == number(last)).for_each(|ask| ask.item = number(at));
+            rare.lag_requests.retain(|request| request.item != number(at));
+            rare.lag_requests
+                .iter_mut()
+                .filter(|request| request.item == number(last))
+                .for_each(|request| request.item = number(at));
         }
         if subscriber.mid_frame == number(at) {
             subscriber.mid_frame = NOBODY;
@@ -168,42 +155,35 @@ impl DeliveryCore {
         {
             listener.item = number(at);
         }
-        let Some(stream) = self.streams.get_mut(item.stream as usize) else { return };
+        let Some(stream) = self.streams.get_mut(item.stream) else { return };
         if (item.listed as usize) < stream.listeners.len() {
             stream.listeners.swap_remove(item.listed as usize);
         }
         if let Some(moved) = stream.listeners.get(item.listed as usize).copied()
-            && let Some(subscriber) = self.subscribers.get_mut(moved.slot as usize)
+            && let Some(subscriber) = self.subscribers.get_mut(moved.slot)
             && let Some(theirs) = subscriber.items.as_mut_slice().get_mut(moved.item as usize)
         {
             theirs.listed = item.listed;
         }
-        self.settings.board.left(StreamId(item.stream));
+        self.context.statistics.left(StreamId(item.stream));
     }
 
-    fn listener_mut(&mut self, stream: u32, listed: u32) -> Option<&mut pitwire_delivery::Listener> {
-        self.streams.get_mut(stream as usize)?.listeners.get_mut(listed as usize)
-    }
-
-    /// Returns the slot of an open connection.
-    pub(super) fn slot_of(&self, tag: SubscriberId) -> Option<u32> {
-        self.by_tag.get(&tag).copied()
+    fn listener_mut(&mut self, stream: u32, listed: u32) -> Option<&mut Listener> {
+        self.streams.get_mut(stream)?.listeners.get_mut(listed as usize)
     }
 
     /// Moves the unsent rest of a partly sent frame to the front of the outbound queue, so that its
     /// ring position is free.
-    pub(super) fn spill(&mut self, slot: u32) {
-        let Some(subscriber) = self.subscribers.get(slot as usize).filter(|it| it.mid_frame != NOBODY) else { return };
+    pub fn spill(&mut self, slot: u32) {
+        let Some(subscriber) = self.subscribers.get(slot).filter(|it| it.mid_frame != NOBODY) else { return };
         let at = subscriber.mid_frame as usize;
         let Some(item) = subscriber.items.as_slice().get(at) else { return };
-        let Some(ring) = self.streams.get(item.stream as usize).and_then(|of| of.ring(subscriber.class)) else {
-            return;
-        };
+        let Some(ring) = self.streams.ring_of(subscriber, item) else { return };
         let end = ring.end_of_frame(item.cursor);
         let (first, second) = ring.slices(item.cursor, end);
         let rest = [first, second].concat();
         let is_whole = rest.len() as u64 == end.0.saturating_sub(item.cursor.0);
-        let subscriber = &mut self.subscribers[slot as usize];
+        let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
         subscriber.mid_frame = NOBODY;
         subscriber.items.as_mut_slice()[at].cursor = Cursor(end.0);
         let rare = subscriber.rare();
@@ -211,7 +191,7 @@ impl DeliveryCore {
         rare.outbox.splice(0..0, rest);
         if !is_whole {
             // The ring has overwritten the rest, so no valid frame can follow.
-            self.go(slot);
+            self.subscribers.finish(slot);
         }
     }
 }
