@@ -32,8 +32,8 @@ impl Looker {
         self.tell(question, Viewer::Operator)
     }
 
-    fn tell(&self, question: Question, audience: Viewer) -> Vec<Note> {
-        let mut explainer = Explainer::resume(question, audience, &self.image, self.begins);
+    fn tell(&self, question: Question, viewer: Viewer) -> Vec<Note> {
+        let mut explainer = Explainer::resume(question, viewer, &self.image, self.begins);
         for (stamped, events) in &self.log {
             explainer.observe(stamped, events);
         }
@@ -423,7 +423,7 @@ fn hidden_orders_of_others_do_not_change_an_explanation() {
     for (what, steps, n, kind) in cases {
         let steps = steps.as_array().expect("steps").clone();
         let [hiding, plain] = [steps.clone(), without(&steps)].map(|steps| watch(&json!({}), &json!(steps)));
-        assert_eq!(hiding.tape(), plain.tape(), "{what}: the hidden order meets nobody");
+        assert_eq!(hiding.tape(), plain.tape(), "{what}: the hidden order meets no order");
         let of = |looker: &Looker| looker.ask(Question::Order(looker.order(n)));
         assert!(of(&hiding).iter().any(|note| note.what == kind), "{what}: {:?}", of(&hiding));
         assert_ne!(of(&hiding), of(&plain), "{what}: an operator sees it");

@@ -78,8 +78,8 @@ impl Log {
         self.apply(Command::AnswerReport { account, report, confirm })
     }
 
-    fn tell(&self, question: Question, audience: Viewer) -> Vec<Note> {
-        let mut explainer = Explainer::new(question, audience);
+    fn tell(&self, question: Question, viewer: Viewer) -> Vec<Note> {
+        let mut explainer = Explainer::new(question, viewer);
         self.log.iter().for_each(|(stamped, events)| explainer.observe(stamped, events));
         explainer.finish()
     }
@@ -217,8 +217,8 @@ fn report_from_a_snapshot_is_explained() {
     let mut log = Log::open();
     let report = log.report(ANNA, BEN, 5, 90);
     let (image, seq): (EngineImage, _) = (log.engine.image(), Seq(log.log.len() as u64));
-    for (audience, told) in [(Viewer::Operator, 1), (Viewer::Member(BEN), 1), (Viewer::Member(CARL), 0)] {
-        let notes = Explainer::resume(Question::Order(OrderId(report.0)), audience, &image, seq).finish();
+    for (viewer, told) in [(Viewer::Operator, 1), (Viewer::Member(BEN), 1), (Viewer::Member(CARL), 0)] {
+        let notes = Explainer::resume(Question::Order(OrderId(report.0)), viewer, &image, seq).finish();
         assert_eq!(notes.len(), told);
         for note in notes {
             assert_eq!(note.what, "waits");

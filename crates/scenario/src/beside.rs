@@ -35,7 +35,7 @@ impl Step {
 impl<M: Machine, W: Witness> Stage<'_, M, W> {
     pub(crate) fn turn_reporting(&mut self, open: bool) -> Vec<Happening> {
         let (instrument, reason, due, ends) = (MARKET, SessionReason::Scheduled, self.now(), None);
-        self.run(Command::SetReporting { instrument, open, reason, due, ends }, Asked::NOBODY)
+        self.run(Command::SetReporting { instrument, open, reason, due, ends }, Asked::WITHOUT_ORDER)
     }
 
     pub(crate) fn report(&mut self, report: &Report) -> Vec<Happening> {

@@ -53,9 +53,9 @@ pub trait Witness {
     fn saw(&mut self, stamped: &Stamped, events: &[Event]);
 }
 
-struct Nobody;
+struct NoWitness;
 
-impl Witness for Nobody {
+impl Witness for NoWitness {
     fn begins(&mut self, _: &EngineImage, _: Seq, _: VenueNanos) {}
 
     fn saw(&mut self, _: &Stamped, _: &[Event]) {}
@@ -68,7 +68,7 @@ impl Witness for Nobody {
 /// Fails if the engine refuses the setup or a step is impossible, for example a clock that goes
 /// back.
 pub fn play(machine: &mut impl Machine, scenario: &Scenario) -> Result<Outcome, String> {
-    play_watched(machine, scenario, &mut Nobody)
+    play_watched(machine, scenario, &mut NoWitness)
 }
 
 pub fn play_watched(
@@ -130,7 +130,7 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'static> {
-    pub const NOBODY: Asked<'static> = Asked { id: "", cell: None };
+    pub const WITHOUT_ORDER: Asked<'static> = Asked { id: "", cell: None };
 }
 
 impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
@@ -311,9 +311,9 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
     // --- steps
 
     fn step(&mut self, step: &Step) -> Result<Vec<Happening>, String> {
-        let nobody = Asked::NOBODY;
+        let without_order = Asked::WITHOUT_ORDER;
         match step {
-            Step::Session { to } => Ok(self.run(self.change_session(*to), nobody)),
+            Step::Session { to } => Ok(self.run(self.change_session(*to), without_order)),
             Step::Enter(entry) => Ok(self.enter(entry)),
             Step::Amend(amendment) => Ok(self.amend(amendment)),
             Step::Cancel { id } => {
@@ -330,7 +330,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
                         true => Command::RunBatch { instrument: MARKET },
                         false => Command::FilterHidden { instrument: MARKET },
                     },
-                    nobody,
+                    without_order,
                 ))
             }
             Step::Clock { to } => {
@@ -340,13 +340,13 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
                 Ok(self.pass_time(u64::from(*to)))
             }
             Step::EndOfDay => {
-                let mut happenings = self.run(Command::EndDay, nobody);
+                let mut happenings = self.run(Command::EndDay, without_order);
                 self.day += 1;
                 self.clock = SEVEN;
                 self.closing = None;
                 let starts = (self.phase != Phase::StartOfTrading).then(|| self.change_session(Phase::StartOfTrading));
                 for command in [self.begin_day(), self.set_remaining()].into_iter().chain(starts) {
-                    happenings.extend(self.run(command, nobody));
+                    happenings.extend(self.run(command, without_order));
                 }
                 Ok(happenings)
             }
@@ -358,10 +358,10 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         let mut happenings = Vec::new();
         while let Some(expiry) = self.next_expiry().filter(|expiry| *expiry < to) {
             self.clock = expiry;
-            happenings.extend(self.run(Command::PassTime, Asked::NOBODY));
+            happenings.extend(self.run(Command::PassTime, Asked::WITHOUT_ORDER));
         }
         self.clock = to;
-        happenings.extend(self.run(Command::PassTime, Asked::NOBODY));
+        happenings.extend(self.run(Command::PassTime, Asked::WITHOUT_ORDER));
         happenings
     }
 
@@ -436,9 +436,9 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 
     /// Looks up an order by name. An unknown name gets an order id that does not exist.
     fn known(&self, id: &str) -> Known {
-        let nobody =
+        let unknown =
             Known { id: OrderId(u64::MAX), account: AccountId(0), price: Ticks(1), lots: Lots(1), is_gone: true };
-        self.orders.get(id).copied().unwrap_or(nobody)
+        self.orders.get(id).copied().unwrap_or(unknown)
     }
 
     fn amend(&mut self, amendment: &Amendment) -> Vec<Happening> {
