@@ -1,6 +1,6 @@
 //! The socket of a client that reads one feed, in large pieces, plain or through TLS.
 //!
-//! Does        receives into a buffer of its own or of the caller, and sends masked frames.
+//! Does        receives into its own buffer or into the memory of the caller; sends masked frames.
 //! Holds       1. one fixed buffer; received bytes are passed on in place, and only TLS copies;
 //!             2. nothing here blocks except [`wait`].
 //! Leaves out  the event loop: a program that reads one feed waits for one socket, and receives
@@ -23,7 +23,7 @@ const READ_BYTES: usize = 256 * 1024;
 /// Length of the longest frame header, with its mask.
 const FRAME_HEADER_BYTES: usize = 14;
 
-/// What a receive came to.
+/// Result of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadOutcome {
     /// This many bytes were read, and their content was handled.
@@ -56,7 +56,7 @@ pub struct ClientSocket {
 }
 
 impl ClientSocket {
-    /// Makes a client's socket of one that is non-blocking.
+    /// Wraps a connected socket, which must be non-blocking.
     pub fn new(socket: TcpStream, tls: Option<ClientSession>) -> Self {
         let input = vec![0; READ_BYTES].into_boxed_slice();
         ClientSocket { socket, tls: tls.map(Box::new), input, filled: 0, outbox: Vec::new() }

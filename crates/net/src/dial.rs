@@ -25,7 +25,7 @@ use crate::client_socket::{ClientSocket, ClientSocketError, ReadOutcome, WaitOut
 pub struct DialOptions<'a> {
     /// The address from the URL.
     pub address: &'a Address,
-    /// Whom to trust, for `wss://`.
+    /// TLS configuration for `wss://`; `None` connects without TLS.
     pub tls: Option<&'a Arc<ClientConfig>>,
     /// Time limit for connecting and both handshakes together, in nanoseconds.
     pub patience_ns: u64,
@@ -164,7 +164,7 @@ struct ConnectAttempt<'a, S> {
 /// Opens a connection. Ends early when `stop` becomes readable.
 ///
 /// # Errors
-/// Returns why there is no connection.
+/// Fails if the connection cannot be opened; see [`ConnectError::remedy`].
 pub fn dial(options: &DialOptions<'_>, stop: &impl AsFd) -> Result<OpenConnection, ConnectError> {
     let attempt = ConnectAttempt { options, stop, until: Instant::now() + Duration::from_nanos(options.patience_ns) };
     let socket = attempt.connect()?;

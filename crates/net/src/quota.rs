@@ -128,4 +128,13 @@ mod tests {
         quota.set_handed_off(0);
         assert!(quota.acquire().is_some());
     }
+
+    #[test]
+    fn a_smaller_limit_replaces_that_of_open_files() {
+        let quota = ConnectionQuota::of_process(Some(2));
+        let permits: Vec<ConnectionPermit> = (0..2).map(|_| quota.acquire().unwrap()).collect();
+        assert!(quota.acquire().is_none());
+        drop(permits);
+        assert!(quota.acquire().is_some());
+    }
 }

@@ -1,4 +1,4 @@
-//! A server on a thread of its own, for programs whose main work is something else.
+//! Runs a server on a separate thread, for programs with other main work.
 //!
 //! Start at    [`ServerThread::start`].
 

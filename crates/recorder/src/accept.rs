@@ -1,4 +1,4 @@
-//! Accepts connections, each for a thread of its own.
+//! Accepts connections and starts a thread for each.
 //!
 //! Start at    [`accept_until`].
 

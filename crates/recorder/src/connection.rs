@@ -14,7 +14,7 @@ use pitwire_net::HttpResponse;
 use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame};
 
 use crate::framing::frame_end;
-use crate::handshake::{self, Handshake};
+use crate::handshake;
 use crate::server_socket::ServerSocket;
 use crate::server_state::{Disconnect, Hello, ServerState};
 use crate::stream::{FillResult, StreamTime, TapeStream};
@@ -106,7 +106,7 @@ impl<'a> ReaderConnection<'a> {
 
     /// Serves the connection from the first byte to the last.
     pub fn serve(mut self) {
-        let (target, answer) = match self.handshake() {
+        let (target, answer) = match handshake::receive(&mut self.socket, &mut self.incoming, &self.state.stop) {
             Ok(upgrade) => upgrade,
             Err(Some(response)) => return self.refuse(&response),
             Err(None) => return,
@@ -121,31 +121,6 @@ impl<'a> ReaderConnection<'a> {
         let state = self.state;
         self.end(over, &mut stream);
         state.give_back(stream);
-    }
-
-    fn handshake(&mut self) -> Result<(String, Answer), Option<HttpResponse>> {
-        let deadline = Instant::now() + HANDSHAKE_PATIENCE;
-        loop {
-            match handshake::parse(&self.incoming) {
-                Handshake::Partial => {}
-                Handshake::Refused(response) => return Err(Some(response)),
-                Handshake::Upgrade { target, answer, bytes } => {
-                    self.incoming.drain(..bytes);
-                    return Ok((target, answer));
-                }
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Err(Some(HttpResponse::text(408, "no whole request within ten seconds")));
-            }
-            if self.state.stop.load(Relaxed) {
-                return Err(None);
-            }
-            self.socket.wait_for_input(left.min(GLANCE)).map_err(|_| None)?;
-            if !self.receive().map_err(|_| None)? {
-                return Err(None);
-            }
-        }
     }
 
     fn refuse(mut self, response: &HttpResponse) {

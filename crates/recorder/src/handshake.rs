@@ -1,8 +1,14 @@
 //! The server side of the opening handshake.
 
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::{Duration, Instant};
+
 use pitwire_net::HttpResponse;
 use pitwire_websocket::head::{self, HeadLimits, Parsed, Refusal};
 use pitwire_websocket::{Answer, Policy};
+
+use crate::server_socket::ServerSocket;
 
 /// Bounds of a request. A URL with 628 streams has nine KB, so this is plenty.
 const LIMITS: HeadLimits = HeadLimits { request_line_bytes: 48 * 1024, header_bytes: 16 * 1024, body_bytes: 0 };
@@ -17,6 +23,46 @@ pub enum Handshake {
         bytes: usize,
     },
     Refused(HttpResponse),
+}
+
+/// Time limit for the head of the request.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Longest wait before the stop flag is checked.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Receives a handshake and removes it from `incoming`. Returns the target of the request and the
+/// answer to it.
+///
+/// # Errors
+/// Returns the response that refuses the request, or `None` if the connection has broken or `stop`
+/// is set.
+pub fn receive(
+    socket: &mut ServerSocket,
+    incoming: &mut Vec<u8>,
+    stop: &AtomicBool,
+) -> Result<(String, Answer), Option<HttpResponse>> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match parse(incoming) {
+            Handshake::Partial => {}
+            Handshake::Refused(response) => return Err(Some(response)),
+            Handshake::Upgrade { target, answer, bytes } => {
+                incoming.drain(..bytes);
+                return Ok((target, answer));
+            }
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(Some(HttpResponse::text(408, "no whole request within ten seconds")));
+        }
+        if stop.load(Relaxed) {
+            return Err(None);
+        }
+        let is_open = socket.wait_for_input(left.min(GLANCE)).and_then(|()| socket.read(incoming));
+        if !is_open.unwrap_or(false) {
+            return Err(None);
+        }
+    }
 }
 
 pub fn parse(input: &[u8]) -> Handshake {

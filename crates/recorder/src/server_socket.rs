@@ -1,5 +1,5 @@
-//! A connection's bytes on an event loop of its own thread, plain or through TLS. Blocks only in
-//! [`ServerSocket::wait`] and [`ServerSocket::wait_for_input`].
+//! The socket of one connection, plain or through TLS. Each thread has one socket and one event
+//! loop. Only [`ServerSocket::wait`] and [`ServerSocket::wait_for_input`] block.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -2,11 +2,9 @@
 //!
 //! Start at    [`MetricsApplication`].
 
-use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use pitwire_net::{Application, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal};
+use pitwire_net::{Application, HttpRequest, HttpResponse, Notices, Refusal};
 
 use crate::http_responses;
 use crate::metrics;
@@ -48,28 +46,6 @@ impl Application for MetricsApplication {
 
     fn refusal(&mut self, refusal: Refusal) -> HttpResponse {
         http_responses::refusal(refusal)
-    }
-
-    fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {}
-
-    fn text(&mut self, _: ConnectionId, _: &str, _: &mut Notices) {}
-
-    fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}
-
-    fn next_due_ns(&self) -> Option<u64> {
-        None
-    }
-
-    fn tick(&mut self, _: u64, _: &mut Notices) {}
-
-    fn commit(&mut self) -> io::Result<bool> {
-        Ok(false)
-    }
-
-    fn for_each_subscriber(&self, _: impl FnMut(ConnectionId)) {}
-
-    fn pump(&mut self, _: ConnectionId, _: &mut Vec<u8>, _: usize) -> Result<(), Closing> {
-        Ok(())
     }
 
     fn stopping(&mut self, _: &mut Notices) {}

@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -97,8 +96,6 @@ impl Application for ShardApplication {
         http_responses::refusal(refusal)
     }
 
-    fn connected(&mut self, _: ConnectionId, _: Option<IpAddr>) {}
-
     fn opened(&mut self, id: ConnectionId, target: &str, notices: &mut Notices) {
         let path = target.split_once('?').map_or(target, |(path, _)| path);
         let Some(shard) = shard_of(path, self.shards.logs.len()) else {
@@ -114,9 +111,7 @@ impl Application for ShardApplication {
         self.readers.insert(id, ShardReader { shard, cursor, turn_bytes: 0 });
     }
 
-    /// Ignores what readers send.
-    fn text(&mut self, _: ConnectionId, _: &str, _: &mut Notices) {}
-
+    /// Ignores binary messages of readers, as text messages are.
     fn binary(&mut self, _: ConnectionId, _: &[u8], _: &mut Notices) {}
 
     fn disconnected(&mut self, id: ConnectionId, _: &mut Notices) {

@@ -65,7 +65,7 @@ impl<S: Read + Write> TlsStream<S> {
         Ok(bytes)
     }
 
-    /// Decrypts the first `bytes` bytes of the buffer, and writes what the session answers.
+    /// Decrypts the first `bytes` bytes of the buffer, and writes the answer of the session.
     fn open(&mut self, bytes: usize) -> io::Result<()> {
         let opened = self.session.receive(&mut self.buffer[..bytes], &mut self.plain, &mut self.sealed);
         // The session also says why it fails.
@@ -92,7 +92,8 @@ impl<S: Read + Write> Read for TlsStream<S> {
 }
 
 impl<S: Read + Write> Write for TlsStream<S> {
-    /// Encrypts all of `bytes`. What the stream below does not take is written first the next time.
+    /// Encrypts all of `bytes`. The next call first writes the records that the stream below has
+    /// not taken.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.flush()?;
         self.session.seal(bytes, &mut self.sealed).map_err(invalid)?;

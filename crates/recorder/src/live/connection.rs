@@ -10,7 +10,6 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use pitwire_net::HttpResponse;
 use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame, write_header};
 
 use super::arrivals::DueTimes;
@@ -18,12 +17,10 @@ use super::envelope;
 use super::faults::{Fault, FaultKind};
 use super::shared::{STOP_CHECK, SharedFeed, late_histogram, monotonic_ns, nanos, realtime_ns};
 use super::truth::{TruthRow, TruthWriter};
-use crate::handshake::{self, Handshake};
+use crate::handshake;
 use crate::server_socket::ServerSocket;
 use crate::trades::MessageSource;
 
-/// Time limit for the head of the request.
-const HANDSHAKE_PATIENCE: Duration = Duration::from_secs(10);
 /// Time for the reader to end a connection that we have ended.
 const LINGER: Duration = Duration::from_secs(2);
 /// Shortest interval between two looks at what the reader sent.
@@ -97,7 +94,7 @@ impl<'a> LiveConnection<'a> {
 
     /// Serves the connection from the first byte to the last.
     pub(super) fn serve(mut self) {
-        match self.handshake() {
+        match handshake::receive(&mut self.socket, &mut self.incoming, &self.shared.stop) {
             Ok((target, answer)) => {
                 let over = self.run(&target, &answer).err().unwrap_or(EndReason::Finished);
                 self.add_totals();
@@ -111,28 +108,6 @@ impl<'a> LiveConnection<'a> {
                 self.linger();
             }
             Err(None) => {}
-        }
-    }
-
-    fn handshake(&mut self) -> Result<(String, Answer), Option<HttpResponse>> {
-        let deadline = Instant::now() + HANDSHAKE_PATIENCE;
-        loop {
-            match handshake::parse(&self.incoming) {
-                Handshake::Partial => {}
-                Handshake::Refused(response) => return Err(Some(response)),
-                Handshake::Upgrade { target, answer, bytes } => {
-                    self.incoming.drain(..bytes);
-                    return Ok((target, answer));
-                }
-            }
-            if Instant::now() >= deadline {
-                return Err(Some(HttpResponse::text(408, "no whole request within ten seconds")));
-            }
-            if self.shared.stop.load(Relaxed) {
-                return Err(None);
-            }
-            self.wait_readable(STOP_CHECK);
-            self.receive().map_err(|_| None)?;
         }
     }
 

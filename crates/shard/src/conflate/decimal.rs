@@ -13,7 +13,7 @@ pub(super) struct Billionths(pub i128);
 impl Billionths {
     pub const ZERO: Self = Self(0);
 
-    /// Parses a JSON number, or one in quotes. Refuses what is not exact in billionths.
+    /// Parses a JSON number, with or without quotes. Refuses numbers with more than nine decimals.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let text = text.strip_prefix(b"\"").map_or(Some(text), |rest| rest.strip_suffix(b"\""))?;
         Decimal::parse_units(text, BILLIONTHS).map(Self)

@@ -81,3 +81,23 @@ fn metrics_are_served_to_our_own_host_names_only() {
     assert!(response.contains("\r\nX-Content-Type-Options: nosniff\r\n"), "{response}");
     assert!(response.contains("\r\nCache-Control: no-store\r\n"), "{response}");
 }
+
+#[test]
+fn messages_of_a_reader_are_ignored_and_pings_answered() {
+    let servers = servers();
+    let mut socket = TcpStream::connect(servers.shards().unwrap()).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
+    socket.write_all(get("/shard/1", &format!("Host: localhost\r\n{UPGRADE}")).as_bytes()).unwrap();
+    // A text, a binary message and a ping, each of one byte with a mask of zeros.
+    for opcode in [1, 2, 9] {
+        socket.write_all(&[0x80 | opcode, 0x81, 0, 0, 0, 0, b'a']).unwrap();
+    }
+    let mut received = Vec::new();
+    while !received.ends_with(&[0x8A, 1, b'a']) {
+        let mut byte = [0];
+        socket.read_exact(&mut byte).unwrap();
+        received.push(byte[0]);
+    }
+    let frames = received.windows(4).position(|end| end == b"\r\n\r\n").unwrap() + 4;
+    assert_eq!(received[frames..], [0x8A, 1, b'a'], "nothing but the pong");
+}
