@@ -86,7 +86,7 @@ docs: target/docs-venv/.stamp ## build the documentation site into target/site, 
 	RUSTDOCFLAGS="-D warnings" $(WITH) rust -- cargo doc --locked --no-deps --workspace
 
 clean: ## remove everything that was built or installed here (not pitwire-data)
-	rm -rf target web/dist web/node_modules .venv lab/.venv lab/connectors/*/build
+	rm -rf target web/dist web/node_modules .venv lab/.venv lab/connectors/*/build lab/connectors/*/node_modules
 
 web/node_modules/.stamp: web/package-lock.json
 	$(WITH) node -- bash -c 'cd web && npm ci --no-audit --no-fund && touch node_modules/.stamp'
