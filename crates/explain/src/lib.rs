@@ -21,6 +21,7 @@ mod text_style;
 mod trade_reports;
 mod uncross;
 mod venue_view;
+mod view_text;
 mod viewer;
 
 pub use explainer::{Explainer, Question};
