@@ -256,7 +256,7 @@ impl Serve {
             content: self.content,
             seed: self.seed,
         };
-        Ok(Plan { what, rate: self.rate, config })
+        Ok(Plan { what, config })
     }
 
     fn service(&self, plan: &Plan, tls: Option<Arc<ServerConfig>>) -> Result<ServiceConfig, Failure> {

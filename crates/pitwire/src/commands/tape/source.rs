@@ -98,11 +98,10 @@ fn some(rows: TradeRows, path: &Path) -> Result<What, Failure> {
     Ok(What::TradeRows(rows))
 }
 
-/// A source and how to serve it. The pace in `config` is that of `rate`.
+/// A source and how to serve it.
 #[derive(Clone)]
 pub struct Plan {
     pub what: What,
-    pub rate: Rate,
     pub config: StreamConfig,
 }
 
