@@ -32,7 +32,7 @@ pub use fanout::{PIECES, Pieces};
 
 use crate::counters::{Counters, add};
 use crate::delivery_core::context::CoreContext;
-use crate::delivery_core::fanout::{Fanout, Progress};
+use crate::delivery_core::fanout::{Fanout, SendProgress};
 use crate::delivery_core::input_buffers::InputBuffers;
 use crate::delivery_core::stream_table::StreamTable;
 use crate::handler::{DeliveryHandler, SubscriberId};
@@ -307,7 +307,7 @@ impl DeliveryCore {
                 // Pings come through the rings. A subscriber without a stream gets an individual
                 // one.
                 if !has_streams && silent_ms >= idle_ms / 2 {
-                    self.fanout.ping_one(slot);
+                    self.fanout.subscribers.queue_ping(slot);
                 }
                 let idle_ms = (idle_ms - silent_ms).min(idle_ms / 2 + 1);
                 pending_ms.map_or(idle_ms, |pending_ms| idle_ms.min(unfinished_ms - pending_ms))
@@ -353,7 +353,7 @@ impl DeliveryCore {
 
     /// Records that `bytes` of the gathered bytes were sent.
     pub fn sent(&mut self, slot: u32, bytes: usize) {
-        if self.fanout.sent(slot, bytes) == Progress::HasRoom {
+        if self.fanout.sent(slot, bytes) == SendProgress::HasRoom {
             self.resume_input(slot);
             if let Some(subscriber) = self.fanout.subscribers.get_mut(slot) {
                 subscriber.tidy();

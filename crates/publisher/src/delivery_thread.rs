@@ -69,7 +69,7 @@ pub(crate) struct ThreadSetup {
 }
 
 /// Socket state of one slot.
-struct Connection {
+struct SubscriberSocket {
     stream: Stream,
     /// The client's address, if it is counted.
     counted_peer: Option<IpAddr>,
@@ -128,7 +128,7 @@ struct BatchBuffers {
     results: Vec<Sent>,
 }
 
-impl Connection {
+impl SubscriberSocket {
     /// Notes that something has arrived. After the end of the input nothing counts.
     fn arrived(&mut self) {
         if self.input == Input::Nothing {
@@ -145,7 +145,7 @@ struct DeliveryThread {
     thread: usize,
     acceptor: Acceptor,
     /// Connections by slot of the core.
-    connections: Vec<Option<Connection>>,
+    connections: Vec<Option<SubscriberSocket>>,
     /// Slots by token of the event loop.
     slots: Vec<u32>,
     timer: PassTimer,
@@ -373,7 +373,7 @@ impl DeliveryThread {
             self.slots.resize(token + 1, u32::MAX);
         }
         self.slots[token] = slot;
-        self.connections[at] = Some(Connection { stream, counted_peer, input: Input::Readable, is_unread: true });
+        self.connections[at] = Some(SubscriberSocket { stream, counted_peer, input: Input::Readable, is_unread: true });
         // The first read follows in the next turn, after the inbox. A request thus finds every
         // stream that was created before the client connected.
         self.unread.push(slot);

@@ -9,6 +9,8 @@
 
 use std::collections::HashMap;
 
+use pitwire_delivery::FrameHeader;
+use pitwire_websocket::Opcode;
 use slab::Slab;
 
 use crate::handler::SubscriberId;
@@ -237,6 +239,43 @@ impl SubscriberTable {
         rare.outbox.extend_from_slice(control.as_bytes());
         rare.outbox.extend_from_slice(bytes);
         self.list(slot);
+    }
+
+    /// Queues one text message.
+    pub fn queue_text(&mut self, slot: u32, payload: &[u8]) {
+        self.queue(slot, FrameHeader::new(Opcode::Text, payload.len(), false).as_bytes());
+        self.queue(slot, payload);
+    }
+
+    /// Queues an individual ping, for a subscriber without a stream.
+    pub fn queue_ping(&mut self, slot: u32) {
+        let Some(subscriber) = self.get_mut(slot) else { return };
+        subscriber.control.set(Opcode::Ping as u8, b"");
+        self.list(slot);
+    }
+
+    /// Records that bytes of the outbound queue were sent. Returns whether it is empty now.
+    pub fn note_outbox_sent(&mut self, slot: u32, bytes: usize) -> bool {
+        let rare = self.get_mut(slot).and_then(|subscriber| subscriber.rare.as_mut());
+        let Some(rare) = rare else { return false };
+        rare.outbox_sent += bytes;
+        if rare.outbox_sent < rare.outbox.len() {
+            return false;
+        }
+        rare.outbox_sent = 0;
+        let outbox = std::mem::take(&mut rare.outbox);
+        self.keep_outbox(outbox);
+        true
+    }
+
+    /// Records that bytes of the control frame were sent. The rest moves to the outbound queue.
+    pub fn note_control_sent(&mut self, slot: u32, bytes: usize) {
+        let Some(subscriber) = self.get_mut(slot) else { return };
+        let control = std::mem::take(&mut subscriber.control);
+        let rest = control.as_bytes().get(bytes..).unwrap_or_default();
+        if !rest.is_empty() {
+            self.queue(slot, rest);
+        }
     }
 
     /// Returns a spare buffer, if the subscriber has none.

@@ -14,7 +14,7 @@ mod lag_request;
 
 use std::collections::BTreeMap;
 
-use pitwire_delivery::{Cursor, FrameHeader, ServiceOrder, StreamId};
+use pitwire_delivery::{Cursor, ServiceOrder, StreamId};
 use pitwire_websocket::{CloseCode, Opcode, write_close};
 use tracing::warn;
 
@@ -56,11 +56,17 @@ pub(super) struct Fanout {
 
 /// The progress of an outbound queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum SendProgress {
     Unchanged,
     /// The outbound queue or a prepared answer has been sent completely, so there is room for
     /// input that waits.
     HasRoom,
+}
+
+impl SendProgress {
+    fn of(has_room: bool) -> Self {
+        if has_room { SendProgress::HasRoom } else { SendProgress::Unchanged }
+    }
 }
 
 impl Fanout {
@@ -156,13 +162,6 @@ impl Fanout {
         }
     }
 
-    /// Queues an individual ping, for a subscriber without a stream.
-    pub fn ping_one(&mut self, slot: u32) {
-        let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
-        subscriber.control.set(Opcode::Ping as u8, b"");
-        self.subscribers.list(slot);
-    }
-
     /// Queues whole frames ahead of the streams. Closes the connection if the frames are not
     /// answers and the outbound queue exceeds [`OUTBOX_MOST`].
     pub fn send_frames(&mut self, slot: u32, frames: &[u8]) {
@@ -176,12 +175,6 @@ impl Fanout {
         if subscriber.input.waiting_weight == 0 && waiting > OUTBOX_MOST && waiting > 2 * frames.len() {
             self.close(slot, CloseCode::TryAgainLater, "too slow: what it is told is not being read");
         }
-    }
-
-    /// Queues one text message.
-    pub fn queue_text(&mut self, slot: u32, payload: &[u8]) {
-        self.subscribers.queue(slot, FrameHeader::new(Opcode::Text, payload.len(), false).as_bytes());
-        self.subscribers.queue(slot, payload);
     }
 
     /// Closes a connection with a close frame. A frame that is partly sent is finished first.
@@ -367,54 +360,31 @@ impl Fanout {
     }
 
     /// Records that `bytes` of the gathered bytes were sent.
-    pub fn sent(&mut self, slot: u32, bytes: usize) -> Progress {
-        let Some(source) = self.pending(slot).map(|pending| pending.source()) else { return Progress::Unchanged };
+    pub fn sent(&mut self, slot: u32, bytes: usize) -> SendProgress {
+        let Some(source) = self.pending(slot).map(|pending| pending.source()) else { return SendProgress::Unchanged };
         add(&self.counters().sent_bytes_total, bytes as u64);
         match source {
             FrameSource::Nothing => {}
-            FrameSource::Outbox => return self.sent_outbox(slot, bytes),
-            FrameSource::Control => self.sent_control(slot, bytes),
+            FrameSource::Outbox => return SendProgress::of(self.subscribers.note_outbox_sent(slot, bytes)),
+            FrameSource::Control => self.subscribers.note_control_sent(slot, bytes),
             FrameSource::Answer => return self.sent_answer(slot, bytes),
             FrameSource::Rest => self.sent_rest(slot, bytes),
             FrameSource::Rings => self.sent_rings(slot, bytes),
         }
-        Progress::Unchanged
+        SendProgress::Unchanged
     }
 
-    fn sent_outbox(&mut self, slot: u32, bytes: usize) -> Progress {
-        let rare = self.subscribers.get_mut(slot).and_then(|subscriber| subscriber.rare.as_mut());
-        let Some(rare) = rare else { return Progress::Unchanged };
-        rare.outbox_sent += bytes;
-        if rare.outbox_sent < rare.outbox.len() {
-            return Progress::Unchanged;
-        }
-        rare.outbox_sent = 0;
-        let outbox = std::mem::take(&mut rare.outbox);
-        self.subscribers.keep_outbox(outbox);
-        Progress::HasRoom
-    }
-
-    /// Moves the rest of a partly sent control frame to the outbound queue.
-    fn sent_control(&mut self, slot: u32, bytes: usize) {
-        let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
-        let control = std::mem::take(&mut subscriber.control);
-        let rest = control.as_bytes().get(bytes..).unwrap_or_default();
-        if !rest.is_empty() {
-            self.subscribers.queue(slot, rest);
-        }
-    }
-
-    fn sent_answer(&mut self, slot: u32, bytes: usize) -> Progress {
+    fn sent_answer(&mut self, slot: u32, bytes: usize) -> SendProgress {
         let whole = self.context.answer.len();
-        let Some(subscriber) = self.subscribers.get_mut(slot) else { return Progress::Unchanged };
+        let Some(subscriber) = self.subscribers.get_mut(slot) else { return SendProgress::Unchanged };
         let sent = subscriber.owed.sent_bytes as usize + bytes;
         if sent < whole {
             subscriber.owed.sent_bytes = u32::try_from(sent).unwrap_or(u32::MAX);
-            return Progress::Unchanged;
+            return SendProgress::Unchanged;
         }
         subscriber.owed.count -= 1;
         subscriber.owed.sent_bytes = 0;
-        Progress::HasRoom
+        SendProgress::HasRoom
     }
 
     fn sent_rest(&mut self, slot: u32, bytes: usize) {

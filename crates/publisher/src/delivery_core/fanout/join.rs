@@ -35,7 +35,7 @@ impl Fanout {
         }
         subscriber.rare().account.clone_from(&setup.account);
         for payload in &setup.first {
-            self.queue_text(slot, payload);
+            self.subscribers.queue_text(slot, payload);
         }
         let mut from = setup.from;
         for stream in &setup.streams {

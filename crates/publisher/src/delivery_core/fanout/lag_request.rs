@@ -72,7 +72,7 @@ impl Fanout {
             }
             LagAnswer::Text { payload, seq } => {
                 self.place_behind(slot, at, seq);
-                self.queue_text(slot, &payload);
+                self.subscribers.queue_text(slot, &payload);
             }
             LagAnswer::Frames { frames, seq } => {
                 self.place_behind(slot, at, seq);
