@@ -14,7 +14,7 @@ from conftest import RunStudy
 from websockets.sync.client import connect
 from websockets.sync.server import ServerConnection, serve
 
-from lab import analysis, connectors, report
+from lab import analysis, connectors, machine, report
 from lab.analysis import AnalysisError
 from lab.records import ResultFolder
 from lab.run import run_study as execute
@@ -174,8 +174,11 @@ def test_known_delays_of_separate_processes_are_found(tmp_path: Path, monkeypatc
     """The real feed, and one real connector with busy waits of 5, 20 and 200 µs before its stamp.
 
     A delay above the minimum detectable difference must be found, and its interval must cover it.
-    The test needs a quiet machine.
+    A busy wait on a loaded core makes messages queue, so a noisy machine cannot run this test.
     """
+    noise = machine.spin_probe(machine.choose_pins().connectors[0], 1.0)
+    if noise.lost_percent > 2:
+        pytest.skip(f"other programs take {noise.lost_percent:.0f} % of the core: repeat on a quiet machine")
     monkeypatch.delenv("PITWIRE_BIN")
     base = next((c for c in connectors.load_all().values() if c.description.busy_wait and not c.problem()), None)
     if base is None:
