@@ -244,13 +244,13 @@ struct InstrumentArguments {
     #[arg(long)]
     name: Option<String>,
     /// Smallest price step.
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     tick: Number,
     /// Smallest amount step.
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     lot: Number,
     /// Start price.
-    #[arg(long)]
+    #[arg(long, value_name = "N")]
     start: Number,
     #[command(flatten)]
     limits: Limits,

@@ -34,7 +34,7 @@ on the same port. See docs/publish.md.
 Examples:
   my-feed | pitwire publish --listen 127.0.0.1:9000 --stdin --key sym
       one message per line; a slow reader gets a gap notice and the latest message of each sym
-  pitwire publish --listen 0.0.0.0:9000 --nats nats://127.0.0.1:4222 --subject 'trades.>' --lag close
+  pitwire publish --listen 0.0.0.0:9000 --nats nats://bus:4222 --subject 'trades.>' --lag close
       from NATS; a slow reader is closed with 1013 and can resume with ?from=EPOCH:SEQ";
 
 /// Sources that answer requests. Options that concern a stream conflict with them.
