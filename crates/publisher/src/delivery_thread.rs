@@ -11,6 +11,7 @@
 use std::io;
 use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use pitwire_net::event_loop::{
@@ -160,15 +161,26 @@ struct DeliveryThread {
     stopping_ns: Option<u64>,
 }
 
-/// Serves connections until a stop was requested and all have closed.
+/// Serves connections until a stop was requested and all have closed. First reports to `opened`
+/// whether the event loop could be opened; if not, it ends.
 ///
 /// # Errors
-/// Fails if the event loop cannot be opened or cannot go on.
-pub(crate) fn run(setup: ThreadSetup, kind: LoopKind) -> io::Result<()> {
+/// Fails if the event loop cannot go on.
+pub(crate) fn run(setup: ThreadSetup, kind: LoopKind, opened: &SyncSender<io::Result<()>>) -> io::Result<()> {
+    let (thread, result) = match open(setup, kind) {
+        Ok(thread) => (Some(thread), Ok(())),
+        Err(error) => (None, Err(error)),
+    };
+    // The receiver waits for this report.
+    let _ = opened.send(result);
+    thread.map_or(Ok(()), DeliveryThread::serve_all)
+}
+
+fn open(setup: ThreadSetup, kind: LoopKind) -> io::Result<DeliveryThread> {
     let mut net = kind.open(LOOP_OPTIONS)?;
     net.add_wake_source(setup.inbox.wake_source()?, 0)?;
     let listener = setup.listener.map(|listener| net.add_listener(listener)).transpose()?;
-    let thread = DeliveryThread {
+    Ok(DeliveryThread {
         core: setup.core,
         net,
         inbox: setup.inbox,
@@ -192,8 +204,7 @@ pub(crate) fn run(setup: ThreadSetup, kind: LoopKind) -> io::Result<()> {
         unread: Vec::new(),
         arrivals: Vec::new(),
         stopping_ns: None,
-    };
-    thread.serve_all()
+    })
 }
 
 impl DeliveryThread {

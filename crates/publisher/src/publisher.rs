@@ -7,6 +7,7 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -173,8 +174,11 @@ impl Publisher {
                 batching: options.batching,
             };
             let name = format!("delivery-{thread}");
-            let thread = std::thread::Builder::new().name(name).spawn(move || delivery_thread::run(setup, kind))?;
+            let (opened, outcome) = sync_channel(1);
+            let run = move || delivery_thread::run(setup, kind, &opened);
+            let thread = std::thread::Builder::new().name(name).spawn(run)?;
             publisher.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            outcome.recv().unwrap_or_else(|_| Err(io::Error::other("a delivery thread panicked at its start")))?;
         }
         publisher.address = address;
         Ok(publisher)
