@@ -12,7 +12,7 @@ export PITWIRE_BIN ?= $(CURDIR)/target/release/pitwire
 export CHROMIUM ?= $(shell command -v chromium || command -v chromium-browser || command -v google-chrome || echo /usr/bin/chromium)
 
 # `make check` judges the subjects of later commits.
-FIRST_CHECKED_COMMIT := c62ecc65006247cc4a1a60256eea80d9e4f26964
+FIRST_CHECKED_COMMIT := a9158968ca27aef04da1d1d61730adafba67c323
 WITH := scripts/with
 PYTEST := .venv/bin/pytest --rootdir tests -c tests/pytest.ini
 LAB_PYTEST := lab/.venv/bin/pytest --rootdir lab -c lab/pyproject.toml
