@@ -234,7 +234,7 @@ def test_what_failed_is_said_in_one_line_and_the_rest_is_measured() -> None:
         (["ws://127.0.0.1:1/", "--heartbeat", "1s"], "--expect"),
         (["ws://127.0.0.1:1/", "--heartbeat", "1s", "--expect", "10"], "10x10000"),
         (["ws://127.0.0.1:1/", "--echo", "5", "--seed-002"], "--seed-002"),
-        (["ws://127.0.0.1:1/", "--slow", "60", "--stopped", "60"], "more than all"),
+        (["ws://127.0.0.1:1/", "--slow", "60", "--stopped", "60"], "exceed 100 %"),
         (["ws://127.0.0.1:1/", "--storm", "20"], "--seconds"),
         (["ws://127.0.0.1:1/", "--subprotocol", "a b"], "letters"),
         (["wss://127.0.0.1:1/", "--ca", "no-such-file"], "no-such-file"),
