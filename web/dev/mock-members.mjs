@@ -63,7 +63,12 @@ export class Members {
   get methods() {
     const me = (peer) => {
       if (!peer.account)
-        throw new Refusal(13009, 'unauthorized', 'this connection is not logged in', 'Call public/auth first.');
+        throw new Refusal(
+          13009,
+          'unauthorized',
+          'this connection is not logged in',
+          'Call public/auth first.',
+        );
       return peer.account;
     };
     return {
