@@ -17,8 +17,8 @@ use crate::tree::Tree;
 pub const FILE: &str = "docs/dependencies.toml";
 const SCRIPTS: [&str; 7] = [".ts", ".js", ".mjs", ".cjs", ".mts", ".svelte", ".tsx"];
 
-/// The one manifest of the laboratory with a workspace crate, and the line that names it. That crate
-/// is what its connector measures.
+/// The one manifest of the laboratory with a workspace crate, and the line that names it. That
+/// crate is what its connector measures.
 const UNDER_TEST: (&str, &str) = ("lab/connectors/rust-pitwire/Cargo.toml", "pitwire-websocket = ");
 
 /// Third-party crates that a pure crate must not use: they read a clock, open files or sockets, or

@@ -1,19 +1,26 @@
 //! Runs the same operations through this engine's book and other order books.
 //!
-//! Does        load a file of `pitwire engine-bench` operations, translate it for each book outside the clock, run the
-//!             books in turn for some rounds, and print medians, ratios and the lots each traded.
-//! Leaves out  replaces: no two of these books mean the same by one. A file with a replace in it is refused.
-//! Known gap   nanobook 0.19.3 does not finish the mixed flow: it finds a cancelled order by its place in the queue at
-//!             entry, which trades have shifted, and then waits on a level with lots and without orders. It takes
-//!             part in `--apart` only. matchcore 0.4.0 trades past some limits, so its lots differ by about one in a hundred.
+//! Does        load a file of `pitwire engine-bench` operations, translate it for each book outside
+//!             the clock, run the books in turn for some rounds, and print medians, ratios and the
+//!             lots each traded.
+//! Leaves out  replaces: no two of these books mean the same by one. A file with a replace in it is
+//!             refused.
+//! Known gap   nanobook 0.19.3 does not finish the mixed flow: it finds a cancelled order by its
+//!             place in the queue at entry, which trades have shifted, and then waits on a level
+//!             with lots and without orders. It takes part in `--apart` only. matchcore 0.4.0
+//!             trades past some limits, so its lots differ by about one in a hundred.
 //!
 //! Each operation is one call on one thread. Its answer is kept from the optimiser:
-//! ours          `Book` and `OrderIndex` as in `--mode book`: arbitrary ids, every report written to a buffer.
-//! matchcore     `OrderBook::execute` of a command made beforehand; it numbers orders itself, so ids are its own.
-//! nanobook      `Exchange::submit_limit`, `submit_market`, `cancel`, without its event log; it numbers orders itself.
-//!               It keeps all orders and trades it has seen, as it is made to do; nothing is cleared in between.
-//! orderbook-rs  `OrderBook::add_limit_order`, `submit_market_order`, `cancel_order` with 64-bit ids; no listeners, no
-//!               self-trade prevention, no fees. A market order that finds too little is an error there, not a remainder.
+//! ours          `Book` and `OrderIndex` as in `--mode book`: arbitrary ids, every report written
+//!               to a buffer.
+//! matchcore     `OrderBook::execute` of a command made beforehand; it numbers orders itself, so
+//!               ids are its own.
+//! nanobook      `Exchange::submit_limit`, `submit_market`, `cancel`, without its event log; it
+//!               numbers orders itself. It keeps all orders and trades it has seen, as it is made
+//!               to do; nothing is cleared in between.
+//! orderbook-rs  `OrderBook::add_limit_order`, `submit_market_order`, `cancel_order` with 64-bit
+//!               ids; no listeners, no self-trade prevention, no fees. A market order that finds
+//!               too little is an error there, not a remainder.
 
 mod peers;
 
@@ -33,7 +40,8 @@ struct Arguments {
     /// How often each book runs; they take turns.
     #[arg(long, value_name = "N", default_value_t = 5)]
     rounds: usize,
-    /// Enter and cancel only: no takers, bids and offers too far apart to meet. What all of these books can do.
+    /// Enter and cancel only: no takers, bids and offers too far apart to meet. What all of these
+    /// books can do.
     #[arg(long)]
     apart: bool,
     /// Leave out books whose names begin so; may be given again.

@@ -30,8 +30,8 @@ pub fn ours(operations: &[Operation]) -> Run {
     Run { seconds, traded: reports.traded_lots() }
 }
 
-/// Numbers of orders in books that count entries from `first`. A cancel gets the number of its order.
-/// With `every`, the book counts every operation.
+/// Numbers of orders in books that count entries from `first`. A cancel gets the number of its
+/// order. With `every`, the book counts every operation.
 fn renumbered(operations: &[Operation], first: u64, every: bool) -> Vec<u64> {
     let mut numbers = BTreeMap::new();
     let mut next = first;
@@ -138,7 +138,8 @@ pub fn orderbook_rs(operations: &[Operation]) -> Run {
         }
         (busy() - started).as_secs_f64()
     };
-    // This book reports trades to listeners only. Listeners cost time, so they are in a separate run.
+    // This book reports trades to listeners only. Listeners cost time, so they are in a separate
+    // run.
     let traded = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&traded);
     run(&DefaultOrderBook::with_trade_listener(

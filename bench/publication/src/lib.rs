@@ -2,7 +2,8 @@
 //!
 //! Every peer takes these options. `--synthetic RATE` sends every subscriber RATE evenly spaced
 //! messages per second, numbered from 1, with the time at which each was due. `--respond KxBYTES`
-//! answers each message with K messages of BYTES bytes. `--ready-file` is written once the port is open.
+//! answers each message with K messages of BYTES bytes. `--ready-file` is written once the port is
+//! open.
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};

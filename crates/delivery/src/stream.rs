@@ -88,8 +88,8 @@ pub struct Stamp {
     pub at_ms: u32,
 }
 
-/// A full inbox dropped messages `from` to `to`. `missing` is the last of them that the rings do not
-/// hold, or 0 if they hold all.
+/// A full inbox dropped messages `from` to `to`. `missing` is the last of them that the rings do
+/// not hold, or 0 if they hold all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingRange {
     pub from: u64,

@@ -94,8 +94,8 @@ impl Reader {
         reader
     }
 
-    /// Reads all messages. After each, checks that the reader's book equals the venue's book at that
-    /// sequence number.
+    /// Reads all messages. After each, checks that the reader's book equals the venue's book at
+    /// that sequence number.
     fn read(&mut self, market: &Market) -> Result<(), Overrun> {
         let publisher = &market.fixture.publisher;
         let mut place = 0;

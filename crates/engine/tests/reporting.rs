@@ -116,7 +116,8 @@ fn reported_sale_is_confirmed_by_the_buyer() {
     assert!(matches!(&answer(&mut engines, OTHER, first, true)[..], [Event::OffBookTrade(made)] if made.number == 2));
 }
 
-/// Ten lots at 1001: the buyer's entry is ⌊2e9 × 10 / 1001⌋ = 19,980,019 units; no profit is paid yet.
+/// Ten lots at 1001: the buyer's entry is ⌊2e9 × 10 / 1001⌋ = 19,980,019 units; no profit is paid
+/// yet.
 #[test]
 fn reported_perpetual_trade_fills_both_sides() {
     let mut engines = EnginePair::new(100, 10_000);

@@ -109,8 +109,8 @@ fn immediate(venue: &VenueView, order: &ViewedOrder, open: Lots, note: &impl Fn(
     note("rulebook: 7.2", text).with("limit", limit).with("best", best.map(Ticks::get))
 }
 
-/// Explains a cancellation by self-match prevention: the mode, and the other order if the viewer may
-/// know it.
+/// Explains a cancellation by self-match prevention: the mode, and the other order if the viewer
+/// may know it.
 fn self_match(
     venue: &VenueView,
     stamped: &Stamped,
@@ -137,7 +137,8 @@ fn self_match(
     let (mode, other) = match incoming {
         Some(incoming) => (venue.self_match_of(incoming), Some(*incoming)),
         None => {
-            // This order is the incoming one. The resting order may have been cancelled just before.
+            // This order is the incoming one. The resting order may have been cancelled just
+            // before.
             let queue = venue.side(order.instrument, order.side.opposite());
             let resting = queue.iter().find(|other| is_contra(other)).copied();
             (venue.self_match_of(order), resting.or_else(|| venue.cancelled_for_self_match(order)))

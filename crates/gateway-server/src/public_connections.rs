@@ -210,7 +210,8 @@ impl ClientSink for PublicConnections {
     }
 }
 
-/// The sink for all connections of a gateway: those on the event loop and those on delivery threads.
+/// The sink for all connections of a gateway: those on the event loop and those on delivery
+/// threads.
 pub struct AllConnections<'a>(pub &'a mut Notices, pub &'a mut PublicConnections);
 
 impl ClientSink for AllConnections<'_> {

@@ -12,7 +12,8 @@
 //!                gap.
 //! Leaves out  Client sockets: `crates/net` has the event loop. Private methods: only the venue
 //!             serves them.
-//! Start at    [`Node`], then [`Subscriptions`] and [`Follower`]. For the venue's side, [`VenuePublisher`].
+//! Start at    [`Node`], then [`Subscriptions`] and [`Follower`]. For the venue's side,
+//!             [`VenuePublisher`].
 
 mod bus_receiver;
 mod channels;

@@ -588,7 +588,8 @@ impl DeliveryThread {
                 add(&core.counters().sends_total, 1);
                 let Some(Some(connection)) = connections.get(slot as usize) else { return false };
                 let stream = &connection.stream;
-                // Stored encrypted bytes count as sent. The socket is not shut before they have gone.
+                // Stored encrypted bytes count as sent. The socket is not shut before they have
+                // gone.
                 let is_full = if stream.is_secure() { !stream.is_flushed() } else { bytes < turn.offered };
                 if is_full {
                     core.blocked(slot);
@@ -621,8 +622,8 @@ impl DeliveryThread {
     }
 }
 
-/// Empties a list and returns it for items with another lifetime. The list keeps its memory, because
-/// the standard library collects in place.
+/// Empties a list and returns it for items with another lifetime. The list keeps its memory,
+/// because the standard library collects in place.
 fn recycle<A, B>(mut list: Vec<A>, never: impl FnMut(A) -> B) -> Vec<B> {
     list.clear();
     list.into_iter().map(never).collect()

@@ -135,8 +135,8 @@ impl Contracts {
         self.sessions.get(&(session.to_owned(), column.to_owned()))
     }
 
-    /// Returns the cell that decides what an accepted order does: of two different answers the first
-    /// of reject, park, immediate, active counts.
+    /// Returns the cell that decides what an accepted order does: of two different answers the
+    /// first of reject, park, immediate, active counts.
     pub fn deciding_cell(&self, session: &str, tif: &str, order_type: &str) -> Option<&Cell> {
         const ANSWERS: [&str; 3] = ["park", "immediate", "active"];
         let rank = |cell: &Cell| ANSWERS.iter().position(|answer| *answer == cell.answer);

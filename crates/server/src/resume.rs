@@ -1,6 +1,7 @@
 //! Resumed subscriptions: the missed messages, and how long a channel stays resumable.
 //!
-//! Does        compare a token with this start of the venue; send the missed messages and the notice.
+//! Does        compare a token with this start of the venue; send the missed messages and the
+//!             notice.
 //! Holds       1. the missed messages end where the subscriber's cursor begins, on the venue thread
 //!                or on a delivery thread;
 //!             2. a book channel is kept up to date for [`RESUMABLE_NS`] after a resumable

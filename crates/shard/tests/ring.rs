@@ -226,7 +226,8 @@ fn referring(area_bytes: usize) -> (HeapMemory, HeapMemory, Producer<HeapMemory>
     (memory, area, producer)
 }
 
-/// Checks the second table of docs/splitter-formats.md byte by byte: references between other records.
+/// Checks the second table of docs/splitter-formats.md byte by byte: references between other
+/// records.
 #[test]
 fn references_match_their_documentation() {
     let (memory, area, mut producer) = referring(8192);

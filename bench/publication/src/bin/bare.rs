@@ -1,9 +1,12 @@
-//! The lower bound: the cost of a program that only sends each message to each socket, with one call each.
+//! The lower bound: the cost of a program that only sends each message to each socket, with one
+//! call each.
 //!
-//! Does        accept, answer the handshake, then `send` every message to every connection in turn, without a copy, on one
-//!             thread, as a loop in C would; with `--respond`, one call for the whole answer.
-//! Leaves out  everything a server needs beside: checks of the handshake and of frames, pings, time-outs, fairness. A
-//!             connection whose socket is full misses messages until the rest of the last one has gone.
+//! Does        accept, answer the handshake, then `send` every message to every connection in turn,
+//!             without a copy, on one thread, as a loop in C would; with `--respond`, one call for
+//!             the whole answer.
+//! Leaves out  everything a server needs beside: checks of the handshake and of frames, pings,
+//!             time-outs, fairness. A connection whose socket is full misses messages until the
+//!             rest of the last one has gone.
 
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -79,7 +82,8 @@ fn handshake(input: &[u8]) -> Option<Vec<u8>> {
     )
 }
 
-/// Bytes of the masked frame at the front, if it is whole, and its opcode. Longer ones than 64 KiB do not occur.
+/// Bytes of the masked frame at the front, if it is whole, and its opcode. Longer ones than 64 KiB
+/// do not occur.
 fn whole_frame(input: &[u8]) -> Option<(usize, u8)> {
     let [first, second, ..] = *input else { return None };
     let (header, len) = match second & 0x7F {

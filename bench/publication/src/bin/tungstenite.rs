@@ -1,4 +1,5 @@
-//! tokio-tungstenite: a task per connection, a broadcast channel, everything ready fed before one flush.
+//! tokio-tungstenite: a task per connection, a broadcast channel, everything ready fed before one
+//! flush.
 
 use std::io;
 use std::time::Instant;

@@ -2,7 +2,8 @@
 //!
 //! About 49 percent of the operations are limit orders, most of them near the best prices, and 39
 //! percent cancel live orders, mostly among the last few thousand entered. 7 percent are market
-//! orders and 5 percent immediate-or-cancel orders. Between 19,000 and 21,000 orders are live throughout.
+//! orders and 5 percent immediate-or-cancel orders. Between 19,000 and 21,000 orders are live
+//! throughout.
 //!
 //! Published figures depend on the sequence: change nothing about the draws.
 

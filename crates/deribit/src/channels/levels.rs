@@ -76,8 +76,8 @@ impl Pending {
         self.before.entry((side, price)).or_insert(before);
     }
 
-    /// Returns the changes to publish, best level first, and forgets them. Calls `on_change` with the
-    /// old and new amount of each level.
+    /// Returns the changes to publish, best level first, and forgets them. Calls `on_change` with
+    /// the old and new amount of each level.
     pub fn take(
         &mut self,
         now: &Levels,

@@ -7,8 +7,8 @@
 //!             2. One question serves all clients with the same book.
 //!             3. A client that cannot catch up is closed with 1013, as on other channels.
 //! Leaves out  Clients with envelopes: they get a gap notice and a snapshot.
-//! Start at    [`Subscriptions::behind`] for delivery threads; [`Subscriptions::read`] finds the other lagging
-//!             clients.
+//! Start at    [`Subscriptions::behind`] for delivery threads; [`Subscriptions::read`] finds the
+//!             other lagging clients.
 
 use super::Subscriptions;
 use super::messages::TOO_SLOW;

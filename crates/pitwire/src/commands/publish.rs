@@ -275,8 +275,8 @@ impl Publish {
             .remedy("use --loop epoll, or allow io_uring (sysctl kernel.io_uring_disabled=0; containers forbid it)")),
             (Some(LoopName::Uring), None) => Ok(LoopKind::Uring),
             (Some(LoopName::Epoll), _) => Ok(LoopKind::Epoll),
-            // Under load a send costs io_uring more here than epoll, so it serves only the connections
-            // that files cannot: see docs/decisions/0006.
+            // Under load a send costs io_uring more here than epoll, so it serves only the
+            // connections that files cannot: see docs/decisions/0006.
             (None, _) if self.connections.is_some_and(|most| most as usize > usable_files()) => Ok(best),
             (None, _) => Ok(LoopKind::Epoll),
         }

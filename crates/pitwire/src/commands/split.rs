@@ -43,7 +43,8 @@ Examples:
 /// Read one feed of trades over WebSocket and distribute it to workers by symbol.
 ///
 /// The feed sends JSON arrays of objects with a "sym" field. All trades of a symbol go to the same
-/// worker, in order. A lost connection is reopened automatically, and every worker then gets a gap record.
+/// worker, in order. A lost connection is reopened automatically, and every worker then gets a gap
+/// record.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Split {

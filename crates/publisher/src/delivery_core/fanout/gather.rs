@@ -1,8 +1,8 @@
 //! The bytes that a subscriber gets next.
 //!
 //! Holds       [`PendingFrames::gather`] and [`PendingFrames::advance`] share no state: both walk
-//!             the same frames in the same order. A caller may therefore gather for many subscribers
-//!             before it knows how much of the first was sent.
+//!             the same frames in the same order. A caller may therefore gather for many
+//!             subscribers before it knows how much of the first was sent.
 
 use pitwire_delivery::{Cursor, Ring};
 
@@ -140,8 +140,8 @@ impl<'a> PendingFrames<'a> {
         pieces
     }
 
-    /// Walks over `bytes` of the ring spans. Appends each subscription's new position to `moved`, and
-    /// returns the subscription with a partly sent frame, or [`NOBODY`].
+    /// Walks over `bytes` of the ring spans. Appends each subscription's new position to `moved`,
+    /// and returns the subscription with a partly sent frame, or [`NOBODY`].
     pub fn advance(&self, bytes: u64, moved: &mut Vec<(u32, Cursor)>) -> u32 {
         let (mut left, mut mid_frame) = (bytes, NOBODY);
         self.spans(|item, ring, from, to| {
