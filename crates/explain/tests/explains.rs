@@ -507,9 +507,9 @@ fn accepted_order_that_waits_or_trades_at_once_names_that_rule() {
     let priced = |tif: &str| json!([with(limit("B1", "buy", 5, 9), &json!({"tif": tif}))]);
     let in_cross = json!([session("closing_price_cross"), market("B1", "cpx")]);
     for (setup, steps, rule, part) in [
-        (json!({}), priced("atc"), "waits-for-its-session", "parked until the session"),
-        (json!({}), priced("cpx"), "waits-for-its-session", "parked until the session"),
-        (json!({}), priced("gfa"), "waits-for-its-session", "parked until the session"),
+        (json!({}), priced("atc"), "waits-for-its-session", "parked until its session begins"),
+        (json!({}), priced("cpx"), "waits-for-its-session", "parked until its session begins"),
+        (json!({}), priced("gfa"), "waits-for-its-session", "parked until its session begins"),
         (json!({}), priced("ioc"), "immediate-needs-execution", "trades at once; what does not trade expires"),
         (json!({}), json!([market("B1", "fok")]), "market-at-once", "trades at once; what does not trade expires"),
         (json!({"closing_price": 100}), in_cross, "in-its-session", "active at once"),
