@@ -53,7 +53,7 @@ pub fn start_epoch(venue: &mut Venue, options: &StartOptions<'_>, now: VenueNano
 }
 
 /// Most events of the order flow that a warm-up is planned to have. An event leads to two or three
-/// commands and the journal allocates ahead, so this keeps the directory below 50 MB.
+/// commands and the journal allocates ahead, so the directory has about 50 MB.
 const WARM_UP_EVENTS: f64 = 40_000.0;
 /// Commands between two commits of a warm-up. No client waits for them.
 const WARM_UP_COMMIT: usize = 8_192;
