@@ -5,7 +5,7 @@ mod support;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use support::{Got, UPGRADE, Venue, eventually, frame, request, text, texts};
+use support::{Client, Got, UPGRADE, Venue, eventually, frame, request, text, texts};
 
 /// Time in which something that must not happen would have.
 const A_WHILE: Duration = Duration::from_millis(150);
@@ -489,6 +489,7 @@ fn a_session_waits_for_a_few_other_connections_only() {
         many.iter_mut().for_each(|one| one.get("/0"));
         // Behind all of them; their responses are held with its own answer.
         session.send(&texts(["hold"]));
+        many.iter().chain([&session]).for_each(Client::wait_until_delivered);
     });
     venue.is_held();
     let served = venue.seen.requests.load(SeqCst) - before;
@@ -512,13 +513,15 @@ fn a_connection_that_goes_on_asking_queues_behind_the_waiting_ones() {
     let before = venue.seen.requests.load(SeqCst) + 1;
     venue.held(|| {
         for one in &mut busy {
-            (0..200).for_each(|_| one.get("/0"));
+            one.send(request("/0").repeat(1_000).as_bytes());
         }
         last.get("/hold");
+        busy.iter().chain([&last]).for_each(Client::wait_until_delivered);
     });
     venue.is_held();
     let served = venue.seen.requests.load(SeqCst) - before;
-    assert!(served < 1_600, "{served} of 3,200 were served first");
+    // Each of them has had one read, which brings about 128 requests, or two.
+    assert!(served < 4_200, "{served} of 16,000 were served first");
     venue.release();
     assert_eq!(last.response().0, 200);
 }

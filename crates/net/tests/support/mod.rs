@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -380,6 +381,18 @@ impl Client {
 
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
+    }
+
+    /// Waits until the kernel of the other side has acknowledged everything that was sent, so that
+    /// the server finds it at its next look. A busy machine delivers later than `write` returns.
+    pub fn wait_until_delivered(&self) {
+        eventually("what was sent is delivered", || {
+            let mut unacknowledged: libc::c_int = 0;
+            // SAFETY: `TIOCOUTQ` writes one integer, to a variable that outlives the call.
+            let result = unsafe { libc::ioctl(self.stream.as_raw_fd(), libc::TIOCOUTQ, &raw mut unacknowledged) };
+            assert_eq!(result, 0, "{}", io::Error::last_os_error());
+            unacknowledged == 0
+        });
     }
 
     /// As much as the other side takes before it stalls; how much that was.
