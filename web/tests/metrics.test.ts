@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { activity, csv, parseMetrics, sparkline } from '../src/lib/metrics';
+import { activity, parseMetrics, sparkline } from '../src/lib/metrics';
 
 const TEXT = `# HELP pitwire_orders_total Orders.
 # TYPE pitwire_orders_total counter
@@ -36,14 +36,4 @@ test('without requests there is no latency', () => {
 test('a sparkline spans its width, the largest value at the top', () => {
   expect(sparkline([0, 2, 1], 10, 4)).toBe('M0 4L5 0L10 2');
   expect(sparkline([1], 10, 4)).toBe('');
-});
-
-test('CSV quotes what would break a row and defuses formulas', () => {
-  expect(
-    csv([
-      ['a', 'b'],
-      [1, 'x,"y"'],
-      [-2, '=SUM(A1)'],
-    ]),
-  ).toBe('a,b\r\n1,"x,""y"""\r\n-2,\'=SUM(A1)\r\n');
 });

@@ -88,8 +88,8 @@ pub struct Stamp {
     pub at_ms: u32,
 }
 
-/// A full inbox dropped messages `from` to `to`. `missing` is the last of them that the rings do
-/// not hold, or 0 if they hold all.
+/// The range of messages, `from` to `to`, that a full inbox dropped. `missing` is the newest
+/// message of the range that is in no ring, or 0 if the rings hold them all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingRange {
     pub from: u64,

@@ -43,8 +43,8 @@ pub enum Effect {
     Resume(String, Channel, Option<Token>),
     Unsubscribe(String),
     UnsubscribeAll,
-    /// Send a message: one that a resuming subscriber missed, or the notice that says from which
-    /// number its subscription continues.
+    /// Send a message to a resuming subscriber: a missed message, or the notice with the number
+    /// from which its subscription continues.
     Send(Vec<u8>),
     /// Close the connection after a logout.
     Close,

@@ -3,7 +3,7 @@
 //! Holds       1. ids have no gaps: a currency or account stands at the index of its id; names are
 //!                unique;
 //!             2. every account has one balance for each currency.
-//! Leaves out  what an account can afford: `funds`. Orders of an account: `market_context`.
+//! Leaves out  funds and margin: `funds`. Orders of an account: `market_context`.
 //! Start at    [`AccountTable`].
 
 use pitwire_model::{AccountId, AccountSettings, AccountSpec, Currency, CurrencyId, Reject};

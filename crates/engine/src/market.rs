@@ -125,7 +125,7 @@ impl Market {
     /// Moves the expected end of the current call. Returns the call.
     ///
     /// # Errors
-    /// `SessionNotAllowed` if there is no call or `ends` has passed.
+    /// `SessionNotAllowed` if no call is running, or if `ends` is in the past.
     pub(crate) fn extend_call(&mut self, ends: VenueNanos, now: VenueNanos) -> Result<Phase, Reject> {
         if !self.phase.is_call() || ends < now {
             return Err(Reject::SessionNotAllowed);

@@ -1,5 +1,5 @@
-//! The rules of the market as tables. Each test is one invariant; each row says what the rules say,
-//! not what the engine was seen to do. How to read a row: `common/engines.rs`.
+//! The rules of the market as tables. Each test is one invariant. The expected values of a row come
+//! from the rulebook, not from a run of the engine. `common/engines.rs` explains the rows.
 
 mod common;
 

@@ -1,6 +1,6 @@
-//! Terms of orders, as tables: post-only, fill or kill, icebergs, self-match prevention. Each row
-//! says what the order rules say, not what the engine was seen to do. How to read a row:
-//! `common/engines.rs`.
+//! Terms of orders, as tables: post-only, fill or kill, icebergs, self-match prevention. The
+//! expected values of a row come from the order rules, not from a run of the engine.
+//! `common/engines.rs` explains the rows.
 
 mod common;
 

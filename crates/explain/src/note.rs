@@ -11,8 +11,9 @@ use crate::venue_view::VenueView;
 pub struct Note {
     /// Number of the command that caused it.
     pub seq: u64,
+    /// Venue time in nanoseconds since 1970, UTC.
     pub at_ns: u64,
-    /// The same time in local time.
+    /// `at_ns` in the venue's local time, in nanoseconds since 1970.
     #[serde(skip)]
     pub(crate) local_ns: u64,
     pub what: &'static str,

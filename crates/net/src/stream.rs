@@ -196,8 +196,8 @@ impl TlsLayer {
         })
     }
 
-    /// Seals the front of `parts`, sends it, and stores what the socket does not take. Nothing else
-    /// is stored.
+    /// Encrypts the front of `parts` and sends it. Stores the encrypted bytes that the socket does
+    /// not take; the rest of `parts` stays with the caller.
     fn send(&mut self, net: &mut dyn EventLoop, token: Token, parts: &[&[u8]]) -> Sent {
         SCRATCH.with_borrow_mut(|TlsScratch { plain, sealed }| {
             sealed.clear();

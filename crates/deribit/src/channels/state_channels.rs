@@ -177,7 +177,8 @@ impl StateChannel {
         self.published = None;
     }
 
-    /// Returns the first message for a new subscriber, or `None` if there is no state yet.
+    /// Returns the current state as the first message for a new subscriber. `None` if the channel
+    /// has no state yet, such as candles before the first trade.
     pub fn first<'a>(&'a mut self, now: &'a InstrumentNow<'a>) -> Option<impl FnOnce(&mut Json<'_>) + 'a> {
         if self.published.is_none() {
             self.published = self.what.state(now);

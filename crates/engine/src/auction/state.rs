@@ -17,7 +17,7 @@ pub(crate) struct AuctionState {
 }
 
 impl AuctionState {
-    /// Adds an order to those that wait in the closing price cross.
+    /// Adds an order to the queue of the closing price cross.
     pub fn wait_in_cross(&mut self, side: Side, time: u64, id: OrderId) {
         if let Some(queues) = &mut self.cross {
             queues.insert(side, time, id);

@@ -1,8 +1,8 @@
 //! Connections that have fallen behind on a channel.
 //!
-//! Does        On merged books (`book` 100ms and agg2), asks the venue for one change that covers
-//!             what a client missed. On delivery threads, sends the missed messages of other
-//!             channels from the history, one piece at a time.
+//! Does        For a merged book (`book` 100ms and agg2), asks the venue for one change that covers
+//!             all changes that the client missed. For other channels of clients on delivery
+//!             threads, sends the missed messages from the history in parts.
 //! Holds       1. Each client's chain of changes is complete: the next change applies to its book.
 //!             2. One question serves all clients with the same book.
 //!             3. A client that cannot catch up is closed with 1013, as on other channels.

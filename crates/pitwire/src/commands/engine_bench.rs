@@ -36,8 +36,8 @@ pub struct EngineBench {
     /// The file of operations.
     #[arg(long, value_name = "FILE", required_unless_present = "growth")]
     ops: Option<PathBuf>,
-    /// Measure how the time of the bare book grows, with streams of its own, instead of running a
-    /// file.
+    /// Measure how the time per operation of the bare book grows with the number of orders and of
+    /// instruments. It generates its own operations and takes no file.
     #[arg(long, value_enum, value_name = "WITH", num_args = 0..=1, default_missing_value = "all",
         conflicts_with_all = ["ops", "generate", "reports", "mode"])]
     growth: Option<GrowthCurve>,

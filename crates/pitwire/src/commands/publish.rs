@@ -43,8 +43,8 @@ const ANSWERING: [&str; 2] = ["echo", "respond"];
 /// Serve one feed to many WebSocket clients, each at its own speed.
 ///
 /// Each message is encoded once and sent to all readers from one ring. A slow reader gets a notice
-/// of what it missed, or is closed. It does not slow down other readers. SOURCE is one of --stdin,
-/// --tape, --nats, --synthetic, --respond and --echo.
+/// that names the missed messages, or is closed. It does not slow down other readers. SOURCE is one
+/// of --stdin, --tape, --nats, --synthetic, --respond and --echo.
 #[derive(Args)]
 #[command(after_help = EXAMPLES, override_usage = "pitwire publish --listen <ADDR:PORT> <SOURCE> [OPTIONS]")]
 #[command(group = clap::ArgGroup::new("from").required(true).args(["stdin", "tape", "nats", "synthetic", "respond", "echo"]))]

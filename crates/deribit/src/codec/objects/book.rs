@@ -33,7 +33,8 @@ fn ticker_fields(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
     price(j, "settlement_price", spec, facts.index);
     price(j, "estimated_delivery_price", spec, facts.index);
     price(j, "min_price", spec, Ticks(1));
-    // There is no `max_price`: the largest price that the engine can hold is no limit of a market.
+    // `max_price` is left out: this market has no upper price limit. The largest price that the
+    // engine can represent is not one.
     amount(j, "open_interest", spec, facts.open_interest);
     if !spec.is_spot() {
         // This version has no funding: the rate is zero rather than absent.
