@@ -3,6 +3,7 @@
 import csv
 import json
 import signal
+import ssl
 import time
 from collections import Counter
 from itertools import pairwise
@@ -189,6 +190,74 @@ def test_a_break_ends_the_rows_of_its_connection(tmp_path: Path, kind: str) -> N
     assert sequences(after)[0] > 100
 
 
+def test_messages_have_the_sizes_of_the_study(tmp_path: Path) -> None:
+    options = ["--payload-bytes", "study", "--markets", "157", "--rate", "max", "--envelope", "--trades", "1001"]
+    feed = Feed(tmp_path, "--live", "--dialect", "bithumb", *options)
+    with feed.open("message/realtime?subscribe=ORDERBOOK:BTC-USDT,ORDERBOOK:ETH-USDT") as socket:
+        messages, code = read_all(socket)
+    feed.wait()
+    assert code == 1000
+    bodies = [message[108:] for message in messages if fields(message)]
+    assert len(bodies) == 1001
+    # The study had messages of 124 B to 805 kB. Message 1,000 is the first of the largest size.
+    assert 804_900 < len(bodies[999]) <= 805_000
+    assert 120 <= min(map(len, bodies)) < 160
+    assert sorted(map(len, bodies))[500] < 224
+    assert all(json.loads("{" + body)["topic"] == "ORDERBOOK" for body in bodies)
+
+
+@pytest.mark.parametrize("is_tls", [False, True])
+def test_messages_in_fragments_keep_their_envelope(tmp_path: Path, is_tls: bool) -> None:
+    truth = tmp_path / "truth.csv"
+    options = ["--payload-bytes", "124-2000", "--rate", "2000", "--envelope", "--truth", str(truth), "--trades", "200"]
+    tls = ["--tls"] if is_tls else []
+    feed = Feed(tmp_path, "--live", "--dialect", "plain", "--fragment", "120", *options, *tls)
+    context = ssl.create_default_context(cafile=feed.ready["ca"]) if is_tls else None
+    messages = []
+    with feed.open(ssl=context) as socket:
+        try:
+            while True:
+                messages.append(list(socket.recv_streaming()))
+        except ConnectionClosed as closed:
+            assert closed.rcvd is not None and closed.rcvd.code == 1000
+    feed.wait()
+    assert feed.url.startswith("wss://" if is_tls else "ws://")
+    rows = Truth(truth).of(1)
+    assert len(messages) == len(rows) == 200
+    for pieces, row in zip(messages, rows, strict=True):
+        message = "".join(str(piece) for piece in pieces)
+        assert len(message) == int(row["bytes"])
+        assert [len(piece) for piece in pieces if piece] == [
+            *[120] * (len(message) // 120),
+            *([len(message) % 120] if len(message) % 120 else []),
+        ]
+        sequence, due_ns, sent_ns, _ = fields(message) or (0, 0, 0, 0)
+        assert (str(sequence), str(due_ns), str(sent_ns)) == (row["sequence"], row["due_ns"], row["sent_ns"])
+        json.loads(message)
+
+
+def test_a_silent_connection_stays_open_and_the_others_go_on(tmp_path: Path) -> None:
+    truth, script = tmp_path / "truth.csv", tmp_path / "faults.toml"
+    script.write_text('[[fault]]\nkind = "silence"\nat = [50]\nconnection = 1\n')
+    options = ["--dialect", "plain", "--rate", "500", "--envelope", "--truth", str(truth), "--trades", "200"]
+    feed = Feed(tmp_path, "--live", *options, "--faults", str(script))
+    with connect(feed.url) as silent:
+        heard = [str(silent.recv(timeout=PATIENCE_S)) for _ in range(49)]
+        with connect(feed.url) as other:
+            rest = read_all(other)[0]
+        # The other connection had the last message, and this one is still open without a message.
+        silent.ping().wait(PATIENCE_S)
+        with pytest.raises(TimeoutError):
+            silent.recv(timeout=0)
+    summary = feed.wait()
+    assert sequences(heard) == list(range(1, 50))
+    assert sequences(rest)[-1] == 200
+    log = Truth(truth)
+    assert log.sent(1) == list(range(1, 50))
+    assert [(row["sequence"], row["fault"]) for row in log.of(1) if row["fault"]] == [("50", "silence")]
+    assert summary["faults"]["silence"] == 1
+
+
 def test_sigterm_closes_with_1001_and_keeps_the_truth_log(tmp_path: Path) -> None:
     truth = tmp_path / "truth.csv"
     feed = Feed(tmp_path, "--live", "--dialect", "plain", "--rate", "max", "--envelope", "--truth", str(truth))
@@ -244,6 +313,8 @@ def test_wrong_options_are_refused(tmp_path: Path) -> None:
         (["--live", "--dialect", "plain", "--faults", tmp_path / "absent"], "No such file"),
         (["--live", "--dialect", "plain", "--truth", tmp_path / "absent" / "x"], "check --truth"),
         (["--live", "--dialect", "binance", "--per-client"], "cannot be used with"),
+        (["--live", "--dialect", "plain", "--envelope", "--fragment", "107"], "too short for the envelope"),
+        (["--live", "--file", tmp_path / "absent", "--payload-bytes", "study"], "cannot be used with"),
     ]:
         done = run(*serve, *options)
         assert done.returncode in (1, 2) and expected in done.stderr, done.stderr

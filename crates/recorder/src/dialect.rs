@@ -2,12 +2,14 @@
 //!
 //! Does        writes the messages of three venues field by field (`binance`, `bithumb`, `gemini`),
 //!             and their first messages to a client. The target of a connection selects markets and
-//!             message kind, as at the venue.
+//!             message kind, as at the venue. With a law of sizes, books and Gemini's updates grow by
+//!             levels and events.
 //! Leaves out  REST, and the venues' limits on clients.
 //! Start at    [`VenueFeed::new`].
 
 use std::fmt::Write as _;
 
+use crate::payload_sizes::{PayloadSizes, SizeDraws};
 use crate::symbols;
 use crate::trades::MessageSource;
 use pitwire_random::SplitMix64;
@@ -45,6 +47,8 @@ pub struct VenueFeed {
     is_combined: bool,
     events: u64,
     on_socket: u64,
+    /// Sizes to which books and Gemini's updates grow.
+    sizes: Option<SizeDraws>,
 }
 
 const MOST_MARKETS: usize = 2_048;
@@ -59,7 +63,14 @@ impl VenueFeed {
         let markets: Vec<SimulatedMarket> = bases.map(|base| SimulatedMarket::new(base, &mut random)).collect();
         let kind = if venue == FeedDialect::Bithumb { MarketEventKind::Depth } else { MarketEventKind::Trade };
         let wanted = (0..markets.len()).map(|index| (index, kind)).collect();
-        VenueFeed { venue, random, markets, wanted, is_combined: true, events: 0, on_socket: 0 }
+        VenueFeed { venue, random, markets, wanted, is_combined: true, events: 0, on_socket: 0, sizes: None }
+    }
+
+    /// Lets books and Gemini's updates grow to sizes of this law. Binance's trades keep their size.
+    #[must_use]
+    pub fn with_sizes(mut self, sizes: PayloadSizes, seed: u64) -> Self {
+        self.sizes = Some(sizes.draws(seed));
+        self
     }
 
     fn market(&mut self, base: &str) -> Option<usize> {
@@ -148,11 +159,19 @@ impl VenueFeed {
         let ver = *number;
         let base = &market.base;
         let data = if kind == MarketEventKind::Depth {
-            let gone = if removes { "0" } else { quantity.as_str() };
-            let (bid, ask) = (decimal(market.cents - 1, 2), decimal(market.cents + 1, 2));
-            format!(
-                "{{\"b\":[[\"{bid}\",\"{quantity}\"]],\"s\":[[\"{ask}\",\"{gone}\"]],\"symbol\":\"{base}-USDT\",\"ver\":\"{ver}\"}}"
-            )
+            let rest = format!("\"symbol\":\"{base}-USDT\",\"ver\":\"{ver}\"");
+            let (bids, asks) = match &mut self.sizes {
+                Some(sizes) => {
+                    let around =
+                        format!("{{\"b\":[],\"s\":[],{rest}}}").len() + bithumb_envelope("", ms, "ORDERBOOK").len();
+                    levels_within(market.cents, sizes.draw().saturating_sub(around), &mut self.random)
+                }
+                None => {
+                    let gone = if removes { "0" } else { quantity.as_str() };
+                    (level(market.cents - 1, &quantity), level(market.cents + 1, gone))
+                }
+            };
+            format!("{{\"b\":[{bids}],\"s\":[{asks}],{rest}}}")
         } else {
             let price = decimal(market.cents, 2);
             let seconds = ms / 1_000;
@@ -160,12 +179,26 @@ impl VenueFeed {
                 "{{\"p\":\"{price}\",\"s\":\"{side}\",\"symbol\":\"{base}-USDT\",\"t\":\"{seconds}\",\"v\":\"{quantity}\",\"ver\":\"{ver}\"}}"
             )
         };
-        let topic = if kind == MarketEventKind::Depth { "ORDERBOOK" } else { "TRADE" };
-        format!("{{\"code\":\"00007\",\"data\":{data},\"timestamp\":{ms},\"topic\":\"{topic}\"}}")
+        bithumb_envelope(&data, ms, if kind == MarketEventKind::Depth { "ORDERBOOK" } else { "TRADE" })
     }
 
     fn gemini(&mut self, ms: u64) -> String {
         let (index, kind) = self.draw();
+        let mut events = self.gemini_event(index, kind);
+        let most = self.sizes.as_mut().map_or(0, SizeDraws::draw);
+        let mut left = most.saturating_sub(GEMINI_UPDATE_BYTES + events.len());
+        while left > 0 {
+            let event = self.gemini_event(index, kind);
+            left = left.saturating_sub(event.len() + 1);
+            if left > 0 {
+                events.push(',');
+                events.push_str(&event);
+            }
+        }
+        self.gemini_update(ms, &events)
+    }
+
+    fn gemini_event(&mut self, index: usize, kind: MarketEventKind) -> String {
         let amount = quantity(&mut self.random, 8);
         let side = if self.random.one_in(2) { "bid" } else { "ask" };
         let reason = if self.random.one_in(3) { "cancel" } else { "place" };
@@ -173,7 +206,7 @@ impl VenueFeed {
         let market = &mut self.markets[index];
         let symbol = if self.is_combined { format!(",\"symbol\":\"{}USD\"", market.base) } else { String::new() };
         let price = decimal(market.cents, 2);
-        let event = if kind == MarketEventKind::Depth {
+        if kind == MarketEventKind::Depth {
             let (remaining, delta) =
                 if reason == "cancel" { ("0", format!("-{amount}")) } else { (amount.as_str(), amount.clone()) };
             format!(
@@ -184,8 +217,7 @@ impl VenueFeed {
                 "{{\"type\":\"trade\",\"tid\":{},\"price\":\"{price}\",\"amount\":\"{amount}\",\"makerSide\":\"{side}\"{symbol}}}",
                 self.events
             )
-        };
-        self.gemini_update(ms, &event)
+        }
     }
 
     fn gemini_update(&mut self, ms: u64, events: &str) -> String {
@@ -313,6 +345,44 @@ impl VenueFeed {
         }
         events.join(",")
     }
+}
+
+/// Length of a Gemini update without its events, with numbers of the usual length.
+const GEMINI_UPDATE_BYTES: usize = 120;
+
+fn bithumb_envelope(data: &str, ms: u64, topic: &str) -> String {
+    format!("{{\"code\":\"00007\",\"data\":{data},\"timestamp\":{ms},\"topic\":\"{topic}\"}}")
+}
+
+/// Writes one level of a Bithumb book.
+fn level(cents: u64, quantity: &str) -> String {
+    format!("[\"{}\",\"{quantity}\"]", decimal(cents, 2))
+}
+
+/// Writes as many bids and asks around a price as `room` bytes hold, best first.
+fn levels_within(cents: u64, mut room: usize, random: &mut SplitMix64) -> (String, String) {
+    let (mut bids, mut asks) = (String::new(), String::new());
+    for step in 1.. {
+        for is_bid in [true, false] {
+            // A low price has few bids below it.
+            let price = if is_bid { cents.saturating_sub(step) } else { cents + step };
+            if price == 0 {
+                continue;
+            }
+            let text = level(price, &quantity(random, 6));
+            let side = if is_bid { &mut bids } else { &mut asks };
+            let bytes = text.len() + usize::from(!side.is_empty());
+            if bytes > room {
+                return (bids, asks);
+            }
+            room -= bytes;
+            if !side.is_empty() {
+                side.push(',');
+            }
+            side.push_str(&text);
+        }
+    }
+    (bids, asks)
 }
 
 impl SimulatedMarket {

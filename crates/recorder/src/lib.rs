@@ -17,6 +17,7 @@ mod handshake;
 pub mod live;
 mod objects;
 pub mod pace;
+pub mod payload_sizes;
 pub mod rate;
 pub mod recorder;
 pub mod recording;

@@ -5,7 +5,7 @@
 //! Holds       1. a message has the same number, due time and content on every connection with the
 //!                same URL, however late that connection joined;
 //!             2. the truth log has a row for each message that fell due on an open connection.
-//! Leaves out  TLS, and messages that fell due while a connection was closed.
+//! Leaves out  messages that fell due while a connection was closed.
 //! Start at    [`LiveFeed::run`]. contracts/lab-connector.md has the formats.
 
 mod arrivals;
@@ -27,7 +27,7 @@ use std::thread::JoinHandle;
 pub use arrivals::{ArrivalLaw, MessageTimes};
 pub use envelope::ENVELOPE_BYTES;
 pub use faults::{FaultKind, FaultScript};
-pub use plain::{PlainFeed, SizeRange};
+pub use plain::PlainFeed;
 pub use shared::{LiveConfig, LiveReport, SourceFactory};
 
 use crate::accept::accept_until;
@@ -103,7 +103,7 @@ fn admit(shared: &Arc<SharedFeed>, truth: Option<&TruthLog>, socket: OwnedFd) ->
     let serve = move || {
         // The default timer slack of 50 µs would make messages late. If refused, they are.
         let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
-        if let Ok(socket) = ServerSocket::new(socket, None) {
+        if let Ok(socket) = ServerSocket::new(socket, of_thread.config.tls.as_ref()) {
             LiveConnection::new(socket, number, &of_thread, truth).serve();
         }
         of_thread.lock_start().open -= 1;

@@ -88,6 +88,58 @@ fn bithumb_starts_with_books_and_numbers_updates() {
     assert_eq!(dialect.answer(r#"{"cmd":"ping"}"#).unwrap(), br#"{"code":"0","msg":"pong"}"#);
 }
 
+fn message(dialect: &mut VenueFeed) -> String {
+    let mut out = Vec::new();
+    dialect.take(MS, &mut out).unwrap();
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn books_and_updates_grow_to_the_sizes_of_the_study() {
+    for (venue, markets, target) in [
+        (FeedDialect::Bithumb, 157, "/"),
+        (FeedDialect::Gemini, 1, "/v1/marketdata/btcusd?bids=true"),
+        (FeedDialect::Gemini, 1, "/v1/marketdata/btcusd"),
+    ] {
+        let mut dialect = VenueFeed::new(venue, markets, 7).with_sizes(PayloadSizes::Study, 7);
+        dialect.greeting(target, MS);
+        let messages: Vec<String> = (0..1_000).map(|_| message(&mut dialect)).collect();
+        let mut wanted = PayloadSizes::Study.draws(7);
+        let mut above_natural = 0;
+        for text in &messages {
+            serde_json::from_str::<Value>(text).unwrap();
+            let want = wanted.draw();
+            // A message has at least its fixed part and one event, and lacks at most one more.
+            if want > 400 {
+                above_natural += 1;
+                assert!((want.saturating_sub(200)..=want + 20).contains(&text.len()), "{want} {}", text.len());
+            }
+        }
+        assert!(above_natural > 30);
+        assert!(messages.iter().map(String::len).min().unwrap() < 260);
+        assert!(messages[999].len() > 804_800);
+    }
+}
+
+#[test]
+fn a_grown_book_has_each_price_once_and_no_price_of_zero() {
+    let mut dialect = VenueFeed::new(FeedDialect::Bithumb, 157, 7).with_sizes(PayloadSizes::Study, 7);
+    dialect.greeting("/", MS);
+    let texts: Vec<String> = (0..1_000).map(|_| message(&mut dialect)).collect();
+    for text in &texts {
+        let data = serde_json::from_str::<Value>(text).unwrap()["data"].clone();
+        for side in ["b", "s"] {
+            let prices: Vec<&str> =
+                data[side].as_array().unwrap().iter().map(|level| level[0].as_str().unwrap()).collect();
+            let distinct: std::collections::BTreeSet<&str> = prices.iter().copied().collect();
+            assert_eq!(distinct.len(), prices.len());
+            assert!(!distinct.contains("0.00"));
+        }
+    }
+    // The smallest message of the study had 124 bytes.
+    assert!(texts.iter().any(|text| text.len() < 160));
+}
+
 #[test]
 fn gemini_numbers_each_socket_from_zero() {
     let mut dialect = VenueFeed::new(FeedDialect::Gemini, 1, 7);

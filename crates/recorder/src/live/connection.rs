@@ -17,6 +17,7 @@ use super::envelope;
 use super::faults::{Fault, FaultKind};
 use super::shared::{STOP_CHECK, SharedFeed, late_histogram, monotonic_ns, nanos, realtime_ns};
 use super::truth::{TruthRow, TruthWriter};
+use crate::framing::write_fragments;
 use crate::handshake;
 use crate::server_socket::ServerSocket;
 use crate::trades::MessageSource;
@@ -197,10 +198,13 @@ impl<'a> LiveConnection<'a> {
                 false
             }
         };
+        let most = self.shared.config.fragment_bytes.unwrap_or(usize::MAX);
         let mut frame = Vec::with_capacity(payload.len() + 10);
-        write_header(&mut frame, opcode, payload.len());
+        // The envelope is in the first frame, behind its header.
+        write_header(&mut frame, opcode, payload.len().min(most));
         let envelope_at = has_envelope.then_some(frame.len());
-        frame.extend_from_slice(&payload);
+        frame.clear();
+        write_fragments(&mut frame, opcode, &payload, most, &[]);
         Prepared { sequence, due_ns, frame, envelope_at, bytes: payload.len(), fault }
     }
 
@@ -245,6 +249,11 @@ impl<'a> LiveConnection<'a> {
                 let frame = message.frame;
                 self.write(&frame)?;
                 Err(EndReason::Fault(FaultKind::BadFrame))
+            }
+            FaultKind::Silence => {
+                self.log(&message, None, None);
+                // Pings are still answered until the reader or the server ends the connection.
+                self.wait_until(u64::MAX)
             }
         }
     }
@@ -337,11 +346,11 @@ impl<'a> LiveConnection<'a> {
         let _ = self.write_unless(bytes, &|| Instant::now() >= deadline);
     }
 
-    /// Writes all of `bytes`, unless the socket takes nothing and `is_over` returns true.
+    /// Writes all of `bytes` to the kernel, unless it takes nothing and `is_over` returns true.
     fn write_unless(&mut self, bytes: &[u8], is_over: &dyn Fn() -> bool) -> Result<(), EndReason> {
         let mut sent = 0;
-        while sent < bytes.len() {
-            match self.socket.write(&bytes[sent..])? {
+        while sent < bytes.len() || !self.socket.flush()? {
+            match if sent < bytes.len() { self.socket.write(&bytes[sent..])? } else { None } {
                 Some(more) => sent += more,
                 None if is_over() => return Err(EndReason::Stopped),
                 None => self.socket.wait(STOP_CHECK)?,

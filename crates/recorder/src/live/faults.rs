@@ -22,10 +22,11 @@ pub enum FaultKind {
     Rubbish,
     BadFrame,
     OmitTime,
+    Silence,
 }
 
 impl FaultKind {
-    pub const ALL: [FaultKind; 9] = [
+    pub const ALL: [FaultKind; 10] = [
         FaultKind::Delay,
         FaultKind::Stall,
         FaultKind::Drop,
@@ -35,6 +36,7 @@ impl FaultKind {
         FaultKind::Rubbish,
         FaultKind::BadFrame,
         FaultKind::OmitTime,
+        FaultKind::Silence,
     ];
 
     /// Returns the name in the script and in the truth log.
@@ -49,6 +51,7 @@ impl FaultKind {
             FaultKind::Rubbish => "rubbish",
             FaultKind::BadFrame => "bad-frame",
             FaultKind::OmitTime => "omit-time",
+            FaultKind::Silence => "silence",
         }
     }
 

@@ -5,10 +5,11 @@
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
+use pitwire_net::ServerConfig;
 use rustix::time::{ClockId, clock_gettime};
 
 use super::arrivals::MessageTimes;
@@ -37,6 +38,10 @@ pub struct LiveConfig {
     pub spin: Duration,
     /// Connections that the feed waits for before it starts its clock.
     pub start_with: u32,
+    /// Splits each message into frames of at most this many payload bytes.
+    pub fragment_bytes: Option<usize>,
+    /// Serves TLS if present.
+    pub tls: Option<Arc<ServerConfig>>,
 }
 
 /// State shared by the threads of all connections.

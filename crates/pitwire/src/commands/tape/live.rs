@@ -4,15 +4,18 @@ use std::fs;
 use std::net::TcpListener;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pitwire_failure::Failure;
 use pitwire_recorder::live::{
-    ArrivalLaw, FaultScript, LiveConfig, LiveFeed, LiveReport, MessageTimes, PlainFeed, SizeRange,
+    ArrivalLaw, ENVELOPE_BYTES, FaultScript, LiveConfig, LiveFeed, LiveReport, MessageTimes, PlainFeed,
 };
+use pitwire_recorder::payload_sizes::PayloadSizes;
 use pitwire_recorder::rate::Rate;
 use pitwire_recorder::trades::MessageSource;
+use pitwire_tls::ServerConfig;
 
 use super::source::What;
 use crate::output::say;
@@ -23,10 +26,11 @@ pub struct LiveOptions {
     /// Run one clock for all connections: each connection gets what falls due while it is open.
     #[arg(long, help_heading = "Live feed", conflicts_with_all = LIVE_EXCLUDES)]
     pub live: bool,
-    /// Size of the messages of --dialect plain: bytes, or a range A-B.
-    #[arg(long, value_name = "N|A-B", default_value = "224", value_parser = SizeRange::parse,
-        help_heading = "Live feed", requires = "live")]
-    payload_bytes: SizeRange,
+    /// Size of messages: bytes, a range A-B, or study (124 B to 805 kB, mean 224). Applies to
+    /// plain [default: 224], to Bithumb's books and to Gemini's updates [default: one event].
+    #[arg(long, value_name = "N|A-B|study", value_parser = PayloadSizes::parse,
+        help_heading = "Live feed", requires = "live", conflicts_with = "file")]
+    pub payload_bytes: Option<PayloadSizes>,
     /// Distribution of the gaps between messages, at a mean of --rate.
     #[arg(
         long,
@@ -61,14 +65,11 @@ const LIVE_EXCLUDES: &[&str] = &[
     "frame_trades",
     "hello",
     "auth",
-    "fragment",
     "ping_every",
     "disconnect_every",
     "disconnect_how",
     "per_client",
     "content",
-    "tls",
-    "tls_cert",
     "symbols",
 ];
 
@@ -85,6 +86,16 @@ pub enum LiveSource {
     Messages(What),
 }
 
+/// How a live feed sends its messages.
+pub struct LiveTransport {
+    pub tls: Option<Arc<ServerConfig>>,
+    /// Largest payload of a frame.
+    pub fragment_bytes: Option<usize>,
+}
+
+/// Size of plain messages without --payload-bytes.
+const PLAIN_SIZES: PayloadSizes = PayloadSizes::Range { least: 224, most: 224 };
+
 impl LiveOptions {
     /// Prepares the feed on `listener`.
     ///
@@ -97,7 +108,12 @@ impl LiveOptions {
         rate: Rate,
         messages: Option<u64>,
         seed: u64,
+        transport: LiveTransport,
     ) -> Result<LiveFeed, Failure> {
+        if let Some(bytes) = transport.fragment_bytes.filter(|bytes| self.envelope && *bytes < ENVELOPE_BYTES) {
+            return Err(Failure::usage(format!("--fragment {bytes} is too short for the envelope"))
+                .remedy(format!("give {ENVELOPE_BYTES} or more, or leave --envelope out")));
+        }
         if let LiveSource::Messages(what) = &source {
             // Finds a damaged file before the first connection does.
             what.messages(seed)?;
@@ -110,8 +126,10 @@ impl LiveOptions {
             truth: self.truth.clone(),
             spin: Duration::from_micros(self.spin_us),
             start_with: self.start_with,
+            fragment_bytes: transport.fragment_bytes,
+            tls: transport.tls,
         };
-        let (sizes, has_envelope) = (self.payload_bytes, self.envelope);
+        let (sizes, has_envelope) = (self.payload_bytes.unwrap_or(PLAIN_SIZES), self.envelope);
         let make = move || -> Result<Box<dyn MessageSource>, String> {
             match &source {
                 LiveSource::Plain => Ok(Box::new(PlainFeed::new(sizes, has_envelope, seed))),

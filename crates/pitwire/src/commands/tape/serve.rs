@@ -3,7 +3,7 @@
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use pitwire_recorder::stream::StreamConfig;
 use pitwire_recorder::symbols;
 use pitwire_tls::ServerConfig;
 
-use super::live::{self, LiveOptions, LiveSource};
+use super::live::{self, LiveOptions, LiveSource, LiveTransport};
 use super::source::{Plan, What};
 use crate::certificate;
 use crate::commands::arguments;
@@ -181,18 +181,7 @@ impl Serve {
         let (tls, authority) = self.tls()?;
         let is_tls = tls.is_some();
         let server = TapeServer::new(listener, self.service(&plan, tls)?)?;
-        let address = server.local_address()?;
-        let url = format!("{}://{address}/", if is_tls { "wss" } else { "ws" });
-        if !self.json {
-            say(&format!("Serving {url}; Ctrl-C stops it and says what was sent."));
-            if let Some(path) = &authority {
-                say(&format!("Its certificate is signed by {}: trust that file.", path.display()));
-            }
-        }
-        let served = ServedAt { http: address, tls: is_tls.then(|| (address, authority.clone())) };
-        let mut ready = served.fields();
-        ready["url"] = url.into();
-        ready_file.write(ready)?;
+        self.announce(server.local_address()?, is_tls, authority.as_deref(), &ready_file)?;
         let before_s = cpu_seconds();
         let report = server.run(signals.as_fd());
         let took_s = cpu_seconds() - before_s;
@@ -218,18 +207,46 @@ impl Serve {
     ) -> Result<(), Failure> {
         let source =
             if self.dialect == DialectName::Plain { LiveSource::Plain } else { LiveSource::Messages(plan.what) };
-        let feed = self.live.feed(listener, source, self.rate, self.trades, self.seed)?;
-        let address = feed.local_address()?;
-        let url = format!("ws://{address}/");
-        if !self.json {
-            say(&format!("Serving {url}; Ctrl-C stops it and says what was sent."));
-        }
-        let mut ready = ServedAt { http: address, tls: None }.fields();
-        ready["url"] = url.into();
-        ready_file.write(ready)?;
+        let (tls, authority) = self.tls()?;
+        let is_tls = tls.is_some();
+        let transport = LiveTransport { tls, fragment_bytes: self.fragment_bytes() };
+        let feed = self.live.feed(listener, source, self.rate, self.trades, self.seed, transport)?;
+        self.announce(feed.local_address()?, is_tls, authority.as_deref(), ready_file)?;
         let done = live::run(feed, stop, self.json);
         ready_file.remove()?;
+        if let Some(path) = &authority {
+            fs::remove_file(path)?;
+        }
         done
+    }
+
+    /// Tells users and programs where the feed is served.
+    ///
+    /// # Errors
+    ///
+    /// The ready file cannot be written.
+    fn announce(
+        &self,
+        address: SocketAddr,
+        is_tls: bool,
+        authority: Option<&Path>,
+        ready_file: &ReadyFile,
+    ) -> Result<(), Failure> {
+        let url = format!("{}://{address}/", if is_tls { "wss" } else { "ws" });
+        if !self.json {
+            say(&format!("Serving {url}; Ctrl-C stops it and says what was sent."));
+            if let Some(path) = authority {
+                say(&format!("Its certificate is signed by {}: trust that file.", path.display()));
+            }
+        }
+        let served = ServedAt { http: address, tls: is_tls.then(|| (address, authority.map(Path::to_owned))) };
+        let mut ready = served.fields();
+        ready["url"] = url.into();
+        ready_file.write(ready)
+    }
+
+    fn fragment_bytes(&self) -> Option<usize> {
+        self.fragment.and_then(|bytes| usize::try_from(bytes).ok())
     }
 
     fn plan(&self) -> Result<Plan, Failure> {
@@ -241,7 +258,9 @@ impl Serve {
             }
             (Some(path), _) => What::of_file(path, self.frame_trades.is_some())?,
             (None, DialectName::Trades) => What::SyntheticFeed { symbols: self.symbols },
-            (None, dialect) => What::VenueFeed { venue: dialect.venue(), markets: self.markets },
+            (None, dialect) => {
+                What::VenueFeed { venue: dialect.venue(), markets: self.markets, sizes: self.live.payload_bytes }
+            }
         };
         if matches!(self.rate, Rate::Recorded(_)) && !what.has_times() {
             return Err(Failure::usage("--rate original and xN need times that came with the trades")
@@ -250,7 +269,7 @@ impl Serve {
         let config = StreamConfig {
             pace: self.rate.pace(),
             sizes: self.frame_trades.unwrap_or(MessageSizes::Between { least: 128, most: 128 }),
-            fragment: self.fragment.and_then(|bytes| usize::try_from(bytes).ok()),
+            fragment: self.fragment_bytes(),
             trades: self.trades,
             disconnect_every: self.disconnect_every,
             content: self.content,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pitwire_recorder::dialect::{FeedDialect, VenueFeed};
+use pitwire_recorder::payload_sizes::PayloadSizes;
 use pitwire_recorder::rate::Rate;
 use pitwire_recorder::recording::{FileEnding, Recording, RecordingReader};
 use pitwire_recorder::rows::TradeRows;
@@ -19,7 +20,7 @@ use pitwire_failure::Failure;
 #[derive(Clone)]
 pub enum What {
     SyntheticFeed { symbols: usize },
-    VenueFeed { venue: FeedDialect, markets: usize },
+    VenueFeed { venue: FeedDialect, markets: usize, sizes: Option<PayloadSizes> },
     Recording(PathBuf),
     TradeRows(TradeRows),
 }
@@ -79,8 +80,12 @@ impl What {
     fn source(&self, seed: u64) -> Result<StreamSource, String> {
         Ok(match self {
             What::SyntheticFeed { symbols } => StreamSource::Trades(Box::new(SyntheticFeed::new(*symbols, seed))),
-            What::VenueFeed { venue, markets } => {
-                StreamSource::Messages(Box::new(VenueFeed::new(*venue, *markets, seed)))
+            What::VenueFeed { venue, markets, sizes } => {
+                let feed = VenueFeed::new(*venue, *markets, seed);
+                StreamSource::Messages(Box::new(match sizes {
+                    Some(sizes) => feed.with_sizes(*sizes, seed),
+                    None => feed,
+                }))
             }
             What::TradeRows(rows) => StreamSource::Trades(Box::new(rows.clone())),
             What::Recording(path) => {
