@@ -20,16 +20,17 @@
 mod bus_key;
 mod certificate;
 mod commands;
+mod help_layout;
 mod memory;
 mod output;
 mod ready_file;
 mod signals;
+mod text_table;
 
-use std::io::IsTerminal;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use pitwire_failure::Failure;
 
@@ -68,6 +69,8 @@ enum Command {
     Load(Box<commands::load::Load>),
     Gateway(Box<commands::gateway::Gateway>),
     Doctor(commands::doctor::Doctor),
+    Completions(commands::shell::Completions),
+    Man(commands::shell::Man),
 }
 
 impl Command {
@@ -87,13 +90,15 @@ const DEFAULT_LOG_FILTER: &str = "info,async_nats=warn";
 
 /// Runs the subcommand. The exit code is 0 for success, 1 for a failure, 2 for wrong usage.
 fn main() -> ExitCode {
-    let arguments = match Arguments::try_parse() {
+    let command = help_layout::for_terminal(Arguments::command());
+    let parsed = command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
+    let arguments = match parsed {
         Ok(arguments) => arguments,
         Err(error) => return usage(&error),
     };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
+        .with_ansi(output::has_colours(&std::io::stderr()))
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("PITWIRE_LOG").unwrap_or_else(|_| DEFAULT_LOG_FILTER.into()),
         )
@@ -118,6 +123,8 @@ fn main() -> ExitCode {
         Command::Load(load) => load.run(),
         Command::Gateway(gateway) => gateway.run(),
         Command::Doctor(doctor) => doctor.run(),
+        Command::Completions(completions) => completions.run(Arguments::command()),
+        Command::Man(man) => man.run(Arguments::command()),
     };
     let done = done.and_then(|()| match output::write_error() {
         Some(error) if !serves => Err(Failure::new(format!("the output could not be written: {error}"))
@@ -173,7 +180,7 @@ mod tests {
 
     #[test]
     fn every_help_starts_with_one_sentence_and_ends_with_two_examples() {
-        let mut pitwire = Arguments::command();
+        let mut pitwire = crate::help_layout::for_width(Arguments::command(), 100);
         pitwire.build();
         let mut visited = 0;
         for_each_command(&mut pitwire, "pitwire", &mut |path, command| {
@@ -186,7 +193,7 @@ mod tests {
             let sentence = purpose.strip_suffix('.').unwrap_or(&purpose);
             assert!(sentence.starts_with(char::is_uppercase) && !sentence.contains(". "), "{path}: {purpose}");
             let (_, examples) = help.rsplit_once("Examples:\n").unwrap_or_else(|| panic!("{path} has no examples"));
-            // An example is indented by two, the description below it by six.
+            // An example is indented by two. Its description and its further lines are by six.
             let is_example = |line: &&str| !line.starts_with("      ");
             let commands: Vec<&str> = examples.trim_end().lines().filter(is_example).collect();
             assert_eq!(commands.len(), 2, "{path}: {commands:?}");

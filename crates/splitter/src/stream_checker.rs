@@ -18,6 +18,10 @@ pub struct StreamCounts {
     /// Sum over trades of fnv1a64(symbol) times sequence number, modulo 2^64; see docs/tape.md.
     pub checksum: u64,
     pub symbols: u64,
+    /// Steps from one trade of a symbol to the next whose number is the next one.
+    pub consecutive: u64,
+    /// Steps to any other number, without a gap record in between.
+    pub irregular: u64,
     /// Trades that a symbol's numbers skip, without a gap record since its last trade.
     pub lost: u64,
     /// Trades that the numbers skip, with a gap record.
@@ -49,6 +53,8 @@ impl StreamCounts {
             bytes: sum.bytes + one.bytes,
             checksum: sum.checksum.wrapping_add(one.checksum),
             symbols: sum.symbols + one.symbols,
+            consecutive: sum.consecutive + one.consecutive,
+            irregular: sum.irregular + one.irregular,
             lost: sum.lost + one.lost,
             lost_declared: sum.lost_declared + one.lost_declared,
             before_first: sum.before_first + one.before_first,
@@ -62,6 +68,12 @@ impl StreamCounts {
             unchecked: sum.unchecked + one.unchecked,
             faults: sum.faults + one.faults,
         })
+    }
+
+    /// Returns whether the feed numbers the trades of each symbol, so that a missing number is a
+    /// lost trade. Ids that are random, or common to all symbols, rarely rise by one.
+    pub fn is_numbered(&self) -> bool {
+        self.unnumbered.saturating_mul(2) <= self.trades && self.irregular <= self.consecutive
     }
 }
 
@@ -136,7 +148,11 @@ impl StreamChecker {
         }
         let expected = before.last.saturating_add(stands_for);
         if number == expected {
+            self.counted.consecutive += 1;
             return;
+        }
+        if before.gaps == gaps {
+            self.counted.irregular += 1;
         }
         if number > expected {
             let skipped = number - expected;

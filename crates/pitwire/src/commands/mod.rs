@@ -16,6 +16,7 @@ pub mod order_bench;
 pub mod publish;
 mod reach;
 pub mod scenario;
+pub mod shell;
 pub mod sim;
 pub mod split;
 pub mod tape;

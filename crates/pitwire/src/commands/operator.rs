@@ -1,5 +1,6 @@
 //! `pitwire operator`: operates a venue from the command line, over its API.
 
+mod outcome;
 mod show;
 
 use clap::{Args, Subcommand, ValueEnum};
@@ -7,7 +8,7 @@ use pitwire_client::{Error, Number};
 use serde_json::{Map, Value, json};
 
 use super::reach::{Reach, watch};
-use crate::output::say;
+use crate::output::{say, say_styled};
 use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Credentials as for `pitwire trade`. They must have the operator scope. The demo has the login
@@ -472,8 +473,9 @@ impl Operator {
             say(result.get());
             return Ok(());
         }
-        let shown = show::table(result.get()).map_err(|error| Error::Garbled { what: error.to_string() })?;
-        say(shown.trim_end());
+        let text = outcome::text(&self.verb, result.get());
+        let text = text.map_err(|error| Error::Garbled { what: error.to_string() })?;
+        say_styled(text.trim_end());
         Ok(())
     }
 }

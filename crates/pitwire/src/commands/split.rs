@@ -1,7 +1,7 @@
 //! `pitwire split`: splits one market-wide feed into shards for workers.
 
 use std::fs;
-use std::io::{sink, stderr, stdout};
+use std::io::{IsTerminal, Write, sink, stderr, stdout};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -19,6 +19,7 @@ use pitwire_tls::{Tickets, Trust, client_config};
 use serde_json::{Value, json};
 
 use self::figures::SplitFigures;
+use self::rate_lines::RateLines;
 use self::view::View;
 use crate::commands::arguments;
 use crate::output::say;
@@ -27,11 +28,12 @@ use crate::signals::stop_flag;
 use pitwire_failure::Failure;
 
 mod figures;
+mod rate_lines;
 mod view;
 
 const EXAMPLES: &str =
-    "Each statistics line: time, reads (r), frames (f), frames per read, trades per frame, trades of this
-connection (tt) and of all (ttt), bytes of this line (br) and of all (bt), trades per second.
+    "Each statistics line of --stats-every: time, reads (r), frames (f), frames per read, trades per frame,
+trades of this connection (tt) and of all (ttt), bytes of this line (br) and of all (bt), trades per second.
 Records, rings, policies: docs/splitter.md.
 
 Examples:
@@ -122,9 +124,10 @@ pub struct Split {
     /// "metrics" if they are served.
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
-    /// Number of trades between two statistics lines; 0 disables them.
-    #[arg(long, value_name = "N", default_value = "8192")]
-    stats_every: u64,
+    /// Number of trades between two statistics lines; 0 disables them [default: 8192; on a
+    /// terminal one line a second instead].
+    #[arg(long, value_name = "N")]
+    stats_every: Option<u64>,
     /// End after exactly this many trades.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit_trades: Option<u64>,
@@ -139,6 +142,9 @@ pub struct Split {
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
 }
+
+/// Trades between two statistics lines, where they are not for a terminal.
+const DEFAULT_STATS_EVERY: u64 = 8192;
 
 /// Best size in a loopback measurement (scripts/bench_feed.py). A larger buffer exceeds the cache
 /// of a small core.
@@ -204,13 +210,17 @@ impl Split {
         ready_file.write(served_addresses(server.as_ref()))?;
         let view = if self.view { Some(View::open(Arc::clone(&stats))?) } else { None };
         let to_stdout = !self.json && !view.as_ref().is_some_and(View::is_on_stdout);
-        let printer = match (to_stdout, &view) {
-            (true, _) => LinePrinter::to(Box::new(stdout())),
-            (false, None) => LinePrinter::to(Box::new(stderr())),
-            (false, Some(_)) => LinePrinter::to(Box::new(sink())),
+        let lines: Box<dyn Write + Send> = match (to_stdout, &view) {
+            (true, _) => Box::new(stdout()),
+            (false, None) => Box::new(stderr()),
+            (false, Some(_)) => Box::new(sink()),
         };
-        let mut report = Splitter::new(plan, sinks, printer, stats, &stop).run();
-        drop(view);
+        let (lines, rate_lines) = match self.has_rate_lines() {
+            true => (Box::new(sink()) as Box<dyn Write + Send>, Some(RateLines::start(Arc::clone(&stats), lines)?)),
+            false => (lines, None),
+        };
+        let mut report = Splitter::new(plan, sinks, LinePrinter::to(lines), stats, &stop).run();
+        drop((view, rate_lines));
         drop(server);
         let failure = report.failure.take();
         self.print(&report)?;
@@ -218,6 +228,13 @@ impl Split {
             Some(error) => Err(failed(error)),
             None => Ok(()),
         }
+    }
+
+    /// Returns whether the statistics are one line a second: they go to a terminal, and neither
+    /// `--stats-every` nor `--view` asks for another form.
+    fn has_rate_lines(&self) -> bool {
+        let is_terminal = if self.json { stderr().is_terminal() } else { stdout().is_terminal() };
+        self.stats_every.is_none() && !self.view && is_terminal
     }
 
     fn publisher(&self) -> Result<Option<Box<dyn Transport>>, Failure> {
@@ -253,7 +270,7 @@ impl Split {
             reconnects: !self.no_reconnect,
             gap_records: !self.no_gap_records,
             limit: self.limit_trades,
-            stats_every: self.stats_every,
+            stats_every: if self.has_rate_lines() { 0 } else { self.stats_every.unwrap_or(DEFAULT_STATS_EVERY) },
             receive_buffer: (self.receive_buffer > 0).then_some(self.receive_buffer),
             patience_ns: self.timeout * 1_000_000_000,
             silence_ns: self.silence * 1_000_000_000,

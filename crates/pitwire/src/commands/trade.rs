@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 use pitwire_client::{Cancel, Error, NewOrder, Number, Side, VenueConnection};
 
 use super::reach::{Reach, watch};
-use crate::output::say;
+use crate::output::{say, say_styled};
 use pitwire_failure::Failure;
 
 const EXAMPLES: &str = "Credentials come from PITWIRE_CLIENT_ID and PITWIRE_CLIENT_SECRET, or from a file of two lines
@@ -220,7 +220,7 @@ impl Trade {
             Verb::Watch { .. } => Ok(result.into()),
         };
         let text = text.map_err(|error| Error::Garbled { what: error.to_string() })?;
-        say(text.trim_end());
+        say_styled(text.trim_end());
         Ok(())
     }
 }

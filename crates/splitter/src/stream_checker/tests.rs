@@ -20,7 +20,9 @@ fn a_correct_stream_is_counted() {
     // fnv1a64 of "A" three times, of "BRK.A" once, computed with Python.
     let checksum = 0xAF63_FC4C_8602_22EC_u64.wrapping_mul(3).wrapping_add(0x8B33_AB78_0296_BCE7);
     let bytes = 3 * trade("A", 1).len() as u64 + 4;
-    assert_eq!(counted, StreamCounts { records: 3, trades: 3, bytes, checksum, symbols: 2, ..StreamCounts::default() });
+    let expected =
+        StreamCounts { records: 3, trades: 3, bytes, checksum, symbols: 2, consecutive: 1, ..StreamCounts::default() };
+    assert_eq!(counted, expected);
 }
 
 #[test]
@@ -33,6 +35,23 @@ fn losses_duplicates_and_disorder_are_counted_separately() {
     let counted = count(&[trade("A", 1), trade("B", 1), GAP.into(), trade("A", 4), trade("A", 6), trade("B", 2)]);
     assert_eq!((counted.lost_declared, counted.lost, counted.gaps, counted.dropped_declared), (2, 1, 1, 3));
     assert_eq!(count(&["{\"sym\":\"A\"}".into(), "nonsense".into()]).unnumbered, 2);
+}
+
+#[test]
+fn a_feed_is_numbered_if_numbers_rise_by_one_by_symbol() {
+    assert!(count(&[]).is_numbered() && count(&[trade("A", 7)]).is_numbered());
+    let steady: Vec<String> = (1..=10).filter(|number| *number != 5).map(|number| trade("A", number)).collect();
+    assert!(count(&steady).is_numbered() && count(&steady).lost == 1);
+    // A slow worker loses most trades, and gap records declare them.
+    let gaps = (1..=10).flat_map(|number| [GAP.into(), trade("A", 100 * number)]).collect::<Vec<String>>();
+    assert!(count(&gaps).is_numbered());
+    // Random ids, ids that all symbols share, and no ids.
+    let random = [503_u64, 17, 9_120, 4_411, 88_000, 23].map(|number| trade("A", number));
+    assert!(!count(&random).is_numbered());
+    let shared: Vec<String> =
+        ["A", "B", "C"].iter().cycle().zip(1..=9).map(|(name, number)| trade(name, number)).collect();
+    assert!(!count(&shared).is_numbered());
+    assert!(!count(&["{\"sym\":\"A\"}".into(), "{\"sym\":\"A\"}".into()]).is_numbered());
 }
 
 #[test]

@@ -5,7 +5,28 @@ use std::fmt::Write;
 
 use serde_json::value::RawValue;
 
+use crate::text_table::TextTable;
+
 type Row = Vec<(String, String)>;
+
+/// Columns in the order that an operator reads them. Others follow by name.
+const FIRST_COLUMNS: [&str; 15] = [
+    "order_id",
+    "account",
+    "name",
+    "instrument_name",
+    "direction",
+    "amount",
+    "price",
+    "session",
+    "open_orders",
+    "credit",
+    "killed",
+    "throttled",
+    "closed",
+    "client_id",
+    "client_secret",
+];
 
 /// Formats a result. Numbers stay as the venue wrote them.
 ///
@@ -22,7 +43,7 @@ pub fn table(result: &str) -> Result<String, serde_json::Error> {
         return Ok(plain(result));
     }
     let row = flat(result)?;
-    let width = row.iter().map(|(key, _)| key.len()).max().unwrap_or(0);
+    let width = row.iter().map(|(key, _)| key.chars().count()).max().unwrap_or(0);
     Ok(row.iter().fold(String::new(), |mut out, (key, value)| {
         // Writing to a String cannot fail.
         let _ = writeln!(out, "{key:width$}  {value}");
@@ -30,12 +51,19 @@ pub fn table(result: &str) -> Result<String, serde_json::Error> {
     }))
 }
 
-fn plain(json: &str) -> String {
-    serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned())
+/// Formats a value: texts without quotes, others as the venue wrote them. Control characters are
+/// replaced, so that a name cannot steer the terminal.
+pub fn plain(json: &str) -> String {
+    let text = serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned());
+    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 /// Flattens an object. The key of a nested value follows a dot.
-fn flat(object: &str) -> Result<Row, serde_json::Error> {
+///
+/// # Errors
+///
+/// Returns an error if the text is not a JSON object.
+pub fn flat(object: &str) -> Result<Row, serde_json::Error> {
     // The map sorts the keys, so the order is always the same.
     let fields: BTreeMap<String, &RawValue> = serde_json::from_str(object)?;
     let mut row = Vec::new();
@@ -51,33 +79,52 @@ fn flat(object: &str) -> Result<Row, serde_json::Error> {
 
 fn columns(rows: &[Row]) -> String {
     let mut names: Vec<&str> = rows.iter().flatten().map(|(key, _)| key.as_str()).collect();
-    names.sort_unstable();
+    if names.is_empty() {
+        return "none".into();
+    }
+    let place = |name: &str| FIRST_COLUMNS.iter().position(|first| *first == name).unwrap_or(FIRST_COLUMNS.len());
+    names.sort_unstable_by_key(|name| (place(name), *name));
     names.dedup();
     let cell = |row: &Row, name: &str| {
         row.iter().find(|(key, _)| key == name).map_or(String::new(), |(_, value)| value.clone())
     };
-    let width = |name: &str| rows.iter().map(|row| cell(row, name).len()).chain([name.len()]).max().unwrap_or(0);
-    let line = |cells: Vec<String>| {
-        let padded = names.iter().zip(cells).map(|(name, cell)| format!("{cell:width$}", width = width(name)));
-        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
-    };
-    let head = line(names.iter().map(|name| (*name).to_owned()).collect());
-    let body = rows.iter().map(|row| line(names.iter().map(|name| cell(row, name)).collect()));
-    [head].into_iter().chain(body).collect::<Vec<_>>().join("\n")
+    let mut table = TextTable::new(&names);
+    for row in rows {
+        table.row(names.iter().map(|name| cell(row, name)));
+    }
+    table.text()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn shown(result: &str) -> String {
+        anstream::adapter::strip_str(&table(result).unwrap()).to_string()
+    }
+
     #[test]
     fn a_list_is_a_table_and_an_object_is_lines() {
         assert_eq!(
-            table(r#"[{"name":"a","limits":{"most":2}},{"name":"long","x":1.50}]"#).unwrap(),
-            "limits.most  name  x\n2            a\n             long  1.50"
+            shown(r#"[{"name":"a","limits":{"most":2}},{"name":"long","x":1.50}]"#),
+            "name  limits.most     x\na               2\nlong               1.50\n"
         );
-        assert_eq!(table(r#"{"b":"x","aa":1}"#).unwrap(), "aa  1\nb   x\n");
-        assert_eq!(table("\"ok\"").unwrap(), "ok");
+        assert_eq!(shown(r#"{"b":"x","aa":1}"#), "aa  1\nb   x\n");
+        assert_eq!((shown("\"ok\""), shown("[]")), ("ok".into(), "none".into()));
         assert!(table("[1]").is_err());
+    }
+
+    #[test]
+    fn orders_have_their_columns_in_an_operators_order() {
+        let order = r#"[{"amount":2,"direction":"sell","name":"a","order_id":"17","price":9.50,"session":3}]"#;
+        assert_eq!(
+            shown(order),
+            "order_id  name  direction  amount  price  session\n      17  a     sell            2   9.50        3\n"
+        );
+    }
+
+    #[test]
+    fn control_characters_are_replaced() {
+        assert_eq!(shown(r#"[{"name":"a\u001b[2J"}]"#), "name\na?[2J\n");
     }
 }

@@ -86,15 +86,24 @@ struct CounterTotals {
     trades: u64,
     symbols: u64,
     checksum: String,
-    lost: u64,
-    lost_declared: u64,
-    duplicated: u64,
-    reordered: u64,
+    /// Whether the feed numbers the trades of each symbol. Without numbers no loss can be seen.
+    numbered: bool,
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    sequence: Option<SequenceErrors>,
     gap_records: u64,
     unnumbered: u64,
     /// Number of trades that were not checked, because the limit of tracked symbols was reached.
     unchecked: u64,
     faults: u64,
+}
+
+/// What the numbers of a feed show.
+#[derive(Serialize)]
+struct SequenceErrors {
+    lost: u64,
+    lost_declared: u64,
+    duplicated: u64,
+    reordered: u64,
 }
 
 impl CounterTotals {
@@ -104,10 +113,13 @@ impl CounterTotals {
             trades: all.trades,
             symbols: all.symbols,
             checksum: format!("{:016x}", all.checksum),
-            lost: all.lost,
-            lost_declared: all.lost_declared,
-            duplicated: all.duplicated,
-            reordered: all.reordered,
+            numbered: all.is_numbered(),
+            sequence: all.is_numbered().then_some(SequenceErrors {
+                lost: all.lost,
+                lost_declared: all.lost_declared,
+                duplicated: all.duplicated,
+                reordered: all.reordered,
+            }),
             gap_records: all.gaps,
             unnumbered: all.unnumbered,
             unchecked: all.unchecked,
@@ -197,16 +209,14 @@ impl SplitFigures {
             ),
         ];
         if let Some(counted) = &self.counted {
-            lines.push(format!(
-                "counted: {} trades of {} symbols, checksum {}; {} lost undeclared, {} lost at gaps, {} duplicated, {} out of order",
-                counted.trades,
-                counted.symbols,
-                counted.checksum,
-                counted.lost,
-                counted.lost_declared,
-                counted.duplicated,
-                counted.reordered
-            ));
+            let losses = match &counted.sequence {
+                Some(SequenceErrors { lost, lost_declared, duplicated, reordered }) => format!(
+                    "{lost} lost undeclared, {lost_declared} lost at gaps, {duplicated} duplicated, {reordered} out of order"
+                ),
+                None => "the feed does not number the trades of a symbol, so losses are unknown".into(),
+            };
+            let CounterTotals { trades, symbols, checksum, .. } = counted;
+            lines.push(format!("counted: {trades} trades of {symbols} symbols, checksum {checksum}; {losses}"));
         }
         lines.extend(self.program.as_ref().map(|program| format!("the program {program}")));
         lines

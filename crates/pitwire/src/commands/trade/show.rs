@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::text_table::{CellColour, TextTable};
+
 type Object<'a> = BTreeMap<&'a str, &'a RawValue>;
 type Shown = Result<String, serde_json::Error>;
 
@@ -84,14 +86,17 @@ pub fn book(result: &str) -> Shown {
     let cell = |side: &[Vec<&RawValue>], row: usize, column: usize| {
         side.get(row).and_then(|level| level.get(column)).map_or(String::new(), |raw| plain(raw))
     };
-    let rows = (0..book.bids.len().max(book.asks.len())).map(|row| {
-        vec![cell(&book.bids, row, 1), cell(&book.bids, row, 0), cell(&book.asks, row, 0), cell(&book.asks, row, 1)]
-    });
-    let rows: Vec<_> = rows.collect();
-    if rows.is_empty() {
-        return Ok("the book is empty".into());
+    let mut table = TextTable::new(&["amount", "bid", "ask", "amount"]);
+    let rows = book.bids.len().max(book.asks.len());
+    for row in 0..rows {
+        table.coloured_row(vec![
+            (cell(&book.bids, row, 1), CellColour::Plain),
+            (cell(&book.bids, row, 0), CellColour::Buy),
+            (cell(&book.asks, row, 0), CellColour::Sell),
+            (cell(&book.asks, row, 1), CellColour::Plain),
+        ]);
     }
-    Ok(aligned(&["amount", "bid", "ask", "amount"], &rows))
+    Ok(if rows == 0 { "the book is empty".into() } else { table.text() })
 }
 
 fn listed(columns: &[&str], objects: Vec<Object<'_>>, none: &str) -> Shown {
@@ -102,9 +107,11 @@ fn listed(columns: &[&str], objects: Vec<Object<'_>>, none: &str) -> Shown {
 fn table(columns: &[&str], objects: &[Object<'_>]) -> String {
     let columns: Vec<&str> =
         columns.iter().copied().filter(|name| objects.iter().any(|object| !field(object, name).is_empty())).collect();
-    let rows: Vec<Vec<String>> =
-        objects.iter().map(|object| columns.iter().map(|name| field(object, name)).collect()).collect();
-    aligned(&columns, &rows)
+    let mut table = TextTable::new(&columns);
+    for object in objects {
+        table.row(columns.iter().map(|name| field(object, name)));
+    }
+    table.text()
 }
 
 fn field(object: &Object<'_>, name: &str) -> String {
@@ -122,32 +129,13 @@ fn plain(raw: &RawValue) -> String {
     text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
-/// Aligns numbers to the right and words to the left.
-fn aligned(heads: &[&str], rows: &[Vec<String>]) -> String {
-    let is_numeric = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).all(|cell| !cell.starts_with(|c: char| c.is_alphabetic()))
-    };
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain(heads.get(column).map(|head| head.chars().count())).max().unwrap_or(0)
-    };
-    let shape: Vec<(usize, bool)> = (0..heads.len()).map(|column| (width(column), is_numeric(column))).collect();
-    let heads: Vec<String> = heads.iter().map(|head| (*head).to_owned()).collect();
-    let mut text = String::new();
-    for row in std::iter::once(&heads).chain(rows) {
-        let cells = row
-            .iter()
-            .zip(&shape)
-            .map(|(cell, (width, right))| if *right { format!("{cell:>width$}") } else { format!("{cell:<width$}") });
-        text += cells.collect::<Vec<_>>().join("  ").trim_end();
-        text.push('\n');
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn without_colours(shown: Shown) -> String {
+        anstream::adapter::strip_str(&shown.unwrap()).to_string()
+    }
 
     #[test]
     fn numbers_are_unchanged_and_aligned_to_the_right() {
@@ -155,7 +143,7 @@ mod tests {
                        {"order_id":"1234","price":99.5,"amount":5,"label":null}]"#;
         let expected =
             "order_id    price  amount  label\n       7  3200.10     1e2  a?[2J\n    1234     99.5       5\n";
-        assert_eq!(orders(told).unwrap(), expected);
+        assert_eq!(without_colours(orders(told)), expected);
         assert_eq!(orders("[]").unwrap(), "no open orders");
     }
 
@@ -163,13 +151,13 @@ mod tests {
     fn a_book_may_have_sides_of_unequal_depth() {
         let told = r#"{"bids":[[10.5,3],[10.0,20]],"asks":[[11.0,1.25]]}"#;
         let expected = "amount   bid   ask  amount\n     3  10.5  11.0    1.25\n    20  10.0\n";
-        assert_eq!(book(told).unwrap(), expected);
+        assert_eq!(without_colours(book(told)), expected);
         assert!(book(r#"{"bids":3}"#).is_err());
     }
 
     #[test]
     fn empty_balances_are_omitted() {
         let told = r#"{"summaries":[{"currency":"ZAR","balance":5.00,"equity":5.00},{"currency":"BTC","balance":0.0,"equity":0}]}"#;
-        assert_eq!(balances(told).unwrap(), "currency  balance  equity\nZAR          5.00    5.00\n");
+        assert_eq!(without_colours(balances(told)), "currency  balance  equity\nZAR          5.00    5.00\n");
     }
 }
