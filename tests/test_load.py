@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import resource
 import signal
 import socket
@@ -89,6 +90,24 @@ def load(*args: str | Path, files: int | None = None) -> dict[str, Any]:
     figures: dict[str, Any] = json.loads(done.stdout)
     assert set(figures) >= INTERFACE
     return figures
+
+
+def test_a_run_ends_with_one_sentence_about_the_bottleneck() -> None:
+    with server(numbered) as url:
+        figures = load(url, "--connections", "5", "--seconds", "1")
+        last = run(url, "--connections", "2", "--seconds", "0.5").stdout.splitlines()[-1]
+        echoed = load(url, "--connections", "2", "--echo", "8", "--seconds", "1")
+    # What is limited here depends on this machine; the evidence does not.
+    assert figures["bottleneck"] in ("load_client", "server", "processors", "nothing", "unknown")
+    assert figures["bottleneck_confidence"] in ("certain", "likely", "open")
+    assert 0 <= figures["server_busy"] <= 1 and 0 <= figures["machine_busy"] <= 1
+    assert figures["server_cpu_s"] > 0, "the server is a process of the same user on this machine"
+    for sentence in (figures["verdict"], last):
+        assert sentence.endswith(").") and "bottleneck" in sentence or "near its limit" in sentence, sentence
+        assert re.search(r"busiest thread of the load client \d+ %, of the server \d+ %", sentence), sentence
+    # Only a load client that sends has a schedule.
+    assert figures["schedule_late_p99_us"] is None and echoed["schedule_late_p99_us"] > 0
+    assert "after they were due at p99" in echoed["verdict"]
 
 
 def test_a_hole_in_a_stream_is_lost_once_on_each_connection() -> None:

@@ -15,6 +15,7 @@ mod fields;
 mod frame_scanner;
 mod kernel_time;
 mod limit_search;
+mod machine_load;
 mod messages;
 mod meter;
 mod open_failure;
@@ -32,10 +33,12 @@ mod storm;
 pub mod summary;
 mod tls;
 mod transport;
+mod verdict;
 mod worker;
 
 pub use clock::mono_ns;
 pub use limit_search::{LimitSearch, first_problem};
+pub use machine_load::MachineLoad;
 pub use open_failure::OpenFailure;
 pub use pitwire_websocket::{Address, BadUrl};
 pub use plan::{Arrivals, ConnectionShare, ExpectedReplies, FaultyReaders, LoadPlan, MOST_CONNECTIONS, Traffic};
@@ -43,3 +46,4 @@ pub use report::{FailureCount, GeneratorLoad, Latencies, LoadCounters, LoadRepor
 pub use run::{MeasurementStart, RunError, is_open, run};
 pub use run_control::{NEVER, RunControl};
 pub use socket::raise_file_limit;
+pub use verdict::{Bottleneck, Confidence, Verdict};

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use crate::machine_load::MachineLoad;
 use crate::open_failure::OpenFailure;
 use crate::spread::DeliverySpread;
 
@@ -187,7 +188,10 @@ pub struct LoadReport {
     /// server's part.
     pub arrivals: Latencies,
     pub spread: DeliverySpread,
+    /// From the due time of our messages until they were sent.
+    pub schedule_lateness: Latencies,
     pub generator: GeneratorLoad,
+    pub machine: MachineLoad,
     pub failures: Vec<FailureCount>,
     /// Close codes from the server, and how often. 1006 stands for none.
     pub closes: BTreeMap<u16, u64>,
@@ -232,7 +236,9 @@ impl LoadReport {
         self.latencies.merge(&other.latencies);
         self.arrivals.merge(&other.arrivals);
         self.spread.merge(other.spread);
+        self.schedule_lateness.merge(&other.schedule_lateness);
         self.generator.merge(&other.generator);
+        self.machine.merge(other.machine);
         for failures in &other.failures {
             self.failed_as(&failures.cause, &failures.remedy, failures.count);
         }

@@ -5,6 +5,7 @@
 use std::time::Duration;
 
 use crate::clock::mono_ns;
+use crate::machine_load::MachineProbe;
 use crate::open_failure::OpenFailure;
 use crate::plan::{LoadPlan, Traffic};
 use crate::report::LoadReport;
@@ -44,6 +45,7 @@ pub fn run(
     mut observe: impl FnMut(&RunControl),
 ) -> Result<LoadReport, RunError> {
     let threads = plan.threads.clamp(1, plan.share.count.max(1) as usize);
+    let mut probe = MachineProbe::new(plan.server);
     let results = std::thread::scope(|scope| {
         let mut running = Vec::new();
         for index in 0..threads {
@@ -60,6 +62,7 @@ pub fn run(
         }
         while running.iter().any(|handle| !handle.is_finished()) {
             begin(plan, control, start);
+            observe_machine(plan, control, &mut probe);
             observe(control);
             std::thread::sleep(OBSERVE_INTERVAL);
         }
@@ -71,7 +74,7 @@ pub fn run(
     })?;
     match control.fatal_failure() {
         Some(refusal) => Err(RunError::NothingOpened(refusal)),
-        None => Ok(add_up(results)),
+        None => Ok(LoadReport { machine: probe.load(), ..add_up(results) }),
     }
 }
 
@@ -82,6 +85,19 @@ fn begin(plan: &LoadPlan, control: &RunControl, start: MeasurementStart) {
     let arrives = plan.traffic == Traffic::Listen && plan.arrivals.is_some();
     if arrives || is_open(plan, control) {
         control.set_start_ns(mono_ns() + START_DELAY_NS);
+    }
+}
+
+/// Reads the use of processors at the start and at the end of measuring.
+fn observe_machine(plan: &LoadPlan, control: &RunControl, probe: &mut MachineProbe) {
+    let start_ns = control.start_ns();
+    let lasts_ns = i64::try_from(plan.duration.as_nanos()).unwrap_or(NEVER);
+    let now_ns = mono_ns();
+    if start_ns != NEVER && now_ns >= start_ns {
+        probe.start();
+    }
+    if now_ns >= start_ns.saturating_add(lasts_ns) {
+        probe.finish();
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::plan::LoadPlan;
 use crate::report::LoadReport;
+use crate::verdict::Verdict;
 
 #[allow(clippy::cast_precision_loss)]
 fn per_s(count: u64, ns: u64) -> f64 {
@@ -29,6 +30,7 @@ pub fn json(plan: &LoadPlan, report: &LoadReport) -> Value {
     let (counters, generator) = (&report.counters, &report.generator);
     let us = |percent: f64| report.latencies.percentile_us(percent).map(|us| rounded(us, 1));
     let arrived = |percent: f64| report.arrivals.percentile_us(percent).map(|us| rounded(us, 1));
+    let verdict = Verdict::of(report);
     let (spread, last) = (report.spread_us(), report.last_us());
     let per_delivery_ns =
         (counters.deliveries > 0).then(|| rounded(generator.cpu_ns as f64 / counters.deliveries as f64, 1));
@@ -52,6 +54,13 @@ pub fn json(plan: &LoadPlan, report: &LoadReport) -> Value {
         "arrived_p50_us": arrived(50.0),
         "arrived_p99_us": arrived(99.0),
         "generator_busy": rounded(generator.busy, 3),
+        "bottleneck": verdict.bottleneck.name(),
+        "bottleneck_confidence": verdict.confidence.name(),
+        "verdict": verdict.sentence(report),
+        "server_busy": report.machine.server_busy.map(|part| rounded(part, 3)),
+        "server_cpu_s": report.machine.server_cpu_ns.map(|ns| rounded(ns as f64 / 1e9, 3)),
+        "machine_busy": report.machine.machine_busy.map(|part| rounded(part, 3)),
+        "schedule_late_p99_us": report.schedule_lateness.percentile_us(99.0).map(|us| rounded(us, 1)),
         "generator_waiting": rounded(generator.waiting, 3),
         "generator_threads": generator.threads,
         "generator_ns_per_delivery": per_delivery_ns,
@@ -174,5 +183,6 @@ pub fn text(plan: &LoadPlan, report: &LoadReport) -> String {
         report.generator.busy * 100.0,
         if report.generator.is_bound() { ", generator-bound" } else { "" }
     ));
+    lines.push(Verdict::of(report).sentence(report));
     lines.join("\n")
 }

@@ -652,6 +652,9 @@ impl Worker<'_> {
         if one.reader == ReaderKind::Stopped {
             return;
         }
+        if self.plan.traffic != Traffic::Listen {
+            self.meter.report.schedule_lateness.record(mono_ns() - due_ns);
+        }
         match self.plan.traffic {
             Traffic::Listen => {}
             Traffic::Heartbeat { expect, .. } => {
