@@ -7,6 +7,7 @@ from typing import Any
 
 import ccxt
 import pytest
+from rpc import Http
 from venue import CURRENCIES, DEMO_A, INSTRUMENTS, SHARES, Credentials, Venue
 
 SPOT = "NPN/ZAR"
@@ -227,6 +228,20 @@ def test_less_usual_calls_answer(exchange: ccxt.deribit) -> None:
     assert set(exchange.fetch_trading_fees()) == set(SYMBOLS)
     assert exchange.fetch_open_interest(PERPETUAL)["openInterestValue"] >= 0
     assert exchange.fetch_funding_rate(PERPETUAL)["fundingRate"] == 0
+
+
+def test_every_method_of_the_dialect_is_known(venue: Venue) -> None:
+    """A method that ccxt knows is served, or refused by name with an alternative: never a
+    misspelling."""
+    api = ccxt.deribit().describe()["api"]
+    member = Http(venue.address, DEMO_A)
+    for scope in ("public", "private"):
+        for name in api[scope]["get"]:
+            if name != "logout":
+                error = member.call(f"{scope}/{name}").get("error", {})
+                assert error.get("code") != -32601, (scope, name, error)
+    assert member.call("public/no_such_method")["error"]["code"] == -32601
+    member.close()
 
 
 def test_refusals_have_the_right_class(exchange: ccxt.deribit) -> None:

@@ -103,6 +103,29 @@ def test_depth_joins_the_snapshot_and_the_wrong_is_refused_with_a_remedy(venue: 
     asyncio.run(scenario())
 
 
+def test_an_unserved_path_is_refused_in_its_exchanges_form(venue: Venue) -> None:
+    for verb, path, key, code, part in [
+        ("GET", "/api/v3/openOrders?symbol=NPNZAR", "code", -1020, "/api/v2"),
+        ("POST", "/api/v3/order", "code", -1020, "POST /api/v3/order"),
+        ("DELETE", "/api/v3/openOrders", "code", -1020, "/api/v2"),
+        ("GET", "/sapi/v1/asset/tradeFee", "code", -1020, "wallet"),
+        ("GET", "/fapi/v1/ping", "code", -1020, "BTC-PERPETUAL"),
+        ("GET", "/openapi/v1/spot/openOrders", "code", "10000", "spot/orderBook"),
+        ("POST", "/v1/balances", "reason", "EndpointNotFound", "/api/v2"),
+        ("GET", "/v1/heartbeat", "reason", "EndpointNotFound", "/v1/symbols"),
+    ]:
+        answer = requests.request(verb, venue.http_url + path, timeout=PATIENCE_S)
+        body = answer.json()
+        assert (answer.status_code, body[key]) == (404, code), (path, body)
+        assert part in (body.get("msg") or body["message"]), body
+    average = requests.get(f"{venue.http_url}/api/v3/avgPrice?symbol=BTCUSDC", timeout=PATIENCE_S).json()
+    assert average["mins"] == 5 and 50_000 < float(average["price"]) < 70_000, average
+    feed = requests.get(f"{venue.http_url}/v1/pricefeed", timeout=PATIENCE_S).json()
+    symbols = requests.get(f"{venue.http_url}/v1/symbols", timeout=PATIENCE_S).json()
+    assert {pair["pair"].lower() for pair in feed} == set(symbols)
+    assert all(float(pair["price"]) > 0 and abs(float(pair["percentChange24h"])) < 100 for pair in feed)
+
+
 def test_numbers_have_no_holes(venue: Venue) -> None:
     async def scenario() -> None:
         async with (

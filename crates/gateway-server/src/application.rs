@@ -333,6 +333,11 @@ impl Application for GatewayApplication {
         if request.is_foreign {
             return api_route::refused(Refusal::ForeignOrigin);
         }
+        if pitwire_url_streams::is_rest_path(path)
+            && let Some(answer) = pitwire_url_streams::unserved(request.method, path)
+        {
+            return HttpResponse::json(answer.status, answer.body);
+        }
         if !matches!(request.method, "GET" | "HEAD") {
             return HttpResponse::text(405, "use GET");
         }

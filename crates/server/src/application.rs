@@ -486,7 +486,11 @@ impl Application for VenueApplication {
             return bus.request(request, instruments, SystemClock::wall_us() / 1000, self.clock.monotonic_ns());
         }
         if !matches!(request.method, "GET" | "HEAD") {
-            return HttpResponse::text(405, "use GET");
+            let is_rest = pitwire_url_streams::is_rest_path(path);
+            return match pitwire_url_streams::unserved(request.method, path).filter(|_| is_rest) {
+                Some(answer) => HttpResponse::json(answer.status, answer.body),
+                None => HttpResponse::text(405, "use GET"),
+            };
         }
         if let Some(mut response) = self.rest(request) {
             api_route::share(&mut response);

@@ -3,12 +3,12 @@
 //! Start at    [`answer`].
 
 use pitwire_engine::Market as Place;
-use pitwire_model::{InstrumentId, Lots, Phase, Side, VenueNanos};
+use pitwire_model::{Decimal, InstrumentId, Lots, Phase, Side, VenueNanos};
 
 use crate::gemini::{candle, candle_interval, refusal, trade_id};
 use crate::market::{Level, Market, Touch};
 use crate::rest_request::{RestAnswer, RestRequest};
-use crate::text::{Short, list, put};
+use crate::text::{Short, fixed_bare, list, put};
 
 const MOST_LEVELS: usize = 5_000;
 const MOST_TRADES: usize = 500;
@@ -18,6 +18,9 @@ const HOUR_NS: u64 = 3_600_000_000_000;
 pub(crate) fn answer(path: &str, ask: RestRequest<'_>) -> Option<RestAnswer> {
     if path == "/v1/symbols" {
         return Some(RestAnswer::ok(|out| symbols(out, ask)));
+    }
+    if path == "/v1/pricefeed" {
+        return Some(RestAnswer::ok(|out| price_feed(out, ask)));
     }
     let of = |prefix: &str| path.strip_prefix(prefix);
     if let Some(symbol) = of("/v1/symbols/details/") {
@@ -77,6 +80,27 @@ fn symbols(out: &mut Vec<u8>, ask: RestRequest<'_>) {
     let names = places.filter_map(|place| ask.streams.directory().names(place.spec.id));
     put!(out, "[");
     list(out, names, |out, names| put!(out, "\"", &names.lower, "\""));
+    put!(out, "]");
+}
+
+/// Writes the last price of each spot instrument, and its change in 24 hours in per cent.
+fn price_feed(out: &mut Vec<u8>, ask: RestRequest<'_>) {
+    let engine = ask.here.engine;
+    let places = engine.markets().iter().filter(|place| place.spec.is_spot() && place.phase() != Phase::Deleted);
+    let found = places.filter_map(|place| Some((place, ask.streams.market(engine, place.spec.id)?)));
+    put!(out, "[");
+    list(out, found, |out, (place, market)| {
+        let last = place.last().unwrap_or(place.spec.start_price);
+        let day = ask.streams.instrument(place.spec.id).and_then(|instrument| instrument.day(place, ask.here.at));
+        let open = day.map_or(last, |day| day.bar.open);
+        let change = i128::from(last.0) - i128::from(open.0);
+        // Twice the change in units of 0.0001 %, so that a half is rounded away from zero.
+        let doubled = (change * 2_000_000).checked_div(i128::from(open.0)).unwrap_or(0);
+        put!(out, "{\"pair\":\"", &market.names.joined, "\",\"price\":", Short(market.price(last)));
+        put!(out, ",\"percentChange24h\":\"");
+        fixed_bare(out, Decimal::new((doubled + doubled.signum()) / 2, 4), 4);
+        put!(out, "\"}");
+    });
     put!(out, "]");
 }
 

@@ -29,6 +29,7 @@ mod state;
 mod stream_set;
 mod tell;
 mod text;
+mod unserved;
 mod url;
 
 pub use binance::encode::{Stamps, combine};
@@ -36,8 +37,8 @@ pub use gemini::Numbered;
 pub use key::{Cadence, Dress, Entries, Kind, KlineInterval, StreamKey};
 pub use market::{Market, Touch};
 pub use names::{Directory, Names};
-pub use rest::is_rest_path;
 pub use rest_request::RestAnswer;
 pub use session::{Opened, Refused, is_stream_path};
 pub use state::{Here, Sink, StreamId, Streams};
 pub use stream_set::{Said, Session};
+pub use unserved::{is_rest_path, unserved};

@@ -7,30 +7,18 @@
 use crate::binance;
 use crate::rest_request::{RestAnswer, RestRequest};
 use crate::state::{Here, Streams};
+use crate::unserved::unserved;
 use crate::{bithumb_rest, gemini_rest};
 
-/// Whether a path may be one of these.
-pub fn is_rest_path(path: &str) -> bool {
-    const ROOTS: [&str; 8] = [
-        "/api/v3/",
-        "/api/v1/",
-        "/sapi/v1/",
-        "/openapi/v1/",
-        "/v1/symbols",
-        "/v1/book/",
-        "/v1/trades/",
-        "/v1/pubticker/",
-    ];
-    ROOTS.iter().any(|root| path.starts_with(root))
-        || path.starts_with("/v2/ticker/")
-        || path.starts_with("/v2/candles/")
-}
-
 impl Streams {
-    /// Answers a request. Returns `None` if the path does not exist.
+    /// Answers a GET request. A path that is not served is refused in the form of its exchange.
+    /// Returns `None` if the path belongs to no exchange.
     pub fn rest(&self, path: &str, query: &str, here: Here<'_>) -> Option<RestAnswer> {
         let ask = RestRequest { streams: self, here, query };
-        let path = path.trim_end_matches('/');
+        self.served(path.trim_end_matches('/'), ask).or_else(|| unserved("GET", path))
+    }
+
+    fn served(&self, path: &str, ask: RestRequest<'_>) -> Option<RestAnswer> {
         if let Some(rest) = path.strip_prefix("/api/v3/").or_else(|| path.strip_prefix("/api/v1/")) {
             return binance::rest::answer(rest, ask);
         }

@@ -17,6 +17,11 @@ impl RestAnswer {
         RestAnswer { status: 200, body }
     }
 
+    /// No endpoint has this path.
+    pub(crate) fn not_served(body: String) -> RestAnswer {
+        RestAnswer { status: 404, body: body.into_bytes() }
+    }
+
     pub(crate) fn refused(body: String) -> RestAnswer {
         RestAnswer { status: 400, body: body.into_bytes() }
     }

@@ -4,7 +4,7 @@ mod fixture;
 
 use fixture::{StreamFixture, json};
 use pitwire_model::{Command, Side, VenueNanos};
-use pitwire_url_streams::{Cadence, Dress, Here, Kind, Session, is_rest_path, is_stream_path};
+use pitwire_url_streams::{Cadence, Dress, Here, Kind, Session, is_rest_path, is_stream_path, unserved};
 
 /// Returns the answers to one message, and the number of streams that it joins and leaves.
 fn said(session: &mut Session, fixture: &StreamFixture, text: &str) -> (String, usize, usize) {
@@ -129,6 +129,10 @@ fn unknown_names_are_refused_only_without_a_known_one() {
         ("/api/v3/depth", false, true),
         ("/v1/symbols", false, true),
         ("/openapi/v1/serverTime", false, true),
+        ("/sapi/v2/anything", false, true),
+        ("/fapi/v1/exchangeInfo", false, true),
+        ("/v1/order/new", false, true),
+        ("/v1x", false, false),
         ("/", false, false),
     ] {
         assert_eq!((is_stream_path(path), is_rest_path(path)), (is_stream, is_rest), "{path}");
@@ -175,6 +179,70 @@ fn invalid_request_is_refused_with_what_exists() {
             }
         }
     }
+}
+
+#[test]
+fn an_unserved_path_is_refused_in_the_form_of_its_exchange() {
+    let fixture = StreamFixture::new();
+    let here = Here { engine: &fixture.engine, views: &fixture.views, at: VenueNanos(fixture.at) };
+    for (path, key, code, reason) in [
+        ("/api/v3/nothing", "code", "-1020", "ticker/bookTicker"),
+        ("/api/v3/order", "code", "-1020", "/api/v2"),
+        ("/api/v3/account", "code", "-1020", "/api/v2"),
+        ("/api/v3", "code", "-1020", "exchangeInfo"),
+        ("/sapi/v1/asset/tradeFee", "code", "-1020", "no wallet"),
+        ("/fapi/v1/exchangeInfo", "code", "-1020", "BTC-PERPETUAL"),
+        ("/dapi/v1/ping", "code", "-1020", "BTC-PERPETUAL"),
+        ("/openapi/v1/spot/placeOrder", "code", "\"10000\"", "spot/orderBook"),
+        ("/v1/nothing", "reason", "\"EndpointNotFound\"", "/v1/pricefeed"),
+        ("/v1/order/new", "reason", "\"EndpointNotFound\"", "/api/v2"),
+        ("/v2/nothing", "reason", "\"EndpointNotFound\"", "/v2/candles"),
+    ] {
+        let answer = fixture.streams.rest(path, "", here).expect("an answer");
+        let body = String::from_utf8(answer.body).expect("text");
+        let message = json(&body);
+        let text = message["msg"].as_str().or(message["message"].as_str()).expect("a reason");
+        assert_eq!((answer.status, message[key].to_string().as_str()), (404, code), "{path}: {body}");
+        assert!(text.starts_with(&format!("GET {path} is not served: ")) && text.contains(reason), "{body}");
+    }
+    assert_eq!(fixture.streams.rest("/elsewhere", "", here), None);
+    let posted = unserved("POST", "/api/v3/order").expect("an answer");
+    assert!(String::from_utf8(posted.body).expect("text").contains("POST /api/v3/order is not served"));
+}
+
+#[test]
+fn average_price_is_weighted_over_five_minutes() {
+    let mut fixture = StreamFixture::new();
+    let trade = |fixture: &mut StreamFixture, at_ms: u64, price: i64, lots: u64| {
+        fixture.at = at_ms * 1_000_000;
+        fixture.enter(Side::Sell, price, lots);
+        fixture.enter(Side::Buy, price, lots);
+    };
+    trade(&mut fixture, 10_000, 900, 50);
+    trade(&mut fixture, 400_000, 100, 2);
+    trade(&mut fixture, 500_000, 103, 1);
+    // (2 × 1.00 + 1 × 1.03) / 3; the trade at 10 s is older than five minutes.
+    let average = fixture.rest("/api/v3/avgPrice?symbol=NPNZAR");
+    assert_eq!(average.to_string(), r#"{"closeTime":500000,"mins":5,"price":"1.01000000"}"#);
+    // Without trades in five minutes it is the last price.
+    fixture.at = 2_000_000 * 1_000_000;
+    assert_eq!(fixture.rest("/api/v3/avgPrice?symbol=NPNZAR")["price"], "1.03000000");
+}
+
+#[test]
+fn price_feed_has_each_spot_instrument_and_its_change_in_a_day() {
+    let mut fixture = StreamFixture::new();
+    for (at_ms, price) in [(10_000, 200), (20_000, 206)] {
+        fixture.at = at_ms * 1_000_000;
+        fixture.enter(Side::Sell, price, 1);
+        fixture.enter(Side::Buy, price, 1);
+    }
+    let feed = fixture.rest("/v1/pricefeed");
+    let symbols = fixture.rest("/v1/symbols");
+    assert_eq!(feed.as_array().map(Vec::len), symbols.as_array().map(Vec::len));
+    let pair = feed.as_array().unwrap().iter().find(|pair| pair["pair"] == "NPNZAR").expect("NPNZAR");
+    // 2.06 is 3 % above 2.00.
+    assert_eq!((&pair["price"], &pair["percentChange24h"]), (&"2.06".into(), &"3.0000".into()), "{pair}");
 }
 
 #[test]

@@ -21,6 +21,9 @@ use crate::text::{Eight, list, put};
 const MOST_LEVELS: usize = 5_000;
 const MOST_TRADES: usize = 1_000;
 
+/// Length of the average price, in minutes.
+const AVERAGED_MINUTES: u64 = 5;
+
 /// Parameters that must be whole numbers on every path.
 const NUMBERS: [&str; 4] = ["limit", "fromId", "startTime", "endTime"];
 
@@ -37,6 +40,7 @@ pub(crate) fn answer(path: &str, ask: RestRequest<'_>) -> Option<RestAnswer> {
         "trades" | "historicalTrades" => with_one(ask, |out, one| trades(out, one)),
         "aggTrades" => with_one(ask, |out, one| agg_trades(out, one)),
         "klines" | "uiKlines" => return Some(klines(ask)),
+        "avgPrice" => with_one(ask, average_price),
         "ticker/24hr" | "ticker" => with_some(ask, day),
         "ticker/price" => with_some(ask, price),
         "ticker/bookTicker" => with_some(ask, book_ticker),
@@ -307,6 +311,26 @@ fn last_price(place: &Place) -> Ticks {
 fn price(out: &mut Vec<u8>, one: &One<'_>) {
     let last: Decimal = one.market.price(last_price(one.place));
     put!(out, "{\"symbol\":\"", &one.market.names.joined, "\",\"price\":", Eight(last), "}");
+}
+
+/// Writes the volume-weighted average price of the last five minutes, and the time of the last
+/// trade. Without trades it is the last price, as at the exchange.
+fn average_price(out: &mut Vec<u8>, one: &One<'_>) {
+    let now_ms = one.ask.here.at.as_millis();
+    let since_ms = now_ms.saturating_sub(AVERAGED_MINUTES * 60_000);
+    let tape = one.ask.here.views.tape(one.id);
+    let recent = || tape.iter().flat_map(|tape| tape.trades().iter().rev());
+    let (lots, tick_lots) = recent()
+        .take_while(|trade| trade.at.as_millis() > since_ms)
+        .filter(|trade| !trade.busted)
+        .fold((0_u64, 0_u128), |(lots, value), trade| {
+            let price = u128::from(trade.price.0.unsigned_abs());
+            (lots.saturating_add(trade.lots.0), value.saturating_add(price * u128::from(trade.lots.0)))
+        });
+    let average = weighted(one.market, &Bar { lots, tick_lots, ..Bar::flat(since_ms, Ticks(0)) });
+    let price = if lots == 0 { one.market.price(last_price(one.place)) } else { average };
+    let closed_ms = recent().next().map_or(now_ms, |trade| trade.at.as_millis());
+    put!(out, "{\"mins\":", AVERAGED_MINUTES, ",\"price\":", Eight(price), ",\"closeTime\":", closed_ms, "}");
 }
 
 fn book_ticker(out: &mut Vec<u8>, one: &One<'_>) {
