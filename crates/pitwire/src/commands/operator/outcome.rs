@@ -2,7 +2,8 @@
 
 use serde::Deserialize;
 
-use super::{Account, FlowAction, InstrumentArguments, Scope, ScopeName, Target, Verb, show};
+use super::show;
+use super::verbs::{Account, FlowAction, InstrumentArguments, Scope, ScopeName, Target, Verb};
 
 impl Target {
     /// Returns the subject of a sentence.
