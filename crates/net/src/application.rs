@@ -77,6 +77,9 @@ pub trait Application {
     }
     /// Answers were given to a socket. Called often, so it must be cheap.
     fn answered(&mut self, _: &ServerLatency) {}
+    /// The outbox of a connection has filled up, or has been read again: less than 64 KiB wait if
+    /// `has_room`. Optional messages should wait for room. A connection that ends has room.
+    fn outbox_changed(&mut self, _: ConnectionId, _has_room: bool) {}
     /// A connection that was `connected` has ended. Called once for each, except for connections
     /// that were handed off: the application learns their end itself.
     fn disconnected(&mut self, _: ConnectionId, _: &mut Notices) {}

@@ -5,7 +5,9 @@
 //!                outbox is full, or complete input is left over, nothing more is read;
 //!             2. the outbox holds at most 256 KiB and one answer above that in answers,
 //!                and 1 MiB and one turn's worth of notices;
-//!             3. requests that were acted on are answered before the connection ends, also when
+//!             3. a connection whose requests take long acts on one at a time, and counts as busy;
+//!             4. an answer that the peer does not read ends the connection;
+//!             5. requests that were acted on are answered before the connection ends, also when
 //!                the peer ended it.
 //! Leaves out  the order of the turns, and the commit between acting and writing.
 //! Start at    [`Connection::read_and_act`], [`Connection::flush`].
@@ -19,7 +21,7 @@ use pitwire_websocket::{CloseCode, Decoder, Incoming, Opcode, write_close, write
 use tracing::debug;
 
 use crate::application::{Application, Closing, Refusal};
-use crate::connection::input::{Backlog, Input};
+use crate::connection::input::{Backlog, Input, SHARE_NS};
 use crate::connection::outbox::{OUTBOX_BYTES, Outbox, PUMP_BYTES};
 use crate::connection_id::ConnectionId;
 use crate::context::{TurnContext, TurnTimes};
@@ -29,6 +31,7 @@ use crate::http::{self, HttpRequest, HttpResponse, Parsed};
 use crate::limits::Limits;
 use crate::notices::{NoticeKind, Notices};
 use crate::origin::{PageOrigin, UnknownHost};
+use crate::outbox_budget::OutboxMeter;
 use crate::quota::ConnectionPermit;
 use crate::stream::{Receipt, Stream};
 
@@ -147,6 +150,7 @@ impl Connection {
         stream: Stream,
         standing: Standing,
         permit: Option<ConnectionPermit>,
+        meter: OutboxMeter,
         now: u64,
     ) -> Self {
         Connection {
@@ -158,7 +162,7 @@ impl Connection {
             protocol: Protocol::Http,
             stage: ConnectionStage::Open,
             input: Input::default(),
-            outbox: Outbox::default(),
+            outbox: Outbox::new(meter),
             readiness: Readiness { readable: true, writable: true, is_reported: false },
             share: TurnShare { read_ns: now, ..TurnShare::default() },
             heard_ns: now,
@@ -245,7 +249,23 @@ impl Connection {
     }
 
     fn has_room(&self) -> bool {
-        self.outbox.pending() + self.share.answer_bytes < OUTBOX_BYTES
+        self.outbox.pending() + self.share.answer_bytes < OUTBOX_BYTES && self.outbox.meter.has_room()
+    }
+
+    /// Says whether the application knows that the outbox has no room.
+    pub fn is_full(&self) -> bool {
+        self.outbox.is_full
+    }
+
+    /// The count of its unread bytes.
+    pub fn meter(&mut self) -> &mut OutboxMeter {
+        &mut self.outbox.meter
+    }
+
+    /// Ends the connection without a close frame, because its peer does not read.
+    pub fn abandon(&mut self) {
+        debug!(id = ?self.id, "closed a connection that does not read its answers");
+        self.stage = ConnectionStage::Gone;
     }
 
     /// Notes that the socket may have input, or has ended.
@@ -329,9 +349,11 @@ impl Connection {
     /// Acts on at most `share` requests or frames and returns how many bytes they took.
     fn act_on<A: Application>(&mut self, bytes: &[u8], share: usize, turn: &mut TurnContext<'_, A>) -> usize {
         let (mut used, mut frames, mut completed) = (0, 0, false);
+        let began_ns = turn.clock.monotonic_ns();
+        let mut spent_ns = 0;
         while used < bytes.len() && !self.input.awaits_response() && !self.is_gone() && !turn.notices.is_ending(self.id)
         {
-            if frames == share || !self.has_room() {
+            if frames == share || spent_ns >= SHARE_NS || !self.has_room() {
                 self.input.backlog = Backlog::LeftOver;
                 break;
             }
@@ -345,9 +367,10 @@ impl Connection {
             used += bytes;
             frames += 1;
             completed |= is_whole;
+            spent_ns = turn.clock.monotonic_ns() - began_ns;
         }
         self.share.frames += frames;
-        self.input.note_acted_on(frames);
+        self.input.note_acted_on(frames, spent_ns);
         if turn.notices.is_ending(self.id) || self.is_gone() {
             self.input.backlog = Backlog::None;
             return bytes.len();
@@ -537,9 +560,9 @@ impl Connection {
         }
         self.outbox.compact();
         match kind {
-            NoticeKind::Answer => self.outbox.bytes.extend_from_slice(bytes),
+            NoticeKind::Answer => self.outbox.push_answer(bytes, now),
             NoticeKind::LateResponse => {
-                self.outbox.bytes.extend_from_slice(bytes);
+                self.outbox.push_answer(bytes, now);
                 // What came behind the request, if only the end of the peer, is next.
                 let has_rest = !self.input.rest().is_empty() || self.input.is_at_end;
                 self.input.backlog = if has_rest { Backlog::LeftOver } else { Backlog::None };
@@ -552,6 +575,7 @@ impl Connection {
                 self.stage = ConnectionStage::Closing { since: now };
             }
         }
+        self.outbox.settle();
     }
 
     /// Writes the outbox, then the frames that the application publishes, until the socket
@@ -584,7 +608,7 @@ impl Connection {
             match sent {
                 Sent::Bytes(0) | Sent::Failed => self.stage = ConnectionStage::Gone,
                 Sent::Bytes(bytes) => {
-                    self.outbox.note_written(bytes);
+                    self.outbox.note_written(bytes, now);
                     if let ConnectionStage::Closing { since } = &mut self.stage {
                         *since = now;
                     }
@@ -595,6 +619,10 @@ impl Connection {
         if self.outbox.is_unread() {
             debug!(id = ?self.id, "closed a connection that does not read its notices");
             self.close(CloseCode::TryAgainLater, "too slow: notices are not being read", now);
+        }
+        self.outbox.settle();
+        if let Some(has_room) = self.outbox.room_change() {
+            app.outbox_changed(self.id, has_room);
         }
     }
 
@@ -625,6 +653,9 @@ impl Connection {
 
     /// Ends a connection that has been silent or unfinished for too long.
     pub fn check_timeouts(&mut self, notices: &mut Notices, limits: &Limits, now: u64) {
+        if self.outbox.answer_unread_since().is_some_and(|since| now > since + limits.unread_ns) {
+            return self.abandon();
+        }
         match self.stage {
             ConnectionStage::Open => {}
             ConnectionStage::Closing { since } if now <= since + limits.unfinished_ns => return,

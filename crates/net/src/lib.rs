@@ -22,6 +22,7 @@ mod idle;
 mod limits;
 mod notices;
 mod origin;
+mod outbox_budget;
 mod quota;
 mod server;
 mod server_loop;

@@ -25,6 +25,7 @@ pub struct Notices {
     ending: BTreeSet<ConnectionId>,
     leaving: Vec<ConnectionId>,
     closed_elsewhere: Vec<ConnectionId>,
+    charges: Vec<(ConnectionId, u64)>,
 }
 
 #[derive(Debug)]
@@ -96,6 +97,16 @@ impl Notices {
     /// Tells the loop that a connection that was handed off has ended.
     pub fn closed_elsewhere(&mut self, id: ConnectionId) {
         self.closed_elsewhere.push(id);
+    }
+
+    /// Counts the unread bytes of a connection against `payer`, such as an account, from this turn
+    /// on: see [`Limits::outbox_bytes_per_payer`](crate::Limits::outbox_bytes_per_payer).
+    pub fn charge(&mut self, id: ConnectionId, payer: u64) {
+        self.charges.push((id, payer));
+    }
+
+    pub(crate) fn take_charges(&mut self) -> Vec<(ConnectionId, u64)> {
+        std::mem::take(&mut self.charges)
     }
 
     pub(crate) fn take_handoffs(&mut self, into: &mut BTreeSet<ConnectionId>) {

@@ -35,6 +35,7 @@ use crate::idle::IdleStrategy;
 use crate::limits::Limits;
 use crate::notices::Notices;
 use crate::origin::OriginPolicy;
+use crate::outbox_budget::OutboxBudget;
 use crate::quota::{AddressCounts, ConnectionQuota};
 use crate::stream::Stream;
 use crate::tls_acceptor::{TlsAcceptor, TlsSettings};
@@ -117,6 +118,7 @@ pub(crate) struct ServerLoop<A> {
     origins: OriginPolicy,
     table: ConnectionTable,
     admission: Admission,
+    budget: OutboxBudget,
     handoffs: Handoffs,
     notices: Notices,
     fairness: Fairness,
@@ -163,6 +165,7 @@ impl<A: Application> ServerLoop<A> {
             net.add_wake_source(waker.wake_source()?, TLS_ACCEPTOR)?;
             admission.tls = Some(TlsAcceptor::start(listener, shared, waker)?);
         }
+        let budget = OutboxBudget::new(&settings.limits);
         Ok(ServerLoop {
             app,
             net,
@@ -171,6 +174,7 @@ impl<A: Application> ServerLoop<A> {
             origins,
             table: ConnectionTable::default(),
             admission,
+            budget,
             handoffs: Handoffs::default(),
             notices: Notices::default(),
             fairness: Fairness::default(),
@@ -213,6 +217,7 @@ impl<A: Application> ServerLoop<A> {
             self.last_commit_ns = committed_ns - acted_ns;
             self.deliver(now);
             self.flush(has_new, now, acted_ns, committed_ns);
+            self.enforce_budget();
             self.hand_off();
             self.end_turn();
             if self.is_drained(now) {
@@ -335,7 +340,8 @@ impl<A: Application> ServerLoop<A> {
             self.net.close(token);
             return self.admission.release(standing);
         }
-        let mut connection = Connection::new(self.admission.next_id(), stream, standing, permit, now);
+        let mut connection =
+            Connection::new(self.admission.next_id(), stream, standing, permit, self.budget.meter(), now);
         connection.push_input(&received);
         if standing == Standing::Refused {
             connection.refuse(&self.app.refusal(Refusal::TooManyConnections), now);
@@ -379,11 +385,17 @@ impl<A: Application> ServerLoop<A> {
             }
         }
         gone.into_iter().for_each(|at| self.table.list_now(at));
+        self.budget.forget_payers();
     }
 
     /// Moves the notices of the turn into the outboxes of their connections.
     fn deliver(&mut self, now: u64) {
-        let ServerLoop { notices, table, .. } = self;
+        let ServerLoop { notices, table, budget, .. } = self;
+        for (id, payer) in notices.take_charges() {
+            if let Some(connection) = table.index_of(id).and_then(|at| table.connections.get_mut(at)) {
+                budget.charge(connection.meter(), payer);
+            }
+        }
         notices.drain(|to, kind, bytes| {
             let Some(at) = table.index_of(to) else { return };
             if let Some(connection) = table.connections.get_mut(at) {
@@ -435,6 +447,32 @@ impl<A: Application> ServerLoop<A> {
             if let Some(connection) = connection {
                 connection.flush(&mut self.app, &mut *self.net, times);
             }
+        }
+    }
+
+    /// Ends the connections with the most unread bytes if all of them hold too many, and lists the
+    /// connections that waited for their payer's budget and can go on.
+    fn enforce_budget(&mut self) {
+        let ServerLoop { table, budget, .. } = self;
+        let mut excess = budget.excess_bytes();
+        if excess > 0 {
+            let counted = table.connections.iter_mut().map(|(at, connection)| (connection.meter().counted(), at));
+            let mut largest: Vec<(usize, usize)> = counted.filter(|(bytes, _)| *bytes > 0).collect();
+            largest.sort_unstable();
+            while excess > 0
+                && let Some((bytes, at)) = largest.pop()
+            {
+                excess = excess.saturating_sub(bytes);
+                if let Some(connection) = table.connections.get_mut(at) {
+                    connection.abandon();
+                }
+                table.list_now(at);
+            }
+        }
+        if budget.take_freed() {
+            let waiting = table.connections.iter().filter(|(_, connection)| connection.wants_turn());
+            let waiting: Vec<usize> = waiting.map(|(at, _)| at).collect();
+            waiting.into_iter().for_each(|at| table.list_now(at));
         }
     }
 
@@ -515,6 +553,9 @@ fn remove<A: Application>(
         return false;
     }
     admission.release(connection.standing);
+    if connection.is_full() {
+        app.outbox_changed(connection.id, true);
+    }
     if connection.is_websocket() {
         app.disconnected(connection.id, notices);
     }
@@ -554,7 +595,9 @@ mod tests {
         let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let token = net.add_socket(peer.into()).unwrap();
         let mut table = ConnectionTable::default();
-        table.insert(Connection::new(ConnectionId(1), Stream::plain(token), Standing::Refused, None, 0));
+        let meter = OutboxBudget::new(&Limits::default()).meter();
+        let stream = Stream::plain(token);
+        table.insert(Connection::new(ConnectionId(1), stream, Standing::Refused, None, meter, 0));
         let (mut events, mut pending) = (Vec::new(), PendingEvents::default());
         // The new socket reports that it takes output.
         poll(&mut *net, &mut events, &mut pending, &mut table);

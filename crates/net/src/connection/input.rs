@@ -11,6 +11,10 @@ pub(super) const FRAMES_AT_A_TIME: usize = 8;
 /// That limit for a flood: a connection that had more requests waiting.
 pub(super) const FRAMES_OF_A_FLOOD: usize = 2;
 
+/// Time in nanoseconds after which a connection acts on nothing more before the others have their
+/// share. One request may take longer.
+pub(super) const SHARE_NS: u64 = 250_000;
+
 /// Why no more input is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Backlog {
@@ -34,6 +38,8 @@ pub(super) struct Input {
     pub is_at_end: bool,
     /// Requests acted on since the input was last empty.
     acted_on: usize,
+    /// Time spent on these requests, in nanoseconds.
+    spent_ns: u64,
     is_flood: bool,
 }
 
@@ -57,13 +63,14 @@ impl Input {
         if self.is_busy() { FRAMES_OF_A_FLOOD } else { FRAMES_AT_A_TIME }
     }
 
-    /// Notes that requests were acted on. Whether the rest is a flood shows only when all of the
+    /// Notes that requests were acted on, and for how long. Whether the rest is a flood shows only when all of the
     /// input has been acted on.
-    pub fn note_acted_on(&mut self, requests: usize) {
+    pub fn note_acted_on(&mut self, requests: usize, spent_ns: u64) {
         self.acted_on += requests;
-        self.is_flood = self.acted_on > FRAMES_AT_A_TIME;
+        self.spent_ns += spent_ns;
+        self.is_flood = self.acted_on > FRAMES_AT_A_TIME || self.spent_ns > SHARE_NS;
         if !self.has_left_over() {
-            self.acted_on = 0;
+            (self.acted_on, self.spent_ns) = (0, 0);
         }
     }
 

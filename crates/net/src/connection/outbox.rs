@@ -2,15 +2,19 @@
 //!
 //! Start at    [`Outbox`].
 
+use crate::outbox_budget::OutboxMeter;
+
 /// With this many bytes waiting, the requests of a connection wait too.
 pub(super) const OUTBOX_BYTES: usize = 256 * 1024;
 /// With this many bytes of notices waiting since earlier turns, a connection is closed.
 const UNREAD_BYTES: usize = 1024 * 1024;
 /// Bytes of published frames that the application adds at a time.
 pub(super) const PUMP_BYTES: usize = 64 * 1024;
+/// A peer that takes this many bytes reads its answers.
+const PROGRESS_BYTES: usize = 64 * 1024;
 
 /// Bytes for one connection, in the order in which they leave.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Outbox {
     pub bytes: Vec<u8>,
     /// How many of the bytes have been written.
@@ -21,9 +25,36 @@ pub(super) struct Outbox {
     unread_new: usize,
     /// The answers of the last turn leave with those of the next.
     pub is_held_back: bool,
+    answer: Option<UnreadAnswer>,
+    /// More than [`PUMP_BYTES`] wait, and the application knows it.
+    pub is_full: bool,
+    pub meter: OutboxMeter,
+}
+
+/// How a peer reads an answer that waits.
+#[derive(Debug)]
+struct UnreadAnswer {
+    /// When it was queued, or when the peer last took [`PROGRESS_BYTES`].
+    since_ns: u64,
+    /// Bytes taken since then.
+    taken: usize,
 }
 
 impl Outbox {
+    /// Makes an empty outbox.
+    pub fn new(meter: OutboxMeter) -> Self {
+        Outbox {
+            bytes: Vec::new(),
+            written: 0,
+            unread: 0,
+            unread_new: 0,
+            is_held_back: false,
+            answer: None,
+            is_full: false,
+            meter,
+        }
+    }
+
     /// Returns how many bytes wait.
     pub fn pending(&self) -> usize {
         self.bytes.len() - self.written
@@ -50,9 +81,38 @@ impl Outbox {
         self.unread_new += bytes.len();
     }
 
-    pub fn note_written(&mut self, bytes: usize) {
+    /// Adds an answer.
+    pub fn push_answer(&mut self, bytes: &[u8], now: u64) {
+        self.bytes.extend_from_slice(bytes);
+        self.answer.get_or_insert(UnreadAnswer { since_ns: now, taken: 0 });
+    }
+
+    pub fn note_written(&mut self, bytes: usize, now: u64) {
         self.written += bytes;
+        if let Some(answer) = &mut self.answer {
+            answer.taken += bytes;
+            if answer.taken >= PROGRESS_BYTES {
+                *answer = UnreadAnswer { since_ns: now, taken: 0 };
+            }
+        }
         self.unread = self.unread.saturating_sub(bytes);
+    }
+
+    /// Returns since when the peer has not read its answers, if any wait.
+    pub fn answer_unread_since(&self) -> Option<u64> {
+        self.answer.as_ref().map(|answer| answer.since_ns)
+    }
+
+    /// Says whether there is room, if that has changed since the last call.
+    pub fn room_change(&mut self) -> Option<bool> {
+        let is_full = self.pending() > PUMP_BYTES;
+        let was_full = std::mem::replace(&mut self.is_full, is_full);
+        (was_full != is_full).then_some(!is_full)
+    }
+
+    /// Counts the waiting bytes against the budgets.
+    pub fn settle(&mut self) {
+        self.meter.set(self.pending());
     }
 
     /// Says whether the connection reads its notices too slowly. Only notices that it has had a
@@ -66,6 +126,6 @@ impl Outbox {
     pub fn reset(&mut self) {
         self.bytes.clear();
         self.bytes.shrink_to(OUTBOX_BYTES);
-        (self.written, self.unread) = (0, 0);
+        (self.written, self.unread, self.answer) = (0, 0, None);
     }
 }

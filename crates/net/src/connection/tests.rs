@@ -9,12 +9,15 @@ use crate::SystemClock;
 use crate::connection_table::ConnectionTable;
 use crate::event_loop::{LoopKind, LoopOptions};
 use crate::origin::OriginPolicy;
+use crate::outbox_budget::OutboxBudget;
 use crate::turn::TurnScheduler;
 
 /// Answers nothing and publishes nothing, but remembers which connections sent a text.
 #[derive(Default)]
 struct SilentApp {
     senders: Vec<u64>,
+    /// How long it works on one text of connection 0, in nanoseconds.
+    works_ns: u64,
 }
 
 impl Application for SilentApp {
@@ -28,6 +31,9 @@ impl Application for SilentApp {
     }
     fn text(&mut self, id: ConnectionId, _: &str, _: &mut Notices) {
         self.senders.push(id.0);
+        let clock = SystemClock::start();
+        let began_ns = clock.monotonic_ns();
+        while id.0 == 0 && clock.monotonic_ns() - began_ns < self.works_ns {}
     }
 }
 
@@ -37,6 +43,7 @@ struct Bench {
     net: Box<dyn EventLoop>,
     notices: Notices,
     limits: Limits,
+    budget: OutboxBudget,
     origins: OriginPolicy,
     clock: SystemClock,
 }
@@ -49,6 +56,7 @@ impl Bench {
             net: LoopKind::Epoll.open(LoopOptions { receive_bytes, detaches: true }).unwrap(),
             notices: Notices::default(),
             limits: Limits::default(),
+            budget: OutboxBudget::new(&Limits::default()),
             origins: OriginPolicy::new("127.0.0.1".parse().unwrap(), &[]),
             clock: SystemClock::start(),
         }
@@ -61,7 +69,8 @@ impl Bench {
         peer.set_nonblocking(true).unwrap();
         let (ours, _) = listener.accept().unwrap();
         let stream = Stream::plain(self.net.add_socket(ours.into()).unwrap());
-        let mut connection = Connection::new(ConnectionId(id), stream, Standing::Refused, None, 0);
+        let meter = self.budget.meter();
+        let mut connection = Connection::new(ConnectionId(id), stream, Standing::Refused, None, meter, 0);
         connection.protocol = Protocol::WebSocket(Box::new(Decoder::new(self.limits.messages)));
         (connection, peer)
     }
@@ -298,4 +307,74 @@ fn room_that_is_reported_after_the_writing_is_used_in_the_next_turn() {
         turns += 1;
     }
     assert!(turns > 1);
+}
+
+#[test]
+fn a_connection_whose_requests_take_long_acts_on_one_at_a_time_behind_the_others() {
+    let mut two = TwoPeers::new();
+    two.bench.app.works_ns = SHARE_NS;
+    two.send(0, 3);
+    two.send(1, 1);
+    assert_eq!(two.turn(u64::MAX), [0, 1], "one request used up the share");
+    two.bench.app.works_ns = 0;
+    two.send(1, 1);
+    assert_eq!(two.turn(u64::MAX), [1, 0, 0], "the costly connection is busy, so the other comes first");
+}
+
+#[test]
+fn an_answer_that_is_not_read_ends_the_connection() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    let mut bench = Bench::new();
+    let (mut connection, mut peer) = bench.pair(1);
+    let limits = Limits { unread_ns: 30 * SECOND_NS, idle_ns: u64::MAX / 2, ..Limits::default() };
+    connection.take(NoticeKind::Answer, &vec![0; 20_000_000], SECOND_NS);
+    bench.flush(&mut connection, SECOND_NS);
+    connection.check_timeouts(&mut bench.notices, &limits, 31 * SECOND_NS);
+    assert!(!connection.is_gone(), "the time is not over");
+    // The peer reads enough: the time begins anew.
+    let mut taken = 0;
+    while taken < 2 * PUMP_BYTES {
+        let before = connection.outbox.pending();
+        let _ = peer.read(&mut vec![0; 4_000_000]);
+        bench.poll();
+        connection.note_writable();
+        bench.flush(&mut connection, 20 * SECOND_NS);
+        taken += before - connection.outbox.pending();
+    }
+    connection.check_timeouts(&mut bench.notices, &limits, 50 * SECOND_NS);
+    assert!(!connection.is_gone() && connection.outbox.pending() > 0);
+    connection.check_timeouts(&mut bench.notices, &limits, 50 * SECOND_NS + 1);
+    assert!(connection.is_gone());
+}
+
+#[test]
+fn notices_alone_have_no_deadline() {
+    let mut bench = Bench::new();
+    let (mut connection, _peer) = bench.pair(1);
+    let limits = Limits { unread_ns: 1, idle_ns: u64::MAX / 2, ..Limits::default() };
+    connection.readiness.writable = false;
+    connection.take(NoticeKind::Notice, b"notice", 0);
+    connection.check_timeouts(&mut bench.notices, &limits, 100);
+    assert!(!connection.is_gone(), "the limit of unread notices judges them");
+}
+
+#[test]
+fn a_connection_waits_while_its_payer_has_too_many_unread_bytes() {
+    let mut bench = Bench::new();
+    let limits = Limits { outbox_bytes_per_payer: 100_000, ..Limits::default() };
+    bench.budget = OutboxBudget::new(&limits);
+    let [(mut unread, _silent), (mut asking, mut peer)] = [bench.pair(1), bench.pair(2)];
+    for connection in [&mut unread, &mut asking] {
+        connection.readiness.writable = false;
+        bench.budget.charge(connection.meter(), 7);
+    }
+    unread.take(NoticeKind::Answer, &[0; 100_000], 0);
+    peer.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'x']).unwrap();
+    asking.take(NoticeKind::Answer, b"unread", 0);
+    bench.read_and_act(&mut asking);
+    assert!(bench.app.senders.is_empty() && asking.input.bytes.is_empty());
+    drop(unread);
+    assert!(bench.budget.take_freed());
+    bench.read_and_act(&mut asking);
+    assert_eq!(bench.app.senders, [2]);
 }
