@@ -48,6 +48,8 @@ pub struct LimitsDef {
     pub orders_burst: Option<u32>,
     pub requests_per_second: Option<u32>,
     pub requests_burst: Option<u32>,
+    /// Most open orders of an account without a limit of its own.
+    pub open_orders_per_account: Option<u32>,
 }
 
 /// Instruments that share a schedule and trading rules.

@@ -6,7 +6,7 @@ use core::net::IpAddr;
 
 use pitwire_engine::Engine;
 use pitwire_journal::LogError;
-use pitwire_model::{CancelFilter, CancelReason, Command, SessionId, VenueNanos};
+use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, SessionId, VenueNanos};
 use pitwire_projections::{Change, Views};
 
 use crate::Venue;
@@ -37,6 +37,8 @@ pub struct Dispatched {
     pub is_error: bool,
     /// Writing the journal failed: nothing of this may be sent, and the venue must stop.
     pub log_failed: bool,
+    /// The account of the request's login or access token.
+    pub account: Option<AccountId>,
 }
 
 /// Answers the requests of all connections of one venue.
@@ -67,6 +69,14 @@ impl Dispatcher {
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.state.rates.limits = Some(limits);
+        self
+    }
+
+    /// Sets how many open orders an account may have that has no limit of its own. Without this
+    /// call it is [`Limits::MAX_OPEN_ORDERS`].
+    #[must_use]
+    pub fn with_max_open_orders(mut self, max: u32) -> Self {
+        self.state.max_open_orders = max;
         self
     }
 
@@ -190,7 +200,7 @@ impl Dispatcher {
         }
         self.result = result;
         self.result.shrink_to(RESULT_BUFFER_BYTES);
-        Dispatched { effects, is_error: outcome.is_err(), log_failed }
+        Dispatched { effects, is_error: outcome.is_err(), log_failed, account }
     }
 
     /// Returns the caller's login. An `access_token` among the parameters decides for its one call,

@@ -42,6 +42,12 @@ pub const TIERS: [(u64, Allowance); 3] = [
     (25_000_000, Allowance { cost: 1, pool: 100, refill_per_s: 30 }),
 ];
 
+impl Limits {
+    /// Default for the most open orders of an account without a limit of its own. It bounds the
+    /// memory and the work that one account can cause.
+    pub const MAX_OPEN_ORDERS: u32 = 10_000;
+}
+
 impl Default for Limits {
     /// Returns the dialect's figures for the lowest tier.
     fn default() -> Self {

@@ -9,7 +9,7 @@ use pitwire_projections::{Change, UserTrade, Views};
 
 use crate::account_objects::{order_moment, summary_facts, write_position, write_report};
 use crate::session::Session;
-use crate::subscription::{PendingChanges, PrivateSubscription};
+use crate::subscription::{FillList, PrivateSubscription, RECORDS_PER_MESSAGE, take_orders};
 
 type Subscriptions = BTreeMap<String, PrivateSubscription>;
 
@@ -52,21 +52,36 @@ impl Session {
         }
     }
 
-    /// Sends what merged channels collected in the window that has just ended.
-    pub fn close_window(&mut self, interval: Interval, engine: &Engine, views: &Views, send: &mut dyn FnMut(&[u8])) {
+    /// Sends what merged channels collected in the window that has just ended: about as many
+    /// orders and fills as `budget` says, which it reduces. Returns whether everything was sent.
+    pub fn send_window(
+        &mut self,
+        interval: Interval,
+        engine: &Engine,
+        views: &Views,
+        budget: &mut usize,
+        send: &mut dyn FnMut(&[u8]),
+    ) -> bool {
         let venue = VenueView { engine, views };
         for (&account, subs) in &mut self.private {
             let mut due: Vec<_> = subs.iter_mut().filter(|(_, sub)| sub.is_due_at(interval)).collect();
             // Fills are sent before the order state that they lead to.
             due.sort_by_key(|(_, sub)| !matches!(sub.channel, Channel::UserTrades { .. }));
             for (name, sub) in due {
-                match sub.channel {
-                    Channel::UserPortfolio { .. } => venue.send_portfolio(name, sub, account, send),
-                    Channel::UserChanges { .. } => venue.send_changes(name, sub, account, send),
-                    _ => venue.send_collected(name, sub, account, send),
+                while sub.waits() {
+                    if *budget == 0 {
+                        return false;
+                    }
+                    let cost = match sub.channel {
+                        Channel::UserPortfolio { .. } => venue.send_portfolio(name, sub, account, send),
+                        Channel::UserChanges { .. } => venue.send_next_change(name, sub, account, send),
+                        _ => venue.send_next_collected(name, sub, account, send),
+                    };
+                    *budget = budget.saturating_sub(cost);
                 }
             }
         }
+        true
     }
 }
 
@@ -131,11 +146,8 @@ impl VenueView<'_> {
     }
 
     /// Adds one fill to a list that will be sent later.
-    fn collect(self, list: &mut Vec<u8>, spec: &InstrumentSpec, fill: &UserTrade) {
-        if !list.is_empty() {
-            list.push(b',');
-        }
-        objects::user_trade(&mut Json::new(list), spec, fill, self.engine.currencies());
+    fn collect(self, list: &mut FillList, spec: &InstrumentSpec, fill: &UserTrade) {
+        list.push(|part| objects::user_trade(&mut Json::new(part), spec, fill, self.engine.currencies()));
     }
 
     /// Sends an order's state. `triggers` marks the message of a stop that was elected; merged
@@ -173,27 +185,29 @@ impl VenueView<'_> {
         }
     }
 
-    fn send_collected(
+    /// Sends one message of collected fills or orders. The last one carries the token. Returns how
+    /// many records it may have.
+    fn send_next_collected(
         self,
         name: &str,
         sub: &mut PrivateSubscription,
         account: AccountId,
         send: &mut dyn FnMut(&[u8]),
-    ) {
+    ) -> usize {
+        let (trades, orders) = (sub.trades.take_part(), take_orders(&mut sub.orders));
+        let token = sub.token.filter(|_| !sub.has_collected());
         let mut out = Vec::new();
-        write_numbered(&mut out, name, sub.token, |j| {
+        write_numbered(&mut out, name, token, |j| {
             j.array(|j| match sub.channel {
-                Channel::UserTrades { .. } => j.raw(&sub.trades).end(),
-                _ => sub.orders.iter().for_each(|id| self.write_order(j, account, *id)),
+                Channel::UserTrades { .. } => j.raw(&trades).end(),
+                _ => orders.iter().for_each(|id| self.write_order(j, account, *id)),
             });
         });
         send(&out);
-        sub.trades.clear();
-        sub.orders.clear();
+        if trades.is_empty() { orders.len() } else { RECORDS_PER_MESSAGE }
     }
 
-    /// Sends one message per instrument with changes: its orders, fills and position together. The
-    /// last one carries the token.
+    /// Sends all collected changes of a `user.changes` channel.
     pub(crate) fn send_changes(
         self,
         name: &str,
@@ -201,36 +215,56 @@ impl VenueView<'_> {
         account: AccountId,
         send: &mut dyn FnMut(&[u8]),
     ) {
-        let last = sub.changes.last_key_value().map(|(instrument, _)| *instrument);
-        for (instrument, PendingChanges { orders, trades }) in std::mem::take(&mut sub.changes) {
-            let Some(market) = self.engine.market(instrument) else { continue };
-            let token = sub.token.filter(|_| Some(instrument) == last);
-            let mut out = Vec::new();
-            write_numbered(&mut out, name, token, |j| {
-                j.object(|j| {
-                    j.key("instrument_name").string(&market.spec.name);
-                    j.key("trades").array(|j| j.raw(&trades).end());
-                    j.key("orders").array(|j| orders.iter().for_each(|id| self.write_order(j, account, *id)));
-                    j.key("positions").array(|j| {
-                        if !market.spec.is_spot() && !trades.is_empty() {
-                            write_position(j, self.engine, account, instrument);
-                        }
-                    });
-                });
-            });
-            send(&out);
+        while !sub.changes.is_empty() {
+            self.send_next_change(name, sub, account, send);
         }
     }
 
-    /// Sends one message per currency whose summary differs from the last one sent.
+    /// Sends one message with changes of one instrument: its orders, fills and position together.
+    /// An instrument with many changes takes several messages. The last message of all carries the
+    /// token. Returns how many records the message may have.
+    fn send_next_change(
+        self,
+        name: &str,
+        sub: &mut PrivateSubscription,
+        account: AccountId,
+        send: &mut dyn FnMut(&[u8]),
+    ) -> usize {
+        let Some(mut entry) = sub.changes.first_entry() else { return 1 };
+        let (instrument, waiting) = (*entry.key(), entry.get_mut());
+        let (trades, orders) = (waiting.trades.take_part(), take_orders(&mut waiting.orders));
+        if waiting.is_empty() {
+            entry.remove();
+        }
+        let Some(market) = self.engine.market(instrument) else { return 1 };
+        let token = sub.token.filter(|_| sub.changes.is_empty());
+        let mut out = Vec::new();
+        write_numbered(&mut out, name, token, |j| {
+            j.object(|j| {
+                j.key("instrument_name").string(&market.spec.name);
+                j.key("trades").array(|j| j.raw(&trades).end());
+                j.key("orders").array(|j| orders.iter().for_each(|id| self.write_order(j, account, *id)));
+                j.key("positions").array(|j| {
+                    if !market.spec.is_spot() && !trades.is_empty() {
+                        write_position(j, self.engine, account, instrument);
+                    }
+                });
+            });
+        });
+        send(&out);
+        orders.len() + if trades.is_empty() { 0 } else { RECORDS_PER_MESSAGE }
+    }
+
+    /// Sends one message per currency whose summary differs from the last one sent. Returns its
+    /// cost in records.
     fn send_portfolio(
         self,
         name: &str,
         sub: &mut PrivateSubscription,
         account: AccountId,
         send: &mut dyn FnMut(&[u8]),
-    ) {
-        let Channel::UserPortfolio { currency: wanted } = &sub.channel else { return };
+    ) -> usize {
+        let Channel::UserPortfolio { currency: wanted } = &sub.channel else { return 1 };
         sub.portfolio.stale = false;
         for currency in self.engine.currencies() {
             if !wanted.eq_ignore_ascii_case("any") && !wanted.eq_ignore_ascii_case(&currency.name) {
@@ -246,6 +280,7 @@ impl VenueView<'_> {
             send(&out);
             sub.portfolio.sent.insert(currency.id, summary);
         }
+        self.engine.currencies().len()
     }
 
     /// Whether a change may affect the money of an account or the value of its positions.

@@ -7,12 +7,12 @@
 use core::net::IpAddr;
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::codec::{Channel, Heartbeat, RpcError};
+use crate::codec::{Channel, Heartbeat, Interval, RpcError};
 use pitwire_model::{AccountId, SessionId};
 
 use crate::auth::Login;
 use crate::limits::{Meter, RefusalBudget};
-use crate::subscription::{PortfolioState, PrivateSubscription};
+use crate::subscription::{FillList, PortfolioState, PrivateSubscription};
 use crate::tokens::SessionNumber;
 
 #[derive(Debug, Default)]
@@ -52,6 +52,11 @@ pub(crate) struct OnDisconnect {
 impl Session {
     /// Most channels of one connection.
     pub const MAX_CHANNELS: usize = 1_000;
+
+    /// Most bytes of fills that merged channels collect for a connection that does not read.
+    const MAX_COLLECTED_BYTES: usize = 4 * 1024 * 1024;
+    /// Most orders that merged channels collect for a connection that does not read.
+    const MAX_COLLECTED_ORDERS: usize = 100_000;
 
     const MOST_GRANTED: usize = 256;
 
@@ -168,7 +173,7 @@ impl Session {
         self.private.entry(account).or_default().entry(name.to_owned()).or_insert_with(|| PrivateSubscription {
             channel,
             orders: BTreeSet::new(),
-            trades: Vec::new(),
+            trades: FillList::default(),
             changes: BTreeMap::new(),
             portfolio: PortfolioState { stale: true, sent: BTreeMap::new() },
             token: None,
@@ -178,6 +183,18 @@ impl Session {
     /// Whether something must be sent when a window ends.
     pub fn has_pending_window(&self) -> bool {
         self.private.values().flat_map(BTreeMap::values).any(PrivateSubscription::waits)
+    }
+
+    /// Whether something must be sent at the end of a window of this length.
+    pub fn is_due_at(&self, interval: Interval) -> bool {
+        self.private.values().flat_map(BTreeMap::values).any(|sub| sub.is_due_at(interval))
+    }
+
+    /// Whether merged channels have collected more than a connection may leave unsent.
+    pub fn has_collected_too_much(&self) -> bool {
+        let all = self.private.values().flat_map(BTreeMap::values).map(PrivateSubscription::collected);
+        let (bytes, orders) = all.fold((0, 0), |sum, more| (sum.0 + more.0, sum.1 + more.1));
+        bytes > Self::MAX_COLLECTED_BYTES || orders > Self::MAX_COLLECTED_ORDERS
     }
 
     /// Subscribes a public channel. Returns false if it was open already.

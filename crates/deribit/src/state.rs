@@ -33,6 +33,8 @@ pub(crate) struct SharedState {
     /// Recent private messages of accounts with resumable subscriptions.
     pub replay: ReplayBuffers,
     pub rates: RateLimits,
+    /// Most open orders of an account without a limit of its own.
+    pub max_open_orders: u32,
 }
 
 /// Rate limits and what each caller has used of them.
@@ -64,6 +66,7 @@ impl SharedState {
             cancels_by_default: BTreeSet::new(),
             replay: ReplayBuffers::default(),
             rates: RateLimits::default(),
+            max_open_orders: Limits::MAX_OPEN_ORDERS,
         }
     }
 

@@ -1,6 +1,6 @@
 //! One private channel of one account: its collected changes and the position of its subscriber.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pitwire_model::{CurrencyId, InstrumentId, OrderId};
 
@@ -12,7 +12,7 @@ pub(crate) struct PrivateSubscription {
     pub channel: Channel,
     /// Orders that a merged channel sends at the end of the window.
     pub orders: BTreeSet<OrderId>,
-    pub trades: Vec<u8>,
+    pub trades: FillList,
     /// Collected changes by instrument, for `user.changes`.
     pub changes: BTreeMap<InstrumentId, PendingChanges>,
     pub portfolio: PortfolioState,
@@ -25,7 +25,59 @@ pub(crate) struct PrivateSubscription {
 #[derive(Debug, Default)]
 pub(crate) struct PendingChanges {
     pub orders: BTreeSet<OrderId>,
-    pub trades: Vec<u8>,
+    pub trades: FillList,
+}
+
+/// Most orders, and most fills, in one message of a private channel.
+pub(crate) const RECORDS_PER_MESSAGE: usize = 100;
+
+/// Fills that wait to be sent, as JSON, in parts for one message each.
+#[derive(Debug, Default)]
+pub(crate) struct FillList {
+    parts: VecDeque<Vec<u8>>,
+    /// Fills in the last part.
+    last_len: usize,
+}
+
+impl FillList {
+    /// Adds one fill, which `write` writes.
+    pub fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.parts.is_empty() || self.last_len == RECORDS_PER_MESSAGE {
+            self.parts.push_back(Vec::new());
+            self.last_len = 0;
+        }
+        self.last_len += 1;
+        if let Some(part) = self.parts.back_mut() {
+            if !part.is_empty() {
+                part.push(b',');
+            }
+            write(part);
+        }
+    }
+
+    /// Removes the oldest fills, as many as fit into a message: objects with commas between them.
+    pub fn take_part(&mut self) -> Vec<u8> {
+        self.parts.pop_front().unwrap_or_default()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.parts.iter().map(Vec::len).sum()
+    }
+}
+
+impl PendingChanges {
+    pub fn is_empty(&self) -> bool {
+        self.orders.is_empty() && self.trades.is_empty()
+    }
+}
+
+/// Removes the orders of the next message, the oldest first.
+pub(crate) fn take_orders(orders: &mut BTreeSet<OrderId>) -> Vec<OrderId> {
+    std::iter::from_fn(|| orders.pop_first()).take(RECORDS_PER_MESSAGE).collect()
 }
 
 /// The last messages of a `user.portfolio` channel.
@@ -68,20 +120,15 @@ impl PrivateSubscription {
             _ => (&mut self.orders, &mut self.trades),
         };
         match entry.what {
-            ReplayEventKind::Fill => {
-                if !trades.is_empty() {
-                    trades.push(b',');
-                }
-                trades.extend_from_slice(&entry.object);
-            }
+            ReplayEventKind::Fill => trades.push(|part| part.extend_from_slice(&entry.object)),
             ReplayEventKind::Order { id, .. } => drop(orders.insert(id)),
         }
     }
 
     /// Returns the collected bytes of fills and the number of orders.
     pub(crate) fn collected(&self) -> (usize, usize) {
-        let changes = self.changes.values().map(|waiting| (waiting.trades.len(), waiting.orders.len()));
-        changes.fold((self.trades.len(), self.orders.len()), |sum, more| (sum.0 + more.0, sum.1 + more.1))
+        let changes = self.changes.values().map(|waiting| (waiting.trades.bytes(), waiting.orders.len()));
+        changes.fold((self.trades.bytes(), self.orders.len()), |sum, more| (sum.0 + more.0, sum.1 + more.1))
     }
 
     pub(crate) fn waits(&self) -> bool {

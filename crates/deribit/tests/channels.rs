@@ -200,7 +200,7 @@ fn merged_channel_sends_once_at_window_end() {
     assert_eq!(told(&world.received(&mut alice)), Vec::<String>::new());
     let close = |world: &World, session: &mut Session, interval| {
         let mut heard = Vec::new();
-        session.close_window(interval, &world.venue.engine, &world.venue.views, &mut |text| {
+        session.send_window(interval, &world.venue.engine, &world.venue.views, &mut { usize::MAX }, &mut |text| {
             heard.push(common::parsed(text))
         });
         told(&heard)
@@ -231,7 +231,9 @@ fn changing_login_ends_private_channels_of_previous_account() {
     world.grant(&mut session, "bob");
     assert_eq!(world.received(&mut session), Vec::<Value>::new());
     let mut heard = 0;
-    session.close_window(Interval::Ms100, &world.venue.engine, &world.venue.views, &mut |_| heard += 1);
+    session.send_window(Interval::Ms100, &world.venue.engine, &world.venue.views, &mut { usize::MAX }, &mut |_| {
+        heard += 1
+    });
     assert_eq!(heard, 0, "nor what a window had collected");
     subscribe(&mut world, &mut session, &["user.orders.any.any.raw"]);
     world.venue.changes.clear();
@@ -255,4 +257,32 @@ fn channel_opened_with_token_belongs_to_token_account() {
     assert_eq!((heard.len(), &heard[0]["params"]["data"]["user_id"]), (1, &json!(2)));
     world.ok(&mut alice, "private/unsubscribe", json!({"channels": channels}));
     assert!(!alice.has_private_channels());
+}
+
+#[test]
+fn window_with_many_orders_is_sent_in_parts_of_bounded_size() {
+    let mut world = World::new();
+    let mut alice = world.login("alice");
+    subscribe(&mut world, &mut alice, &["user.orders.any.any.100ms", "user.changes.any.any.100ms"]);
+    let entered: Vec<String> = (0..250).map(|_| world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0)).collect();
+    world.received(&mut alice);
+    let mut part = |world: &World, budget: usize| {
+        let (mut left, mut ids, mut largest) = (budget, Vec::new(), 0);
+        let mut send = |text: &[u8]| {
+            let value = common::parsed(text);
+            let data = &value["params"]["data"];
+            let orders = data.as_array().or(data["orders"].as_array()).expect("a list of orders").clone();
+            largest = largest.max(orders.len());
+            ids.extend(orders.iter().map(|order| order["order_id"].as_str().expect("a text").to_owned()));
+        };
+        let is_done = alice.send_window(Interval::Ms100, &world.venue.engine, &world.venue.views, &mut left, &mut send);
+        (is_done, ids, largest)
+    };
+    let (is_done, first, largest) = part(&world, 100);
+    assert_eq!((is_done, first.len(), largest), (false, 100, 100), "a part ends with its budget");
+    let (is_done, rest, largest) = part(&world, usize::MAX);
+    assert_eq!((is_done, largest), (true, 100));
+    let changes = [first, rest].concat();
+    assert_eq!(changes, [entered.clone(), entered].concat(), "each channel gets each order once, in order");
+    assert_eq!(part(&world, usize::MAX), (true, vec![], 0));
 }

@@ -173,3 +173,21 @@ fn limits_are_reported_but_enforced_only_if_enabled() {
         assert_eq!(passed == 300, !enforced);
     }
 }
+
+#[test]
+fn account_without_own_limit_has_the_default_limit_of_open_orders() {
+    let mut world = World::new();
+    world.dispatcher = world.dispatcher.with_max_open_orders(2);
+    let (mut alice, mut operator) = (world.login("alice"), world.login("operator"));
+    let order = json!({"instrument_name": "NPN_ZAR", "amount": 1.0, "type": "limit", "price": 3000.0});
+    let first = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
+    world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
+    let refused = world.call(&mut alice, "private/buy", order.clone());
+    assert_eq!((refused.code(), &refused.value["error"]["data"]["limit"]), (10013, &json!(2.0)), "{}", refused.text);
+    world.ok(&mut alice, "private/cancel", json!({"order_id": first}));
+    world.ok(&mut alice, "private/buy", order.clone());
+    // An operator raises the limit of one account.
+    world.ok(&mut operator, "private/pitwire_change_account", json!({"name": "alice", "max_open_orders": 3}));
+    world.ok(&mut alice, "private/buy", order.clone());
+    assert_eq!(world.call(&mut alice, "private/buy", order).code(), 10013);
+}

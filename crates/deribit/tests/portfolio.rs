@@ -16,8 +16,9 @@ fn subscribe(world: &mut World, session: &mut Session, channels: &[&str]) {
 /// Returns the messages at the end of a window.
 fn window(world: &World, session: &mut Session) -> Vec<Value> {
     let mut heard = Vec::new();
-    session
-        .close_window(Interval::Ms100, &world.venue.engine, &world.venue.views, &mut |text| heard.push(parsed(text)));
+    session.send_window(Interval::Ms100, &world.venue.engine, &world.venue.views, &mut { usize::MAX }, &mut |text| {
+        heard.push(parsed(text));
+    });
     heard
 }
 

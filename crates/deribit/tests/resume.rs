@@ -55,7 +55,9 @@ fn heard_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
 fn window(world: &World, session: &mut Session) -> Vec<Value> {
     let mut heard = Vec::new();
     let MemoryVenue { engine, views, .. } = &world.venue;
-    session.close_window(Interval::Ms100, engine, views, &mut |text| heard.push(parsed(text)["params"].clone()));
+    session.send_window(Interval::Ms100, engine, views, &mut { usize::MAX }, &mut |text| {
+        heard.push(parsed(text)["params"].clone())
+    });
     heard
 }
 

@@ -88,10 +88,10 @@ impl Engine {
     }
 
     /// Returns the displayed lots that trade before this order on its level. `None` if the order is
-    /// not displayed. Costs the orders before it, but constant time if it is the last of its level.
+    /// not displayed, or if more than a thousand orders stand before it and as many behind it.
     pub fn queue_ahead(&self, id: OrderId) -> Option<Lots> {
         let (instrument, slot) = self.orders.get(id).filter(|(_, slot)| !slot.is_undisplayed())?;
-        Some(Lots(self.market(instrument)?.book.queue_ahead(slot)))
+        self.market(instrument)?.book.queue_ahead(slot).map(Lots)
     }
 
     pub fn epoch(&self) -> Epoch {

@@ -14,7 +14,7 @@ use pitwire_deribit::{
     Transport,
 };
 use pitwire_journal::LogError;
-use pitwire_model::VenueNanos;
+use pitwire_model::{AccountId, VenueNanos};
 use pitwire_net::{
     Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, ServerLatency,
     SystemClock,
@@ -37,6 +37,7 @@ use crate::public_connections::{ConnectionOutput, Done};
 use crate::resume::{Held, Life, Resumption};
 use crate::server_latency::LatencyHistograms;
 use crate::service::{MarketData, VenueService};
+use crate::window_sends::{RECORDS_AT_A_TIME, RECORDS_PER_TURN, WindowSends};
 
 /// Interval in nanoseconds at which the order flow runs. Its commands carry their own times, and
 /// those of one interval share a commit.
@@ -71,6 +72,8 @@ struct ClientSubscription {
 
 struct ClientConnection {
     session: Session,
+    /// The account that its unread bytes count against.
+    payer: Option<AccountId>,
     public: Vec<ClientSubscription>,
 }
 
@@ -93,6 +96,9 @@ pub struct VenueApplication {
     /// Set when the log has failed. Nothing may be sent from then on.
     failure: Option<LogError>,
     private_windows: PrivateWindows,
+    window_sends: WindowSends,
+    /// Orders and fills that merged private channels may still send in this turn.
+    turn_records: usize,
     heartbeats: Heartbeats,
     /// Publication for gateways, if enabled.
     bus: Option<Bus>,
@@ -129,6 +135,8 @@ impl VenueApplication {
             is_early: false,
             failure: None,
             private_windows: PrivateWindows::default(),
+            window_sends: WindowSends::default(),
+            turn_records: RECORDS_PER_TURN,
             heartbeats: Heartbeats::default(),
             bus: None,
             life,
@@ -219,9 +227,29 @@ impl VenueApplication {
         let mut output =
             ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections };
         while let Some(interval) = self.private_windows.take(venue.now()) {
-            for (id, client) in self.clients.iter_mut().filter(|(_, client)| client.session.has_private_channels()) {
-                let mut send = |text: &[u8]| output.notify(*id, text);
-                client.session.close_window(interval, venue.engine(), venue.views(), &mut send);
+            for (id, _) in self.clients.iter().filter(|(_, client)| client.session.is_due_at(interval)) {
+                self.window_sends.add((*id, interval));
+            }
+        }
+        while self.turn_records > 0
+            && let Some((id, interval)) = self.window_sends.next()
+        {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            let share = self.turn_records.min(RECORDS_AT_A_TIME);
+            let mut left = share;
+            let mut send = |text: &[u8]| output.notify(id, text);
+            if !client.session.send_window(interval, venue.engine(), venue.views(), &mut left, &mut send) {
+                self.window_sends.add((id, interval));
+            }
+            self.turn_records -= (share - left).max(1);
+        }
+    }
+
+    /// Closes connections that leave too much of their merged channels unread.
+    fn close_slow_windows(&mut self, notices: &mut Notices) {
+        for id in self.window_sends.waiting() {
+            if self.clients.get(&id).is_some_and(|client| client.session.has_collected_too_much()) {
+                notices.close(id, pitwire_net::CloseCode::TryAgainLater, TOO_SLOW);
             }
         }
     }
@@ -344,6 +372,7 @@ impl VenueApplication {
         let clock = self.rpc_clock();
         let mut out = Vec::with_capacity(1024);
         let answer = self.answer_http(request, clock, &mut out);
+        charge(request.connection, answer.account, notices);
         self.note(&answer);
         self.distribute(notices);
         self.follow_manual_time(notices);
@@ -421,6 +450,13 @@ impl VenueApplication {
             self.service.market_data.streams.set_clocks(self.clock, self.venue_clock);
         }
         Ok(())
+    }
+}
+
+/// Counts the unread bytes of a connection against an account.
+fn charge(id: ConnectionId, account: Option<AccountId>, notices: &mut Notices) {
+    if let Some(account) = account {
+        notices.charge(id, u64::from(account.0));
     }
 }
 
@@ -555,7 +591,7 @@ impl Application for VenueApplication {
     fn connected(&mut self, id: ConnectionId, from: Option<IpAddr>) {
         self.counters.connections += 1;
         let session = self.dispatcher.connect(self.service.venue.engine()).coming_from(from);
-        self.clients.insert(id, ClientConnection { session, public: Vec::new() });
+        self.clients.insert(id, ClientConnection { session, payer: None, public: Vec::new() });
     }
 
     fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
@@ -575,6 +611,10 @@ impl Application for VenueApplication {
             self.private_windows.arm(self.service.venue.now());
         }
         self.heartbeats.set(id, client.session.beat_due_ns());
+        if answer.account.is_some() && client.payer != answer.account {
+            client.payer = answer.account;
+            charge(id, answer.account, notices);
+        }
         self.note(&answer);
         self.apply(id, answer.effects, notices);
         self.reindex(id);
@@ -587,6 +627,10 @@ impl Application for VenueApplication {
         api_route::refused(why)
     }
 
+    fn outbox_changed(&mut self, id: ConnectionId, has_room: bool) {
+        self.window_sends.set_room(id, has_room);
+    }
+
     fn answered(&mut self, latency: &ServerLatency) {
         self.latency.record(latency);
     }
@@ -594,6 +638,7 @@ impl Application for VenueApplication {
     fn disconnected(&mut self, id: ConnectionId, notices: &mut Notices) {
         let Some(mut client) = self.clients.remove(&id) else { return };
         self.heartbeats.set(id, None);
+        self.window_sends.forget(id);
         for sub in client.public.iter().filter(|sub| sub.is_held) {
             self.held.hold(sub.feed, self.service.venue.now(), &mut self.service.market_data.publisher);
         }
@@ -621,7 +666,10 @@ impl Application for VenueApplication {
         let journal = self.service.venue.journal();
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
         let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
-        if self.bus.as_ref().is_some_and(Bus::has_joins) || self.service.market_data.publisher.has_put_off() {
+        if self.window_sends.has_next()
+            || self.bus.as_ref().is_some_and(Bus::has_joins)
+            || self.service.market_data.publisher.has_put_off()
+        {
             return Some(0);
         }
         let stream_beat = self.service.market_data.streams.next_due_ns().unwrap_or(u64::MAX);
@@ -635,9 +683,11 @@ impl Application for VenueApplication {
         if self.service.is_stopping || self.failure.is_some() {
             return;
         }
+        self.turn_records = RECORDS_PER_TURN;
         if let Err(error) = self.catch_up(now_ns, notices) {
             self.failure = Some(error);
         }
+        self.close_slow_windows(notices);
         self.beat(now_ns, notices);
         self.held.let_go(self.service.venue.now(), &mut self.service.market_data.publisher);
         self.expire_replay_buffers();

@@ -25,6 +25,7 @@ mod server_latency;
 mod service;
 mod streams;
 mod vault;
+mod window_sends;
 
 pub use application::{VenueApplication, venue_time};
 pub use bus::Bus;

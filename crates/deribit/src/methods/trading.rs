@@ -85,6 +85,7 @@ fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> MethodResult {
     let account = order.account;
     order.session = call.session.id;
     order.cancel_on_disconnect = cancel_on_disconnect::settled(call, account);
+    check_open_orders(call, account)?;
     let asked = RejectContext::of_entry(&order);
     let id = call.submit(Command::Enter(order))?;
     if let Some(Event::Rejected { reason, .. }) = call.venue.events().first() {
@@ -92,6 +93,17 @@ fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> MethodResult {
     }
     call.session.on_disconnect.entered.insert(account);
     write_outcome(call, account, id)
+}
+
+/// Checks the default limit of open orders. The engine checks the limit of an account that has its
+/// own.
+fn check_open_orders(call: &Call<'_>, account: AccountId) -> MethodResult {
+    let Some(holder) = call.venue.engine().account(account) else { return Ok(()) };
+    let max = call.state.max_open_orders;
+    if holder.spec.settings.max_open_orders.is_some() || holder.open_orders() < max {
+        return Ok(());
+    }
+    Err(RpcError::from(Reject::TooManyOpenOrders).with_limit(Decimal::new(i128::from(max), 0)))
 }
 
 /// The properties of an order that a reject is explained with.

@@ -134,7 +134,7 @@ impl World {
         let clock = RequestClock { received_us: self.wall_us, now_us: || ANSWERED_US, steady_ns: self.steady_ns };
         let mut out = Vec::new();
         let visit = RequestContext { venue: &mut self.venue, session, transport, clock };
-        let Dispatched { effects, is_error, log_failed } = ask(&mut self.dispatcher, visit, &mut out);
+        let Dispatched { effects, is_error, log_failed, .. } = ask(&mut self.dispatcher, visit, &mut out);
         let text = String::from_utf8(out).expect("UTF-8");
         let value = serde_json::from_str(&text).unwrap_or(Value::Null);
         Reply { text, value, effects, is_error, log_failed }

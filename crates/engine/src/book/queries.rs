@@ -7,6 +7,9 @@ use super::resting::{Book, RestingOrder, key_of, price_of};
 use super::slab::Slot;
 use super::sweep::MakerAction;
 
+/// Most orders that a question about a queue position visits on either side of the order.
+pub(crate) const MAX_QUEUE_STEPS: usize = 1_000;
+
 /// What an incoming order would trade.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FillEstimate {
@@ -72,22 +75,26 @@ impl<E: Copy + Default> Book<E> {
         found
     }
 
-    /// Returns the displayed lots that trade before this order on its level. Costs the orders
-    /// before it, but constant time if it is the last of its level, as every new order is.
-    pub fn queue_ahead(&self, slot: Slot) -> u64 {
+    /// Returns the displayed lots that trade before this order on its level. `None` if more than
+    /// [`MAX_QUEUE_STEPS`] orders stand before it, and as many behind it. Costs the smaller number.
+    pub fn queue_ahead(&self, slot: Slot) -> Option<u64> {
         let node = self.slab.get(slot.0);
-        if node.next == NIL {
-            let level = self.ladder(node.owner.side()).level(node.key);
-            return level.map_or(0, |level| level.lots.saturating_sub(u64::from(node.open)));
+        let (mut before, mut behind) = (node.previous, node.next);
+        let (mut ahead, mut later) = (0, u64::from(node.open));
+        for _ in 0..=MAX_QUEUE_STEPS {
+            if before == NIL {
+                return Some(ahead);
+            }
+            if behind == NIL {
+                let level = self.ladder(node.owner.side()).level(node.key);
+                return Some(level.map_or(0, |level| level.lots.saturating_sub(later)));
+            }
+            let (earlier, newer) = (self.slab.get(before), self.slab.get(behind));
+            ahead += u64::from(earlier.open);
+            later += u64::from(newer.open);
+            (before, behind) = (earlier.previous, newer.next);
         }
-        let mut at = node.previous;
-        let mut ahead = 0;
-        while at != NIL {
-            let node = self.slab.get(at);
-            ahead += u64::from(node.open);
-            at = node.previous;
-        }
-        ahead
+        None
     }
 
     /// Estimates what an incoming order on `side` would trade up to `limit` and up to `lots`,

@@ -202,7 +202,7 @@ fn queue_ahead_is_displayed_and_earlier() {
         |row| {
             let (before, ahead) = row.split_once('|').unwrap();
             let (book, slots) = book_of(before);
-            let got: Vec<u64> = slots.iter().map(|slot| book.queue_ahead(*slot)).collect();
+            let got: Vec<u64> = slots.iter().map(|slot| book.queue_ahead(*slot).unwrap()).collect();
             assert_eq!(got, words(ahead).map(number).collect::<Vec<u64>>(), "{row}");
         },
     );
@@ -212,14 +212,14 @@ fn queue_ahead_is_displayed_and_earlier() {
 fn refreshed_part_waits_behind_earlier_orders() {
     let (mut book, slots) = book_of("1:3+7/3 2:4");
     book.sweep(Side::Buy, None, 3, &mut RecordingPolicy { policy: "", told: Vec::new() });
-    assert_eq!((book.queue_ahead(slots[0]), book.queue_ahead(slots[1])), (4, 0));
+    assert_eq!([0, 1].map(|at| book.queue_ahead(slots[at])), [Some(4), Some(0)]);
 }
 
 #[test]
 fn queue_ahead_of_the_last_order_shrinks_with_fills() {
     let (mut book, slots) = book_of("1:5 2:4@1 3:6 4:2@1");
     book.reduce(slots[0], 3, 9);
-    let ahead = |book: &Venue| [2, 3].map(|at| book.queue_ahead(slots[at]));
+    let ahead = |book: &Venue| [2, 3].map(|at| book.queue_ahead(slots[at]).unwrap());
     assert_eq!(ahead(&book), [3, 4], "the last of each of two levels");
     // At 100, the first order fills completely and the last one partially.
     book.sweep(Side::Buy, Some(Ticks(100)), 4, &mut RecordingPolicy { policy: "", told: Vec::new() });
@@ -329,4 +329,16 @@ fn visit_levels_visits_every_order_by_price_and_time() {
         prices < 5
     });
     assert_eq!(prices, 5, "it stops when it is told to");
+}
+
+#[test]
+fn queue_ahead_visits_a_bounded_number_of_orders() {
+    const STEPS: usize = super::queries::MAX_QUEUE_STEPS;
+    let mut book = Venue::new();
+    let resting = (1..=3 * STEPS).map(|id| format!("{id}:2"));
+    let slots: Vec<Slot> = resting.map(|cell| book.rest(parse(&cell), origin(0)).0).collect();
+    let ahead = |at: usize| book.queue_ahead(slots[at]);
+    assert_eq!([0, STEPS].map(ahead), [Some(0), Some(2 * STEPS as u64)], "counted from the front");
+    assert_eq!([2 * STEPS - 1, 3 * STEPS - 1].map(ahead), [2 * STEPS - 1, 3 * STEPS - 1].map(|at| Some(2 * at as u64)));
+    assert_eq!(ahead(STEPS + STEPS / 2), None, "far from both ends");
 }

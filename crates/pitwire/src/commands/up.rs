@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 use pitwire_configuration::{AccountDef, Preset, PresetName, Setup, random_below, read_setup};
-use pitwire_deribit::{Access, Credential, CredentialStore, Dispatcher, NoCredentialStore};
+use pitwire_deribit::{Access, Credential, CredentialStore, Dispatcher, Limits as DialectLimits, NoCredentialStore};
 use pitwire_disk::DirectoryLock;
 use pitwire_engine::Engine;
 use pitwire_failure::{Failure, more_files};
@@ -362,7 +362,9 @@ impl Up {
         }
         let dispatcher = Dispatcher::new(credentials, random).with_credential_store(vault);
         let dispatcher = match &setup.limits {
-            Some(limits) => dispatcher.with_limits(request_limits(limits)),
+            Some(limits) => dispatcher
+                .with_limits(request_limits(limits))
+                .with_max_open_orders(limits.open_orders_per_account.unwrap_or(DialectLimits::MAX_OPEN_ORDERS)),
             None => dispatcher,
         };
         Ok((dispatcher, fresh))
