@@ -55,6 +55,7 @@ def test_own_host_names_are_accepted(venue: Venue, host: str) -> None:
         {"Origin": "null"},
         {"Origin": "http://127.0.0.1:1"},
         {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
     ],
 )
 def test_foreign_page_may_call_public_methods_only(venue: Venue, headers: dict[str, str]) -> None:
@@ -66,13 +67,30 @@ def test_foreign_page_may_call_public_methods_only(venue: Venue, headers: dict[s
         refused = http.get(path, headers | signed(DEMO_A, "GET", path))
         assert refused.status == 403 and ALLOW_ORIGIN not in refused.headers
         assert error_of(refused)["data"]["name"] == "foreign_origin"  # type: ignore[index]
+    login = {"grant_type": "client_credentials", "client_id": DEMO_A.client_id, "client_secret": DEMO_A.secret}
+    refused = http.get("/api/v2/public/auth?" + query(login), headers)
+    assert refused.status == 403 and ALLOW_ORIGIN not in refused.headers
+    asked = http.request("OPTIONS", "/api/v2/public/auth", headers=headers)
+    assert asked.status == 403 and ALLOW_ORIGIN not in asked.headers
     # The method in the body counts, whatever the path says.
+    hidden = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "public/auth", "params": login})
+    for path in ("/api/v2", PUBLIC):
+        refused = http.request("POST", path, hidden, headers | {"Content-Type": "text/plain"})
+        assert error_of(refused)["data"]["name"] == "foreign_origin", path  # type: ignore[index]
     message = {"jsonrpc": "2.0", "id": 1, "method": "private/buy", "params": {"instrument_name": "NPN_ZAR"}}
     for path in ("/api/v2", PUBLIC):
         body = json.dumps(message)
         sent = headers | signed_post(path, body) | {"Content-Type": "text/plain"}
         refused = http.request("POST", path, body, sent)
         assert error_of(refused)["data"]["name"] == "foreign_origin", path  # type: ignore[index]
+
+
+def test_only_shared_methods_are_readable_by_other_pages(venue: Venue) -> None:
+    # A page of this origin, or a program, may name one method in the path and another in the body.
+    message = {"jsonrpc": "2.0", "id": 1, "method": "public/auth", "params": {}}
+    http = Http(venue.address)
+    for path in ("/api/v2", PUBLIC, "/api/v2/public/auth"):
+        assert ALLOW_ORIGIN not in http.post(path, message).headers, path
 
 
 def signed_post(path: str, body: str) -> dict[str, str]:

@@ -164,6 +164,43 @@ def test_an_expired_token_is_refused_everywhere_and_its_refresh_token_is_not(ven
     assert code(ws.call("public/auth", again)) == UNAUTHORIZED, "a refresh token works once"
 
 
+def test_a_token_in_a_url_changes_nothing(venue: Venue, ws: Ws) -> None:
+    token, http = ws.login(DEMO_A)["access_token"], Http(venue.address)
+    order = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 100}
+    before = ws.result("private/get_open_orders")
+    in_url = f"/api/v2/private/buy?{query(order | {'access_token': token})}"
+    for refused in (http.get(in_url).json(), http.post(in_url, "").json()):
+        assert code(refused) == UNAUTHORIZED
+        assert refused["error"]["data"]["name"] == "token_in_query"
+    assert ws.result("private/get_open_orders") == before
+    # The same call with the token in the header or in the body of a POST enters the order.
+    bearer = {"Authorization": f"Bearer {token}"}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "private/buy", "params": order | {"access_token": token}}
+    answers = (http.get(f"/api/v2/private/buy?{query(order)}", bearer), http.post("/api/v2", message))
+    for answer in answers:
+        entered = answer.json()["result"]["order"]["order_id"]
+        assert ws.result("private/cancel", {"order_id": entered})["order_state"] == "cancelled"
+
+
+def test_a_name_that_occurs_twice_is_refused(venue: Venue, ws: Ws) -> None:
+    http = Http(venue.address)
+    ws.login(DEMO_A)
+    order = '"instrument_name":"NPN_ZAR","amount":1,"type":"limit","price":100'
+    for text in (
+        f'{{"jsonrpc":"2.0","id":1,"method":"private/buy","params":{{{order},"price":100}}}}',
+        f'{{"jsonrpc":"2.0","id":1,"method":"private/buy","params":{{{order},"pr\\u0069ce":100}}}}',
+        f'{{"jsonrpc":"2.0","id":1,"method":"public/test","method":"private/buy","params":{{{order}}}}}',
+        f'{{"jsonrpc":"2.0","id":1,"method":"private/buy","params":{{{order},"x":{{"y":1,"y":2}}}}}}',
+    ):
+        ws.send(text)
+        answer = ws.arrive()
+        assert code(answer) == -32600 and "twice" in answer["error"]["data"]["reason"], text
+        assert code(http.post("/api/v2", text).json()) == -32600
+    for twice in ("currency=BTC&currency=ETH", "currency=BTC&c%75rrency=BTC"):
+        assert code(http.get(f"/api/v2/public/get_instruments?{twice}").json()) == -32600
+    assert ws.result("private/get_open_orders") == []
+
+
 # The Authorization header
 
 

@@ -21,19 +21,20 @@ export class Venue {
   #child;
 
   /** A venue without a past, unless `warmUp` names a length such as `6h`. */
-  static async create(warmUp = '0') {
+  static async create(warmUp = '0', host = '127.0.0.1') {
     const venue = new Venue();
     venue.warmUp = warmUp;
+    venue.host = host;
     venue.home = await mkdtemp(join(tmpdir(), 'pitwire-e2e-'));
     venue.port = await freePort();
-    venue.url = `http://127.0.0.1:${venue.port}`;
+    venue.url = `http://${host}:${venue.port}`;
     await venue.start();
     return venue;
   }
 
   async start() {
     const ready = join(this.home, 'ready.json');
-    const address = `127.0.0.1:${this.port}`;
+    const address = `${this.host}:${this.port}`;
     await rm(ready, { force: true });
     const flags = [
       ...['--preset', 'demo', '--warm-up', this.warmUp],
@@ -142,7 +143,7 @@ export class Api {
 
   static async open(venue, account) {
     const api = new Api();
-    api.#socket = new WebSocket(`ws://127.0.0.1:${venue.port}/ws/api/v2`);
+    api.#socket = new WebSocket(`ws://${venue.host}:${venue.port}/ws/api/v2`);
     api.#socket.on('message', (text) => api.#receive(JSON.parse(text)));
     await once(api.#socket, 'open');
     if (account) {

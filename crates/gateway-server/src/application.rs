@@ -243,7 +243,7 @@ impl GatewayApplication {
             request: id,
             keep_alive: request.keep_alive,
             head_only: request.method == "HEAD",
-            is_public: api_route::is_public(request),
+            is_public: api_route::names_shared_method(request) && api_route::is_shared(&method),
         };
         let (method, target) = (request.method.to_owned(), request.target.to_owned());
         self.call(pending, WebRequest { method, target, body: request.body.to_vec() }, notices);

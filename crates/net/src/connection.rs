@@ -408,7 +408,7 @@ impl Connection {
                 return done;
             }
         }
-        let judged = match turn.origins.judge(&request.headers) {
+        let judged = match turn.origins.judge_over(&request.headers, self.stream.is_secure()) {
             Ok(origin) => {
                 request.is_foreign = origin == PageOrigin::Foreign;
                 Ok(())

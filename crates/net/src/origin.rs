@@ -16,6 +16,8 @@ pub struct OriginPolicy {
     bound: IpAddr,
     hosts: Vec<String>,
     origins: Vec<String>,
+    /// Every request comes over TLS.
+    is_secure: bool,
 }
 
 /// On whose behalf a browser sends a request.
@@ -35,7 +37,7 @@ impl OriginPolicy {
     /// Makes the policy of a listener that is bound to `bound` and reached by its address, as
     /// `localhost`, or under one of the names or addresses in `hosts`.
     pub fn new(bound: IpAddr, hosts: &[String]) -> Self {
-        OriginPolicy { bound, hosts: hosts.to_vec(), origins: Vec::new() }
+        OriginPolicy { bound, hosts: hosts.to_vec(), origins: Vec::new(), is_secure: false }
     }
 
     /// Allows pages of these origins, as a browser spells them; `*` allows all pages.
@@ -44,16 +46,33 @@ impl OriginPolicy {
         self
     }
 
+    /// Sets whether every request comes over TLS.
+    pub fn over_tls(mut self, is_secure: bool) -> Self {
+        self.is_secure = is_secure;
+        self
+    }
+
     /// Judges a request by its headers.
     ///
     /// # Errors
     /// Fails if there is a `Host` and it is not a name of this server.
     pub fn judge(&self, headers: &Headers<'_>) -> Result<PageOrigin, UnknownHost> {
+        self.judge_over(headers, self.is_secure)
+    }
+
+    /// As [`Self::judge`]. `is_secure` says whether this request came over TLS.
+    ///
+    /// # Errors
+    /// Fails if there is a `Host` and it is not a name of this server.
+    pub fn judge_over(&self, headers: &Headers<'_>, is_secure: bool) -> Result<PageOrigin, UnknownHost> {
         let texts = |name| headers.values(name).map(readable);
-        self.judge_values(texts("host").next(), texts("origin"), texts("sec-fetch-site"))
+        self.judge_values(texts("host").next(), texts("origin"), texts("sec-fetch-site"), is_secure)
     }
 
     /// Judges a request by the values of its headers `Host`, `Origin` and `Sec-Fetch-Site`.
+    ///
+    /// Over TLS, a page of the same host that was loaded without TLS is foreign: an attacker on the
+    /// network could have replaced it. Without TLS both schemes are own: a proxy may add TLS.
     ///
     /// # Errors
     /// Fails if there is a `Host` and it is not a name of this server.
@@ -62,6 +81,7 @@ impl OriginPolicy {
         host: Option<&'a str>,
         origins: impl Iterator<Item = &'a str>,
         mut fetch_sites: impl Iterator<Item = &'a str>,
+        is_secure: bool,
     ) -> Result<PageOrigin, UnknownHost> {
         // HTTP/1.0 and hand-written clients send no Host; a browser always does.
         let host = host.unwrap_or_default();
@@ -70,13 +90,18 @@ impl OriginPolicy {
         }
         let (mut is_foreign, mut is_allowed) = (false, false);
         for origin in origins {
-            let authority = origin.split_once("://").map_or("", |(_, rest)| rest);
+            let (scheme, authority) = origin.split_once("://").unwrap_or_default();
+            let is_own_scheme =
+                scheme.eq_ignore_ascii_case("https") || (!is_secure && scheme.eq_ignore_ascii_case("http"));
             let is_listed = self.origins.iter().any(|other| other == "*" || origin.eq_ignore_ascii_case(other));
             is_allowed |= is_listed;
-            is_foreign |= !is_listed && !authority.eq_ignore_ascii_case(host);
+            let is_own = is_own_scheme && authority.eq_ignore_ascii_case(host);
+            is_foreign |= !(is_listed || is_own);
         }
-        // A browser calls an allowed page cross-site; every other such page is foreign.
-        is_foreign |= !is_allowed && fetch_sites.any(|site| site.eq_ignore_ascii_case("cross-site"));
+        // A listed page may be of another site. A page of another port of this host is `same-site`,
+        // and any program on the host can serve one.
+        let is_elsewhere = |site: &str| !site.eq_ignore_ascii_case("same-origin") && !site.eq_ignore_ascii_case("none");
+        is_foreign |= !is_allowed && fetch_sites.any(is_elsewhere);
         Ok(if is_foreign { PageOrigin::Foreign } else { PageOrigin::Own })
     }
 
@@ -104,11 +129,15 @@ mod tests {
     use super::*;
 
     fn verdict(bound: &str, headers: &[u8]) -> &'static str {
+        verdict_over(bound, headers, false)
+    }
+
+    fn verdict_over(bound: &str, headers: &[u8], is_secure: bool) -> &'static str {
         let hosts = ["test.deribit.com".to_owned(), "10.7.7.7".to_owned()];
         let policy = OriginPolicy::new(bound.parse().unwrap(), &hosts).with_origins(&["https://app.example".into()]);
         let text = [b"GET / HTTP/1.1\r\n", headers, b"\r\n"].concat();
         let Parsed::Head(head) = parse(&text, &HeadLimits::default()) else { panic!("{headers:?}") };
-        match policy.judge(&head.headers) {
+        match policy.over_tls(is_secure).judge(&head.headers) {
             Err(UnknownHost) => "refused",
             Ok(PageOrigin::Foreign) => "foreign",
             Ok(PageOrigin::Own) => "own",
@@ -137,7 +166,11 @@ mod tests {
             ("Host: 127.0.0.1:8080\r\nSec-Fetch-Site: cross-site\r\n", "foreign"),
             ("Host: localhost\r\nOrigin: http://localhost\r\nSec-Fetch-Site: cross-site\r\n", "foreign"),
             ("Host: localhost\r\nSec-Fetch-Site: none\r\nSec-Fetch-Site: cross-site\r\n", "foreign"),
+            ("Host: 127.0.0.1:8080\r\nSec-Fetch-Site: same-site\r\n", "foreign"),
+            ("Host: 127.0.0.1:8080\r\nSec-Fetch-Site: unheard-of\r\n", "foreign"),
+            ("Host: 127.0.0.1:8080\r\nOrigin: app://127.0.0.1:8080\r\n", "foreign"),
             ("Host: 127.0.0.1:8080\r\nSec-Fetch-Site: same-origin\r\n", "own"),
+            ("Host: 127.0.0.1:8080\r\nSec-Fetch-Site: none\r\n", "own"),
             ("Host: localhost\r\nOrigin: https://APP.example\r\nSec-Fetch-Site: cross-site\r\n", "own"),
         ] {
             assert_eq!(verdict("10.1.2.3", headers.as_bytes()), expected, "{headers:?}");
@@ -145,5 +178,14 @@ mod tests {
         assert_eq!(verdict("10.1.2.3", b"Host: \xFF\r\n"), "refused", "a host that is no text is not no host");
         assert_eq!(verdict("0.0.0.0", b"Host: 10.1.2.4:8080\r\n"), "own");
         assert_eq!(verdict("0.0.0.0", b"Host: evil.example\r\n"), "refused");
+    }
+
+    #[test]
+    fn a_page_without_tls_is_foreign_to_a_listener_with_tls() {
+        let headers = |scheme: &str| format!("Host: localhost\r\nOrigin: {scheme}://localhost\r\n").into_bytes();
+        assert_eq!(verdict_over("10.1.2.3", &headers("http"), true), "foreign");
+        assert_eq!(verdict_over("10.1.2.3", &headers("https"), true), "own");
+        assert_eq!(verdict_over("10.1.2.3", &headers("http"), false), "own");
+        assert_eq!(verdict_over("10.1.2.3", &headers("https"), false), "own", "a proxy may add TLS");
     }
 }

@@ -157,7 +157,9 @@ impl Publisher {
                 statistics: Arc::clone(&statistics),
                 thread,
                 limits: options.limits.clone(),
-                origins: OriginPolicy::new(bound, &options.hosts).with_origins(&options.origins),
+                origins: OriginPolicy::new(bound, &options.hosts)
+                    .with_origins(&options.origins)
+                    .over_tls(options.tls.is_some()),
                 epoch: options.epoch,
                 answer: frames(&options.answer),
                 seed: options.seed.wrapping_add(thread as u64),

@@ -2,14 +2,14 @@
 //!
 //! Does        find the called method, refuse hosts and origins that are not allowed, and answer
 //!             preflight requests.
-//! Holds       a page of a foreign origin may call public methods only.
+//! Holds       a page of a foreign origin may call public methods only, and not `public/auth`: it
+//!             must not get hold of a token.
 //! Start at    [`at`], then [`call`].
 
 use pitwire_deribit::codec::{Request, RequestId, RpcError, write_error};
 use pitwire_net::{HttpRequest, HttpResponse, Refusal, SystemClock};
 
 const API: &str = "/api/v2";
-const PUBLIC: &str = "/api/v2/public/";
 /// Retry hint in milliseconds for a client with too many connections.
 const RETRY_MS: u64 = 1_000;
 
@@ -30,7 +30,7 @@ pub fn at(request: &HttpRequest<'_>) -> ApiRoute {
         _ => return ApiRoute::None,
     }
     match request.method {
-        "GET" | "POST" if request.is_foreign && !is_public(request) => {
+        "GET" | "POST" if request.is_foreign && !names_shared_method(request) => {
             ApiRoute::Answered(refused(Refusal::ForeignOrigin))
         }
         "GET" | "POST" => ApiRoute::Open,
@@ -46,7 +46,7 @@ pub fn at(request: &HttpRequest<'_>) -> ApiRoute {
 /// Returns the request's id and the error to answer if the call is malformed or not allowed.
 pub fn call<'a>(request: &HttpRequest<'a>) -> Result<Request<'a>, (RequestId, RpcError)> {
     let nameless = |error| (RequestId::default(), error);
-    let named = request.path().strip_prefix(API).unwrap_or_default().trim_matches('/');
+    let named = named_method(request);
     let body = std::str::from_utf8(request.body)
         .map_err(|_| nameless(RpcError::new("parse_error", "the body is not UTF-8")))?;
     if request.method != "POST" || (body.trim().is_empty() && !named.is_empty()) {
@@ -54,14 +54,25 @@ pub fn call<'a>(request: &HttpRequest<'a>) -> Result<Request<'a>, (RequestId, Rp
     }
     let call = Request::parse(body, (!named.is_empty()).then_some(named))?;
     // The method in the body counts, whatever the path says.
-    if request.is_foreign && !call.method.starts_with("public/") {
+    if request.is_foreign && !is_shared(&call.method) {
         return Err((call.id, error(Refusal::ForeignOrigin)));
     }
     Ok(call)
 }
 
-pub fn is_public(request: &HttpRequest<'_>) -> bool {
-    request.path().starts_with(PUBLIC)
+/// Returns the method that the path names, empty if it names none.
+fn named_method<'a>(request: &HttpRequest<'a>) -> &'a str {
+    request.path().strip_prefix(API).unwrap_or_default().trim_matches('/')
+}
+
+/// Whether pages of foreign origins may call a method and read its answer.
+pub fn is_shared(method: &str) -> bool {
+    method.starts_with("public/") && method != "public/auth"
+}
+
+/// Whether the path names a [shared](is_shared) method. The body may name another one.
+pub fn names_shared_method(request: &HttpRequest<'_>) -> bool {
+    is_shared(named_method(request))
 }
 
 pub fn error(why: Refusal) -> RpcError {
@@ -89,7 +100,7 @@ pub fn share(response: &mut HttpResponse) {
 /// Answers a browser's preflight request.
 fn preflight(request: &HttpRequest<'_>) -> HttpResponse {
     let mut response = HttpResponse::new(204, "text/plain", Vec::new());
-    if is_public(request) {
+    if names_shared_method(request) {
         share(&mut response);
         response.headers.push(("Access-Control-Allow-Methods", "GET, POST, OPTIONS".into()));
         response.headers.push(("Access-Control-Allow-Headers", "content-type".into()));

@@ -8,7 +8,7 @@ use std::io;
 use std::net::IpAddr;
 
 use pitwire_deribit::channels::{ChannelCursor, FeedId, Subscribed};
-use pitwire_deribit::codec::{Channel, Interval, Token, write_logout};
+use pitwire_deribit::codec::{Channel, Interval, Request, Token, write_logout};
 use pitwire_deribit::{
     Authorization, Dispatched, Dispatcher, Effect, RESUMED_BYTES, RequestClock, RequestContext, Session, SignedRequest,
     Transport,
@@ -371,23 +371,32 @@ impl VenueApplication {
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
         let clock = self.rpc_clock();
         let mut out = Vec::with_capacity(1024);
-        let answer = self.answer_http(request, clock, &mut out);
+        let mut is_shared = api_route::names_shared_method(request);
+        let answer = match api_route::call(request) {
+            Ok(call) => {
+                is_shared &= api_route::is_shared(&call.method);
+                self.answer_http(request, &call, clock, &mut out)
+            }
+            Err((id, error)) => Dispatcher::refuse(&id, &error, clock, &mut out),
+        };
         charge(request.connection, answer.account, notices);
         self.note(&answer);
         self.distribute(notices);
         self.follow_manual_time(notices);
         let mut response = HttpResponse::json(if answer.is_error { 400 } else { 200 }, out);
-        if api_route::is_public(request) {
+        if is_shared {
             api_route::share(&mut response);
         }
         response
     }
 
-    fn answer_http(&mut self, request: &HttpRequest<'_>, clock: RequestClock, out: &mut Vec<u8>) -> Dispatched {
-        let call = match api_route::call(request) {
-            Ok(call) => call,
-            Err((id, error)) => return Dispatcher::refuse(&id, &error, clock, out),
-        };
+    fn answer_http(
+        &mut self,
+        request: &HttpRequest<'_>,
+        call: &Request<'_>,
+        clock: RequestClock,
+        out: &mut Vec<u8>,
+    ) -> Dispatched {
         let mut session = request.headers.get("authorization").map_or_else(Session::new, |header| {
             let body = std::str::from_utf8(request.body).unwrap_or_default();
             let signed = SignedRequest { method: request.method, uri: request.target, body };
@@ -396,7 +405,7 @@ impl VenueApplication {
         session = session.coming_from(request.from);
         let visit =
             RequestContext { venue: &mut self.service, session: &mut session, transport: Transport::Http, clock };
-        self.dispatcher.answer(visit, &call, out)
+        self.dispatcher.answer(visit, call, out)
     }
 
     /// Answers the REST requests that belong to URL streams.

@@ -20,6 +20,7 @@ mod plain;
 mod request;
 mod resume;
 pub mod rules;
+mod unique_names;
 
 pub use channel::{Channel, Interval, PriceGroup, Resolution, Scope};
 pub use envelope::{

@@ -9,6 +9,7 @@ use pitwire_model::Decimal;
 use serde_json::value::RawValue;
 
 use crate::codec::error::RpcError;
+use crate::codec::unique_names;
 
 #[derive(Debug, Default)]
 pub struct Params<'a> {
@@ -18,6 +19,9 @@ pub struct Params<'a> {
     /// most look-ups end at this mask.
     marks: u64,
 }
+
+/// Most values in a query. The search for repeated names costs their number squared.
+const MOST_QUERY_FIELDS: usize = 1_000;
 
 /// One bit of 64, by a name's length and its first and last byte.
 #[inline]
@@ -57,7 +61,22 @@ impl<'a> Params<'a> {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decoded =
                 |text| percent_decode(text).ok_or_else(|| RpcError::new("invalid_params", "bad percent-encoding"));
-            fields.push((decoded(name)?, Value::Text(decoded(value)?)));
+            let name = decoded(name)?;
+            // `name[]` occurs once for each element of a list, and not besides `name`.
+            let listed = name.strip_suffix("[]");
+            let repeats = |(other, _): &(Cow<'_, str>, _)| match listed {
+                Some(list) => other == list,
+                None => *other == name || other.strip_suffix("[]") == Some(name.as_ref()),
+            };
+            if fields.iter().any(repeats) {
+                return Err(unique_names::twice(&name));
+            }
+            if fields.len() >= MOST_QUERY_FIELDS {
+                let reason = format!("a query has at most {MOST_QUERY_FIELDS} values; send more in the body of a POST");
+                return Err(RpcError::new("invalid_params", reason));
+            }
+            let value = Value::Text(decoded(value)?);
+            fields.push((name, value));
         }
         Ok(Params::of(fields))
     }
@@ -77,6 +96,11 @@ impl<'a> Params<'a> {
 
     pub fn has(&self, name: &str) -> bool {
         self.get(name).is_some()
+    }
+
+    /// Whether a parameter is in the query of a URL.
+    pub(crate) fn is_in_query(&self, name: &str) -> bool {
+        matches!(self.get(name), Some(Value::Text(_)))
     }
 
     /// Returns the value as plain text: a JSON string without quotes, a number or boolean as
@@ -154,6 +178,7 @@ impl<'a> Params<'a> {
             Some(Value::Json(json)) => json,
             Some(Value::Text(text)) => text.as_ref(),
         };
+        unique_names::check(json)?;
         let texts = serde_json::from_str(json);
         texts.map(Some).map_err(|_| RpcError::invalid(name, "expected an object of texts, or of null"))
     }
@@ -232,6 +257,20 @@ mod tests {
         for bad in ["1", "[]", r#""a""#, r#"{"a":1}"#, r#"{"a":{}}"#, "true"] {
             assert_eq!(texts(bad), Err(Some("t")), "{bad}");
         }
+    }
+
+    #[test]
+    fn a_name_occurs_once_in_a_query() {
+        for query in ["a=1&a=1", "a=1&b=2&%61=3", "a=1&a[]=2", "a%5B%5D=2&a=1", "=1&=2"] {
+            assert_eq!(Request::from_query("m", query).unwrap_err().name, "invalid_request", "{query}");
+        }
+        let lists = Request::from_query("m", "a[]=1&b=2&a[]=3").unwrap();
+        assert_eq!(lists.params.list("a").unwrap(), Some(vec!["1".into(), "3".into()]));
+        let nested = Request::from_query("m", r#"t={"x":"1","x":"2"}"#).unwrap();
+        assert_eq!(nested.params.texts("t").unwrap_err().name, "invalid_request");
+        let many = |n: usize| (0..n).map(|at| format!("{at}=1")).collect::<Vec<_>>().join("&");
+        assert!(Request::from_query("m", &many(MOST_QUERY_FIELDS)).is_ok());
+        assert_eq!(Request::from_query("m", &many(MOST_QUERY_FIELDS + 1)).unwrap_err().name, "invalid_params");
     }
 
     #[test]

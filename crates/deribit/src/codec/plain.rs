@@ -36,13 +36,18 @@ const MOST_FIELDS: usize = 24;
 pub(crate) fn read(text: &str) -> Option<Plain<'_>> {
     let mut cursor = JsonCursor { text, at: 0 };
     let (mut id, mut method, mut params) = (None, None, None);
+    let mut has_version = false;
     cursor.fields(|cursor, name| {
         match name {
             "id" if id.is_none() => id = Some(cursor.value()?),
             "method" if method.is_none() => method = Some(cursor.string()?),
             "params" if params.is_none() => params = Some(cursor.params()?),
-            "id" | "method" | "params" => return None,
-            _ => drop(cursor.value()?),
+            "jsonrpc" if !has_version => {
+                cursor.value()?;
+                has_version = true;
+            }
+            // A repeated name, or a name that only the general reader compares with the others.
+            _ => return None,
         }
         Some(())
     })?;

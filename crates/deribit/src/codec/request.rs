@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use crate::codec::error::RpcError;
 use crate::codec::params::Params;
 use crate::codec::plain::{self, Plain};
+use crate::codec::unique_names;
 
 /// The id as the client wrote it, echoed byte for byte. Ids may repeat.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,9 +61,12 @@ impl<'a> Request<'a> {
         }
         let envelope: Envelope<'a> = serde_json::from_str(text).map_err(|error| {
             let name = if error.is_data() { "invalid_request" } else { "parse_error" };
-            nameless(RpcError::new(name, error.to_string()))
+            nameless(unique_names::check(text).err().unwrap_or_else(|| RpcError::new(name, error.to_string())))
         })?;
         let id = RequestId(envelope.id.map(|id| id.get().into()));
+        if let Err(error) = unique_names::check(text) {
+            return Err((id, error));
+        }
         let method = match (envelope.method.map(|method| serde_json::from_str(method.get())), path_method) {
             (Some(Ok(method)), _) => Cow::Owned(method),
             (Some(Err(_)), _) => return Err((id, RpcError::new("invalid_request", "the method is not a text"))),
@@ -228,6 +232,12 @@ mod tests {
             (r#"{"method":"public/test"}"#, r#"public/test "-""#),
             (r#" {"method":"public\/test","id":1.50}"#, r#"public/test "1.50""#),
             (r#"{"method":"a","id":null}"#, r#"a "-""#),
+            (r#"{"id":5,"method":"m","id":6}"#, r#"!invalid_request "-""#),
+            (r#"{"id":5,"method":"m","params":{"a":1,"a":1}}"#, r#"!invalid_request "5""#),
+            (r#"{"id":5,"method":"m","params":{"a":{"b":1,"b":2}}}"#, r#"!invalid_request "5""#),
+            (r#"{"id":5,"method":"m","params":{"a":1,"a":1}}"#, r#"!invalid_request "5""#),
+            (r#"{"jsonrpc":"2.0","id":5,"method":"m","jsonrpc":"2.0"}"#, r#"!invalid_request "5""#),
+            (r#"{"id":5,"method":"m","x":1,"x":1}"#, r#"!invalid_request "5""#),
             ("{", r#"!parse_error "-""#),
             ("", r#"!parse_error "-""#),
             ("[]", r#"!invalid_request "-""#),

@@ -19,6 +19,7 @@ mod unserved;
 use pitwire_model::Side;
 
 use crate::call::{Call, Method, MethodResult};
+use crate::codec::RpcError;
 use cancel::MassCancel;
 use history::OrderFilter;
 
@@ -125,6 +126,9 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn run(method: &str, call: &mut Call<'_>) -> MethodResult {
     if method.starts_with("private/") {
         call.account()?;
+        if call.params.is_in_query("access_token") && required_scope::changes_state(method) {
+            return Err(RpcError::named("token_in_query"));
+        }
         if let Some((area, level)) = required_scope::required(method) {
             call.require_scope(area, level)?;
         }

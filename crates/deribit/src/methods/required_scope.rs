@@ -19,6 +19,14 @@ pub fn required(method: &str) -> Option<(Area, Level)> {
     }
 }
 
+/// Whether a method changes the state of the venue, of the account or of the connection. A private
+/// method that is not known to only read counts as changing.
+pub fn changes_state(method: &str) -> bool {
+    let Some(name) = method.strip_prefix("private/") else { return false };
+    let own = name.strip_prefix("pitwire_").unwrap_or(name);
+    !own.starts_with("get_") && !matches!(name, "pitwire_status" | "pitwire_explain")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -32,6 +40,18 @@ mod tests {
             let writes = required(method).is_some_and(|(_, level)| level == Level::ReadWrite);
             assert_eq!(writes, changes, "{method}");
         }
+        let readers: Vec<&str> =
+            crate::method_names().filter(|name| name.starts_with("private/pitwire_") && !changes_state(name)).collect();
+        assert_eq!(
+            readers,
+            [
+                "private/pitwire_explain",
+                "private/pitwire_get_reports",
+                "private/pitwire_status",
+                "private/pitwire_get_accounts",
+                "private/pitwire_get_orders"
+            ]
+        );
         for public in crate::method_names().filter(|name| name.starts_with("public/")) {
             assert_eq!(required(public), None);
         }
