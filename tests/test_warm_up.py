@@ -19,8 +19,7 @@ def candles(http: Http, instrument: str, minutes: int) -> list[int]:
 
 
 def test_a_fresh_demo_has_six_hours_of_candles_on_little_disk(data: Path) -> None:
-    # The tests switch the warm-up off, so the preset's default is spelled out here.
-    with Venue(data, ["--warm-up", "6h"]) as venue:
+    with Venue(data, warm_up=None) as venue:
         http = Http(venue.address)
         for instrument in ["NPN_ZAR", "BTC_USDC", "BTC-PERPETUAL"]:
             assert len(candles(http, instrument, 360)) >= 200, instrument
@@ -35,13 +34,16 @@ def test_a_fresh_demo_has_six_hours_of_candles_on_little_disk(data: Path) -> Non
     assert verified.returncode == 0, verified.stderr
 
 
-def test_the_default_of_the_demo_is_six_hours_and_none_without_flow() -> None:
-    shown = run_pitwire("up", "--help").stdout
-    assert "6h for demo and crypto24x7" in " ".join(shown.split())
+@pytest.mark.parametrize(("preset", "extra"), [("demo", ["--no-flow"]), ("jse", [])])
+def test_no_warm_up_is_the_default_without_flow_and_with_sessions(data: Path, preset: str, extra: list[str]) -> None:
+    with Venue(data, [*extra, "--clock", "manual"], preset, warm_up=None) as venue:
+        http = Http(venue.address)
+        for instrument in http.result("public/get_instruments", {"currency": "any"}):
+            assert candles(http, instrument["instrument_name"], 360) == []
 
 
 def test_a_second_start_simulates_nothing_more(data: Path) -> None:
-    with Venue(data, ["--warm-up", "10m", "--clock", "manual"]) as venue:
+    with Venue(data, ["--clock", "manual"], warm_up="10m") as venue:
         before = Http(venue.address, OPERATOR).result("private/pitwire_status")["sequence"]
         assert venue.stop() == 0
         venue.start()
@@ -52,8 +54,7 @@ def test_a_second_start_simulates_nothing_more(data: Path) -> None:
 
 def test_two_warm_ups_with_one_seed_give_one_tape(tmp_path: Path) -> None:
     def tape(name: str) -> str:
-        options = ["--warm-up", "10m", "--clock", "manual", "--seed", "11"]
-        with Venue(tmp_path / name, options) as venue:
+        with Venue(tmp_path / name, ["--clock", "manual", "--seed", "11"], warm_up="10m") as venue:
             http = Http(venue.address, DEMO_A)
             assert len(candles(http, "NPN_ZAR", 10)) >= 5
             return http.result("private/pitwire_advance", {"ns": 0})["tape_hash"]

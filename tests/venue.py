@@ -45,6 +45,8 @@ class Venue:
     data: Path
     extra: list[str] = field(default_factory=list)
     preset: str = "demo"
+    # A fresh demo venue would simulate six hours first; most tests need an empty market. None leaves the default.
+    warm_up: str | None = "0"
     address: str = ""
     process: subprocess.Popen[bytes] | None = None
 
@@ -68,9 +70,8 @@ class Venue:
         self.data.parent.mkdir(parents=True, exist_ok=True)
         command = [BINARY, "up", "--preset", self.preset, "--data", self.data, "--http", "127.0.0.1:0"]
         command += ["--ready-file", self.ready_file, *self.extra]
-        # A fresh demo venue would simulate six hours first; the tests need an empty market.
-        if "--warm-up" not in self.extra:
-            command += ["--warm-up", "0"]
+        if self.warm_up is not None:
+            command += ["--warm-up", self.warm_up]
         # The venue removes an old ready file; a test that looked too early would use a dead port.
         self.ready_file.unlink(missing_ok=True)
         with self.log_file.open("ab") as log:

@@ -4,6 +4,13 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+/// Returns the nanoseconds of the monotonic clock of the machine, which every process on it reads.
+pub fn monotonic_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let [seconds, rest] = [time.tv_sec, time.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
+    seconds.saturating_mul(1_000_000_000).saturating_add(rest)
+}
+
 /// The real clock of a process.
 #[derive(Clone, Copy, Debug)]
 pub struct SystemClock {
@@ -15,9 +22,7 @@ pub struct SystemClock {
 impl SystemClock {
     /// Starts the clock at zero.
     pub fn start() -> Self {
-        let origin = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-        let [seconds, rest] = [origin.tv_sec, origin.tv_nsec].map(|part| u64::try_from(part).unwrap_or(0));
-        SystemClock { start: Instant::now(), origin_ns: seconds.saturating_mul(1_000_000_000).saturating_add(rest) }
+        SystemClock { start: Instant::now(), origin_ns: monotonic_ns() }
     }
 
     /// Converts a time of this clock to the monotonic clock of the machine, which every process on

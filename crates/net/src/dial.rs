@@ -130,7 +130,7 @@ impl From<Unopened> for ConnectError {
 impl fmt::Display for ConnectError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stopped => f.write_str("asked to end"),
+            Self::Stopped => f.write_str("the program was stopped before the connection was open"),
             Self::Name { host, cause } => write!(f, "cannot resolve {host}: {cause}"),
             Self::Unreachable { authority, cause } => write!(f, "cannot reach {authority}: {cause}"),
             Self::Untrusted { host, cause } => write!(f, "the certificate of {host} is not to be trusted: {cause}"),
@@ -247,7 +247,10 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
                     return Err(ConnectError::Tls { host: host.clone(), cause: error.to_string() });
                 }
                 Err(ClientSocketError::Handler(())) => {
-                    return Err(ConnectError::Tls { host: host.clone(), cause: "it speaks before it is asked".into() });
+                    return Err(ConnectError::Tls {
+                        host: host.clone(),
+                        cause: "the server sent data before the handshake".into(),
+                    });
                 }
             }
             if channel.has_unsent() {
@@ -267,12 +270,12 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
                 received.extend_from_slice(piece);
                 Ok::<(), ()>(())
             };
-            let heard = self.check(channel.receive(None, keep))?;
+            let outcome = self.check(channel.receive(None, keep))?;
             if let Some(opened) = opening.judge(&received)? {
                 received.drain(..opened.head_bytes);
                 return Ok(received);
             }
-            match heard {
+            match outcome {
                 ReadOutcome::Bytes(_) => {}
                 ReadOutcome::Nothing => {
                     self.wait(channel.socket(), channel.has_unsent(), "answered the WebSocket handshake")?

@@ -35,7 +35,7 @@ mod waker;
 
 pub use application::{Application, Closing, Refusal, ServerLatency};
 pub use client_socket::{ClientSocket, ClientSocketError, ReadOutcome, WaitOutcome, wait};
-pub use clock::SystemClock;
+pub use clock::{SystemClock, monotonic_ns};
 pub use connection_id::ConnectionId;
 pub use dial::{ConnectError, DialOptions, OpenConnection, dial};
 pub use handoff::Handoff;

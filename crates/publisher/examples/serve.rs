@@ -6,9 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pitwire_publisher::{
-    Batch, Channels, LagPolicy, LoopKind, Options, Publisher, StreamSpec, SyntheticSource, monotonic_ns,
-};
+use pitwire_net::monotonic_ns;
+use pitwire_publisher::{Batch, Channels, LagPolicy, LoopKind, Options, Publisher, StreamSpec, SyntheticSource};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);

@@ -17,8 +17,7 @@ use std::time::Duration;
 use pitwire_net::event_loop::{
     Accepted, Event, EventLoop, ListenerId, LoopKind, LoopOptions, Outgoing, PARTS_MAX, Sent, Token,
 };
-use pitwire_net::{Receipt, ServerConfig, Session, Stream};
-use rustix::time::{ClockId, clock_gettime};
+use pitwire_net::{Receipt, ServerConfig, Session, Stream, monotonic_ns};
 use socket2::SockRef;
 use tracing::warn;
 
@@ -634,10 +633,4 @@ fn recycle<A, B>(mut list: Vec<A>, never: impl FnMut(A) -> B) -> Vec<B> {
 pub(crate) fn prepare_socket(socket: SockRef<'_>) {
     let _ = socket.set_tcp_nodelay(true);
     let _ = rustix::net::sockopt::set_tcp_congestion(&*socket, "cubic");
-}
-
-/// Returns the nanoseconds of a monotonic clock.
-pub fn monotonic_ns() -> u64 {
-    let time = clock_gettime(ClockId::Monotonic);
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }

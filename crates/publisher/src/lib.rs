@@ -31,7 +31,6 @@ mod timer_wheel;
 pub use channels::{Channels, IncomingMessages};
 pub use counters::{Counters, text as metrics};
 pub use delivery_core::Limits;
-pub use delivery_thread::monotonic_ns;
 pub use field::field;
 pub use handler::{
     Answer, ClientMessage, DeliveryHandler, LagAnswer, Reply, Request, SubscriberId, SubscriberSetup, weight,

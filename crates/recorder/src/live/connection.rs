@@ -10,12 +10,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
+use pitwire_net::monotonic_ns;
 use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame, write_header};
 
 use super::arrivals::DueTimes;
 use super::envelope;
 use super::faults::{Fault, FaultKind};
-use super::shared::{STOP_CHECK, SharedFeed, late_histogram, monotonic_ns, nanos, realtime_ns};
+use super::shared::{STOP_CHECK, SharedFeed, late_histogram, nanos, realtime_ns};
 use super::truth::{TruthRow, TruthWriter};
 use crate::framing::write_fragments;
 use crate::handshake;

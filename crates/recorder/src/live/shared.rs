@@ -9,8 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hdrhistogram::Histogram;
-use pitwire_net::ServerConfig;
-use rustix::time::{ClockId, clock_gettime};
+use pitwire_net::{ServerConfig, monotonic_ns};
 
 use super::arrivals::MessageTimes;
 use super::faults::{FaultKind, FaultScript};
@@ -153,10 +152,6 @@ impl SharedFeed {
         self.totals().failure.get_or_insert(reason);
         self.stop.store(true, Relaxed);
     }
-}
-
-pub(super) fn monotonic_ns() -> u64 {
-    Duration::try_from(clock_gettime(ClockId::Monotonic)).map_or(0, nanos)
 }
 
 pub(super) fn realtime_ns() -> u64 {

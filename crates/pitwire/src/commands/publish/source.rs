@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pitwire_nats::{NatsSubscription, Received};
-use pitwire_publisher::{Ingest, SyntheticSource, monotonic_ns};
+use pitwire_net::monotonic_ns;
+use pitwire_publisher::{Ingest, SyntheticSource};
 use pitwire_recorder::recording::RecordingReader;
 
 use pitwire_failure::Failure;
