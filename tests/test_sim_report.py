@@ -5,7 +5,7 @@ import json
 import math
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from venue import run_pitwire
 
 SECONDS = 120
 START_NS = 1_767_603_600_000_000_000
+# The JSE preset starts at 08:25 in Johannesburg, which is 06:25 UTC.
+START_OF_DAY_NS = 1_767_594_300_000_000_000
 INSTRUMENT = "NPN_ZAR"
 TICKS_A_RAND = 100
 
@@ -80,6 +82,19 @@ class Again:
         products = [(a - centre) * (b - centre) for a, b in zip(signs, signs[lag:], strict=False)]
         return (sum(products) / len(products)) / (1 - centre**2)
 
+    def return_autocorrelation(self, seconds: int, lag: int) -> float:
+        mids = self.mids[::seconds]
+        moves = [None if a is None or b is None else b - a for a, b in pairwise(mids)]
+        known = [move for move in moves if move is not None]
+        centre = sum(known) / len(known)
+        variance = sum((move - centre) ** 2 for move in known) / len(known)
+        products = [
+            (a - centre) * (b - centre)
+            for a, b in zip(moves, moves[lag:], strict=False)
+            if a is not None and b is not None
+        ]
+        return sum(products) / len(products) / variance
+
 
 def worked_out_again(exported: Path, end_ns: int) -> Again:
     again = Again()
@@ -128,8 +143,62 @@ def test_the_figures_of_a_report_are_those_of_what_was_exported(tmp_path: Path) 
     assert sum(one["events"] for one in types) >= said["events"] / 2
     assert sum(one["expected_per_s"] for one in types) == pytest.approx(report["flow"]["expected_events_per_s"])
 
+    trades = rows(exported / "trades.csv")
+    path = told["path"]
+    for place, interval in enumerate(path["intervals"]):
+        begin = START_NS + place * path["interval_s"] * 10**9
+        within = [row for row in trades if 0 <= int(row["TimeNs"]) - begin < path["interval_s"] * 10**9]
+        prices = [ticks(row["Price"]) for row in within]
+        assert interval["lots"] == sum(int(row["Volume"]) for row in within)
+        assert interval["last_ticks"] == (prices[-1] if prices else None)
+        assert interval["high_ticks"] == max(prices, default=None)
+    by_price: dict[int, int] = defaultdict(int)
+    for row in trades:
+        by_price[ticks(row["Price"])] += int(row["Volume"])
+    for bar in told["volume_profile"]:
+        within_bar = sum(lots for price, lots in by_price.items() if bar["from_ticks"] <= price < bar["to_ticks"])
+        assert bar["lots"] == within_bar
+    assert sum(bar["lots"] for bar in told["volume_profile"]) == told["lots"] == sum(by_price.values())
+    returns = told["returns"]
+    assert at(returns["autocorrelation"], 1) == pytest.approx(again.return_autocorrelation(returns["interval_s"], 1))
+    assert returns["band"] == pytest.approx(1.96 / math.sqrt(returns["count"]))
+    assert told["sign_band"] == pytest.approx(1.96 / math.sqrt(len(again.hits)))
+
+    between = report["flow"]["interevent_times"]
+    assert between["events"] == sum(one["events"] for one in types)
+    share = next(point["share"] for point in between["rescaled"] if point["at"] == pytest.approx(1.0))
+    # Five standard errors of a share near 1/e.
+    assert abs(share - math.exp(-1)) < 5 * math.sqrt(0.24 / between["events"])
+
     page = (run / "report.html").read_text()
-    assert page.count("<svg") == 1 + 4 * 5 and "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert page.count("<svg") == 2 + 11 * len(report["instruments"])
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+    assert '="#' not in page, "every colour follows the style of the page"
+
+
+def test_a_report_of_sessions_shows_them_and_the_auction_prices(tmp_path: Path) -> None:
+    run, exported = tmp_path / "run", tmp_path / "csv"
+    ended = run_pitwire("sim", "--preset", "jse", "--seed", "3", "--horizon", "2400", "--out", run, "--report", "--json")
+    assert ended.returncode == 0, ended.stderr
+    report = json.loads(ended.stdout)["report"]
+    assert run_pitwire("export", run, "--out", exported).returncode == 0
+    instruments = {one["name"]: one for one in report["instruments"]}
+    told = next(iter(instruments.values()))
+    names = [session["session"] for session in told["path"]["sessions"]]
+    assert names[-1] == "continuous" and "opening_auction" in names
+    with (exported / "trades.csv").open(newline="") as file:
+        trades = list(csv.DictReader(file))
+    for name, one in instruments.items():
+        for auction in one["path"]["auctions"]:
+            at_ns = START_OF_DAY_NS + round(auction["at_s"] * 1e9)
+            within = [row for row in trades if row["Instrument"] == name and abs(int(row["TimeNs"]) - at_ns) < 1000]
+            # The uncross is the first command of that instant; orders that it activates trade behind it.
+            within = [row for row in within if row["Seq"] == within[0]["Seq"]]
+            assert sum(int(row["Volume"]) for row in within) == auction["lots"] > 0
+            assert {ticks(row["Price"]) for row in within} == {auction["price_ticks"]}
+    assert any(one["path"]["auctions"] for one in instruments.values())
+    page = (run / "report.html").read_text()
+    assert page.count("<details") == len(instruments) and "opening" in page
 
 
 def test_a_kept_run_is_a_venues_directory(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ use pitwire_model::{
 use crate::config::{FlowConfig, FlowStyle};
 use crate::error::FlowError;
 use crate::instrument_flow::{EventOutcome, InstrumentFlow, TradingStyle};
+use crate::interevent::{IntereventMeter, IntereventTimes};
 use crate::kernel::TYPES;
 use crate::maker::{MakerAction, Quote};
 use crate::number::later;
@@ -239,7 +240,10 @@ impl Flow {
 
     fn event(&mut self, at: usize, engine: &Engine) -> Option<Command> {
         let flow = &mut self.flows[at];
-        let (_, kind) = flow.process.upcoming();
+        let (due, kind) = flow.process.upcoming();
+        if let Some(meter) = &mut flow.meter {
+            meter.observe(due, kind);
+        }
         self.tallies[kind].events += 1;
         let outcome = match engine.market(flow.instrument) {
             Some(market) if market.phase().is_call() => flow.call_event(),
@@ -373,6 +377,21 @@ impl Flow {
     /// Returns the counts by event type, in the order of [`crate::kernel`].
     pub fn tallies(&self) -> &[TypeTally; TYPES] {
         &self.tallies
+    }
+
+    /// Measures the times between events from now on. Call this before the first event, at the time
+    /// `start` at which the flow was started.
+    pub fn measure_interevent_times(&mut self, start: VenueNanos) {
+        for flow in &mut self.flows {
+            flow.meter = Some(IntereventMeter::new(&flow.process.kernel(), start));
+        }
+    }
+
+    /// Returns the times between the events of the same instrument, over all instruments.
+    pub fn interevent_times(&self) -> IntereventTimes {
+        let mut times = IntereventTimes::default();
+        self.flows.iter().filter_map(|flow| flow.meter.as_ref()).for_each(|meter| times.add(&meter.times));
+        times
     }
 
     /// Returns the theoretical long-run rate over all instruments, in events per second.

@@ -10,6 +10,7 @@ use pitwire_model::{AccountId, InstrumentId, Side, VenueNanos};
 use crate::config::DemoMarket;
 use crate::error::FlowError;
 use crate::fair_value::FairValue;
+use crate::interevent::IntereventMeter;
 use crate::kernel::Kernel;
 use crate::maker::{Maker, MakerAction};
 use crate::paper;
@@ -24,6 +25,8 @@ pub struct InstrumentFlow {
     pub process: Process,
     pub random: Random,
     pub style: TradingStyle,
+    /// Measures the times between events, on request.
+    pub meter: Option<IntereventMeter>,
 }
 
 /// How events become orders.
@@ -80,6 +83,7 @@ impl InstrumentFlow {
             process: Process::new(kernel, start, times)?,
             random,
             style: TradingStyle::Paper,
+            meter: None,
         })
     }
 
@@ -111,7 +115,7 @@ impl InstrumentFlow {
             next_requote: start,
         };
         let process = Process::new(&kernel.at_rate(config.events_per_second), start, times)?;
-        Ok(InstrumentFlow { instrument, process, random, style: TradingStyle::Demo(Box::new(demo)) })
+        Ok(InstrumentFlow { instrument, process, random, style: TradingStyle::Demo(Box::new(demo)), meter: None })
     }
 
     /// Returns the order of the upcoming event and draws the next event. `None` stands for a closed

@@ -64,6 +64,11 @@ impl Process {
         Ok(process)
     }
 
+    /// Returns the parameters of the process.
+    pub fn kernel(&self) -> Kernel {
+        Kernel { base: self.base, jump: self.jump, decay: self.decay_of.map(|row| row.map(|place| self.decays[place])) }
+    }
+
     /// Returns time and type of the upcoming event.
     pub fn upcoming(&self) -> (VenueNanos, usize) {
         (self.at, self.kind)

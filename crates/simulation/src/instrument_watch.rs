@@ -4,23 +4,35 @@
 //! Holds       1. it uses public events only, and only while trading is continuous: the book of a
 //!                call is crossed and has no spread;
 //!             2. times are venue times.
-//! Costs       a few lookups per event; a mid per second and a record per aggressive order in
-//!             memory.
+//! Costs       a few lookups per event; a mid per second, a record per aggressive order, and a sum
+//!             per traded price in memory.
 
 use std::collections::BTreeMap;
 
-use pitwire_model::{Event, InstrumentId, Lots, OrderId, Phase, Side, Ticks, TradeKind, VenueNanos};
+use pitwire_model::{Decimal, Event, InstrumentId, Lots, OrderId, Phase, Side, Ticks, TradeKind, VenueNanos};
 
+use crate::interval_series::IntervalSeries;
 use crate::statistics::AggressiveOrder;
 
 const SECOND_NS: u64 = 1_000_000_000;
 /// Number of price levels with a depth figure, from the best price on.
 pub const DEPTH_TICKS: usize = 20;
 
+/// The price of an uncross.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuctionPrint {
+    pub at: VenueNanos,
+    pub call: Phase,
+    pub price: Ticks,
+    pub lots: Lots,
+}
+
 /// The measurements of one instrument.
 pub struct InstrumentWatch {
     pub instrument: InstrumentId,
     pub name: String,
+    /// Price of one tick, in quote currency.
+    pub tick: Decimal,
     bids: BTreeMap<i64, u64>,
     asks: BTreeMap<i64, u64>,
     is_continuous: bool,
@@ -40,13 +52,22 @@ pub struct InstrumentWatch {
     pub depth: [[u64; DEPTH_TICKS]; 2],
     /// Number of samples with two sides.
     pub samples: u64,
+    /// Sessions with their starts, from the session at the start of the run on.
+    pub sessions: Vec<(VenueNanos, Phase)>,
+    /// The prices of calls.
+    pub auctions: Vec<AuctionPrint>,
+    pub series: IntervalSeries,
+    /// Traded lots by price in ticks.
+    pub volume_by_price: BTreeMap<i64, u64>,
 }
 
 impl InstrumentWatch {
-    pub fn new(instrument: InstrumentId, name: &str, phase: Phase, start: VenueNanos) -> Self {
+    /// Starts the measurements of an instrument in session `phase` with an empty book.
+    pub fn new(instrument: InstrumentId, name: &str, tick: Decimal, phase: Phase, start: VenueNanos) -> Self {
         InstrumentWatch {
             instrument,
             name: name.to_owned(),
+            tick,
             bids: BTreeMap::new(),
             asks: BTreeMap::new(),
             is_continuous: phase == Phase::Continuous,
@@ -59,6 +80,10 @@ impl InstrumentWatch {
             spread_ns: BTreeMap::new(),
             depth: [[0; DEPTH_TICKS]; 2],
             samples: 0,
+            sessions: vec![(start, phase)],
+            auctions: Vec::new(),
+            series: IntervalSeries::new(start),
+            volume_by_price: BTreeMap::new(),
         }
     }
 
@@ -89,6 +114,11 @@ impl InstrumentWatch {
         self.mids.push(self.mid());
         let Some((bid, ask)) = self.best_prices() else { return };
         self.samples += 1;
+        let at_touch = [self.bids.get(&bid), self.asks.get(&ask)].map(|lots| lots.copied().unwrap_or(0));
+        let interval = self.series.at(self.next_sample);
+        interval.samples += 1;
+        interval.spread_ticks += ask.abs_diff(bid);
+        interval.touch_lots = [0, 1].map(|side| interval.touch_lots[side] + at_touch[side]);
         let [bids, asks] = &mut self.depth;
         for (away, sum) in (0..).zip(bids) {
             *sum += self.bids.get(&(bid - away)).copied().unwrap_or(0);
@@ -107,18 +137,27 @@ impl InstrumentWatch {
                 Event::Level { instrument, side, price, lots } if *instrument == self.instrument => {
                     self.level(*side, *price, *lots);
                 }
-                Event::Trade { instrument, lots, taker, taker_side, kind, .. } if *instrument == self.instrument => {
+                Event::Trade { instrument, price, lots, taker, taker_side, kind, .. }
+                    if *instrument == self.instrument =>
+                {
                     self.trades += 1;
                     self.lots += lots.0;
+                    self.series.at(self.now).trade(price.0, lots.0);
+                    *self.volume_by_price.entry(price.0).or_default() += lots.0;
                     if *kind == TradeKind::Continuous {
                         self.record_aggressive(*taker, *taker_side, before, &mut last_taker);
                     }
                 }
-                Event::SessionChanged { instrument, to, .. } if *instrument == self.instrument => {
-                    self.is_continuous = *to == Phase::Continuous;
-                }
-                Event::PhaseChanged { instrument, phase, .. } if *instrument == self.instrument => {
+                Event::SessionChanged { instrument, to: phase, .. } | Event::PhaseChanged { instrument, phase }
+                    if *instrument == self.instrument =>
+                {
                     self.is_continuous = *phase == Phase::Continuous;
+                    self.sessions.push((self.now, *phase));
+                }
+                Event::Uncrossed { instrument, call, price, volume }
+                    if *instrument == self.instrument && call.is_call() =>
+                {
+                    self.auctions.push(AuctionPrint { at: self.now, call: *call, price: *price, lots: *volume });
                 }
                 _ => {}
             }
@@ -149,6 +188,7 @@ mod tests {
     use super::*;
 
     const AT: InstrumentId = InstrumentId(3);
+    const TICK: Decimal = Decimal { mantissa: 1, scale: 2 };
 
     fn level(side: Side, price: i64, lots: u64) -> Event {
         Event::Level { instrument: AT, side, price: Ticks(price), lots: Lots(lots) }
@@ -160,7 +200,7 @@ mod tests {
 
     #[test]
     fn spread_is_weighted_by_time_and_depth_by_distance_from_the_best_price() {
-        let mut watch = InstrumentWatch::new(AT, "X", Phase::Continuous, second(0));
+        let mut watch = InstrumentWatch::new(AT, "X", TICK, Phase::Continuous, second(0));
         watch.advance_to(second(0));
         watch.observe(&[level(Side::Buy, 100, 5), level(Side::Buy, 98, 7), level(Side::Sell, 103, 2)]);
         watch.advance_to(second(4));
@@ -184,9 +224,26 @@ mod tests {
 
     #[test]
     fn a_call_is_not_measured() {
-        let mut watch = InstrumentWatch::new(AT, "X", Phase::OpeningCall, second(0));
+        let mut watch = InstrumentWatch::new(AT, "X", TICK, Phase::OpeningCall, second(0));
         watch.observe(&[level(Side::Buy, 105, 5), level(Side::Sell, 103, 2)]);
         watch.advance_to(second(2));
         assert!(watch.spread_ns.is_empty() && watch.mids == [None; 3]);
+    }
+
+    #[test]
+    fn sessions_and_auction_prices_have_their_times() {
+        let mut watch = InstrumentWatch::new(AT, "X", TICK, Phase::OpeningCall, second(0));
+        let uncrossed = |call| Event::Uncrossed { instrument: AT, call, price: Ticks(101), volume: Lots(9) };
+        watch.advance_to(second(3));
+        watch.observe(&[
+            uncrossed(Phase::OpeningCall),
+            Event::PhaseChanged { instrument: AT, phase: Phase::Continuous },
+        ]);
+        watch.advance_to(second(5));
+        // A batch of continuous trading is no auction.
+        watch.observe(&[uncrossed(Phase::Continuous)]);
+        assert_eq!(watch.sessions, [(second(0), Phase::OpeningCall), (second(3), Phase::Continuous)]);
+        let print = AuctionPrint { at: second(3), call: Phase::OpeningCall, price: Ticks(101), lots: Lots(9) };
+        assert_eq!(watch.auctions, [print]);
     }
 }

@@ -7,13 +7,18 @@
 //! Leaves out  arguments and printing, which are in `crates/pitwire`.
 //! Start at    [`SimulationPlan::run`].
 
+mod flow_figures;
+mod instrument_figures;
 mod instrument_watch;
+mod interval_series;
 mod market;
+mod plots;
 mod report_page;
 mod run_directory;
 mod run_report;
 mod simulation;
 mod statistics;
+mod stylised_facts;
 
 pub use run_report::RunFigures;
 pub use simulation::{FlowSet, START, SimulationPlan, SimulationResult};

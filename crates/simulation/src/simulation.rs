@@ -98,7 +98,11 @@ impl SimulationPlan {
             FlowSet::PaperAsLoaded => FlowConfig::paper(InstrumentId(0), house, Reading::AsLoaded),
         };
         let flow = Flow::new(config, self.seed, start, engine);
-        market.event_queue.set_flow(flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?);
+        let mut flow = flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?;
+        if self.report {
+            flow.measure_interevent_times(start);
+        }
+        market.event_queue.set_flow(flow);
         let started = Instant::now();
         observer.report = self.report.then(|| RunReport::new(market.sequencer.engine(), start));
         if self.has_observer_thread {

@@ -3,6 +3,12 @@
 /// Least number of pairs for a figure.
 const MIN_PAIRS: usize = 30;
 
+/// Converts nanoseconds to seconds.
+#[allow(clippy::cast_precision_loss)]
+pub fn seconds(ns: u64) -> f64 {
+    ns as f64 / 1e9
+}
+
 /// Returns the volatility over `seconds`: `sqrt(mean((m(t + τ) - m(t))²) / τ)` over all overlapping
 /// pairs, in ticks per square root of a second (Andersen, Bollerslev, Diebold and Labys 2000).
 ///
@@ -19,16 +25,56 @@ pub fn volatility(mids: &[Option<i64>], seconds: usize) -> Option<f64> {
     (squares.len() >= MIN_PAIRS).then(|| (mean(&squares) / seconds as f64).sqrt())
 }
 
-/// Returns the correlation of a sign with the one `lag` places later, about their common mean.
+/// Returns the correlation of a value with the one `lag` places later, about their common mean.
+/// Missing values are in no pair.
 ///
-/// Returns `None` with fewer than 30 pairs or if all signs are equal.
-pub fn sign_autocorrelation(signs: &[i8], lag: usize) -> Option<f64> {
-    let signs: Vec<f64> = signs.iter().map(|sign| f64::from(*sign)).collect();
-    let centre = mean(&signs);
-    let variance = mean(&signs.iter().map(|sign| (sign - centre).powi(2)).collect::<Vec<_>>());
-    let products: Vec<f64> =
-        signs.iter().zip(signs.get(lag..)?).map(|(one, later)| (one - centre) * (later - centre)).collect();
+/// Returns `None` with fewer than 30 pairs or if all values are equal.
+pub fn autocorrelation(values: &[Option<f64>], lag: usize) -> Option<f64> {
+    let known: Vec<f64> = values.iter().flatten().copied().collect();
+    let centre = mean(&known);
+    let variance = mean(&known.iter().map(|value| (value - centre).powi(2)).collect::<Vec<_>>());
+    let pairs = values.iter().zip(values.get(lag..)?);
+    let products: Vec<f64> = pairs.filter_map(|(one, later)| Some(((*one)? - centre) * ((*later)? - centre))).collect();
     (products.len() >= MIN_PAIRS && variance > 0.0).then(|| mean(&products) / variance)
+}
+
+/// Returns the half-width of the 95 % band around zero for the autocorrelation of `count`
+/// independent values: `1.96 / √count` (Bartlett 1946).
+#[allow(clippy::cast_precision_loss)]
+pub fn independence_band(count: usize) -> f64 {
+    1.96 / (count.max(1) as f64).sqrt()
+}
+
+/// Returns the changes of the mid over consecutive intervals of `seconds`, in ticks. A change
+/// without a mid at both ends is `None`.
+#[allow(clippy::cast_precision_loss)]
+pub fn returns(mids: &[Option<i64>], seconds: usize) -> Vec<Option<f64>> {
+    let at_ends: Vec<Option<i64>> = mids.iter().copied().step_by(seconds.max(1)).collect();
+    at_ends.windows(2).map(|pair| Some((pair[1]? - pair[0]?) as f64 / 2.0)).collect()
+}
+
+/// Returns the excess kurtosis `m4 / m2² - 3` of the known values, and its standard error for
+/// normal values, `√(24 / n)`. Returns `None` with fewer than 30 values or if all are equal.
+#[allow(clippy::cast_precision_loss)]
+pub fn excess_kurtosis(values: &[Option<f64>]) -> Option<(f64, f64)> {
+    let known: Vec<f64> = values.iter().flatten().copied().collect();
+    let centre = mean(&known);
+    let moment = |power: i32| mean(&known.iter().map(|value| (value - centre).powi(power)).collect::<Vec<_>>());
+    let variance = moment(2);
+    (known.len() >= MIN_PAIRS && variance > 0.0)
+        .then(|| (moment(4) / variance.powi(2) - 3.0, (24.0 / known.len() as f64).sqrt()))
+}
+
+/// Returns the correlation of two series, and the number of pairs. Pairs with a missing value are
+/// left out. Returns `None` with fewer than 30 pairs or if one series is constant.
+pub fn correlation(one: &[Option<f64>], other: &[Option<f64>]) -> Option<(f64, usize)> {
+    let pairs: Vec<(f64, f64)> = one.iter().zip(other).filter_map(|(a, b)| Some(((*a)?, (*b)?))).collect();
+    let centre_a = mean(&pairs.iter().map(|pair| pair.0).collect::<Vec<_>>());
+    let centre_b = mean(&pairs.iter().map(|pair| pair.1).collect::<Vec<_>>());
+    let sum =
+        |product: &dyn Fn(f64, f64) -> f64| pairs.iter().map(|(a, b)| product(a - centre_a, b - centre_b)).sum::<f64>();
+    let scale = (sum(&|a, _| a * a) * sum(&|_, b| b * b)).sqrt();
+    (pairs.len() >= MIN_PAIRS && scale > 0.0).then(|| (sum(&|a, b| a * b) / scale, pairs.len()))
 }
 
 /// An order that traded on arrival.
@@ -61,6 +107,11 @@ fn mean(values: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn sign_autocorrelation(signs: &[i8], lag: usize) -> Option<f64> {
+        let values: Vec<Option<f64>> = signs.iter().map(|sign| Some(f64::from(*sign))).collect();
+        autocorrelation(&values, lag)
+    }
 
     fn near(found: Option<f64>, wanted: f64) {
         assert!(found.is_some_and(|found| (found - wanted).abs() < 1e-12), "{found:?}, not {wanted}");
@@ -98,6 +149,46 @@ mod tests {
         near(sign_autocorrelation(&signs, 4), 1.0);
         near(sign_autocorrelation(&signs, 1), 1.0 / 399.0);
         assert_eq!(sign_autocorrelation(&[1; 400], 1), None);
+    }
+
+    #[test]
+    fn a_missing_value_is_in_no_pair_of_an_autocorrelation() {
+        // 1, -1, 1, … without its tenth value: every pair that is left has opposite signs.
+        let mut values: Vec<Option<f64>> = (0..101).map(|at| Some(if at % 2 == 0 { 1.0 } else { -1.0 })).collect();
+        values[9] = None;
+        // 51 times 1 and 49 times -1: centre 0.02, variance 1 - 0.0004, product -1 + 0.0004 in all
+        // 98 pairs, which have as many of either order.
+        near(autocorrelation(&values, 1), -1.0);
+    }
+
+    #[test]
+    fn returns_are_taken_between_the_ends_of_intervals() {
+        let mids = [Some(10), Some(99), Some(14), Some(99), None, Some(99), Some(20)];
+        assert_eq!(returns(&mids, 2), [Some(2.0), None, None]);
+        assert_eq!(returns(&mids[..3], 1), [Some(44.5), Some(-42.5)]);
+    }
+
+    #[test]
+    fn the_kurtosis_of_two_equal_points_is_minus_two_and_rare_jumps_raise_it() {
+        let coin: Vec<Option<f64>> = (0..100).map(|at| Some(if at % 2 == 0 { 1.0 } else { -1.0 })).collect();
+        near(excess_kurtosis(&coin).map(|(kurtosis, _)| kurtosis), -2.0);
+        near(excess_kurtosis(&coin).map(|(_, error)| error), 0.24_f64.sqrt());
+        // Zero, but for one value in a hundred: p = 0.01, kurtosis (1 - 3p + 3p²) / (p(1-p)) - 3.
+        let mut jump = vec![Some(0.0); 100];
+        jump[50] = Some(5.0);
+        let found = excess_kurtosis(&jump).unwrap().0;
+        assert!((found - (0.9703 / 0.0099 - 3.0)).abs() < 1e-9, "{found}");
+        assert_eq!(excess_kurtosis(&coin[..29]), None);
+    }
+
+    #[test]
+    fn the_correlation_of_a_series_with_its_negative_is_minus_one() {
+        let up: Vec<Option<f64>> = (0..40).map(|at| Some(f64::from(at))).collect();
+        let mut down: Vec<Option<f64>> = (0..40).map(|at| Some(f64::from(-2 * at))).collect();
+        down[3] = None;
+        let (found, pairs) = correlation(&up, &down).unwrap();
+        assert!((found + 1.0).abs() < 1e-12 && pairs == 39, "{found} over {pairs}");
+        assert_eq!(correlation(&up, &[Some(1.0); 40]), None);
     }
 
     #[test]
