@@ -178,7 +178,9 @@ def test_the_figures_of_a_report_are_those_of_what_was_exported(tmp_path: Path) 
 
 def test_a_report_of_sessions_shows_them_and_the_auction_prices(tmp_path: Path) -> None:
     run, exported = tmp_path / "run", tmp_path / "csv"
-    ended = run_pitwire("sim", "--preset", "jse", "--seed", "3", "--horizon", "2400", "--out", run, "--report", "--json")
+    ended = run_pitwire(
+        "sim", "--preset", "jse", "--seed", "3", "--horizon", "2400", "--out", run, "--report", "--json"
+    )
     assert ended.returncode == 0, ended.stderr
     report = json.loads(ended.stdout)["report"]
     assert run_pitwire("export", run, "--out", exported).returncode == 0
