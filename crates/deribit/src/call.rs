@@ -11,7 +11,7 @@ use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, Label, Phase};
 use crate::Venue;
 use crate::access::{Area, Level};
 use crate::auth::Login;
-use crate::codec::{Channel, Json, Params, RpcError, Token};
+use crate::codec::{Channel, IgnoredChannel, Json, Params, RpcError, Token};
 use crate::session::Session;
 use crate::state::SharedState;
 
@@ -73,6 +73,8 @@ pub(crate) struct Call<'a> {
     pub effects: Vec<Effect>,
     /// The JSON of the result.
     pub out: Vec<u8>,
+    /// Channels that a subscription left out, and why. They are named beside the result.
+    pub ignored: Vec<IgnoredChannel>,
     /// Whether writing the journal failed. The venue then stops and this answer is not sent.
     pub log_failed: bool,
 }

@@ -12,7 +12,7 @@ use pitwire_projections::{Change, Views};
 use crate::Venue;
 use crate::auth::{Authorization, Credential, Login, SignedRequest};
 use crate::call::{Call, Effect, RequestClock, Transport};
-use crate::codec::{Params, Request, RequestId, RpcError, write_error, write_result};
+use crate::codec::{Params, Request, RequestId, RpcError, write_error, write_result_with};
 use crate::credential_store::CredentialStore;
 use crate::limits::{Limits, RequestClass};
 use crate::methods;
@@ -185,17 +185,18 @@ impl Dispatcher {
             clock,
             effects: Vec::new(),
             out: result,
+            ignored: Vec::new(),
             log_failed: false,
         };
         let outcome = methods::run(&request.method, &mut call);
-        let Call { mut effects, out: result, log_failed, .. } = call;
+        let Call { mut effects, out: result, ignored, log_failed, .. } = call;
         if outcome.is_err() {
             // A request that is answered with an error has no effect.
             effects.clear();
         }
         let us_out = (clock.now_us)();
         match &outcome {
-            Ok(()) => write_result(out, &request.id, &result, clock.received_us, us_out),
+            Ok(()) => write_result_with(out, &request.id, &result, &ignored, clock.received_us, us_out),
             Err(error) => write_error(out, &request.id, error, clock.received_us, us_out),
         }
         self.result = result;

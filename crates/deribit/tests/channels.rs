@@ -70,6 +70,43 @@ fn unknown_instruments_are_left_out_and_malformed_names_refused() {
     }
 }
 
+/// A client that subscribes to a name in the wrong case gets no error and no messages. The answer
+/// says so.
+#[test]
+fn channels_that_are_left_out_are_named_with_the_reason() {
+    let mut world = World::new();
+    let mut alice = world.login("alice");
+    for (channel, reason) in [
+        ("ticker.npn_zar.100ms", "names are case-sensitive: ticker.NPN_ZAR.100ms"),
+        ("book.Npn_Zar.none.10.100ms", "names are case-sensitive: book.NPN_ZAR.none.10.100ms"),
+        ("trades.any.zar.raw", "names are case-sensitive: trades.any.ZAR.raw"),
+        ("ticker.NO_ZAR.100ms", "no instrument is named \"NO_ZAR\"; public/get_instruments lists them"),
+        ("incremental_ticker.NPN_ZAR", "this version does not serve this channel"),
+        ("trades.any.UNKNOWN.raw", "the kind, currency, index or account"),
+        ("ticker.NPN_ZAR.50ms", "no channel has this form"),
+    ] {
+        let reply = world.ok(&mut alice, "private/subscribe", json!({"channels": ["quote.NPN_ZAR", channel]}));
+        assert_eq!(*reply.result(), json!(["quote.NPN_ZAR"]), "{channel}");
+        let ignored = &reply.value["data"]["ignored"];
+        assert_eq!((ignored.as_array().map(Vec::len), &ignored[0]["channel"]), (Some(1), &json!(channel)));
+        assert!(ignored[0]["reason"].as_str().unwrap().starts_with(reason), "{}", reply.text);
+    }
+    // Alone, a name in the wrong case is a success without a channel, and a malformed one an error.
+    let reply = world.ok(&mut alice, "private/subscribe", json!({"channels": ["ticker.npn_zar.100ms"]}));
+    assert_eq!(
+        (reply.result(), &reply.value["data"]["ignored"][0]["channel"]),
+        (&json!([]), &json!("ticker.npn_zar.100ms"))
+    );
+    let reply = world.call(&mut alice, "private/subscribe", json!({"channels": ["Ticker.NPN_ZAR.100MS"]}));
+    assert!(reply.text.contains("ticker.NPN_ZAR.100ms"), "{}", reply.text);
+    // An answer that leaves nothing out has no such field, and a long list is cut.
+    let reply = world.ok(&mut alice, "private/subscribe", json!({"channels": ["quote.NPN_ZAR"]}));
+    assert_eq!(reply.value.get("data"), None);
+    let many: Vec<String> = (0..100).map(|number| format!("ticker.X{number}.100ms")).collect();
+    let reply = world.ok(&mut alice, "private/subscribe", json!({"channels": many}));
+    assert_eq!(reply.value["data"]["ignored"].as_array().map(Vec::len), Some(20));
+}
+
 #[test]
 fn connection_has_at_most_1000_channels() {
     let mut world = World::new();

@@ -462,14 +462,24 @@ fn volume_of_an_inverse_contract_is_in_base_currency() {
 fn foreign_words_for_a_trigger_are_refused_by_name() {
     let mut world = World::new();
     let mut alice = world.login("alice");
-    for name in ["triggerPrice", "stopPrice", "stop_price"] {
+    for (name, instead) in [
+        ("triggerPrice", "trigger_price"),
+        ("stopPrice", "trigger_price"),
+        ("stop_price", "trigger_price"),
+        ("stopLossPrice", "trigger_price"),
+        ("stopLoss", "stop_market"),
+        ("takeProfit", "limit"),
+        ("postOnly", "post_only"),
+        ("reduceOnly", "reduce_only"),
+        ("timeInForce", "time_in_force"),
+    ] {
         let mut params = json!({"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 3200});
         params[name] = json!(3100);
         for method in ["private/buy", "private/sell"] {
             let reply = world.call(&mut alice, method, params.clone());
             let data = &reply.value["error"]["data"];
             assert_eq!(data["param"], name, "{}", reply.text);
-            assert!(data["reason"].as_str().unwrap().contains("trigger_price"), "{}", reply.text);
+            assert!(data["reason"].as_str().unwrap().contains(instead), "{}", reply.text);
         }
     }
     let open = world.ok(&mut alice, "private/get_open_orders", json!({}));

@@ -113,6 +113,43 @@ fn stop_rests_untriggered_and_election_is_sent() {
 }
 
 #[test]
+fn a_stop_whose_trigger_has_passed_is_refused_unless_it_asks_for_an_election() {
+    let mut world = World::new();
+    let (mut alice, mut bob, mut third) = (world.login("alice"), world.login("bob"), world.login("operator"));
+    world.print_at(&mut bob, &mut third, 3200.0);
+    world.limit(&mut bob, "sell", "NPN_ZAR", 9.0, 3210.0);
+    for (method, trigger, code) in [
+        ("private/buy", 3200.0, Some(11036)),
+        ("private/buy", 3199.99, Some(11036)),
+        ("private/buy", 3200.01, None),
+        ("private/sell", 3200.0, Some(11036)),
+        ("private/sell", 3200.01, Some(11036)),
+        ("private/sell", 3199.99, None),
+    ] {
+        let stop = order(json!({"type": "stop_limit", "trigger_price": trigger, "price": trigger}));
+        let reply = world.call(&mut alice, method, stop);
+        match code {
+            Some(code) => {
+                let data = &reply.value["error"]["data"];
+                assert_eq!((reply.code(), &data["param"]), (code, &json!("trigger_price")), "{method} {trigger}");
+                assert_eq!(data["limit"], json!(3200.0), "{}", reply.text);
+            }
+            None => assert_eq!(entered(&reply)["order_state"], json!("untriggered"), "{method} {trigger}"),
+        }
+    }
+    // The venue's own rule is one parameter away: the stop is elected at once and trades.
+    let stop = order(json!({"type": "stop_market", "trigger_price": 3200, "pitwire_trigger_at_once": true}));
+    let told = entered(&world.ok(&mut alice, "private/buy", stop));
+    fields(&told, &[("order_state", json!("filled")), ("triggered", json!(true)), ("average_price", json!(3210.0))]);
+    // An edit may not move a trigger past the last price either.
+    world.print_at(&mut bob, &mut third, 3200.0);
+    let stop = order(json!({"type": "stop_limit", "trigger_price": 3300, "price": 3310}));
+    let id = entered(&world.ok(&mut alice, "private/buy", stop))["order_id"].clone();
+    let moved = world.call(&mut alice, "private/edit", json!({"order_id": id, "trigger_price": 3200, "price": 3310}));
+    assert_eq!(moved.code(), 11036, "{}", moved.text);
+}
+
+#[test]
 fn a_stop_limit_can_be_moved_and_cancelled_while_it_waits() {
     let mut world = World::new();
     let mut alice = world.login("alice");

@@ -132,8 +132,14 @@ fn check_envelope(sent: &str, text: &str) {
         assert!(raw(time).is_some_and(|value| value.parse::<u64>().is_ok()), "{sent}\n{text}");
     }
     assert_eq!(raw("testnet"), Some("true"), "{sent}\n{text}");
-    let known = ["jsonrpc", "id", "result", "error", "usIn", "usOut", "usDiff", "testnet"];
+    let known = ["jsonrpc", "id", "result", "data", "error", "usIn", "usOut", "usDiff", "testnet"];
     assert!(fields.keys().all(|key| known.contains(&key.as_str())), "{sent}\n{text}");
+    if let Some(data) = raw("data") {
+        // A subscription that left channels out names them beside its result.
+        let data: Value = serde_json::from_str(data).unwrap_or_else(|error| panic!("{error}\n{sent}\n{text}"));
+        let ignored = data["ignored"].as_array().filter(|ignored| (1..=20).contains(&ignored.len()));
+        assert!(ignored.is_some() && fields.contains_key("result") && sent.contains("subscribe"), "{sent}\n{text}");
+    }
     if let Some(error) = raw("error") {
         let error: Value = serde_json::from_str(error).unwrap_or_else(|error| panic!("{error}\n{sent}\n{text}"));
         let registered = registry().iter().any(|entry| error["code"] == entry.code && error["message"] == entry.wire);

@@ -25,11 +25,41 @@ pub fn is_login(answer: &[u8]) -> bool {
     result.is_some_and(|login| login.access_token.is_some())
 }
 
+/// A channel that a subscription left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IgnoredChannel {
+    pub name: String,
+    pub reason: String,
+}
+
 /// Writes a result. `result` is JSON; times are microseconds of wall time since 1970.
 pub fn write_result(out: &mut Vec<u8>, id: &RequestId, result: &[u8], us_in: u64, us_out: u64) {
+    write_result_with(out, id, result, &[], us_in, us_out);
+}
+
+/// Writes a result and, as `data.ignored` beside it, the channels that a subscription left out.
+pub fn write_result_with(
+    out: &mut Vec<u8>,
+    id: &RequestId,
+    result: &[u8],
+    ignored: &[IgnoredChannel],
+    us_in: u64,
+    us_out: u64,
+) {
     Json::new(out).object(|j| {
         opening(j, id);
         j.key("result").raw(result);
+        if !ignored.is_empty() {
+            j.key("data").object(|j| {
+                j.key("ignored").array(|j| {
+                    for IgnoredChannel { name, reason } in ignored {
+                        j.object(|j| {
+                            j.key("channel").string(name).key("reason").string(reason);
+                        });
+                    }
+                });
+            });
+        }
         closing(j, us_in, us_out);
     });
 }

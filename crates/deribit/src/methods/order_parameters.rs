@@ -18,9 +18,24 @@ use crate::call::{Call, MethodResult};
 const TRIGGER_VALUES: &[&str] = &["trigger", "trigger_price", "trigger_offset"];
 /// Parameters for features that this venue does not have.
 const FOREIGN_VALUES: &[&str] = &["advanced", "linked_order_type", "trigger_fill_condition", "otoco_config"];
-/// Other exchanges' names for the price of a stop. Some clients send them as they are; an order
-/// without its stop would trade at once.
-const FOREIGN_TRIGGERS: &[&str] = &["triggerPrice", "stopPrice", "stop_price"];
+/// Other exchanges' names of parameters, and the parameter of this dialect. Some clients send them
+/// as they are; an order without its stop or without post-only would trade at once.
+const FOREIGN_NAMES: &[(&str, &str)] = &[
+    ("triggerPrice", "type stop_limit or stop_market with trigger_price"),
+    ("stopPrice", "type stop_limit or stop_market with trigger_price"),
+    ("stop_price", "type stop_limit or stop_market with trigger_price"),
+    ("stopLossPrice", "type stop_limit or stop_market with trigger_price"),
+    ("takeProfitPrice", "a limit order at that price"),
+    ("stopLoss", "a second order of type stop_limit or stop_market"),
+    ("takeProfit", "a second order of type limit"),
+    ("trailingAmount", "type stop_limit or stop_market with trigger_price, and private/edit to move it"),
+    ("trailingPercent", "type stop_limit or stop_market with trigger_price, and private/edit to move it"),
+    ("timeInForce", "time_in_force"),
+    ("postOnly", "post_only"),
+    ("reduceOnly", "reduce_only"),
+];
+/// Lets a stop be elected at once if the last price has passed its trigger already.
+const TRIGGER_AT_ONCE: &str = "pitwire_trigger_at_once";
 const STOPS_ALONE: &str = "stops go by the last price here: type stop_market or stop_limit, trigger last_price";
 /// Parameters of this venue have a second spelling with its prefix.
 const HIDDEN: [&str; 2] = ["hidden", "pitwire_hidden"];
@@ -113,9 +128,12 @@ fn refuse_foreign(call: &Call<'_>) -> MethodResult {
     if call.params.boolean("mmp")? == Some(true) {
         return Err(unsupported("mmp"));
     }
-    if let Some(name) = FOREIGN_TRIGGERS.iter().find(|name| call.params.has(name)) {
-        let instead = format!("{name} is no parameter here; send type stop_limit or stop_market with trigger_price");
-        return Err(RpcError::param("unsupported_combination", name, instead));
+    if let Some((name, instead)) = FOREIGN_NAMES.iter().find(|(name, _)| call.params.has(name)) {
+        return Err(RpcError::param(
+            "unsupported_combination",
+            name,
+            format!("{name} is no parameter here; send {instead}"),
+        ));
     }
     match FOREIGN_VALUES.iter().find(|name| call.params.has(name)) {
         Some(name) => Err(unsupported(name)),
@@ -202,6 +220,23 @@ fn check_trigger(call: &Call<'_>) -> MethodResult {
 fn stop_price(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Ticks>, RpcError> {
     check_trigger(call)?;
     ticks(call, spec, "trigger_price", "trigger_price_wrong_tick")
+}
+
+/// Refuses a trigger price that the last price has passed already, as the dialect does, unless the
+/// caller asks for an election at once.
+pub fn check_trigger_ahead(call: &Call<'_>, instrument: InstrumentId, side: Side, stop: Ticks) -> MethodResult {
+    let Some(last) = call.market(instrument)?.last() else { return Ok(()) };
+    let is_passed = match side {
+        Side::Buy => last >= stop,
+        Side::Sell => last <= stop,
+    };
+    if !is_passed || call.params.boolean(TRIGGER_AT_ONCE)? == Some(true) {
+        return Ok(());
+    }
+    let spec = call.spec(instrument)?;
+    let (word, beyond) = if side == Side::Buy { ("buy", "above") } else { ("sell", "below") };
+    let reason = format!("the trigger price of a {word} stop must be {beyond} the last price");
+    Err(RpcError::param("trigger_passed", "trigger_price", reason).with_limit(spec.price(last)))
 }
 
 fn required_stop(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Ticks, RpcError> {

@@ -25,6 +25,9 @@ pub fn enter(call: &mut Call<'_>, side: Side) -> MethodResult {
     order_parameters::check_valid_until(call, call.wall_ms)?;
     let instrument = call.instrument_id()?;
     let mut order = order_parameters::of_entry(call, account, instrument, side)?;
+    if let Some(stop) = order.order_type.stop_price() {
+        order_parameters::check_trigger_ahead(call, instrument, side, stop)?;
+    }
     if order.reduce_only {
         reduce(call, &mut order)?;
     }
@@ -353,6 +356,9 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> MethodResult {
     let record = call.venue.views().account(account).and_then(|book| book.order(id));
     let amend: Amend = order_parameters::of_edit(call, &live, record)?;
     let asked = RejectContext::of_edit(&live, record, &amend);
+    if let Some(stop) = amend.stop {
+        order_parameters::check_trigger_ahead(call, live.instrument, live.side, stop)?;
+    }
     call.submit(Command::Amend(amend))?;
     if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
         return Err(explained(call, *reason, &asked));
