@@ -1,0 +1,101 @@
+"""Every program of docs/clients.md runs against the demo venue, and prints what the page shows."""
+
+import re
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from rpc import Http
+from tutorial import matches
+from venue import DEMO_A, TOP, Venue
+
+PAGE = TOP / "docs/clients.md"
+JAVASCRIPT = Path(__file__).parent / "clients"
+PATIENCE_S = 120.0
+
+
+@dataclass
+class Program:
+    language: str
+    text: str
+    output: list[str]
+    heading: str
+
+
+def programs() -> list[Program]:
+    """The Python and JavaScript blocks of the page, each with the text block that follows it."""
+    found: list[Program] = []
+    heading = ""
+    for part in re.finditer(r"^## ([^\n]*)$|^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
+        title, language, text = part.groups()
+        if title:
+            heading = title
+        elif language in ("python", "javascript"):
+            found.append(Program(language, text, [], heading))
+        elif language == "text":
+            found[-1].output = text.splitlines()
+    return found
+
+
+def names() -> list[str]:
+    return [f"{index}-{program.heading}" for index, program in enumerate(programs())]
+
+
+@pytest.fixture(scope="session")
+def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """ccxt for JavaScript, as its lock file says. npm takes it from its cache the next time."""
+    assert shutil.which("npm"), "npm is missing; scripts/with node installs it"
+    directory = tmp_path_factory.mktemp("javascript")
+    for name in ("package.json", "package-lock.json"):
+        shutil.copy(JAVASCRIPT / name, directory)
+    command = ["npm", "ci", "--no-audit", "--no-fund", "--prefer-offline", "--ignore-scripts"]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
+@pytest.mark.parametrize("program", programs(), ids=names())
+def test_a_program_prints_what_the_page_shows(
+    program: Program, venue: Venue, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    assert "127.0.0.1:8080" in program.text and program.output, "a program names the venue and shows its output"
+    text = program.text.replace("127.0.0.1:8080", venue.address)
+    if program.language == "python":
+        command, directory = [sys.executable, "-c", text], tmp_path
+    else:
+        directory = request.getfixturevalue("node_modules")
+        (directory / "program.mjs").write_text(text)
+        command = ["node", "program.mjs"]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stderr
+    assert matches(program.output, done.stdout), done.stdout
+
+
+def test_every_checked_client_of_the_table_has_a_program() -> None:
+    page = PAGE.read_text()
+    checked = [line.split("|")[1].strip() for line in page.splitlines() if "| `make test` |" in line]
+    sources = "\n".join(program.text for program in programs())
+    words = {
+        "ccxt (Python)": "ccxt.deribit",
+        "ccxt.pro (Python)": "ccxt.pro.deribit",
+        "ccxt (JavaScript)": "from 'ccxt'",
+    }
+    words |= {"ccxt binance, gemini": "ccxt.gemini", "python-binance": "from binance import"}
+    assert checked == list(words) and all(word in sources for word in words.values())
+
+
+def test_get_time_is_wall_time_on_an_accelerated_venue(data: Path) -> None:
+    with Venue(data, extra=["--speed", "60", "--no-flow", "--warm-up", "0"]) as venue:
+        member = Http(venue.address, DEMO_A)
+        first = member.result("public/ticker", {"instrument_name": "NPN_ZAR"})["timestamp"]
+        time.sleep(1)
+        wall_ms = member.result("public/get_time")
+        later = member.result("public/ticker", {"instrument_name": "NPN_ZAR"})["timestamp"]
+        member.close()
+    assert abs(wall_ms / 1000 - time.time()) < 60, "clients sign their logins with it"
+    # At least one second passed, which is a minute of venue time. A slow machine adds to both.
+    assert later - first >= 60_000, (first, later)
