@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 # Cargo and npm use every core by themselves; two suites at once would only disturb one another.
 .NOTPARALLEL:
-.PHONY: help run test check bench lab fuzz soak web docs clean
+.PHONY: help run test check bench lab publication-study fuzz soak web docs clean
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export PITWIRE_BIN ?= $(CURDIR)/target/release/pitwire
@@ -23,7 +23,7 @@ PAGE_SOURCES := $(shell find web -path web/node_modules -prune -o -path web/dist
 
 help: ## list the verbs
 	@echo "make <verb>"
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 10
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
 
 run: web/dist/index.html ## build, start the demo venue, print its URLs (options: make run ARGS="--http 127.0.0.1:9000")
 	$(RELEASE)
@@ -40,6 +40,7 @@ test: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## everything that CI ru
 	$(WITH) rust node chromium -- npm --prefix web run e2e
 	$(WITH) rust node python strace openssl -- $(PYTEST) -n auto --maxprocesses 4 --dist worksteal tests
 	lab/.venv/bin/lab build python-websockets php-stream go-gorilla || echo "make test: conformance goes on without these"
+	lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"
 	$(WITH) rust node python -- $(LAB_PYTEST) -n auto --maxprocesses 4 -m "not soak" lab/tests lab/conform
 	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
 
@@ -56,17 +57,23 @@ check: web/node_modules/.stamp .venv/.stamp ## format, lint, dependencies, tidy;
 	$(WITH) python -- .venv/bin/ruff check --config tests/ruff.toml -q $(PYTHON_SOURCES)
 	$(WITH) node -- npm --prefix web run check
 
-bench: web/dist/index.html .venv/.stamp ## figures of this machine: matching core, order to acknowledgement, recovery, idle, splitter, publication
+bench: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## figures of this machine: matching core, order to acknowledgement, recovery, idle, splitter, publication
 	$(RELEASE)
 	$(WITH) rust node python -- .venv/bin/python scripts/bench.py
 	$(WITH) python -- .venv/bin/python scripts/bench_feed.py
-	$(WITH) rust python -- .venv/bin/python scripts/bench_publication.py
+	$(WITH) rust python -- lab/.venv/bin/python scripts/bench_publication.py
 
 lab: web/dist/index.html lab/.venv/.stamp ## a short latency study of WebSocket clients, 15 minutes, in lab/results/short (continue one: make lab RESUME=1)
 	$(RELEASE)
 	lab/.venv/bin/lab build || echo "make lab: goes on without the connectors that were not built"
 	lab/.venv/bin/lab run $(if $(RESUME),,--fresh) lab/studies/short.toml
 	lab/.venv/bin/lab report lab/studies/short.toml
+
+publication-study: web/dist/index.html lab/.venv/.stamp ## WebSocket publishers of many libraries under one load, an hour, in lab/results/publication (another study: make publication-study STUDY=FILE; continue: RESUME=1)
+	$(RELEASE)
+	lab/.venv/bin/lab publication build || echo "make publication-study: goes on without the publishers that were not built"
+	lab/.venv/bin/lab publication run $(if $(RESUME),,--fresh) $(or $(STUDY),lab/studies/publication.toml)
+	lab/.venv/bin/lab publication report $(or $(STUDY),lab/studies/publication.toml)
 
 fuzz: ## a million executions each at the JSON-RPC entrance, the journal reader, the cutter, WebSocket frames and handshakes (fewer: make fuzz RUNS=20000)
 	$(WITH) rust -- fuzz/run $(or $(RUNS),1000000)
@@ -86,7 +93,8 @@ docs: target/docs-venv/.stamp ## build the documentation site into target/site, 
 	RUSTDOCFLAGS="-D warnings" $(WITH) rust -- cargo doc --locked --no-deps --workspace
 
 clean: ## remove everything that was built or installed here (not pitwire-data)
-	rm -rf target web/dist web/node_modules .venv lab/.venv lab/connectors/*/build lab/connectors/*/node_modules
+	rm -rf target web/dist web/node_modules .venv lab/.venv lab/connectors/*/build lab/connectors/*/node_modules \
+		lab/publishers/*/build lab/publishers/*/node_modules lab/artillery/node_modules
 
 web/node_modules/.stamp: web/package-lock.json
 	$(WITH) node -- bash -c 'cd web && npm ci --no-audit --no-fund && touch node_modules/.stamp'

@@ -3,47 +3,45 @@
 by round, so that other load on the machine meets all of them; a figure is the median of its rounds.
 The yardstick is the server's CPU seconds from its /proc/PID/stat, from before the first connection
 to after the last. The load client's cost stands beside it, and a row whose client was the limit
-says so. The peers are in bench/publication; one that this machine cannot build is skipped by name.
+says so. The peers are in lab/publishers; one that this machine cannot build is skipped by name.
 The last rows measure a whole venue: from a command to the last of 1,000 readers of its trade while
 others enter 10,000 orders a second, and the effect on orders when 5,000 readers reconnect at once.
 The short form (`make bench`) takes about four minutes. --whole adds every row of the table: other
 peers, 10,000 to 200,000 connections, TLS, reconnect storms, stopped and slow readers."""
 
 import argparse
-import contextlib
 import json
 import os
 import resource
 import signal
-import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "bench" / "publication"))
 
-from build import PEERS, Peer, built
 from rpc import Ws
 from venue import BINARY, DEMO_A, DEMO_B, Venue
+
+from lab.publication.publishers import Publisher, build_all, load_all
+from lab.publication.server import set_listener_options
 
 START_PATIENCE_S = 30.0
 LOAD_PATIENCE_S = 300.0
 SECONDS = 8
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-BACKLOG = 4096
 OURS = "pitwire"
-UWS = "uWebSockets"
-BARE = "bare loop"
-GORILLA = "Gorilla"
-ALL_PEERS = tuple(peer.name for peer in PEERS)
+UWS = "cpp-uwebsockets"
+BARE = "rust-bare"
+GORILLA = "go-gorilla"
+ALL_PEERS = (BARE, UWS, "rust-tokio-tungstenite", GORILLA, "java-netty", "javascript-ws")
 
 Figures = dict[str, Any]
 Demand = Callable[[Figures, dict[str, Figures]], str | None]
@@ -187,37 +185,29 @@ CASES = [
 
 @dataclass
 class Server:
-    """Runs one server process until the block ends."""
+    """Runs one server process until the block ends. A peer gets its settings by environment."""
 
     name: str
     command: tuple[str, ...]
-    options: tuple[str, ...]
     directory: Path
-    wants_socket: bool = False
+    peer: Publisher | None = None
+    settings: dict[str, str] = field(default_factory=dict)
     ready: dict[str, Any] = field(default_factory=dict)
 
     def __enter__(self) -> "Server":
         ready_file = self.directory / "ready.json"
         ready_file.unlink(missing_ok=True)
-        command = [*self.command, "--listen", "127.0.0.1:0", "--ready-file", str(ready_file), *self.options]
-        with contextlib.ExitStack() as stack:
-            inherited = stack.enter_context(listening()) if self.wants_socket else None
-            # The shell moves the socket to the descriptor that such a peer expects.
-            if inherited is not None:
-                command = [
-                    "/bin/sh",
-                    "-c",
-                    f'exec "$@" 3<&{inherited.fileno()} 0<&{inherited.fileno()}',
-                    "sh",
-                    *command,
-                ]
-            self.process = subprocess.Popen(
-                command,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                pass_fds=() if inherited is None else (inherited.fileno(),),
-            )
+        command = list(self.command)
+        if self.peer is None:
+            command += ["--listen", "127.0.0.1:0", "--ready-file", str(ready_file)]
+        self.process = subprocess.Popen(
+            command,
+            cwd=self.peer.folder if self.peer else None,
+            env={**os.environ, **self.settings, "LAB_READY_FILE": str(ready_file)},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         deadline = time.monotonic() + START_PATIENCE_S
         while not ready_file.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:
@@ -225,6 +215,7 @@ class Server:
                 raise RuntimeError(f"{self.name} did not start: {self.process.communicate()[1].strip()[-300:]}")
             time.sleep(0.01)
         self.ready = json.loads(ready_file.read_text())
+        set_listener_options(self.process.pid)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -244,21 +235,39 @@ class Server:
         return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
 
 
-@contextlib.contextmanager
-def listening() -> Iterator[socket.socket]:
-    with socket.socket() as listener:
-        with contextlib.suppress(OSError):
-            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"cubic")
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(BACKLOG)
-        yield listener
+def peer_settings(options: tuple[str, ...]) -> dict[str, str]:
+    """Options of `pitwire publish` as settings of contracts/lab-publisher.md."""
+    given = dict(zip(options[::2], options[1::2], strict=True))
+    messages, _, size = given.get("--respond", "").partition("x")
+    return {
+        "LAB_HOST": "127.0.0.1",
+        "LAB_PORT": "0",
+        "LAB_TEST": "heartbeat" if messages else "fan-out",
+        "LAB_MESSAGES": messages or "1",
+        "LAB_RATE": given.get("--synthetic", "1"),
+        "LAB_BYTES": size or given["--bytes"],
+        "LAB_TOKEN": "",
+    }
 
 
-def server_of(case: Case, name: str, peers: dict[str, Peer], directory: Path, extra: tuple[str, ...]) -> Server:
+def server_of(case: Case, name: str, peers: dict[str, Publisher], directory: Path, extra: tuple[str, ...]) -> Server:
     if name != OURS:
-        return Server(name, peers[name].command, case.server, directory, peers[name].wants_socket)
+        peer = peers[name]
+        return Server(name, tuple(peer.command()), directory, peer, peer_settings(case.server))
     tls = ("--tls", "--tls-dir", str(directory / "tls")) if case.tls else ()
-    return Server(name, (BINARY, "publish"), (*case.server, *case.ours, *tls, *extra), directory)
+    return Server(name, (BINARY, "publish", *case.server, *case.ours, *tls, *extra), directory)
+
+
+def built(names: set[str]) -> tuple[dict[str, Publisher], dict[str, str]]:
+    """The peers that are ready to run, and why each of the others is not."""
+    known, missing = load_all(), {}
+
+    def report(name: str, problem: str | None) -> None:
+        if problem is not None:
+            missing[name] = problem
+
+    build_all([known[name] for name in sorted(names)], report)
+    return {name: known[name] for name in names if name not in missing}, missing
 
 
 def load(case: Case, server: Server) -> Figures:
@@ -277,7 +286,7 @@ def load(case: Case, server: Server) -> Figures:
         raise RuntimeError(f"pitwire load ended with {ended.returncode}: {ended.stderr.strip()[-300:]}") from None
 
 
-def run(case: Case, name: str, peers: dict[str, Peer], directory: Path, extra: tuple[str, ...]) -> Figures:
+def run(case: Case, name: str, peers: dict[str, Publisher], directory: Path, extra: tuple[str, ...]) -> Figures:
     with server_of(case, name, peers, directory, extra) as server:
         cpu_before, resident_before = server.cpu_s(), server.resident_mib()
         figures = load(case, server)
@@ -412,8 +421,7 @@ def middle(rounds: list[Figures]) -> Figures:
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     cases = [case for case in CASES if options.only in case.name and (options.whole or options.only or case.is_short)]
     wanted = {peer for case in cases for peer in case.peers}
-    ready, missing = built(wanted) if not options.alone else ([], {})
-    peers = {peer.name: peer for peer in ready}
+    peers, missing = built(wanted) if not options.alone else ({}, {})
     extra = tuple(options.ours.split())
     report: dict[str, Any] = {"cores": os.cpu_count(), "rounds": options.rounds, "skipped": missing, "cases": {}}
     everybody: dict[str, Figures] = {}

@@ -13,10 +13,12 @@ from rich.table import Table
 
 from lab import connectors, machine, published, scores
 from lab.connectors import ConnectorError
+from lab.publication.cli import app as publication
 from lab.records import ResultFolder
 from lab.study import PlannedRun, StudyError, expected_seconds, load, plan
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
+app.add_typer(publication, name="publication")
 console = Console()
 errors = Console(stderr=True)
 

@@ -5,6 +5,7 @@ import subprocess
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -38,6 +39,8 @@ class Description(BaseModel):
 
 @dataclass(frozen=True)
 class Connector:
+    BUILD: ClassVar = "lab build"
+
     description: Description
     folder: Path
 
@@ -48,9 +51,13 @@ class Connector:
     def missing_tools(self) -> list[str]:
         return [tool for tool in self.description.tools if shutil.which(tool) is None]
 
+    @property
+    def program(self) -> list[str]:
+        return self.description.run
+
     def command(self) -> list[str]:
         """The command line. Its first word is absolute if the description gives a path."""
-        first, *rest = self.description.run
+        first, *rest = self.program
         return [str(self.folder / first) if "/" in first and not first.startswith("/") else first, *rest]
 
     def problem(self) -> str | None:
@@ -61,7 +68,7 @@ class Connector:
             return f"missing {', '.join(missing)}: install {packages}"
         first = self.command()[0]
         if "/" in first and not Path(first).exists():
-            return f"not built: {first} does not exist; run `lab build {self.name}`"
+            return f"not built: {first} does not exist; run `{self.BUILD} {self.description.name}`"
         return None
 
     def build(self, log: Path) -> None:

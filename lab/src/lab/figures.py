@@ -34,6 +34,7 @@ mpl.rcParams.update(
         "svg.hashsalt": "pitwire-lab",  # the same figure gives the same file
     }
 )
+WIDE_RANGE = 30  # ratio of two medians from which an axis is logarithmic
 MARKERS = "osD^vPX*<>hd"
 
 
@@ -74,17 +75,31 @@ def time_axis(axis: object, *, log: bool) -> None:
 
 def levels(result: TimedResult, quantile: float) -> str:
     """One dot per connector with its 95 % interval, fastest first."""
-    rows = sorted(result.comparison.levels, key=lambda level: -level.quantiles[quantile])
-    look = styles([row.connector for row in rows])
-    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + 0.32 * len(rows)))
-    for y, row in enumerate(rows):
-        value, interval = row.quantiles[quantile], row.intervals[quantile]
-        colour, marker = look[row.connector]
-        axes.plot([interval.low, interval.high], [y, y], color=colour, linewidth=2)
+    rows = [
+        (row.connector, row.quantiles[quantile], row.intervals[quantile].low, row.intervals[quantile].high)
+        for row in result.comparison.levels
+    ]
+    return dots(rows, "response latency")
+
+
+def dots(rows: Sequence[tuple[str, float, float, float]], label: str) -> str:
+    """Durations in ns with their intervals: name, value, low, high. The smallest is on top.
+
+    A wide range has a logarithmic axis.
+    """
+    ordered = sorted(rows, key=lambda row: -row[1])
+    look = styles([name for name, *_ in ordered])
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + 0.32 * len(ordered)))
+    for y, (name, value, low, high) in enumerate(ordered):
+        colour, marker = look[name]
+        axes.plot([low, high], [y, y], color=colour, linewidth=2)
         axes.plot([value], [y], marker=marker, color=colour, markersize=6)
-    axes.set_yticks(range(len(rows)), [row.connector for row in rows])
-    axes.set_xlabel("response latency")
-    time_axis(axes.xaxis, log=False)
+    axes.set_yticks(range(len(ordered)), [name for name, *_ in ordered])
+    axes.set_xlabel(label)
+    is_wide = ordered[-1][1] > 0 and ordered[0][1] > WIDE_RANGE * ordered[-1][1]
+    if is_wide:
+        axes.set_xscale("log")
+    time_axis(axes.xaxis, log=is_wide)
     return svg(figure)
 
 

@@ -1,0 +1,1 @@
+//! Cargo requires a source file. The publisher is `server.cpp`.

@@ -1,0 +1,1 @@
+"""The publication study: WebSocket servers of many libraries under the same load."""

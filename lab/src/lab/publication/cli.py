@@ -1,0 +1,141 @@
+"""Commands of the publication study: `lab publication COMMAND`."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from lab.connectors import REPOSITORY, ConnectorError
+from lab.publication import publishers
+from lab.publication.publishers import Publisher
+from lab.records import ResultFolder
+from lab.study import StudyError
+
+app = typer.Typer(help="Compare WebSocket publishers under the same load.", no_args_is_help=True)
+console = Console()
+errors = Console(stderr=True)
+
+StudyFile = Annotated[Path, typer.Argument(help="Study file, for example studies/publication.toml.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Result folder. Default: lab/results/NAME of the study.")
+]
+Names = Annotated[list[str] | None, typer.Argument(help="Publishers. Default: all.")]
+
+
+def fail(text: str) -> typer.Exit:
+    errors.print(f"lab: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
+    return typer.Exit(1)
+
+
+def say(text: str, style: str | None = None) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+
+
+def known_publishers() -> dict[str, Publisher]:
+    try:
+        return publishers.load_all()
+    except ConnectorError as error:
+        raise fail(str(error)) from error
+
+
+def chosen(names: list[str] | None) -> list[Publisher]:
+    known = known_publishers()
+    for name in names or []:
+        if name not in known:
+            raise fail(f'unknown publisher "{name}": expected one of {", ".join(known) or "none"}')
+    return [known[name] for name in names or known]
+
+
+def result_folder(name: str, output: Path | None) -> ResultFolder:
+    return ResultFolder(output or REPOSITORY / "lab" / "results" / name)
+
+
+@app.command()
+def build(names: Names = None) -> None:
+    """Build publishers, and install Artillery. What cannot be built is named, and the rest is built."""
+    from lab.publication import artillery
+
+    def report(name: str, problem: str | None) -> None:
+        say(f"{name}: built" if problem is None else f"{name}: not built: {problem}", "yellow" if problem else None)
+
+    failed = publishers.build_all(chosen(names), report)
+    if not names:
+        problem = artillery.install()
+        report("artillery", problem)
+        failed += ["artillery"] if problem else []
+    if failed:
+        raise fail(f"{len(failed)} not built: {', '.join(failed)}")
+
+
+@app.command()
+def check(names: Names = None) -> None:
+    """Check publishers against contracts/lab-publisher.md. A publisher counts only if it passes."""
+    from lab.publication.check import check as run_checks
+
+    failed = 0
+    for publisher in chosen(names):
+        problem = publisher.problem()
+        if problem is not None:
+            say(f"{publisher.name}: skipped: {problem}", "yellow")
+            failed += bool(names)
+            continue
+        for result in run_checks(publisher):
+            say(f"{publisher.name}: {result.name}: {'ok' if result.problem is None else 'FAILED: ' + result.problem}")
+            failed += result.problem is not None
+    if failed:
+        raise fail(f"{failed} checks failed")
+
+
+@app.command()
+def run(
+    study_file: StudyFile,
+    output: Output = None,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Move earlier results aside and start again.")] = False,
+) -> None:
+    """Run a study, or the rest of it. Runs that have a record are not repeated."""
+    from lab.publication.run import Record, available, run_study
+    from lab.publication.study import PlannedRun, load
+
+    try:
+        study = load(study_file)
+        results = result_folder(study.name, output)
+        if fresh and (moved := results.move_aside()) is not None:
+            say(f"earlier results are in {moved}")
+        known = known_publishers()
+        for name, problem in available(study, known)[1].items():
+            say(f"{name}: skipped: {problem}", "yellow")
+
+        def progress(planned: PlannedRun, record: Record) -> None:
+            reasons = f": {'; '.join(record.reasons)}" if record.reasons else ""
+            say(f"{planned.id}: {record.status}{reasons}", "yellow" if record.status == "failed" else None)
+
+        records = run_study(study, results, known, progress=progress)
+    except StudyError as error:
+        raise fail(str(error)) from error
+    except KeyboardInterrupt:
+        raise fail("stopped; the same command resumes the study") from None
+    if all(record.status == "failed" for record in records):
+        raise fail(f"every run failed; see {results.path}")
+
+
+@app.command()
+def report(study_file: StudyFile, output: Output = None) -> None:
+    """Write report.html, report.json and the CSV tables of a study."""
+    from lab.publication.analysis import AnalysisError, analyse
+    from lab.publication.report import answer, write
+    from lab.publication.study import load
+
+    try:
+        folder = result_folder(load(study_file).name, output)
+        results = analyse(folder)
+        name = shlex.quote(str(study_file))
+        path = write(results, folder, f"make publication-study STUDY={name}")
+    except (StudyError, AnalysisError) as error:
+        raise fail(str(error)) from error
+    except OSError as error:
+        raise fail(f"cannot write {error.filename}: {error.strerror}") from error
+    for sentence in answer(results):
+        say(sentence)
+    say(f"wrote {path}")

@@ -1,0 +1,148 @@
+"""The publication study: study files, order of the runs, figures and report."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from lab.cli import app
+from lab.publication import analysis, report
+from lab.publication.analysis import AnalysisError, analyse
+from lab.publication.run import Record, run_study
+from lab.publication.study import PublicationStudy, load, plan
+from lab.records import ResultFolder, write_json
+from lab.study import StudyError
+
+ECHO = {"name": "echo", "kind": "echo", "connections": 2, "seconds": 0.2, "rate": 20, "blocks": 5}
+LIMIT = {"name": "limit", "kind": "heartbeat", "connections": 4, "seconds": 1, "blocks": 1, "find_limit": True}
+NAMES = ["rust-pitwire", "equal", "slow"]
+# p50 in µs of each block: ours, one that is 1 µs away, and one that is 100 µs slower.
+P50_US = {"rust-pitwire": (50, 52, 49, 51, 50), "equal": (51, 53, 50, 52, 51), "slow": (150, 153, 149, 151, 151)}
+
+
+def study(**changes: object) -> PublicationStudy:
+    return PublicationStudy.model_validate({"name": "test", "publishers": NAMES, "test": [ECHO, LIMIT], **changes})
+
+
+def figures(p50_us: float) -> dict:
+    zero = dict.fromkeys(("failed_connections", "ended_early", "lost", "late", "conflated", "duplicated"), 0)
+    costs = {"cpu_us_per_delivery": p50_us / 10, "server_cpu_s": 1.0, "memory_mib": 20.0, "opening_s": 0.1}
+    return zero | costs | {"malformed": 0, "p50_us": p50_us, "p99_us": 2 * p50_us, "wall_s": 3.0, "deliveries": 40}
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> ResultFolder:
+    """A result folder with five runs of each publisher, one failed run, and limits."""
+    folder = ResultFolder(tmp_path / "results")
+    environment = {"host": "h", "cores": 2, "cpu_model": ""}
+    description = {
+        "study": study(cross_check="echo").model_dump(),
+        "environment": environment,
+        "environment_digest": "d",
+        "publishers": {n: {"language": "", "library": "", "version": "", "tests": ["echo"]} for n in NAMES},
+        "unavailable": {"absent": "missing cc"},
+        "versions": {},
+        "cores": {"publisher": [0], "load client": [1]},
+    }
+    records = [
+        Record(f"echo-{name}-{block}", "echo", name, "pitwire", block, "kept", [], figures=figures(value))
+        for name, values in P50_US.items()
+        for block, value in enumerate(values)
+    ]
+    records[-1].figures["lost"] = 7
+    records += [
+        Record("art", "echo", "slow", "artillery", 0, "kept", [], figures={"p50_us": 170.0, "errors": 0}),
+        Record("limit-a", "limit", "slow", "pitwire", 0, "flagged", ["x"], figures={"limit": 8, "limited_by": "late"}),
+        Record("limit-b", "limit", "equal", "pitwire", 0, "failed", ["died"]),
+    ]
+    for record in records:
+        folder.run_folder(record.id).mkdir(parents=True)
+        write_json(folder.run_folder(record.id) / "record.json", record.__dict__)
+    write_json(folder.path / "environment.json", description)
+    return folder
+
+
+def test_a_block_has_every_publisher_once_and_the_cross_check_repeats_it() -> None:
+    offered = {"rust-pitwire": ["echo", "heartbeat"], "equal": ["echo"], "slow": ["echo", "heartbeat"]}
+    runs = plan(study(cross_check="echo"), offered)
+    assert runs == plan(study(cross_check="echo"), offered)
+    echo = [run for run in runs if run.test.name == "echo"]
+    for block in range(5):
+        for generator in ("pitwire", "artillery"):
+            own = [run.publisher for run in echo if run.block == block and run.generator == generator]
+            assert sorted(own) == sorted(NAMES)
+    assert sorted(run.publisher for run in runs if run.test.name == "limit") == ["rust-pitwire", "slow"]
+    assert len({run.id for run in runs}) == len(runs)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"publishers": ["a", "a"]}, "publishers contains a twice"),
+        ({"cross_check": "limit"}, "expected the name of a test of kind echo"),
+        ({"test": [{**ECHO, "publishers": ["b"]}]}, 'names b, which is not in "publishers"'),
+    ],
+)
+def test_a_study_that_contradicts_itself_is_refused(changes: dict, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        study(**changes)
+
+
+def test_an_unknown_key_of_a_study_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    path.write_text('name = "x"\nspeed = 1\npublishers = ["a"]\ntest = []\n')
+    with pytest.raises(StudyError, match='unknown key "speed"'):
+        load(path)
+    found = CliRunner().invoke(app, ["publication", "run", str(path)])
+    assert found.exit_code == 1
+    assert 'unknown key "speed"' in found.stderr
+
+
+def test_the_study_files_of_the_repository_can_be_read() -> None:
+    found = load(Path(__file__).parents[1] / "studies" / "publication.toml")
+    seed = next(test for test in found.test if test.name == "heartbeat")
+    assert (seed.connections, seed.messages, seed.bytes) == (5_000, 10, 10_000)
+
+
+def test_figures_are_medians_with_ranks_and_verdicts(results: ResultFolder) -> None:
+    echo, limit = analyse(results).tests
+    rows = {row.publisher: row for row in echo.rows}
+    for name, values in P50_US.items():
+        assert rows[name].levels["p50_us"].value == np.median(values)
+    assert (rows["rust-pitwire"].rank.high, rows["slow"].rank.low) == (1, 3)
+    assert rows["slow"].defects == ["7 lost"]
+    verdicts = {d.publisher: d.verdict for d in echo.differences if d.measure == "p50_us"}
+    assert verdicts == {"equal": "equivalent", "slow": "different"}
+    shifts = {d.publisher: d.shift for d in echo.differences if d.measure == "p50_us"}
+    assert shifts["equal"] == pytest.approx(1.0)
+    assert shifts["slow"] == pytest.approx(100.5, abs=0.5)
+    assert echo.cross_check["slow"]["p50_us"].value == 170.0
+    assert {row.publisher: (row.limit, row.failed) for row in limit.rows} == {"slow": (8, 0), "equal": (None, 1)}
+
+
+def test_a_publisher_that_misses_most_blocks_does_not_shorten_the_others() -> None:
+    records = [
+        Record("", "echo", name, "pitwire", block, "kept", [], figures={"p50_us": 1.0})
+        for name, blocks in (("a", range(4)), ("b", range(4)), ("c", range(1)))
+        for block in blocks
+    ]
+    found = analysis.complete_blocks(records, "p50_us")
+    assert {name: len(values) for name, values in found.items()} == {"a": 4, "b": 4}
+
+
+def test_the_report_names_failures_and_missing_publishers(results: ResultFolder) -> None:
+    found = analyse(results)
+    page = report.write(found, results, "make publication-study").read_text()
+    for text in ("missing cc", "died", "7 lost", "different", "Most clients without an error"):
+        assert text in page
+    assert report.answer(found)[0].startswith("echo: p50 lies between 50 µs (rust-pitwire) and 151 µs (slow).")
+    csv = (results.path / "tables" / "limit-limit.csv").read_text()
+    assert "slow,8,late" in csv
+
+
+def test_a_folder_without_a_study_is_named(tmp_path: Path) -> None:
+    with pytest.raises(AnalysisError, match="holds no publication study"):
+        analyse(ResultFolder(tmp_path))
+    with pytest.raises(StudyError, match="no publisher of the study can start"):
+        run_study(study(), ResultFolder(tmp_path), {}, progress=lambda run, record: None)

@@ -1,0 +1,134 @@
+"""Publishers: their folders, the checks, and the checks of the checks."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lab.connectors import ConnectorError
+from lab.process import RunError
+from lab.publication import publishers
+from lab.publication.check import check
+from lab.publication.publishers import Publisher, PublisherDescription
+from lab.publication.server import Server
+from lab.publication.workload import Workload, measure
+
+PROGRAM = Path(__file__).parent / "programs" / "publisher.py"
+CODE = {".c", ".cpp", ".go", ".java", ".js", ".kt", ".py", ".rs", ".sh", ""}
+MAX_LINES = 200
+CHILD_BYTES = 50 * 2**20  # what the child of the test publisher holds
+
+
+def program(fault: str = "") -> Publisher:
+    """The test publisher, with one fault of PUBLISHER_FAULT."""
+    description = PublisherDescription(
+        name="test",
+        language="Python",
+        library="websockets",
+        version="17.4",
+        tests=["echo", "heartbeat", "fan-out", "queue"],
+        tools=[],
+        build=[],
+        run=["/usr/bin/env", f"PUBLISHER_FAULT={fault}", sys.executable, str(PROGRAM)],
+    )
+    return Publisher(description, PROGRAM.parent)
+
+
+@pytest.mark.parametrize("name", sorted(publishers.load_all()))
+def test_a_publisher_passes_the_checks(name: str) -> None:
+    publisher = publishers.load_all()[name]
+    problem = publisher.problem()
+    if problem is not None:
+        pytest.skip(problem)
+    failed = [f"{result.name}: {result.problem}" for result in check(publisher) if result.problem is not None]
+    assert failed == []
+
+
+@pytest.mark.parametrize("folder", sorted(publishers.PUBLISHERS.glob("*/publisher.toml")), ids=lambda p: p.parent.name)
+def test_a_publisher_has_fewer_than_200_lines(folder: Path) -> None:
+    command = ["git", "-C", str(folder.parent), "ls-files", "--cached", "--others", "--exclude-standard", "."]
+    files = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+    lines = [len((folder.parent / file).read_text().splitlines()) for file in files if Path(file).suffix in CODE]
+    assert 0 < sum(lines) < MAX_LINES
+
+
+def test_the_test_publisher_passes_the_checks() -> None:
+    found = {result.name: result.problem for result in check(program())}
+    assert found == dict.fromkeys(("echo", "heartbeat", "fan-out", "queue", "token", "settings", "stop"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "failing"),
+    [
+        ("changed-echo", "echo"),
+        ("one-answer-less", "heartbeat"),
+        ("short-answer", "heartbeat"),
+        ("repeated-number", "fan-out"),
+        ("no-number", "fan-out"),
+        ("no-time", "fan-out"),
+        ("wrong-size", "fan-out"),
+        ("silent", "fan-out"),
+        ("changed-queue", "queue"),
+        ("any-token", "token"),
+        ("any-test", "settings"),
+        ("ignore-sigterm", "stop"),
+    ],
+)
+def test_a_fault_fails_its_check(fault: str, failing: str) -> None:
+    found = next(result for result in check(program(fault), only=failing))
+    assert found.problem is not None
+
+
+def test_a_publisher_that_ends_is_named_with_its_last_words(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"test ended with 3 .* before it was ready: no port today"):
+        measure(program("no-start"), Workload(kind="echo", connections=1, seconds=1), tmp_path)
+
+
+def test_the_limit_of_a_publisher_that_carries_nothing_is_zero(tmp_path: Path) -> None:
+    workload = Workload(kind="heartbeat", connections=1, seconds=0.2, messages=2, bytes=10, find_limit=True)
+    figures = measure(program("one-answer-less"), workload, tmp_path)
+    assert figures["limit"] == 0
+
+
+def test_cpu_and_memory_count_the_children_of_a_publisher(tmp_path: Path) -> None:
+    workload = Workload(kind="echo", connections=1, seconds=0.3)
+    with Server(program(), workload.settings(None), tmp_path) as alone:
+        one = alone.memory_bytes()
+    with Server(program("child"), workload.settings(None), tmp_path) as parent:
+        eventually(lambda: parent.memory_bytes() > one + CHILD_BYTES / 2)
+
+
+def eventually(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_queue_delivers_every_message_in_order(tmp_path: Path) -> None:
+    figures = measure(program(), Workload(kind="queue", connections=2, seconds=0.5, rate=50), tmp_path)
+    assert figures["deliveries"] > 0
+    assert figures["lost"] == figures["duplicated"] == figures["unnumbered"] == 0
+
+
+def test_a_wrong_description_is_named(tmp_path: Path) -> None:
+    (tmp_path / "publisher.toml").write_text('name = "x"\nspeed = 1\n')
+    with pytest.raises(ConnectorError, match='unknown key "speed"'):
+        publishers.load(tmp_path)
+    with pytest.raises(ConnectorError, match="cannot read"):
+        publishers.load(tmp_path / "absent")
+
+
+def test_a_publisher_that_was_not_built_says_what_to_do(tmp_path: Path) -> None:
+    fields = {"language": "C", "library": "none", "version": "1", "tests": ["echo"], "tools": ["sh"]}
+    failing = PublisherDescription(name="x", build=[["false"]], run=["sh"], **fields)
+    publisher = Publisher(failing, tmp_path)
+    assert publisher.problem() == "not built: run `lab publication build x`"
+    with pytest.raises(ConnectorError, match="`false` ended with 1"):
+        publisher.build(tmp_path / "log")
+    building = Publisher(failing.model_copy(update={"build": [["true"]]}), tmp_path)
+    building.build(tmp_path / "log")
+    assert building.problem() is None
