@@ -53,6 +53,12 @@ CREATE TABLE flush (
   events INTEGER NOT NULL
 );
 
+-- One row per pause of the garbage collector, if the runtime reports when it paused.
+CREATE TABLE gc (
+  begin_ns INTEGER NOT NULL,
+  end_ns INTEGER NOT NULL
+);
+
 -- Gaps with the sequences on both sides.
 CREATE VIEW outage AS
 SELECT gap.*,

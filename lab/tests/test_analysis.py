@@ -1,23 +1,33 @@
 """Losses against a truth log, causes of late events, drift, and rows of the report."""
 
+import os
+import socket
 from pathlib import Path
 
 import numpy as np
 import pytest
 from test_capture import write_capture
 
-from lab import analysis, capture, matching
+from lab import analysis, capture, matching, processes
 from lab.analysis import LoadedRun
 from lab.capture import Capture
 from lab.comparison import Run
 from lab.machine import SERIES_COLUMNS
+from lab.processes import Sample
 from lab.records import ConnectorRecord
 
 SECOND = 1_000_000_000
 
 
-def loaded(run: dict[str, str] | None = None, gaps: list[dict] | None = None, flushes: list | None = None) -> LoadedRun:
-    found = Capture(Path("x"), run or {}, 0, 0, 0, 0, gaps=gaps or [], flushes=flushes or [])
+def loaded(
+    run: dict[str, str] | None = None,
+    gaps: list[dict] | None = None,
+    flushes: list | None = None,
+    collections: list | None = None,
+) -> LoadedRun:
+    found = Capture(
+        Path("x"), run or {}, 0, 0, 0, 0, gaps=gaps or [], flushes=flushes or [], collections=collections or []
+    )
     return LoadedRun(None, ConnectorRecord("a"), [found], [])
 
 
@@ -38,6 +48,9 @@ IDLE = series(10, 0)
         (loaded(gaps=[{"from_ns": SECOND, "to_ns": None}]), IDLE, 1, "network"),
         (loaded(flushes=[(SECOND, 4 * SECOND, 10_000)]), IDLE, 1, "connector"),
         (loaded(run={"gc_pause_ns": str(3 * SECOND)}), IDLE, 1, "GC"),
+        (loaded(collections=[(SECOND, 2 * SECOND), (2 * SECOND, 4 * SECOND)]), IDLE, 1, "GC"),
+        # The run paused for long, but at another time.
+        (loaded(run={"gc_pause_ns": str(9 * SECOND)}, collections=[(5 * SECOND, 14 * SECOND)]), IDLE, 1, "unknown"),
         (loaded(run={"gc_pause_ns": "1000"}), series(99, 0), 1, "host"),
         (loaded(), series(10, 9), 1, "host"),
         (loaded(flushes=[(SECOND, SECOND + 1, 5)]), IDLE, 1, "unknown"),
@@ -48,7 +61,51 @@ def test_the_first_evidence_on_the_path_is_the_cause(
     run: LoadedRun, machine: np.ndarray, sent: int, cause: str
 ) -> None:
     # Due at 0, received after 4 s.
-    assert analysis.cause_of(run, machine, 0, sent, 4 * SECOND).split(":")[0] == cause
+    assert analysis.cause_of(run, machine, [], 0, sent, 4 * SECOND).split(":")[0] == cause
+
+
+def samples(cpu_per_s: float, queue_bytes: int) -> list[Sample]:
+    return [Sample(i * SECOND, "a", round(i * cpu_per_s * SECOND), 1, 0, 0, queue_bytes, 0) for i in range(6)]
+
+
+@pytest.mark.parametrize(
+    ("own", "machine", "cause"),
+    [
+        (samples(1.0, 0), series(99, 0), "connector: it used a whole core"),
+        (samples(0.1, 0), series(99, 0), "host: steal above 5 % or all cores busy"),
+        (samples(0.1, 5_000), series(99, 0), "host: steal above 5 % or all cores busy"),
+        (samples(0.1, 5_000), IDLE, "connector: it did not read data that had arrived"),
+        (samples(0.1, 0), IDLE, "unknown"),
+        ([], IDLE, "unknown"),
+    ],
+)
+def test_the_series_of_the_process_tells_connector_from_host(
+    own: list[Sample], machine: np.ndarray, cause: str
+) -> None:
+    assert analysis.cause_of(loaded(), machine, own, 0, 1, 4 * SECOND) == cause
+
+
+def test_the_series_of_a_process_has_its_cpu_memory_and_socket_queues(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as ours:
+        theirs, _ = listener.accept()
+        with theirs:
+            theirs.sendall(b"x" * 1_000)
+            # The data waits here until `ours` reads it.
+            ours.recv(1_000, socket.MSG_PEEK | socket.MSG_WAITALL)
+            processes.append(tmp_path, {"a": os.getpid(), "gone": 2**22 + 1}, 7)
+            ours.recv(1_000)
+            processes.append(tmp_path, {"a": os.getpid()}, 8)
+    first, second = processes.read(tmp_path, "a")
+    assert (first.monotonic_ns, second.monotonic_ns) == (7, 8)
+    assert first.receive_queue_bytes - second.receive_queue_bytes == 1_000
+    assert second.cpu_ns >= first.cpu_ns > 0
+    assert first.resident_kb > 1_000
+    assert first.voluntary_switches + first.forced_switches > 0
+    assert processes.read(tmp_path, "gone") == []
+    with (tmp_path / processes.FILE_NAME).open("a") as file:
+        file.write("9,a,1")  # a row that a crash cut off
+    assert len(processes.read(tmp_path, "a")) == 2
+    assert processes.read(tmp_path / "absent", "a") == []
 
 
 def test_losses_are_counted_by_their_reason(tmp_path: Path) -> None:

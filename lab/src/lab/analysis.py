@@ -1,7 +1,7 @@
 """Turns the result folder of a study into figures: `report.json` and the data of the report."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -10,15 +10,18 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy import stats
 
-from lab import capture, comparison, matching, scores, summary
+from lab import capture, comparison, matching, processes, scores, summary
 from lab.capture import Capture, CaptureError
 from lab.comparison import Comparison, Run
+from lab.connectors import REFERENCE_NAME
 from lab.machine import SERIES_COLUMNS, Noise
+from lab.processes import Sample
 from lab.records import ConnectorRecord, ResultFolder, RunRecord
 from lab.study import Study
 from lab.supervisor import noise_of
 
-LATE_NS = 1_000_000_000
+SECOND_NS = 1_000_000_000
+LATE_NS = SECOND_NS
 MAX_LATE_EVENTS = 1_000
 FIRST_MESSAGES = 1_000
 ECDF_GRID = tuple(float(x) for x in np.concatenate([np.linspace(0.001, 0.99, 300), 1 - np.geomspace(0.01, 1e-5, 60)]))
@@ -55,6 +58,15 @@ class Cost:
     unsteady_runs: int  # runs whose latency drifted in the measured window
 
 
+@dataclass(frozen=True)
+class Reference:
+    """Response latency of the reference receiver: the floor of the instrument. Medians over runs."""
+
+    runs: int
+    quantiles: dict[float, float]
+    maximum: float
+
+
 @dataclass
 class TimedResult:
     """Timed runs of one [[timed]] table."""
@@ -67,6 +79,7 @@ class TimedResult:
     five_numbers: dict[str, summary.FiveNumbers]
     normality: dict[str, summary.Normality | None]
     lateness_p99_us: float  # of the feed, the worst run
+    reference: Reference | None
     ecdf: dict[str, list[tuple[float, float]]]  # pooled runs: probability, latency in ns
     # Second, p50 and p99 in ns: medians over the runs.
     timeline: dict[str, list[tuple[float, float, float]]]
@@ -294,9 +307,19 @@ def timed_result(
         five_numbers={c: summary.five_numbers(values) for c, values in pooled.items()},
         normality={c: summary.normality(values) for c, values in pooled.items()},
         lateness_p99_us=max(r.record.lateness_us["p99"] for r in chosen),
+        reference=reference_of([run for key, run in data.items() if key[1] == REFERENCE_NAME]),
         ecdf={c: ecdf_of(values) for c, values in pooled.items()},
         timeline={c: timeline_of([k for k in kept if k.connector == c], slice_ms) for c in pooled},
     )
+
+
+def reference_of(runs: list[Run]) -> Reference | None:
+    if not runs:
+        return None
+    found = [summary.run_quantiles(run.latency_ns) for run in runs]
+    shown = [q for q in summary.QUANTILES if all(q in row for row in found)]
+    medians = {q: float(np.median([row[q] for row in found])) for q in shown}
+    return Reference(len(runs), medians, float(max(run.latency_ns.max() for run in runs)))
 
 
 def ecdf_of(values: np.ndarray) -> list[tuple[float, float]]:
@@ -379,6 +402,11 @@ def joined_result(
     results: ResultFolder, exchange: str, runs: list[LoadedRun], problems: list[Problem]
 ) -> JoinedResult | None:
     record = runs[0].record
+    empty = [run for run in runs if not any(found.events for found in run.captures)]
+    problems += [Problem(record.id, run.own.connector, "captured nothing, so it is not matched") for run in empty]
+    runs = [run for run in runs if run not in empty]
+    if not runs:
+        return None
     files = {run.own.connector: run.files for run in runs}
     with_sequence = all(found.without_sequence < found.events for run in runs for found in run.captures)
     key = "sequence" if with_sequence else "hash"
@@ -528,8 +556,9 @@ def find_late_events(results: ResultFolder, loaded: list[LoadedRun], late: LateE
         rows = database.execute(
             f"SELECT sequence, due_ns, sent_ns, received_ns {where} ORDER BY due_ns LIMIT {MAX_LATE_EVENTS}"
         ).fetchall()
+        samples = processes.read(results.run_folder(run.record.id), run.own.connector)
         for sequence, due, sent, received in rows:
-            cause = cause_of(run, series, due, sent, received)
+            cause = cause_of(run, series, samples, due, sent, received)
             late.causes[cause] = late.causes.get(cause, 0) + 1
             if len(late.examples) < 20:
                 late.examples.append(
@@ -546,8 +575,15 @@ def find_late_events(results: ResultFolder, loaded: list[LoadedRun], late: LateE
     database.close()
 
 
-def cause_of(run: LoadedRun, series: np.ndarray, due: int, sent: int, received: int) -> str:
-    """Cause of one late event. The first evidence in the order of the path decides."""
+def overlap_ns(intervals: Iterable[tuple[int, int]], begin: int, end: int) -> int:
+    return sum(max(0, min(last, end) - max(first, begin)) for first, last in intervals)
+
+
+def cause_of(run: LoadedRun, series: np.ndarray, samples: list[Sample], due: int, sent: int, received: int) -> str:
+    """Cause of one late event. The first evidence in the order of the path decides.
+
+    `series` is that of the host and `samples` that of the connector's process, once per second.
+    """
     half = (received - due) / 2
     if sent - due > half:
         return "server: the feed sent it late"
@@ -559,12 +595,21 @@ def cause_of(run: LoadedRun, series: np.ndarray, due: int, sent: int, received: 
         if any(min(end, received) - max(begin, sent) > half for begin, end, _ in found.flushes):
             return "connector: it was writing its capture file"
         pause = found.run.get("gc_pause_ns", "")
-        if pause.isdigit() and int(pause) > half:
+        if overlap_ns(found.collections, sent, received) > half:
+            return "GC: the collector paused the connector"
+        if not found.collections and pause.isdigit() and int(pause) > half:
             return "GC: the pauses of the run are long enough"
+    during = [s for s in samples if sent - SECOND_NS <= s.monotonic_ns <= received + SECOND_NS]
+    if len(during) > 1:
+        used = during[-1].cpu_ns - during[0].cpu_ns
+        if used > 0.9 * (during[-1].monotonic_ns - during[0].monotonic_ns):
+            return "connector: it used a whole core"
     if len(series):
-        near = series[(series[:, 0] >= sent) & (series[:, 0] <= received + 1_000_000_000)]
+        near = series[(series[:, 0] >= sent) & (series[:, 0] <= received + SECOND_NS)]
         if len(near) and (near[:, 4].max() > 5 or near[:, 3].max() > 95):
             return "host: steal above 5 % or all cores busy"
+    if any(s.receive_queue_bytes > 0 for s in samples if sent <= s.monotonic_ns <= received):
+        return "connector: it did not read data that had arrived"
     return "unknown"
 
 

@@ -55,6 +55,7 @@ class Capture:
     gaps: list[dict] = field(default_factory=list)
     flushes: list[tuple[int, int, int]] = field(default_factory=list)
     clocks: list[tuple[int, int, int]] = field(default_factory=list)
+    collections: list[tuple[int, int]] = field(default_factory=list)  # pauses of the garbage collector
     damage: str | None = None  # why reading ended before the last row
 
     @property
@@ -113,6 +114,9 @@ def convert(path: Path, target: Path) -> Capture:
         capture.gaps = _side_table(database, "SELECT * FROM outage", capture)
         capture.flushes = [tuple(row.values()) for row in _side_table(database, "SELECT * FROM flush", capture)]
         capture.clocks = [tuple(row.values()) for row in _side_table(database, "SELECT * FROM clock", capture)]
+        # Capture files of earlier builds lack this table.
+        if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'gc'").fetchone():
+            capture.collections = [tuple(row.values()) for row in _side_table(database, "SELECT * FROM gc", capture)]
         temporary.replace(target)
     except sqlite3.Error as error:
         raise CaptureError(explain(path, error)) from error
@@ -137,6 +141,7 @@ def convert_once(path: Path, target: Path) -> Capture:
             found = Capture(path, **stored["capture"])
             found.flushes = [tuple(row) for row in found.flushes]
             found.clocks = [tuple(row) for row in found.clocks]
+            found.collections = [tuple(row) for row in found.collections]
             return found
     except (OSError, ValueError, KeyError, TypeError):
         pass

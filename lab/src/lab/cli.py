@@ -15,7 +15,7 @@ from lab import connectors, machine, published, scores
 from lab.connectors import ConnectorError
 from lab.publication.cli import app as publication
 from lab.records import ResultFolder
-from lab.study import PlannedRun, StudyError, expected_seconds, load, plan
+from lab.study import PlannedRun, StudyError, expected_seconds, load
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.add_typer(publication, name="publication")
@@ -47,8 +47,16 @@ def known_connectors() -> dict[str, connectors.Connector]:
         raise fail(str(error)) from error
 
 
-def chosen(names: list[str] | None) -> list[connectors.Connector]:
+def known_programs() -> dict[str, connectors.Connector]:
+    """The connectors and the reference receiver."""
     known = known_connectors()
+    try:
+        return connectors.with_reference(known)
+    except ConnectorError as error:
+        raise fail(str(error)) from error
+
+
+def chosen(names: list[str] | None, known: dict[str, connectors.Connector]) -> list[connectors.Connector]:
     for name in names or []:
         if name not in known:
             raise fail(f'unknown connector "{name}": expected one of {", ".join(known) or "none"}')
@@ -81,9 +89,9 @@ def doctor() -> None:
         table.add_row("feed", "ok", str(pitwire_binary()))
     except StudyStopped as error:
         table.add_row("feed", "missing", str(error))
-    for connector in known_connectors().values():
+    for connector in known_programs().values():
         problem = connector.problem()
-        usable += problem is None
+        usable += problem is None and connector.name != connectors.REFERENCE_NAME
         library = f"{connector.description.library} {connector.description.version}"
         table.add_row(connector.name, "ok" if problem is None else "unusable", problem or library)
     console.print(table)
@@ -95,7 +103,7 @@ def doctor() -> None:
 def build(names: Names = None) -> None:
     """Build connectors. A connector that cannot be built is reported, and the others are built."""
     failed = []
-    for connector in chosen(names):
+    for connector in chosen(names, known_programs()):
         log = connectors.REPOSITORY / "lab" / "results" / "build" / f"{connector.name}.log"
         try:
             with console.status(f"building {connector.name}"):
@@ -115,7 +123,7 @@ def run(
     fresh: Annotated[bool, typer.Option("--fresh", help="Move earlier results aside and start again.")] = False,
 ) -> None:
     """Run a study, or the rest of it. Runs that have a record are not repeated."""
-    from lab.run import available, run_study
+    from lab.run import planned, run_study
     from lab.supervisor import StudyStopped
 
     try:
@@ -123,11 +131,10 @@ def run(
         results = result_folder(study_file, output)
         if fresh and (moved := results.move_aside()) is not None:
             console.print(f"earlier results are in {moved}", soft_wrap=True)
-        known = known_connectors()
-        names, problems = available(study, known)
+        known = known_programs()
+        runs, problems = planned(study, known)
         for name, problem in problems.items():
             console.print(f"{name}: skipped: {problem}", markup=False, style="yellow", soft_wrap=True)
-        runs = plan(study, names)
         weights = {r.id: expected_seconds(r) for r in runs}
         done = sum(weights[r.id] for r in runs if results.record(r.id) is not None)
         bar = Progress(
@@ -163,6 +170,9 @@ def run(
             run_study(study, study_file.parent, results, known, progress=progress)
     except (StudyError, StudyStopped) as error:
         raise fail(str(error)) from error
+    except OSError as error:
+        where = error.filename or "the results"
+        raise fail(f"cannot write {where}: {error.strerror}; free some space, then run the same command again") from error
     except KeyboardInterrupt:
         raise fail("stopped; the same command resumes the study") from None
     counts: dict[str, int] = {}
@@ -292,7 +302,7 @@ def conform(
     from conform import BadConnector, Check, check
 
     failed = 0
-    for connector in chosen(names):
+    for connector in chosen(names, known_connectors()):
         problem = connector.problem()
         if problem is not None:
             console.print(f"{connector.name}: skipped: {problem}", markup=False, style="yellow", soft_wrap=True)

@@ -13,6 +13,9 @@ from lab.study import explain
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 CONNECTORS = REPOSITORY / "lab" / "connectors"
+# The floor of the instrument: a receiver that does nothing but read a socket.
+REFERENCE = REPOSITORY / "lab" / "reference"
+REFERENCE_NAME = "reference-receiver"
 CAPTURE_SCHEMA = REPOSITORY / "contracts" / "lab-capture.sql"
 BUILD_TIMEOUT_S = 900
 
@@ -122,3 +125,8 @@ def load_all(root: Path = CONNECTORS) -> dict[str, Connector]:
     """All connectors below `root`, by name. A folder without connector.toml does not count."""
     found = [load(path.parent) for path in sorted(root.glob("*/connector.toml"))]
     return {connector.name: connector for connector in found}
+
+
+def with_reference(connectors: dict[str, Connector]) -> dict[str, Connector]:
+    """Adds the reference receiver, which is measured and not compared."""
+    return {**connectors, REFERENCE_NAME: load(REFERENCE)}

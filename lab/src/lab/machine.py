@@ -101,18 +101,25 @@ def process_memory_kb(pid: int) -> int:
     return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")), 0)
 
 
-def context_switches(pid: int) -> int:
-    """Voluntary and forced switches of all threads of a process."""
-    total = 0
+def switches_by_kind(pid: int) -> tuple[int, int]:
+    """Voluntary and forced context switches of all threads of a process."""
+    voluntary = forced = 0
     try:
         tasks = list(Path(f"/proc/{pid}/task").iterdir())
     except OSError:
-        return 0
+        return 0, 0
     for task in tasks:
         for line in read_text(task / "status").splitlines():
-            if "ctxt_switches" in line:
-                total += int(line.split()[1])
-    return total
+            if line.startswith("voluntary_ctxt_switches"):
+                voluntary += int(line.split()[1])
+            elif line.startswith("nonvoluntary_ctxt_switches"):
+                forced += int(line.split()[1])
+    return voluntary, forced
+
+
+def context_switches(pid: int) -> int:
+    """All context switches of all threads of a process."""
+    return sum(switches_by_kind(pid))
 
 
 @dataclass(frozen=True)

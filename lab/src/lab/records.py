@@ -6,6 +6,7 @@ FOLDER/machine.csv           load, clock offset, disk and network, once per seco
 FOLDER/noise.json            spin probes between the blocks
 FOLDER/runs/RUN/record.json  how the run went; a run with a record is not repeated
 FOLDER/runs/RUN/truth.csv    truth log of the feed
+FOLDER/runs/RUN/processes.csv CPU, memory, switches and socket queues, once per second
 FOLDER/runs/RUN/*.sqlite     capture files, one per connector and start
 """
 

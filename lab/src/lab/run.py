@@ -8,7 +8,7 @@ from importlib.metadata import distributions
 from pathlib import Path
 
 from lab import machine
-from lab.connectors import REPOSITORY, Connector
+from lab.connectors import REFERENCE_NAME, REPOSITORY, Connector
 from lab.records import ResultFolder, write_json
 from lab.study import PlannedRun, Study, plan
 from lab.supervisor import Progress, StudyStopped, Supervisor
@@ -24,6 +24,18 @@ def available(study: Study, connectors: Mapping[str, Connector]) -> tuple[list[s
         elif (problem := connectors[name].problem()) is not None:
             problems[name] = problem
     return [name for name in study.connectors if name not in problems], problems
+
+
+def planned(study: Study, connectors: Mapping[str, Connector]) -> tuple[list[PlannedRun], dict[str, str]]:
+    """The runs of a study on this machine, and why some of its programs are left out."""
+    names, problems = available(study, connectors)
+    reference = connectors.get(REFERENCE_NAME)
+    if reference is not None and any(timed.reference for timed in study.timed):
+        problem = reference.problem()
+        if problem is not None:
+            problems[REFERENCE_NAME] = problem
+            reference = None
+    return plan(study, names, reference and reference.name), problems
 
 
 def version_of(command: list[str]) -> str:
@@ -54,8 +66,9 @@ def prepare(
     # Raises
     StudyStopped if no connector can start, or if the folder belongs to another study or machine.
     """
-    names, problems = available(study, connectors)
-    if not names:
+    runs, problems = planned(study, connectors)
+    names = [name for name in study.connectors if name not in problems]
+    if not runs:
         rows = "\n".join(f"  {name}: {problem}" for name, problem in problems.items())
         raise StudyStopped(f"no connector of the study can start:\n{rows}")
     environment = machine.environment()
@@ -77,7 +90,7 @@ def prepare(
                     "mixed. Choose another folder with --output, or delete this one"
                 )
     write_json(results.path / "environment.json", description)
-    return plan(study, names), environment
+    return runs, environment
 
 
 def run_study(

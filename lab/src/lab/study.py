@@ -10,6 +10,8 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+# Largest payload of a frame. The envelope has to fit into the first one.
+Fragment = Annotated[int, Field(ge=124, le=16_777_216)] | None
 
 
 class StudyError(Exception):
@@ -31,6 +33,8 @@ class Timed(Table):
     payload_bytes: Annotated[int, Field(ge=124, le=16_777_216)] = 224
     arrival: Literal["constant", "poisson", "bursty"] = "constant"
     spin_us: Annotated[int, Field(ge=0, le=10_000)] = 2_000
+    fragment_bytes: Fragment = None
+    reference: bool = True  # also runs the reference receiver once per block, if it is built
 
 
 class Joined(Table):
@@ -38,10 +42,12 @@ class Joined(Table):
 
     exchange: Literal["binance", "bithumb", "gemini"]
     markets: Annotated[int, Field(ge=1, le=100_000)]
-    rate: Annotated[float, Field(gt=0, le=100_000)]  # messages per second and connection
+    rate: Annotated[int, Field(ge=1, le=100_000)]  # messages per second and connection
     measured_s: Annotated[float, Field(gt=0, le=1_000_000)]
     warm_up_s: Annotated[float, Field(ge=0, le=600)] = 2.0
     arrival: Literal["constant", "poisson", "bursty"] = "poisson"
+    sizes: Literal["study", "one-event"] = "study"  # study: 124 B to 805 kB, as the study of 2020 saw
+    fragment_bytes: Fragment = None
     faults: str | None = None  # fault script, relative to the study file
 
 
@@ -145,14 +151,18 @@ class JoinedRun:
 PlannedRun = TimedRun | JoinedRun
 
 
-def plan(study: Study, available: list[str]) -> list[PlannedRun]:
-    """Orders the runs: blocks with a seeded order inside each, then joined runs."""
+def plan(study: Study, available: list[str], reference: str | None = None) -> list[PlannedRun]:
+    """Orders the runs: blocks with a seeded order inside each, then joined runs.
+
+    The reference receiver takes part in the blocks of those tables that want it.
+    """
     names = [name for name in study.connectors if name in available]
     order = random.Random(study.seed)
     runs: list[PlannedRun] = []
     for timed in study.timed:
+        own = [*names, reference] if names and reference and timed.reference else names
         for block in range(timed.blocks):
-            shuffled = order.sample(names, len(names))
+            shuffled = order.sample(own, len(own))
             runs.extend(TimedRun(timed, block, place, name) for place, name in enumerate(shuffled))
     runs.extend(JoinedRun(joined, tuple(names)) for joined in study.joined if names)
     return runs

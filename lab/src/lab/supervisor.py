@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from pyarrow import csv
 
-from lab import machine
+from lab import machine, processes
 from lab.connectors import CAPTURE_SCHEMA, REPOSITORY, Connector
 from lab.machine import Environment, Pins, cpu_times
 from lab.process import ConnectorError, ConnectorProcess, Feed, RunError, describe_exit
@@ -54,14 +54,18 @@ def feed_command(run: PlannedRun, seed: int, folder: Path, study_folder: Path, c
     messages = round(settings.rate * (settings.warm_up_s + settings.measured_s))
     command = [str(pitwire_binary()), "tape", "serve", "--live", "--listen", "127.0.0.1:0", "--envelope"]
     command += ["--truth", str(folder / "truth.csv"), "--start-with", str(connections), "--seed", str(seed)]
-    command += ["--rate", f"{settings.rate:g}", "--arrival", settings.arrival, "--trades", str(max(messages, 1))]
+    command += ["--rate", str(settings.rate), "--arrival", settings.arrival, "--trades", str(max(messages, 1))]
     if timed:
         command += ["--dialect", "plain", "--payload-bytes", str(settings.payload_bytes)]
         command += ["--spin-us", str(settings.spin_us)]
     else:
         command += ["--dialect", settings.exchange, "--markets", str(settings.markets)]
+        if settings.sizes == "study":
+            command += ["--payload-bytes", "study"]
         if settings.faults:
             command += ["--faults", str((study_folder / settings.faults).resolve())]
+    if settings.fragment_bytes is not None:
+        command += ["--fragment", str(settings.fragment_bytes)]
     return command
 
 
@@ -296,12 +300,12 @@ class Supervisor:
         start = time.monotonic()
         deadline = start + planned + SLACK_S
         opened: float | None = None
-        next_sample = start
+        next_sample = next_row = start
         while not all(one.seen for one in watched):
             now = time.monotonic()
             if now > deadline:
-                late = ", ".join(one.record.connector for one in watched if not one.seen)
-                raise RunError(f"{late} did not end {SLACK_S:g} s after the planned end of the run")
+                self.stop_late(run, [one for one in watched if not one.seen], len(watched))
+                return
             if opened is None and all(one.process.output.opened_ns for one in watched):
                 opened = now
                 deadline = now + planned + SLACK_S
@@ -311,7 +315,25 @@ class Supervisor:
                 next_sample = now + 0.25
                 for one in watched:
                     self.sample(one, now, opened, settings)
+            if now >= next_row:
+                next_row = now + 1.0
+                running = {one.record.connector: one.process.process.pid for one in watched if not one.seen}
+                processes.append(feed.folder, {"feed": feed.process.pid, **running}, time.monotonic_ns())
             time.sleep(POLL_S)
+
+    def stop_late(self, run: PlannedRun, late: list[Watched], count: int) -> None:
+        """Ends connectors that wait for a feed that has stopped. They store what they have.
+
+        # Raises
+        RunError if no connector of the run has ended by itself.
+        """
+        text = f"did not end {SLACK_S:g} s after the planned end of the run"
+        if isinstance(run, TimedRun) or len(late) == count:
+            raise RunError(f"{', '.join(one.record.connector for one in late)} {text}")
+        for one in late:
+            self.finish_process(one)
+            one.seen = True
+            one.record.problem = f"{text} and was stopped"
 
     def sample(self, one: Watched, now: float, opened: float | None, settings: object) -> None:
         """Notes CPU time at the first and the last sample of the measured window."""
@@ -347,9 +369,15 @@ class Supervisor:
         start = len(one.record.captures) + 1
         folder = one.process.log.parent
         pins = machine.choose_pins(len(run.connectors))
-        one.process = self.start_process(run, one.connector, folder, one.process.settings["LAB_URL"], pins, start)
-        one.record.captures.append(Path(one.process.settings["LAB_CAPTURE"]).name)
-        one.process.go()
+        try:
+            one.process = self.start_process(run, one.connector, folder, one.process.settings["LAB_URL"], pins, start)
+            one.record.captures.append(Path(one.process.settings["LAB_CAPTURE"]).name)
+            one.process.go()
+        except RunError as error:
+            # The others go on without it.
+            one.seen = True
+            one.record.problem = f"{describe_exit(code)}, and its next start failed: {error}"
+            return
         one.record.restarts.append(
             {
                 "reason": f"process {describe_exit(code)}",
@@ -407,9 +435,12 @@ class Supervisor:
             "max": float(lateness.max()),
         }
         noisy = self.noise_reasons(record)
-        noisy += [f"{c.connector}: {c.problem}" for c in failed]
-        record.reasons = noisy
-        record.status = "kept" if not noisy else "flagged" if self.study.limits.noisy_runs == "flag" else "refused"
+        record.reasons = noisy + [f"{c.connector}: {c.problem}" for c in failed]
+        if noisy and self.study.limits.noisy_runs == "refuse":
+            record.status = "refused"
+        else:
+            # The failure of one connector does not void the data of the others.
+            record.status = "flagged" if record.reasons else "kept"
 
     def noise_reasons(self, record: RunRecord) -> list[str]:
         limits = self.study.limits

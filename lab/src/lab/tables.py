@@ -8,6 +8,7 @@ from markupsafe import Markup
 from lab import published, scores, summary
 from lab.analysis import Results, TimedResult
 from lab.comparison import Interval, Level
+from lab.connectors import REFERENCE_NAME
 
 Cell = str | Markup
 
@@ -74,6 +75,10 @@ def level_table(results: Results, result: TimedResult) -> Table:
             f"{cost.missing:,} of {cost.sent:,}",
         ]
         rows.append(cells)
+    if result.reference is not None:
+        found = result.reference
+        own = [us(found.quantiles[q]) if q in found.quantiles else "too few" for q in shown]
+        rows.append([REFERENCE_NAME, "reference", *own, us(found.maximum), "not counted"])
     head = [
         "connector",
         "rank",
@@ -90,7 +95,8 @@ def level_table(results: Results, result: TimedResult) -> Table:
         head,
         rows,
         "Medians over runs of the per-run quantiles, with 95 % intervals; rank intervals cover 95 % of the bootstrap "
-        f"draws. Noise floor: {floors}. Grey: the noise floor is above half of the value. A quantile q is shown only "
+        f"draws. The reference receiver only reads a socket: its latency is that of feed and kernel. "
+        f"Noise floor: {floors}. Grey: the noise floor is above half of the value. A quantile q is shown only "
         "if every run has at least 100 messages above it.",
     )
 

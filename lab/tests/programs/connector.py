@@ -8,16 +8,19 @@ drop=N          stores nothing for every Nth message
 pause=N:MS      stops reading for MS milliseconds at message N
 die=N           ends without a trace at message N of the first process
 hang            never ends by itself
+gc=N:MS         pauses for MS milliseconds at message N, as a garbage collector does
+model=SEED      stamps messages by a model of noise from SEED, whatever the machine does; `add` applies
 """
 
 import os
+import random
 import signal
 import sqlite3
 import sys
 import time
 from pathlib import Path
 
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import connect
 
 clock = time.monotonic_ns
@@ -44,6 +47,7 @@ def store(path: Path, rows: list[tuple], code: int) -> None:
     database.executemany(
         "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?4 IS NULL THEN 2 ELSE 0 END)", rows
     )
+    database.executemany("INSERT INTO gc VALUES (?, ?)", collections)
     database.executemany("INSERT INTO gap VALUES (?, ?, ?, ?, ?)", gaps)
     database.execute("INSERT INTO flush VALUES (?, ?, ?)", (begin, clock(), len(rows)))
     database.execute("INSERT INTO clock VALUES (?, ?, ?)", (clock(), time.time_ns(), clock()))
@@ -55,6 +59,11 @@ def store(path: Path, rows: list[tuple], code: int) -> None:
 
 
 add_ns = int(words.get("add") or 0)
+# A model of a run: an effect of the run, and skewed noise of each message.
+model = random.Random(f"{words['model']} {os.environ['LAB_RUN']}") if "model" in words else None
+run_effect_ns = model.gauss(0, 1_000) if model else 0
+gc_at, gc_ms = (int(x) for x in (words.get("gc") or "0:0").split(":"))
+collections: list[tuple[int, int]] = []
 wait_ns, drop = int(words.get("wait") or 0), int(words.get("drop") or 0)
 pause_at, pause_ms = (int(x) for x in (words.get("pause") or "0:0").split(":"))
 die = int(words.get("die") or 0) if capture.name.count(".") == 1 else 0
@@ -69,7 +78,7 @@ try:
     while True:
         try:
             socket = connect(os.environ["LAB_URL"], compression=None, ping_interval=None, max_size=2**24)
-        except OSError:
+        except (OSError, InvalidHandshake):
             if clock() - begin > 10_000_000_000 or not connection_id:
                 code = 4
                 break
@@ -82,6 +91,9 @@ try:
         try:
             while True:
                 message = socket.recv()
+                if count + 1 == gc_at:
+                    collections.append((clock(), clock() + gc_ms * 1_000_000))
+                    time.sleep(gc_ms / 1000)
                 stamp = first = clock()
                 if wait_ns:
                     while (stamp := clock()) < first + wait_ns:
@@ -90,6 +102,8 @@ try:
                 envelope = [None] * 4
                 if len(message) >= 108 and message.startswith('{"seq":"'):
                     envelope = [int(message[a:b]) for a, b in ((100, 106), (8, 27), (39, 58), (71, 90))]
+                if model and envelope[2] is not None:
+                    stamp = envelope[2] + round(30_000 + run_effect_ns + model.gammavariate(4, 2_000))
                 row = (connection_id, *envelope)
                 if count == pause_at:
                     time.sleep(pause_ms / 1000)

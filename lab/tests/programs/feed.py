@@ -1,9 +1,12 @@
 """A small feed with the command line of `pitwire tape serve --live`, for tests of the supervisor.
 
-FEED_TEST selects a misbehaviour: refuse (never listens), close (drops connections at a third).
+FEED_TEST selects a misbehaviour: refuse (never listens), reject (answers 503), close (drops
+connections at a third), stop (sends nothing more from a third on), stop-one (only connection 1),
+bad-text (sends text that is not UTF-8 at a third), stall (sends nothing for 2.5 s at a third).
 """
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -11,12 +14,14 @@ import threading
 import time
 from pathlib import Path
 
+from websockets.exceptions import ConnectionClosed
+from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
 parser = argparse.ArgumentParser()
 for name in ("listen", "truth", "ready-file", "start-with", "rate", "trades", "payload-bytes", "seed", "arrival"):
     parser.add_argument(f"--{name}")
-for name in ("dialect", "spin-us", "markets", "faults"):
+for name in ("dialect", "spin-us", "markets", "faults", "fragment"):
     parser.add_argument(f"--{name}")
 for name in ("live", "envelope", "json"):
     parser.add_argument(f"--{name}", action="store_true")
@@ -27,7 +32,7 @@ if fault == "refuse":
     sys.exit("feed: cannot listen")
 
 total, rate = int(options.trades), float(options.rate)
-padding = "x" * (int(options.payload_bytes or 224) - 118)
+padding = "x" * (int(options.payload_bytes or 224) - 118) if options.payload_bytes != "study" else "x"
 lock, ready, finished = threading.Lock(), threading.Event(), threading.Event()
 state = {"connections": 0, "ended": 0, "start": 0}
 truth = Path(options.truth).open("w")  # noqa: SIM115 - open for the life of the program
@@ -50,6 +55,15 @@ def handle(connection: ServerConnection) -> None:
             continue  # due before this connection was open
         if wait > 0:
             time.sleep(wait)
+        if sequence == total // 3 and number <= int(options.start_with or 1):
+            if fault == "stop" or (fault == "stop-one" and number == 1):
+                with contextlib.suppress(ConnectionClosed):
+                    connection.recv()
+                break
+            if fault == "bad-text":
+                connection.send(b"\xff", text=True)
+            if fault == "stall":
+                time.sleep(2.5)
         sent = time.monotonic_ns()
         envelope = f'{{"seq":"{sequence:019d}","due_ns":"{due:019d}","sent_ns":"{sent:019d}","conn":"{number:06d}",'
         text = f'{envelope}"p":"{padding}"}}'
@@ -67,7 +81,11 @@ def handle(connection: ServerConnection) -> None:
             finished.set()
 
 
-with serve(handle, "127.0.0.1", 0, compression=None, ping_interval=None) as server:
+def reject(connection: ServerConnection, _request: Request) -> Response | None:
+    return connection.respond(503, "no place is free\n") if fault == "reject" else None
+
+
+with serve(handle, "127.0.0.1", 0, compression=None, ping_interval=None, process_request=reject) as server:
     host, port = server.socket.getsockname()[:2]
     temporary = Path(options.ready_file + ".new")
     temporary.write_text(json.dumps({"http": f"{host}:{port}", "pid": os.getpid(), "url": f"ws://{host}:{port}"}))
