@@ -258,6 +258,19 @@ def test_a_silent_connection_stays_open_and_the_others_go_on(tmp_path: Path) -> 
     assert summary["faults"]["silence"] == 1
 
 
+def test_a_full_disk_ends_the_feed_with_a_message(tmp_path: Path) -> None:
+    options = ["--dialect", "plain", "--rate", "max", "--trades", "20000", "--truth", "/dev/full"]
+    feed = Feed(tmp_path, "--live", *options)
+    with connect(feed.url) as socket:
+        messages, code = read_all(socket)
+    out, err = feed.process.communicate(timeout=PATIENCE_S)
+    # Readers get everything, and the feed says that its log lacks rows.
+    assert (len(messages), code) == (20_000, 1000)
+    assert feed.process.returncode == 1
+    assert "cannot write the truth log: No space left on device" in err
+    assert json.loads(out)["messages"] == 20_000
+
+
 def test_sigterm_closes_with_1001_and_keeps_the_truth_log(tmp_path: Path) -> None:
     truth = tmp_path / "truth.csv"
     feed = Feed(tmp_path, "--live", "--dialect", "plain", "--rate", "max", "--envelope", "--truth", str(truth))

@@ -56,6 +56,31 @@ def test_a_known_delay_is_reported(run_study: RunStudy, delay_us: int) -> None:
     assert -found.pairs[0].shift_function[0.5][0] / 1e3 == pytest.approx(delay_us, abs=0.001)
 
 
+def test_known_delays_of_separate_processes_are_found_in_a_model_of_noise(
+    run_study: RunStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each connector is a process of its own, and draws its noise from its own seed.
+
+    The model has an effect of each run of 1 µs and skewed noise of 4 µs, so the result does not
+    depend on the test machine.
+    """
+    quiet = machine.Noise(0, 1_000_000_000, [])
+    monkeypatch.setattr("lab.machine.spin_probe", lambda core, seconds=0.5: quiet)
+    delays_us = {"plain": 0, "again": 0, "delay-5": 5, "delay-20": 20, "delay-200": 200}
+    programs = {name: f"model={name} add={delay * 1000}" for name, delay in delays_us.items()}
+    table = timed(rate=1000, blocks=3, warm_up_s=0, measured_s=0.4)
+    results = run_study({"timed": [table], "limits": FLAG, "analysis": ANALYSIS}, programs)
+    found = analysis.analyse(results).timed[0].comparison
+    assert found.minimum_detectable < 10_000
+    for pair in found.pairs:
+        known_ns = (delays_us[pair.b] - delays_us[pair.a]) * 1_000
+        assert abs(pair.shift - known_ns) < found.minimum_detectable
+        if abs(known_ns) > 2 * found.minimum_detectable:
+            assert pair.verdict == "different"
+        else:
+            assert pair.verdict != "different"
+
+
 def test_a_known_loss_is_counted_exactly(run_study: RunStudy) -> None:
     study = {
         "joined": [{"exchange": "binance", "markets": 1, "rate": 250, "warm_up_s": 0, "measured_s": 2}],

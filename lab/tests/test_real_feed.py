@@ -1,11 +1,12 @@
 """The real feed, `pitwire tape serve --live`, with the test connector."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from conftest import connector_program
 
-from lab import analysis, report
+from lab import analysis, connectors, report
 from lab.records import ResultFolder
 from lab.run import run_study
 from lab.study import Study
@@ -94,3 +95,62 @@ def test_scripted_faults_are_counted_exactly(tmp_path: Path) -> None:
         assert counts.received == counts.sent + 3
     assert {outage["reason"] for outage in found.outages} == {"close"}
     assert all(outage["last_sequence"] == 100 for outage in found.outages)
+
+
+BREAKS = """
+[[fault]]
+kind = "bad-frame"
+at = [60]
+[[fault]]
+kind = "reset"
+at = [150]
+[[fault]]
+kind = "rubbish"
+at = [200]
+"""
+
+
+def test_a_server_that_breaks_the_protocol_is_an_outage_and_the_run_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "faults.toml").write_text(BREAKS)
+    joined = {
+        "exchange": "gemini",
+        "markets": 1,
+        "rate": 100,
+        "warm_up_s": 0,
+        "measured_s": 4,
+        "arrival": "constant",
+        "fragment_bytes": 200,
+        "faults": "faults.toml",
+    }
+    results = execute(tmp_path, ["a", "b"], joined=[joined])
+    assert results.records()[0].usable
+    found = analysis.analyse(results).joined[0]
+    for counts in found.counts:
+        own = [outage for outage in found.outages if outage["connector"] == counts.connector]
+        assert len(own) == 2
+        assert own[0]["last_sequence"] == 59
+        assert own[1]["last_sequence"] < 150 < own[1]["next_sequence"]
+        # Data in flight may be lost in the reset, and nothing else is.
+        assert counts.missing == 0
+        assert counts.received >= 400 - counts.due_in_gap - counts.lost_in_reset - 3
+
+
+def test_the_reference_receiver_is_measured_and_not_compared(tmp_path: Path) -> None:
+    if connectors.load(connectors.REFERENCE).problem():
+        if shutil.which("gcc") is None or not Path("/usr/include/sqlite3.h").exists():
+            pytest.skip("gcc or sqlite3.h is missing: install gcc and libsqlite3-dev")
+        connectors.load(connectors.REFERENCE).build(tmp_path / "log")
+    timed = {"name": "t", "rate": 500, "blocks": 1, "warm_up_s": 0, "measured_s": 1, "fragment_bytes": 124}
+    results = ResultFolder(tmp_path / "results")
+    study = {"name": "real", "connectors": ["a"], "timed": [timed], "limits": {"noisy_runs": "flag"}}
+    wanted = Study.model_validate(study | {"analysis": {"resamples": 100}})
+    run_study(wanted, tmp_path, results, connectors.with_reference({"a": connector_program("a")}))
+    records = {record.connectors[0].connector: record for record in results.records()}
+    assert records[connectors.REFERENCE_NAME].connectors[0].received == 500
+    found = analysis.analyse(results)
+    assert [level.connector for level in found.timed[0].comparison.levels] == ["a"]
+    reference = found.timed[0].reference
+    assert reference is not None
+    assert reference.runs == 1
+    assert 0 < reference.quantiles[0.5] <= reference.maximum
+    assert connectors.REFERENCE_NAME in report.write(found, results, "test").read_text()

@@ -172,7 +172,9 @@ def run(
         raise fail(str(error)) from error
     except OSError as error:
         where = error.filename or "the results"
-        raise fail(f"cannot write {where}: {error.strerror}; free some space, then run the same command again") from error
+        raise fail(
+            f"cannot write {where}: {error.strerror}; free some space, then run the same command again"
+        ) from error
     except KeyboardInterrupt:
         raise fail("stopped; the same command resumes the study") from None
     counts: dict[str, int] = {}

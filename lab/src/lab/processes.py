@@ -5,7 +5,6 @@ of the process. A receive queue that is not empty holds data that the process ha
 """
 
 import csv
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,8 +55,8 @@ def inodes_of(pid: int) -> list[str]:
     """Inodes of the sockets that a process has open."""
     found = []
     try:
-        for entry in os.scandir(f"/proc/{pid}/fd"):
-            target = os.readlink(entry.path)
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            target = str(entry.readlink())
             if target.startswith("socket:["):
                 found.append(target[8:-1])
     except OSError:

@@ -2,7 +2,7 @@
 
 FEED_TEST selects a misbehaviour: refuse (never listens), reject (answers 503), close (drops
 connections at a third), stop (sends nothing more from a third on), stop-one (only connection 1),
-bad-text (sends text that is not UTF-8 at a third), stall (sends nothing for 2.5 s at a third).
+stall (sends nothing for 2.5 s at a third).
 """
 
 import argparse
@@ -60,8 +60,6 @@ def handle(connection: ServerConnection) -> None:
                 with contextlib.suppress(ConnectionClosed):
                     connection.recv()
                 break
-            if fault == "bad-text":
-                connection.send(b"\xff", text=True)
             if fault == "stall":
                 time.sleep(2.5)
         sent = time.monotonic_ns()
