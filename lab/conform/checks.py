@@ -41,6 +41,9 @@ MESSAGE_MOST = 16 << 20
 LENGTHS = [0, 1, 107, 108, 125, 126, 65_535, 65_536, 805_000, MESSAGE_MOST]
 LATE_NS = 25_000_000
 BUSY_WAIT_NS = 3_000_000
+# Below the 4 MB at which SQLite moves its log, and above the library that sqlite-jdbc unpacks.
+FULL_DISK_BYTES = 2 << 20
+FULL_DISK_MESSAGES = 200_000
 RATE_PER_S = 50_000
 RATE_BYTES = 224
 
@@ -69,6 +72,7 @@ class Stored:
     flushed: int
     clocks: list[tuple]
     columns: list[str] = field(default_factory=list)
+    collections: list[tuple[int, int]] = field(default_factory=list)
 
     def column(self, name: str) -> list:
         at = self.columns.index(name)
@@ -83,6 +87,7 @@ class Session:
     folder: Path
     server: Server
     process: Process | None = None
+    prefix: list[str] = field(default_factory=list)  # goes in front of the command
 
     @property
     def capture(self) -> Path:
@@ -104,7 +109,7 @@ class Session:
         return settings | {"LAB_" + name.upper(): value for name, value in changes.items()}
 
     def start(self, **changes: str) -> Process:
-        self.process = self.connector.start(self.settings(**changes), self.folder / "stderr")
+        self.process = self.connector.start(self.settings(**changes), self.folder / "stderr", self.prefix)
         return self.process
 
     def go(self, **changes: str) -> Process:
@@ -144,6 +149,7 @@ class Session:
                 flushed=file.execute("SELECT coalesce(sum(events), 0) FROM flush").fetchone()[0],
                 clocks=file.execute("SELECT * FROM clock ORDER BY before_ns").fetchall(),
                 columns=columns,
+                collections=file.execute("SELECT begin_ns, end_ns FROM gc").fetchall(),
             )
 
 
@@ -484,6 +490,37 @@ def check_locked(connector: Connector, short: bool) -> str:
     return f"{count} messages stored"
 
 
+def check_full_disk(connector: Connector, _short: bool) -> str:
+    """A capture file that cannot grow ends the connector with code 6. What was stored stays readable."""
+    with session(connector) as one:
+        # An ignored signal lets the write fail instead. The shell counts blocks of 512 bytes.
+        script = f'trap "" XFSZ; ulimit -f {FULL_DISK_BYTES // 512}; exec "$@"'
+        one.prefix = ["/bin/sh", "-c", script, "sh"]
+        process, peer = one.open()
+        sent = 0
+        try:
+            while process.wait(0) is None and sent < FULL_DISK_MESSAGES:
+                peer.send(
+                    b"".join(frame(TEXT, (envelope(n, 1, 1) + '"x":1}').encode()) for n in range(sent + 1, sent + 101))
+                )
+                sent += 100
+                time.sleep(0.01)
+        except PeerGone:
+            pass
+        peer.socket.close()
+        one.exited(6)
+        with sqlite3.connect(one.capture) as file:
+            stored = [row[0] for row in file.execute("SELECT sequence FROM event ORDER BY event_id")]
+        file.close()
+        last = process.lines[-1]
+    if not last.startswith("done 6 "):
+        raise Failed(f"the last line is {last!r}, expected done 6 and the number of messages")
+    expect("sequence", stored, list(range(1, len(stored) + 1)))
+    if not stored:
+        raise Failed("nothing was stored before the disk was full")
+    return f"{len(stored)} messages stored before the disk was full"
+
+
 def check_rate(connector: Connector, short: bool) -> str:
     """50,000 messages a second for 10 s: each is stored once and in order. Short: for 1 s, at any pace."""
     count = RATE_PER_S if short else 10 * RATE_PER_S
@@ -500,8 +537,12 @@ def check_rate(connector: Connector, short: bool) -> str:
     expect("last line", last, f"done 0 {count}")
     expect("length_bytes", set(stored.column("length_bytes")), {RATE_BYTES})
     expect("sum of events in flush", stored.flushed, count)
+    outside = [row for row in stored.collections if not process.started_ns <= row[0] <= row[1] <= time.monotonic_ns()]
+    if outside:
+        raise Failed(f"a pause of the garbage collector from {outside[0][0]} to {outside[0][1]} is outside of the run")
     rate = count / took_s
     detail = f"{count} messages at {rate:.0f}/s, none lost, ring waits {stored.run.get('ring_waits')}"
+    detail += f", collector pauses {len(stored.collections)}"
     if not short and rate < 0.95 * RATE_PER_S:
         raise Failed(f"{detail}; it did not keep up with {RATE_PER_S}/s")
     return detail
@@ -518,6 +559,7 @@ CHECKS: dict[str, Callable[[Connector, bool], str]] = {
     "stop": check_stop,
     "stamps": check_stamps,
     "locked file": check_locked,
+    "full disk": check_full_disk,
     "rate": check_rate,
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"time"
 
 	_ "github.com/mattn/go-sqlite3"
@@ -21,6 +22,8 @@ type writer struct {
 	r        *receiver
 	file     *sql.DB
 	captured int64
+	gc       debug.GCStats
+	paused   int64 // number of collections whose pauses are stored
 }
 
 func newWriter(r *receiver) (*writer, error) {
@@ -69,6 +72,21 @@ func (w *writer) clock() error {
 	return err
 }
 
+// collections stores the pauses of the garbage collector since the last call, the newest first.
+func (w *writer) collections() error {
+	debug.ReadGCStats(&w.gc)
+	count := min(int(w.gc.NumGC-w.paused), len(w.gc.Pause), len(w.gc.PauseEnd))
+	w.paused = w.gc.NumGC
+	nowNs, now := monotonicNs(), time.Now()
+	for at := range count {
+		endNs := nowNs - int64(now.Sub(w.gc.PauseEnd[at]))
+		if _, err := w.file.Exec("INSERT INTO gc VALUES (?, ?)", endNs-int64(w.gc.Pause[at]), endNs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // run stores events until the ring is closed and empty, and returns done or captureError.
 func (w *writer) run() int {
 	flush, second := time.NewTicker(flushEvery), time.NewTicker(time.Second)
@@ -88,7 +106,9 @@ func (w *writer) run() int {
 			full = true
 		case <-second.C:
 			fmt.Printf("alive %d %d\n", w.r.received.Load(), w.captured)
-			err = w.clock()
+			if err = w.clock(); err == nil {
+				err = w.collections()
+			}
 		}
 		if (full || !open) && err == nil {
 			err = w.store(batch)
@@ -170,6 +190,9 @@ func (w *writer) finish(code int, endedNs int64) error {
 		"ring_waits": w.r.ringWaits.Load(), "cpu_us": (usage.Utime.Nano() + usage.Stime.Nano()) / 1000,
 		"peak_memory_kb": peakMemoryKb(), "gc_count": memory.NumGC, "gc_pause_ns": memory.PauseTotalNs}
 	if err := w.facts(facts); err != nil {
+		return err
+	}
+	if err := w.collections(); err != nil {
 		return err
 	}
 	if _, err := w.file.Exec("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil {

@@ -24,6 +24,7 @@ class Capture {
     const insert = (table, columns) => this.file.prepare(`INSERT INTO ${table} VALUES (${Array(columns).fill('?')})`);
     this.insert = { run: insert('run', 2), event: insert('event', 9), payload: insert('payload', 2) };
     Object.assign(this.insert, { clock: insert('clock', 3), gap: insert('gap', 5), flush: insert('flush', 3) });
+    this.insert.gc = insert('gc', 2);
     this.endGap = this.file.prepare('UPDATE gap SET to_ns = ? WHERE connection_id = ?');
     this.storeBatch = this.file.transaction(() => this.ring.drain(ROWS_MAX, (cells) => this.store(cells)));
     const names = ['run', 'connector', 'exchange', 'url', 'subscribe'];
@@ -80,6 +81,9 @@ class Capture {
     } else if (message.kind === 'gap') {
       say(`gap ${message.id} ${message.reason}`);
       this.insert.gap.run(message.id, message.reason, message.code, message.atNs, null);
+    } else if (message.kind === 'gc') {
+      // A collection may be reported after the end.
+      if (this.file.open) this.insert.gc.run(message.beginNs, message.endNs);
     } else this.finish(message.facts);
   }
 

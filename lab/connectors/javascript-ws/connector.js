@@ -38,10 +38,15 @@ class Receiver {
     this.connectionId = 0;
     this.stopping = false;
     this.collections = { gc_count: 0, gc_pause_ns: 0 };
+    // Entries count milliseconds from the start of the process.
+    const originNs = now() - BigInt(Math.round(performance.now() * 1e6));
     new PerformanceObserver((list) => {
-      for (const entry of list.getEntries()) {
+      for (const { startTime, duration } of list.getEntries()) {
+        const pauseNs = Math.round(duration * 1e6);
         this.collections.gc_count += 1;
-        this.collections.gc_pause_ns += Math.round(entry.duration * 1e6);
+        this.collections.gc_pause_ns += pauseNs;
+        const beginNs = originNs + BigInt(Math.round(startTime * 1e6));
+        this.worker.postMessage({ kind: 'gc', beginNs, endNs: beginNs + BigInt(pauseNs) });
       }
     }).observe({ entryTypes: ['gc'] });
     const workerData = { shared: this.ring.shared, library: 'ws', version };

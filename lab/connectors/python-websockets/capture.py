@@ -22,18 +22,21 @@ Event = tuple[int, int | None, int | None, int | None, int | None, int, int, int
 
 
 class Collections:
-    """Counts the runs of the garbage collector and their total pause."""
+    """Counts the runs of the garbage collector, and notes when each began and ended."""
 
     def __init__(self) -> None:
         self.count = self.pause_ns = self.begun_ns = 0
+        self.pauses: deque[tuple[int, int]] = deque()
         gc.callbacks.append(self._note)
 
     def _note(self, phase: str, _details: dict[str, int]) -> None:
         if phase == "start":
             self.begun_ns = time.monotonic_ns()
         else:
+            ended_ns = time.monotonic_ns()
             self.count += 1
-            self.pause_ns += time.monotonic_ns() - self.begun_ns
+            self.pause_ns += ended_ns - self.begun_ns
+            self.pauses.append((self.begun_ns, ended_ns))
 
 
 class Capture:
@@ -115,6 +118,8 @@ class Capture:
             else:
                 print(f"gap {connection} {reason}", flush=True)
                 self._file.execute("INSERT INTO gap VALUES (?, ?, ?, ?, NULL)", (connection, reason, code, at_ns))
+        while self._collections.pauses:
+            self._file.execute("INSERT INTO gc VALUES (?, ?)", self._collections.pauses.popleft())
         while self.ring:
             self._store_batch([self.ring.popleft() for _ in range(min(len(self.ring), ROWS_MAX))])
 

@@ -1,3 +1,5 @@
+import com.sun.management.GarbageCollectionNotificationInfo;
+import com.sun.management.GcInfo;
 import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
 import java.net.InetAddress;
@@ -12,6 +14,8 @@ import java.sql.Types;
 import java.time.Instant;
 import java.util.Map;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import javax.management.NotificationEmitter;
+import javax.management.openmbean.CompositeData;
 
 /** The capture file: a thread that stores what the receive path has put into the ring. */
 final class Capture implements Runnable {
@@ -24,6 +28,8 @@ final class Capture implements Runnable {
 
     final Ring ring = new Ring();
     private final ConcurrentLinkedQueue<Note> notes = new ConcurrentLinkedQueue<>();
+    /** Pauses of the garbage collector: begin and end. */
+    private final ConcurrentLinkedQueue<long[]> pauses = new ConcurrentLinkedQueue<>();
     private final Map<String, String> settings = System.getenv();
     private final Connection file;
     private final PreparedStatement event;
@@ -61,7 +67,21 @@ final class Capture implements Runnable {
         fact("host", InetAddress.getLocalHost().getHostName());
         fact("started_ns", System.nanoTime());
         clock();
+        watchCollections();
         writer.start();
+    }
+
+    /** Notes each pause of the garbage collector. The virtual machine counts milliseconds from its start. */
+    private void watchCollections() {
+        long startNs = System.nanoTime() - ManagementFactory.getRuntimeMXBean().getUptime() * 1_000_000;
+        for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
+            ((NotificationEmitter) collector).addNotificationListener((notification, handback) -> {
+                var data = (CompositeData) notification.getUserData();
+                GcInfo info = GarbageCollectionNotificationInfo.from(data).getGcInfo();
+                long beginNs = startNs + info.getStartTime() * 1_000_000;
+                pauses.add(new long[] {beginNs, beginNs + info.getDuration() * 1_000_000});
+            }, null, null);
+        }
     }
 
     void opened(long connection, long atNs) {
@@ -132,6 +152,9 @@ final class Capture implements Runnable {
     }
 
     private void storeAll() throws Exception {
+        for (long[] pause = pauses.poll(); pause != null; pause = pauses.poll()) {
+            execute("INSERT INTO gc VALUES (?, ?)", pause[0], pause[1]);
+        }
         for (Note note = notes.poll(); note != null; note = notes.poll()) {
             if (note.reason == null) {
                 System.out.println("open " + note.connection + " " + note.atNs);
