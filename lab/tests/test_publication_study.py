@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_publishers import program
 from typer.testing import CliRunner
 
 from lab.cli import app
@@ -139,6 +140,24 @@ def test_the_report_names_failures_and_missing_publishers(results: ResultFolder)
     assert report.answer(found)[0].startswith("echo: p50 lies between 50 µs (rust-pitwire) and 151 µs (slow).")
     csv = (results.path / "tables" / "limit-limit.csv").read_text()
     assert "slow,8,late" in csv
+
+
+def test_a_study_runs_to_its_report_and_does_not_repeat_finished_runs(tmp_path: Path) -> None:
+    tests = [{**ECHO, "blocks": 2}, {**LIMIT, "seconds": 0.1, "connections": 1, "publishers": ["b"]}]
+    wanted = study(publishers=["a", "b", "dead", "absent"], test=tests)
+    known = {"a": program(), "b": program("one-answer-less"), "dead": program("no-start")}
+    folder = ResultFolder(tmp_path / "results")
+    first = run_study(wanted, folder, known, progress=lambda run, record: None)
+    seen = {(r.test, r.publisher, r.block): "failed" if r.status == "failed" else "done" for r in first}
+    echo = {("echo", name, block): "done" for name in "ab" for block in (0, 1)}
+    dead = {("echo", "dead", block): "failed" for block in (0, 1)}
+    assert seen == echo | dead | {("limit", "b", 0): "done"}
+    assert run_study(wanted, folder, known, progress=lambda run, record: None) == first
+    page = report.write(analyse(folder), folder, "command").read_text()
+    assert "no port today" in page
+    assert "there is no publisher of this name" in page
+    with pytest.raises(StudyError, match="the study file has changed"):
+        run_study(study(publishers=["a"], test=tests[:1]), folder, known, progress=lambda run, record: None)
 
 
 def test_a_folder_without_a_study_is_named(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Publishers: their folders, the checks, and the checks of the checks."""
 
+import re
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -112,6 +114,20 @@ def test_a_queue_delivers_every_message_in_order(tmp_path: Path) -> None:
     figures = measure(program(), Workload(kind="queue", connections=2, seconds=0.5, rate=50), tmp_path)
     assert figures["deliveries"] > 0
     assert figures["lost"] == figures["duplicated"] == figures["unnumbered"] == 0
+
+
+def test_the_publisher_of_the_tutorial_passes_the_checks(tmp_path: Path) -> None:
+    page = (publishers.REPOSITORY / "docs" / "lab-publishers.md").read_text()
+    blocks = re.findall(r"^    ```(toml|python)\n(.*?)^    ```$", page, re.MULTILINE | re.DOTALL)
+    assert [kind for kind, _ in blocks] == ["toml", "python"]
+    description, code = (textwrap.dedent(text) for _, text in blocks)
+    (tmp_path / "publisher.toml").write_text(description)
+    (tmp_path / "publisher.py").write_text(code)
+    (written,) = publishers.load(tmp_path)
+    # The Python of the tests has the same library, so nothing is installed here.
+    changes = {"build": [], "run": [sys.executable, "publisher.py"]}
+    publisher = Publisher(written.description.model_copy(update=changes), tmp_path)
+    assert [result for result in check(publisher) if result.problem is not None] == []
 
 
 def test_a_wrong_description_is_named(tmp_path: Path) -> None:

@@ -74,4 +74,6 @@ def measure(
         if process.returncode != 0:
             text = (folder / "artillery.log").read_text().strip() or "no message"
             raise RunError(f"Artillery ended with {process.returncode}: {text[-300:]}")
-        return json.loads(output.splitlines()[-1]) | {"server_cpu_s": (server.cpu_ns() - cpu_before) / 1e9}
+        server_cpu_s = (server.cpu_ns() - cpu_before) / 1e9
+        own = {"server_cpu_s": server_cpu_s, "worker_cpu_s": server.worker_cpu_s()}
+        return json.loads(output.splitlines()[-1]) | own

@@ -10,7 +10,7 @@ from lab import machine
 from lab.process import RunError
 from lab.publication import artillery, workload
 from lab.publication.publishers import Publisher
-from lab.publication.server import Figures
+from lab.publication.server import Figures, raise_file_limit
 from lab.publication.study import PlannedRun, PublicationStudy, plan
 from lab.records import ResultFolder, write_json
 from lab.run import versions
@@ -110,6 +110,7 @@ def run_study(
     StudyError if it cannot go on. Finished runs stay.
     """
     runs = prepare(study, results, known)
+    raise_file_limit()
     found = []
     with machine.Recorder(results.path / "machine.csv"):
         for run in runs:
@@ -127,8 +128,15 @@ def run_study(
 
 
 def children_cpu_ns() -> int:
+    """CPU time of all child processes that have ended."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return int((used.ru_utime + used.ru_stime) * 1e9)
+
+
+def programs_cpu_ns() -> int:
+    """CPU time of all programs since boot. Interrupts of the network do not belong to a program."""
+    user, nice, system = machine.read_text("/proc/stat").split()[1:4]
+    return (int(user) + int(nice) + int(system)) * 1_000_000_000 // machine.TICKS_PER_S
 
 
 def execute(study: PublicationStudy, run: PlannedRun, publisher: Publisher, results: ResultFolder) -> Record:
@@ -137,7 +145,7 @@ def execute(study: PublicationStudy, run: PlannedRun, publisher: Publisher, resu
     measure = workload.measure if run.generator == "pitwire" else artillery.measure
     settings = workload.Workload(**run.test.model_dump(include=set(workload.Workload.model_fields)))
     record = Record(run.id, run.test.name, run.publisher, run.generator, run.block, "kept", [])
-    before, own_before = machine.cpu_times(), children_cpu_ns()
+    before, programs_before, own_before = machine.cpu_times(), programs_cpu_ns(), children_cpu_ns()
     folder = results.run_folder(run.id)
     try:
         record.figures = measure(publisher, settings, folder, server_cores=server_cores, load_cores=load_cores)
@@ -145,11 +153,12 @@ def execute(study: PublicationStudy, run: PlannedRun, publisher: Publisher, resu
         record.status = "failed"
         record.reasons.append(str(error))
         return record
-    after, own_ns = machine.cpu_times(), children_cpu_ns() - own_before
+    after, programs_ns = machine.cpu_times(), programs_cpu_ns() - programs_before
+    # A worker process of a publisher is not a child of this process.
+    own_ns = children_cpu_ns() - own_before + int(record.figures.get("worker_cpu_s", 0.0) * 1e9)
     total_ns = max(1, after.total_ns - before.total_ns)
     record.steal_percent = round(100 * (after.steal_ns - before.steal_ns) / total_ns, 2)
-    busy_ns = after.busy_ns - before.busy_ns
-    record.other_load_percent = round(max(0.0, 100 * (busy_ns - own_ns) / total_ns), 2)
+    record.other_load_percent = round(max(0.0, 100 * (programs_ns - own_ns) / total_ns), 2)
     noisy = {
         f"steal {record.steal_percent:g} %": record.steal_percent > study.steal_percent,
         f"other programs used {record.other_load_percent:g} %": record.other_load_percent > study.other_load_percent,

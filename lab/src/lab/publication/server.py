@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -76,6 +77,12 @@ def set_options(descriptor: int) -> bool:
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, CONGESTION_CONTROL)
         listener.listen(BACKLOG)
         return True
+
+
+def raise_file_limit() -> None:
+    """Raises the soft limit of open files to the hard one. Child processes inherit it."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 class Server:
@@ -163,6 +170,10 @@ class Server:
         """User and system CPU time of the publisher and its workers."""
         return sum(machine.process_cpu_ns(pid) for pid in process_tree(self.process.pid))
 
+    def worker_cpu_s(self) -> float:
+        """CPU time of the processes that the publisher has started."""
+        return (self.cpu_ns() - machine.process_cpu_ns(self.process.pid)) / 1e9
+
     def load(self, arguments: Sequence[str], *, query: str = "", cores: Sequence[int] | None = None) -> Figures:
         """Runs `pitwire load` and returns its figures with those of the publisher.
 
@@ -184,15 +195,16 @@ class Server:
             errors.seek(0)
             lines = errors.read().strip().splitlines()
         seconds = time.monotonic() - began
-        if process.returncode != 0:
-            raise RunError(f"pitwire load ended with {process.returncode}: {(lines or ['no message'])[-1][:300]}")
         if self.process.poll() is not None:
             raise RunError(f"{self.publisher.name} {describe_exit(self.process.returncode)}: {self.last_error()}")
+        if process.returncode != 0:
+            raise RunError(f"pitwire load ended with {process.returncode}: {(lines or ['no message'])[-1][:300]}")
         cpu_ns = self.cpu_ns() - cpu_before
         figures = json.loads(output)
         return figures | {
             "wall_s": round(seconds, 3),
             "server_cpu_s": cpu_ns / 1e9,
+            "worker_cpu_s": self.worker_cpu_s(),
             "cpu_us_per_delivery": cpu_ns / 1e3 / max(1, figures["deliveries"]),
             "memory_mib": max(self.memory_peak_bytes, self.memory_bytes()) / 2**20,
             "memory_idle_mib": self.memory_idle_bytes / 2**20,
