@@ -5,6 +5,8 @@ import csv
 import json
 import re
 import shutil
+import subprocess
+import sys
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,13 +17,15 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pandas as pd
+import polars as pl
 import pytest
 from rpc import Http
 from venue import DEMO_A, DEMO_B, INSTRUMENTS, OPERATOR, TOP, Venue, run_pitwire
 
 Row = dict[str, str]
 Book = dict[tuple[str, str, Decimal], Decimal]
-TABLES = ["orders", "trades", "book", "levels", "events", "instruments"]
+TABLES = ["orders", "trades", "book", "levels", "quotes", "auctions", "events", "instruments"]
 COINTOSSX = {
     "orders": ["SecurityId", "OrderId", "ClientOrderId", "DateTime", "Price", "Volume", "Side"],
     "trades": ["SecurityId", "OrderId", "ClientOrderId", "Price", "Volume", "DateTime"],
@@ -31,9 +35,10 @@ ENOUGH_TRADES = 500
 PARQUET = {
     "u32": "UINTEGER",
     "u64": "UBIGINT",
+    "i64": "BIGINT",
     "text": "VARCHAR",
     "bool": "BOOLEAN",
-    "decimal": "DECIMAL(38,18)",
+    "number": "DOUBLE",
     "time": "TIMESTAMP WITH TIME ZONE",
 }
 
@@ -239,14 +244,17 @@ def test_columns_are_cointossxs_and_then_the_documented_ones(tables: Path) -> No
         assert header[: len(COINTOSSX.get(name, []))] == COINTOSSX.get(name, [])
 
 
-def test_parquet_holds_what_csv_holds(run: Run, tables: Path, tmp_path: Path) -> None:
-    report = export(run.data, tmp_path / "p", "--format", "parquet")
+@pytest.mark.parametrize("numbers", ["DOUBLE", "DECIMAL(38,18)"])
+def test_parquet_holds_what_csv_holds(run: Run, tables: Path, tmp_path: Path, numbers: str) -> None:
+    options = ["--decimal"] if numbers.startswith("DECIMAL") else []
+    report = export(run.data, tmp_path / "p", "--format", "parquet", *options)
     reader = duckdb.connect()
     reader.execute("SET TimeZone = 'UTC'")
     for name in TABLES:
         source = f"read_parquet('{tmp_path}/p/{name}.parquet')"
         kinds = {column: kind for column, kind, *_ in reader.execute(f"DESCRIBE FROM {source}").fetchall()}
-        assert kinds == {column: PARQUET[kind] for column, kind in documented(name)}
+        types = PARQUET | {"number": numbers}
+        assert kinds == {column: types[kind] for column, kind in documented(name)}
         read = reader.execute(f"SELECT COLUMNS(*)::VARCHAR FROM {source}").fetchall()
         assert len(read) == report["rows"][name] == len(rows(tables, name))
         for told, expected in zip(read, rows(tables, name), strict=True):
@@ -260,6 +268,8 @@ def plain(value: str | None, kind: str) -> Any:
         return None
     if kind.startswith("DECIMAL"):
         return Decimal(value)
+    if kind == "DOUBLE":
+        return float(value)
     return datetime.fromisoformat(value).replace(tzinfo=UTC) if kind.startswith("TIMESTAMP") else value
 
 
@@ -267,7 +277,107 @@ def documented(name: str) -> list[tuple[str, str]]:
     """Columns and types as docs/export.md states them."""
     text = (TOP / "docs/export.md").read_text()
     section = text.split(f"\n## {name}\n")[1].split("\n## ")[0]
-    return re.findall(r"^\| (\w+) \| (u32|u64|text|bool|decimal|time) \|", section, re.MULTILINE)
+    return re.findall(r"^\| (\w+) \| (u32|u64|i64|text|bool|number|time) \|", section, re.MULTILINE)
+
+
+def test_prices_and_amounts_have_exact_integers_beside_them(tables: Path) -> None:
+    of = {row["SecurityId"]: row for row in rows(tables, "instruments")}
+    for name in ["orders", "trades", "book", "levels", "auctions"]:
+        for row in rows(tables, name):
+            spec = of[row["SecurityId"]]
+            assert Decimal(row["Volume"]) == int(row["VolumeLots"]) * Decimal(spec["Lot"])
+            ticks = int(row["PriceTicks"]) if row["PriceTicks"] else 0
+            assert Decimal(row["Price"]) == ticks * Decimal(spec["Tick"])
+
+
+def test_quotes_are_the_best_levels_after_each_command(tables: Path) -> None:
+    """The same rows, worked out from the table of levels."""
+    books: dict[tuple[str, str], dict[int, int]] = defaultdict(dict)
+    by_seq: dict[int, list[Row]] = defaultdict(list)
+    for row in rows(tables, "levels"):
+        by_seq[int(row["Seq"])].append(row)
+    told = {(int(row["Seq"]), row["Instrument"]): row for row in rows(tables, "quotes")}
+    newest: dict[str, tuple[str, ...]] = {}
+    columns = ["BidPriceTicks", "BidVolumeLots", "AskPriceTicks", "AskVolumeLots"]
+    for seq, changes in sorted(by_seq.items()):
+        for row in changes:
+            books[row["Instrument"], row["Side"]][int(row["PriceTicks"])] = int(row["VolumeLots"])
+        for name in {row["Instrument"] for row in changes}:
+            best: tuple[str, ...] = ()
+            for side, pick in [("Buy", max), ("Sell", min)]:
+                levels = {price: lots for price, lots in books[name, side].items() if lots}
+                best += (str(pick(levels)), str(levels[pick(levels)])) if levels else ("", "")
+            if (seq, name) in told:
+                newest[name] = tuple(told[seq, name][column] for column in columns)
+            assert newest.get(name, ("",) * 4) == best, (seq, name)
+    assert len(told) > len(INSTRUMENTS)
+
+
+def test_auctions_are_the_uncrosses_with_their_trades(tmp_path: Path) -> None:
+    # Three quarters of an hour of the jse day, with the opening auction.
+    made = run_pitwire("sim", "--preset", "jse", "--seed", "5", "--horizon", "2700", "--out", tmp_path / "day")
+    assert made.returncode == 0, made.stderr
+    tables = tmp_path / "tables"
+    export(tmp_path / "day", tables)
+    uncrossed = {
+        (int(row["Seq"]), row["SecurityId"]): json.loads(row["Fields"])
+        for row in rows(tables, "events")
+        if row["Type"] == "uncrossed"
+    }
+    auctions = rows(tables, "auctions")
+    assert len(auctions) == len(uncrossed) > 0
+    trades: dict[tuple[int, str], list[Row]] = defaultdict(list)
+    for row in rows(tables, "trades"):
+        trades[int(row["Seq"]), row["SecurityId"]].append(row)
+    for row in auctions:
+        key = (int(row["Seq"]), row["SecurityId"])
+        fields, mine = uncrossed[key], trades[key]
+        assert (int(row["PriceTicks"]), int(row["VolumeLots"])) == (fields["price"], fields["volume"])
+        assert sum(int(trade["VolumeLots"]) for trade in mine) == int(row["VolumeLots"])
+        assert len(mine) == int(row["Trades"]) and {trade["PriceTicks"] for trade in mine} <= {row["PriceTicks"]}
+        assert row["Auction"] == {"continuous": "batch"}.get(fields["call"], fields["call"])
+
+
+def test_only_placed_orders_are_counted_and_have_an_event_type(run: Run, tmp_path: Path) -> None:
+    report = export(run.data, tmp_path / "out")
+    orders = rows(tmp_path / "out", "orders")
+    placed = [row for row in orders if row["Outcome"] == "accepted"]
+    assert report["orders_placed"] == len(placed) < report["rows"]["orders"] == len(orders)
+    assert all(row["EventType"] == "" for row in orders if row["Outcome"] != "accepted")
+    takers = {row["AggressorOrderId"] for row in rows(tmp_path / "out", "trades")}
+    types: dict[str, int] = defaultdict(int)
+    for row in placed:
+        types[row["EventType"]] += 1
+        if row["EventType"].startswith("market"):
+            assert row["OrderId"] in takers and row["EventType"].split("_")[1] == row["Side"].lower()
+    kinds = {
+        f"{kind}_{side}_{what}"
+        for side in ("buy", "sell")
+        for kind, what in [
+            ("market", "empties_touch"),
+            ("market", "leaves_touch"),
+            ("limit", "inside_spread"),
+            ("limit", "behind_touch"),
+        ]
+    }
+    assert set(types) - {""} == kinds
+
+
+@pytest.mark.parametrize("library", ["pandas", "Polars", "DuckDB"])
+def test_the_lines_for_notebooks_run(run: Run, tmp_path: Path, library: str) -> None:
+    export(run.data, tmp_path / "tables", "--format", "parquet")
+    text = (TOP / "docs/export.md").read_text()
+    lines = text.split(f"\n{library}")[1].split("```python\n")[1].split("```")[0]
+    ended = subprocess.run([sys.executable, "-c", lines], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0 and ended.stdout.strip(), ended.stderr
+
+
+def test_a_column_of_prices_can_be_plotted(run: Run, tmp_path: Path) -> None:
+    export(run.data, tmp_path / "p", "--format", "parquet")
+    for table, column in [("trades", "Price"), ("quotes", "BidPrice"), ("levels", "Volume")]:
+        path = tmp_path / "p" / f"{table}.parquet"
+        assert pd.read_parquet(path)[column].dtype == "float64"
+        assert pl.read_parquet(path)[column].dtype == pl.Float64
 
 
 def test_parts_by_time_make_the_whole(run: Run, tables: Path, tmp_path: Path) -> None:

@@ -56,8 +56,7 @@ def journaled(venue: Venue, *kinds: str) -> list[dict]:
         rows = [row for row in csv.DictReader(lines) if row["Type"] in (kinds or ("session_changed",))]
     for path in out.iterdir():
         path.unlink()
-    # An export spells calls as the code does.
-    fields = [json.loads(row["Fields"].replace('_call"', '_auction"')) for row in rows]
+    fields = [json.loads(row["Fields"]) for row in rows]
     named = [{"instrument": int(row["SecurityId"] or -1), "time_ns": int(row["TimeNs"])} for row in rows]
     return [told | more for told, more in zip(fields, named, strict=True)]
 

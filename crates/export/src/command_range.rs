@@ -74,11 +74,6 @@ impl CommandRange {
     pub fn begins_after(&self, seq: Seq) -> bool {
         seq.next() == self.first
     }
-
-    /// Returns whether the range ends with the state after this command.
-    pub fn ends_with(&self, seq: Seq) -> bool {
-        seq == self.last
-    }
 }
 
 /// Formats a time as CoinTossX does: UTC, to the millisecond.

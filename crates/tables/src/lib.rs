@@ -2,22 +2,24 @@
 //!
 //! Does        buffer one row group, compress it with Snappy, and write it to any `Write`.
 //! Holds       every column may be null. Texts are UTF-8, times TIMESTAMP(MILLIS, UTC), decimals
-//!             DECIMAL(38, scale) in sixteen bytes, counts unsigned INT.
+//!             DECIMAL(38, scale) in sixteen bytes, counts unsigned INT. Wide integers and times
+//!             are stored as differences, because most of them grow from row to row.
 //! Leaves out  files, names and directories: the callers differ in how a file becomes visible.
 //! Start at    [`ParquetTable`].
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use parquet::basic::{Compression, LogicalType, Repetition, TimeUnit, Type as Physical};
+use bytes::Bytes;
+use parquet::basic::{Compression, Encoding, LogicalType, Repetition, TimeUnit, Type as Physical};
 use parquet::data_type::{
     BoolType, ByteArray, ByteArrayType, DataType, DoubleType, FixedLenByteArray, FixedLenByteArrayType, Int32Type,
     Int64Type,
 };
 use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::types::Type;
+use parquet::schema::types::{ColumnPath, Type};
 
 /// Rows of one row group. This is also the number of rows held in memory.
 const GROUP_ROWS: usize = 1 << 16;
@@ -32,6 +34,7 @@ pub enum ColumnType {
     Text,
     U32,
     U64,
+    I64,
     Bool,
     /// UTC, in milliseconds since 1970.
     Time,
@@ -47,6 +50,7 @@ pub enum CellValue<'a> {
     Text(&'a str),
     U32(u32),
     U64(u64),
+    I64(i64),
     Bool(bool),
     /// Milliseconds since 1970.
     Time(i64),
@@ -74,12 +78,35 @@ struct ColumnBuffer {
 }
 
 enum Values {
-    Text(Vec<ByteArray>),
+    Text(TextValues),
     Int32(Vec<i32>),
     Int64(Vec<i64>),
     Bool(Vec<bool>),
     Float(Vec<f64>),
     Decimal(Vec<FixedLenByteArray>),
+}
+
+/// Texts, one after the other, so that a row group needs one allocation for all of them.
+#[derive(Default)]
+struct TextValues {
+    bytes: Vec<u8>,
+    /// End of each text in `bytes`.
+    ends: Vec<usize>,
+}
+
+impl TextValues {
+    fn push(&mut self, text: &str) {
+        self.bytes.extend_from_slice(text.as_bytes());
+        self.ends.push(self.bytes.len());
+    }
+
+    fn take(&mut self) -> Vec<ByteArray> {
+        let capacity = self.bytes.len();
+        let bytes = Bytes::from(std::mem::replace(&mut self.bytes, Vec::with_capacity(capacity)));
+        let mut from = 0;
+        let text = |end| ByteArray::from(bytes.slice(std::mem::replace(&mut from, end)..end));
+        self.ends.drain(..).map(text).collect()
+    }
 }
 
 impl<W: Write + Send> ParquetTable<W> {
@@ -93,7 +120,21 @@ impl<W: Write + Send> ParquetTable<W> {
             columns.iter().map(|(name, column_type)| field(name, *column_type).map(Arc::new)).collect();
         let schema = fields.and_then(|fields| Type::group_type_builder(root).with_fields(fields).build());
         let schema = Arc::new(schema.map_err(io::Error::other)?);
-        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
+        let properties = columns.iter().fold(
+            WriterProperties::builder()
+                .set_compression(Compression::SNAPPY)
+                .set_statistics_enabled(EnabledStatistics::Chunk),
+            |properties, (name, column_type)| match column_type {
+                ColumnType::U64 | ColumnType::I64 | ColumnType::Time => {
+                    let column = ColumnPath::from(*name);
+                    properties
+                        .set_column_dictionary_enabled(column.clone(), false)
+                        .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED)
+                }
+                _ => properties,
+            },
+        );
+        let properties = properties.build();
         let out = SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(io::Error::other)?;
         let columns = columns.iter().map(|(_, column_type)| ColumnBuffer::new(*column_type)).collect();
         Ok(ParquetTable { out, columns, buffered: 0, written: 0 })
@@ -143,9 +184,9 @@ impl<W: Write + Send> ParquetTable<W> {
 impl ColumnBuffer {
     fn new(column_type: ColumnType) -> Self {
         let values = match column_type {
-            ColumnType::Text => Values::Text(Vec::new()),
+            ColumnType::Text => Values::Text(TextValues::default()),
             ColumnType::U32 => Values::Int32(Vec::new()),
-            ColumnType::U64 | ColumnType::Time => Values::Int64(Vec::new()),
+            ColumnType::U64 | ColumnType::I64 | ColumnType::Time => Values::Int64(Vec::new()),
             ColumnType::Bool => Values::Bool(Vec::new()),
             ColumnType::Float => Values::Float(Vec::new()),
             ColumnType::Decimal(_) => Values::Decimal(Vec::new()),
@@ -159,12 +200,12 @@ impl ColumnBuffer {
                 self.definition_levels.push(0);
                 return Ok(());
             }
-            (Values::Text(values), CellValue::Text(text)) => values.push(ByteArray::from(text)),
+            (Values::Text(values), CellValue::Text(text)) => values.push(text),
             // Unsigned numbers keep their bits. The type of the column tells readers that they are
             // unsigned.
             (Values::Int32(values), CellValue::U32(number)) => values.push(number.cast_signed()),
             (Values::Int64(values), CellValue::U64(number)) => values.push(number.cast_signed()),
-            (Values::Int64(values), CellValue::Time(millis)) => values.push(millis),
+            (Values::Int64(values), CellValue::I64(number) | CellValue::Time(number)) => values.push(number),
             (Values::Bool(values), CellValue::Bool(flag)) => values.push(flag),
             (Values::Float(values), CellValue::Float(number)) => values.push(number),
             (Values::Decimal(values), CellValue::Decimal(units)) => {
@@ -179,7 +220,7 @@ impl ColumnBuffer {
     fn write<W: Write + Send>(&mut self, group: &mut SerializedRowGroupWriter<'_, W>) -> Result<(), ParquetError> {
         let levels = &self.definition_levels;
         match &mut self.values {
-            Values::Text(values) => write_column::<ByteArrayType, W>(group, values, levels)?,
+            Values::Text(values) => write_column::<ByteArrayType, W>(group, &mut values.take(), levels)?,
             Values::Int32(values) => write_column::<Int32Type, W>(group, values, levels)?,
             Values::Int64(values) => write_column::<Int64Type, W>(group, values, levels)?,
             Values::Bool(values) => write_column::<BoolType, W>(group, values, levels)?,
@@ -210,6 +251,7 @@ fn field(name: &str, column_type: ColumnType) -> Result<Type, ParquetError> {
         ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         ColumnType::U32 => (Physical::INT32, Some(LogicalType::integer(32, false))),
         ColumnType::U64 => (Physical::INT64, Some(LogicalType::integer(64, false))),
+        ColumnType::I64 => (Physical::INT64, Some(LogicalType::integer(64, true))),
         ColumnType::Bool => (Physical::BOOLEAN, None),
         ColumnType::Time => (Physical::INT64, Some(LogicalType::timestamp(true, TimeUnit::MILLIS))),
         ColumnType::Float => (Physical::DOUBLE, None),

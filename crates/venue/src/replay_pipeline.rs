@@ -1,5 +1,4 @@
-//! A replay on three threads, when only its end matters: one reads, one matches, one maintains
-//! views and hashes.
+//! A replay on three threads: one reads, one matches, one hashes the events and passes them on.
 //!
 //! Holds       the same result as [`Replay::run`], to the byte. The reported error is the first one
 //!             in the log's order.
@@ -8,14 +7,15 @@ use std::mem::take;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
+use pitwire_engine::Engine;
+use pitwire_failure::Failure;
 use pitwire_journal::Storage;
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::{OpenError, Recovery};
-use pitwire_model::{Event, Seq};
-use pitwire_projections::Views;
+use pitwire_model::{Event, Seq, Stamped};
 
 use crate::read_ahead::{BATCHES_AHEAD, Batch, read_ahead};
-use crate::replay::{Interrupted, Replay, check, observe};
+use crate::replay::{Interrupted, Replay, check};
 
 /// A batch with the events of its commands.
 struct ReplayedBatch {
@@ -25,49 +25,83 @@ struct ReplayedBatch {
     ends: Vec<usize>,
 }
 
-/// UsedBuffers buffers, to be filled again.
+/// Buffers to be filled again.
 type UsedBuffers = (Vec<Event>, Vec<usize>);
 
 impl Replay {
+    /// Applies the log up to its end and maintains the views.
     pub(crate) fn run_pipelined(&mut self, recovery: &Recovery, storage: &dyn Storage) -> Result<(), Interrupted> {
+        let (mut views, mut changes) = (take(&mut self.views), Vec::new());
+        let visit = |stamped: &Stamped, events: &[Event]| {
+            changes.clear();
+            views.observe(stamped, events, &mut changes);
+            Ok(())
+        };
+        self.run_observed(recovery, storage, recovery.last, visit, |_, _| {})?;
+        self.views = views;
+        Ok(())
+    }
+
+    /// Applies the log up to command `until`, or a little further, and compares the events with
+    /// those that were sent. The views stay as they are.
+    ///
+    /// `visit` sees every command with its events, on another thread than the engine. `applied`
+    /// sees the engine after each command.
+    ///
+    /// # Errors
+    ///
+    /// Returns the first failure of the log, of the comparison, of `visit`, or of the engine.
+    pub fn run_observed(
+        &mut self,
+        recovery: &Recovery,
+        storage: &dyn Storage,
+        until: Seq,
+        visit: impl FnMut(&Stamped, &[Event]) -> Result<(), Failure> + Send,
+        mut applied: impl FnMut(&Engine, Seq),
+    ) -> Result<(), Interrupted> {
         let tail = recovery.tail(storage)?;
-        let (mut chain, mut views) = (take(&mut self.chain), take(&mut self.views));
-        let (applied, judged) = thread::scope(|scope| {
+        let mut chain = take(&mut self.chain);
+        let (matched, judged) = thread::scope(|scope| {
             let (ahead, batches) = sync_channel(BATCHES_AHEAD);
             let (batch_back, batches_used) = sync_channel(2 * BATCHES_AHEAD);
             scope.spawn(move || read_ahead(tail, &ahead, &batches_used));
             let (tell, replayed) = sync_channel(BATCHES_AHEAD);
             let (back, used) = sync_channel(2 * BATCHES_AHEAD);
-            let (chain, views) = (&mut chain, &mut views);
-            let listening = scope.spawn(move || compare(chain, views, &replayed, &back, &batch_back));
-            let applied = self.apply_batches(recovery, batches, &tell, &used);
+            let chain = &mut chain;
+            let listening = scope.spawn(move || compare(chain, visit, &replayed, &back, &batch_back));
+            let matched = self.apply_batches(recovery, until, batches, &tell, &used, &mut applied);
             drop(tell);
-            (applied, listening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            (matched, listening.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
         });
         judged?;
-        applied?;
-        (self.chain, self.views) = (chain, views);
+        matched?;
+        self.chain = chain;
         Ok(())
     }
 
     fn apply_batches(
         &mut self,
         recovery: &Recovery,
+        until: Seq,
         batches: Receiver<Result<Batch, OpenError>>,
         tell: &SyncSender<ReplayedBatch>,
         used: &Receiver<UsedBuffers>,
+        applied: &mut impl FnMut(&Engine, Seq),
     ) -> Result<(), Interrupted> {
         for batch in batches {
             let mut batch = batch?;
             let (mut events, mut ends) = used.try_recv().unwrap_or_default();
-            let applied = self.apply_batch(recovery, &batch, &mut events, &mut ends);
+            let matched = self.apply_batch(recovery, &batch, &mut events, &mut ends, applied);
             // Commands before the one that failed are still compared.
             batch.cut(ends.len());
             if tell.send(ReplayedBatch { batch, events, ends }).is_err() {
                 // The other thread has found an error and will return it.
                 return Ok(());
             }
-            applied?;
+            matched?;
+            if self.last >= until {
+                break;
+            }
         }
         Ok(())
     }
@@ -79,12 +113,14 @@ impl Replay {
         batch: &Batch,
         events: &mut Vec<Event>,
         ends: &mut Vec<usize>,
+        applied: &mut impl FnMut(&Engine, Seq),
     ) -> Result<(), Interrupted> {
         for (group, end) in &batch.groups {
             self.follow(group.rule_version);
             for (at, stamped) in batch.commands.iter().enumerate().take(*end).skip(ends.len()) {
                 self.look_ahead(&batch.commands, at);
                 self.apply(stamped, recovery, events)?;
+                applied(&self.engine, self.last);
                 ends.push(events.len());
             }
         }
@@ -94,20 +130,20 @@ impl Replay {
 
 fn compare(
     chain: &mut OutputChain,
-    views: &mut Views,
+    mut visit: impl FnMut(&Stamped, &[Event]) -> Result<(), Failure>,
     replayed: &Receiver<ReplayedBatch>,
     back: &SyncSender<UsedBuffers>,
     batch_back: &SyncSender<Batch>,
 ) -> Result<(), Interrupted> {
-    let mut changes = Vec::new();
     for ReplayedBatch { batch, mut events, mut ends } in replayed {
         let mut caused = batch.commands.iter().zip(&ends);
         let (mut applied, mut from) = (0, 0);
         for (group, end) in &batch.groups {
             let mut last = Seq(0);
             for (stamped, to) in caused.by_ref().take(end - applied) {
-                changes.clear();
-                observe(chain, views, stamped, events.get(from..*to).unwrap_or_default(), &mut changes);
+                let caused = events.get(from..*to).unwrap_or_default();
+                chain.absorb(stamped, caused);
+                visit(stamped, caused)?;
                 (from, last) = (*to, stamped.seq);
             }
             applied = *end;

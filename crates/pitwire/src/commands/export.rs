@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use pitwire_export::{CommandRange, Exporter, RunTime, TableFormat, TableSummary, check_free};
+use pitwire_export::{
+    ClosingBook, CommandRange, ExportSummary, Exporter, NumberType, RunTime, TableFormat, check_free,
+};
 use pitwire_failure::Failure;
 use pitwire_journal::Recovery;
 use pitwire_venue::Replay;
@@ -13,7 +15,8 @@ use crate::output::say;
 
 const EXAMPLES: &str =
     "Files: orders, trades, book (the resting orders at the end), levels (every change of the visible book),
-events (everything), instruments. Columns, units and types: docs/export.md.
+quotes (best bid and offer), auctions (results), events (everything), instruments. Columns, units and
+types: docs/export.md.
 
 Examples:
   pitwire export pitwire-data --out tables
@@ -21,7 +24,7 @@ Examples:
   pitwire export pitwire-data --out morning --format parquet --to 2026-01-05T12:00:00Z
       Parquet, up to this venue time";
 
-/// Export orders, trades, the book and the event log of a run as CSV or Parquet.
+/// Export orders, trades, quotes, auctions, books and the event log of a run as CSV or Parquet.
 ///
 /// The export reads DIR and changes nothing in it. A venue may run there: the export covers what
 /// was durable when it began. It replays the journal from the first command, or from the oldest
@@ -36,6 +39,9 @@ pub struct Export {
     out: PathBuf,
     #[arg(long, value_enum, default_value = "csv")]
     format: FormatName,
+    /// Write exact decimals to Parquet instead of float64. CSV always has the exact text.
+    #[arg(long)]
+    decimal: bool,
     /// Skip what happened before this time: RFC 3339, or nanoseconds of venue time.
     #[arg(long, value_name = "TIME")]
     from: Option<RunTime>,
@@ -64,32 +70,39 @@ impl Export {
         let mut exporter = Exporter::create(&self.out, self.table_format(), range)?;
         let mut replay = Replay::start(&recovery)?;
         exporter.begin(&replay.engine, replay.last, replay.time)?;
-        replay.run(
-            &recovery,
-            &storage,
-            |replay, stamped, events| exporter.observe(&replay.engine, stamped, events),
-            |_| Ok(()),
-        )?;
-        let tables = exporter.finish(&replay.engine)?;
-        self.report(&recovery, &range, &tables);
+        let mut book = ClosingBook::of(&range);
+        book.take(&replay.engine, replay.last);
+        if range.last > replay.last {
+            replay.run_observed(
+                &recovery,
+                &storage,
+                range.last,
+                |stamped, events| exporter.observe(stamped, events),
+                |engine, seq| book.take(engine, seq),
+            )?;
+        }
+        let summary = exporter.finish(&replay.engine, book)?;
+        self.report(&recovery, &range, &summary);
         Ok(())
     }
 
     fn table_format(&self) -> TableFormat {
-        match self.format {
-            FormatName::Csv => TableFormat::Csv,
-            FormatName::Parquet => TableFormat::Parquet,
+        match (self.format, self.decimal) {
+            (FormatName::Csv, _) => TableFormat::Csv,
+            (FormatName::Parquet, false) => TableFormat::Parquet(NumberType::Float),
+            (FormatName::Parquet, true) => TableFormat::Parquet(NumberType::Decimal),
         }
     }
 
-    fn report(&self, recovery: &Recovery, range: &CommandRange, tables: &[TableSummary]) {
+    fn report(&self, recovery: &Recovery, range: &CommandRange, summary: &ExportSummary) {
+        let ExportSummary { tables, orders_placed } = summary;
         if self.json {
             let rows = tables.iter().map(|table| format!("\"{}\":{}", table.name, table.rows));
             let rows = rows.collect::<Vec<_>>().join(",");
             let (format, base) = (self.table_format().extension(), recovery.base());
             say(&format!(
                 "{{\"ok\":true,\"format\":\"{format}\",\"kept_from_command\":{base},\"first_command\":{},\
-                 \"last_command\":{},\"commands\":{},\"rows\":{{{rows}}}}}",
+                 \"last_command\":{},\"commands\":{},\"orders_placed\":{orders_placed},\"rows\":{{{rows}}}}}",
                 range.first, range.last, range.commands,
             ));
         } else {
@@ -101,7 +114,13 @@ impl Export {
             }
             say(&format!("commands      {} ({} to {})", range.commands, range.first, range.last));
             for table in tables {
-                say(&format!("{:<13} {} rows in {}", table.name, table.rows, self.out.join(&table.file).display()));
+                let (name, rows, file) = (table.name, table.rows, self.out.join(&table.file));
+                let refused = rows.saturating_sub(*orders_placed);
+                let note = match name {
+                    "orders" => format!(" ({orders_placed} placed, {refused} refused)"),
+                    _ => String::new(),
+                };
+                say(&format!("{name:<13} {rows} rows{note} in {}", file.display()));
             }
         }
         if let Some(torn) = &recovery.torn {
