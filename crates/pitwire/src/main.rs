@@ -18,14 +18,10 @@
 #![allow(rustdoc::bare_urls, rustdoc::broken_intra_doc_links, rustdoc::invalid_html_tags)]
 
 mod bus_key;
-mod certificate;
 mod commands;
-mod help_layout;
 mod memory;
-mod output;
 mod ready_file;
 mod signals;
-mod text_table;
 
 use std::process::ExitCode;
 
@@ -90,7 +86,7 @@ const DEFAULT_LOG_FILTER: &str = "info,async_nats=warn";
 
 /// Runs the subcommand. The exit code is 0 for success, 1 for a failure, 2 for wrong usage.
 fn main() -> ExitCode {
-    let command = help_layout::for_terminal(Arguments::command());
+    let command = pitwire_terminal::help_layout::for_terminal(Arguments::command());
     let parsed = command.try_get_matches().and_then(|matches| Arguments::from_arg_matches(&matches));
     let arguments = match parsed {
         Ok(arguments) => arguments,
@@ -98,7 +94,7 @@ fn main() -> ExitCode {
     };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
-        .with_ansi(output::has_colours(&std::io::stderr()))
+        .with_ansi(pitwire_terminal::output::has_colours(&std::io::stderr()))
         .with_env_filter(
             tracing_subscriber::EnvFilter::try_from_env("PITWIRE_LOG").unwrap_or_else(|_| DEFAULT_LOG_FILTER.into()),
         )
@@ -126,7 +122,7 @@ fn main() -> ExitCode {
         Command::Completions(completions) => completions.run(Arguments::command()),
         Command::Man(man) => man.run(Arguments::command()),
     };
-    let done = done.and_then(|()| match output::write_error() {
+    let done = done.and_then(|()| match pitwire_terminal::output::write_error() {
         Some(error) if !serves => Err(Failure::new(format!("the output could not be written: {error}"))
             .remedy("free disk space, or redirect the output")),
         _ => Ok(()),
@@ -180,7 +176,7 @@ mod tests {
 
     #[test]
     fn every_help_starts_with_one_sentence_and_ends_with_two_examples() {
-        let mut pitwire = crate::help_layout::for_width(Arguments::command(), 100);
+        let mut pitwire = pitwire_terminal::help_layout::for_width(Arguments::command(), 100);
         pitwire.build();
         let mut visited = 0;
         for_each_command(&mut pitwire, "pitwire", &mut |path, command| {

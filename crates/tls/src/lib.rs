@@ -1,7 +1,7 @@
 //! TLS sessions for servers and clients without sockets, and their certificates.
 //!
 //! Does        Handshakes, decrypts received records, encrypts sent data, and resumes
-//!             sessions with tickets. Reads certificates from PEM or issues them.
+//!             sessions with tickets. Reads certificates from PEM files or issues them.
 //! Holds       1. Less than one record of received bytes is kept between two calls.
 //!             2. Nothing to be sent is kept: the caller gets the records and writes them.
 //!             3. A certificate that is out of date, or does not match its key, is refused by name
@@ -15,6 +15,7 @@ mod blocking;
 mod certificate;
 mod client;
 mod provider;
+pub mod server_certificate;
 mod session;
 
 pub use blocking::TlsStream;

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use clap::Args;
 
-use crate::output::say;
 use pitwire_failure::Failure;
+use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Examples:
   pitwire doctor

@@ -11,7 +11,7 @@ use pitwire_benchmarks::engine::operations::{self, Operation};
 use pitwire_benchmarks::engine::{OperationCounts, SAMPLE_EVERY, generate, sample_latency, time_run};
 use pitwire_failure::Failure;
 
-use crate::output::say;
+use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Operations: 24 bytes each, little-endian:
   u8 kind, u8 side, u16 zero, u32 price in ticks, u64 id, u32 quantity, u32 zero.

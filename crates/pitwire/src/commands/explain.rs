@@ -7,8 +7,8 @@ use pitwire_explain::{Note, Question, Viewer};
 use pitwire_model::{OrderId, Seq};
 use serde_json::json;
 
-use crate::output::say;
 use pitwire_failure::Failure;
+use pitwire_terminal::output::say;
 use pitwire_venue::{ExplainAnswer, explain};
 
 const EXAMPLES: &str =

@@ -11,7 +11,7 @@ use pitwire_journal::Recovery;
 use pitwire_venue::Replay;
 
 use crate::commands::data_directory;
-use crate::output::say;
+use pitwire_terminal::output::say;
 
 const EXAMPLES: &str =
     "Files: orders, trades, book (the resting orders at the end), levels (every change of the visible book),

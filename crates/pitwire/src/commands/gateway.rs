@@ -12,12 +12,12 @@ use tracing::{info, warn};
 
 use super::up::{announce_tls, listen};
 use crate::bus_key;
-use crate::certificate::{self, ServerCertificate};
 use crate::commands::arguments::{self, CertificateFiles};
-use crate::output::say;
 use crate::ready_file::{ReadyFile, ServedAt};
 use pitwire_failure::Failure;
 use pitwire_gateway_server::{GatewayApplication, GatewayParts};
+use pitwire_terminal::output::say;
+use pitwire_tls::server_certificate::{self, ServerCertificate};
 
 /// Most bytes of messages stored for clients that connect, resume or lag.
 const HISTORY_BYTES: usize = 64 * 1024 * 1024;
@@ -124,7 +124,8 @@ impl Gateway {
     fn tls_listener(&self) -> Result<Option<(TcpListener, ServerCertificate)>, Failure> {
         let Some(address) = self.tls else { return Ok(None) };
         let listener = listen(address, "--tls")?;
-        let shown = certificate::server_certificate(self.tls_files.pair(), &self.tls_dir, listener.local_addr()?)?;
+        let shown =
+            server_certificate::server_certificate(self.tls_files.pair(), &self.tls_dir, listener.local_addr()?)?;
         Ok(Some((listener, shown)))
     }
 }

@@ -6,7 +6,7 @@ use clap::Args;
 use pitwire_benchmarks::journal::{JournalBenchmark, JournalFigures, median};
 use pitwire_failure::Failure;
 
-use crate::output::say;
+use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Commands are 54 % limit orders near the best prices, 40 % cancels and 6 % immediate-or-cancel
 orders, with about 20,000 live orders, from two members and twelve house accounts. `journal` is the

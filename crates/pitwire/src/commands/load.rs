@@ -1,7 +1,6 @@
 //! `pitwire load`: load test with many WebSocket readers. The work is in `crates/load-generator`.
 
 mod children;
-mod progress;
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -19,10 +18,10 @@ use pitwire_load_generator::{
 use pitwire_tls::{Tickets, Trust, client_config};
 use serde_json::{Value, json};
 
-use crate::output::say;
 use crate::signals::stop_flag;
 use pitwire_failure::Failure;
-use progress::Progress;
+use pitwire_terminal::load_progress::Progress;
+use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "What each figure means, and what is checked: docs/load.md.
 

@@ -9,8 +9,8 @@ use pitwire_client::Error;
 
 use self::verbs::Verb;
 use super::reach::{Reach, watch};
-use crate::output::{say, say_styled};
 use pitwire_failure::Failure;
+use pitwire_terminal::output::{say, say_styled};
 
 const EXAMPLES: &str = "Credentials as for `pitwire trade`. They must have the operator scope. The demo has the login
 demo-operator with the secret demo-operator-secret.

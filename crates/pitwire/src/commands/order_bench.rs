@@ -11,8 +11,8 @@ use pitwire_failure::Failure;
 use serde_json::Value;
 
 use crate::commands::arguments;
-use crate::output::say;
 use pitwire_configuration::demo;
+use pitwire_terminal::output::say;
 
 const EXAMPLES: &str =
     "The venue should be fresh and without flow: pitwire up --no-flow --durability memory. Orders are

@@ -21,11 +21,11 @@ use pitwire_recorder::recording::RecordingReader;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use self::source::{NATS_CAPACITY, Source};
-use crate::certificate::{self, ServerCertificate};
 use crate::commands::arguments;
-use crate::output::say;
 use crate::ready_file::{ReadyFile, ServedAt};
 use pitwire_failure::{Failure, more_files};
+use pitwire_terminal::output::say;
+use pitwire_tls::server_certificate::{self, ServerCertificate};
 
 const EXAMPLES: &str =
     "Readers connect to ws://ADDR:PORT/?symbols=A,B&from=EPOCH:SEQ&envelope=1. /metrics and /healthz are
@@ -251,7 +251,7 @@ impl Publish {
             return Ok(None);
         }
         let files = self.tls_cert.as_deref().zip(self.tls_key.as_deref());
-        certificate::server_certificate(files, &self.tls_dir, self.listen).map(Some)
+        server_certificate::server_certificate(files, &self.tls_dir, self.listen).map(Some)
     }
 
     fn kind(&self) -> Result<LoopKind, Failure> {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use clap::Args;
 use pitwire_client::{Credentials, Error, Target, VenueConnection};
 
-use crate::output::say;
 use pitwire_failure::Failure;
+use pitwire_terminal::output::say;
 
 /// Options of every command that is a client of a venue.
 #[derive(Args)]

@@ -7,8 +7,8 @@ use pitwire_engine::Engine;
 use pitwire_scenario::{Outcome, Scenario, play, read};
 use serde_json::{Value, json};
 
-use crate::output::say;
 use pitwire_failure::Failure;
+use pitwire_terminal::output::say;
 
 const EXAMPLES: &str =
     "A file holds one scenario, an array of scenarios, or several in sequence. The format: docs/scenarios.md.

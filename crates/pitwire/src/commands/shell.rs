@@ -7,7 +7,7 @@ use clap::{Args, Command};
 use clap_complete::Shell;
 use pitwire_failure::Failure;
 
-use crate::output::say;
+use pitwire_terminal::output::say;
 
 const COMPLETIONS: &str = "Examples:
   pitwire completions bash > ~/.local/share/bash-completion/completions/pitwire

@@ -7,7 +7,7 @@ use pitwire_configuration::PresetName;
 use pitwire_failure::Failure;
 use pitwire_simulation::{FlowSet, RunFigures, SimulationPlan, SimulationResult};
 
-use crate::output::say;
+use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Examples:
   pitwire sim --seed 7 --events 100000

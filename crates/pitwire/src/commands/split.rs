@@ -19,17 +19,15 @@ use pitwire_tls::{Tickets, Trust, client_config};
 use serde_json::{Value, json};
 
 use self::figures::SplitFigures;
-use self::rate_lines::RateLines;
-use self::view::View;
 use crate::commands::arguments;
-use crate::output::say;
 use crate::ready_file::ReadyFile;
 use crate::signals::stop_flag;
 use pitwire_failure::Failure;
+use pitwire_terminal::output::say;
+use pitwire_terminal::rate_lines::RateLines;
+use pitwire_terminal::split_view::View;
 
 mod figures;
-mod rate_lines;
-mod view;
 
 const EXAMPLES: &str =
     "Each statistics line of --stats-every: time, reads (r), frames (f), frames per read, trades per frame,

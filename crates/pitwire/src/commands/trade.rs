@@ -6,8 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 use pitwire_client::{Cancel, Error, NewOrder, Number, Side, VenueConnection};
 
 use super::reach::{Reach, watch};
-use crate::output::{say, say_styled};
 use pitwire_failure::Failure;
+use pitwire_terminal::output::{say, say_styled};
 
 const EXAMPLES: &str = "Credentials come from PITWIRE_CLIENT_ID and PITWIRE_CLIENT_SECRET, or from a file of two lines
 (client_id = \"…\", client_secret = \"…\", chmod 600) at PITWIRE_CREDENTIALS or

@@ -24,11 +24,11 @@ use pitwire_venue::{
 use tracing::{info, warn};
 
 use crate::bus_key;
-use crate::certificate::{self, ServerCertificate};
 use crate::commands::arguments::{self, CertificateFiles};
 use crate::commands::idle::Idle;
-use crate::output::say;
 use crate::ready_file::{ReadyFile, ServedAt};
+use pitwire_terminal::output::say;
+use pitwire_tls::server_certificate::{self, ServerCertificate};
 
 const EXAMPLES: &str = "Examples:
   pitwire up
@@ -172,7 +172,7 @@ impl Up {
         let files = self.tls_files.pair();
         let mut tls = match (&secure, files) {
             (Some(listener), Some(_)) => {
-                Some(certificate::server_certificate(files, &self.data, listener.local_addr()?)?)
+                Some(server_certificate::server_certificate(files, &self.data, listener.local_addr()?)?)
             }
             _ => None,
         };
@@ -208,7 +208,7 @@ impl Up {
             let address = listener.local_addr()?;
             let ServerCertificate { config, authority } = match tls.take() {
                 Some(shown) => shown,
-                None => certificate::server_certificate(None, &self.data.join("tls"), address)?,
+                None => server_certificate::server_certificate(None, &self.data.join("tls"), address)?,
             };
             announce_tls(address, authority.as_deref());
             served.tls = Some((address, authority));

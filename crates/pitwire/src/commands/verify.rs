@@ -12,8 +12,8 @@ use pitwire_journal::{RecoveredSnapshot, Recovery};
 use pitwire_model::Seq;
 
 use crate::commands::data_directory;
-use crate::output::say;
 use pitwire_failure::Failure;
+use pitwire_terminal::output::say;
 use pitwire_venue::Replay;
 
 const EXAMPLES: &str = "Examples:

@@ -19,9 +19,9 @@ use pitwire_load_generator::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::progress::{Progress, RunCounts};
-use crate::output::say;
 use pitwire_failure::Failure;
+use pitwire_terminal::load_progress::{Progress, RunCounts};
+use pitwire_terminal::output::say;
 
 /// Delay between the start message and the start of the measurement, in nanoseconds. Every child
 /// must read the message within this time.

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde_json::value::RawValue;
 
-use crate::text_table::TextTable;
+use pitwire_terminal::text_table::TextTable;
 
 type Row = Vec<(String, String)>;
 

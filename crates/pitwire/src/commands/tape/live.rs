@@ -18,7 +18,7 @@ use pitwire_recorder::trades::MessageSource;
 use pitwire_tls::ServerConfig;
 
 use super::source::What;
-use crate::output::say;
+use pitwire_terminal::output::say;
 
 /// Options that only apply with `--live`.
 #[derive(Args)]

@@ -8,8 +8,8 @@ use clap::Args;
 use pitwire_net::stop_signals;
 use pitwire_recorder::recorder::{RecordOptions, record};
 
-use crate::output::say;
 use pitwire_failure::Failure;
+use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Examples:
   pitwire tape record wss://feed.example/ day.tape --subscribe '{\"action\":\"subscribe\"}'

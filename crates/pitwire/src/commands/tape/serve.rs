@@ -20,11 +20,11 @@ use pitwire_tls::ServerConfig;
 
 use super::live::{self, LiveOptions, LiveSource, LiveTransport};
 use super::source::{Plan, What};
-use crate::certificate;
 use crate::commands::arguments;
-use crate::output::say;
 use crate::ready_file::{ReadyFile, ServedAt};
 use pitwire_failure::Failure;
+use pitwire_terminal::output::say;
+use pitwire_tls::server_certificate;
 
 const EXAMPLES: &str = "A reader can verify what it received: see docs/tape.md.
 
@@ -305,12 +305,12 @@ impl Serve {
     /// A certificate file cannot be used, or the authority's certificate cannot be written.
     fn tls(&self) -> Result<(Option<Arc<ServerConfig>>, Option<PathBuf>), Failure> {
         if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
-            return Ok((Some(certificate::from_files(certificate, key)?), None));
+            return Ok((Some(server_certificate::from_files(certificate, key)?), None));
         }
         if !self.tls {
             return Ok((None, None));
         }
-        let (config, pem) = certificate::temporary(self.listen.ip())?;
+        let (config, pem) = server_certificate::temporary(self.listen.ip())?;
         let path = std::env::temp_dir().join(format!("pitwire-tape-ca-{}.pem", std::process::id()));
         fs::write(&path, pem).map_err(|error| {
             Failure::new(format!("cannot write {}: {error}", path.display()))

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::text_table::{CellColour, TextTable};
+use pitwire_terminal::text_table::{CellColour, TextTable};
 
 type Object<'a> = BTreeMap<&'a str, &'a RawValue>;
 type Shown = Result<String, serde_json::Error>;

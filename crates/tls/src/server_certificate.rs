@@ -13,10 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use pitwire_tls::{Authority, CertificateError, ServerConfig, issue_server_config, server_config};
+use pitwire_failure::Failure;
 use zeroize::Zeroizing;
 
-use pitwire_failure::Failure;
+use crate::ServerConfig;
+use crate::certificate::{Authority, CertificateError, issue_server_config, server_config};
 
 /// Files of the authority.
 const CERTIFICATE: &str = "ca.pem";
