@@ -69,7 +69,7 @@ lab: web/dist/index.html lab/.venv/.stamp ## a short latency study of WebSocket 
 	lab/.venv/bin/lab run $(if $(RESUME),,--fresh) lab/studies/short.toml
 	lab/.venv/bin/lab report lab/studies/short.toml
 
-publication-study: web/dist/index.html lab/.venv/.stamp ## WebSocket publishers of many libraries under one load, an hour, in lab/results/publication (another study: make publication-study STUDY=FILE; continue: RESUME=1)
+publication-study: web/dist/index.html lab/.venv/.stamp ## WebSocket publishers of many libraries under one load, 75 minutes, in lab/results/publication (another study: make publication-study STUDY=FILE; continue: RESUME=1)
 	$(RELEASE)
 	lab/.venv/bin/lab publication build || echo "make publication-study: goes on without the publishers that were not built"
 	lab/.venv/bin/lab publication run $(if $(RESUME),,--fresh) $(or $(STUDY),lab/studies/publication.toml)

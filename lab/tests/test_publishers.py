@@ -95,6 +95,19 @@ def test_the_limit_of_a_publisher_that_carries_nothing_is_zero(tmp_path: Path) -
     assert figures["limit"] == 0
 
 
+def test_a_warm_up_has_the_same_load_and_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads = []
+
+    def load(self: Server, arguments: list[str], **_: object) -> dict:
+        loads.append(arguments)
+        return {"run": len(loads)}
+
+    monkeypatch.setattr(Server, "load", load)
+    figures = measure(program(), Workload(kind="echo", connections=1, seconds=3, warm_up_s=2), tmp_path)
+    assert figures == {"run": 2}
+    assert [arguments[arguments.index("--seconds") + 1] for arguments in loads] == ["2", "3"]
+
+
 def test_cpu_and_memory_count_the_children_of_a_publisher(tmp_path: Path) -> None:
     workload = Workload(kind="echo", connections=1, seconds=0.3)
     with Server(program(), workload.settings(None), tmp_path) as alone:

@@ -21,10 +21,12 @@ def number(value: float, digits: int) -> str:
 
 
 def cell(level: Level | None, measure: Measure) -> Cell:
-    """A median with its interval."""
+    """A median with its interval, or alone if the runs do not differ."""
     if level is None:
         return "n/a"
     low, high = number(level.interval.low, measure.digits), number(level.interval.high, measure.digits)
+    if level.interval.low == level.interval.high:
+        return number(level.value, measure.digits)
     return Markup(f"{number(level.value, measure.digits)} <small>{low} to {high}</small>")
 
 
@@ -54,7 +56,8 @@ def main_table(result: TestResult) -> Table:
         rows.append([*cells, f"{row.deliveries:,}", ", ".join(row.defects) or "none", runs])
     return Table(
         f"test-{result.test.name}",
-        f"{result.test.name}: {load_of(result)}; {result.test.seconds:g} s per run.",
+        f"{result.test.name}: {load_of(result)}; {result.test.seconds:g} s per run, "
+        f"after {result.test.warm_up_s:g} s of warm-up.",
         ["publisher", "rank", *(m.label for m in shown), "messages received", "errors", "runs"],
         rows,
         "Medians over the runs, with 95 % intervals from a bootstrap over the blocks. Latency counts from the time at "

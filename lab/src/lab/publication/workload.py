@@ -25,6 +25,7 @@ class Workload(BaseModel):
     rate: int = 100  # messages per second; with echo: from all clients together
     messages: int = 10  # answers to a heartbeat
     bytes: int = 190  # size of a message
+    warm_up_s: float = 0  # the same load before the measurement, for runtimes that compile while they run
     find_limit: bool = False  # `connections` is the first step
 
     def settings(self, queue: Queue | None) -> dict[str, str]:
@@ -39,8 +40,8 @@ class Workload(BaseModel):
             "LAB_SUBJECT": Queue.SUBJECT,
         }
 
-    def load_arguments(self) -> list[str]:
-        found = ["--connections", str(self.connections), "--seconds", f"{self.seconds:g}"]
+    def load_arguments(self, seconds: float | None = None) -> list[str]:
+        found = ["--connections", str(self.connections), "--seconds", f"{seconds or self.seconds:g}"]
         if self.kind == "echo":
             found += ["--echo", str(self.bytes), "--arrivals", f"{self.rate}/s"]
         if self.kind == "heartbeat":
@@ -95,6 +96,8 @@ def measure(
     """
     folder.mkdir(parents=True, exist_ok=True)
     with RunningPublisher(publisher, workload, folder, cores=server_cores) as server:
+        if workload.warm_up_s > 0 and not workload.find_limit:
+            server.load(workload.load_arguments(workload.warm_up_s), query=workload.query, cores=load_cores)
         try:
             return server.load(workload.load_arguments(), query=workload.query, cores=load_cores)
         except RunError as error:
