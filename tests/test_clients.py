@@ -89,7 +89,7 @@ def test_every_checked_client_of_the_table_has_a_program() -> None:
 
 
 def test_get_time_is_wall_time_on_an_accelerated_venue(data: Path) -> None:
-    with Venue(data, extra=["--speed", "60", "--no-flow", "--warm-up", "0"]) as venue:
+    with Venue(data, extra=["--speed", "60", "--no-flow"]) as venue:
         member = Http(venue.address, DEMO_A)
         first = member.result("public/ticker", {"instrument_name": "NPN_ZAR"})["timestamp"]
         time.sleep(1)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import re
 import resource
 import signal
@@ -97,14 +98,21 @@ def test_a_run_ends_with_one_sentence_about_the_bottleneck() -> None:
         figures = load(url, "--connections", "5", "--seconds", "1")
         last = run(url, "--connections", "2", "--seconds", "0.5").stdout.splitlines()[-1]
         echoed = load(url, "--connections", "2", "--echo", "8", "--seconds", "1")
+    # Some kernels and sandboxes do not show the threads or the files of other processes.
+    listed = subprocess.run(["ls", "-l", f"/proc/{os.getpid()}/fd"], capture_output=True, check=False)
+    is_readable = listed.returncode == 0 and Path("/proc/thread-self/schedstat").exists()
     # What is limited here depends on this machine; the evidence does not.
     assert figures["bottleneck"] in ("load_client", "server", "processors", "nothing", "unknown")
     assert figures["bottleneck_confidence"] in ("certain", "likely", "open")
-    assert 0 <= figures["server_busy"] <= 1 and 0 <= figures["machine_busy"] <= 1
-    assert figures["server_cpu_s"] > 0, "the server is a process of the same user on this machine"
+    assert 0 <= figures["machine_busy"] <= 1
+    if is_readable:
+        assert 0 <= figures["server_busy"] <= 1 and figures["server_cpu_s"] > 0, "the server runs as the same user"
+    else:
+        assert figures["server_busy"] is None and figures["server_cpu_s"] is None
+    of_server = r"of the server \d+ %" if is_readable else "that of the server cannot be read from here"
     for sentence in (figures["verdict"], last):
         assert sentence.endswith(").") and re.search("bottleneck|near its limit", sentence), sentence
-        assert re.search(r"busiest thread of the load client \d+ %, of the server \d+ %", sentence), sentence
+        assert re.search(rf"busiest thread of the load client \d+ %, {of_server}", sentence), sentence
     # Only a load client that sends has a schedule.
     assert figures["schedule_late_p99_us"] is None and echoed["schedule_late_p99_us"] > 0
     assert "after they were due at p99" in echoed["verdict"]

@@ -95,8 +95,9 @@ def test_an_operators_command_says_what_happened(data: Path) -> None:
     with Venue(data, extra=["--no-flow", "--key-file", str(data.parent / "vault.key")]) as venue:
         halted = said(venue, "halt", "NPN_ZAR")
         assert "NPN_ZAR is halted" in halted and "pitwire operator reopen NPN_ZAR" in halted
-        assert "NPN_ZAR is in a re-opening call for 5 s" in said(venue, "reopen", "NPN_ZAR", "--seconds", "5")
-        assert "ends in 60 s" in said(venue, "extend", "NPN_ZAR", "--seconds", "60")
+        # Long enough that the call does not end before the next command, however slow the machine is.
+        assert "NPN_ZAR is in a re-opening call for 600 s" in said(venue, "reopen", "NPN_ZAR", "--seconds", "600")
+        assert "ends in 900 s" in said(venue, "extend", "NPN_ZAR", "--seconds", "900")
         assert "NPN_ZAR continues" in said(venue, "resume", "NPN_ZAR")
         created = said(venue, "create-instrument", "XYZ", "ZAR", "--tick", "0.01", "--lot", "1", "--start", "12.50")
         assert "XYZ_ZAR is created" in created and "tick 0.01" in created
@@ -135,8 +136,8 @@ def test_split_prints_one_line_a_second_on_a_terminal() -> None:
         shown = on_a_terminal(split_command(feed.url, "--limit-trades", "1000"))
         each = on_a_terminal(split_command(feed.url, "--limit-trades", "1000", "--stats-every", "100"))
     lines = [line for line in shown.splitlines() if "trades/s" in line]
-    # The feed takes at least 2.4 s; a slow machine prints more lines, never one for each 100 trades.
-    assert len(lines) >= 2 and "Rate {" not in shown, shown
+    # The feed takes at least 2.4 s, so a second ends while it is connected.
+    assert lines and "Rate {" not in shown, shown
     assert len({line.index(" trades/s") for line in lines}) == 1, "numbers stand below each other"
     assert each.count("Rate {") == 10 and "trades/s" not in each, each
 
