@@ -84,6 +84,7 @@ soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, a
 	MUTATION_WORLDS=$${MUTATION_WORLDS:-2000} $(WITH) rust -- cargo run -q -p xtask -- mutants --release -- --nocapture
 	KILL_CYCLES=$${KILL_CYCLES:-1000} $(WITH) rust node python -- $(PYTEST) -s tests/test_kill9.py -k kill
 	SPLIT_TRADES=$${SPLIT_TRADES:-1000000000} $(WITH) rust node python -- $(PYTEST) --timeout=7200 tests/test_split.py -k million
+	lab/.venv/bin/lab build reference-receiver rust-pitwire || echo "make soak: the known delays go on without these"
 	$(WITH) rust node python -- $(LAB_PYTEST) --timeout=7200 -m soak lab/tests
 
 web: web/dist/index.html ## build the page into web/dist, which the release binary embeds
@@ -94,7 +95,7 @@ docs: target/docs-venv/.stamp ## build the documentation site into target/site, 
 
 clean: ## remove everything that was built or installed here (not pitwire-data)
 	rm -rf target web/dist web/node_modules .venv lab/.venv lab/connectors/*/build lab/connectors/*/node_modules \
-		lab/publishers/*/build lab/publishers/*/node_modules lab/artillery/node_modules
+		lab/reference/build lab/publishers/*/build lab/publishers/*/node_modules lab/artillery/node_modules
 
 web/node_modules/.stamp: web/package-lock.json
 	$(WITH) node -- bash -c 'cd web && npm ci --no-audit --no-fund && touch node_modules/.stamp'

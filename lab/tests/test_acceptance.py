@@ -16,9 +16,11 @@ from websockets.sync.server import ServerConnection, serve
 
 from lab import analysis, connectors, machine, report
 from lab.analysis import AnalysisError
+from lab.process import ConnectorProcess, RunError
 from lab.records import ResultFolder
 from lab.run import run_study as execute
 from lab.study import Study
+from lab.supervisor import StudyStopped, pitwire_binary
 
 FLAG = {"noisy_runs": "flag"}
 ANALYSIS = {"resamples": 200}
@@ -59,7 +61,7 @@ def test_a_known_delay_is_reported(run_study: RunStudy, delay_us: int) -> None:
 def test_known_delays_of_separate_processes_are_found_in_a_model_of_noise(
     run_study: RunStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each connector is a process of its own, and draws its noise from its own seed.
+    """Each connector runs in a separate process, and draws its noise from its own seed.
 
     The model has an effect of each run of 1 µs and skewed noise of 4 µs, so the result does not
     depend on the test machine.
@@ -205,7 +207,8 @@ def test_known_delays_of_separate_processes_are_found(tmp_path: Path, monkeypatc
     if noise.lost_percent > 2:
         pytest.skip(f"other programs take {noise.lost_percent:.0f} % of the core: repeat on a quiet machine")
     monkeypatch.delenv("PITWIRE_BIN")
-    base = next((c for c in connectors.load_all().values() if c.description.busy_wait and not c.problem()), None)
+    known = connectors.with_reference(connectors.load_all())
+    base = next((c for c in known.values() if c.description.busy_wait and not c.problem()), None)
     if base is None:
         pytest.skip("no connector with busy_wait is built: run `lab build rust-pitwire`")
     delays_us = {"plain": 0, "delay-5": 5, "delay-20": 20, "delay-200": 200}
@@ -236,3 +239,73 @@ def test_known_delays_of_separate_processes_are_found(tmp_path: Path, monkeypatc
         if delay_ns > 2 * found.minimum_detectable:
             assert pair.p_difference < 0.05
     print(f"minimum detectable difference: {found.minimum_detectable / 1e3:.2f} µs")
+
+
+def real_feed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uses the built server instead of the test feed."""
+    monkeypatch.delenv("PITWIRE_BIN")
+    try:
+        pitwire_binary()
+    except StudyStopped as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.soak
+def test_a_loss_of_one_in_a_thousand_is_counted_exactly(run_study: RunStudy, monkeypatch: pytest.MonkeyPatch) -> None:
+    real_feed(monkeypatch)
+    joined = {"exchange": "bithumb", "markets": 157, "rate": 1000, "warm_up_s": 0, "measured_s": 20}
+    results = run_study({"joined": [joined], "limits": FLAG}, {"whole": "", "lossy": "drop=1000"})
+    found = analysis.analyse(results).joined[0]
+    counts = {c.connector: c for c in found.counts}
+    assert (counts["whole"].sent, counts["whole"].missing) == (20_000, 0)
+    assert (counts["lossy"].sent, counts["lossy"].missing) == (20_000, 20)
+    assert found.matched == 19_980
+
+
+@pytest.mark.soak
+def test_a_pause_of_100_ms_shows_in_the_p99_of_the_real_feed(
+    run_study: RunStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_feed(monkeypatch)
+    table = timed(rate=1000, blocks=1, warm_up_s=0, measured_s=5)
+    study = {"timed": [table], "limits": FLAG, "analysis": ANALYSIS}
+    found = analysis.analyse(run_study(study, {"a": "pause=2000:100"})).timed[0]
+    # The pause delays 100 of 5,000 messages, by 100 ms down to 0: p99 lies in its middle.
+    assert dict(found.ecdf["a"])[0.99] > 40e6
+
+
+@pytest.mark.soak
+def test_one_program_under_two_names_is_equivalent_in_20_studies_of_processes(
+    run_study: RunStudy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quiet = machine.Noise(0, 1_000_000_000, [])
+    monkeypatch.setattr("lab.machine.spin_probe", lambda core, seconds=0.5: quiet)
+    table = timed(rate=1000, blocks=3, warm_up_s=0, measured_s=0.4)
+    study = {"timed": [table], "limits": FLAG, "analysis": ANALYSIS}
+    verdicts = []
+    for number in range(20):
+        results = run_study(study, {"a": f"model=a{number}", "b": f"model=b{number}"}, f"results-{number}")
+        verdicts.append(analysis.analyse(results).timed[0].comparison.pairs[0].verdict)
+    assert verdicts.count("equivalent") >= 19
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("runtime", ["bun", "deno"])
+def test_a_runtime_that_counts_from_its_own_start_is_refused(tmp_path: Path, runtime: str) -> None:
+    if shutil.which(runtime) is None:
+        pytest.skip(f"{runtime} is not installed: npm install -g {runtime}")
+    program = tmp_path / "clock.mjs"
+    program.write_text(
+        "import { createInterface } from 'node:readline';\nimport process from 'node:process';\n"
+        "for await (const line of createInterface({ input: process.stdin }))\n"
+        "  if (line === 'clock') console.log(`clock ${process.hrtime.bigint()}`);\n"
+    )
+    command = [runtime, "run", str(program)]
+    settings = {"LAB_CONNECTOR": runtime}
+    cores = machine.choose_pins().connectors
+    connector = ConnectorProcess(command, tmp_path, settings, cores=cores, log=tmp_path / "log")
+    try:
+        with pytest.raises(RunError, match="away from CLOCK_MONOTONIC: its runtime counts from another origin"):
+            connector.check_clock()
+    finally:
+        connector.end()

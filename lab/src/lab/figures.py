@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from lab.analysis import TimedResult
+from lab.machine import SERIES_COLUMNS
 from lab.summary import FiveNumbers
 
 WIDTH = 5.4  # inches: text stays legible on a phone, where a figure is 5 cm to 6 cm wide
@@ -258,14 +259,22 @@ def timeline(result: TimedResult) -> str:
 
 
 def machine(series: np.ndarray) -> str:
-    """Load, steal and clock offset of the host over the study."""
-    figure, (upper, lower) = plt.subplots(2, 1, figsize=(WIDTH, 3.2), sharex=True)
+    """Load, steal, disk, network and clock offset of the host over the study."""
+    figure, (upper, middle, lower) = plt.subplots(3, 1, figsize=(WIDTH, 4.6), sharex=True)
     minutes = (series[:, 0] - series[0, 0]) / 60e9
     upper.plot(minutes, series[:, 3], label="busy", linewidth=1)
     upper.plot(minutes, series[:, 4], label="steal", linewidth=1)
     upper.set_ylabel("% of all cores")
     upper.set_ylim(0, 105)
-    legend(upper)
+    seconds = np.diff(series[:, 0]) / 1e9
+    column = SERIES_COLUMNS.index
+    for name, label in (("disk_written_bytes", "disk written"), ("net_sent_bytes", "network sent")):
+        rate = np.maximum(np.diff(series[:, column(name)]), 0) / seconds / 1e6
+        middle.plot(minutes[1:], rate, label=label, linewidth=1, linestyle="-" if name.startswith("disk") else "--")
+    middle.set_ylabel("MB/s")
+    middle.set_ylim(bottom=0)
+    upper.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=7.5)
+    middle.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False, fontsize=7.5)
     lower.plot(minutes, (series[:, 1] - series[0, 1]) / 1e3, color="black", linewidth=1)
     lower.set_ylabel("clock offset\nchange, µs")
     lower.set_xlabel("minutes since the start")

@@ -172,7 +172,12 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
             figures.ecdf(j.ecdf),
         )
     if len(series) > 1:
-        item("machine", "machine", f"Load of host {host} and change of its clock offset.", figures.machine(series))
+        item(
+            "machine",
+            "machine",
+            f"Load, disk, network and change of the clock offset of host {host}.",
+            figures.machine(series),
+        )
     return found
 
 
