@@ -5,7 +5,7 @@ SHELL := /bin/bash
 .DELETE_ON_ERROR:
 # Cargo and npm use every core by themselves; two suites at once would only disturb one another.
 .NOTPARALLEL:
-.PHONY: help run test check bench lab publication-study fuzz soak web docs clean
+.PHONY: help run test check bench lab publication-study fuzz soak attack web docs clean
 
 export PATH := $(PATH):$(HOME)/.cargo/bin
 export PITWIRE_BIN ?= $(CURDIR)/target/release/pitwire
@@ -77,6 +77,10 @@ publication-study: web/dist/index.html lab/.venv/.stamp ## WebSocket publishers 
 
 fuzz: ## a million executions each at the JSON-RPC entrance, the journal reader, the cutter, WebSocket frames and handshakes (fewer: make fuzz RUNS=20000)
 	$(WITH) rust -- fuzz/run $(or $(RUNS),1000000)
+
+attack: web/dist/index.html .venv/.stamp ## the attacks of docs/security.md on the real binary, and a table: attack, tries, result
+	$(RELEASE)
+	ATTACK_FULL=1 $(WITH) rust node python strace -- $(PYTEST) -n auto --maxprocesses 4 --dist worksteal -m attack tests
 
 soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, a billion trades split, 100 million commands through both engines (make soak KILL_CYCLES=200)
 	$(RELEASE)

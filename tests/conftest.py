@@ -10,6 +10,8 @@ from venue import DEMO_A, DEMO_B, Venue
 
 __all__ = ["server"]
 
+pytest_plugins = ["attack_table"]
+
 
 @pytest.fixture(scope="module")
 def venue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Venue]:
