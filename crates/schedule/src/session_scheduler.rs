@@ -7,7 +7,8 @@
 //!             2. the engine's count of remaining sessions is corrected before anything else
 //!                happens;
 //!             3. after a restart each missed boundary leads to one command, marked as missed, in
-//!                order of time (rulebook 5.6).
+//!                order of time (rulebook 5.6). Days that began more than 31 days before the
+//!                restart are left out.
 //! Leaves out  when sessions begin: [`Calendar`]. Clocks: the caller passes the time.
 //! Costs       nothing between two boundaries. A boundary visits every instrument.
 //! Start at    [`SessionScheduler::take`].
@@ -30,6 +31,9 @@ const FILTER_NS: u64 = 30_000_000_000;
 const VOLATILITY_NS: u64 = 300_000_000_000;
 /// Search window for a schedule's previous and next session, in days.
 const NEAR_DAYS: u32 = 14;
+/// Most days before a restart whose sessions are made up for. Older days are skipped, so that a
+/// start after decades takes no longer than one after a month.
+const MISSED_DAYS: u32 = 31;
 
 pub struct SessionScheduler {
     calendar: Box<dyn Calendar>,
@@ -150,8 +154,7 @@ impl SessionScheduler {
     /// Gives an instrument the plan of the current day.
     fn plan(&mut self, at: usize) {
         let Some(schedule) = self.entries[at].schedule else { return };
-        // Between two days the plan is that of the next day.
-        let day = if self.is_over { VenueDay(self.day.0.saturating_add(1)) } else { self.day };
+        let day = self.planned_day();
         let of = |day: u32| self.calendar.boundaries(schedule, VenueDay(day));
         let (plan, earlier) = (of(day.0), (1..=NEAR_DAYS).filter_map(|ago| day.0.checked_sub(ago)));
         let before = earlier.map(of).find_map(|plan| plan.last().map(|boundary| boundary.to));
@@ -166,9 +169,29 @@ impl SessionScheduler {
     /// Sets the trade reporting hours of the current day. `seen` is the time at which the
     /// instrument was last seen.
     fn set_hours(&mut self, at: usize, runs: bool, seen: VenueNanos) {
-        let day = if self.is_over { VenueDay(self.day.0.saturating_add(1)) } else { self.day };
+        let day = self.planned_day();
         let planned = self.entries[at].schedule.and_then(|schedule| self.calendar.reporting(schedule, day));
         self.entries[at].hours = ReportingHours::of_day(planned, self.calendar.closes(day), runs, seen);
+    }
+
+    /// Returns the current day; between two days, the next one.
+    fn planned_day(&self) -> VenueDay {
+        if self.is_over { self.next_day() } else { self.day }
+    }
+
+    /// Returns the day after the current one, or a later one if that day was missed long ago.
+    fn next_day(&self) -> VenueDay {
+        let oldest = self.calendar.day_of(self.restart).0.saturating_sub(MISSED_DAYS);
+        VenueDay(self.day.0.saturating_add(1).max(oldest))
+    }
+
+    /// Returns when the current day ends; between two days, when the next one begins.
+    fn day_due(&self) -> VenueNanos {
+        if !self.is_over {
+            return self.closes;
+        }
+        let before = VenueDay(self.next_day().0.saturating_sub(1));
+        if before > self.day { self.calendar.closes(before) } else { self.closes }
     }
 
     pub fn next_due(&self) -> VenueNanos {
@@ -193,7 +216,7 @@ impl SessionScheduler {
         if let Some(at) = remaining.filter(|_| !self.is_over) {
             return (self.now, DueKind::Remaining(at));
         }
-        let day = (self.closes, DueKind::Day);
+        let day = (self.day_due(), DueKind::Day);
         let batch = self.batches.first().map(|(at, instrument)| (*at, DueKind::Batch(*instrument)));
         let sessions = self.entries.iter().enumerate().map(|(at, entry)| (entry.due().0, DueKind::Session(at)));
         // Between two days nothing happens.
@@ -229,7 +252,7 @@ impl SessionScheduler {
                 Some(Command::PassTime)
             }
             DueKind::Day if self.is_over => {
-                let day = VenueDay(self.day.0.saturating_add(1));
+                let day = self.next_day();
                 Some(Command::BeginDay { day, closes: self.calendar.closes(day) })
             }
             DueKind::Day => Some(Command::EndDay),
@@ -258,7 +281,11 @@ impl SessionScheduler {
         let next = self.hidden.range(InstrumentId(from)..).copied().find(open);
         self.filtered = next;
         let Some(instrument) = next else {
-            self.filter = if self.hidden.is_empty() { NEVER } else { boundary_after(due.max(self.now), FILTER_NS) };
+            self.filter = if self.hidden.is_empty() {
+                NEVER
+            } else {
+                boundary_after(due.max(self.now).max(self.restart), FILTER_NS)
+            };
             return None;
         };
         Some(Command::FilterHidden { instrument })

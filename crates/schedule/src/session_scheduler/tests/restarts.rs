@@ -74,6 +74,19 @@ fn day_that_ended_during_downtime_ends_once() {
 }
 
 #[test]
+fn days_missed_long_ago_are_skipped() {
+    let mut fixture = back("MAIN", on(0, "12:00"), on(400, "12:00"));
+    let lines = fixture.log_lines();
+    let days: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.split_once("  day "))
+        .filter_map(|(_, day)| day.split(' ').next())
+        .collect();
+    assert_eq!(days, (369..=400).map(|day| day.to_string()).collect::<Vec<_>>());
+    assert_eq!(lines.iter().filter(|line| line.ends_with("end of day")).count(), days.len());
+}
+
+#[test]
 fn crash_between_two_days_begins_the_next_and_ends_none_twice() {
     let mut fixture = Fixture::fresh(&["MAIN"], on(0, "17:30"));
     fixture.run(on(0, "17:30"));
