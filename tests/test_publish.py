@@ -32,7 +32,7 @@ class Publisher:
 
     def __init__(self, directory: Path, *options: str) -> None:
         self.ready_file = directory / "ready"
-        self.ready_file.write_text("an old one, which must not be believed")
+        self.ready_file.write_text('{"http":"127.0.0.1:1","pid":1}')
         command = [BINARY, "publish", "--listen", "127.0.0.1:0", "--json", "--ready-file", self.ready_file, *options]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0

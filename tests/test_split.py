@@ -577,7 +577,8 @@ def test_ten_million_trades_with_faults_arrive_once_and_in_order(transport: str,
 
 def test_metrics_and_shards_are_served(tmp_path: Path) -> None:
     trades, ready = Trades(), tmp_path / "ready"
-    ready.write_text("old")
+    old = '{"http":"127.0.0.1:1","pid":1}'
+    ready.write_text(old)
 
     def serve(peer: Peer, _: int) -> None:
         peer.shake_hands()
@@ -597,7 +598,7 @@ def test_metrics_and_shards_are_served(tmp_path: Path) -> None:
         "--json",
     ]
     with Feed(serve) as feed, running(split_command(feed.url, *options)) as process:
-        wait_for(lambda: ready.exists() and ready.read_text() not in ("", "old"), "not ready")
+        wait_for(lambda: ready.exists() and ready.read_text() != old, "not ready")
         told = json.loads(ready.read_text())
         assert told["pid"] == process.pid
         numbers = []
