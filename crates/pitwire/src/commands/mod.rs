@@ -1,6 +1,7 @@
 //! The subcommands: one module each, with its arguments and its output.
 
 mod arguments;
+pub mod backup;
 pub mod bars;
 mod data_directory;
 pub mod doctor;

@@ -1,0 +1,72 @@
+//! `pitwire backup` and `pitwire restore`: copies of a data directory.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use pitwire_failure::Failure;
+use pitwire_venue::{Manifest, back_up, restore};
+
+use crate::output::say;
+
+const BACKUP_EXAMPLES: &str = "Examples:
+  pitwire backup pitwire-data backups/monday
+      copy and verify the data directory of a venue, which may run meanwhile
+  rsync -a backups/monday elsewhere: && pitwire backup pitwire-data backups/tuesday
+      keep the copies on another machine";
+
+const RESTORE_EXAMPLES: &str = "Examples:
+  pitwire restore backups/monday pitwire-data
+      check the backup and make it a data directory again
+  pitwire restore backups/monday trial && pitwire up --data trial --http 127.0.0.1:8081
+      try a backup beside the running venue";
+
+/// Copy a data directory, also while its venue runs, and verify the copy.
+///
+/// The copy has the log up to one command, snapshots, sealed credentials, settings, the bus key and
+/// the certificate authority. It does not have the key file of the credentials (--key-file of up):
+/// keep a copy of that file in another place.
+#[derive(Args)]
+#[command(after_help = BACKUP_EXAMPLES)]
+pub struct Backup {
+    /// The data directory of a venue.
+    dir: PathBuf,
+    /// The new directory of the copy.
+    to: PathBuf,
+}
+
+/// Make a data directory from a backup, after checking every file and replaying the log.
+///
+/// Nothing is overwritten: the data directory must not exist, or be empty. Start the venue there
+/// with the key file of the credentials (--key-file of up).
+#[derive(Args)]
+#[command(after_help = RESTORE_EXAMPLES)]
+pub struct Restore {
+    /// A directory that pitwire backup made.
+    from: PathBuf,
+    /// The new data directory.
+    dir: PathBuf,
+}
+
+impl Backup {
+    pub fn run(self) -> Result<(), Failure> {
+        let manifest = back_up(&self.dir, &self.to)?;
+        report(&manifest, &format!("backed up to {}", self.to.display()));
+        Ok(())
+    }
+}
+
+impl Restore {
+    pub fn run(self) -> Result<(), Failure> {
+        let manifest = restore(&self.from, &self.dir)?;
+        report(&manifest, &format!("restored to {}", self.dir.display()));
+        Ok(())
+    }
+}
+
+fn report(manifest: &Manifest, done: &str) {
+    let (files, bytes) = (manifest.files.len(), manifest.bytes());
+    say(&format!("{done}: {files} files, {bytes} bytes, verified up to command {}", manifest.last_command));
+    if manifest.has_credentials() {
+        say("the sealed credentials need their key file (pitwire up --key-file), which is not in the backup");
+    }
+}
