@@ -35,6 +35,8 @@ pub struct Credential {
     pub client_id: String,
     pub secret: Secret,
     pub account: AccountId,
+    /// The account's name, which is stored with the credential.
+    pub account_name: String,
     pub access: Access,
 }
 
@@ -217,7 +219,7 @@ impl Keys {
     pub fn add(
         &mut self,
         client_id: &str,
-        account: AccountId,
+        (account, account_name): (AccountId, &str),
         keep: impl FnOnce(&[Credential]) -> io::Result<()>,
     ) -> io::Result<String> {
         let secret = hex::encode((self.random)());
@@ -225,6 +227,7 @@ impl Keys {
             client_id: client_id.into(),
             secret: secret.clone().into(),
             account,
+            account_name: account_name.into(),
             access: Access::MEMBER,
         });
         match keep(&self.credentials) {
@@ -393,7 +396,13 @@ mod tests {
 
     fn keys() -> Keys {
         let secret = String::from("demo-secret").into();
-        let credential = Credential { client_id: "a".into(), secret, account: AccountId(3), access: Access::MEMBER };
+        let credential = Credential {
+            client_id: "a".into(),
+            secret,
+            account: AccountId(3),
+            account_name: "a".into(),
+            access: Access::MEMBER,
+        };
         Keys::new(vec![credential], || [7; 32])
     }
 
@@ -427,7 +436,13 @@ mod tests {
     #[test]
     fn a_secret_is_never_printed() {
         let secret = String::from("hush").into();
-        let credential = Credential { client_id: "a".into(), secret, account: AccountId(0), access: Access::MEMBER };
+        let credential = Credential {
+            client_id: "a".into(),
+            secret,
+            account: AccountId(0),
+            account_name: "a".into(),
+            access: Access::MEMBER,
+        };
         assert!(!format!("{credential:?} {:?}", vec![credential.clone()]).contains("hush"));
     }
 }

@@ -70,12 +70,13 @@ impl SharedState {
         }
     }
 
-    /// Makes a credential for an account and stores it. Returns its secret.
+    /// Makes a credential for an account, given by number and name, and stores it. Returns its
+    /// secret.
     ///
     /// # Errors
     ///
     /// Returns the error of the store; then the credential does not exist.
-    pub fn add_credential(&mut self, client_id: &str, account: AccountId) -> io::Result<String> {
+    pub fn add_credential(&mut self, client_id: &str, account: (AccountId, &str)) -> io::Result<String> {
         self.keys.add(client_id, account, |all| self.store.keep(all))
     }
 }

@@ -4,37 +4,42 @@
 //!             holds the lock.
 //! Holds       1. `create` returns after every byte was written and synced. Later writes change no
 //!                file system structures, which makes their syncs cheap;
-//!             2. a directory opened for reading is never changed, not even by a lock file.
+//!             2. a directory opened for reading is never changed, not even by a lock file;
+//!             3. files are opened through a handle of the directory, never through its path, so
+//!                nothing is written into a directory that replaced the opened one;
+//!             4. the directory itself is locked, so removing files does not admit a second writer.
 //! Leaves out  the content of the files: see `crates/journal`.
-//! Costs       one `pwrite` and one `fdatasync` per commit.
+//! Costs       one `pwrite`, one `fdatasync` and two `stat` per commit.
 
 use std::{
     fmt,
-    fs::{self, OpenOptions, TryLockError},
-    io::{self, Read, Seek, Write},
-    os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt},
+    fs::{self, TryLockError},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, FileExt, MetadataExt},
     path::{Path, PathBuf},
     process,
     time::Duration,
 };
 
-use pitwire_journal::{File, Storage};
+use pitwire_journal::{File, FileIdentity, Storage};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, openat, renameat, statat, unlinkat};
 
 const ZERO_CHUNK_BYTES: usize = 1 << 20;
 /// Attempts to read the holder of the lock before it is reported as unknown: 500 ms in total.
 const HOLDER_LOOKS: u32 = 50;
 const HOLDER_LOOK_EVERY: Duration = Duration::from_millis(10);
 const LOCK_FILE: &str = "lock";
-/// The log contains the orders of all members, so only its owner may read it.
-const FILE_MODE: u32 = 0o600;
+/// Mode 0600. The log contains the orders of all members, so only its owner may read it.
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIRECTORY_MODE: u32 = 0o700;
 
 /// A directory of files on this machine.
 #[derive(Debug)]
 pub struct DirectoryStorage {
     path: PathBuf,
-    /// Kept open to sync file names.
+    /// Every file is opened relative to this handle. It also syncs file names.
     directory: fs::File,
+    identity: FileIdentity,
     is_read_only: bool,
 }
 
@@ -67,35 +72,104 @@ impl DirectoryStorage {
     }
 
     fn open(path: &Path, is_read_only: bool) -> io::Result<Self> {
-        Ok(Self { path: path.to_owned(), directory: fs::File::open(path)?, is_read_only })
+        let directory = fs::File::open(path)?;
+        let metadata = directory.metadata()?;
+        if !metadata.is_dir() {
+            return Err(io::ErrorKind::NotADirectory.into());
+        }
+        // The process may change its working directory later.
+        let path = std::path::absolute(path)?;
+        Ok(Self { path, directory, identity: identity_of(&metadata), is_read_only })
     }
 
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// Reads a small file of the directory; `None` if it does not exist.
+    ///
+    /// # Errors
+    ///
+    /// Returns the I/O error if the file cannot be read.
+    pub fn read_file(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        let mut file = match self.open_file(name, OFlags::RDONLY) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            opened => opened?,
+        };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        Ok(Some(bytes))
+    }
+
+    /// Replaces a small file: after a power cut it has either its old content or all of the new
+    /// one. Only its owner can read it.
+    ///
+    /// # Errors
+    ///
+    /// Returns the I/O error. The file then has its old content.
+    pub fn replace_file(&self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.require_writable()?;
+        self.check_path()?;
+        let temporary = format!("{name}.tmp");
+        let mut file = self.open_file(&temporary, OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        self.rename(&temporary, name)?;
+        self.sync_directory()
+    }
+
     fn require_writable(&self) -> io::Result<()> {
         if self.is_read_only { Err(read_only()) } else { Ok(()) }
     }
 
-    /// Returns the path of a file. Names come from the journal, but a separator must not lead to
-    /// another directory.
-    fn file_path(&self, name: &str) -> io::Result<PathBuf> {
-        if name.is_empty() || name.starts_with('.') || name.contains('/') {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file name"));
+    /// Checks that the path still leads to this directory.
+    fn check_path(&self) -> io::Result<()> {
+        match fs::metadata(&self.path) {
+            Ok(found) if identity_of(&found) == self.identity => Ok(()),
+            Ok(_) => Err(displaced(&format!("{} was replaced by another directory", self.path.display()))),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                Err(displaced(&format!("{} was deleted or moved away", self.path.display())))
+            }
+            Err(error) => Err(error),
         }
-        Ok(self.path.join(name))
     }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<fs::File> {
+        Ok(openat(&self.directory, plain(name)?, flags | OFlags::CLOEXEC, FILE_MODE)?.into())
+    }
+}
+
+/// Returns the name if it is a plain file name. Names come from the journal, but a separator must
+/// not lead to another directory.
+fn plain(name: &str) -> io::Result<&str> {
+    if name.is_empty() || name.starts_with('.') || name.contains('/') {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a plain file name"));
+    }
+    Ok(name)
+}
+
+fn identity_of(metadata: &fs::Metadata) -> FileIdentity {
+    FileIdentity { device: metadata.dev(), inode: metadata.ino() }
+}
+
+/// Returns the error for a file or directory that is no longer in its place.
+fn displaced(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::StaleNetworkFileHandle, what)
 }
 
 impl Storage for DirectoryStorage {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
+        for entry in Dir::read_from(&self.directory)? {
             let entry = entry?;
             // The journal's file names are UTF-8, so other names belong to other programs.
-            if let (true, Ok(name)) = (entry.file_type()?.is_file(), entry.file_name().into_string()) {
-                names.push(name);
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            let is_file = match entry.file_type() {
+                FileType::Unknown => fs::symlink_metadata(self.path.join(name))?.is_file(),
+                known => known == FileType::RegularFile,
+            };
+            if is_file {
+                names.push(name.to_owned());
             }
         }
         names.sort_unstable();
@@ -103,15 +177,14 @@ impl Storage for DirectoryStorage {
     }
 
     fn open(&self, name: &str) -> io::Result<Box<dyn File>> {
-        let file = OpenOptions::new().read(true).write(!self.is_read_only).open(self.file_path(name)?)?;
-        Ok(Box::new(DiskFile { file, is_read_only: self.is_read_only }))
+        let access = if self.is_read_only { OFlags::RDONLY } else { OFlags::RDWR };
+        Ok(Box::new(DiskFile { file: self.open_file(name, access)?, is_read_only: self.is_read_only }))
     }
 
     fn create(&self, name: &str, bytes: u64) -> io::Result<Box<dyn File>> {
         self.require_writable()?;
-        let path = self.file_path(name)?;
-        let options = &mut OpenOptions::new();
-        let file = options.read(true).write(true).create(true).truncate(true).mode(FILE_MODE).open(path)?;
+        self.check_path()?;
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC)?;
         write_zeros(&file, bytes)?;
         file.sync_data()?;
         Ok(Box::new(DiskFile { file, is_read_only: false }))
@@ -119,17 +192,28 @@ impl Storage for DirectoryStorage {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         self.require_writable()?;
-        fs::rename(self.file_path(from)?, self.file_path(to)?)
+        self.check_path()?;
+        Ok(renameat(&self.directory, plain(from)?, &self.directory, plain(to)?)?)
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         self.require_writable()?;
-        fs::remove_file(self.file_path(name)?)
+        Ok(unlinkat(&self.directory, plain(name)?, AtFlags::empty())?)
     }
 
     fn sync_directory(&self) -> io::Result<()> {
         self.require_writable()?;
         self.directory.sync_all()
+    }
+
+    fn check_in_place(&self, name: &str, identity: FileIdentity) -> io::Result<()> {
+        self.check_path()?;
+        match statat(&self.directory, plain(name)?, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) if (FileIdentity { device: found.st_dev, inode: found.st_ino }) == identity => Ok(()),
+            Ok(_) => Err(displaced("the file was replaced by another one")),
+            Err(rustix::io::Errno::NOENT) => Err(displaced("the file was deleted or moved away")),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -184,11 +268,19 @@ impl File for DiskFile {
     fn sync(&mut self) -> io::Result<()> {
         self.file.sync_data()
     }
+
+    fn identity(&self) -> io::Result<FileIdentity> {
+        Ok(identity_of(&self.file.metadata()?))
+    }
 }
 
 /// Locks a directory for this process. The kernel releases the lock when the process ends.
+///
+/// The lock is on the directory itself, which stays when files in it are deleted. The file `lock`
+/// names the holder, and keeps out builds that lock only that file.
 #[derive(Debug)]
 pub struct DirectoryLock {
+    _directory: fs::File,
     _file: fs::File,
 }
 
@@ -206,39 +298,48 @@ pub enum LockError {
 }
 
 impl DirectoryLock {
-    /// Acquires the lock without waiting for it. The lock file stays afterwards, because removing
-    /// it would let two processes hold the lock.
+    /// Acquires the lock without waiting for it.
     ///
     /// # Errors
     ///
-    /// Returns an error if another process holds the lock, or if the lock file cannot be written.
-    pub fn acquire(directory: &Path) -> Result<Self, LockError> {
-        let path = directory.join(LOCK_FILE);
+    /// Returns an error if another process holds the lock, if the directory was replaced since it
+    /// was opened, or if the lock file cannot be written.
+    pub fn acquire(storage: &DirectoryStorage) -> Result<Self, LockError> {
+        let path = storage.path.join(LOCK_FILE);
         let failed = |source| LockError::Io { path: path.clone(), source };
-        let options = &mut OpenOptions::new();
-        let options = options.read(true).write(true).create(true).truncate(false).mode(FILE_MODE);
-        let mut file = options.open(&path).map_err(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(LockError::Held { holder: read_holder(&mut file), path }),
-            Err(TryLockError::Error(source)) => return Err(LockError::Io { path, source }),
-        }
+        // A description of its own, so that dropping the lock releases it.
+        let directory = openat(&storage.directory, ".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+        let directory = fs::File::from(directory.map_err(|error| failed(error.into()))?);
+        try_lock(&directory, storage, &path)?;
+        let file = storage.open_file(LOCK_FILE, OFlags::RDWR | OFlags::CREATE).map_err(failed)?;
+        try_lock(&file, storage, &path)?;
+        storage.check_path().map_err(failed)?;
         file.set_len(0).map_err(failed)?;
-        writeln!(file, "{}", process::id()).map_err(failed)?;
-        Ok(Self { _file: file })
+        writeln!(&file, "{}", process::id()).map_err(failed)?;
+        Ok(Self { _directory: directory, _file: file })
+    }
+}
+
+fn try_lock(file: &fs::File, storage: &DirectoryStorage, path: &Path) -> Result<(), LockError> {
+    let path = path.to_owned();
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => Err(LockError::Held { holder: read_holder(storage), path }),
+        Err(TryLockError::Error(source)) => Err(LockError::Io { path, source }),
     }
 }
 
 /// Returns the process that holds the lock. It writes its id a moment after it acquired the lock;
-/// until then the file is empty or names an earlier process.
-fn read_holder(file: &mut fs::File) -> Option<u32> {
+/// until then the file is missing, empty, or names an earlier process.
+fn read_holder(storage: &DirectoryStorage) -> Option<u32> {
     for _ in 0..HOLDER_LOOKS {
-        let mut text = String::new();
-        file.rewind().ok()?;
-        file.take(32).read_to_string(&mut text).ok()?;
-        let named = text.strip_suffix('\n').and_then(|pid| pid.parse().ok());
-        if let Some(pid) = named.filter(|pid| is_alive(*pid)) {
-            return Some(pid);
+        if let Ok(file) = storage.open_file(LOCK_FILE, OFlags::RDONLY) {
+            let mut text = String::new();
+            file.take(32).read_to_string(&mut text).ok()?;
+            let named = text.strip_suffix('\n').and_then(|pid| pid.parse().ok());
+            if let Some(pid) = named.filter(|pid| is_alive(*pid)) {
+                return Some(pid);
+            }
         }
         std::thread::sleep(HOLDER_LOOK_EVERY);
     }
@@ -335,13 +436,68 @@ mod tests {
     #[test]
     fn second_start_reports_the_holder() {
         let scratch = ScratchDirectory::new("lock");
-        DirectoryStorage::open_or_create(&scratch.0).unwrap();
-        let held = DirectoryLock::acquire(&scratch.0).unwrap();
-        let refused = DirectoryLock::acquire(&scratch.0).unwrap_err();
+        let disk = DirectoryStorage::open_or_create(&scratch.0).unwrap();
+        let held = DirectoryLock::acquire(&disk).unwrap();
+        let refused = DirectoryLock::acquire(&disk).unwrap_err();
         assert!(matches!(refused, LockError::Held { holder: Some(pid), .. } if pid == process::id()));
         assert!(refused.to_string().ends_with(&format!("held by process {}", process::id())), "{refused}");
         drop(held);
-        DirectoryLock::acquire(&scratch.0).unwrap();
+        DirectoryLock::acquire(&disk).unwrap();
+    }
+
+    #[test]
+    fn lock_survives_the_removal_of_every_file() {
+        let scratch = ScratchDirectory::new("unlocked");
+        let disk = DirectoryStorage::open_or_create(&scratch.0).unwrap();
+        let _held = DirectoryLock::acquire(&disk).unwrap();
+        for name in disk.list().unwrap() {
+            disk.remove(&name).unwrap();
+        }
+        let second = DirectoryStorage::open_or_create(&scratch.0).unwrap();
+        assert!(matches!(DirectoryLock::acquire(&second), Err(LockError::Held { .. })));
+    }
+
+    #[test]
+    fn replaced_directory_gets_no_files() {
+        let scratch = ScratchDirectory::new("replaced");
+        let (old, new) = (scratch.0.join("old"), scratch.0.join("data"));
+        let disk = DirectoryStorage::open_or_create(&new).unwrap();
+        let file = disk.create("a", 1).unwrap();
+        let identity = file.identity().unwrap();
+        disk.check_in_place("a", identity).unwrap();
+        fs::rename(&new, &old).unwrap();
+        fs::create_dir(&new).unwrap();
+        let displaced = io::ErrorKind::StaleNetworkFileHandle;
+        assert_eq!(disk.check_in_place("a", identity).unwrap_err().kind(), displaced);
+        assert_eq!(disk.create("b", 1).err().map(|error| error.kind()), Some(displaced));
+        assert_eq!(disk.rename("a", "c").unwrap_err().kind(), displaced);
+        assert_eq!(disk.replace_file("d", b"text").unwrap_err().kind(), displaced);
+        assert!(matches!(DirectoryLock::acquire(&disk), Err(LockError::Io { .. })));
+        assert_eq!(fs::read_dir(&new).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn replaced_or_removed_file_is_not_in_place() {
+        let scratch = ScratchDirectory::new("removed");
+        let disk = DirectoryStorage::open_or_create(&scratch.0).unwrap();
+        let file = disk.create("a", 1).unwrap();
+        disk.create("b", 1).unwrap();
+        disk.rename("b", "a").unwrap();
+        let displaced = io::ErrorKind::StaleNetworkFileHandle;
+        assert_eq!(disk.check_in_place("a", file.identity().unwrap()).unwrap_err().kind(), displaced);
+        disk.remove("a").unwrap();
+        assert_eq!(disk.check_in_place("a", file.identity().unwrap()).unwrap_err().kind(), displaced);
+    }
+
+    #[test]
+    fn replaced_file_has_only_its_new_content() {
+        let scratch = ScratchDirectory::new("small");
+        let disk = DirectoryStorage::open_or_create(&scratch.0).unwrap();
+        assert_eq!(disk.read_file("note").unwrap(), None);
+        disk.replace_file("note", b"long text").unwrap();
+        disk.replace_file("note", b"short").unwrap();
+        assert_eq!(disk.read_file("note").unwrap().as_deref(), Some(b"short".as_slice()));
+        assert_eq!(disk.list().unwrap(), ["note"]);
     }
 
     /// Covers the moment between acquiring the lock and writing the process id, with the file of an
@@ -350,17 +506,17 @@ mod tests {
     fn holder_without_a_process_id_is_awaited() {
         for left in ["", "4000000000\n"] {
             let scratch = ScratchDirectory::new(if left.is_empty() { "unnamed" } else { "stale" });
-            DirectoryStorage::open_or_create(&scratch.0).unwrap();
+            let disk = DirectoryStorage::open_or_create(&scratch.0).unwrap();
             let path = scratch.0.join(LOCK_FILE);
             fs::write(&path, left).unwrap();
-            let held = OpenOptions::new().read(true).write(true).open(&path).unwrap();
+            let held = fs::File::open(&path).unwrap();
             held.try_lock().unwrap();
             let naming = std::thread::spawn(move || {
                 std::thread::sleep(HOLDER_LOOK_EVERY * 5);
                 fs::write(&path, format!("{}\n", process::id())).unwrap();
                 held
             });
-            let refused = DirectoryLock::acquire(&scratch.0).unwrap_err();
+            let refused = DirectoryLock::acquire(&disk).unwrap_err();
             assert!(matches!(refused, LockError::Held { holder: Some(pid), .. } if pid == process::id()), "{refused}");
             drop(naming.join());
         }

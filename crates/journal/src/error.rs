@@ -98,6 +98,8 @@ pub enum OpenError {
     NewerFormat {
         file: String,
         found: u16,
+        /// The version of this kind of file that this build writes.
+        known: u16,
     },
     /// Written by an earlier build, whose records this one cannot read.
     OlderFormat {
@@ -158,7 +160,10 @@ impl fmt::Display for OpenError {
                  {}, does not reach back to the first command",
                 names::segment(*first_segment)
             ),
-            OpenError::NewerFormat { file, found } | OpenError::OlderFormat { file, found } => {
+            OpenError::NewerFormat { file, found, known } => {
+                write!(f, "{file} has format version {found}; this build knows {known}")
+            }
+            OpenError::OlderFormat { file, found } => {
                 write!(f, "{file} has format version {found}; this build knows {FORMAT_VERSION}")
             }
             OpenError::NewerRules { file, found, known } => {
@@ -177,17 +182,20 @@ impl OpenError {
             }
             OpenError::BadConfig { .. } => "correct the setting and start again; nothing was read or changed",
             OpenError::DamagedHistory { place, start_segment, .. } if place.segment < *start_segment => {
-                "restore this segment from a copy and start again; or, to do without what is older than that snapshot, \
-                 move the segments up to this one and the older snapshots elsewhere: from the snapshot on all is whole"
+                "restore the whole directory from a backup with pitwire restore, or this segment from a copy of the \
+                 same journal; or, to do without what is older than that snapshot, move the segments up to this one \
+                 and the older snapshots elsewhere: from the snapshot on all is whole"
             }
             OpenError::DamagedHistory { .. }
             | OpenError::DamagedBelowWatermark { .. }
             | OpenError::BrokenChain { .. } => {
-                "restore this segment from a copy and start again; do not cut it: acknowledged commands stand here"
+                "acknowledged commands stand here, so do not cut it; restore the whole directory from a backup with \
+                 pitwire restore: segments, snapshots, superblock, credentials.sealed and configuration.json of one \
+                 moment belong together"
             }
             OpenError::MissingGroups { .. } => {
-                "restore the one of the two segments that is not as it was from a copy and start again; do not cut \
-                 them: acknowledged commands stand here"
+                "acknowledged commands stand here, so do not cut them; restore the whole directory from a backup with \
+                 pitwire restore"
             }
             OpenError::DamagedTail { .. } => {
                 "keep a copy of the directory, test the disk, and restore this segment from a copy; cutting it would \
@@ -198,7 +206,8 @@ impl OpenError {
                  report this"
             }
             OpenError::EndsEarly { .. } => {
-                "restore the segments and the superblock together from one copy; do not mix copies of different times"
+                "restore all files together from one backup (pitwire restore): segments, snapshots, superblock, \
+                 credentials.sealed and configuration.json; do not mix files of different times"
             }
             OpenError::MissingSegment { .. } => "restore the missing segment from a copy; the ones after it need it",
             OpenError::MissingSuperblock => {

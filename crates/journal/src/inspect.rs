@@ -3,7 +3,7 @@
 
 use crate::Storage;
 use crate::records::{
-    GroupFault, JournalPosition, SnapshotFault, Superblock,
+    FORMAT_VERSION, GroupFault, JournalPosition, SnapshotFault, Superblock,
     command::{QUARANTINE_KIND, kind_of_record, records},
     decode_command,
 };
@@ -209,7 +209,9 @@ impl Recovery {
     fn judge_fault(&self, storage: &dyn Storage, place: LogPlace, fault: GroupFault) -> Result<TornTail, OpenError> {
         let file = || names::segment(place.segment);
         match fault {
-            GroupFault::NewerFormat { found } => return Err(OpenError::NewerFormat { file: file(), found }),
+            GroupFault::NewerFormat { found } => {
+                return Err(OpenError::NewerFormat { file: file(), found, known: FORMAT_VERSION });
+            }
             GroupFault::OlderFormat { found } => return Err(OpenError::OlderFormat { file: file(), found }),
             _ => {}
         }

@@ -159,6 +159,18 @@ impl Journal {
         Ok(())
     }
 
+    /// Checks that the directory and the files that are written are in their place, for a venue
+    /// without commits.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an operator deleted or replaced one. The journal then accepts nothing.
+    pub fn check_in_place(&mut self) -> Result<(), LogError> {
+        let storage = self.storage.as_ref();
+        let checked = self.active.check_in_place(storage).and_then(|()| self.superblock.check_in_place(storage));
+        self.poison_on_error(checked)
+    }
+
     pub(crate) fn write_superblock(&mut self, now_ns: Option<u64>) -> Result<(), LogError> {
         let next = Superblock {
             generation: 0,
@@ -168,7 +180,8 @@ impl Journal {
             offset: self.committed.offset,
             hash: self.committed.previous,
         };
-        let written = self.superblock.write(next, now_ns);
+        let written =
+            self.superblock.check_in_place(self.storage.as_ref()).and_then(|()| self.superblock.write(next, now_ns));
         self.poison_on_error(written)
     }
 
@@ -201,11 +214,14 @@ impl Journal {
             from += groups.len();
             is_dirty = true;
         }
-        sync(&mut self.active)
+        sync(&mut self.active)?;
+        // After the sync, so that nothing is acknowledged that the next start would not find.
+        self.active.check_in_place(self.storage.as_ref())
     }
 
     /// Continues in the next segment. The finished one is synced.
     fn rotate(&mut self) -> Result<(), LogError> {
+        self.active.check_in_place(self.storage.as_ref())?;
         let number = self.active.number + 1;
         self.active = match self.ahead.pop_front() {
             Some(next) => next,

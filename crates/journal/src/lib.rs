@@ -12,7 +12,9 @@
 //!                never skipped. Above it, a tail in which a sector never arrived (lost, or written
 //!                to another place) is cut and overwritten with zeros; every other fault is
 //!                refused;
-//!             5. after a failed write or sync the journal accepts nothing. Failure to make a
+//!             5. a commit fails if the segment or the directory is no longer in its place, because
+//!                an operator deleted or replaced it;
+//!             6. after a failed write or sync the journal accepts nothing. Failure to make a
 //!                further segment is not fatal: two are prepared ahead, and the last one is kept
 //!                for cancels until there is space again.
 //! Leaves out  threads and locks, and replaying: the caller does both.
@@ -24,6 +26,7 @@
 
 mod batch;
 mod config;
+mod copy_plan;
 mod error;
 mod history;
 mod inspect;
@@ -42,6 +45,7 @@ mod tail;
 mod walk;
 
 pub use config::JournalConfig;
+pub use copy_plan::CopyPart;
 pub use error::{LogPlace, OpenError};
 pub use history::History;
 pub use inspect::inspect;
@@ -51,5 +55,5 @@ pub use recovery::{DamagedSnapshot, RecoveredSnapshot, Recovery, StartAt, TornTa
 pub use retention::{Removed, retain};
 pub use snapshots::write_snapshot;
 pub use spare::{PrepareSegment, PreparedSegment};
-pub use storage::{File, Storage};
+pub use storage::{File, FileIdentity, Storage};
 pub use tail::{GroupEnd, Tail, TailGroup};

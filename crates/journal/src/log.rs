@@ -29,6 +29,11 @@ pub enum LogError {
         file: String,
         source: io::Error,
     },
+    /// A file, or the whole directory, was deleted or replaced while it was written.
+    Displaced {
+        file: String,
+        source: io::Error,
+    },
     /// The caller skipped or repeated a number. This defect is caught before it reaches the disk.
     OutOfSequence {
         expected: Seq,
@@ -47,6 +52,9 @@ impl fmt::Display for LogError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             LogError::Io { doing, file, source } => write!(f, "{doing} {file}: {source}"),
+            LogError::Displaced { file, source } => {
+                write!(f, "{file} is no longer in its place in the data directory: {source}")
+            }
             LogError::OutOfSequence { expected, got } => write!(f, "log expected command {expected}, got {got}"),
             LogError::Unquarantined { seq, why } => {
                 write!(f, "command {seq} made the engine fail and cannot be quarantined: {why}")
@@ -58,9 +66,21 @@ impl fmt::Display for LogError {
 
 impl std::error::Error for LogError {}
 
+impl LogError {
+    /// The next step for the operator.
+    pub const fn remedy(&self) -> &'static str {
+        match self {
+            LogError::Displaced { .. } => {
+                "nothing was acknowledged since; put the directory back as it was, or restore a backup with pitwire \
+                 restore, and start again"
+            }
+            _ => "look at the disk, then start again: nothing acknowledged is lost",
+        }
+    }
+}
+
 impl From<LogError> for pitwire_failure::Failure {
     fn from(error: LogError) -> Self {
-        pitwire_failure::Failure::new(error.to_string())
-            .remedy("look at the disk, then start again: nothing acknowledged is lost")
+        pitwire_failure::Failure::new(error.to_string()).remedy(error.remedy())
     }
 }

@@ -104,7 +104,8 @@ fn repaired_segment(storage: &dyn Storage, recovery: &Recovery) -> Result<Segmen
     let mut file = storage.open(&name).map_err(while_doing("open", &name))?;
     file.sync().map_err(while_doing("sync", &name))?;
     let bytes = usable_bytes(file.as_ref(), &name)?;
-    Ok(Segment { number, name, file, bytes, offset: recovery.end.offset })
+    let identity = file.identity().map_err(while_doing("identify", &name))?;
+    Ok(Segment { number, name, file, identity, bytes, offset: recovery.end.offset })
 }
 
 /// Writes zeros over everything after the last whole group and syncs, before anything is appended.
@@ -137,7 +138,8 @@ fn segments_ahead(
         if file.len().map_err(while_doing("measure", &name))? != config.segment_bytes {
             break;
         }
-        ahead.push_back(Segment { number, name, file, bytes: config.segment_bytes, offset: 0 });
+        let identity = file.identity().map_err(while_doing("identify", &name))?;
+        ahead.push_back(Segment { number, name, file, identity, bytes: config.segment_bytes, offset: 0 });
     }
     Ok(ahead)
 }

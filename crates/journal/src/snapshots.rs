@@ -2,7 +2,7 @@
 //! read.
 
 use crate::records::{
-    SnapshotFault, SnapshotMeta,
+    SNAPSHOT_VERSION, SnapshotFault, SnapshotMeta,
     snapshot::{decode_snapshot, encode_snapshot},
 };
 use crate::{LogError, Storage};
@@ -101,7 +101,9 @@ pub(crate) fn load(
         // A whole snapshot under the name of another one.
         Ok((meta, _)) if meta.seq != seq => Ok(Err(SnapshotFault::BadLength)),
         Ok((meta, payload)) => Ok(Ok(RecoveredSnapshot { meta, payload: payload.to_vec() })),
-        Err(SnapshotFault::NewerFormat { found }) => Err(OpenError::NewerFormat { file: name, found }),
+        Err(SnapshotFault::NewerFormat { found }) => {
+            Err(OpenError::NewerFormat { file: name, found, known: SNAPSHOT_VERSION })
+        }
         Err(fault) => Ok(Err(fault)),
     }
 }

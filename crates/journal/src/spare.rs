@@ -3,9 +3,9 @@
 //! Holds       the job writes under a temporary name; only the journal's thread gives a segment its
 //!             final name. A late job can therefore never replace a segment in use.
 
-use std::sync::Arc;
+use std::{io, sync::Arc};
 
-use crate::{File, LogError, Storage};
+use crate::{File, FileIdentity, LogError, Storage};
 
 use crate::names;
 
@@ -51,9 +51,22 @@ pub(crate) struct Segment {
     pub number: u32,
     pub name: String,
     pub file: Box<dyn File>,
+    pub identity: FileIdentity,
     pub bytes: u64,
     /// Offset of the next group in bytes.
     pub offset: u64,
+}
+
+impl Segment {
+    /// Checks that what was written here can be found by the next start.
+    pub(crate) fn check_in_place(&self, storage: &dyn Storage) -> Result<(), LogError> {
+        storage.check_in_place(&self.name, self.identity).map_err(displaced(&self.name))
+    }
+}
+
+/// Returns the error for a file that is no longer where the next start would look for it.
+pub(crate) fn displaced<'a>(file: &'a str) -> impl FnOnce(io::Error) -> LogError + use<'a> {
+    move |source| LogError::Displaced { file: file.to_owned(), source }
 }
 
 impl PreparedSegment {
@@ -63,6 +76,7 @@ impl PreparedSegment {
         let failed = |doing: &'static str| move |source| LogError::Io { doing, file: names::segment(number), source };
         storage.rename(&self.unfinished, &name).map_err(failed("rename to"))?;
         storage.sync_directory().map_err(failed("sync the directory of"))?;
-        Ok(Segment { number, name, file: self.file, bytes: self.bytes, offset: 0 })
+        let identity = self.file.identity().map_err(failed("identify"))?;
+        Ok(Segment { number, name, file: self.file, identity, bytes: self.bytes, offset: 0 })
     }
 }

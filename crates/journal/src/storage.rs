@@ -5,6 +5,14 @@
 
 use std::io;
 
+/// Identity of a file or directory, which it keeps when it is renamed. Zeros where a storage has
+/// none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FileIdentity {
+    pub device: u64,
+    pub inode: u64,
+}
+
 /// One directory. Names are plain file names without separators.
 pub trait Storage: Send + Sync {
     /// Names of all files, sorted.
@@ -16,6 +24,12 @@ pub trait Storage: Send + Sync {
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     fn sync_directory(&self) -> io::Result<()>;
+    /// Checks that `name` is still this file, in the directory that was opened. An operator may
+    /// have deleted or replaced either; what is written there would be lost.
+    fn check_in_place(&self, name: &str, identity: FileIdentity) -> io::Result<()> {
+        let _ = (name, identity);
+        Ok(())
+    }
 }
 
 pub trait File: Send {
@@ -29,4 +43,7 @@ pub trait File: Send {
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
     /// Returns once every earlier write would survive a power cut.
     fn sync(&mut self) -> io::Result<()>;
+    fn identity(&self) -> io::Result<FileIdentity> {
+        Ok(FileIdentity::default())
+    }
 }

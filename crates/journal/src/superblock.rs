@@ -3,13 +3,14 @@
 
 use std::io;
 
-use crate::records::{Superblock, SuperblockFault, superblock::FILE_BYTES};
-use crate::{File, LogError, Storage};
+use crate::records::{FORMAT_VERSION, Superblock, SuperblockFault, superblock::FILE_BYTES};
+use crate::{File, FileIdentity, LogError, Storage};
 
 use crate::{
     OpenError,
     error::while_doing,
     names::{self, SUPERBLOCK},
+    spare::displaced,
 };
 
 pub(crate) fn read(storage: &dyn Storage) -> Result<Superblock, OpenError> {
@@ -19,13 +20,16 @@ pub(crate) fn read(storage: &dyn Storage) -> Result<Superblock, OpenError> {
     bytes.truncate(got);
     Superblock::decode_file(&bytes).map_err(|fault| match fault {
         SuperblockFault::Damaged => OpenError::DamagedSuperblock,
-        SuperblockFault::NewerFormat { found } => OpenError::NewerFormat { file: SUPERBLOCK.to_owned(), found },
+        SuperblockFault::NewerFormat { found } => {
+            OpenError::NewerFormat { file: SUPERBLOCK.to_owned(), found, known: FORMAT_VERSION }
+        }
         SuperblockFault::OlderFormat { found } => OpenError::OlderFormat { file: SUPERBLOCK.to_owned(), found },
     })
 }
 
 pub(crate) struct SuperblockFile {
     file: Box<dyn File>,
+    identity: FileIdentity,
     current: Superblock,
     written_at_ns: Option<u64>,
 }
@@ -39,7 +43,8 @@ impl SuperblockFile {
         write_slot(file.as_mut(), &current).map_err(while_doing("write", &unfinished))?;
         storage.rename(&unfinished, SUPERBLOCK).map_err(while_doing("rename", &unfinished))?;
         storage.sync_directory().map_err(while_doing("sync the directory of", SUPERBLOCK))?;
-        Ok(Self { file, current, written_at_ns: None })
+        let identity = file.identity().map_err(while_doing("identify", SUPERBLOCK))?;
+        Ok(Self { file, identity, current, written_at_ns: None })
     }
 
     /// Opens the file of which `current` was read. It is synced first: the slot just read may not
@@ -47,7 +52,12 @@ impl SuperblockFile {
     pub(crate) fn open(storage: &dyn Storage, current: Superblock) -> Result<Self, OpenError> {
         let mut file = storage.open(SUPERBLOCK).map_err(while_doing("open", SUPERBLOCK))?;
         file.sync().map_err(while_doing("sync", SUPERBLOCK))?;
-        Ok(Self { file, current, written_at_ns: None })
+        let identity = file.identity().map_err(while_doing("identify", SUPERBLOCK))?;
+        Ok(Self { file, identity, current, written_at_ns: None })
+    }
+
+    pub(crate) fn check_in_place(&self, storage: &dyn Storage) -> Result<(), LogError> {
+        storage.check_in_place(SUPERBLOCK, self.identity).map_err(displaced(SUPERBLOCK))
     }
 
     pub(crate) fn current(&self) -> &Superblock {

@@ -674,6 +674,7 @@ impl Application for VenueApplication {
         let on_grid = venue.div_ceil(FLOW_GRID_NS).saturating_mul(FLOW_GRID_NS);
         let journal = self.service.venue.journal();
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
+        let upkeep = self.maintenance.as_ref().map_or(u64::MAX, Maintenance::next_due_ns);
         let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
         if self.window_sends.has_next()
             || self.bus.as_ref().is_some_and(Bus::has_joins)
@@ -682,7 +683,7 @@ impl Application for VenueApplication {
             return Some(0);
         }
         let stream_beat = self.service.market_data.streams.next_due_ns().unwrap_or(u64::MAX);
-        Some(on_grid.min(superblock).min(beat).min(stream_beat))
+        Some(on_grid.min(superblock).min(upkeep).min(beat).min(stream_beat))
     }
 
     fn tick(&mut self, now_ns: u64, notices: &mut Notices) {
@@ -720,11 +721,12 @@ impl Application for VenueApplication {
     }
 
     fn commit(&mut self) -> io::Result<bool> {
-        if let Some(error) = &self.failure {
+        if let Some(error) = self.failure.take() {
             error!(%error, "the journal failed");
-            return Err(io::Error::other(error.to_string()));
+            self.failure = Some(LogError::Poisoned);
+            return Err(io::Error::other(error));
         }
-        let failed = |error: LogError| io::Error::other(error.to_string());
+        let failed = |error: LogError| io::Error::other(error);
         if let Some(maintenance) = &mut self.maintenance {
             let (started, before) = (self.clock.monotonic_ns(), self.service.venue.durable());
             self.service.venue.commit().map_err(failed)?;

@@ -32,4 +32,4 @@ pub use bus::Bus;
 pub use limits::{connection_limits, request_limits};
 pub use service::{MarketData, ServiceOptions, VenueService};
 pub use streams::with_notes;
-pub use vault::{SealedVault, default_key_file};
+pub use vault::{SealedVault, VAULT_FILE, default_key_file};

@@ -6,25 +6,34 @@
 //! Holds       1. secrets are on disk only encrypted, and only its owner can read the key file
 //!                (mode 0600);
 //!             2. a file that cannot be decrypted stops the start, so that no member is locked out
-//!                silently.
+//!                silently;
+//!             3. a credential opens only the account whose number and name it was made for. The
+//!                file is written before the command that creates the account is committed, so a
+//!                start drops a credential whose account was never created;
+//!             4. a file that belongs to another journal stops the start.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{Key, XChaCha20Poly1305, XNonce};
 use pitwire_deribit::{Access, Credential, CredentialStore, Secret};
+use pitwire_disk::DirectoryStorage;
+use pitwire_engine::Engine;
 use pitwire_model::AccountId;
 use serde::{Deserialize, Serialize};
+use tracing::warn;
 use zeroize::Zeroizing;
 
 use pitwire_failure::Failure;
 
 const MAGIC: &[u8; 8] = b"PWVAULT1";
 const NONCE_BYTES: usize = 24;
-const FILE: &str = "credentials.sealed";
+/// Name of the file in a data directory.
+pub const VAULT_FILE: &str = "credentials.sealed";
 const OWNER_ONLY: u32 = 0o600;
 
 #[derive(Serialize, Deserialize)]
@@ -32,11 +41,14 @@ struct StoredCredential {
     client_id: String,
     secret: Zeroizing<String>,
     account: u32,
+    /// Empty if an earlier build wrote the file.
+    #[serde(default)]
+    account_name: String,
     operator: bool,
 }
 
 pub struct SealedVault {
-    directory: PathBuf,
+    directory: Arc<DirectoryStorage>,
     /// `None` if no option names a file and there is no home directory. Then only an access fails.
     key_file: Option<PathBuf>,
     /// Client ids of the preset, which are not stored.
@@ -55,20 +67,22 @@ impl SealedVault {
     ///
     /// # Errors
     ///
-    /// Returns a failure if the file or its key cannot be read, or if the file cannot be decrypted.
+    /// Returns a failure if the file or its key cannot be read, if the file cannot be decrypted, or
+    /// if a credential belongs to another account than the one that `engine` has under its number.
     pub fn open(
-        directory: &Path,
+        directory: Arc<DirectoryStorage>,
         key_file: Option<PathBuf>,
         preset: &[Credential],
+        engine: &Engine,
     ) -> Result<(SealedVault, Vec<Credential>), Failure> {
         let preset = preset.iter().map(|credential| credential.client_id.clone()).collect();
-        let vault = SealedVault { directory: directory.into(), key_file, preset };
-        let path = vault.path();
+        let vault = SealedVault { directory, key_file, preset };
+        let path = vault.directory.path().join(VAULT_FILE);
         let failed =
             |what: String, remedy: &str| Failure::new(format!("cannot open {}: {what}", path.display())).remedy(remedy);
-        let sealed = match fs::read(&path) {
-            Ok(sealed) => sealed,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((vault, Vec::new())),
+        let sealed = match vault.directory.read_file(VAULT_FILE) {
+            Ok(Some(sealed)) => sealed,
+            Ok(None) => return Ok((vault, Vec::new())),
             Err(error) => return Err(failed(error.to_string(), "make it readable")),
         };
         let key = vault.key().map_err(|error| {
@@ -82,17 +96,25 @@ impl SealedVault {
         })?;
         let entries: Vec<StoredCredential> = serde_json::from_slice(&opened)
             .map_err(|error| failed(error.to_string(), "start the build that wrote it"))?;
-        let credentials = entries.into_iter().map(|entry| Credential {
-            client_id: entry.client_id,
-            secret: Secret::from(entry.secret.as_str().to_owned()),
-            account: AccountId(entry.account),
-            access: Access::of(entry.operator),
-        });
-        Ok((vault, credentials.collect()))
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.join(FILE)
+        let mut credentials = Vec::with_capacity(entries.len());
+        for entry in entries {
+            let remedy = "restore this file and the journal from one backup; or remove the file and make new \
+                          credentials";
+            match account_of(&entry, engine).map_err(|what| failed(what, remedy))? {
+                Some(account_name) => credentials.push(Credential {
+                    client_id: entry.client_id,
+                    secret: Secret::from(entry.secret.as_str().to_owned()),
+                    account: AccountId(entry.account),
+                    account_name,
+                    access: Access::of(entry.operator),
+                }),
+                None => warn!(
+                    client_id = entry.client_id,
+                    "dropped a credential: the journal has no such account, because its creation was not completed"
+                ),
+            }
+        }
+        Ok((vault, credentials))
     }
 
     fn key_file(&self) -> io::Result<&Path> {
@@ -120,14 +142,18 @@ impl SealedVault {
     fn key_or_new(&self) -> io::Result<Zeroizing<[u8; 32]>> {
         match self.key() {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let path = self.key_file()?;
-                if let Some(parent) = path.parent() {
-                    fs::create_dir_all(parent)?;
-                }
+                let path = &std::path::absolute(self.key_file()?)?;
+                let parent = path.parent().unwrap_or(path);
+                let existing = parent.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(parent).to_owned();
+                fs::create_dir_all(parent)?;
                 let key = Zeroizing::new(random_bytes::<32>()?);
                 let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)?;
                 file.write_all(key.as_slice())?;
                 file.sync_all()?;
+                // The key's name must survive a power cut like the file that it opens.
+                for directory in parent.ancestors().take_while(|directory| directory.starts_with(&existing)) {
+                    fs::File::open(directory)?.sync_all()?;
+                }
                 Ok(key)
             }
             other => other,
@@ -143,17 +169,29 @@ impl CredentialStore for SealedVault {
                 client_id: credential.client_id.clone(),
                 secret: Zeroizing::new(credential.secret.reveal().to_owned()),
                 account: credential.account.0,
+                account_name: credential.account_name.clone(),
                 operator: credential.access.is_operator(),
             })
             .collect();
         let plain = Zeroizing::new(serde_json::to_vec(&entries)?);
         let sealed = seal(&*self.key_or_new()?, &plain)?;
-        let (path, temporary) = (self.path(), self.directory.join(format!("{FILE}.tmp")));
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY).open(&temporary)?;
-        file.write_all(&sealed)?;
-        file.sync_all()?;
-        fs::rename(&temporary, &path)?;
-        fs::File::open(&self.directory)?.sync_all()
+        self.directory.replace_file(VAULT_FILE, &sealed)
+    }
+}
+
+/// Returns the name of the account that a stored credential opens, or `None` if the journal has
+/// neither its number nor its name. A file of an earlier build has numbers only.
+fn account_of(entry: &StoredCredential, engine: &Engine) -> Result<Option<String>, String> {
+    let name = &entry.account_name;
+    match engine.account(AccountId(entry.account)) {
+        Some(found) if name.is_empty() || found.spec.name == *name => Ok(Some(found.spec.name.clone())),
+        None if name.is_empty() || engine.account_named(name).is_none() => Ok(None),
+        found => Err(format!(
+            "the credential {} belongs to account {} named {name}, and the journal has {} under that number",
+            entry.client_id,
+            entry.account,
+            found.map_or("none", |found| found.spec.name.as_str()),
+        )),
     }
 }
 

@@ -145,6 +145,10 @@ fn write_authority(
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
     }
+    // The names of the files, and of the directory, must survive a power cut as well.
+    for directory in directory.ancestors().take(2) {
+        fs::File::open(directory)?.sync_all()?;
+    }
     Ok(())
 }
 

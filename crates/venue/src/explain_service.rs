@@ -43,7 +43,7 @@ pub fn explain(directory: &Path, question: Question, viewer: Viewer, raw: bool) 
     if recovery.is_fresh {
         return Err(nothing(format!("{} holds no journal", directory.display())));
     }
-    let zone = applied_time_zone(directory);
+    let zone = applied_time_zone(&storage);
     let utc_offset = zone.and_then(|zone| utc_offset_of(&zone)).map(|offset| Arc::new(offset) as UtcOffset);
     let style = TextStyle { raw, utc_offset };
     let mut skipped = BTreeSet::new();

@@ -8,7 +8,9 @@
 //! Leaves out  clients, connections and market data: `crates/server`.
 //! Start at    [`recover`], [`Venue::submit`], [`Venue::step`], [`Venue::commit`].
 
+mod backup;
 mod clock;
+mod clock_check;
 mod disk_space;
 mod event_queue;
 mod explain_service;
@@ -25,7 +27,9 @@ mod sequencer;
 mod startup;
 mod venue;
 
+pub use backup::{Manifest, back_up, restore};
 pub use clock::VenueClock;
+pub use clock_check::{ClockRelation, check_clock};
 pub use event_queue::{DueEvent, EventQueue};
 pub use explain_service::{ExplainAnswer, ExplainService, LogExplanation, explain};
 #[cfg(debug_assertions)]

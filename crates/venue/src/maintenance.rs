@@ -24,6 +24,9 @@ const SNAPSHOT_NS: u64 = 300_000_000_000;
 const SNAPSHOTS_KEPT: usize = 2;
 /// Pause in nanoseconds after a segment could not be prepared, usually because the disk is full.
 const RETRY_NS: u64 = 1_000_000_000;
+/// Interval of [`Maintenance::attend`] in nanoseconds for a venue without commits. It bounds how
+/// late the venue notices returned disk space, or a data directory that was deleted.
+const ATTEND_NS: u64 = 1_000_000_000;
 
 enum TaskResult {
     Segment(Result<PreparedSegment, LogError>),
@@ -51,6 +54,8 @@ pub struct Maintenance {
     is_snapshotting: bool,
     newest: NewestSnapshot,
     no_segment_before_ns: u64,
+    /// When the data directory is checked next without a commit.
+    next_check_ns: u64,
 }
 
 impl Maintenance {
@@ -65,14 +70,21 @@ impl Maintenance {
             is_snapshotting: false,
             newest: NewestSnapshot { holds: last_snapshot, at_ns: now_ns },
             no_segment_before_ns: 0,
+            next_check_ns: now_ns + ATTEND_NS,
         }
+    }
+
+    /// Returns when [`Maintenance::attend`] must be called, in monotonic nanoseconds.
+    pub fn next_due_ns(&self) -> u64 {
+        self.next_check_ns
     }
 
     /// Collects finished tasks and starts due tasks. Call it when everything is committed.
     ///
     /// # Errors
     ///
-    /// Returns an error if the journal's superblock cannot be written. The venue must then stop.
+    /// Returns an error if the journal's superblock cannot be written, or if the data directory is
+    /// no longer in its place. The venue must then stop.
     pub fn attend(&mut self, venue: &mut Venue, now_ns: u64) -> Result<(), LogError> {
         while let Ok(done) = self.done.try_recv() {
             match done {
@@ -93,6 +105,10 @@ impl Maintenance {
         }
         let Some(journal) = venue.journal_mut() else { return Ok(()) };
         journal.write_superblock_if_due(now_ns)?;
+        if now_ns >= self.next_check_ns {
+            self.next_check_ns = now_ns + ATTEND_NS;
+            journal.check_in_place()?;
+        }
         let may_prepare = now_ns >= self.no_segment_before_ns;
         if let Some(job) = may_prepare.then(|| journal.segment_wanted()).flatten() {
             let report = self.report.clone();

@@ -27,7 +27,7 @@ pub struct Recovered {
     pub chain: OutputChain,
     /// The last command of the snapshot that was used. Everything after it was replayed.
     pub base: Seq,
-    pub storage: Arc<dyn Storage>,
+    pub storage: Arc<DirectoryStorage>,
     /// Must live as long as the venue writes.
     pub lock: DirectoryLock,
 }
@@ -64,9 +64,9 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
             .remedy("give another with --data, or make it writable")
     })?;
     let lock =
-        DirectoryLock::acquire(directory).map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?;
-    let storage: Arc<dyn Storage> = Arc::new(storage);
-    let (journal, recovery) = Journal::open(Arc::clone(&storage), journal_config())?;
+        DirectoryLock::acquire(&storage).map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?;
+    let storage = Arc::new(storage);
+    let (journal, recovery) = Journal::open(Arc::clone(&storage) as Arc<dyn Storage>, journal_config())?;
     for damaged in &recovery.damaged_snapshots {
         warn!("{damaged}");
     }

@@ -5,11 +5,8 @@
 //!             2. every change is a journaled command; the file only remembers the setup that was
 //!                applied last.
 
-use std::fs;
-use std::io::{self, Write};
-use std::path::Path;
-
 use pitwire_configuration::{Setup, setup_commands};
+use pitwire_disk::DirectoryStorage;
 use pitwire_engine::Engine;
 use pitwire_failure::Failure;
 use pitwire_model::{AccountId, Command, Epoch, Event, FlowSetting, InstrumentId, VenueNanos};
@@ -24,7 +21,7 @@ const APPLIED: &str = "configuration.json";
 pub struct StartOptions<'a> {
     pub setup: &'a Setup,
     /// The data directory, or `None` for a venue in memory.
-    pub directory: Option<&'a Path>,
+    pub directory: Option<&'a DirectoryStorage>,
     pub apply_config: bool,
     pub with_flow: bool,
     /// Event rate of the flow, in percent of its default.
@@ -168,34 +165,28 @@ fn describe(command: &Command, engine: &Engine) -> String {
 }
 
 /// Returns the time zone of the setup that was applied last, if the directory has one.
-pub(crate) fn applied_time_zone(directory: &Path) -> Option<String> {
+pub(crate) fn applied_time_zone(directory: &DirectoryStorage) -> Option<String> {
     let applied = applied(Some(directory)).ok()??;
     let setup: Setup = serde_json::from_str(&applied).ok()?;
     setup.calendar.map(|calendar| calendar.time_zone)
 }
 
-fn applied(directory: Option<&Path>) -> Result<Option<String>, Failure> {
-    let Some(path) = directory.map(|directory| directory.join(APPLIED)) else { return Ok(None) };
-    match fs::read(&path) {
+fn applied(directory: Option<&DirectoryStorage>) -> Result<Option<String>, Failure> {
+    let Some(directory) = directory else { return Ok(None) };
+    match directory.read_file(APPLIED) {
         // A file that is not UTF-8 differs from every setup.
-        Ok(bytes) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Failure::new(format!("cannot read {}: {error}", path.display())).remedy("make it readable")),
+        Ok(bytes) => Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) => {
+            let path = directory.path().join(APPLIED);
+            Err(Failure::new(format!("cannot read {}: {error}", path.display())).remedy("make it readable"))
+        }
     }
 }
 
-fn remember(directory: Option<&Path>, text: &str) -> Result<(), Failure> {
+fn remember(directory: Option<&DirectoryStorage>, text: &str) -> Result<(), Failure> {
     let Some(directory) = directory else { return Ok(()) };
-    let write = || -> io::Result<()> {
-        let temporary = directory.join(format!("{APPLIED}.tmp"));
-        let mut file = fs::File::create(&temporary)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temporary, directory.join(APPLIED))?;
-        fs::File::open(directory)?.sync_all()
-    };
-    write().map_err(|error| {
-        Failure::new(format!("cannot write {APPLIED} in {}: {error}", directory.display()))
+    directory.replace_file(APPLIED, text.as_bytes()).map_err(|error| {
+        Failure::new(format!("cannot write {APPLIED} in {}: {error}", directory.path().display()))
             .remedy("make the data directory writable, with some space left")
     })
 }

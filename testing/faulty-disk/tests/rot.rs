@@ -372,7 +372,7 @@ fn journal_of_format(version: u8) -> FaultyStorage {
 #[test]
 fn a_newer_format_is_refused_by_name() {
     let refused = open(&journal_of_format(9)).err().expect("refused");
-    assert!(matches!(&refused, OpenError::NewerFormat { file, found: 9 } if file == SEGMENT), "{refused}");
+    assert!(matches!(&refused, OpenError::NewerFormat { file, found: 9, .. } if file == SEGMENT), "{refused}");
     let known = pitwire_journal::records::FORMAT_VERSION;
     assert_eq!(refused.to_string(), format!("journal-00000001.seg has format version 9; this build knows {known}"));
     assert!(refused.remedy().starts_with("start the newer build that wrote it"));

@@ -58,6 +58,7 @@ impl HostileClient {
             client_id: name.into(),
             secret: format!("{name}-secret").into(),
             account,
+            account_name: name.into(),
             access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
         });
         TOKENS.set(0);

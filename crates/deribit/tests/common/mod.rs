@@ -119,6 +119,7 @@ impl World {
             client_id: name.into(),
             secret: format!("{name}-secret").into(),
             account: AccountId(account),
+            account_name: name.into(),
             access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
         });
         let dispatcher = Dispatcher::new(credentials.collect(), random);

@@ -2,14 +2,16 @@
 
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use pitwire_configuration::{AccountDef, Preset, PresetName, Setup, random_below, read_setup};
 use pitwire_deribit::{Access, Credential, CredentialStore, Dispatcher, Limits as DialectLimits, NoCredentialStore};
-use pitwire_disk::DirectoryLock;
+use pitwire_disk::{DirectoryLock, DirectoryStorage};
 use pitwire_engine::Engine;
 use pitwire_failure::{Failure, more_files};
 use pitwire_gateway::VenuePublication;
+use pitwire_journal::{LogError, Storage};
 use pitwire_model::VenueNanos;
 use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
 use pitwire_net::{Server, SystemClock, stop_signals};
@@ -19,7 +21,8 @@ use pitwire_server::{
     request_limits, venue_time,
 };
 use pitwire_venue::{
-    EventQueue, ExplainService, Maintenance, Recovered, StartOptions, Venue, VenueClock, recover, start_epoch, warm_up,
+    ClockRelation, EventQueue, ExplainService, Maintenance, Recovered, StartOptions, Venue, VenueClock, check_clock,
+    recover, start_epoch, warm_up,
 };
 use tracing::{info, warn};
 
@@ -80,6 +83,10 @@ pub struct Up {
     /// runs that repeat exactly)
     #[arg(long, value_enum, default_value = "venue")]
     clock: ClockMode,
+    /// Start although the machine's clock is more than a day ahead of the last command in the data
+    /// directory, or behind it
+    #[arg(long)]
+    accept_clock: bool,
     /// Refuse all commands of clients, so that two runs with the same seed produce the same tape
     #[arg(long)]
     no_clients: bool,
@@ -143,6 +150,14 @@ fn warm_up_length(text: &str) -> Result<u64, String> {
     length.ok_or_else(|| "give at most 24 hours, such as 30m or 6h, or 0 for none".into())
 }
 
+/// The data directory of a venue, unless it is in memory.
+struct OpenDirectory {
+    storage: Arc<DirectoryStorage>,
+    maintenance: Maintenance,
+    /// Must live as long as the venue writes.
+    lock: DirectoryLock,
+}
+
 impl Up {
     pub fn run(self) -> Result<(), Failure> {
         if self.clock != ClockMode::Venue && (self.speed - 1.0).abs() > f64::EPSILON {
@@ -183,8 +198,10 @@ impl Up {
             Some(path) => preset.setup.clone().with(read_setup(path)?),
             None => preset.setup.clone(),
         };
-        let (service, maintenance, lock) = self.build(&preset, &setup, &clock)?;
-        let (dispatcher, shown) = self.dispatcher(&preset, &setup, service.venue.engine())?;
+        let (service, open) = self.build(&preset, &setup, &clock)?;
+        let storage = open.as_ref().map(|open| Arc::clone(&open.storage));
+        let (dispatcher, shown) = self.dispatcher(&preset, &setup, service.venue.engine(), storage)?;
+        let (maintenance, lock) = open.map(|open| (open.maintenance, open.lock)).unzip();
         let venue_clock = match self.clock {
             ClockMode::Manual => VenueClock::manual(),
             ClockMode::Venue | ClockMode::Real if self.no_clients || self.has_own_start(&preset) => {
@@ -219,8 +236,12 @@ impl Up {
         let ended = server.run();
         ready_file.remove()?;
         let app = ended.map_err(|error| {
-            Failure::new(format!("the venue stopped: {error}"))
-                .remedy("check the disk and start again; every acknowledged command is kept")
+            let of_log = error.get_ref().and_then(|inner| inner.downcast_ref::<LogError>());
+            let remedy = match of_log {
+                Some(displaced @ LogError::Displaced { .. }) => displaced.remedy(),
+                _ => "check the disk and start again; every acknowledged command is kept",
+            };
+            Failure::new(format!("the venue stopped: {error}")).remedy(remedy)
         })?;
         let (service, maintenance) = app.into_parts();
         if let Some(maintenance) = maintenance
@@ -263,13 +284,22 @@ impl Up {
         preset.starts.is_some() && self.clock == ClockMode::Venue
     }
 
+    /// Returns how venue time relates to the machine's clock, unless it starts elsewhere.
+    fn clock_relation(&self) -> ClockRelation {
+        match self.speed {
+            speed if speed > 1.0 => ClockRelation::Faster,
+            speed if speed < 1.0 => ClockRelation::Slower,
+            _ => ClockRelation::Follows,
+        }
+    }
+
     /// Recovers or creates the venue, and begins a new epoch.
     fn build(
         &self,
         preset: &Preset,
         setup: &Setup,
         clock: &SystemClock,
-    ) -> Result<(VenueService, Option<Maintenance>, Option<DirectoryLock>), Failure> {
+    ) -> Result<(VenueService, Option<OpenDirectory>), Failure> {
         let recovered = match self.durability {
             Durability::Disk => Some(recover(&self.data)?),
             Durability::Memory => None,
@@ -285,12 +315,12 @@ impl Up {
             if repeats { RandomEnds::from_seed(self.seed) } else { RandomEnds::Unpredictable(random_below) };
         let calendar = setup.calendar(random_ends)?;
         let wall = if repeats { pitwire_simulation::START } else { VenueNanos(clock.wall_ns()) };
-        let now = if repeats || self.has_own_start(preset) {
-            preset.start(&calendar, wall, last_seen)
-        } else {
-            wall.max(last_seen)
-        };
+        let has_own_start = repeats || self.has_own_start(preset);
+        let now = if has_own_start { preset.start(&calendar, wall, last_seen) } else { wall.max(last_seen) };
         let is_fresh = recovered.as_ref().is_none_or(|recovered| recovered.sequencer.last().0 == 0);
+        if !is_fresh && !has_own_start && !self.accept_clock {
+            check_clock(self.clock_relation(), wall, last_seen)?;
+        }
         let simulated_ns = if is_fresh { self.warm_up_ns(preset) } else { 0 };
         let begin = VenueNanos(now.0.saturating_sub(simulated_ns));
         let event_queue = EventQueue::new(TimerQueue::starting(Box::new(calendar), engine, begin, last_seen));
@@ -301,10 +331,9 @@ impl Up {
             None => (Venue::in_memory(event_queue), None),
         };
         venue.set_flow_seed(self.seed);
-        let directory = (self.durability == Durability::Disk).then_some(self.data.as_path());
         let options = StartOptions {
             setup,
-            directory,
+            directory: keeping.as_ref().map(|(storage, ..)| storage.as_ref()),
             apply_config: self.apply_config,
             with_flow: !self.no_flow,
             flow_percent: preset.flow_percent,
@@ -318,18 +347,16 @@ impl Up {
             while venue.step(now, &mut ())? {}
             venue.commit()?;
         }
-        let (maintenance, lock) = match keeping {
-            Some((storage, base, lock)) => {
-                let now_ns = clock.monotonic_ns();
-                let mut maintenance = Maintenance::new(storage, base, now_ns);
-                maintenance.catch_up(&venue, now_ns);
-                (Some(maintenance), Some(lock))
-            }
-            None => (None, None),
-        };
+        let open = keeping.map(|(storage, base, lock)| {
+            let now_ns = clock.monotonic_ns();
+            let mut maintenance = Maintenance::new(Arc::clone(&storage) as Arc<dyn Storage>, base, now_ns);
+            maintenance.catch_up(&venue, now_ns);
+            OpenDirectory { storage, maintenance, lock }
+        });
         let options = ServiceOptions { manual_time: self.clock == ClockMode::Manual, no_clients: self.no_clients };
-        let service = VenueService::new(venue, options).with_explain(directory.map(ExplainService::new), *clock);
-        Ok((service, maintenance, lock))
+        let explain = open.as_ref().map(|_| ExplainService::new(&self.data));
+        let service = VenueService::new(venue, options).with_explain(explain, *clock);
+        Ok((service, open))
     }
 
     /// Creates the dispatcher with the preset's credentials, the stored ones, and new ones for
@@ -339,13 +366,14 @@ impl Up {
         preset: &Preset,
         setup: &Setup,
         engine: &Engine,
+        storage: Option<Arc<DirectoryStorage>>,
     ) -> Result<(Dispatcher, Vec<Credential>), Failure> {
         let known = known_credentials(preset, setup, engine);
-        let (mut vault, made): (Box<dyn CredentialStore>, _) = match self.durability {
-            Durability::Memory => (Box::new(NoCredentialStore), Vec::new()),
-            Durability::Disk => {
-                let (vault, made) =
-                    SealedVault::open(&self.data, self.key_file.clone().or_else(default_key_file), &known)?;
+        let (mut vault, made): (Box<dyn CredentialStore>, _) = match storage {
+            None => (Box::new(NoCredentialStore), Vec::new()),
+            Some(storage) => {
+                let key_file = self.key_file.clone().or_else(default_key_file);
+                let (vault, made) = SealedVault::open(storage, key_file, &known, engine)?;
                 (Box::new(vault), made)
             }
         };
@@ -434,7 +462,13 @@ fn known_credentials(preset: &Preset, setup: &Setup, engine: &Engine) -> Vec<Cre
 
 fn credential(def: &AccountDef, secret: String, engine: &Engine) -> Option<Credential> {
     let account = engine.account_named(&def.name)?.spec.id;
-    Some(Credential { client_id: def.name.clone(), secret: secret.into(), account, access: Access::of(def.operator) })
+    Some(Credential {
+        client_id: def.name.clone(),
+        secret: secret.into(),
+        account,
+        account_name: def.name.clone(),
+        access: Access::of(def.operator),
+    })
 }
 
 fn random() -> [u8; 32] {

@@ -79,7 +79,7 @@ pub fn create_credential(call: &mut Call<'_>) -> MethodResult {
 }
 
 fn write_credential(call: &mut Call<'_>, account: AccountId, name: &str, client_id: &str) -> MethodResult {
-    let secret = call.state.add_credential(client_id, account).map_err(|error| {
+    let secret = call.state.add_credential(client_id, (account, name)).map_err(|error| {
         let reason =
             format!("the credentials could not be kept: {error}; ask for new ones with pitwire_create_credential");
         RpcError::new("internal_error", reason)
