@@ -6,7 +6,7 @@ use clap::Args;
 use pitwire_failure::Failure;
 use pitwire_venue::{Manifest, back_up, restore};
 
-use crate::output::say;
+use pitwire_terminal::output::say;
 
 const BACKUP_EXAMPLES: &str = "Examples:
   pitwire backup pitwire-data backups/monday
