@@ -35,6 +35,7 @@ FAULTS = {
     "never reconnects": (("connector.py", 'if os.environ["LAB_RECONNECT"] != "1":', "if True:"), "reconnect"),
     "reconnects slowly": (("connector.py", UNTIL, f"        await asyncio.sleep(0.4)\n{UNTIL}"), "reconnect"),
     "counts characters": (("connector.py", "len(message.encode())", "len(message)"), "content"),
+    "hides a full disk": (("capture.py", "            return 6\n", "            return code\n"), "full disk"),
     "has a small limit": (("connector.py", "16 << 20", "1 << 20"), "content"),
 }
 

@@ -43,11 +43,11 @@ def test_a_server_that_stops_fails_a_timed_run_and_the_events_before_are_stored(
     run_study: RunStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEED_TEST", "stop")
-    monkeypatch.setattr("lab.supervisor.SLACK_S", 0.5)
+    monkeypatch.setattr("lab.supervisor.SLACK_S", 3.0)
     results = run_study({"timed": [TIMED], "limits": FLAG}, {"a": "", "b": ""})
     for record in results.records():
         assert record.status == "failed"
-        assert "did not end 0.5 s after the planned end" in record.reasons[0]
+        assert "did not end 3 s after the planned end" in record.reasons[0]
         # The feed stops before message 83 of 250.
         assert events_of(results, record.id, record.connectors[0].connector) == 82
 
@@ -56,7 +56,7 @@ def test_a_server_that_stops_for_one_connector_leaves_the_joined_run_to_the_othe
     run_study: RunStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FEED_TEST", "stop-one")
-    monkeypatch.setattr("lab.supervisor.SLACK_S", 0.5)
+    monkeypatch.setattr("lab.supervisor.SLACK_S", 3.0)
     # A problem of one connector is no noise, so a strict study uses the run as well.
     limits = {"noisy_runs": "refuse", "retries": 0, "steal_percent": 100, "other_load_percent": 100}
     monkeypatch.setattr("lab.supervisor.Supervisor.noise_reasons", lambda *_: [])
