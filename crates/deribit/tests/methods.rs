@@ -457,6 +457,26 @@ fn volume_of_an_inverse_contract_is_in_base_currency() {
     assert_eq!(ticker.result().get("max_price"), None, "no limit is no number");
 }
 
+/// 3,000 dollars at 50,000 and 3,000 at 60,000 are 0.06 + 0.05 BTC. Divided by the average price of
+/// 55,000 they would be 0.10909091.
+#[test]
+fn volume_of_an_inverse_contract_is_summed_trade_by_trade() {
+    let mut world = World::new();
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    for price in [60_000.0, 50_000.0] {
+        world.limit(&mut bob, "sell", "BTC-PERPETUAL", 3_000.0, price);
+        world.limit(&mut alice, "buy", "BTC-PERPETUAL", 3_000.0, price);
+    }
+    let asked = json!({"instrument_name": "BTC-PERPETUAL", "resolution": "1",
+        "start_timestamp": VENUE_MS - 600_000, "end_timestamp": VENUE_MS + 600_000});
+    let chart = world.ok(&mut alice, "public/get_tradingview_chart_data", asked);
+    assert_eq!((&chart.result()["volume"], &chart.result()["cost"]), (&json!([0.11]), &json!([6000.0])));
+    let name = json!({"instrument_name": "BTC-PERPETUAL"});
+    let summary = world.ok(&mut alice, "public/get_book_summary_by_instrument", name.clone());
+    assert_eq!(summary.result()[0]["volume"], json!(0.11));
+    assert_eq!(world.ok(&mut alice, "public/ticker", name).result()["stats"]["volume"], json!(0.11));
+}
+
 /// A limit order with another exchange's word for a stop would trade at once without it.
 #[test]
 fn foreign_words_for_a_trigger_are_refused_by_name() {

@@ -520,7 +520,8 @@ fn another_format_is_known_by_its_number() {
         bytes[end..].copy_from_slice(hash.as_bytes());
         decode_snapshot(&bytes).unwrap_err()
     };
-    assert_eq!(found_in_snapshot(4), SnapshotFault::NewerFormat { found: 4 });
+    assert_eq!(found_in_snapshot(5), SnapshotFault::NewerFormat { found: 5 });
+    assert_eq!(found_in_snapshot(3), SnapshotFault::OlderFormat { found: 3 });
     assert_eq!(found_in_snapshot(2), SnapshotFault::OlderFormat { found: 2 });
 
     let slot = |version| {

@@ -3,7 +3,7 @@
 Run:  python3 crates/journal/tests/golden.py > contracts/vectors/log/v2.txt
       python3 crates/journal/tests/golden.py sessions > contracts/vectors/log/v2-sessions.txt
       python3 crates/journal/tests/golden.py reporting > contracts/vectors/log/v2-reporting.txt
-      python3 crates/journal/tests/golden.py snapshot > contracts/vectors/log/v3-snapshot.txt
+      python3 crates/journal/tests/golden.py snapshot > contracts/vectors/log/v4-snapshot.txt
 The second file has what came with sessions and calls: new kinds and tags beside those of the first, which stay.
 The third has what came with trade reporting, likewise. The fourth is the snapshot, whose layout has a version of its own since then.
 A line is a name, a space, and bytes in hex. A new layout is a new file, never an edit of an old one.
@@ -372,7 +372,7 @@ def main():
 
 
 def snapshots():
-    sys.stdout.write("snapshot " + snapshot(b"payload" * 300, layout=3).hex() + "\n")
+    sys.stdout.write("snapshot " + snapshot(b"payload" * 300, layout=4).hex() + "\n")
 
 
 def sessions():

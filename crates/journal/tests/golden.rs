@@ -27,7 +27,7 @@ fn golden() -> BTreeMap<&'static str, Vec<u8>> {
 }
 
 fn golden_snapshot() -> BTreeMap<&'static str, Vec<u8>> {
-    golden_of(include_str!("../../../contracts/vectors/log/v3-snapshot.txt"))
+    golden_of(include_str!("../../../contracts/vectors/log/v4-snapshot.txt"))
 }
 
 fn golden_of_sessions() -> BTreeMap<&'static str, Vec<u8>> {
@@ -173,4 +173,6 @@ fn snapshots_never_change() {
 #[test]
 fn a_snapshot_of_the_layout_before_is_known_by_its_number() {
     assert_eq!(decode_snapshot(&self::golden()["snapshot"]), Err(SnapshotFault::OlderFormat { found: 2 }));
+    let third = golden_of(include_str!("../../../contracts/vectors/log/v3-snapshot.txt"));
+    assert_eq!(decode_snapshot(&third["snapshot"]), Err(SnapshotFault::OlderFormat { found: 3 }));
 }

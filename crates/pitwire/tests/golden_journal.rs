@@ -122,7 +122,7 @@ fn a_directory_without_its_beginning_and_with_older_snapshots_alone_is_refused_b
         let Output { status, stderr, .. } = pitwire().args(program).arg(&copy.0).output().unwrap();
         let said = String::from_utf8_lossy(&stderr).into_owned();
         assert_eq!(status.code(), Some(1), "{said}");
-        assert!(said.contains("snapshot-00000000000000000097.snap has layout version 2, this build knows 3"), "{said}");
+        assert!(said.contains("snapshot-00000000000000000097.snap has layout version 2, this build knows 4"), "{said}");
         assert!(said.contains("restore the segments from the first one on"), "{said}");
     }
     assert_eq!(copy.layouts(), [2], "nothing was changed");

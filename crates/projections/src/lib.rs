@@ -25,7 +25,7 @@ pub use image::{AccountBookImage, TapeImage, ViewsImage};
 pub use off_book::{OffBook, OffBookPrint, REPORTS, ReportRecord, ReportState, Reports};
 use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, Seq, Stamped, VenueNanos};
 pub use session::{Breach, Indicative, SessionView, Uncross};
-pub use tape::{Candle, PublicTrade, Stats, Tape, TickDirection};
+pub use tape::{Candle, LOTS_PER_TICK_ONE, PublicTrade, Stats, Tape, TickDirection};
 
 #[derive(Debug, Default)]
 pub struct Views {

@@ -61,11 +61,17 @@ pub struct Candle {
     pub lots: u64,
     /// Sum of price × lots.
     pub tick_lots: u128,
+    /// Sum of lots / price, in units of 10⁻¹⁸ lots per tick, each rounded down. The volume of an
+    /// inverse contract in base currency is computed from it.
+    pub lots_per_tick: u128,
 }
+
+/// One lot per tick, in the unit of [`Candle::lots_per_tick`].
+pub const LOTS_PER_TICK_ONE: u128 = 1_000_000_000_000_000_000;
 
 impl Candle {
     fn new(start_ms: u64, price: Ticks) -> Self {
-        Candle { start_ms, open: price, high: price, low: price, close: price, lots: 0, tick_lots: 0 }
+        Candle { start_ms, open: price, high: price, low: price, close: price, lots: 0, tick_lots: 0, lots_per_tick: 0 }
     }
 
     fn add_price(&mut self, price: Ticks) {
@@ -78,6 +84,9 @@ impl Candle {
         self.lots = self.lots.saturating_add(lots.0);
         let tick_lots = u128::from(price.0.unsigned_abs()) * u128::from(lots.0);
         self.tick_lots = self.tick_lots.saturating_add(tick_lots);
+        let scaled = u128::from(lots.0) * LOTS_PER_TICK_ONE;
+        let quotient = scaled.checked_div(u128::from(price.0.unsigned_abs())).unwrap_or(0);
+        self.lots_per_tick = self.lots_per_tick.saturating_add(quotient);
     }
 
     pub fn absorb(&mut self, later: &Candle) {
@@ -86,6 +95,7 @@ impl Candle {
         self.close = later.close;
         self.lots = self.lots.saturating_add(later.lots);
         self.tick_lots = self.tick_lots.saturating_add(later.tick_lots);
+        self.lots_per_tick = self.lots_per_tick.saturating_add(later.lots_per_tick);
     }
 }
 
@@ -98,6 +108,8 @@ pub struct Stats {
     pub last: Ticks,
     pub lots: u64,
     pub tick_lots: u128,
+    /// As [`Candle::lots_per_tick`].
+    pub lots_per_tick: u128,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -224,6 +236,7 @@ impl Tape {
             last: day.close,
             lots: day.lots,
             tick_lots: day.tick_lots,
+            lots_per_tick: day.lots_per_tick,
         })
     }
 
@@ -333,5 +346,7 @@ mod tests {
         let stats = tape.stats(VenueNanos(90_100 * 1_000_000_000)).unwrap();
         assert_eq!((stats.open, stats.high, stats.low, stats.last), (Ticks(30), Ticks(30), Ticks(20), Ticks(20)));
         assert_eq!((stats.lots, stats.tick_lots), (3, 80));
+        // 2 / 30 + 1 / 20, each rounded down.
+        assert_eq!(stats.lots_per_tick, 66_666_666_666_666_666 + 50_000_000_000_000_000);
     }
 }

@@ -205,7 +205,7 @@ fn write_summary(j: &mut Json<'_>, facts: &MarketFacts<'_>, call_names: (&str, &
         j.key("mark_price").decimal(spec.price(facts.mark));
         j.key("open_interest").decimal(spec.amount(facts.open_interest));
         let stats = facts.stats.unwrap_or_default();
-        j.key("volume").decimal(objects::base_volume(spec, stats.lots, stats.tick_lots));
+        j.key("volume").decimal(objects::base_volume(spec, stats.lots, stats.lots_per_tick));
         let notional = objects::turnover(spec, stats.lots, stats.tick_lots);
         j.key("volume_usd").decimal(notional).key("volume_notional").decimal(notional);
         j.key("estimated_delivery_price").decimal(spec.price(facts.index));

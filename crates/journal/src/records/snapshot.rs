@@ -34,8 +34,8 @@ use crate::records::{
 
 /// Version of this container and of the payload that `image` writes. An older snapshot is ignored
 /// if the log before it is kept; a newer one is refused. Version 2 had no sessions, trading rules
-/// or off-book orders.
-pub const SNAPSHOT_VERSION: u16 = 3;
+/// or off-book orders. Version 3 had no sum of lots / price in candles.
+pub const SNAPSHOT_VERSION: u16 = 4;
 const MAGIC: &[u8; 8] = b"PITWSNAP";
 /// Most bytes of the file besides the payload, with every subtree and a whole unit of the tape's
 /// hash.

@@ -53,7 +53,7 @@ fn stats(j: &mut Json<'_>, spec: &InstrumentSpec, stats: Option<Stats>) {
     price(j, "low", spec, stats.low);
     price(j, "open", spec, stats.open);
     j.key("price_change").decimal(price_change(&stats));
-    j.key("volume").decimal(base_volume(spec, stats.lots, stats.tick_lots));
+    j.key("volume").decimal(base_volume(spec, stats.lots, stats.lots_per_tick));
     let notional = turnover(spec, stats.lots, stats.tick_lots);
     j.key("volume_usd").decimal(notional).key("volume_notional").decimal(notional);
     j.key("contracts").decimal(contracts(spec, Lots(stats.lots)));

@@ -62,7 +62,7 @@ pub fn candle(j: &mut Json<'_>, spec: &InstrumentSpec, candle: &Candle) {
 
 /// The volume of a candle in base currency. See [`base_volume`] for inverse contracts.
 pub fn candle_volume(spec: &InstrumentSpec, candle: &Candle) -> Decimal {
-    base_volume(spec, candle.lots, candle.tick_lots)
+    base_volume(spec, candle.lots, candle.lots_per_tick)
 }
 
 /// The cost of a candle in quote currency: the sum of price × amount of all trades. The amount of

@@ -26,6 +26,7 @@ pub use instrument::{
 pub use off_book::{OffBookFacts, ReportFacts, off_book, off_book_trades, trade_report};
 pub use order::{OrderMoment, order, order_type_name};
 use pitwire_model::{Decimal, InstrumentId, InstrumentSpec, Lots, Side, Ticks, TimeInForce, TradeSeq};
+use pitwire_projections::LOTS_PER_TICK_ONE;
 pub use session::{AuctionFacts, Curve, Curves, SessionFacts, StatisticsFacts, auction, session, statistics};
 pub use trade::{public_trade, user_trade};
 
@@ -84,21 +85,22 @@ pub(crate) fn ratio(numerator: i128, denominator: i128, scale: u8) -> Decimal {
     Decimal::new(nudged / denominator.abs(), scale)
 }
 
-/// Volume in base currency of trades with `lots` in sum and `tick_lots` as their sum of price ×
-/// lots.
+/// Volume in base currency of trades with `lots` in sum. `lots_per_tick` is their sum of lots /
+/// price ([`Candle::lots_per_tick`](pitwire_projections::Candle::lots_per_tick)).
 ///
-/// The amount of an inverse contract is in quote currency. Its volume is that amount divided by
-/// the volume-weighted average price, with eight decimals. The sum of amount / price over single
-/// trades is larger by about the square of their relative price range.
-pub(crate) fn base_volume(spec: &InstrumentSpec, lots: u64, tick_lots: u128) -> Decimal {
-    let amount = spec.amount(Lots(lots));
+/// The amount of an inverse contract is in quote currency. Its volume is the sum of amount / price
+/// over all trades, with eight decimals.
+pub(crate) fn base_volume(spec: &InstrumentSpec, lots: u64, lots_per_tick: u128) -> Decimal {
     if spec.is_spot() {
-        return amount;
+        return spec.amount(Lots(lots));
     }
-    let turnover = spec.tick.times(i128::try_from(tick_lots).unwrap_or(i128::MAX));
-    let scaled = amount.mantissa.saturating_mul(10_i128.pow(u32::from(turnover.scale)));
-    let unscaled = turnover.mantissa.saturating_mul(10_i128.pow(u32::from(amount.scale)));
-    ratio(scaled.saturating_mul(i128::from(lots)), unscaled, 8)
+    let (lot, tick) = (spec.lot, spec.tick);
+    let ten = |exponent: u8| 10_i128.saturating_pow(u32::from(exponent));
+    let sum = i128::try_from(lots_per_tick).unwrap_or(i128::MAX);
+    let numerator = sum.saturating_mul(lot.mantissa).saturating_mul(ten(tick.scale));
+    let one = i128::try_from(LOTS_PER_TICK_ONE).unwrap_or(i128::MAX);
+    let denominator = one.saturating_mul(tick.mantissa).saturating_mul(ten(lot.scale));
+    ratio(numerator, denominator, 8)
 }
 
 /// Turnover in quote currency, rounded to the decimals of the tick. The amount of an inverse

@@ -184,6 +184,7 @@ mod tests {
             close: Ticks(2),
             lots: 8,
             tick_lots: u128::MAX,
+            lots_per_tick: u128::MAX - 1,
         };
         let order = OrderRecord {
             id: OrderId(9),

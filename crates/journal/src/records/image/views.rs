@@ -46,6 +46,7 @@ fn put_tape(w: &mut Writer<'_>, tape: &TapeImage) {
         }
         w.put_u64(candle.lots);
         w.put_u128(candle.tick_lots);
+        w.put_u128(candle.lots_per_tick);
     });
 }
 
@@ -56,7 +57,7 @@ fn take_tape(r: &mut Reader<'_>) -> Result<TapeImage, DecodeError> {
         mark: take_option(r)?.map(Ticks),
         trades: take_all(r, 52, take_trade)?,
         parties: take_all(r, 8, |r| Ok((AccountId(r.take_u32()?), AccountId(r.take_u32()?))))?,
-        candles: take_all(r, 64, |r| {
+        candles: take_all(r, 80, |r| {
             Ok(Candle {
                 start_ms: r.take_u64()?,
                 open: Ticks(r.take_i64()?),
@@ -65,6 +66,7 @@ fn take_tape(r: &mut Reader<'_>) -> Result<TapeImage, DecodeError> {
                 close: Ticks(r.take_i64()?),
                 lots: r.take_u64()?,
                 tick_lots: r.take_u128()?,
+                lots_per_tick: r.take_u128()?,
             })
         })?,
     })
