@@ -44,6 +44,7 @@ export class Venue {
       address,
       '--ready-file',
       ready,
+      ...(this.host === '127.0.0.1' ? [] : ['--demo-credentials']),
     ];
     // A script replaces the venue if its name says so.
     const command = BINARY.endsWith('.mjs') ? [process.execPath, BINARY] : [BINARY];

@@ -5,7 +5,7 @@
 //!                the one before it.
 
 use core::net::IpAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use crate::codec::{Params, RpcError};
@@ -17,9 +17,13 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
 use crate::access::{Access, ScopeRequest, describe};
+use crate::ended_logins::{EndedLogins, LoginEnd};
+use crate::login::Login;
+use crate::login_failures::LoginFailures;
+use crate::request_clock::RequestClock;
 use crate::secret::Secret;
-use crate::spent_signatures::{Digest, Logins, SpentSignatures};
-use crate::tokens::{Grantee, SessionNumber, Tokens, Use};
+use crate::spent_signatures::{Logins, SpentSignatures};
+use crate::tokens::{CredentialNumber, Grantee, RefreshToken, SessionNumber, Tokens, Use};
 
 /// Life of an access token in seconds, as the dialect has it.
 const TOKEN_LIFE_S: u64 = 900;
@@ -54,14 +58,32 @@ pub struct SignedRequest<'a> {
 pub struct Authorization<'a>(pub &'a str);
 
 pub(crate) struct Keys {
-    credentials: Vec<Credential>,
+    credentials: BTreeMap<CredentialNumber, Credential>,
+    last_credential: CredentialNumber,
+    /// Client ids that an operator has removed. They are not used again.
+    removed: BTreeSet<String>,
     pub tokens: Tokens,
     logins_signed: Logins,
     /// Named sessions of each key, with the number of their last login.
-    named: BTreeMap<usize, BTreeMap<String, (u64, SessionNumber)>>,
+    named: BTreeMap<CredentialNumber, BTreeMap<String, (u64, SessionNumber)>>,
     logins: u64,
+    pub failures: LoginFailures,
+    /// The newest failed login that the server has not logged yet.
+    failed: Option<FailedLogin>,
+    ended: EndedLogins,
     random: fn() -> [u8; 32],
 }
+
+/// A login that was refused because of its secret or signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedLogin {
+    /// The client id as sent, cut to a length that can be logged.
+    pub client_id: String,
+    pub address: Option<IpAddr>,
+}
+
+/// Most characters of a client id in a [`FailedLogin`].
+const LOGGED_CHARACTERS: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Grant {
@@ -72,15 +94,6 @@ pub(crate) struct Grant {
     pub login: Login,
     /// The session that the tokens belong to.
     pub session: Option<SessionNumber>,
-}
-
-/// The account and access of a request or a session.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Login {
-    pub account: AccountId,
-    pub access: Access,
-    /// The digest of the signature, if the request itself was signed.
-    pub(crate) signature: Option<Digest>,
 }
 
 /// Where a login comes from.
@@ -97,14 +110,34 @@ fn refused(reason: &str) -> RpcError {
 
 impl Keys {
     pub fn new(credentials: Vec<Credential>, random: fn() -> [u8; 32]) -> Self {
-        Keys {
-            credentials,
+        let mut keys = Keys {
+            credentials: BTreeMap::new(),
+            last_credential: CredentialNumber::default(),
+            removed: BTreeSet::new(),
             tokens: Tokens::default(),
             logins_signed: Logins::default(),
             named: BTreeMap::new(),
             logins: 0,
+            failures: LoginFailures::default(),
+            failed: None,
+            ended: EndedLogins::default(),
             random,
+        };
+        for credential in credentials {
+            keys.insert(credential);
         }
+        keys
+    }
+
+    /// Sets the client ids that are not used again.
+    pub fn set_removed(&mut self, removed: BTreeSet<String>) {
+        self.removed = removed;
+    }
+
+    fn insert(&mut self, credential: Credential) -> CredentialNumber {
+        self.last_credential.0 += 1;
+        self.credentials.insert(self.last_credential, credential);
+        self.last_credential
     }
 
     /// Answers `public/auth` with new tokens. They belong to the connection's session or to a named
@@ -113,8 +146,15 @@ impl Keys {
     /// # Errors
     ///
     /// `invalid_credentials`, `invalid_token`, or `invalid_params` with the parameter. A refused
-    /// call grants nothing and spends nothing.
-    pub fn grant(&mut self, params: &Params<'_>, origin: Origin, wall_ms: u64) -> Result<Grant, RpcError> {
+    /// call grants nothing and spends nothing. `check_account` refuses accounts that may not log in.
+    pub fn grant(
+        &mut self,
+        params: &Params<'_>,
+        origin: Origin,
+        clock: RequestClock,
+        check_account: impl Fn(AccountId) -> Result<(), RpcError>,
+    ) -> Result<Grant, RpcError> {
+        let now_ms = clock.steady_ms();
         // All parameters are read before anything is granted or spent.
         let asked = ScopeRequest::parse(&params.text("scope")?.unwrap_or_default())?;
         check_address(asked.address, origin.address)?;
@@ -123,11 +163,11 @@ impl Keys {
             "client_credentials" => {
                 let secret = params.text("client_secret")?;
                 let secret = secret.ok_or_else(|| RpcError::invalid("client_secret", "client_secret is required"))?;
-                (self.by_secret(&params.required("client_id")?, &secret)?, None)
+                (self.by_secret(&params.required("client_id")?, &secret, origin.address, clock)?, None)
             }
-            "client_signature" => (self.by_signature(params, origin.address, wall_ms)?, None),
+            "client_signature" => (self.by_signature(params, origin.address, clock)?, None),
             "refresh_token" => {
-                let grantee = self.by_refresh(&params.required("refresh_token")?, origin, wall_ms)?;
+                let grantee = self.by_refresh(&params.required("refresh_token")?, origin, now_ms)?;
                 (grantee.credential, Some(grantee))
             }
             _ => {
@@ -135,26 +175,31 @@ impl Keys {
                 return Err(RpcError::invalid("grant_type", known));
             }
         };
+        check_account(self.credential(credential)?.account)?;
+        if before.is_some() {
+            self.tokens.spend(&params.required("refresh_token")?);
+        }
         // A refreshed login has at most the access of the login before it and stays in its session.
-        let most = before.map_or(self.credentials[credential].access, |grantee| grantee.access);
+        let most = before.map_or(self.credential(credential)?.access, |grantee| grantee.access);
         let address = asked.address.or(before.and_then(|grantee| grantee.address));
         let (session, name) = self.session_of(credential, &asked, before, origin);
-        let grantee = Grantee { credential, access: asked.within(most), session, address };
+        let family = before.map_or_else(|| self.tokens.number_family(), |grantee| grantee.family);
+        let grantee = Grantee { credential, access: asked.within(most), session, family, address };
         let life_s = asked.expires_s.map_or(TOKEN_LIFE_S, |seconds| seconds.min(REFRESH_LIFE_S));
         let mut issue = |of_use, life_s| {
             let text = hex::encode((self.random)());
-            self.tokens.issue(&text, (grantee, of_use), (wall_ms, life_s));
+            self.tokens.issue(&text, (grantee, of_use), (now_ms, life_s));
             text
         };
         let (access, refresh) = (issue(Use::Access, life_s), issue(Use::Refresh, REFRESH_LIFE_S));
         let scope = describe(&name, grantee.access, asked.expires_s.map(|_| life_s), address);
-        Ok(Grant { access, refresh, expires_s: life_s, scope, login: self.login(&grantee), session })
+        Ok(Grant { access, refresh, expires_s: life_s, scope, login: self.login(&grantee)?, session })
     }
 
     /// Returns the session of a login's tokens, and how the scope text names it.
     fn session_of(
         &mut self,
-        credential: usize,
+        credential: CredentialNumber,
         asked: &ScopeRequest,
         before: Option<Grantee>,
         origin: Origin,
@@ -175,7 +220,7 @@ impl Keys {
 
     /// Returns the number of a named session. A key that opens one session too many loses the one
     /// with the oldest login.
-    fn named_session(&mut self, credential: usize, name: &str) -> SessionNumber {
+    fn named_session(&mut self, credential: CredentialNumber, name: &str) -> SessionNumber {
         self.logins += 1;
         let named = self.named.entry(credential).or_default();
         if let Some((last, number)) = named.get_mut(name) {
@@ -193,6 +238,32 @@ impl Keys {
         number
     }
 
+    /// Revokes the tokens of a session and ends the other connections that are logged in with them.
+    pub fn end_session(&mut self, session: SessionNumber) {
+        self.forget_session(session);
+        self.ended.0.push(LoginEnd::Session(session));
+    }
+
+    /// Ends all logins of an account. Its credentials stay, and may log in again when the account
+    /// may.
+    pub fn end_account(&mut self, account: AccountId) {
+        let numbers = self.credentials.iter().filter(|(_, credential)| credential.account == account);
+        for number in numbers.map(|(number, _)| *number).collect::<Vec<_>>() {
+            self.tokens.forget_credential(number);
+        }
+        self.ended.0.push(LoginEnd::Account(account));
+    }
+
+    /// Returns the logins that ended since the last call.
+    pub fn take_ended(&mut self) -> EndedLogins {
+        std::mem::take(&mut self.ended)
+    }
+
+    /// Returns a failed login since the last call.
+    pub fn take_failed(&mut self) -> Option<FailedLogin> {
+        self.failed.take()
+    }
+
     /// Revokes the tokens of a session and forgets its name.
     pub fn forget_session(&mut self, session: SessionNumber) {
         self.tokens.forget_session(session);
@@ -201,13 +272,84 @@ impl Keys {
         }
     }
 
-    /// Whether a client id is in use.
+    /// Whether a client id is in use, or was removed.
     pub fn knows(&self, client_id: &str) -> bool {
-        self.credentials.iter().any(|credential| credential.client_id == client_id)
+        self.removed.contains(client_id) || self.number_of(client_id).is_some()
     }
 
-    pub fn count_of(&self, account: AccountId) -> usize {
-        self.credentials.iter().filter(|credential| credential.account == account).count()
+    /// Returns a client id for one more credential of an account: its name, or the name with the
+    /// first free number above 1.
+    pub fn free_client_id(&self, name: &str) -> String {
+        let numbered = (2_u64..).map(|number| format!("{name}.{number}"));
+        let mut names = std::iter::once(name.to_owned()).chain(numbered);
+        names.find(|client_id| !self.knows(client_id)).unwrap_or_default()
+    }
+
+    /// Returns the credentials of an account, or of all accounts, in the order of their creation.
+    pub fn list(&self, account: Option<AccountId>) -> impl Iterator<Item = &Credential> {
+        self.credentials.values().filter(move |credential| account.is_none_or(|wanted| credential.account == wanted))
+    }
+
+    fn number_of(&self, client_id: &str) -> Option<CredentialNumber> {
+        self.credentials.iter().find(|(_, credential)| credential.client_id == client_id).map(|(number, _)| *number)
+    }
+
+    /// Replaces the secret of a credential and ends its logins. Returns the new secret, or `None`
+    /// for an unknown client id. The old secret stays valid if `keep` fails.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `keep`.
+    pub fn rotate(
+        &mut self,
+        client_id: &str,
+        keep: impl FnOnce(&[Credential], &BTreeSet<String>) -> io::Result<()>,
+    ) -> io::Result<Option<String>> {
+        let Some(number) = self.number_of(client_id) else { return Ok(None) };
+        let Some(before) = self.credentials.get(&number).cloned() else { return Ok(None) };
+        let secret = hex::encode((self.random)());
+        self.credentials.remove(&number);
+        let renewed = self.insert(Credential { secret: secret.clone().into(), ..before.clone() });
+        if let Err(error) = keep(&self.all(), &self.removed) {
+            self.credentials.remove(&renewed);
+            self.credentials.insert(number, before);
+            return Err(error);
+        }
+        self.end_credential(number);
+        Ok(Some(secret))
+    }
+
+    /// Removes credentials and ends their logins. The credentials stay valid if `keep` fails.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `keep`.
+    pub fn remove(
+        &mut self,
+        is_removed: impl Fn(&Credential) -> bool,
+        keep: impl FnOnce(&[Credential], &BTreeSet<String>) -> io::Result<()>,
+    ) -> io::Result<usize> {
+        let (gone, left): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            self.credentials.clone().into_iter().partition(|(_, credential)| is_removed(credential));
+        let mut removed = self.removed.clone();
+        removed.extend(gone.values().map(|credential| credential.client_id.clone()));
+        let kept: Vec<Credential> = left.values().cloned().collect();
+        keep(&kept, &removed)?;
+        (self.credentials, self.removed) = (left, removed);
+        for number in gone.keys() {
+            self.end_credential(*number);
+        }
+        Ok(gone.len())
+    }
+
+    fn end_credential(&mut self, number: CredentialNumber) {
+        self.tokens.forget_credential(number);
+        self.named.remove(&number);
+        self.ended.0.push(LoginEnd::Credential(number));
+    }
+
+    fn all(&self) -> Vec<Credential> {
+        self.credentials.values().cloned().collect()
     }
 
     /// Makes a member's credential with a secret of 256 random bits and returns the secret. The
@@ -220,119 +362,168 @@ impl Keys {
         &mut self,
         client_id: &str,
         (account, account_name): (AccountId, &str),
-        keep: impl FnOnce(&[Credential]) -> io::Result<()>,
+        keep: impl FnOnce(&[Credential], &BTreeSet<String>) -> io::Result<()>,
     ) -> io::Result<String> {
         let secret = hex::encode((self.random)());
-        self.credentials.push(Credential {
+        let number = self.insert(Credential {
             client_id: client_id.into(),
             secret: secret.clone().into(),
             account,
             account_name: account_name.into(),
             access: Access::MEMBER,
         });
-        match keep(&self.credentials) {
+        match keep(&self.all(), &self.removed) {
             Ok(()) => Ok(secret),
             Err(error) => {
-                self.credentials.pop();
+                self.credentials.remove(&number);
                 Err(error)
             }
         }
     }
 
-    fn find(&self, client_id: &str) -> Result<usize, RpcError> {
-        let found = self.credentials.iter().position(|credential| credential.client_id == client_id);
-        found.ok_or_else(|| refused("unknown client id, or wrong secret or signature"))
+    fn credential(&self, number: CredentialNumber) -> Result<&Credential, RpcError> {
+        self.credentials.get(&number).ok_or_else(wrong_credentials)
     }
 
-    fn by_secret(&self, client_id: &str, secret: &str) -> Result<usize, RpcError> {
-        let at = self.find(client_id)?;
-        self.credentials[at]
-            .secret
-            .is(secret)
-            .then_some(at)
-            .ok_or_else(|| refused("unknown client id, or wrong secret or signature"))
+    /// Finds a credential and checks a proof of its secret. Counts a failure.
+    ///
+    /// # Errors
+    ///
+    /// `invalid_credentials`, or `too_many_requests` after too many failures.
+    fn prove(
+        &mut self,
+        client_id: &str,
+        from: Option<IpAddr>,
+        clock: RequestClock,
+        is_proved: impl FnOnce(&Secret) -> bool,
+    ) -> Result<CredentialNumber, RpcError> {
+        self.failures.check(client_id, from, clock.steady_ns)?;
+        let found = self.number_of(client_id).and_then(|number| Some((number, self.credentials.get(&number)?)));
+        if let Some((number, credential)) = found
+            && is_proved(&credential.secret)
+        {
+            self.failures.succeeded(client_id, from);
+            return Ok(number);
+        }
+        self.failures.failed(client_id, from, clock.steady_ns);
+        let shown = client_id.chars().take(LOGGED_CHARACTERS).collect();
+        self.failed = Some(FailedLogin { client_id: shown, address: from });
+        Err(wrong_credentials())
     }
 
-    fn by_signature(&mut self, params: &Params<'_>, from: Option<IpAddr>, wall_ms: u64) -> Result<usize, RpcError> {
-        let at = self.find(&params.required("client_id")?)?;
+    fn by_secret(
+        &mut self,
+        client_id: &str,
+        secret: &str,
+        from: Option<IpAddr>,
+        clock: RequestClock,
+    ) -> Result<CredentialNumber, RpcError> {
+        self.prove(client_id, from, clock, |known| known.is(secret))
+    }
+
+    fn by_signature(
+        &mut self,
+        params: &Params<'_>,
+        from: Option<IpAddr>,
+        clock: RequestClock,
+    ) -> Result<CredentialNumber, RpcError> {
+        let wall_ms = clock.wall_ms();
+        let client_id = params.required("client_id")?;
         let timestamp = params.required("timestamp")?;
         let nonce = params.text("nonce")?.unwrap_or_default();
         let data = params.text("data")?.unwrap_or_default();
         check_skew(&timestamp, wall_ms)?;
         let signed = format!("{timestamp}\n{nonce}\n{data}");
         let signature = params.required("signature")?;
-        verify(&self.credentials[at].secret, &signed, &signature)?;
-        let digest = SpentSignatures::digest(&self.credentials[at].client_id, &signature);
-        self.logins_signed.bind(digest, from, wall_ms)?;
-        Ok(at)
+        let number = self.prove(&client_id, from, clock, |secret| verify(secret, &signed, &signature))?;
+        self.logins_signed.bind(SpentSignatures::digest(&client_id, &signature), from, wall_ms)?;
+        Ok(number)
     }
 
-    /// Spends a refresh token.
-    fn by_refresh(&mut self, token: &str, origin: Origin, wall_ms: u64) -> Result<Grantee, RpcError> {
-        let found = self.tokens.find(token, Use::Refresh, wall_ms);
-        let grantee = found.ok_or_else(|| RpcError::new("invalid_token", "unknown, used or expired refresh token"))?;
-        check_address(grantee.address, origin.address)?;
-        self.tokens.spend(token, wall_ms);
-        Ok(grantee)
+    /// Returns the rights of a refresh token. A token that was used before ends its family.
+    fn by_refresh(&mut self, token: &str, origin: Origin, now_ms: u64) -> Result<Grantee, RpcError> {
+        let refused = |reason: &str| RpcError::new("invalid_token", reason);
+        match self.tokens.refresh_token(token, now_ms) {
+            RefreshToken::Live(grantee) => check_address(grantee.address, origin.address).map(|()| grantee),
+            RefreshToken::Spent(family) => {
+                self.tokens.forget_family(family);
+                self.ended.0.push(LoginEnd::Family(family));
+                Err(refused("the refresh token was used before, so its login has ended"))
+            }
+            RefreshToken::Unknown => Err(refused("unknown, used or expired refresh token")),
+        }
     }
 
-    /// Returns the login of an access token.
-    pub fn by_token(&self, token: &str, address: Option<IpAddr>, wall_ms: u64) -> Result<Login, RpcError> {
-        let found = self.tokens.find(token, Use::Access, wall_ms);
+    /// Returns the login of an access token. `now_ms` is steady time.
+    pub fn by_token(&self, token: &str, address: Option<IpAddr>, now_ms: u64) -> Result<Login, RpcError> {
+        let found = self.tokens.find(token, Use::Access, now_ms);
         let grantee = found.ok_or_else(|| RpcError::new("invalid_token", "unknown or expired access token"))?;
         check_address(grantee.address, address)?;
-        Ok(self.login(&grantee))
+        self.login(&grantee)
     }
 
-    fn login(&self, grantee: &Grantee) -> Login {
-        let account = self.credentials[grantee.credential].account;
-        Login { account, access: grantee.access, signature: None }
+    fn login(&self, grantee: &Grantee) -> Result<Login, RpcError> {
+        let Grantee { credential, access, session, family, .. } = *grantee;
+        let account = self.credential(credential)?.account;
+        Ok(Login { account, access, credential, session, family: Some(family), signature: None })
     }
 
     /// Returns the login with the full access of a key.
-    fn whole_login(&self, at: usize) -> Login {
-        Login { account: self.credentials[at].account, access: self.credentials[at].access, signature: None }
+    fn whole_login(&self, number: CredentialNumber) -> Result<Login, RpcError> {
+        let Credential { account, access, .. } = *self.credential(number)?;
+        Ok(Login { account, access, credential: number, session: None, family: None, signature: None })
     }
 
     /// Returns the login of an `Authorization` header: `deri-hmac-sha256`, `Bearer` or `Basic`.
     pub fn by_header(
-        &self,
+        &mut self,
         header: Authorization<'_>,
         request: SignedRequest<'_>,
         address: Option<IpAddr>,
-        wall_ms: u64,
+        clock: RequestClock,
     ) -> Result<Login, RpcError> {
         let (scheme, rest) = header.0.trim().split_once(' ').unwrap_or((header.0, ""));
         if scheme.eq_ignore_ascii_case("bearer") {
-            return self.by_token(rest.trim(), address, wall_ms);
+            return self.by_token(rest.trim(), address, clock.steady_ms());
         }
         if scheme.eq_ignore_ascii_case("basic") {
             let decoded = STANDARD.decode(rest.trim()).ok().and_then(|bytes| String::from_utf8(bytes).ok());
             let pair = decoded.as_deref().and_then(|text| text.split_once(':'));
             let (id, secret) = pair.ok_or_else(|| refused("Basic takes base64 of id:secret"))?;
-            return self.by_secret(id, secret).map(|at| self.whole_login(at));
+            let number = self.by_secret(id, secret, address, clock)?;
+            return self.whole_login(number);
         }
         if scheme.eq_ignore_ascii_case("deri-hmac-sha256") {
-            return self.by_signed_header(rest, request, wall_ms);
+            return self.by_signed_header(rest, request, address, clock);
         }
         Err(refused("Authorization is deri-hmac-sha256, Bearer or Basic"))
     }
 
-    fn by_signed_header(&self, fields: &str, request: SignedRequest<'_>, wall_ms: u64) -> Result<Login, RpcError> {
+    fn by_signed_header(
+        &mut self,
+        fields: &str,
+        request: SignedRequest<'_>,
+        from: Option<IpAddr>,
+        clock: RequestClock,
+    ) -> Result<Login, RpcError> {
         let field = |wanted: &str| {
             let pairs = fields.split(',').filter_map(|pair| pair.trim().split_once('='));
-            let found = pairs.into_iter().find(|(key, _)| key.trim() == wanted).map(|(_, value)| value.trim());
-            found.ok_or_else(|| refused(&format!("the Authorization header lacks {wanted}")))
+            let mut found = pairs.filter(|(key, _)| key.trim() == wanted).map(|(_, value)| value.trim());
+            match (found.next(), found.next()) {
+                (Some(value), None) => Ok(value),
+                (Some(_), Some(_)) => Err(refused(&format!("the Authorization header has {wanted} twice"))),
+                (None, _) => Err(refused(&format!("the Authorization header lacks {wanted}"))),
+            }
         };
-        let at = self.find(field("id")?)?;
+        let client_id = field("id")?;
         let (timestamp, nonce) = (field("ts")?, field("nonce")?);
-        check_skew(timestamp, wall_ms)?;
+        check_skew(timestamp, clock.wall_ms())?;
         let method = request.method.to_uppercase();
         let signed = format!("{timestamp}\n{nonce}\n{method}\n{}\n{}\n", request.uri, request.body);
         let signature = field("sig")?;
-        verify(&self.credentials[at].secret, &signed, signature)?;
-        let digest = SpentSignatures::digest(&self.credentials[at].client_id, signature);
-        Ok(Login { signature: Some(digest), ..self.whole_login(at) })
+        let number = self.prove(client_id, from, clock, |secret| verify(secret, &signed, signature))?;
+        let digest = SpentSignatures::digest(client_id, signature);
+        Ok(Login { signature: Some(digest), ..self.whole_login(number)? })
     }
 }
 
@@ -361,10 +552,14 @@ fn signature(secret: &[u8], text: &str) -> String {
     hex::encode(mac.finalize().into_bytes())
 }
 
-fn verify(secret: &Secret, text: &str, given: &str) -> Result<(), RpcError> {
+fn wrong_credentials() -> RpcError {
+    refused("unknown client id, or wrong secret or signature")
+}
+
+fn verify(secret: &Secret, text: &str, given: &str) -> bool {
     let expected = signature(secret.key(), text);
     let same: bool = expected.as_bytes().ct_eq(given.to_ascii_lowercase().as_bytes()).into();
-    if same && !expected.is_empty() { Ok(()) } else { Err(refused("unknown client id, or wrong secret or signature")) }
+    same && !expected.is_empty()
 }
 
 #[cfg(test)]
@@ -408,8 +603,9 @@ mod tests {
 
     fn header(text: &str, wall_ms: u64) -> Result<AccountId, RpcError> {
         let uri = "/api/v2/private/get_position?instrument_name=BTC-PERPETUAL";
+        let clock = RequestClock { received_us: wall_ms * 1_000, now_us: || 0, steady_ns: 0 };
         keys()
-            .by_header(Authorization(text), SignedRequest { method: "get", uri, body: "" }, None, wall_ms)
+            .by_header(Authorization(text), SignedRequest { method: "get", uri, body: "" }, None, clock)
             .map(|login| login.account)
     }
 
@@ -427,6 +623,7 @@ mod tests {
         }
         assert!(header(&ccxt.replace("d092", "d093"), at).is_err());
         assert!(header(&ccxt.replace("id=a", "id=b"), at).is_err());
+        assert!(header(&format!("{ccxt},id=a"), at).is_err(), "a field occurs once");
         assert_eq!(header("Basic YTpkZW1vLXNlY3JldA==", at), expected);
         for bad in ["Basic YTp4", "Basic !", "Bearer 00", "Digest x", "", "deri-hmac-sha256", "Basic"] {
             assert!(header(bad, at).is_err(), "{bad}");

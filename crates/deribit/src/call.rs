@@ -10,8 +10,9 @@ use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, Label, Phase};
 
 use crate::Venue;
 use crate::access::{Area, Level};
-use crate::auth::Login;
 use crate::codec::{Channel, IgnoredChannel, Json, Params, RpcError, Token};
+use crate::login::Login;
+use crate::request_clock::RequestClock;
 use crate::session::Session;
 use crate::state::SharedState;
 
@@ -20,18 +21,6 @@ use crate::state::SharedState;
 pub enum Transport {
     WebSocket,
     Http,
-}
-
-/// The clocks outside the market, read for one request. Signatures, token life, `valid_until` and
-/// `usIn` use the wall clock; limits and heartbeats use a steady clock. None of them is venue time.
-#[derive(Clone, Copy, Debug)]
-pub struct RequestClock {
-    /// Wall time at which the request was received, in microseconds since 1970.
-    pub received_us: u64,
-    /// Reads the wall clock again, in microseconds since 1970, when the answer is written.
-    pub now_us: fn() -> u64,
-    /// Nanoseconds since an arbitrary start. Never goes back.
-    pub steady_ns: u64,
 }
 
 /// An action that the server takes on the connection after it has queued the answer.

@@ -1,17 +1,18 @@
 //! Storage for credentials that are made at run time.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use crate::auth::Credential;
 
 /// Stores credentials for the next start. The server implements it with a sealed file.
 pub trait CredentialStore {
-    /// Replaces the stored credentials. A new secret is shown to its owner only after this returns.
+    /// Replaces the stored credentials, and the client ids that were removed and stay removed. A new secret is shown to its owner only after this returns.
     ///
     /// # Errors
     ///
     /// Returns the I/O error; the previous credentials are then still stored.
-    fn keep(&mut self, credentials: &[Credential]) -> io::Result<()>;
+    fn keep(&mut self, credentials: &[Credential], removed: &BTreeSet<String>) -> io::Result<()>;
 }
 
 /// Stores nothing: the credentials end with the process.
@@ -19,7 +20,7 @@ pub trait CredentialStore {
 pub struct NoCredentialStore;
 
 impl CredentialStore for NoCredentialStore {
-    fn keep(&mut self, _: &[Credential]) -> io::Result<()> {
+    fn keep(&mut self, _: &[Credential], _: &BTreeSet<String>) -> io::Result<()> {
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 //! Start at    [`Dispatcher::answer`].
 
 use core::net::IpAddr;
+use std::collections::BTreeSet;
 
 use pitwire_engine::Engine;
 use pitwire_journal::LogError;
@@ -10,13 +11,17 @@ use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, SessionId, V
 use pitwire_projections::{Change, Views};
 
 use crate::Venue;
-use crate::auth::{Authorization, Credential, Login, SignedRequest};
-use crate::call::{Call, Effect, RequestClock, Transport};
+use crate::auth::{Authorization, Credential, FailedLogin, SignedRequest};
+use crate::call::{Call, Effect, Transport};
 use crate::codec::{Params, Request, RequestId, RpcError, write_error, write_result_with};
 use crate::credential_store::CredentialStore;
+use crate::ended_logins::EndedLogins;
 use crate::limits::{Limits, RequestClass};
+use crate::login::{Login, check_account};
+use crate::login_failures::FailureCounts;
 use crate::methods;
 use crate::notices::VenueView;
+use crate::request_clock::RequestClock;
 use crate::resume;
 use crate::session::{OnDisconnect, Session};
 use crate::state::{LimitExceeded, SharedState};
@@ -62,6 +67,13 @@ impl Dispatcher {
     #[must_use]
     pub fn with_credential_store(mut self, store: Box<dyn CredentialStore>) -> Self {
         self.state.store = store;
+        self
+    }
+
+    /// Sets the client ids that were removed at run time. They are not used again.
+    #[must_use]
+    pub fn without_client_ids(mut self, removed: BTreeSet<String>) -> Self {
+        self.state.keys.set_removed(removed);
         self
     }
 
@@ -119,13 +131,13 @@ impl Dispatcher {
     /// reported only by methods that need a login, because a client with an expired token must
     /// still be able to ask for a new one.
     pub fn session_of(
-        &self,
+        &mut self,
         header: Authorization<'_>,
         request: SignedRequest<'_>,
         address: Option<IpAddr>,
-        wall_ms: u64,
+        clock: RequestClock,
     ) -> Session {
-        match self.state.keys.by_header(header, request, address, wall_ms) {
+        match self.state.keys.by_header(header, request, address, clock) {
             Ok(login) => Session::logged_in(login),
             Err(refusal) => Session::refused(refusal),
         }
@@ -163,8 +175,13 @@ impl Dispatcher {
     /// Answers one request: appends exactly one envelope to `out`.
     pub fn answer(&mut self, context: RequestContext<'_>, request: &Request<'_>, out: &mut Vec<u8>) -> Dispatched {
         let RequestContext { venue, session, transport, clock } = context;
-        let wall_ms = clock.received_us / 1000;
-        let login = self.caller(session, &request.params, wall_ms);
+        let wall_ms = clock.wall_ms();
+        let login = self.caller(session, &request.params, clock);
+        // A killed or closed account has no logins, also after a restart.
+        let login = login.and_then(|login| match login {
+            Some(login) => check_account(venue.engine(), login.account).map(|()| Some(login)),
+            None => Ok(None),
+        });
         let account = login.as_ref().ok().copied().flatten().map(|login| login.account);
         let class = RequestClass::of(&request.method);
         if let Err(LimitExceeded { error, closes }) =
@@ -207,11 +224,29 @@ impl Dispatcher {
     /// Returns the caller's login. An `access_token` among the parameters decides for its one call,
     /// whether it is valid or not: a connection may carry the orders of several accounts, each with
     /// its own token.
-    fn caller(&self, session: &Session, params: &Params<'_>, wall_ms: u64) -> Result<Option<Login>, RpcError> {
+    fn caller(&self, session: &Session, params: &Params<'_>, clock: RequestClock) -> Result<Option<Login>, RpcError> {
         match params.text("access_token")? {
-            Some(token) => self.state.keys.by_token(&token, session.address, wall_ms).map(Some),
+            Some(token) => self.state.keys.by_token(&token, session.address, clock.steady_ms()).map(Some),
             None => session.caller(),
         }
+    }
+}
+
+/// Logins that ended or failed.
+impl Dispatcher {
+    /// Returns the logins that ended since the last call. The server closes the connections whose
+    /// [`Session::has_ended_login`] is true.
+    pub fn take_ended_logins(&mut self) -> EndedLogins {
+        self.state.keys.take_ended()
+    }
+
+    /// Returns a failed login since the last call, for the log.
+    pub fn take_failed_login(&mut self) -> Option<FailedLogin> {
+        self.state.keys.take_failed()
+    }
+
+    pub fn login_failures(&self) -> FailureCounts {
+        self.state.keys.failures.counts
     }
 }
 

@@ -10,10 +10,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::codec::{Channel, Heartbeat, Interval, RpcError};
 use pitwire_model::{AccountId, SessionId};
 
-use crate::auth::Login;
+use crate::ended_logins::EndedLogins;
 use crate::limits::{Meter, RefusalBudget};
+use crate::login::Login;
 use crate::subscription::{FillList, PortfolioState, PrivateSubscription};
-use crate::tokens::SessionNumber;
+use crate::tokens::{CredentialNumber, SessionNumber};
 
 #[derive(Debug, Default)]
 pub struct Session {
@@ -22,6 +23,8 @@ pub struct Session {
     /// The peer's address, if the server knows it.
     pub(crate) address: Option<IpAddr>,
     login: Option<Login>,
+    /// The newest login of each credential that has logged in or subscribed here.
+    used: BTreeMap<CredentialNumber, Login>,
     /// Why the header of an HTTP request was refused. Methods that need a login return it.
     refusal: Option<RpcError>,
     /// The session number of the tokens, assigned with the first ones.
@@ -102,6 +105,24 @@ impl Session {
         }
         self.login = Some(login);
         self.refusal = None;
+        self.note_login(login);
+    }
+
+    /// Records a login on which channels of this connection depend.
+    pub(crate) fn note_login(&mut self, login: Login) {
+        self.used.insert(login.credential, login);
+    }
+
+    /// Whether a login of this connection has ended.
+    pub fn has_ended_login(&self, ended: &EndedLogins) -> bool {
+        self.used.values().any(|login| ended.include(login))
+    }
+
+    /// Ends the login and the private channels. The connection is being closed.
+    pub fn end_login(&mut self) {
+        self.login = None;
+        self.used.clear();
+        self.private.clear();
     }
 
     /// Records which sessions a logout will end. A key holds fewer sessions than the limit, so a
@@ -116,6 +137,7 @@ impl Session {
     /// Logs out. The orders stay, because the client leaves on purpose.
     pub(crate) fn log_out(&mut self) {
         self.login = None;
+        self.used.clear();
         self.on_disconnect = OnDisconnect::default();
         self.unsubscribe_all();
     }

@@ -77,7 +77,41 @@ impl SharedState {
     ///
     /// Returns the error of the store; then the credential does not exist.
     pub fn add_credential(&mut self, client_id: &str, account: (AccountId, &str)) -> io::Result<String> {
-        self.keys.add(client_id, account, |all| self.store.keep(all))
+        self.keys.add(client_id, account, |all, removed| self.store.keep(all, removed))
+    }
+
+    /// Replaces the secret of a credential, stores it and returns it. `None` for an unknown client
+    /// id.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the store; then the old secret stays valid.
+    pub fn rotate_credential(&mut self, client_id: &str) -> io::Result<Option<String>> {
+        self.keys.rotate(client_id, |all, removed| self.store.keep(all, removed))
+    }
+
+    /// Removes a credential. Returns whether it existed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the store; then the credential stays valid.
+    pub fn remove_credential(&mut self, client_id: &str) -> io::Result<bool> {
+        if self.keys.list(None).all(|credential| credential.client_id != client_id) {
+            return Ok(false);
+        }
+        let is_removed = |credential: &Credential| credential.client_id == client_id;
+        self.keys.remove(is_removed, |all, removed| self.store.keep(all, removed)).map(|_| true)
+    }
+
+    /// Removes the credentials of an account, which has been closed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the store. The credentials then stay, and open nothing: a closed account
+    /// has no logins.
+    pub fn remove_credentials_of(&mut self, account: AccountId) -> io::Result<()> {
+        let is_removed = |credential: &Credential| credential.account == account;
+        self.keys.remove(is_removed, |all, removed| self.store.keep(all, removed)).map(|_| ())
     }
 }
 

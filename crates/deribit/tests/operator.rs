@@ -6,6 +6,7 @@ use common::World;
 use pitwire_deribit::{Credential, CredentialStore, Session};
 use serde_json::{Value, json};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io;
 use std::rc::Rc;
 
@@ -107,7 +108,7 @@ fn operator_creates_limits_and_deletes_instrument() {
 struct Kept(Rc<RefCell<Vec<String>>>, Rc<RefCell<bool>>);
 
 impl CredentialStore for Kept {
-    fn keep(&mut self, credentials: &[Credential]) -> io::Result<()> {
+    fn keep(&mut self, credentials: &[Credential], _: &BTreeSet<String>) -> io::Result<()> {
         if *self.1.borrow() {
             return Err(io::Error::other("the disk is full"));
         }

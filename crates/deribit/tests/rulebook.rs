@@ -378,9 +378,10 @@ fn auction_shows_curves_and_uncross_fills_all_accounts() {
 }
 
 /// The session of an HTTP request with a token in its header.
-fn by_header(world: &World, token: &str) -> Session {
+fn by_header(world: &mut World, token: &str) -> Session {
     let (header, request) = (format!("Bearer {token}"), SignedRequest { method: "GET", uri: "/", body: "" });
-    world.dispatcher.session_of(Authorization(&header), request, None, world.wall_us / 1000)
+    let clock = world.clock();
+    world.dispatcher.session_of(Authorization(&header), request, None, clock)
 }
 
 #[test]
@@ -410,7 +411,7 @@ fn mass_cancel_by_segment_and_by_connection() {
     assert_eq!(cancel(&mut one, "cancel_all", json!({"pitwire_scope": client})), 0, "what is left is the other's");
     assert_eq!(cancel(&mut two, "cancel_all", json!({"pitwire_scope": client})), 1);
     let token = world.token("alice");
-    let mut session = by_header(&world, &token);
+    let mut session = by_header(&mut world, &token);
     let over_http = world.get(&mut session, "private/cancel_all", "pitwire_scope=client");
     assert_eq!(over_http.code(), 10030);
 }

@@ -60,15 +60,16 @@ fn a_call_outside_the_scope_is_refused() {
     let mut world = World::new();
     let granted = grant(&mut world, &mut Session::new(), "alice", "trade:read");
     let header = format!("Bearer {}", granted["access_token"].as_str().unwrap());
-    let mut session = signed(&world, &header);
+    let mut session = signed(&mut world, &header);
     let reply = world.get(&mut session, "private/buy", "instrument_name=NPN_ZAR&amount=1&price=2000");
     assert_eq!(reply.code(), FORBIDDEN, "the number that HTTP clients know");
     assert!(reply.value["error"]["data"]["reason"].as_str().unwrap().contains("trade:read_write"));
 }
 
-fn signed(world: &World, header: &str) -> Session {
+fn signed(world: &mut World, header: &str) -> Session {
     let request = SignedRequest { method: "GET", uri: "/api/v2/x", body: "" };
-    world.dispatcher.session_of(Authorization(header), request, None, world.wall_us / 1000)
+    let clock = world.clock();
+    world.dispatcher.session_of(Authorization(header), request, None, clock)
 }
 
 #[test]
@@ -148,9 +149,9 @@ fn token_life_is_at_most_one_week() {
     assert!(short["scope"].as_str().unwrap().ends_with(" expires:60"));
     let long = grant(&mut world, &mut Session::new(), "alice", "expires:99999999");
     assert_eq!(long["expires_in"], 604_800);
-    world.wall_us += 59_000_000;
+    world.steady_ns += 59_000_000_000;
     assert_eq!(by_token(&mut world, &short), 0);
-    world.wall_us += 2_000_000;
+    world.steady_ns += 2_000_000_000;
     assert_eq!((by_token(&mut world, &short), by_token(&mut world, &long)), (BAD_TOKEN, 0));
 }
 
@@ -189,7 +190,8 @@ const ENTER: &str = "/api/v2/private/buy?instrument_name=NPN_ZAR&amount=1&price=
 fn get_signed(world: &mut World, header: &str, uri: &str) -> i64 {
     let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
     let request = SignedRequest { method: "GET", uri, body: "" };
-    let mut session = world.dispatcher.session_of(Authorization(header), request, None, world.wall_us / 1000);
+    let clock = world.clock();
+    let mut session = world.dispatcher.session_of(Authorization(header), request, None, clock);
     world.get(&mut session, path.strip_prefix("/api/v2/").unwrap(), query).code()
 }
 

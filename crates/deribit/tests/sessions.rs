@@ -71,9 +71,10 @@ fn expired_token_does_not_block_public_methods() {
     }
 }
 
-fn header(world: &World, text: &str) -> Session {
+fn header(world: &mut World, text: &str) -> Session {
     let request = SignedRequest { method: "GET", uri: "/api/v2/x", body: "" };
-    world.dispatcher.session_of(Authorization(text), request, None, world.wall_us / 1000)
+    let clock = world.clock();
+    world.dispatcher.session_of(Authorization(text), request, None, clock)
 }
 
 #[test]
@@ -83,22 +84,24 @@ fn expired_header_is_reported_only_by_private_methods() {
     let granted = world.grant(&mut first, "alice");
     let refresh = granted["refresh_token"].as_str().unwrap().to_owned();
     for (text, code) in [("Bearer stale", BAD_TOKEN), ("Basic YTp4", 13004), ("Magic x", 13004)] {
-        assert_eq!(world.get(&mut header(&world, text), "private/get_open_orders", "").code(), code, "{text}");
-        assert_eq!(world.get(&mut header(&world, text), "public/get_time", "").code(), 0, "{text}");
+        let mut session = header(&mut world, text);
+        assert_eq!(world.get(&mut session, "private/get_open_orders", "").code(), code, "{text}");
+        assert_eq!(world.get(&mut session, "public/get_time", "").code(), 0, "{text}");
     }
     let good = format!("Bearer {}", granted["access_token"].as_str().unwrap());
-    assert_eq!(who(&mut world, &mut header(&World::new(), &good), json!({})), BAD_TOKEN.to_string());
-    let mut session = header(&world, &good);
+    let mut of_another_venue = header(&mut World::new(), &good);
+    assert_eq!(who(&mut world, &mut of_another_venue, json!({})), BAD_TOKEN.to_string());
+    let mut session = header(&mut world, &good);
     assert_eq!(who(&mut world, &mut session, json!({})), "alice");
     let token = world.token("bob");
-    let mut stale = header(&world, "Bearer stale");
+    let mut stale = header(&mut world, "Bearer stale");
     assert_eq!(who(&mut world, &mut stale, json!({"access_token": token})), "bob", "the token decides");
 
     // A client with an expired token asks for a new one and sends the expired one along.
     let query = format!("grant_type=refresh_token&refresh_token={refresh}");
-    let reply = world.get(&mut header(&world, "Bearer stale"), "public/auth", &query);
+    let reply = world.get(&mut stale, "public/auth", &query);
     let fresh = reply.result()["access_token"].as_str().unwrap().to_owned();
-    let mut session = header(&world, &format!("Bearer {fresh}"));
+    let mut session = header(&mut world, &format!("Bearer {fresh}"));
     assert_eq!(who(&mut world, &mut session, json!({})), "alice");
 }
 
@@ -109,12 +112,13 @@ fn a_refresh_token_is_spent_when_used() {
     let first = world.grant(&mut session, "alice");
     let grant = json!({"grant_type": "refresh_token", "refresh_token": first["refresh_token"]});
     let second = world.ok(&mut session, "public/auth", grant.clone()).result().clone();
-    assert_eq!(world.call(&mut session, "public/auth", grant).code(), BAD_TOKEN);
+    let first_again = grant;
     assert_ne!(second["refresh_token"], first["refresh_token"]);
     let grant = json!({"grant_type": "refresh_token", "refresh_token": second["refresh_token"]});
     world.ok(&mut session, "public/auth", grant);
     let grant = json!({"grant_type": "refresh_token", "refresh_token": second["access_token"]});
     assert_eq!(world.call(&mut session, "public/auth", grant).code(), BAD_TOKEN, "an access token refreshes nothing");
+    assert_eq!(world.call(&mut session, "public/auth", first_again).code(), BAD_TOKEN);
 }
 
 #[test]
@@ -135,11 +139,13 @@ fn tokens_live_for_900_seconds() {
     let granted = world.grant(&mut Session::new(), "alice");
     assert_eq!(granted["expires_in"], 900);
     for (seconds, expected) in [(899, "alice"), (901, "13009")] {
-        world.wall_us = common::WALL_US + seconds * 1_000_000;
+        world.steady_ns = seconds * 1_000_000_000;
+        // A step of the wall clock revives no token and ends none.
+        world.wall_us = common::WALL_US - seconds * 1_000_000;
         let params = json!({"access_token": granted["access_token"]});
         assert_eq!(who(&mut world, &mut Session::new(), params), expected, "after {seconds} s");
     }
-    world.wall_us = common::WALL_US + 3_600_000_000;
+    world.steady_ns = 3_600_000_000_000;
     let grant = json!({"grant_type": "refresh_token", "refresh_token": granted["refresh_token"]});
     world.ok(&mut Session::new(), "public/auth", grant);
 }

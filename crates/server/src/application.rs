@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 
-use pitwire_deribit::channels::{ChannelCursor, FeedId, Subscribed};
-use pitwire_deribit::codec::{Channel, Interval, Request, Token, write_logout};
+use pitwire_deribit::channels::{FeedId, Subscribed};
+use pitwire_deribit::codec::{Channel, Request, Token, write_logout};
 use pitwire_deribit::{
-    Authorization, Dispatched, Dispatcher, Effect, RESUMED_BYTES, RequestClock, RequestContext, Session, SignedRequest,
-    Transport,
+    Authorization, Dispatched, Dispatcher, Effect, FailedLogin, RESUMED_BYTES, RequestClock, RequestContext, Session,
+    SignedRequest, Transport,
 };
 use pitwire_journal::LogError;
 use pitwire_model::{AccountId, VenueNanos};
@@ -27,6 +27,7 @@ use pitwire_venue::{Maintenance, VenueClock};
 use crate::account_listeners::AccountListeners;
 use crate::api_route::{self, ApiRoute};
 use crate::bus::Bus;
+use crate::client_connection::{ClientConnection, ClientSubscription, is_open, leave, leave_all};
 use crate::delivery_threads::TurnBudget;
 use crate::health::health;
 use crate::heartbeats::Heartbeats;
@@ -57,25 +58,8 @@ const KEPT_REPLY_BYTES: usize = 64 * 1024;
 /// Close reason of a slow subscriber, with code 1013.
 const TOO_SLOW: &str = "too slow for this channel: reconnect and start from a snapshot";
 
-struct ClientSubscription {
-    name: String,
-    feed: FeedId,
-    /// Read position while the connection is on the venue thread.
-    cursor: ChannelCursor,
-    /// The channel needs no login.
-    is_open: bool,
-    /// It is read on a delivery thread.
-    is_away: bool,
-    /// The subscriber may resume it.
-    is_held: bool,
-}
-
-struct ClientConnection {
-    session: Session,
-    /// The account that its unread bytes count against.
-    payer: Option<AccountId>,
-    public: Vec<ClientSubscription>,
-}
+/// Close reason of a connection whose login has ended, with code 1008.
+const LOGIN_ENDED: &str = "the login has ended: an operator or a logout revoked it";
 
 pub struct VenueApplication {
     pub service: VenueService,
@@ -183,8 +167,29 @@ impl VenueApplication {
 
     fn note(&mut self, answer: &Dispatched) {
         self.counters.errors += u64::from(answer.is_error);
+        if let Some(FailedLogin { client_id, address }) = self.dispatcher.take_failed_login() {
+            // Debug format escapes control characters, so that a client cannot forge a log line.
+            warn!(?client_id, address = address.map(tracing::field::display), "login failed");
+        }
         if answer.log_failed {
             self.failure.get_or_insert(LogError::Poisoned);
+        }
+    }
+
+    /// Closes the connections whose logins ended by the last request.
+    fn close_ended_logins(&mut self, notices: &mut Notices) {
+        let ended = self.dispatcher.take_ended_logins();
+        if ended.is_empty() {
+            return;
+        }
+        let concerned = self.clients.iter().filter(|(_, client)| client.session.has_ended_login(&ended));
+        for id in concerned.map(|(id, _)| *id).collect::<Vec<_>>() {
+            let Some(client) = self.clients.get_mut(&id) else { continue };
+            client.session.end_login();
+            leave_all(id, &mut client.public, &mut self.service.market_data);
+            let public_connections = &mut self.service.market_data.public_connections;
+            expel(id, LOGIN_ENDED, &mut ConnectionOutput { notices, public_connections });
+            self.reindex(id);
         }
     }
 
@@ -382,6 +387,7 @@ impl VenueApplication {
         charge(request.connection, answer.account, notices);
         self.note(&answer);
         self.distribute(notices);
+        self.close_ended_logins(notices);
         self.follow_manual_time(notices);
         let mut response = HttpResponse::json(if answer.is_error { 400 } else { 200 }, out);
         if is_shared {
@@ -400,7 +406,7 @@ impl VenueApplication {
         let mut session = request.headers.get("authorization").map_or_else(Session::new, |header| {
             let body = std::str::from_utf8(request.body).unwrap_or_default();
             let signed = SignedRequest { method: request.method, uri: request.target, body };
-            self.dispatcher.session_of(Authorization(header), signed, request.from, clock.received_us / 1000)
+            self.dispatcher.session_of(Authorization(header), signed, request.from, clock)
         });
         session = session.coming_from(request.from);
         let visit =
@@ -427,6 +433,7 @@ impl VenueApplication {
                 open_channels: self.service.market_data.publisher.open_channels(),
                 is_durable: self.maintenance.is_some(),
                 is_early: self.is_early,
+                login_failures: self.dispatcher.login_failures(),
             },
         );
         self.latency.render(&mut text);
@@ -475,35 +482,6 @@ fn expel(id: ConnectionId, why: &str, output: &mut ConnectionOutput<'_>) {
     write_logout(&mut out, why);
     output.notify(id, &out);
     output.close(id, pitwire_net::CloseCode::Policy, why);
-}
-
-/// Ends a subscription. `others` are the remaining ones of the connection.
-fn leave(id: ConnectionId, sub: &ClientSubscription, others: &[ClientSubscription], market_data: &mut MarketData) {
-    let MarketData { publisher, public_connections, .. } = market_data;
-    publisher.unsubscribe(sub.feed);
-    if sub.is_away {
-        // A channel may have several names.
-        let is_last = others.iter().all(|other| other.feed != sub.feed || !other.is_away);
-        public_connections.leave(id, sub.feed, is_last, publisher);
-    }
-}
-
-fn leave_all(id: ConnectionId, public: &mut Vec<ClientSubscription>, market_data: &mut MarketData) {
-    while let Some(sub) = public.pop() {
-        leave(id, &sub, public, market_data);
-    }
-}
-
-/// Returns whether a public channel is available without a login.
-fn is_open(channel: &Channel) -> bool {
-    channel.interval() != Interval::Raw && !matches!(channel, Channel::DropCopy { .. })
-}
-
-impl ClientConnection {
-    /// Whether it only listens to public channels that need no login.
-    fn is_listener(&self) -> bool {
-        !self.public.is_empty() && self.public.iter().all(|sub| sub.is_open) && self.session.is_public_only()
-    }
 }
 
 impl Application for VenueApplication {
@@ -628,6 +606,7 @@ impl Application for VenueApplication {
         self.apply(id, answer.effects, notices);
         self.reindex(id);
         self.distribute(notices);
+        self.close_ended_logins(notices);
         self.follow_manual_time(notices);
         self.hand_off_listener(id, notices);
     }

@@ -6,6 +6,7 @@
 
 use std::fmt::Write as _;
 
+use pitwire_deribit::FailureCounts;
 use pitwire_journal::records::ChainState;
 
 #[derive(Debug, Default)]
@@ -39,6 +40,7 @@ pub struct Gauges<'a> {
     pub open_channels: usize,
     pub is_durable: bool,
     pub is_early: bool,
+    pub login_failures: FailureCounts,
 }
 
 /// Resolution of counts that include hidden orders.
@@ -51,7 +53,7 @@ pub fn render(counters: &Counters, gauges: &Gauges<'_>) -> String {
         let (whole, rest) = (ns / 1_000_000_000, ns % 1_000_000_000);
         format!("{whole}.{rest:09}")
     };
-    let rows: [(&str, &str, &str, String); 17] = [
+    let rows: [(&str, &str, &str, String); 19] = [
         ("commands_total", "counter", "Commands in the log.", gauges.chain.commands.to_string()),
         ("events_total", "counter", "Events put out by the engine, in whole thousands.", coarse(gauges.chain.events)),
         ("orders_total", "counter", "Orders accepted, in whole thousands.", coarse(gauges.chain.orders)),
@@ -71,6 +73,18 @@ pub fn render(counters: &Counters, gauges: &Gauges<'_>) -> String {
         ("http_requests_total", "counter", "HTTP requests answered.", counters.http_requests.to_string()),
         ("messages_total", "counter", "WebSocket messages answered.", counters.messages.to_string()),
         ("errors_total", "counter", "Requests answered with an error.", counters.errors.to_string()),
+        (
+            "failed_logins_total",
+            "counter",
+            "Logins with an unknown client id, a wrong secret or a wrong signature.",
+            gauges.login_failures.failed.to_string(),
+        ),
+        (
+            "slowed_logins_total",
+            "counter",
+            "Logins refused without a check, because too many had failed.",
+            gauges.login_failures.slowed.to_string(),
+        ),
         ("commits_total", "counter", "Group commits.", counters.commits.to_string()),
         ("commit_seconds_total", "counter", "Time spent in commits.", seconds(counters.commit_ns)),
         ("commit_seconds_max", "gauge", "The longest commit of this start.", seconds(counters.commit_ns_max)),

@@ -12,6 +12,7 @@
 //!                start drops a credential whose account was never created;
 //!             4. a file that belongs to another journal stops the start.
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
@@ -45,14 +46,25 @@ struct StoredCredential {
     #[serde(default)]
     account_name: String,
     operator: bool,
+    /// The client id was removed and stays removed; the other fields mean nothing.
+    #[serde(default)]
+    removed: bool,
+}
+
+/// The content of a vault.
+#[derive(Default)]
+pub struct StoredCredentials {
+    pub credentials: Vec<Credential>,
+    /// Client ids that an operator removed. They are not used again.
+    pub removed: BTreeSet<String>,
 }
 
 pub struct SealedVault {
     directory: Arc<DirectoryStorage>,
     /// `None` if no option names a file and there is no home directory. Then only an access fails.
     key_file: Option<PathBuf>,
-    /// Client ids of the preset, which are not stored.
-    preset: Vec<String>,
+    /// Credentials of the preset. They are not stored unless their secrets change.
+    preset: Vec<Credential>,
 }
 
 /// Returns `$XDG_CONFIG_HOME/pitwire/vault.key`, or the same under `~/.config`.
@@ -74,15 +86,14 @@ impl SealedVault {
         key_file: Option<PathBuf>,
         preset: &[Credential],
         engine: &Engine,
-    ) -> Result<(SealedVault, Vec<Credential>), Failure> {
-        let preset = preset.iter().map(|credential| credential.client_id.clone()).collect();
-        let vault = SealedVault { directory, key_file, preset };
+    ) -> Result<(SealedVault, StoredCredentials), Failure> {
+        let vault = SealedVault { directory, key_file, preset: preset.to_vec() };
         let path = vault.directory.path().join(VAULT_FILE);
         let failed =
             |what: String, remedy: &str| Failure::new(format!("cannot open {}: {what}", path.display())).remedy(remedy);
         let sealed = match vault.directory.read_file(VAULT_FILE) {
             Ok(Some(sealed)) => sealed,
-            Ok(None) => return Ok((vault, Vec::new())),
+            Ok(None) => return Ok((vault, StoredCredentials::default())),
             Err(error) => return Err(failed(error.to_string(), "make it readable")),
         };
         let key = vault.key().map_err(|error| {
@@ -96,12 +107,16 @@ impl SealedVault {
         })?;
         let entries: Vec<StoredCredential> = serde_json::from_slice(&opened)
             .map_err(|error| failed(error.to_string(), "start the build that wrote it"))?;
-        let mut credentials = Vec::with_capacity(entries.len());
+        let mut stored = StoredCredentials::default();
         for entry in entries {
+            if entry.removed {
+                stored.removed.insert(entry.client_id);
+                continue;
+            }
             let remedy = "restore this file and the journal from one backup; or remove the file and make new \
                           credentials";
             match account_of(&entry, engine).map_err(|what| failed(what, remedy))? {
-                Some(account_name) => credentials.push(Credential {
+                Some(account_name) => stored.credentials.push(Credential {
                     client_id: entry.client_id,
                     secret: Secret::from(entry.secret.as_str().to_owned()),
                     account: AccountId(entry.account),
@@ -114,7 +129,7 @@ impl SealedVault {
                 ),
             }
         }
-        Ok((vault, credentials))
+        Ok((vault, stored))
     }
 
     fn key_file(&self) -> io::Result<&Path> {
@@ -162,8 +177,22 @@ impl SealedVault {
 }
 
 impl CredentialStore for SealedVault {
-    fn keep(&mut self, credentials: &[Credential]) -> io::Result<()> {
-        let own = credentials.iter().filter(|credential| !self.preset.contains(&credential.client_id));
+    fn keep(&mut self, credentials: &[Credential], removed: &BTreeSet<String>) -> io::Result<()> {
+        let is_preset = |credential: &&Credential| {
+            let same = |other: &Credential| {
+                other.client_id == credential.client_id && other.secret.reveal() == credential.secret.reveal()
+            };
+            self.preset.iter().any(same)
+        };
+        let own = credentials.iter().filter(|credential| !is_preset(credential));
+        let gone = removed.iter().map(|client_id| StoredCredential {
+            client_id: client_id.clone(),
+            secret: Zeroizing::default(),
+            account: 0,
+            account_name: String::new(),
+            operator: false,
+            removed: true,
+        });
         let entries: Vec<StoredCredential> = own
             .map(|credential| StoredCredential {
                 client_id: credential.client_id.clone(),
@@ -171,7 +200,9 @@ impl CredentialStore for SealedVault {
                 account: credential.account.0,
                 account_name: credential.account_name.clone(),
                 operator: credential.access.is_operator(),
+                removed: false,
             })
+            .chain(gone)
             .collect();
         let plain = Zeroizing::new(serde_json::to_vec(&entries)?);
         let sealed = seal(&*self.key_or_new()?, &plain)?;

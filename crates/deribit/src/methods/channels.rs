@@ -65,6 +65,9 @@ pub fn subscribe(call: &mut Call<'_>) -> MethodResult {
         return Err(RpcError::param("too_many_requests", "channels", reason));
     }
     write_names(call, accepted.iter().map(|(name, ..)| name));
+    if let Ok(Some(login)) = call.login {
+        call.session.note_login(login);
+    }
     let mut budget_bytes = resume::RESUMED_BYTES;
     for (name, channel, account) in accepted {
         let resumed = resumed.remove(&name);

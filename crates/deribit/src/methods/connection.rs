@@ -6,6 +6,7 @@ use pitwire_model::KillScope;
 use super::cancel_on_disconnect;
 use crate::auth::Origin;
 use crate::call::{Call, Effect, MethodResult, Transport};
+use crate::login::check_account;
 
 /// Version of the dialect that clients expect.
 pub const VERSION: &str = "1.2.26";
@@ -17,7 +18,8 @@ pub fn auth(call: &mut Call<'_>) -> MethodResult {
         Transport::Http => None,
     };
     let origin = Origin { connection, address: call.session.address };
-    let grant = keys.grant(call.params, origin, call.wall_ms)?;
+    let engine = call.venue.engine();
+    let grant = keys.grant(call.params, origin, call.clock, |account| check_account(engine, account))?;
     call.session.remember_grant(grant.session);
     call.session.log_in(grant.login);
     cancel_on_disconnect::settled(call, grant.login.account);
@@ -110,7 +112,8 @@ pub fn disable_heartbeat(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Revokes the session's tokens, unless `invalidate_token` is false, and closes the connection.
+/// Revokes the session's tokens and ends its other connections, unless `invalidate_token` is false,
+/// and closes the connection.
 /// Orders stay, whatever cancel on disconnect says.
 pub fn logout(call: &mut Call<'_>) -> MethodResult {
     must_stay(call, "only a connection can be logged out")?;
@@ -119,7 +122,7 @@ pub fn logout(call: &mut Call<'_>) -> MethodResult {
     call.session.number = None;
     for session in std::mem::take(&mut call.session.granted) {
         if invalidate {
-            call.state.keys.forget_session(session);
+            call.state.keys.end_session(session);
         }
     }
     call.session.log_out();

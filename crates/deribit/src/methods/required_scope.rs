@@ -49,6 +49,7 @@ mod tests {
                 "private/pitwire_get_reports",
                 "private/pitwire_status",
                 "private/pitwire_get_accounts",
+                "private/pitwire_get_credentials",
                 "private/pitwire_get_orders"
             ]
         );

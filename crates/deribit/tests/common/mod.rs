@@ -126,13 +126,17 @@ impl World {
         World { venue: test_venue(), dispatcher, wall_us: WALL_US, steady_ns: 0 }
     }
 
+    pub fn clock(&self) -> RequestClock {
+        RequestClock { received_us: self.wall_us, now_us: || ANSWERED_US, steady_ns: self.steady_ns }
+    }
+
     fn visited(
         &mut self,
         session: &mut Session,
         transport: Transport,
         ask: impl FnOnce(&mut Dispatcher, RequestContext<'_>, &mut Vec<u8>) -> Dispatched,
     ) -> Reply {
-        let clock = RequestClock { received_us: self.wall_us, now_us: || ANSWERED_US, steady_ns: self.steady_ns };
+        let clock = self.clock();
         let mut out = Vec::new();
         let visit = RequestContext { venue: &mut self.venue, session, transport, clock };
         let Dispatched { effects, is_error, log_failed, .. } = ask(&mut self.dispatcher, visit, &mut out);

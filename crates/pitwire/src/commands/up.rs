@@ -1,6 +1,7 @@
 //! `pitwire up`: the venue.
 
-use std::net::{SocketAddr, TcpListener};
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
 use pitwire_net::{Server, SystemClock, stop_signals};
 use pitwire_schedule::{RandomEnds, TimerQueue, duration_ns};
 use pitwire_server::{
-    Bus, SealedVault, ServiceOptions, VenueApplication, VenueService, connection_limits, default_key_file,
-    request_limits, venue_time,
+    Bus, SealedVault, ServiceOptions, StoredCredentials, VenueApplication, VenueService, connection_limits,
+    default_key_file, request_limits, venue_time,
 };
 use pitwire_venue::{
     ClockRelation, EventQueue, ExplainService, Maintenance, Recovered, StartOptions, Venue, VenueClock, check_clock,
@@ -58,6 +59,10 @@ pub struct Up {
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8080")]
     http: SocketAddr,
+    /// Accept the preset's public credentials (demo-a, demo-b, demo-operator) on addresses that are
+    /// not loopback. Without it, such a venue makes secrets for these accounts and shows them once.
+    #[arg(long)]
+    demo_credentials: bool,
     /// Address for TLS, which serves the same venue over https and wss; port 0 takes a free one.
     /// Without --tls-cert the venue creates its own certificate authority in the data directory
     /// once and prints how to trust it.
@@ -200,7 +205,7 @@ impl Up {
         };
         let (service, open) = self.build(&preset, &setup, &clock)?;
         let storage = open.as_ref().map(|open| Arc::clone(&open.storage));
-        let (dispatcher, shown) = self.dispatcher(&preset, &setup, service.venue.engine(), storage)?;
+        let (dispatcher, logins) = self.dispatcher(&preset, &setup, service.venue.engine(), storage)?;
         let (maintenance, lock) = open.map(|open| (open.maintenance, open.lock)).unzip();
         let venue_clock = match self.clock {
             ClockMode::Manual => VenueClock::manual(),
@@ -219,7 +224,7 @@ impl Up {
         let mut server = Server::new(app, listener, signals, clock)?.with_limits(limits)?.with_waker(&waker)?;
         server = server.with_idle_strategy(self.idle.strategy());
         let address = server.local_address()?;
-        self.announce(&preset, &shown, address);
+        self.announce(&preset, &logins, address);
         let mut served = ServedAt { http: address, tls: None };
         if let Some(listener) = secure {
             let address = listener.local_addr()?;
@@ -359,56 +364,83 @@ impl Up {
         Ok((service, open))
     }
 
-    /// Creates the dispatcher with the preset's credentials, the stored ones, and new ones for
-    /// configured accounts without any. Returns the new credentials, which are shown once.
+    /// Whether the preset's credentials are accepted. Their secrets are public, so by default only
+    /// clients on this machine may use them.
+    fn takes_demo_credentials(&self) -> bool {
+        let is_here = |address: SocketAddr| address.ip().to_canonical().is_loopback();
+        self.demo_credentials || [Some(self.http), self.tls].into_iter().flatten().all(is_here)
+    }
+
+    /// Creates the dispatcher with the stored credentials, those of the preset, and new ones for
+    /// configured accounts without any. Returns the logins to show.
     fn dispatcher(
         &self,
         preset: &Preset,
         setup: &Setup,
         engine: &Engine,
         storage: Option<Arc<DirectoryStorage>>,
-    ) -> Result<(Dispatcher, Vec<Credential>), Failure> {
-        let known = known_credentials(preset, setup, engine);
-        let (mut vault, made): (Box<dyn CredentialStore>, _) = match storage {
-            None => (Box::new(NoCredentialStore), Vec::new()),
+    ) -> Result<(Dispatcher, ShownLogins), Failure> {
+        let public = if self.takes_demo_credentials() { known_credentials(preset, setup, engine) } else { Vec::new() };
+        let (mut vault, stored): (Box<dyn CredentialStore>, _) = match storage {
+            None => (Box::new(NoCredentialStore), StoredCredentials::default()),
             Some(storage) => {
                 let key_file = self.key_file.clone().or_else(default_key_file);
-                let (vault, made) = SealedVault::open(storage, key_file, &known, engine)?;
-                (Box::new(vault), made)
+                let (vault, stored) = SealedVault::open(storage, key_file, &public, engine)?;
+                (Box::new(vault), stored)
             }
         };
-        let mut credentials = known;
-        credentials.extend(made);
-        let has_login = |name: &str| credentials.iter().any(|credential| credential.client_id == name);
-        let without = setup.accounts.iter().filter(|def| !def.house && !has_login(&def.name));
+        let StoredCredentials { mut credentials, removed } = stored;
+        // A stored credential replaces the public one of the same name, and a removed one stays removed.
+        let is_settled = |credentials: &[Credential], name: &str| {
+            removed.contains(name) || credentials.iter().any(|credential| credential.client_id == name)
+        };
+        let public: Vec<Credential> =
+            public.into_iter().filter(|credential| !is_settled(&credentials, &credential.client_id)).collect();
+        credentials.extend(public.iter().cloned());
+        let is_closed = |name: &str| engine.account_named(name).is_some_and(|account| account.is_closed());
+        let without = setup
+            .accounts
+            .iter()
+            .filter(|def| !def.house && !is_settled(&credentials, &def.name) && !is_closed(&def.name));
         let fresh: Vec<Credential> = without.filter_map(|def| credential(def, hex::encode(random()), engine)).collect();
         credentials.extend(fresh.iter().cloned());
         if !fresh.is_empty() {
-            vault.keep(&credentials).map_err(|error| {
+            vault.keep(&credentials, &removed).map_err(|error| {
                 Failure::new(format!("cannot keep the new credentials: {error}")).remedy("check --data and --key-file")
             })?;
         }
-        let dispatcher = Dispatcher::new(credentials, random).with_credential_store(vault);
+        let dispatcher = Dispatcher::new(credentials, random).with_credential_store(vault).without_client_ids(removed);
         let dispatcher = match &setup.limits {
             Some(limits) => dispatcher
                 .with_limits(request_limits(limits))
                 .with_max_open_orders(limits.open_orders_per_account.unwrap_or(DialectLimits::MAX_OPEN_ORDERS)),
             None => dispatcher,
         };
-        Ok((dispatcher, fresh))
+        Ok((dispatcher, ShownLogins { public, fresh }))
     }
 
-    fn announce(&self, preset: &Preset, shown: &[Credential], address: SocketAddr) {
+    fn announce(&self, preset: &Preset, logins: &ShownLogins, address: SocketAddr) {
         let reach = reachable(address);
         say(&format!("Pitwire is up: the {} venue", preset.name));
         say(&format!("  page       http://{reach}/"));
+        if address.ip().is_unspecified() {
+            for own in own_addresses().into_iter().filter(|own| address.is_ipv6() || own.is_ipv4()) {
+                say(&format!("             http://{}/", SocketAddr::new(own, address.port())));
+            }
+            say(&format!("  listens    on {address}: every host that reaches this machine can connect"));
+        }
         say(&format!("  WebSocket  ws://{reach}/ws/api/v2"));
         say(&format!("  HTTP       http://{reach}/api/v2"));
         say(&format!("  streams    ws://{reach}/ws/<symbol>@trade and other forms: docs/streams.md"));
-        for (client_id, secret) in &preset.logins {
-            say(&format!("  login      {client_id} / {secret}"));
+        for credential in &logins.public {
+            say(&format!("  login      {} / {}", credential.client_id, credential.secret.reveal()));
         }
-        for credential in shown {
+        if !self.takes_demo_credentials() {
+            say("  note       demo credentials work on loopback only; --demo-credentials accepts them here too");
+        } else if self.demo_credentials && !logins.public.is_empty() {
+            say("  warning    the secrets above are public: every host that reaches this venue can operate it");
+        }
+        for credential in &logins.fresh {
             say(&format!("  new login  {} / {} (shown this once)", credential.client_id, credential.secret.reveal()));
         }
         if let Some(url) = &self.publish {
@@ -444,6 +476,28 @@ pub(super) fn announce_tls(address: SocketAddr, authority: Option<&Path>) {
     }
 }
 
+/// Returns the addresses of this machine besides loopback, as far as the kernel lists them.
+fn own_addresses() -> Vec<IpAddr> {
+    let table = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
+    let mut lines = table.lines().map(str::trim).peekable();
+    let mut found = BTreeSet::new();
+    while let Some(line) = lines.next() {
+        let is_own = lines.peek().is_some_and(|next| next.starts_with("/32 host LOCAL"));
+        let address = line.strip_prefix("|-- ").filter(|_| is_own);
+        found.extend(address.and_then(|text| text.parse::<IpAddr>().ok()));
+    }
+    let table = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
+    let global = table.lines().filter_map(|line| {
+        let mut fields = line.split_whitespace();
+        // The address, the index of the interface, the length of the prefix, and the scope: 0 is global.
+        let (address, scope) = (fields.next()?, fields.nth(2)?);
+        let bits = u128::from_str_radix(address, 16).ok().filter(|_| scope == "00")?;
+        Some(IpAddr::from(Ipv6Addr::from(bits)))
+    });
+    found.extend(global);
+    found.into_iter().filter(|address: &IpAddr| !address.is_loopback()).collect()
+}
+
 /// Returns an address at which clients on this machine reach a listener.
 fn reachable(address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
@@ -451,6 +505,14 @@ fn reachable(address: SocketAddr) -> SocketAddr {
     } else {
         address
     }
+}
+
+/// The logins that the start shows.
+struct ShownLogins {
+    /// Credentials of the preset. Their secrets are in the documentation.
+    public: Vec<Credential>,
+    /// Credentials that this start made. Their secrets are shown once.
+    fresh: Vec<Credential>,
 }
 
 /// Returns the credentials of the preset.

@@ -1,5 +1,7 @@
 //! Accounts and their credentials: create, limit, fund, delete.
 
+use std::io;
+
 use crate::codec::{Json, RpcError};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, Decimal, KillScope, SelfMatch, Throttle,
@@ -73,9 +75,66 @@ pub fn create(call: &mut Call<'_>) -> MethodResult {
 pub fn create_credential(call: &mut Call<'_>) -> MethodResult {
     let account = call.named_account()?;
     let name = call.params.required("name")?.into_owned();
-    let held = call.state.keys.count_of(account);
-    let client_id = if held == 0 { name.clone() } else { format!("{name}.{}", held + 1) };
+    let client_id = call.state.keys.free_client_id(&name);
     write_credential(call, account, &name, &client_id)
+}
+
+/// Lists the credentials of an account, or of all accounts, without their secrets.
+pub fn credentials(call: &mut Call<'_>) -> MethodResult {
+    let only = if call.params.has("name") { Some(call.named_account()?) } else { None };
+    let Call { state, venue, out, .. } = call;
+    Json::new(out).array(|j| {
+        for credential in state.keys.list(only) {
+            let holder = venue.engine().account(credential.account);
+            j.object(|j| {
+                j.key("client_id").string(&credential.client_id);
+                j.key("name").string(holder.map_or("", |holder| &holder.spec.name));
+                j.key("operator").bool(credential.access.is_operator());
+            });
+        }
+    });
+    Ok(())
+}
+
+/// Replaces the secret of a credential, shows the new one and ends the logins with the old one.
+pub fn rotate_credential(call: &mut Call<'_>) -> MethodResult {
+    let client_id = call.params.required("client_id")?.into_owned();
+    let secret = call.state.rotate_credential(&client_id).map_err(|error| not_stored(&error))?;
+    let secret = secret.ok_or_else(|| unknown_client_id(&client_id))?;
+    call.json().object(|j| {
+        j.key("client_id").string(&client_id);
+        j.key("client_secret").string(&secret);
+    });
+    Ok(())
+}
+
+/// Removes a credential and ends its logins. The client id is not used again.
+pub fn remove_credential(call: &mut Call<'_>) -> MethodResult {
+    let client_id = call.params.required("client_id")?.into_owned();
+    let own = call.account()?;
+    let is_last = {
+        let mut others = call.state.keys.list(Some(own)).filter(|credential| credential.client_id != client_id);
+        others.next().is_none() && call.state.keys.list(Some(own)).next().is_some()
+    };
+    if is_last {
+        return Err(RpcError::invalid("client_id", "an operator cannot remove the last credential of its own account"));
+    }
+    if !call.state.remove_credential(&client_id).map_err(|error| not_stored(&error))? {
+        return Err(unknown_client_id(&client_id));
+    }
+    call.done()
+}
+
+fn unknown_client_id(client_id: &str) -> RpcError {
+    let shown: String = client_id.chars().take(80).collect();
+    RpcError::invalid(
+        "client_id",
+        format!("no credential {shown:?}: private/pitwire_get_credentials lists the credentials"),
+    )
+}
+
+fn not_stored(error: &io::Error) -> RpcError {
+    RpcError::new("internal_error", format!("the credentials could not be stored: {error}; nothing has changed"))
 }
 
 fn write_credential(call: &mut Call<'_>, account: AccountId, name: &str, client_id: &str) -> MethodResult {
@@ -142,6 +201,11 @@ pub fn delete(call: &mut Call<'_>) -> MethodResult {
         return Err(RpcError::invalid("name", "an operator cannot close the account it is logged in with"));
     }
     call.command(Command::CloseAccount { account })?;
+    call.state.keys.end_account(account);
+    call.state.remove_credentials_of(account).map_err(|error| {
+        let reason = format!("the account is closed and has no logins, but its credentials stay stored: {error}");
+        RpcError::new("internal_error", reason)
+    })?;
     call.done()
 }
 

@@ -52,11 +52,18 @@ fn scope(call: &Call<'_>) -> Result<KillScope, RpcError> {
 
 pub fn kill(call: &mut Call<'_>) -> MethodResult {
     let (scope, reason) = (scope(call)?, call.reason()?);
+    let account = if let KillScope::Account(account) = scope { Some(account) } else { None };
+    if account.is_some() && account == call.account().ok() {
+        return Err(RpcError::invalid("name", "an operator cannot kill the account it is logged in with"));
+    }
     call.command(Command::Kill { scope, reason })?;
     let cancelled = call.venue.events().iter().find_map(|event| match event {
         Event::Killed { cancelled, .. } => Some(*cancelled),
         _ => None,
     });
+    if let Some(account) = account {
+        call.state.keys.end_account(account);
+    }
     call.json().object(|j| {
         j.key("cancelled").uint(u64::from(cancelled.unwrap_or(0)));
     });

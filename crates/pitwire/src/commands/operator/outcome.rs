@@ -75,6 +75,12 @@ pub fn text(verb: &Verb, result: &str) -> Result<String, serde_json::Error> {
         }
         Verb::CreateAccount { name } => credential(&format!("account {name} is created"), result)?,
         Verb::CreateCredential { name } => credential(&format!("account {name} has one more credential"), result)?,
+        Verb::RotateCredential { client_id } => {
+            credential(&format!("credential {client_id} has a new secret and its logins have ended"), result)?
+        }
+        Verb::RemoveCredential { client_id } => {
+            format!("credential {client_id} is removed and its logins have ended")
+        }
         Verb::ChangeAccount(Account { name, .. }) => {
             format!("account {name} has these settings now:\n{}", show::table(result)?)
         }
@@ -95,9 +101,12 @@ pub fn text(verb: &Verb, result: &str) -> Result<String, serde_json::Error> {
         Verb::Bust { trade_id, .. } => {
             format!("trade {trade_id} is cancelled: assets, cash and positions are restored, orders are not")
         }
-        Verb::Status | Verb::Accounts | Verb::Orders { .. } | Verb::Advance { .. } | Verb::Watch { .. } => {
-            return show::table(result);
-        }
+        Verb::Status
+        | Verb::Accounts
+        | Verb::Credentials { .. }
+        | Verb::Orders { .. }
+        | Verb::Advance { .. }
+        | Verb::Watch { .. } => return show::table(result),
     };
     Ok(sentence)
 }

@@ -103,6 +103,26 @@ pub enum Verb {
     CreateCredential {
         name: String,
     },
+    /// Show the credentials of all accounts, without their secrets.
+    #[command(after_help = "Examples:\n  pitwire operator credentials\n  pitwire operator credentials carol --json")]
+    Credentials {
+        /// Only this account.
+        name: Option<String>,
+    },
+    /// Replace the secret of a credential, show the new one, and end the logins with the old one.
+    #[command(
+        after_help = "Examples:\n  pitwire operator rotate-credential carol\n  pitwire operator rotate-credential carol.2 --json"
+    )]
+    RotateCredential {
+        client_id: String,
+    },
+    /// Remove a credential permanently and end its logins.
+    #[command(
+        after_help = "Examples:\n  pitwire operator remove-credential carol.2\n  pitwire operator remove-credential carol --json"
+    )]
+    RemoveCredential {
+        client_id: String,
+    },
     ChangeAccount(Account),
     /// Cancel the orders of an account and refuse new ones permanently.
     #[command(
@@ -140,7 +160,8 @@ pub enum Verb {
         #[arg(long, value_name = "PERCENT")]
         rate: Option<u32>,
     },
-    /// Cancel all orders in a scope and refuse new ones until the kill is lifted.
+    /// Cancel all orders in a scope and refuse new ones until the kill is lifted. A kill of an
+    /// account also ends its logins.
     #[command(
         after_help = "Examples:\n  pitwire operator kill account demo-a --reason 'runaway strategy'\n  pitwire operator kill venue --reason drill"
     )]
@@ -420,6 +441,9 @@ impl Verb {
             Verb::DeleteInstrument { instrument: name } => ("delete_instrument", instrument(name)),
             Verb::CreateAccount { name } => ("create_account", account(name)),
             Verb::CreateCredential { name } => ("create_credential", account(name)),
+            Verb::Credentials { name } => ("get_credentials", given(vec![("name", name.as_deref().map(Value::from))])),
+            Verb::RotateCredential { client_id } => ("rotate_credential", json!({"client_id": client_id})),
+            Verb::RemoveCredential { client_id } => ("remove_credential", json!({"client_id": client_id})),
             Verb::ChangeAccount(settings) => ("change_account", settings.params()),
             Verb::DeleteAccount { name } => ("delete_account", account(name)),
             Verb::Deposit { name, currency, amount } => ("deposit", money(name, currency, amount)),
