@@ -16,9 +16,9 @@ from typing import Any
 
 TOP = Path(__file__).resolve().parent.parent
 VECTORS = TOP / "contracts" / "vectors" / "rules"
-# Off-book trades have their own steps; both engines and the auditor play them
-# (crates/scenario/tests).
-BESIDE_THE_BOOK = "trade-reporting.json"
+# Off-book trades and positions are not part of the model here; both engines and the auditor play
+# these vectors (crates/scenario/tests).
+NOT_MODELLED = {"trade-reporting.json", "reduce-only.json"}
 Scenario = dict[str, Any]
 Order = dict[str, Any]
 
@@ -67,7 +67,7 @@ EVENT_KEYS = {
 EXPIRY_REASONS = {
     *("immediate_remainder", "fill_or_kill", "day_ended", "time_reached", "date_reached", "ninety_days"),
     *("auction_ended", "pause_ended", "cross_ended"),
-    *("below_minimum_execution", "breaker", "nothing_executes"),
+    *("below_minimum_execution", "breaker", "nothing_executes", "reduce_only"),
 }
 TABLE_REASONS = {"not_open", "tif_not_allowed_for_type", "tif_not_allowed_in_session", "type_not_allowed_in_session"}
 DERIVATIONS = {"closing_auction", "vwap", "last_trade", "previous_close"}
@@ -84,7 +84,7 @@ class Fault:
 
 
 def files() -> list[Path]:
-    return sorted(path for path in VECTORS.glob("*.json") if path.name != BESIDE_THE_BOOK)
+    return sorted(path for path in VECTORS.glob("*.json") if path.name not in NOT_MODELLED)
 
 
 def load(paths: Iterable[Path]) -> Iterator[tuple[str, Scenario]]:

@@ -17,8 +17,8 @@ ORDER_RULES = TOP / "docs" / "order-rules.md"
 SCENARIOS = TOP / "docs" / "scenarios.md"
 CITING = ["crates", "contracts", "testing", "tests", "web/src", "web/e2e", "web/tests", "docs"]
 ENDINGS = {".rs", ".toml", ".py", ".json", ".ts", ".svelte", ".md"}
-# The Python reference has no funds, no bounds and no trade reporting.
-NOT_IN_PYTHON = {"rulebook 17", "rulebook 22", "rulebook 23", "order-rules funds, market sell"}
+# The Python reference has no funds, no bounds, no trade reporting and no positions.
+NOT_IN_PYTHON = {"rulebook 17", "rulebook 22", "rulebook 23", "rulebook 24", "order-rules funds, market sell"}
 NOT_IN_PYTHON |= {"order-rules funds, cross"}
 
 NUMBERED = re.compile(r"rulebook(?::|,? section| section)? (\d+(?:\.\d+)?)", re.IGNORECASE)
@@ -90,7 +90,7 @@ def test_every_cited_rule_exists() -> None:
 
 
 def test_a_citation_of_a_missing_rule_is_found() -> None:
-    planted = ['"rulebook: 24"', "rulebook 7.9", "rulebook 5.2, step 12", '"rulebook: 14, 9"']
+    planted = ['"rulebook: 25"', "rulebook 7.9", "rulebook 5.2, step 12", '"rulebook: 14, 9"']
     planted += ['"rulebook: 4, weather"', '"order-rules: weather"', '"order-rules: entering 9"']
     unknown, _ = unknown_rules(("planted", index, line) for index, line in enumerate(planted))
     assert [found.split(":")[1] for found in unknown] == [str(index) for index in range(len(planted))]

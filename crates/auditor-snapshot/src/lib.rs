@@ -106,6 +106,7 @@ fn order(order: &OrderImage) -> SnapshotOrder {
         group: order.group,
         session: order.session,
         cancel_on_disconnect: order.cancel_on_disconnect,
+        reduce_only: order.reduce_only,
     }
 }
 

@@ -181,6 +181,7 @@ fn expected_amend(model: &VenueModel, amend: &Amend) -> Result<ExpectedAmend, Re
     let (stop, minimum) =
         (amend.stop.unwrap_or(before.stop), amend.minimum_execution.map_or(before.minimum, |lots| lots.0));
     let has_new_peak = amend.display.is_some_and(|display| display != before.peak.unwrap_or_default());
+    let most = if before.is_active() { model.most_lots(&before) } else { u64::MAX };
     // A partial cancel passes even if the account or session is blocked.
     let is_partial_cancel = amend.price == before.price
         && !has_new_peak
@@ -198,10 +199,11 @@ fn expected_amend(model: &VenueModel, amend: &Amend) -> Result<ExpectedAmend, Re
         legal_price(amend.price)?;
     }
     amend.stop.map_or(Ok(()), legal_price)?;
-    let may_show = may_rest(before.kind, before.tif);
+    let may_show = may_rest(before.kind, before.tif) && !before.reduce_only;
     if amend.display.is_some_and(|display| !may_show || display.is_zero() || display > amend.lots) {
         return Err(Reject::DisplayOutOfRange);
     }
+    let (ordered, open) = (ordered - open.saturating_sub(most), open.min(most));
     if before.is_hidden() {
         market.check_hidden_sizes(ordered, open, minimum)?;
     }

@@ -57,9 +57,10 @@ impl Auditor {
 
     /// Sets the rule version of the commands that follow. A new auditor uses the newest. Version 1
     /// accepted good-till-cancelled market orders. It also refused post-only before it checked the
-    /// display of an order that cannot rest.
+    /// display of an order that cannot rest. Version 2 did not read reduce-only.
     pub fn set_rule_version(&mut self, rule_version: u16) {
         self.model.uses_version_1 = rule_version < 2;
+        self.model.ignores_reduce_only = rule_version < 3;
     }
 
     /// Checks one command and its events.

@@ -18,6 +18,8 @@ pub struct ShadowBook {
     pub live_orders: usize,
     /// Number of hidden orders in the book.
     pub hidden: usize,
+    /// Reduce-only orders in the book.
+    pub reduce_only: BTreeSet<OrderId>,
     /// Waiting stops of each side, by stop price.
     stops: [BTreeSet<(Ticks, OrderId)>; 2],
 }
@@ -63,6 +65,9 @@ impl ShadowBook {
         let key = place(order);
         self.sides[order.side as usize].places.insert(key, order.id);
         self.hidden += usize::from(order.is_hidden());
+        if order.reduce_only {
+            self.reduce_only.insert(order.id);
+        }
         let ladder = &mut self.sides[order.side as usize];
         match order.kind {
             LiveOrderKind::Market if order.bound.is_none() => ladder.unpriced += order.open,
@@ -102,6 +107,7 @@ impl ShadowBook {
         let key = place(order);
         self.sides[order.side as usize].places.remove(&key);
         self.hidden -= usize::from(order.is_hidden());
+        self.reduce_only.remove(&order.id);
         self.shrink(order, order.shown, order.open);
     }
 

@@ -4,9 +4,11 @@
 //! Holds       best prices and the dynamic reference are those from before its first fill.
 //! Start at    [`check_matching`], then `next_match_step`.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use pitwire_model::{Allocation, CancelReason, Event, OrderId, Phase, SelfMatch, Side, Ticks, TimeInForce, TradeKind};
+use pitwire_model::{
+    AccountId, Allocation, CancelReason, Event, OrderId, Phase, SelfMatch, Side, Ticks, TimeInForce, TradeKind,
+};
 
 use crate::auction_prices::shares_of;
 use crate::departures::{check_cancelled, check_departure};
@@ -55,6 +57,8 @@ enum MatchStep {
     },
     /// Cancel a resting order of the same group, and continue.
     Remove(OrderId),
+    /// Cancel a resting reduce-only order without room, and continue.
+    Leave(OrderId),
     End(MatchEnd),
 }
 
@@ -106,6 +110,7 @@ pub fn check_matching(
                 }
             }
             MatchStep::Remove(order) => check_self_match_cancel(model, reader, order, &taker)?,
+            MatchStep::Leave(order) => check_departure(model, reader, order, CancelReason::ReduceOnly)?,
             MatchStep::End(end) => break end,
         }
     };
@@ -254,8 +259,12 @@ fn next_match_step(model: &VenueModel, taker: &IncomingOrder, round: &mut VecDeq
         if market.rules.allocation == Allocation::ProRata && !resting.is_hidden() {
             return pro_rata_round(model, market, taker, resting.price, round);
         }
+        let most = model.most_lots(resting);
+        if most == 0 {
+            return MatchStep::Leave(resting.id);
+        }
         let there = if resting.is_hidden() { resting.open } else { resting.shown };
-        let lots = order.open.min(there);
+        let lots = order.open.min(there).min(most);
         if resting.minimum > order.open {
             continue;
         }
@@ -344,19 +353,32 @@ pub fn reachable_fills(model: &VenueModel, taker: &IncomingOrder) -> Vec<(Ticks,
     let there = market.book.orders(contra).filter_map(|id| model.orders.get(&id));
     let mut resting = there.filter(|resting| !resting.is_market()).peekable();
     // The hidden parts of icebergs at one price come after everything displayed there.
-    let mut later: (Option<Ticks>, u64) = (None, 0);
+    let mut later: (Option<Ticks>, Vec<(AccountId, u64)>) = (None, Vec::new());
+    let mut changes: BTreeMap<AccountId, i64> = BTreeMap::new();
+    let note = |changes: &mut BTreeMap<AccountId, i64>, maker: AccountId, lots: u64| {
+        let bought = if contra == Side::Sell { lots.cast_signed() } else { -lots.cast_signed() };
+        *changes.entry(taker.order.account).or_default() += bought;
+        *changes.entry(maker).or_default() -= bought;
+    };
     loop {
         let next = resting.peek().filter(|next| taker.reaches(next.price)).copied();
         let ends_level = next.is_none_or(|next| next.is_hidden() || Some(next.price) != later.0);
         if let (Some(price), true) = (later.0, ends_level) {
-            let lots = left.min(later.1);
-            fills.push((price, lots));
-            left -= lots;
-            later = (None, 0);
+            for (maker, hidden) in std::mem::take(&mut later.1) {
+                let lots = left.min(hidden);
+                fills.push((price, lots));
+                left -= lots;
+                note(&mut changes, maker, lots);
+            }
+            later.0 = None;
         }
         let Some(next) = next.filter(|_| left > 0) else { return fills };
         resting.next();
-        if next.minimum > left {
+        let most = match next.reduce_only {
+            true => model.pending_room(next.account, next.instrument, next.side, &changes),
+            false => u64::MAX,
+        };
+        if next.minimum > left || most == 0 {
             continue;
         }
         let price = market.trade_price_against(next, taker.bid, taker.offer);
@@ -376,11 +398,13 @@ pub fn reachable_fills(model: &VenueModel, taker: &IncomingOrder) -> Vec<(Ticks,
             return fills;
         }
         let there = if next.is_hidden() { next.open } else { next.shown };
-        let lots = left.min(there);
+        let lots = left.min(there).min(most);
         fills.push((price, lots));
         left -= lots;
+        note(&mut changes, next.account, lots);
         if !next.is_hidden() {
-            later = (Some(price), later.1 + next.open - next.shown);
+            later.0 = Some(price);
+            later.1.push((next.account, next.open - next.shown));
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::model::VenueModel;
 use crate::order_updates::{add_order, note_level_change, remove_order, replace_order};
 use crate::orders::{LiveOrder, LiveOrderState};
 use crate::reader::EventReader;
+use crate::reduce_only::check_reduced_elected;
 use crate::trades::{ExpectedTrade, check_throttle_trips, check_trade};
 use crate::violation::{CheckResult, fail};
 
@@ -37,7 +38,7 @@ pub fn check_cross_opening(
 }
 
 pub fn check_elected_in_cross(model: &mut VenueModel, reader: &mut EventReader<'_>, order: OrderId) -> CheckResult {
-    let Some(live) = model.orders.get(&order).copied() else { return Ok(()) };
+    let Some(live) = check_reduced_elected(model, reader, order)? else { return Ok(()) };
     remove_order(model, reader, &live);
     model.ledger.reserve(live.account, model.order_cost(&live, live.open));
     let taker = incoming_order(model, live, live.mode, true);

@@ -4,13 +4,14 @@
 //!             not checked.
 //! Start at    [`check_entry`].
 
-use pitwire_model::{CurrencyId, Event, NewOrder, OrderType, Phase, Reject, Side, Ticks};
+use pitwire_model::{Allocation, CurrencyId, Event, Lots, NewOrder, OrderType, Phase, Reject, Side, Ticks};
 
 use crate::conclusion::check_conclusion;
 use crate::continuous::{check_matching, incoming_order, reachable_fills};
 use crate::cross::check_cross_arrival;
 use crate::departures::check_parked;
 use crate::limits::NotionalBasis;
+use crate::market::MarketState;
 use crate::model::VenueModel;
 use crate::order_rules::{check_expiry, check_not_blocked, check_refusal};
 use crate::order_updates::add_order;
@@ -45,7 +46,9 @@ pub fn check_entry(model: &mut VenueModel, reader: &mut EventReader<'_>, new: &N
         Some(actual @ Event::Accepted { order, account, order_type, .. })
             if (*order, *account) == (new.id, new.account) =>
         {
-            let NewOrder { id: order, account, side, instrument, lots, tif, display, .. } = *new;
+            let NewOrder { id: order, account, side, instrument, tif, display, .. } = *new;
+            // A reduce-only order may be reduced to its room.
+            let lots = expected.as_ref().map_or(new.lots, |admitted| Lots(admitted.order.ordered));
             let order_type = *order_type;
             let as_entered = Event::Accepted { order, account, instrument, side, order_type, lots, tif, display };
             if *actual != as_entered {
@@ -99,6 +102,8 @@ fn expected_entry(model: &VenueModel, new: &NewOrder) -> Result<ExpectedEntry, R
     let answer = if model.uses_version_1 { market.version_1_answer(new)? } else { market.table_answer(new)? };
     market.check_session_scheduled(new.tif)?;
     market.check_order_terms(new)?;
+    let lots = reduced_lots(model, new, answer)?;
+    check_hidden_terms(market, new)?;
     check_expiry(model, new.tif)?;
     let mut order_type = new.order_type;
     if let Some(price) = order_type.limit_price() {
@@ -121,7 +126,7 @@ fn expected_entry(model: &VenueModel, new: &NewOrder) -> Result<ExpectedEntry, R
             .map_or(NotionalBasis::Nothing, |price| NotionalBasis::Waiting(Some(price))),
         None => NotionalBasis::AtOnce,
     };
-    market.check_limits(new.side, new.lots.0, worth)?;
+    market.check_limits(new.side, lots, worth)?;
     if waits && market.book.live_orders >= market.spec.max_resting_orders as usize {
         return Err(Reject::BookFull);
     }
@@ -130,8 +135,39 @@ fn expected_entry(model: &VenueModel, new: &NewOrder) -> Result<ExpectedEntry, R
         return Err(Reject::TooManyOpenOrders);
     }
     let bound = if at_once { market.collar(new.side) } else { bound? };
-    let order = entered_order(model, new, order_type, bound);
+    let order = LiveOrder { open: lots, ordered: lots, ..entered_order(model, new, order_type, bound) };
     Ok(ExpectedEntry { order, order_type, answer, at_once })
+}
+
+/// Returns the quantity of the order. A reduce-only order that is not a stop has at most its room.
+fn reduced_lots(model: &VenueModel, new: &NewOrder, answer: TableAnswer) -> Result<u64, Reject> {
+    if !new.reduce_only || model.ignores_reduce_only {
+        return Ok(new.lots.0);
+    }
+    let market = model.market(new.instrument);
+    let kind = kind_of(new.order_type);
+    let is_stop = matches!(kind, LiveOrderKind::Stop | LiveOrderKind::StopLimit);
+    let is_followed = !market.spec.is_spot() && market.rules.allocation == Allocation::PriceTime;
+    let acts = market.session.phase == Phase::Continuous && answer != TableAnswer::Park;
+    if !is_followed || kind == LiveOrderKind::Hidden || new.display.is_some() || !(acts || is_stop) {
+        return Err(Reject::ReduceOnlyNotAllowed);
+    }
+    if is_stop {
+        return Ok(new.lots.0);
+    }
+    match model.room(new.account, new.instrument, new.side) {
+        0 => Err(Reject::NothingToReduce),
+        room => Ok(new.lots.0.min(room)),
+    }
+}
+
+fn check_hidden_terms(market: &MarketState, new: &NewOrder) -> Result<(), Reject> {
+    match new.order_type {
+        OrderType::Hidden { minimum_execution, .. } => {
+            market.check_hidden_sizes(new.lots.0, new.lots.0, minimum_execution.0)
+        }
+        _ => Ok(()),
+    }
 }
 
 fn entered_order(model: &VenueModel, new: &NewOrder, order_type: OrderType, bound: Option<Ticks>) -> LiveOrder {
@@ -160,6 +196,7 @@ fn entered_order(model: &VenueModel, new: &NewOrder, order_type: OrderType, boun
         group: new.match_group,
         session: new.session,
         cancel_on_disconnect: new.cancel_on_disconnect,
+        reduce_only: new.reduce_only && !model.ignores_reduce_only,
     }
 }
 

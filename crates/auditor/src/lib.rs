@@ -42,6 +42,7 @@ mod order_updates;
 mod orders;
 mod reader;
 mod recent_trades;
+mod reduce_only;
 mod reporting;
 mod rule_tables;
 mod schedule;

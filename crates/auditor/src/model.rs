@@ -35,6 +35,8 @@ pub struct VenueModel {
     pub kills: KillSwitches,
     /// Whether the log was written under rule version 1.
     pub uses_version_1: bool,
+    /// Whether the log was written under a rule version that does not read reduce-only.
+    pub ignores_reduce_only: bool,
 }
 
 /// Currencies and accounts as they were defined.

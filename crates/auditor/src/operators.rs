@@ -17,7 +17,7 @@ use crate::reader::EventReader;
 use crate::recent_trades::RecentTrade;
 use crate::reporting::check_reporting_close;
 use crate::sessions::{SessionChange, check_extension, check_session_change};
-use crate::settling::check_settling;
+use crate::settling::{check_outside_change, check_settling};
 use crate::trades::reverse_trade;
 use crate::violation::{CheckResult, fail, wrong_answer};
 
@@ -45,6 +45,7 @@ pub fn check_operator_command(
         | Command::RunBatch { .. }
         | Command::SetClosingPrice { .. } => return check_market_command(model, reader, command),
         Command::PassTime => return check_time_passed(model, reader),
+        Command::BustTrade(bust) => check_bust(model, reader, bust)?,
         Command::DeleteInstrument { instrument } => check_deletion(model, reader, *instrument)?,
         Command::CloseAccount { account } => check_account_closing(model, reader, *account)?,
         Command::Kill { scope, reason } => check_kill(model, reader, *scope, reason)?,
@@ -65,7 +66,6 @@ fn check_setting(model: &mut VenueModel, command: &Command, events: &[Event]) ->
             set_credit_line(model, (*account, *currency, *units), events)
         }
         Command::Lift { scope } => lift(model, *scope, events),
-        Command::BustTrade(bust) => check_bust(model, bust, events)?,
         Command::SetFlow(flow) => events == [Event::FlowSet(*flow)],
         Command::Quarantine { seq, instrument } => quarantine(model, *seq, *instrument, events),
         Command::SetRemaining { instrument, remaining } => {
@@ -213,7 +213,7 @@ fn lift(model: &mut VenueModel, scope: KillScope, events: &[Event]) -> bool {
     events == [Event::Lifted { scope }]
 }
 
-fn check_bust(model: &mut VenueModel, bust: &Bust, events: &[Event]) -> CheckResult<bool> {
+fn check_bust(model: &mut VenueModel, reader: &mut EventReader<'_>, bust: &Bust) -> CheckResult<bool> {
     if let Some(traded) = model.recent_trades.contradicts(bust) {
         fail!(M4, "trade {} was busted as {bust:?}, but it was {traded:?}", bust.trade_seq);
     }
@@ -222,7 +222,12 @@ fn check_bust(model: &mut VenueModel, bust: &Bust, events: &[Event]) -> CheckRes
     reverse_trade(model, instrument, &RecentTrade { price, lots, buyer, seller });
     model.market_mut(instrument).closing.remove_busted(bust);
     model.market_mut(instrument).day.remove_busted(price, lots);
-    Ok(matches!(events, [Event::TradeBusted(actual)] if **actual == *bust))
+    if !matches!(reader.peek(model)?, Some(Event::TradeBusted(actual)) if **actual == *bust) {
+        return Ok(false);
+    }
+    reader.advance();
+    check_outside_change(model, reader, instrument)?;
+    Ok(true)
 }
 
 fn quarantine(model: &mut VenueModel, seq: Seq, instrument: Option<InstrumentId>, events: &[Event]) -> bool {

@@ -106,7 +106,7 @@ impl MarketState {
         if is_there { Ok(()) } else { Err(Reject::NoAuctionScheduled) }
     }
 
-    /// Checks post-only, display and the minimum sizes of hidden orders.
+    /// Checks post-only and display.
     pub fn check_order_terms(&self, new: &NewOrder) -> Result<(), Reject> {
         let rests = may_rest(kind_of(new.order_type), new.tif);
         if new.post_only != PostOnly::No {
@@ -116,12 +116,7 @@ impl MarketState {
         if new.display.is_some_and(|display| !rests || display.is_zero() || display > new.lots) {
             return Err(Reject::DisplayOutOfRange);
         }
-        match new.order_type {
-            OrderType::Hidden { minimum_execution, .. } => {
-                self.check_hidden_sizes(new.lots.0, new.lots.0, minimum_execution.0)
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     pub fn check_post_only_allowed(&self, is_fit: bool) -> Result<(), Reject> {

@@ -64,6 +64,7 @@ pub struct LiveOrder {
     pub group: MatchGroup,
     pub session: SessionId,
     pub cancel_on_disconnect: bool,
+    pub reduce_only: bool,
 }
 
 impl LiveOrder {

@@ -11,6 +11,7 @@ use pitwire_model::{
 
 use crate::model::VenueModel;
 use crate::reader::EventReader;
+use crate::settling::check_outside_change;
 use crate::validity::{legal_lots, legal_price};
 use crate::violation::{CheckResult, fail};
 
@@ -166,7 +167,8 @@ fn check_off_book_trade(
     let number = reporting.trades;
     model.ledger.settle(instrument, &terms, parties, price, lots.0);
     let made = OffBookTrade { instrument, number, price, lots, report, buyer, seller };
-    reader.expect_event(model, &Event::OffBookTrade(Box::new(made)))
+    reader.expect_event(model, &Event::OffBookTrade(Box::new(made)))?;
+    check_outside_change(model, reader, instrument)
 }
 
 /// Closes the reporting hours and returns the expected events. Returns none if the hours were

@@ -9,6 +9,7 @@ use crate::model::VenueModel;
 use crate::order_updates::replace_order;
 use crate::orders::{LiveOrder, LiveOrderState};
 use crate::reader::EventReader;
+use crate::reduce_only::check_reduce_only_end;
 use crate::rule_tables::tables;
 use crate::stops::{check_elected_join, check_elections};
 use crate::violation::{CheckResult, fail};
@@ -99,6 +100,7 @@ pub fn check_volatility_call(
     instrument: InstrumentId,
     waiting: &[OrderId],
 ) -> CheckResult {
+    check_reduce_only_end(model, reader, instrument, Phase::VolatilityCall)?;
     check_session_event(model, reader, instrument, Phase::VolatilityCall, SessionReason::Breaker, None)?;
     check_injections(model, reader, instrument)?;
     let mut joining = waiting.to_vec();

@@ -18,6 +18,7 @@ use crate::market::SessionState;
 use crate::model::VenueModel;
 use crate::orders::LiveOrder;
 use crate::reader::EventReader;
+use crate::reduce_only::check_reduce_only_end;
 use crate::rule_tables::tables;
 use crate::session_events::{check_injections, check_session_event, check_volatility_call, enter_session};
 use crate::settling::{check_elected_order, check_settling};
@@ -62,6 +63,7 @@ pub fn check_session_change(
     instrument: InstrumentId,
     change: SessionChange,
 ) -> CheckResult {
+    check_reduce_only_end(model, reader, instrument, change.to)?;
     let from = model.market(instrument).session.phase;
     let was_missed = model.market(instrument).session.missed;
     let is_missed_call = change.reason == SessionReason::Missed && change.to.is_call();

@@ -17,6 +17,7 @@ use crate::model::VenueModel;
 use crate::order_updates::remove_order;
 use crate::orders::LiveOrder;
 use crate::reader::EventReader;
+use crate::reduce_only::{check_followed_positions, check_reduced_elected};
 use crate::session_events::{check_breach, check_volatility_call};
 use crate::stops::{check_elected_join, check_election, check_elections};
 use crate::uncross::{UncrossPlan, check_plan, interest};
@@ -42,6 +43,21 @@ pub fn check_immediate_election(
     check_conclusion(model, reader, instrument)
 }
 
+/// Checks what follows a change of positions outside the book.
+pub fn check_outside_change(
+    model: &mut VenueModel,
+    reader: &mut EventReader<'_>,
+    instrument: InstrumentId,
+) -> CheckResult {
+    if model.market(instrument).book.reduce_only.is_empty() {
+        return Ok(());
+    }
+    let before = model.market(instrument).book.touch();
+    check_followed_positions(model, reader, instrument)?;
+    check_settling(model, reader, instrument, Some(before), None)?;
+    check_conclusion(model, reader, instrument)
+}
+
 /// Checks what follows after a command acted on an instrument in continuous trading. `before` are
 /// the best levels before the command. `arrived` is a hidden order that joined the book or was
 /// amended in it.
@@ -56,6 +72,8 @@ pub fn check_settling(
     if market.session.phase != Phase::Continuous {
         return Ok(());
     }
+    check_followed_positions(model, reader, instrument)?;
+    let market = model.market(instrument);
     if market.is_batched() {
         let elected = check_elections(model, reader, instrument)?;
         return check_elected_join(model, reader, &elected);
@@ -66,6 +84,7 @@ pub fn check_settling(
         if check_filter(model, reader, instrument, &plan)? {
             return check_volatility_call(model, reader, instrument, &[]);
         }
+        check_followed_positions(model, reader, instrument)?;
     }
     let mut remembered = before;
     loop {
@@ -74,6 +93,7 @@ pub fn check_settling(
                 if check_filter(model, reader, instrument, &plan)? {
                     return check_volatility_call(model, reader, instrument, &[]);
                 }
+                check_followed_positions(model, reader, instrument)?;
             }
         }
         remembered = Some(model.market(instrument).book.touch());
@@ -86,6 +106,7 @@ pub fn check_settling(
                 return check_volatility_call(model, reader, instrument, &elected[at + 1..]);
             }
         }
+        check_followed_positions(model, reader, instrument)?;
     }
 }
 
@@ -95,7 +116,7 @@ pub fn check_elected_order(
     reader: &mut EventReader<'_>,
     order: OrderId,
 ) -> CheckResult<Option<ToleranceBreach>> {
-    let Some(live) = model.orders.get(&order).copied() else { return Ok(None) };
+    let Some(live) = check_reduced_elected(model, reader, order)? else { return Ok(None) };
     remove_order(model, reader, &live);
     model.ledger.reserve(live.account, model.order_cost(&live, live.open));
     let taker = incoming_order(model, live, live.mode, true);
@@ -113,14 +134,16 @@ fn filter_plan(model: &VenueModel, instrument: InstrumentId) -> Option<UncrossPl
         let orders = market.book.orders(side).filter_map(|id| model.orders.get(&id));
         orders.filter(|order| !order.is_market())
     };
+    // Reduce-only orders take no part either, but they count as best prices.
+    let takes_part = |order: &&LiveOrder| !order.reduce_only;
     let (bid, offer) = (priced(Side::Buy).next()?.price, priced(Side::Sell).next()?.price);
     if bid < offer {
         return None;
     }
     let mut bids: Vec<AuctionInterest> =
-        priced(Side::Buy).take_while(|order| order.price >= offer).map(interest).collect();
+        priced(Side::Buy).take_while(|order| order.price >= offer).filter(takes_part).map(interest).collect();
     let mut offers: Vec<AuctionInterest> =
-        priced(Side::Sell).take_while(|order| order.price <= bid).map(interest).collect();
+        priced(Side::Sell).take_while(|order| order.price <= bid).filter(takes_part).map(interest).collect();
     apply_minimum_executions(&mut bids, &mut offers);
     let touch = market.book.touch().map(|side| side.map(|(price, _)| price));
     let found = filter_price(&AuctionCurves::of(&bids, &offers), touch, market.reference())?;

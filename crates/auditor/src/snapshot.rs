@@ -91,6 +91,7 @@ pub struct SnapshotOrder {
     pub group: MatchGroup,
     pub session: SessionId,
     pub cancel_on_disconnect: bool,
+    pub reduce_only: bool,
 }
 
 /// Where a live order waits.
@@ -147,5 +148,6 @@ pub fn snapshot_order(live: &LiveOrder) -> SnapshotOrder {
         group: live.group,
         session: live.session,
         cancel_on_disconnect: live.cancel_on_disconnect,
+        reduce_only: live.reduce_only,
     }
 }

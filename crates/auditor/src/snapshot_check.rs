@@ -107,6 +107,7 @@ fn load_order(model: &mut VenueModel, instrument: InstrumentId, order: &Snapshot
         group: order.group,
         session: order.session,
         cancel_on_disconnect: order.cancel_on_disconnect,
+        reduce_only: order.reduce_only,
     };
     let shows = display.map_or(shown == open, |display| !shown.is_zero() && shown <= display.min(open));
     let is_priced = order.order_type.limit_price().is_some_and(|price| legal_price(price).is_ok());

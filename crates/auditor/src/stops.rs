@@ -8,6 +8,7 @@ use crate::model::VenueModel;
 use crate::order_updates::replace_order;
 use crate::orders::{LiveOrder, LiveOrderKind, LiveOrderState};
 use crate::reader::EventReader;
+use crate::reduce_only::check_reduced_elected;
 use crate::violation::{CheckResult, fail};
 
 /// Whether the last price has reached the stop price.
@@ -73,7 +74,7 @@ pub fn check_election(model: &mut VenueModel, reader: &mut EventReader<'_>, orde
 /// Checks elected stops in a session without immediate matching: they join the book or expire.
 pub fn check_elected_join(model: &mut VenueModel, reader: &mut EventReader<'_>, elected: &[OrderId]) -> CheckResult {
     for order in elected {
-        let Some(live) = model.orders.get(order).copied() else { continue };
+        let Some(live) = check_reduced_elected(model, reader, *order)? else { continue };
         let market = model.market(live.instrument);
         let is_batch = market.session.phase == Phase::Continuous && market.is_batched();
         let waits = match live.tif {

@@ -183,9 +183,16 @@ fn reduce_only_order_never_opens_position() {
     };
     let wrong_side = world.call(&mut alice, "private/buy", order(json!({"type": "market"})));
     assert_eq!((wrong_side.code(), &wrong_side.value["error"]["data"]["param"]), (11030, &json!("reduce_only")));
-    let resting = world.call(&mut alice, "private/sell", order(json!({"price": 59_000})));
-    assert_eq!(resting.code(), 11047);
-    assert!(resting.value["error"]["data"]["reason"].as_str().unwrap().contains("immediate_or_cancel"));
+    let resting = world.ok(&mut alice, "private/sell", order(json!({"price": 61_000})));
+    let told = &resting.result()["order"];
+    assert_eq!(
+        [&told["amount"], &told["reduce_only"], &told["order_state"]],
+        [&json!(100.0), &json!(true), &json!("open")]
+    );
+    let id = told["order_id"].clone();
+    let edited = world.call(&mut alice, "private/edit", json!({"order_id": id, "amount": 50, "reduce_only": false}));
+    assert_eq!((edited.code(), &edited.value["error"]["data"]["param"]), (11047, &json!("reduce_only")));
+    world.ok(&mut alice, "private/cancel", json!({"order_id": id}));
     let tif = json!({"price": 59_000, "time_in_force": "immediate_or_cancel"});
     let reply = world.ok(&mut alice, "private/sell", order(tif));
     let told = &reply.result()["order"];
@@ -207,6 +214,28 @@ fn reduce_only_order_never_opens_position() {
     assert_eq!(reply.result()["trades"][0]["reduce_only"], true);
     let flat = world.call(&mut alice, "private/sell", order(json!({"type": "market"})));
     assert_eq!(flat.code(), 11030);
+}
+
+#[test]
+fn resting_reduce_only_order_shrinks_with_position_and_ends_with_it() {
+    let mut world = World::new();
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    world.limit(&mut bob, "sell", "BTC-PERPETUAL", 500.0, 60_000.0);
+    world.limit(&mut alice, "buy", "BTC-PERPETUAL", 100.0, 60_000.0);
+    world.limit(&mut bob, "buy", "BTC-PERPETUAL", 500.0, 59_000.0);
+    let exit = json!({"instrument_name": "BTC-PERPETUAL", "amount": 100, "price": 61_000, "reduce_only": true});
+    let exit = world.ok(&mut alice, "private/sell", exit);
+    let id = exit.result()["order"]["order_id"].clone();
+    let state = |world: &mut World, alice: &mut Session| {
+        let state = world.ok(alice, "private/get_order_state", json!({"order_id": id}));
+        let order = state.result();
+        (order["amount"].clone(), order["order_state"].clone(), order["cancel_reason"].clone())
+    };
+    let sell = |amount: u32| json!({"instrument_name": "BTC-PERPETUAL", "amount": amount, "type": "market"});
+    world.ok(&mut alice, "private/sell", sell(70));
+    assert_eq!(state(&mut world, &mut alice), (json!(30.0), json!("open"), Value::Null));
+    world.ok(&mut alice, "private/sell", sell(30));
+    assert_eq!(state(&mut world, &mut alice), (json!(30.0), json!("cancelled"), json!("reduce_only")));
 }
 
 // --- client_order_id ---

@@ -6,12 +6,12 @@
 //!             [`Admission::check_special_entry`] for every other.
 
 use pitwire_model::{
-    AccountId, InstrumentId, Lots, NewOrder, OrderType, Phase, PostOnly, Reject, RemainingSessions, SessionId, Side,
-    Ticks, TimeInForce,
+    AccountId, Allocation, InstrumentId, Lots, NewOrder, OrderType, Phase, PostOnly, Reject, RemainingSessions,
+    SessionId, Side, Ticks, TimeInForce,
 };
 
 use crate::account::Account;
-use crate::book::OrderOrigin;
+use crate::book::{OrderFlags, OrderOrigin};
 use crate::controls::within_band;
 use crate::engine::Engine;
 use crate::incoming::{IncomingOrder, worst_price};
@@ -115,6 +115,7 @@ impl<'a> Admission<'a> {
         let mut incoming = self.incoming(order, lots);
         self.check_schedule(incoming.origin.tif)?;
         self.check_special_terms(order, &mut incoming)?;
+        self.check_reduce_only(order, answer, &mut incoming)?;
         self.check_hidden(order, &mut incoming)?;
         engine.clock.check_expiry(order.tif)?;
         self.check_band(order.order_type.limit_price())?;
@@ -173,7 +174,7 @@ impl<'a> Admission<'a> {
                 group: order.match_group,
                 day,
                 tif,
-                cancel_on_disconnect: order.cancel_on_disconnect,
+                flags: OrderFlags::new(order.cancel_on_disconnect, self.is_reduce_only(order)),
             },
         }
     }
@@ -248,6 +249,42 @@ impl<'a> Admission<'a> {
             return Err(Reject::DisplayOutOfRange);
         }
         incoming.peak = peak_of(order.display, incoming.ordered)?;
+        Ok(())
+    }
+
+    /// Returns whether the order is reduce-only under the rules that the engine follows.
+    fn is_reduce_only(&self, order: &NewOrder) -> bool {
+        order.reduce_only && !self.engine.ignores_reduce_only
+    }
+
+    /// Checks a reduce-only order (24.3) and reduces it to its room. A stop is reduced when it
+    /// acts.
+    fn check_reduce_only(
+        &self,
+        order: &NewOrder,
+        answer: TableAnswer,
+        incoming: &mut IncomingOrder,
+    ) -> Result<(), Reject> {
+        if !self.is_reduce_only(order) {
+            return Ok(());
+        }
+        let Admission { market, account, .. } = *self;
+        let is_stop = order.order_type.stop_price().is_some();
+        let acts = market.matches_reduce_only(market.phase) && answer != TableAnswer::Park;
+        let is_hidden = matches!(order.order_type, OrderType::Hidden { .. });
+        let follows_position = !market.spec.is_spot() && market.rules.allocation == Allocation::PriceTime;
+        if !follows_position || order.display.is_some() || is_hidden || !(is_stop || acts) {
+            return Err(Reject::ReduceOnlyNotAllowed);
+        }
+        if is_stop {
+            return Ok(());
+        }
+        let room = account.room(market.spec.id, order.side);
+        let lots = u32::try_from(room).unwrap_or(u32::MAX).min(incoming.open);
+        if lots == 0 {
+            return Err(Reject::NothingToReduce);
+        }
+        (incoming.open, incoming.ordered) = (lots, lots);
         Ok(())
     }
 

@@ -242,10 +242,17 @@ impl Admission<'_> {
         }
         let mut new = LiveOrder { expiry: amend.expiry.or(old.expiry), ..old };
         (new.ordered, new.open) = amended_lots(*amend, old.ordered, old.open)?;
+        if old.origin.flags.reduce_only() && old.state.is_none() {
+            let most = u32::try_from(self.account.room(old.instrument, old.side)).unwrap_or(u32::MAX).max(1);
+            let cut = new.open.saturating_sub(most);
+            (new.ordered, new.open) = (new.ordered - cut, new.open - cut);
+        }
         new.order_type = amended_type(amend, old.order_type)?;
         new.display = match amend.display {
             None => old.display,
-            Some(_) if !old.may_be_displayed() => return Err(Reject::DisplayOutOfRange),
+            Some(_) if !old.may_be_displayed() || old.origin.flags.reduce_only() => {
+                return Err(Reject::DisplayOutOfRange);
+            }
             display => peak_of(display, lots_u32(amend.lots)?)?,
         };
         if let Some(minimum) = new.minimum_execution() {

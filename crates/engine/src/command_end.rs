@@ -63,6 +63,7 @@ impl<'c, 'a, 's, S: EventSink> MarketCommand<'c, 'a, 's, S> {
 
     #[cold]
     fn finish_special(&mut self) {
+        follow_positions(self.context, &mut self.out);
         if self.context.market.phase == Phase::Continuous {
             self.finish_continuous();
         }
@@ -108,7 +109,9 @@ impl<'c, 'a, 's, S: EventSink> MarketCommand<'c, 'a, 's, S> {
         loop {
             let touch_changed = Some(context.market.touch()) != *last_touch;
             if context.market.undisplayed.has_hidden() && touch_changed {
-                while context.filter(None, out)? {}
+                while context.filter(None, out)? {
+                    follow_positions(context, out);
+                }
             }
             *last_touch = Some(context.market.touch());
             if !context.elect_stops(out) {
@@ -118,17 +121,29 @@ impl<'c, 'a, 's, S: EventSink> MarketCommand<'c, 'a, 's, S> {
             if context.market.phase != Phase::Continuous {
                 return Ok(());
             }
+            follow_positions(context, out);
         }
     }
 }
 
 /// Runs filters for the hidden orders that this command has brought in, as long as each order
 /// trades in its filter.
-fn filter_arrivals(context: &mut MarketContext<'_>, out: &mut impl EventSink) -> Result<(), Breach> {
+fn filter_arrivals<S: EventSink>(
+    context: &mut MarketContext<'_>,
+    out: &mut PublicEventTracker<'_, S>,
+) -> Result<(), Breach> {
     while let Some(order) = context.market.undisplayed.arrivals.pop() {
-        while context.is_hidden_order(order) && context.filter(Some(order), out)? {}
+        while context.is_hidden_order(order) && context.filter(Some(order), out)? {
+            follow_positions(context, out);
+        }
     }
     Ok(())
+}
+
+/// Reduces the reduce-only orders of the accounts that have traded since the last call.
+fn follow_positions<S: EventSink>(context: &mut MarketContext<'_>, out: &mut PublicEventTracker<'_, S>) {
+    let traded = out.take_traded();
+    context.follow_positions(traded, out);
 }
 
 impl MarketContext<'_> {
@@ -171,7 +186,7 @@ impl MarketContext<'_> {
     /// Executes elected stops in order of election (rulebook 5.2, step 10). After a breach, the
     /// others join the call.
     pub fn execute_elected_stops(&mut self, out: &mut impl EventSink) {
-        while let Some(order) = self.take_elected_stop() {
+        while let Some(order) = self.take_elected_stop(out) {
             if self.market.phase == Phase::Continuous && !self.market.trades_in_batches() {
                 self.match_with_controls(&order, out);
             } else {
@@ -180,11 +195,16 @@ impl MarketContext<'_> {
         }
     }
 
-    /// Removes the first elected stop and returns it as an incoming order.
-    pub fn take_elected_stop(&mut self) -> Option<IncomingOrder> {
-        let slot = self.market.undisplayed.elected().next()?;
-        let order = self.remove_undisplayed(slot)?;
-        Some(self.as_incoming(&order))
+    /// Removes the first elected stop and returns it as an incoming order. Cancels reduce-only stops
+    /// that come before it and have nothing to reduce.
+    pub fn take_elected_stop(&mut self, out: &mut impl EventSink) -> Option<IncomingOrder> {
+        loop {
+            let slot = self.market.undisplayed.elected().next()?;
+            let order = self.remove_undisplayed(slot)?;
+            if let Some(order) = self.reduce_elected(self.as_incoming(&order), out) {
+                return Some(order);
+            }
+        }
     }
 
     /// Adds an elected stop to a session that does not match it on entry. The stop waits or rests,

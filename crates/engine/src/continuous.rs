@@ -7,6 +7,7 @@
 
 use pitwire_model::{CancelReason, TradeSeq};
 
+use crate::account::Account;
 use crate::book::FillEstimate;
 use crate::closing_price::TradeTotals;
 use crate::event_sink::EventSink;
@@ -17,9 +18,9 @@ use crate::market_context::MarketContext;
 
 impl Market {
     /// Estimates what an order would trade with now.
-    pub(crate) fn estimate_fill(&self, order: &IncomingOrder) -> FillEstimate {
+    pub(crate) fn estimate_fill(&self, order: &IncomingOrder, accounts: &[Account]) -> FillEstimate {
         if !self.plain {
-            return self.estimate_controlled_fill(order);
+            return self.estimate_controlled_fill(order, accounts);
         }
         self.book.estimate_fill(order.side, Some(order.limit), u64::from(order.open), |resting, origin| {
             order.maker_action(resting.owner.account(), origin.group)
@@ -62,6 +63,6 @@ impl MarketContext<'_> {
 
     #[cold]
     fn fills_completely(&self, order: &IncomingOrder) -> bool {
-        self.market.estimate_fill(order).lots == u64::from(order.open)
+        self.market.estimate_fill(order, self.accounts).lots == u64::from(order.open)
     }
 }

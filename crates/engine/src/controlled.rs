@@ -11,8 +11,11 @@
 //!             and an iceberg once per displayed part.
 //! Start at    [`MarketContext::match_with_controls`].
 
-use pitwire_model::{Allocation, CancelReason, OrderId, Ticks, Tolerance, TradeSeq};
+use std::collections::BTreeMap;
 
+use pitwire_model::{AccountId, Allocation, CancelReason, OrderId, Side, Ticks, Tolerance, TradeSeq};
+
+use crate::account::Account;
 use crate::allocation::ProRataAllocation;
 use crate::book::{FillEstimate, Maker, MakerAction, OrderOrigin, Owner, RestingOrder, Slot, SweepSink, key_of};
 use crate::closing_price::TradeTotals;
@@ -22,6 +25,7 @@ use crate::fill_executor::{FillExecutor, FillPrices, TradeCounters};
 use crate::incoming::IncomingOrder;
 use crate::market::Market;
 use crate::market_context::MarketContext;
+use crate::position_room::room_of;
 use crate::undisplayed::{UndisplayedOrder, UndisplayedOrders};
 
 /// Why a sweep ended although the order and the book have lots left.
@@ -67,17 +71,22 @@ impl Market {
 
     /// Estimates what an order would trade with now, hidden orders included. Performs the sweep of
     /// [`MarketContext::match_with_controls`] without trading.
-    pub(crate) fn estimate_controlled_fill(&self, order: &IncomingOrder) -> FillEstimate {
-        FillEstimator { market: self, order, controls: self.arrival_controls(), found: FillEstimate::default() }.run()
+    pub(crate) fn estimate_controlled_fill(&self, order: &IncomingOrder, accounts: &[Account]) -> FillEstimate {
+        let (controls, found) = (self.arrival_controls(), FillEstimate::default());
+        FillEstimator { market: self, accounts, order, controls, found, traded: BTreeMap::new() }.run()
     }
 }
 
 /// The sweep of an incoming order, without trades.
 struct FillEstimator<'a> {
     market: &'a Market,
+    accounts: &'a [Account],
     order: &'a IncomingOrder,
     controls: ArrivalControls,
     found: FillEstimate,
+    /// Lots that each account would buy, less those that it would sell. Filled only if the
+    /// instrument has reduce-only orders.
+    traded: BTreeMap<AccountId, i64>,
 }
 
 impl FillEstimator<'_> {
@@ -126,12 +135,21 @@ impl FillEstimator<'_> {
     /// Adds the orders of a level, then the hidden parts of its icebergs. Returns whether the sweep
     /// goes on.
     fn add_level(&mut self, price: Ticks, level: impl Iterator<Item = (RestingOrder, OrderOrigin)>) -> bool {
-        let (mut iceberg_lots, wanted) = (0, self.wanted());
+        let wanted = self.wanted();
+        let mut undisplayed: Vec<(AccountId, u32)> = Vec::new();
         for (resting, origin) in level {
-            match self.order.maker_action(resting.owner.account(), origin.group) {
+            let account = resting.owner.account();
+            let is_reduce_only = origin.flags.reduce_only();
+            let room = if is_reduce_only { self.room(account, resting.owner.side()) } else { u64::MAX };
+            if room == 0 {
+                continue;
+            }
+            match self.order.maker_action(account, origin.group) {
                 MakerAction::Trade => {
-                    iceberg_lots += u64::from(resting.hidden);
-                    self.found.add(price, u64::from(resting.open), wanted);
+                    if resting.hidden > 0 {
+                        undisplayed.push((account, resting.hidden));
+                    }
+                    self.add(account, price, room.min(u64::from(resting.open)));
                 }
                 MakerAction::CancelMaker => {}
                 MakerAction::CancelBoth | MakerAction::Stop => return false,
@@ -140,8 +158,28 @@ impl FillEstimator<'_> {
                 return false;
             }
         }
-        self.found.add(price, iceberg_lots, wanted);
+        for (account, lots) in undisplayed {
+            self.add(account, price, u64::from(lots));
+        }
         true
+    }
+
+    /// Adds a fill with a maker of `account`, up to the lots that the order wants.
+    fn add(&mut self, account: AccountId, price: Ticks, lots: u64) {
+        let (before, wanted) = (self.found.lots, self.wanted());
+        self.found.add(price, lots, wanted);
+        if !self.market.reduce_only.is_empty() {
+            let lots = i64::try_from(self.found.lots - before).unwrap_or(i64::MAX);
+            let bought = if self.order.side == Side::Buy { lots } else { -lots };
+            *self.traded.entry(self.order.account).or_default() += bought;
+            *self.traded.entry(account).or_default() -= bought;
+        }
+    }
+
+    /// Returns the room of an account after the fills that were added.
+    fn room(&self, account: AccountId, side: Side) -> u64 {
+        let held = self.accounts[account.0 as usize].position(self.market.spec.id).lots;
+        room_of(held + self.traded.get(&account).copied().unwrap_or(0), side)
     }
 
     /// Adds one hidden order. Returns whether the sweep goes on.
@@ -155,7 +193,7 @@ impl FillEstimator<'_> {
             return false;
         }
         match self.order.maker_action(hidden.account, hidden.origin.group) {
-            MakerAction::Trade => self.found.add(price, u64::from(hidden.open), wanted),
+            MakerAction::Trade => self.add(hidden.account, price, u64::from(hidden.open)),
             MakerAction::CancelMaker => {}
             MakerAction::CancelBoth | MakerAction::Stop => return false,
         }
@@ -167,7 +205,8 @@ impl MarketContext<'_> {
     /// Trades what can be traded, then rests or cancels the remainder. A breach starts the
     /// volatility call, so a caller that loops has to check the session after each order.
     pub fn match_with_controls(&mut self, order: &IncomingOrder, out: &mut impl EventSink) {
-        if order.fill_or_kill && self.market.estimate_controlled_fill(order).lots < u64::from(order.open) {
+        if order.fill_or_kill && self.market.estimate_controlled_fill(order, self.accounts).lots < u64::from(order.open)
+        {
             out.emit(order.cancelled(order.open, CancelReason::FillOrKill));
             return;
         }
@@ -203,6 +242,7 @@ impl MarketContext<'_> {
             trades,
             last,
             undisplayed,
+            reduce_only,
             closing_inputs,
             undisplayed_count,
             rules,
@@ -213,7 +253,16 @@ impl MarketContext<'_> {
         let counters = TradeCounters { trades, last, last_priority: &mut clock.last_priority };
         let executor = FillExecutor::new(order, *settlement, clock.now, counters, accounts, orders, out);
         let minimum_execution = order.minimum_execution;
-        let mut sweep = ControlledSweep { executor, controls, minimum_execution, end: None, removed: 0 };
+        let has_reduce_only = !reduce_only.is_empty();
+        let mut sweep = ControlledSweep {
+            executor,
+            controls,
+            minimum_execution,
+            has_reduce_only,
+            cancels_reduce_only: false,
+            end: None,
+            removed: 0,
+        };
         let (other, mut open, mut visited) = (order.side.opposite(), order.open, (0, 0));
         while open > 0 && sweep.end.is_none() {
             let next = undisplayed
@@ -249,12 +298,22 @@ struct ControlledSweep<'a, S> {
     controls: ArrivalControls,
     /// Minimum execution size of the incoming order in lots; zero unless the order is hidden.
     minimum_execution: u32,
+    /// Whether any reduce-only order is displayed.
+    has_reduce_only: bool,
+    /// Whether the maker that is being cancelled is reduce-only and has no room.
+    cancels_reduce_only: bool,
     end: Option<SweepEnd>,
     /// Number of hidden orders that were removed.
     removed: u32,
 }
 
 impl<S: EventSink> ControlledSweep<'_, S> {
+    /// Returns the room of a reduce-only maker; `None` for any other.
+    fn room_of(&self, maker: &Maker<OrderOrigin>) -> Option<u32> {
+        let is_reduce_only = self.has_reduce_only && maker.origin().flags.reduce_only();
+        is_reduce_only.then(|| self.executor.room(maker.owner.account(), maker.owner.side()))
+    }
+
     /// Lets a hidden order trade if it can. Returns the open lots of the incoming order.
     fn meet_hidden(
         &mut self,
@@ -330,7 +389,12 @@ impl<S: EventSink> ControlledSweep<'_, S> {
 
 impl<S: EventSink> SweepSink<OrderOrigin> for ControlledSweep<'_, S> {
     fn maker_action(&mut self, maker: &Maker<OrderOrigin>) -> MakerAction {
-        if self.executor.open.min(maker.open) < self.minimum_execution {
+        let room = self.room_of(maker);
+        self.cancels_reduce_only = room == Some(0) && self.executor.open >= self.minimum_execution;
+        if self.cancels_reduce_only {
+            return MakerAction::CancelMaker;
+        }
+        if self.executor.open.min(maker.open).min(room.unwrap_or(u32::MAX)) < self.minimum_execution {
             self.end = Some(SweepEnd::MinimumExecution);
             return MakerAction::Stop;
         }
@@ -343,6 +407,10 @@ impl<S: EventSink> SweepSink<OrderOrigin> for ControlledSweep<'_, S> {
             self.end = Some(SweepEnd::SelfMatch);
         }
         action
+    }
+
+    fn most_lots(&mut self, maker: &Maker<OrderOrigin>) -> u32 {
+        self.room_of(maker).unwrap_or(u32::MAX)
     }
 
     fn allows_round(&mut self, lots: u64) -> bool {
@@ -362,6 +430,9 @@ impl<S: EventSink> SweepSink<OrderOrigin> for ControlledSweep<'_, S> {
     }
 
     fn cancelled(&mut self, order: &RestingOrder, origin: OrderOrigin) {
+        if self.cancels_reduce_only {
+            return self.executor.cancel_resting(order, CancelReason::ReduceOnly);
+        }
         self.executor.cancelled(order, origin);
     }
 

@@ -1,11 +1,12 @@
 //! The venue's state machine. It passes each command to the code that handles it.
 
-use pitwire_model::{Command, Epoch, Event, FlowSetting, InstrumentId, SessionId, Stamped};
+use pitwire_model::{AccountId, Command, Epoch, Event, FlowSetting, InstrumentId, Reject, Seq, SessionId, Stamped};
 
 use crate::account_table::AccountTable;
 use crate::auction::CrossView;
 use crate::blocks::TradingBlocks;
 use crate::clock::VenueClock;
+use crate::command_end::MarketCommand;
 use crate::event_sink::EventSink;
 use crate::funds::Funds;
 use crate::index::OrderIndex;
@@ -33,13 +34,16 @@ pub struct Engine {
     pub(crate) look_ahead: LookAhead,
     /// Whether commands follow rule version 1. Not part of an image: see [`Engine::follow`].
     pub(crate) first_rules: bool,
+    /// Whether commands follow a rule version before 3, which does not read reduce-only. Not part
+    /// of an image.
+    pub(crate) ignores_reduce_only: bool,
 }
 
 /// Version of the rules that this engine follows. Every group of a journal names its version.
 ///
 /// Version 1 accepted market orders with time in force GTC, and checked post-only before the
-/// display of an order that cannot rest.
-pub const RULE_VERSION: u16 = 2;
+/// display of an order that cannot rest. Version 2 did not read reduce-only.
+pub const RULE_VERSION: u16 = 3;
 
 /// With at most this many markets, their books stay in the cache without prefetching.
 const FEW_MARKETS: usize = 64;
@@ -53,6 +57,7 @@ impl Engine {
     /// the journal, and then with [`RULE_VERSION`], which a new engine follows.
     pub fn follow(&mut self, rule_version: u16) {
         self.first_rules = rule_version < 2;
+        self.ignores_reduce_only = rule_version < 3;
     }
 
     /// Allocates memory for this many live orders, all of them on `instrument`.
@@ -148,9 +153,7 @@ impl Engine {
                 self.trade_reports().set_hours(*instrument, *open, *reason, *ends, out)
             }
             Command::ReportTrade(report) => self.trade_reports().report(stamped.seq, report, out),
-            Command::AnswerReport { account, report, confirm } => {
-                self.trade_reports().answer(*account, *report, *confirm, out)
-            }
+            Command::AnswerReport { account, report, confirm } => self.answer_report(*account, *report, *confirm, out),
         };
         if let Err(reason) = result {
             out.emit(Event::CommandRefused { reason });
@@ -166,6 +169,35 @@ impl Engine {
             orders: &mut self.orders,
             clock: &mut self.clock,
         }
+    }
+
+    fn answer_report(
+        &mut self,
+        account: AccountId,
+        report: Seq,
+        confirm: bool,
+        out: &mut impl EventSink,
+    ) -> Result<(), Reject> {
+        if let Some(trade) = self.trade_reports().answer(account, report, confirm, out)? {
+            self.follow_positions(trade.instrument, [trade.buyer, trade.seller], out);
+        }
+        Ok(())
+    }
+
+    /// Reduces the reduce-only orders of two accounts whose positions changed outside the book.
+    pub(crate) fn follow_positions(
+        &mut self,
+        instrument: InstrumentId,
+        accounts: [AccountId; 2],
+        out: &mut impl EventSink,
+    ) {
+        let mut context = self.context(instrument);
+        if context.market.reduce_only.is_empty() {
+            return;
+        }
+        let mut command = MarketCommand::begin(&mut context, out);
+        accounts.into_iter().for_each(|account| command.out.add_traded(account));
+        command.finish();
     }
 
     pub(crate) fn funds(&self) -> Funds<'_> {

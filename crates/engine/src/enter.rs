@@ -3,10 +3,10 @@
 //! Holds       nothing changes until all checks have passed.
 //! Start at    [`Engine::enter`].
 
-use pitwire_model::{Event, NewOrder, OrderType, SelfMatch, Ticks, TimeInForce};
+use pitwire_model::{Event, Lots, NewOrder, OrderType, SelfMatch, Ticks, TimeInForce};
 
 use crate::admission::{Admission, AdmittedAction};
-use crate::book::OrderOrigin;
+use crate::book::{OrderFlags, OrderOrigin};
 use crate::command_end::MarketCommand;
 use crate::engine::Engine;
 use crate::event_sink::EventSink;
@@ -26,7 +26,7 @@ impl Engine {
             OrderType::Market if tif <= Tif::FillOrKill && (tif != Tif::GoodTillCancel || self.first_rules) => None,
             _ => return self.enter_special(order, out),
         };
-        if self.market(order.instrument).is_some_and(|market| !market.plain) {
+        if order.reduce_only || self.market(order.instrument).is_some_and(|market| !market.plain) {
             return self.enter_special(order, out);
         }
         let mut incoming = plain_incoming(order, price, tif);
@@ -62,7 +62,9 @@ impl Engine {
         if let TimeInForce::GoodTillTime { at } = order.tif {
             context.set_expiry_time(order.id, at);
         }
-        out.emit(accepted(order, with_price(order.order_type, incoming.price)));
+        // A reduce-only order may have been reduced to its room.
+        let lots = Lots(u64::from(incoming.ordered));
+        out.emit(accepted(&NewOrder { lots, ..order.clone() }, with_price(order.order_type, incoming.price)));
         match action {
             AdmittedAction::Match => context.match_in_session(&incoming, out),
             AdmittedAction::WaitForElection => context.add_waiting(order, &incoming, UndisplayedState::Unelected),
@@ -145,7 +147,7 @@ fn plain_incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> IncomingO
             group: order.match_group,
             day: 0,
             tif,
-            cancel_on_disconnect: order.cancel_on_disconnect,
+            flags: OrderFlags::new(order.cancel_on_disconnect, false),
         },
     }
 }

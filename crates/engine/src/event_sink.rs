@@ -1,6 +1,6 @@
 //! Where the engine writes its events.
 
-use pitwire_model::Event;
+use pitwire_model::{AccountId, Event};
 
 /// A destination for events. A `Vec<Event>` is one.
 pub trait EventSink {
@@ -15,20 +15,31 @@ impl EventSink for Vec<Event> {
     }
 }
 
-/// Forwards events and records whether any of them was public.
+/// Forwards events. Records whether any of them was public, and which accounts have traded.
 pub(crate) struct PublicEventTracker<'a, S> {
     out: &'a mut S,
     is_public: bool,
+    traded: Vec<AccountId>,
 }
 
 impl<'a, S: EventSink> PublicEventTracker<'a, S> {
     pub fn new(out: &'a mut S) -> Self {
-        PublicEventTracker { out, is_public: false }
+        PublicEventTracker { out, is_public: false, traded: Vec::new() }
     }
 
     /// Whether a public event has passed.
     pub fn saw_public_event(&self) -> bool {
         self.is_public
+    }
+
+    /// Records that the position of an account has changed.
+    pub fn add_traded(&mut self, account: AccountId) {
+        self.traded.push(account);
+    }
+
+    /// Takes the accounts that have traded since the last call, in any order and repeatedly.
+    pub fn take_traded(&mut self) -> Vec<AccountId> {
+        std::mem::take(&mut self.traded)
     }
 }
 
@@ -36,6 +47,9 @@ impl<S: EventSink> EventSink for PublicEventTracker<'_, S> {
     fn emit(&mut self, event: Event) {
         // Journals of the first release contain a change of phase without a new change number.
         self.is_public |= event.is_public() && !matches!(event, Event::PhaseChanged { .. });
+        if let Event::Trade { maker_account, taker_account, .. } = event {
+            self.traded.extend([maker_account, taker_account]);
+        }
         self.out.emit(event);
     }
 }

@@ -80,9 +80,8 @@ impl<S: EventSink> SweepSink<OrderOrigin> for FillExecutor<'_, S> {
 
     #[inline(never)]
     fn cancelled(&mut self, order: &RestingOrder, _: OrderOrigin) {
-        let (party, open) = ((order.owner.account(), order.owner.side()), order.total_open());
         self.cancelled_maker = true;
-        self.cancel_maker(order.id, party, order.price, open, CancelReason::SelfMatch);
+        self.cancel_resting(order, CancelReason::SelfMatch);
     }
 
     #[inline]
@@ -165,6 +164,18 @@ impl<'a, S: EventSink> FillExecutor<'a, S> {
                 self.count_execution(account);
             }
         }
+    }
+
+    /// Reports the cancellation of an order that the sweep has removed from the book.
+    pub fn cancel_resting(&mut self, order: &RestingOrder, reason: CancelReason) {
+        let (party, open) = ((order.owner.account(), order.owner.side()), order.total_open());
+        self.cancel_maker(order.id, party, order.price, open, reason);
+    }
+
+    /// Returns the room of an account for orders on `side` (rulebook 24).
+    pub fn room(&self, account: AccountId, side: Side) -> u32 {
+        let room = self.accounts[account.0 as usize].room(self.order.instrument, side);
+        u32::try_from(room).unwrap_or(u32::MAX)
     }
 
     /// Removes a resting order from the index, releases its reserve and emits its cancellation.

@@ -48,13 +48,13 @@ impl<'a> Funds<'a> {
     pub fn check_order(self, market: &Market, order: &IncomingOrder) -> Result<(), Reject> {
         let (account, side, open, is_market) = (order.account, order.side, order.open, order.is_market());
         if let SettlementTerms::Inverse { .. } = market.settlement {
-            let worst = if is_market { market.estimate_fill(order).worst } else { Some(order.price) };
+            let worst = if is_market { market.estimate_fill(order, self.accounts).worst } else { Some(order.price) };
             let lots = CountedLots { added: open, traded: open };
             return self.check_perpetual(market, account, side, worst, lots);
         }
         let (currency, mut needed) = market.settlement.spot_reserve(side, order.price, i128::from(open));
         if is_market && side == Side::Buy {
-            needed = market.settlement.value(Ticks(1), market.estimate_fill(order).tick_lots);
+            needed = market.settlement.value(Ticks(1), market.estimate_fill(order, self.accounts).tick_lots);
         }
         enough_funds(needed <= self.available(account, currency))
     }

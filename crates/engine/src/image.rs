@@ -114,6 +114,7 @@ pub struct OrderImage {
     pub session: SessionId,
     pub group: MatchGroup,
     pub cancel_on_disconnect: bool,
+    pub reduce_only: bool,
 }
 
 impl OrderImage {

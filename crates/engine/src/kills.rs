@@ -48,7 +48,7 @@ impl Engine {
 
     /// Starts an epoch. All sessions of the epoch before have ended, and with them their kills.
     pub(crate) fn start_epoch(&mut self, epoch: Epoch, out: &mut impl EventSink) {
-        self.cancel_where(None, CancelReason::Disconnected, |_, origin| origin.cancel_on_disconnect, out);
+        self.cancel_where(None, CancelReason::Disconnected, |_, origin| origin.flags.cancel_on_disconnect(), out);
         self.epoch = epoch;
         self.blocks.clear_sessions();
         out.emit(Event::EpochStarted { epoch });

@@ -22,6 +22,7 @@ use crate::controls::{BestPrices, Breach, ReferencePrices};
 use crate::definition_checks::check_rules;
 use crate::expiry_times::ExpiryTimes;
 use crate::order_checks::check_price;
+use crate::position_room::ReduceOnlyOrders;
 use crate::reporting::Reporting;
 use crate::rule_tables::{MatchingMode, session_permissions};
 use crate::session_state::{IndicativeUncross, SessionState, StoredPrices};
@@ -37,7 +38,7 @@ pub struct Market {
     pub(crate) settlement: SettlementTerms,
     pub(crate) phase: Phase,
     /// Whether the instrument trades continuously by price and time, with no hidden orders, stops,
-    /// price band or tolerances. An order without special terms then meets the displayed book and
+    /// displayed reduce-only orders, price band or tolerances. An order without special terms then meets the displayed book and
     /// nothing else.
     pub(crate) plain: bool,
     /// Whether any limit is set, so that an order has to be checked against the limits.
@@ -57,6 +58,7 @@ pub struct Market {
     pub(crate) rules: Box<TradingRules>,
     // What follows is boxed: orders of a plain market read none of it.
     pub(crate) undisplayed: Box<UndisplayedOrders>,
+    pub(crate) reduce_only: Box<ReduceOnlyOrders>,
     pub(crate) expiries: Box<ExpiryTimes>,
     pub(crate) session: Box<SessionState>,
     pub(crate) prices: Box<StoredPrices>,
@@ -85,6 +87,7 @@ impl Market {
             undisplayed_count: 0,
             rules,
             undisplayed: Box::default(),
+            reduce_only: Box::default(),
             expiries: Box::default(),
             session: Box::default(),
             prices: Box::new(StoredPrices { static_reference: Some(start), ..StoredPrices::default() }),
@@ -161,6 +164,7 @@ impl Market {
             && self.rules.band_pct.is_none()
             && self.prices.dynamic_reference.is_none()
             && !self.undisplayed.has_hidden()
+            && self.reduce_only.is_empty()
             && !self.undisplayed.has_stops();
     }
 

@@ -88,6 +88,7 @@ impl MarketContext<'_> {
         let (account, side, open) = (order.owner.account(), order.owner.side(), order.total_open());
         if !self.market.plain {
             self.market.change_curve(side, Some(order.price), -i64::from(open));
+            self.market.reduce_only.remove(account, order.id);
         }
         self.orders.remove(order.id);
         self.accounts[account.0 as usize].open_orders -= 1;
@@ -122,6 +123,11 @@ impl MarketContext<'_> {
             if market.plain { market.book.rest(resting, origin) } else { market.book.rest_by_time(resting, origin) };
         if !market.plain {
             market.change_curve(side, Some(price), i64::from(open));
+        }
+        if origin.flags.reduce_only() {
+            // The end of the command recomputes the flag.
+            market.plain = false;
+            market.reduce_only.insert(account, id);
         }
         self.orders.insert(id, instrument, slot);
         self.accounts[account.0 as usize].open_orders += 1;

@@ -96,6 +96,7 @@ impl Engine {
         let reversed = [(buyer, Side::Sell), (seller, Side::Buy)];
         settle_trade(self.accounts.as_mut_slice(), bust.instrument, market.settlement, reversed, bust.price, lots);
         out.emit(Event::TradeBusted(Box::new(bust.clone())));
+        self.follow_positions(bust.instrument, [bust.buyer, bust.seller], out);
         Ok(())
     }
 

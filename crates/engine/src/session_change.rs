@@ -51,6 +51,9 @@ impl SessionChange {
     pub fn run(self, context: &mut MarketContext<'_>, out: &mut impl EventSink) {
         let mut command = MarketCommand::begin_with_filter(context, out);
         let MarketCommand { context, out, .. } = &mut command;
+        if !context.market.keeps_reduce_only(self.to) {
+            context.cancel_reduce_only(out);
+        }
         match self.end_session(context, out) {
             Ok(()) => self.begin_session(context, out),
             Err(breach) => self.continue_in_volatility_call(context, &breach, out),
@@ -195,10 +198,11 @@ impl MarketContext<'_> {
     /// Ends continuous trading because of a breach (10.3). The events of the breach and of the
     /// order that caused it have been emitted.
     pub fn start_volatility_call(&mut self, out: &mut impl EventSink) {
+        self.cancel_reduce_only(out);
         self.volatility_call().set_session(self, out);
         inject_parked_orders(self, out);
         self.elect_stops(out);
-        while let Some(order) = self.take_elected_stop() {
+        while let Some(order) = self.take_elected_stop(out) {
             self.add_elected_stop(&order, out);
         }
     }

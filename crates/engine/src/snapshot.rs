@@ -11,7 +11,7 @@ use pitwire_model::{AccountId, OrderId, OrderType, Phase, SessionId, Side, Ticks
 use crate::account::Account;
 use crate::account_table::AccountTable;
 use crate::blocks::TradingBlocks;
-use crate::book::{OrderOrigin, Owner, RestingOrder, Slot};
+use crate::book::{OrderFlags, OrderOrigin, Owner, RestingOrder, Slot};
 use crate::engine::Engine;
 use crate::image::{EngineImage, ImageError, MarketImage, OrderImage, SessionImage};
 use crate::index::OrderIndex;
@@ -154,7 +154,12 @@ impl OrderRestorer<'_> {
             market.expiries.set(image.id, at, |_| true);
         }
         match image.place {
-            None => image.resting().map(|resting| market.book.rest(resting, origin).0),
+            None => {
+                if image.reduce_only {
+                    market.reduce_only.insert(image.account, image.id);
+                }
+                image.resting().map(|resting| market.book.rest(resting, origin).0)
+            }
             Some(state) => image.undisplayed(state, origin).map(|order| market.insert_undisplayed(order)),
         }
     }
@@ -180,9 +185,10 @@ impl OrderImage {
             _ if self.entered != VenueDay::ZERO => return None,
             _ => 0,
         };
-        let (session, group, cancel_on_disconnect) = (self.session, self.group, self.cancel_on_disconnect);
+        let (session, group) = (self.session, self.group);
+        let flags = OrderFlags::new(self.cancel_on_disconnect, self.reduce_only);
         let (time, tif) = (u64::from(self.rank), Tif::of(self.tif));
-        Some(OrderOrigin { time, session, group, day, tif, cancel_on_disconnect })
+        Some(OrderOrigin { time, session, group, day, tif, flags })
     }
 
     fn resting(&self) -> Option<RestingOrder> {
@@ -367,6 +373,7 @@ fn origin_image(market: &Market, id: OrderId, account: AccountId, side: Side, or
         mode: None,
         session: origin.session,
         group: origin.group,
-        cancel_on_disconnect: origin.cancel_on_disconnect,
+        cancel_on_disconnect: origin.flags.cancel_on_disconnect(),
+        reduce_only: origin.flags.reduce_only(),
     }
 }

@@ -91,14 +91,14 @@ impl TradeReports<'_> {
         }
     }
 
-    /// Confirms, declines or withdraws a report.
+    /// Confirms, declines or withdraws a report. Returns the trade that a confirmation makes.
     pub fn answer(
         &mut self,
         account: AccountId,
         number: Seq,
         confirm: bool,
         out: &mut impl EventSink,
-    ) -> Result<(), Reject> {
+    ) -> Result<Option<OffBookTrade>, Reject> {
         self.accounts.get(account).ok_or(Reject::UnknownAccount)?;
         let report =
             self.markets.report(number).filter(|report| report.concerns(account)).ok_or(Reject::UnknownReport)?;
@@ -108,7 +108,7 @@ impl TradeReports<'_> {
             let end = if account == report.account { ReportEnd::Withdrawn } else { ReportEnd::Declined };
             self.markets.existing(report.instrument)?.reporting.waiting.remove(&number);
             out.emit(report_ended(number, &report, end));
-            return Ok(());
+            return Ok(None);
         }
         if is_reporter {
             return Err(Reject::OwnReport);
@@ -132,7 +132,12 @@ impl TradeReports<'_> {
         Ok(())
     }
 
-    fn settle(&mut self, number: Seq, report: &TradeReport, out: &mut impl EventSink) -> Result<(), Reject> {
+    fn settle(
+        &mut self,
+        number: Seq,
+        report: &TradeReport,
+        out: &mut impl EventSink,
+    ) -> Result<Option<OffBookTrade>, Reject> {
         let instrument = report.instrument;
         let market = self.markets.existing(instrument)?;
         market.reporting.waiting.remove(&number);
@@ -145,6 +150,6 @@ impl TradeReports<'_> {
         let (price, lots) = (report.price, report.lots);
         let trade = OffBookTrade { instrument, number: trade_number, price, lots, report: number, buyer, seller };
         out.emit(Event::OffBookTrade(Box::new(trade)));
-        Ok(())
+        Ok(Some(trade))
     }
 }

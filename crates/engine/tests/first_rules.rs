@@ -1,6 +1,6 @@
-//! Commands that were journaled under rule version 1 replay unchanged, although version 2 treats
-//! some orders differently. The auditor agrees if it follows the same version, and disagrees
-//! otherwise.
+//! Commands that were journaled under an earlier rule version replay unchanged, although later
+//! versions treat some orders differently. The auditor agrees if it follows the same version, and
+//! disagrees otherwise.
 
 mod common;
 
@@ -103,4 +103,11 @@ fn commands_after_old_groups_follow_the_new_rules() {
     told.follow(RULE_VERSION);
     assert_eq!(refused(&told.enter(market_gtc())), Some(Reject::TifNotAllowedForType));
     assert_eq!(told.engine.image(), Engine::from_image(told.engine.image()).expect("an image").image());
+}
+
+#[test]
+fn reduce_only_counts_from_version_3_on() {
+    let order = NewOrder { reduce_only: true, ..limit(Side::Buy, TimeInForce::Day) };
+    assert_eq!(refused(&Told::under(2).enter(order.clone())), None);
+    assert_eq!(refused(&Told::under(RULE_VERSION).enter(order)), Some(Reject::ReduceOnlyNotAllowed));
 }

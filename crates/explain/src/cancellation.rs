@@ -89,6 +89,10 @@ pub(crate) fn left(
         CancelReason::NothingExecutes => {
             note("rulebook: 5.2, step 10", format!("elected, but {session} executes nothing at once"))
         }
+        CancelReason::ReduceOnly => {
+            let text = "reduce-only: no position was left to reduce, or its continuous trading ended".to_owned();
+            note("rulebook: 24", text)
+        }
         CancelReason::SelfMatch => self_match(venue, stamped, order, events, viewer, &note),
         other => note("order-rules: cancelling", format!("{} with {} open", cancelled_by(other), amount(open))),
     }

@@ -297,6 +297,13 @@ impl Explainer {
                         .with("stop", stop.0),
                 )
             }
+            (Event::Amended { order, instrument, lots, .. }, command)
+                if self.concerns(*order, seq) && !matches!(command, Command::Amend(amend) if amend.order == *order) =>
+            {
+                let lots = venue.amount(*instrument, *lots);
+                let text = format!("now {lots}: a reduce-only order is at most as large as the position");
+                Some(Note::new(seq, venue, "amended", "rulebook: 24", text).with("kept_priority", true))
+            }
             (Event::Amended { order, instrument, side, kept_priority, price, lots, .. }, command)
                 if self.concerns(*order, seq) =>
             {

@@ -35,10 +35,12 @@ pub enum CancelReason {
     Breaker = 16,
     /// An elected immediate order in a session that does not match on entry.
     NothingExecutes = 17,
+    /// A reduce-only order that has nothing left to reduce, or whose continuous trading has ended.
+    ReduceOnly = 18,
 }
 
 impl CancelReason {
-    pub const ALL: [CancelReason; 18] = [
+    pub const ALL: [CancelReason; 19] = [
         CancelReason::Requested,
         CancelReason::ImmediateRemainder,
         CancelReason::DayEnded,
@@ -57,5 +59,6 @@ impl CancelReason {
         CancelReason::BelowMinimumExecution,
         CancelReason::Breaker,
         CancelReason::NothingExecutes,
+        CancelReason::ReduceOnly,
     ];
 }

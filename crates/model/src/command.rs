@@ -177,8 +177,8 @@ pub struct NewOrder {
     /// Lots that an iceberg displays at a time; `None` displays all lots.
     pub display: Option<Lots>,
     pub post_only: PostOnly,
-    /// Whether the order may only reduce a position. The sender enforces this; the engine does not
-    /// read it.
+    /// Whether the order may only bring a position nearer to zero (rulebook 24). Rule versions
+    /// before 3 do not read it.
     pub reduce_only: bool,
     /// Self-match prevention for this order; `None` uses the setting of the account.
     pub self_match: Option<SelfMatch>,

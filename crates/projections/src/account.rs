@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use pitwire_model::{
-    AccountId, Amend, CancelReason, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, PostOnly,
-    SessionId, Side, Ticks, TimeInForce, TradeSeq, VenueNanos,
+    AccountId, CancelReason, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, PostOnly, SessionId, Side,
+    Ticks, TimeInForce, TradeSeq, VenueNanos,
 };
 
 use crate::tape::{PublicTrade, push_capped};
@@ -59,7 +59,7 @@ pub struct OrderRecord {
     /// Displayed quantity of an iceberg.
     pub display: Option<Lots>,
     pub post_only: PostOnly,
-    /// The order was sent reduce-only and cut to the position: see [`NewOrder::reduce_only`].
+    /// The order may only reduce a position: see [`NewOrder::reduce_only`].
     pub reduce_only: bool,
     pub session: SessionId,
     pub label: Label,
@@ -164,8 +164,9 @@ impl AccountBook {
     }
 
     /// Records an accepted order. `order_type` has the price at which the order may rest, because a
-    /// post-only order may have been moved.
-    pub(crate) fn entered(&mut self, order: &NewOrder, order_type: OrderType, at: VenueNanos) {
+    /// post-only order may have been moved. `lots` is the accepted quantity, because a reduce-only
+    /// order may have been reduced.
+    pub(crate) fn entered(&mut self, order: &NewOrder, order_type: OrderType, lots: Lots, at: VenueNanos) {
         let waits = order_type.stop_price().is_some();
         self.open.insert(order.id);
         self.remember_number(order.client_order_id.as_str(), order.id);
@@ -179,7 +180,7 @@ impl AccountBook {
                 order_type,
                 place: if waits { Place::Unelected } else { Place::Active },
                 elected_at: None,
-                lots: order.lots,
+                lots,
                 filled: Lots::ZERO,
                 tick_lots: 0,
                 tif: order.tif,
@@ -209,17 +210,19 @@ impl AccountBook {
         self.trades.iter_mut().filter(is_it).for_each(|fill| fill.busted = true);
     }
 
-    pub(crate) fn amended(&mut self, amend: &Amend, event: &Event, at: VenueNanos) {
-        let Event::Amended { price, lots, kept_priority, display, stop, minimum_execution, expiry, .. } = *event else {
+    /// Records an amend. `post_only` is what the amend command says about it, if there is one.
+    pub(crate) fn amended(&mut self, event: &Event, post_only: Option<PostOnly>, at: VenueNanos) {
+        let Event::Amended { order, price, lots, kept_priority, display, stop, minimum_execution, expiry, .. } = *event
+        else {
             return;
         };
-        if let Some(order) = self.orders.get_mut(&amend.order) {
+        if let Some(order) = self.orders.get_mut(&order) {
             order.order_type = order.order_type.amended(price, stop, minimum_execution);
             order.tif = order.tif.amended(expiry);
             order.lots = lots;
             order.display = display;
             // No event carries it: the engine does not store this property of a resting order.
-            order.post_only = amend.post_only;
+            order.post_only = post_only.unwrap_or(order.post_only);
             order.replaced |= !kept_priority;
             order.updated = at;
         }

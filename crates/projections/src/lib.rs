@@ -144,16 +144,20 @@ impl Views {
                 }
                 changes.push(Change::Revalued { instrument: *instrument });
             }
-            Event::Accepted { order, account, order_type, .. } => {
+            Event::Accepted { order, account, order_type, lots, .. } => {
                 let Some(book) = self.accounts.get_mut(account) else { return };
                 let Command::Enter(entered) = &stamped.command else { return };
-                book.entered(entered, *order_type, at);
+                book.entered(entered, *order_type, *lots, at);
                 changes.push(Change::Order { account: *account, order: *order });
             }
             Event::Amended { order, account, .. } => {
                 let Some(book) = self.accounts.get_mut(account) else { return };
-                let Command::Amend(amend) = &stamped.command else { return };
-                book.amended(amend, event, at);
+                // A command that changes positions amends reduce-only orders, too.
+                let post_only = match &stamped.command {
+                    Command::Amend(amend) if amend.order == *order => Some(amend.post_only),
+                    _ => None,
+                };
+                book.amended(event, post_only, at);
                 changes.push(Change::Order { account: *account, order: *order });
             }
             Event::Cancelled { order, account, reason, .. } => {

@@ -11,7 +11,7 @@ use pitwire_model::{
 
 use crate::off_book_state::{Holding, OffBookOutcome, OffBookRow, named};
 use crate::outcome::Happening;
-use crate::play::{Asked, MARKET, Machine, Stage, Witness};
+use crate::play::{Asked, Machine, Stage, Witness};
 use crate::script::{Answer, Report, Scenario, Step};
 
 impl Scenario {
@@ -34,7 +34,7 @@ impl Step {
 
 impl<M: Machine, W: Witness> Stage<'_, M, W> {
     pub(crate) fn turn_reporting(&mut self, open: bool) -> Vec<Happening> {
-        let (instrument, reason, due, ends) = (MARKET, SessionReason::Scheduled, self.now(), None);
+        let (instrument, reason, due, ends) = (self.market(), SessionReason::Scheduled, self.now(), None);
         self.run(Command::SetReporting { instrument, open, reason, due, ends }, Asked::WITHOUT_ORDER)
     }
 
@@ -43,7 +43,7 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
         self.reports.numbers.insert(report.id.clone(), number);
         self.reports.names.insert(number, report.id.clone());
         let trade = TradeReport {
-            instrument: MARKET,
+            instrument: self.market(),
             account: self.party(&report.by),
             counterparty: self.party(&report.with),
             side: report.side,
@@ -103,7 +103,7 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
     }
 
     pub(crate) fn beside(&self, image: &EngineImage) -> OffBookOutcome {
-        let market = image.markets.get(MARKET.0 as usize);
+        let market = image.markets.get(self.market().0 as usize);
         let waiting = market.into_iter().flat_map(|market| market.reporting.waiting.keys());
         let holdings = self.accounts.iter().filter_map(|(name, id)| {
             let account = image.accounts.get(id.0 as usize)?;

@@ -20,7 +20,10 @@ use crate::rules::Contracts;
 use crate::script::{Amendment, Entry, Expires, Scenario, Setup, Step};
 use crate::words::{reason_of_leaving, sessions};
 
-pub(crate) const MARKET: InstrumentId = InstrumentId(0);
+/// The instrument of a scenario; in a perpetual scenario its index.
+const SPOT: InstrumentId = InstrumentId(0);
+/// The instrument of a perpetual scenario.
+const PERPETUAL: InstrumentId = InstrumentId(1);
 const NANOS: u64 = 1_000_000_000;
 const NINE: u64 = 9 * 3600;
 const SEVEN: u64 = 7 * 3600;
@@ -184,7 +187,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         let ticks = |price: Option<i64>| price.map(Ticks);
         let setup = self.setup;
         self.machine.prime(References {
-            instrument: MARKET,
+            instrument: self.market(),
             last: ticks(setup.last_price),
             static_reference: ticks(setup.static_reference),
             dynamic_reference: ticks(setup.dynamic_reference.or(setup.last_price)),
@@ -231,6 +234,11 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
                 self.keys.entry(key.clone()).or_insert(next);
             }
         }
+        if self.setup.perpetual {
+            let kind = InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) };
+            let index = InstrumentSpec { id: SPOT, name: "INDEX".to_owned(), kind, rules: None, ..self.instrument() };
+            commands.push(Command::AddInstrument(Box::new(index)));
+        }
         commands.push(Command::AddInstrument(Box::new(self.instrument())));
         commands.push(self.change_session(Phase::Continuous));
         commands.push(self.set_remaining());
@@ -250,13 +258,23 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         id
     }
 
+    /// Returns the instrument that the scenario trades.
+    pub(crate) fn market(&self) -> InstrumentId {
+        if self.setup.perpetual { PERPETUAL } else { SPOT }
+    }
+
     fn instrument(&self) -> InstrumentSpec {
         let setup = self.setup;
+        let (base, quote) = (CurrencyId(0), CurrencyId(1));
+        let kind = match setup.perpetual {
+            true => InstrumentKind::InversePerpetual { base, quote, index: SPOT, max_leverage: 50 },
+            false => InstrumentKind::Spot { base, quote },
+        };
         let start = setup.static_reference.or(setup.last_price).or(setup.closing_price).unwrap_or(100);
         InstrumentSpec {
-            id: MARKET,
+            id: self.market(),
             name: "SCENARIO".to_owned(),
-            kind: InstrumentKind::Spot { base: CurrencyId(0), quote: CurrencyId(1) },
+            kind,
             tick: Decimal::new(i128::from(setup.tick), 0),
             lot: Decimal::new(i128::from(setup.lot), 0),
             start_price: Ticks(start),
@@ -291,7 +309,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 
     fn change_session(&self, to: Phase) -> Command {
         let (reason, due) = (SessionReason::Scheduled, self.now());
-        Command::ChangeSession { instrument: MARKET, to, reason, due, ends: None }
+        Command::ChangeSession { instrument: self.market(), to, reason, due, ends: None }
     }
 
     fn set_remaining(&self) -> Command {
@@ -305,7 +323,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             Some(sessions) => sessions.iter().for_each(|phase| count(*phase)),
             None => sessions().for_each(count),
         }
-        Command::SetRemaining { instrument: MARKET, remaining: RemainingSessions { counts } }
+        Command::SetRemaining { instrument: self.market(), remaining: RemainingSessions { counts } }
     }
 
     // --- steps
@@ -327,8 +345,8 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
                 let batches = self.setup.allocation == pitwire_model::Allocation::FrequentBatch;
                 Ok(self.run(
                     match batches && self.phase == Phase::Continuous {
-                        true => Command::RunBatch { instrument: MARKET },
-                        false => Command::FilterHidden { instrument: MARKET },
+                        true => Command::RunBatch { instrument: self.market() },
+                        false => Command::FilterHidden { instrument: self.market() },
                     },
                     without_order,
                 ))
@@ -387,13 +405,14 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         let order = NewOrder {
             id,
             account,
-            instrument: MARKET,
+            instrument: self.market(),
             side: entry.side,
             order_type,
             lots: Lots(entry.qty),
             tif: self.time_in_force(entry),
             display: entry.display.map(Lots),
             post_only: entry.post_only,
+            reduce_only: entry.reduce_only,
             match_group: match &entry.smp_key {
                 Some(key) => MatchGroup::Key(self.keys.get(key).copied().unwrap_or_default()),
                 None => MatchGroup::Account,
@@ -513,11 +532,12 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 
     fn tell(&mut self, event: &Event, asked: Asked<'_>, session: Phase) -> Option<Happening> {
         Some(match *event {
-            Event::Accepted { order, order_type, .. } => {
+            Event::Accepted { order, order_type, lots, .. } => {
                 let id = self.name(order);
-                if let (Some(known), Some(price)) = (self.orders.get_mut(&id), order_type.limit_price()) {
-                    // Post-only may have moved the price.
-                    known.price = price;
+                if let Some(known) = self.orders.get_mut(&id) {
+                    // Post-only may have moved the price, and reduce-only may have cut the quantity.
+                    known.price = order_type.limit_price().unwrap_or(known.price);
+                    known.lots = lots;
                 }
                 Happening::Accepted { id }
             }

@@ -50,6 +50,8 @@ pub struct Setup {
     /// How far from the reference price an order may reach. Must be below 100.
     pub collar_pct: Option<u32>,
     pub allocation: Allocation,
+    /// Whether the instrument is a perpetual; otherwise it is a spot instrument.
+    pub perpetual: bool,
     /// Accounts with limited credit and their initial funds. All other accounts have unlimited
     /// credit.
     pub funds: Vec<Funds>,
@@ -88,6 +90,7 @@ impl Default for Setup {
             accounts: Vec::new(),
             collar_pct: None,
             allocation: Allocation::PriceTime,
+            perpetual: false,
             funds: Vec::new(),
         }
     }
@@ -160,6 +163,7 @@ pub struct Entry {
     pub account: Option<String>,
     pub smp_key: Option<String>,
     pub post_only: PostOnly,
+    pub reduce_only: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -234,7 +238,7 @@ fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
 }
 
 fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
-    const KEYS: [&str; 18] = [
+    const KEYS: [&str; 19] = [
         "tick",
         "lot",
         "mrs",
@@ -252,6 +256,7 @@ fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
         "accounts",
         "collar_pct",
         "allocation",
+        "perpetual",
         "funds",
     ];
     let members = node.under(OF_SETUP).members(&KEYS)?;
@@ -276,6 +281,7 @@ fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
         accounts: members.get("accounts").map(accounts).transpose()?.unwrap_or_default(),
         collar_pct: members.get("collar_pct").map(collar).transpose()?,
         allocation: members.get("allocation").map(allocation).transpose()?.unwrap_or(absent.allocation),
+        perpetual: members.get("perpetual").map(Node::truth).transpose()?.unwrap_or(absent.perpetual),
         funds: members.get("funds").map(funds).transpose()?.unwrap_or_default(),
     })
 }
@@ -400,7 +406,7 @@ fn word_of(node: Node<'_>, what: &str, words: &[&'static str]) -> Result<&'stati
 const SIDES: [(&str, Side); 2] = [("buy", Side::Buy), ("sell", Side::Sell)];
 
 /// Keys that occur in any step. The reader of each operation then checks its own keys.
-const STEP_KEYS: [&str; 19] = [
+const STEP_KEYS: [&str; 20] = [
     "op",
     "to",
     "id",
@@ -416,6 +422,7 @@ const STEP_KEYS: [&str; 19] = [
     "account",
     "smp_key",
     "post_only",
+    "reduce_only",
     "open",
     "by",
     "with",
@@ -423,8 +430,9 @@ const STEP_KEYS: [&str; 19] = [
 ];
 
 /// Keys of an entry or an amend.
-const ORDER_KEYS: [&str; 14] = [
+const ORDER_KEYS: [&str; 15] = [
     "post_only",
+    "reduce_only",
     "op",
     "id",
     "side",
@@ -521,6 +529,7 @@ fn entry(node: Node<'_>, members: &Members<'_>) -> Result<Entry, Malformed> {
         account: members.get("account").map(name_or_number).transpose()?,
         smp_key: members.get("smp_key").map(name_or_number).transpose()?,
         post_only: members.get("post_only").map(post_only).transpose()?.unwrap_or_default(),
+        reduce_only: members.get("reduce_only").map(Node::truth).transpose()?.unwrap_or_default(),
     })
 }
 
@@ -559,6 +568,6 @@ fn amendment(members: &Members<'_>) -> Result<Amendment, Malformed> {
         display: whole("display")?,
         expires: members.get("expires").map(expires).transpose()?,
         post_only: members.get("post_only").map(post_only).transpose()?.unwrap_or_default(),
-        asks_the_fixed: ["side", "type", "tif", "account", "smp_key"].iter().any(|key| members.has(key)),
+        asks_the_fixed: ["side", "type", "tif", "account", "smp_key", "reduce_only"].iter().any(|key| members.has(key)),
     })
 }

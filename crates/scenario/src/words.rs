@@ -6,7 +6,7 @@ pub(crate) const TIFS: [&str; 11] = ["day", "gtc", "gtd", "gtt", "ioc", "fok", "
 pub(crate) const TYPES: [&str; 6] = ["market", "limit", "hidden", "stop", "stop_limit", "iceberg"];
 
 /// Cancel reasons that count as an expiry rather than as a cancel.
-const EXPIRIES: [(CancelReason, &str); 12] = [
+const EXPIRIES: [(CancelReason, &str); 13] = [
     (CancelReason::ImmediateRemainder, "immediate_remainder"),
     (CancelReason::FillOrKill, "fill_or_kill"),
     (CancelReason::DayEnded, "day_ended"),
@@ -19,6 +19,7 @@ const EXPIRIES: [(CancelReason, &str); 12] = [
     (CancelReason::BelowMinimumExecution, "below_minimum_execution"),
     (CancelReason::Breaker, "breaker"),
     (CancelReason::NothingExecutes, "nothing_executes"),
+    (CancelReason::ReduceOnly, "reduce_only"),
 ];
 
 /// Sessions that a scenario can change to.

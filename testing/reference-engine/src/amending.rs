@@ -3,7 +3,7 @@
 
 use pitwire_model::{Amend, Event, Expiry, Lots, Phase, PostOnly, Priority, Reject, TimeInForce};
 
-use crate::order::{ReferenceOrder, ReferenceOrderKind, ReferenceOrderState};
+use crate::order::{ReferenceOrder, ReferenceOrderKind, ReferenceOrderState, expiry_of};
 use crate::order_checks::{check_expiry, check_limits, check_not_blocked, may_rest};
 use crate::rule_tables::permits;
 use crate::state::VenueState;
@@ -18,14 +18,6 @@ pub struct CheckedAmend {
     pub keeps: bool,
     /// The amend gives a new stop price.
     pub moves_stop: bool,
-}
-
-fn expiry_of(tif: TimeInForce) -> Option<Expiry> {
-    match tif {
-        TimeInForce::GoodTillDate { day } => Some(Expiry::Day(day)),
-        TimeInForce::GoodTillTime { at } => Some(Expiry::Time(at)),
-        _ => None,
-    }
 }
 
 /// Returns the time in force with a new expiry, or `None` if it has no expiry of this kind.
@@ -86,6 +78,11 @@ fn check_amend(venue: &VenueState, amend: &Amend) -> Result<CheckedAmend, Reject
         && shows_as_before
         && after.open <= before.open
         && (after.stop, after.minimum, after.tif) == (before.stop, before.minimum, before.tif);
+    if before.reduce_only && before.place == ReferenceOrderState::Active {
+        let room = venue.room(before.account, instrument, before.side);
+        let cut = after.open.saturating_sub(room);
+        (after.ordered, after.open) = (after.ordered - cut, after.open - cut);
+    }
     if !is_partial_cancel {
         check_not_blocked(venue, before.account, before.session)?;
     }
@@ -99,7 +96,7 @@ fn check_amend(venue: &VenueState, amend: &Amend) -> Result<CheckedAmend, Reject
     if before.has_price() && !is_valid_price(after.price) || has_stop(&before) && !is_valid_price(after.stop) {
         return Err(Reject::PriceOutOfRange);
     }
-    let rests = may_rest(before.kind, before.tif);
+    let rests = may_rest(before.kind, before.tif) && !before.reduce_only;
     if amend.display.is_some_and(|display| !rests || !(1..=amend.lots.0).contains(&display.0)) {
         return Err(Reject::DisplayOutOfRange);
     }

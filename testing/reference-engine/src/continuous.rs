@@ -108,9 +108,16 @@ fn match_resting(
     next: ReferenceOrder,
     out: &mut Vec<Event>,
 ) -> Option<WalkEnd> {
+    let most = if next.reduce_only { venue.room(next.account, venue.markets[at].spec.id, next.side) } else { u64::MAX };
     let market = &mut venue.markets[at];
+    if most == 0 {
+        market.remove(next.id);
+        out.push(cancelled(market.spec.id, &next, CancelReason::ReduceOnly));
+        walk.changed = Some(next.price);
+        return None;
+    }
     let there = if next.is_hidden() { next.open } else { next.shown };
-    let lots = walk.taker.open.min(there);
+    let lots = walk.taker.open.min(there).min(most);
     if next.is_hidden() && next.minimum > walk.taker.open {
         walk.passed.push(next.id);
         return None;

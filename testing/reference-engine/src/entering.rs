@@ -1,6 +1,6 @@
 //! Enters an order: the checks in the order of the rulebook, then the actions of an accepted order.
 
-use pitwire_model::{Event, Lots, NewOrder, OrderType, Phase, PostOnly, Reject, Side, Ticks};
+use pitwire_model::{Allocation, Event, Lots, NewOrder, OrderType, Phase, PostOnly, Reject, Side, Ticks};
 
 use crate::fills::store_order;
 use crate::market::ReferenceMarket;
@@ -53,7 +53,7 @@ pub fn enter_order(venue: &mut VenueState, new: &NewOrder, out: &mut Vec<Event>)
         instrument: new.instrument,
         side: new.side,
         order_type,
-        lots: new.lots,
+        lots: Lots(order.ordered),
         tif: new.tif,
         display: new.display,
     });
@@ -85,7 +85,9 @@ fn park_or_await_stop(venue: &mut VenueState, at: usize, mut order: ReferenceOrd
     }
 }
 
-fn check_entry(venue: &VenueState, new: &NewOrder) -> Result<AdmittedEntry, Reject> {
+fn check_entry(venue: &VenueState, asked: &NewOrder) -> Result<AdmittedEntry, Reject> {
+    let mut reduced = asked.clone();
+    let new = &mut reduced;
     let market = venue.market(new.instrument).ok_or(Reject::UnknownInstrument)?;
     let account = venue.account(new.account).ok_or(Reject::UnknownAccount)?;
     if market.session.phase == Phase::Deleted {
@@ -123,6 +125,20 @@ fn check_entry(venue: &VenueState, new: &NewOrder) -> Result<AdmittedEntry, Reje
     let fits = |display: &Lots| may_rest(kind, new.tif) && (1..=new.lots.0).contains(&display.0);
     if new.display.is_some_and(|display| !fits(&display)) {
         return Err(Reject::DisplayOutOfRange);
+    }
+    if new.reduce_only {
+        let may_act = market.follows_positions() && answer != EntryAnswer::Park;
+        let is_stop = new.order_type.stop_price().is_some();
+        let is_fit = !market.spec.is_spot() && market.allocation() == Allocation::PriceTime;
+        if !is_fit || kind == ReferenceOrderKind::Hidden || new.display.is_some() || !(is_stop || may_act) {
+            return Err(Reject::ReduceOnlyNotAllowed);
+        }
+        if !is_stop {
+            new.lots = Lots(new.lots.0.min(venue.room(new.account, new.instrument, new.side)));
+        }
+        if new.lots.0 == 0 {
+            return Err(Reject::NothingToReduce);
+        }
     }
     if let OrderType::Hidden { minimum_execution, .. } = new.order_type {
         market.check_hidden_sizes(new.lots.0, new.lots.0, minimum_execution.0)?;
@@ -193,6 +209,7 @@ fn new_order(
         mode: new.self_match,
         session: new.session,
         cancel_on_disconnect: new.cancel_on_disconnect,
+        reduce_only: new.reduce_only,
     };
     if !order.has_price() {
         let waits_for_funds = !at_once && order.side == Side::Buy && venue.is_limited(order.account);

@@ -123,6 +123,7 @@ fn order_image(market: &ReferenceMarket, order: &ReferenceOrder) -> OrderImage {
         session: order.session,
         group: order.group,
         cancel_on_disconnect: order.cancel_on_disconnect,
+        reduce_only: order.reduce_only,
     }
 }
 

@@ -34,6 +34,7 @@ mod order;
 mod order_checks;
 mod phases;
 mod reach;
+mod reducing;
 mod reporting;
 mod rule_tables;
 mod session;

@@ -180,7 +180,7 @@ impl VenueState {
         let market = &self.markets[at];
         let mode = order.mode.unwrap_or_else(|| self.self_match_mode(order.account));
         if market.session.phase != Phase::ClosingPriceCross {
-            return self.markets[at].fills_of(order, mode);
+            return self.markets[at].fills_of(self, order, mode);
         }
         let lots = self.markets[at].cross_lots(order, mode);
         market.closing.cross_price().filter(|_| lots > 0).map(|price| (price, lots)).into_iter().collect()

@@ -9,6 +9,7 @@ use pitwire_model::{
 use crate::leaving::cancel_matching;
 use crate::reporting::close_reporting;
 use crate::state::{MAX_UNITS, VenueState};
+use crate::trading::settle_positions;
 use crate::validity::{are_valid_limits, are_valid_settings, is_valid_price, is_valid_quantity};
 
 pub fn run_operator_command(venue: &mut VenueState, command: &Command, out: &mut Vec<Event>) -> Result<(), Reject> {
@@ -177,6 +178,7 @@ fn bust_trade(venue: &mut VenueState, bust: &Bust, out: &mut Vec<Event>) -> Resu
     let parties = [(bust.buyer, Side::Sell), (bust.seller, Side::Buy)];
     venue.settle_money(bust.instrument, parties, bust.price, bust.lots.0);
     out.push(Event::TradeBusted(Box::new(bust.clone())));
+    settle_positions(venue, bust.instrument, out);
     Ok(())
 }
 

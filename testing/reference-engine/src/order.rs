@@ -1,7 +1,7 @@
 //! A live order.
 
 use pitwire_model::{
-    AccountId, CancelReason, Event, InstrumentId, Lots, MatchGroup, OrderId, SelfMatch, SessionId, Side, Ticks,
+    AccountId, CancelReason, Event, Expiry, InstrumentId, Lots, MatchGroup, OrderId, SelfMatch, SessionId, Side, Ticks,
     TimeInForce, VenueDay,
 };
 
@@ -14,6 +14,14 @@ pub fn cancelled(instrument: InstrumentId, order: &ReferenceOrder, reason: Cance
         price: order.price,
         open: Lots(order.open),
         reason,
+    }
+}
+
+pub fn expiry_of(tif: TimeInForce) -> Option<Expiry> {
+    match tif {
+        TimeInForce::GoodTillDate { day } => Some(Expiry::Day(day)),
+        TimeInForce::GoodTillTime { at } => Some(Expiry::Time(at)),
+        _ => None,
     }
 }
 
@@ -76,6 +84,7 @@ pub struct ReferenceOrder {
     pub mode: Option<SelfMatch>,
     pub session: SessionId,
     pub cancel_on_disconnect: bool,
+    pub reduce_only: bool,
 }
 
 impl ReferenceOrder {

@@ -4,6 +4,8 @@ use pitwire_model::{Allocation, Phase, SelfMatch, Side, Ticks};
 
 use crate::market::ReferenceMarket;
 use crate::order::ReferenceOrder;
+use crate::reducing::PositionChanges;
+use crate::state::VenueState;
 
 /// Whether self-match prevention forbids the trade.
 pub fn is_self_match(taker: &ReferenceOrder, mode: SelfMatch, resting: &ReferenceOrder) -> bool {
@@ -47,8 +49,9 @@ impl ReferenceMarket {
     }
 
     /// Returns the fills of an order if it came in now, price by price.
-    pub fn fills_of(&self, taker: &ReferenceOrder, mode: SelfMatch) -> Vec<(Ticks, u64)> {
+    pub fn fills_of(&self, venue: &VenueState, taker: &ReferenceOrder, mode: SelfMatch) -> Vec<(Ticks, u64)> {
         let market = self;
+        let mut changes = PositionChanges::new(venue, market.spec.id);
         let (bb, bo) = (market.best(Side::Buy), market.best(Side::Sell));
         let mut fills = Vec::new();
         let mut left = taker.open;
@@ -62,17 +65,34 @@ impl ReferenceMarket {
                 if market.breach(Phase::Continuous, price, market.prices.dynamic).is_some() {
                     break;
                 }
-                let own = shown.iter().position(|order| is_self_match(taker, mode, order));
-                let stops = own.filter(|_| mode != SelfMatch::CancelResting);
-                let there: u64 = match stops {
-                    Some(_) if market.allocation() == Allocation::ProRata => 0,
-                    // Refilled parts of icebergs queue behind the order that stops the incoming
-                    // one.
-                    Some(own) => shown[..own].iter().map(|order| order.shown).sum(),
-                    None => shown.iter().filter(|o| !is_self_match(taker, mode, o)).map(|o| o.open).sum(),
-                };
+                let is_own = |order: &ReferenceOrder| is_self_match(taker, mode, order);
+                let stops_at_own = mode != SelfMatch::CancelResting;
+                let shares = market.allocation() == Allocation::ProRata;
+                let mut stops = shares && stops_at_own && shown.iter().any(is_own);
+                let (mut there, mut met) = (0, Vec::new());
+                let asked = if stops { &[] } else { shown.as_slice() };
+                for order in asked {
+                    let most = changes.most_lots(order);
+                    if most == 0 || (is_own(order) && !stops_at_own) {
+                        continue;
+                    }
+                    if is_own(order) {
+                        stops = true;
+                        break;
+                    }
+                    let lots = order.shown.min(most).min(left - there);
+                    changes.trade(taker, order, lots);
+                    there += lots;
+                    met.push(order);
+                }
+                // Refilled parts of icebergs queue behind the order that stops the incoming one.
+                for order in met.into_iter().filter(|_| !stops) {
+                    let lots = (order.open - order.shown).min(left - there);
+                    changes.trade(taker, order, lots);
+                    there += lots;
+                }
                 take(&mut fills, &mut left, price, there);
-                if stops.is_some() {
+                if stops {
                     break;
                 }
             }
@@ -85,6 +105,7 @@ impl ReferenceMarket {
                     return fills;
                 }
                 if !is_self_match(taker, mode, &order) {
+                    changes.trade(taker, &order, order.open.min(left));
                     take(&mut fills, &mut left, price, order.open);
                 } else if mode != SelfMatch::CancelResting {
                     return fills;
@@ -94,8 +115,8 @@ impl ReferenceMarket {
         fills
     }
 
-    pub fn reachable_lots(&self, taker: &ReferenceOrder, mode: SelfMatch) -> u64 {
-        self.fills_of(taker, mode).iter().map(|(_, lots)| lots).sum()
+    pub fn reachable_lots(&self, venue: &VenueState, taker: &ReferenceOrder, mode: SelfMatch) -> u64 {
+        self.fills_of(venue, taker, mode).iter().map(|(_, lots)| lots).sum()
     }
     /// Returns the price at which an incoming order trades with a resting one. `bb` and `bo` are
     /// the best visible prices before its first fill.

@@ -8,6 +8,7 @@ use pitwire_model::{
 use crate::account::ReferenceAccount;
 use crate::market::ReportingHours;
 use crate::state::VenueState;
+use crate::trading::settle_positions;
 use crate::validity::{is_valid_price, is_valid_quantity};
 
 pub fn run_report_command(
@@ -150,6 +151,7 @@ fn confirm_report(venue: &mut VenueState, account: AccountId, number: Seq, out: 
     let of_trades = venue.markets[instrument.0 as usize].off_book_trades;
     let made = OffBookTrade { instrument, number: of_trades, price, lots, report: number, buyer, seller };
     out.push(Event::OffBookTrade(Box::new(made)));
+    settle_positions(venue, instrument, out);
     Ok(())
 }
 

@@ -176,6 +176,7 @@ fn change_session(venue: &mut VenueState, instrument: InstrumentId, change: Sess
 
 fn run_transition(venue: &mut VenueState, at: usize, mut change: SessionTransition, out: &mut Vec<Event>) {
     let market = &mut venue.markets[at];
+    market.cancel_reduce_only(change.to, out);
     let (from, was_missed) = (market.session.phase, market.session.missed);
     let passes_by = change.reason == Some(SessionReason::Missed) && change.to.is_call();
     let absorbs = !passes_by && from.is_triggered_call() && change.to.is_scheduled_call();

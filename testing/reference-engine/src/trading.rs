@@ -1,7 +1,7 @@
 //! What follows when an order acts: its trades, filters of hidden orders, elected stops, and the
 //! volatility call after a breach. These steps call each other, so they share one module.
 
-use pitwire_model::{CancelReason, Event, Lots, OrderId, Phase, SelfMatch, SessionReason, TimeInForce};
+use pitwire_model::{CancelReason, Event, InstrumentId, Lots, OrderId, Phase, SelfMatch, SessionReason, TimeInForce};
 
 use crate::continuous::{WalkEnd, match_order};
 use crate::cross::arrive_in_cross;
@@ -9,6 +9,7 @@ use crate::fills::add_to_book;
 use crate::market::IndicativeValues;
 use crate::order::{ReferenceOrder, ReferenceOrderKind, ReferenceOrderState, cancelled};
 use crate::phases::{begin_session, inject_parked, volatility_call_end};
+use crate::reducing::{follow_positions, reduce_elected};
 use crate::state::VenueState;
 use crate::uncross::{FilterResult, filter_once};
 
@@ -22,7 +23,7 @@ fn trade_or_rest(
     out: &mut Vec<Event>,
 ) -> bool {
     let instrument = venue.markets[at].spec.id;
-    if order.tif == TimeInForce::FillOrKill && venue.markets[at].reachable_lots(&order, mode) < order.open {
+    if order.tif == TimeInForce::FillOrKill && venue.markets[at].reachable_lots(venue, &order, mode) < order.open {
         out.push(cancelled(instrument, &order, CancelReason::FillOrKill));
         return false;
     }
@@ -66,6 +67,7 @@ pub fn act_in_session(venue: &mut VenueState, at: usize, order: ReferenceOrder, 
 /// Runs filters and elected stops after a command acted in continuous trading. `fresh` is a new or
 /// amended hidden order.
 pub fn settle_market(venue: &mut VenueState, at: usize, fresh: Option<OrderId>, out: &mut Vec<Event>) {
+    follow_positions(venue, at, out);
     if venue.markets[at].is_batching() {
         elect_stops(venue, at, out);
         run_elected(venue, at, out);
@@ -76,7 +78,7 @@ pub fn settle_market(venue: &mut VenueState, at: usize, fresh: Option<OrderId>, 
     if let Some(fresh) = fresh {
         while venue.markets[at].get(fresh).is_some_and(|order| order.is_active() && order.is_hidden()) {
             match filter_or_call(venue, at, Some(fresh), out) {
-                FilterResult::Traded => {}
+                FilterResult::Traded => follow_positions(venue, at, out),
                 FilterResult::Nothing => break,
                 FilterResult::Breached => return,
             }
@@ -86,7 +88,7 @@ pub fn settle_market(venue: &mut VenueState, at: usize, fresh: Option<OrderId>, 
         if venue.markets[at].filtered_touch != Some(venue.markets[at].touch()) {
             loop {
                 match filter_or_call(venue, at, None, out) {
-                    FilterResult::Traded => {}
+                    FilterResult::Traded => follow_positions(venue, at, out),
                     FilterResult::Nothing => break,
                     FilterResult::Breached => return,
                 }
@@ -96,7 +98,15 @@ pub fn settle_market(venue: &mut VenueState, at: usize, fresh: Option<OrderId>, 
         if !elect_stops(venue, at, out) || run_elected(venue, at, out) {
             return;
         }
+        follow_positions(venue, at, out);
     }
+}
+
+/// Reduces reduce-only orders after positions have changed outside the book, with what follows.
+pub fn settle_positions(venue: &mut VenueState, instrument: InstrumentId, out: &mut Vec<Event>) {
+    let (at, since) = (instrument.0 as usize, out.len());
+    settle_market(venue, at, None, out);
+    publish_conclusion(venue, at, since, out);
 }
 
 /// Elects every stop whose price was reached. Returns whether there was one.
@@ -135,6 +145,7 @@ pub fn run_elected(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) -> b
         let order = venue.markets[at].remove(order.id);
         let mode = order.mode.unwrap_or_else(|| venue.self_match_mode(order.account));
         let order = ReferenceOrder { place: ReferenceOrderState::Active, mode: None, ..order };
+        let Some(order) = reduce_elected(venue, at, order, out) else { continue };
         if run_elected_order(venue, at, order, mode, out) {
             return true;
         }
@@ -174,6 +185,7 @@ fn run_elected_order(
 /// Starts the volatility call after a breach in continuous trading. The remainder of the incoming
 /// order must already rest or be cancelled.
 pub fn begin_volatility_call(venue: &mut VenueState, at: usize, out: &mut Vec<Event>) {
+    venue.markets[at].cancel_reduce_only(Phase::VolatilityCall, out);
     let ends = volatility_call_end(venue, at);
     begin_session(venue, at, Phase::VolatilityCall, Some(SessionReason::Breaker), Some(ends), out);
     inject_parked(venue, at, out);

@@ -55,7 +55,8 @@ pub fn filter_once(venue: &mut VenueState, at: usize, only: Option<OrderId>, out
     }
     let (bid, offer) = (bid.price, offer.price);
     let mut interests = UncrossInterests::of(market, |order| {
-        order.has_price() && if order.side == Side::Buy { order.price >= offer } else { order.price <= bid }
+        let reaches = if order.side == Side::Buy { order.price >= offer } else { order.price <= bid };
+        order.has_price() && reaches && !order.reduce_only
     });
     interests.settle_minimums();
     let candidates = interests.candidates();

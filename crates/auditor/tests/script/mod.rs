@@ -212,6 +212,7 @@ pub fn snapshot() -> AuditSnapshot {
         group: MatchGroup::Account,
         session: SessionId::ZERO,
         cancel_on_disconnect: false,
+        reduce_only: false,
     };
     let sessions = SnapshotSession {
         static_reference: Some(Ticks(100)),

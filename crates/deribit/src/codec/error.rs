@@ -130,6 +130,7 @@ fn param_of(reject: Reject) -> Option<&'static str> {
         Reject::UnknownTrade | Reject::AlreadyBusted => Some("trade_id"),
         Reject::PostOnlyWouldTrade | Reject::PostOnlyNoPlace | Reject::PostOnlyNotAllowed => Some("post_only"),
         Reject::DisplayOutOfRange => Some("display_amount"),
+        Reject::NothingToReduce | Reject::ReduceOnlyNotAllowed => Some("reduce_only"),
         _ => None,
     }
 }

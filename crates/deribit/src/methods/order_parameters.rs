@@ -59,7 +59,11 @@ pub fn of_entry(
     let display = display(call, spec)?.filter(|display| *display != lots);
     let post_only = post_only(call)?.unwrap_or_default();
     let reduce_only = call.params.boolean("reduce_only")?.unwrap_or(false);
-    let order = NewOrder {
+    if reduce_only && spec.is_spot() {
+        let reason = "what one owns of a spot instrument is a balance; leave reduce_only out";
+        return Err(RpcError::param("unsupported_combination", "reduce_only", reason));
+    }
+    Ok(NewOrder {
         account,
         instrument,
         side,
@@ -72,18 +76,16 @@ pub fn of_entry(
         label,
         client_order_id,
         ..NewOrder::PLAIN
-    };
-    if reduce_only {
-        check_reduce_only(spec, &order)?;
-    }
-    Ok(order)
+    })
 }
 
 /// Reads an amendment. An absent parameter leaves the order as it is.
 pub fn of_edit(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) -> Result<Amend, RpcError> {
     refuse_foreign(call)?;
-    if call.params.boolean("reduce_only")? == Some(true) {
-        return Err(resting_reduce_only());
+    let is_reduce_only = record.is_some_and(|record| record.reduce_only);
+    if call.params.boolean("reduce_only")?.is_some_and(|asked| asked != is_reduce_only) {
+        let reason = "an order stays reduce-only or not; cancel it and enter another one";
+        return Err(RpcError::param("unsupported_combination", "reduce_only", reason));
     }
     let market = call.market(live.instrument)?;
     if rules::session(market.phase()).is_none_or(|row| row.amend) {
@@ -454,24 +456,6 @@ fn display(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Lots>, RpcEr
         }
         (display, max_show) => Ok(display.or(max_show)),
     }
-}
-
-/// Refuses reduce-only orders that could rest, because the position may change meanwhile.
-fn check_reduce_only(spec: &InstrumentSpec, order: &NewOrder) -> MethodResult {
-    if spec.is_spot() {
-        let reason = "what one owns of a spot instrument is a balance; leave reduce_only out";
-        return Err(RpcError::param("unsupported_combination", "reduce_only", reason));
-    }
-    let waits = order.order_type.stop_price().is_some();
-    if waits || (order.order_type != OrderType::Market && order.tif.rests()) {
-        return Err(resting_reduce_only());
-    }
-    Ok(())
-}
-
-fn resting_reduce_only() -> RpcError {
-    let reason = "a resting order cannot follow the position; send it as market, immediate_or_cancel or fill_or_kill";
-    RpcError::param("unsupported_combination", "reduce_only", reason)
 }
 
 /// Reads `amount` or `contracts`, or both if they agree.

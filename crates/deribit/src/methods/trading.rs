@@ -24,12 +24,11 @@ pub fn enter(call: &mut Call<'_>, side: Side) -> MethodResult {
     }
     order_parameters::check_valid_until(call, call.wall_ms)?;
     let instrument = call.instrument_id()?;
-    let mut order = order_parameters::of_entry(call, account, instrument, side)?;
+    let order = order_parameters::of_entry(call, account, instrument, side)?;
     if let Some(stop) = order.order_type.stop_price() {
         order_parameters::check_trigger_ahead(call, instrument, side, stop)?;
-    }
-    if order.reduce_only {
-        reduce(call, &mut order)?;
+    } else if order.reduce_only {
+        check_reduces(call, &order)?;
     }
     submit_order(call, order)
 }
@@ -41,18 +40,17 @@ fn entered_before(call: &Call<'_>, account: AccountId) -> Result<Option<OrderId>
     Ok(book.and_then(|book| book.by_client_order_id(number.as_str())))
 }
 
-/// Limits a reduce-only order to the current position. Nothing can change the position before the
-/// order trades.
-fn reduce(call: &Call<'_>, order: &mut NewOrder) -> MethodResult {
+/// Refuses a reduce-only order that reduces no position. The engine would refuse it, too, but then
+/// the refusal would be journaled.
+fn check_reduces(call: &Call<'_>, order: &NewOrder) -> MethodResult {
     let holder = call.venue.engine().account(order.account);
     let held = holder.map_or(0, |holder| holder.position(order.instrument).lots);
     let reduces = if order.side == Side::Buy { held < 0 } else { held > 0 };
-    if !reduces {
-        let reason = "there is no position on the other side of this order";
-        return Err(RpcError::param("nothing_to_reduce", "reduce_only", reason));
+    if reduces {
+        return Ok(());
     }
-    order.lots = order.lots.min(Lots(held.unsigned_abs()));
-    Ok(())
+    let reason = "there is no position on the other side of this order";
+    Err(RpcError::param("nothing_to_reduce", "reduce_only", reason))
 }
 
 impl Call<'_> {
@@ -385,7 +383,7 @@ pub fn close_position(call: &mut Call<'_>) -> MethodResult {
     let tif = if order_type == OrderType::Market { TimeInForce::Day } else { TimeInForce::GoodTillCancel };
     let lots = Lots(held.unsigned_abs());
     let label = Label::default();
-    let reduce_only = order_type == OrderType::Market;
+    let reduce_only = true;
     let order = NewOrder { account, instrument, side, order_type, lots, tif, reduce_only, label, ..NewOrder::PLAIN };
     submit_order(call, order)
 }

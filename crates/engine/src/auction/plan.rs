@@ -62,6 +62,8 @@ pub(crate) struct SidePlanner<'a> {
     /// Undisplayed orders of this side, as [`SidePlanner::sort`] sorts them.
     pub participants: &'a [ExtraParticipant],
     pub shared: Option<SharedPrice<'a>>,
+    /// Whether reduce-only orders get nothing. They take no part in filters (24.8).
+    pub skips_reduce_only: bool,
 }
 
 impl SidePlanner<'_> {
@@ -80,6 +82,13 @@ impl SidePlanner<'_> {
             participants = rest;
         }
         self.book.visit_levels(self.side, |price, queue| {
+            let others: Vec<QueuedOrder>;
+            let queue = if self.skips_reduce_only {
+                others = queue.iter().filter(|order| !self.book.is_reduce_only(order.slot)).copied().collect();
+                &others
+            } else {
+                queue
+            };
             participants = self.before(Some(key_of(self.side, price)), participants, &mut parts);
             let (here, rest) = split(price, participants);
             if here.is_empty() && !self.is_shared(price) {

@@ -73,7 +73,8 @@ impl UncrossPlanner<'_> {
             let rule = rule.filter(|_| imbalance != 0 && side == larger_side);
             let shared = rule.map(|rule| SharedPrice { price, rule });
             let participants = &participants[side as usize & 1];
-            SidePlanner { book: &self.market.book, side, participants, shared }.plan(volume)
+            let skips_reduce_only = false;
+            SidePlanner { book: &self.market.book, side, participants, shared, skips_reduce_only }.plan(volume)
         });
         UncrossPlan { price, volume, sides }
     }
@@ -91,11 +92,14 @@ impl UncrossPlanner<'_> {
             return None;
         }
         let worst = [offer, bid];
+        let skips_reduce_only = !market.reduce_only.is_empty();
         let mut hidden = [0, 1].map(|at| self.hidden_orders(Side::BOTH[at], Some(worst[at])));
         let interests_of = |at: usize| -> Vec<AuctionInterest> {
             let (side, last) = (Side::BOTH[at], key_of(Side::BOTH[at], worst[at]));
-            let levels = market.book.total_levels(side).take_while(|(price, _)| key_of(side, *price) <= last);
-            interests(side, levels, &hidden[at]).collect()
+            let levels =
+                market.book.total_levels_of(side, |slot| !skips_reduce_only || !market.book.is_reduce_only(slot));
+            let levels = levels.take_while(|(price, _)| key_of(side, *price) <= last);
+            interests(side, levels.filter(|(_, lots)| *lots > 0), &hidden[at]).collect()
         };
         let [mut bids, mut asks] = [0, 1].map(interests_of);
         filter::settle(&mut bids, &mut asks);
@@ -105,7 +109,8 @@ impl UncrossPlanner<'_> {
         let price = filter::price(crossing, bests, market.reference());
         let sides = [0, 1].map(|at| {
             let (side, participants) = (Side::BOTH[at], &hidden[at][..]);
-            SidePlanner { book: &market.book, side, participants, shared: None }.plan(crossing.volume)
+            SidePlanner { book: &market.book, side, participants, shared: None, skips_reduce_only }
+                .plan(crossing.volume)
         });
         Some(UncrossPlan { price, volume: crossing.volume, sides })
     }

@@ -362,7 +362,9 @@ fn priority_is_market_orders_price_displayed_orders_time() {
         ];
         SidePlanner::sort(side, &mut participants);
         let given = |shared: Option<SharedPrice>, volume: u64| -> Vec<(u64, u32)> {
-            let parts = SidePlanner { book: &book, side, participants: &participants, shared }.plan(volume);
+            let parts =
+                SidePlanner { book: &book, side, participants: &participants, shared, skips_reduce_only: false }
+                    .plan(volume);
             parts.iter().map(|part| (part.order.id.0, part.lots)).collect()
         };
         let all = [(6, 2), (5, 3), (1, 5), (3, 4), (4, 5), (2, 9), (7, 3), (8, 5), (9, 1)];

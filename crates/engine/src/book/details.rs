@@ -24,7 +24,30 @@ pub struct OrderOrigin {
     /// day of a GTD order.
     pub day: u16,
     pub tif: Tif,
-    pub cancel_on_disconnect: bool,
+    pub flags: OrderFlags,
+}
+
+/// The yes-or-no terms of an order, in one byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OrderFlags(u8);
+
+impl OrderFlags {
+    const CANCEL_ON_DISCONNECT: u8 = 1;
+    const REDUCE_ONLY: u8 = 2;
+
+    pub fn new(cancel_on_disconnect: bool, reduce_only: bool) -> OrderFlags {
+        let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        OrderFlags(flag(cancel_on_disconnect, Self::CANCEL_ON_DISCONNECT) | flag(reduce_only, Self::REDUCE_ONLY))
+    }
+
+    pub fn cancel_on_disconnect(self) -> bool {
+        self.0 & Self::CANCEL_ON_DISCONNECT != 0
+    }
+
+    /// Whether the order may only bring a position nearer to zero.
+    pub fn reduce_only(self) -> bool {
+        self.0 & Self::REDUCE_ONLY != 0
+    }
 }
 
 /// The undisplayed part of an iceberg.

@@ -27,7 +27,7 @@ mod sweep;
 mod tests;
 mod uncross;
 
-pub use details::OrderOrigin;
+pub use details::{OrderFlags, OrderOrigin};
 pub use queries::FillEstimate;
 pub use resting::{Book, RestingOrder};
 pub(crate) use resting::{key_of, price_of};

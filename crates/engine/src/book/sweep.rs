@@ -61,6 +61,13 @@ pub trait SweepSink<E = ()> {
         MakerAction::Trade
     }
 
+    /// Returns the most lots that a maker may trade now, at least one. Asked after
+    /// [`SweepSink::maker_action`] has decided that it trades. A shared price does not ask.
+    #[inline]
+    fn most_lots(&mut self, _: &Maker<E>) -> u32 {
+        u32::MAX
+    }
+
     /// Decides, after all makers of a shared price, whether `lots` may be allocated among them.
     /// `false` ends the sweep.
     #[inline]
@@ -152,8 +159,8 @@ impl<E: Copy + Default> LevelQueue<'_, E> {
             let at = self.level.head;
             let node = self.slab.get(at);
             let (id, owner) = (node.id, node.owner);
-            let action =
-                sink.maker_action(&Maker { id, owner, price: self.price, open: node.open, details: self.details, at });
+            let maker = Maker { id, owner, price: self.price, open: node.open, details: self.details, at };
+            let action = sink.maker_action(&maker);
             if action == MakerAction::Stop {
                 return (open, true);
             }
@@ -166,7 +173,7 @@ impl<E: Copy + Default> LevelQueue<'_, E> {
                 }
                 continue;
             }
-            let lots = open.min(node.open);
+            let lots = open.min(maker.open).min(sink.most_lots(&maker));
             open -= lots;
             let (maker_open, refreshed) =
                 if owner.is_iceberg() { self.take_iceberg(at, lots) } else { (self.take(at, lots), 0) };

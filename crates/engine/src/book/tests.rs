@@ -39,8 +39,8 @@ fn parse(word: &str) -> RestingOrder {
 }
 
 fn origin(group: u32) -> OrderOrigin {
-    let (session, cancel_on_disconnect) = (SessionId(group % 2), group % 2 == 1);
-    OrderOrigin { session, group: MatchGroup::Key(group), cancel_on_disconnect, ..OrderOrigin::default() }
+    let (session, flags) = (SessionId(group % 2), OrderFlags::new(group % 2 == 1, false));
+    OrderOrigin { session, group: MatchGroup::Key(group), flags, ..OrderOrigin::default() }
 }
 
 /// Returns the action of a policy such as `cancel2 stop5` for an order of this origin.

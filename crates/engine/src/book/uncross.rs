@@ -38,6 +38,10 @@ pub(crate) struct QueuedOrder {
 const LANES: usize = 8;
 
 impl Book<OrderOrigin> {
+    pub(crate) fn is_reduce_only(&self, slot: Slot) -> bool {
+        self.origin(slot).flags.reduce_only()
+    }
+
     /// Calls `visit` for each price of one side, best first, with its orders by time. Stops when
     /// `visit` returns false.
     pub(crate) fn visit_levels(&self, side: Side, mut visit: impl FnMut(Ticks, &[QueuedOrder]) -> bool) {
@@ -99,7 +103,19 @@ impl<E: Copy + Default> Book<E> {
 
     /// Prices of one side with all open lots there, best first. Costs the orders there.
     pub(crate) fn total_levels(&self, side: Side) -> impl Iterator<Item = (Ticks, u64)> {
-        self.queues(side).map(|(price, queue)| (price, queue.map(|slot| u64::from(self.total_open(slot))).sum()))
+        self.total_levels_of(side, |_| true)
+    }
+
+    /// Returns the open quantity by price of the orders that `counts` selects, displayed or not.
+    pub(crate) fn total_levels_of(
+        &self,
+        side: Side,
+        counts: impl Fn(Slot) -> bool,
+    ) -> impl Iterator<Item = (Ticks, u64)> {
+        self.queues(side).map(move |(price, queue)| {
+            let counted = queue.filter(|slot| counts(*slot));
+            (price, counted.map(|slot| u64::from(self.total_open(slot))).sum())
+        })
     }
 
     /// Deducts executed lots, at most all open lots. An iceberg whose displayed part is used up

@@ -142,6 +142,8 @@ struct Terms {
     /// forever.
     icebergs: bool,
     post_only: bool,
+    /// Half of the orders in the perpetual are reduce-only.
+    reduces: bool,
     modes: Vec<Option<SelfMatch>>,
     groups: Vec<MatchGroup>,
     sessions: u32,
@@ -520,6 +522,7 @@ impl Terms {
             hidden: by_the_book && !rng.one_in(3),
             mostly_hidden: by_the_book && rng.one_in(4),
             stops: by_the_book && !rng.one_in(3),
+            reduces: by_the_book && rng.one_in(2),
             icebergs: !large && !rng.one_in(4),
             post_only: !rng.one_in(4),
             modes,

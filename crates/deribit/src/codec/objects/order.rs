@@ -155,5 +155,6 @@ pub(super) const fn cancel_reason_name(reason: CancelReason) -> &'static str {
         CancelReason::BelowMinimumExecution => "below_minimum_execution",
         CancelReason::Breaker => "breaker",
         CancelReason::NothingExecutes => "nothing_executes",
+        CancelReason::ReduceOnly => "reduce_only",
     }
 }

@@ -6,7 +6,7 @@ use pitwire_model::{
 };
 
 use super::Flow;
-use crate::common::world::START;
+use crate::common::world::{PERPETUAL, START};
 
 impl Flow {
     pub(super) fn enter(&mut self, next: Seq) -> Command {
@@ -36,6 +36,8 @@ impl Flow {
         }
         let session = SessionId(self.rng.below_u32(self.terms.sessions + 1));
         let may_rest = matches!(order_type, OrderType::Limit { .. } | OrderType::StopLimit { .. }) && tif.rests();
+        let is_perpetual = instrument == PERPETUAL;
+        let reduce_only = self.terms.reduces && self.rng.one_in(if is_perpetual { 2 } else { 40 });
         Command::Enter(NewOrder {
             id,
             account: self.account(),
@@ -46,7 +48,7 @@ impl Flow {
             tif,
             display: self.display(may_rest, lots),
             post_only: self.post_only(may_rest && self.trades(instrument)),
-            reduce_only: false,
+            reduce_only,
             self_match: self.rng.pick(&self.terms.modes),
             match_group: self.rng.pick(&self.terms.groups),
             session,

@@ -129,6 +129,10 @@ fn take_reporting(r: &mut Reader<'_>) -> Result<Reporting, DecodeError> {
 /// With its number, and without a label.
 const SMALLEST_REPORT: usize = 39;
 
+/// Flags of an order. Images of older releases contain only the first one.
+const CANCEL_ON_DISCONNECT: u8 = 1;
+const REDUCE_ONLY: u8 = 2;
+
 /// A day order without a price that is not in the book.
 const SMALLEST_ORDER: usize = 55;
 
@@ -148,12 +152,13 @@ fn put_order(w: &mut Writer<'_>, order: &OrderImage) {
     w.put_u32(order.rank);
     put_option_with(w, order.mode, |w, mode| w.put_u8(mode as u8));
     w.put_u32(order.session.0);
-    w.put_bool(order.cancel_on_disconnect);
+    let flag = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+    w.put_u8(flag(order.cancel_on_disconnect, CANCEL_ON_DISCONNECT) | flag(order.reduce_only, REDUCE_ONLY));
     put_group(w, order.group);
 }
 
 fn take_order(r: &mut Reader<'_>) -> Result<OrderImage, DecodeError> {
-    Ok(OrderImage {
+    let mut order = OrderImage {
         id: OrderId(r.take_u64()?),
         account: AccountId(r.take_u32()?),
         side: take_side(r)?,
@@ -169,9 +174,19 @@ fn take_order(r: &mut Reader<'_>) -> Result<OrderImage, DecodeError> {
         rank: r.take_u32()?,
         mode: take_option_with(r, take_mode)?,
         session: SessionId(r.take_u32()?),
-        cancel_on_disconnect: r.take_bool()?,
-        group: take_group(r)?,
-    })
+        cancel_on_disconnect: false,
+        reduce_only: false,
+        group: MatchGroup::Account,
+    };
+    let at = r.position();
+    let flags = r.take_u8()?;
+    if flags & !(CANCEL_ON_DISCONNECT | REDUCE_ONLY) != 0 {
+        return Err(DecodeError::BadValue { what: "flags of an order", at });
+    }
+    order.cancel_on_disconnect = flags & CANCEL_ON_DISCONNECT != 0;
+    order.reduce_only = flags & REDUCE_ONLY != 0;
+    order.group = take_group(r)?;
+    Ok(order)
 }
 
 fn take_place(r: &mut Reader<'_>) -> Result<UndisplayedState, DecodeError> {

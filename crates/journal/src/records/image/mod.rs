@@ -108,6 +108,7 @@ mod tests {
             session: SessionId(6),
             group: MatchGroup::Key(7),
             cancel_on_disconnect: true,
+            reduce_only: true,
         };
         let plain = OrderImage {
             place: None,
