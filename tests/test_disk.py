@@ -88,8 +88,9 @@ def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path, en
             kept = ws.result("private/buy", buy(1999))["order"]["order_id"]
             refused = None
             for _ in range(200):
-                # Bursts of one group each; a group is 4 KiB at least.
-                answers = [ws.call("private/buy", buy(2000 + number % 500)) for number in range(50)]
+                # Bursts of one group each; a group is 4 KiB at least. At these prices the funds outlast the
+                # disk even if its end is noticed late.
+                answers = [ws.call("private/buy", buy(100 + number % 500)) for number in range(50)]
                 refused = next((answer["error"] for answer in answers if "error" in answer), None)
                 if refused is not None:
                     break
