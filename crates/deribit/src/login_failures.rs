@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn memory_is_bounded() {
         let mut failures = LoginFailures::default();
-        for n in 0..MOST_BUDGETS as u32 {
+        for n in 0..u32::try_from(MOST_BUDGETS).unwrap() {
             let from = Some(IpAddr::from(n.to_be_bytes()));
             failures.failed(&n.to_string(), from, u64::from(n));
             failures.succeeded(&n.to_string(), from);
