@@ -12,6 +12,7 @@ use crate::Venue;
 use crate::access::{Area, Level};
 use crate::codec::{Channel, IgnoredChannel, Json, Params, RpcError, Token};
 use crate::login::Login;
+use crate::long_answer::LongWork;
 use crate::request_clock::RequestClock;
 use crate::session::Session;
 use crate::state::SharedState;
@@ -64,6 +65,9 @@ pub(crate) struct Call<'a> {
     pub out: Vec<u8>,
     /// Channels that a subscription left out, and why. They are named beside the result.
     pub ignored: Vec<IgnoredChannel>,
+    /// The rest of the work, if it is too much for one turn. [`Call::out`] then has the first part
+    /// of the result.
+    pub rest: Option<LongWork>,
     /// Whether writing the journal failed. The venue then stops and this answer is not sent.
     pub log_failed: bool,
 }

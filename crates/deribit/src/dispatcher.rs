@@ -19,6 +19,7 @@ use crate::ended_logins::EndedLogins;
 use crate::limits::{Limits, RequestClass};
 use crate::login::{Login, check_account};
 use crate::login_failures::FailureCounts;
+use crate::long_answer::LongAnswer;
 use crate::methods;
 use crate::notices::VenueView;
 use crate::request_clock::RequestClock;
@@ -44,6 +45,9 @@ pub struct Dispatched {
     pub log_failed: bool,
     /// The account of the request's login or access token.
     pub account: Option<AccountId>,
+    /// The rest of the work, which the server continues. Nothing has been answered then, and
+    /// nothing more of the connection may be acted on before the answer is complete.
+    pub rest: Option<LongAnswer>,
 }
 
 /// Answers the requests of all connections of one venue.
@@ -203,10 +207,17 @@ impl Dispatcher {
             effects: Vec::new(),
             out: result,
             ignored: Vec::new(),
+            rest: None,
             log_failed: false,
         };
         let outcome = methods::run(&request.method, &mut call);
-        let Call { mut effects, out: result, ignored, log_failed, .. } = call;
+        let Call { mut effects, out: result, ignored, rest, log_failed, .. } = call;
+        if let (Some(work), Some(account), Ok(())) = (rest, account, &outcome) {
+            let rest = Some(LongAnswer::new(account, request.id.clone(), clock.received_us, work, &result));
+            self.result = result;
+            self.result.shrink_to(RESULT_BUFFER_BYTES);
+            return Dispatched { effects, account: Some(account), rest, ..Dispatched::default() };
+        }
         if outcome.is_err() {
             // A request that is answered with an error has no effect.
             effects.clear();
@@ -218,7 +229,7 @@ impl Dispatcher {
         }
         self.result = result;
         self.result.shrink_to(RESULT_BUFFER_BYTES);
-        Dispatched { effects, is_error: outcome.is_err(), log_failed, account }
+        Dispatched { effects, is_error: outcome.is_err(), log_failed, account, rest: None }
     }
 
     /// Returns the caller's login. An `access_token` among the parameters decides for its one call,

@@ -2,7 +2,8 @@
 //!
 //! Does        turn a session's requests into commands and answers; notify sessions of changes to
 //!             their orders.
-//! Holds       1. each request gets one answer, in order of arrival;
+//! Holds       1. each request gets one answer, in order of arrival, except for a [`LongAnswer`]:
+//!                the server acts on nothing more of that connection before it;
 //!             2. no private method works without a login whose scope covers it;
 //!             3. another account's order looks like an order that does not exist.
 //! Leaves out  sockets, and when an answer may be sent: see `crates/net`.
@@ -20,8 +21,10 @@ mod ended_logins;
 mod limits;
 mod login;
 mod login_failures;
+mod long_answer;
 mod methods;
 mod notices;
+mod order_filter;
 mod replay_buffer;
 mod request_clock;
 mod resume;
@@ -43,6 +46,7 @@ pub use ended_logins::EndedLogins;
 pub use limits::{Allowance, Limits};
 pub use login::Login;
 pub use login_failures::FailureCounts;
+pub use long_answer::{AnswerProgress, LongAnswer};
 pub use methods::channels::{ChannelName, channel_named};
 pub use methods::connection::VERSION;
 pub use methods::names as method_names;

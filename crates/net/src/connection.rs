@@ -523,6 +523,9 @@ impl Connection {
             Some(Incoming::Text(text)) => {
                 self.share.answers += 1;
                 app.text(self.id, text, notices);
+                if notices.take_put_off(self.id) {
+                    self.input.backlog = Backlog::AwaitsResponse;
+                }
             }
             Some(Incoming::Ping(body)) => notices.answer(self.id, |out| write_frame(out, Opcode::Pong, body)),
             Some(Incoming::Binary(bytes)) => app.binary(self.id, bytes, notices),
@@ -566,7 +569,10 @@ impl Connection {
                 // What came behind the request, if only the end of the peer, is next.
                 let has_rest = !self.input.rest().is_empty() || self.input.is_at_end;
                 self.input.backlog = if has_rest { Backlog::LeftOver } else { Backlog::None };
+                self.outbox.release_notices();
             }
+            // What is newer than the answer must not come before it.
+            NoticeKind::Notice if self.input.awaits_response() => self.outbox.defer_notice(bytes),
             NoticeKind::Notice => self.outbox.push_notice(bytes),
             NoticeKind::End => {
                 if self.is_websocket() {
@@ -637,6 +643,7 @@ impl Connection {
             return false;
         }
         if let Protocol::WebSocket(_) = self.protocol
+            && !self.input.awaits_response()
             && let Err(Closing { code, reason }) = app.pump(self.id, &mut self.outbox.bytes, PUMP_BYTES)
         {
             self.close(code, &reason, now);

@@ -26,6 +26,7 @@ pub struct Notices {
     leaving: Vec<ConnectionId>,
     closed_elsewhere: Vec<ConnectionId>,
     charges: Vec<(ConnectionId, u64)>,
+    put_off: BTreeSet<ConnectionId>,
 }
 
 #[derive(Debug)]
@@ -52,6 +53,21 @@ impl Notices {
     /// Adds an answer, a text message that the connection has asked for. It is always queued.
     pub fn reply(&mut self, to: ConnectionId, text: &[u8]) {
         self.put(to, NoticeKind::Answer, |out| write_frame(out, Opcode::Text, text));
+    }
+
+    /// Puts off the answer to the message that is being acted on. Until [`Self::reply_late`] the
+    /// connection acts on nothing more, and what is sent to it waits.
+    pub fn put_off(&mut self, id: ConnectionId) {
+        self.put_off.insert(id);
+    }
+
+    /// Adds the answer that was [put off](Self::put_off). Notices that waited follow it.
+    pub fn reply_late(&mut self, to: ConnectionId, text: &[u8]) {
+        self.put(to, NoticeKind::LateResponse, |out| write_frame(out, Opcode::Text, text));
+    }
+
+    pub(crate) fn take_put_off(&mut self, id: ConnectionId) -> bool {
+        self.put_off.remove(&id)
     }
 
     /// Adds a notice, a text message that the connection has not asked for. A connection that does

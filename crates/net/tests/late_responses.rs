@@ -34,8 +34,17 @@ impl Application for Slow {
         self.opened.push(target.to_owned());
         notices.reply(id, target.as_bytes());
     }
+    fn text(&mut self, id: ConnectionId, text: &str, notices: &mut Notices) {
+        notices.put_off(id);
+        notices.notify(id, format!("newer than {text}").as_bytes());
+        self.asked.send((id, true, format!("text {text}"))).unwrap();
+    }
     fn tick(&mut self, _: u64, notices: &mut Notices) {
         while let Ok((to, keep_alive, text)) = self.answers.try_recv() {
+            if text.starts_with("late text") {
+                notices.reply_late(to, text.as_bytes());
+                continue;
+            }
             notices.respond(to, &HttpResponse::text(200, &text), keep_alive, false);
         }
     }
@@ -105,4 +114,22 @@ fn the_application_hears_what_a_handshake_asked_for() {
     stream.read_to_end(&mut bytes).unwrap();
     let said = bytes.windows(9).any(|window| window == b"\x81\x07/ws?x=1");
     assert!(said, "{}", String::from_utf8_lossy(&bytes));
+}
+
+#[test]
+fn a_late_answer_comes_before_newer_notices_and_before_the_next_message_is_acted_on() {
+    let address = serve();
+    let mut stream = TcpStream::connect(address).unwrap();
+    let head = "GET /ws HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+                Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    stream.write_all(head.as_bytes()).unwrap();
+    // Two texts with a mask of zeros, and a close frame.
+    stream.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'a', 0x81, 0x81, 0, 0, 0, 0, b'b', 0x88, 0x80, 0, 0, 0, 0]).unwrap();
+    let mut bytes = Vec::new();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    stream.read_to_end(&mut bytes).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part:?} is missing in {text:?}"));
+    let places = ["late text a", "newer than a", "late text b", "newer than b"].map(at);
+    assert!(places.is_sorted(), "{text:?}");
 }

@@ -1,6 +1,7 @@
 //! The order and trade history of one account.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use pitwire_model::{
     AccountId, CancelReason, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, PostOnly, SessionId, Side,
@@ -119,7 +120,9 @@ pub struct UserTrade {
 pub struct AccountBook {
     /// Open orders and the newest [`Self::CLOSED_ORDERS`] closed ones, by id, which is the order of
     /// entry.
-    pub(crate) orders: BTreeMap<OrderId, OrderRecord>,
+    ///
+    /// Shared with the answers that still have to show an order as it was.
+    pub(crate) orders: BTreeMap<OrderId, Arc<OrderRecord>>,
     pub(crate) open: BTreeSet<OrderId>,
     /// In order of closing.
     pub(crate) closed: VecDeque<OrderId>,
@@ -134,17 +137,29 @@ impl AccountBook {
     pub const TRADES: usize = 50_000;
 
     pub fn order(&self, id: OrderId) -> Option<&OrderRecord> {
-        self.orders.get(&id)
+        self.orders.get(&id).map(Arc::as_ref)
+    }
+
+    /// Returns the open orders in order of entry. They keep their present state, whatever happens
+    /// to the orders later.
+    pub fn shared_open_orders(&self) -> impl DoubleEndedIterator<Item = Arc<OrderRecord>> {
+        self.open.iter().filter_map(|id| self.orders.get(id).cloned())
+    }
+
+    /// Returns the remembered closed orders in order of closing, as
+    /// [`Self::shared_open_orders`] does.
+    pub fn shared_closed_orders(&self) -> impl DoubleEndedIterator<Item = Arc<OrderRecord>> {
+        self.closed.iter().filter_map(|id| self.orders.get(id).cloned())
     }
 
     /// Returns the open orders in order of entry.
     pub fn open_orders(&self) -> impl DoubleEndedIterator<Item = &OrderRecord> {
-        self.open.iter().filter_map(|id| self.orders.get(id))
+        self.open.iter().filter_map(|id| self.order(*id))
     }
 
     /// Returns the remembered closed orders in order of closing.
     pub fn closed_orders(&self) -> impl DoubleEndedIterator<Item = &OrderRecord> {
-        self.closed.iter().filter_map(|id| self.orders.get(id))
+        self.closed.iter().filter_map(|id| self.order(*id))
     }
 
     /// Returns the number of remembered closed orders. At [`Self::CLOSED_ORDERS`], older ones may
@@ -172,7 +187,7 @@ impl AccountBook {
         self.remember_number(order.client_order_id.as_str(), order.id);
         self.orders.insert(
             order.id,
-            OrderRecord {
+            Arc::new(OrderRecord {
                 id: order.id,
                 account: order.account,
                 instrument: order.instrument,
@@ -195,7 +210,7 @@ impl AccountBook {
                 session: order.session,
                 label: order.label.clone(),
                 client_order_id: order.client_order_id.clone(),
-            },
+            }),
         );
     }
 
@@ -216,7 +231,7 @@ impl AccountBook {
         else {
             return;
         };
-        if let Some(order) = self.orders.get_mut(&order) {
+        if let Some(order) = self.orders.get_mut(&order).map(Arc::make_mut) {
             order.order_type = order.order_type.amended(price, stop, minimum_execution);
             order.tif = order.tif.amended(expiry);
             order.lots = lots;
@@ -229,7 +244,7 @@ impl AccountBook {
     }
 
     pub(crate) fn placed(&mut self, id: OrderId, place: Place, at: VenueNanos) {
-        if let Some(order) = self.orders.get_mut(&id) {
+        if let Some(order) = self.orders.get_mut(&id).map(Arc::make_mut) {
             order.place = place;
             order.updated = at;
         }
@@ -237,7 +252,7 @@ impl AccountBook {
 
     pub(crate) fn elected(&mut self, id: OrderId, last: Ticks, at: VenueNanos) {
         self.placed(id, Place::Active, at);
-        if let Some(order) = self.orders.get_mut(&id) {
+        if let Some(order) = self.orders.get_mut(&id).map(Arc::make_mut) {
             order.elected_at = Some(last);
         }
     }
@@ -250,7 +265,7 @@ impl AccountBook {
         liquidity: Liquidity,
         self_trade: bool,
     ) {
-        let Some(order) = self.orders.get_mut(&id) else { return };
+        let Some(order) = self.orders.get_mut(&id).map(Arc::make_mut) else { return };
         // Sums saturate, because a decoded image may contain any value.
         order.filled.0 = order.filled.0.saturating_add(trade.lots.0);
         order.tick_lots =
@@ -280,7 +295,7 @@ impl AccountBook {
     }
 
     pub(crate) fn cancelled(&mut self, id: OrderId, reason: CancelReason, at: VenueNanos) {
-        let Some(order) = self.orders.get_mut(&id) else { return };
+        let Some(order) = self.orders.get_mut(&id).map(Arc::make_mut) else { return };
         order.state = OrderState::Cancelled;
         order.cancel_reason = Some(reason);
         order.updated = at;

@@ -1,6 +1,7 @@
 //! The projections as plain data, for snapshots.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use pitwire_model::{AccountId, OrderId, Ticks};
 
@@ -83,7 +84,7 @@ fn tape_from(image: TapeImage) -> Tape {
 fn book_image(account: AccountId, book: &AccountBook) -> AccountBookImage {
     AccountBookImage {
         account,
-        orders: book.orders.values().cloned().collect(),
+        orders: book.orders.values().map(|order| OrderRecord::clone(order)).collect(),
         closed: book.closed.iter().copied().collect(),
         trades: book.trades.iter().cloned().collect(),
     }
@@ -96,7 +97,7 @@ fn book_from(image: AccountBookImage) -> (AccountId, AccountBook) {
         open: open.collect(),
         closed: VecDeque::from(image.closed),
         trades: VecDeque::from(image.trades),
-        orders: image.orders.into_iter().map(|order| (order.id, order)).collect(),
+        orders: image.orders.into_iter().map(|order| (order.id, Arc::new(order))).collect(),
     };
     // In order of entry, so that the first order with a number keeps it.
     let numbers: Vec<_> = book.orders.values().map(|order| (order.client_order_id.clone(), order.id)).collect();

@@ -42,6 +42,11 @@ impl AccountListeners {
         }
     }
 
+    /// Returns how many connections receive the notices of an account.
+    pub fn len_of(&self, account: AccountId) -> usize {
+        self.by_account.get(&account).map_or(0, BTreeSet::len)
+    }
+
     /// Returns the connections that must hear of changes, each once, in order of connection.
     pub fn affected_by(&self, changes: &[Change]) -> BTreeSet<ConnectionId> {
         let mut affected = BTreeSet::new();

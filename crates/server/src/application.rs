@@ -3,7 +3,9 @@
 //!
 //! Start at    [`VenueApplication`].
 
-use std::collections::{BTreeMap, BTreeSet};
+mod answers;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
 
@@ -31,6 +33,7 @@ use crate::client_connection::{ClientConnection, ClientSubscription, is_open, le
 use crate::delivery_threads::TurnBudget;
 use crate::health::health;
 use crate::heartbeats::Heartbeats;
+use crate::long_answers::{LongAnswers, Recipient};
 use crate::metrics::{self, Counters, Gauges};
 use crate::page;
 use crate::private_windows::PrivateWindows;
@@ -81,6 +84,9 @@ pub struct VenueApplication {
     failure: Option<LogError>,
     private_windows: PrivateWindows,
     window_sends: WindowSends,
+    long_answers: LongAnswers,
+    /// Texts of connections on delivery threads that wait for a long answer.
+    waiting_texts: BTreeMap<ConnectionId, VecDeque<String>>,
     /// Orders and fills that merged private channels may still send in this turn.
     turn_records: usize,
     heartbeats: Heartbeats,
@@ -120,6 +126,8 @@ impl VenueApplication {
             failure: None,
             private_windows: PrivateWindows::default(),
             window_sends: WindowSends::default(),
+            long_answers: LongAnswers::default(),
+            waiting_texts: BTreeMap::new(),
             turn_records: RECORDS_PER_TURN,
             heartbeats: Heartbeats::default(),
             bus: None,
@@ -361,8 +369,8 @@ impl VenueApplication {
         while let Some((id, done)) = self.service.market_data.public_connections.hear(&mut attention) {
             match done {
                 Done::Text(text) => {
-                    self.text(id, &text, notices);
-                    self.service.market_data.public_connections.heard(id, text.len());
+                    self.waiting_texts.entry(id).or_default().push_back(text);
+                    self.act_on_waiting_texts(id, notices);
                 }
                 Done::Left => {
                     notices.closed_elsewhere(id);
@@ -389,6 +397,12 @@ impl VenueApplication {
         self.distribute(notices);
         self.close_ended_logins(notices);
         self.follow_manual_time(notices);
+        if let Some(rest) = answer.rest {
+            let (keep_alive, head_only) = (request.keep_alive, request.method == "HEAD");
+            let to = Recipient::Http { connection: request.connection, keep_alive, head_only };
+            self.queue_answer(to, rest, notices);
+            return HttpResponse::later();
+        }
         let mut response = HttpResponse::json(if answer.is_error { 400 } else { 200 }, out);
         if is_shared {
             api_route::share(&mut response);
@@ -590,8 +604,10 @@ impl Application for VenueApplication {
         let transport = Transport::WebSocket;
         let visit = RequestContext { venue: &mut self.service, session: &mut client.session, transport, clock };
         let answer = self.dispatcher.answer_text(visit, text, None, &mut out);
-        ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections }
-            .reply(id, &out);
+        if answer.rest.is_none() {
+            ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections }
+                .reply(id, &out);
+        }
         out.shrink_to(KEPT_REPLY_BYTES);
         self.reply = out;
         if client.session.has_pending_window() {
@@ -603,6 +619,9 @@ impl Application for VenueApplication {
             charge(id, answer.account, notices);
         }
         self.note(&answer);
+        if let Some(rest) = answer.rest {
+            self.queue_answer(Recipient::WebSocket(id), rest, notices);
+        }
         self.apply(id, answer.effects, notices);
         self.reindex(id);
         self.distribute(notices);
@@ -627,6 +646,8 @@ impl Application for VenueApplication {
         let Some(mut client) = self.clients.remove(&id) else { return };
         self.heartbeats.set(id, None);
         self.window_sends.forget(id);
+        self.long_answers.forget(id);
+        self.waiting_texts.remove(&id);
         for sub in client.public.iter().filter(|sub| sub.is_held) {
             self.held.hold(sub.feed, self.service.venue.now(), &mut self.service.market_data.publisher);
         }
@@ -655,7 +676,9 @@ impl Application for VenueApplication {
         let superblock = journal.and_then(pitwire_journal::Journal::superblock_due_ns).unwrap_or(u64::MAX);
         let upkeep = self.maintenance.as_ref().map_or(u64::MAX, Maintenance::next_due_ns);
         let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
-        if self.window_sends.has_next()
+        let has_answers = self.long_answers.has_next(|id| self.window_sends.has_room(id));
+        if has_answers
+            || self.window_sends.has_next()
             || self.bus.as_ref().is_some_and(Bus::has_joins)
             || self.service.market_data.publisher.has_put_off()
         {
@@ -683,6 +706,7 @@ impl Application for VenueApplication {
         let VenueService { venue, market_data, .. } = &mut self.service;
         let here = Here { engine: venue.engine(), views: venue.views(), at: venue.now() };
         market_data.streams.hear(here, now_ns);
+        self.continue_answers(notices);
         self.hear(notices);
     }
 
@@ -752,6 +776,7 @@ impl Application for VenueApplication {
     }
 
     fn stopping(&mut self, notices: &mut Notices) {
+        self.finish_cancels(notices);
         self.service.is_stopping = true;
         self.service.market_data.streams.stop();
         self.service.market_data.public_connections.stop();

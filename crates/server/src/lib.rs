@@ -17,6 +17,7 @@ pub mod delivery_threads;
 mod health;
 mod heartbeats;
 mod limits;
+mod long_answers;
 mod metrics;
 mod page;
 mod private_windows;

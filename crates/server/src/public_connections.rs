@@ -40,6 +40,9 @@ const PING_MS: u32 = 240_000;
 /// Maximum bytes of merged changes per turn of the venue thread, so that orders do not wait longer.
 const MERGED_BYTES: usize = 1024 * 1024;
 
+/// Most bytes of notices that wait for an answer that was put off.
+const DEFERRED_BYTES: usize = 1024 * 1024;
+
 pub struct PublicConnections {
     delivery: DeliveryThreads,
     /// The stream of each channel, from the first subscription on a delivery thread.
@@ -54,6 +57,8 @@ pub struct PublicConnections {
     /// Position in `items` where the current command began.
     command_start: usize,
     batch: Batch,
+    /// Notices of connections whose answer was put off.
+    deferred: BTreeMap<ConnectionId, Vec<Vec<u8>>>,
     is_stopping: bool,
 }
 
@@ -83,6 +88,7 @@ impl PublicConnections {
             newest: BTreeMap::new(),
             command_start: 0,
             batch: Batch::default(),
+            deferred: BTreeMap::new(),
             is_stopping: false,
         }
     }
@@ -162,6 +168,28 @@ impl PublicConnections {
     /// Removes a connection that has ended.
     pub fn forget(&mut self, id: ConnectionId) {
         self.members.remove(&id);
+        self.deferred.remove(&id);
+    }
+
+    /// Makes the notices of a connection wait for its answer, which comes later.
+    pub fn put_off(&mut self, id: ConnectionId) {
+        self.deferred.entry(id).or_default();
+    }
+
+    /// Sends the notices that waited for an answer.
+    pub fn end_put_off(&mut self, id: ConnectionId) {
+        for text in self.deferred.remove(&id).unwrap_or_default() {
+            self.say(id, &text);
+        }
+    }
+
+    fn notify(&mut self, to: ConnectionId, text: &[u8]) {
+        let Some(deferred) = self.deferred.get_mut(&to) else { return self.say(to, text) };
+        deferred.push(text.to_vec());
+        if deferred.iter().map(Vec::len).sum::<usize>() > DEFERRED_BYTES {
+            self.deferred.remove(&to);
+            self.close(to, CloseCode::TryAgainLater, "too slow: notices are not being read");
+        }
     }
 
     fn say(&mut self, to: ConnectionId, text: &[u8]) {
@@ -316,7 +344,7 @@ impl ConnectionOutput<'_> {
     /// Sends a notice that does not answer a request.
     pub fn notify(&mut self, to: ConnectionId, text: &[u8]) {
         if self.public_connections.has(to) {
-            self.public_connections.say(to, text);
+            self.public_connections.notify(to, text);
         } else {
             self.notices.notify(to, text);
         }

@@ -65,6 +65,11 @@ impl WindowSends {
         }
     }
 
+    /// Says whether the outbox of a connection has room.
+    pub fn has_room(&self, id: ConnectionId) -> bool {
+        !self.full.contains(&id)
+    }
+
     /// Forgets a connection that has ended.
     pub fn forget(&mut self, id: ConnectionId) {
         self.full.remove(&id);

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 
 use pitwire_deribit::codec::{Request, RequestId, RpcError};
 use pitwire_deribit::{
-    Access, Credential, Dispatched, Dispatcher, RequestClock, RequestContext, Session, Transport, method_names,
+    Access, AnswerProgress, Credential, Dispatched, Dispatcher, RequestClock, RequestContext, Session, Transport,
+    method_names,
 };
 use pitwire_model::AccountId;
 use pitwire_websocket::{Decoder, Incoming, Limits};
@@ -134,8 +135,14 @@ impl HostileClient {
         let clock = RequestClock { received_us: WALL_US, now_us: || WALL_US, steady_ns: WALL_US * 1000 };
         let mut out = Vec::new();
         let Some(session) = self.sessions.get_mut(at) else { return };
-        let answer =
+        let mut answer =
             ask(&mut self.dispatcher, RequestContext { venue: &mut self.venue, session, transport, clock }, &mut out);
+        if let Some(mut rest) = answer.rest.take() {
+            let finished = rest.advance(&mut self.venue, usize::MAX, || WALL_US);
+            if let Ok(AnswerProgress::Finished { text, is_error }) = finished {
+                (out, answer.is_error) = (text, is_error);
+            }
+        }
         check_answer(&out, &answer);
         self.tell();
     }

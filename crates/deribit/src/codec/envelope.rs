@@ -64,6 +64,24 @@ pub fn write_result_with(
     });
 }
 
+/// Writes a result up to its value. The value and [`end_result`] must follow.
+pub(crate) fn begin_result(out: &mut Vec<u8>, id: &RequestId) {
+    Json::new(out).object(|j| {
+        opening(j, id);
+        j.key("result");
+    });
+    // The value follows before the end of the object.
+    out.pop();
+}
+
+/// Writes the rest of a result behind its value.
+pub(crate) fn end_result(out: &mut Vec<u8>, us_in: u64, us_out: u64) {
+    let begin = out.len();
+    Json::new(out).object(|j| closing(j, us_in, us_out));
+    // It continues the object of the result.
+    out[begin] = b',';
+}
+
 pub fn write_error(out: &mut Vec<u8>, id: &RequestId, error: &RpcError, us_in: u64, us_out: u64) {
     let entry = error.entry();
     Json::new(out).object(|j| {

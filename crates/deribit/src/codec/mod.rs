@@ -27,6 +27,7 @@ pub use envelope::{
     IgnoredChannel, is_login, write_error, write_heartbeat, write_logout, write_notification, write_numbered,
     write_result, write_result_with,
 };
+pub(crate) use envelope::{begin_result, end_result};
 pub use error::{ErrorEntry, RpcError, registry};
 pub use heartbeat::Heartbeat;
 pub use json::Json;

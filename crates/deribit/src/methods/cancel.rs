@@ -1,18 +1,20 @@
 //! Cancels: of one order, or of all orders that a request covers.
 //!
 //! Holds       a mass cancel removes the requested orders and no others. An ambiguous word is
-//!             refused.
-
-use std::collections::BTreeMap;
+//!             refused. A cancel of many orders takes effect in parts, oldest orders first.
 
 use crate::codec::objects::OrderMoment;
 use crate::codec::{Json, RpcError, objects};
 use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, Event, InstrumentId, OrderId, SessionId};
 use pitwire_projections::OrderRecord;
 
-use super::filters::{self, InstrumentFilter, OrderTypeFilter};
+use super::filters;
 use super::trading::{no_history, not_live, order_id};
 use crate::call::{Call, MethodResult};
+use crate::long_answer::{
+    CancelList, Cancelled, LongWork, RECORDS_AT_ONCE, collect_cancelled, write_count, write_details,
+};
+use crate::order_filter::{InstrumentFilter, OrderTypeFilter};
 
 pub fn cancel(call: &mut Call<'_>) -> MethodResult {
     let (account, id) = (call.account()?, order_id(call)?);
@@ -62,17 +64,38 @@ pub fn cancel_where(call: &mut Call<'_>, which: MassCancel) -> MethodResult {
     let account = call.account()?;
     let detailed = call.params.boolean("detailed")?.unwrap_or(false);
     let filters = filters(call, account, which)?;
+    let open = call.venue.engine().account(account).map_or(0, |holder| holder.open_orders() as usize);
+    if open > RECORDS_AT_ONCE {
+        let orders = filters.iter().flat_map(|filter| covered(call, account, filter)).collect();
+        call.rest = Some(LongWork::Cancel(CancelList::new(orders, detailed)));
+        return Ok(());
+    }
     let mut cancelled = Cancelled::new();
     for which in filters {
         call.submit(Command::CancelAll { account, which, reason: CancelReason::Requested })?;
-        collect(call, &mut cancelled);
+        collect_cancelled(call.venue.events(), &mut cancelled);
     }
+    let Call { venue, out, .. } = call;
     if detailed {
-        write_details(call, account, &cancelled);
+        write_details(venue.engine(), venue.views().account(account), cancelled, out);
     } else {
-        call.json().uint(cancelled.values().map(|orders| orders.len() as u64).sum());
+        write_count(&mut Json::new(out), &cancelled);
     }
     Ok(())
+}
+
+/// Returns the open orders that a filter covers, in order of entry.
+fn covered(call: &Call<'_>, account: AccountId, filter: &CancelFilter) -> Vec<OrderId> {
+    let is_covered = |order: &&OrderRecord| match filter {
+        CancelFilter::Instrument(instrument) => order.instrument == *instrument,
+        CancelFilter::Session(session) => order.session == *session,
+        _ => true,
+    };
+    if let CancelFilter::Listed(orders) = filter {
+        return orders.to_vec();
+    }
+    let open = call.venue.views().account(account).into_iter().flat_map(|book| book.open_orders());
+    open.filter(is_covered).map(|order| order.id).collect()
 }
 
 /// Translates a request into filters of the engine, one command each: by instrument for a segment,
@@ -134,34 +157,4 @@ fn listed(
     let open = call.venue.views().account(account).into_iter().flat_map(|book| book.open_orders());
     let found = open.filter(is_theirs).filter(|order| types.covers(order) && wanted(order));
     CancelFilter::Listed(found.map(|order| order.id).collect())
-}
-
-type Cancelled = BTreeMap<InstrumentId, Vec<OrderId>>;
-
-fn collect(call: &Call<'_>, cancelled: &mut Cancelled) {
-    for event in call.venue.events() {
-        if let Event::Cancelled { order, instrument, .. } = event {
-            cancelled.entry(*instrument).or_default().push(*order);
-        }
-    }
-}
-
-fn write_details(call: &mut Call<'_>, account: AccountId, cancelled: &Cancelled) {
-    let Call { venue, out, .. } = call;
-    let (engine, book) = (venue.engine(), venue.views().account(account));
-    Json::new(out).array(|j| {
-        for (id, orders) in cancelled {
-            let Some(market) = engine.market(*id) else { continue };
-            j.object(|j| {
-                j.key("type").string("limit");
-                j.key("currency").string(objects::settlement_name(&market.spec, engine.currencies()));
-                j.key("instrument_name").string(&market.spec.name);
-                j.key("result").array(|j| {
-                    for record in orders.iter().filter_map(|id| book?.order(*id)) {
-                        objects::order(j, &market.spec, record, OrderMoment::default());
-                    }
-                });
-            });
-        }
-    });
 }

@@ -7,12 +7,9 @@
 //!             3. a word that the dialect does not have is refused, because a guess could cover
 //!                more or less than intended.
 
-use crate::codec::{RpcError, objects};
-use pitwire_engine::Engine;
-use pitwire_model::{InstrumentId, OrderType};
-use pitwire_projections::{OrderRecord, Place};
-
 use crate::call::Call;
+use crate::codec::RpcError;
+use crate::order_filter::{InstrumentFilter, OrderTypeFilter};
 
 const KINDS: &[&str] = &["any", "spot", "future", "option", "future_combo", "option_combo", "combo"];
 
@@ -45,32 +42,6 @@ pub fn kind(call: &Call<'_>) -> Result<Option<String>, RpcError> {
     }
 }
 
-/// Which orders `type` covers: stops that wait for their trigger, and all others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OrderTypeFilter {
-    pub plain: bool,
-    pub stop_limit: bool,
-    pub stop_market: bool,
-}
-
-impl OrderTypeFilter {
-    const ALL: OrderTypeFilter = OrderTypeFilter { plain: true, stop_limit: true, stop_market: true };
-    const NONE: OrderTypeFilter = OrderTypeFilter { plain: false, stop_limit: false, stop_market: false };
-
-    pub fn is_all(self) -> bool {
-        self == Self::ALL
-    }
-
-    /// Whether an order is covered. An elected stop counts as a plain order.
-    pub fn covers(self, order: &OrderRecord) -> bool {
-        match order.order_type {
-            OrderType::Stop { .. } if order.place == Place::Unelected => self.stop_market,
-            OrderType::StopLimit { .. } if order.place == Place::Unelected => self.stop_limit,
-            _ => self.plain,
-        }
-    }
-}
-
 /// Reads `type`; all orders if it is absent.
 pub fn types(call: &Call<'_>) -> Result<OrderTypeFilter, RpcError> {
     match call.params.text("type")?.as_deref() {
@@ -82,15 +53,6 @@ pub fn types(call: &Call<'_>) -> Result<OrderTypeFilter, RpcError> {
         Some(word) if TRIGGERS.contains(&word) => Ok(OrderTypeFilter::NONE),
         Some(_) => Err(RpcError::invalid("type", format!("type is all, limit, or one of {}", TRIGGERS.join(", ")))),
     }
-}
-
-/// Instruments of a member's own orders and fills.
-#[derive(Default)]
-pub struct InstrumentFilter {
-    instrument: Option<InstrumentId>,
-    /// Currencies; empty means any.
-    currencies: Vec<String>,
-    kind: Option<String>,
 }
 
 impl InstrumentFilter {
@@ -108,17 +70,6 @@ impl InstrumentFilter {
     pub fn named_currency(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
         let named = currencies(call)?.ok_or_else(|| RpcError::invalid("currency", "currency is required"))?;
         Ok(InstrumentFilter { instrument: None, currencies: named, kind: kind(call)? })
-    }
-
-    pub fn covers(&self, engine: &Engine, id: InstrumentId) -> bool {
-        if let Some(instrument) = self.instrument {
-            return instrument == id;
-        }
-        engine.market(id).is_some_and(|market| {
-            let settled = objects::settlement_name(&market.spec, engine.currencies());
-            (self.currencies.is_empty() || self.currencies.iter().any(|name| name.eq_ignore_ascii_case(settled)))
-                && self.kind.as_deref().is_none_or(|kind| kind == objects::instrument_kind(&market.spec))
-        })
     }
 }
 

@@ -4,11 +4,13 @@ use crate::ExplainStatus;
 use crate::codec::{Json, RpcError, objects};
 use pitwire_projections::{AccountBook, OrderRecord, UserTrade};
 
-use super::filters::{self, InstrumentFilter};
+use super::filters;
 use super::trading;
 use crate::access::{Area, Level};
 use crate::account_objects::order_moment;
 use crate::call::{Call, MethodResult};
+use crate::long_answer::{LongWork, OrderList, OrderListFilter};
+use crate::order_filter::InstrumentFilter;
 
 /// The criterion of a query. A label may be combined with a currency.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -104,12 +106,19 @@ pub fn explain(call: &mut Call<'_>) -> MethodResult {
 pub fn order_state_by_label(call: &mut Call<'_>) -> MethodResult {
     let (label, cover) = (call.required_label()?, cover_by(call, OrderFilter::Label)?);
     let Some(book) = book(call)? else { return empty(call) };
-    let engine = call.venue.engine();
     // Open orders first, then the closed ones from the newest.
-    let all = book.open_orders().chain(book.closed_orders().rev()).take(MOST_LOOKED_AT);
-    let found: Vec<_> = all.filter(|order| order.label == label && cover.covers(engine, order.instrument)).collect();
-    call.out = write_orders(call, &found);
+    let all = book.shared_open_orders().chain(book.shared_closed_orders().rev()).take(MOST_LOOKED_AT);
+    let filter = OrderListFilter { instruments: cover, types: None, label: Some(label) };
+    list_orders(call, OrderList::new(all, filter));
     Ok(())
+}
+
+/// Writes the list, or begins to write it if it is long.
+fn list_orders(call: &mut Call<'_>, mut list: OrderList) {
+    let Call { venue, out, rest, .. } = call;
+    if !list.begin(venue.engine(), MOST_PLACED, out) {
+        *rest = Some(LongWork::List(list));
+    }
 }
 
 fn empty(call: &mut Call<'_>) -> MethodResult {
@@ -122,14 +131,9 @@ pub fn open_orders(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     let label = if by == OrderFilter::Label { Some(call.required_label()?) } else { None };
     let types = filters::types(call)?;
     let Some(book) = book(call)? else { return empty(call) };
-    let engine = call.venue.engine();
-    let wanted = |order: &&OrderRecord| {
-        types.covers(order)
-            && cover.covers(engine, order.instrument)
-            && label.as_ref().is_none_or(|label| order.label == *label)
-    };
-    let found: Vec<_> = book.open_orders().filter(wanted).collect();
-    call.out = write_orders(call, &found);
+    let filter = OrderListFilter { instruments: cover, types: Some(types), label };
+    let list = OrderList::new(book.shared_open_orders(), filter);
+    list_orders(call, list);
     Ok(())
 }
 

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pitwire_deribit::codec::Request;
 use pitwire_deribit::{
-    Access, Credential, Dispatched, Dispatcher, Effect, RequestClock, RequestContext, Session, Transport,
+    Access, AnswerProgress, Credential, Dispatched, Dispatcher, Effect, LongAnswer, RequestClock, RequestContext,
+    Session, Transport,
 };
 use pitwire_memory_venue::MemoryVenue;
 use pitwire_model::{
@@ -83,6 +84,10 @@ pub struct World {
     pub dispatcher: Dispatcher,
     pub wall_us: u64,
     pub steady_ns: u64,
+    /// Records of each part of a long answer.
+    pub records_per_part: usize,
+    /// Parts of long answers up to now, without the last part of each.
+    pub parts: usize,
 }
 
 /// One answer: its bytes and its parsed form.
@@ -123,7 +128,7 @@ impl World {
             access: if name == "operator" { Access::OPERATOR } else { Access::MEMBER },
         });
         let dispatcher = Dispatcher::new(credentials.collect(), random);
-        World { venue: test_venue(), dispatcher, wall_us: WALL_US, steady_ns: 0 }
+        World { venue: test_venue(), dispatcher, wall_us: WALL_US, steady_ns: 0, records_per_part: 100, parts: 0 }
     }
 
     pub fn clock(&self) -> RequestClock {
@@ -139,7 +144,17 @@ impl World {
         let clock = self.clock();
         let mut out = Vec::new();
         let visit = RequestContext { venue: &mut self.venue, session, transport, clock };
-        let Dispatched { effects, is_error, log_failed, .. } = ask(&mut self.dispatcher, visit, &mut out);
+        let Dispatched { effects, mut is_error, log_failed, rest, .. } = ask(&mut self.dispatcher, visit, &mut out);
+        if let Some(mut answer) = rest {
+            assert!(out.is_empty(), "nothing is answered before the whole answer");
+            while out.is_empty() {
+                match answer.advance(&mut self.venue, self.records_per_part, || ANSWERED_US).expect("no journal fails")
+                {
+                    AnswerProgress::Unfinished => self.parts += 1,
+                    AnswerProgress::Finished { text, is_error: fails } => (out, is_error) = (text, fails),
+                }
+            }
+        }
         let text = String::from_utf8(out).expect("UTF-8");
         let value = serde_json::from_str(&text).unwrap_or(Value::Null);
         Reply { text, value, effects, is_error, log_failed }
@@ -155,6 +170,26 @@ impl World {
     pub fn call(&mut self, session: &mut Session, method: &str, params: Value) -> Reply {
         let text = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
         self.text(session, &text)
+    }
+
+    /// Sends a call whose answer is continued. Returns what was answered at once.
+    pub fn begin(&mut self, session: &mut Session, method: &str, params: Value) -> (String, LongAnswer) {
+        let text = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
+        let clock = RequestClock { received_us: self.wall_us, now_us: || ANSWERED_US, steady_ns: self.steady_ns };
+        let (mut out, venue) = (Vec::new(), &mut self.venue);
+        let visit = RequestContext { venue, session, transport: Transport::WebSocket, clock };
+        let rest = self.dispatcher.answer_text(visit, &text, None, &mut out).rest.expect("a long answer");
+        (String::from_utf8(out).expect("UTF-8"), rest)
+    }
+
+    /// Continues an answer to its end.
+    pub fn finish(&mut self, answer: &mut LongAnswer) -> Value {
+        loop {
+            let progress = answer.advance(&mut self.venue, self.records_per_part, || ANSWERED_US);
+            if let AnswerProgress::Finished { text, .. } = progress.expect("no journal fails") {
+                return parsed(&text);
+            }
+        }
     }
 
     /// Sends a call that must succeed.

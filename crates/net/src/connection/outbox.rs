@@ -6,7 +6,8 @@ use crate::outbox_budget::OutboxMeter;
 
 /// With this many bytes waiting, the requests of a connection wait too.
 pub(super) const OUTBOX_BYTES: usize = 256 * 1024;
-/// With this many bytes of notices waiting since earlier turns, a connection is closed.
+/// With this many bytes of notices waiting since earlier turns, or behind an answer that was put
+/// off, a connection is closed.
 const UNREAD_BYTES: usize = 1024 * 1024;
 /// Bytes of published frames that the application adds at a time.
 pub(super) const PUMP_BYTES: usize = 64 * 1024;
@@ -26,6 +27,8 @@ pub(super) struct Outbox {
     /// The answers of the last turn leave with those of the next.
     pub is_held_back: bool,
     answer: Option<UnreadAnswer>,
+    /// Notices behind an answer that was put off.
+    deferred: Vec<u8>,
     /// More than [`PUMP_BYTES`] wait, and the application knows it.
     pub is_full: bool,
     pub meter: OutboxMeter,
@@ -50,6 +53,7 @@ impl Outbox {
             unread_new: 0,
             is_held_back: false,
             answer: None,
+            deferred: Vec::new(),
             is_full: false,
             meter,
         }
@@ -79,6 +83,17 @@ impl Outbox {
         self.bytes.extend_from_slice(bytes);
         self.unread += bytes.len();
         self.unread_new += bytes.len();
+    }
+
+    /// Adds a notice behind the answer that was put off.
+    pub fn defer_notice(&mut self, bytes: &[u8]) {
+        self.deferred.extend_from_slice(bytes);
+    }
+
+    /// Adds the notices that waited for an answer.
+    pub fn release_notices(&mut self) {
+        let deferred = std::mem::take(&mut self.deferred);
+        self.push_notice(&deferred);
     }
 
     /// Adds an answer.
@@ -112,14 +127,14 @@ impl Outbox {
 
     /// Counts the waiting bytes against the budgets.
     pub fn settle(&mut self) {
-        self.meter.set(self.pending());
+        self.meter.set(self.pending() + self.deferred.len());
     }
 
     /// Says whether the connection reads its notices too slowly. Only notices that it has had a
     /// turn's time to read count against it, and only when there are new ones.
     pub fn is_unread(&mut self) -> bool {
         let new = std::mem::take(&mut self.unread_new);
-        new > 0 && self.unread.saturating_sub(new) > UNREAD_BYTES
+        (new > 0 && self.unread.saturating_sub(new) > UNREAD_BYTES) || self.deferred.len() > UNREAD_BYTES
     }
 
     /// Empties the outbox, all of which has been written.

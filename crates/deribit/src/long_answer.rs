@@ -1,0 +1,330 @@
+//! Answers that take more work than one turn of the venue thread may spend on one request.
+//!
+//! Does        begins such an answer within its request, and continues it in parts.
+//! Holds       1. a list of orders describes the moment of its request, whatever happens between
+//!                the parts;
+//!             2. a mass cancel covers the orders that were open at its request;
+//!             3. a part costs about as many records as its caller says.
+//! Leaves out  when the parts run, and the order of the messages of a connection.
+//! Start at    [`LongAnswer::advance`].
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use pitwire_engine::Engine;
+use pitwire_journal::LogError;
+use pitwire_model::{AccountId, CancelFilter, CancelReason, Command, Event, InstrumentId, Label, OrderId};
+use pitwire_projections::{AccountBook, OrderRecord};
+
+use crate::Venue;
+use crate::account_objects::order_moment;
+use crate::codec::objects::OrderMoment;
+use crate::codec::{Json, RequestId, RpcError, begin_result, end_result, objects, write_error};
+use crate::order_filter::{InstrumentFilter, OrderTypeFilter};
+
+/// Records that a request may cost before its answer is continued in later turns.
+pub(crate) const RECORDS_AT_ONCE: usize = 256;
+/// Visited orders that cost as much as a written order.
+const VISITS_PER_RECORD: usize = 16;
+/// Most orders of one cancel command of a long answer.
+const ORDERS_PER_COMMAND: usize = 64;
+
+/// The work of a request that is not finished.
+#[derive(Debug)]
+pub(crate) enum LongWork {
+    List(OrderList),
+    Cancel(CancelList),
+}
+
+/// An answer that is continued.
+#[derive(Debug)]
+pub struct LongAnswer {
+    account: AccountId,
+    id: RequestId,
+    received_us: u64,
+    work: LongWork,
+    /// The answer as far as it is written.
+    text: Vec<u8>,
+}
+
+/// How far a long answer has got.
+#[derive(Debug)]
+pub enum AnswerProgress {
+    Unfinished,
+    /// The whole answer.
+    Finished {
+        text: Vec<u8>,
+        is_error: bool,
+    },
+}
+
+impl LongAnswer {
+    pub(crate) fn new(account: AccountId, id: RequestId, received_us: u64, work: LongWork, result: &[u8]) -> Self {
+        let mut text = Vec::with_capacity(2 * result.len());
+        begin_result(&mut text, &id);
+        text.extend_from_slice(result);
+        LongAnswer { account, id, received_us, work, text }
+    }
+
+    /// The account that asked.
+    pub fn account(&self) -> AccountId {
+        self.account
+    }
+
+    /// Whether the work changes the market, so that it must be finished even if the client leaves.
+    pub fn is_cancel(&self) -> bool {
+        matches!(self.work, LongWork::Cancel(_))
+    }
+
+    /// Returns the error for an account that has too many of these answers.
+    pub fn refusal(&self, now_us: fn() -> u64) -> Vec<u8> {
+        let error = RpcError::new("too_many_requests", "too many long answers of this account are waiting to be read");
+        let mut text = Vec::new();
+        write_error(&mut text, &self.id, &error, self.received_us, now_us());
+        text
+    }
+
+    /// Continues for about `records` orders. `now_us` reads the wall clock.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the journal; the venue must then stop.
+    pub fn advance(
+        &mut self,
+        venue: &mut dyn Venue,
+        records: usize,
+        now_us: fn() -> u64,
+    ) -> Result<AnswerProgress, LogError> {
+        let mut budget = records.max(1);
+        let is_done = match &mut self.work {
+            LongWork::List(list) => list.write(venue.engine(), &mut budget, &mut self.text, |_| OrderMoment::default()),
+            LongWork::Cancel(list) => match list.advance(venue, self.account, &mut budget, &mut self.text)? {
+                Ok(is_done) => is_done,
+                Err(error) => {
+                    let mut text = Vec::new();
+                    write_error(&mut text, &self.id, &error, self.received_us, now_us());
+                    return Ok(AnswerProgress::Finished { text, is_error: true });
+                }
+            },
+        };
+        if !is_done {
+            return Ok(AnswerProgress::Unfinished);
+        }
+        let mut text = std::mem::take(&mut self.text);
+        end_result(&mut text, self.received_us, now_us());
+        Ok(AnswerProgress::Finished { text, is_error: false })
+    }
+}
+
+/// Which orders of an account a list has.
+#[derive(Debug)]
+pub(crate) struct OrderListFilter {
+    pub instruments: InstrumentFilter,
+    /// `None` covers every type.
+    pub types: Option<OrderTypeFilter>,
+    pub label: Option<Label>,
+}
+
+impl OrderListFilter {
+    fn covers(&self, engine: &Engine, order: &OrderRecord) -> bool {
+        self.types.is_none_or(|types| types.covers(order))
+            && self.instruments.covers(engine, order.instrument)
+            && self.label.as_ref().is_none_or(|label| order.label == *label)
+    }
+}
+
+/// A list of orders, as they were at one moment.
+#[derive(Debug)]
+pub(crate) struct OrderList {
+    orders: VecDeque<Arc<OrderRecord>>,
+    filter: OrderListFilter,
+    has_begun: bool,
+    has_written: bool,
+    /// Orders visited since the budget was last charged.
+    visited: usize,
+}
+
+impl OrderList {
+    pub fn new(orders: impl Iterator<Item = Arc<OrderRecord>>, filter: OrderListFilter) -> Self {
+        OrderList { orders: orders.collect(), filter, has_begun: false, has_written: false, visited: 0 }
+    }
+
+    /// Writes the part of the list that a request may write at once, with queue positions for the
+    /// first `placed` orders. Returns whether that is all of it.
+    pub fn begin(&mut self, engine: &Engine, mut placed: usize, out: &mut Vec<u8>) -> bool {
+        self.write(engine, &mut { RECORDS_AT_ONCE }, out, |order| {
+            let moment = if placed > 0 { order_moment(engine, order) } else { OrderMoment::default() };
+            placed = placed.saturating_sub(1);
+            moment
+        })
+    }
+
+    /// Writes the next orders with what `moment` knows of each. Returns whether the list is
+    /// complete.
+    fn write(
+        &mut self,
+        engine: &Engine,
+        budget: &mut usize,
+        out: &mut Vec<u8>,
+        mut moment: impl FnMut(&OrderRecord) -> OrderMoment,
+    ) -> bool {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            out.push(b'[');
+        }
+        while *budget > 0 {
+            let Some(order) = self.orders.pop_front() else {
+                out.push(b']');
+                return true;
+            };
+            self.visited += 1;
+            let market = engine.market(order.instrument).filter(|_| self.filter.covers(engine, &order));
+            if let Some(market) = market {
+                if std::mem::replace(&mut self.has_written, true) {
+                    out.push(b',');
+                }
+                objects::order(&mut Json::new(out), &market.spec, &order, moment(&order));
+            }
+            if market.is_some() || self.visited >= VISITS_PER_RECORD {
+                self.visited = 0;
+                *budget -= 1;
+            }
+        }
+        false
+    }
+}
+
+/// Orders that were cancelled, by instrument.
+pub(crate) type Cancelled = BTreeMap<InstrumentId, VecDeque<OrderId>>;
+
+/// A mass cancel of many orders.
+#[derive(Debug)]
+pub(crate) struct CancelList {
+    orders: VecDeque<OrderId>,
+    cancelled: Cancelled,
+    /// The answer has the orders, and not only their number.
+    is_detailed: bool,
+    details: Details,
+}
+
+/// How far the list of cancelled orders is written.
+#[derive(Debug, Default)]
+struct Details {
+    has_begun: bool,
+    instrument: Option<InstrumentId>,
+    /// The list of this instrument has an order.
+    has_order: bool,
+}
+
+impl CancelList {
+    pub fn new(orders: Vec<OrderId>, is_detailed: bool) -> Self {
+        CancelList { orders: orders.into(), cancelled: Cancelled::new(), is_detailed, details: Details::default() }
+    }
+
+    /// Cancels the next orders or, after the last one, writes the answer. Returns whether it is
+    /// complete, or why the venue takes no cancels any more.
+    fn advance(
+        &mut self,
+        venue: &mut dyn Venue,
+        account: AccountId,
+        budget: &mut usize,
+        out: &mut Vec<u8>,
+    ) -> Result<Result<bool, RpcError>, LogError> {
+        while *budget > 0 && !self.orders.is_empty() {
+            let count = self.orders.len().min(ORDERS_PER_COMMAND).min(*budget);
+            let which = CancelFilter::Listed(self.orders.drain(..count).collect());
+            let command = Command::CancelAll { account, which, reason: CancelReason::Requested };
+            if let Some(name) = venue.refuses(&command) {
+                return Ok(Err(RpcError::named(name)));
+            }
+            venue.submit(command)?;
+            collect_cancelled(venue.events(), &mut self.cancelled);
+            *budget -= count;
+        }
+        if !self.orders.is_empty() {
+            return Ok(Ok(false));
+        }
+        if !self.is_detailed {
+            write_count(&mut Json::new(out), &self.cancelled);
+            return Ok(Ok(true));
+        }
+        let book = venue.views().account(account);
+        Ok(Ok(self.details.write(venue.engine(), book, &mut self.cancelled, budget, out)))
+    }
+}
+
+impl Details {
+    fn write(
+        &mut self,
+        engine: &Engine,
+        book: Option<&AccountBook>,
+        cancelled: &mut Cancelled,
+        budget: &mut usize,
+        out: &mut Vec<u8>,
+    ) -> bool {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            out.push(b'[');
+        }
+        while let Some(mut entry) = cancelled.first_entry() {
+            let (id, orders) = (*entry.key(), entry.get_mut());
+            let Some(market) = engine.market(id) else {
+                entry.remove();
+                continue;
+            };
+            if self.instrument != Some(id) {
+                if self.instrument.replace(id).is_some() {
+                    out.push(b',');
+                }
+                self.has_order = false;
+                begin_details(market, engine, out);
+            }
+            while let Some(order) = orders.pop_front() {
+                if *budget == 0 {
+                    orders.push_front(order);
+                    return false;
+                }
+                *budget -= 1;
+                if let Some(record) = book.and_then(|book| book.order(order)) {
+                    if std::mem::replace(&mut self.has_order, true) {
+                        out.push(b',');
+                    }
+                    objects::order(&mut Json::new(out), &market.spec, record, OrderMoment::default());
+                }
+            }
+            out.extend_from_slice(b"]}");
+            entry.remove();
+        }
+        out.push(b']');
+        true
+    }
+}
+
+/// Writes the cancelled orders by instrument.
+pub(crate) fn write_details(engine: &Engine, book: Option<&AccountBook>, mut cancelled: Cancelled, out: &mut Vec<u8>) {
+    Details::default().write(engine, book, &mut cancelled, &mut { usize::MAX }, out);
+}
+
+/// Writes the object of one instrument up to the list of its orders, which follow.
+fn begin_details(market: &pitwire_engine::Market, engine: &Engine, out: &mut Vec<u8>) {
+    Json::new(out).object(|j| {
+        j.key("type").string("limit");
+        j.key("currency").string(objects::settlement_name(&market.spec, engine.currencies()));
+        j.key("instrument_name").string(&market.spec.name);
+        j.key("result").array(|_| {});
+    });
+    // The orders follow before the end of the list and of the object.
+    out.truncate(out.len() - 2);
+}
+
+/// Writes the number of cancelled orders.
+pub(crate) fn write_count(j: &mut Json<'_>, cancelled: &Cancelled) {
+    j.uint(cancelled.values().map(|orders| orders.len() as u64).sum());
+}
+
+/// Adds the orders that the last command cancelled.
+pub(crate) fn collect_cancelled(events: &[Event], cancelled: &mut Cancelled) {
+    for event in events {
+        if let Event::Cancelled { order, instrument, .. } = event {
+            cancelled.entry(*instrument).or_default().push_back(*order);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Continues long answers.
+
+use std::collections::VecDeque;
+
+use pitwire_deribit::{AnswerProgress, LongAnswer};
+use pitwire_net::{Application, ConnectionId, HttpResponse, Notices, SystemClock};
+
+use crate::application::VenueApplication;
+use crate::long_answers::{QueuedAnswer, Recipient};
+use crate::public_connections::ConnectionOutput;
+use crate::window_sends::{RECORDS_AT_A_TIME, RECORDS_PER_TURN};
+
+impl VenueApplication {
+    /// Queues an answer that needs more turns. A client that has too many of them gets an error.
+    pub(super) fn queue_answer(&mut self, to: Recipient, answer: LongAnswer, notices: &mut Notices) {
+        if let Recipient::WebSocket(id) = to {
+            if self.service.market_data.public_connections.has(id) {
+                self.service.market_data.public_connections.put_off(id);
+            } else {
+                notices.put_off(id);
+            }
+        }
+        let queued = QueuedAnswer { to, answer };
+        if self.service.options.manual_time {
+            // A driven run sequences the commands of a request at once.
+            return self.finish_answer(queued, notices);
+        }
+        if let Err(queued) = self.long_answers.push(queued) {
+            let text = queued.answer.refusal(SystemClock::wall_us);
+            self.send_answer(queued.to, text, true, notices);
+        }
+    }
+
+    /// Continues the answers that wait, for about as many records as one turn may cost.
+    pub(super) fn continue_answers(&mut self, notices: &mut Notices) {
+        let mut records = RECORDS_PER_TURN;
+        self.long_answers.begin_turn(|id| self.window_sends.has_room(id));
+        while records > 0
+            && self.failure.is_none()
+            && let Some(queued) = self.long_answers.next(|id| self.window_sends.has_room(id))
+        {
+            let share = records.min(RECORDS_AT_A_TIME);
+            records -= share;
+            self.continue_answer(queued, share, notices);
+        }
+    }
+
+    /// Continues one answer for about `records` records, and sends it if it is complete.
+    fn continue_answer(&mut self, mut queued: QueuedAnswer, records: usize, notices: &mut Notices) {
+        let listeners = self.listeners.len_of(queued.answer.account());
+        // Each cancel is a notice to each listener of the account.
+        let share = if queued.answer.is_cancel() { records / (1 + listeners) } else { records };
+        match queued.answer.advance(&mut self.service, share, SystemClock::wall_us) {
+            Err(error) => drop(self.failure.get_or_insert(error)),
+            Ok(AnswerProgress::Unfinished) => self.long_answers.put_back(queued),
+            Ok(AnswerProgress::Finished { text, is_error }) => {
+                self.long_answers.finish(&queued);
+                self.send_answer(queued.to, text, is_error, notices);
+            }
+        }
+        self.distribute(notices);
+    }
+
+    /// Finishes an answer in this turn.
+    fn finish_answer(&mut self, mut queued: QueuedAnswer, notices: &mut Notices) {
+        match queued.answer.advance(&mut self.service, usize::MAX, SystemClock::wall_us) {
+            Err(error) => drop(self.failure.get_or_insert(error)),
+            Ok(AnswerProgress::Unfinished) => {}
+            Ok(AnswerProgress::Finished { text, is_error }) => self.send_answer(queued.to, text, is_error, notices),
+        }
+        self.distribute(notices);
+    }
+
+    /// Finishes the mass cancels, because the venue stops.
+    pub(super) fn finish_cancels(&mut self, notices: &mut Notices) {
+        for queued in self.long_answers.take_cancels() {
+            self.finish_answer(queued, notices);
+        }
+    }
+
+    fn send_answer(&mut self, to: Recipient, text: Vec<u8>, is_error: bool, notices: &mut Notices) {
+        self.counters.errors += u64::from(is_error);
+        match to {
+            Recipient::Gone => {}
+            Recipient::Http { connection, keep_alive, head_only } => {
+                let response = HttpResponse::json(if is_error { 400 } else { 200 }, text);
+                notices.respond(connection, &response, keep_alive, head_only);
+            }
+            Recipient::WebSocket(id) if !self.service.market_data.public_connections.has(id) => {
+                notices.reply_late(id, &text);
+            }
+            Recipient::WebSocket(id) => {
+                let public_connections = &mut self.service.market_data.public_connections;
+                ConnectionOutput { notices, public_connections }.reply(id, &text);
+                self.service.market_data.public_connections.end_put_off(id);
+                self.act_on_waiting_texts(id, notices);
+            }
+        }
+    }
+
+    /// Acts on the texts of a connection on a delivery thread, until it has to wait for a long
+    /// answer.
+    pub(super) fn act_on_waiting_texts(&mut self, id: ConnectionId, notices: &mut Notices) {
+        while !self.long_answers.is_waiting(id)
+            && let Some(text) = self.waiting_texts.get_mut(&id).and_then(VecDeque::pop_front)
+        {
+            self.text(id, &text, notices);
+            self.service.market_data.public_connections.heard(id, text.len());
+        }
+        if self.waiting_texts.get(&id).is_some_and(VecDeque::is_empty) {
+            self.waiting_texts.remove(&id);
+        }
+    }
+}

@@ -1,0 +1,118 @@
+"""A greedy member: the memory that it costs the venue, and the answers that others get."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from raw_ws import TEXT, RawWs, Target
+from rpc import Http, Ws
+from venue import DEMO_A, DEMO_B, OPERATOR, Venue
+
+# The lowest price of a share: many orders need little money.
+ORDER = {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": 1.0}
+MEBIBYTE = 1024 * 1024
+
+
+@pytest.fixture
+def venue(tmp_path: Path) -> Iterator[Venue]:
+    with Venue(tmp_path / "data", extra=["--durability", "memory"]) as running:
+        yield running
+
+
+def enter(venue: Venue, count: int) -> None:
+    """Enters orders of demo-a, whose limit an operator raises."""
+    operator = Http(venue.address, OPERATOR)
+    operator.result("private/pitwire_change_account", {"name": "demo-a", "max_open_orders": count})
+    with Ws(venue.ws_url) as member:
+        member.login(DEMO_A)
+        for _ in range(0, count, 100):
+            for _ in range(100):
+                member.post("private/buy", ORDER)
+            answers = [member.receive() for _ in range(100)]
+            assert all("result" in answer for answer in answers)
+
+
+def request(method: str, params: dict[str, str]) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+
+
+def peak_bytes(venue: Venue) -> int:
+    assert venue.process is not None
+    status = Path(f"/proc/{venue.process.pid}/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0]) * 1024
+
+
+def test_unread_lists_of_orders_do_not_add_up(venue: Venue) -> None:
+    orders = 30_000
+    enter(venue, orders)
+    other = Http(venue.address, DEMO_B)
+    assert venue.process is not None
+    target = Target(venue.address, "/ws/api/v2", venue.process.pid, echoes=False)
+    grant = {"grant_type": "client_credentials", "client_id": DEMO_A.client_id, "client_secret": DEMO_A.secret}
+    with ExitStack() as sockets:
+        for _ in range(40):
+            # It reads nothing but the answer to its login.
+            greedy = sockets.enter_context(RawWs(target))
+            greedy.send(TEXT, request("public/auth", grant))
+            greedy.until(TEXT)
+            for _ in range(3):
+                greedy.send(TEXT, request("private/get_open_orders", {}))
+        for _ in range(50):
+            bought = other.result("private/buy", ORDER)
+            other.result("private/cancel", {"order_id": bought["order"]["order_id"]})
+            time.sleep(0.02)
+        assert venue.alive(), venue.log_tail()
+        most = 512 * MEBIBYTE + 1024 * orders
+        assert peak_bytes(venue) < most, f"{peak_bytes(venue) // MEBIBYTE} MiB"
+
+
+def test_a_merged_channel_comes_in_parts_and_has_every_order(venue: Venue) -> None:
+    orders = 2_000
+    with ExitStack() as sockets:
+        listeners = [sockets.enter_context(Ws(venue.ws_url)) for _ in range(5)]
+        for listener in listeners:
+            listener.login(DEMO_A)
+            listener.subscribe("user.orders.any.any.agg2", scope="private")
+        enter(venue, orders)
+        for listener in listeners:
+            seen: set[str] = set()
+            while len(seen) < orders:
+                data = listener.notification("user.orders.any.any.agg2")
+                assert len(data) <= 100
+                seen.update(order["order_id"] for order in data)
+
+
+def open_orders(venue: Venue) -> int:
+    accounts = Http(venue.address, OPERATOR).result("private/pitwire_get_accounts")
+    return next(account["open_orders"] for account in accounts if account["name"] == "demo-a")
+
+
+def eventually(what: str, is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within 60 s: {what}"
+
+
+def test_a_mass_cancel_is_finished_although_its_client_leaves(venue: Venue) -> None:
+    enter(venue, 2_000)
+    with Ws(venue.ws_url) as leaving:
+        leaving.login(DEMO_A)
+        leaving.post("private/cancel_all")
+        eventually("some are cancelled", lambda: open_orders(venue) < 2_000)
+        leaving.cut()
+    eventually("all are cancelled", lambda: open_orders(venue) == 0)
+
+
+def test_requests_behind_a_long_answer_wait_for_it(venue: Venue) -> None:
+    enter(venue, 1_000)
+    with Ws(venue.ws_url) as member:
+        member.login(DEMO_A)
+        asked = [member.post("private/get_open_orders"), member.post("private/cancel_all")]
+        asked += [member.post("private/buy", ORDER), member.post("private/get_open_orders")]
+        answers = [member.receive() for _ in asked]
+    assert [answer["id"] for answer in answers] == asked
+    before, cancelled, _, after = [answer["result"] for answer in answers]
+    assert (len(before), cancelled, len(after)) == (1_000, 1_000, 1)
