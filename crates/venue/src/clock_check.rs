@@ -9,9 +9,9 @@ use pitwire_model::VenueNanos;
 
 /// Most time between the last command and a start, in nanoseconds: one day.
 const MOST_AHEAD_NS: u64 = 86_400_000_000_000;
-/// Most time by which the clock may be behind the last command, in nanoseconds. It allows for the
-/// corrections of a time service, as much as the dialect allows a signed request.
-const MOST_BEHIND_NS: u64 = 60_000_000_000;
+/// Most time by which the clock may be behind the last command, in nanoseconds: one hour. A step of
+/// the clock by an hour between two runs must not stop the second one.
+const MOST_BEHIND_NS: u64 = 3_600_000_000_000;
 
 /// How venue time relates to the machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub enum ClockRelation {
 ///
 /// # Errors
 ///
-/// Returns a failure if the clock is more than a day ahead, or more than a minute behind.
+/// Returns a failure if the clock is more than a day ahead, or more than an hour behind.
 pub fn check_clock(relation: ClockRelation, wall: VenueNanos, last: VenueNanos) -> Result<(), Failure> {
     use ClockRelation::{Faster, Follows, Slower};
     let (ahead_ns, behind_ns) = (wall.0.saturating_sub(last.0), last.0.saturating_sub(wall.0));
@@ -81,13 +81,13 @@ mod tests {
     }
 
     #[test]
-    fn clock_may_be_a_day_ahead_and_a_minute_behind() {
+    fn clock_may_be_a_day_ahead_and_an_hour_behind() {
         let is_refused = |relation, wall| refusal(relation, wall).is_some();
         for (wall, follows, faster, slower) in [
             (LAST + 86_400 * S, false, false, false),
             (LAST + 86_401 * S, true, true, false),
-            (LAST - 60 * S, false, false, false),
-            (LAST - 61 * S, true, false, true),
+            (LAST - 3_600 * S, false, false, false),
+            (LAST - 3_601 * S, true, false, true),
             (0, true, false, true),
             (u64::MAX, true, true, false),
         ] {
