@@ -56,7 +56,9 @@ def test_deleted_files_admit_no_second_writer(data: Path, tries: Callable[[int],
 
 
 def delete(data: Path) -> None:
-    shutil.rmtree(data)
+    # The venue may create a file while the tree is removed.
+    while data.exists():
+        shutil.rmtree(data, ignore_errors=True)
 
 
 def replace(data: Path) -> None:
