@@ -146,7 +146,8 @@ impl Keys {
     /// # Errors
     ///
     /// `invalid_credentials`, `invalid_token`, or `invalid_params` with the parameter. A refused
-    /// call grants nothing and spends nothing. `check_account` refuses accounts that may not log in.
+    /// call grants nothing and spends nothing. `check_account` refuses accounts that may not log
+    /// in.
     pub fn grant(
         &mut self,
         params: &Params<'_>,

@@ -7,7 +7,8 @@ use crate::auth::Credential;
 
 /// Stores credentials for the next start. The server implements it with a sealed file.
 pub trait CredentialStore {
-    /// Replaces the stored credentials, and the client ids that were removed and stay removed. A new secret is shown to its owner only after this returns.
+    /// Replaces the stored credentials, and the client ids that were removed and stay removed. A
+    /// new secret is shown to its owner only after this returns.
     ///
     /// # Errors
     ///

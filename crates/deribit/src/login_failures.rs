@@ -2,8 +2,8 @@
 //!
 //! Does        allow a burst of failures, then one per second. A login above the budget is refused
 //!             without a look at its secret.
-//! Holds       1. an address from which a client id has logged in before has a budget of its own for
-//!                that id, so that strangers cannot lock the member out;
+//! Holds       1. an address from which a client id has logged in before has a budget of its own
+//!                for that id, so that strangers cannot lock the member out;
 //!             2. memory is bounded: above [`MOST_BUDGETS`] the entry with the most allowance goes.
 
 use core::net::{IpAddr, Ipv6Addr};

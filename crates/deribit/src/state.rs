@@ -107,8 +107,8 @@ impl SharedState {
     ///
     /// # Errors
     ///
-    /// Returns the error of the store. The credentials then stay, and open nothing: a closed account
-    /// has no logins.
+    /// Returns the error of the store. The credentials then stay, and open nothing: a closed
+    /// account has no logins.
     pub fn remove_credentials_of(&mut self, account: AccountId) -> io::Result<()> {
         let is_removed = |credential: &Credential| credential.account == account;
         self.keys.remove(is_removed, |all, removed| self.store.keep(all, removed)).map(|_| ())

@@ -3,8 +3,8 @@
 //! Does        keep the login of each token until the token expires, is spent or is revoked.
 //! Holds       1. only hashes are kept, so a dump of this memory contains no usable token;
 //!             2. a credential that requests too many tokens loses its own oldest, never another's;
-//!             3. a refresh token works once. A second use ends its family: one of the two users has
-//!                stolen it, and the venue cannot tell which.
+//!             3. a refresh token works once. A second use ends its family: one of the two users
+//!                has stolen it, and the venue cannot tell which.
 //! Costs       logarithmic in the number of tokens, for a grant and for a look-up.
 //! Start at    [`Tokens::issue`].
 

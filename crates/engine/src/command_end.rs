@@ -195,8 +195,8 @@ impl MarketContext<'_> {
         }
     }
 
-    /// Removes the first elected stop and returns it as an incoming order. Cancels reduce-only stops
-    /// that come before it and have nothing to reduce.
+    /// Removes the first elected stop and returns it as an incoming order. Cancels reduce-only
+    /// stops that come before it and have nothing to reduce.
     pub fn take_elected_stop(&mut self, out: &mut impl EventSink) -> Option<IncomingOrder> {
         loop {
             let slot = self.market.undisplayed.elected().next()?;

@@ -38,8 +38,8 @@ pub struct Market {
     pub(crate) settlement: SettlementTerms,
     pub(crate) phase: Phase,
     /// Whether the instrument trades continuously by price and time, with no hidden orders, stops,
-    /// displayed reduce-only orders, price band or tolerances. An order without special terms then meets the displayed book and
-    /// nothing else.
+    /// displayed reduce-only orders, price band or tolerances. An order without special terms then
+    /// meets the displayed book and nothing else.
     pub(crate) plain: bool,
     /// Whether any limit is set, so that an order has to be checked against the limits.
     pub(crate) limited: bool,

@@ -217,7 +217,8 @@ fn address_of(text: &str) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    // The words of these lines are of a little-endian machine, as every machine that runs the tests.
+    // The words of these lines are of a little-endian machine, as every machine that runs the
+    // tests.
     const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n\
         \x20  0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000  1000        0 4711 1 0 100 0 0 10 0\n\
         \x20  1: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000        0 4712 1 0 100 0 0 10 0\n\

@@ -24,6 +24,7 @@ mod notices;
 mod origin;
 mod outbox_budget;
 mod quota;
+pub mod ready_file;
 mod server;
 mod server_loop;
 mod server_thread;

@@ -20,7 +20,6 @@
 mod bus_key;
 mod commands;
 mod memory;
-mod ready_file;
 mod signals;
 
 use std::process::ExitCode;

@@ -2,8 +2,8 @@
 //!
 //! Does        writes the messages of three venues field by field (`binance`, `bithumb`, `gemini`),
 //!             and their first messages to a client. The target of a connection selects markets and
-//!             message kind, as at the venue. With a law of sizes, books and Gemini's updates grow by
-//!             levels and events.
+//!             message kind, as at the venue. With a law of sizes, books and Gemini's updates grow
+//!             by levels and events.
 //! Leaves out  REST, and the venues' limits on clients.
 //! Start at    [`VenueFeed::new`].
 

@@ -535,7 +535,8 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             Event::Accepted { order, order_type, lots, .. } => {
                 let id = self.name(order);
                 if let Some(known) = self.orders.get_mut(&id) {
-                    // Post-only may have moved the price, and reduce-only may have cut the quantity.
+                    // Post-only may have moved the price, and reduce-only may have cut the
+                    // quantity.
                     known.price = order_type.limit_price().unwrap_or(known.price);
                     known.lots = lots;
                 }

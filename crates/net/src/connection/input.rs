@@ -63,8 +63,8 @@ impl Input {
         if self.is_busy() { FRAMES_OF_A_FLOOD } else { FRAMES_AT_A_TIME }
     }
 
-    /// Notes that requests were acted on, and for how long. Whether the rest is a flood shows only when all of the
-    /// input has been acted on.
+    /// Notes that requests were acted on, and for how long. Whether the rest is a flood shows only
+    /// when all of the input has been acted on.
     pub fn note_acted_on(&mut self, requests: usize, spent_ns: u64) {
         self.acted_on += requests;
         self.spent_ns += spent_ns;

@@ -11,9 +11,9 @@ use pitwire_bars::{BarRules, check_buckets};
 use serde_json::json;
 
 use crate::commands::arguments;
-use crate::ready_file::{ReadyFile, ServedAt};
 use crate::signals::stop_flag;
 use pitwire_failure::Failure;
+use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Rules, formulas, columns and the messages of the WebSocket: docs/bars.md.

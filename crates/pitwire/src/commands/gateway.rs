@@ -13,9 +13,9 @@ use tracing::{info, warn};
 use super::up::{announce_tls, listen};
 use crate::bus_key;
 use crate::commands::arguments::{self, CertificateFiles};
-use crate::ready_file::{ReadyFile, ServedAt};
 use pitwire_failure::Failure;
 use pitwire_gateway_server::{GatewayApplication, GatewayParts};
+use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::output::say;
 use pitwire_tls::server_certificate::{self, ServerCertificate};
 

@@ -22,8 +22,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 
 use self::source::{NATS_CAPACITY, Source};
 use crate::commands::arguments;
-use crate::ready_file::{ReadyFile, ServedAt};
 use pitwire_failure::{Failure, more_files};
+use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::output::say;
 use pitwire_tls::server_certificate::{self, ServerCertificate};
 

@@ -20,9 +20,9 @@ use serde_json::{Value, json};
 
 use self::figures::SplitFigures;
 use crate::commands::arguments;
-use crate::ready_file::ReadyFile;
 use crate::signals::stop_flag;
 use pitwire_failure::Failure;
+use pitwire_net::ready_file::ReadyFile;
 use pitwire_terminal::output::say;
 use pitwire_terminal::rate_lines::RateLines;
 use pitwire_terminal::split_view::View;

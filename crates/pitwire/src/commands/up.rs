@@ -30,7 +30,7 @@ use tracing::{info, warn};
 use crate::bus_key;
 use crate::commands::arguments::{self, CertificateFiles};
 use crate::commands::idle::Idle;
-use crate::ready_file::{ReadyFile, ServedAt};
+use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::output::say;
 use pitwire_tls::server_certificate::{self, ServerCertificate};
 
@@ -390,7 +390,8 @@ impl Up {
             }
         };
         let StoredCredentials { mut credentials, removed } = stored;
-        // A stored credential replaces the public one of the same name, and a removed one stays removed.
+        // A stored credential replaces the public one of the same name, and a removed one stays
+        // removed.
         let is_settled = |credentials: &[Credential], name: &str| {
             removed.contains(name) || credentials.iter().any(|credential| credential.client_id == name)
         };
@@ -489,7 +490,8 @@ fn own_addresses() -> Vec<IpAddr> {
     let table = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
     let global = table.lines().filter_map(|line| {
         let mut fields = line.split_whitespace();
-        // The address, the index of the interface, the length of the prefix, and the scope: 0 is global.
+        // The address, the index of the interface, the length of the prefix, and the scope: 0 is
+        // global.
         let (address, scope) = (fields.next()?, fields.nth(2)?);
         let bits = u128::from_str_radix(address, 16).ok().filter(|_| scope == "00")?;
         Some(IpAddr::from(Ipv6Addr::from(bits)))

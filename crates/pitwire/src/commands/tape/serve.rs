@@ -21,8 +21,8 @@ use pitwire_tls::ServerConfig;
 use super::live::{self, LiveOptions, LiveSource, LiveTransport};
 use super::source::{Plan, What};
 use crate::commands::arguments;
-use crate::ready_file::{ReadyFile, ServedAt};
 use pitwire_failure::Failure;
+use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::output::say;
 use pitwire_tls::server_certificate;
 
