@@ -101,7 +101,7 @@ def test_a_run_ends_with_one_sentence_about_the_bottleneck() -> None:
     # Some kernels and sandboxes do not show the threads or the files of other processes.
     listed = subprocess.run(["ls", "-l", f"/proc/{os.getpid()}/fd"], capture_output=True, check=False)
     is_readable = listed.returncode == 0 and Path("/proc/thread-self/schedstat").exists()
-    # What is limited here depends on this machine; the evidence does not.
+    # The machine decides on the bottleneck here; the evidence is the same on all machines.
     assert figures["bottleneck"] in ("load_client", "server", "processors", "nothing", "unknown")
     assert figures["bottleneck_confidence"] in ("certain", "likely", "open")
     assert 0 <= figures["machine_busy"] <= 1

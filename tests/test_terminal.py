@@ -20,7 +20,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def on_a_terminal(command: list[str | Path], columns: int = 100, **variables: str) -> str:
-    """What a command writes if its outputs are a terminal; it has to end by itself."""
+    """Returns the output of a command on a terminal. The command has to end by itself."""
     ours, its = pty.openpty()
     fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "CI", "TERM")}
@@ -120,7 +120,7 @@ def test_an_operators_command_says_what_happened(data: Path) -> None:
 
 
 def steady(peer: Peer, _: int) -> None:
-    """A feed for about two and a half seconds, with ids that are no numbers of a symbol's trades."""
+    """A feed for about two and a half seconds, with random ids instead of trade numbers."""
     peer.shake_hands()
     for number in range(25):
         ids = [(number * 40 + place) * 7_919 % 100_003 for place in range(40)]

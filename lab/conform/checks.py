@@ -491,7 +491,7 @@ def check_locked(connector: Connector, short: bool) -> str:
 
 
 def check_full_disk(connector: Connector, _short: bool) -> str:
-    """A capture file that cannot grow ends the connector with code 6. What was stored stays readable."""
+    """A capture file that cannot grow ends the connector with code 6. Earlier rows stay readable."""
     with session(connector) as one:
         # An ignored signal lets the write fail instead. The shell counts blocks of 512 bytes.
         script = f'trap "" XFSZ; ulimit -f {FULL_DISK_BYTES // 512}; exec "$@"'

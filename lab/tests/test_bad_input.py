@@ -57,7 +57,7 @@ def test_a_server_that_stops_for_one_connector_leaves_the_joined_run_to_the_othe
 ) -> None:
     monkeypatch.setenv("FEED_TEST", "stop-one")
     monkeypatch.setattr("lab.supervisor.SLACK_S", 3.0)
-    # A problem of one connector is no noise, so a strict study uses the run as well.
+    # A fault of one connector is not noise, so a strict study also uses the run.
     limits = {"noisy_runs": "refuse", "retries": 0, "steal_percent": 100, "other_load_percent": 100}
     monkeypatch.setattr("lab.supervisor.Supervisor.noise_reasons", lambda *_: [])
     results = run_study({"joined": [JOINED], "limits": limits, "analysis": ANALYSIS}, {"a": "", "b": ""})
@@ -98,7 +98,7 @@ def test_a_paused_collector_is_the_cause_of_its_late_events(run_study: RunStudy)
 
 
 def limited(name: str, kilobytes: int) -> Connector:
-    """The test connector on a disk that takes only so much."""
+    """The test connector on a disk of limited size."""
     own = connector_program(name)
     # The shell counts blocks of 512 bytes. An ignored signal lets the write fail instead.
     script = f'trap "" XFSZ; ulimit -f {kilobytes * 2}; exec {shlex.join(own.command())}'

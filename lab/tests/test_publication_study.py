@@ -18,7 +18,7 @@ from lab.study import StudyError
 ECHO = {"name": "echo", "kind": "echo", "connections": 2, "seconds": 0.2, "rate": 20, "blocks": 5}
 LIMIT = {"name": "limit", "kind": "heartbeat", "connections": 4, "seconds": 1, "blocks": 1, "find_limit": True}
 NAMES = ["rust-pitwire", "equal", "slow"]
-# p50 in µs of each block: ours, one that is 1 µs away, and one that is 100 µs slower.
+# p50 in µs of each block: ours, a second at a distance of 1 µs, a third 100 µs slower.
 P50_US = {"rust-pitwire": (50, 52, 49, 51, 50), "equal": (51, 53, 50, 52, 51), "slow": (150, 153, 149, 151, 151)}
 
 

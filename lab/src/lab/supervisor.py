@@ -322,7 +322,7 @@ class Supervisor:
             time.sleep(POLL_S)
 
     def stop_late(self, run: PlannedRun, late: list[Watched], count: int) -> None:
-        """Ends connectors that wait for a feed that has stopped. They store what they have.
+        """Ends connectors that wait for a feed that has stopped. They store their rows first.
 
         # Raises
         RunError if no connector of the run has ended by itself.

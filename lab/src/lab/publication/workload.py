@@ -77,7 +77,7 @@ class RunningPublisher:
 
 
 def defects(figures: Mapping[str, int]) -> list[str]:
-    """What the load client counted that must not happen: "3 lost"."""
+    """Returns the counted errors of the load client as text, such as "3 lost"."""
     return [f"{figures[name]:,} {name.replace('_', ' ')}" for name in DEFECTS if figures.get(name)]
 
 
