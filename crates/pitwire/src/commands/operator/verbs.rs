@@ -160,8 +160,8 @@ pub enum Verb {
         #[arg(long, value_name = "PERCENT")]
         rate: Option<u32>,
     },
-    /// Cancel all orders in a scope and refuse new ones until the kill is lifted. A kill of an
-    /// account also ends its logins.
+    /// Cancel all orders in a scope, refuse new ones until the kill is lifted, and end the logins of
+    /// a killed account.
     #[command(
         after_help = "Examples:\n  pitwire operator kill account demo-a --reason 'runaway strategy'\n  pitwire operator kill venue --reason drill"
     )]
