@@ -56,7 +56,8 @@ impl Copy {
         let ready = PathBuf::from(ready);
         let _ = fs::remove_file(&ready);
         let mut up = pitwire()
-            .args(["up", "--no-flow", "--http", "127.0.0.1:0", "--data"])
+            // The journals are older than a day.
+            .args(["up", "--no-flow", "--http", "127.0.0.1:0", "--accept-clock", "--data"])
             .arg(&self.0)
             .arg("--ready-file")
             .arg(&ready)

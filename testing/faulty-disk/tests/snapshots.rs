@@ -84,7 +84,7 @@ fn a_snapshot_of_an_older_layout_is_passed_over_while_the_log_reaches_back() {
     let (_, recovery) = open(&disk).unwrap();
     assert_eq!(recovery.base(), seqs[1], "a newer layout behind it is used all the same");
     let said: Vec<String> = recovery.damaged_snapshots.iter().map(ToString::to_string).collect();
-    let layout = format!("{} was passed over: its layout is version 2, and this build knows 3", name(seqs[2]));
+    let layout = format!("{} was passed over: its layout is version 3, and this build knows 4", name(seqs[2]));
     assert!(said.len() == 1 && said[0].starts_with(&layout), "{said:?}");
     seqs[..2].iter().for_each(|seq| make_older(&disk, *seq));
     let (_, recovery) = open(&disk).unwrap();
@@ -102,7 +102,7 @@ fn a_snapshot_of_an_older_layout_that_is_needed_is_refused_by_name() {
     disk.remove("journal-00000001.seg").unwrap();
     let before = disk.bytes(&name(seqs[1]));
     for refused in [open(&disk).err().expect("refused"), inspect(&disk, &small(), StartAt::Oldest).unwrap_err()] {
-        assert!(matches!(&refused, OpenError::OlderSnapshot { found: 2, first_segment: 2, .. }), "{refused}");
+        assert!(matches!(&refused, OpenError::OlderSnapshot { found: 3, first_segment: 2, .. }), "{refused}");
         assert!(refused.to_string().starts_with(&name(seqs[1])), "{refused}");
         assert!(refused.remedy().contains("not damaged: restore the segments"), "{}", refused.remedy());
     }
