@@ -14,7 +14,7 @@ use pitwire_failure::Failure;
 use serde_json::{Map, Value, json};
 
 /// Every field that a ready file may have.
-const FIELDS: [&str; 6] = ["ca", "epoch", "http", "metrics", "pid", "tls"];
+const FIELDS: [&str; 7] = ["ca", "epoch", "http", "metrics", "pid", "tls", "url"];
 /// Most bytes of a ready file. Paths are at most 4,096 bytes long.
 const MOST_BYTES: u64 = 64 << 10;
 
@@ -52,6 +52,8 @@ impl ReadyFile {
     pub fn write(&self, mut fields: Value) -> Result<(), Failure> {
         let Some(path) = &self.0 else { return Ok(()) };
         fields["pid"] = std::process::id().into();
+        let is_known = |name: &String| FIELDS.contains(&name.as_str());
+        debug_assert!(fields.as_object().is_some_and(|fields| fields.keys().all(is_known)), "{fields}");
         let temporary = temporary(path);
         let written = create(&temporary, &format!("{fields}\n")).and_then(|()| publish(&temporary, path));
         // It is gone if it was renamed.
