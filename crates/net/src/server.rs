@@ -106,8 +106,17 @@ impl<A: Application> Server<A> {
     /// Fails if the event loop cannot be opened or a commit has failed. In the second case the
     /// caller must not claim that anything uncommitted has happened.
     pub fn run(self) -> io::Result<A> {
+        self.open()?.run()
+    }
+
+    /// Opens the event loop with every descriptor that the server needs before its first
+    /// connection.
+    ///
+    /// # Errors
+    /// Fails if the event loop cannot be opened.
+    pub(crate) fn open(self) -> io::Result<ServerLoop<A>> {
         let Server { app, listener, signals, settings, tls, waker } = self;
-        ServerLoop::open(app, settings, listener, tls, signals, waker)?.run()
+        ServerLoop::open(app, settings, listener, tls, signals, waker)
     }
 }
 

@@ -5,6 +5,7 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use tracing::warn;
@@ -26,9 +27,12 @@ pub struct ServerThread {
 
 impl ServerThread {
     /// Starts a server of `app` for `listener`. Other threads make it take a turn with `waker`.
+    /// Returns when the event loop is open: nothing that the server needs before its first
+    /// connection can fail later.
     ///
     /// # Errors
-    /// Fails if the listener cannot be prepared or the thread cannot be started.
+    /// Fails if the listener cannot be prepared, the event loop cannot be opened or the thread
+    /// cannot be started.
     pub fn start<A: Application + Send + 'static>(
         name: &'static str,
         app: A,
@@ -42,12 +46,20 @@ impl ServerThread {
             server = server.with_waker(waker)?;
         }
         let address = server.local_address()?;
+        let (opened, is_opened) = mpsc::sync_channel(1);
+        // The thread opens the loop, because a ring belongs to the thread that made it.
         let run = move || {
+            let server = match server.open() {
+                Ok(server) => server,
+                Err(error) => return drop(opened.send(Err(error))),
+            };
+            let _ = opened.send(Ok(()));
             if let Err(error) = server.run() {
                 warn!(%error, "{name} has ended; start the program again to connect to it");
             }
         };
         let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;
+        is_opened.recv().map_err(|_| io::Error::other("the thread of the server has ended at its start"))??;
         Ok(ServerThread { address, running: Some(running), thread: Some(thread) })
     }
 
