@@ -78,10 +78,10 @@ impl BarArchive {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let cause = "another pitwire bars writes here";
+                let told = "another pitwire bars writes here";
                 return Err(ArchiveError::new(
                     directory,
-                    &cause,
+                    &told,
                     "give each its own --out directory, or end the other one",
                 ));
             }

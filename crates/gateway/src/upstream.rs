@@ -92,20 +92,20 @@ pub struct Upstream {
     venue: Arc<Mutex<String>>,
     asks: Sender<VenueQuestion>,
     calls: SyncSender<(u64, WebRequest)>,
-    answers: Receiver<VenueAnswer>,
+    told: Receiver<VenueAnswer>,
 }
 
 impl Upstream {
     pub fn open(key: &Key, wake: &Wake) -> Result<Upstream, Failure> {
         let venue = Arc::new(Mutex::new(String::new()));
-        let (send_answer, answers) = channel();
+        let (tell, told) = channel();
         let (asks, to_ask) = channel();
         let (calls, to_call) = sync_channel(CALLS_WAITING);
         let to_call = Arc::new(Mutex::new(to_call));
         let line = |name: &'static str| VenueConnection {
             venue: Arc::clone(&venue),
             stream: None,
-            answers: send_answer.clone(),
+            tell: tell.clone(),
             wake: Arc::clone(wake),
             name,
         };
@@ -115,7 +115,7 @@ impl Upstream {
             let (caller, to_call) = (line("call"), Arc::clone(&to_call));
             start("call", move || call_all(caller, &to_call))?;
         }
-        Ok(Upstream { venue, asks, calls, answers })
+        Ok(Upstream { venue, asks, calls, told })
     }
 
     /// Sets the venue's address, `http://HOST:PORT`.
@@ -140,7 +140,7 @@ impl Upstream {
     }
 
     pub fn next(&self) -> Option<VenueAnswer> {
-        self.answers.try_recv().ok()
+        self.told.try_recv().ok()
     }
 }
 
@@ -179,7 +179,7 @@ fn ask_all(mut line: VenueConnection, key: &Key, asks: &Receiver<VenueQuestion>)
             }
             Err(_) => {}
         }
-        line.report(VenueAnswer::Bus(ask, answer));
+        line.tell(VenueAnswer::Bus(ask, answer));
     }
 }
 
@@ -189,7 +189,7 @@ fn call_all(mut line: VenueConnection, calls: &Mutex<Receiver<(u64, WebRequest)>
         let Ok((number, request)) = next else { return };
         let head = [("Content-Type", "application/json".to_owned())];
         let answer = line.exchange(&request, &head).map_err(|error| error.to_string());
-        line.report(VenueAnswer::Call(number, answer));
+        line.tell(VenueAnswer::Call(number, answer));
     }
 }
 
@@ -197,14 +197,14 @@ fn call_all(mut line: VenueConnection, calls: &Mutex<Receiver<(u64, WebRequest)>
 struct VenueConnection {
     venue: Arc<Mutex<String>>,
     stream: Option<(String, TcpStream)>,
-    answers: Sender<VenueAnswer>,
+    tell: Sender<VenueAnswer>,
     wake: Wake,
     name: &'static str,
 }
 
 impl VenueConnection {
-    fn report(&self, answer: VenueAnswer) {
-        drop(self.answers.send(answer));
+    fn tell(&self, told: VenueAnswer) {
+        drop(self.tell.send(told));
         (self.wake)();
     }
 

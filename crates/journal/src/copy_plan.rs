@@ -1,7 +1,7 @@
 //! Which part of each file belongs to a copy of a directory that a venue may be writing.
 
 use crate::Recovery;
-use crate::names::{SUPERBLOCK, UNFINISHED, parse_segment, parse_snapshot};
+use crate::names::{SUPERBLOCK, UNFINISHED, archive, parse_segment, parse_snapshot};
 
 /// The part of a file that a copy contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,12 @@ impl Recovery {
             Some(number) if number == self.end.segment => CopyPart::ZerosFrom(self.end.offset),
             _ => CopyPart::Everything,
         }
+    }
+
+    /// Returns the name that the segment `name` gets when the venue compresses it. `None` if `name`
+    /// is not a plain segment. A copier that no longer finds the segment copies this file.
+    pub fn compressed_name(name: &str) -> Option<String> {
+        parse_segment(name).map(archive)
     }
 
     /// Name of the file to copy before the inspection.

@@ -47,6 +47,11 @@ pub enum OpenError {
         start_segment: u32,
         fault: GroupFault,
     },
+    /// A compressed segment cannot be read. A start does not need it.
+    DamagedArchive {
+        segment: u32,
+        why: String,
+    },
     /// Nothing here is known to have been acknowledged, but a power cut cannot leave such a group.
     DamagedTail {
         place: LogPlace,
@@ -125,6 +130,9 @@ impl fmt::Display for OpenError {
             OpenError::DamagedHistory { place, snapshot, fault, .. } => {
                 write!(f, "{place}: {fault}; acknowledged commands stand here, before {}", names::snapshot(*snapshot))
             }
+            OpenError::DamagedArchive { segment, why } => {
+                write!(f, "{} is damaged: {why}; acknowledged commands are in it", names::archive(*segment))
+            }
             OpenError::DamagedTail { place, next, watermark, fault } => write!(
                 f,
                 "{place}: {fault}; this is after the last command known to be acknowledged ({watermark}, next is \
@@ -185,6 +193,11 @@ impl OpenError {
                 "restore the whole directory from a backup with pitwire restore, or this segment from a copy of the \
                  same journal; or, to do without what is older than that snapshot, move the segments up to this one \
                  and the older snapshots elsewhere: from the snapshot on all is whole"
+            }
+            OpenError::DamagedArchive { .. } => {
+                "restore this file from a backup of the same journal (pitwire restore); or, to do without the history \
+                 up to it, move this file and the segments before it elsewhere: a venue starts without them, and \
+                 export, verify and explain then begin at the oldest snapshot"
             }
             OpenError::DamagedHistory { .. }
             | OpenError::DamagedBelowWatermark { .. }

@@ -52,15 +52,16 @@ pub fn inspect(storage: &dyn Storage, config: &JournalConfig, from: StartAt) -> 
     Ok(recovery)
 }
 
-/// Returns where the log before the used snapshot can be read from: its first command, or else the
-/// oldest readable snapshot after which no segment is missing.
+/// Returns where the log before the used snapshot is judged from: its first command, or else the
+/// oldest readable snapshot after which every segment is plain. Compressed segments were compared
+/// when they were made, so a start does not take longer with a longer history. `verify` judges them.
 fn oldest_start(
     storage: &dyn Storage,
     config: &JournalConfig,
     listing: &Listing,
     recovery: &Recovery,
 ) -> Result<Option<JournalPosition>, OpenError> {
-    let reaches_from = |first: u32| (first..=recovery.start.segment).all(|number| listing.segments.contains(&number));
+    let reaches_from = |first: u32| (first..=recovery.start.segment).all(|number| listing.plain.contains(&number));
     if recovery.snapshot.is_none() {
         return Ok(None);
     }

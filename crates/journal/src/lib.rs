@@ -12,11 +12,13 @@
 //!                never skipped. Above it, a tail in which a sector never arrived (lost, or written
 //!                to another place) is cut and overwritten with zeros; every other fault is
 //!                refused;
-//!             5. a commit fails if an operator has deleted or replaced the segment or the
-//!                directory;
+//!             5. a commit fails if the segment or the directory is no longer in its place, because
+//!                an operator deleted or replaced it;
 //!             6. after a failed write or sync the journal accepts nothing. Failure to make a
 //!                further segment is not fatal: two are prepared ahead, and the last one is kept
 //!                for cancels until there is space again.
+//!             7. a segment before the second newest snapshot may be compressed. It is never
+//!                written again, and a start needs it only if both snapshots are unreadable.
 //! Leaves out  threads and locks, and replaying: the caller does both.
 //! Costs       per commit one write, one sync, one CRC-32C and one BLAKE3 over the group. Opening
 //!             reads the log twice from the newest snapshot on: once to judge it, once to replay
@@ -24,6 +26,7 @@
 //! Start at    [`Journal::open`], then [`Journal`]'s `commit`. Byte layouts are in [`records`],
 //!             crash tests in `testing/faulty-disk/tests`.
 
+mod archive;
 mod batch;
 mod config;
 mod copy_plan;
@@ -31,6 +34,7 @@ mod error;
 mod history;
 mod inspect;
 mod journal;
+mod keep;
 mod log;
 mod names;
 mod open;
@@ -44,12 +48,14 @@ mod superblock;
 mod tail;
 mod walk;
 
+pub use archive::compress_segments;
 pub use config::JournalConfig;
 pub use copy_plan::CopyPart;
 pub use error::{LogPlace, OpenError};
 pub use history::History;
 pub use inspect::inspect;
 pub use journal::{Journal, JournalSpace};
+pub use keep::{Keep, Surplus, surplus};
 pub use log::{Log, LogError, OutputHash};
 pub use recovery::{DamagedSnapshot, RecoveredSnapshot, Recovery, StartAt, TornTail};
 pub use retention::{Removed, retain};

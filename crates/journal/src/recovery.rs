@@ -92,6 +92,11 @@ impl Recovery {
         self.snapshot.as_ref().map_or(Seq(0), |snapshot| snapshot.meta.seq)
     }
 
+    /// The segment in which the tail starts.
+    pub fn start_segment(&self) -> u32 {
+        self.start.segment
+    }
+
     /// The end of the log.
     pub fn end(&self) -> JournalPosition {
         self.end

@@ -28,7 +28,7 @@ pub struct Removed {
 pub fn retain(storage: &dyn Storage, config: &JournalConfig, keep: usize) -> Result<Removed, OpenError> {
     let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
     let listing = Listing::new(names);
-    let Some((oldest, first_segment)) = oldest_kept(storage, &listing, config, keep.max(1))? else {
+    let Some((oldest, first_segment)) = nth_newest(storage, &listing, config, keep.max(1))? else {
         return Ok(Removed::default());
     };
     let snapshots: Vec<String> =
@@ -37,7 +37,7 @@ pub fn retain(storage: &dyn Storage, config: &JournalConfig, keep: usize) -> Res
         .segments
         .iter()
         .filter(|number| **number < first_segment)
-        .map(|number| names::segment(*number))
+        .flat_map(|number| listing.files_of(*number))
         .collect();
     // Snapshots are removed first and synced: a snapshot without its segments would look like
     // damage.
@@ -46,24 +46,26 @@ pub fn retain(storage: &dyn Storage, config: &JournalConfig, keep: usize) -> Res
     Ok(Removed { snapshots, segments })
 }
 
-fn oldest_kept(
+/// Returns the readable snapshot that has this rank from the newest one, counted from 1: its last
+/// command, and the segment in which the log continues after it.
+pub(crate) fn nth_newest(
     storage: &dyn Storage,
     listing: &Listing,
     config: &JournalConfig,
-    keep: usize,
+    rank: usize,
 ) -> Result<Option<(Seq, u32)>, OpenError> {
     let mut found = 0;
     for seq in listing.snapshots.iter().rev() {
         let Ok(snapshot) = snapshots::load(storage, *seq, config)? else { continue };
         found += 1;
-        if found == keep {
+        if found == rank {
             return Ok(Some((*seq, snapshot.meta.position.segment)));
         }
     }
     Ok(None)
 }
 
-fn remove_all(storage: &dyn Storage, names: &[String]) -> Result<(), OpenError> {
+pub(crate) fn remove_all(storage: &dyn Storage, names: &[String]) -> Result<(), OpenError> {
     for name in names {
         storage.remove(name).map_err(while_doing("remove", name))?;
     }

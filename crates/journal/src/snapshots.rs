@@ -52,8 +52,7 @@ impl Choice {
     /// snapshot is verified like the others.
     pub(crate) fn prefer_the_beginning(&mut self, listing: &Listing) {
         let Some(used) = &self.used else { return };
-        let reaches_back = (1..=used.meta.position.segment).all(|number| listing.segments.contains(&number));
-        if reaches_back {
+        if listing.reaches(1, used.meta.position.segment) {
             self.later.splice(0..0, self.used.take());
         }
     }

@@ -8,7 +8,7 @@ use crate::records::{
 use crate::{File, Storage};
 use pitwire_model::Seq;
 
-use crate::{LogPlace, OpenError, error::while_doing, names};
+use crate::{LogPlace, OpenError, archive::open_segment, error::while_doing};
 
 const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes that are read at a time. A quiet venue writes one small group per command, and a system
@@ -173,8 +173,7 @@ enum BlockState {
 
 impl OpenSegment {
     pub(crate) fn open(storage: &dyn Storage, number: u32) -> Result<Self, OpenError> {
-        let name = names::segment(number);
-        let file = storage.open(&name).map_err(while_doing("open", &name))?;
+        let (name, file) = open_segment(storage, number)?;
         let bytes = file.len().map_err(while_doing("measure", &name))?;
         Ok(Self { number, name, file, bytes })
     }

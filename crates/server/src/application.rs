@@ -364,9 +364,9 @@ impl VenueApplication {
     }
 
     /// Handles the requests and disconnects of connections on delivery threads.
-    fn take_thread_events(&mut self, notices: &mut Notices) {
-        let mut budget = TurnBudget::default();
-        while let Some((id, done)) = self.service.market_data.public_connections.next_event(&mut budget) {
+    fn hear(&mut self, notices: &mut Notices) {
+        let mut attention = TurnBudget::default();
+        while let Some((id, done)) = self.service.market_data.public_connections.hear(&mut attention) {
             match done {
                 Done::Text(text) => {
                     self.waiting_texts.entry(id).or_default().push_back(text);
@@ -537,7 +537,8 @@ impl Application for VenueApplication {
             "/metrics" => self.metrics(),
             "/healthz" => {
                 let bus_is_connected = self.bus.as_ref().map(Bus::is_connected);
-                health(&self.service, self.is_early, bus_is_connected)
+                let usage = self.maintenance.as_ref().and_then(Maintenance::disk_usage);
+                health(&self.service, self.is_early, usage, bus_is_connected)
             }
             "/ws/api/v2" | "/ws/api/v2/" => HttpResponse::text(426, "this is a WebSocket entrance"),
             _ if pitwire_url_streams::is_stream_path(path) => HttpResponse::text(426, "this is a WebSocket entrance"),
@@ -705,9 +706,9 @@ impl Application for VenueApplication {
         self.expire_replay_buffers();
         let VenueService { venue, market_data, .. } = &mut self.service;
         let here = Here { engine: venue.engine(), views: venue.views(), at: venue.now() };
-        market_data.streams.take_events(here, now_ns);
+        market_data.streams.hear(here, now_ns);
         self.continue_answers(notices);
-        self.take_thread_events(notices);
+        self.hear(notices);
     }
 
     fn release_early(&mut self) -> bool {

@@ -165,8 +165,13 @@ fn copy_venue(from: &Path, to: &Path) -> Result<u64, CopyError> {
     names.retain(|name| name != LOCK && !name.ends_with(TEMPORARY));
     // The log first: an account without its credential would be locked out.
     names.sort_by_key(|name| name == CREDENTIALS);
-    for name in names {
-        copy(&name, recovery.copy_part(&name))?;
+    for name in &names {
+        match (copy(name, recovery.copy_part(name)), Recovery::compressed_name(name)) {
+            // The venue has compressed this segment since the listing.
+            (Err(CopyError::Vanished), Some(compressed)) if names.contains(&compressed) => {}
+            (Err(CopyError::Vanished), Some(compressed)) => copy(&compressed, CopyPart::Everything)?,
+            (copied, _) => copied?,
+        }
     }
     let authority = from.join(TLS);
     if authority.is_dir() {

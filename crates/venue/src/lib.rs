@@ -36,8 +36,9 @@ pub use explain_service::{ExplainAnswer, ExplainService, LogExplanation, explain
 pub use guard::POISON;
 pub use guard::{EngineFailed, refusal};
 pub use log_backend::LogBackend;
-pub use maintenance::{Maintenance, capture_snapshot, replicate_snapshot};
+pub use maintenance::{Maintenance, Retention, capture_snapshot, replicate_snapshot};
 pub use observer::EventObserver;
+pub use pitwire_disk::DiskUsage;
 pub use recovery::{Recovered, inspect_settled, journal_config, recover};
 pub use replay::{Interrupted, Replay};
 pub use sequencer::Sequencer;

@@ -17,7 +17,7 @@ use pitwire_disk::DirectoryStorage;
 use pitwire_engine::Engine;
 use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
-use pitwire_journal::{Journal, Log, LogError, OutputHash, PreparedSegment, Storage};
+use pitwire_journal::{Journal, Keep, Log, LogError, OutputHash, PreparedSegment, Storage};
 use pitwire_model::{Command, Seq, VenueNanos};
 use pitwire_projections::Views;
 use pitwire_schedule::{TimerQueue, Unscheduled};
@@ -177,7 +177,7 @@ impl JournalBenchmark {
         let (mut replica, mut in_place) = (Vec::new(), Vec::new());
         for _ in 0..self.runs {
             let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(directory)?);
-            let mut maintenance = Maintenance::new(storage, Seq(0), 0);
+            let mut maintenance = Maintenance::new(storage, Keep::All, Seq(0), 0);
             let started = Instant::now();
             maintenance.start_snapshot(&service.venue, 0);
             replica.push(started.elapsed().as_secs_f64() * 1e6);

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::Args;
 
+use pitwire_disk::disk_usage;
 use pitwire_failure::Failure;
 use pitwire_terminal::output::say;
 
@@ -13,7 +14,8 @@ const EXAMPLES: &str = "Examples:
   pitwire doctor
       cores, open files, kernel features and disk, with remedies
   pitwire doctor --data /mnt/fast
-      measures the disk of that directory instead of the current one";
+      measures the disk of that directory instead of the current one; for a venue's data directory
+      also its disk use in bytes and how many seconds the disk lasts at this rate";
 
 /// Check whether this machine suits a venue: cores, open files, kernel features, sync latency of
 /// the disk.
@@ -76,7 +78,7 @@ impl Doctor {
         let clock = read("/sys/devices/system/clocksource/clocksource0/current_clocksource");
         let ktls = available.split_whitespace().any(|name| name == "tls");
         let finding = |name, value: String, remedy: Option<&'static str>| Finding { name, value, remedy };
-        Ok(vec![
+        let mut findings = vec![
             finding("cores", cores.to_string(), (cores < 2).then_some("a venue and its clients want two cores")),
             finding("open_files", soft.to_string(), (soft < 8192).then_some("raise it: ulimit -n 20000")),
             finding("open_files_hard", hard.to_string(), None),
@@ -94,7 +96,15 @@ impl Doctor {
             finding("clock_source", quoted(&clock), (clock != "tsc").then_some(CLOCK_REMEDY)),
             finding("sync_p50_us", format!("{:.1}", sync.p50_us), slow_disk(sync.p50_us)),
             finding("sync_p99_us", format!("{:.1}", sync.p99_us), None),
-        ])
+        ];
+        if let Some(usage) = disk_usage(&self.data)? {
+            let is_short = usage.lasts_s.is_some_and(|seconds| seconds < SHORT_OF_DISK_S);
+            findings.push(finding("data_bytes", usage.bytes.to_string(), None));
+            findings.push(finding("data_free_bytes", usage.free_bytes.to_string(), None));
+            let lasts = usage.lasts_s.map_or_else(|| "null".into(), |seconds| seconds.to_string());
+            findings.push(finding("data_lasts_s", lasts, is_short.then_some(DISK_REMEDY)));
+        }
+        Ok(findings)
     }
 }
 
@@ -106,6 +116,10 @@ const PIPE_REMEDY: &str = "pipes of `pitwire split` stay smaller: sysctl fs.pipe
 const SHARED_BYTES: u64 = 64 << 20;
 const SHARED_REMEDY: &str =
     "`pitwire split --transport shm` needs 1 MiB per worker: mount -o remount,size=256M /dev/shm";
+
+/// A disk that lasts less than a week has a remedy.
+const SHORT_OF_DISK_S: u64 = 7 * 86_400;
+const DISK_REMEDY: &str = "bound the history with `pitwire up --keep 7d` or `--keep 20GB`, or use a larger disk";
 
 fn bytes(text: &str) -> u64 {
     text.parse().unwrap_or(0)

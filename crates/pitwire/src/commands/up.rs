@@ -12,7 +12,7 @@ use pitwire_disk::{DirectoryLock, DirectoryStorage};
 use pitwire_engine::Engine;
 use pitwire_failure::{Failure, more_files};
 use pitwire_gateway::VenuePublication;
-use pitwire_journal::{LogError, Storage};
+use pitwire_journal::{Keep, LogError, Storage};
 use pitwire_model::VenueNanos;
 use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
 use pitwire_net::{Server, SystemClock, stop_signals};
@@ -56,6 +56,10 @@ pub struct Up {
     /// Directory of the journal and the snapshots
     #[arg(long, value_name = "DIR", default_value = "pitwire-data")]
     data: PathBuf,
+    /// History that stays on disk: all, a venue time such as 6h or 7d, or a size such as 20GB. Old
+    /// segments are compressed. The log warns one snapshot (five minutes) before the first drop.
+    #[arg(long, value_name = "all|TIME|SIZE", default_value = "all")]
+    keep: Keep,
     /// Address to listen on; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8080")]
     http: SocketAddr,
@@ -354,8 +358,10 @@ impl Up {
         }
         let open = keeping.map(|(storage, base, lock)| {
             let now_ns = clock.monotonic_ns();
-            let mut maintenance = Maintenance::new(Arc::clone(&storage) as Arc<dyn Storage>, base, now_ns);
+            let storage_of_tasks = Arc::clone(&storage) as Arc<dyn Storage>;
+            let mut maintenance = Maintenance::new(storage_of_tasks, self.keep, base, now_ns).with_usage_of(&self.data);
             maintenance.catch_up(&venue, now_ns);
+            maintenance.compress_old_segments();
             OpenDirectory { storage, maintenance, lock }
         });
         let options = ServiceOptions { manual_time: self.clock == ClockMode::Manual, no_clients: self.no_clients };
@@ -446,6 +452,9 @@ impl Up {
         }
         if let Some(url) = &self.publish {
             say(&format!("  bus        {} on {}", self.publish_subject, without_password(url)));
+        }
+        if self.keep != Keep::All && self.durability == Durability::Disk {
+            say(&format!("  history    --keep allows {}; the venue drops what is older", self.keep));
         }
         match self.durability {
             Durability::Disk => say(&format!("  data       {}", self.data.display())),

@@ -7,15 +7,17 @@ use pitwire_configuration::demo;
 use pitwire_engine::Engine;
 use pitwire_explain::{Question, Viewer};
 use pitwire_journal::records::image::encode_state;
-use pitwire_journal::{LogError, OutputHash};
+use pitwire_journal::{Keep, LogError, OutputHash};
 use pitwire_model::{
     AccountId, Command, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Reject, Seq, Side,
     Ticks, VenueNanos,
 };
 use pitwire_schedule::{TimerQueue, Unscheduled};
-use pitwire_venue::{EventQueue, POISON, Recovered, Venue, explain, recover, refusal, replicate_snapshot};
+use pitwire_venue::{EventQueue, POISON, Recovered, Retention, Venue, explain, recover, refusal, replicate_snapshot};
 
 use super::Verify;
+
+const KEEP_ALL: Retention = Retention { keep: Keep::All, may_drop: false };
 
 const NPN: InstrumentId = InstrumentId(0);
 const AGL: InstrumentId = InstrumentId(1);
@@ -125,7 +127,7 @@ fn a_poison_command_is_refused_and_halts_its_instrument_alone() {
     let (venue, lock) = start(&scratch.0);
     assert_eq!(state(&venue), expected, "a replay from the first command");
     stop(venue);
-    replicate_snapshot(&history).unwrap();
+    replicate_snapshot(&history, KEEP_ALL).unwrap();
     drop(lock);
     let (venue, _lock) = start(&scratch.0);
     assert_eq!(state(&venue), expected, "and from a snapshot");
@@ -217,6 +219,6 @@ fn a_log_that_gives_other_events_than_were_sent_is_refused() {
     drop((sequencer, lock));
     let says = "gives other events than were sent";
     assert!(recover(&scratch.0).err().unwrap().to_string().contains(says));
-    assert!(replicate_snapshot(&history).unwrap_err().to_string().contains(says));
+    assert!(replicate_snapshot(&history, KEEP_ALL).unwrap_err().to_string().contains(says));
     assert!(Verify::of(scratch.0.clone()).run().unwrap_err().to_string().contains(says));
 }
