@@ -6,6 +6,7 @@ A check raises `Failed` with the reason. The short form sends fewer messages, fo
 import signal
 import socket
 import sqlite3
+import ssl
 import statistics
 import tempfile
 import time
@@ -24,6 +25,7 @@ from conform.server import (
     Peer,
     PeerGone,
     Server,
+    certificate,
     envelope,
     frame,
     send_at_rate,
@@ -402,6 +404,40 @@ def check_reconnect(connector: Connector, _short: bool) -> str:
     return "reconnects took " + ", ".join(f"{ns / 1e6:.0f}" for ns in took_ns) + " ms"
 
 
+def check_tls(connector: Connector, _short: bool) -> str:
+    """A wss URL works with the trusted certificate. Without trust the connection fails with code 4."""
+    if not connector.tls:
+        return "not offered"
+    messages = [envelope(1, 1, 1) + '"x":1}', envelope(2, 1, 1) + f'"x":"{"x" * 1_000_000}"}}', "{}"]
+    with tempfile.TemporaryDirectory(prefix="conform-") as folder:
+        own, key = certificate(Path(folder) / "own")
+        other, _ = certificate(Path(folder) / "other")
+        settings = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        settings.load_cert_chain(own, key)
+        with session(connector) as one:
+            one.server.close()
+            one.server = Server(settings)
+            _, peer = one.open(ca=str(own), payload="all", subscribe="over TLS")
+            expect("subscription", peer.receive_until(TEXT).payload, b"over TLS")
+            for message in messages:
+                peer.text(message)
+            peer.finish()
+            one.exited(0)
+            expect("payloads", [bytes(body).decode() for body in one.stored().payloads.values()], messages)
+        with session(connector) as one:
+            one.server.close()
+            one.server = Server(settings)
+            one.go(ca=str(other))
+            try:
+                one.server.accept(START_S)
+            except PeerGone:
+                pass
+            else:
+                raise Failed("it trusts a certificate that LAB_CA does not name")
+            one.exited(4)
+    return "the certificate of LAB_CA is trusted, another one is not"
+
+
 def check_stop(connector: Connector, _short: bool) -> str:
     """SIGTERM and the exit file end the connector with code 0. Every received message is stored."""
     details = []
@@ -556,6 +592,7 @@ CHECKS: dict[str, Callable[[Connector, bool], str]] = {
     "violations": check_violations,
     "lost connection": check_lost,
     "reconnect": check_reconnect,
+    "TLS": check_tls,
     "stop": check_stop,
     "stamps": check_stamps,
     "locked file": check_locked,

@@ -38,6 +38,7 @@ class Connector:
     build: list[list[str]]
     run: list[str]
     busy_wait: bool
+    tls: bool = False
 
     @classmethod
     def load(cls, folder: Path) -> "Connector":
@@ -50,9 +51,11 @@ class Connector:
         expected = {name: kind for name, kind in cls.__annotations__.items() if name != "folder"}
         if unknown := sorted(set(fields) - set(expected)):
             raise BadConnector(f"{path}: unknown key {unknown[0]!r}; expected {', '.join(expected)}")
-        if missing := sorted(set(expected) - set(fields)):
+        if missing := sorted(set(expected) - set(fields) - {"tls"}):
             raise BadConnector(f"{path}: the key {missing[0]!r} is missing")
         for name, kind in expected.items():
+            if name not in fields:
+                continue
             base = getattr(kind, "__origin__", kind)
             if not isinstance(fields[name], base):
                 raise BadConnector(f"{path}: {name} = {fields[name]!r}: expected {base.__name__}")

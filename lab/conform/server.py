@@ -3,9 +3,12 @@
 import base64
 import hashlib
 import socket
+import ssl
 import struct
+import subprocess
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0, 1, 2, 8, 9, 10
@@ -149,17 +152,21 @@ class Peer:
 
 
 class Server:
-    """A listener on a free port of the loopback interface."""
+    """A listener on a free port of the loopback interface, with TLS if there are settings for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: ssl.SSLContext | None = None) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
-        self.url = f"ws://127.0.0.1:{self.port}/stream?name=conformance"
+        self.settings = settings
+        self.url = f"{'wss' if settings else 'ws'}://127.0.0.1:{self.port}/stream?name=conformance"
 
     def accept(self, seconds: float = 30) -> Peer:
         self.listener.settimeout(seconds)
         try:
             connection, _ = self.listener.accept()
+            connection.settimeout(seconds)
+            if self.settings:
+                connection = self.settings.wrap_socket(connection, server_side=True)
         except OSError as error:
             raise PeerGone(f"the connector did not connect: {error}") from error
         return Peer(connection, seconds)
@@ -169,6 +176,16 @@ class Server:
 
     def reopen(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", self.port))
+
+
+def certificate(folder: Path) -> tuple[Path, Path]:
+    """Makes a certificate for 127.0.0.1 that signs itself. Returns its file and the file of its key."""
+    folder.mkdir()
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command += ["-days", "2", "-subj", "/CN=conformance", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    return certificate, key
 
 
 def send_at_rate(peer: Peer, per_s: int, count: int, length: int) -> float:

@@ -19,15 +19,15 @@ PYTHON = CONNECTORS / "python-websockets"
 NAMES = sorted(path.parent.name for path in CONNECTORS.glob("*/connector.toml"))
 # What each broken connector changes in the Python connector (file, text, replacement), and the check
 # that notices it.
-TAKE = "self.take(message, time.monotonic_ns())"
+STAMP = "received_ns = time.monotonic_ns()"
 UNTIL = "        until = time.monotonic() + GIVE_UP_S"
 FAULTS = {
     "drops one": (
         ("capture.py", "self.ring.append(event)", "self.ring.append(event) if self.received % 999 else None"),
         "rate",
     ),
-    "stamps late": (("connector.py", TAKE, f"await asyncio.sleep(0.05)\n            {TAKE}"), "stamps"),
-    "stamps early": (("connector.py", TAKE, "self.take(message, time.monotonic_ns() - 10**9)"), "stamps"),
+    "stamps late": (("connector.py", STAMP, f"time.sleep(0.05)\n        {STAMP}"), "stamps"),
+    "stamps early": (("connector.py", STAMP, f"{STAMP} - 10**9"), "stamps"),
     "ignores SIGTERM": (("connector.py", "(signal.SIGTERM, signal.SIGINT)", "(signal.SIGINT,)"), "stop"),
     "ignores the exit file": (("capture.py", "if self._exit_file.exists():", "if False:"), "stop"),
     "counts from its start": (("connector.py", "{time.monotonic_ns()}", "{time.process_time_ns()}"), "clock"),
@@ -36,19 +36,22 @@ FAULTS = {
     "reconnects slowly": (("connector.py", UNTIL, f"        await asyncio.sleep(0.4)\n{UNTIL}"), "reconnect"),
     "counts characters": (("connector.py", "len(message.encode())", "len(message)"), "content"),
     "hides a full disk": (("capture.py", "            return 6\n", "            return code\n"), "full disk"),
-    "has a small limit": (("connector.py", "16 << 20", "1 << 20"), "content"),
+    "has a small limit": (("library.py", "16 << 20", "1 << 20"), "content"),
 }
 
 
 def copy(folder: Path) -> Path:
     """Copies the Python connector, to be run by this interpreter."""
-    for name in ("connector.py", "capture.py"):
-        (folder / name).write_text((PYTHON / name).read_text())
-    description = (PYTHON / "connector.toml").read_text()
-    description = re.sub(r"(?s)build = \[.*?\n\]\n", "build = []\n", description)
-    description = re.sub(r"run = .*", f'run = ["{sys.executable}", "connector.py"]', description)
-    (folder / "connector.toml").write_text(description)
+    for file in (PYTHON / "library.py", *(CONNECTORS / "common" / "python").glob("*.py")):
+        (folder / file.name).write_text(file.read_text())
+    (folder / "connector.toml").write_text(without_build((PYTHON / "connector.toml").read_text()))
     return folder
+
+
+def without_build(description: str) -> str:
+    """Changes a connector.toml so that this interpreter runs the connector."""
+    description = re.sub(r"(?s)build = \[.*?\n\]\n", "build = []\n", description)
+    return re.sub(r"run = .*", f'run = ["{sys.executable}", "connector.py"]', description)
 
 
 def broken(folder: Path, fault: str) -> Path:
@@ -85,6 +88,20 @@ def test_a_broken_connector_fails_the_check_for_its_fault(tmp_path: Path, fault:
 
 def test_the_copied_connector_passes_without_a_fault(tmp_path: Path) -> None:
     results = check(copy(tmp_path), short=True, only=["clock", "stamps", "locked file"])
+    assert not failures(results)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"(?ms)^```{language}\n(.*?)^```", page.read_text())
+
+
+def test_the_folder_of_the_tutorial_passes(tmp_path: Path) -> None:
+    page = CONNECTORS.parents[1] / "docs" / "lab-connectors.md"
+    copy(tmp_path)
+    (tmp_path / "library.py").write_text(blocks(page, "python")[0])
+    (tmp_path / "connector.toml").write_text(without_build(blocks(page, "toml")[0]))
+    assert Connector.load(tmp_path).name == "python-queue"
+    results = check(tmp_path, short=True, only=["clock", "content", "lost connection", "TLS"])
     assert not failures(results)
 
 

@@ -85,3 +85,19 @@ def test_a_connector_that_is_not_available_is_not_planned(tmp_path: Path) -> Non
 
 def test_a_study_without_any_connector_plans_nothing(tmp_path: Path) -> None:
     assert study.plan(Study.model_validate(study.load(written(tmp_path, TEXT)).model_dump()), []) == []
+
+
+def test_a_table_with_tls_leaves_out_programs_without_it() -> None:
+    timed = {"name": "secure", "rate": 100, "blocks": 1, "measured_s": 1, "tls": True}
+    plain = {"exchange": "gemini", "markets": 1, "rate": 10, "measured_s": 1}
+    wanted = Study.model_validate(
+        {
+            "name": "mixed",
+            "connectors": ["a", "b"],
+            "timed": [timed],
+            "joined": [plain, {**plain, "exchange": "bithumb", "tls": True}],
+        }
+    )
+    runs = study.plan(wanted, ["a", "b"], "reference", without_tls=["b", "reference"])
+    assert [r.connector for r in runs if isinstance(r, TimedRun)] == ["a"]
+    assert [r.connectors for r in runs if isinstance(r, JoinedRun)] == [("a", "b"), ("a",)]

@@ -2,74 +2,72 @@
 package main
 
 import (
-	"bufio"
-	"fmt"
-	"os"
-	"os/signal"
+	"crypto/tls"
+	"errors"
+	"net"
 	"syscall"
 	"time"
+
+	"github.com/gorilla/websocket"
+	"pitwire.dev/lab/connector"
 )
 
-const done, usage, remoteClose, connectFailure, protocolError, captureError = 0, 2, 3, 4, 5, 6
+type socket struct{ *websocket.Conn }
 
-func handshake() {
-	lines := bufio.NewScanner(os.Stdin)
-	for lines.Scan() {
-		switch lines.Text() {
-		case "clock":
-			fmt.Printf("clock %d\n", monotonicNs())
-		case "go":
-			return
+func open(url string, settings *tls.Config) (connector.Socket, error) {
+	dialer := websocket.Dialer{HandshakeTimeout: 5 * time.Second, TLSClientConfig: settings}
+	opened, _, err := dialer.Dial(url, nil)
+	if err != nil {
+		return nil, err
+	}
+	opened.SetReadLimit(connector.MessageMost)
+	return socket{opened}, nil
+}
+
+func (s socket) Receive(take connector.Take) error {
+	for {
+		kind, message, err := s.ReadMessage()
+		if err != nil {
+			return err
+		}
+		if err := take(message, kind == websocket.BinaryMessage); err != nil {
+			return err
 		}
 	}
-	os.Exit(usage)
+}
+
+func (s socket) Send(text string) error {
+	return s.WriteMessage(websocket.TextMessage, []byte(text))
+}
+
+func (s socket) Close(code int) {
+	if code != 0 {
+		body := websocket.FormatCloseMessage(code, "")
+		_ = s.WriteControl(websocket.CloseMessage, body, time.Now().Add(time.Second))
+	}
+	_ = s.Conn.Close()
+}
+
+func (s socket) Interrupt() { _ = s.NetConn().SetReadDeadline(time.Now()) }
+
+func judge(err error) (string, int) {
+	var closed *websocket.CloseError
+	var network net.Error
+	switch {
+	case errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure:
+		return "close", closed.Code
+	case errors.As(err, &closed), errors.As(err, &network), errors.Is(err, syscall.ECONNRESET):
+		return "lost", 0
+	default:
+		return "protocol", 0
+	}
 }
 
 func main() {
-	for _, name := range []string{"LAB_URL", "LAB_CAPTURE", "LAB_SCHEMA", "LAB_EXIT_FILE", "LAB_RUN", "LAB_CONNECTOR",
-		"LAB_EXCHANGE", "LAB_ENVELOPE", "LAB_PAYLOAD", "LAB_RECONNECT"} {
-		if _, ok := os.LookupEnv(name); !ok {
-			fmt.Fprintf(os.Stderr, "the environment has no %s\n", name)
-			os.Exit(usage)
-		}
-	}
-	if os.Getenv("LAB_BUSY_WAIT_NS") != "" {
-		fmt.Fprintln(os.Stderr, "this connector does not offer LAB_BUSY_WAIT_NS")
-		os.Exit(usage)
-	}
-	handshake()
-	r := &receiver{ring: make(chan event, ringPlaces), gaps: make(chan gap, 1024),
-		payload: os.Getenv("LAB_PAYLOAD") == "all", envelope: os.Getenv("LAB_ENVELOPE") == "text"}
-	w, err := newWriter(r)
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "cannot write %s: %v\n", os.Getenv("LAB_CAPTURE"), err)
-		fmt.Printf("done %d 0\n", captureError)
-		os.Exit(captureError)
-	}
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		for {
-			select {
-			case <-signals:
-				r.stop()
-			case <-time.After(100 * time.Millisecond):
-				if _, err := os.Stat(os.Getenv("LAB_EXIT_FILE")); err == nil {
-					r.stop()
-				}
-			}
-		}
-	}()
-	finished := make(chan int, 1)
-	go func() { finished <- w.run() }()
-	code := r.run()
-	close(r.ring)
-	if written := <-finished; written != done {
-		code = written
-	} else if err := w.finish(code, monotonicNs()); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot write %s: %v\n", os.Getenv("LAB_CAPTURE"), err)
-		code = captureError
-	}
-	fmt.Printf("done %d %d\n", code, r.received.Load())
-	os.Exit(code)
+	connector.Run(connector.Library{
+		Name:   "gorilla/websocket",
+		Module: "github.com/gorilla/websocket",
+		Open:   open,
+		Judge:  judge,
+	})
 }

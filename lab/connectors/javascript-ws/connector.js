@@ -80,6 +80,7 @@ class Receiver {
   open() {
     return new Promise((resolve, reject) => {
       const options = { perMessageDeflate: false, maxPayload: 16 * 1024 * 1024, handshakeTimeout: 5_000 };
+      if (environment.LAB_CA) options.ca = readFileSync(environment.LAB_CA);
       const socket = new WebSocket(environment.LAB_URL, options);
       let failure = null;
       const ended = new Promise((end) => {

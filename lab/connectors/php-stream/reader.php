@@ -25,12 +25,14 @@ final class Reader
     public function __construct(string $url)
     {
         $parts = parse_url($url);
-        $host = $parts['host'] . ':' . ($parts['port'] ?? 80);
+        $isTls = $parts['scheme'] === 'wss';
+        $host = $parts['host'] . ':' . ($parts['port'] ?? ($isTls ? 443 : 80));
         $target = ($parts['path'] ?? '/') . (isset($parts['query']) ? '?' . $parts['query'] : '');
-        $context = stream_context_create(['socket' => ['tcp_nodelay' => true]]);
-        $stream = @stream_socket_client("tcp://$host", $number, $reason, 5, STREAM_CLIENT_CONNECT, $context);
+        $trust = getenv('LAB_CA') ? ['cafile' => getenv('LAB_CA')] : [];
+        $context = stream_context_create(['socket' => ['tcp_nodelay' => true], 'ssl' => $trust]);
+        $stream = @stream_socket_client(($isTls ? 'tls' : 'tcp') . "://$host", $number, $reason, 5, STREAM_CLIENT_CONNECT, $context);
         if (!$stream) {
-            throw new ConnectFailure($reason);
+            throw new ConnectFailure($reason ?: error_get_last()['message'] ?? 'no reason given');
         }
         $this->stream = $stream;
         stream_set_timeout($stream, 5);

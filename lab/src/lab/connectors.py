@@ -38,6 +38,7 @@ class Description(BaseModel):
     build: list[list[str]]
     run: list[str]
     busy_wait: bool = False
+    tls: bool = False  # offers wss URLs and LAB_CA
 
 
 @dataclass(frozen=True)

@@ -219,13 +219,37 @@ def load_curves(timed: Sequence[TimedResult], quantile: float) -> str:
         axes.errorbar(
             rates, values, yerr=[below, above], color=colour, marker=marker, markersize=4, label=connector, capsize=2
         )
-    axes.set_xscale("log")
+    rate_axis(axes, ordered)
     axes.set_yscale("log")
+    time_axis(axes.yaxis, log=True)
+    axes.set_ylabel("response latency")
+    legend(axes)
+    return svg(figure)
+
+
+def rate_axis(axes: Axes, ordered: Sequence[TimedResult]) -> None:
+    axes.set_xscale("log")
     axes.set_xticks([r.settings["rate"] for r in ordered], [f"{r.settings['rate']:,}" for r in ordered])
     axes.xaxis.set_minor_formatter(NullFormatter())
-    time_axis(axes.yaxis, log=True)
     axes.set_xlabel("messages per second")
-    axes.set_ylabel("response latency")
+
+
+def cost_curves(timed: Sequence[TimedResult]) -> str:
+    """CPU time per message against the offered rate."""
+    ordered = sorted(timed, key=lambda result: result.settings["rate"])
+    curves: dict[str, list[tuple[int, float]]] = {}
+    for result in ordered:
+        for cost in result.costs:
+            if cost.cpu_us_per_message:
+                curves.setdefault(cost.connector, []).append((result.settings["rate"], cost.cpu_us_per_message))
+    look = styles(list(curves))
+    figure, axes = plt.subplots(figsize=(WIDTH, 3.4))
+    for connector, points in curves.items():
+        colour, marker = look[connector]
+        axes.plot(*zip(*points, strict=True), color=colour, marker=marker, markersize=4, label=connector)
+    rate_axis(axes, ordered)
+    axes.set_yscale("log")
+    axes.set_ylabel("CPU, µs per message")
     legend(axes)
     return svg(figure)
 

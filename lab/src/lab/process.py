@@ -103,6 +103,7 @@ class Feed:
 
     def __init__(self, command: Sequence[str], folder: Path, cores: Sequence[int]) -> None:
         self.folder = folder
+        self.certificate = ""  # path of the certificate to trust, if the feed serves wss
         self.ready_file = folder / "ready.json"
         self.output = folder / "feed.json"
         self.errors = folder / "feed.log"
@@ -119,8 +120,10 @@ class Feed:
         """
         deadline = time.monotonic() + READY_TIMEOUT_S
         while time.monotonic() < deadline:
-            with contextlib.suppress(OSError, ValueError):
-                return f"ws://{json.loads(self.ready_file.read_text())['http']}{path}"
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                ready = json.loads(self.ready_file.read_text())
+                self.certificate = ready.get("ca") or ""
+                return f"{'wss' if self.certificate else 'ws'}://{ready['http']}{path}"
             if self.process.poll() is not None:
                 text = self.errors.read_text().strip() or "no message"
                 raise RunError(f"the feed {describe_exit(self.process.returncode)}: {text}")

@@ -89,8 +89,10 @@ def load_sentences(results: Results) -> list[str]:
 def threats(results: Results) -> list[str]:
     """Limits of validity, with this study's own figures."""
     environment = results.description["environment"]
+    secure = [t.name for t in results.study.timed if t.tls] + [j.exchange for j in results.study.joined if j.tls]
+    encrypted = f"TLS is used in {', '.join(secure)}" if secure else "there is no TLS"
     rows = [
-        "Loopback is not the Internet: there is no TLS, no packet loss and no distance.",
+        f"Loopback is not the Internet: there is no packet loss and no distance; {encrypted}.",
         f"One machine with {environment['cores']} usable cores ({environment['cpu_model'] or 'unknown CPU'}). "
         "Another CPU or kernel may change the order.",
         "Each library runs with the settings that it documents. Tuned settings may change the order.",
@@ -152,8 +154,14 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
             caption = f"From process start to open connection. {origin}"
             item(key, f"{key}-start", caption, figures.bars(opening, "milliseconds"))
     if len(results.timed) > 1:
-        caption = f"Median latency against the offered rate, with 95 % intervals. Timed runs, host {host}."
-        item("load", "load-p50", caption, figures.load_curves(results.timed, 0.5))
+        for quantile in (0.5, 0.99):
+            if any(quantile in level.quantiles for r in results.timed for level in r.comparison.levels):
+                name = summary.quantile_name(quantile)
+                caption = f"Latency at {name} against the offered rate, with 95 % intervals. Timed runs, host {host}."
+                item("load", f"load-{name}", caption, figures.load_curves(results.timed, quantile))
+        if any(cost.cpu_us_per_message is not None for r in results.timed for cost in r.costs):
+            caption = f"CPU time per message against the offered rate. Timed runs, host {host}."
+            item("load", "load-cpu", caption, figures.cost_curves(results.timed))
     for j in results.joined:
         origin = (
             f"Joined run, {j.exchange}, {j.settings['rate']:g} messages a second, {j.matched:,} matched events, "

@@ -35,7 +35,13 @@ def planned(study: Study, connectors: Mapping[str, Connector]) -> tuple[list[Pla
         if problem is not None:
             problems[REFERENCE_NAME] = problem
             reference = None
-    return plan(study, names, reference and reference.name), problems
+    programs = [connectors[name] for name in names] + ([reference] if reference else [])
+    without_tls = [program.name for program in programs if not program.description.tls]
+    secure = [timed.name for timed in study.timed if timed.tls] + [j.exchange for j in study.joined if j.tls]
+    for name in without_tls:
+        if secure and name != REFERENCE_NAME:
+            problems[f"{name} in {', '.join(secure)}"] = "it does not offer TLS"
+    return plan(study, names, reference and reference.name, without_tls), problems
 
 
 def version_of(command: list[str]) -> str:

@@ -3,6 +3,7 @@
 import itertools
 import random
 import tomllib
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -34,6 +35,7 @@ class Timed(Table):
     arrival: Literal["constant", "poisson", "bursty"] = "constant"
     spin_us: Annotated[int, Field(ge=0, le=10_000)] = 2_000
     fragment_bytes: Fragment = None
+    tls: bool = False  # wss:// with a certificate of the feed
     reference: bool = True  # also runs the reference receiver once per block, if it is built
 
 
@@ -48,6 +50,7 @@ class Joined(Table):
     arrival: Literal["constant", "poisson", "bursty"] = "poisson"
     sizes: Literal["study", "one-event"] = "study"  # study: 124 B to 805 kB, as the study of 2020 saw
     fragment_bytes: Fragment = None
+    tls: bool = False
     faults: str | None = None  # fault script, relative to the study file
 
 
@@ -151,20 +154,29 @@ class JoinedRun:
 PlannedRun = TimedRun | JoinedRun
 
 
-def plan(study: Study, available: list[str], reference: str | None = None) -> list[PlannedRun]:
+def plan(
+    study: Study, available: list[str], reference: str | None = None, without_tls: Collection[str] = ()
+) -> list[PlannedRun]:
     """Orders the runs: blocks with a seeded order inside each, then joined runs.
 
-    The reference receiver takes part in the blocks of those tables that want it.
+    The reference receiver takes part in the blocks of those tables that want it. Programs in
+    `without_tls` take no part in tables with TLS.
     """
-    names = [name for name in study.connectors if name in available]
+
+    def members(table: Timed | Joined, names: list[str]) -> list[str]:
+        return [name for name in names if not (table.tls and name in without_tls)]
+
+    available = [name for name in study.connectors if name in available]
     order = random.Random(study.seed)
     runs: list[PlannedRun] = []
     for timed in study.timed:
-        own = [*names, reference] if names and reference and timed.reference else names
+        own = members(timed, available)
+        if own and reference and timed.reference:
+            own += members(timed, [reference])
         for block in range(timed.blocks):
             shuffled = order.sample(own, len(own))
             runs.extend(TimedRun(timed, block, place, name) for place, name in enumerate(shuffled))
-    runs.extend(JoinedRun(joined, tuple(names)) for joined in study.joined if names)
+    runs.extend(JoinedRun(joined, tuple(own)) for joined in study.joined if (own := members(joined, available)))
     return runs
 
 

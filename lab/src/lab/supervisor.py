@@ -66,6 +66,8 @@ def feed_command(run: PlannedRun, seed: int, folder: Path, study_folder: Path, c
             command += ["--faults", str((study_folder / settings.faults).resolve())]
     if settings.fragment_bytes is not None:
         command += ["--fragment", str(settings.fragment_bytes)]
+    if settings.tls:
+        command.append("--tls")
     return command
 
 
@@ -217,7 +219,7 @@ class Supervisor:
                 try:
                     record.feed_command = feed_command(run, seed, folder, self.study_folder, len(names))
                     feed = Feed(record.feed_command, folder, pins.feed)
-                    watched = self.start_connectors(run, names, folder, feed.url(), pins)
+                    watched = self.start_connectors(run, names, folder, feed, pins)
                 except ConnectorError as error:
                     # A joined run goes on without the connector that cannot start.
                     record.connectors.append(ConnectorRecord(error.connector, problem=str(error)))
@@ -243,12 +245,13 @@ class Supervisor:
             self.judge(record, folder)
         return record
 
-    def settings_for(self, run: PlannedRun, connector: str, folder: Path, url: str, start: int) -> dict[str, str]:
+    def settings_for(self, run: PlannedRun, connector: str, feed: Feed, url: str, start: int) -> dict[str, str]:
         """Environment of a connector. Each start of the process has its own capture file."""
-        timed = isinstance(run, TimedRun)
+        timed, folder = isinstance(run, TimedRun), feed.folder
         suffix = "" if start == 1 else f".{start}"
         return {
             "LAB_URL": url,
+            "LAB_CA": feed.certificate,
             "LAB_SUBSCRIBE": "",
             "LAB_CAPTURE": str(folder / f"{connector}{suffix}.sqlite"),
             "LAB_SCHEMA": str(CAPTURE_SCHEMA),
@@ -262,25 +265,28 @@ class Supervisor:
         }
 
     def start_process(
-        self, run: PlannedRun, connector: Connector, folder: Path, url: str, pins: Pins, start: int
+        self, run: PlannedRun, connector: Connector, feed: Feed, url: str, pins: Pins, start: int
     ) -> ConnectorProcess:
-        settings = self.settings_for(run, connector.name, folder, url, start)
-        log = folder / f"{connector.name}.log"
+        settings = self.settings_for(run, connector.name, feed, url, start)
+        log = feed.folder / f"{connector.name}.log"
         try:
             return ConnectorProcess(connector.command(), connector.folder, settings, cores=pins.connectors, log=log)
         except RunError as error:
             raise ConnectorError(connector.name, str(error)) from error
 
-    def start_connectors(self, run: PlannedRun, names: list[str], folder: Path, url: str, pins: Pins) -> list[Watched]:
+    def start_connectors(
+        self, run: PlannedRun, names: list[str], folder: Path, feed: Feed, pins: Pins
+    ) -> list[Watched]:
         """Starts all connectors, checks their clocks, then lets them connect at the same time.
 
         # Raises
         ConnectorError for the first connector that cannot take part. All of them have ended then.
         """
+        url = feed.url()
         watched: list[Watched] = []
         try:
             for name in names:
-                process = self.start_process(run, self.connectors[name], folder, url, pins, 1)
+                process = self.start_process(run, self.connectors[name], feed, url, pins, 1)
                 own = ConnectorRecord(name, captures=[Path(process.settings["LAB_CAPTURE"]).name])
                 watched.append(Watched(self.connectors[name], own, process))
             for one in watched:
@@ -367,10 +373,9 @@ class Supervisor:
         if one.record.restarts:
             time.sleep(self.jitter.uniform(*RESTART_DELAY_S))
         start = len(one.record.captures) + 1
-        folder = one.process.log.parent
         pins = machine.choose_pins(len(run.connectors))
         try:
-            one.process = self.start_process(run, one.connector, folder, one.process.settings["LAB_URL"], pins, start)
+            one.process = self.start_process(run, one.connector, feed, one.process.settings["LAB_URL"], pins, start)
             one.record.captures.append(Path(one.process.settings["LAB_CAPTURE"]).name)
             one.process.go()
         except RunError as error:

@@ -1,26 +1,48 @@
-"""A connector of the latency laboratory with websockets (asyncio), by contracts/lab-connector.md."""
+"""A connector of the latency laboratory in Python, by contracts/lab-connector.md.
+
+It runs in the folder of one connector, whose `library.py` has the WebSocket library: the names NAME,
+VERSION and FAILURES, and the coroutines connected, send, receive and close.
+"""
 
 import asyncio
 import os
 import random
 import signal
 import sqlite3
+import ssl
 import sys
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-import websockets
 from capture import Capture
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 DONE, USAGE, REMOTE_CLOSE, CONNECT_FAILURE, PROTOCOL_ERROR, CAPTURE_ERROR = 0, 2, 3, 4, 5, 6
 NEEDED = ("URL", "CAPTURE", "SCHEMA", "EXIT_FILE", "RUN", "CONNECTOR", "EXCHANGE", "ENVELOPE", "PAYLOAD", "RECONNECT")
-PROTOCOL_CODES = (1002, 1003, 1007, 1009, 1010)
 GIVE_UP_S = 10
 
 
+Take = Callable[[str | bytes], None]
+
+
+@dataclass
+class Ended:
+    """Why a connection ended: the reason of the gap, the code of a close frame, and a text."""
+
+    reason: str
+    code: int | None
+    text: str
+
+
 class Receiver:
-    def __init__(self) -> None:
+    def __init__(self, library: Any) -> None:
+        self.library = library
+        self.url = os.environ["LAB_URL"]
+        self.settings = None
+        if self.url.startswith("wss://"):
+            self.settings = ssl.create_default_context(cafile=os.environ.get("LAB_CA") or None)
         self.stopping = asyncio.Event()
         self.connection_id = 0
         self.has_envelope = os.environ["LAB_ENVELOPE"] == "text"
@@ -29,9 +51,10 @@ class Receiver:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.stopping.set)
         stop = lambda: loop.call_soon_threadsafe(self.stopping.set)  # noqa: E731
-        self.capture = Capture("websockets", websockets.__version__, stop)
+        self.capture = Capture(library.NAME, library.VERSION, stop)
 
-    def take(self, message: str | bytes, received_ns: int) -> None:
+    def take(self, message: str | bytes) -> None:
+        received_ns = time.monotonic_ns()
         is_binary = isinstance(message, bytes)
         length = len(message) if is_binary or message.isascii() else len(message.encode())
         body = message if self.keeps_payload else None
@@ -43,66 +66,48 @@ class Receiver:
             row = (self.connection_id, None, None, None, None, received_ns, length, 2 | is_binary, body)
         self.capture.put(row)
 
-    async def receive(self, socket: ClientConnection) -> None:
-        while True:
-            message = await socket.recv()
-            self.take(message, time.monotonic_ns())
-
-    async def open(self) -> ClientConnection:
-        options = {"max_size": 16 << 20, "compression": None, "ping_interval": None, "close_timeout": 0.5}
-        socket = await connect(os.environ["LAB_URL"], open_timeout=5, proxy=None, **options)
+    async def open(self) -> Any:
+        socket = await self.library.connected(self.url, self.settings)
         if text := os.environ.get("LAB_SUBSCRIBE"):
-            await socket.send(text)
+            await self.library.send(socket, text)
         return socket
 
-    async def reopen(self) -> ClientConnection | None:
+    async def reopen(self) -> Any:
         """Tries again for ten seconds, at once and then every 50 to 200 ms."""
         until = time.monotonic() + GIVE_UP_S
         while time.monotonic() < until and not self.stopping.is_set():
             try:
                 return await self.open()
-            except (OSError, InvalidHandshake, ConnectionClosed):
+            except self.library.FAILURES:
                 await asyncio.sleep(random.uniform(0.05, 0.2))
         return None
 
     async def run(self) -> int:
         try:
-            socket: ClientConnection | None = await self.open()
-        except (OSError, InvalidHandshake, ConnectionClosed) as error:
+            socket = await self.open()
+        except self.library.FAILURES as error:
             print(f"cannot connect to {os.environ['LAB_URL']}: {error}", file=sys.stderr)
             return CONNECT_FAILURE
         stopped = asyncio.ensure_future(self.stopping.wait())
         while socket:
             self.connection_id += 1
             self.capture.notes.append(("open", self.connection_id, None, None, time.monotonic_ns()))
-            receiving = asyncio.ensure_future(self.receive(socket))
+            receiving = asyncio.ensure_future(self.library.receive(socket, self.take))
             await asyncio.wait({receiving, stopped}, return_when=asyncio.FIRST_COMPLETED)
             if not receiving.done():
                 receiving.cancel()
-                await socket.close()
+                await self.library.close(socket)
                 return DONE
-            closed = receiving.exception()
+            ended = receiving.result()
             from_ns = time.monotonic_ns()
-            if not isinstance(closed, ConnectionClosed):
-                raise closed or RuntimeError("receiving ended without a reason")
-            reason, code, exit_code = verdict(closed)
-            if code == 1000:
+            if ended.code == 1000:
                 return DONE
-            print(f"connection {self.connection_id} ended: {closed}", file=sys.stderr)
-            self.capture.notes.append(("gap", self.connection_id, reason, code, from_ns))
+            print(f"connection {self.connection_id} ended: {ended.text}", file=sys.stderr)
+            self.capture.notes.append(("gap", self.connection_id, ended.reason, ended.code, from_ns))
             if os.environ["LAB_RECONNECT"] != "1":
-                return exit_code
+                return PROTOCOL_ERROR if ended.reason == "protocol" else REMOTE_CLOSE
             socket = await self.reopen()
         return DONE if self.stopping.is_set() else CONNECT_FAILURE
-
-
-def verdict(closed: ConnectionClosed) -> tuple[str, int | None, int]:
-    """Why a connection ended: the reason of the gap, the close code, the exit code."""
-    if closed.rcvd and closed.rcvd_then_sent is not False:
-        return "close", closed.rcvd.code, REMOTE_CLOSE
-    if closed.sent and closed.sent.code in PROTOCOL_CODES:
-        return "protocol", None, PROTOCOL_ERROR
-    return "lost", None, REMOTE_CLOSE
 
 
 def shake_hands() -> None:
@@ -116,8 +121,12 @@ def shake_hands() -> None:
 
 
 async def main() -> int:
+    sys.modules["connector"] = sys.modules["__main__"]  # what library.py imports from here
+    sys.path.insert(0, str(Path.cwd()))
+    import library
+
     try:
-        receiver = Receiver()
+        receiver = Receiver(library)
     except (OSError, sqlite3.Error) as error:
         print(f"cannot write {os.environ['LAB_CAPTURE']}: {error}", file=sys.stderr)
         print(f"done {CAPTURE_ERROR} 0", flush=True)

@@ -1,23 +1,20 @@
-package main
+package connector
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
+	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 	"unicode/utf8"
-
-	"github.com/gorilla/websocket"
 )
 
 const (
-	ringPlaces  = 1 << 16
-	messageMost = 16 << 20
-	giveUp      = 10 * time.Second
+	ringPlaces = 1 << 16
+	giveUp     = 10 * time.Second
 )
 
 // event is a received message. Numbers of the envelope are -1 if there is none.
@@ -45,30 +42,39 @@ func number(digits []byte) int64 {
 
 // receiver is the receive path: it reads the socket and fills the ring.
 type receiver struct {
+	library     Library
+	settings    *tls.Config
 	ring        chan event
 	gaps        chan gap
 	received    atomic.Int64
 	ringWaits   atomic.Int64
 	stopping    atomic.Bool
-	socket      atomic.Pointer[websocket.Conn]
+	socket      atomic.Pointer[Socket]
 	payload     bool
 	envelope    bool
 	connections int64
 }
 
-func (r *receiver) take(message []byte, kind int, receivedNs int64) {
+// ErrNotUTF8 ends a connection whose server sent a text that is not valid UTF-8.
+var ErrNotUTF8 = errors.New("a text message is not valid UTF-8")
+
+func (r *receiver) take(message []byte, isBinary bool) error {
+	receivedNs := monotonicNs()
+	if !r.library.ChecksUTF8 && !isBinary && !utf8.Valid(message) {
+		return ErrNotUTF8
+	}
 	e := event{r.connections, receivedNs, int64(len(message)), -1, -1, -1, -1, 0, nil}
-	if kind == websocket.BinaryMessage {
+	if isBinary {
 		e.flags |= 1
 	}
-	if r.envelope && len(message) >= 108 && string(message[:8]) == `{"seq":"` {
+	if r.envelope && !isBinary && len(message) >= 108 && string(message[:8]) == `{"seq":"` {
 		e.sequence, e.dueNs = number(message[8:27]), number(message[39:58])
 		e.sentNs, e.feedNumber = number(message[71:90]), number(message[100:106])
 	} else {
 		e.flags |= 2
 	}
 	if r.payload {
-		e.body = message
+		e.body = append([]byte{}, message...)
 	}
 	r.received.Add(1)
 	select {
@@ -77,45 +83,28 @@ func (r *receiver) take(message []byte, kind int, receivedNs int64) {
 		r.ringWaits.Add(1)
 		r.ring <- e
 	}
+	return nil
 }
 
-// read receives until the connection ends, and returns why.
-func (r *receiver) read(socket *websocket.Conn) error {
-	for {
-		kind, message, err := socket.ReadMessage()
-		receivedNs := monotonicNs()
-		if err != nil {
-			return err
-		}
-		// Gorilla leaves this check of RFC 6455 to its user.
-		if kind == websocket.TextMessage && !utf8.Valid(message) {
-			body := websocket.FormatCloseMessage(websocket.CloseInvalidFramePayloadData, "not UTF-8")
-			_ = socket.WriteControl(websocket.CloseMessage, body, time.Now().Add(time.Second))
-			return errNotUTF8
-		}
-		r.take(message, kind, receivedNs)
+func (r *receiver) dial() (Socket, error) {
+	url, settings := os.Getenv("LAB_URL"), r.settings
+	if !strings.HasPrefix(url, "wss://") {
+		settings = nil
 	}
-}
-
-var errNotUTF8 = errors.New("a text message is not valid UTF-8")
-
-func dial() (*websocket.Conn, error) {
-	dialer := websocket.Dialer{HandshakeTimeout: 5 * time.Second}
-	socket, _, err := dialer.Dial(os.Getenv("LAB_URL"), nil)
+	socket, err := r.library.Open(url, settings)
 	if err != nil {
 		return nil, err
 	}
-	socket.SetReadLimit(messageMost)
 	if text := os.Getenv("LAB_SUBSCRIBE"); text != "" {
-		err = socket.WriteMessage(websocket.TextMessage, []byte(text))
+		err = socket.Send(text)
 	}
 	return socket, err
 }
 
 // redial tries again for ten seconds, at once and then every 50 to 200 ms.
-func (r *receiver) redial() *websocket.Conn {
+func (r *receiver) redial() Socket {
 	for begun := time.Now(); time.Since(begun) < giveUp && !r.stopping.Load(); {
-		if socket, err := dial(); err == nil {
+		if socket, err := r.dial(); err == nil {
 			return socket
 		}
 		time.Sleep(50*time.Millisecond + rand.N(150*time.Millisecond))
@@ -123,38 +112,32 @@ func (r *receiver) redial() *websocket.Conn {
 	return nil
 }
 
-// verdict names the reason of a lost connection: gap reason, close code, exit code.
-func verdict(err error) (string, int, int) {
-	var closed *websocket.CloseError
-	var network net.Error
-	switch {
-	case errors.As(err, &closed) && closed.Code != websocket.CloseAbnormalClosure:
-		return "close", closed.Code, remoteClose
-	case errors.As(err, &closed), errors.As(err, &network), errors.Is(err, syscall.ECONNRESET):
-		return "lost", 0, remoteClose
-	default:
-		return "protocol", 0, protocolError
-	}
-}
-
 // run receives until the feed or the run is over, and returns the exit code.
 func (r *receiver) run() int {
-	socket, err := dial()
+	socket, err := r.dial()
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "cannot connect to %s: %v\n", os.Getenv("LAB_URL"), err)
 		return connectFailure
 	}
 	for {
 		r.connections++
-		r.socket.Store(socket)
+		r.socket.Store(&socket)
 		r.gaps <- gap{connection: r.connections, toNs: monotonicNs()}
-		err := r.read(socket)
+		err := socket.Receive(r.take)
 		fromNs := monotonicNs()
-		_ = socket.Close()
-		if r.stopping.Load() || websocket.IsCloseError(err, websocket.CloseNormalClosure) {
+		reason, code, exit := "protocol", 0, protocolError
+		if errors.Is(err, ErrNotUTF8) {
+			socket.Close(1007)
+		} else {
+			socket.Close(0)
+			reason, code = r.library.Judge(err)
+		}
+		if r.stopping.Load() || code == 1000 {
 			return done
 		}
-		reason, code, exit := verdict(err)
+		if reason != "protocol" {
+			exit = remoteClose
+		}
 		fmt.Fprintf(os.Stderr, "connection %d ended: %v\n", r.connections, err)
 		r.gaps <- gap{connection: r.connections, fromNs: fromNs, code: code, reason: reason}
 		if os.Getenv("LAB_RECONNECT") != "1" {
@@ -173,6 +156,6 @@ func (r *receiver) run() int {
 func (r *receiver) stop() {
 	r.stopping.Store(true)
 	if socket := r.socket.Load(); socket != nil {
-		_ = socket.NetConn().SetReadDeadline(time.Now())
+		(*socket).Interrupt()
 	}
 }

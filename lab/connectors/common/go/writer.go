@@ -1,4 +1,4 @@
-package main
+package connector
 
 import (
 	"database/sql"
@@ -49,7 +49,7 @@ func newWriter(r *receiver) (*writer, error) {
 	host, _ := os.Hostname()
 	facts := map[string]any{"contract": 1, "run": os.Getenv("LAB_RUN"), "connector": os.Getenv("LAB_CONNECTOR"),
 		"exchange": os.Getenv("LAB_EXCHANGE"), "url": os.Getenv("LAB_URL"), "subscribe": os.Getenv("LAB_SUBSCRIBE"),
-		"language": "Go", "library": "gorilla/websocket", "library_version": libraryVersion(),
+		"language": "Go", "library": r.library.Name, "library_version": libraryVersion(r.library.Module),
 		"runtime_version": runtime.Version(), "host": host, "started_ns": monotonicNs()}
 	if err := w.facts(facts); err != nil {
 		return nil, err
@@ -168,7 +168,7 @@ func (w *writer) store(batch []event) error {
 			return err
 		}
 		if w.r.payload {
-			if _, err := transaction.Exec("INSERT INTO payload VALUES (?, ?)", w.captured, append([]byte{}, e.body...)); err != nil {
+			if _, err := transaction.Exec("INSERT INTO payload VALUES (?, ?)", w.captured, e.body); err != nil {
 				return err
 			}
 		}

@@ -1,4 +1,4 @@
-package main
+package connector
 
 import (
 	"bufio"
@@ -23,11 +23,12 @@ func startClock() (time.Time, int64) {
 
 func monotonicNs() int64 { return clockStartNs + int64(time.Since(clockStart)) }
 
-func libraryVersion() string {
+// libraryVersion returns the version that the build used, without its v.
+func libraryVersion(module string) string {
 	info, _ := debug.ReadBuildInfo()
-	for _, module := range info.Deps {
-		if strings.HasSuffix(module.Path, "gorilla/websocket") {
-			return strings.TrimPrefix(module.Version, "v")
+	for _, dependency := range info.Deps {
+		if dependency.Path == module {
+			return strings.TrimPrefix(dependency.Version, "v")
 		}
 	}
 	return "unknown"

@@ -1,0 +1,98 @@
+// A connector of the latency laboratory with coder/websocket, by contracts/lab-connector.md.
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"github.com/coder/websocket"
+	"pitwire.dev/lab/connector"
+)
+
+const (
+	handshakePatience = 5 * time.Second
+	framePatience     = 50 * time.Millisecond
+)
+
+type socket struct {
+	*websocket.Conn
+	network net.Conn
+	context context.Context
+	cancel  context.CancelFunc
+}
+
+func open(url string, settings *tls.Config) (connector.Socket, error) {
+	patience, stop := context.WithTimeout(context.Background(), handshakePatience)
+	defer stop()
+	var network net.Conn
+	dial := func(patience context.Context, kind, address string) (net.Conn, error) {
+		var err error
+		network, err = (&net.Dialer{}).DialContext(patience, kind, address)
+		return network, err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: settings, DialContext: dial}}
+	opened, _, err := websocket.Dial(patience, url, &websocket.DialOptions{HTTPClient: client})
+	if err != nil {
+		return nil, err
+	}
+	opened.SetReadLimit(connector.MessageMost)
+	run, cancel := context.WithCancel(context.Background())
+	return socket{opened, network, run, cancel}, nil
+}
+
+func (s socket) Receive(take connector.Take) error {
+	for {
+		kind, message, err := s.Read(s.context)
+		if err != nil {
+			return err
+		}
+		if err := take(message, kind == websocket.MessageBinary); err != nil {
+			return err
+		}
+	}
+}
+
+func (s socket) Send(text string) error {
+	return s.Write(s.context, websocket.MessageText, []byte(text))
+}
+
+func (s socket) Close(code int) {
+	if code == 0 {
+		_ = s.CloseNow()
+		return
+	}
+	// Close waits 5 s for the answer of the server. A reconnect must not.
+	go s.Conn.Close(websocket.StatusCode(code), "")
+	time.Sleep(framePatience)
+	_ = s.network.Close()
+}
+
+func (s socket) Interrupt() { s.cancel() }
+
+func judge(err error) (string, int) {
+	var network net.Error
+	switch code := websocket.CloseStatus(err); {
+	case code != -1:
+		return "close", int(code)
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network),
+		errors.Is(err, syscall.ECONNRESET):
+		return "lost", 0
+	default:
+		return "protocol", 0
+	}
+}
+
+func main() {
+	connector.Run(connector.Library{
+		Name:   "coder/websocket",
+		Module: "github.com/coder/websocket",
+		Open:   open,
+		Judge:  judge,
+	})
+}
