@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
 Done = subprocess.CompletedProcess[str]
-VERBS = ["buy", "sell", "edit", "cancel", "cancel-all", "orders", "book", "positions", "balance", "watch"]
+VERBS = ["buy", "sell", "edit", "cancel", "cancel-all", "orders", "book", "vwap", "positions", "balance", "watch"]
 
 
 def trade(*args: str, env: dict[str, str] | None = None, who: Credentials | None = DEMO_A) -> Done:
@@ -134,7 +135,83 @@ def test_a_wrong_secret_is_refused_and_not_repeated(venue: Venue) -> None:
     assert "hunter2" not in ended.stderr
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--stop", "70000"], {"order_type": "stop_market", "trigger_price": 70000, "order_state": "untriggered"}),
+        (["71000", "--stop", "70000"], {"order_type": "stop_limit", "price": 71000, "trigger_price": 70000}),
+        (["41000", "--hidden", "--min-execution", "0.1"], {"hidden": True, "min_execution": 0.1}),
+        (["41000", "--display", "0.1"], {"display_amount": 0.1}),
+        (["41000", "--reject-post-only"], {"post_only": True, "reject_post_only": True}),
+        (["41000", "--tif", "gtc"], {"time_in_force": "good_til_cancelled"}),
+        (["41000", "--tif", "day"], {"time_in_force": "good_til_day"}),
+        (["41000", "--tif", "ioc"], {"time_in_force": "immediate_or_cancel", "order_state": "cancelled"}),
+        (["41000", "--tif", "fok"], {"time_in_force": "fill_or_kill", "order_state": "cancelled"}),
+    ],
+)
+def test_every_type_of_order_reaches_the_venue(
+    venue: Venue, http: Http, options: list[str], expected: dict[str, Any]
+) -> None:
+    entered = result("--url", venue.ws_url, "buy", "BTC_USDC", "0.2", *options)["order"]
+    told = http.result("private/get_order_state", {"order_id": entered["order_id"]})
+    assert {name: told.get(name) for name in expected} == expected
+    result("--url", venue.ws_url, "cancel-all")
+
+
+def test_orders_with_an_end_carry_it(venue: Venue, http: Http) -> None:
+    day = datetime.fromtimestamp(http.result("public/get_time") / 1000, tz=UTC) + timedelta(days=10)
+    until = ["--tif", "gtd", "--expires", f"{day:%Y-%m-%d}"]
+    entered = result("--url", venue.ws_url, "buy", "BTC_USDC", "0.2", "41000", *until)["order"]
+    assert (entered["tif_ext"], entered["expires_at"]) == ("gtd", f"{day:%Y-%m-%d}")
+    result("--url", venue.ws_url, "cancel-all")
+    # An end after the venue's day is refused, whatever the time of the test.
+    ended = trade("--url", venue.ws_url, "buy", "BTC_USDC", "1", "5", "--tif", "gtt", "--expires", "4000000000000")
+    refusal(ended, 1, "expires_at")
+
+
+@pytest.mark.parametrize("tif", ["opg", "gfa", "gfx", "atc", "cpx"])
+def test_times_in_force_of_auctions_are_judged_by_the_venue(venue: Venue, http: Http, tif: str) -> None:
+    order = ["buy", "AUC_ZAR", "1", "1.5", "--tif", tif]
+    assert f'"tif_ext":"{tif}"' in trade(*order, "--dry-run").stdout
+    ended = trade("--url", venue.ws_url, *order, "--json")
+    if ended.returncode == 0:
+        assert json.loads(ended.stdout)["order"]["tif_ext"] == tif
+    else:
+        # The instrument has no such session, and the venue names the parameter.
+        refusal(ended, 1, "the venue refused", "[time_in_force]")
+    result("--url", venue.ws_url, "cancel-all")
+
+
+def test_vwap_is_the_weighted_average_of_the_latest_trades(venue: Venue, http: Http) -> None:
+    at = ["--url", venue.ws_url]
+    result(*at, "buy", "FSR_ZAR", "3", "--market")
+    fills = http.result("public/get_last_trades_by_instrument", {"instrument_name": "FSR_ZAR", "count": 1000})
+    assert fills["trades"]
+    shown = result(*at, "vwap", "FSR_ZAR", "--trades", "1000", who=None)
+    # The order flow may have traded in between.
+    lowest = min(fill["price"] for fill in fills["trades"])
+    highest = max(fill["price"] for fill in fills["trades"])
+    assert lowest * 0.9 <= float(shown["vwap"]) <= highest * 1.1 and shown["trades"] > 0
+    assert trade(*at, "vwap", "FSR_ZAR", who=None).stdout.split()[:4] == ["vwap", "volume", "trades", "seconds"]
+
+
 # Without a venue
+
+
+def test_dry_run_prints_the_request_and_sends_nothing() -> None:
+    ended = trade("--url", "ws://127.0.0.1:1/", "sell", "X", "0.10", "7.50", "--tif", "day", "--dry-run", who=None)
+    assert ended.returncode == 0, ended.stderr
+    expected = '"instrument_name":"X","amount":0.10,"type":"limit","price":7.50,"time_in_force":"good_til_day"'
+    assert ended.stdout == f'{{"method":"private/sell","params":{{{expected}}}}}\n'
+
+
+def test_large_order_needs_a_confirmation(double: "Double") -> None:
+    above = {"PITWIRE_CONFIRM_ABOVE": "2"}
+    refusal(trade("--url", double.url, "buy", "X", "2.01", "5", env=above), 2, "2.01", "above 2", "--yes")
+    assert double.texts == []
+    trade("--url", double.url, "buy", "X", "2.00", "5", env=above)
+    trade("--url", double.url, "buy", "X", "2.01", "5", "--yes", env=above)
+    assert [call["params"]["amount"] for call in double.calls("private/buy")] == [2.0, 2.01]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -156,6 +233,13 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
         (["buy", "BTC_USDC", "1", "1,5"], "1,5"),
         (["buy", "BTC_USDC", "1", "5", "--tif", "forever"], "forever"),
         (["book", "BTC_USDC", "--depth", "0"], "0"),
+        (["buy", "BTC_USDC", "1", "--stop", "5", "--take", "6"], "--take"),
+        (["buy", "BTC_USDC", "1", "5", "--min-execution", "1"], "--hidden"),
+        (["buy", "BTC_USDC", "1", "5", "--hidden", "--display", "1"], "--display"),
+        (["buy", "BTC_USDC", "1", "5", "--tif", "gtd"], "--expires"),
+        (["buy", "BTC_USDC", "1", "5", "--tif", "gtt", "--expires", "2026-12-31"], "milliseconds"),
+        (["buy", "BTC_USDC", "1", "5", "--tif", "ioc", "--expires", "2026-12-31"], "--expires"),
+        (["buy", "BTC_USDC", "5", "7", "--confirm-above", "4.5"], "--yes"),
         (["orders", "--client-secret", "x"], "--client-secret"),
         (["--url", "http://127.0.0.1:1/", "orders"], "ws://"),
         (["cancel-all", "--label", "x", "--currency", "BTC"], "--currency"),

@@ -1,231 +1,213 @@
-//! One WebSocket connection that runs one call at a time.
+//! The handle of a connection: calls and subscriptions.
 
-use std::collections::VecDeque;
-use std::io;
-use std::path::Path;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use tungstenite::http::Uri;
-use tungstenite::{HandshakeError, Message, WebSocket};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{sleep_until, timeout_at};
 
-use crate::stream::VenueStream;
-use crate::{Credentials, Error, VenueError};
+use crate::command::{CallProgress, CallResult, Command, QueuedCall};
+use crate::driver::{ConnectionState, Driver, wall_clock_us};
+use crate::message::raw;
+use crate::pause::GrowingPause;
+use crate::queue::{NoticeQueue, SubscriptionEvent};
+use crate::{Error, Settings};
 
-/// Address of the venue and the time limit for its answers.
-#[derive(Clone, Copy, Debug)]
-pub struct Target<'a> {
-    pub url: &'a str,
-    /// PEM file of certificates to trust for `wss://` instead of the system's.
-    pub authority: Option<&'a Path>,
-    pub patience: Duration,
-}
+/// Commands that wait for the task of a connection. Above this bound the callers wait.
+const WAITING_COMMANDS: usize = 1024;
+/// The venue's code for a call above a rate limit. The call was not executed.
+const TOO_MANY_REQUESTS: i64 = 10028;
 
-/// A subscription notification with the venue's JSON unchanged.
-#[derive(Debug)]
-pub struct Notice {
-    pub channel: String,
-    pub data: Box<RawValue>,
-}
-
+/// One logical connection to a venue. Clones share its socket. The last clone closes it.
+///
+/// A task owns the socket. After a failure it opens another one, logs in, and subscribes to the same
+/// channels. [`Settings::reconnect`] sets the pauses.
+#[derive(Clone, Debug)]
 pub struct VenueConnection {
-    socket: WebSocket<VenueStream>,
-    patience: Duration,
-    next_id: u64,
-    notices: VecDeque<Notice>,
-}
-
-#[derive(Serialize)]
-struct RpcCall<'a, P> {
-    jsonrpc: &'static str,
-    id: u64,
-    method: &'a str,
-    params: &'a P,
-}
-
-#[derive(Deserialize)]
-struct Incoming {
-    id: Option<u64>,
-    result: Option<Box<RawValue>>,
-    error: Option<VenueError>,
-    method: Option<String>,
-    params: Option<Params>,
-}
-
-/// Parameters of a notification: a subscription update or a heartbeat.
-#[derive(Deserialize)]
-struct Params {
-    channel: Option<String>,
-    data: Option<Box<RawValue>>,
-    r#type: Option<String>,
+    commands: mpsc::Sender<Command>,
+    state: watch::Receiver<ConnectionState>,
+    clock_offset_us: Arc<AtomicI64>,
+    limited_until: Arc<Mutex<Option<Instant>>>,
+    timeout: Duration,
+    queue_bytes: usize,
 }
 
 impl VenueConnection {
-    pub fn open(target: &Target<'_>) -> Result<Self, Error> {
-        let (host, port, is_secure) = parse_url(target.url)?;
-        let stream = VenueStream::open(&host, port, is_secure, target.authority, target.patience)?;
-        let refused = |cause: String| Error::Handshake { url: target.url.into(), cause };
-        let opened = tungstenite::client(target.url, stream);
-        let (socket, _) = opened.map_err(|error| match error {
-            HandshakeError::Failure(tungstenite::Error::Http(response)) => {
-                refused(format!("it answers {}", response.status()))
-            }
-            HandshakeError::Failure(error) => refused(error.to_string()),
-            HandshakeError::Interrupted(_) => refused(format!("no answer in {:?}", target.patience)),
-        })?;
-        Ok(VenueConnection { socket, patience: target.patience, next_id: 1, notices: VecDeque::new() })
-    }
-
-    /// Logs in with a signature.
+    /// Connects and logs in.
     ///
     /// # Errors
     ///
-    /// Fails if the login cannot be signed, if the venue refuses it, or if no answer arrives.
-    pub fn login(&mut self, credentials: &Credentials) -> Result<(), Error> {
-        let signed = credentials.signed().map_err(Error::Login)?;
-        self.call("public/auth", &signed).map(drop)
+    /// Fails if the venue cannot be reached, is not trusted, serves no WebSocket at the URL, or
+    /// refuses the login.
+    pub async fn open(settings: Settings) -> Result<Self, Error> {
+        let (state, states) = watch::channel(ConnectionState::Reconnecting { cause: "not opened yet".into() });
+        let clock_offset_us = Arc::new(AtomicI64::new(0));
+        let (timeout, queue_bytes) = (settings.timeout, settings.queue_bytes);
+        let mut driver = Driver::new(settings, state, Arc::clone(&clock_offset_us));
+        let socket = driver.connect().await?;
+        let (commands, waiting) = mpsc::channel(WAITING_COMMANDS);
+        tokio::spawn(driver.run(socket, waiting));
+        let limited_until = Arc::new(Mutex::new(None));
+        Ok(VenueConnection { commands, state: states, clock_offset_us, limited_until, timeout, queue_bytes })
+    }
+
+    /// Returns the state and follows its changes.
+    pub fn state(&self) -> watch::Receiver<ConnectionState> {
+        self.state.clone()
+    }
+
+    /// Returns the venue's wall clock in milliseconds since 1970, estimated from its last answer.
+    pub fn venue_clock_ms(&self) -> i64 {
+        (wall_clock_us() + self.clock_offset_us.load(Ordering::Relaxed)) / 1000
     }
 
     /// Sends a call and waits for its answer. Returns the `result` as the venue sent it, so that no
-    /// digit is lost.
+    /// digit is lost. After an answer 10028 this call and later ones wait for as long as the venue
+    /// demands, and the call is repeated.
     ///
     /// # Errors
     ///
-    /// Returns [`Error::Venue`] for a refusal and [`Error::Unanswered`] if no answer arrives within
-    /// the time limit.
-    pub fn call<P: Serialize>(&mut self, method: &str, params: &P) -> Result<Box<RawValue>, Error> {
-        let id = self.send(method, params)?;
-        let deadline = Instant::now() + self.patience;
+    /// - [`Error::Venue`]: the venue refused the call.
+    /// - [`Error::NotSent`]: the venue did not get the call; it can be repeated safely.
+    /// - [`Error::Unanswered`], [`Error::Garbled`]: the venue may have executed the call.
+    pub async fn call<P: Serialize + ?Sized>(&self, method: &str, params: &P) -> CallResult {
+        let params = raw(params).map_err(|error| Error::Garbled { what: error.to_string() })?;
+        let deadline = Instant::now() + self.timeout;
+        let mut pause = GrowingPause::new(Duration::from_millis(100), Duration::from_secs(5));
         loop {
-            if Instant::now() >= deadline {
-                return Err(self.silent(method));
-            }
-            let incoming = self.receive(method)?;
-            if incoming.id != Some(id) {
-                self.handle(incoming)?;
-                continue;
-            }
-            return match (incoming.result, incoming.error) {
-                (_, Some(refusal)) => Err(Error::Venue(refusal)),
-                (Some(result), None) => Ok(result),
-                (None, None) => Err(Error::Garbled { what: format!("{method} has neither result nor error") }),
+            self.wait_for_rate_limit(method, deadline).await?;
+            let refusal = match self.call_once(method, params.clone(), deadline).await {
+                Err(Error::Venue(refusal)) if refusal.code == TOO_MANY_REQUESTS => refusal,
+                result => return result,
             };
+            let wait = refusal.data.retry_after_ms.map_or_else(|| pause.next(), Duration::from_millis);
+            let until = Instant::now() + wait.max(Duration::from_millis(1));
+            if until >= deadline {
+                return Err(Error::Venue(refusal));
+            }
+            let mut limited = self.limited_until.lock().unwrap_or_else(PoisonError::into_inner);
+            *limited = limited.max(Some(until));
         }
     }
 
-    /// Waits without a time limit for the next notification of a subscription.
+    /// Sends a call and parses its result.
     ///
     /// # Errors
     ///
-    /// Fails if the connection ends or the venue sends a malformed message.
-    pub fn next_notice(&mut self) -> Result<Notice, Error> {
-        let unset =
-            |error: io::Error| Error::Unanswered { method: "public/subscribe".into(), cause: error.to_string() };
-        self.socket.get_ref().set_patience(None).map_err(unset)?;
-        while self.notices.is_empty() {
-            let incoming = self.receive("public/subscribe")?;
-            self.handle(incoming)?;
-        }
-        self.socket.get_ref().set_patience(Some(self.patience)).map_err(unset)?;
-        self.notices.pop_front().ok_or(Error::Garbled { what: "no notice".into() })
+    /// As [`VenueConnection::call`]; [`Error::Garbled`] also if the result has another form.
+    pub async fn query<P: Serialize + ?Sized, R: DeserializeOwned>(
+        &self,
+        method: &str,
+        params: &P,
+    ) -> Result<R, Error> {
+        let result = self.call(method, params).await?;
+        serde_json::from_str(result.get()).map_err(|error| Error::Garbled { what: format!("{method}: {error}") })
     }
 
-    /// Closes the connection. Errors are ignored because the last answer has arrived already.
-    pub fn close(mut self) {
-        if self.socket.close(None).is_ok() {
-            drop(self.socket.flush());
-        }
-    }
-
-    fn send<P: Serialize>(&mut self, method: &str, params: &P) -> Result<u64, Error> {
-        let id = self.next_id;
-        self.next_id += 1;
-        let call = RpcCall { jsonrpc: "2.0", id, method, params };
-        let text = serde_json::to_string(&call).map_err(|error| Error::Garbled { what: error.to_string() })?;
-        self.socket.send(Message::text(text)).map_err(|error| self.lost(method, &error))?;
-        Ok(id)
-    }
-
-    fn receive(&mut self, method: &str) -> Result<Incoming, Error> {
-        loop {
-            match self.socket.read() {
-                Ok(Message::Text(text)) => {
-                    return serde_json::from_str(&text).map_err(|error| Error::Garbled { what: error.to_string() });
-                }
-                // tungstenite answers a ping on the next read. The dialect has no binary frames.
-                Ok(_) => {}
-                Err(error) => return Err(self.lost(method, &error)),
+    async fn wait_for_rate_limit(&self, method: &str, deadline: Instant) -> Result<(), Error> {
+        let limited = *self.limited_until.lock().unwrap_or_else(PoisonError::into_inner);
+        match limited {
+            Some(until) if until > deadline => Err(not_sent(method, "the venue's rate limit lasts longer")),
+            Some(until) => {
+                sleep_until(until.into()).await;
+                Ok(())
             }
+            None => Ok(()),
         }
     }
 
-    /// Handles a message that is not the awaited answer. Queues notifications and answers heartbeat
-    /// test requests.
-    fn handle(&mut self, incoming: Incoming) -> Result<(), Error> {
-        let Some(params) = incoming.params else { return Ok(()) };
-        match (incoming.method.as_deref(), params.channel, params.data) {
-            (Some("subscription"), Some(channel), Some(data)) => self.notices.push_back(Notice { channel, data }),
-            (Some("heartbeat"), ..) if params.r#type.as_deref() == Some("test_request") => {
-                #[derive(Serialize)]
-                struct Nothing {}
-                self.send("public/test", &Nothing {})?;
-            }
-            _ => {}
+    async fn call_once(&self, method: &str, params: Box<RawValue>, deadline: Instant) -> CallResult {
+        let progress = CallProgress::default();
+        let (answer, mut answered) = oneshot::channel();
+        let call = QueuedCall { method: method.into(), params, progress: progress.clone(), answer };
+        let silent = || format!("nothing in {:?}", self.timeout);
+        match timeout_at(deadline.into(), self.commands.send(Command::Call(call))).await {
+            Err(_) => return Err(not_sent(method, "too many calls wait already")),
+            Ok(Err(_)) => return Err(not_sent(method, &self.end_cause())),
+            Ok(Ok(())) => {}
         }
-        Ok(())
+        match timeout_at(deadline.into(), &mut answered).await {
+            Ok(Ok(result)) => result,
+            // The task ended with the call in its queue or in flight.
+            Ok(Err(_)) if progress.abandon() => Err(not_sent(method, &self.end_cause())),
+            Ok(Err(_)) => Err(Error::Unanswered { method: method.into(), cause: self.end_cause() }),
+            Err(_) if progress.abandon() => Err(not_sent(method, "there was no connection")),
+            Err(_) => Err(Error::Unanswered { method: method.into(), cause: silent() }),
+        }
     }
 
-    fn silent(&self, method: &str) -> Error {
-        Error::Unanswered { method: method.into(), cause: format!("nothing in {:?}", self.patience) }
+    fn end_cause(&self) -> String {
+        match &*self.state.borrow() {
+            ConnectionState::Ended { cause } | ConnectionState::Reconnecting { cause } => cause.clone(),
+            ConnectionState::Ready { .. } => "the connection has ended".into(),
+        }
     }
 
-    fn lost(&self, method: &str, error: &tungstenite::Error) -> Error {
-        match error {
-            tungstenite::Error::Io(io) if matches!(io.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                self.silent(method)
-            }
-            tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => {
-                Error::Unanswered { method: method.into(), cause: "the venue closed the connection".into() }
-            }
-            error => Error::Unanswered { method: method.into(), cause: error.to_string() },
+    /// Subscribes to a channel. A connection has at most one subscription of a channel, because the
+    /// venue sends each message once.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection has the channel already, if the venue refuses it, or as a call does.
+    pub async fn subscribe(&self, channel: &str) -> Result<Subscription, Error> {
+        const METHOD: &str = "public/subscribe";
+        let queue = Arc::new(NoticeQueue::new(self.queue_bytes));
+        let (answer, answered) = oneshot::channel();
+        let subscription =
+            Subscription { channel: channel.into(), queue: Arc::clone(&queue), commands: self.commands.clone() };
+        let command = Command::Subscribe { channel: channel.into(), queue, answer };
+        let work = async {
+            self.commands.send(command).await.map_err(|_| not_sent(METHOD, &self.end_cause()))?;
+            answered.await.map_err(|_| not_sent(METHOD, &self.end_cause()))?
+        };
+        match tokio::time::timeout(self.timeout, work).await {
+            Ok(done) => done.map(|()| subscription),
+            Err(_) => Err(Error::Unanswered { method: METHOD.into(), cause: format!("nothing in {:?}", self.timeout) }),
         }
     }
 }
 
-/// Splits a URL into host, port and whether it uses TLS.
-fn parse_url(url: &str) -> Result<(String, u16, bool), Error> {
-    let wrong = |what| Error::Url { url: url.into(), what };
-    let uri: Uri = url.parse().map_err(|_| wrong("it is not a URL"))?;
-    let is_secure = match uri.scheme_str() {
-        Some("ws") => false,
-        Some("wss") => true,
-        _ => return Err(wrong("it begins with neither ws:// nor wss://")),
-    };
-    // The parser drops a port that does not fit in 16 bits. Refuse it instead of using the scheme's
-    // default.
-    let authority = uri.authority().map_or("", |authority| authority.as_str());
-    let behind_host = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
-    if uri.port_u16().is_none() && behind_host.contains(':') {
-        return Err(wrong("its port is no number below 65536"));
-    }
-    let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("it names no host"))?;
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    Ok((host, uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }), is_secure))
+fn not_sent(method: &str, cause: &str) -> Error {
+    Error::NotSent { method: method.into(), cause: cause.into() }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The messages of one channel. Dropping it unsubscribes.
+#[derive(Debug)]
+pub struct Subscription {
+    channel: String,
+    queue: Arc<NoticeQueue>,
+    commands: mpsc::Sender<Command>,
+}
 
-    #[test]
-    fn url_gives_host_port_and_tls() {
-        let parsed = |url| parse_url(url).ok();
-        assert_eq!(parsed("ws://127.0.0.1:8080/ws/api/v2"), Some(("127.0.0.1".into(), 8080, false)));
-        assert_eq!(parsed("wss://example.org/ws/api/v2"), Some(("example.org".into(), 443, true)));
-        assert_eq!(parsed("ws://[::1]:9/x"), Some(("::1".into(), 9, false)));
-        for url in ["", "http://a/", "127.0.0.1:80", "ws://", "ws://a:99999/", "ws:///x"] {
-            assert!(parse_url(url).is_err(), "{url}");
-        }
+impl Subscription {
+    pub fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    /// Waits for the next event. Dropping the future loses no event.
+    pub async fn next(&mut self) -> SubscriptionEvent {
+        self.queue.next().await
+    }
+
+    /// Asks the venue for a new snapshot. [`SubscriptionEvent::Restarted`] precedes it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection has ended.
+    pub async fn refresh(&self) -> Result<(), Error> {
+        let command = Command::Refresh { channel: self.channel.clone() };
+        self.commands.send(command).await.map_err(|_| not_sent("public/subscribe", "the connection has ended"))
+    }
+}
+
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.queue.leave();
+        // If the queue of commands is full, the task finds the reader gone at its next check.
+        drop(self.commands.try_send(Command::Unsubscribe { channel: self.channel.clone() }));
     }
 }

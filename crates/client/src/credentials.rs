@@ -121,9 +121,11 @@ impl Credentials {
         })
     }
 
-    pub(crate) fn signed(&self) -> Result<Signed<'_>, CredentialError> {
+    /// Signs a login. `clock_offset_ms` is the venue's clock minus the clock of this machine.
+    pub(crate) fn signed(&self, clock_offset_ms: i64) -> Result<Signed<'_>, CredentialError> {
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| CredentialError::Unsigned)?;
-        let timestamp = u64::try_from(elapsed.as_millis()).map_err(|_| CredentialError::Unsigned)?;
+        let here_ms = i64::try_from(elapsed.as_millis()).map_err(|_| CredentialError::Unsigned)?;
+        let timestamp = u64::try_from(here_ms + clock_offset_ms).map_err(|_| CredentialError::Unsigned)?;
         let mut random = [0; 16];
         getrandom::fill(&mut random).map_err(|_| CredentialError::Unsigned)?;
         let nonce = hex::encode(random);

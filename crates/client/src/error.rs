@@ -54,6 +54,26 @@ pub enum Error {
         method: String,
         cause: String,
     },
+    /// The call was not sent, so it had no effect.
+    NotSent {
+        method: String,
+        cause: String,
+    },
+    /// The socket failed.
+    Lost {
+        cause: String,
+    },
+    /// This connection has a subscription of the channel already.
+    AlreadySubscribed {
+        channel: String,
+    },
+    NoChannel {
+        channel: String,
+    },
+    /// A [`Trader`](crate::Trader) has an order with this label already.
+    LabelInUse {
+        label: String,
+    },
     Venue(VenueError),
     Login(CredentialError),
     /// The answer does not follow the dialect.
@@ -72,10 +92,30 @@ impl Error {
             Error::Unanswered { method, .. } if changes_something(method) => {
                 "it may have been done all the same: look with `pitwire trade orders` before sending it again".into()
             }
-            Error::Unanswered { .. } => "try again".into(),
+            Error::Unanswered { .. } | Error::NotSent { .. } | Error::Lost { .. } => "try again".into(),
+            Error::AlreadySubscribed { .. } => "use the subscription that exists, or another connection".into(),
+            Error::NoChannel { .. } => "check its name".into(),
+            Error::LabelInUse { .. } => "give each order another label".into(),
             Error::Venue(refusal) => refusal.data.remedy.clone().unwrap_or_default(),
             Error::Login(error) => error.remedy(),
             Error::Garbled { .. } => "name a venue of the JSON-RPC dialect with --url".into(),
+        }
+    }
+}
+
+impl Error {
+    /// Returns whether the call certainly had no effect at the venue.
+    pub fn had_no_effect(&self) -> bool {
+        !matches!(self, Error::Unanswered { .. } | Error::Garbled { .. } | Error::Lost { .. })
+    }
+
+    /// Returns whether another attempt to connect would fail in the same way.
+    pub(crate) fn is_final(&self) -> bool {
+        match self {
+            Error::Url { .. } | Error::Login(_) => true,
+            // Wrong credentials, or a token or account that is refused.
+            Error::Venue(refusal) => matches!(refusal.code, 13004 | 13009 | 11042),
+            _ => false,
         }
     }
 }
@@ -113,6 +153,11 @@ impl fmt::Display for Error {
             Error::Tls { address, cause } => write!(f, "no trusted connection to {address}: {cause}"),
             Error::Handshake { url, cause } => write!(f, "{url} does not open a WebSocket: {cause}"),
             Error::Unanswered { method, cause } => write!(f, "no answer to {method}: {cause}"),
+            Error::NotSent { method, cause } => write!(f, "{method} was not sent: {cause}"),
+            Error::Lost { cause } => f.write_str(cause),
+            Error::AlreadySubscribed { channel } => write!(f, "this connection has subscribed to {channel} already"),
+            Error::NoChannel { channel } => write!(f, "the venue has no channel {channel}"),
+            Error::LabelInUse { label } => write!(f, "the label {label:?} belongs to another order"),
             Error::Venue(refusal) => refusal.fmt(f),
             Error::Login(error) => error.fmt(f),
             Error::Garbled { what } => write!(f, "the answer is not of the dialect: {what}"),

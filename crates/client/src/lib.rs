@@ -1,28 +1,60 @@
-//! Trading client for the JSON-RPC dialect. Calls are blocking and run one at a time.
+//! Trading client of the JSON-RPC dialect: asynchronous, typed, and able to resume after a cut.
 //!
-//! Does        opens a WebSocket to any venue of the dialect, logs in by signature, sends calls and
-//!             waits for answers.
-//! Holds       1. A price or an amount stays the text that the user wrote, from the command line to
-//!                the wire. It never
-//!                becomes a float.
+//! Does        opens a WebSocket to any venue of the dialect, logs in by signature, sends calls,
+//!             follows channels and books, and reconnects.
+//! Holds       1. A price or an amount stays the text that the user wrote, up to the wire. Received
+//!                numbers are exact decimals and never floats.
 //!             2. A secret comes from the environment or from a file that only its owner can read.
-//!                It signs the login
-//!                and is never sent, and no message contains it.
+//!                It signs the login and is never sent, and no message contains it.
 //!             3. A missing answer is never reported as a refusal, because the order may have been
 //!                accepted.
-//! Leaves out  reconnecting and resending: after a lost answer only a query can tell whether the
-//!             order exists.
-//! Start at    [`VenueConnection::open`].
+//!             4. Memory is bounded: a full subscription discards its oldest messages and reports
+//!                how many.
+//! Leaves out  repeating an order after a lost answer: only a query can tell whether it exists.
+//! Start at    [`VenueConnection::open`], then [`BookSubscription::open`].
+//!
+//! Use one connection for orders and another one for market data, so that a flood of data delays no
+//! order.
+//!
+//! ```no_run
+//! use pitwire_client::{BookEvent, BookSubscription, Settings, VenueConnection};
+//!
+//! # async fn example() -> Result<(), pitwire_client::Error> {
+//! let data = VenueConnection::open(Settings::new("ws://127.0.0.1:8080/ws/api/v2")).await?;
+//! let mut book = BookSubscription::open(&data, "book.BTC_USDC.100ms").await?;
+//! while let BookEvent::Snapshot | BookEvent::Changed = book.next().await? {
+//!     println!("{:?} {:?}", book.book().bids().next(), book.book().asks().next());
+//! }
+//! # Ok(())
+//! # }
+//! ```
 
+mod book;
+mod book_subscription;
+mod command;
 mod connection;
 mod credentials;
+mod decimal;
+mod driver;
 mod error;
+mod message;
 mod number;
 mod orders;
-mod stream;
+mod pause;
+mod queue;
+mod settings;
+mod transport;
 
-pub use connection::{Notice, Target, VenueConnection};
+pub use book::{BookFault, BookUpdate, OrderBook};
+pub use book_subscription::{BookEvent, BookSubscription};
+pub use connection::{Subscription, VenueConnection};
 pub use credentials::{CredentialError, Credentials};
+pub use decimal::Value;
+pub use driver::ConnectionState;
 pub use error::{Error, VenueError};
 pub use number::Number;
-pub use orders::{Cancel, NewOrder, Side};
+pub use orders::{
+    Cancel, EditRequest, OrderParams, OrderRequest, OrderType, PostOnly, Side, TimeInForce, TriggerPrice,
+};
+pub use queue::{Notice, SubscriptionEvent};
+pub use settings::{Reconnect, Settings};

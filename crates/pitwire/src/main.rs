@@ -54,7 +54,7 @@ enum Command {
     Restore(commands::backup::Restore),
     Explain(commands::explain::Explain),
     Export(commands::export::Export),
-    Trade(commands::trade::Trade),
+    Trade(Box<pitwire_client_commands::trade::Trade>),
     Operator(commands::operator::Operator),
     EngineBench(commands::engine_bench::EngineBench),
     JournalBench(commands::journal_bench::JournalBench),

@@ -6,9 +6,9 @@ mod verbs;
 
 use clap::Args;
 use pitwire_client::Error;
+use pitwire_client_commands::reach::Reach;
 
 use self::verbs::Verb;
-use super::reach::{Reach, watch};
 use pitwire_failure::Failure;
 use pitwire_terminal::output::{say, say_styled};
 
@@ -35,13 +35,13 @@ impl Operator {
     pub fn run(self) -> Result<(), Failure> {
         // Check the arguments before connecting.
         let (method, params) = self.verb.request()?;
-        let mut connection = self.reach.open(true)?;
+        let session = self.reach.open(true)?;
         if let Verb::Watch { name, count } = &self.verb {
             let channel = format!("drop_copy.{}", name.as_deref().unwrap_or("any"));
-            return watch(&mut connection, &[channel], *count);
+            return session.watch(&[channel], *count);
         }
-        let result = connection.call(&format!("private/pitwire_{method}"), &params)?;
-        connection.close();
+        let result = session.call(&format!("private/pitwire_{method}"), &params)?;
+        session.close();
         if self.reach.json {
             say(result.get());
             return Ok(());

@@ -1,11 +1,13 @@
 //! `pitwire trade`: orders and queries for any venue with the JSON-RPC API.
 
-mod show;
+use clap::{Args, Subcommand};
+use pitwire_client::{Cancel, EditRequest, Error, Number, Side};
+use serde_json::json;
+use serde_json::value::RawValue;
 
-use clap::{Args, Subcommand, ValueEnum};
-use pitwire_client::{Cancel, Error, NewOrder, Number, Side, VenueConnection};
-
-use super::reach::{Reach, watch};
+use crate::order_arguments::OrderArguments;
+use crate::reach::{Reach, Session};
+use crate::show;
 use pitwire_failure::Failure;
 use pitwire_terminal::output::{say, say_styled};
 
@@ -32,9 +34,9 @@ pub struct Trade {
 #[derive(Subcommand)]
 enum Verb {
     /// Enter a buy order.
-    Buy(OrderArguments),
+    Buy(Box<OrderArguments>),
     /// Enter a sell order.
-    Sell(OrderArguments),
+    Sell(Box<OrderArguments>),
     /// Change the amount and the price of an open order.
     #[command(
         allow_negative_numbers = true,
@@ -69,6 +71,16 @@ enum Verb {
         #[arg(long, default_value = "10", value_parser = clap::value_parser!(u32).range(1..=10_000))]
         depth: u32,
     },
+    /// Show the volume-weighted average price of the latest trades.
+    #[command(
+        after_help = "Examples:\n  pitwire trade vwap BTC_USDC\n  pitwire trade vwap NPN_ZAR --trades 1000 --json"
+    )]
+    Vwap {
+        instrument: String,
+        /// Number of trades, at most.
+        #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
+        trades: u32,
+    },
     /// Show open positions.
     #[command(after_help = "Examples:\n  pitwire trade positions\n  pitwire trade positions --json")]
     Positions,
@@ -86,63 +98,10 @@ enum Verb {
         /// Stop after this many messages.
         #[arg(long, value_name = "N")]
         count: Option<u64>,
+        /// Connect and subscribe again when the connection is cut. Messages may be missing.
+        #[arg(long)]
+        reconnect: bool,
     },
-}
-
-/// Enter an order.
-#[derive(Args)]
-#[command(
-    allow_negative_numbers = true,
-    after_help = "Examples:
-  pitwire trade sell NPN_ZAR 10 3201.05 --tif ioc
-  pitwire trade buy BTC_USDC 0.5 --market"
-)]
-struct OrderArguments {
-    /// Name of the instrument, such as BTC_USDC. public/get_instruments lists them.
-    instrument: String,
-    /// Amount in the unit of the instrument.
-    amount: Number,
-    /// The limit price.
-    #[arg(required_unless_present = "market", conflicts_with = "market")]
-    price: Option<Number>,
-    /// Trade at once, at any price.
-    #[arg(long)]
-    market: bool,
-    /// Time in force. Without it the venue uses its default.
-    #[arg(long, value_enum)]
-    tif: Option<Tif>,
-    /// Only add to the book, never trade on entry.
-    #[arg(long)]
-    post_only: bool,
-    /// Only reduce a position.
-    #[arg(long)]
-    reduce_only: bool,
-    /// Your label, by which you can find and cancel the order.
-    #[arg(long)]
-    label: Option<String>,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-enum Tif {
-    /// Until cancelled.
-    Gtc,
-    /// Until the venue's day ends.
-    Day,
-    /// Trade at once; the rest expires.
-    Ioc,
-    /// Trade at once and completely, or not at all.
-    Fok,
-}
-
-impl Tif {
-    const fn word(self) -> &'static str {
-        match self {
-            Tif::Gtc => "good_til_cancelled",
-            Tif::Day => "good_til_day",
-            Tif::Ioc => "immediate_or_cancel",
-            Tif::Fok => "fill_or_kill",
-        }
-    }
 }
 
 /// Cancel all orders, or those of one instrument, currency or label.
@@ -171,7 +130,7 @@ impl CancelAll {
 impl Verb {
     fn needs_login(&self) -> bool {
         match self {
-            Verb::Book { .. } => false,
+            Verb::Book { .. } | Verb::Vwap { .. } => false,
             Verb::Watch { channels, .. } => channels.iter().any(|channel| channel.starts_with("user.")),
             _ => true,
         }
@@ -179,32 +138,74 @@ impl Verb {
 }
 
 impl Trade {
+    /// Runs the command.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the options contradict each other, if the venue refuses the request, or if no answer
+    /// arrives.
     pub fn run(self) -> Result<(), Failure> {
-        let mut connection = self.reach.open(self.verb.needs_login())?;
-        if let Verb::Watch { channels, count } = &self.verb {
-            return watch(&mut connection, channels, *count);
+        if let Verb::Watch { channels, count, reconnect } = &self.verb {
+            return self.reach.open_with(self.verb.needs_login(), *reconnect)?.watch(channels, *count);
         }
-        let result = self.ask(&mut connection)?;
-        connection.close();
-        if self.reach.json {
+        let order = match &self.verb {
+            Verb::Buy(entry) => Some((entry, entry.request(Side::Buy)?)),
+            Verb::Sell(entry) => Some((entry, entry.request(Side::Sell)?)),
+            _ => None,
+        };
+        let result = match order {
+            Some((entry, order)) => {
+                let params = serde_json::to_string(&order.params()).map_err(garbled)?;
+                if entry.dry_run {
+                    say(&format!("{{\"method\":\"{}\",\"params\":{params}}}", order.side.method()));
+                    return Ok(());
+                }
+                entry.confirm(&order)?;
+                let session = self.reach.open(true)?;
+                let result = session.call(order.side.method(), &order.params())?;
+                session.close();
+                result
+            }
+            None => {
+                let session = self.reach.open(self.verb.needs_login())?;
+                let result = self.ask(&session)?;
+                session.close();
+                result
+            }
+        };
+        if self.reach.json && !matches!(self.verb, Verb::Vwap { .. }) {
             say(result.get());
             return Ok(());
         }
         self.show(result.get())
     }
 
-    fn ask(&self, connection: &mut VenueConnection) -> Result<Box<serde_json::value::RawValue>, Error> {
+    fn ask(&self, session: &Session) -> Result<Box<RawValue>, Error> {
         match &self.verb {
-            Verb::Buy(entry) => enter(connection, Side::Buy, entry),
-            Verb::Sell(entry) => enter(connection, Side::Sell, entry),
-            Verb::Edit { order, amount, price } => connection.edit(order, amount, price),
-            Verb::Cancel { order } => connection.cancel(order),
-            Verb::CancelAll(which) => connection.cancel_all(which.which()),
-            Verb::Orders { instrument } => connection.open_orders(instrument.as_deref()),
-            Verb::Book { instrument, depth } => connection.book(instrument, *depth),
-            Verb::Positions => connection.positions(),
-            Verb::Balance => connection.summaries(),
-            Verb::Watch { channels, .. } => connection.subscribe(channels),
+            Verb::Edit { order, amount, price } => {
+                session.call("private/edit", &EditRequest { order_id: order, amount, price, valid_until: None })
+            }
+            Verb::Cancel { order } => session.call("private/cancel", &json!({"order_id": order})),
+            Verb::CancelAll(which) => {
+                let (method, params) = which.which().request();
+                session.call(method, &params)
+            }
+            Verb::Orders { instrument: Some(name) } => {
+                session.call("private/get_open_orders_by_instrument", &json!({"instrument_name": name}))
+            }
+            Verb::Orders { instrument: None } => session.call("private/get_open_orders", &json!({})),
+            Verb::Book { instrument, depth } => {
+                session.call("public/get_order_book", &json!({"instrument_name": instrument, "depth": depth}))
+            }
+            Verb::Vwap { instrument, trades } => {
+                let params = json!({"instrument_name": instrument, "count": trades});
+                session.call("public/get_last_trades_by_instrument", &params)
+            }
+            Verb::Balance => session.call("private/get_account_summaries", &json!({})),
+            // The other verbs do not come here.
+            Verb::Positions | Verb::Buy(_) | Verb::Sell(_) | Verb::Watch { .. } => {
+                session.call("private/get_positions", &json!({}))
+            }
         }
     }
 
@@ -215,29 +216,17 @@ impl Trade {
             Verb::CancelAll(_) => Ok(format!("{result} cancelled")),
             Verb::Orders { .. } => show::orders(result),
             Verb::Book { .. } => show::book(result),
+            Verb::Vwap { .. } => show::vwap(result, self.reach.json),
             Verb::Positions => show::positions(result),
             Verb::Balance => show::balances(result),
             Verb::Watch { .. } => Ok(result.into()),
         };
-        let text = text.map_err(|error| Error::Garbled { what: error.to_string() })?;
+        let text = text.map_err(garbled)?;
         say_styled(text.trim_end());
         Ok(())
     }
 }
 
-fn enter(
-    connection: &mut VenueConnection,
-    side: Side,
-    entry: &OrderArguments,
-) -> Result<Box<serde_json::value::RawValue>, Error> {
-    let order = NewOrder {
-        instrument: &entry.instrument,
-        amount: &entry.amount,
-        price: entry.price.as_ref(),
-        time_in_force: entry.tif.map(Tif::word),
-        post_only: entry.post_only,
-        reduce_only: entry.reduce_only,
-        label: entry.label.as_deref(),
-    };
-    connection.enter(side, &order)
+fn garbled(error: serde_json::Error) -> Error {
+    Error::Garbled { what: error.to_string() }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use pitwire_client::Value;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -99,6 +100,41 @@ pub fn book(result: &str) -> Shown {
     Ok(if rows == 0 { "the book is empty".into() } else { table.text() })
 }
 
+/// Formats the volume-weighted average price of trades, as a table or as one line of JSON.
+pub fn vwap(result: &str, as_json: bool) -> Shown {
+    #[derive(Deserialize)]
+    struct Trade {
+        price: Value,
+        amount: Value,
+        timestamp: i64,
+    }
+    #[derive(Deserialize)]
+    struct Trades {
+        trades: Vec<Trade>,
+    }
+    let trades = serde_json::from_str::<Trades>(result)?.trades;
+    if trades.is_empty() && !as_json {
+        return Ok("no trades".into());
+    }
+    let volume = trades.iter().fold(Value::ZERO, |sum, trade| sum.plus(trade.amount));
+    let turnover: f64 = trades.iter().map(|trade| trade.price.to_f64() * trade.amount.to_f64()).sum();
+    let average = turnover / volume.to_f64();
+    let first_ms = trades.iter().map(|trade| trade.timestamp).min();
+    let last_ms = trades.iter().map(|trade| trade.timestamp).max();
+    if as_json {
+        let average = average.is_finite().then_some(average);
+        return Ok(serde_json::json!({
+            "vwap": average, "volume": volume.to_f64(), "trades": trades.len(),
+            "first_timestamp": first_ms, "last_timestamp": last_ms,
+        })
+        .to_string());
+    }
+    let seconds = last_ms.zip(first_ms).map_or(0, |(last_ms, first_ms)| (last_ms - first_ms) / 1000);
+    let mut table = TextTable::new(&["vwap", "volume", "trades", "seconds"]);
+    table.row([format!("{average:.6}"), volume.to_string(), trades.len().to_string(), seconds.to_string()]);
+    Ok(table.text())
+}
+
 fn listed(columns: &[&str], objects: Vec<Object<'_>>, none: &str) -> Shown {
     Ok(if objects.is_empty() { none.into() } else { table(columns, &objects) })
 }
@@ -153,6 +189,19 @@ mod tests {
         let expected = "amount   bid   ask  amount\n     3  10.5  11.0    1.25\n    20  10.0\n";
         assert_eq!(without_colours(book(told)), expected);
         assert!(book(r#"{"bids":3}"#).is_err());
+    }
+
+    #[test]
+    fn vwap_weighs_prices_by_their_amounts() {
+        let trades =
+            r#"{"trades":[{"price":10,"amount":3,"timestamp":5000},{"price":14,"amount":1,"timestamp":1000}]}"#;
+        let expected = "     vwap  volume  trades  seconds\n11.000000       4       2        4\n";
+        assert_eq!(without_colours(vwap(trades, false)), expected);
+        let json: serde_json::Value = serde_json::from_str(&vwap(trades, true).unwrap()).unwrap();
+        assert_eq!((json["vwap"].as_f64(), json["volume"].as_f64()), (Some(11.0), Some(4.0)));
+        assert_eq!(vwap(r#"{"trades":[]}"#, false).unwrap(), "no trades");
+        let json: serde_json::Value = serde_json::from_str(&vwap(r#"{"trades":[]}"#, true).unwrap()).unwrap();
+        assert_eq!(json["vwap"], serde_json::Value::Null);
     }
 
     #[test]

@@ -1,0 +1,86 @@
+//! Decimal numbers in the venue's JSON, read from their text and never through a float.
+
+use std::cmp::Ordering;
+use std::fmt;
+
+use pitwire_model::Decimal;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+/// Decimals of the common scale. [`Decimal::parse`] refuses numbers with more.
+const SCALE: u8 = 18;
+
+/// A price or an amount that the venue sent. Equal numbers compare equal, whatever their spelling.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Value {
+    /// The number times 10 to the power of 18.
+    scaled: i128,
+}
+
+impl Value {
+    pub const ZERO: Value = Value { scaled: 0 };
+
+    /// Parses a JSON number.
+    pub fn parse(text: &str) -> Option<Self> {
+        Decimal::parse(text).ok()?.rescaled(SCALE).map(|scaled| Value { scaled })
+    }
+
+    pub fn is_zero(self) -> bool {
+        self.scaled == 0
+    }
+
+    /// Returns the nearest float, for display and statistics.
+    #[allow(clippy::cast_precision_loss)] // what the name promises
+    pub fn to_f64(self) -> f64 {
+        self.scaled as f64 / 1e18
+    }
+
+    /// Returns the sum, or the largest value if it does not fit.
+    #[must_use]
+    pub fn plus(self, other: Value) -> Value {
+        Value { scaled: self.scaled.saturating_add(other.scaled) }
+    }
+}
+
+impl PartialOrd for Value {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Value {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.scaled.cmp(&other.scaled)
+    }
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = Decimal::new(self.scaled, SCALE).to_string();
+        f.write_str(if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text })
+    }
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = <&RawValue>::deserialize(deserializer)?;
+        Value::parse(raw.get()).ok_or_else(|| D::Error::custom(format!("{} is not a decimal number", raw.get())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_numbers_compare_equal_whatever_their_spelling() {
+        let value = |text| Value::parse(text).unwrap();
+        assert_eq!(value("1.50"), value("15e-1"));
+        assert!(value("9.5") < value("10"));
+        assert_eq!(value("-0.0010").to_string(), "-0.001");
+        assert_eq!(value("3200").to_string(), "3200");
+        assert_eq!(value("0.1").plus(value("0.2")), value("0.3"));
+        assert_eq!(Value::parse("x"), None);
+    }
+}

@@ -1,0 +1,447 @@
+//! The task of a connection: it owns the socket, sends calls, matches answers, and reconnects.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use futures_util::{Sink, Stream};
+use serde::Serialize;
+use serde_json::value::RawValue;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
+use tokio_tungstenite::tungstenite::{self, Message};
+
+use crate::command::{CallResult, Command};
+use crate::message::{Received, call_text, raw};
+use crate::pause::GrowingPause;
+use crate::queue::{Notice, NoticeQueue, SubscriptionEvent};
+use crate::transport::{self, Socket};
+use crate::{Error, Reconnect, Settings};
+
+/// Channels per request to subscribe. Their names must fit into one frame of 32 KiB.
+const CHANNELS_PER_REQUEST: usize = 200;
+/// Silent heartbeat intervals after which a socket counts as dead.
+const SILENT_INTERVALS: u32 = 3;
+const TICK: Duration = Duration::from_millis(500);
+
+/// State of a connection, as its handles see it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionState {
+    /// Logged in and subscribed. `connections` counts the sockets so far, this one included.
+    Ready { connections: u64 },
+    /// The socket has failed, and the connection tries to open another one.
+    Reconnecting { cause: String },
+    /// The connection has ended and will not return.
+    Ended { cause: String },
+}
+
+/// A sent request without an answer yet.
+enum Pending {
+    Call { method: String, answer: oneshot::Sender<CallResult> },
+    Subscribe { channel: String, queue: Arc<NoticeQueue>, answer: oneshot::Sender<Result<(), Error>> },
+    Refresh { channel: String },
+    Ignored,
+}
+
+pub(crate) struct Driver {
+    settings: Settings,
+    state: watch::Sender<ConnectionState>,
+    clock_offset_us: Arc<AtomicI64>,
+    pending: HashMap<u64, Pending>,
+    channels: HashMap<String, Arc<NoticeQueue>>,
+    next_id: u64,
+    connections: u64,
+    has_unsent: bool,
+    last_received: Instant,
+}
+
+/// Why a socket is served no longer.
+enum End {
+    /// Every handle is gone.
+    NoHandles,
+    Lost(Error),
+}
+
+#[derive(Serialize)]
+struct Channels<'a> {
+    channels: &'a [String],
+}
+
+#[derive(Serialize)]
+struct NoParams {}
+
+impl Driver {
+    pub fn new(settings: Settings, state: watch::Sender<ConnectionState>, clock_offset_us: Arc<AtomicI64>) -> Self {
+        Driver {
+            settings,
+            state,
+            clock_offset_us,
+            pending: HashMap::new(),
+            channels: HashMap::new(),
+            next_id: 1,
+            connections: 0,
+            has_unsent: false,
+            last_received: Instant::now(),
+        }
+    }
+
+    /// Opens a socket, logs in, and subscribes to every channel again.
+    pub async fn connect(&mut self) -> Result<Socket, Error> {
+        let mut socket = transport::open(&self.settings).await?;
+        self.has_unsent = false;
+        self.last_received = Instant::now();
+        if let Some(credentials) = self.settings.credentials.clone() {
+            // The answer carries the venue's clock. The signature uses it, so that a wrong clock of
+            // this machine does not prevent the login. Some venues do not know the method.
+            let hello = serde_json::json!({"client_name": "pitwire", "client_version": env!("CARGO_PKG_VERSION")});
+            match self.ask(&mut socket, "public/hello", &hello).await {
+                Ok(_) | Err(Error::Venue(_)) => {}
+                Err(error) => return Err(error),
+            }
+            let offset_us = self.clock_offset_us.load(Ordering::Relaxed);
+            let signed = credentials.signed(offset_us / 1000).map_err(Error::Login)?;
+            self.ask(&mut socket, "public/auth", &signed).await?;
+            if self.settings.cancel_on_disconnect {
+                let scope = serde_json::json!({"scope": "connection"});
+                self.ask(&mut socket, "private/enable_cancel_on_disconnect", &scope).await?;
+            }
+        }
+        if let Some(heartbeat) = self.settings.heartbeat {
+            let interval = serde_json::json!({"interval": heartbeat.as_secs().max(10)});
+            match self.ask(&mut socket, "public/set_heartbeat", &interval).await {
+                Ok(_) | Err(Error::Venue(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.subscribe_again(&mut socket).await?;
+        self.connections += 1;
+        self.state.send_replace(ConnectionState::Ready { connections: self.connections });
+        Ok(socket)
+    }
+
+    async fn subscribe_again(&mut self, socket: &mut Socket) -> Result<(), Error> {
+        let (private, public): (Vec<String>, Vec<String>) =
+            self.channels.keys().cloned().partition(|channel| is_private(channel));
+        for channels in public.chunks(CHANNELS_PER_REQUEST).chain(private.chunks(CHANNELS_PER_REQUEST)) {
+            // The events precede the messages that the venue may send before its answer.
+            for channel in channels {
+                self.channels[channel].push(SubscriptionEvent::Restarted);
+            }
+            let granted = self.ask(socket, method(&channels[0], "subscribe"), &Channels { channels }).await?;
+            let granted: Vec<String> = serde_json::from_str(granted.get()).unwrap_or_default();
+            for channel in channels.iter().filter(|channel| !granted.contains(channel)) {
+                self.end_channel(channel, format!("the venue has no channel {channel}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Serves the socket and its successors until every handle is gone or the connection ends.
+    pub async fn run(mut self, mut socket: Socket, mut commands: mpsc::Receiver<Command>) {
+        let cause = 'sockets: loop {
+            let error = match self.serve(&mut socket, &mut commands).await {
+                End::NoHandles => {
+                    drop(timeout(TICK, socket.close(None)).await);
+                    break "the connection was closed by its user".to_owned();
+                }
+                End::Lost(error) => error,
+            };
+            self.fail_pending(&error.to_string());
+            let Reconnect::WithPauses { first, longest } = self.settings.reconnect else { break error.to_string() };
+            let mut pause = GrowingPause::new(first, longest);
+            let mut cause = error.to_string();
+            loop {
+                self.state.send_replace(ConnectionState::Reconnecting { cause });
+                sleep(pause.next()).await;
+                if commands.is_closed() && commands.is_empty() {
+                    break 'sockets "the connection was closed by its user".to_owned();
+                }
+                match self.connect().await {
+                    Ok(opened) => {
+                        socket = opened;
+                        break;
+                    }
+                    // Repeating a login with wrong credentials would lock the account out.
+                    Err(error) if error.is_final() => break 'sockets error.to_string(),
+                    Err(error) => cause = error.to_string(),
+                }
+            }
+        };
+        self.state.send_replace(ConnectionState::Ended { cause: cause.clone() });
+        for (_, queue) in self.channels.drain() {
+            queue.end(cause.clone());
+        }
+    }
+
+    async fn serve(&mut self, socket: &mut Socket, commands: &mut mpsc::Receiver<Command>) -> End {
+        let mut ticks = interval(TICK);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let has_unsent = self.has_unsent;
+            let done = tokio::select! {
+                event = std::future::poll_fn(|cx| poll_socket(socket, &mut self.has_unsent, cx)) => {
+                    self.receive(socket, event)
+                }
+                // While the socket takes no more bytes, the commands wait in their queue.
+                command = commands.recv(), if !has_unsent => match command {
+                    Some(command) => self.execute(socket, command),
+                    None => return End::NoHandles,
+                },
+                _ = ticks.tick() => self.check(socket),
+            };
+            if let Err(error) = done {
+                return End::Lost(error);
+            }
+        }
+    }
+
+    fn execute(&mut self, socket: &mut Socket, command: Command) -> Result<(), Error> {
+        match command {
+            Command::Call(call) => {
+                if !call.progress.begin_sending() {
+                    return Ok(());
+                }
+                let pending = Pending::Call { method: call.method.clone(), answer: call.answer };
+                self.send(socket, &call.method, &call.params, pending)
+            }
+            Command::Subscribe { channel, queue, answer } => {
+                if let Some(present) = self.channels.get(&channel) {
+                    if present.has_reader() {
+                        drop(answer.send(Err(Error::AlreadySubscribed { channel })));
+                        return Ok(());
+                    }
+                    self.unsubscribe(socket, &channel)?;
+                }
+                // Messages may precede the answer, so the queue must be known before.
+                self.channels.insert(channel.clone(), Arc::clone(&queue));
+                let name = method(&channel, "subscribe");
+                let params = raw_channels(&channel)?;
+                self.send(socket, name, &params, Pending::Subscribe { channel, queue, answer })
+            }
+            Command::Unsubscribe { channel } => {
+                if self.channels.get(&channel).is_some_and(|queue| !queue.has_reader()) {
+                    self.unsubscribe(socket, &channel)?;
+                }
+                Ok(())
+            }
+            Command::Refresh { channel } => {
+                let params = raw_channels(&channel)?;
+                self.send(socket, method(&channel, "unsubscribe"), &params, Pending::Ignored)?;
+                self.send(socket, method(&channel, "subscribe"), &params, Pending::Refresh { channel })
+            }
+        }
+    }
+
+    fn unsubscribe(&mut self, socket: &mut Socket, channel: &str) -> Result<(), Error> {
+        self.channels.remove(channel);
+        let params = raw_channels(channel)?;
+        self.send(socket, method(channel, "unsubscribe"), &params, Pending::Ignored)
+    }
+
+    fn send(&mut self, socket: &mut Socket, method: &str, params: &RawValue, pending: Pending) -> Result<(), Error> {
+        let id = self.next_id;
+        self.next_id += 1;
+        self.pending.insert(id, pending);
+        let text = call_text(id, method, params).map_err(|error| Error::Garbled { what: error.to_string() })?;
+        self.has_unsent = true;
+        Pin::new(socket).start_send(Message::text(text)).map_err(|error| lost(&error))
+    }
+
+    /// Sends a request during the start of a socket and waits for its answer.
+    async fn ask<P: Serialize>(&mut self, socket: &mut Socket, method: &str, params: &P) -> CallResult {
+        let params = raw(params).map_err(|error| Error::Garbled { what: error.to_string() })?;
+        let (answer, mut answered) = oneshot::channel();
+        self.send(socket, method, &params, Pending::Call { method: method.into(), answer })?;
+        let patience = self.settings.timeout;
+        let unanswered = Error::Unanswered { method: method.into(), cause: format!("nothing in {patience:?}") };
+        let work = async {
+            loop {
+                let event = std::future::poll_fn(|cx| poll_socket(socket, &mut self.has_unsent, cx)).await;
+                self.receive(socket, event)?;
+                if let Ok(result) = answered.try_recv() {
+                    return result;
+                }
+            }
+        };
+        timeout(patience, work).await.unwrap_or(Err(unanswered))
+    }
+
+    fn receive(&mut self, socket: &mut Socket, event: SocketEvent) -> Result<(), Error> {
+        let SocketEvent::Received(message) = event else { return Ok(()) };
+        self.last_received = Instant::now();
+        let closed = |cause: String| Error::Lost { cause };
+        match message {
+            Some(Ok(Message::Text(text))) => self.receive_text(socket, &text),
+            Some(Ok(Message::Close(Some(frame)))) => {
+                Err(closed(format!("the venue closed the connection with {} {}", frame.code, frame.reason)))
+            }
+            Some(Ok(Message::Close(None))) | None => Err(closed("the venue closed the connection".into())),
+            // The pong is queued already. The dialect has no binary frames.
+            Some(Ok(_)) => {
+                self.has_unsent = true;
+                Ok(())
+            }
+            Some(Err(error)) => Err(lost(&error)),
+        }
+    }
+
+    fn receive_text(&mut self, socket: &mut Socket, text: &str) -> Result<(), Error> {
+        let received: Received<'_> =
+            serde_json::from_str(text).map_err(|error| Error::Garbled { what: error.to_string() })?;
+        if let Some(sent_us) = received.sent_us {
+            self.clock_offset_us.store(sent_us - wall_clock_us(), Ordering::Relaxed);
+        }
+        if let Some(id) = received.id() {
+            // A second or late answer has no pending request. It is ignored.
+            if let Some(pending) = self.pending.remove(&id) {
+                let result = match (received.result, received.error) {
+                    (_, Some(refusal)) => Err(Error::Venue(refusal)),
+                    (Some(result), None) => Ok(result.to_owned()),
+                    (None, None) => Err(Error::Garbled { what: "it has neither result nor error".into() }),
+                };
+                self.answer(pending, result);
+            }
+            return Ok(());
+        }
+        if received.is_test_request() {
+            let params = raw(&NoParams {}).map_err(|error| Error::Garbled { what: error.to_string() })?;
+            return self.send(socket, "public/test", &params, Pending::Ignored);
+        }
+        if received.method.as_deref() == Some("subscription")
+            && let Some(params) = received.params
+            && let (Some(channel), Some(data)) = (params.channel, params.data)
+            && let Some(queue) = self.channels.get(&*channel)
+        {
+            queue.push(SubscriptionEvent::Notice(Notice { data: data.to_owned(), received_at: self.last_received }));
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, pending: Pending, result: CallResult) {
+        let grants = |result: &CallResult, channel: &String| match result {
+            Ok(granted) => serde_json::from_str::<Vec<String>>(granted.get()).is_ok_and(|all| all.contains(channel)),
+            Err(_) => false,
+        };
+        match pending {
+            // The caller may have stopped waiting.
+            Pending::Call { answer, .. } => drop(answer.send(result)),
+            Pending::Subscribe { channel, queue, answer } => {
+                if grants(&result, &channel) {
+                    drop(answer.send(Ok(())));
+                    return;
+                }
+                if self.channels.get(&channel).is_some_and(|present| Arc::ptr_eq(present, &queue)) {
+                    self.channels.remove(&channel);
+                }
+                drop(answer.send(Err(result.err().unwrap_or(Error::NoChannel { channel }))));
+            }
+            Pending::Refresh { channel } => {
+                if grants(&result, &channel) {
+                    if let Some(queue) = self.channels.get(&channel) {
+                        queue.push(SubscriptionEvent::Restarted);
+                    }
+                } else {
+                    self.end_channel(&channel, format!("the venue ended the channel {channel}"));
+                }
+            }
+            Pending::Ignored => {}
+        }
+    }
+
+    fn end_channel(&mut self, channel: &str, reason: String) {
+        if let Some(queue) = self.channels.remove(channel) {
+            queue.end(reason);
+        }
+    }
+
+    /// Drops what no caller waits for, and finds a dead socket.
+    fn check(&mut self, socket: &mut Socket) -> Result<(), Error> {
+        self.pending.retain(|_, pending| match pending {
+            Pending::Call { answer, .. } => !answer.is_closed(),
+            _ => true,
+        });
+        let unread: Vec<String> =
+            self.channels.iter().filter(|(_, queue)| !queue.has_reader()).map(|(channel, _)| channel.clone()).collect();
+        for channel in unread {
+            self.unsubscribe(socket, &channel)?;
+        }
+        match self.settings.heartbeat {
+            Some(heartbeat) if self.last_received.elapsed() > heartbeat * SILENT_INTERVALS => Err(Error::Lost {
+                cause: format!("the venue sent nothing for {} s", (heartbeat * SILENT_INTERVALS).as_secs()),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    fn fail_pending(&mut self, cause: &str) {
+        for (_, pending) in std::mem::take(&mut self.pending) {
+            let unanswered = |method: &str| Error::Unanswered { method: method.into(), cause: cause.into() };
+            match pending {
+                Pending::Call { method, answer } => drop(answer.send(Err(unanswered(&method)))),
+                Pending::Subscribe { channel, answer, .. } => {
+                    self.channels.remove(&channel);
+                    drop(answer.send(Err(unanswered("public/subscribe"))));
+                }
+                Pending::Refresh { .. } | Pending::Ignored => {}
+            }
+        }
+    }
+}
+
+/// What happened to a socket.
+enum SocketEvent {
+    /// Everything has been sent, so that commands can continue.
+    Flushed,
+    /// `None` is the end of the stream.
+    Received(Option<Result<Message, tungstenite::Error>>),
+}
+
+/// Sends waiting bytes and reads the next message.
+fn poll_socket(socket: &mut Socket, has_unsent: &mut bool, cx: &mut Context<'_>) -> Poll<SocketEvent> {
+    if *has_unsent {
+        match Pin::new(&mut *socket).poll_flush(cx) {
+            Poll::Ready(Ok(())) => {
+                *has_unsent = false;
+                return Poll::Ready(SocketEvent::Flushed);
+            }
+            Poll::Ready(Err(error)) => return Poll::Ready(SocketEvent::Received(Some(Err(error)))),
+            Poll::Pending => {}
+        }
+    }
+    Pin::new(socket).poll_next(cx).map(SocketEvent::Received)
+}
+
+fn lost(error: &tungstenite::Error) -> Error {
+    match error {
+        tungstenite::Error::ConnectionClosed | tungstenite::Error::AlreadyClosed => {
+            Error::Lost { cause: "the venue closed the connection".into() }
+        }
+        error => Error::Lost { cause: error.to_string() },
+    }
+}
+
+pub(crate) fn is_private(channel: &str) -> bool {
+    channel.starts_with("user.") || channel.starts_with("drop_copy.")
+}
+
+fn method(channel: &str, verb: &str) -> &'static str {
+    match (is_private(channel), verb) {
+        (true, "subscribe") => "private/subscribe",
+        (true, _) => "private/unsubscribe",
+        (false, "subscribe") => "public/subscribe",
+        (false, _) => "public/unsubscribe",
+    }
+}
+
+fn raw_channels(channel: &str) -> Result<Box<RawValue>, Error> {
+    raw(&Channels { channels: &[channel.to_owned()] }).map_err(|error| Error::Garbled { what: error.to_string() })
+}
+
+/// Wall clock of this machine in microseconds since 1970.
+pub(crate) fn wall_clock_us() -> i64 {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,86 @@
+//! The WebSocket of a connection: TCP, with TLS for `wss://`.
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite;
+use tokio_tungstenite::tungstenite::http::Uri;
+
+use pitwire_tls::{Tickets, Trust, client_config};
+
+use crate::{Error, Settings};
+
+/// Bytes in both directions, plain or encrypted.
+pub(crate) trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
+
+pub(crate) type Socket = WebSocketStream<Box<dyn Transport>>;
+
+/// Connects to the venue and opens the WebSocket.
+pub(crate) async fn open(settings: &Settings) -> Result<Socket, Error> {
+    let (host, port, is_secure) = parse_url(&settings.url)?;
+    let address = format!("{host}:{port}");
+    let patience = settings.timeout;
+    let silent = || format!("no answer in {patience:?}");
+    let unreachable = |cause: String| Error::Unreachable { address: address.clone(), cause };
+    let connected = timeout(patience, TcpStream::connect((host.as_str(), port))).await;
+    let tcp = connected.map_err(|_| unreachable(silent()))?.map_err(|error| unreachable(error.to_string()))?;
+    tcp.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
+    let transport: Box<dyn Transport> = if is_secure {
+        let untrusted = |cause: String| Error::Tls { address: address.clone(), cause };
+        let trust = settings.authority.as_deref().map_or(Trust::System, Trust::File);
+        let connector = TlsConnector::from(client_config(trust, Tickets::Few).map_err(untrusted)?);
+        let name = ServerName::try_from(host.clone()).map_err(|error| untrusted(error.to_string()))?;
+        let secured = timeout(patience, connector.connect(name, tcp)).await;
+        Box::new(secured.map_err(|_| untrusted(silent()))?.map_err(|error| untrusted(error.to_string()))?)
+    } else {
+        Box::new(tcp)
+    };
+    let refused = |cause: String| Error::Handshake { url: settings.url.clone(), cause };
+    let opened = timeout(patience, tokio_tungstenite::client_async(&settings.url, transport)).await;
+    match opened.map_err(|_| refused(silent()))? {
+        Ok((socket, _)) => Ok(socket),
+        Err(tungstenite::Error::Http(response)) => Err(refused(format!("it answers {}", response.status()))),
+        Err(error) => Err(refused(error.to_string())),
+    }
+}
+
+/// Splits a URL into host, port and whether it uses TLS.
+fn parse_url(url: &str) -> Result<(String, u16, bool), Error> {
+    let wrong = |what| Error::Url { url: url.into(), what };
+    let uri: Uri = url.parse().map_err(|_| wrong("it is not a URL"))?;
+    let is_secure = match uri.scheme_str() {
+        Some("ws") => false,
+        Some("wss") => true,
+        _ => return Err(wrong("it begins with neither ws:// nor wss://")),
+    };
+    // The parser drops a port that does not fit in 16 bits. Refuse it instead of using the scheme's
+    // default.
+    let authority = uri.authority().map_or("", |authority| authority.as_str());
+    let behind_host = authority.rsplit_once(']').map_or(authority, |(_, behind)| behind);
+    if uri.port_u16().is_none() && behind_host.contains(':') {
+        return Err(wrong("its port is no number below 65536"));
+    }
+    let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| wrong("it names no host"))?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    Ok((host, uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }), is_secure))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn url_gives_host_port_and_tls() {
+        let parsed = |url| parse_url(url).ok();
+        assert_eq!(parsed("ws://127.0.0.1:8080/ws/api/v2"), Some(("127.0.0.1".into(), 8080, false)));
+        assert_eq!(parsed("wss://example.org/ws/api/v2"), Some(("example.org".into(), 443, true)));
+        assert_eq!(parsed("ws://[::1]:9/x"), Some(("::1".into(), 9, false)));
+        for url in ["", "http://a/", "127.0.0.1:80", "ws://", "ws://a:99999/", "ws:///x"] {
+            assert!(parse_url(url).is_err(), "{url}");
+        }
+    }
+}
