@@ -31,7 +31,7 @@ PRICED = {"limit", "hidden", "stop_limit", "iceberg"}
 STOPS = {"stop", "stop_limit"}
 SETUP_NUMBERS = {
     *("tick", "lot", "mrs", "improvement", "static_reference", "dynamic_reference", "last_price", "closing_price"),
-    *("static_tolerance_pct", "dynamic_tolerance_pct", "price_band_pct"),
+    *("static_tolerance_pct", "dynamic_tolerance_pct", "price_band_pct", "min_display_pct"),
 }
 SETUP_CHOICES = {
     "smp": {"none", "cancel_resting", "cancel_incoming", "cancel_both"},

@@ -167,6 +167,9 @@ class Book:
         return name in self.remaining if self.remaining is not None else name not in self.consumed
 
     def check_terms(self, order: Order) -> None:
+        least = -(-order.total * self.setup.get("min_display_pct", 1) // 100)
+        if order.display and not least <= order.display <= order.total:
+            raise Rejected("display_out_of_range")
         mrs = self.setup.get("mrs", 1)
         if order.hidden and order.total < mrs:
             raise Rejected("quantity_below_reserve")

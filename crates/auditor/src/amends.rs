@@ -203,6 +203,9 @@ fn expected_amend(model: &VenueModel, amend: &Amend) -> Result<ExpectedAmend, Re
     if amend.display.is_some_and(|display| !may_show || display.is_zero() || display > amend.lots) {
         return Err(Reject::DisplayOutOfRange);
     }
+    if !is_partial_cancel && !model.ignores_min_display {
+        market.check_min_display(amend.display.or(before.peak), amend.lots)?;
+    }
     let (ordered, open) = (ordered - open.saturating_sub(most), open.min(most));
     if before.is_hidden() {
         market.check_hidden_sizes(ordered, open, minimum)?;

@@ -57,10 +57,12 @@ impl Auditor {
 
     /// Sets the rule version of the commands that follow. A new auditor uses the newest. Version 1
     /// accepted good-till-cancelled market orders. It also refused post-only before it checked the
-    /// display of an order that cannot rest. Version 2 did not read reduce-only.
+    /// display of an order that cannot rest. Version 2 did not read reduce-only. Version
+    /// 3 had no smallest display.
     pub fn set_rule_version(&mut self, rule_version: u16) {
         self.model.uses_version_1 = rule_version < 2;
         self.model.ignores_reduce_only = rule_version < 3;
+        self.model.ignores_min_display = rule_version < 4;
     }
 
     /// Checks one command and its events.

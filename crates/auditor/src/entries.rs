@@ -102,6 +102,9 @@ fn expected_entry(model: &VenueModel, new: &NewOrder) -> Result<ExpectedEntry, R
     let answer = if model.uses_version_1 { market.version_1_answer(new)? } else { market.table_answer(new)? };
     market.check_session_scheduled(new.tif)?;
     market.check_order_terms(new)?;
+    if !model.ignores_min_display {
+        market.check_min_display(new.display, new.lots)?;
+    }
     let lots = reduced_lots(model, new, answer)?;
     check_hidden_terms(market, new)?;
     check_expiry(model, new.tif)?;

@@ -37,6 +37,8 @@ pub struct VenueModel {
     pub uses_version_1: bool,
     /// Whether the log was written under a rule version that does not read reduce-only.
     pub ignores_reduce_only: bool,
+    /// Whether the log was written under a rule version without a smallest display.
+    pub ignores_min_display: bool,
 }
 
 /// Currencies and accounts as they were defined.

@@ -119,6 +119,13 @@ impl MarketState {
         Ok(())
     }
 
+    /// Checks that an iceberg of `lots` displays the share of them that the instrument demands.
+    pub fn check_min_display(&self, display: Option<Lots>, lots: Lots) -> Result<(), Reject> {
+        let shown_pct = |display: Lots| u128::from(display.0) * 100 / u128::from(lots.0.max(1));
+        let is_small = |display: Lots| shown_pct(display) < u128::from(self.rules.min_display_pct);
+        if display.is_some_and(is_small) { Err(Reject::DisplayOutOfRange) } else { Ok(()) }
+    }
+
     pub fn check_post_only_allowed(&self, is_fit: bool) -> Result<(), Reject> {
         let is_fit = is_fit && self.session.phase == Phase::Continuous && !self.is_batched();
         if is_fit { Ok(()) } else { Err(Reject::PostOnlyNotAllowed) }

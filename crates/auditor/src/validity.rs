@@ -6,6 +6,8 @@ pub fn are_valid_rules(rules: &TradingRules) -> bool {
     let width = |bps: Option<u32>| bps != Some(0);
     rules.improvement >= Ticks(1)
         && rules.improvement <= Ticks::MAX_PRICE
+        && rules.min_display_pct >= 1
+        && rules.min_display_pct <= 100
         && rules.minimum_reserve != Some(Lots::ZERO)
         && rules.tolerances.iter().all(|tolerance| width(tolerance.static_bps) && width(tolerance.dynamic_bps))
 }

@@ -21,6 +21,9 @@ pub struct RulesDef {
     /// Largest distance of a limit price from the static reference, in percent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band_percent: Option<u32>,
+    /// Smallest display of an iceberg, in percent of its quantity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_display_percent: Option<u32>,
     /// Price tolerances by session: static and dynamic, in percent. An empty text sets none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tolerances: BTreeMap<String, (String, String)>,
@@ -56,6 +59,7 @@ impl RulesDef {
             minimum_reserve: over.minimum_reserve.clone().or_else(|| self.minimum_reserve.clone()),
             improvement: over.improvement.clone().or_else(|| self.improvement.clone()),
             band_percent: over.band_percent.or(self.band_percent),
+            min_display_percent: over.min_display_percent.or(self.min_display_percent),
             tolerances,
             allocation: over.allocation.or(self.allocation),
             volatility_call: over.volatility_call.clone().or_else(|| self.volatility_call.clone()),
@@ -75,6 +79,12 @@ impl RulesDef {
         };
         rules.segment = label;
         rules.band_pct = self.band_percent;
+        if let Some(percent) = self.min_display_percent {
+            if !(1..=100).contains(&percent) {
+                return wrong(of, &format!("min_display_percent is {percent}, expected 1 to 100"), "correct it");
+            }
+            rules.min_display_pct = percent;
+        }
         let steps = |text: &Option<String>, step: Decimal, key: &str| -> Result<Option<i128>, Failure> {
             let Some(text) = text else { return Ok(None) };
             let count = Decimal::parse(text).ok().and_then(|value| value.in_steps_of(step)).filter(|count| *count > 0);

@@ -85,8 +85,7 @@ impl<'a> Admission<'a> {
 
     #[cold]
     fn check_plain_terms(&self, order: &NewOrder, incoming: &mut IncomingOrder) -> Result<(), Reject> {
-        let first_rules = self.engine.first_rules;
-        if !first_rules && order.display.is_some() && !incoming.is_market() && !incoming.may_rest {
+        if !self.engine.rules.is_first() && order.display.is_some() && !incoming.is_market() && !incoming.may_rest {
             return Err(Reject::DisplayOutOfRange);
         }
         if order.post_only != PostOnly::No && !incoming.may_rest {
@@ -96,6 +95,7 @@ impl<'a> Admission<'a> {
             return Err(Reject::DisplayOutOfRange);
         }
         incoming.peak = peak_of(order.display, incoming.ordered)?;
+        self.check_min_display(incoming.peak, incoming.ordered)?;
         incoming.price = self.market.post_only_price(order.side, incoming.price, order.post_only)?;
         incoming.limit = incoming.price;
         Ok(())
@@ -249,12 +249,20 @@ impl<'a> Admission<'a> {
             return Err(Reject::DisplayOutOfRange);
         }
         incoming.peak = peak_of(order.display, incoming.ordered)?;
+        self.check_min_display(incoming.peak, incoming.ordered)?;
         Ok(())
+    }
+
+    /// Checks the peak of an order of `lots`. A peak of zero means that the order is no iceberg.
+    pub fn check_min_display(&self, peak: u32, lots: u32) -> Result<(), Reject> {
+        let least = self.market.rules.min_display(Lots(u64::from(lots)));
+        let is_small = peak > 0 && Lots(u64::from(peak)) < least && self.engine.rules.has_min_display();
+        if is_small { Err(Reject::DisplayOutOfRange) } else { Ok(()) }
     }
 
     /// Returns whether the order is reduce-only under the rules that the engine follows.
     fn is_reduce_only(&self, order: &NewOrder) -> bool {
-        order.reduce_only && !self.engine.ignores_reduce_only
+        order.reduce_only && self.engine.rules.reads_reduce_only()
     }
 
     /// Checks a reduce-only order (24.3) and reduces it to its room. A stop is reduced when it

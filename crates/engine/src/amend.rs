@@ -65,6 +65,9 @@ impl Admission<'_> {
             None => old.display,
             display => peak_of(display, lots_u32(amend.lots)?)?,
         };
+        if !is_partial_cancel {
+            self.check_min_display(peak, lots_u32(amend.lots)?)?;
+        }
         let mut amended = IncomingOrder {
             id: amend.order,
             account: amend.account,

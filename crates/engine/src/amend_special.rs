@@ -255,6 +255,9 @@ impl Admission<'_> {
             }
             display => peak_of(display, lots_u32(amend.lots)?)?,
         };
+        if !is_partial_cancel {
+            self.check_min_display(new.display, lots_u32(amend.lots)?)?;
+        }
         if let Some(minimum) = new.minimum_execution() {
             if market.rules().minimum_reserve.is_some_and(|least| Lots(u64::from(new.ordered)) < least) {
                 return Err(Reject::QuantityBelowReserve);

@@ -26,10 +26,12 @@ pub(crate) fn check_settings(settings: AccountSettings) -> Result<(), Reject> {
 }
 
 /// # Errors
-/// `BadDefinition` if the price improvement is not a price or a tolerance or minimum is zero.
+/// `BadDefinition` if the price improvement is not a price, a tolerance or minimum is zero, or the
+/// smallest display is not 1 to 100 %.
 pub(crate) fn check_rules(rules: &TradingRules) -> Result<(), Reject> {
     let tolerances = rules.tolerances.iter().flat_map(|tolerance| [tolerance.static_bps, tolerance.dynamic_bps]);
     let is_valid = (1..=Ticks::MAX_PRICE.0).contains(&rules.improvement.0)
+        && (1..=100).contains(&rules.min_display_pct)
         && rules.minimum_reserve.is_none_or(|lots| lots > Lots::ZERO)
         && tolerances.flatten().all(|bps| bps > 0);
     if is_valid { Ok(()) } else { Err(Reject::BadDefinition) }

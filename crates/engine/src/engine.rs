@@ -14,6 +14,7 @@ use crate::look_ahead::{LookAhead, UpcomingCommand};
 use crate::market::Market;
 use crate::market_context::MarketContext;
 use crate::market_table::MarketTable;
+use crate::rule_version::RuleVersion;
 use crate::trade_reports::TradeReports;
 
 /// The matching engine: all instruments, accounts and live orders of a venue.
@@ -32,18 +33,9 @@ pub struct Engine {
     pub(crate) blocks: TradingBlocks,
     /// Cache prefetching; not part of an image.
     pub(crate) look_ahead: LookAhead,
-    /// Whether commands follow rule version 1. Not part of an image: see [`Engine::follow`].
-    pub(crate) first_rules: bool,
-    /// Whether commands follow a rule version before 3, which does not read reduce-only. Not part
-    /// of an image.
-    pub(crate) ignores_reduce_only: bool,
+    /// Rules that commands follow. Not part of an image: see [`Engine::follow`].
+    pub(crate) rules: RuleVersion,
 }
-
-/// Version of the rules that this engine follows. Every group of a journal names its version.
-///
-/// Version 1 accepted market orders with time in force GTC, and checked post-only before the
-/// display of an order that cannot rest. Version 2 did not read reduce-only.
-pub const RULE_VERSION: u16 = 3;
 
 /// With at most this many markets, their books stay in the cache without prefetching.
 const FEW_MARKETS: usize = 64;
@@ -54,10 +46,9 @@ impl Engine {
     }
 
     /// Selects the rule version of the commands that follow. A replay calls this for each group of
-    /// the journal, and then with [`RULE_VERSION`], which a new engine follows.
+    /// the journal, and then with [`RULE_VERSION`](crate::RULE_VERSION), which a new engine follows.
     pub fn follow(&mut self, rule_version: u16) {
-        self.first_rules = rule_version < 2;
-        self.ignores_reduce_only = rule_version < 3;
+        self.rules = RuleVersion(rule_version);
     }
 
     /// Allocates memory for this many live orders, all of them on `instrument`.

@@ -23,7 +23,9 @@ impl Engine {
         let tif = Tif::of(order.tif);
         let price = match order.order_type {
             OrderType::Limit { price } if tif <= Tif::FillOrKill => Some(price),
-            OrderType::Market if tif <= Tif::FillOrKill && (tif != Tif::GoodTillCancel || self.first_rules) => None,
+            OrderType::Market if tif <= Tif::FillOrKill && (tif != Tif::GoodTillCancel || self.rules.is_first()) => {
+                None
+            }
             _ => return self.enter_special(order, out),
         };
         if order.reduce_only || self.market(order.instrument).is_some_and(|market| !market.plain) {

@@ -106,6 +106,13 @@ fn commands_after_old_groups_follow_the_new_rules() {
 }
 
 #[test]
+fn smallest_display_counts_from_version_4_on() {
+    let small = NewOrder { lots: Lots(101), display: Some(Lots(1)), ..limit(Side::Buy, TimeInForce::Day) };
+    assert_eq!(refused(&Told::under(3).enter(small.clone())), None);
+    assert_eq!(refused(&Told::under(RULE_VERSION).enter(small)), Some(Reject::DisplayOutOfRange));
+}
+
+#[test]
 fn reduce_only_counts_from_version_3_on() {
     let order = NewOrder { reduce_only: true, ..limit(Side::Buy, TimeInForce::Day) };
     assert_eq!(refused(&Told::under(2).enter(order.clone())), None);

@@ -207,13 +207,15 @@ fn compared(
         }
         Reject::DisplayOutOfRange => {
             let display = asked.display.unwrap_or_default().0;
-            let note = note.with("display", display).with("lots", asked.lots.0);
+            let least = rules.min_display(asked.lots).0;
+            let note = note.with("display", display).with("least", least).with("lots", asked.lots.0);
             with_text(
                 note,
                 format!(
-                    "a display of {} for {}: it has to be at most the quantity, on an order that may rest",
+                    "a display of {} for {}: it has to be {} to the quantity, on an order that may rest",
                     amount(display),
-                    amount(asked.lots.0)
+                    amount(asked.lots.0),
+                    amount(least)
                 ),
             )
         }

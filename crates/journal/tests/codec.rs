@@ -192,6 +192,7 @@ fn rules(r: &mut Random) -> TradingRules {
         minimum_reserve: r.maybe(|r| Lots(r.number())),
         improvement: Ticks(r.next().cast_signed()),
         band_pct: r.maybe(Random::short),
+        min_display_pct: r.pick(&[0, 1, 2, 100, u32::MAX]),
         tolerances: std::array::from_fn(|_| Tolerance {
             static_bps: r.maybe(Random::short),
             dynamic_bps: r.maybe(Random::short),

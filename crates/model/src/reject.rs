@@ -54,7 +54,8 @@ rejects! {
     PostOnlyNoPlace = 17, "post_only_no_place";
     /// Post-only was set on an order that cannot rest.
     PostOnlyNotAllowed = 18, "post_only_not_allowed";
-    /// The peak is zero, above the quantity, or set on an order that cannot rest.
+    /// The peak is below the smallest display, above the quantity, or set on an order that cannot
+    /// rest.
     DisplayOutOfRange = 19, "display_out_of_range";
     QuantityAboveLimit = 20, "quantity_above_limit";
     NotionalAboveLimit = 21, "notional_above_limit";

@@ -234,6 +234,8 @@ pub struct TradingRules {
     pub improvement: Ticks,
     /// How far a limit price may lie from the static reference, in percent.
     pub band_pct: Option<u32>,
+    /// Smallest display of an iceberg, in percent of its quantity, from 1 to 100.
+    pub min_display_pct: u32,
     /// Tolerances by [`TradingRules::session_index`]. That of the volatility call is not used.
     pub tolerances: [Tolerance; 7],
     pub allocation: Allocation,
@@ -251,6 +253,7 @@ impl Default for TradingRules {
             minimum_reserve: None,
             improvement: Ticks(1),
             band_pct: None,
+            min_display_pct: 1,
             tolerances: [Tolerance::default(); 7],
             allocation: Allocation::PriceTime,
             volatility_call_ns: 300_000_000_000,
@@ -272,6 +275,12 @@ impl TradingRules {
             Phase::ReopeningCall => Some(6),
             _ => None,
         }
+    }
+
+    /// Returns the smallest display of an iceberg of `lots`.
+    pub fn min_display(&self, lots: Lots) -> Lots {
+        let share = u128::from(lots.0) * u128::from(self.min_display_pct);
+        Lots(u64::try_from(share.div_ceil(100)).unwrap_or(u64::MAX).max(1))
     }
 
     pub fn tolerance(&self, phase: Phase) -> Tolerance {

@@ -297,6 +297,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             minimum_reserve: setup.mrs.filter(|mrs| *mrs > 0).map(Lots),
             improvement: Ticks(setup.improvement),
             band_pct: setup.price_band_pct,
+            min_display_pct: setup.min_display_pct,
             tolerances: [tolerance; 7],
             allocation: setup.allocation,
             ..TradingRules::default()

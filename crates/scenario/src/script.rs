@@ -39,6 +39,8 @@ pub struct Setup {
     pub static_tolerance_pct: Option<u32>,
     pub dynamic_tolerance_pct: Option<u32>,
     pub price_band_pct: Option<u32>,
+    /// Smallest display of an iceberg, in percent of its quantity.
+    pub min_display_pct: u32,
     /// Sessions that remain today; a session that occurs twice is listed twice. `None` means each
     /// session once.
     pub remaining_sessions: Option<Vec<Phase>>,
@@ -84,6 +86,7 @@ impl Default for Setup {
             static_tolerance_pct: None,
             dynamic_tolerance_pct: None,
             price_band_pct: None,
+            min_display_pct: 1,
             remaining_sessions: None,
             date: FIRST_DAY,
             self_match: SelfMatch::Allow,
@@ -238,7 +241,7 @@ fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
 }
 
 fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
-    const KEYS: [&str; 19] = [
+    const KEYS: [&str; 20] = [
         "tick",
         "lot",
         "mrs",
@@ -250,6 +253,7 @@ fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
         "static_tolerance_pct",
         "dynamic_tolerance_pct",
         "price_band_pct",
+        "min_display_pct",
         "remaining_sessions",
         "date",
         "smp",
@@ -275,6 +279,11 @@ fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
         static_tolerance_pct: percent("static_tolerance_pct")?,
         dynamic_tolerance_pct: percent("dynamic_tolerance_pct")?,
         price_band_pct: percent("price_band_pct")?,
+        min_display_pct: members
+            .get("min_display_pct")
+            .map(display_share)
+            .transpose()?
+            .unwrap_or(absent.min_display_pct),
         remaining_sessions: members.get("remaining_sessions").map(remaining_sessions).transpose()?,
         date: members.get("date").map(date).transpose()?.unwrap_or(absent.date),
         self_match: members.get("smp").map(self_match).transpose()?.unwrap_or(absent.self_match),
@@ -328,6 +337,13 @@ fn collar(node: Node<'_>) -> Result<u32, Malformed> {
         .ok()
         .filter(|percent| *percent < 100)
         .ok_or_else(|| node.fault(format!("{} where a percentage below 100 belongs", node.shortened())))
+}
+
+fn display_share(node: Node<'_>) -> Result<u32, Malformed> {
+    u32::try_from(node.number(1)?)
+        .ok()
+        .filter(|percent| *percent <= 100)
+        .ok_or_else(|| node.fault(format!("{} where a percentage from 1 to 100 belongs", node.shortened())))
 }
 
 fn post_only(node: Node<'_>) -> Result<PostOnly, Malformed> {

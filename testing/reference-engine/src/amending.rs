@@ -97,6 +97,11 @@ fn check_amend(venue: &VenueState, amend: &Amend) -> Result<CheckedAmend, Reject
         return Err(Reject::PriceOutOfRange);
     }
     let rests = may_rest(before.kind, before.tif) && !before.reduce_only;
+    let is_small =
+        |peak: Lots| !is_partial_cancel && peak.0 * 100 < u64::from(market.rules().min_display_pct) * amend.lots.0;
+    if after.peak.is_some_and(is_small) {
+        return Err(Reject::DisplayOutOfRange);
+    }
     if amend.display.is_some_and(|display| !rests || !(1..=amend.lots.0).contains(&display.0)) {
         return Err(Reject::DisplayOutOfRange);
     }

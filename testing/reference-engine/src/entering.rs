@@ -122,7 +122,7 @@ fn check_entry(venue: &VenueState, asked: &NewOrder) -> Result<AdmittedEntry, Re
     if new.post_only != PostOnly::No && !market.allows_post_only(kind, new.tif) {
         return Err(Reject::PostOnlyNotAllowed);
     }
-    let fits = |display: &Lots| may_rest(kind, new.tif) && (1..=new.lots.0).contains(&display.0);
+    let fits = |display: &Lots| may_rest(kind, new.tif) && market.fits_display(*display, new.lots);
     if new.display.is_some_and(|display| !fits(&display)) {
         return Err(Reject::DisplayOutOfRange);
     }

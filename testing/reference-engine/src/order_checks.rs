@@ -1,6 +1,6 @@
 //! Checks of one order that entries and amends share.
 
-use pitwire_model::{AccountId, InstrumentId, Phase, PostOnly, Reject, SessionId, Side, Ticks, TimeInForce};
+use pitwire_model::{AccountId, InstrumentId, Lots, Phase, PostOnly, Reject, SessionId, Side, Ticks, TimeInForce};
 
 use crate::market::ReferenceMarket;
 use crate::order::{ReferenceOrder, ReferenceOrderKind};
@@ -152,6 +152,12 @@ pub fn check_limits(
 }
 
 impl ReferenceMarket {
+    /// Whether an iceberg of `lots` may display `display` lots at a time.
+    pub fn fits_display(&self, display: Lots, lots: Lots) -> bool {
+        let share = u64::from(self.rules().min_display_pct);
+        (1..=lots.0).contains(&display.0) && display.0 * 100 >= share * lots.0
+    }
+
     /// Checks the total quantity and the minimum execution of a hidden order.
     pub fn check_hidden_sizes(&self, total: u64, open: u64, minimum: u64) -> Result<(), Reject> {
         let reserve = self.rules().minimum_reserve.map_or(0, |reserve| reserve.0);

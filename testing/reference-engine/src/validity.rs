@@ -24,5 +24,6 @@ pub fn are_valid_rules(rules: &TradingRules) -> bool {
     let tolerances = rules.tolerances.iter().flat_map(|both| [both.static_bps, both.dynamic_bps]);
     is_valid_price(rules.improvement)
         && rules.minimum_reserve != Some(Lots(0))
+        && (1..=100).contains(&rules.min_display_pct)
         && tolerances.flatten().all(|bps| bps > 0)
 }

@@ -115,21 +115,31 @@ struct RejectContext {
     order_type: OrderType,
     price: Option<Ticks>,
     is_iceberg: bool,
+    lots: Lots,
     tif: TimeInForce,
 }
 
 impl RejectContext {
     fn of_entry(order: &NewOrder) -> Self {
-        let NewOrder { account, instrument, side, order_type, tif, .. } = *order;
+        let NewOrder { account, instrument, side, order_type, lots, tif, .. } = *order;
         let price = order_type.limit_price();
-        RejectContext { account, instrument, side, order_type, price, is_iceberg: order.display.is_some(), tif }
+        RejectContext { account, instrument, side, order_type, price, is_iceberg: order.display.is_some(), lots, tif }
     }
 
     fn of_edit(live: &OrderView, record: Option<&OrderRecord>, amend: &Amend) -> Self {
         let OrderView { account, instrument, side, tif, .. } = *live;
         let order_type = record.map_or(OrderType::Limit { price: live.price }, |record| record.order_type);
         let price = Some(amend.price);
-        RejectContext { account, instrument, side, order_type, price, is_iceberg: live.display.is_some(), tif }
+        RejectContext {
+            account,
+            instrument,
+            side,
+            order_type,
+            price,
+            is_iceberg: live.display.is_some(),
+            lots: amend.lots,
+            tif,
+        }
     }
 }
 
@@ -202,6 +212,7 @@ fn limit_of(engine: &Engine, reason: Reject, asked: &RejectContext) -> Option<De
             let least = spec.rules.as_ref().and_then(|rules| rules.minimum_reserve);
             Some(spec.amount(least.unwrap_or(Lots(1))))
         }
+        Reject::DisplayOutOfRange => Some(spec.amount(market.rules().min_display(asked.lots))),
         Reject::NotionalAboveLimit => {
             let valued_in = if spec.is_spot() { spec.quote() } else { spec.base() };
             Some(Decimal::new(limits.max_notional_units?, engine.currency(valued_in)?.decimals))

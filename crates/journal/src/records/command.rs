@@ -62,9 +62,10 @@
 //!             units option i128, collar option u32. Settings: self-match u8, open orders option
 //!             u32, throttle option (executions u32, window u64). Rules: segment text, reserve
 //!             option u64, improvement i64, band option u32, seven tolerances (static option u32,
-//!             dynamic option u32), allocation u8, volatility call u64, batch interval u64. A
-//!             decimal is a mantissa i128 and a scale u8; an option is a flag and, when it is set,
-//!             the value. Codes of enums are those of `crates/model`.
+//!             dynamic option u32), allocation u8, volatility call u64, batch interval u64. If the
+//!             top bit of the allocation is set, the smallest display in percent follows it as u32;
+//!             otherwise it is 1. A decimal is a mantissa i128 and a scale u8; an option is a flag
+//!             and, when it is set, the value. Codes of enums are those of `crates/model`.
 //! Holds       a text of more than 255 bytes contains no NUL, so that no sector of a group can be
 //!             all zeros.
 

@@ -19,6 +19,7 @@ pub(super) fn trading_rules(j: &mut Json<'_>, spec: &InstrumentSpec, rules: &Tra
     if let Some(percent) = rules.band_pct {
         j.key("price_band_percent").uint(u64::from(percent));
     }
+    j.key("min_display_percent").uint(u64::from(rules.min_display_pct));
     if rules.tolerances.iter().any(|tolerance| *tolerance != Tolerance::default()) {
         j.key("tolerances")
             .object(|j| Phase::ALL.into_iter().for_each(|phase| write_tolerance(j, phase, rules.tolerance(phase))));

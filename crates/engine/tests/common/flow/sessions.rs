@@ -141,7 +141,9 @@ impl Flow {
                 *tolerance = Tolerance { static_bps: bps(), dynamic_bps: bps() };
             }
         }
+        rules.min_display_pct = self.rng.pick(&[1, 1, 2, 20, 50, 100]);
         match self.rng.below(60) {
+            3 => rules.min_display_pct = self.rng.pick(&[0, 101]),
             0 => rules.improvement = Ticks(0),
             1 => rules.minimum_reserve = Some(Lots(0)),
             2 => rules.tolerances[3].static_bps = Some(0),

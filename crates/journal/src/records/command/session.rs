@@ -75,6 +75,13 @@ pub fn take_remaining(r: &mut Reader<'_>) -> Result<RemainingSessions, DecodeErr
     Ok(remaining)
 }
 
+/// Bit of the allocation. It says that a smallest display other than the default follows. Journals
+/// of earlier builds never set it.
+const DISPLAY_SHARE_FOLLOWS: u8 = 0x80;
+
+/// Smallest display, in percent, of rules that do not store one.
+const DEFAULT_MIN_DISPLAY_PCT: u32 = 1;
+
 pub fn put_rules(w: &mut Writer<'_>, rules: &TradingRules) {
     w.put_text(rules.segment.as_str());
     put_option_with(w, rules.minimum_reserve, |w, lots| w.put_u64(lots.0));
@@ -84,7 +91,11 @@ pub fn put_rules(w: &mut Writer<'_>, rules: &TradingRules) {
         put_option_with(w, tolerance.static_bps, |w, bps| w.put_u32(bps));
         put_option_with(w, tolerance.dynamic_bps, |w, bps| w.put_u32(bps));
     }
-    w.put_u8(rules.allocation as u8);
+    let has_display_share = rules.min_display_pct != DEFAULT_MIN_DISPLAY_PCT;
+    w.put_u8(rules.allocation as u8 | if has_display_share { DISPLAY_SHARE_FOLLOWS } else { 0 });
+    if has_display_share {
+        w.put_u32(rules.min_display_pct);
+    }
     w.put_u64(rules.volatility_call_ns);
     w.put_u64(rules.batch_interval_ns);
 }
@@ -95,6 +106,7 @@ pub fn take_rules(r: &mut Reader<'_>) -> Result<TradingRules, DecodeError> {
         minimum_reserve: take_option_with(r, |r| r.take_u64().map(Lots))?,
         improvement: Ticks(r.take_i64()?),
         band_pct: take_option_with(r, Reader::take_u32)?,
+        min_display_pct: DEFAULT_MIN_DISPLAY_PCT,
         ..TradingRules::default()
     };
     for tolerance in &mut rules.tolerances {
@@ -103,8 +115,15 @@ pub fn take_rules(r: &mut Reader<'_>) -> Result<TradingRules, DecodeError> {
             dynamic_bps: take_option_with(r, Reader::take_u32)?,
         };
     }
-    rules.allocation =
-        take_code(r, "allocation", |code| Allocation::ALL.into_iter().find(|allocation| *allocation as u8 == code))?;
+    let (allocation, has_display_share) = take_code(r, "allocation", |code| {
+        let (bits, has_display_share) = (code & !DISPLAY_SHARE_FOLLOWS, code & DISPLAY_SHARE_FOLLOWS != 0);
+        let allocation = Allocation::ALL.into_iter().find(|allocation| *allocation as u8 == bits)?;
+        Some((allocation, has_display_share))
+    })?;
+    rules.allocation = allocation;
+    if has_display_share {
+        rules.min_display_pct = r.take_u32()?;
+    }
     rules.volatility_call_ns = r.take_u64()?;
     rules.batch_interval_ns = r.take_u64()?;
     Ok(rules)
