@@ -32,29 +32,6 @@ impl ExpectedAmend {
     fn may_cost_more(&self) -> bool {
         self.after.price != self.before.price || self.after.open > self.before.open
     }
-
-    fn event(&self) -> Event {
-        let after = &self.after;
-        let waits = matches!(after.kind, LiveOrderKind::Stop | LiveOrderKind::StopLimit);
-        Event::Amended {
-            order: after.id,
-            account: after.account,
-            instrument: after.instrument,
-            side: after.side,
-            price: after.price,
-            lots: Lots(after.ordered),
-            open: Lots(after.open),
-            kept_priority: self.keeps,
-            display: after.peak,
-            stop: waits.then_some(after.stop),
-            minimum_execution: after.is_hidden().then_some(Lots(after.minimum)),
-            expiry: match after.tif {
-                TimeInForce::GoodTillDate { day } => Some(Expiry::Day(day)),
-                TimeInForce::GoodTillTime { at } => Some(Expiry::Time(at)),
-                _ => None,
-            },
-        }
-    }
 }
 
 pub fn check_amend(model: &mut VenueModel, reader: &mut EventReader<'_>, amend: &Amend) -> CheckResult {
@@ -72,7 +49,7 @@ pub fn check_amend(model: &mut VenueModel, reader: &mut EventReader<'_>, amend: 
         Ok(expected) => expected,
         Err(reason) => fail!(M5, "order {} was amended, but must be refused: {}", amend.order, reason.name()),
     };
-    let expected = change.event();
+    let expected = change.after.amended(change.keeps);
     if let Event::Amended { kept_priority, .. } = actual
         && *kept_priority != change.keeps
     {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_model::{
-    AccountId, InstrumentId, Lots, MatchGroup, OrderId, OrderType, SelfMatch, SessionId, Side, Ticks, TimeInForce,
-    VenueDay, VenueNanos,
+    AccountId, Event, Expiry, InstrumentId, Lots, MatchGroup, OrderId, OrderType, SelfMatch, SessionId, Side, Ticks,
+    TimeInForce, VenueDay, VenueNanos,
 };
 
 /// The order type. An elected stop has become a market or a limit order.
@@ -68,6 +68,29 @@ pub struct LiveOrder {
 }
 
 impl LiveOrder {
+    /// Returns the event that an amend to this state must give.
+    pub fn amended(&self, kept_priority: bool) -> Event {
+        let waits = matches!(self.kind, LiveOrderKind::Stop | LiveOrderKind::StopLimit);
+        Event::Amended {
+            order: self.id,
+            account: self.account,
+            instrument: self.instrument,
+            side: self.side,
+            price: self.price,
+            lots: Lots(self.ordered),
+            open: Lots(self.open),
+            kept_priority,
+            display: self.peak,
+            stop: waits.then_some(self.stop),
+            minimum_execution: self.is_hidden().then_some(Lots(self.minimum)),
+            expiry: match self.tif {
+                TimeInForce::GoodTillDate { day } => Some(Expiry::Day(day)),
+                TimeInForce::GoodTillTime { at } => Some(Expiry::Time(at)),
+                _ => None,
+            },
+        }
+    }
+
     /// Returns the lots that it displays when it joins the end of its queue.
     pub fn displayed_lots(&self) -> u64 {
         self.peak.map_or(self.open, |peak| peak.0.min(self.open))

@@ -5,9 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_model::{
-    AccountId, Allocation, CancelReason, Event, Expiry, InstrumentId, Lots, OrderId, Phase, Side, TimeInForce,
-};
+use pitwire_model::{AccountId, Allocation, CancelReason, InstrumentId, OrderId, Phase, Side};
 
 use crate::departures::check_departure;
 use crate::market::MarketState;
@@ -57,28 +55,6 @@ impl VenueModel {
     }
 }
 
-/// Returns the event that reduces an order to `after`.
-fn reduced(after: &LiveOrder) -> Event {
-    Event::Amended {
-        order: after.id,
-        account: after.account,
-        instrument: after.instrument,
-        side: after.side,
-        price: after.price,
-        lots: Lots(after.ordered),
-        open: Lots(after.open),
-        kept_priority: true,
-        display: None,
-        stop: None,
-        minimum_execution: None,
-        expiry: match after.tif {
-            TimeInForce::GoodTillDate { day } => Some(Expiry::Day(day)),
-            TimeInForce::GoodTillTime { at } => Some(Expiry::Time(at)),
-            _ => None,
-        },
-    }
-}
-
 fn check_reduced(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -87,7 +63,7 @@ fn check_reduced(
 ) -> CheckResult<LiveOrder> {
     let cut = before.open - room;
     let after = LiveOrder { open: room, shown: before.shown.min(room), ordered: before.ordered - cut, ..*before };
-    let expected = reduced(&after);
+    let expected = after.amended(true);
     match reader.peek(model)? {
         Some(actual) if *actual == expected => reader.advance(),
         actual => fail!(

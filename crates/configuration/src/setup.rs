@@ -48,7 +48,7 @@ pub struct LimitsDef {
     pub orders_burst: Option<u32>,
     pub requests_per_second: Option<u32>,
     pub requests_burst: Option<u32>,
-    /// Most open orders of an account without a limit of its own.
+    /// Most open orders of an account, unless an operator has set a limit for it.
     pub open_orders_per_account: Option<u32>,
 }
 

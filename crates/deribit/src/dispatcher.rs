@@ -88,8 +88,8 @@ impl Dispatcher {
         self
     }
 
-    /// Sets how many open orders an account may have that has no limit of its own. Without this
-    /// call it is [`Limits::MAX_OPEN_ORDERS`].
+    /// Sets the most open orders of an account, unless an operator has set a limit for it. Without
+    /// this call it is [`Limits::MAX_OPEN_ORDERS`].
     #[must_use]
     pub fn with_max_open_orders(mut self, max: u32) -> Self {
         self.state.max_open_orders = max;

@@ -43,8 +43,8 @@ pub const TIERS: [(u64, Allowance); 3] = [
 ];
 
 impl Limits {
-    /// Default for the most open orders of an account without a limit of its own. It bounds the
-    /// memory and the work that one account can cause.
+    /// Most open orders of an account, unless the configuration or an operator sets another limit.
+    /// The limit bounds the memory and the work that one account can cause.
     pub const MAX_OPEN_ORDERS: u32 = 10_000;
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Does        allow a burst of failures, then one per second. A login above the budget is refused
 //!             without a look at its secret.
-//! Holds       1. an address from which a client id has logged in before has a budget of its own
-//!                for that id, so that strangers cannot lock the member out;
+//! Holds       1. after a client id has logged in from an address, failures of that id from that
+//!                address have a separate budget, so that strangers cannot lock the member out;
 //!             2. memory is bounded: above [`MOST_BUDGETS`] the entry with the most allowance goes.
 
 use core::net::{IpAddr, Ipv6Addr};
@@ -16,7 +16,7 @@ const BURST: u64 = 50;
 /// Time in nanoseconds that gives one more failure.
 const REFILL_NS: u64 = 1_000_000_000;
 const MOST_BUDGETS: usize = 10_000;
-/// Most pairs of an address and a client id that have a budget of their own.
+/// Most pairs of an address and a client id that have a separate budget.
 const MOST_KNOWN: usize = 10_000;
 
 /// A place from which logins come: an IPv4 address, or the 64 bits of an IPv6 network. `None` for a

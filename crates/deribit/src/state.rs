@@ -33,7 +33,7 @@ pub(crate) struct SharedState {
     /// Recent private messages of accounts with resumable subscriptions.
     pub replay: ReplayBuffers,
     pub rates: RateLimits,
-    /// Most open orders of an account without a limit of its own.
+    /// Most open orders of an account, unless an operator has set a limit for it.
     pub max_open_orders: u32,
 }
 

@@ -171,5 +171,5 @@ fn failed_logins_are_slowed_counted_and_reported() {
     assert_eq!((counts.failed, counts.slowed), (50, 1));
     world.steady_ns += 1_000_000_000;
     assert_eq!(guess(&mut world, "alice-secret").code(), 0);
-    assert_eq!(guess(&mut world, "wrong again").code(), WRONG, "this address has a budget of its own now");
+    assert_eq!(guess(&mut world, "wrong again").code(), WRONG, "this address has a separate budget now");
 }

@@ -156,7 +156,7 @@ fn identity_of(metadata: &fs::Metadata) -> FileIdentity {
     FileIdentity { device: metadata.dev(), inode: metadata.ino() }
 }
 
-/// Returns the error for a file or directory that is no longer in its place.
+/// Returns the error for a file or directory that was deleted or replaced.
 fn displaced(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::StaleNetworkFileHandle, what)
 }
@@ -311,7 +311,7 @@ impl DirectoryLock {
     pub fn acquire(storage: &DirectoryStorage) -> Result<Self, LockError> {
         let path = storage.path.join(LOCK_FILE);
         let failed = |source| LockError::Io { path: path.clone(), source };
-        // A description of its own, so that dropping the lock releases it.
+        // The lock belongs to this newly opened descriptor, so that closing it releases the lock.
         let directory = openat(&storage.directory, ".", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
         let directory = fs::File::from(directory.map_err(|error| failed(error.into()))?);
         try_lock(&directory, storage, &path)?;

@@ -1,5 +1,4 @@
-//! An order meets a market that is not plain: one with hidden orders, price controls, stops or
-//! pro-rata allocation.
+//! Matches an order in a market with hidden orders, price controls, stops or pro-rata allocation.
 //!
 //! Holds       1. orders trade by price, then displayed before hidden, then by time;
 //!             2. nothing executes at a price that breaches a tolerance; the references and best

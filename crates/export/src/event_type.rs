@@ -1,13 +1,13 @@
-//! The event type of an order, out of the eight types of the order flow.
+//! Classifies an order as one of the eight event types of the order flow.
 //!
-//! The types describe what an order does to the best prices (`docs/export.md`). They follow from
-//! the visible book before and after the order, so orders of members have one as well.
+//! The types describe what an order does to the best prices (`docs/export.md`). The visible book
+//! before and after an order determines its type, whether a member or the flow has entered it.
 
 use pitwire_model::{Event, NewOrder, OrderType, Phase, Side, TradeKind};
 
 use crate::instrument_state::Quote;
 
-/// Words for the types that buy and sell. The order is that of the flow.
+/// Names of the types for buys and sells, in the order in which the flow numbers the types.
 const WORDS: [[&str; 2]; 4] = [
     ["market_buy_empties_touch", "market_sell_empties_touch"],
     ["limit_buy_inside_spread", "limit_sell_inside_spread"],

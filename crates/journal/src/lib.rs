@@ -12,8 +12,8 @@
 //!                never skipped. Above it, a tail in which a sector never arrived (lost, or written
 //!                to another place) is cut and overwritten with zeros; every other fault is
 //!                refused;
-//!             5. a commit fails if the segment or the directory is no longer in its place, because
-//!                an operator deleted or replaced it;
+//!             5. a commit fails if an operator has deleted or replaced the segment or the
+//!                directory;
 //!             6. after a failed write or sync the journal accepts nothing. Failure to make a
 //!                further segment is not fatal: two are prepared ahead, and the last one is kept
 //!                for cancels until there is space again.

@@ -1,7 +1,7 @@
-//! Preparing the next segment before it is needed, on another thread than the committing one.
+//! Prepares the next segment before it is needed, on a thread that does not commit.
 //!
-//! Holds       the job writes under a temporary name; only the journal's thread gives a segment its
-//!             final name. A late job can therefore never replace a segment in use.
+//! Holds       a segment in use is never replaced: the job writes under a temporary name, and only
+//!             the journal's thread gives a segment its final name.
 
 use std::{io, sync::Arc};
 
@@ -16,7 +16,7 @@ pub struct PrepareSegment {
     pub(crate) bytes: u64,
 }
 
-/// A synced segment of zeros that waits for its name.
+/// A synced segment of zeros under a temporary name.
 pub struct PreparedSegment {
     pub(crate) file: Box<dyn File>,
     pub(crate) unfinished: String,

@@ -5,8 +5,8 @@
 
 use std::io;
 
-/// Identity of a file or directory, which it keeps when it is renamed. Zeros where a storage has
-/// none.
+/// Identity of a file or directory. Renaming does not change it. A storage without identities uses
+/// zeros.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FileIdentity {
     pub device: u64,
@@ -24,8 +24,8 @@ pub trait Storage: Send + Sync {
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     fn sync_directory(&self) -> io::Result<()>;
-    /// Checks that `name` is still this file, in the directory that was opened. An operator may
-    /// have deleted or replaced either; what is written there would be lost.
+    /// Checks that `name` is still this file and that the directory is still the one that was
+    /// opened. After an operator has deleted or replaced either, writes to it would be lost.
     fn check_in_place(&self, name: &str, identity: FileIdentity) -> io::Result<()> {
         let _ = (name, identity);
         Ok(())

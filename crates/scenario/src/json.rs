@@ -131,7 +131,7 @@ impl<'a> Node<'a> {
                 return Err(value.fault(format!("unknown key {key:?}; known here are {}", known.join(", "))));
             }
             if list[..at].iter().any(|(earlier, _)| earlier == key) {
-                return Err(value.fault(format!("key {key:?} stands here twice")));
+                return Err(value.fault(format!("key {key:?} occurs twice")));
             }
         }
         Ok(Members { of: self, list })

@@ -670,8 +670,8 @@ fn priority(order: &OrderImage) -> (bool, i64, bool, u32) {
 }
 
 fn account_of(entry: &Entry) -> String {
-    // An order without an account gets one of its own. The prefix prevents a collision with a named
-    // account.
+    // An order without an account gets an account that no other order uses. The prefix prevents a
+    // collision with a named account.
     entry.account.clone().map_or_else(|| format!("of order {}", entry.id), |name| named(&name))
 }
 

@@ -421,29 +421,8 @@ fn word_of(node: Node<'_>, what: &str, words: &[&'static str]) -> Result<&'stati
 
 const SIDES: [(&str, Side); 2] = [("buy", Side::Buy), ("sell", Side::Sell)];
 
-/// Keys that occur in any step. The reader of each operation then checks its own keys.
-const STEP_KEYS: [&str; 20] = [
-    "op",
-    "to",
-    "id",
-    "side",
-    "type",
-    "qty",
-    "price",
-    "stop",
-    "mes",
-    "display",
-    "tif",
-    "expires",
-    "account",
-    "smp_key",
-    "post_only",
-    "reduce_only",
-    "open",
-    "by",
-    "with",
-    "confirm",
-];
+/// Keys that occur only in steps other than entries and amends.
+const OTHER_KEYS: [&str; 5] = ["to", "open", "by", "with", "confirm"];
 
 /// Keys of an entry or an amend.
 const ORDER_KEYS: [&str; 15] = [
@@ -467,7 +446,9 @@ const ORDER_KEYS: [&str; 15] = [
 fn step(node: Node<'_>) -> Result<Step, Malformed> {
     const OPS: [&str; 10] =
         ["session", "enter", "amend", "cancel", "timer", "clock", "end_of_day", "reporting", "report", "answer"];
-    let op = word_of(node.members(&STEP_KEYS)?.need("op")?, "op", &OPS)?;
+    // The reader of each operation then checks the keys of that operation.
+    let keys = [&ORDER_KEYS[..], &OTHER_KEYS].concat();
+    let op = word_of(node.members(&keys)?.need("op")?, "op", &OPS)?;
     match op {
         "session" => Ok(Step::Session { to: session(node.members(&["op", "to"])?.need("to")?)? }),
         "enter" => entry(node, &node.members(&ORDER_KEYS)?).map(|entry| Step::Enter(Box::new(entry))),

@@ -335,6 +335,12 @@ impl TimeScale {
         Axis { label: self.label, from: 0.0, to: self.at(self.end_s), format: &short_number, room: 36, labels: 7 }
     }
 
+    /// Draws `marks` over time. The vertical axis has this label and goes from 0 to `highest`.
+    fn plot(&self, label: &str, highest: f64, marks: Vec<Mark<'_>>) -> Drawn {
+        let y = Axis { label, from: 0.0, to: highest, format: &short_number, room: 60, labels: 7 };
+        Plot { x: self.axis(), y, marks }.svg()
+    }
+
     /// Returns the sessions that are not continuous trading, as marks over the whole height. A
     /// session gets its name if there is room.
     fn session_marks(&self, figures: &InstrumentFigures) -> Vec<Mark<'static>> {
@@ -477,12 +483,7 @@ fn volume(figures: &InstrumentFigures) -> Drawn {
     let mut marks = time.session_marks(figures);
     marks.push(Mark::Bars { bars: bars.collect(), colour: Colour::Line, label: "" });
     let highest = top(path.intervals.iter().map(|one| one.lots as f64));
-    Plot {
-        x: time.axis(),
-        y: Axis { label: "lots", from: 0.0, to: highest, format: &short_number, room: 60, labels: 7 },
-        marks,
-    }
-    .svg()
+    time.plot("lots", highest, marks)
 }
 
 fn spread_over_time(figures: &InstrumentFigures) -> Drawn {
@@ -491,12 +492,7 @@ fn spread_over_time(figures: &InstrumentFigures) -> Drawn {
     let highest = top(figures.path.intervals.iter().filter_map(|one| one.spread_ticks));
     let mut marks = time.session_marks(figures);
     marks.push(Mark::Line { points: points.collect(), colour: Colour::Line, label: "" });
-    Plot {
-        x: time.axis(),
-        y: Axis { label: "mean spread, ticks", from: 0.0, to: highest, format: &short_number, room: 60, labels: 7 },
-        marks,
-    }
-    .svg()
+    time.plot("mean spread, ticks", highest, marks)
 }
 
 fn spread_reading(figures: &InstrumentFigures) -> String {
@@ -520,12 +516,7 @@ fn depth_over_time(figures: &InstrumentFigures) -> Drawn {
     let mut marks = time.session_marks(figures);
     marks.push(Mark::Line { points: bids, colour: Colour::Buy, label: "best bid" });
     marks.push(Mark::Line { points: asks, colour: Colour::Sell, label: "best offer" });
-    Plot {
-        x: time.axis(),
-        y: Axis { label: "lots", from: 0.0, to: highest, format: &short_number, room: 60, labels: 7 },
-        marks,
-    }
-    .svg()
+    time.plot("lots", highest, marks)
 }
 
 fn spread(figures: &InstrumentFigures) -> Drawn {

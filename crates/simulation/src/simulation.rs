@@ -165,7 +165,7 @@ impl SimulationPlan {
         Ok(())
     }
 
-    /// Runs the market to its end with `observer` on a thread of its own.
+    /// Runs the market to its end with `observer` on a separate thread.
     fn advance_with_observer_thread(
         &self,
         market: &mut SimulatedMarket,

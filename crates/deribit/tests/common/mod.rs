@@ -172,7 +172,7 @@ impl World {
         self.text(session, &text)
     }
 
-    /// Sends a call whose answer is continued. Returns what was answered at once.
+    /// Sends a call with a long answer. Returns the part that was sent at once and the rest.
     pub fn begin(&mut self, session: &mut Session, method: &str, params: Value) -> (String, LongAnswer) {
         let text = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params}).to_string();
         let clock = RequestClock { received_us: self.wall_us, now_us: || ANSWERED_US, steady_ns: self.steady_ns };
@@ -182,7 +182,7 @@ impl World {
         (String::from_utf8(out).expect("UTF-8"), rest)
     }
 
-    /// Continues an answer to its end.
+    /// Produces the rest of a long answer.
     pub fn finish(&mut self, answer: &mut LongAnswer) -> Value {
         loop {
             let progress = answer.advance(&mut self.venue, self.records_per_part, || ANSWERED_US);

@@ -1,6 +1,6 @@
 //! The truth log: what a live feed sent, on which connection and when.
 //!
-//! Does        collects rows per connection and writes them as CSV on a thread of its own.
+//! Does        collects rows per connection and writes them as CSV on a separate thread.
 //! Holds       the rows of a connection stay in order. An error is reported at the end.
 //! Start at    [`TruthLog::create`].
 
