@@ -78,10 +78,10 @@ impl BarArchive {
         match lock.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                let told = "another pitwire bars writes here";
+                let cause = "another pitwire bars writes here";
                 return Err(ArchiveError::new(
                     directory,
-                    &told,
+                    &cause,
                     "give each its own --out directory, or end the other one",
                 ));
             }

@@ -4,7 +4,7 @@ use pitwire_model::{Derivation, Phase, RemainingSessions, Ticks, VenueNanos};
 
 use crate::rule_tables::{TifSet, session_permissions};
 
-/// The price, volume and imbalance of a call that the public was told last.
+/// The price, volume and imbalance of a call that were published last.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndicativeUncross {
     pub price: Option<Ticks>,

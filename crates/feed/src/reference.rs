@@ -34,7 +34,7 @@ struct FeedMessage {
     is_text: bool,
     bytes: Vec<u8>,
     /// Elements that were reported before.
-    told: usize,
+    reported: usize,
 }
 
 /// Reads a whole stream.
@@ -89,7 +89,7 @@ impl ReferenceReader {
         let is_whole = bytes.len() >= whole;
         if opcode < 8 {
             self.seen.counters.frames += 1;
-            let fresh = || FeedMessage { is_text: opcode == 1, bytes: Vec::new(), told: 0 };
+            let fresh = || FeedMessage { is_text: opcode == 1, bytes: Vec::new(), reported: 0 };
             self.message.get_or_insert_with(fresh).bytes.extend(payload);
             self.look_at_message(is_final && is_whole)?;
         } else if is_whole {
@@ -131,10 +131,10 @@ impl ReferenceReader {
             }
         }
         let elements = elements(&message.bytes[..correct], is_ended && !is_broken);
-        for element in elements.iter().skip(message.told) {
+        for element in elements.iter().skip(message.reported) {
             self.element(element);
         }
-        message.told = elements.len();
+        message.reported = elements.len();
         if is_broken {
             return Err(Violation::NotUtf8);
         }

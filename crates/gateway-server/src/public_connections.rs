@@ -94,7 +94,7 @@ impl PublicConnections {
 
     /// Returns the next request of a connection, or its id alone if it disconnected.
     pub fn next_event(&mut self, budget: &mut TurnBudget) -> Option<(u64, Option<String>)> {
-        match self.threads.hear(budget)? {
+        match self.threads.next_event(budget)? {
             ThreadEvent::Text(SubscriberId(id), text) => Some((id, Some(text))),
             ThreadEvent::Left(SubscriberId(id)) => {
                 self.open = self.open.saturating_sub(1);

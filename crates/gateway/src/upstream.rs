@@ -92,20 +92,20 @@ pub struct Upstream {
     venue: Arc<Mutex<String>>,
     asks: Sender<VenueQuestion>,
     calls: SyncSender<(u64, WebRequest)>,
-    told: Receiver<VenueAnswer>,
+    answers: Receiver<VenueAnswer>,
 }
 
 impl Upstream {
     pub fn open(key: &Key, wake: &Wake) -> Result<Upstream, Failure> {
         let venue = Arc::new(Mutex::new(String::new()));
-        let (tell, told) = channel();
+        let (send_answer, answers) = channel();
         let (asks, to_ask) = channel();
         let (calls, to_call) = sync_channel(CALLS_WAITING);
         let to_call = Arc::new(Mutex::new(to_call));
         let line = |name: &'static str| VenueConnection {
             venue: Arc::clone(&venue),
             stream: None,
-            tell: tell.clone(),
+            answers: send_answer.clone(),
             wake: Arc::clone(wake),
             name,
         };
@@ -115,7 +115,7 @@ impl Upstream {
             let (caller, to_call) = (line("call"), Arc::clone(&to_call));
             start("call", move || call_all(caller, &to_call))?;
         }
-        Ok(Upstream { venue, asks, calls, told })
+        Ok(Upstream { venue, asks, calls, answers })
     }
 
     /// Sets the venue's address, `http://HOST:PORT`.
@@ -140,7 +140,7 @@ impl Upstream {
     }
 
     pub fn next(&self) -> Option<VenueAnswer> {
-        self.told.try_recv().ok()
+        self.answers.try_recv().ok()
     }
 }
 
@@ -179,7 +179,7 @@ fn ask_all(mut line: VenueConnection, key: &Key, asks: &Receiver<VenueQuestion>)
             }
             Err(_) => {}
         }
-        line.tell(VenueAnswer::Bus(ask, answer));
+        line.report(VenueAnswer::Bus(ask, answer));
     }
 }
 
@@ -189,7 +189,7 @@ fn call_all(mut line: VenueConnection, calls: &Mutex<Receiver<(u64, WebRequest)>
         let Ok((number, request)) = next else { return };
         let head = [("Content-Type", "application/json".to_owned())];
         let answer = line.exchange(&request, &head).map_err(|error| error.to_string());
-        line.tell(VenueAnswer::Call(number, answer));
+        line.report(VenueAnswer::Call(number, answer));
     }
 }
 
@@ -197,14 +197,14 @@ fn call_all(mut line: VenueConnection, calls: &Mutex<Receiver<(u64, WebRequest)>
 struct VenueConnection {
     venue: Arc<Mutex<String>>,
     stream: Option<(String, TcpStream)>,
-    tell: Sender<VenueAnswer>,
+    answers: Sender<VenueAnswer>,
     wake: Wake,
     name: &'static str,
 }
 
 impl VenueConnection {
-    fn tell(&self, told: VenueAnswer) {
-        drop(self.tell.send(told));
+    fn report(&self, answer: VenueAnswer) {
+        drop(self.answers.send(answer));
         (self.wake)();
     }
 

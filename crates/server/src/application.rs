@@ -364,9 +364,9 @@ impl VenueApplication {
     }
 
     /// Handles the requests and disconnects of connections on delivery threads.
-    fn hear(&mut self, notices: &mut Notices) {
-        let mut attention = TurnBudget::default();
-        while let Some((id, done)) = self.service.market_data.public_connections.hear(&mut attention) {
+    fn take_thread_events(&mut self, notices: &mut Notices) {
+        let mut budget = TurnBudget::default();
+        while let Some((id, done)) = self.service.market_data.public_connections.next_event(&mut budget) {
             match done {
                 Done::Text(text) => {
                     self.waiting_texts.entry(id).or_default().push_back(text);
@@ -706,9 +706,9 @@ impl Application for VenueApplication {
         self.expire_replay_buffers();
         let VenueService { venue, market_data, .. } = &mut self.service;
         let here = Here { engine: venue.engine(), views: venue.views(), at: venue.now() };
-        market_data.streams.hear(here, now_ns);
+        market_data.streams.take_events(here, now_ns);
         self.continue_answers(notices);
-        self.hear(notices);
+        self.take_thread_events(notices);
     }
 
     fn release_early(&mut self) -> bool {

@@ -440,8 +440,8 @@ impl Bus {
         let (mut reply, mut room) = (self.standing(), RESUMED_BYTES);
         for (name, token) in wishes {
             let of_one = self.join(name, service, now_ns, |service, (channel, subscribed)| {
-                let told = Resumption::of_public(service, life, (name, channel), subscribed, *token, &mut room);
-                let Resumption { mut messages, notice } = told;
+                let resumption = Resumption::of_public(service, life, (name, channel), subscribed, *token, &mut room);
+                let Resumption { mut messages, notice } = resumption;
                 messages.push(notice);
                 messages
             });

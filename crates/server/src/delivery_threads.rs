@@ -23,38 +23,38 @@ use pitwire_publisher::{
 use tracing::error;
 
 /// Capacity of the queue of requests that the venue thread has not read yet.
-const HEARD_MOST: usize = 8_192;
+const REQUESTS_MAX: usize = 8_192;
 /// Maximum requests handled in one turn of the venue thread, so that orders do not wait longer.
-const HEARD_AT_A_TIME: usize = 32;
+const REQUESTS_PER_TURN: usize = 32;
 /// Maximum size of one request, and of all requests in one turn, in bytes. A request with 1,000
 /// stream names needs less than half of it.
-const HEARD_BYTES: usize = 64 * 1024;
+const REQUEST_BYTES: usize = 64 * 1024;
 /// Maximum number of delivery threads. Each holds its own copy of every stream.
 const MOST_THREADS: usize = 4;
 
 pub struct DeliveryThreads {
     limits: Limits,
     running: Option<Arc<Publisher>>,
-    said: Receiver<(SubscriberId, String)>,
-    left: Receiver<(u64, ThreadEvent)>,
-    asked: Receiver<Behind>,
+    requests: Receiver<(SubscriberId, String)>,
+    disconnects: Receiver<(u64, ThreadEvent)>,
+    lagging: Receiver<Behind>,
     /// Disconnects to report, each with the number of requests queued before it.
-    leaving: VecDeque<(u64, ThreadEvent)>,
+    pending_disconnects: VecDeque<(u64, ThreadEvent)>,
     /// Lagging subscribers to bring up to date, each at most once per stream.
     behind: VecDeque<Behind>,
     /// Number of requests that the venue thread has taken from the queue.
-    heard: u64,
+    taken: u64,
     inbound: Arc<InboundQueue>,
-    ending: Option<JoinHandle<()>>,
+    stop_thread: Option<JoinHandle<()>>,
 }
 
 /// The delivery threads' end of the queues to the venue thread.
 struct InboundQueue {
-    said: SyncSender<(SubscriberId, String)>,
+    requests: SyncSender<(SubscriberId, String)>,
     /// Number of requests queued, including those about to be queued.
-    put: AtomicU64,
-    left: Sender<(u64, ThreadEvent)>,
-    asked: Sender<Behind>,
+    queued: AtomicU64,
+    disconnects: Sender<(u64, ThreadEvent)>,
+    lagging: Sender<Behind>,
     waker: Waker,
 }
 
@@ -66,10 +66,10 @@ impl DeliveryHandler for InboundQueue {
 
     fn received(&self, from: SubscriberId, message: ClientMessage<'_>, reply: &mut Reply) {
         match message {
-            ClientMessage::Text(text) if text.len() > HEARD_BYTES => {
+            ClientMessage::Text(text) if text.len() > REQUEST_BYTES => {
                 reply.close(CloseCode::TooBig, "a request is at most 64 KiB")
             }
-            ClientMessage::Text(text) if self.put(from, text) => {
+            ClientMessage::Text(text) if self.enqueue(from, text) => {
                 reply.wait();
                 self.waker.wake();
             }
@@ -82,7 +82,7 @@ impl DeliveryHandler for InboundQueue {
 
     fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
         // The send fails only if the venue thread has ended; then the answer no longer matters.
-        if self.asked.send(Behind { who, stream, read }).is_ok() {
+        if self.lagging.send(Behind { who, stream, read }).is_ok() {
             self.waker.wake();
         }
     }
@@ -93,20 +93,20 @@ impl DeliveryHandler for InboundQueue {
 }
 
 impl InboundQueue {
-    fn put(&self, from: SubscriberId, text: &str) -> bool {
+    fn enqueue(&self, from: SubscriberId, text: &str) -> bool {
         // Count before sending, so that a disconnect that follows this request never carries a
         // lower count.
-        self.put.fetch_add(1, Ordering::SeqCst);
-        let is_put = self.said.try_send((from, text.to_owned())).is_ok();
-        if !is_put {
-            self.put.fetch_sub(1, Ordering::SeqCst);
+        self.queued.fetch_add(1, Ordering::SeqCst);
+        let is_queued = self.requests.try_send((from, text.to_owned())).is_ok();
+        if !is_queued {
+            self.queued.fetch_sub(1, Ordering::SeqCst);
         }
-        is_put
+        is_queued
     }
 
     fn leaves(&self, how: ThreadEvent) {
         // The send fails only if the venue thread has ended; then the disconnect no longer matters.
-        if self.left.send((self.put.load(Ordering::SeqCst), how)).is_ok() {
+        if self.disconnects.send((self.queued.load(Ordering::SeqCst), how)).is_ok() {
             self.waker.wake();
         }
     }
@@ -133,21 +133,21 @@ pub struct TurnBudget {
 /// An event of a connection on a delivery thread. The disconnect comes after all requests of that
 /// connection.
 pub enum ThreadEvent {
-    /// A request. Answer it with [`Order::Heard`], otherwise the connection's input stays paused.
+    /// A request. Answer it with [`Order::Acknowledge`], otherwise the connection's input stays paused.
     Text(SubscriberId, String),
     Left(SubscriberId),
 }
 
 impl Default for TurnBudget {
     fn default() -> Self {
-        TurnBudget { texts: HEARD_AT_A_TIME, bytes: HEARD_BYTES, has_begun: false }
+        TurnBudget { texts: REQUESTS_PER_TURN, bytes: REQUEST_BYTES, has_begun: false }
     }
 }
 
 /// A control message to the delivery threads, in order with the stream messages.
 pub enum Order {
     Adopt(Box<Adopted>),
-    Tell(SubscriberId, Vec<u8>),
+    Send(SubscriberId, Vec<u8>),
     Join(SubscriberId, StreamId),
     Leave(SubscriberId, StreamId),
     /// Starts a stream without subscribers: its next message follows this number.
@@ -156,7 +156,7 @@ pub enum Order {
     Close(SubscriberId, CloseCode, String),
     /// Acknowledges a request of this many bytes whose answers have been sent: the next one may be
     /// read.
-    Heard(SubscriberId, usize),
+    Acknowledge(SubscriberId, usize),
 }
 
 /// A socket handed off to a delivery thread.
@@ -178,13 +178,13 @@ impl Order {
                 let Adopted { socket, tls, tag, rest, hello, opening } = *adopted;
                 delivery.adopt_open(socket, tls, tag, rest, hello, opening);
             }
-            Order::Tell(tag, payload) => delivery.send_text(tag, &payload),
+            Order::Send(tag, payload) => delivery.send_text(tag, &payload),
             Order::Join(tag, ring) => delivery.join(tag, ring),
             Order::Leave(tag, ring) => delivery.leave(tag, ring),
             Order::Begin(ring, number) => delivery.restart(ring, number),
             Order::LagAnswer(Behind { who, stream, read }, how) => delivery.go_on(who, stream, read, how),
             Order::Close(tag, code, reason) => delivery.close(tag, code, &reason),
-            Order::Heard(tag, bytes) => delivery.processed(tag, weight(bytes)),
+            Order::Acknowledge(tag, bytes) => delivery.processed(tag, weight(bytes)),
         }
     }
 }
@@ -193,19 +193,26 @@ impl DeliveryThreads {
     /// Creates the queues; no thread starts yet. `waker` wakes the venue thread, which calls
     /// [`Self::hear`].
     pub fn new(limits: Limits, waker: &Waker) -> DeliveryThreads {
-        let ((say, said), (leave, left), (ask, asked)) = (sync_channel(HEARD_MOST), channel(), channel());
-        let inbound = InboundQueue { said: say, put: AtomicU64::new(0), left: leave, asked: ask, waker: waker.clone() };
+        let ((request, requests), (disconnect, disconnects), (lag, lagging)) =
+            (sync_channel(REQUESTS_MAX), channel(), channel());
+        let inbound = InboundQueue {
+            requests: request,
+            queued: AtomicU64::new(0),
+            disconnects: disconnect,
+            lagging: lag,
+            waker: waker.clone(),
+        };
         DeliveryThreads {
             limits,
             running: None,
-            said,
-            left,
-            asked,
-            leaving: VecDeque::new(),
+            requests,
+            disconnects,
+            lagging,
+            pending_disconnects: VecDeque::new(),
             behind: VecDeque::new(),
-            heard: 0,
+            taken: 0,
             inbound: Arc::new(inbound),
-            ending: None,
+            stop_thread: None,
         }
     }
 
@@ -236,35 +243,35 @@ impl DeliveryThreads {
 
     /// Returns the next event, or `None` if there is none or the turn's budget is spent. In the
     /// second case it wakes the venue thread, so that the next turn follows at once.
-    pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<ThreadEvent> {
-        if !std::mem::replace(&mut attention.has_begun, true) {
+    pub fn next_event(&mut self, budget: &mut TurnBudget) -> Option<ThreadEvent> {
+        if !std::mem::replace(&mut budget.has_begun, true) {
             // Requests sent before these disconnects are in the queue by now, so they can be
             // handled first.
-            self.leaving.extend(self.left.try_iter());
+            self.pending_disconnects.extend(self.disconnects.try_iter());
         }
         // All requests of this connection have been handled, so report its disconnect now. Requests
         // of other connections may still be waiting.
-        if let Some((_, leaving)) = self.leaving.pop_front_if(|(said, _)| *said <= self.heard) {
-            return Some(leaving);
+        if let Some((_, disconnect)) = self.pending_disconnects.pop_front_if(|(queued, _)| *queued <= self.taken) {
+            return Some(disconnect);
         }
-        if attention.texts == 0 || attention.bytes == 0 {
+        if budget.texts == 0 || budget.bytes == 0 {
             self.inbound.waker.wake();
             return None;
         }
-        match self.said.try_recv() {
+        match self.requests.try_recv() {
             Ok((tag, text)) => {
-                self.heard += 1;
-                attention.texts -= 1;
-                attention.bytes = attention.bytes.saturating_sub(text.len());
+                self.taken += 1;
+                budget.texts -= 1;
+                budget.bytes = budget.bytes.saturating_sub(text.len());
                 Some(ThreadEvent::Text(tag, text))
             }
-            Err(_) => self.leaving.pop_front().map(|(_, leaving)| leaving),
+            Err(_) => self.pending_disconnects.pop_front().map(|(_, disconnect)| disconnect),
         }
     }
 
     /// Returns the next lagging subscriber to bring up to date.
     pub fn next_behind(&mut self) -> Option<Behind> {
-        self.behind.extend(self.asked.try_iter());
+        self.behind.extend(self.lagging.try_iter());
         self.behind.pop_front()
     }
 
@@ -284,15 +291,15 @@ impl DeliveryThreads {
                 error!(%error, "a thread that served streams has failed");
             }
         };
-        self.ending = std::thread::Builder::new().name("delivery".into()).spawn(stop).ok();
+        self.stop_thread = std::thread::Builder::new().name("delivery".into()).spawn(stop).ok();
     }
 }
 
 impl Drop for DeliveryThreads {
     fn drop(&mut self) {
-        if let Some(ending) = self.ending.take() {
+        if let Some(thread) = self.stop_thread.take() {
             // The thread has logged its own errors.
-            let _ = ending.join();
+            let _ = thread.join();
         }
     }
 }
@@ -304,10 +311,10 @@ mod tests {
     /// Returns the events of one turn: the connection number for a request, its negative for a
     /// disconnect.
     fn turn(delivery: &mut DeliveryThreads) -> Vec<i64> {
-        let mut attention = TurnBudget::default();
+        let mut budget = TurnBudget::default();
         let number = |SubscriberId(id)| i64::try_from(id).unwrap();
-        std::iter::from_fn(|| delivery.hear(&mut attention))
-            .map(|heard| match heard {
+        std::iter::from_fn(|| delivery.next_event(&mut budget))
+            .map(|event| match event {
                 ThreadEvent::Text(tag, _) => number(tag),
                 ThreadEvent::Left(tag) => -number(tag),
             })
@@ -318,17 +325,17 @@ mod tests {
     fn disconnect_follows_own_requests_but_not_those_of_others() {
         let mut delivery = DeliveryThreads::new(Limits::default(), &Waker::default());
         let inbound = Arc::clone(&delivery.inbound);
-        assert!((0..10).all(|_| inbound.put(SubscriberId(1), "a") && inbound.put(SubscriberId(2), "b")));
+        assert!((0..10).all(|_| inbound.enqueue(SubscriberId(1), "a") && inbound.enqueue(SubscriberId(2), "b")));
         inbound.leaves(ThreadEvent::Left(SubscriberId(1)));
-        assert!((0..100).all(|_| inbound.put(SubscriberId(2), "b")));
+        assert!((0..100).all(|_| inbound.enqueue(SubscriberId(2), "b")));
         let first = turn(&mut delivery);
-        let at = first.iter().position(|heard| *heard == -1).expect("it has left");
-        assert_eq!((at, first.iter().filter(|heard| **heard == 1).count()), (20, 10));
-        assert_eq!(first.len(), HEARD_AT_A_TIME + 1);
+        let at = first.iter().position(|number| *number == -1).expect("it has left");
+        assert_eq!((at, first.iter().filter(|number| **number == 1).count()), (20, 10));
+        assert_eq!(first.len(), REQUESTS_PER_TURN + 1);
         // A request that found the queue full does not delay a disconnect.
-        while inbound.put(SubscriberId(2), "b") {}
+        while inbound.enqueue(SubscriberId(2), "b") {}
         inbound.leaves(ThreadEvent::Left(SubscriberId(3)));
-        let rest: Vec<i64> = (0..HEARD_MOST / HEARD_AT_A_TIME + 2).flat_map(|_| turn(&mut delivery)).collect();
-        assert_eq!((rest.len(), rest.last()), (HEARD_MOST + 1, Some(&-3)));
+        let rest: Vec<i64> = (0..REQUESTS_MAX / REQUESTS_PER_TURN + 2).flat_map(|_| turn(&mut delivery)).collect();
+        assert_eq!((rest.len(), rest.last()), (REQUESTS_MAX + 1, Some(&-3)));
     }
 }

@@ -75,7 +75,7 @@ enum Item {
 
 impl PublicConnections {
     /// Creates an empty set of connections. `waker` wakes the venue thread, which calls
-    /// [`Self::hear`].
+    /// [`Self::next_event`].
     pub fn new(waker: &Waker) -> PublicConnections {
         let limits = Limits { idle_ms: IDLE_MS, ping_ms: PING_MS, ..Limits::default() };
         PublicConnections {
@@ -193,7 +193,7 @@ impl PublicConnections {
     }
 
     fn say(&mut self, to: ConnectionId, text: &[u8]) {
-        self.order(Order::Tell(SubscriberId(to.0), text.to_vec()));
+        self.order(Order::Send(SubscriberId(to.0), text.to_vec()));
     }
 
     fn close(&mut self, to: ConnectionId, code: CloseCode, reason: &str) {
@@ -205,11 +205,11 @@ impl PublicConnections {
     pub fn end_command(&mut self) {
         let since = std::mem::replace(&mut self.command_start, self.items.len());
         let Some(items) = self.items.get_mut(since..).filter(|items| items.len() > 1) else { return };
-        let is_tell = |item: &Item| matches!(item, Item::Order(Order::Tell(..)));
-        if items.is_sorted_by_key(|item| !is_tell(item)) {
+        let is_send = |item: &Item| matches!(item, Item::Order(Order::Send(..)));
+        if items.is_sorted_by_key(|item| !is_send(item)) {
             return;
         }
-        items.sort_by_key(|item| !is_tell(item));
+        items.sort_by_key(|item| !is_send(item));
         // The indexes refer to the order before the sort.
         self.newest.clear();
     }
@@ -275,8 +275,8 @@ impl PublicConnections {
 
     /// Returns the next event of a connection, or `None` if there is none or the turn's budget is
     /// spent.
-    pub fn hear(&mut self, attention: &mut TurnBudget) -> Option<(ConnectionId, Done)> {
-        Some(match self.delivery.hear(attention)? {
+    pub fn next_event(&mut self, budget: &mut TurnBudget) -> Option<(ConnectionId, Done)> {
+        Some(match self.delivery.next_event(budget)? {
             ThreadEvent::Text(tag, text) => (ConnectionId(tag.0), Done::Text(text)),
             ThreadEvent::Left(tag) => (ConnectionId(tag.0), Done::Left),
         })
@@ -309,8 +309,8 @@ impl PublicConnections {
     }
 
     /// Acknowledges a request of this many bytes from a connection.
-    pub fn heard(&mut self, id: ConnectionId, bytes: usize) {
-        self.order(Order::Heard(SubscriberId(id.0), bytes));
+    pub fn acknowledge(&mut self, id: ConnectionId, bytes: usize) {
+        self.order(Order::Acknowledge(SubscriberId(id.0), bytes));
     }
 
     /// Refuses new connections. The next release closes the existing ones.

@@ -64,11 +64,11 @@ impl Question<'_> {
         let fields: Vec<&str> = header.split_ascii_whitespace().collect();
         let [SCHEME, at_ms, nonce, mac] = fields[..] else { return Err(Refused::Unsigned) };
         let at_ms: u64 = at_ms.parse().map_err(|_| Refused::Unsigned)?;
-        let told: [u8; 32] = hex::decode(mac).ok().and_then(|mac| mac.try_into().ok()).ok_or(Refused::Unsigned)?;
+        let given: [u8; 32] = hex::decode(mac).ok().and_then(|mac| mac.try_into().ok()).ok_or(Refused::Unsigned)?;
         if nonce.len() != 32 {
             return Err(Refused::Unsigned);
         }
-        if key.mac("question", &self.content(at_ms, nonce)) != blake3::Hash::from_bytes(told) {
+        if key.mac("question", &self.content(at_ms, nonce)) != blake3::Hash::from_bytes(given) {
             return Err(Refused::WrongMac);
         }
         if at_ms.abs_diff(now_ms) > SKEW_MS {

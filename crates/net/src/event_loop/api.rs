@@ -85,7 +85,7 @@ pub struct Outgoing<'a> {
 pub struct Accepted {
     /// The new socket.
     pub token: Token,
-    /// The address of the peer, if the kernel told it.
+    /// The address of the peer, if the kernel knows it.
     pub peer: Option<IpAddr>,
 }
 

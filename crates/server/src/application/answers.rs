@@ -105,7 +105,7 @@ impl VenueApplication {
             && let Some(text) = self.waiting_texts.get_mut(&id).and_then(VecDeque::pop_front)
         {
             self.text(id, &text, notices);
-            self.service.market_data.public_connections.heard(id, text.len());
+            self.service.market_data.public_connections.acknowledge(id, text.len());
         }
         if self.waiting_texts.get(&id).is_some_and(VecDeque::is_empty) {
             self.waiting_texts.remove(&id);

@@ -201,19 +201,19 @@ impl UrlStreams {
 
     /// Handles the events of the delivery threads since the last turn and sends heartbeats that are
     /// due.
-    pub fn hear(&mut self, here: Here<'_>, now_ns: u64) {
+    pub fn take_events(&mut self, here: Here<'_>, now_ns: u64) {
         if now_ns >= self.next_beat_ns {
             self.next_beat_ns = now_ns + BEAT_NS;
             self.streams.beat(here.at, self.beats, &mut self.outlet);
             self.beats += 1;
         }
         let Some(delivery) = self.delivery.running().cloned() else { return };
-        let mut attention = TurnBudget::default();
-        while let Some(heard) = self.delivery.hear(&mut attention) {
-            match heard {
+        let mut budget = TurnBudget::default();
+        while let Some(event) = self.delivery.next_event(&mut budget) {
+            match event {
                 ThreadEvent::Text(tag, text) => {
                     self.answer(tag, &text, here, &delivery);
-                    self.outlet.order(Order::Heard(tag, text.len()));
+                    self.outlet.order(Order::Acknowledge(tag, text.len()));
                 }
                 ThreadEvent::Left(tag) => self.forget(tag),
             }
@@ -238,7 +238,7 @@ impl UrlStreams {
         let Some(client) = self.clients.get_mut(&tag) else { return };
         let said = client.session.said(text, self.streams.directory());
         for answer in said.answers {
-            self.outlet.order(Order::Tell(tag, answer));
+            self.outlet.order(Order::Send(tag, answer));
         }
         for key in said.leave {
             let left = self.clients.get_mut(&tag).and_then(|client| client.reads.remove(&key));
@@ -249,7 +249,7 @@ impl UrlStreams {
         }
         for key in said.join {
             let Some(joined) = self.join(tag, key, here, delivery) else { continue };
-            joined.first.into_iter().for_each(|first| self.outlet.order(Order::Tell(tag, first)));
+            joined.first.into_iter().for_each(|first| self.outlet.order(Order::Send(tag, first)));
             joined.ring.into_iter().for_each(|ring| self.outlet.order(Order::Join(tag, ring)));
         }
     }
