@@ -7,37 +7,20 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from lab import connectors, machine, published, scores
 from lab.connectors import ConnectorError
+from lab.console import Fresh, Output, chosen, console, fail, result_folder
 from lab.publication.cli import app as publication
-from lab.records import ResultFolder
 from lab.study import PlannedRun, StudyError, expected_seconds, load
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.add_typer(publication, name="publication")
-console = Console()
-errors = Console(stderr=True)
 
 StudyFile = Annotated[Path, typer.Argument(help="Study file, for example studies/short.toml.")]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Result folder. Default: lab/results/NAME of the study.")
-]
 Names = Annotated[list[str] | None, typer.Argument(help="Connectors. Default: all.")]
-
-
-def fail(text: str) -> typer.Exit:
-    errors.print(f"lab: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
-    return typer.Exit(1)
-
-
-def result_folder(study_file: Path, output: Path | None) -> ResultFolder:
-    if output is not None:
-        return ResultFolder(output)
-    return ResultFolder(connectors.REPOSITORY / "lab" / "results" / load(study_file).name)
 
 
 def known_connectors() -> dict[str, connectors.Connector]:
@@ -54,13 +37,6 @@ def known_programs() -> dict[str, connectors.Connector]:
         return connectors.with_reference(known)
     except ConnectorError as error:
         raise fail(str(error)) from error
-
-
-def chosen(names: list[str] | None, known: dict[str, connectors.Connector]) -> list[connectors.Connector]:
-    for name in names or []:
-        if name not in known:
-            raise fail(f'unknown connector "{name}": expected one of {", ".join(known) or "none"}')
-    return [known[name] for name in names or known]
 
 
 @app.command()
@@ -103,7 +79,7 @@ def doctor() -> None:
 def build(names: Names = None) -> None:
     """Build connectors. A connector that cannot be built is reported, and the others are built."""
     failed = []
-    for connector in chosen(names, known_programs()):
+    for connector in chosen("connector", names, known_programs()):
         log = connectors.REPOSITORY / "lab" / "results" / "build" / f"{connector.name}.log"
         try:
             with console.status(f"building {connector.name}"):
@@ -120,7 +96,7 @@ def build(names: Names = None) -> None:
 def run(
     study_file: StudyFile,
     output: Output = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Move earlier results aside and start again.")] = False,
+    fresh: Fresh = False,
 ) -> None:
     """Run a study, or the rest of it. Runs that have a record are not repeated."""
     from lab.run import planned, run_study
@@ -128,9 +104,7 @@ def run(
 
     try:
         study = load(study_file)
-        results = result_folder(study_file, output)
-        if fresh and (moved := results.move_aside()) is not None:
-            console.print(f"earlier results are in {moved}", soft_wrap=True)
+        results = result_folder(study.name, output, fresh=fresh)
         known = known_programs()
         runs, problems = planned(study, known)
         for name, problem in problems.items():
@@ -204,7 +178,7 @@ def analyse(study_file: StudyFile, output: Output = None) -> None:
     from lab.tables import by_median, rank_text, us
 
     try:
-        folder = result_folder(study_file, output)
+        folder = result_folder(load(study_file).name, output)
         results = compute(folder)
         (folder.path / "report.json").write_text(to_json(results) + "\n")
     except (StudyError, AnalysisError) as error:
@@ -252,7 +226,7 @@ def report(study_file: StudyFile, output: Output = None) -> None:
     from lab.report import write
 
     try:
-        folder = result_folder(study_file, output)
+        folder = result_folder(load(study_file).name, output)
         name = shlex.quote(str(study_file))
         command = f"cd lab && .venv/bin/lab run {name} && .venv/bin/lab report {name}"
         with console.status("analysing"):
@@ -304,7 +278,7 @@ def conform(
     from conform import BadConnector, Check, check
 
     failed = 0
-    for connector in chosen(names, known_connectors()):
+    for connector in chosen("connector", names, known_connectors()):
         problem = connector.problem()
         if problem is not None:
             console.print(f"{connector.name}: skipped: {problem}", markup=False, style="yellow", soft_wrap=True)

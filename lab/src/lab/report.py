@@ -207,6 +207,33 @@ def write_csv(folder: Path, table: Table) -> None:
         writer.writerows([[Markup(cell).striptags() for cell in row] for row in table.rows])
 
 
+def render(template: str, results: Any, folder: ResultFolder, command: str, **values: Any) -> Path:
+    """Writes report.html from a template and the results of a study, and returns its path.
+
+    # Raises
+    OSError if the file cannot be written.
+    """
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("lab"),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )
+    page = environment.get_template(template).render(
+        results=results,
+        study=results.study,
+        description=results.description,
+        checksums=checksums(folder),
+        command=command,
+        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **values,
+    )
+    path = folder.path / "report.html"
+    path.write_text(page)
+    return path
+
+
 def write(results: Results, folder: ResultFolder, command: str) -> Path:
     """Writes report.html, report.json and tables/*.csv, and returns the path of the page.
 
@@ -234,31 +261,19 @@ def write(results: Results, folder: ResultFolder, command: str) -> Path:
     for table in [*(t for _, part in sections for t in part), *joined, *study]:
         write_csv(folder.path / "tables", table)
     (folder.path / "report.json").write_text(analysis.to_json(results) + "\n")
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lab"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    page = environment.get_template("report.html").render(
-        results=results,
-        study=results.study,
-        description=results.description,
+    return render(
+        "report.html",
+        results,
+        folder,
+        command,
         sections=sections,
         joined=joined,
         published=study,
         figures=figure_list(results, analysis.read_series(folder)),
         answer=answer(results),
         threats=threats(results),
-        checksums=checksums(folder),
-        command=command,
-        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         messages=sum(c.received for r in results.records for c in r.connectors),
         us=us,
         quantile_name=summary.quantile_name,
         quantiles=summary.QUANTILES,
     )
-    path = folder.path / "report.html"
-    path.write_text(page)
-    return path

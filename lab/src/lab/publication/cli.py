@@ -5,32 +5,17 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from lab.connectors import REPOSITORY, ConnectorError
+from lab.connectors import ConnectorError
+from lab.console import Fresh, Output, chosen, fail, result_folder, say
 from lab.publication import publishers
 from lab.publication.publishers import Publisher
-from lab.records import ResultFolder
 from lab.study import StudyError
 
 app = typer.Typer(help="Compare WebSocket publishers under the same load.", no_args_is_help=True)
-console = Console()
-errors = Console(stderr=True)
 
 StudyFile = Annotated[Path, typer.Argument(help="Study file, for example studies/publication.toml.")]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="Result folder. Default: lab/results/NAME of the study.")
-]
 Names = Annotated[list[str] | None, typer.Argument(help="Publishers. Default: all.")]
-
-
-def fail(text: str) -> typer.Exit:
-    errors.print(f"lab: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
-    return typer.Exit(1)
-
-
-def say(text: str, style: str | None = None) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
 
 
 def known_publishers() -> dict[str, Publisher]:
@@ -38,18 +23,6 @@ def known_publishers() -> dict[str, Publisher]:
         return publishers.load_all()
     except ConnectorError as error:
         raise fail(str(error)) from error
-
-
-def chosen(names: list[str] | None) -> list[Publisher]:
-    known = known_publishers()
-    for name in names or []:
-        if name not in known:
-            raise fail(f'unknown publisher "{name}": expected one of {", ".join(known) or "none"}')
-    return [known[name] for name in names or known]
-
-
-def result_folder(name: str, output: Path | None) -> ResultFolder:
-    return ResultFolder(output or REPOSITORY / "lab" / "results" / name)
 
 
 @app.command()
@@ -60,7 +33,7 @@ def build(names: Names = None) -> None:
     def report(name: str, problem: str | None) -> None:
         say(f"{name}: built" if problem is None else f"{name}: not built: {problem}", "yellow" if problem else None)
 
-    failed = publishers.build_all(chosen(names), report)
+    failed = publishers.build_all(chosen("publisher", names, known_publishers()), report)
     if not names:
         problem = artillery.install()
         report("artillery", problem)
@@ -75,7 +48,7 @@ def check(names: Names = None) -> None:
     from lab.publication.check import check as run_checks
 
     failed = 0
-    for publisher in chosen(names):
+    for publisher in chosen("publisher", names, known_publishers()):
         problem = publisher.problem()
         if problem is not None:
             say(f"{publisher.name}: skipped: {problem}", "yellow")
@@ -92,7 +65,7 @@ def check(names: Names = None) -> None:
 def run(
     study_file: StudyFile,
     output: Output = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Move earlier results aside and start again.")] = False,
+    fresh: Fresh = False,
 ) -> None:
     """Run a study, or the rest of it. Runs that have a record are not repeated."""
     from lab.publication.run import Record, available, run_study
@@ -100,9 +73,7 @@ def run(
 
     try:
         study = load(study_file)
-        results = result_folder(study.name, output)
-        if fresh and (moved := results.move_aside()) is not None:
-            say(f"earlier results are in {moved}")
+        results = result_folder(study.name, output, fresh=fresh)
         known = known_publishers()
         for name, problem in available(study, known)[1].items():
             say(f"{name}: skipped: {problem}", "yellow")

@@ -1,16 +1,14 @@
 """Writes `report.html`, `report.json` and the CSV tables of a publication study."""
 
-from datetime import UTC, datetime
 from pathlib import Path
 
-import jinja2
 from markupsafe import Markup
 
 from lab import figures
 from lab.publication.analysis import COSTS, CPU, LATENCY, MEASURES, Level, Measure, Results, Row, TestResult, to_json
 from lab.publication.publishers import OURS
 from lab.records import ResultFolder
-from lab.report import FigureItem, checksums, write_csv
+from lab.report import FigureItem, render, write_csv
 from lab.tables import Cell, Table, p_value, rank_text
 
 FEW_BLOCKS = 10
@@ -225,25 +223,13 @@ def write(results: Results, folder: ResultFolder, command: str) -> Path:
         for table in tables:
             write_csv(folder.path / "tables", table)
     (folder.path / "report.json").write_text(to_json(results) + "\n")
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("lab"),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )
-    page = environment.get_template("publication.html").render(
-        results=results,
-        study=results.study,
-        description=results.description,
+    return render(
+        "publication.html",
+        results,
+        folder,
+        command,
         sections=sections,
         answer=answer(results),
         threats=threats(results),
         problems=[record for record in results.records if record.reasons],
-        checksums=checksums(folder),
-        command=command,
-        date=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
-    path = folder.path / "report.html"
-    path.write_text(page)
-    return path

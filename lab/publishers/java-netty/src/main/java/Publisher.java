@@ -24,25 +24,16 @@ import io.netty.handler.codec.http.websocketx.WebSocketServerProtocolHandler;
 import io.netty.util.concurrent.GlobalEventExecutor;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.nio.file.StandardCopyOption;
-import java.time.Instant;
 import java.util.List;
-import java.util.concurrent.locks.LockSupport;
 
 /**
  * Netty: one group of all channels, frames that share one buffer. A channel above its high-water mark misses messages.
  */
 public final class Publisher {
   private final ChannelGroup subscribers = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE);
-  private final String test = System.getenv("LAB_TEST");
-  private final int messages = number("LAB_MESSAGES");
-  private final ByteBuf reply = reply(number("LAB_BYTES"));
-
-  private static int number(String name) {
-    return Integer.parseInt(System.getenv(name));
-  }
+  private final String test = Workload.test(List.of("echo", "heartbeat", "fan-out", "queue"));
+  private final int messages = Workload.number("LAB_MESSAGES");
+  private final ByteBuf reply = reply(Workload.number("LAB_BYTES"));
 
   private static ByteBuf reply(int bytes) {
     byte[] text = "x".repeat(bytes).getBytes(StandardCharsets.US_ASCII);
@@ -97,21 +88,6 @@ public final class Publisher {
     subscribers.writeAndFlush(new TextWebSocketFrame(text), Channel::isWritable, true);
   }
 
-  private void generate(double rate, int bytes) {
-    long start = System.nanoTime();
-    Instant now = Instant.now();
-    long startRealtime = now.getEpochSecond() * 1_000_000_000L + now.getNano();
-    for (long n = 1; ; n++) {
-      long due = (long) (n / rate * 1e9);
-      while (System.nanoTime() - start < due) {
-        LockSupport.parkNanos(due - (System.nanoTime() - start));
-      }
-      String head = "{\"seq\":" + n + ",\"ts_ns\":" + (startRealtime + due) + ",\"pad\":\"";
-      String text = head + "x".repeat(Math.max(0, bytes - head.length() - 2)) + "\"}";
-      publish(Unpooled.copiedBuffer(text, StandardCharsets.US_ASCII));
-    }
-  }
-
   private void consume() throws Exception {
     var queue = Nats.connect(System.getenv("LAB_QUEUE"));
     queue
@@ -136,27 +112,19 @@ public final class Publisher {
                 new WebSocketServerProtocolHandler("/", null, false, 1 << 20, false, true), new Subscriber());
           }
         });
-    Channel server = bootstrap.bind(System.getenv("LAB_HOST"), number("LAB_PORT")).sync().channel();
+    Channel server = bootstrap.bind(System.getenv("LAB_HOST"), Workload.number("LAB_PORT")).sync().channel();
     if (hasTokens) {
       consume();
     }
     int port = ((InetSocketAddress) server.localAddress()).getPort();
-    Path ready = Path.of(System.getenv("LAB_READY_FILE"));
-    Path unfinished = Path.of(ready + ".unfinished");
-    Files.writeString(unfinished, "{\"http\":\"" + System.getenv("LAB_HOST") + ":" + port + "\"}");
-    Files.move(unfinished, ready, StandardCopyOption.ATOMIC_MOVE);
+    Workload.ready(port);
     if (test.equals("fan-out")) {
-      generate(number("LAB_RATE"), number("LAB_BYTES"));
+      Workload.generate(text -> publish(Unpooled.copiedBuffer(text, StandardCharsets.US_ASCII)));
     }
     server.closeFuture().sync();
   }
 
   public static void main(String[] arguments) throws Exception {
-    String test = System.getenv("LAB_TEST");
-    if (!List.of("echo", "heartbeat", "fan-out", "queue").contains(test)) {
-      System.err.println("invalid LAB_TEST " + test + ": expected echo, heartbeat, fan-out or queue");
-      System.exit(2);
-    }
     new Publisher().run();
   }
 }

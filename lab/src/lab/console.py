@@ -1,0 +1,46 @@
+"""What the commands of both studies share: options, messages, selection by name."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+
+from lab.connectors import REPOSITORY
+from lab.records import ResultFolder
+
+console = Console()
+errors = Console(stderr=True)
+
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", help="Result folder. Default: lab/results/NAME of the study.")
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Move earlier results aside and start again.")]
+T = TypeVar("T")
+
+
+def fail(text: str) -> typer.Exit:
+    """Prints an error, and returns the exception that ends the command with 1."""
+    errors.print(f"lab: {text}", style="red", markup=False, highlight=False, soft_wrap=True)
+    return typer.Exit(1)
+
+
+def say(text: str, style: str | None = None) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True, style=style)
+
+
+def chosen(what: str, names: list[str] | None, known: Mapping[str, T]) -> list[T]:
+    """The entries of `known` with these names, or all of them without names."""
+    for name in names or []:
+        if name not in known:
+            raise fail(f'unknown {what} "{name}": expected one of {", ".join(known) or "none"}')
+    return [known[name] for name in names or known]
+
+
+def result_folder(study: str, output: Path | None, *, fresh: bool = False) -> ResultFolder:
+    """The result folder of a study. With `fresh`, earlier results move aside."""
+    results = ResultFolder(output or REPOSITORY / "lab" / "results" / study)
+    if fresh and (moved := results.move_aside()) is not None:
+        say(f"earlier results are in {moved}")
+    return results
