@@ -28,6 +28,9 @@ const BATCH: usize = 256;
 /// Batches that the market may be ahead of the observing thread.
 const BATCHES_AHEAD: usize = 16;
 
+/// Commands between two reports of the progress.
+const REPORT_EVERY: u64 = 4_096;
+
 /// The order flow of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowSet {
@@ -70,13 +73,14 @@ pub struct SimulationResult {
 
 impl SimulationPlan {
     /// Runs the market to its end and writes the journal and the report if the plan has a
-    /// directory.
+    /// directory. `progress` is called from time to time with what is done and the whole: commands
+    /// of the flow, or venue time.
     ///
     /// # Errors
     ///
     /// Returns a usage failure if the plan has no end or combines `out` with a second thread, and a
     /// failure if the directory cannot be written.
-    pub fn run(&self) -> Result<SimulationResult, Failure> {
+    pub fn run(&self, progress: &mut dyn FnMut(u64, u64)) -> Result<SimulationResult, Failure> {
         let preset = &self.preset;
         let calendar = preset.setup.calendar(RandomEnds::from_seed(self.seed))?;
         let start = preset.start(&calendar, START, VenueNanos::ZERO);
@@ -106,9 +110,9 @@ impl SimulationPlan {
         let started = Instant::now();
         observer.report = self.report.then(|| RunReport::new(market.sequencer.engine(), start));
         if self.has_observer_thread {
-            observer = self.advance_with_observer_thread(&mut market, end, observer)?;
+            observer = self.advance_with_observer_thread(&mut market, end, progress, observer)?;
         } else {
-            self.advance(&mut market, end, |sequencer, stamped, events| {
+            self.advance(&mut market, end, progress, |sequencer, stamped, events| {
                 observer.observe(stamped, events);
                 run_directory::commit_full_group(sequencer, &mut observer.chain)
             })?;
@@ -154,12 +158,22 @@ impl SimulationPlan {
         &self,
         market: &mut SimulatedMarket,
         end: VenueNanos,
+        progress: &mut dyn FnMut(u64, u64),
         mut visit: impl FnMut(&mut Sequencer<LogBackend>, &Stamped, &[Event]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let limit = self.events.unwrap_or(u64::MAX);
+        let start = market.sequencer.time();
+        let mut steps = 0_u64;
         while market.flow_commands() < limit && market.event_queue.next_due() <= end {
             if let Some(stamped) = market.step(end)? {
                 visit(&mut market.sequencer, &stamped, &market.events)?;
+                steps += 1;
+                if steps.is_multiple_of(REPORT_EVERY) {
+                    match self.events {
+                        Some(events) => progress(market.flow_commands(), events),
+                        None => progress(stamped.at.0.saturating_sub(start.0), end.0.saturating_sub(start.0)),
+                    }
+                }
             }
         }
         Ok(())
@@ -170,6 +184,7 @@ impl SimulationPlan {
         &self,
         market: &mut SimulatedMarket,
         end: VenueNanos,
+        progress: &mut dyn FnMut(u64, u64),
         mut observer: RunObserver,
     ) -> Result<RunObserver, Failure> {
         let (sender, receiver) = sync_channel::<Batch>(BATCHES_AHEAD);
@@ -181,7 +196,7 @@ impl SimulationPlan {
                 observer
             });
             let mut batch = Batch::with_capacity(BATCH);
-            let done = self.advance(market, end, |_, stamped, events| {
+            let done = self.advance(market, end, progress, |_, stamped, events| {
                 batch.push((stamped.clone(), events.to_vec()));
                 if batch.len() == BATCH {
                     // Sending fails only if the thread panicked, which joining it reports.

@@ -21,7 +21,7 @@ use pitwire_journal::{CopyPart, Recovery, StartAt, Storage, inspect};
 use serde::{Deserialize, Serialize};
 
 use crate::recovery::{inspect_settled, journal_config};
-use crate::replay::Replay;
+use crate::replay::{Replay, ReplayProgress};
 
 /// The list of a copy's files.
 const MANIFEST: &str = "backup.json";
@@ -68,13 +68,13 @@ impl Manifest {
 }
 
 /// Copies the data directory `from` to the new directory `to`, and verifies the copy. A venue may
-/// run in `from`.
+/// run in `from`. `progress` is that of the verification, which takes most of the time.
 ///
 /// # Errors
 ///
 /// Returns a failure if `to` has entries, if a file cannot be read or written, or if the log is
 /// damaged. Then `to` does not exist.
-pub fn back_up(from: &Path, to: &Path) -> Result<Manifest, Failure> {
+pub fn back_up(from: &Path, to: &Path, progress: ReplayProgress<'_>) -> Result<Manifest, Failure> {
     let target = NewDirectory::beside(to)?;
     let mut attempt = 1;
     let last_command = loop {
@@ -90,7 +90,7 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Manifest, Failure> {
         attempt += 1;
     };
     let manifest = Manifest { format: FORMAT, last_command, files: list_files(target.path())? };
-    verify(target.path(), last_command)?;
+    verify(target.path(), last_command, progress)?;
     let text = serde_json::to_string_pretty(&manifest).map_err(|error| Failure::new(error.to_string()))?;
     let path = target.path().join(MANIFEST);
     write_new(&path, |file| file.write_all(text.as_bytes())).map_err(|error| cannot("write", &path, &error))?;
@@ -98,13 +98,14 @@ pub fn back_up(from: &Path, to: &Path) -> Result<Manifest, Failure> {
     Ok(manifest)
 }
 
-/// Checks the copy `from` and makes it the data directory `to`.
+/// Checks the copy `from` and makes it the data directory `to`. `progress` is that of the
+/// verification.
 ///
 /// # Errors
 ///
 /// Returns a failure if a file is missing or differs from the list, if the log is damaged, or if
 /// `to` has entries. Then `to` does not exist.
-pub fn restore(from: &Path, to: &Path) -> Result<Manifest, Failure> {
+pub fn restore(from: &Path, to: &Path, progress: ReplayProgress<'_>) -> Result<Manifest, Failure> {
     let path = from.join(MANIFEST);
     let no_copy = |what: String| {
         Failure::new(format!("{} is not a backup: {what}", from.display()))
@@ -128,7 +129,7 @@ pub fn restore(from: &Path, to: &Path) -> Result<Manifest, Failure> {
                 .remedy("restore another backup"));
         }
     }
-    verify(target.path(), manifest.last_command)?;
+    verify(target.path(), manifest.last_command, progress)?;
     target.publish(to)?;
     Ok(manifest)
 }
@@ -257,10 +258,10 @@ fn hash_file(path: &Path) -> io::Result<(u64, String)> {
 
 /// Replays a copy from its oldest snapshot, or from its first command, and compares the events with
 /// those that were sent.
-fn verify(directory: &Path, last_command: u64) -> Result<(), Failure> {
+fn verify(directory: &Path, last_command: u64, progress: ReplayProgress<'_>) -> Result<(), Failure> {
     let storage = DirectoryStorage::read_only(directory).map_err(|error| cannot("read", directory, &error))?;
     let recovery = inspect(&storage, &journal_config(), StartAt::Oldest)?;
-    let replay = Replay::whole(&recovery, &storage)?;
+    let replay = Replay::whole_with_progress(&recovery, &storage, progress)?;
     // A start would use the newest snapshot.
     inspect(&storage, &journal_config(), StartAt::NewestSnapshot)?;
     if replay.last.0 != last_command {

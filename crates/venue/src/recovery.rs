@@ -15,7 +15,7 @@ use pitwire_projections::Views;
 use tracing::{info, warn};
 
 use crate::log_backend::LogBackend;
-use crate::replay::{Replay, UnrecordedPanic};
+use crate::replay::{Replay, ReplayProgress, UnrecordedPanic};
 use crate::sequencer::Sequencer;
 
 /// Attempts to read a journal that a running venue is writing, before an error is accepted.
@@ -57,7 +57,21 @@ pub fn journal_config() -> JournalConfig {
     JournalConfig { segment_bytes: 16 << 20, rule_version: RULE_VERSION, ..JournalConfig::default() }
 }
 
+/// Opens or creates a data directory, and replays its log.
+///
+/// # Errors
+///
+/// Returns a failure if the directory cannot be used, or if its log is damaged.
 pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
+    recover_with_progress(directory, &mut |_, _| {})
+}
+
+/// As [`recover`], and reports the progress of the replay.
+///
+/// # Errors
+///
+/// As [`recover`].
+pub fn recover_with_progress(directory: &Path, progress: ReplayProgress<'_>) -> Result<Recovered, Failure> {
     let opened = DirectoryStorage::open_or_create(directory);
     let storage = opened.map_err(|error| {
         Failure::new(format!("cannot use the data directory {}: {error}", directory.display()))
@@ -73,7 +87,7 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
     if let Some(torn) = &recovery.torn {
         warn!(%torn, "cut: nothing in it had been acknowledged");
     }
-    let replay = Replay::whole(&recovery, storage.as_ref())?;
+    let replay = Replay::whole_with_progress(&recovery, storage.as_ref(), progress)?;
     if !recovery.is_fresh {
         let (snapshot, last) = (recovery.base().0, replay.last.0);
         info!(snapshot, replayed = last - snapshot, last, "recovered");

@@ -17,6 +17,19 @@ use tracing::error;
 use crate::guard::{EngineFailed, apply_guarded, instrument_of, refusal};
 use crate::read_ahead::{BATCHES_AHEAD, Batch, read_ahead};
 
+/// Called from time to time with the number of replayed commands and the number of all commands.
+pub type ReplayProgress<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// Commands between two reports of the progress.
+const REPORT_EVERY: u64 = 4_096;
+
+/// Reports the progress of a replay of the commands after `base`, at every 4,096th command.
+pub fn report_progress(progress: ReplayProgress<'_>, base: Seq, at: Seq, last: Seq) {
+    if at.0.is_multiple_of(REPORT_EVERY) || at == last {
+        progress(at.0.saturating_sub(base.0), last.0.saturating_sub(base.0));
+    }
+}
+
 /// The state of a replay.
 pub struct Replay {
     pub engine: Engine,
@@ -93,10 +106,23 @@ impl Replay {
     ///
     /// Returns a failure if the log cannot be read, or if it produces other events than were sent.
     pub fn whole(recovery: &Recovery, storage: &dyn Storage) -> Result<Self, Failure> {
+        Replay::whole_with_progress(recovery, storage, &mut |_, _| {})
+    }
+
+    /// As [`Replay::whole`], and reports its progress.
+    ///
+    /// # Errors
+    ///
+    /// As [`Replay::whole`].
+    pub fn whole_with_progress(
+        recovery: &Recovery,
+        storage: &dyn Storage,
+        progress: ReplayProgress<'_>,
+    ) -> Result<Self, Failure> {
         let mut skipped = BTreeSet::new();
         loop {
             let mut replay = Replay::start_without(recovery, &skipped)?;
-            match replay.run_pipelined(recovery, storage) {
+            match replay.run_pipelined(recovery, storage, progress) {
                 Ok(()) => return Ok(replay),
                 Err(Interrupted::EngineFailed(seq)) if skipped.insert(seq) => {
                     error!(seq = seq.0, "engine panicked on this command; skipping it");

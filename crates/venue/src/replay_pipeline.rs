@@ -15,7 +15,7 @@ use pitwire_journal::{OpenError, Recovery};
 use pitwire_model::{Event, Seq, Stamped};
 
 use crate::read_ahead::{BATCHES_AHEAD, Batch, read_ahead};
-use crate::replay::{Interrupted, Replay, check};
+use crate::replay::{Interrupted, Replay, ReplayProgress, check, report_progress};
 
 /// A batch with the events of its commands.
 struct ReplayedBatch {
@@ -30,14 +30,20 @@ type UsedBuffers = (Vec<Event>, Vec<usize>);
 
 impl Replay {
     /// Applies the log up to its end and maintains the views.
-    pub(crate) fn run_pipelined(&mut self, recovery: &Recovery, storage: &dyn Storage) -> Result<(), Interrupted> {
+    pub(crate) fn run_pipelined(
+        &mut self,
+        recovery: &Recovery,
+        storage: &dyn Storage,
+        progress: ReplayProgress<'_>,
+    ) -> Result<(), Interrupted> {
         let (mut views, mut changes) = (take(&mut self.views), Vec::new());
         let visit = |stamped: &Stamped, events: &[Event]| {
             changes.clear();
             views.observe(stamped, events, &mut changes);
             Ok(())
         };
-        self.run_observed(recovery, storage, recovery.last, visit, |_, _| {})?;
+        let applied = |_: &Engine, at| report_progress(progress, recovery.base(), at, recovery.last);
+        self.run_observed(recovery, storage, recovery.last, visit, applied)?;
         self.views = views;
         Ok(())
     }

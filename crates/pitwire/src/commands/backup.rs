@@ -6,6 +6,7 @@ use clap::Args;
 use pitwire_failure::Failure;
 use pitwire_venue::{Manifest, back_up, restore};
 
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
 const BACKUP_EXAMPLES: &str = "Examples:
@@ -49,7 +50,9 @@ pub struct Restore {
 
 impl Backup {
     pub fn run(self) -> Result<(), Failure> {
-        let manifest = back_up(&self.dir, &self.to)?;
+        let progress = CommandProgress::new("verifying the copy");
+        let manifest = back_up(&self.dir, &self.to, &mut |done, total| progress.show(done, total))?;
+        drop(progress);
         report(&manifest, &format!("backed up to {}", self.to.display()));
         Ok(())
     }
@@ -57,7 +60,9 @@ impl Backup {
 
 impl Restore {
     pub fn run(self) -> Result<(), Failure> {
-        let manifest = restore(&self.from, &self.dir)?;
+        let progress = CommandProgress::new("verifying the backup");
+        let manifest = restore(&self.from, &self.dir, &mut |done, total| progress.show(done, total))?;
+        drop(progress);
         report(&manifest, &format!("restored to {}", self.dir.display()));
         Ok(())
     }

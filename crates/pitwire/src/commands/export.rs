@@ -8,9 +8,10 @@ use pitwire_export::{
 };
 use pitwire_failure::Failure;
 use pitwire_journal::Recovery;
-use pitwire_venue::Replay;
+use pitwire_venue::{Replay, report_progress};
 
 use crate::commands::data_directory;
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
 const EXAMPLES: &str =
@@ -65,6 +66,7 @@ impl Export {
             return Err(Failure::usage("--from must be before --to"));
         }
         check_free(&self.out)?;
+        let progress = CommandProgress::new("exporting");
         let (storage, recovery) = data_directory::open(&self.dir)?;
         let range = CommandRange::find(&recovery, &storage, self.from, self.to)?;
         let mut exporter = Exporter::create(&self.out, self.table_format(), range)?;
@@ -78,10 +80,14 @@ impl Export {
                 &storage,
                 range.last,
                 |stamped, events| exporter.observe(stamped, events),
-                |engine, seq| book.take(engine, seq),
+                |engine, seq| {
+                    report_progress(&mut |done, total| progress.show(done, total), recovery.base(), seq, range.last);
+                    book.take(engine, seq);
+                },
             )?;
         }
         let summary = exporter.finish(&replay.engine, book)?;
+        drop(progress);
         self.report(&recovery, &range, &summary);
         Ok(())
     }

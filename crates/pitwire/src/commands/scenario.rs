@@ -8,6 +8,7 @@ use pitwire_scenario::{Outcome, Scenario, play, read};
 use serde_json::{Value, json};
 
 use pitwire_failure::Failure;
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
 const EXAMPLES: &str =
@@ -27,7 +28,8 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Play {
-    /// Files with scenarios.
+    /// Files with scenarios, or directories: every .json file in a directory is played, in the order
+    /// of the names.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print one result object per line.
@@ -40,17 +42,22 @@ impl Play {
         // Read all files first, so that an error in the last one is found at once.
         let mut scenarios = Vec::new();
         for file in &self.files {
-            scenarios.extend(scenarios_of(file)?);
+            for file in files_of(file)? {
+                scenarios.extend(scenarios_of(&file)?);
+            }
         }
         let mut differing = 0_usize;
-        for (file, scenario) in &scenarios {
+        let progress = CommandProgress::new("playing");
+        for (played, (file, scenario)) in (0..).zip(&scenarios) {
+            progress.show(played, scenarios.len() as u64);
             let outcome = play(&mut Engine::new(), scenario).map_err(|what| {
                 Failure::usage(format!("{}: scenario {}: {what} (rulebook: 19)", file.display(), scenario.name))
             })?;
             let differences = scenario.differences(&outcome);
             differing += usize::from(!differences.is_empty());
-            self.report(&outcome, &differences)?;
+            progress.hide_for(|| self.report(&outcome, &differences))?;
         }
+        drop(progress);
         match differing {
             0 => Ok(()),
             _ => Err(Failure::new(format!(
@@ -78,6 +85,30 @@ impl Play {
         }
         Ok(())
     }
+}
+
+/// Returns the path itself, or the `.json` files of a directory in the order of their names.
+fn files_of(path: &Path) -> Result<Vec<PathBuf>, Failure> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let unreadable = |error: std::io::Error| {
+        Failure::usage(format!("cannot read {}: {error}", path.display())).remedy("name a directory of scenarios")
+    };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        if file.extension().is_some_and(|extension| extension == "json") {
+            files.push(file);
+        }
+    }
+    if files.is_empty() {
+        return Err(
+            Failure::usage(format!("{} has no .json files", path.display())).remedy("name a directory of scenarios")
+        );
+    }
+    files.sort_unstable();
+    Ok(files)
 }
 
 fn scenarios_of(file: &Path) -> Result<Vec<(PathBuf, Scenario)>, Failure> {

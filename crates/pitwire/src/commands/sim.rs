@@ -7,6 +7,7 @@ use pitwire_configuration::PresetName;
 use pitwire_failure::Failure;
 use pitwire_simulation::{FlowSet, RunFigures, SimulationPlan, SimulationResult};
 
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Examples:
@@ -77,7 +78,9 @@ impl Sim {
             out: self.out,
             report: self.report,
         };
-        let result = plan.run()?;
+        let progress = CommandProgress::new("simulating");
+        let result = plan.run(&mut |done, total| progress.show(done, total))?;
+        drop(progress);
         if self.json {
             print_json(&result)
         } else {

@@ -23,7 +23,7 @@ use pitwire_server::{
 };
 use pitwire_venue::{
     ClockRelation, EventQueue, ExplainService, Maintenance, Recovered, StartOptions, Venue, VenueClock, check_clock,
-    recover, start_epoch, warm_up,
+    recover_with_progress, start_epoch, warm_up,
 };
 use tracing::{info, warn};
 
@@ -31,6 +31,7 @@ use crate::bus_key;
 use crate::commands::arguments::{self, CertificateFiles};
 use crate::commands::idle::Idle;
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 use pitwire_tls::server_certificate::{self, ServerCertificate};
 
@@ -310,7 +311,10 @@ impl Up {
         clock: &SystemClock,
     ) -> Result<(VenueService, Option<OpenDirectory>), Failure> {
         let recovered = match self.durability {
-            Durability::Disk => Some(recover(&self.data)?),
+            Durability::Disk => {
+                let progress = CommandProgress::new("recovering");
+                Some(recover_with_progress(&self.data, &mut |done, total| progress.show(done, total))?)
+            }
             Durability::Memory => None,
         };
         let empty = Engine::new();

@@ -13,8 +13,9 @@ use pitwire_model::Seq;
 
 use crate::commands::data_directory;
 use pitwire_failure::Failure;
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
-use pitwire_venue::Replay;
+use pitwire_venue::{Replay, report_progress};
 
 const EXAMPLES: &str = "Examples:
   pitwire verify pitwire-data
@@ -48,6 +49,7 @@ impl Verify {
     }
 
     pub fn run(self) -> Result<(), Failure> {
+        let progress = CommandProgress::new("verifying");
         let (storage, recovery) = data_directory::open(&self.dir)?;
         let mut replay = Replay::start(&recovery)?;
         let mut auditor = auditor_at(&replay)?;
@@ -60,6 +62,12 @@ impl Verify {
             &recovery,
             &storage,
             |replay, stamped, events| {
+                report_progress(
+                    &mut |done, total| progress.show(done, total),
+                    recovery.base(),
+                    replay.last,
+                    recovery.last,
+                );
                 auditor.set_rule_version(replay.rule_version);
                 let judged = match replay.is_quarantined(stamped.seq) {
                     true => auditor.observe_quarantined(stamped, events),
@@ -90,6 +98,7 @@ impl Verify {
                     .remedy("name one of them with --until"));
             }
         };
+        drop(progress);
         self.report(&recovery, &figures, replayed);
         Ok(())
     }

@@ -1,0 +1,81 @@
+"""Progress bars with the time left: on a terminal only, and gone at the end."""
+
+import os
+import pty
+import re
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from test_terminal import on_a_terminal
+from venue import BINARY, TOP, run_pitwire
+
+PATIENCE_S = 60
+ERASE_LINE = "\x1b[2K"
+TERMINAL = {"TERM": "xterm"}
+
+VECTORS = TOP / "contracts/vectors/rules"
+ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("progress") / "run"
+    ended = run_pitwire("sim", "--seed", "7", "--events", "20000", "--out", directory)
+    assert ended.returncode == 0, ended.stderr
+    return directory
+
+
+@pytest.mark.parametrize("name", ["export", "verify", "sim", "scenario", "backup"])
+def test_a_long_command_shows_its_progress_on_a_terminal_only(name: str, run: Path, tmp_path: Path) -> None:
+    command: list[str | Path]
+    command, doing = {
+        "export": ([BINARY, "export", run, "--out", tmp_path / "tables"], "exporting"),
+        "verify": ([BINARY, "verify", run], "verifying"),
+        "sim": ([BINARY, "sim", "--seed", "7", "--events", "20000"], "simulating"),
+        "scenario": ([BINARY, "scenario", VECTORS], "playing"),
+        "backup": ([BINARY, "backup", run, tmp_path / "copy"], "verifying the copy"),
+    }[name]
+    written = on_a_terminal(command)
+    shown = ESCAPE.sub("", written)
+    assert re.search(rf"{doing} .+ \d+ % +\d+\w+ left", shown), shown
+    assert "left" not in written.rpartition(ERASE_LINE)[2], "the bar is erased at the end"
+    if name in ("export", "backup"):
+        command[-1] = tmp_path / "again"
+    piped = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert piped.stderr == "" and "left" not in piped.stdout
+
+
+def test_a_start_shows_the_progress_of_its_recovery(run: Path, tmp_path: Path) -> None:
+    data, ready = tmp_path / "data", tmp_path / "ready.json"
+    shutil.copytree(run, data)
+    command = [BINARY, "up", "--data", data, "--http", "127.0.0.1:0", "--no-flow", "--key-file", tmp_path / "vault.key"]
+    command += ["--no-clients", "--ready-file", ready]
+    ours, its = pty.openpty()
+    process = subprocess.Popen(command, stdin=its, stdout=subprocess.DEVNULL, stderr=its, env=os.environ | TERMINAL)
+    os.close(its)
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while not ready.exists():
+            assert process.poll() is None and time.monotonic() < deadline
+            time.sleep(0.05)
+        shown = os.read(ours, 65_536).decode()
+    finally:
+        process.terminate()
+        process.wait(PATIENCE_S)
+        os.close(ours)
+    assert re.search(r"recovering .+ \d+ % +\d+\w+ left", ESCAPE.sub("", shown)), shown
+
+
+def test_a_directory_of_scenarios_is_played_in_the_order_of_names(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        (tmp_path / f"{name}.json").write_text(f'{{"name": "{name}", "steps": []}}')
+    (tmp_path / "notes.txt").write_text("not a scenario")
+    played = run_pitwire("scenario", tmp_path)
+    assert [line.split() for line in played.stdout.splitlines()] == [["a", "ok"], ["b", "ok"]], played.stderr
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    refused = run_pitwire("scenario", empty)
+    assert refused.returncode == 2 and "no .json files" in refused.stderr
