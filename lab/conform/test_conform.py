@@ -26,7 +26,7 @@ FAULTS = {
         ("capture.py", "self.ring.append(event)", "self.ring.append(event) if self.received % 999 else None"),
         "rate",
     ),
-    "stamps late": (("connector.py", STAMP, f"time.sleep(0.05)\n        {STAMP}"), "stamps"),
+    "stamps late": (("connector.py", STAMP, f"time.sleep(0.05)\n            {STAMP}"), "stamps"),
     "stamps early": (("connector.py", STAMP, f"{STAMP} - 10**9"), "stamps"),
     "ignores SIGTERM": (("connector.py", "(signal.SIGTERM, signal.SIGINT)", "(signal.SIGINT,)"), "stop"),
     "ignores the exit file": (("capture.py", "if self._exit_file.exists():", "if False:"), "stop"),

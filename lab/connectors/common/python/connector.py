@@ -24,7 +24,7 @@ NEEDED = ("URL", "CAPTURE", "SCHEMA", "EXIT_FILE", "RUN", "CONNECTOR", "EXCHANGE
 GIVE_UP_S = 10
 
 
-Take = Callable[[str | bytes], None]
+Take = Callable[..., None]  # Receiver.take
 
 
 @dataclass
@@ -53,8 +53,10 @@ class Receiver:
         stop = lambda: loop.call_soon_threadsafe(self.stopping.set)  # noqa: E731
         self.capture = Capture(library.NAME, library.VERSION, stop)
 
-    def take(self, message: str | bytes) -> None:
-        received_ns = time.monotonic_ns()
+    def take(self, message: str | bytes, received_ns: int | None = None) -> None:
+        """Stamps a message, unless the library's file has done that, and puts it into the ring."""
+        if received_ns is None:
+            received_ns = time.monotonic_ns()
         is_binary = isinstance(message, bytes)
         length = len(message) if is_binary or message.isascii() else len(message.encode())
         body = message if self.keeps_payload else None

@@ -4,11 +4,14 @@ import java.io.InputStreamReader;
 import java.net.URI;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
+import java.security.GeneralSecurityException;
 import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
+import javax.net.ssl.SSLContext;
 import org.java_websocket.client.WebSocketClient;
 import org.java_websocket.drafts.Draft_6455;
 import org.java_websocket.extensions.IExtension;
@@ -30,6 +33,8 @@ public final class Connector {
     private final Map<String, String> settings = System.getenv();
     private final boolean hasEnvelope = "text".equals(settings.get("LAB_ENVELOPE"));
     private final boolean keepsPayload = "all".equals(settings.get("LAB_PAYLOAD"));
+    /** Trusts the certificates of LAB_CA. Null: plain, or those of the system. */
+    private final SSLContext trust;
     private Capture capture;
     private long connectionId;
     private volatile boolean stopping;
@@ -47,6 +52,9 @@ public final class Connector {
             super(URI.create(settings.get("LAB_URL")), new Draft_6455(List.<IExtension>of(),
                     List.<IProtocol>of(new Protocol("")), MESSAGE_MOST), null, 5_000);
             setTcpNoDelay(true);
+            if (trust != null) {
+                setSocketFactory(trust.getSocketFactory());
+            }
             // No keep-alive pings: their timer would disturb the measurement.
             setConnectionLostTimeout(0);
         }
@@ -98,6 +106,11 @@ public final class Connector {
         public void onError(Exception error) {
             failure = error;
         }
+    }
+
+    private Connector() throws IOException, GeneralSecurityException {
+        String file = settings.getOrDefault("LAB_CA", "");
+        trust = file.isEmpty() || !settings.get("LAB_URL").startsWith("wss:") ? null : Trust.of(Path.of(file));
     }
 
     /** Opens a connection, or returns null. */
