@@ -21,6 +21,7 @@ use crate::event_sink::{EventSink, PublicEventTracker};
 use crate::incoming::IncomingOrder;
 use crate::market::Touch;
 use crate::market_context::MarketContext;
+use crate::reduce_only::ReduceOnlyLimiter;
 use crate::rule_tables::{MatchingMode, session_permissions};
 use crate::session_state::IndicativeUncross;
 use crate::undisplayed::UndisplayedState;
@@ -143,7 +144,7 @@ fn filter_arrivals<S: EventSink>(
 /// Reduces the reduce-only orders of the accounts that have traded since the last call.
 fn follow_positions<S: EventSink>(context: &mut MarketContext<'_>, out: &mut PublicEventTracker<'_, S>) {
     let traded = out.take_traded();
-    context.follow_positions(traded, out);
+    ReduceOnlyLimiter { context }.follow_positions(traded, out);
 }
 
 impl MarketContext<'_> {
@@ -201,7 +202,8 @@ impl MarketContext<'_> {
         loop {
             let slot = self.market.undisplayed.elected().next()?;
             let order = self.remove_undisplayed(slot)?;
-            if let Some(order) = self.reduce_elected(self.as_incoming(&order), out) {
+            let order = self.as_incoming(&order);
+            if let Some(order) = (ReduceOnlyLimiter { context: self }).reduce_elected(order, out) {
                 return Some(order);
             }
         }

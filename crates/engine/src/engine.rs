@@ -10,6 +10,7 @@ use crate::command_end::MarketCommand;
 use crate::event_sink::EventSink;
 use crate::funds::Funds;
 use crate::index::OrderIndex;
+use crate::instrument_commands::InstrumentCommands;
 use crate::look_ahead::{LookAhead, UpcomingCommand};
 use crate::market::Market;
 use crate::market_context::MarketContext;
@@ -107,7 +108,9 @@ impl Engine {
             Command::AddInstrument(spec) => self.add_instrument(spec, out),
             Command::AddAccount(spec) => self.add_account(spec, out),
             Command::Deposit { account, currency, units } => self.deposit(*account, *currency, *units, out),
-            Command::SetPhase { instrument, phase } => self.set_phase(*instrument, *phase, out),
+            Command::SetPhase { instrument, phase } => {
+                self.on(*instrument).and_then(|commands| commands.set_phase(*phase, out))
+            }
             Command::SetFlow(flow) => self.set_flow(*flow, out),
             Command::SetInstrumentLimits { instrument, limits } => self.set_limits(*instrument, *limits, out),
             Command::DeleteInstrument { instrument } => self.delete_instrument(*instrument, out),
@@ -124,7 +127,7 @@ impl Engine {
                 Ok(())
             }
             Command::ChangeSession { instrument, to, reason, due: _, ends } => {
-                self.change_session(*instrument, *to, *reason, *ends, out)
+                self.on(*instrument).and_then(|commands| commands.change_session(*to, *reason, *ends, out))
             }
             Command::BeginDay { day, closes } => {
                 self.begin_day(*day, *closes, out);
@@ -134,12 +137,22 @@ impl Engine {
                 self.pass_time(out);
                 Ok(())
             }
-            Command::ExtendSession { instrument, ends } => self.extend_session(*instrument, *ends, out),
-            Command::SetRemaining { instrument, remaining } => self.set_remaining(*instrument, *remaining, out),
-            Command::FilterHidden { instrument } => self.filter_hidden(*instrument, out),
-            Command::RunBatch { instrument } => self.end_batch(*instrument, out),
-            Command::SetTradingRules { instrument, rules } => self.set_trading_rules(*instrument, rules, out),
-            Command::SetClosingPrice { instrument, price } => self.set_closing_price(*instrument, *price, out),
+            Command::ExtendSession { instrument, ends } => {
+                self.on(*instrument).and_then(|commands| commands.extend_session(*ends, out))
+            }
+            Command::SetRemaining { instrument, remaining } => {
+                self.on(*instrument).and_then(|commands| commands.set_remaining(*remaining, out))
+            }
+            Command::FilterHidden { instrument } => {
+                self.on(*instrument).and_then(|commands| commands.filter_hidden(out))
+            }
+            Command::RunBatch { instrument } => self.on(*instrument).and_then(|commands| commands.end_batch(out)),
+            Command::SetTradingRules { instrument, rules } => {
+                self.on(*instrument).and_then(|commands| commands.set_trading_rules(rules, out))
+            }
+            Command::SetClosingPrice { instrument, price } => {
+                self.on(*instrument).and_then(|commands| commands.set_closing_price(*price, out))
+            }
             Command::SetReporting { instrument, open, reason, due: _, ends } => {
                 self.trade_reports().set_hours(*instrument, *open, *reason, *ends, out)
             }
@@ -160,6 +173,15 @@ impl Engine {
             orders: &mut self.orders,
             clock: &mut self.clock,
         }
+    }
+
+    /// Returns the commands about one instrument.
+    ///
+    /// # Errors
+    /// `UnknownInstrument`.
+    pub(crate) fn on(&mut self, instrument: InstrumentId) -> Result<InstrumentCommands<'_>, Reject> {
+        self.market(instrument).ok_or(Reject::UnknownInstrument)?;
+        Ok(InstrumentCommands { context: self.context(instrument) })
     }
 
     fn answer_report(

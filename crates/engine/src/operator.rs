@@ -2,7 +2,7 @@
 //!
 //! Holds       a change of limits changes no resting order; only a deletion or closing does, and it
 //!             is final.
-//! Leaves out  kills: `kills`. Sessions: `session_commands`.
+//! Leaves out  kills: `kills`. Sessions: `instrument_commands`.
 
 use pitwire_model::{
     AccountId, AccountSettings, Bust, CancelReason, CurrencyId, Event, FlowSetting, InstrumentId, InstrumentLimits,

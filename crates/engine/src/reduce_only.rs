@@ -4,7 +4,7 @@
 //!                as it could reduce the position of its account by;
 //!             2. every displayed reduce-only order of the instrument is in [`ReduceOnlyOrders`].
 //! Costs       a command: the reduce-only orders of the accounts that have traded in it.
-//! Start at    [`MarketContext::follow_positions`].
+//! Start at    [`ReduceOnlyLimiter::follow_positions`].
 
 use pitwire_model::{AccountId, Allocation, CancelReason, Event, Lots, OrderId, Phase};
 
@@ -27,33 +27,38 @@ impl Market {
     }
 }
 
-impl MarketContext<'_> {
+/// Limits the reduce-only orders of one market to the positions of their accounts.
+pub(crate) struct ReduceOnlyLimiter<'a, 'b> {
+    pub context: &'a mut MarketContext<'b>,
+}
+
+impl ReduceOnlyLimiter<'_, '_> {
     /// Reduces the displayed reduce-only orders of `accounts` to the room of their positions, by
     /// order id. Cancels an order that has no room.
     pub fn follow_positions(&mut self, mut accounts: Vec<AccountId>, out: &mut impl EventSink) {
-        if self.market.reduce_only.is_empty() {
+        if self.context.market.reduce_only.is_empty() {
             return;
         }
         accounts.sort_unstable();
         accounts.dedup();
         let mut orders: Vec<(OrderId, AccountId)> = Vec::new();
         for account in accounts {
-            orders.extend(self.market.reduce_only.of(account).map(|order| (order, account)));
+            orders.extend(self.context.market.reduce_only.of(account).map(|order| (order, account)));
         }
         orders.sort_unstable();
         for (order, account) in orders {
             match self.displayed_slot(order) {
                 Some(slot) => self.reduce_to_room(slot, out),
-                None => self.market.reduce_only.remove(account, order),
+                None => self.context.market.reduce_only.remove(account, order),
             }
         }
     }
 
     /// Cancels all displayed reduce-only orders, by order id.
     pub fn cancel_reduce_only(&mut self, out: &mut impl EventSink) {
-        for order in self.market.reduce_only.take_all() {
+        for order in self.context.market.reduce_only.take_all() {
             if let Some(slot) = self.displayed_slot(order) {
-                self.cancel_live(slot, CancelReason::ReduceOnly, out);
+                self.context.cancel_live(slot, CancelReason::ReduceOnly, out);
             }
         }
     }
@@ -64,8 +69,8 @@ impl MarketContext<'_> {
         if !order.origin.flags.reduce_only() {
             return Some(order);
         }
-        let room = self.accounts[order.account.0 as usize].room(order.instrument, order.side);
-        if room == 0 || !self.market.matches_reduce_only(self.market.phase) {
+        let room = self.context.accounts[order.account.0 as usize].room(order.instrument, order.side);
+        if room == 0 || !self.context.market.matches_reduce_only(self.context.market.phase) {
             out.emit(order.cancelled(order.open, CancelReason::ReduceOnly));
             return None;
         }
@@ -84,31 +89,31 @@ impl MarketContext<'_> {
                 display: None,
                 stop: None,
                 minimum_execution: None,
-                expiry: self.market.expiry_of(order.id, &order.origin),
+                expiry: self.context.market.expiry_of(order.id, &order.origin),
             });
         }
         Some(order)
     }
 
     fn displayed_slot(&self, order: OrderId) -> Option<Slot> {
-        let (instrument, slot) = self.orders.get(order)?;
-        Some(slot).filter(|slot| instrument == self.instrument() && !slot.is_undisplayed())
+        let (instrument, slot) = self.context.orders.get(order)?;
+        Some(slot).filter(|slot| instrument == self.context.instrument() && !slot.is_undisplayed())
     }
 
     fn reduce_to_room(&mut self, slot: Slot, out: &mut impl EventSink) {
-        let instrument = self.instrument();
-        let (order, origin) = (self.market.book.get(slot), self.market.book.origin(slot));
+        let instrument = self.context.instrument();
+        let (order, origin) = (self.context.market.book.get(slot), self.context.market.book.origin(slot));
         let (account, side, price) = (order.owner.account(), order.owner.side(), order.price);
-        let room = self.accounts[account.0 as usize].room(instrument, side);
+        let room = self.context.accounts[account.0 as usize].room(instrument, side);
         let Some(open) = u32::try_from(room).ok().filter(|room| *room < order.total_open()) else { return };
         if open == 0 {
-            return self.cancel_live(slot, CancelReason::ReduceOnly, out);
+            return self.context.cancel_live(slot, CancelReason::ReduceOnly, out);
         }
         let cut = order.total_open() - open;
         let ordered = order.ordered - cut;
-        let lots = Lots(self.market.book.reduce(slot, open, ordered));
-        self.market.change_curve(side, Some(price), -i64::from(cut));
-        self.reserve(account, side, price, -i128::from(cut));
+        let lots = Lots(self.context.market.book.reduce(slot, open, ordered));
+        self.context.market.change_curve(side, Some(price), -i64::from(cut));
+        self.context.reserve(account, side, price, -i128::from(cut));
         out.emit(Event::Amended {
             order: order.id,
             account,
@@ -121,7 +126,7 @@ impl MarketContext<'_> {
             display: (order.display > 0).then_some(Lots(u64::from(order.display))),
             stop: None,
             minimum_execution: None,
-            expiry: self.market.expiry_of(order.id, &origin),
+            expiry: self.context.market.expiry_of(order.id, &origin),
         });
         out.emit(Event::Level { instrument, side, price, lots });
     }

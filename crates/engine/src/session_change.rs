@@ -16,6 +16,7 @@ use crate::controls::Breach;
 use crate::event_sink::EventSink;
 use crate::market::Market;
 use crate::market_context::MarketContext;
+use crate::reduce_only::ReduceOnlyLimiter;
 use crate::rule_tables::{Tif, TifSet, session_permissions};
 use crate::session_state::{DeferredCallEnd, IndicativeUncross};
 use crate::undisplayed::{UndisplayedOrder, UndisplayedState};
@@ -52,7 +53,7 @@ impl SessionChange {
         let mut command = MarketCommand::begin_with_filter(context, out);
         let MarketCommand { context, out, .. } = &mut command;
         if !context.market.keeps_reduce_only(self.to) {
-            context.cancel_reduce_only(out);
+            ReduceOnlyLimiter { context }.cancel_reduce_only(out);
         }
         match self.end_session(context, out) {
             Ok(()) => self.begin_session(context, out),
@@ -198,7 +199,7 @@ impl MarketContext<'_> {
     /// Ends continuous trading because of a breach (10.3). The events of the breach and of the
     /// order that caused it have been emitted.
     pub fn start_volatility_call(&mut self, out: &mut impl EventSink) {
-        self.cancel_reduce_only(out);
+        ReduceOnlyLimiter { context: self }.cancel_reduce_only(out);
         self.volatility_call().set_session(self, out);
         inject_parked_orders(self, out);
         self.elect_stops(out);
