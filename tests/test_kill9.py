@@ -74,6 +74,7 @@ def expected_balances(traders: list[Trader], credentials: Credentials) -> dict[s
     return balances
 
 
+@pytest.mark.attack("kill -9 under load")
 @pytest.mark.timeout(300 + 20 * CYCLES)
 def test_kill_9_under_load_loses_nothing_acknowledged(data: Path) -> None:
     print(f"KILL_SEED={SEED} KILL_CYCLES={CYCLES}")

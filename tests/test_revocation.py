@@ -43,6 +43,7 @@ def is_closed(ws: Ws) -> bool:
         return closed.rcvd is not None and closed.rcvd.code == 1008 and "login has ended" in closed.rcvd.reason
 
 
+@pytest.mark.attack("revoked credential")
 def test_revoked_credentials_end_sockets_and_stay_revoked(data: Path) -> None:
     with Venue(data, extra=quiet(data)) as venue:
         with Ws(venue.ws_url) as first, Ws(venue.ws_url) as other:
@@ -71,6 +72,7 @@ def test_revoked_credentials_end_sockets_and_stay_revoked(data: Path) -> None:
         assert "demo-a-secret" not in venue.log_file.read_text().rpartition("Pitwire is up")[2]
 
 
+@pytest.mark.attack("login of a killed account")
 def test_killed_account_has_no_logins_until_it_is_lifted(data: Path) -> None:
     with Venue(data, extra=quiet(data)) as venue:
         with Ws(venue.ws_url) as ws:
@@ -85,6 +87,7 @@ def test_killed_account_has_no_logins_until_it_is_lifted(data: Path) -> None:
         assert login_code(venue, DEMO_A) == 0
 
 
+@pytest.mark.attack("guessed secrets")
 def test_failed_logins_are_slowed_counted_and_logged(data: Path) -> None:
     with Venue(data, extra=quiet(data)) as venue, Ws(venue.ws_url) as ws:
         codes = []
@@ -150,6 +153,7 @@ def inside(data: Path, *flags: str) -> dict[str, object]:
     return json.loads(ran.stdout)
 
 
+@pytest.mark.attack("demo credentials from another machine")
 @pytest.mark.parametrize("address", ["10.77.0.1:0", "0.0.0.0:0"])
 def test_demo_credentials_work_on_loopback_only(data: Path, address: str) -> None:
     first = inside(data, "--http", address)

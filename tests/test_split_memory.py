@@ -64,6 +64,7 @@ def test_memory_is_fixed_after_the_start(transport: str, workers: int, shared_mi
     assert after["RssShmem"] <= (shared_mib * MIB + 2 * workers * 4096) // 1024, after
 
 
+@pytest.mark.attack("worker of the splitter that does not read")
 def test_spilling_ends_at_its_limit(tmp_path: Path) -> None:
     """A worker that reads nothing: one mebibyte each is kept, the rest is dropped and counted."""
     with endless_tape(tmp_path / "ready", per_s=2_000_000) as url:
@@ -73,6 +74,7 @@ def test_spilling_ends_at_its_limit(tmp_path: Path) -> None:
         memory_after(command, 40, 60, limit_kib=LIMIT_KIB + 8 * 1024)
 
 
+@pytest.mark.attack("rogue upstream of the splitter")
 def test_pings_with_unread_answers_cost_no_memory() -> None:
     """A server floods pings and reads nothing: answers fill its socket, then only the latest is
     kept."""

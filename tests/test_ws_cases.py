@@ -93,6 +93,7 @@ def same(ping: str, wanted: str) -> bool:
     return len(ping) == 5 + 2 * int(size) if size else ping == wanted
 
 
+@pytest.mark.attack("hostile WebSocket frames")
 def test_every_case_is_answered_as_the_table_has_it(target: Target) -> None:
     def play(case: Case) -> tuple[str, list[str], list[str]] | None:
         stream = stream_of(case, "client")

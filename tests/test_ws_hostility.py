@@ -52,6 +52,7 @@ def flood(client: RawWs, piece: bytes, times: int, patience_s: float = 0.7) -> i
     return taken
 
 
+@pytest.mark.attack("hostile WebSocket frames")
 def test_a_flood_of_tiny_fragments_ends_early(target: Target) -> None:
     before = target.rss_bytes()
     with target.open() as client:
@@ -65,6 +66,7 @@ def test_a_flood_of_tiny_fragments_ends_early(target: Target) -> None:
     assert target.rss_bytes() - before < MOST_BYTES
 
 
+@pytest.mark.attack("hostile WebSocket frames")
 @pytest.mark.parametrize(
     ("announced", "code"), [(1 << 63, 1002), ((1 << 63) - 1, 1009), (1 << 40, 1009), (65536, 1009)]
 )
@@ -77,6 +79,7 @@ def test_a_length_alone_costs_nothing(target: Target, announced: int, code: int)
     assert target.rss_bytes() - before < MOST_BYTES
 
 
+@pytest.mark.attack("hostile WebSocket frames")
 def test_a_flood_of_pings_with_unread_answers_waits(target: Target) -> None:
     before = target.rss_bytes()
     with target.open() as client:
@@ -91,6 +94,7 @@ def test_a_flood_of_pings_with_unread_answers_waits(target: Target) -> None:
                 assert (first & 15, payload) == (PONG, b"p" * 125) or first & 15 == CLOSE
 
 
+@pytest.mark.attack("hostile WebSocket frames")
 def test_a_flood_of_pongs_and_empty_fragments_is_nothing_to_anybody(target: Target) -> None:
     before = target.rss_bytes()
     with target.open() as client:
@@ -101,6 +105,7 @@ def test_a_flood_of_pongs_and_empty_fragments_is_nothing_to_anybody(target: Targ
     assert target.rss_bytes() - before < MOST_BYTES
 
 
+@pytest.mark.attack("hostile WebSocket frames")
 def test_a_decompression_bomb_is_cut_while_it_is_small(target: Target) -> None:
     packer = zlib.compressobj(9, zlib.DEFLATED, -15)
     bomb = (packer.compress(bytes(10 * MIB)) + packer.flush(zlib.Z_SYNC_FLUSH))[:-4]
@@ -114,6 +119,7 @@ def test_a_decompression_bomb_is_cut_while_it_is_small(target: Target) -> None:
     assert target.rss_bytes() - before < MOST_BYTES
 
 
+@pytest.mark.attack("connections that send a byte at a time")
 def test_a_thousand_who_drip_are_ended_and_the_others_are_served(target: Target) -> None:
     head = f"GET {target.path} HTTP/1.1\r\nHost: {target.address}\r\nX: ".encode()
     begun = [client_frame(TEXT, b"{" * 100)[:20], client_frame(TEXT, b"{", fin=False)]
@@ -177,6 +183,7 @@ def test_what_was_asked_before_a_half_close_is_answered(target: Target) -> None:
         assert read_all(client).startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.attack("readers that never read")
 def test_readers_that_never_read_cost_little_and_delay_no_other(target: Target) -> None:
     before = target.rss_bytes()
     question = json.dumps(
@@ -242,6 +249,7 @@ def statuses(received: bytes) -> list[int]:
     return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d{3}) ", received)]
 
 
+@pytest.mark.attack("web page of another origin")
 @pytest.mark.parametrize("origin", HOSTILE_ORIGINS)
 def test_a_page_of_another_origin_gets_no_websocket(target: Target, origin: str) -> None:
     assert statuses(handshake(target, f"Origin: {origin}")) == [403]
@@ -253,6 +261,7 @@ def test_a_page_of_our_own_gets_one(target: Target) -> None:
     assert statuses(handshake(target, f"Origin: http://{target.address}", "Origin: http://evil.example")) == [403]
 
 
+@pytest.mark.attack("name rebound to the address of the venue")
 @pytest.mark.parametrize(
     "host", ["evil.example", "localhost.evil.example", "10.255.255.1", "127.0.0.1@evil.example", "\xff"]
 )
@@ -263,6 +272,7 @@ def test_a_rebound_name_is_not_ours(target: Target, host: str) -> None:
 SMUGGLED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
+@pytest.mark.attack("request smuggled behind a handshake")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [

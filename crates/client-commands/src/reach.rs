@@ -11,7 +11,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc;
 
 use pitwire_failure::Failure;
-use pitwire_terminal::output::say;
+use pitwire_terminal::output::{printable_json, say};
 
 /// Events of all channels that wait to be printed.
 const WAITING_EVENTS: usize = 64;
@@ -121,7 +121,7 @@ impl Session {
                 match event {
                     SubscriptionEvent::Notice(notice) => {
                         let channel = serde_json::Value::from(channel);
-                        say(&format!("{{\"channel\":{channel},\"data\":{}}}", notice.data.get()));
+                        say(&printable_json(&format!("{{\"channel\":{channel},\"data\":{}}}", notice.data.get())));
                         left -= 1;
                     }
                     SubscriptionEvent::Lost { messages } => {

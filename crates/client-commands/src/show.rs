@@ -6,6 +6,7 @@ use pitwire_client::Value;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use pitwire_terminal::output::printable;
 use pitwire_terminal::text_table::{CellColour, TextTable};
 
 type Object<'a> = BTreeMap<&'a str, &'a RawValue>;
@@ -162,7 +163,7 @@ fn plain(raw: &RawValue) -> String {
         text if text.starts_with('"') => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
         text => text.into(),
     };
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    printable(&text)
 }
 
 #[cfg(test)]

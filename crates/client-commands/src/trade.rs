@@ -9,7 +9,7 @@ use crate::order_arguments::OrderArguments;
 use crate::reach::{Reach, Session};
 use crate::show;
 use pitwire_failure::Failure;
-use pitwire_terminal::output::{say, say_styled};
+use pitwire_terminal::output::{printable, printable_json, say, say_styled};
 
 const EXAMPLES: &str = "Credentials come from PITWIRE_CLIENT_ID and PITWIRE_CLIENT_SECRET, or from a file of two lines
 (client_id = \"…\", client_secret = \"…\", chmod 600) at PITWIRE_CREDENTIALS or
@@ -174,7 +174,7 @@ impl Trade {
             }
         };
         if self.reach.json && !matches!(self.verb, Verb::Vwap { .. }) {
-            say(result.get());
+            say(&printable_json(result.get()));
             return Ok(());
         }
         self.show(result.get())
@@ -213,7 +213,7 @@ impl Trade {
         let text = match &self.verb {
             Verb::Buy(_) | Verb::Sell(_) | Verb::Edit { .. } => show::outcome(result),
             Verb::Cancel { .. } => show::order(result),
-            Verb::CancelAll(_) => Ok(format!("{result} cancelled")),
+            Verb::CancelAll(_) => Ok(format!("{} cancelled", printable(result))),
             Verb::Orders { .. } => show::orders(result),
             Verb::Book { .. } => show::book(result),
             Verb::Vwap { .. } => show::vwap(result, self.reach.json),

@@ -1,8 +1,9 @@
 //! The output directory: written under a hidden name, renamed when it is complete.
 
-use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::ffi::{OsStr, OsString};
+use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -30,8 +31,13 @@ pub fn check_free(out: &Path) -> Result<(), Failure> {
 }
 
 /// A hidden directory that is deleted on drop unless it was published.
+///
+/// A killed process leaves its directory behind without a lock. The next export to the same place
+/// deletes it.
 pub struct OutputDirectory {
     path: PathBuf,
+    /// Locked while the process lives.
+    _lock: File,
     is_published: bool,
 }
 
@@ -43,12 +49,19 @@ impl OutputDirectory {
         })?;
         let mut hidden = OsString::from(".");
         hidden.push(name);
-        hidden.push(format!(".unfinished-{}", std::process::id()));
+        hidden.push(".unfinished-");
         let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        fs::create_dir_all(parent).map_err(|error| cannot_write(parent, &error))?;
+        delete_abandoned(parent, &hidden);
+        hidden.push(std::process::id().to_string());
         let path = parent.join(hidden);
-        let made = fs::create_dir_all(parent).and_then(|()| DirBuilder::new().mode(DIRECTORY_MODE).create(&path));
-        made.map_err(|error| cannot_write(&path, &error))?;
-        Ok(OutputDirectory { path, is_published: false })
+        let made = DirBuilder::new().mode(DIRECTORY_MODE).create(&path).and_then(|()| {
+            let lock = File::open(&path)?;
+            lock.try_lock()?;
+            Ok(lock)
+        });
+        let lock = made.map_err(|error| cannot_write(&path, &error))?;
+        Ok(OutputDirectory { path, _lock: lock, is_published: false })
     }
 
     /// Returns the path of the hidden directory.
@@ -73,6 +86,24 @@ impl Drop for OutputDirectory {
     }
 }
 
+/// Deletes the directories of killed exports: those that begin with `hidden` and are not locked.
+/// Errors are ignored, because a directory that stays does no harm.
+fn delete_abandoned(parent: &Path, hidden: &OsStr) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let rest = name.as_bytes().strip_prefix(hidden.as_bytes());
+        let is_ours = rest.is_some_and(|number| !number.is_empty() && number.iter().all(u8::is_ascii_digit));
+        if !is_ours || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        let is_abandoned = File::open(entry.path()).is_ok_and(|lock| lock.try_lock().is_ok());
+        if is_abandoned {
+            drop(fs::remove_dir_all(entry.path()));
+        }
+    }
+}
+
 /// Returns the failure for an I/O error at `path`.
 pub fn cannot_write(path: &Path, error: &io::Error) -> Failure {
     Failure::new(format!("cannot write {}: {error}", path.display()))
@@ -82,6 +113,27 @@ pub fn cannot_write(path: &Path, error: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn directories_of_killed_exports_are_deleted_and_those_of_living_ones_stay() {
+        let parent = std::env::temp_dir().join(format!("pitwire-killed-{}", std::process::id()));
+        let out = parent.join("tables");
+        let killed = parent.join(format!(".tables.unfinished-{}", std::process::id()));
+        let other = parent.join(".tables.unfinished-notes");
+        let living = parent.join(".tables.unfinished-1");
+        for path in [&killed, &other, &living] {
+            fs::create_dir_all(path).unwrap();
+        }
+        fs::write(killed.join("orders.csv"), "half a row").unwrap();
+        let lock = File::open(&living).unwrap();
+        lock.try_lock().unwrap();
+        let made = OutputDirectory::create_for(&out).unwrap();
+        assert_eq!(fs::read_dir(made.path()).unwrap().count(), 0);
+        assert!(other.exists() && living.exists());
+        drop(made);
+        assert!(!killed.exists());
+        fs::remove_dir_all(parent).unwrap();
+    }
 
     #[test]
     fn an_unpublished_directory_is_deleted() {

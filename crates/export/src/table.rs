@@ -24,6 +24,8 @@ pub struct TableSummary {
 
 /// Digits after the point of a decimal in Parquet. Every price and amount of the venue has fewer.
 const DECIMAL_SCALE: u8 = 18;
+/// First characters of a formula in a spreadsheet, and the apostrophe that marks a text.
+const FORMULA_STARTS: [char; 7] = ['=', '+', '-', '@', '\t', '\r', '\''];
 /// Name and kind of a column.
 pub type Column = (&'static str, ColumnKind);
 
@@ -238,7 +240,17 @@ impl TimeText {
     }
 }
 
+/// Appends a text. Members write labels, and a spreadsheet evaluates a cell that begins with one of
+/// [`FORMULA_STARTS`]. Such a text gets an apostrophe in front, and so does a text that begins with
+/// an apostrophe. A reader gets the text back by removing one apostrophe.
 fn quote(line: &mut String, text: &str) {
+    if text.starts_with(FORMULA_STARTS) {
+        return quote_plain(line, &format!("'{text}"));
+    }
+    quote_plain(line, text);
+}
+
+fn quote_plain(line: &mut String, text: &str) {
     if !text.contains(['"', ',', '\n', '\r']) {
         line.push_str(text);
         return;
@@ -258,6 +270,23 @@ mod tests {
             let number = Decimal::parse(text).unwrap();
             let nearest: f64 = text.parse().unwrap();
             assert_eq!(nearest_float(number).to_bits(), nearest.to_bits(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_a_spreadsheet_would_evaluate_gets_an_apostrophe() {
+        for (text, expected) in [
+            ("=1+1", "'=1+1"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@sum", "'@sum"),
+            ("'=1", "''=1"),
+            ("=a,\"b\"", "\"'=a,\"\"b\"\"\""),
+            ("a=1", "a=1"),
+        ] {
+            let mut line = String::new();
+            quote(&mut line, text);
+            assert_eq!(line, expected);
         }
     }
 

@@ -23,23 +23,31 @@ const ENFILE: i32 = 23;
 pub struct Failure {
     what: String,
     remedy: Option<String>,
-    is_usage: bool,
+    exit_code: u8,
 }
 
 impl Failure {
     /// Creates a failure of the operation itself, with exit code 1.
     pub fn new(what: impl Into<String>) -> Self {
-        Failure { what: what.into(), remedy: None, is_usage: false }
+        Failure { what: what.into(), remedy: None, exit_code: 1 }
     }
 
     /// Creates a failure caused by wrong arguments, with exit code 2.
     pub fn usage(what: impl Into<String>) -> Self {
-        Failure { what: what.into(), remedy: None, is_usage: true }
+        Failure { what: what.into(), remedy: None, exit_code: 2 }
     }
 
-    /// Returns the exit code of the process: 2 for wrong arguments, 1 otherwise.
+    /// Returns the exit code of the process: 2 for wrong arguments, 1 for a failed operation, or
+    /// the code of [`Failure::with_exit_code`].
     pub fn exit_code(&self) -> u8 {
-        if self.is_usage { 2 } else { 1 }
+        self.exit_code
+    }
+
+    /// Sets an exit code that only one command has, for a result that scripts must distinguish.
+    #[must_use]
+    pub fn with_exit_code(mut self, exit_code: u8) -> Self {
+        self.exit_code = exit_code;
+        self
     }
 
     /// Returns what is wrong, and the action that resolves it.

@@ -1,5 +1,9 @@
 //! Checks of addresses and subjects before anything is connected.
 
+use std::fmt;
+
+use async_nats::ServerAddr;
+use percent_encoding::percent_decode_str;
 use pitwire_failure::Failure;
 
 /// Whether a subject may contain the wildcards `*` and `>`.
@@ -24,6 +28,54 @@ pub fn check_address(url: &str) -> Result<(), Failure> {
     let message =
         format!("invalid NATS address {:?}: expected nats://HOST:PORT or tls://HOST:PORT", without_password(url));
     Err(Failure::usage(message).remedy("give the address of a NATS server, for example nats://127.0.0.1:4222"))
+}
+
+/// What the client proves its identity with.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum NatsLogin {
+    None,
+    /// From `nats://TOKEN@HOST`.
+    Token(String),
+    Password {
+        user: String,
+        password: String,
+    },
+}
+
+/// Shows no secret.
+impl fmt::Debug for NatsLogin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            NatsLogin::None => "None",
+            NatsLogin::Token(_) => "Token(…)",
+            NatsLogin::Password { .. } => "Password(…)",
+        })
+    }
+}
+
+/// Splits an address into the server and the login.
+///
+/// The client library logs the address as it is, and ignores a login in it. It therefore gets an
+/// address without a login.
+///
+/// # Errors
+///
+/// As [`check_address`].
+pub(crate) fn split_login(url: &str) -> Result<(ServerAddr, NatsLogin), Failure> {
+    check_address(url)?;
+    let invalid = || Failure::usage(format!("invalid NATS address {:?}", without_password(url)));
+    let address: ServerAddr = url.parse().map_err(|_| invalid())?;
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let login = match (address.username(), address.password()) {
+        (None, None) => NatsLogin::None,
+        (Some(token), None) => NatsLogin::Token(decoded(token)),
+        (user, Some(password)) => {
+            NatsLogin::Password { user: decoded(user.unwrap_or_default()), password: decoded(password) }
+        }
+    };
+    let mut bare = address.into_inner();
+    bare.set_username("").and_then(|()| bare.set_password(None)).map_err(|()| invalid())?;
+    Ok((ServerAddr::from_url(bare).map_err(|_| invalid())?, login))
 }
 
 /// Checks a NATS subject: tokens joined by dots.
@@ -92,6 +144,22 @@ mod tests {
             ("", Wildcards::Allowed),
         ] {
             assert!(check_subject(subject, wildcards).is_err(), "{subject:?} {wildcards:?}");
+        }
+    }
+
+    #[test]
+    fn the_login_is_split_from_the_address() {
+        let password =
+            |user: &str, password: &str| NatsLogin::Password { user: user.into(), password: password.into() };
+        for (url, login) in [
+            ("nats://host:1", NatsLogin::None),
+            ("nats://t%40ken@host:1", NatsLogin::Token("t@ken".into())),
+            ("nats://me:s%2Fcret@host:1", password("me", "s/cret")),
+            ("nats://:secret@host:1", password("", "secret")),
+        ] {
+            let (address, found) = split_login(url).unwrap();
+            assert_eq!((address.as_url_str(), &found), ("nats://host:1", &login), "{url}");
+            assert!(!format!("{address:?} {found:?}").contains("cret"), "{url}");
         }
     }
 

@@ -8,14 +8,11 @@ use async_nats::{Client, ConnectOptions, Event};
 use pitwire_failure::Failure;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::address::{check_address, without_password};
+use crate::address::{NatsLogin, split_login, without_password};
+use crate::reconnect_delay::ReconnectDelay;
 
 /// Timeout of one connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// First delay between two attempts to reconnect. It doubles with each attempt.
-const RECONNECT_DELAY_MIN_MS: u64 = 50;
-/// Longest delay between two attempts to reconnect.
-const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
 /// Messages that the client library may queue. The bounded and counted queues are ours,
 /// counted, so this stays small.
 const CLIENT_CAPACITY: usize = 16;
@@ -80,16 +77,16 @@ pub(crate) struct Connection {
 /// The address is invalid, the process may open no more files, or the server does not answer and
 /// is required to.
 pub(crate) fn connect(url: &str, options: &NatsOptions) -> Result<Connection, Failure> {
-    check_address(url)?;
+    let (address, login) = split_login(url)?;
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(|error| {
         Failure::new(format!("cannot start a NATS client: {error}")).remedy("allow more open files")
     })?;
     let link = LinkState::default();
-    let client_options = client_options(options, link.clone());
+    let client_options = client_options(options, login, link.clone());
     let connected = runtime.block_on(async {
         // The second limit covers a server that accepts and never sends its greeting.
-        tokio::time::timeout(2 * CONNECT_TIMEOUT, client_options.connect(url)).await
+        tokio::time::timeout(2 * CONNECT_TIMEOUT, client_options.connect(address)).await
     });
     let remedy = "start a NATS server there (nats-server), or correct the address";
     let shown = without_password(url);
@@ -106,14 +103,17 @@ pub(crate) fn connect(url: &str, options: &NatsOptions) -> Result<Connection, Fa
     }
 }
 
-fn client_options(options: &NatsOptions, link: LinkState) -> ConnectOptions {
-    let client_options = ConnectOptions::new()
+fn client_options(options: &NatsOptions, login: NatsLogin, link: LinkState) -> ConnectOptions {
+    let delay = ReconnectDelay::default();
+    let client_options = match login {
+        NatsLogin::None => ConnectOptions::new(),
+        NatsLogin::Token(token) => ConnectOptions::new().token(token),
+        NatsLogin::Password { user, password } => ConnectOptions::new().user_and_password(user, password),
+    };
+    let client_options = client_options
         .name(options.name)
         .connection_timeout(CONNECT_TIMEOUT)
-        .reconnect_delay_callback(|attempt| {
-            let doubled = RECONNECT_DELAY_MIN_MS.saturating_mul(1 << attempt.min(6));
-            Duration::from_millis(doubled).min(RECONNECT_DELAY_MAX)
-        })
+        .reconnect_delay_callback(move |_| delay.next())
         .client_capacity(CLIENT_CAPACITY)
         .subscription_capacity(options.subscription_capacity)
         .event_callback(move |event| {

@@ -1,5 +1,6 @@
 //! A subscription that is read with blocking calls.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use async_nats::{Client, Subscriber};
@@ -11,6 +12,14 @@ use crate::connection::{FirstConnection, LinkState, NatsOptions, connect};
 
 /// Most messages that one call of [`NatsSubscription::receive`] passes on.
 const BATCH_MAX: usize = 1_024;
+
+/// Largest message that a reader of a subscription should accept, in bytes.
+pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
+/// Largest unfinished message, in bytes: the most that a NATS server allows, and 1 MiB more. The
+/// client library collects a message without a limit.
+const UNFINISHED_BYTES_MAX: u64 = (64 << 20) + (1 << 20);
+/// Interval of the check of unfinished messages.
+const UNFINISHED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a call of [`NatsSubscription::receive`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,6 +65,7 @@ impl NatsSubscription {
             Failure::new(format!("cannot subscribe to {subject}: {error}")).remedy("look at the NATS server's log")
         };
         let messages = subscribed.map_err(failed)?;
+        connection.runtime.spawn(close_on_endless_message(client.clone()));
         Ok(NatsSubscription { runtime: connection.runtime, _client: client, messages, link: connection.link })
     }
 
@@ -80,5 +90,27 @@ impl NatsSubscription {
             }
             Received::Messages
         })
+    }
+}
+
+/// Drops the connection when a server sends more bytes than any message may have without finishing
+/// a message. Otherwise a hostile server could fill the memory.
+async fn close_on_endless_message(client: Client) {
+    let statistics = client.statistics();
+    let (mut messages, mut bytes) = (0, 0);
+    let mut interval = tokio::time::interval(UNFINISHED_INTERVAL);
+    interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        interval.tick().await;
+        let now = (statistics.in_messages.load(Ordering::Relaxed), statistics.in_bytes.load(Ordering::Relaxed));
+        if now.0 == messages && now.1 - bytes > UNFINISHED_BYTES_MAX {
+            tracing::warn!("the NATS server sends a message without an end; reconnecting");
+            if client.force_reconnect().await.is_err() {
+                return;
+            }
+            bytes = now.1;
+        } else if now.0 != messages {
+            (messages, bytes) = now;
+        }
     }
 }

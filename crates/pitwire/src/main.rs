@@ -28,6 +28,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use pitwire_failure::Failure;
+use pitwire_terminal::output::printable;
 
 const EXAMPLES: &str = "`pitwire COMMAND --help` describes a command.
 
@@ -133,7 +134,10 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("pitwire: {failure}");
+            // A server may have written parts of the text.
+            let text = failure.to_string();
+            let lines: Vec<String> = text.split('\n').map(printable).collect();
+            eprintln!("pitwire: {}", lines.join("\n"));
             ExitCode::from(failure.exit_code())
         }
     }

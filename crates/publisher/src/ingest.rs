@@ -27,6 +27,7 @@ pub struct Ingest {
     batch: Batch,
     messages: u64,
     unrouted: u64,
+    too_large: u64,
 }
 
 /// The field that names a message's channel, if there are several.
@@ -41,7 +42,7 @@ impl Ingest {
     /// Creates an ingest for `channels`. With several channels each message must name its own.
     pub fn new(publisher: Arc<Publisher>, channels: Vec<(String, StreamId)>, key_field: Option<String>) -> Self {
         let channels = channels.into_iter().map(|(name, stream)| Channel { name, stream, seq: 0 }).collect();
-        Ingest { publisher, channels, key_field, batch: Batch::default(), messages: 0, unrouted: 0 }
+        Ingest { publisher, channels, key_field, batch: Batch::default(), messages: 0, unrouted: 0, too_large: 0 }
     }
 
     /// Takes in one message. `subject` is the name that its source gives it.
@@ -105,6 +106,19 @@ impl Ingest {
 
     pub fn messages(&self) -> u64 {
         self.messages
+    }
+
+    /// Counts a message that its source refuses because it has more than `most` bytes.
+    pub fn refuse_large(&mut self, bytes: usize, most: usize) {
+        self.too_large += 1;
+        if self.too_large == 1 {
+            warn!("a message of {bytes} bytes exceeds the limit of {most}: such messages are dropped and counted");
+        }
+    }
+
+    /// Returns the number of messages that were refused because of their size.
+    pub fn too_large(&self) -> u64 {
+        self.too_large
     }
 
     /// Returns the number of messages without a known channel.

@@ -1,5 +1,7 @@
 //! Standard output of the subcommands. A closed pipe is not an error; a full disk is.
 
+use std::borrow::Cow;
+use std::fmt::Write as _;
 use std::io::{ErrorKind, Write, stdout};
 use std::sync::OnceLock;
 
@@ -15,6 +17,35 @@ pub fn say(line: &str) {
 /// `NO_COLOR`. `CLICOLOR_FORCE=1` keeps them in a pipe.
 pub fn say_styled(line: &str) {
     print_line(anstream::AutoStream::auto(stdout()).lock(), line);
+}
+
+/// Replaces control characters by `?`, and those that change the direction of text. Use it for
+/// texts that a server or a member wrote: they must not steer the terminal.
+pub fn printable(text: &str) -> String {
+    text.chars().map(|c| if steers_terminal(c) { '?' } else { c }).collect()
+}
+
+/// Escapes the same characters in JSON, where they can stand in strings only. The meaning of the
+/// JSON stays the same.
+pub fn printable_json(json: &str) -> Cow<'_, str> {
+    if !json.contains(steers_terminal) {
+        return Cow::Borrowed(json);
+    }
+    let mut out = String::with_capacity(json.len() + 16);
+    for c in json.chars() {
+        match c {
+            // White space between the tokens of JSON.
+            '\n' | '\r' | '\t' => out.push(' '),
+            // All of them are below U+10000, so one escape each is enough.
+            c if steers_terminal(c) => drop(write!(out, "\\u{:04x}", u32::from(c))),
+            c => out.push(c),
+        }
+    }
+    Cow::Owned(out)
+}
+
+fn steers_terminal(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns whether colour codes may be written to a stream: it is a terminal, and `NO_COLOR` is not
@@ -35,4 +66,17 @@ fn print_line(mut out: impl Write, line: &str) {
 /// Returns the first error of a write to standard output, other than a closed pipe.
 pub fn write_error() -> Option<&'static str> {
     WRITE_ERROR.get().map(String::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_others_cannot_steer_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\u{9b}31m\u{202e}\nä"), "a?[2J?31m??ä");
+        let json = "{\"label\":\t\"\u{9b}2J\u{7f}\u{202e}ä\"}";
+        assert_eq!(printable_json(json), r#"{"label": "\u009b2J\u007f\u202eä"}"#);
+        assert!(matches!(printable_json("[1.50]"), Cow::Borrowed("[1.50]")));
+    }
 }

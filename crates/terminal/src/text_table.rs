@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 
+use crate::output::printable;
 use clap::builder::styling::{AnsiColor, Style};
 
 const HEAD: Style = Style::new().bold();
@@ -41,7 +42,7 @@ impl CellColour {
     }
 }
 
-/// A table whose columns of numbers are aligned to the right, and all others to the left.
+/// A table of [`printable`] cells, whose columns of numbers are aligned to the right, and all others to the left.
 pub struct TextTable {
     heads: Vec<String>,
     rows: Vec<Vec<(String, CellColour)>>,
@@ -49,7 +50,7 @@ pub struct TextTable {
 
 impl TextTable {
     pub fn new(heads: &[&str]) -> Self {
-        TextTable { heads: heads.iter().map(|head| (*head).to_owned()).collect(), rows: Vec::new() }
+        TextTable { heads: heads.iter().map(|head| printable(head)).collect(), rows: Vec::new() }
     }
 
     /// Adds a row. A word of direction, such as `buy`, gets its colour.
@@ -58,11 +59,11 @@ impl TextTable {
             let colour = CellColour::of(&cell);
             (cell, colour)
         });
-        self.rows.push(coloured.collect());
+        self.coloured_row(coloured.collect());
     }
 
     pub fn coloured_row(&mut self, cells: Vec<(String, CellColour)>) {
-        self.rows.push(cells);
+        self.rows.push(cells.into_iter().map(|(cell, colour)| (printable(&cell), colour)).collect());
     }
 
     /// Returns the table as lines. Spaces at the end of a line are left out.

@@ -21,9 +21,10 @@ use serde_json::{Value, json};
 use crate::signals::stop_flag;
 use pitwire_failure::Failure;
 use pitwire_terminal::load_progress::Progress;
-use pitwire_terminal::output::say;
+use pitwire_terminal::output::{printable, say};
 
-const EXAMPLES: &str = "What each figure means, and what is checked: docs/load.md.
+const EXAMPLES: &str = "What each figure means, and what is checked: docs/load.md. The exit code
+is 3 if the server broke the WebSocket protocol.
 
 Examples:
   pitwire load ws://127.0.0.1:8080/ --connections 1000 --seconds 10
@@ -31,6 +32,8 @@ Examples:
   pitwire load ws://127.0.0.1:8080/ --connections 100 --echo 64 --arrivals 5000/s --json
       5,000 messages a second that the server returns";
 
+/// Exit code of a run whose server broke the WebSocket protocol.
+const PROTOCOL_EXIT_CODE: u8 = 3;
 /// File descriptors reserved for uses other than connections.
 const OTHER_FILES: u64 = 64;
 const MOST_THREADS: usize = 256;
@@ -135,10 +138,10 @@ impl Load {
         }
         let report = self.measure(&plan, &stop)?;
         for line in summary::warnings(&plan, &report) {
-            eprintln!("pitwire load: {line}");
+            eprintln!("pitwire load: {}", printable(&line));
         }
         say(&if self.json { summary::json(&plan, &report).to_string() } else { summary::text(&plan, &report) });
-        Ok(())
+        protocol_result(&report)
     }
 
     /// Searches for the limit with one run per step. Prints the figures of the largest load that
@@ -293,6 +296,16 @@ fn with_connections(plan: &LoadPlan, connections: u64) -> LoadPlan {
 fn with_rate(plan: &LoadPlan, per_s: u64) -> LoadPlan {
     let arrivals = plan.arrivals.map(|arrivals| Arrivals { per_s: per_s as f64, ..arrivals });
     LoadPlan { arrivals, ..plan.clone() }
+}
+
+/// Returns a failure with [`PROTOCOL_EXIT_CODE`] if the server broke the WebSocket protocol.
+fn protocol_result(report: &LoadReport) -> Result<(), Failure> {
+    let Some(first) = report.violations.first() else { return Ok(()) };
+    let count = report.counters.violations;
+    let times = if count == 1 { "once".into() } else { format!("{count} times") };
+    Err(Failure::new(format!("the server broke the WebSocket protocol {times}: {first}"))
+        .remedy("correct the server; the figures above count its other connections")
+        .with_exit_code(PROTOCOL_EXIT_CODE))
 }
 
 fn half_of_the_cores() -> usize {

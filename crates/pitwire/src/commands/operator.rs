@@ -10,7 +10,7 @@ use pitwire_client_commands::reach::Reach;
 
 use self::verbs::Verb;
 use pitwire_failure::Failure;
-use pitwire_terminal::output::{say, say_styled};
+use pitwire_terminal::output::{printable_json, say, say_styled};
 
 const EXAMPLES: &str = "Credentials as for `pitwire trade`. They must have the operator scope. The demo has the login
 demo-operator with the secret demo-operator-secret.
@@ -43,7 +43,7 @@ impl Operator {
         let result = session.call(&format!("private/pitwire_{method}"), &params)?;
         session.close();
         if self.reach.json {
-            say(result.get());
+            say(&printable_json(result.get()));
             return Ok(());
         }
         let text = outcome::text(&self.verb, result.get());

@@ -364,7 +364,7 @@ impl Publish {
                 "sent_bytes": total("sent_bytes_total"), "sends": total("sends_total"), "sweeps": total("sweeps_total"),
                 "gaps": total("gaps_total"), "closed_slow": total("closed_slow_total"),
                 "closed_idle": total("closed_idle_total"), "violations": total("violations_total"),
-                "shed": total("shed_total"),
+                "shed": total("shed_total"), "too_large": ingest.map_or(0, Ingest::too_large),
             });
             say(&figures.to_string());
             return;

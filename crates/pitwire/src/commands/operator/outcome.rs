@@ -1,5 +1,6 @@
 //! What an operator's command did, as one sentence for a terminal.
 
+use pitwire_terminal::output::printable;
 use serde::Deserialize;
 
 use super::show;
@@ -134,6 +135,7 @@ fn created(definition: &InstrumentArguments, result: &str) -> Result<String, ser
         instrument_name: String,
     }
     let Created { instrument_name } = serde_json::from_str(result)?;
+    let instrument_name = printable(&instrument_name);
     Ok(format!(
         "{instrument_name} is created and open for trading: tick {}, lot {}, start price {}",
         definition.tick.as_str(),

@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use serde_json::value::RawValue;
 
+use pitwire_terminal::output::printable;
 use pitwire_terminal::text_table::TextTable;
 
 type Row = Vec<(String, String)>;
@@ -55,7 +56,7 @@ pub fn table(result: &str) -> Result<String, serde_json::Error> {
 /// replaced, so that a name cannot steer the terminal.
 pub fn plain(json: &str) -> String {
     let text = serde_json::from_str::<String>(json).unwrap_or_else(|_| json.to_owned());
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    printable(&text)
 }
 
 /// Flattens an object. The key of a nested value follows a dot.
@@ -68,6 +69,7 @@ pub fn flat(object: &str) -> Result<Row, serde_json::Error> {
     let fields: BTreeMap<String, &RawValue> = serde_json::from_str(object)?;
     let mut row = Vec::new();
     for (key, value) in fields {
+        let key = printable(&key);
         if value.get().starts_with('{') {
             row.extend(flat(value.get())?.into_iter().map(|(inner, value)| (format!("{key}.{inner}"), value)));
         } else {

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pitwire_nats::{NatsSubscription, Received};
+use pitwire_nats::{MESSAGE_BYTES_MAX, NatsSubscription, Received};
 use pitwire_net::monotonic_ns;
 use pitwire_publisher::{Ingest, SyntheticSource};
 use pitwire_recorder::recording::RecordingReader;
 
 use pitwire_failure::Failure;
 
-const LINE_MOST: usize = 16 << 20;
+/// Largest line of standard input, in bytes. A message from NATS has the same limit.
+const LINE_MOST: usize = MESSAGE_BYTES_MAX;
 const READ_BYTES: usize = 64 * 1024;
 /// Maximum time until a source notices that it has to stop.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -52,10 +53,7 @@ impl Source {
         match self {
             Source::Lines => lines(ingest, stop),
             Source::Tape { reader, speed } => tape(*reader, speed, ingest, stop),
-            Source::Nats { subscription } => {
-                nats(*subscription, ingest, stop);
-                Ok(())
-            }
+            Source::Nats { subscription } => nats(*subscription, ingest, stop),
             Source::Synthetic { rate, bytes } => synthetic(rate, bytes, ingest, stop),
             Source::Nothing => {
                 while !stop.load(Ordering::Relaxed) {
@@ -76,18 +74,27 @@ fn wait_for_room(ingest: &Ingest, stop: &AtomicBool) {
 }
 
 /// Publishes what arrives from NATS until `stop` is set. Messages that arrive together are sent
-/// together. A payload that is not UTF-8 goes out as a binary message.
-fn nats(mut subscription: NatsSubscription, ingest: &mut Ingest, stop: &AtomicBool) {
+/// together. A payload that is not UTF-8 goes out as a binary message. A payload above 16 MiB is
+/// refused and counted.
+fn nats(mut subscription: NatsSubscription, ingest: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
     while !stop.load(Ordering::Relaxed) {
         let received = subscription.receive(GLANCE, |subject, payload| {
-            ingest.take(Some(subject), payload, std::str::from_utf8(payload).is_err());
+            if payload.len() > MESSAGE_BYTES_MAX {
+                ingest.refuse_large(payload.len(), MESSAGE_BYTES_MAX);
+            } else {
+                ingest.take(Some(subject), payload, std::str::from_utf8(payload).is_err());
+            }
         });
         match received {
             Received::Messages => ingest.flush(),
             Received::Timeout => {}
-            Received::Closed => break,
+            Received::Closed => {
+                return Err(Failure::new("the NATS client has ended, and no message will arrive any more")
+                    .remedy("look at the NATS server's log, then start the publisher again"));
+            }
         }
     }
+    Ok(())
 }
 
 fn lines(ingest: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {

@@ -1,0 +1,241 @@
+"""Kills at bad moments, segments that are damaged, swapped or foreign, and disks that are full or
+fail. Whatever happens, an acknowledged order is there, or the start says what is wrong."""
+
+import contextlib
+import json
+import random
+import resource
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from attack_table import FULL
+from rpc import Http, Ws
+from test_disk import small_disk
+from venue import BINARY, DEMO_A, Venue, run_pitwire
+
+MEBIBYTE = 1024 * 1024
+PATIENCE_S = 60.0
+FLOW = ["--no-flow"]
+
+
+def buy(price: int) -> dict[str, object]:
+    return {"instrument_name": "NPN_ZAR", "amount": 1, "type": "limit", "price": price}
+
+
+def enter(venue: Venue, count: int, first: int = 1000) -> set[str]:
+    """Enters orders and returns the ids of the acknowledged ones."""
+    with Ws(venue.ws_url) as member:
+        member.login(DEMO_A)
+        return {member.result("private/buy", buy(first + number))["order"]["order_id"] for number in range(count)}
+
+
+def open_orders(venue: Venue) -> set[str]:
+    return {order["order_id"] for order in Http(venue.address, DEMO_A).result("private/get_open_orders")}
+
+
+def verify(data: Path) -> None:
+    ended = run_pitwire("verify", data, "--json", timeout_s=300)
+    assert ended.returncode == 0 and json.loads(ended.stdout)["ok"], ended.stdout + ended.stderr
+
+
+@pytest.mark.attack("kill -9 during a start")
+def test_kill_during_a_start_loses_nothing(data: Path, tries: Callable[[int], None]) -> None:
+    chance = random.Random(16)
+    with Venue(data, FLOW) as venue:
+        acknowledged = enter(venue, 50)
+        venue.kill()
+        for _ in range(60 if FULL else 8):
+            venue.launch()
+            time.sleep(chance.uniform(0, 0.25))
+            venue.kill()
+            tries(1)
+        venue.start()
+        assert acknowledged <= open_orders(venue)
+        assert venue.stop() == 0
+    verify(data)
+
+
+@pytest.mark.attack("kill -9 during a stop and its snapshot")
+def test_kill_during_a_stop_loses_nothing(data: Path, tries: Callable[[int], None]) -> None:
+    chance = random.Random(17)
+    venue = Venue(data, FLOW)
+    acknowledged: set[str] = set()
+    try:
+        for round_number in range(40 if FULL else 6):
+            venue.start()
+            assert acknowledged <= open_orders(venue)
+            acknowledged |= enter(venue, 20, 1000 + 20 * round_number)
+            assert venue.process is not None
+            venue.process.terminate()
+            time.sleep(chance.uniform(0, 0.05))
+            venue.kill()
+            tries(1)
+        venue.start()
+        assert acknowledged <= open_orders(venue)
+        assert venue.stop() == 0
+    finally:
+        if venue.alive():
+            venue.kill()
+    verify(data)
+
+
+def segments(data: Path) -> list[Path]:
+    return sorted(data.glob("journal-*.seg"))
+
+
+def start_is_refused(data: Path, word: str) -> None:
+    command = [BINARY, "up", "--data", data, "--http", "127.0.0.1:0", "--no-flow", "--warm-up", "0"]
+    # The signals stay as Python has them: see `limited_files`.
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=PATIENCE_S, restore_signals=False, check=False
+    )
+    assert ended.returncode == 1 and word in ended.stderr, (ended.returncode, ended.stderr)
+    assert "panicked" not in ended.stderr, ended.stderr
+
+
+@pytest.fixture(scope="module")
+def stopped(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of a stopped venue with acknowledged orders. Tests damage copies of it."""
+    data = tmp_path_factory.mktemp("stopped") / "data"
+    with Venue(data, FLOW) as venue:
+        enter(venue, 200)
+        assert venue.stop() == 0
+    return data
+
+
+def written_bytes(segment: Path) -> int:
+    """The bytes before the zeros that are allocated ahead."""
+    return len(segment.read_bytes().rstrip(b"\0"))
+
+
+@pytest.mark.attack("damaged byte of the journal")
+def test_damaged_segment_is_never_read_as_good(stopped: Path, tmp_path: Path, tries: Callable[[int], None]) -> None:
+    """A changed byte below the last acknowledged command is reported by `verify` with its place."""
+    chance = random.Random(18)
+    first = segments(stopped)[0]
+    extent = written_bytes(first)
+    for number in range(40 if FULL else 6):
+        copy = tmp_path / f"copy-{number}"
+        shutil.copytree(stopped, copy)
+        at = chance.randrange(extent)
+        content = bytearray((copy / first.name).read_bytes())
+        content[at] ^= 1 << chance.randrange(8)
+        (copy / first.name).write_bytes(content)
+        ended = run_pitwire("verify", copy, "--json")
+        assert ended.returncode == 1, (at, ended.stdout, ended.stderr)
+        assert first.name in ended.stdout + ended.stderr and "panicked" not in ended.stderr, (at, ended.stderr)
+        shutil.rmtree(copy)
+        tries(1)
+
+
+@pytest.mark.attack("segment of another venue, or none")
+def test_foreign_missing_and_cut_segments_are_refused(
+    stopped: Path, tmp_path: Path, tries: Callable[[int], None]
+) -> None:
+    with Venue(tmp_path / "other", FLOW) as other:
+        enter(other, 200)
+        assert other.stop() == 0
+    name = segments(stopped)[0].name
+    foreign = (tmp_path / "other" / name).read_bytes()
+
+    def replaced(path: Path) -> None:
+        path.write_bytes(foreign)
+
+    def cut(path: Path) -> None:
+        path.write_bytes(path.read_bytes()[: written_bytes(path) // 2])
+
+    for number, damage in enumerate([replaced, cut, Path.unlink]):
+        copy = tmp_path / f"copy-{number}"
+        shutil.copytree(stopped, copy)
+        for snapshot in copy.glob("snapshot-*"):
+            snapshot.unlink()
+        damage(copy / name)
+        start_is_refused(copy, "journal-")
+        tries(1)
+
+
+@pytest.mark.attack("two segments in each other's place")
+def test_swapped_segments_are_refused(stopped: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(stopped, copy)
+    first, *rest = segments(copy)
+    # A start makes the next segment ahead. Without one, a copy of the first is put in its place.
+    second = rest[0] if rest else first.with_name(first.name.replace("1", "2"))
+    content = second.read_bytes() if rest else b"\0" * len(first.read_bytes())
+    second.write_bytes(first.read_bytes())
+    first.write_bytes(content)
+    start_is_refused(copy, "journal-")
+
+
+@pytest.mark.attack("damaged snapshot")
+def test_start_replays_the_log_when_a_snapshot_is_damaged(stopped: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(stopped, copy)
+    with Venue(copy, FLOW) as venue:
+        before = open_orders(venue)
+        assert venue.stop() == 0
+    for snapshot in copy.glob("snapshot-*"):
+        content = bytearray(snapshot.read_bytes())
+        content[len(content) // 2] ^= 1
+        snapshot.write_bytes(content)
+    with Venue(copy, FLOW) as venue:
+        assert "is damaged" in venue.log_tail(), venue.log_tail()
+        assert open_orders(venue) == before and len(before) == 200
+        assert venue.stop() == 0
+
+
+@contextlib.contextmanager
+def limited_files(most_bytes: int) -> Iterator[None]:
+    """Child processes may write no file above this size: a full disk without a mount. Python ignores
+    the signal of this limit; a child that inherits this gets an error from the write."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.attack("disk without room for a segment, at the start")
+def test_start_without_room_is_refused_and_leaves_a_usable_directory(data: Path) -> None:
+    with limited_files(MEBIBYTE):
+        start_is_refused(data, "pitwire")
+    with Venue(data, FLOW) as venue:
+        assert enter(venue, 1)
+        assert venue.stop() == 0
+    verify(data)
+
+
+@pytest.mark.attack("disk with room again, and no order that asks")
+def test_returned_space_is_noticed_without_a_request(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", 70) as disk, Venue(disk / "data", FLOW) as venue:
+        filler = disk / "filler"
+        health = Http(venue.address)
+        with contextlib.suppress(OSError), filler.open("wb") as file:
+            while True:
+                file.write(b"\1" * MEBIBYTE)
+                file.flush()
+        refused: set[str] = set()
+        with Ws(venue.ws_url) as member:
+            member.login(DEMO_A)
+            deadline = time.monotonic() + PATIENCE_S
+            while not refused and time.monotonic() < deadline:
+                ids = [member.post("private/buy", buy(100 + number % 400)) for number in range(50)]
+                answers = [member.receive() for _ in ids]
+                refused = {answer["error"]["data"]["name"] for answer in answers if "error" in answer}
+                for answer in answers:
+                    if "result" in answer:
+                        member.call("private/cancel", {"order_id": answer["result"]["order"]["order_id"]})
+        assert refused == {"no_space"}
+        assert health.get("/healthz").json()["status"] == "cancels_only"
+        filler.unlink()
+        deadline = time.monotonic() + PATIENCE_S
+        # /healthz shows a state and changes nothing.
+        while health.get("/healthz").json()["status"] != "ok":
+            assert time.monotonic() < deadline, venue.log_tail()
+            time.sleep(0.1)
+        assert enter(venue, 1)
