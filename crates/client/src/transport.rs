@@ -5,13 +5,18 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
-use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite;
 use tokio_tungstenite::tungstenite::http::Uri;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use pitwire_tls::{Tickets, Trust, client_config};
 
 use crate::{Error, Settings};
+
+/// Largest answer of a venue, in bytes: about two million orders. The default of the library for a
+/// frame, 16 MiB, is less than the orders of one large account.
+const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
 /// Bytes in both directions, plain or encrypted.
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -40,7 +45,9 @@ pub(crate) async fn open(settings: &Settings) -> Result<Socket, Error> {
         Box::new(tcp)
     };
     let refused = |cause: String| Error::Handshake { url: settings.url.clone(), cause };
-    let opened = timeout(patience, tokio_tungstenite::client_async(&settings.url, transport)).await;
+    let config =
+        WebSocketConfig::default().max_message_size(Some(MESSAGE_BYTES_MAX)).max_frame_size(Some(MESSAGE_BYTES_MAX));
+    let opened = timeout(patience, client_async_with_config(&settings.url, transport, Some(config))).await;
     match opened.map_err(|_| refused(silent()))? {
         Ok((socket, _)) => Ok(socket),
         Err(tungstenite::Error::Http(response)) => Err(refused(format!("it answers {}", response.status()))),
