@@ -33,7 +33,7 @@ run: web/dist/index.html ## build, start the demo venue, print its URLs (options
 test: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## everything that CI runs: checks, Rust, page, real clients, kill -9
 	@rm -f target/skipped
 	$(MAKE) --no-print-directory check
-	$(WITH) rust -- cargo test --locked --workspace
+	$(WITH) rust -- cargo test --locked --workspace --no-fail-fast
 	$(WITH) rust -- cargo run -q -p xtask -- mutants
 	$(WITH) node -- npm --prefix web test
 	$(RELEASE)
