@@ -41,7 +41,7 @@ test: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## everything that CI ru
 	$(WITH) rust node python strace openssl -- $(PYTEST) -n auto --maxprocesses 4 --dist worksteal tests
 	lab/.venv/bin/lab build python-websockets php-stream go-gorilla || echo "make test: conformance goes on without these"
 	lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"
-	$(WITH) rust node python -- $(LAB_PYTEST) -n auto --maxprocesses 4 -m "not soak" lab/tests lab/conform
+	$(WITH) rust node python openssl -- $(LAB_PYTEST) -n auto --maxprocesses 4 -m "not soak" lab/tests lab/conform
 	@[ ! -s target/skipped ] || echo "ALLOW_MISSING: $$(wc -l < target/skipped) steps skipped, listed in target/skipped"
 
 check: web/node_modules/.stamp .venv/.stamp ## format, lint, dependencies, tidy; changes nothing
@@ -90,7 +90,7 @@ soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, a
 	MEMORY_SOAK_S=$${MEMORY_SOAK_S:-3600} $(WITH) rust node python -- $(PYTEST) -s --timeout=0 tests/attack/test_memory_soak.py
 	SPLIT_TRADES=$${SPLIT_TRADES:-1000000000} $(WITH) rust node python -- $(PYTEST) --timeout=7200 tests/test_split.py -k million
 	lab/.venv/bin/lab build reference-receiver rust-pitwire || echo "make soak: the known delays go on without these"
-	$(WITH) rust node python -- $(LAB_PYTEST) --timeout=7200 -m soak lab/tests
+	$(WITH) rust node python openssl -- $(LAB_PYTEST) --timeout=7200 -m soak lab/tests
 
 web: web/dist/index.html ## build the page into web/dist, which the release binary embeds
 

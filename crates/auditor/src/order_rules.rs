@@ -119,7 +119,7 @@ impl MarketState {
         Ok(())
     }
 
-    /// Checks that an iceberg of `lots` displays the share of them that the instrument demands.
+    /// Checks that an iceberg of `lots` displays at least the smallest share of the instrument.
     pub fn check_min_display(&self, display: Option<Lots>, lots: Lots) -> Result<(), Reject> {
         let shown_pct = |display: Lots| u128::from(display.0) * 100 / u128::from(lots.0.max(1));
         let is_small = |display: Lots| shown_pct(display) < u128::from(self.rules.min_display_pct);

@@ -181,7 +181,7 @@ impl OrderArguments {
     ///
     /// # Errors
     ///
-    /// Fails if the answer is not yes, or if there is no terminal to ask on.
+    /// Fails without a terminal, and after any answer but yes.
     pub fn confirm(&self, order: &OrderRequest) -> Result<(), Failure> {
         let bound = match (&self.confirm_above, std::env::var(CONFIRM_ABOVE)) {
             (Some(bound), _) => bound.clone(),

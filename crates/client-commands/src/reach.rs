@@ -56,7 +56,7 @@ impl Reach {
     ///
     /// As [`Reach::open`].
     pub fn open_with(&self, with_login: bool, reconnects: bool) -> Result<Session, Failure> {
-        // Look for credentials first: without them there is no need to connect.
+        // A missing credential is reported before a connection is opened.
         let credentials = if with_login { Some(Credentials::find().map_err(Error::from)?) } else { None };
         let defaults = Settings::new(&self.url);
         let settings = Settings {

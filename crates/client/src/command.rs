@@ -1,4 +1,4 @@
-//! What the handles of a connection ask its task to do.
+//! Commands from the handles of a connection to its task.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

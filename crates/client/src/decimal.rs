@@ -31,7 +31,7 @@ impl Value {
     }
 
     /// Returns the nearest float, for display and statistics.
-    #[allow(clippy::cast_precision_loss)] // what the name promises
+    #[allow(clippy::cast_precision_loss)] // A float is the purpose of this function.
     pub fn to_f64(self) -> f64 {
         self.scaled as f64 / 1e18
     }

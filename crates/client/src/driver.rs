@@ -30,7 +30,7 @@ const TICK: Duration = Duration::from_millis(500);
 /// State of a connection, as its handles see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ConnectionState {
-    /// Logged in and subscribed. `connections` counts the sockets so far, this one included.
+    /// Logged in and subscribed. `connections` is the number of sockets opened so far.
     Ready { connections: u64 },
     /// The socket has failed, and the connection tries to open another one.
     Reconnecting { cause: String },

@@ -15,7 +15,7 @@ pub struct Notice {
     pub received_at: Instant,
 }
 
-/// What the reader of a subscription receives.
+/// A message or a state change of a subscription.
 #[derive(Debug)]
 pub enum SubscriptionEvent {
     Notice(Notice),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::Credentials;
 
-/// What a connection does after its socket fails.
+/// Policy of a connection after its socket has failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconnect {
     /// The connection ends.

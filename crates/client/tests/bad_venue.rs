@@ -94,7 +94,7 @@ async fn listener() -> (TcpListener, Settings) {
     (listener, settings)
 }
 
-/// Runs a client and a scripted venue together and returns what the client returns.
+/// Runs a client against a scripted venue and returns the result of the client.
 async fn with_venue<R>(client: impl Future<Output = R>, venue: impl Future<Output = Peer>) -> R {
     let work = async { tokio::join!(client, venue) };
     timeout(2 * PATIENCE, work).await.expect("client and venue wait for each other").0

@@ -253,7 +253,7 @@ impl<'a> Admission<'a> {
         Ok(())
     }
 
-    /// Checks the peak of an order of `lots`. A peak of zero means that the order is no iceberg.
+    /// Checks the peak of an order of `lots`. An order with a peak of zero is not an iceberg.
     pub fn check_min_display(&self, peak: u32, lots: u32) -> Result<(), Reject> {
         let least = self.market.rules.min_display(Lots(u64::from(lots)));
         let is_small = peak > 0 && Lots(u64::from(peak)) < least && self.engine.rules.has_min_display();

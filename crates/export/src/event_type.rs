@@ -1,7 +1,7 @@
 //! Classifies an order as one of the eight event types of the order flow.
 //!
-//! The types describe what an order does to the best prices (`docs/export.md`). The visible book
-//! before and after an order determines its type, whether a member or the flow has entered it.
+//! The types describe how an order changes the best prices (`docs/export.md`). The visible book
+//! before and after an order determines its type, for orders of members and of the flow.
 
 use pitwire_model::{Event, NewOrder, OrderType, Phase, Side, TradeKind};
 

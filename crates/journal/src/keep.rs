@@ -1,4 +1,4 @@
-//! How much history a venue keeps, and what it drops.
+//! The bound on the history of a venue, and the choice of segments to drop.
 
 use std::fmt;
 use std::str::FromStr;

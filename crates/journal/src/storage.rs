@@ -24,8 +24,8 @@ pub trait Storage: Send + Sync {
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
     fn remove(&self, name: &str) -> io::Result<()>;
     fn sync_directory(&self) -> io::Result<()>;
-    /// Checks that `name` is still this file and that the directory is still the one that was
-    /// opened. After an operator has deleted or replaced either, writes to it would be lost.
+    /// Fails if an operator has deleted or replaced the file `name` or the opened directory. Later
+    /// writes to either would be lost.
     fn check_in_place(&self, name: &str, identity: FileIdentity) -> io::Result<()> {
         let _ = (name, identity);
         Ok(())

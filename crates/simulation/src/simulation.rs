@@ -73,8 +73,8 @@ pub struct SimulationResult {
 
 impl SimulationPlan {
     /// Runs the market to its end and writes the journal and the report if the plan has a
-    /// directory. `progress` is called from time to time with what is done and the whole: commands
-    /// of the flow, or venue time.
+    /// directory. Calls `progress` from time to time with the finished part and the total, in
+    /// commands of the flow or in venue time.
     ///
     /// # Errors
     ///

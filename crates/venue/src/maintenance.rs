@@ -68,7 +68,7 @@ pub struct Maintenance {
     is_archiving: bool,
     /// Tells that thread to stop before the next segment.
     stops_compressing: Arc<AtomicBool>,
-    /// Whether the log says, or did not need to say, what the next snapshot drops.
+    /// The log has announced the segments that the next snapshot drops, or there are none.
     has_warned: bool,
     newest: NewestSnapshot,
     no_segment_before_ns: u64,
@@ -213,8 +213,8 @@ impl Maintenance {
         }
     }
 
-    /// Returns what the next snapshot does with old history. The first one of a process only warns,
-    /// so that an operator who gave a wrong bound can still correct it.
+    /// Returns the treatment of old history by the next snapshot. The first snapshot of a process
+    /// only warns, so that an operator can correct a wrong bound.
     fn next_retention(&mut self) -> Retention {
         let may_drop = std::mem::replace(&mut self.has_warned, true);
         Retention { keep: self.keep, may_drop }
@@ -278,11 +278,11 @@ impl Maintenance {
     }
 }
 
-/// What a snapshot does with the history that is older than its bound.
+/// Treatment of the history that exceeds its bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
     pub keep: Keep,
-    /// Drops the surplus. Otherwise the log says what the next snapshot drops.
+    /// The snapshot drops the surplus. If false, the log announces it for the next snapshot.
     pub may_drop: bool,
 }
 

@@ -1,4 +1,4 @@
-"""What the commands of both studies share: options, messages, selection by name."""
+"""Options, messages and selection by name, for the commands of both studies."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The capture file: a thread that stores what the receive path has put into its ring."""
+"""The capture file: a thread moves records from the ring of the receive path to disk."""
 
 import gc
 import os
