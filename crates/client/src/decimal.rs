@@ -31,9 +31,9 @@ impl Value {
     }
 
     /// Returns the nearest float, for display and statistics.
-    #[allow(clippy::cast_precision_loss)] // A float is the purpose of this function.
     pub fn to_f64(self) -> f64 {
-        self.scaled as f64 / 1e18
+        // A division of floats would round twice. The text is always a number.
+        self.to_string().parse().unwrap_or(f64::NAN)
     }
 
     /// Returns the sum, or the largest value if it does not fit.
@@ -82,5 +82,6 @@ mod tests {
         assert_eq!(value("3200").to_string(), "3200");
         assert_eq!(value("0.1").plus(value("0.2")), value("0.3"));
         assert_eq!(Value::parse("x"), None);
+        assert!((value("40002").to_f64() - 40002.0).abs() == 0.0);
     }
 }

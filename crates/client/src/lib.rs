@@ -11,10 +11,10 @@
 //!             4. Memory is bounded: a full subscription discards its oldest messages and reports
 //!                how many.
 //! Leaves out  repeating an order after a lost answer: only a query can tell whether it exists.
-//! Start at    [`VenueConnection::open`], then [`BookSubscription::open`].
+//! Start at    [`VenueConnection::open`], then [`BookSubscription::open`] and [`Trader::open`].
 //!
-//! Use one connection for orders and another one for market data, so that a flood of data delays no
-//! order.
+//! A [`Trader`] has a connection for its orders alone. Use another connection for market data, so
+//! that a flood of data delays no order.
 //!
 //! ```no_run
 //! use pitwire_client::{BookEvent, BookSubscription, Settings, VenueConnection};
@@ -24,6 +24,32 @@
 //! let mut book = BookSubscription::open(&data, "book.BTC_USDC.100ms").await?;
 //! while let BookEvent::Snapshot | BookEvent::Changed = book.next().await? {
 //!     println!("{:?} {:?}", book.book().bids().next(), book.book().asks().next());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+//!
+//! An order whose answer is lost is unknown until the trader has found out:
+//!
+//! ```no_run
+//! use std::time::Duration;
+//!
+//! use pitwire_client::{Credentials, EntryState, OrderRequest, OrderType, Settings, Side, Trader};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let credentials = Some(Credentials::find()?);
+//! let settings = Settings { credentials, ..Settings::new("ws://127.0.0.1:8080/ws/api/v2") };
+//! let trader = Trader::open(settings, Duration::from_secs(5)).await?;
+//! let limit = OrderType::Limit { price: "59000".parse()? };
+//! let mut order = OrderRequest::new(Side::Buy, "BTC_USDC", "0.25".parse()?, limit);
+//! match trader.enter(&mut order).await {
+//!     Ok(outcome) => println!("{} is {}", outcome.order.order_id, outcome.order.order_state),
+//!     Err(error) if error.had_no_effect() => println!("not entered: {error}"),
+//!     Err(_) => match trader.resolve(&order.label.unwrap_or_default()).await {
+//!         Some(EntryState::Entered { order_id }) => println!("{order_id} was entered"),
+//!         _ => println!("not entered"),
+//!     },
 //! }
 //! # Ok(())
 //! # }
@@ -39,10 +65,13 @@ mod driver;
 mod error;
 mod message;
 mod number;
+mod objects;
+mod order_tracker;
 mod orders;
 mod pause;
 mod queue;
 mod settings;
+mod trader;
 mod transport;
 
 pub use book::{BookFault, BookUpdate, OrderBook};
@@ -53,8 +82,11 @@ pub use decimal::Value;
 pub use driver::ConnectionState;
 pub use error::{Error, VenueError};
 pub use number::Number;
+pub use objects::{Fill, Order, OrderOutcome, Position};
+pub use order_tracker::EntryState;
 pub use orders::{
     Cancel, EditRequest, OrderParams, OrderRequest, OrderType, PostOnly, Side, TimeInForce, TriggerPrice,
 };
 pub use queue::{Notice, SubscriptionEvent};
 pub use settings::{Reconnect, Settings};
+pub use trader::Trader;

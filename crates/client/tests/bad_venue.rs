@@ -1,104 +1,18 @@
 //! The client against a venue that misbehaves on a script.
 
-use std::future::Future;
+mod scripted_venue;
+
 use std::time::Duration;
 
-use futures_util::SinkExt;
 use pitwire_client::{
     BookEvent, BookSubscription, ConnectionState, Credentials, Error, Reconnect, Settings, SubscriptionEvent,
     VenueConnection,
 };
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
-use tokio_tungstenite::tungstenite::Message;
-use tokio_tungstenite::{WebSocketStream, accept_async};
 
-/// Bound of every wait. A test that passes does not come near it.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// One accepted connection of the scripted venue.
-struct Peer {
-    socket: WebSocketStream<TcpStream>,
-}
-
-/// A call that the venue received.
-struct Call {
-    id: Value,
-    method: String,
-    params: Value,
-}
-
-impl Peer {
-    async fn accept(listener: &TcpListener) -> Peer {
-        let (stream, _) = timeout(PATIENCE, listener.accept()).await.unwrap().unwrap();
-        Peer { socket: accept_async(stream).await.unwrap() }
-    }
-
-    async fn call(&mut self) -> Call {
-        loop {
-            let message =
-                std::future::poll_fn(|cx| futures_util::Stream::poll_next(std::pin::Pin::new(&mut self.socket), cx));
-            let message = timeout(PATIENCE, message).await.unwrap().expect("the client left").unwrap();
-            if let Message::Text(text) = message {
-                let call: Value = serde_json::from_str(&text).unwrap();
-                let method = call["method"].as_str().unwrap().to_owned();
-                return Call { id: call["id"].clone(), method, params: call["params"].clone() };
-            }
-        }
-    }
-
-    async fn expect(&mut self, method: &str) -> Call {
-        let call = self.call().await;
-        assert_eq!(call.method, method);
-        call
-    }
-
-    async fn send(&mut self, message: Value) {
-        self.send_text(message.to_string()).await;
-    }
-
-    async fn send_text(&mut self, text: String) {
-        self.socket.send(Message::text(text)).await.unwrap();
-    }
-
-    async fn answer(&mut self, call: &Call, result: Value) {
-        self.send(json!({"jsonrpc": "2.0", "id": call.id, "result": result})).await;
-    }
-
-    async fn notify(&mut self, channel: &str, data: Value) {
-        let params = json!({"channel": channel, "data": data});
-        self.send(json!({"jsonrpc": "2.0", "method": "subscription", "params": params})).await;
-    }
-
-    /// Answers the next call, which must subscribe, and grants everything.
-    async fn grant(&mut self) -> Value {
-        let call = self.expect("public/subscribe").await;
-        let channels = call.params["channels"].clone();
-        self.answer(&call, channels.clone()).await;
-        channels
-    }
-}
-
-async fn listener() -> (TcpListener, Settings) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("ws://{}/ws/api/v2", listener.local_addr().unwrap());
-    let pause = Duration::from_millis(1);
-    let settings = Settings {
-        timeout: PATIENCE,
-        heartbeat: None,
-        reconnect: Reconnect::WithPauses { first: pause, longest: pause },
-        ..Settings::new(url)
-    };
-    (listener, settings)
-}
-
-/// Runs a client against a scripted venue and returns the result of the client.
-async fn with_venue<R>(client: impl Future<Output = R>, venue: impl Future<Output = Peer>) -> R {
-    let work = async { tokio::join!(client, venue) };
-    timeout(2 * PATIENCE, work).await.expect("client and venue wait for each other").0
-}
+use scripted_venue::{PATIENCE, Peer, listener, with_venue};
 
 fn snapshot(change_id: u64) -> Value {
     json!({"type": "snapshot", "change_id": change_id, "bids": [["new", 10.5, 3]], "asks": [], "unknown": [1]})
