@@ -252,6 +252,15 @@ impl Recovery {
             let place = LogPlace { segment: end.segment, offset };
             return Err(OpenError::EndsEarly { place, last: self.last, watermark: self.watermark });
         }
+        // A log of another history may hold as many commands in fewer groups. The group whose hash
+        // would contradict it is then missing.
+        if let Some(known) = self.superblock
+            && known.group >= end.group
+        {
+            let place = LogPlace { segment: end.segment, offset: end.offset };
+            let found_group = end.group.saturating_sub(1);
+            return Err(OpenError::BrokenChain { place, expected_group: known.group, found_group });
+        }
         Ok(())
     }
 }

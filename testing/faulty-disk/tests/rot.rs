@@ -343,6 +343,25 @@ fn a_log_of_another_history_contradicts_the_superblock() {
     }
 }
 
+/// The other history has as many commands, but fewer groups than the superblock knows.
+#[test]
+fn a_log_of_another_history_with_fewer_groups_contradicts_the_superblock() {
+    let (disk, other) = (short_history(1), FaultyStorage::new());
+    let mut writer = Writer::begin(&other, 2).unwrap();
+    for commands in [1, 2] {
+        writer.append(commands).unwrap();
+        writer.commit().unwrap();
+    }
+    let foreign = other.bytes(SEGMENT).unwrap();
+    disk.edit(SEGMENT, |bytes| *bytes = foreign);
+    match open(&disk).err().expect("refused") {
+        OpenError::BrokenChain { expected_group, found_group, .. } => {
+            assert_eq!(found_group, expected_group - 1);
+        }
+        refused => panic!("{refused}"),
+    }
+}
+
 #[test]
 fn a_superblock_with_one_bad_slot_is_good_and_with_two_is_not() {
     let (disk, writer, _) = closed_journal(3);
