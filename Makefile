@@ -38,7 +38,7 @@ test: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## everything that CI ru
 	$(WITH) node -- npm --prefix web test
 	$(RELEASE)
 	$(WITH) rust node chromium -- npm --prefix web run e2e
-	$(WITH) rust node python strace openssl -- $(PYTEST) -n auto --maxprocesses 4 --dist worksteal tests
+	$(WITH) rust node python strace openssl -- $(PYTEST) -n 4 --dist worksteal tests
 	lab/.venv/bin/lab build python-websockets php-stream go-gorilla || echo "make test: conformance goes on without these"
 	lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"
 	$(WITH) rust node python openssl -- $(LAB_PYTEST) -n auto --maxprocesses 4 -m "not soak" lab/tests lab/conform
@@ -80,7 +80,7 @@ fuzz: ## a million executions each at the JSON-RPC entrance, the journal reader,
 
 attack: web/dist/index.html .venv/.stamp ## the attacks of docs/security.md on the real binary, and a table: attack, tries, result
 	$(RELEASE)
-	ATTACK_FULL=1 $(WITH) rust node python strace -- $(PYTEST) -n auto --maxprocesses 4 --dist worksteal -m attack tests
+	ATTACK_FULL=1 $(WITH) rust node python strace -- $(PYTEST) -n 4 --dist worksteal -m attack tests
 
 soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, a billion trades split, an hour of greedy members in bounded memory, 100 million commands through both engines (make soak KILL_CYCLES=200)
 	$(RELEASE)
