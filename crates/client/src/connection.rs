@@ -15,6 +15,7 @@ use crate::driver::{ConnectionState, Driver, wall_clock_us};
 use crate::message::raw;
 use crate::pause::GrowingPause;
 use crate::queue::{NoticeQueue, SubscriptionEvent};
+use crate::transport::{Traffic, TrafficCounters};
 use crate::{Error, Settings};
 
 /// Commands that wait for the task of a connection. Above this bound the callers wait.
@@ -31,6 +32,7 @@ pub struct VenueConnection {
     commands: mpsc::Sender<Command>,
     state: watch::Receiver<ConnectionState>,
     clock_offset_us: Arc<AtomicI64>,
+    traffic: Arc<TrafficCounters>,
     limited_until: Arc<Mutex<Option<Instant>>>,
     timeout: Duration,
     queue_bytes: usize,
@@ -45,14 +47,14 @@ impl VenueConnection {
     /// refuses the login.
     pub async fn open(settings: Settings) -> Result<Self, Error> {
         let (state, states) = watch::channel(ConnectionState::Reconnecting { cause: "not opened yet".into() });
-        let clock_offset_us = Arc::new(AtomicI64::new(0));
+        let (clock_offset_us, traffic) = (Arc::new(AtomicI64::new(0)), Arc::<TrafficCounters>::default());
         let (timeout, queue_bytes) = (settings.timeout, settings.queue_bytes);
-        let mut driver = Driver::new(settings, state, Arc::clone(&clock_offset_us));
+        let mut driver = Driver::new(settings, state, Arc::clone(&clock_offset_us), Arc::clone(&traffic));
         let socket = driver.connect().await?;
         let (commands, waiting) = mpsc::channel(WAITING_COMMANDS);
         tokio::spawn(driver.run(socket, waiting));
         let limited_until = Arc::new(Mutex::new(None));
-        Ok(VenueConnection { commands, state: states, clock_offset_us, limited_until, timeout, queue_bytes })
+        Ok(VenueConnection { commands, state: states, clock_offset_us, traffic, limited_until, timeout, queue_bytes })
     }
 
     /// Returns the state and follows its changes.
@@ -63,6 +65,11 @@ impl VenueConnection {
     /// Returns the venue's wall clock in milliseconds since 1970, estimated from its last answer.
     pub fn venue_clock_ms(&self) -> i64 {
         (wall_clock_us() + self.clock_offset_us.load(Ordering::Relaxed)) / 1000
+    }
+
+    /// Returns the bytes that all sockets of this connection have sent and received.
+    pub fn traffic(&self) -> Traffic {
+        self.traffic.traffic()
     }
 
     /// Sends a call and waits for its answer. Returns the `result` as the venue sent it, so that no

@@ -18,7 +18,7 @@ use crate::command::{CallResult, Command};
 use crate::message::{Received, call_text, raw};
 use crate::pause::GrowingPause;
 use crate::queue::{Notice, NoticeQueue, SubscriptionEvent};
-use crate::transport::{self, Socket};
+use crate::transport::{self, Socket, TrafficCounters};
 use crate::{Error, Reconnect, Settings};
 
 /// Channels per request to subscribe. Their names must fit into one frame of 32 KiB.
@@ -50,6 +50,7 @@ pub(crate) struct Driver {
     settings: Settings,
     state: watch::Sender<ConnectionState>,
     clock_offset_us: Arc<AtomicI64>,
+    traffic: Arc<TrafficCounters>,
     pending: HashMap<u64, Pending>,
     channels: HashMap<String, Arc<NoticeQueue>>,
     next_id: u64,
@@ -74,11 +75,17 @@ struct Channels<'a> {
 struct NoParams {}
 
 impl Driver {
-    pub fn new(settings: Settings, state: watch::Sender<ConnectionState>, clock_offset_us: Arc<AtomicI64>) -> Self {
+    pub fn new(
+        settings: Settings,
+        state: watch::Sender<ConnectionState>,
+        clock_offset_us: Arc<AtomicI64>,
+        traffic: Arc<TrafficCounters>,
+    ) -> Self {
         Driver {
             settings,
             state,
             clock_offset_us,
+            traffic,
             pending: HashMap::new(),
             channels: HashMap::new(),
             next_id: 1,
@@ -90,7 +97,7 @@ impl Driver {
 
     /// Opens a socket, logs in, and subscribes to every channel again.
     pub async fn connect(&mut self) -> Result<Socket, Error> {
-        let mut socket = transport::open(&self.settings).await?;
+        let mut socket = transport::open(&self.settings, &self.traffic).await?;
         self.has_unsent = false;
         self.last_received = Instant::now();
         if let Some(credentials) = self.settings.credentials.clone() {

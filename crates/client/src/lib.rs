@@ -14,7 +14,7 @@
 //! Start at    [`VenueConnection::open`], then [`BookSubscription::open`] and [`Trader::open`].
 //!
 //! A [`Trader`] has a connection for its orders alone. Use another connection for market data, so
-//! that a flood of data delays no order.
+//! that a flood of data delays no order. An [`OrderPool`] divides orders among several connections.
 //!
 //! ```no_run
 //! use pitwire_client::{BookEvent, BookSubscription, Settings, VenueConnection};
@@ -66,6 +66,7 @@ mod error;
 mod message;
 mod number;
 mod objects;
+mod order_pool;
 mod order_tracker;
 mod orders;
 mod pause;
@@ -83,6 +84,7 @@ pub use driver::ConnectionState;
 pub use error::{Error, VenueError};
 pub use number::Number;
 pub use objects::{Fill, Order, OrderOutcome, Position};
+pub use order_pool::{OrderPool, Routing};
 pub use order_tracker::EntryState;
 pub use orders::{
     Cancel, EditRequest, OrderParams, OrderRequest, OrderType, PostOnly, Side, TimeInForce, TriggerPrice,
@@ -90,3 +92,4 @@ pub use orders::{
 pub use queue::{Notice, SubscriptionEvent};
 pub use settings::{Reconnect, Settings};
 pub use trader::Trader;
+pub use transport::Traffic;

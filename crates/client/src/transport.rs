@@ -1,6 +1,12 @@
 //! The WebSocket of a connection: TCP, with TLS for `wss://`.
 
-use tokio::io::{AsyncRead, AsyncWrite};
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -22,10 +28,65 @@ const MESSAGE_BYTES_MAX: usize = 1 << 30;
 pub(crate) trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
 
+/// Bytes of all sockets of a connection so far, with the framing of WebSocket and TLS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traffic {
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+}
+
+/// Counters behind [`Traffic`].
+#[derive(Debug, Default)]
+pub(crate) struct TrafficCounters {
+    sent_bytes: AtomicU64,
+    received_bytes: AtomicU64,
+}
+
+impl TrafficCounters {
+    pub fn traffic(&self) -> Traffic {
+        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Traffic { sent_bytes: load(&self.sent_bytes), received_bytes: load(&self.received_bytes) }
+    }
+}
+
+/// A TCP stream that counts its bytes.
+struct CountedStream {
+    stream: TcpStream,
+    counters: Arc<TrafficCounters>,
+}
+
+impl AsyncRead for CountedStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let done = Pin::new(&mut self.stream).poll_read(cx, buffer);
+        let read = (buffer.filled().len() - before) as u64;
+        self.counters.received_bytes.fetch_add(read, Ordering::Relaxed);
+        done
+    }
+}
+
+impl AsyncWrite for CountedStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let done = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(written)) = done {
+            self.counters.sent_bytes.fetch_add(written as u64, Ordering::Relaxed);
+        }
+        done
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
 pub(crate) type Socket = WebSocketStream<Box<dyn Transport>>;
 
 /// Connects to the venue and opens the WebSocket.
-pub(crate) async fn open(settings: &Settings) -> Result<Socket, Error> {
+pub(crate) async fn open(settings: &Settings, counters: &Arc<TrafficCounters>) -> Result<Socket, Error> {
     let (host, port, is_secure) = parse_url(&settings.url)?;
     let address = format!("{host}:{port}");
     let patience = settings.timeout;
@@ -34,6 +95,7 @@ pub(crate) async fn open(settings: &Settings) -> Result<Socket, Error> {
     let connected = timeout(patience, TcpStream::connect((host.as_str(), port))).await;
     let tcp = connected.map_err(|_| unreachable(silent()))?.map_err(|error| unreachable(error.to_string()))?;
     tcp.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
+    let tcp = CountedStream { stream: tcp, counters: Arc::clone(counters) };
     let transport: Box<dyn Transport> = if is_secure {
         let untrusted = |cause: String| Error::Tls { address: address.clone(), cause };
         let trust = settings.authority.as_deref().map_or(Trust::System, Trust::File);
