@@ -37,7 +37,9 @@ class Reader:
     def __init__(self, venue: Venue, channels: list[str], login: Credentials | None = None) -> None:
         self.venue, self.login = venue, login
         self.tokens: dict[str, str | None] = dict.fromkeys(channels)
-        self.heard: dict[str, list[Json]] = {channel: [] for channel in channels}
+        self.received: dict[str, list[Json]] = {channel: [] for channel in channels}
+        # Whether each message brought a token.
+        self.complete: dict[str, list[bool]] = {channel: [] for channel in channels}
         self.notices: dict[str, Json] = {}
         self.epoch = ""
         self.open()
@@ -62,9 +64,12 @@ class Reader:
             if "token" in params:
                 self.epoch = params["token"].split(":")[0]
                 self.tokens[channel] = params["token"]
+                # What came from the history before it has no token of its own.
+                self.complete[channel] = [True] * len(self.received[channel])
             return message
         data = params["data"]
-        self.heard[channel].append(data)
+        self.received[channel].append(data)
+        self.complete[channel].append("token" in params)
         if "token" in params:
             self.tokens[channel] = params["token"]
         elif channel.startswith("book.") and self.epoch:
@@ -89,22 +94,29 @@ class Reader:
 
     def read_until(self, is_last: Callable[[str, Json], bool]) -> None:
         """Reads everything up to the last message of each channel."""
-        waiting = {channel for channel, told in self.heard.items() if not (told and is_last(channel, told[-1]))}
+        waiting = {
+            channel for channel, arrived in self.received.items() if not (arrived and is_last(channel, arrived[-1]))
+        }
         while waiting:
             channel = self.step()["params"]["channel"]
-            if self.heard[channel] and is_last(channel, self.heard[channel][-1]):
+            if self.received[channel] and is_last(channel, self.received[channel][-1]):
                 waiting.discard(channel)
 
     def cut(self) -> None:
-        """Drops the connection without a close frame; unread messages are lost."""
+        """Drops the connection without a close frame; unread messages are lost. Of a window that
+        takes several messages, those before the one with the token come again."""
         self.ws.cut()
+        for channel in self.tokens:
+            while channel.startswith("user.") and self.received[channel] and not self.complete[channel][-1]:
+                self.received[channel].pop()
+                self.complete[channel].pop()
 
     def trades(self, channel: str) -> list[Json]:
-        return [trade for data in self.heard[channel] for trade in data]
+        return [trade for data in self.received[channel] for trade in data]
 
     def numbers(self, channel: str) -> list[tuple[Any, ...]]:
         """A book's chain, starting with the snapshot's number."""
-        return [(data.get("prev_change_id"), data["change_id"]) for data in self.heard[channel]]
+        return [(data.get("prev_change_id"), data["change_id"]) for data in self.received[channel]]
 
 
 def buy(ws: Ws, price: float, side: str = "buy", **more: Any) -> Json:
@@ -174,11 +186,11 @@ def cut_off_again_and_again(readers: list[Reader], whole: Reader, market: Market
             market.act()
         time.sleep(away_s)
         for reader in readers:
-            before = sum(map(len, reader.heard.values()))
+            before = sum(map(len, reader.received.values()))
             reader.open()
             for channel, notice in reader.caught_up().items():
                 assert notice["resumed"] and notice["by"] == "messages", (channel, notice)
-            missed += sum(map(len, reader.heard.values())) - before
+            missed += sum(map(len, reader.received.values())) - before
         for _ in range(rng.choice([0, 20])):
             market.act()
         whole.take_in(10_000)
@@ -204,7 +216,7 @@ def test_a_reader_that_is_cut_off_again_and_again_hears_what_one_hears_that_neve
             reader.read_until(is_finish)
         market.close()
     for reader, book in ((cut, RAW), (cut, MERGED), (away, MERGED)):
-        check_chain(reader.heard[book], whole.heard[book])
+        check_chain(reader.received[book], whole.received[book])
     for reader, channel in ((cut, TRADES), (cut, SLOW_TRADES), (away, SLOW_TRADES)):
         assert reader.trades(channel) == whole.trades(channel)
     assert len(whole.trades(TRADES)) > CUTS
@@ -216,7 +228,7 @@ def test_a_book_is_written_on_for_its_only_reader(quiet: Venue) -> None:
         reader = Reader(quiet, [RAW, MERGED], DEMO_B)
         reader.caught_up()
         buy(trader, 50_000)
-        while not reader.heard[RAW][1:]:
+        while not reader.received[RAW][1:]:
             reader.step()
         reader.cut()
         until(lambda: gauge(quiet, "open_connections") == 1, "it is gone")
@@ -229,7 +241,7 @@ def test_a_book_is_written_on_for_its_only_reader(quiet: Venue) -> None:
         assert [notices[book]["resumed"] for book in (RAW, MERGED)] == [True, True]
         chain = reader.numbers(RAW)
         assert len(chain) == 6 and all(now[0] == before[1] for before, now in itertools.pairwise(chain))
-        assert [data["bids"] for data in reader.heard[RAW][2:]] == [
+        assert [data["bids"] for data in reader.received[RAW][2:]] == [
             [["new", price, 0.001]] for price in (50_001, 50_002, 50_003, 50_004)
         ]
         # One window has ended since; later events come with the next one.
@@ -255,8 +267,8 @@ def test_what_is_kept_no_longer_begins_with_a_snapshot(quiet: Venue, goes: str) 
         reader.open()
         notice = reader.caught_up()[RAW]
         assert (notice["resumed"], notice["by"], notice["reason"]) == (False, "snapshot", "too_old")
-        assert reader.heard[RAW][-1]["type"] == "snapshot"
-        assert notice["token"].endswith(f":{reader.heard[RAW][-1]['change_id']}")
+        assert reader.received[RAW][-1]["type"] == "snapshot"
+        assert notice["token"].endswith(f":{reader.received[RAW][-1]['change_id']}")
         reader.cut()
 
 
@@ -316,13 +328,13 @@ def test_reader_on_a_delivery_thread_is_caught_up_there(quiet: Venue) -> None:
         asked = {"channels": [SLOW_TRADES], "resume": {SLOW_TRADES: f"{epoch}:2"}}
         assert away.result("public/subscribe", asked) == [SLOW_TRADES]
         trade()
-        told = [away.arrive()["params"] for _ in range(4)]
+        arrived = [away.arrive()["params"] for _ in range(4)]
         assert gauge(quiet, "listeners") == 1, "it is still on its delivery thread"
-        assert [params["channel"] for params in told[:2]] == [SLOW_TRADES] * 2
-        assert [trade["trade_seq"] for trade in told[0]["data"]] == [3, 4, 5]
-        assert told[1] == {"channel": SLOW_TRADES, "resumed": True, "by": "messages", "token": f"{epoch}:5"}
-        assert [trade["trade_seq"] for params in told[2:] for trade in params["data"]] == [6, 6]
-        assert {params["channel"] for params in told[2:]} == {SLOW_TRADES, other_trades}
+        assert [params["channel"] for params in arrived[:2]] == [SLOW_TRADES] * 2
+        assert [trade["trade_seq"] for trade in arrived[0]["data"]] == [3, 4, 5]
+        assert arrived[1] == {"channel": SLOW_TRADES, "resumed": True, "by": "messages", "token": f"{epoch}:5"}
+        assert [trade["trade_seq"] for params in arrived[2:] for trade in params["data"]] == [6, 6]
+        assert {params["channel"] for params in arrived[2:]} == {SLOW_TRADES, other_trades}
 
 
 def test_without_a_token_in_the_request_nothing_is_new(quiet: Venue) -> None:
@@ -349,7 +361,7 @@ def test_a_later_start_tells_the_trades_that_were_missed_and_books_whole(tmp_pat
                 buy(other, 60_000, "sell")
 
             trade()
-            while not reader.heard[TRADES]:
+            while not reader.received[TRADES]:
                 reader.step()
             reader.cut()
             for _ in range(150):
@@ -405,8 +417,8 @@ def is_own_finish(channel: str, data: Any) -> bool:
 
 def states(reader: Reader, channel: str) -> dict[str, Json]:
     """The last state of each order."""
-    told = [order for data in reader.heard[channel] for order in orders_of(data)]
-    return {order["order_id"]: order for order in told}
+    arrived = [order for data in reader.received[channel] for order in orders_of(data)]
+    return {order["order_id"]: order for order in arrived}
 
 
 def test_an_accounts_own_channels_lose_and_double_nothing_however_often_they_are_cut_off(tmp_path: Path) -> None:
@@ -424,18 +436,18 @@ def test_an_accounts_own_channels_lose_and_double_nothing_however_often_they_are
         for reader in (cut, whole):
             reader.read_until(is_own_finish)
         market.close()
-    assert cut.heard[ORDERS] == whole.heard[ORDERS] and len(whole.heard[ORDERS]) > CUTS
-    assert cut.heard[FILLS] == whole.heard[FILLS] and len(whole.heard[FILLS]) > 0
+    assert cut.received[ORDERS] == whole.received[ORDERS] and len(whole.received[ORDERS]) > CUTS
+    assert cut.received[FILLS] == whole.received[FILLS] and len(whole.received[FILLS]) > 0
     assert cut.trades(SLOW_FILLS) == whole.trades(SLOW_FILLS) == whole.trades(FILLS)
     assert states(cut, SLOW_ORDERS) == states(whole, SLOW_ORDERS)
     for channel in (CHANGES, SLOW_CHANGES):
-        fills = [[fill for data in reader.heard[channel] for fill in data["trades"]] for reader in (cut, whole)]
+        fills = [[fill for data in reader.received[channel] for fill in data["trades"]] for reader in (cut, whole)]
         assert fills[0] == fills[1] == whole.trades(FILLS), channel
         assert states(cut, channel) == states(whole, channel)
 
 
 @pytest.mark.parametrize("durability", ["disk", "memory"])
-def test_after_kill_9_the_fills_and_orders_that_were_missed_are_told_from_history(
+def test_after_kill_9_the_fills_and_orders_that_were_missed_are_sent_from_history(
     tmp_path: Path, durability: str
 ) -> None:
     with Venue(tmp_path / "data", ["--no-flow", "--durability", durability]) as venue:
@@ -452,7 +464,7 @@ def test_after_kill_9_the_fills_and_orders_that_were_missed_are_told_from_histor
                 buy(other, 60_000, "sell")
 
             trade()
-            while not reader.heard[SLOW_FILLS]:
+            while not reader.received[SLOW_FILLS]:
                 reader.step()
             first = reader.trades(FILLS)[0]["trade_id"]
             reader.cut()
@@ -461,14 +473,14 @@ def test_after_kill_9_the_fills_and_orders_that_were_missed_are_told_from_histor
                 trade()
         venue.kill()
         venue.start()
-        heard = {channel: len(told) for channel, told in reader.heard.items()}
+        received = {channel: len(arrived) for channel, arrived in reader.received.items()}
         reader.open()
         notices = reader.caught_up()
         by = {"disk": "history", "memory": "nothing"}[durability]
         for notice in notices.values():
             assert (notice["resumed"], notice["by"], notice["reason"]) == (False, by, "other_epoch")
         if durability == "memory":
-            assert heard == {channel: len(told) for channel, told in reader.heard.items()}
+            assert received == {channel: len(arrived) for channel, arrived in reader.received.items()}
             return
         for channel in (FILLS, SLOW_FILLS):
             # The last fill has the very time of the token: it comes again, and its id identifies
@@ -477,10 +489,10 @@ def test_after_kill_9_the_fills_and_orders_that_were_missed_are_told_from_histor
             assert len(set(ids)) == 131 and ids[0] == first and set(ids[1:]) - {first} == set(ids) - {first}
             assert len(ids) <= 132
         for channel in (ORDERS, CHANGES):
-            told = states(reader, channel)
-            assert told[goes]["order_state"] == "cancelled" and told[stays]["order_state"] == "open"
-            assert sum(order["order_state"] == "filled" for order in told.values()) == 131
-        ids = [fill["trade_id"] for data in reader.heard[CHANGES] for fill in data["trades"]]
+            arrived = states(reader, channel)
+            assert arrived[goes]["order_state"] == "cancelled" and arrived[stays]["order_state"] == "open"
+            assert sum(order["order_state"] == "filled" for order in arrived.values()) == 131
+        ids = [fill["trade_id"] for data in reader.received[CHANGES] for fill in data["trades"]]
         assert len(set(ids)) == 131 and len(ids) <= 132
         # The subscription continues from there.
         with Ws(venue.ws_url) as trader:
@@ -501,7 +513,7 @@ def test_notices_of_an_account_are_kept_for_a_while(quiet: Venue) -> None:
         reader = Reader(quiet, [ORDERS, "user.portfolio.any"], DEMO_A)
         assert reader.caught_up()["user.portfolio.any"]["reason"] == "not_numbered"
         first = buy(trader, 50_000)["order"]["order_id"]
-        while not reader.heard[ORDERS]:
+        while not reader.received[ORDERS]:
             reader.step()
         reader.cut()
         until(lambda: gauge(quiet, "open_connections") == 1, "it is gone")
