@@ -266,7 +266,7 @@ def against_tables(scenario: Scenario, cells: tuple[Cells, Cells]) -> Iterator[s
     setup, expect = scenario.get("setup", {}), scenario["expect"]
     if setup.keys() & {"static_tolerance_pct", "dynamic_tolerance_pct"} or setup.get("allocation") == "frequent_batch":
         return
-    session, told = "continuous", expect.get("steps", [])
+    session, wanted = "continuous", expect.get("steps", [])
     for index, step in enumerate(scenario["steps"]):
         session = {"session": step.get("to"), "end_of_day": "start_of_trading"}.get(step["op"], session)
         if step["op"] != "enter":
@@ -274,7 +274,7 @@ def against_tables(scenario: Scenario, cells: tuple[Cells, Cells]) -> Iterator[s
         why = refusal(step, session, cells)
         if why and step["id"] not in expect.get("rejected", []):
             yield f"{step['id']} is {why} in {session}, but not expected so"
-        for event in told[index].get("events", []) if told else []:
+        for event in wanted[index].get("events", []) if wanted else []:
             reason = event.get("reason") if event["type"] == "rejected" else None
             if reason != why and (why or reason in TABLE_REASONS):
                 yield f"{step['id']} is {reason}, the tables say {why}"

@@ -43,13 +43,13 @@ class Order:
     state: str
     # The filled amount in the venue's last answer. Over HTTP a client learns of passive fills only
     # so.
-    told_filled: Decimal = Decimal(0)
+    reported_filled: Decimal = Decimal(0)
     trades: dict[str, Json] = field(default_factory=dict)
 
     @property
     def filled(self) -> Decimal:
-        overheard = sum((exact(trade["amount"]) for trade in self.trades.values()), Decimal(0))
-        return max(self.told_filled, overheard)
+        filled_by_trades = sum((exact(trade["amount"]) for trade in self.trades.values()), Decimal(0))
+        return max(self.reported_filled, filled_by_trades)
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Trader:
     def __init__(self, name: str, credentials: Credentials, entrance: str, rng: random.Random) -> None:
         self.name, self.credentials, self.entrance, self.rng = name, credentials, entrance, rng
         self.orders: dict[str, Order] = {}  # by order id
-        self.resting: dict[str, Order] = {}  # those of them that were open when last heard of
+        self.resting: dict[str, Order] = {}  # those of them that were open at the last report
         self.pending: list[Request] = []
         self.public: dict[tuple[str, int], Json] = {}  # by instrument and trade_seq
         self.answers = 0
@@ -172,24 +172,24 @@ class Trader:
             return
         self._learn(result.get("order", result), result.get("trades", []))
 
-    def _learn(self, told: Json, trades: list[Json]) -> None:
-        order = self.orders.get(told["order_id"])
+    def _learn(self, reported: Json, trades: list[Json]) -> None:
+        order = self.orders.get(reported["order_id"])
         if order is None:
             order = Order(
-                label=told["label"],
-                order_id=told["order_id"],
-                instrument=told["instrument_name"],
-                side=told["direction"],
-                amount=exact(told["amount"]),
+                label=reported["label"],
+                order_id=reported["order_id"],
+                instrument=reported["instrument_name"],
+                side=reported["direction"],
+                amount=exact(reported["amount"]),
                 price=Decimal(0),
-                state=told["order_state"],
+                state=reported["order_state"],
             )
             self.orders[order.order_id] = order
-        order.amount, order.state = exact(told["amount"]), told["order_state"]
-        order.told_filled = exact(told["filled_amount"])
+        order.amount, order.state = exact(reported["amount"]), reported["order_state"]
+        order.reported_filled = exact(reported["filled_amount"])
         self._touched.add(order.order_id)
-        if told["order_type"] == "limit":
-            order.price = exact(told["price"])
+        if reported["order_type"] == "limit":
+            order.price = exact(reported["price"])
         order.trades |= {trade["trade_id"]: trade for trade in trades}
         if order.state == "open":
             self.resting[order.order_id] = order
@@ -254,28 +254,28 @@ class Trader:
 
     def _compare_one(self, order: Order, found: Json, fills: list[Json]) -> None:
         asked = self._asked_about(order)
-        told = f"{self.name}: {order} against {found} with fills {fills}, unanswered {asked}"
+        reported = f"{self.name}: {order} against {found} with fills {fills}, unanswered {asked}"
         ids = [fill["trade_id"] for fill in fills]
         filled = filled_by(fills)
-        assert found["order_id"] == order.order_id and found["label"] == order.label, told
-        assert len(ids) == len(set(ids)), f"a fill twice: {told}"
-        assert set(order.trades) <= set(ids), f"an acknowledged fill is gone: {told}"
-        assert exact(found["filled_amount"]) == filled, f"fills do not add up: {told}"
-        assert filled >= order.filled, told
-        assert (found["order_state"] == "filled") == (filled == exact(found["amount"])), f"half an order: {told}"
+        assert found["order_id"] == order.order_id and found["label"] == order.label, reported
+        assert len(ids) == len(set(ids)), f"a fill twice: {reported}"
+        assert set(order.trades) <= set(ids), f"an acknowledged fill is gone: {reported}"
+        assert exact(found["filled_amount"]) == filled, f"fills do not add up: {reported}"
+        assert filled >= order.filled, reported
+        assert (found["order_state"] == "filled") == (filled == exact(found["amount"])), f"half an order: {reported}"
         if order.state in FINAL:
-            assert found["order_state"] == order.state and filled == order.filled, f"it came back to life: {told}"
+            assert found["order_state"] == order.state and filled == order.filled, f"it came back to life: {reported}"
         elif found["order_state"] == "cancelled":
             # An incoming order cancels the resting order of its own account instead of trading with
             # it.
             itself = found["cancel_reason"] == "self_match_prevention"
-            assert itself or (asked and asked.method == "private/cancel"), f"cancelled without a request: {told}"
+            assert itself or (asked and asked.method == "private/cancel"), f"cancelled without a request: {reported}"
         amounts, prices = {order.amount}, {order.price}
         if asked and asked.method == "private/edit":
             amounts.add(exact(asked.params["amount"]))
             prices.add(exact(asked.params["price"]))
-        assert exact(found["amount"]) in amounts, f"another amount: {told}"
-        assert found["order_type"] == "market" or exact(found["price"]) in prices, f"another price: {told}"
+        assert exact(found["amount"]) in amounts, f"another amount: {reported}"
+        assert found["order_type"] == "market" or exact(found["price"]) in prices, f"another price: {reported}"
         self._learn(found, fills)
 
     def _asked_about(self, order: Order) -> Request | None:

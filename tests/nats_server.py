@@ -34,10 +34,10 @@ class Server:
         with (self.place / "nats.log").open("ab") as log:
             self.process = subprocess.Popen(command, stdout=log, stderr=log)
         deadline = time.monotonic() + PATIENCE_S
-        while not (told := list(ports.glob("*.ports"))) or not told[0].read_text().strip():
+        while not (written := list(ports.glob("*.ports"))) or not written[0].read_text().strip():
             assert self.process.poll() is None and time.monotonic() < deadline, "no nats-server"
             time.sleep(0.01)
-        self.port = int(json.loads(told[0].read_text())["nats"][0].rsplit(":", 1)[1])
+        self.port = int(json.loads(written[0].read_text())["nats"][0].rsplit(":", 1)[1])
 
     @property
     def url(self) -> str:

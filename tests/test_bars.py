@@ -43,10 +43,10 @@ def framed(records: list[bytes]) -> bytes:
 def trade(
     symbol: str, at_ms: int, price: str, size: int, conditions: list[int] | None = None, exchange: int = 11
 ) -> bytes:
-    told = f'{{"ev":"T","sym":"{symbol}","i":"1","x":{exchange},"p":{price},"s":{size}'
+    printed = f'{{"ev":"T","sym":"{symbol}","i":"1","x":{exchange},"p":{price},"s":{size}'
     if conditions is not None:
-        told += f',"c":[{",".join(map(str, conditions))}]'
-    return (told + f',"t":{START_MS + at_ms},"z":3}}').encode()
+        printed += f',"c":[{",".join(map(str, conditions))}]'
+    return (printed + f',"t":{START_MS + at_ms},"z":3}}').encode()
 
 
 class Bars:
@@ -70,9 +70,9 @@ class Bars:
             while not ready.exists():
                 assert self.process.poll() is None and time.monotonic() < deadline, self.process.communicate()
                 time.sleep(0.01)
-            told = json.loads(ready.read_text())
-            assert told["pid"] == self.process.pid
-            self.address = told["http"]
+            printed = json.loads(ready.read_text())
+            assert printed["pid"] == self.process.pid
+            self.address = printed["http"]
 
     def feed(self, records: list[bytes], shard: int = 0) -> None:
         self.writers[shard].write(framed(records))
@@ -80,8 +80,8 @@ class Bars:
 
     def end(self) -> dict[str, Any]:
         """Ends the feed cleanly and returns the totals."""
-        code, totals, told = self.outcome()
-        assert code == 0, told
+        code, totals, printed = self.outcome()
+        assert code == 0, printed
         return totals
 
     def outcome(self) -> tuple[int, dict[str, Any], str]:
@@ -110,12 +110,12 @@ def started() -> Iterator[list[Bars]]:
 
 def table(out: Path) -> list[Row]:
     reader = duckdb.connect()
-    told = reader.execute(
+    printed = reader.execute(
         "SELECT * REPLACE (epoch_ms(start) AS start) "
         f"FROM read_parquet('{out}/*.parquet') ORDER BY symbol, bucket_s, start"
     )
-    names = [column[0] for column in told.description]
-    return [dict(zip(names, row, strict=True)) for row in told.fetchall()]
+    names = [column[0] for column in printed.description]
+    return [dict(zip(names, row, strict=True)) for row in printed.fetchall()]
 
 
 # Bars and indicators by docs/bars.md
@@ -135,8 +135,8 @@ class Bar:
     late_volume: Decimal = Decimal(0)
     late_trades: int = 0
 
-    def add(self, told: dict[str, Any]) -> None:
-        price, size, codes = Decimal(told["p"]), Decimal(told["s"]), set(told.get("c", []))
+    def add(self, printed: dict[str, Any]) -> None:
+        price, size, codes = Decimal(printed["p"]), Decimal(printed["s"]), set(printed.get("c", []))
         if not codes & (NOT_LAST | NOT_HIGH_LOW):
             self.open = price if self.open is None else self.open
             self.close = price
@@ -147,7 +147,7 @@ class Bar:
             self.volume += size
             self.notional += price * size
             self.trades += 1
-            if told["x"] == 4:
+            if printed["x"] == 4:
                 self.off_exchange_volume += size
                 self.off_exchange_trades += 1
 
@@ -170,15 +170,15 @@ class Study:
 
     @staticmethod
     def wilder(values: list[float], n: int) -> list[float | None]:
-        told: list[float | None] = []
+        printed: list[float | None] = []
         for at in range(len(values)):
             if at + 1 < n:
-                told.append(None)
+                printed.append(None)
             elif at + 1 == n:
-                told.append(sum(values[:n]) / n)
+                printed.append(sum(values[:n]) / n)
             else:
-                told.append((told[-1] * (n - 1) + values[at]) / n)
-        return told
+                printed.append((printed[-1] * (n - 1) + values[at]) / n)
+        return printed
 
     def rsi(self, n: int) -> float | None:
         closes = [bar[3] for bar in self.bars]
@@ -190,10 +190,10 @@ class Study:
         return 100 * gain / (gain + loss) if gain + loss else 50.0
 
     def ranges(self, n: int) -> list[float | None]:
-        told = [self.bars[0][1] - self.bars[0][2]]
+        printed = [self.bars[0][1] - self.bars[0][2]]
         for (*_, close), (_, high, low, _) in itertools.pairwise(self.bars):
-            told.append(max(high, close) - min(low, close))
-        return self.wilder(told, n)
+            printed.append(max(high, close) - min(low, close))
+        return self.wilder(printed, n)
 
     def heikin_ashi(self) -> dict[str, float]:
         o, _, _, c = self.bars[0]
@@ -235,10 +235,10 @@ class Study:
 
 def expected(records: list[bytes]) -> dict[tuple[str, int, int], tuple[Bar, dict[str, float | bool | None]]]:
     """By symbol, length and start in milliseconds."""
-    told = [json.loads(record, parse_float=str, parse_int=int) for record in records]
+    printed = [json.loads(record, parse_float=str, parse_int=int) for record in records]
     bars: dict[tuple[str, int, int], Bar] = {}
     clock = 0
-    for one in told:
+    for one in printed:
         t = one["t"]
         clock = max(clock, t)
         for length in BUCKETS_S:
@@ -267,7 +267,7 @@ def market(seed: int, trades: int) -> list[bytes]:
     chance = random.Random(seed)
     symbols = ["AAPL", "BRK.A", "SPY", "F", "ZVZZT"]
     cents = dict(zip(symbols, [18_700, 50_000_000, 47_000, 1_200, 900], strict=True))
-    told, now = [], 0
+    printed, now = [], 0
     for _ in range(trades):
         now += chance.randrange(2 * 5_400_000 // trades)
         symbol = chance.choices(symbols, [8, 1, 8, 3, 1])[0]
@@ -277,10 +277,10 @@ def market(seed: int, trades: int) -> list[bytes]:
             [None, [], [14], [37], [14, 37], [12], [33], [15], [38], [2, 41]], [30, 5, 30, 20, 5, 2, 2, 2, 2, 2]
         )[0]
         price = f"{cents[symbol] // 100}.{cents[symbol] % 100:02}{chance.choice(['', '5', '25', '000000001'])[:7]}"
-        told.append(
+        printed.append(
             trade(symbol, max(0, now - late), price, chance.choice([1, 7, 100, 250]), codes, chance.choice([4, 11, 12]))
         )
-    return told
+    return printed
 
 
 @pytest.mark.parametrize("transport", ["pipe", "pipes in pieces"])
@@ -394,8 +394,8 @@ def test_files_appear_whole_while_it_runs_and_a_kill_leaves_no_half_ones(tmp_pat
 def until(reader: ClientConnection, wanted: Any) -> dict[str, Any]:
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
-        told = json.loads(reader.recv(PATIENCE_S), parse_float=Decimal)
-        for bar in told if isinstance(told, list) else []:
+        printed = json.loads(reader.recv(PATIENCE_S), parse_float=Decimal)
+        for bar in printed if isinstance(printed, list) else []:
             if wanted(bar):
                 return bar
     raise AssertionError("it never came")
@@ -504,12 +504,12 @@ def test_stop_signal_writes_the_bars_so_far(how: signal.Signals, tmp_path: Path,
     assert [row["trades"] for row in table(tmp_path)] == [2, 2, 2]
 
 
-def test_a_feed_cut_within_a_record_is_told_and_what_came_is_written(tmp_path: Path, started: list[Bars]) -> None:
+def test_a_feed_cut_within_a_record_is_reported_and_what_came_is_written(tmp_path: Path, started: list[Bars]) -> None:
     bars = Bars("--out", tmp_path)
     started.append(bars)
     bars.writers[0].write(framed([trade("A", 0, "10", 1), trade("A", 1, "10", 1)]) + b"\x50\0\0\0{")
-    code, totals, told = bars.outcome()
-    assert code == 1 and "died" in told and told.count("\n") == 1
+    code, totals, printed = bars.outcome()
+    assert code == 1 and "died" in printed and printed.count("\n") == 1
     assert totals["trades"] == 2 and len(table(tmp_path)) == 3
 
 
@@ -520,8 +520,8 @@ def test_nonsense_records_are_counted_and_a_nonsense_length_ends_it(tmp_path: Pa
     nonsense = [chance.randbytes(chance.randrange(200)) for _ in range(5_000)]
     bars.feed([trade("A", 0, "10", 1), *nonsense, b'{"ev":"status"}', trade("A", 1, "10", 1)])
     bars.writers[0].write(b"\xff" * 64)
-    code, totals, told = bars.outcome()
-    assert code == 1 and "4294967295" in told and "panicked" not in told
+    code, totals, printed = bars.outcome()
+    assert code == 1 and "4294967295" in printed and "panicked" not in printed
     assert (totals["trades"], totals["unreadable"], totals["other"]) == (2, 5_000, 1)
 
 
@@ -562,8 +562,8 @@ def test_wrong_use_is_one_line_that_says_what_to_do(options: list[str], word: st
 )
 def test_bad_rules_are_named_with_line_and_key(text: str, words: list[str], tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(text)
-    told = refused(2, "--out", tmp_path / "out", "--rules", tmp_path / "mine.toml", "0")
-    assert all(word in told for word in ["mine.toml", *words]), told
+    printed = refused(2, "--out", tmp_path / "out", "--rules", tmp_path / "mine.toml", "0")
+    assert all(word in printed for word in ["mine.toml", *words]), printed
 
 
 def test_places_and_shards_that_cannot_be_are_named(tmp_path: Path) -> None:

@@ -165,12 +165,12 @@ def test_a_horizon_in_seconds() -> None:
 
 
 def test_doctor_says_what_the_machine_offers() -> None:
-    told = json_of("doctor")
-    assert told["cores"] >= 1
+    doctor = json_of("doctor")
+    assert doctor["cores"] >= 1
     lines = run_pitwire("doctor").stdout.splitlines()
     # Only the disk can improve from one moment to the next.
     remedies = [line.split("remedy: ")[1] for line in lines if "remedy: " in line and "acknowledgement" not in line]
-    assert [remedy for name, remedy in told["remedies"].items() if name != "sync_p50_us"] == remedies
+    assert [remedy for name, remedy in doctor["remedies"].items() if name != "sync_p50_us"] == remedies
 
 
 # A full disk

@@ -151,7 +151,7 @@ def test_a_venue_without_a_home_serves_and_misses_its_key_only_when_it_needs_one
         (XYZ.replace('tick = "0.05"', 'tick = "0"'), ["XYZ_ZAR", "tick", "above zero"]),
     ],
 )
-def test_a_mistake_is_told_with_its_line_or_key(data: Path, text: str, said: list[str]) -> None:
+def test_a_mistake_is_reported_with_its_line_or_key(data: Path, text: str, said: list[str]) -> None:
     write(data, text)
     refused = run_pitwire("up", "--data", data, "--http", "127.0.0.1:0", *options(data))
     assert refused.returncode == 1
@@ -174,8 +174,8 @@ def test_limits_are_on_where_the_file_has_them(data: Path) -> None:
         assert statuses.count(429) == 3 and statuses.count(200) == 3
         # Health and metrics still answer.
         for path, marks in (("/healthz", b"status"), ("/metrics", b"pitwire_")):
-            told = Http(venue.address).get(path)
-            assert told.status == 200 and marks in told.body, told
+            reply = Http(venue.address).get(path)
+            assert reply.status == 200 and marks in reply.body, reply
         for client in [http, *others]:
             client.close()
 

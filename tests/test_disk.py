@@ -156,9 +156,9 @@ def test_public_channels_wait_for_the_disk_by_default(data: Path, early: bool) -
             with injected(venue, f"fdatasync:delay_exit={LONG_SYNC_US}"):
                 order = ws.post("private/buy", buy(1000))
                 assert reader.notification("book.NPN_ZAR.raw")["bids"]
-                told = time.monotonic()
+                answered_at = time.monotonic()
                 assert "result" in next(message for message in iter(ws.arrive, None) if message.get("id") == order)
-                waited = time.monotonic() - told
+                waited = time.monotonic() - answered_at
             # The disk's delay lies between early market data and the answer, and nowhere else.
             assert (waited > LONG_SYNC_US / 2e6) == early
 

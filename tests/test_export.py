@@ -149,10 +149,10 @@ def tables(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_trades_are_the_ones_the_api_tells(run: Run, tables: Path) -> None:
-    told = {trade["trade_id"]: trade for trades in run.trades.values() for trade in trades}
+    found = {trade["trade_id"]: trade for trades in run.trades.values() for trade in trades}
     exported = {row["TradeId"]: row for row in rows(tables, "trades")}
-    assert len(told) >= ENOUGH_TRADES and set(told) <= set(exported)
-    for trade_id, trade in told.items():
+    assert len(found) >= ENOUGH_TRADES and set(found) <= set(exported)
+    for trade_id, trade in found.items():
         row = exported[trade_id]
         assert row["Instrument"] == trade["instrument_name"] and int(row["TradeSeq"]) == trade["trade_seq"]
         assert Decimal(row["Price"]) == Decimal(str(trade["price"]))
@@ -224,17 +224,17 @@ def test_counts_are_the_ones_verify_counts(run: Run, tables: Path) -> None:
 
 def test_events_alone_give_the_trades(tables: Path) -> None:
     of = {row["SecurityId"]: row for row in rows(tables, "instruments")}
-    told = []
+    found = []
     for row in rows(tables, "events"):
         if row["Type"] == "trade":
             fields, spec = json.loads(row["Fields"]), of[row["SecurityId"]]
             price, volume = fields["price"] * Decimal(spec["Tick"]), fields["lots"] * Decimal(spec["Lot"])
-            told.append((spec["Name"], str(fields["trade_seq"]), price, volume, str(fields["maker"])))
+            found.append((spec["Name"], str(fields["trade_seq"]), price, volume, str(fields["maker"])))
     exported = [
         (row["Instrument"], row["TradeSeq"], Decimal(row["Price"]), Decimal(row["Volume"]), row["OrderId"])
         for row in rows(tables, "trades")
     ]
-    assert told == exported
+    assert found == exported
 
 
 def test_columns_are_cointossxs_and_then_the_documented_ones(tables: Path) -> None:
@@ -257,8 +257,8 @@ def test_parquet_holds_what_csv_holds(run: Run, tables: Path, tmp_path: Path, nu
         assert kinds == {column: types[kind] for column, kind in documented(name)}
         read = reader.execute(f"SELECT COLUMNS(*)::VARCHAR FROM {source}").fetchall()
         assert len(read) == report["rows"][name] == len(rows(tables, name))
-        for told, expected in zip(read, rows(tables, name), strict=True):
-            assert [plain(value, kinds[column]) for value, column in zip(told, kinds, strict=True)] == [
+        for found, expected in zip(read, rows(tables, name), strict=True):
+            assert [plain(value, kinds[column]) for value, column in zip(found, kinds, strict=True)] == [
                 plain(expected[column] or None, kinds[column]) for column in kinds
             ]
 
@@ -296,7 +296,7 @@ def test_quotes_are_the_best_levels_after_each_command(tables: Path) -> None:
     by_seq: dict[int, list[Row]] = defaultdict(list)
     for row in rows(tables, "levels"):
         by_seq[int(row["Seq"])].append(row)
-    told = {(int(row["Seq"]), row["Instrument"]): row for row in rows(tables, "quotes")}
+    found = {(int(row["Seq"]), row["Instrument"]): row for row in rows(tables, "quotes")}
     newest: dict[str, tuple[str, ...]] = {}
     columns = ["BidPriceTicks", "BidVolumeLots", "AskPriceTicks", "AskVolumeLots"]
     for seq, changes in sorted(by_seq.items()):
@@ -307,10 +307,10 @@ def test_quotes_are_the_best_levels_after_each_command(tables: Path) -> None:
             for side, pick in [("Buy", max), ("Sell", min)]:
                 levels = {price: lots for price, lots in books[name, side].items() if lots}
                 best += (str(pick(levels)), str(levels[pick(levels)])) if levels else ("", "")
-            if (seq, name) in told:
-                newest[name] = tuple(told[seq, name][column] for column in columns)
+            if (seq, name) in found:
+                newest[name] = tuple(found[seq, name][column] for column in columns)
             assert newest.get(name, ("",) * 4) == best, (seq, name)
-    assert len(told) > len(INSTRUMENTS)
+    assert len(found) > len(INSTRUMENTS)
 
 
 def test_auctions_are_the_uncrosses_with_their_trades(tmp_path: Path) -> None:

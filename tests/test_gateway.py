@@ -62,9 +62,9 @@ class Gateway:
             self.process = subprocess.Popen(command, stdout=out, stderr=log, stdin=subprocess.DEVNULL)
         if wait:
             until(ready.exists, f"{self.name} is not ready: {self.tail()}")
-            told = json.loads(ready.read_text())
-            assert told["pid"] == self.process.pid
-            self.address = told["http"]
+            frame = json.loads(ready.read_text())
+            assert frame["pid"] == self.process.pid
+            self.address = frame["http"]
         return self
 
     @property
@@ -135,7 +135,9 @@ class Control(threading.Thread):
         """Ends once it has the messages that others have received."""
 
         def has_all() -> bool:
-            return all(heard[-1] in self.texts[name] for other in others for name, heard in other.items() if heard)
+            return all(
+                received[-1] in self.texts[name] for other in others for name, received in other.items() if received
+            )
 
         until(has_all, "the venue's own subscriber does not get what others have")
         return self.end()
@@ -147,7 +149,7 @@ class Control(threading.Thread):
 
 
 @dataclass
-class Heard:
+class ReceivedChannel:
     """One channel as a client with envelopes has it."""
 
     place: tuple[int, int] | None = None
@@ -161,7 +163,7 @@ class Client:
 
     def __init__(self, gateways: list[Gateway], channels: list[str]) -> None:
         self.gateways = gateways
-        self.heard = {channel: Heard() for channel in channels}
+        self.received = {channel: ReceivedChannel() for channel in channels}
         self.moves = 0
         self.errors: list[BaseException] = []
         self.stopping = threading.Event()
@@ -187,55 +189,60 @@ class Client:
                 return
 
     def _subscribe(self, connection: Any) -> None:
-        for channel, heard in self.heard.items():
+        for channel, received in self.received.items():
             params: dict[str, Any] = {"channels": [channel]}
-            if heard.place is not None:
-                params["from"] = f"{heard.place[0]}:{heard.place[1]}"
+            if received.place is not None:
+                params["from"] = f"{received.place[0]}:{received.place[1]}"
             connection.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "public/subscribe", "params": params}))
 
     def _take(self, text: str) -> None:
-        told = json.loads(text)
-        if told.get("error", {}).get("code") == 10040:
+        frame = json.loads(text)
+        if frame.get("error", {}).get("code") == 10040:
             # The gateway has just started: try another one, or this one again.
-            raise OSError(told["error"]["data"]["reason"])
-        if "id" in told:
-            assert "result" in told, told
+            raise OSError(frame["error"]["data"]["reason"])
+        if "id" in frame:
+            assert "result" in frame, frame
             return
-        if told.get("type") == "gap":
-            heard = self.heard[told["channel"]]
-            heard.gaps.append(told)
-            heard.place = (told["epoch"], told["to"])
+        if frame.get("type") == "gap":
+            received = self.received[frame["channel"]]
+            received.gaps.append(frame)
+            received.place = (frame["epoch"], frame["to"])
             return
-        if told.get("type") == "epoch":
+        if frame.get("type") == "epoch":
             # Earlier messages no longer count.
-            for heard in self.heard.values():
-                heard.place = None
-                heard.messages.clear()
+            for received in self.received.values():
+                received.place = None
+                received.messages.clear()
             return
-        heard = self.heard[told["message"]["params"]["channel"]]
+        received = self.received[frame["message"]["params"]["channel"]]
         raw = text[text.index('"message":') + len('"message":') : -1]
-        if told.get("snapshot"):
-            heard.snapshots += 1
-            heard.messages.clear()
+        if frame.get("snapshot"):
+            received.snapshots += 1
+            received.messages.clear()
         else:
-            channel = told["message"]["params"]["channel"]
-            if heard.place is not None and channel in DELTAS:
-                epoch, seq = heard.place
-                assert told["epoch"] == epoch and told["seq"] > seq, f"{channel}: {told['seq']} after {seq}"
+            channel = frame["message"]["params"]["channel"]
+            if received.place is not None and channel in DELTAS:
+                epoch, seq = received.place
+                assert frame["epoch"] == epoch and frame["seq"] > seq, f"{channel}: {frame['seq']} after {seq}"
                 # A position may lie between two messages of the channel.
-                assert told["prev"] <= seq, f"{channel}: {told['prev']} before {told['seq']} was not heard; had {seq}"
-            heard.messages.append(raw)
-        heard.place = (told["epoch"], told["seq"])
+                assert frame["prev"] <= seq, (
+                    f"{channel}: {frame['prev']} before {frame['seq']} did not arrive; had {seq}"
+                )
+            received.messages.append(raw)
+        received.place = (frame["epoch"], frame["seq"])
 
     def wait(self, count: int) -> None:
         def enough() -> bool:
             assert not self.errors, self.errors
-            return all(len(self.heard[channel].messages) >= count for channel in DELTAS)
+            return all(len(self.received[channel].messages) >= count for channel in DELTAS)
 
-        until(enough, f"too little is heard: { {name: len(heard.messages) for name, heard in self.heard.items()} }")
+        until(
+            enough,
+            f"too little has arrived: { {name: len(received.messages) for name, received in self.received.items()} }",
+        )
 
     def deltas(self) -> dict[str, list[str]]:
-        return {channel: self.heard[channel].messages for channel in DELTAS}
+        return {channel: self.received[channel].messages for channel in DELTAS}
 
     def end(self) -> None:
         self.stopping.set()
@@ -246,7 +253,7 @@ class Client:
 
 def place_in(part: list[str], whole: list[str]) -> int:
     """Finds a run of messages in the venue's own sequence, unbroken."""
-    assert part, "nothing was heard"
+    assert part, "nothing arrived"
     start = whole.index(part[0])
     assert whole[start : start + len(part)] == part, "not the venue's own messages, whole and in order"
     return start
@@ -265,7 +272,7 @@ def test_clients_of_a_killed_gateway_go_on_at_another_without_gap_or_duplicate(
         one.end(signal.SIGKILL)
         # Not before they have read everything that the killed gateway still sent.
         until(lambda: all(client.moves for client in movers), "they do not go elsewhere")
-        most = max(len(client.heard[channel].messages) for client in movers + stayers for channel in DELTAS)
+        most = max(len(client.received[channel].messages) for client in movers + stayers for channel in DELTAS)
         for client in movers + stayers:
             client.wait(most + 10)
         for client in movers + stayers:
@@ -274,13 +281,15 @@ def test_clients_of_a_killed_gateway_go_on_at_another_without_gap_or_duplicate(
         texts = control.end_behind(*(client.deltas() for client in movers + stayers))
         for client in movers + stayers:
             for channel in DELTAS:
-                heard = client.heard[channel]
-                assert not heard.gaps and heard.snapshots <= 1, f"{channel}: a resumed channel begins no second time"
-                place_in(heard.messages, texts[channel])
+                received = client.received[channel]
+                assert not received.gaps and received.snapshots <= 1, (
+                    f"{channel}: a resumed channel begins no second time"
+                )
+                place_in(received.messages, texts[channel])
         assert two.metric("restarts_total") == 0 and two.metric("forged_total") == 0
 
 
-def test_a_gateway_that_comes_back_resumes_what_it_never_heard_itself(
+def test_a_gateway_that_comes_back_resumes_what_it_never_received_itself(
     tmp_path: Path, server: Server, venue: Venue
 ) -> None:
     """A gateway that starts later gets earlier messages from the venue."""
@@ -296,14 +305,14 @@ def test_a_gateway_that_comes_back_resumes_what_it_never_heard_itself(
         assert client.moves >= 1 and one.metric("filled_total") > 0
         texts = control.end_behind(client.deltas())
         for channel in DELTAS:
-            assert not client.heard[channel].gaps and client.heard[channel].snapshots <= 1
-            place_in(client.heard[channel].messages, texts[channel])
+            assert not client.received[channel].gaps and client.received[channel].snapshots <= 1
+            place_in(client.received[channel].messages, texts[channel])
 
 
 def test_the_plain_dialect_is_the_venues_byte_for_byte(venue: Venue, gateway: Gateway) -> None:
     control = Control(venue.ws_url, CHANNELS)
     mirror = Control(gateway.url(), CHANNELS)
-    until(lambda: all(len(mirror.texts[channel]) > 8 for channel in DELTAS), "nothing is heard at the gateway")
+    until(lambda: all(len(mirror.texts[channel]) > 8 for channel in DELTAS), "nothing has arrived at the gateway")
     mirrored = mirror.end()
     texts = control.end_behind({channel: mirrored[channel] for channel in DELTAS})
     for channel in DELTAS:
@@ -362,8 +371,8 @@ def test_methods_are_answered_passed_on_or_refused_by_name(venue: Venue, gateway
         assert refused.value.code == -32602 and "EPOCH:SEQ" in refused.value.error["data"]["reason"]
     http = Http(gateway.address)
     assert http.result("public/get_order_book", {"instrument_name": "NPN_ZAR"})["instrument_name"] == "NPN_ZAR"
-    told = http.post("/api/v2", {"jsonrpc": "2.0", "id": 77, "method": "public/get_time", "params": {}}).json()
-    assert told["id"] == 77 and told["result"] > 0
+    frame = http.post("/api/v2", {"jsonrpc": "2.0", "id": 77, "method": "public/get_time", "params": {}}).json()
+    assert frame["id"] == 77 and frame["result"] > 0
     reply = http.get("/api/v2/private/get_positions")
     assert reply.status == 400 and reply.json()["error"]["code"] == 10048
     assert http.get("/nowhere").status == 404
@@ -420,13 +429,13 @@ def test_a_rogue_publisher_is_ignored(server: Server, venue: Venue, gateway: Gat
     rogue(server, true)
     until(lambda: gateway.metric("forged_total") == len(forged), "forgeries are counted")
     until(lambda: gateway.metric("repeated_total") >= before + len(true), "so are repetitions")
-    client.wait(len(client.heard[DELTAS[0]].messages) + 5)
+    client.wait(len(client.received[DELTAS[0]].messages) + 5)
     client.end()
     until(lambda: gateway.health()["status"] == "ok" and gateway.metric("restarts_total") == 0, "nothing has changed")
     texts = control.end_behind(client.deltas())
     for channel in DELTAS:
-        assert not client.heard[channel].gaps
-        place_in(client.heard[channel].messages, texts[channel])
+        assert not client.received[channel].gaps
+        place_in(client.received[channel].messages, texts[channel])
 
 
 def test_a_restarted_venue_is_a_new_epoch_and_a_recording_of_the_old_one_changes_nothing(
@@ -441,7 +450,7 @@ def test_a_restarted_venue_is_a_new_epoch_and_a_recording_of_the_old_one_changes
     assert json.loads(plain.recv(timeout=PATIENCE_S))["params"]["data"]["type"] == "snapshot"
     address = venue.address
     venue.kill()
-    traded = trade_ids(client.heard["trades.BTC_USDC.100ms"].messages)
+    traded = trade_ids(client.received["trades.BTC_USDC.100ms"].messages)
     until(lambda: gateway.health()["status"] in ("venue_silent", "venue_away"), "it says that the venue is away")
     venue.start()
     assert venue.address != address, "it says itself over the bus where it is now"
@@ -460,13 +469,13 @@ def test_a_restarted_venue_is_a_new_epoch_and_a_recording_of_the_old_one_changes
     assert closed.value.rcvd is not None and closed.value.rcvd.code == 1013
     rogue(server, old)
     until(lambda: gateway.metric("foreign_total") >= len(old), "batches of another start are counted")
-    until(lambda: all(client.heard[channel].snapshots == 2 for channel in DELTAS[:2]), "the client begins anew")
+    until(lambda: all(client.received[channel].snapshots == 2 for channel in DELTAS[:2]), "the client begins anew")
     client.wait(3)
     client.end()
     assert gateway.metric("restarts_total") == 1
     for channel in DELTAS[:2]:
         # One snapshot for each start.
-        assert client.heard[channel].snapshots == 2 and client.moves == 0
+        assert client.received[channel].snapshots == 2 and client.moves == 0
     # A position of the old epoch gets a snapshot.
     with Ws(gateway.url("?envelope")) as ws:
         params = {"channels": ["book.NPN_ZAR.100ms"], "from": f"{epoch}:1"}
@@ -489,12 +498,12 @@ def test_what_nats_loses_is_filled_from_the_venue(trouble: str, server: Server, 
         until(lambda: gateway.health()["status"] != "ok", "it says that the venue is silent")
         server.process.send_signal(signal.SIGCONT)
     until(lambda: gateway.health()["status"] == "ok", f"it recovers: {gateway.tail()}")
-    client.wait(len(client.heard[DELTAS[0]].messages) + 5)
+    client.wait(len(client.received[DELTAS[0]].messages) + 5)
     client.end()
     texts = control.end_behind(client.deltas())
     for channel in DELTAS:
-        assert not client.heard[channel].gaps and client.heard[channel].snapshots <= 1
-        place_in(client.heard[channel].messages, texts[channel])
+        assert not client.received[channel].gaps and client.received[channel].snapshots <= 1
+        place_in(client.received[channel].messages, texts[channel])
     assert client.moves == 0 and venue.alive()
 
 
@@ -512,8 +521,8 @@ def test_a_gateway_waits_for_its_venue_and_says_so(tmp_path: Path, server: Serve
             gateway.address = json.loads((tmp_path / "early.ready").read_text())["http"]
             until(lambda: gateway.health()["status"] == "ok", "it serves")
         assert gateway.end(signal.SIGTERM) == 0
-        told = json.loads(gateway.out.read_text())
-        assert told["forged_total"] == 0 and told["epoch"] > 0
+        frame = json.loads(gateway.out.read_text())
+        assert frame["forged_total"] == 0 and frame["epoch"] > 0
         assert not (tmp_path / "early.ready").exists()
     finally:
         gateway.end(signal.SIGKILL)
@@ -612,8 +621,8 @@ def test_streams_by_url_are_the_venues_byte_for_byte(venue: Venue, gateway: Gate
     assert mirror[0].of('"stream":"npnzar@bookTicker"')
     assert mirror[1].texts[0] == control[1].texts[0]
     for part in ('"topic":"ORDERBOOK"', '"topic":"TRADE"'):
-        told = [text for text in mirror[1].of(part) if '"code":"00007"' in text]
-        place_in(told, control[1].of(part))
+        frame = [text for text in mirror[1].of(part) if '"code":"00007"' in text]
+        place_in(frame, control[1].of(part))
     # The two start at different positions; from there on they follow the venue's order.
     place_in(mirror[1].of('"code":"00007"')[-6:], control[1].of('"code":"00007"'))
     place_in(mirror[2].texts[1:], control[2].texts)
@@ -661,7 +670,7 @@ def test_plain_stream_readers_are_on_delivery_threads(venue: Venue, gateway: Gat
     readers = [Reader(gateway.address, "/ws/btcusdc@trade") for _ in range(40)]
     until(lambda: any(name.startswith("delivery-") for name in threads_of(gateway)), "no delivery thread")
     until(lambda: gateway.metric("clients") == 40, "forty are here, and the one of before no longer")
-    until(lambda: all(len(reader.texts) > 8 for reader in readers), "too little is heard")
+    until(lambda: all(len(reader.texts) > 8 for reader in readers), "too little has arrived")
     for reader in readers:
         reader.end()
     control.end_behind(reader.texts[-1] for reader in readers)
@@ -696,9 +705,9 @@ def test_streams_are_asked_for_by_message_and_gone_on_with(venue: Venue, gateway
 
         def ask(method: str, number: int, *params: str) -> Any:
             ws.send(json.dumps({"method": method, "params": list(params), "id": number}))
-            while (told := json.loads(ws.recv(timeout=PATIENCE_S))).get("id") != number:
+            while (frame := json.loads(ws.recv(timeout=PATIENCE_S))).get("id") != number:
                 pass
-            return told
+            return frame
 
         assert ask("SUBSCRIBE", 1, "btcusdc@depth@100ms")["result"] is None
         assert json.loads(ws.recv(timeout=PATIENCE_S))["e"] == "depthUpdate"
@@ -709,15 +718,15 @@ def test_streams_are_asked_for_by_message_and_gone_on_with(venue: Venue, gateway
         for number in range(5, 305):
             ws.send(json.dumps({"method": "LIST_SUBSCRIPTIONS", "id": number}))
         said = (json.loads(ws.recv(timeout=PATIENCE_S)) for _ in itertools.count())
-        answers = itertools.islice((told["id"] for told in said if "id" in told), 300)
+        answers = itertools.islice((frame["id"] for frame in said if "id" in frame), 300)
         assert list(answers) == list(range(5, 305))
     target = f"ws://{gateway.address}/ws/btcusdc@depth@100ms?envelope"
     with connect(target, compression=None, close_timeout=1) as ws:
-        told = [json.loads(ws.recv(timeout=PATIENCE_S)) for _ in range(3)]
+        frame = [json.loads(ws.recv(timeout=PATIENCE_S)) for _ in range(3)]
     time.sleep(1)
-    with connect(f"{target}&from={told[-1]['epoch']}:{told[-1]['seq']}", compression=None, close_timeout=1) as ws:
-        told += [json.loads(ws.recv(timeout=PATIENCE_S)) for _ in range(10)]
-    for before, after in itertools.pairwise(told):
+    with connect(f"{target}&from={frame[-1]['epoch']}:{frame[-1]['seq']}", compression=None, close_timeout=1) as ws:
+        frame += [json.loads(ws.recv(timeout=PATIENCE_S)) for _ in range(10)]
+    for before, after in itertools.pairwise(frame):
         assert after["prev"] == before["seq"]
         assert after["message"]["U"] == before["message"]["u"] + 1, "not one depth message is missing"
 
@@ -743,28 +752,28 @@ def test_a_second_listener_speaks_tls(tmp_path: Path, server: Server, venue: Ven
     place = tmp_path / "tls"
     flags = ["--tls", "127.0.0.1:0", "--tls-dir", str(place)]
     with Gateway(tmp_path, "secure", server.url, venue.data / "bus.key", flags) as gateway:
-        told = json.loads((tmp_path / "secure.ready").read_text())
-        assert Path(told["ca"]) == place / "ca.pem" and (place / "ca-key.pem").stat().st_mode & 0o077 == 0
-        trust = ssl.create_default_context(cafile=told["ca"])
+        frame = json.loads((tmp_path / "secure.ready").read_text())
+        assert Path(frame["ca"]) == place / "ca.pem" and (place / "ca-key.pem").stat().st_mode & 0o077 == 0
+        trust = ssl.create_default_context(cafile=frame["ca"])
         control = Control(venue.ws_url, DELTAS)
-        mirror = Control(f"wss://{told['tls']}/ws/api/v2", DELTAS, trust)
-        with connect(f"wss://{told['tls']}/ws/btcusdc@bookTicker", ssl=trust, open_timeout=PATIENCE_S) as ws:
+        mirror = Control(f"wss://{frame['tls']}/ws/api/v2", DELTAS, trust)
+        with connect(f"wss://{frame['tls']}/ws/btcusdc@bookTicker", ssl=trust, open_timeout=PATIENCE_S) as ws:
             assert json.loads(ws.recv(timeout=PATIENCE_S))["s"] == "BTCUSDC"
-        until(lambda: all(len(mirror.texts[channel]) > 4 for channel in DELTAS), "nothing is heard by wss")
+        until(lambda: all(len(mirror.texts[channel]) > 4 for channel in DELTAS), "nothing has arrived by wss")
         mirrored = mirror.end()
         texts = control.end_behind(mirrored)
         for channel in DELTAS:
             place_in(mirrored[channel][1 if channel.startswith("book") else 0 :], texts[channel])
-        with urllib.request.urlopen(f"https://{told['tls']}/metrics", context=trust, timeout=PATIENCE_S) as reply:
+        with urllib.request.urlopen(f"https://{frame['tls']}/metrics", context=trust, timeout=PATIENCE_S) as reply:
             assert b"pitwire_gateway_clients" in reply.read()
-        with pytest.raises(ssl.SSLError), connect(f"wss://{told['tls']}/ws/api/v2", open_timeout=PATIENCE_S):
+        with pytest.raises(ssl.SSLError), connect(f"wss://{frame['tls']}/ws/api/v2", open_timeout=PATIENCE_S):
             pass
         # Between an answer of the venue and its message, the status is "behind".
         until(lambda: gateway.health()["status"] == "ok", "venue and bus are reachable")
 
 
 @pytest.mark.parametrize(
-    ("flags", "code", "told"),
+    ("flags", "code", "printed"),
     [
         (["--tls", "127.0.0.1:0", "--tls-cert", "absent.pem"], 2, "--tls-key"),
         (["--tls-cert", "absent.pem", "--tls-key", "absent.pem"], 2, "--tls"),
@@ -773,7 +782,7 @@ def test_a_second_listener_speaks_tls(tmp_path: Path, server: Server, venue: Ven
     ],
 )
 def test_an_unusable_second_listener_is_reported_in_one_line(
-    tmp_path: Path, flags: list[str], code: int, told: str
+    tmp_path: Path, flags: list[str], code: int, printed: str
 ) -> None:
     key = tmp_path / "bus.key"
     key.write_text("7" * 64)
@@ -781,5 +790,5 @@ def test_an_unusable_second_listener_is_reported_in_one_line(
     ended = run_pitwire(
         "gateway", "--upstream", "nats://127.0.0.1:1", "--http", "127.0.0.1:0", "--bus-key", key, *flags
     )
-    assert (ended.returncode, told in ended.stderr) == (code, True), ended.stderr
+    assert (ended.returncode, printed in ended.stderr) == (code, True), ended.stderr
     assert code == 2 or len(ended.stderr.strip().splitlines()) == 1, ended.stderr

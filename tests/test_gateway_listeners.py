@@ -51,11 +51,13 @@ def test_listeners_on_delivery_threads_get_all_messages(tmp_path: Path, nats: Se
         gateway = stack.enter_context(Gateway(tmp_path, "gateway", nats.url, venue.data / "bus.key"))
         control = Control(venue.ws_url, DELTAS)
         mirrors = [Control(gateway.url(), DELTAS) for _ in range(20)]
-        until(lambda: all(len(mirror.texts[name]) > 4 for mirror in mirrors for name in DELTAS), "too little is heard")
+        until(
+            lambda: all(len(mirror.texts[name]) > 4 for mirror in mirrors for name in DELTAS), "too little has arrived"
+        )
         assert any(name.startswith("delivery-") for name in threads_of(gateway))
-        heard = [mirror.end() for mirror in mirrors]
-        texts = control.end_behind(*heard)
-        for mirrored, channel in itertools.product(heard, DELTAS):
+        received = [mirror.end() for mirror in mirrors]
+        texts = control.end_behind(*received)
+        for mirrored, channel in itertools.product(received, DELTAS):
             place_in(mirrored[channel][1 if channel.startswith("book") else 0 :], texts[channel])
         ws = stack.enter_context(Ws(gateway.url()))
         assert ws.result("public/subscribe", {"channels": CHANNELS}) == CHANNELS
@@ -112,8 +114,8 @@ def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_
         ws = stack.enter_context(Ws(gateways[0].url()))
         asked = {BOOK: f"{whole.epoch}:99999999", "quote.BTC_USDC": "1:1", TRADES: None}
         assert ws.result("public/subscribe", {"channels": list(asked), "resume": asked}) == list(asked)
-        told = [ws.arrive(PATIENCE_S) for _ in range(5)]
-        notices = {one["params"]["channel"]: one["params"] for one in told if one["method"] == "pitwire_resume"}
+        messages = [ws.arrive(PATIENCE_S) for _ in range(5)]
+        notices = {one["params"]["channel"]: one["params"] for one in messages if one["method"] == "pitwire_resume"}
         assert {name: notice["reason"] for name, notice in notices.items()} == {
             BOOK: "unknown",
             "quote.BTC_USDC": "not_numbered",
@@ -133,7 +135,7 @@ def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_
             with pytest.raises(RpcError, match="resume"):
                 ws.result("public/subscribe", {"channels": [BOOK], "resume": {BOOK: bad}})
     for reader in cut:
-        check_chain(reader.heard[BOOK], whole.heard[BOOK])
+        check_chain(reader.received[BOOK], whole.received[BOOK])
         assert reader.trades(TRADES) == whole.trades(TRADES)
     assert len(whole.trades(TRADES)) > CUTS
 
@@ -149,7 +151,7 @@ def test_lagging_reader_on_a_delivery_thread_gets_all_stored_messages(tmp_path: 
         whole.login(DEMO_A)
         # One after the other, so that no token is out of date when it is answered.
         assert [whole.subscribe(name) for name in raw] == [[name] for name in raw]
-        heard: dict[str, list[str]] = {name: [] for name in raw}
+        received: dict[str, list[str]] = {name: [] for name in raw}
         host, port = gateway.address.rsplit(":", 1)
         narrow = socket.socket()
         narrow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
@@ -162,15 +164,15 @@ def test_lagging_reader_on_a_delivery_thread_gets_all_stored_messages(tmp_path: 
         def hear() -> int:
             """A message with its position; snapshots do not count."""
             nonlocal size
-            while "prev" not in (told := whole.arrive()):
-                assert "snapshot" in told or not heard[told["channel"]], told
-            params = told["message"]["params"]
+            while "prev" not in (messages := whole.arrive()):
+                assert "snapshot" in messages or not received[messages["channel"]], messages
+            params = messages["message"]["params"]
             size += len(json.dumps(params))
-            heard[params["channel"]].append(params["data"])
-            return int(told["seq"])
+            received[params["channel"]].append(params["data"])
+            return int(messages["seq"])
 
         place = f"{gateway.health()['epoch']}:{[hear() for _ in range(100)][-1]}"
-        heard, size = {name: [] for name in raw}, 0
+        received, size = {name: [] for name in raw}, 0
         while size < 5 << 20:
             hear()
         assert any(name.startswith("delivery-") for name in threads_of(gateway))
@@ -178,15 +180,17 @@ def test_lagging_reader_on_a_delivery_thread_gets_all_stored_messages(tmp_path: 
         reader.login(DEMO_A)
         assert reader.result("public/subscribe", {"channels": raw, "from": place}) == raw
         for ws in (reader, stalled):
-            told: dict[str, list[Any]] = {name: [] for name in raw}
-            while any(not told[name] or told[name][-1] not in heard[name][-1:] for name in raw):
+            messages: dict[str, list[Any]] = {name: [] for name in raw}
+            while any(not messages[name] or messages[name][-1] not in received[name][-1:] for name in raw):
                 params = ws.arrive(PATIENCE_S)["params"]
                 data, name = params["data"], params["channel"]
-                if "snapshot" not in json.dumps(data) and (not told[name] or told[name][-1] != heard[name][-1]):
-                    told[name].append(data)
+                if "snapshot" not in json.dumps(data) and (
+                    not messages[name] or messages[name][-1] != received[name][-1]
+                ):
+                    messages[name].append(data)
             for name in raw:
                 # One of them subscribed earlier or a little later.
-                begin = told[name].index(heard[name][0]) if heard[name][0] in told[name] else 0
-                since = heard[name].index(told[name][begin])
-                assert told[name][begin:] == heard[name][since:] and (ws is stalled or begin == since == 0), name
-        assert max(len(json.dumps(heard[name])) for name in raw) > 1 << 20, "more than half of a ring"
+                begin = messages[name].index(received[name][0]) if received[name][0] in messages[name] else 0
+                since = received[name].index(messages[name][begin])
+                assert messages[name][begin:] == received[name][since:] and (ws is stalled or begin == since == 0), name
+        assert max(len(json.dumps(received[name])) for name in raw) > 1 << 20, "more than half of a ring"

@@ -58,9 +58,9 @@ def test_candles_of_an_idle_market_roll_with_the_clock(data: Path) -> None:
         assert all(candle["volume"] == 0 and candle["open"] == candle["close"] == PRICE for candle in rolled)
         assert seq == http.result("private/pitwire_advance", {"ns": 0})["sequence"], "an idle venue writes nothing"
         chart = {"instrument_name": INSTRUMENT, "start_timestamp": start, "end_timestamp": start + 10 * MINUTE_MS}
-        told = http.result("public/get_tradingview_chart_data", chart | {"resolution": "1"})
-        assert told["ticks"] == [start + n * MINUTE_MS for n in range(4)]
-        assert (told["volume"], told["close"]) == ([3, 0, 0, 0], [PRICE] * 4)
+        candles = http.result("public/get_tradingview_chart_data", chart | {"resolution": "1"})
+        assert candles["ticks"] == [start + n * MINUTE_MS for n in range(4)]
+        assert (candles["volume"], candles["close"]) == ([3, 0, 0, 0], [PRICE] * 4)
         # An hour at once: only the newest state is sent.
         advance(http, 3_600_000)
         assert ws.notification(channels[0])["tick"] == start + 63 * MINUTE_MS

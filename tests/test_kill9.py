@@ -27,28 +27,28 @@ class PublicTape:
         self.next_seq: dict[str, int] = {}
 
     def check(self, http: Http, traders: list[Trader]) -> None:
-        heard: dict[tuple[str, int], Json] = {}
+        received: dict[tuple[str, int], Json] = {}
         for trader in traders:
-            heard |= trader.public
+            received |= trader.public
             trader.public = {}
         for instrument in TICKS:
-            numbers = [seq for name, seq in heard if name == instrument]
+            numbers = [seq for name, seq in received if name == instrument]
             start = min(numbers, default=self.next_seq.get(instrument, 1))
-            self._check_from(http, instrument, min(start, self.next_seq.get(instrument, start)), heard)
+            self._check_from(http, instrument, min(start, self.next_seq.get(instrument, start)), received)
 
-    def _check_from(self, http: Http, instrument: str, start: int, heard: dict[tuple[str, int], Json]) -> None:
+    def _check_from(self, http: Http, instrument: str, start: int, received: dict[tuple[str, int], Json]) -> None:
         expected = start
         while True:
             params = {"instrument_name": instrument, "start_seq": expected, "count": PAGE, "sorting": "asc"}
             page = http.result("public/get_last_trades_by_instrument", params)["trades"]
             for trade in page:
                 assert trade["trade_seq"] == expected, f"{instrument}: expected trade_seq {expected}, got {trade}"
-                before = heard.pop((instrument, expected), trade)
+                before = received.pop((instrument, expected), trade)
                 assert identity(before) == identity(trade), f"it was {before} before the kill, and now is {trade}"
                 expected += 1
             if len(page) < PAGE:
                 break
-        lost = [seq for name, seq in heard if name == instrument and seq >= start]
+        lost = [seq for name, seq in received if name == instrument and seq >= start]
         assert not lost, f"{instrument}: published trades {lost[:5]} are gone"
         self.next_seq[instrument] = expected
 

@@ -71,12 +71,12 @@ def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue
         local.subscribe(*CHANNELS)
         assert gauge(quiet, "listeners") == 1 and gauge(quiet, "open_connections") == 4
         trader.login(DEMO_A)
-        heard: list[list[str]] = [[], []]
+        received: list[list[str]] = [[], []]
         deltas = ("trades.BTC_USDC.100ms", "trades.spot.any.100ms", "book.BTC_USDC.100ms", "book.BTC_USDC.agg2")
 
         def lacks() -> bool:
             """Whether the second still lacks the last messages of the first."""
-            lasts = [[[text for text in texts if f'"{name}"' in text][-1:] for name in CHANNELS] for texts in heard]
+            lasts = [[[text for text in texts if f'"{name}"' in text][-1:] for name in CHANNELS] for texts in received]
             return lasts[0] != lasts[1]
 
         price = 60_000.0
@@ -88,7 +88,7 @@ def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue
                 trader.result("private/cancel_all")
                 other.result("private/cancel_all")
         trader.result("private/pitwire_advance", {"ns": 3_000_000_000})
-        for ws, texts in zip((local, away), heard, strict=True):
+        for ws, texts in zip((local, away), received, strict=True):
             mark = ws.post("public/get_time")
             texts += texts_until(ws, f'"id":{mark},')
             # A delivery thread may send more after the answer.
@@ -99,12 +99,12 @@ def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue
                 except TimeoutError:
                     if ws is local or not lacks() or time.monotonic() > deadline:
                         break
-        here, there = heard
+        here, there = received
         for name in deltas:
             of = [[text for text in texts if f'"{name}"' in text] for texts in (here, there)]
             assert of[0] == of[1] and len(of[0]) >= 3, name
-        told = [[text for text in texts if any(f'"{name}"' in text for name in deltas)] for texts in (here, there)]
-        assert told[0] == told[1], "several channels are one stream to their reader"
+        chosen = [[text for text in texts if any(f'"{name}"' in text for name in deltas)] for texts in (here, there)]
+        assert chosen[0] == chosen[1], "several channels are one stream to their reader"
         # A subscriber of a state channel gets at least the latest message: common messages are equal, and
         # both end alike.
         for name in set(CHANNELS) - set(deltas):
@@ -142,7 +142,7 @@ def test_neither_hole_nor_double_while_a_connection_moves(venue: Venue) -> None:
         ws.subscribe("trades.spot.USDC.100ms", *(["book.NPN_ZAR.100ms", "book.BTC_USDC.100ms"] if at % 3 == 0 else []))
         connections.append(ws)
     until(lambda: gauge(venue, "listeners") == 12, "who only listens leaves the loop")
-    heard: list[list[Json]] = []
+    received: list[list[Json]] = []
     # Each channel has messages, for at least two seconds.
     enough = time.monotonic() + 2
     with Ws(venue.ws_url) as control:
@@ -156,9 +156,9 @@ def test_neither_hole_nor_double_while_a_connection_moves(venue: Venue) -> None:
         messages = [*ws.inbox]
         while (message := ws.arrive()).get("id") != mark:
             messages.append(message)
-        heard.append([message["params"] for message in messages if "params" in message])
+        received.append([message["params"] for message in messages if "params" in message])
         ws.close()
-    for messages in heard:
+    for messages in received:
         whole(messages)
 
 
@@ -235,8 +235,8 @@ def test_who_logs_in_later_trades_as_ever(quiet: Venue) -> None:
         # It also hears of trades with its orders.
         resting = buy(ws, 59_000.0, 0.001)["order"]["order_id"]
         buy(other, 59_000.0, 0.0004, side="sell")
-        told = ws.notification("user.orders.BTC_USDC.raw", lambda order: order["filled_amount"] == 0.0004)
-        assert told["order_id"] == resting
+        chosen = ws.notification("user.orders.BTC_USDC.raw", lambda order: order["filled_amount"] == 0.0004)
+        assert chosen["order_id"] == resting
         # It disconnects without a close frame: its orders are cancelled.
         ws.close()
     with Ws(quiet.ws_url) as again:
@@ -250,7 +250,7 @@ def test_who_logs_in_later_trades_as_ever(quiet: Venue) -> None:
 
 def test_a_late_login_leaves_neither_hole_nor_double(venue: Venue) -> None:
     channels = ["trades.spot.ZAR.100ms", "trades.spot.USDC.100ms", "quote.NPN_ZAR", "book.NPN_ZAR.100ms"]
-    heard: list[list[Json]] = []
+    received: list[list[Json]] = []
     for at in range(5):
         ws = listener(venue, *channels)
         time.sleep(0.03 * at)
@@ -266,9 +266,9 @@ def test_a_late_login_leaves_neither_hole_nor_double(venue: Venue) -> None:
             awaited -= {messages[-1].get("id"), messages[-1].get("params", {}).get("channel")}
         assert [message["id"] for message in messages if "id" in message] == asked
         assert any(message.get("params", {}).get("channel") == "ticker.NPN_ZAR.raw" for message in messages)
-        heard.append([message["params"] for message in messages if "params" in message])
+        received.append([message["params"] for message in messages if "params" in message])
         ws.close()
-    for messages in heard:
+    for messages in received:
         whole(messages)
 
 

@@ -50,12 +50,12 @@ def drive(venue: Venue, steps: int = 40) -> dict[str, object]:
     exchange = deribit(venue)
     exchange.load_markets()
     clock = Http(venue.address, DEMO_B)
-    told: dict[str, object] = {}
+    answer: dict[str, object] = {}
     for step in range(steps):
         bot(exchange, step)
-        told = clock.result("private/pitwire_advance", {"ns": STEP_NS})
+        answer = clock.result("private/pitwire_advance", {"ns": STEP_NS})
     clock.close()
-    return told
+    return answer
 
 
 def test_a_bot_driven_twice_makes_one_tape(tmp_path: Path) -> None:
@@ -79,12 +79,12 @@ def test_another_seed_is_another_tape(tmp_path: Path) -> None:
     assert len(hashes) == 2
 
 
-def test_a_replay_from_disk_says_the_tape_that_was_told(data: Path) -> None:
+def test_a_replay_from_disk_gives_the_tape_hash_of_the_run(data: Path) -> None:
     with Venue(data, extra=MANUAL) as venue:
-        told = drive(venue, 10)
+        answer = drive(venue, 10)
         venue.kill()
     verified = json.loads(run_pitwire("verify", data, "--json").stdout)
-    assert verified["tape_hash"] == told["tape_hash"]
+    assert verified["tape_hash"] == answer["tape_hash"]
 
 
 def test_time_stands_still_until_it_is_moved(data: Path) -> None:
@@ -115,9 +115,9 @@ def test_time_that_moves_by_itself_cannot_be_moved(data: Path) -> None:
 
 def tape_after(venue: Venue, command: int) -> str:
     """The hash over the public events of the first commands, from the venue's journal."""
-    told = run_pitwire("verify", venue.data, "--until", str(command), "--json")
-    assert told.returncode == 0, told.stderr
-    return json.loads(told.stdout)["tape_hash"]
+    answer = run_pitwire("verify", venue.data, "--until", str(command), "--json")
+    assert answer.returncode == 0, answer.stderr
+    return json.loads(answer.stdout)["tape_hash"]
 
 
 def test_two_venues_without_clients_and_one_seed_make_one_tape(tmp_path: Path) -> None:
@@ -140,8 +140,8 @@ def test_two_venues_without_clients_and_one_seed_make_one_tape(tmp_path: Path) -
 
 def simulated(binary: Path, *more: str) -> str:
     command = [binary, "sim", "--seed", "4", "--events", "20000", "--json", *more]
-    told = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
-    return json.loads(told.stdout)["tape_hash"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    return json.loads(answer.stdout)["tape_hash"]
 
 
 def test_simulations_of_one_seed_agree_on_one_thread_and_on_two_in_debug_and_in_release() -> None:

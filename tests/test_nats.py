@@ -38,9 +38,9 @@ class Reader:
         time.sleep(1.5)
         self.process.send_signal(signal.SIGTERM)
         out, error = self.process.communicate(timeout=PATIENCE_S)
-        told = json.loads(out)
-        assert self.process.returncode == 0 and told["bad"] == 0, error
-        return {int(shard): seen for shard, seen in told["shards"].items()}
+        summary = json.loads(out)
+        assert self.process.returncode == 0 and summary["bad"] == 0, error
+        return {int(shard): seen for shard, seen in summary["shards"].items()}
 
 
 @pytest.fixture
@@ -62,11 +62,11 @@ def under_way(server: Server) -> None:
     """Publishes until it works; a splitter without a server at its start does not start."""
     with socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as line:
         line.sendall(b'CONNECT {"verbose":false}\r\nSUB test.> 1\r\nPING\r\n')
-        heard = b""
-        while b"HMSG " not in heard and b"\r\nMSG " not in heard:
+        received = b""
+        while b"HMSG " not in received and b"\r\nMSG " not in received:
             more = line.recv(65536)
-            assert more, heard
-            heard = heard[-100:] + more
+            assert more, received
+            received = received[-100:] + more
 
 
 def test_every_trade_is_published_once(tape: str, server: Server) -> None:
@@ -140,7 +140,7 @@ def test_losses_repeats_and_restarts_are_distinguished() -> None:
         (7, 20, 0, 0),  # a mark
         (7, 18, 5, 2),  # two of five are known
         (7, 30, 1, 0),  # 23 to 29 are lost
-        (7, 40, 0, 0),  # and 31 to 39, told by a mark
+        (7, 40, 0, 0),  # and 31 to 39, declared by a mark
         (6, 1, 9, 9),  # an old splitter
         (8, 3, 2, 0),  # a new one, whose first two are lost
     ]:

@@ -24,7 +24,7 @@ def trade(venue: Venue, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=environment)
 
 
-def told(venue: Venue, *arguments: str) -> object:
+def operate(venue: Venue, *arguments: str) -> object:
     done = run(venue, "--json", *arguments)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -43,7 +43,9 @@ def refused(http: Http, params: dict) -> int:
 
 
 def test_a_remedy_that_names_a_limit_comes_with_it(own: Venue) -> None:
-    told(own, "create-instrument", "XYZ", "ZAR", "--tick", "0.01", "--lot", "1", "--start", "12.50", "--collar", "10")
+    operate(
+        own, "create-instrument", "XYZ", "ZAR", "--tick", "0.01", "--lot", "1", "--start", "12.50", "--collar", "10"
+    )
     ended = trade(own, "buy", "XYZ_ZAR", "1", "13.76")
     assert ended.returncode == 1 and "data.limit has the highest" in ended.stderr
     assert "[price], data.limit: 13.75 (" in ended.stderr, ended.stderr
@@ -51,28 +53,30 @@ def test_a_remedy_that_names_a_limit_comes_with_it(own: Venue) -> None:
 
 def test_an_operators_day(own: Venue) -> None:
     member = Http(own.address, DEMO_A)
-    assert told(own, "status")["venue_killed"] is False
-    assert told(own, "halt", "NPN_ZAR") == "ok"
+    assert operate(own, "status")["venue_killed"] is False
+    assert operate(own, "halt", "NPN_ZAR") == "ok"
     assert refused(member, ORDER) == 10012
-    told(own, "resume", "NPN_ZAR")
+    operate(own, "resume", "NPN_ZAR")
     member.result("private/buy", ORDER)
-    assert [order["name"] for order in told(own, "orders")] == ["demo-a"]
-    assert told(own, "kill", "account", "demo-a", "--reason", "drill") == {"cancelled": 1}
+    assert [order["name"] for order in operate(own, "orders")] == ["demo-a"]
+    assert operate(own, "kill", "account", "demo-a", "--reason", "drill") == {"cancelled": 1}
     assert refused(member, ORDER) == 10019
-    told(own, "lift", "account", "demo-a")
+    operate(own, "lift", "account", "demo-a")
     member.result("private/buy", ORDER)
-    told(own, "create-instrument", "XYZ", "ZAR", "--tick", "0.01", "--lot", "1", "--start", "12.50", "--collar", "10")
+    operate(
+        own, "create-instrument", "XYZ", "ZAR", "--tick", "0.01", "--lot", "1", "--start", "12.50", "--collar", "10"
+    )
     assert refused(member, {"instrument_name": "XYZ_ZAR", "amount": 1, "price": 13.76}) == 10007
-    told(own, "change-account", "demo-a", "--max-open-orders", "1")
+    operate(own, "change-account", "demo-a", "--max-open-orders", "1")
     assert refused(member, ORDER) == 10013
-    carol = told(own, "create-account", "carol")
-    told(own, "deposit", "carol", "ZAR", "250.50")
+    carol = operate(own, "create-account", "carol")
+    operate(own, "deposit", "carol", "ZAR", "250.50")
     hers = Http(own.address, Credentials(carol["client_id"], carol["client_secret"]))
     assert hers.result("private/get_account_summary", {"currency": "ZAR"})["balance"] == 250.5
-    told(own, "deposit", "carol", "ZAR", "-250.50")
+    operate(own, "deposit", "carol", "ZAR", "-250.50")
     assert hers.result("private/get_account_summary", {"currency": "ZAR"})["balance"] == 0
-    told(own, "delete-account", "carol")
-    assert told(own, "flow", "start", "--rate", "50") == {"running": True, "rate_percent": 50}
+    operate(own, "delete-account", "carol")
+    assert operate(own, "flow", "start", "--rate", "50") == {"running": True, "rate_percent": 50}
     assert "demo-a" in run(own, "accounts").stdout
     for http in (hers, member):
         http.close()

@@ -198,7 +198,7 @@ def test_messages_that_name_no_channel_are_said_once_and_counted(tmp_path: Path)
 
 
 def raw_reader(address: str, path: str = "/") -> socket.socket:
-    """A reader with a small window that reads only when told to."""
+    """A reader with a small window that reads only on request."""
     host, port = address.rsplit(":", 1)
     sock = socket.socket()
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -237,7 +237,7 @@ def memory_kib(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
-def test_a_stopped_reader_is_told_exactly_what_it_missed(tmp_path: Path) -> None:
+def test_a_stopped_reader_learns_exactly_what_it_missed(tmp_path: Path) -> None:
     # The ring keeps more than a second, because other work may delay the active reader that long.
     with publishing(tmp_path, "--synthetic", "10000", "--bytes", "500", "--ring", "8MiB") as publisher:
         stopped, healthy = raw_reader(publisher.address), publisher.reader()
@@ -321,10 +321,10 @@ def test_what_is_published_on_nats_reaches_its_channel(tmp_path: Path) -> None:
     )
     try:
         deadline = time.monotonic() + PATIENCE_S
-        while not (told := list(ports.glob("*.ports"))) or not told[0].read_text().strip():
+        while not (output := list(ports.glob("*.ports"))) or not output[0].read_text().strip():
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        url = json.loads(told[0].read_text())["nats"][0]
+        url = json.loads(output[0].read_text())["nats"][0]
         options = ["--nats", url, "--subject", "md.>", "--channel", "md.btc", "--channel", "md.eth", "--key", "k"]
         with publishing(tmp_path, *options) as publisher:
             btc, eth = publisher.reader("/md.btc"), publisher.reader("/md.eth")
@@ -442,16 +442,18 @@ def test_fewer_connections_than_asked_for_is_said(tmp_path: Path) -> None:
         with publishing(tmp_path, *options, str(asked)) as publisher:
             publisher.process.terminate()
             assert publisher.process.wait(PATIENCE_S) == 0
-            told = publisher.process.stderr.read().decode()  # type: ignore[union-attr]
-        assert said in told and (said or "instead" not in told), told
-        assert ("--loop uring" in told) == bool(said), told
+            output = publisher.process.stderr.read().decode()  # type: ignore[union-attr]
+        assert said in output and (said or "instead" not in output), output
+        assert ("--loop uring" in output) == bool(said), output
     tls = ["--tls", "--tls-dir", str(tmp_path / "tls"), "--connections", str(most + 1)]
     with publishing(tmp_path, "--echo", *tls) as publisher:
         publisher.process.terminate()
         assert publisher.process.wait(PATIENCE_S) == 0
-        told = publisher.process.stderr.read().decode()  # type: ignore[union-attr]
+        output = publisher.process.stderr.read().decode()  # type: ignore[union-attr]
     # io_uring does not serve TLS.
-    assert f"{most} connections instead of {most + 1}" in told and "ulimit -n" in told and "uring" not in told, told
+    assert f"{most} connections instead of {most + 1}" in output and "ulimit -n" in output and "uring" not in output, (
+        output
+    )
 
 
 def test_where_no_more_files_may_be_open_it_says_how_to_allow_them() -> None:

@@ -15,10 +15,10 @@ def test_a_block_is_reported_confirmed_and_survives(tmp_path: Path) -> None:
     venue = Venue(tmp_path / "data", ["--no-flow", "--clock", "manual"], preset="jse")
     with venue:
         alice, bob = (Http(venue.address, login) for login in (DEMO_A, DEMO_B))
-        told = alice.result("public/pitwire_get_off_book", {"instrument_name": "NPN_ZAR"})
+        state = alice.result("public/pitwire_get_off_book", {"instrument_name": "NPN_ZAR"})
         # The day starts at 08:25; reporting is open until 18:15, which is 16:15 UTC.
-        assert told["trade_reporting"] == "open"
-        assert told["ends"] // 1000 % 86_400 == 16 * 3600 + 15 * 60
+        assert state["trade_reporting"] == "open"
+        assert state["ends"] // 1000 % 86_400 == 16 * 3600 + 15 * 60
         waiting = alice.result("private/pitwire_report_trade", BLOCK)
         assert waiting["report_state"] == "waiting"
         venue.kill()

@@ -107,17 +107,17 @@ def test_random_markets_keep_their_promises() -> None:
 def public(book: rulebook.Book, events: Steps) -> Any:
     """The public part of a step: trades without names, sessions, breaches, indicative data, visible
     levels."""
-    told: list[Any] = []
+    published: list[Any] = []
     for event in events:
         if event["type"] == "trade":
-            told.append((event["qty"], event["price"]))
+            published.append((event["qty"], event["price"]))
         elif event["type"] in {"indicative", "session", "breaker"}:
-            told.append(event)
+            published.append(event)
     levels: dict[tuple[int, int | None], int] = {}
     for order in book.side(1) + book.side(-1):
         if not order.hidden:
             levels[order.sign, order.price] = levels.get((order.sign, order.price), 0) + order.visible()
-    return told, levels
+    return published, levels
 
 
 def watched(steps: Steps) -> tuple[list[Any], set[str]]:

@@ -58,7 +58,7 @@ def journaled(venue: Venue, *kinds: str) -> list[dict]:
         path.unlink()
     fields = [json.loads(row["Fields"]) for row in rows]
     named = [{"instrument": int(row["SecurityId"] or -1), "time_ns": int(row["TimeNs"])} for row in rows]
-    return [told | more for told, more in zip(fields, named, strict=True)]
+    return [notice | more for notice, more in zip(fields, named, strict=True)]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,19 +66,19 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Future[list[dict]]
     """Collects the session messages of one instrument in a day at speed, while other tests run."""
     venue = jse(tmp_path_factory.mktemp("day") / "data", "--speed", "1000", "--durability", "memory")
 
-    def told() -> list[dict]:
+    def notice() -> list[dict]:
         seen: list[dict] = []
         with Ws(venue.ws_url) as ws:
             ws.subscribe("session.CLH_ZAR")
             while not seen or seen[-1]["session"] != "post_close":
-                told = ws.notification("session.CLH_ZAR", timeout_s=90)
-                if not seen or told["begins"] != seen[-1]["begins"]:
-                    seen.append(told)
+                notice = ws.notification("session.CLH_ZAR", timeout_s=90)
+                if not seen or notice["begins"] != seen[-1]["begins"]:
+                    seen.append(notice)
         return seen
 
     # The end of the venue ends the reader, if no test waited for the whole day.
     with ThreadPoolExecutor(1) as pool, venue:
-        yield pool.submit(told)
+        yield pool.submit(notice)
 
 
 class Hand:
@@ -247,9 +247,9 @@ def test_whatever_operators_do_and_whenever_it_dies_the_log_passes_the_audit(dat
             own = [event for event in changes if event["instrument"] == instrument]
             passed = [event["to"] for event in own]
             published = [event["reason"] for event in own if event["to"] == "closing_price_publication"]
-            told = f"TEST_SEED={seed}, day {day}, instrument {instrument}: {passed}"
-            assert published and len([reason for reason in published if reason != "operator"]) <= 1, told
-            assert "post_close" in passed, told
+            notice = f"TEST_SEED={seed}, day {day}, instrument {instrument}: {passed}"
+            assert published and len([reason for reason in published if reason != "operator"]) <= 1, notice
+            assert "post_close" in passed, notice
 
 
 EVERY_FEW_SECONDS = f"""
@@ -343,10 +343,10 @@ def test_another_schedule_on_an_old_directory_waits_to_be_applied(data: Path) ->
 def test_a_day_of_the_exchange_at_speed(day: Future[list[dict]]) -> None:
     """Runs last in this file, because its day passes meanwhile."""
     seen = day.result()
-    names = [told["session"] for told in seen]
+    names = [notice["session"] for notice in seen]
     expected = [name for name, _ in DAY]
     assert names == expected[len(expected) - len(names) :] and len(names) >= 8
-    for told, (name, due) in zip(reversed(seen), reversed(DAY), strict=False):
-        late = local(told["begins"]) - seconds(due)
-        assert told["reason"] == "scheduled"
+    for notice, (name, due) in zip(reversed(seen), reversed(DAY), strict=False):
+        late = local(notice["begins"]) - seconds(due)
+        assert notice["reason"] == "scheduled"
         assert name == "start_of_trading" or 0 <= late <= 31, (name, late)

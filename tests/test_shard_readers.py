@@ -48,8 +48,8 @@ def worker(language: str, count: Path, out: Path) -> list[str | Path]:
 
 def lines(out: Path) -> list[dict[str, Any]]:
     # Two processes write to this file, and their lines may mix.
-    told = out.read_text().replace("}{", "}\n{")
-    return [json.loads(line) for line in told.splitlines() if line.startswith("{")]
+    summaries = out.read_text().replace("}{", "}\n{")
+    return [json.loads(line) for line in summaries.splitlines() if line.startswith("{")]
 
 
 @pytest.mark.parametrize("transport", ["pipe", "shm", "shm-ref"])
@@ -60,11 +60,11 @@ def test_every_trade_arrives(language: str, transport: str, count: Path, tape: s
     command += ["--limit-trades", str(TRADES), "--json", "--", *worker(language, count, out)]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert ended.returncode == 0, ended.stderr
-    told = lines(out)
-    assert [one["end"] for one in told] == ["ended"] * WORKERS, told
-    assert sum(one["records"] - one["gaps"] for one in told) == TRADES
+    summaries = lines(out)
+    assert [one["end"] for one in summaries] == ["ended"] * WORKERS, summaries
+    assert sum(one["records"] - one["gaps"] for one in summaries) == TRADES
     if language == "C":
-        assert sum(one["broken"] for one in told) == 0
+        assert sum(one["broken"] for one in summaries) == 0
 
 
 @pytest.mark.parametrize("language", ["C", "Python"])
@@ -104,8 +104,8 @@ def test_a_splitter_that_is_killed_is_noticed(language: str, count: Path, tape: 
     os.kill(splitter.pid, signal.SIGKILL)
     splitter.wait()
     assert reader.wait(PATIENCE_S) == 1
-    (told,) = lines(out)
-    assert told["end"] in ("died", "SplitterDied") and told["records"] > 0
+    (summaries,) = lines(out)
+    assert summaries["end"] in ("died", "SplitterDied") and summaries["records"] > 0
     Path(ring).unlink(missing_ok=True)
 
 

@@ -127,24 +127,24 @@ def test_the_figures_of_a_report_are_those_of_what_was_exported(tmp_path: Path) 
 
     report = said["report"]
     again = worked_out_again(exported, START_NS + round(report["seconds"] * 1e9))
-    told = next(one for one in report["instruments"] if one["name"] == INSTRUMENT)
+    reported = next(one for one in report["instruments"] if one["name"] == INSTRUMENT)
     whole = sum(again.spread_ns.values())
     mean = sum(width * ns for width, ns in again.spread_ns.items()) / whole
-    assert told["trades"] == len(rows(exported / "trades.csv"))
-    assert told["hits"] == len(again.hits) > 500
-    assert told["spread_ticks"]["mean"] == pytest.approx(mean, rel=1e-6)
-    assert told["depth_lots"][0]["bid"] == pytest.approx(sum(again.touch_lots) / len(again.touch_lots))
+    assert reported["trades"] == len(rows(exported / "trades.csv"))
+    assert reported["hits"] == len(again.hits) > 500
+    assert reported["spread_ticks"]["mean"] == pytest.approx(mean, rel=1e-6)
+    assert reported["depth_lots"][0]["bid"] == pytest.approx(sum(again.touch_lots) / len(again.touch_lots))
     for seconds in (1, 10, 60):
-        assert at(told["volatility"], seconds) == pytest.approx(again.volatility(seconds))
+        assert at(reported["volatility"], seconds) == pytest.approx(again.volatility(seconds))
     for lag in (1, 10, 100):
-        assert at(told["impact"], lag) == pytest.approx(again.impact(lag))
-        assert at(told["sign_autocorrelation"], lag) == pytest.approx(again.sign_autocorrelation(lag))
+        assert at(reported["impact"], lag) == pytest.approx(again.impact(lag))
+        assert at(reported["sign_autocorrelation"], lag) == pytest.approx(again.sign_autocorrelation(lag))
     types = report["flow"]["types"]
     assert sum(one["events"] for one in types) >= said["events"] / 2
     assert sum(one["expected_per_s"] for one in types) == pytest.approx(report["flow"]["expected_events_per_s"])
 
     trades = rows(exported / "trades.csv")
-    path = told["path"]
+    path = reported["path"]
     for place, interval in enumerate(path["intervals"]):
         begin = START_NS + place * path["interval_s"] * 10**9
         within = [row for row in trades if 0 <= int(row["TimeNs"]) - begin < path["interval_s"] * 10**9]
@@ -155,14 +155,14 @@ def test_the_figures_of_a_report_are_those_of_what_was_exported(tmp_path: Path) 
     by_price: dict[int, int] = defaultdict(int)
     for row in trades:
         by_price[ticks(row["Price"])] += int(row["Volume"])
-    for bar in told["volume_profile"]:
+    for bar in reported["volume_profile"]:
         within_bar = sum(lots for price, lots in by_price.items() if bar["from_ticks"] <= price < bar["to_ticks"])
         assert bar["lots"] == within_bar
-    assert sum(bar["lots"] for bar in told["volume_profile"]) == told["lots"] == sum(by_price.values())
-    returns = told["returns"]
+    assert sum(bar["lots"] for bar in reported["volume_profile"]) == reported["lots"] == sum(by_price.values())
+    returns = reported["returns"]
     assert at(returns["autocorrelation"], 1) == pytest.approx(again.return_autocorrelation(returns["interval_s"], 1))
     assert returns["band"] == pytest.approx(1.96 / math.sqrt(returns["count"]))
-    assert told["sign_band"] == pytest.approx(1.96 / math.sqrt(len(again.hits)))
+    assert reported["sign_band"] == pytest.approx(1.96 / math.sqrt(len(again.hits)))
 
     between = report["flow"]["interevent_times"]
     assert between["events"] == sum(one["events"] for one in types)
@@ -185,8 +185,8 @@ def test_a_report_of_sessions_shows_them_and_the_auction_prices(tmp_path: Path) 
     report = json.loads(ended.stdout)["report"]
     assert run_pitwire("export", run, "--out", exported).returncode == 0
     instruments = {one["name"]: one for one in report["instruments"]}
-    told = next(iter(instruments.values()))
-    names = [session["session"] for session in told["path"]["sessions"]]
+    reported = next(iter(instruments.values()))
+    names = [session["session"] for session in reported["path"]["sessions"]]
     assert names[-1] == "continuous" and "opening_auction" in names
     with (exported / "trades.csv").open(newline="") as file:
         trades = list(csv.DictReader(file))

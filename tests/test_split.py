@@ -182,7 +182,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_server_that_breaks_the_protocol_is_told_and_left(name: str) -> None:
+def test_a_server_that_breaks_the_protocol_gets_the_reason_and_is_left(name: str) -> None:
     rubbish, code = BROKEN[name]
     trades, codes = Trades(), []
 
@@ -346,7 +346,7 @@ def test_a_silent_connection_is_asked_then_left() -> None:
     assert "nothing heard for 1 s" in ended.stderr and summary(ended)["trades"] == 0
 
 
-def test_a_close_is_answered_with_its_code_and_its_reason_is_told() -> None:
+def test_a_close_is_answered_with_its_code_and_its_reason_is_shown() -> None:
     codes = []
 
     def serve(peer: Peer, _: int) -> None:
@@ -360,7 +360,7 @@ def test_a_close_is_answered_with_its_code_and_its_reason_is_told() -> None:
     assert "closed the connection with 1013: zu viele Verbindungen" in ended.stderr and "\x1b" not in ended.stderr
 
 
-def test_every_worker_is_told_of_a_lost_connection_and_no_other_time(tmp_path: Path) -> None:
+def test_every_worker_learns_of_a_lost_connection_and_of_nothing_else(tmp_path: Path) -> None:
     trades = Trades()
 
     def serve(peer: Peer, number: int) -> None:
@@ -479,7 +479,7 @@ def test_a_stopped_worker_stops_no_other_worker(tmp_path: Path) -> None:
     assert figures["dropped"] == declared > 0
 
 
-def test_a_killed_program_is_started_again_and_told(tmp_path: Path) -> None:
+def test_a_killed_program_is_started_again_and_learns_of_it(tmp_path: Path) -> None:
     trades, pid_file = Trades(), tmp_path / "out.pid"
 
     def pid() -> int:
@@ -599,10 +599,10 @@ def test_metrics_and_shards_are_served(tmp_path: Path) -> None:
     ]
     with Feed(serve) as feed, running(split_command(feed.url, *options)) as process:
         wait_for(lambda: ready.exists() and ready.read_text() != old, "not ready")
-        told = json.loads(ready.read_text())
-        assert told["pid"] == process.pid
+        listening = json.loads(ready.read_text())
+        assert listening["pid"] == process.pid
         numbers = []
-        with connect(f"ws://{told['http']}/shard/1") as shard:
+        with connect(f"ws://{listening['http']}/shard/1") as shard:
             for _ in range(20):
                 batch = json.loads(shard.recv(timeout=PATIENCE_S))
                 assert {one["sym"] for one in batch} == {"SPY"}
@@ -610,10 +610,10 @@ def test_metrics_and_shards_are_served(tmp_path: Path) -> None:
         assert len(numbers) >= 20 and numbers == list(range(numbers[0], numbers[0] + len(numbers)))
         for path, kind in (("/shard/4", InvalidStatus), ("/", InvalidStatus)):
             with pytest.raises(kind):
-                connect(f"ws://{told['http']}{path}")
+                connect(f"ws://{listening['http']}{path}")
         with pytest.raises(InvalidStatus):
-            connect(f"ws://{told['http']}/shard/0", origin="http://evil.example")
-        url = f"http://{told['metrics']}/metrics"
+            connect(f"ws://{listening['http']}/shard/0", origin="http://evil.example")
+        url = f"http://{listening['metrics']}/metrics"
         wait_for(
             lambda: re.search(rb"^pitwire_split_trades_total [1-9]\d*$", urlopen(url).read(), re.MULTILINE),
             "no figures",
@@ -621,7 +621,7 @@ def test_metrics_and_shards_are_served(tmp_path: Path) -> None:
         metrics = urlopen(url).read().decode()
         assert "\npitwire_split_connected 1\n" in metrics
         assert 'pitwire_split_worker_waiting_bytes{worker="3"}' in metrics
-        with connect(f"ws://{told['http']}/shard/0") as shard:
+        with connect(f"ws://{listening['http']}/shard/0") as shard:
             shard.recv(timeout=PATIENCE_S)
             process.send_signal(signal.SIGTERM)
             with pytest.raises(ConnectionClosed) as closed:

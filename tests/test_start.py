@@ -126,7 +126,7 @@ def test_verify_of_nothing_fails(tmp_path: Path, name: str) -> None:
         ["order-bench", "--venue"],
     ],
 )
-def test_a_name_where_an_address_is_wanted_is_told_the_address(options: list[str]) -> None:
+def test_a_name_where_an_address_is_wanted_gets_the_address_as_remedy(options: list[str]) -> None:
     ended = run_pitwire(*options, "localhost:8123")
     assert ended.returncode == 2 and "127.0.0.1:8123" in ended.stderr and ended.stderr.count("\n") == 1, ended.stderr
 

@@ -50,10 +50,10 @@ def test_equal_streams_are_equal_bytes(venue: Venue, target: str) -> None:
             mine, theirs, common = [], [], []
             # The first messages may be states of different moments.
             while len(common) <= 15:
-                for heard, more in zip(
+                for received, more in zip(
                     (mine, theirs), await asyncio.gather(take(one, 50), take(other, 50)), strict=True
                 ):
-                    heard += more
+                    received += more
                 start = next(text for text in theirs[5:] if text in mine)
                 common = mine[mine.index(start) :]
         assert theirs[theirs.index(start) :][: len(common)] == common[: len(theirs) - theirs.index(start)]

@@ -103,10 +103,10 @@ def test_connections_get_the_same_numbers_and_a_late_one_gets_what_is_due_after_
     options = ["--dialect", "binance", "--rate", "500", "--envelope", "--truth", str(truth)]
     feed = Feed(tmp_path, "--live", *options, "--trades", "600", "--start-with", "2", "--arrival", "poisson")
     with connect(feed.url) as first, connect(feed.url) as second:
-        heard = [first.recv(timeout=PATIENCE_S) for _ in range(100)]
+        received = [first.recv(timeout=PATIENCE_S) for _ in range(100)]
         with connect(feed.url) as third:
             late = read_all(third)[0]
-        one, two = heard + read_all(first)[0], read_all(second)[0]
+        one, two = received + read_all(first)[0], read_all(second)[0]
     feed.wait()
     assert sequences(one) == sequences(two) == list(range(1, 601))
     assert sequences(late) == list(range(sequences(late)[0], 601)) and sequences(late)[0] > 90
@@ -242,7 +242,7 @@ def test_a_silent_connection_stays_open_and_the_others_go_on(tmp_path: Path) -> 
     options = ["--dialect", "plain", "--rate", "500", "--envelope", "--truth", str(truth), "--trades", "200"]
     feed = Feed(tmp_path, "--live", *options, "--faults", str(script))
     with connect(feed.url) as silent:
-        heard = [str(silent.recv(timeout=PATIENCE_S)) for _ in range(49)]
+        received = [str(silent.recv(timeout=PATIENCE_S)) for _ in range(49)]
         with connect(feed.url) as other:
             rest = read_all(other)[0]
         # The other connection had the last message, and this one is still open without a message.
@@ -250,7 +250,7 @@ def test_a_silent_connection_stays_open_and_the_others_go_on(tmp_path: Path) -> 
         with pytest.raises(TimeoutError):
             silent.recv(timeout=0)
     summary = feed.wait()
-    assert sequences(heard) == list(range(1, 50))
+    assert sequences(received) == list(range(1, 50))
     assert sequences(rest)[-1] == 200
     log = Truth(truth)
     assert log.sent(1) == list(range(1, 50))

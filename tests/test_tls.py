@@ -59,8 +59,8 @@ def pair(folder: Path, name: str, from_day: int, to_day: int) -> tuple[Path, Pat
 
 def test_both_listeners_lead_to_one_venue(tmp_path: Path) -> None:
     with secure(tmp_path / "data") as venue:
-        told = ready(venue)
-        url, authority = f"https://{told['tls']}", told["ca"]
+        listening = ready(venue)
+        url, authority = f"https://{listening['tls']}", listening["ca"]
         assert requests.get(f"{url}/healthz", verify=authority, timeout=PATIENCE_S).status_code == 200
         with pytest.raises(requests.exceptions.SSLError):
             requests.get(f"{url}/healthz", timeout=PATIENCE_S)
@@ -72,12 +72,12 @@ def test_both_listeners_lead_to_one_venue(tmp_path: Path) -> None:
         # The order is visible in the book over plain HTTP, and a TLS socket is notified.
         book = call(venue.http_url, "public/get_order_book", {"instrument_name": "NPN_ZAR"})
         assert book["bids"] == [[3000.0, 3.0]]
-        with connect(f"wss://{told['tls']}/ws/api/v2", ssl=trusting(authority), open_timeout=PATIENCE_S) as ws:
+        with connect(f"wss://{listening['tls']}/ws/api/v2", ssl=trusting(authority), open_timeout=PATIENCE_S) as ws:
             params = {"channels": ["book.NPN_ZAR.100ms"]}
             asked = {"jsonrpc": "2.0", "id": 2, "method": "public/subscribe", "params": params}
             ws.send(json.dumps(asked))
-            heard = [json.loads(ws.recv(timeout=PATIENCE_S)) for _ in range(2)]
-            assert heard[1]["params"]["data"]["bids"] == [["new", 3000.0, 3.0]]
+            received = [json.loads(ws.recv(timeout=PATIENCE_S)) for _ in range(2)]
+            assert received[1]["params"]["data"]["bids"] == [["new", 3000.0, 3.0]]
             call(venue.http_url, "private/cancel", {"order_id": entered}, headers=bearer)
             change = json.loads(ws.recv(timeout=PATIENCE_S))["params"]["data"]
             assert change["bids"] == [["delete", 3000.0, 0.0]]
@@ -88,18 +88,18 @@ def test_both_listeners_lead_to_one_venue(tmp_path: Path) -> None:
 
 def test_streams_by_url_come_over_tls_too(tmp_path: Path) -> None:
     with secure(tmp_path / "data") as venue:
-        told = ready(venue)
+        listening = ready(venue)
         login = {"grant_type": "client_credentials", "client_id": DEMO_A.client_id, "client_secret": DEMO_A.secret}
         bearer = {"Authorization": f"Bearer {call(venue.http_url, 'public/auth', login)['access_token']}"}
-        url = f"wss://{told['tls']}/ws/npnzar@bookTicker"
-        with connect(url, ssl=trusting(told["ca"]), open_timeout=PATIENCE_S) as ws:
-            heard = []
+        url = f"wss://{listening['tls']}/ws/npnzar@bookTicker"
+        with connect(url, ssl=trusting(listening["ca"]), open_timeout=PATIENCE_S) as ws:
+            received = []
             for price in (3000.0, 3001.0):
                 order = {"instrument_name": "NPN_ZAR", "amount": 3, "type": "limit", "price": price}
                 call(venue.http_url, "private/buy", order, headers=bearer)
-                while not heard or float(heard[-1].get("b", 0)) != price:
-                    heard.append(json.loads(ws.recv(timeout=PATIENCE_S)))
-            assert heard[-1]["s"] == "NPNZAR"
+                while not received or float(received[-1].get("b", 0)) != price:
+                    received.append(json.loads(ws.recv(timeout=PATIENCE_S)))
+            assert received[-1]["s"] == "NPNZAR"
 
 
 def test_the_authority_is_made_once_and_its_key_is_its_owners(tmp_path: Path) -> None:
@@ -111,13 +111,13 @@ def test_the_authority_is_made_once_and_its_key_is_its_owners(tmp_path: Path) ->
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert stat.S_IMODE(key.parent.stat().st_mode) == 0o700
     with secure(tmp_path / "data") as venue:
-        told = ready(venue)
-        assert Path(told["ca"]).read_text() == first
+        listening = ready(venue)
+        assert Path(listening["ca"]).read_text() == first
         # A client that trusted the authority before trusts its new certificates, by name and by
         # address.
         for host in ("127.0.0.1", "localhost"):
-            url = f"https://{host}:{told['tls'].rpartition(':')[2]}/healthz"
-            assert requests.get(url, verify=told["ca"], timeout=PATIENCE_S).ok
+            url = f"https://{host}:{listening['tls'].rpartition(':')[2]}/healthz"
+            assert requests.get(url, verify=listening["ca"], timeout=PATIENCE_S).ok
         venue.stop()
     key.chmod(0o644)
     ended = run_pitwire("up", "--data", tmp_path / "data", "--http", "127.0.0.1:0", "--tls", "127.0.0.1:0")
@@ -126,9 +126,9 @@ def test_the_authority_is_made_once_and_its_key_is_its_owners(tmp_path: Path) ->
 
 def test_a_session_is_resumed(tmp_path: Path) -> None:
     with secure(tmp_path / "data") as venue:
-        told = ready(venue)
-        host, _, port = told["tls"].rpartition(":")
-        context, session = trusting(told["ca"]), None
+        listening = ready(venue)
+        host, _, port = listening["tls"].rpartition(":")
+        context, session = trusting(listening["ca"]), None
         for reused in (False, True, True):
             with (
                 socket.create_connection((host, int(port)), PATIENCE_S) as raw,
@@ -145,13 +145,13 @@ def test_a_certificate_that_was_given_is_shown(tmp_path: Path) -> None:
     certificate, key = pair(tmp_path, "own", -1, 3)
     files = ["--tls-cert", str(certificate), "--tls-key", str(key)]
     with secure(tmp_path / "data", *files, "--durability", "memory") as venue:
-        told = ready(venue)
-        assert "ca" not in told
-        assert requests.get(f"https://{told['tls']}/healthz", verify=str(certificate), timeout=PATIENCE_S).ok
+        listening = ready(venue)
+        assert "ca" not in listening
+        assert requests.get(f"https://{listening['tls']}/healthz", verify=str(certificate), timeout=PATIENCE_S).ok
 
 
 @pytest.mark.parametrize(
-    ("flags", "code", "told"),
+    ("flags", "code", "printed"),
     [
         (["--tls-cert", "good.pem", "--tls-key", "other-key.pem"], 1, "the key does not match the certificate"),
         (["--tls-cert", "old.pem", "--tls-key", "old-key.pem"], 1, "old.pem: the certificate expired on "),
@@ -163,14 +163,14 @@ def test_a_certificate_that_was_given_is_shown(tmp_path: Path) -> None:
     ],
 )
 def test_output_that_cannot_be_shown_is_one_line_of_error(
-    tmp_path: Path, flags: list[str], code: int, told: str
+    tmp_path: Path, flags: list[str], code: int, printed: str
 ) -> None:
     pair(tmp_path, "good", -1, 3)
     pair(tmp_path, "other", -1, 3)
     pair(tmp_path, "old", -9, -2)
     flags = [str(tmp_path / flag) if flag.endswith(".pem") and "absent" not in flag else flag for flag in flags]
     ended = run_pitwire("up", "--data", tmp_path / "data", "--http", "127.0.0.1:0", "--tls", "127.0.0.1:0", *flags)
-    assert (ended.returncode, told in ended.stderr) == (code, True), ended.stderr
+    assert (ended.returncode, printed in ended.stderr) == (code, True), ended.stderr
     assert code == 2 or len(ended.stderr.strip().splitlines()) == 1, ended.stderr
     assert not (tmp_path / "data").exists(), "nothing was touched"
 
@@ -188,31 +188,31 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
 
 def test_silent_connections_do_not_stop_other_clients(tmp_path: Path) -> None:
     with secure(tmp_path / "data") as venue:
-        told = ready(venue)
-        host, _, port = told["tls"].rpartition(":")
+        listening = ready(venue)
+        host, _, port = listening["tls"].rpartition(":")
         idle = [socket.create_connection((host, int(port)), PATIENCE_S) for _ in range(30)]
         for one in idle[:10]:
             one.sendall(b"\x16\x03\x01\x02\x00\x01")
         for one in idle[10:20]:
             one.sendall(b"GET / HTTP/1.1\r\n\r\n")
         begun = time.monotonic()
-        assert requests.get(f"https://{told['tls']}/healthz", verify=told["ca"], timeout=PATIENCE_S).ok
+        assert requests.get(f"https://{listening['tls']}/healthz", verify=listening["ca"], timeout=PATIENCE_S).ok
         assert time.monotonic() - begun < PATIENCE_S
         for one in idle:
             one.close()
 
 
 def test_publish_serves_readers_behind_tls(tmp_path: Path) -> None:
-    told = tmp_path / "ready"
+    listening = tmp_path / "ready"
     command = [BINARY.absolute(), "publish", "--listen", "127.0.0.1:0", "--synthetic", "200", "--bytes", "190", "--tls"]
-    command += ["--tls-dir", "tls", "--ready-file", told]
+    command += ["--tls-dir", "tls", "--ready-file", listening]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, cwd=tmp_path) as publisher:
         try:
             deadline = time.monotonic() + PATIENCE_S
-            while not told.exists() and time.monotonic() < deadline:
+            while not listening.exists() and time.monotonic() < deadline:
                 assert publisher.poll() is None
                 time.sleep(0.01)
-            ready = json.loads(told.read_text())
+            ready = json.loads(listening.read_text())
             # The reader of the file has another working directory than the publisher.
             assert Path(ready["ca"]) == tmp_path / "tls" / "ca.pem"
             with connect(f"wss://{ready['tls']}/", ssl=trusting(ready["ca"]), open_timeout=PATIENCE_S) as ws:

@@ -55,15 +55,15 @@ def test_an_order_is_entered_shown_changed_and_cancelled(venue: Venue, http: Htt
     at = ["--url", venue.ws_url]
     entered = result(*at, "buy", "BTC_USDC", "0.2500", "41000.5", "--label", "a-b", "--tif", "day")["order"]
     order = entered["order_id"]
-    told = http.result("private/get_order_state", {"order_id": order})
-    assert (told["price"], told["amount"], told["label"]) == (41000.5, 0.25, "a-b")
-    assert told["time_in_force"] == "good_til_day" and told["order_state"] == "open"
+    stored = http.result("private/get_order_state", {"order_id": order})
+    assert (stored["price"], stored["amount"], stored["label"]) == (41000.5, 0.25, "a-b")
+    assert stored["time_in_force"] == "good_til_day" and stored["order_state"] == "open"
     assert [row["order_id"] for row in result(*at, "orders")] == [order]
     assert result(*at, "orders", "NPN_ZAR") == []
     assert order in trade(*at, "orders", "BTC_USDC").stdout
     result(*at, "edit", order, "0.1", "41001")
-    told = http.result("private/get_order_state", {"order_id": order})
-    assert (told["price"], told["amount"]) == (41001, 0.1)
+    stored = http.result("private/get_order_state", {"order_id": order})
+    assert (stored["price"], stored["amount"]) == (41001, 0.1)
     assert result(*at, "cancel", order)["order_state"] == "cancelled"
     assert trade(*at, "orders").stdout == "no open orders\n"
 
@@ -153,8 +153,8 @@ def test_every_type_of_order_reaches_the_venue(
     venue: Venue, http: Http, options: list[str], expected: dict[str, Any]
 ) -> None:
     entered = result("--url", venue.ws_url, "buy", "BTC_USDC", "0.2", *options)["order"]
-    told = http.result("private/get_order_state", {"order_id": entered["order_id"]})
-    assert {name: told.get(name) for name in expected} == expected
+    stored = http.result("private/get_order_state", {"order_id": entered["order_id"]})
+    assert {name: stored.get(name) for name in expected} == expected
     result("--url", venue.ws_url, "cancel-all")
 
 
@@ -359,7 +359,7 @@ def test_the_secret_signs_and_stays_at_home(double: Double) -> None:
     assert not any(DEMO_A.secret in text for text in double.texts)
 
 
-def test_an_answer_that_never_comes_is_not_told_as_a_refusal(double: Double) -> None:
+def test_an_answer_that_never_comes_is_not_shown_as_a_refusal(double: Double) -> None:
     double.replies["private/buy"] = lambda socket, call: None
     ended = trade("--url", double.url, "--timeout", "1", "buy", "BTC_USDC", "1", "5")
     refusal(ended, 1, "no answer", "pitwire trade orders")

@@ -108,7 +108,7 @@ def test_an_event_is_the_same_bytes_for_everybody(venue: Venue) -> None:
     with Ws(venue.ws_url) as first, Ws(venue.ws_url) as second:
         for ws in (first, second):
             ws.subscribe(*channels)
-        heard: list[set[str]] = []
+        received: list[set[str]] = []
         for ws in (first, second):
             texts = set()
             # The second starts where the first did; unread messages wait for it.
@@ -116,15 +116,15 @@ def test_an_event_is_the_same_bytes_for_everybody(venue: Venue) -> None:
                 text = ws.arrive_text()
                 if '"snapshot"' not in text:
                     texts.add(text)
-            heard.append(texts)
+            received.append(texts)
     stamps = [
-        {json.loads(text)["params"]["data"]["change_id"] for text in texts if '"book.' in text} for texts in heard
+        {json.loads(text)["params"]["data"]["change_id"] for text in texts if '"book.' in text} for texts in received
     ]
     common = stamps[0] & stamps[1]
-    assert common, "both heard some of the same changes"
+    assert common, "both received some of the same changes"
     books = [
         {text for text in texts if '"book.' in text and json.loads(text)["params"]["data"]["change_id"] in common}
-        for texts in heard
+        for texts in received
     ]
     assert books[0] == books[1]
 

@@ -291,7 +291,7 @@ def test_an_unknown_path_is_404_in_json(venue: Venue, path: str) -> None:
     assert reply.json()["error"]["message"]
 
 
-def test_a_streams_path_without_a_handshake_is_told_what_it_is(venue: Venue) -> None:
+def test_a_streams_path_without_a_handshake_explains_itself(venue: Venue) -> None:
     reply = Http(venue.address).get("/ws/npnzar@trade")
     assert reply.status == 426 and b"WebSocket" in reply.body
 

@@ -62,7 +62,7 @@ def churn(trader: Ws, channel: str) -> int:
         for at in range(LEVELS)
     ]
     posted.append(trader.post("private/cancel_all_by_instrument", {"instrument_name": INSTRUMENT}))
-    waiting, told = set(posted), 0
+    waiting, levels = set(posted), 0
     while waiting:
         message = trader.arrive()
         waiting.discard(message.get("id", 0))
@@ -70,14 +70,14 @@ def churn(trader: Ws, channel: str) -> int:
         if "method" in message:
             trader.inbox.append(message)
             params = message["params"]
-            told += sum(len(params["data"][side]) for side in ("bids", "asks")) if params["channel"] == channel else 0
-    return told
+            levels += sum(len(params["data"][side]) for side in ("bids", "asks")) if params["channel"] == channel else 0
+    return levels
 
 
 def run_over(trader: Ws, channel: str) -> None:
-    told = 0
-    while told < ENOUGH:
-        told += churn(trader, channel)
+    levels = 0
+    while levels < ENOUGH:
+        levels += churn(trader, channel)
 
 
 def books_of(trader: Ws, until: int) -> dict[int, Book]:

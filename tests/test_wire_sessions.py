@@ -31,13 +31,13 @@ def enter(client: Http | Ws, **more: object) -> str:
 
 def last_words(ws: Ws) -> tuple[list[Json], int, str]:
     """The last messages of a connection, and its close code."""
-    told: list[Json] = []
+    arrived: list[Json] = []
     while True:
         try:
-            told.append(ws.receive(30.0))
+            arrived.append(ws.receive(30.0))
         except ConnectionClosed as closed:
             assert closed.rcvd is not None, "closed without a word"
-            return told, closed.rcvd.code, closed.rcvd.reason
+            return arrived, closed.rcvd.code, closed.rcvd.reason
 
 
 # Heartbeats
@@ -60,11 +60,11 @@ def test_a_connection_that_does_not_answer_is_closed_and_its_orders_go(venue: Ve
                     alive.post("public/test")
         assert kinds == ["heartbeat", "test_request"] * 2
         assert time.monotonic() - started >= 20, "twice in twenty seconds, no oftener"
-        told, close_code, reason = last_words(mute)
-        methods = [message["method"] for message in told]
+        arrived, close_code, reason = last_words(mute)
+        methods = [message["method"] for message in arrived]
         assert methods == ["heartbeat", "heartbeat", "logout"]
         assert close_code == 1008 and "public/test" in reason
-        assert told[-1]["params"]["reason"] == reason
+        assert arrived[-1]["params"]["reason"] == reason
         assert alive.result("public/test")["version"], "who answers lives on"
     wait_for_open(http, [])
 
@@ -97,8 +97,8 @@ def test_a_logout_keeps_the_orders(venue: Venue, http: Http) -> None:
         ws.result("private/enable_cancel_on_disconnect")
         mine = enter(ws)
         ws.post("private/logout")
-        told, close_code, _ = last_words(ws)
-        assert close_code == 1000 and told[0]["result"] == "ok"
+        arrived, close_code, _ = last_words(ws)
+        assert close_code == 1000 and arrived[0]["result"] == "ok"
     time.sleep(0.3)
     wait_for_open(http, [mine])
 
@@ -137,15 +137,15 @@ def test_a_resend_after_a_kill_is_the_first_order(tmp_path: Path) -> None:
         wait_for_open(Http(venue.address, DEMO_B), [plain])
 
 
-def test_every_session_is_told_before_the_venue_stops(tmp_path: Path) -> None:
+def test_every_session_gets_a_logout_before_the_venue_stops(tmp_path: Path) -> None:
     with Venue(tmp_path / "data") as venue, Ws(venue.ws_url) as quiet, Ws(venue.ws_url) as trader:
         trader.login(DEMO_A)
         trader.result("private/enable_cancel_on_disconnect")
         gone = enter(trader)
         assert venue.stop() == 0
         for ws in (quiet, trader):
-            told, close_code, reason = last_words(ws)
-            assert told == [{"jsonrpc": "2.0", "method": "logout", "params": {"reason": "the venue is stopping"}}]
+            arrived, close_code, reason = last_words(ws)
+            assert arrived == [{"jsonrpc": "2.0", "method": "logout", "params": {"reason": "the venue is stopping"}}]
             assert (close_code, reason) == (1001, "the venue is stopping")
         venue.start()
         state = Http(venue.address, DEMO_A).result("private/get_order_state", {"order_id": gone})

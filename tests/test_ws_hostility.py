@@ -310,6 +310,6 @@ def test_what_follows_a_handshake_is_frames_and_no_request(target: Target) -> No
     assert frames[:1] == b"\x88" and frames[2:4] == (1002).to_bytes(2, "big"), frames
 
 
-def test_frames_in_the_packet_of_the_handshake_are_heard(target: Target) -> None:
+def test_frames_in_the_packet_of_the_handshake_are_read(target: Target) -> None:
     received = handshake(target, body=client_frame(PING, b"early"))
     assert statuses(received) == [101] and received.partition(b"\r\n\r\n")[2].startswith(b"\x8a\x05early")

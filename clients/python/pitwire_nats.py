@@ -78,7 +78,7 @@ class Consumer:
             raise BadMessage(f"{message.subject}: no headers of a splitter: {error}") from None
         found = list(records(message.data))
         if len(found) != count:
-            raise BadMessage(f"{message.subject}: {count} records are told and {len(found)} found")
+            raise BadMessage(f"{message.subject}: {count} records are announced and {len(found)} found")
         return found[self.shards.setdefault(number, Shard()).place(epoch, first, count) :]
 
 
@@ -129,11 +129,11 @@ def main() -> int:
     options.add_argument("--seconds", type=float)
     asked = options.parse_args()
     try:
-        told = asyncio.run(consume(asked.url, asked.prefix, asked.shard, asked.seconds))
+        summary = asyncio.run(consume(asked.url, asked.prefix, asked.shard, asked.seconds))
     except (nats.errors.Error, OSError) as error:
         print(f"pitwire_nats: {asked.url}: {error}; start nats-server there, or correct the address", file=sys.stderr)
         return 1
-    print(json.dumps(told), flush=True)
+    print(json.dumps(summary), flush=True)
     return 0
 
 

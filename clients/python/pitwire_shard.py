@@ -236,17 +236,17 @@ def main() -> int:
         return 2
     failed = 0
     for name in sys.argv[1:]:
-        told: dict[str, int | str] = {"shard": name, "records": 0, "bytes": 0, "gaps": 0, "end": "ended"}
+        summary: dict[str, int | str] = {"shard": name, "records": 0, "bytes": 0, "gaps": 0, "end": "ended"}
         try:
             for record in records(name):
-                told["records"] += 1
-                told["bytes"] += len(record)
-                told["gaps"] += record.startswith(b'{"ev":"gap",')
+                summary["records"] += 1
+                summary["bytes"] += len(record)
+                summary["gaps"] += record.startswith(b'{"ev":"gap",')
         except (ShardFault, SplitterDied, OSError) as error:
             print(f"pitwire_shard.py: {error}", file=sys.stderr)
-            told["end"] = type(error).__name__
+            summary["end"] = type(error).__name__
             failed = 1
-        print(json.dumps(told), flush=True)
+        print(json.dumps(summary), flush=True)
     return failed
 
 

@@ -140,13 +140,13 @@ test('what the call would do is what the API says, in numbers and as two curves'
   // The flow keeps entering orders, so both are read until they belong to one moment.
   await until(async () => {
     const before = await auction();
-    const told = [
+    const labels = [
       number(await shown('indicative-price').textContent()),
       number(await shown('indicative-volume').textContent()),
       number((await shown('imbalance').textContent()).replace('balanced', '0')),
     ];
     const answered = [before.indicative_price, before.indicative_volume, Math.abs(before.imbalance)];
-    return answered[0] !== undefined && JSON.stringify(told) === JSON.stringify(answered);
+    return answered[0] !== undefined && JSON.stringify(labels) === JSON.stringify(answered);
   }, 'the same price, volume and imbalance');
   await member.getByRole('tab', { name: 'Auction' }).click();
   await member.waitForSelector('svg circle[data-of="cross"]');

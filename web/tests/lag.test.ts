@@ -43,7 +43,7 @@ test('one late frame does not move the lag; a feed that is late does', () => {
   expect(lag.median).toBe(200);
 });
 
-test('a lag is told on a clock of this pace, and taken back when the clock turns out to run at another', () => {
+test('a lag is received on a clock of this pace, and taken back when the clock turns out to run at another', () => {
   const feed = new FeedLag();
   feed.stamped(5_000, 0);
   expect(feed.median).toBeNull();

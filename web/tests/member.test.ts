@@ -19,7 +19,7 @@ const ORDER = {
   ...{ price: 100, amount: 10, filled_amount: 0, time_in_force: 'good_til_cancelled' },
   ...{ creation_timestamp: 1, last_update_timestamp: 1 },
 };
-const told = (channel: string, data: object) =>
+const notice = (channel: string, data: object) =>
   last().say({ method: 'subscription', params: { channel, data } });
 const settle = () => vi.advanceTimersByTimeAsync(50);
 
@@ -104,7 +104,7 @@ test('only the operator scope makes an operator', async () => {
   expect(member.operator).toBe(true);
 });
 
-test('a refused login is told and not tried again', async () => {
+test('a refused login is notice and not tried again', async () => {
   member.login('demo-a', 'wrong');
   last().open();
   await last().refuse('public/auth', { code: 13004, message: 'invalid_credentials', data: { reason: 'no' } });
@@ -119,8 +119,8 @@ test('orders: those that rest are read, then kept by the stream', async () => {
   await enter();
   await answerAll([ORDER]);
   expect(member.open.map(({ order_id }) => order_id)).toEqual(['1']);
-  await told('user.orders.any.any.raw', { ...ORDER, order_id: '2', creation_timestamp: 2 });
-  await told('user.orders.any.any.raw', { ...ORDER, order_state: 'cancelled' });
+  await notice('user.orders.any.any.raw', { ...ORDER, order_id: '2', creation_timestamp: 2 });
+  await notice('user.orders.any.any.raw', { ...ORDER, order_state: 'cancelled' });
   await settle();
   expect(member.open.map(({ order_id }) => order_id)).toEqual(['2']);
   expect(member.closed.map(({ order_id }) => order_id)).toEqual(['1']);
@@ -130,9 +130,9 @@ test('balances come by their channel', async () => {
   member.login('demo-a', 'secret');
   await enter();
   await answerAll();
-  await told('user.portfolio.any', { currency: 'ZAR', equity: 5, balance: 5, available_funds: 5 });
-  await told('user.portfolio.any', { currency: 'NPN', equity: 1, balance: 1, available_funds: 1 });
-  await told('user.portfolio.any', { currency: 'ZAR', equity: 4, balance: 4, available_funds: 3 });
+  await notice('user.portfolio.any', { currency: 'ZAR', equity: 5, balance: 5, available_funds: 5 });
+  await notice('user.portfolio.any', { currency: 'NPN', equity: 1, balance: 1, available_funds: 1 });
+  await notice('user.portfolio.any', { currency: 'ZAR', equity: 4, balance: 4, available_funds: 3 });
   expect(member.balances.map(({ currency, balance }) => [currency, balance])).toEqual([
     ['ZAR', 4],
     ['NPN', 1],

@@ -17,23 +17,23 @@ test('a countdown is whole seconds, never below zero', () => {
 test('the clock keeps the pace of a venue whose day takes minutes', () => {
   const clock = new VenueClock();
   expect(clock.now(5_000)).toBeNull();
-  clock.heard(1_000_000, 10_000);
+  clock.synchronise(1_000_000, 10_000);
   expect(clock.now(11_000)).toBe(1_001_000);
   // At speed 60 three local seconds are three venue minutes.
-  clock.heard(1_180_000, 13_000);
+  clock.synchronise(1_180_000, 13_000);
   expect(clock.pace).toBe(60);
   expect(clock.now(14_000)).toBe(1_240_000);
   // A stopped venue clock changes nothing.
   const still = new VenueClock();
-  still.heard(7, 0);
-  still.heard(7, 5_000);
+  still.synchronise(7, 0);
+  still.synchronise(7, 5_000);
   expect(still.now(90_000)).toBe(7);
   // Another venue with an earlier time.
-  clock.heard(500, 20_000);
+  clock.synchronise(500, 20_000);
   expect(clock.now(20_000)).toBe(500);
 });
 
-const told = (price: number, volume: number, imbalance: number): AuctionMessage => ({
+const outlook = (price: number, volume: number, imbalance: number): AuctionMessage => ({
   timestamp: 0,
   instrument_name: 'X',
   session: 'opening_auction',
@@ -55,7 +55,7 @@ test('the curves are lifted by what has no price, and meet at the indicative vol
       [102, 5],
       [104, 9],
     ],
-    told(103, 5, 8),
+    outlook(103, 5, 8),
   );
   expect(curves).toEqual({
     prices: [102, 103, 104, 105],

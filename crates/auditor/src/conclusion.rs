@@ -74,8 +74,9 @@ pub fn check_indicative(
     in_any_case: bool,
 ) -> CheckResult {
     let market = &model.markets[instrument.0 as usize];
-    let is_told = market.session.phase.is_call() || (market.session.phase == Phase::Continuous && market.is_batched());
-    if !is_told || market.session.missed {
+    let is_published =
+        market.session.phase.is_call() || (market.session.phase == Phase::Continuous && market.is_batched());
+    if !is_published || market.session.missed {
         return Ok(());
     }
     let found = indicative_point(model, instrument);

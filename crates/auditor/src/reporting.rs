@@ -20,7 +20,7 @@ const MOST_WAITING: usize = 16;
 
 /// The expected answer to one command.
 enum ExpectedAnswer {
-    Told(Vec<Event>),
+    Accepted(Vec<Event>),
     Refused(Reject),
     /// The trade settles, unless a party lacks the funds.
     Trade(Seq, TradeReport),
@@ -34,7 +34,7 @@ pub fn check_reporting(
 ) -> CheckResult {
     match expected_answer(model, number, command).unwrap_or_else(ExpectedAnswer::Refused) {
         ExpectedAnswer::Refused(reason) => reader.expect_event(model, &Event::CommandRefused { reason })?,
-        ExpectedAnswer::Told(events) => {
+        ExpectedAnswer::Accepted(events) => {
             for event in &events {
                 reader.expect_event(model, event)?;
             }
@@ -52,19 +52,19 @@ fn expected_answer(model: &mut VenueModel, number: Seq, command: &Command) -> Re
                 return Err(Reject::SessionNotAllowed);
             }
             if !*open {
-                return Ok(ExpectedAnswer::Told(close_reporting(model, *instrument, *reason)));
+                return Ok(ExpectedAnswer::Accepted(close_reporting(model, *instrument, *reason)));
             }
             model.market_mut(*instrument).reporting.hours = Some(*ends);
             let (instrument, reason, ends) = (*instrument, *reason, *ends);
-            Ok(ExpectedAnswer::Told(vec![Event::ReportingChanged { instrument, open: true, reason, ends }]))
+            Ok(ExpectedAnswer::Accepted(vec![Event::ReportingChanged { instrument, open: true, reason, ends }]))
         }
         Command::ReportTrade(trade) => {
             check_report_allowed(model, trade)?;
             model.market_mut(trade.instrument).reporting.waiting.insert(number, (**trade).clone());
-            Ok(ExpectedAnswer::Told(vec![Event::TradeReported { report: number, trade: trade.clone() }]))
+            Ok(ExpectedAnswer::Accepted(vec![Event::TradeReported { report: number, trade: trade.clone() }]))
         }
         Command::AnswerReport { account, report, confirm } => expected_reply(model, *account, *report, *confirm),
-        _ => Ok(ExpectedAnswer::Told(Vec::new())),
+        _ => Ok(ExpectedAnswer::Accepted(Vec::new())),
     }
 }
 
@@ -129,7 +129,7 @@ fn expected_reply(
     }
     model.market_mut(trade.instrument).reporting.waiting.remove(&report);
     let end = if is_own { ReportEnd::Withdrawn } else { ReportEnd::Declined };
-    Ok(ExpectedAnswer::Told(vec![report_ended(report, &trade, end)]))
+    Ok(ExpectedAnswer::Accepted(vec![report_ended(report, &trade, end)]))
 }
 
 /// Checks a confirmed report: it settles, or is refused because a party lacks the funds.

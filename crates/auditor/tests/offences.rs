@@ -48,19 +48,19 @@ fn audit_resumes_from_a_snapshot() {
 #[test]
 fn wrong_snapshot_is_an_offence() {
     let changes: [fn(&mut pitwire_auditor::AuditSnapshot); 7] = [
-        |told| told.accounts[1].reserved[1] -= 1,
-        |told| told.markets[0].change_id += 1,
-        |told| told.markets[0].orders.clear(),
-        |told| told.markets[0].orders[0].open = Lots(1),
-        |told| told.accounts[1].totals[0] += 1,
-        |told| told.markets[0].phase = Phase::Halted,
-        |told| told.seq = Seq(3),
+        |reported| reported.accounts[1].reserved[1] -= 1,
+        |reported| reported.markets[0].change_id += 1,
+        |reported| reported.markets[0].orders.clear(),
+        |reported| reported.markets[0].orders[0].open = Lots(1),
+        |reported| reported.accounts[1].totals[0] += 1,
+        |reported| reported.markets[0].phase = Phase::Halted,
+        |reported| reported.seq = Seq(3),
     ];
     let auditor = audit(&run()).expect("an honest run");
     for (at, change) in changes.into_iter().enumerate() {
-        let mut told = snapshot();
-        change(&mut told);
-        assert!(auditor.compare(&told).is_err(), "change {at}");
+        let mut reported = snapshot();
+        change(&mut reported);
+        assert!(auditor.compare(&reported).is_err(), "change {at}");
     }
 }
 
@@ -160,7 +160,7 @@ fn every_planted_offence_is_found() {
             "trade 9 follows trade 1",
         ),
         (
-            "a level told wrong",
+            "a wrong level published",
             |run| {
                 if let Event::Level { lots, .. } = &mut events(run, "sweep")[3] {
                     *lots = Lots(7);
@@ -168,9 +168,9 @@ fn every_planted_offence_is_found() {
             },
             "was published as 7 and shows 0",
         ),
-        ("a level not told", |run| _ = events(run, "sweep").remove(3), "changed and was not published"),
+        ("a level not published", |run| _ = events(run, "sweep").remove(3), "changed and was not published"),
         (
-            "a level told that did not change",
+            "a level published that did not change",
             |run| {
                 let level = events(run, "sweep")[3].clone();
                 events(run, "sweep").insert(4, level);

@@ -186,7 +186,7 @@ fn every_planted_offence_against_terms_is_found() {
             "changed and was not published",
         ),
         (
-            "met its own, told as another reason",
+            "met its own, with another reason",
             |run| {
                 if let Event::Cancelled { reason, .. } = &mut events(run, "self incoming")[1] {
                     *reason = CancelReason::ImmediateRemainder;
@@ -278,7 +278,7 @@ fn every_planted_offence_against_terms_is_found() {
         ("more money than allowed", |run| accepted(run, "dear", 6, 15), "must be refused: notional_above_limit"),
         ("a price beyond the collar", |run| accepted(run, "collar", 1, 15), "must be refused: price_above_collar"),
         (
-            "a limit broken, told as another",
+            "a limit broken, with the reason of another",
             |run| rejected(run, "large", Reject::PriceAboveCollar),
             "first broken rule is quantity_above_limit",
         ),

@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn defaults_are_the_consolidated_rules() {
         let rules = BarRules::default();
-        let told = |code| {
+        let outcome = |code| {
             let counts = rules.counts(code);
             (counts.last, counts.high_low, counts.volume)
         };
@@ -353,7 +353,7 @@ mod tests {
             (41, (true, true, true)),
             (9_999_999_999, (true, true, true)),
         ] {
-            assert_eq!(told(code), expected, "condition {code}");
+            assert_eq!(outcome(code), expected, "condition {code}");
         }
     }
 
@@ -404,8 +404,8 @@ mod tests {
             (&[1, 2, 3, 4, 5, 6, 7, 8, 9], "one to 8"),
             (&[1], "grace_ms is 2000"),
         ] {
-            let told = check_buckets(wrong, &rules).unwrap_err();
-            assert!(told.contains(word), "{wrong:?} gave {told:?}");
+            let outcome = check_buckets(wrong, &rules).unwrap_err();
+            assert!(outcome.contains(word), "{wrong:?} gave {outcome:?}");
         }
     }
 }

@@ -32,7 +32,7 @@ fn record(number: u32) -> Vec<u8> {
 }
 
 /// A reader's report after the last record.
-struct Told {
+struct StreamTotals {
     records: u32,
     bytes: usize,
     /// Sum of FNV-1a over each record, as the C example computes it.
@@ -41,21 +41,21 @@ struct Told {
     digest: String,
 }
 
-fn told(records: u32) -> Told {
-    let mut told = Told { records, bytes: 0, checksum: 0, digest: String::new() };
+fn totals(records: u32) -> StreamTotals {
+    let mut totals = StreamTotals { records, bytes: 0, checksum: 0, digest: String::new() };
     let mut hash = Sha256::new();
     for number in 0..records {
         let record = record(number);
-        told.bytes += record.len();
+        totals.bytes += record.len();
         let fnv = record
             .iter()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        told.checksum = told.checksum.wrapping_add(fnv);
+        totals.checksum = totals.checksum.wrapping_add(fnv);
         hash.update(u32::try_from(record.len()).unwrap().to_le_bytes());
         hash.update(&record);
     }
-    told.digest = hex::encode(hash.finalize());
-    told
+    totals.digest = hex::encode(hash.finalize());
+    totals
 }
 
 /// Maps a file.
@@ -217,13 +217,17 @@ fn said(output: &Output) -> serde_json::Value {
 }
 
 fn check(output: &Output, records: u32, end: &str) {
-    let (told, said) = (told(records), said(output));
-    assert_eq!((said["records"].as_u64(), said["end"].as_str()), (Some(u64::from(told.records)), Some(end)), "{said}");
-    assert_eq!(said["bytes"].as_u64(), Some(told.bytes as u64), "{said}");
+    let (totals, said) = (totals(records), said(output));
+    assert_eq!(
+        (said["records"].as_u64(), said["end"].as_str()),
+        (Some(u64::from(totals.records)), Some(end)),
+        "{said}"
+    );
+    assert_eq!(said["bytes"].as_u64(), Some(totals.bytes as u64), "{said}");
     if let Some(digest) = said["digest"].as_str() {
-        assert_eq!(digest, told.digest);
+        assert_eq!(digest, totals.digest);
     } else {
-        assert_eq!(said["checksum"].as_str(), Some(format!("{:016x}", told.checksum).as_str()));
+        assert_eq!(said["checksum"].as_str(), Some(format!("{:016x}", totals.checksum).as_str()));
         assert_eq!((said["broken"].as_u64(), said["gaps"].as_u64()), (Some(0), Some(0)));
     }
 }
@@ -385,8 +389,8 @@ fn hostile_rings_are_refused_without_a_crash() {
     let output = python.output().unwrap();
     fs::remove_dir_all(&directory).unwrap();
     fs::remove_file(&path).unwrap();
-    let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && told.is_empty(), "{told}");
+    let totals = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && totals.is_empty(), "{totals}");
 }
 
 #[test]

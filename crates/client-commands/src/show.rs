@@ -176,19 +176,19 @@ mod tests {
 
     #[test]
     fn numbers_are_unchanged_and_aligned_to_the_right() {
-        let told = r#"[{"order_id":"7","price":3200.10,"amount":1e2,"label":"a\u001b[2J"},
+        let answer = r#"[{"order_id":"7","price":3200.10,"amount":1e2,"label":"a\u001b[2J"},
                        {"order_id":"1234","price":99.5,"amount":5,"label":null}]"#;
         let expected =
             "order_id    price  amount  label\n       7  3200.10     1e2  a?[2J\n    1234     99.5       5\n";
-        assert_eq!(without_colours(orders(told)), expected);
+        assert_eq!(without_colours(orders(answer)), expected);
         assert_eq!(orders("[]").unwrap(), "no open orders");
     }
 
     #[test]
     fn a_book_may_have_sides_of_unequal_depth() {
-        let told = r#"{"bids":[[10.5,3],[10.0,20]],"asks":[[11.0,1.25]]}"#;
+        let answer = r#"{"bids":[[10.5,3],[10.0,20]],"asks":[[11.0,1.25]]}"#;
         let expected = "amount   bid   ask  amount\n     3  10.5  11.0    1.25\n    20  10.0\n";
-        assert_eq!(without_colours(book(told)), expected);
+        assert_eq!(without_colours(book(answer)), expected);
         assert!(book(r#"{"bids":3}"#).is_err());
     }
 
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn empty_balances_are_omitted() {
-        let told = r#"{"summaries":[{"currency":"ZAR","balance":5.00,"equity":5.00},{"currency":"BTC","balance":0.0,"equity":0}]}"#;
-        assert_eq!(without_colours(balances(told)), "currency  balance  equity\nZAR          5.00    5.00\n");
+        let answer = r#"{"summaries":[{"currency":"ZAR","balance":5.00,"equity":5.00},{"currency":"BTC","balance":0.0,"equity":0}]}"#;
+        assert_eq!(without_colours(balances(answer)), "currency  balance  equity\nZAR          5.00    5.00\n");
     }
 }

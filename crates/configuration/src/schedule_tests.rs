@@ -433,14 +433,14 @@ fn trade_reporting_has_hours_on_every_trading_day() {
         let hours = calendar(&with_hours(text)).reporting(0, day(date));
         hours.map(|(from, until)| (utc(from), utc(until)))
     };
-    let told = |from: &str, until: &str| Some((format!("2026-03-{from}:00Z"), format!("2026-03-{until}:00Z")));
+    let outcome = |from: &str, until: &str| Some((format!("2026-03-{from}:00Z"), format!("2026-03-{until}:00Z")));
     let all_day = r#"{ from = "08:00", until = "18:15" }"#;
-    assert_eq!(hours(all_day, "2026-03-18"), told("18T06:00", "18T16:15"));
-    assert_eq!(hours(all_day, "2026-03-19"), told("19T06:00", "19T16:15"), "a half day too");
+    assert_eq!(hours(all_day, "2026-03-18"), outcome("18T06:00", "18T16:15"));
+    assert_eq!(hours(all_day, "2026-03-19"), outcome("19T06:00", "19T16:15"), "a half day too");
     assert_eq!(hours(all_day, "2026-03-20"), None, "a holiday");
-    assert_eq!(hours(r#"{ from = "09:00", until = "17:00" }"#, "2026-03-18"), told("18T07:00", "18T15:00"));
-    assert_eq!(hours(r#"{ from = "18:15", until = "08:00" }"#, "2026-03-18"), told("17T16:15", "18T06:00"));
-    assert_eq!(hours(r#"{ from = "18:15", until = "18:15" }"#, "2026-03-18"), told("17T16:15", "18T16:15"));
+    assert_eq!(hours(r#"{ from = "09:00", until = "17:00" }"#, "2026-03-18"), outcome("18T07:00", "18T15:00"));
+    assert_eq!(hours(r#"{ from = "18:15", until = "08:00" }"#, "2026-03-18"), outcome("17T16:15", "18T06:00"));
+    assert_eq!(hours(r#"{ from = "18:15", until = "18:15" }"#, "2026-03-18"), outcome("17T16:15", "18T16:15"));
     assert_eq!(calendar(MAIN).reporting(0, day("2026-03-18")), None);
     for (wrong, rule) in [
         (r#"{ from = "08:00", until = "8" }"#, "time"),
@@ -449,8 +449,8 @@ fn trade_reporting_has_hours_on_every_trading_day() {
         (r#"{ from = "08:00", until = "18:16" }"#, "order"),
         (r#"{ from = "08:00", until = "08:00" }"#, "order"),
     ] {
-        let told = complaint(&with_hours(wrong));
-        assert!(told.starts_with("venue.toml:9: schedule \"main\", trade_reporting"), "{told}");
-        assert!(told.contains(&format!("[rule: {rule}]")), "{told}");
+        let outcome = complaint(&with_hours(wrong));
+        assert!(outcome.starts_with("venue.toml:9: schedule \"main\", trade_reporting"), "{outcome}");
+        assert!(outcome.contains(&format!("[rule: {rule}]")), "{outcome}");
     }
 }

@@ -335,7 +335,7 @@ mod tests {
         let spec =
             StreamSpec { name: "x".into(), lag: LagPolicy::Close, ring_bytes: 4096, snapshot: false, keep: false };
         let mut stream = Stream::new(spec, ENVELOPED);
-        let mut told = |is_binary: bool, payload: &[u8]| {
+        let mut framed = |is_binary: bool, payload: &[u8]| {
             let (mut out, message) = (Vec::new(), Message { seq: 5, key: Key(0), is_binary, payload });
             let frame = stream.frame(ENVELOPED, &message, 7);
             for part in [frame.opening, frame.payload, frame.closing] {
@@ -350,8 +350,8 @@ mod tests {
             (data.strip_suffix('}').unwrap().to_owned(), std::mem::take(&mut stream.has_quoted))
         };
         for json in [r#"{"a":[1,2.5e3,null]}"#, " 7 ", r#""text""#, "true"] {
-            assert_eq!(told(false, json.as_bytes()), (json.to_owned(), false));
-            assert_eq!(told(true, json.as_bytes()), (json.to_owned(), false));
+            assert_eq!(framed(false, json.as_bytes()), (json.to_owned(), false));
+            assert_eq!(framed(true, json.as_bytes()), (json.to_owned(), false));
         }
         for (other, expected) in [
             ("not json", r#""not json""#),
@@ -361,10 +361,10 @@ mod tests {
             ("\u{1}\"\\\né", r#""\u0001\"\\\né""#),
             ("", r#""""#),
         ] {
-            assert_eq!(told(false, other.as_bytes()), (expected.to_owned(), true), "{other:?}");
+            assert_eq!(framed(false, other.as_bytes()), (expected.to_owned(), true), "{other:?}");
         }
         // RFC 4648's alphabet: 0xFB 0xFF is 111110 111111 1111(00).
-        assert_eq!(told(true, &[0xFB, 0xFF]), (r#""+/8=""#.to_owned(), true));
+        assert_eq!(framed(true, &[0xFB, 0xFF]), (r#""+/8=""#.to_owned(), true));
     }
 
     #[test]

@@ -135,7 +135,7 @@ impl ReplayBuffers {
         if self.accounts.is_empty() {
             return;
         }
-        let touched: BTreeSet<AccountId> = changes.iter().filter_map(account_told).collect();
+        let touched: BTreeSet<AccountId> = changes.iter().filter_map(account_of_change).collect();
         for account in touched {
             let (Some(buffer), Some(book)) = (self.accounts.get_mut(&account), views.account(account)) else {
                 continue;
@@ -170,7 +170,7 @@ impl ReplayBuffers {
     }
 }
 
-fn account_told(change: &Change) -> Option<AccountId> {
+fn account_of_change(change: &Change) -> Option<AccountId> {
     match *change {
         Change::Trade { account, .. } | Change::Order { account, .. } | Change::Elected { account, .. } => {
             Some(account)

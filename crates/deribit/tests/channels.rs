@@ -131,7 +131,7 @@ fn connection_has_at_most_1000_channels() {
 
 /// Returns the channel and the main facts of each datum: a fill's liquidity, an order's state and
 /// filled amount.
-fn told(heard: &[Value]) -> Vec<String> {
+fn lines(received: &[Value]) -> Vec<String> {
     let datum = |item: &Value| match item["liquidity"].as_str() {
         Some(liquidity) => format!("{liquidity} {}@{}", item["amount"], item["price"]),
         None => format!("{} {}", item["order_state"].as_str().unwrap(), item["filled_amount"]),
@@ -146,7 +146,7 @@ fn told(heard: &[Value]) -> Vec<String> {
         };
         format!("{} {data}", channel.as_str().unwrap())
     };
-    heard.iter().map(line).collect()
+    received.iter().map(line).collect()
 }
 
 const BOTH: [&str; 2] = ["user.orders.any.any.raw", "user.trades.any.any.raw"];
@@ -159,13 +159,13 @@ fn fills_are_sent_oldest_first_and_before_order_state() {
     subscribe(&mut world, &mut bob, &BOTH);
     world.limit(&mut bob, "sell", "NPN_ZAR", 2.0, 3200.0);
     world.limit(&mut bob, "sell", "NPN_ZAR", 3.0, 3200.5);
-    assert_eq!(told(&world.received(&mut bob)), ["user.orders.any.any.raw open 0.0"; 2]);
+    assert_eq!(lines(&world.received(&mut bob)), ["user.orders.any.any.raw open 0.0"; 2]);
     world.venue.changes.clear();
     world.limit(&mut alice, "buy", "NPN_ZAR", 4.0, 3200.5);
     // A second command in the same turn of the loop. Its fill is the newest in the book.
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3200.5);
     assert_eq!(
-        told(&world.received(&mut alice)),
+        lines(&world.received(&mut alice)),
         [
             "user.trades.any.any.raw [T 2.0@3200.0]",
             "user.trades.any.any.raw [T 2.0@3200.5]",
@@ -174,7 +174,7 @@ fn fills_are_sent_oldest_first_and_before_order_state() {
             "user.orders.any.any.raw filled 1.0",
         ]
     );
-    let maker = told(&world.received(&mut bob));
+    let maker = lines(&world.received(&mut bob));
     assert_eq!(maker[0], "user.trades.any.any.raw [M 2.0@3200.0]");
     assert_eq!(maker[1], "user.orders.any.any.raw filled 2.0");
     assert_eq!(maker[2], "user.trades.any.any.raw [M 2.0@3200.5]");
@@ -194,9 +194,9 @@ fn private_channel_reaches_only_its_account() {
     );
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
     world.limit(&mut bob, "buy", "NPN_ZAR", 1.0, 3000.0);
-    assert_eq!(told(&world.received(&mut operator)), Vec::<String>::new());
-    assert_eq!(told(&world.received(&mut alice)), Vec::<String>::new(), "who subscribes to nothing hears nothing");
-    assert_eq!(told(&world.received(&mut bob)), ["user.orders.spot.NPN.raw open 0.0"], "by its base, as lists do");
+    assert_eq!(lines(&world.received(&mut operator)), Vec::<String>::new());
+    assert_eq!(lines(&world.received(&mut alice)), Vec::<String>::new(), "who subscribes to nothing hears nothing");
+    assert_eq!(lines(&world.received(&mut bob)), ["user.orders.spot.NPN.raw open 0.0"], "by its base, as lists do");
 }
 
 #[test]
@@ -209,16 +209,16 @@ fn self_trade_notifies_both_sides() {
     world.received(&mut alice);
     world.venue.changes.clear();
     let taker = world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3200.0);
-    let heard = world.received(&mut alice);
+    let received = world.received(&mut alice);
     let fills: Vec<&Value> =
-        heard.iter().map(|message| &message["params"]["data"][0]).filter(|fill| !fill.is_null()).collect();
+        received.iter().map(|message| &message["params"]["data"][0]).filter(|fill| !fill.is_null()).collect();
     let sides: Vec<[&str; 3]> = fills
         .iter()
         .map(|fill| ["liquidity", "direction", "order_id"].map(|key| fill[key].as_str().unwrap()))
         .collect();
     assert_eq!(sides, [["T", "buy", &taker], ["M", "sell", &maker]]);
     assert!(fills.iter().all(|fill| fill["self_trade"] == true && fill["trade_id"] == fills[0]["trade_id"]));
-    assert_eq!(heard.len(), 4, "two fills, two orders");
+    assert_eq!(received.len(), 4, "two fills, two orders");
 }
 
 #[test]
@@ -234,19 +234,19 @@ fn merged_channel_sends_once_at_window_end() {
     world.ok(&mut alice, "private/edit", json!({"order_id": id, "amount": 4}));
     world.limit(&mut bob, "sell", "NPN_ZAR", 1.0, 3000.0);
     world.limit(&mut bob, "sell", "NPN_ZAR", 2.0, 3000.0);
-    assert_eq!(told(&world.received(&mut alice)), Vec::<String>::new());
+    assert_eq!(lines(&world.received(&mut alice)), Vec::<String>::new());
     let close = |world: &World, session: &mut Session, interval| {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         session.send_window(interval, &world.venue.engine, &world.venue.views, &mut { usize::MAX }, &mut |text| {
-            heard.push(common::parsed(text))
+            received.push(common::parsed(text))
         });
-        told(&heard)
+        lines(&received)
     };
     assert_eq!(
         close(&world, &mut alice, Interval::Ms100),
         ["user.trades.any.any.100ms [M 1.0@3000.0, M 2.0@3000.0]", "user.orders.any.any.100ms [open 3.0]"]
     );
-    assert_eq!(close(&world, &mut alice, Interval::Ms100), Vec::<String>::new(), "nothing is told twice");
+    assert_eq!(close(&world, &mut alice, Interval::Ms100), Vec::<String>::new(), "nothing is sent twice");
     world.venue.changes.clear();
     world.ok(&mut alice, "private/cancel", json!({"order_id": id}));
     world.received(&mut alice);
@@ -267,11 +267,11 @@ fn changing_login_ends_private_channels_of_previous_account() {
     assert!(session.has_private_channels());
     world.grant(&mut session, "bob");
     assert_eq!(world.received(&mut session), Vec::<Value>::new());
-    let mut heard = 0;
+    let mut received = 0;
     session.send_window(Interval::Ms100, &world.venue.engine, &world.venue.views, &mut { usize::MAX }, &mut |_| {
-        heard += 1
+        received += 1
     });
-    assert_eq!(heard, 0, "nor what a window had collected");
+    assert_eq!(received, 0, "nor what a window had collected");
     subscribe(&mut world, &mut session, &["user.orders.any.any.raw"]);
     world.venue.changes.clear();
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
@@ -290,8 +290,8 @@ fn channel_opened_with_token_belongs_to_token_account() {
     world.limit(&mut alice, "buy", "NPN_ZAR", 1.0, 3000.0);
     assert_eq!(world.received(&mut alice), Vec::<Value>::new());
     world.limit(&mut bob, "buy", "NPN_ZAR", 1.0, 3000.0);
-    let heard = world.received(&mut alice);
-    assert_eq!((heard.len(), &heard[0]["params"]["data"]["user_id"]), (1, &json!(2)));
+    let received = world.received(&mut alice);
+    assert_eq!((received.len(), &received[0]["params"]["data"]["user_id"]), (1, &json!(2)));
     world.ok(&mut alice, "private/unsubscribe", json!({"channels": channels}));
     assert!(!alice.has_private_channels());
 }

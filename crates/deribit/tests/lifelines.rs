@@ -127,26 +127,29 @@ fn account_default_applies_to_future_connections() {
     let mut world = World::new();
     let mut before = world.login("alice");
     world.ok(&mut before, "private/enable_cancel_on_disconnect", json!({"scope": "account"}));
-    let told = |world: &mut World, session: &mut Session, scope: &str| {
+    let is_enabled = |world: &mut World, session: &mut Session, scope: &str| {
         let reply = world.ok(session, "private/get_cancel_on_disconnect", json!({"scope": scope}));
         assert_eq!(reply.result()["scope"], scope);
         reply.result()["enabled"].as_bool().unwrap()
     };
-    assert_eq!((told(&mut world, &mut before, "connection"), told(&mut world, &mut before, "account")), (false, true));
+    assert_eq!(
+        (is_enabled(&mut world, &mut before, "connection"), is_enabled(&mut world, &mut before, "account")),
+        (false, true)
+    );
     let mut after = world.login("alice");
-    assert!(told(&mut world, &mut after, "connection"));
+    assert!(is_enabled(&mut world, &mut after, "connection"));
     let kept = world.limit(&mut before, "buy", "NPN_ZAR", 1.0, 2000.0);
     world.limit(&mut after, "buy", "NPN_ZAR", 1.0, 2001.0);
     let mut bob = world.login("bob");
-    assert!(!told(&mut world, &mut bob, "connection"), "bob's default is his own");
+    assert!(!is_enabled(&mut world, &mut bob, "connection"), "bob's default is his own");
     disconnect(&mut world, &mut before);
     disconnect(&mut world, &mut after);
     assert_eq!(open(&mut world, "alice"), [kept]);
     let mut third = world.login("alice");
     world.ok(&mut third, "private/disable_cancel_on_disconnect", json!({"scope": "account"}));
-    assert!(told(&mut world, &mut third, "connection"), "which it was when this one began");
+    assert!(is_enabled(&mut world, &mut third, "connection"), "which it was when this one began");
     let mut fourth = world.login("alice");
-    assert!(!told(&mut world, &mut fourth, "connection"));
+    assert!(!is_enabled(&mut world, &mut fourth, "connection"));
 }
 
 #[test]

@@ -261,8 +261,8 @@ fn flow_is_set_by_command_only_on_change() {
     let mut world = World::new();
     let mut operator = world.login("operator");
     let before = world.venue.commands;
-    let told = world.ok(&mut operator, "private/pitwire_flow", json!({"action": "status"}));
-    assert_eq!((told.result(), world.venue.commands), (&json!({"running": true, "rate_percent": 100}), before));
+    let flow_state = world.ok(&mut operator, "private/pitwire_flow", json!({"action": "status"}));
+    assert_eq!((flow_state.result(), world.venue.commands), (&json!({"running": true, "rate_percent": 100}), before));
     let slow = world.ok(&mut operator, "private/pitwire_flow", json!({"action": "stop", "rate_percent": 25}));
     assert_eq!(slow.result(), &json!({"running": false, "rate_percent": 25}));
     let status = world.ok(&mut operator, "private/pitwire_status", json!({}));

@@ -330,8 +330,9 @@ fn edit_keeps_unnamed_fields() {
         let reply = world.ok(&mut alice, "private/edit", asked);
         let order = &reply.result()["order"];
         // `amount` is the total including fills; the id never changes.
-        let told = [&order["amount"], &order["filled_amount"], &order["price"], &order["replaced"], &order["order_id"]];
-        assert_eq!(told, [&json!(amount), &json!(2.0), &json!(price), &json!(replaced), &json!(id)], "{params}");
+        let answered =
+            [&order["amount"], &order["filled_amount"], &order["price"], &order["replaced"], &order["order_id"]];
+        assert_eq!(answered, [&json!(amount), &json!(2.0), &json!(price), &json!(replaced), &json!(id)], "{params}");
     }
     let reply = world.call(&mut alice, "private/edit", json!({"order_id": id, "amount": 2}));
     assert_eq!(reply.code(), 10021, "no more than what has traded");

@@ -57,10 +57,10 @@ impl Reader {
             Some(previous) => assert_eq!(previous.as_u64(), Some(self.change_id), "the chain broke"),
         }
         self.change_id = data["change_id"].as_u64().expect("a number");
-        let mut told = 0;
+        let mut changed = 0;
         for (side, key) in self.sides.iter_mut().zip(["bids", "asks"]) {
             for level in data[key].as_array().expect("a list") {
-                told += 1;
+                changed += 1;
                 let (price, amount) = (level[1].to_string(), level[2].to_string());
                 let before = match level[0].as_str() {
                     Some("delete") => side.remove(&price),
@@ -70,7 +70,7 @@ impl Reader {
                 assert_eq!(before.is_none(), is_new, "{} of {price} which was {before:?}", level[0]);
             }
         }
-        assert!(told > 0 || data["type"] == "snapshot", "a change that changes nothing");
+        assert!(changed > 0 || data["type"] == "snapshot", "a change that changes nothing");
     }
 
     fn agrees(&self, engine: &Engine) {

@@ -103,19 +103,19 @@ fn hidden(number: u64, side: Side, chance: &mut SplitMix64) -> NewOrder {
 struct Run {
     fixture: MarketFixture,
     readers: Vec<Reader>,
-    heard: Vec<(usize, Value)>,
+    received: Vec<(usize, Value)>,
 }
 
 impl Run {
     fn new() -> Run {
         let mut fixture = MarketFixture::new();
         let readers = CHANNELS.iter().map(|name| Reader::join(&mut fixture, name)).collect();
-        Run { fixture, readers, heard: Vec::new() }
+        Run { fixture, readers, received: Vec::new() }
     }
 
     fn listen(&mut self) {
         for (channel, reader) in self.readers.iter_mut().enumerate() {
-            self.heard.extend(reader.read(&mut self.fixture).into_iter().map(|told| (channel, told)));
+            self.received.extend(reader.read(&mut self.fixture).into_iter().map(|counts| (channel, counts)));
         }
     }
 
@@ -131,7 +131,7 @@ impl Run {
 #[test]
 fn hidden_orders_without_trades_change_no_public_message() {
     let mut rested = 0;
-    let mut told = [0; CHANNELS.len()];
+    let mut counts = [0; CHANNELS.len()];
     for seed in 1..=20 {
         let (mut bare, mut shadowed) = (Run::new(), Run::new());
         let mut chance = SplitMix64::new(seed ^ 0xFEED);
@@ -144,14 +144,14 @@ fn hidden_orders_without_trades_change_no_public_message() {
             }
             bare.play(at, command.clone());
             shadowed.play(at, command);
-            assert_eq!(bare.heard, shadowed.heard, "seed {seed}, command {at}");
+            assert_eq!(bare.received, shadowed.received, "seed {seed}, command {at}");
         }
-        bare.heard.iter().for_each(|(channel, _)| told[*channel] += 1);
+        bare.received.iter().for_each(|(channel, _)| counts[*channel] += 1);
         let late = |fixture: &mut MarketFixture| CHANNELS.map(|name| Reader::join(fixture, name).first);
         assert_eq!(late(&mut bare.fixture), late(&mut shadowed.fixture), "who joins later, seed {seed}");
     }
     assert!(rested > 300, "{rested} hidden orders rested");
-    assert!(told.iter().all(|count| *count > 50), "a channel that hardly spoke proves nothing: {told:?}");
+    assert!(counts.iter().all(|count| *count > 50), "a channel that hardly spoke proves nothing: {counts:?}");
 }
 
 /// Shows that the test above can fail: a channel fed from a private event publishes something else.
@@ -162,5 +162,5 @@ fn leak_of_private_event_is_detected() {
     leaky.fixture.tell(&[Event::Level { instrument: HERE, side: Side::Buy, price: Ticks(40), lots: Lots(5) }]);
     leaky.fixture.tell(&[Event::BookChanged { instrument: HERE, change_id: 7 }]);
     leaky.listen();
-    assert_ne!(bare.heard, leaky.heard);
+    assert_ne!(bare.received, leaky.received);
 }

@@ -81,14 +81,14 @@ struct Reader {
     book: Book,
     change_id: u64,
     /// Number of messages received.
-    heard: u64,
+    message_count: u64,
 }
 
 impl Reader {
     fn join(market: &mut Market, name: &str) -> Self {
         let joined = market.fixture.subscribe(name).expect("of this venue");
         let (feed, cursor) = (joined.feed, joined.cursor);
-        let mut reader = Reader { feed, cursor, book: Book::default(), change_id: 0, heard: 0 };
+        let mut reader = Reader { feed, cursor, book: Book::default(), change_id: 0, message_count: 0 };
         reader.take(&data(&joined.first.expect("a snapshot")));
         assert_eq!(market.fixture.publisher.lag(feed), LagPolicy::Ask);
         reader
@@ -109,9 +109,9 @@ impl Reader {
             let data = data(&frame[header..]);
             assert_eq!(data["prev_change_id"], held, "the chain broke");
             let before = self.book.clone();
-            let told = self.take(&data);
-            assert_eq!(told, differing(&before, &self.book), "exactly the levels that differ");
-            assert!(told > 0, "a change that changes nothing");
+            let changed = self.take(&data);
+            assert_eq!(changed, differing(&before, &self.book), "exactly the levels that differ");
+            assert!(changed > 0, "a change that changes nothing");
             assert_eq!(self.cursor.number(), self.change_id);
             assert_eq!(Some(&self.book), market.past.get(&self.change_id), "after {held}");
         }
@@ -122,12 +122,12 @@ impl Reader {
         // Prices are in hundredths, amounts are whole numbers.
         let number = |value: &Value, scale: f64| format!("{:.0}", value.as_f64().unwrap() * scale);
         let key = |value: &Value| number(value, 100.0).parse::<i64>().unwrap();
-        self.heard += 1;
+        self.message_count += 1;
         self.change_id = data["change_id"].as_u64().unwrap();
-        let mut told = 0;
+        let mut changed = 0;
         for (side, name) in self.book.iter_mut().zip(["bids", "asks"]) {
             let levels = data[name].as_array().unwrap();
-            told += levels.len();
+            changed += levels.len();
             let prices: Vec<i64> = levels.iter().map(|level| key(&level[1])).collect();
             let is_best_first = if name == "bids" { |w: &[i64]| w[0] > w[1] } else { |w: &[i64]| w[0] < w[1] };
             assert!(prices.windows(2).all(is_best_first), "best first: {prices:?}");
@@ -141,7 +141,7 @@ impl Reader {
                 }
             }
         }
-        told
+        changed
     }
 }
 
@@ -201,15 +201,15 @@ fn stalled_reader_holds_the_venues_book_at_every_number() {
                     1..=9 => chance.below(2_500),
                     _ => chance.below(5),
                 };
-            let (heard, behind) = (reader.heard, reader.change_id);
+            let (message_count, behind) = (reader.message_count, reader.change_id);
             let is_in_reach = reader.read(&market).is_ok();
             let leapt = market.past.range(behind..=reader.change_id).count() > 500;
-            merged += u64::from(is_in_reach && leapt && reader.heard == heard + 1);
+            merged += u64::from(is_in_reach && leapt && reader.message_count == message_count + 1);
             gone += u64::from(!is_in_reach);
             is_in_reach
         });
     }
-    assert!(merged > 20, "seed {seed}: only {merged} were told a sum");
+    assert!(merged > 20, "seed {seed}: only {merged} received a sum");
     assert!(gone > 0, "seed {seed}: no subscriber was too far behind");
 }
 
@@ -227,22 +227,26 @@ fn reader_with_unchanged_book_gets_no_message() {
     market.end_window();
     market.fixture.publisher.release();
     assert_eq!(market.book, before);
-    let (held, heard) = (reader.change_id, reader.heard);
+    let (held, message_count) = (reader.change_id, reader.message_count);
     reader.read(&market).unwrap();
-    assert_eq!((reader.change_id, reader.heard), (held, heard), "nothing to tell");
+    assert_eq!((reader.change_id, reader.message_count), (held, message_count), "nothing to tell");
     // Published, but not released yet.
     market.change(&[(0, 990, 6)]);
     market.end_window();
     reader.read(&market).unwrap();
-    assert_eq!(reader.heard, heard);
+    assert_eq!(reader.message_count, message_count);
     market.fixture.publisher.release();
     reader.read(&market).unwrap();
-    assert_eq!((reader.change_id, reader.heard), (market.change_id, heard + 1), "one change, from what it held");
+    assert_eq!(
+        (reader.change_id, reader.message_count),
+        (market.change_id, message_count + 1),
+        "one change, from what it held"
+    );
     market.change(&[(1, 1_011, 6)]);
     market.end_window();
     market.fixture.publisher.release();
     reader.read(&market).unwrap();
-    assert_eq!((reader.change_id, reader.heard), (market.change_id, heard + 2), "in step again");
+    assert_eq!((reader.change_id, reader.message_count), (market.change_id, message_count + 2), "in step again");
 }
 
 /// A turn merges a bounded amount even if many readers lag together, and the host learns that there
@@ -258,9 +262,9 @@ fn many_lagging_readers_are_served_over_several_turns() {
     let mut turns = 0;
     loop {
         turns += 1;
-        let before = readers.iter().filter(|reader| reader.heard > 1).count();
+        let before = readers.iter().filter(|reader| reader.message_count > 1).count();
         readers.iter_mut().for_each(|reader| reader.read(&market).unwrap());
-        let served = readers.iter().filter(|reader| reader.heard > 1).count() - before;
+        let served = readers.iter().filter(|reader| reader.message_count > 1).count() - before;
         assert!((1..=600).contains(&served), "{served} in one turn");
         if !market.fixture.publisher.has_put_off() {
             break;
@@ -269,7 +273,7 @@ fn many_lagging_readers_are_served_over_several_turns() {
     }
     assert!(turns > 1);
     assert!(!market.fixture.publisher.release(), "and then it rests");
-    assert!(readers.iter().all(|reader| reader.change_id == market.change_id && reader.heard == 2));
+    assert!(readers.iter().all(|reader| reader.change_id == market.change_id && reader.message_count == 2));
 }
 
 #[test]

@@ -44,8 +44,8 @@ fn missed(fixture: &MarketFixture, name: &str, feed: FeedId, number: u64, room: 
         .collect())
 }
 
-fn numbers(told: &[Value]) -> Vec<u64> {
-    let trades = told.iter().flat_map(|data| data.as_array().expect("a list"));
+fn numbers(received: &[Value]) -> Vec<u64> {
+    let trades = received.iter().flat_map(|data| data.as_array().expect("a list"));
     trades.map(|trade| trade["trade_seq"].as_u64().expect("a number")).collect()
 }
 
@@ -76,9 +76,9 @@ fn missed_trades_come_in_messages_of_100_within_limit() {
     (0..10_005).for_each(|_| trade(&mut fixture));
     // The channel has never had a subscriber.
     let back = Reader::join(&mut fixture, name);
-    let told = missed(&fixture, name, back.feed, 9_755, ROOM).unwrap();
-    assert_eq!(told.iter().map(|data| data.as_array().unwrap().len()).collect::<Vec<_>>(), [100, 100, 50]);
-    assert_eq!(numbers(&told), (9_756..=10_005).collect::<Vec<u64>>());
+    let received = missed(&fixture, name, back.feed, 9_755, ROOM).unwrap();
+    assert_eq!(received.iter().map(|data| data.as_array().unwrap().len()).collect::<Vec<_>>(), [100, 100, 50]);
+    assert_eq!(numbers(&received), (9_756..=10_005).collect::<Vec<u64>>());
     // The tape keeps 10,000 trades.
     assert_eq!(missed(&fixture, name, back.feed, 4, ROOM), Err(Why::TooOld));
     assert_eq!(missed(&fixture, name, back.feed, 5, ROOM), Err(Why::TooMuch));
@@ -101,11 +101,11 @@ fn held_book_channel_can_be_resumed_from_its_ring() {
             }
         }
         let back = Reader::join(&mut fixture, name);
-        let told = missed(&fixture, name, back.feed, start, ROOM).unwrap();
-        let prices: Vec<_> = told.iter().map(|data| data["bids"][0][1].as_f64().unwrap()).collect();
+        let received = missed(&fixture, name, back.feed, start, ROOM).unwrap();
+        let prices: Vec<_> = received.iter().map(|data| data["bids"][0][1].as_f64().unwrap()).collect();
         assert_eq!(prices, [0.01, 0.02, 0.03, 0.04], "{name}");
         let mut chain = start;
-        for data in &told {
+        for data in &received {
             assert_eq!(data["prev_change_id"].as_u64(), Some(chain));
             chain = data["change_id"].as_u64().unwrap();
         }

@@ -48,9 +48,9 @@ fn trade(seq: u64, price: i64, lots: u64, kind: TradeKind) -> Event {
 }
 
 #[track_caller]
-fn fields(told: &Value, expected: &[(&str, Value)]) {
+fn fields(received: &Value, expected: &[(&str, Value)]) {
     for (field, value) in expected {
-        assert_eq!(&told[*field], value, "{field} of {told}");
+        assert_eq!(&received[*field], value, "{field} of {received}");
     }
 }
 
@@ -68,10 +68,10 @@ fn session_message_has_reason_and_end() {
     // A second change follows before anyone reads the first. Neither may be lost.
     fixture.at = 6_000 * MS;
     fixture.tell(&[turn(Phase::IntradayCall, Phase::IntradayCall, SessionReason::Extended, Some(65_000))]);
-    let told = reader.read(&mut fixture);
-    assert_eq!(told.len(), 2, "{told:?}");
+    let received = reader.read(&mut fixture);
+    assert_eq!(received.len(), 2, "{received:?}");
     fields(
-        &told[0],
+        &received[0],
         &[
             ("timestamp", json!(5_000)),
             ("session", json!("intraday_auction")),
@@ -86,7 +86,7 @@ fn session_message_has_reason_and_end() {
     );
     // An extension moves only the end.
     fields(
-        &told[1],
+        &received[1],
         &[
             ("session", json!("intraday_auction")),
             ("previous_session", json!("continuous")),
@@ -120,9 +120,9 @@ fn breach_is_sent_only_with_the_call_it_causes() {
     let book = changed(&mut fixture);
     let call = turn(Phase::Continuous, Phase::VolatilityCall, SessionReason::Breaker, Some(301_000));
     fixture.tell(&[breached, call, book]);
-    let told = reader.read(&mut fixture);
-    assert_eq!(told[0]["breach"], json!({"price": 1.11, "reference_price": 1.0, "timestamp": 1_000}));
-    fields(&told[0], &[("session", json!("volatility_auction")), ("reason", json!("breaker"))]);
+    let received = reader.read(&mut fixture);
+    assert_eq!(received[0]["breach"], json!({"price": 1.11, "reference_price": 1.0, "timestamp": 1_000}));
+    fields(&received[0], &[("session", json!("volatility_auction")), ("reason", json!("breaker"))]);
     fixture.at = 301_000 * MS;
     let book = changed(&mut fixture);
     fixture.tell(&[turn(Phase::VolatilityCall, Phase::Continuous, SessionReason::Scheduled, None), book]);
@@ -140,17 +140,17 @@ fn call_is_sent_on_each_change_and_at_its_uncross() {
         let book = changed(&mut fixture);
         fixture.tell(&[indicative(price, volume, imbalance), book]);
     }
-    let told = reader.read(&mut fixture);
+    let received = reader.read(&mut fixture);
     // The start of the call, (none, 0, 0) as its first state, and two changes. Repetitions are not
     // sent.
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(received.len(), 4, "{received:?}");
     fields(
-        &told[0],
+        &received[0],
         &[("type", json!("indicative")), ("indicative_volume", json!(0.0)), ("session_ends", json!(9_000))],
     );
-    assert_eq!(told[0].get("indicative_price"), None, "no price, no field");
+    assert_eq!(received[0].get("indicative_price"), None, "no price, no field");
     fields(
-        &told[2],
+        &received[2],
         &[
             ("indicative_price", json!(1.01)),
             ("indicative_volume", json!(7.0)),
@@ -158,7 +158,7 @@ fn call_is_sent_on_each_change_and_at_its_uncross() {
             ("imbalance_side", json!("buy")),
         ],
     );
-    fields(&told[3], &[("imbalance", json!(-4.0)), ("imbalance_side", json!("sell"))]);
+    fields(&received[3], &[("imbalance", json!(-4.0)), ("imbalance_side", json!("sell"))]);
 
     fixture.at = 9_000 * MS;
     let kind = TradeKind::Call(Phase::ClosingCall);
@@ -169,23 +169,23 @@ fn call_is_sent_on_each_change_and_at_its_uncross() {
     let mut trades = Reader::join(&mut fixture, "trades.NPN_ZAR.raw");
     let mut session = Reader::join(&mut fixture, "session.NPN_ZAR");
     fixture.tell(&[trade(1, 102, 5, kind), trade(2, 102, 4, kind), uncrossed, next, close, book]);
-    let told = reader.read(&mut fixture);
+    let received = reader.read(&mut fixture);
     fields(
-        &told[0],
+        &received[0],
         &[
             ("type", json!("result")),
             ("session", json!("closing_price_publication")),
             ("uncross", json!({"session": "closing_auction", "price": 1.02, "volume": 9.0, "timestamp": 9_000})),
         ],
     );
-    assert_eq!(told[0].get("indicative_volume"), None, "nothing is indicated any more");
+    assert_eq!(received[0].get("indicative_volume"), None, "nothing is indicated any more");
     let trades = trades.read(&mut fixture);
     assert_eq!(trades.len(), 1, "one message for one command: {trades:?}");
     assert_eq!(trades[0].as_array().map(Vec::len), Some(2));
     assert_eq!(trades[0][0]["auction"], "closing_auction");
-    let told = session.read(&mut fixture);
-    assert_eq!(told.len(), 1, "session and closing price are one state: {told:?}");
-    fields(&told[0], &[("closing_price", json!(1.02)), ("closing_price_derivation", json!("closing_auction"))]);
+    let received = session.read(&mut fixture);
+    assert_eq!(received.len(), 1, "session and closing price are one state: {received:?}");
+    fields(&received[0], &[("closing_price", json!(1.02)), ("closing_price_derivation", json!("closing_auction"))]);
 }
 
 #[test]
@@ -208,9 +208,9 @@ fn curves_sum_to_indicative_volume_at_its_price() {
     assert_eq!(reader.read(&mut fixture), Vec::<Value>::new(), "not before the window ends");
     fixture.at = 100 * MS;
     fixture.tell(&[Event::WindowClosed]);
-    let told = reader.read(&mut fixture);
+    let received = reader.read(&mut fixture);
     assert_eq!(
-        told[0]["curves"],
+        received[0]["curves"],
         json!({
             "beside_buy": 3.0, "beside_sell": 0.0,
             "buy": [[1.05, 7.0], [1.03, 13.0]],
@@ -233,9 +233,9 @@ fn ticker_has_session_end_and_indicative_result() {
     let book = changed(&mut fixture);
     let call = turn(Phase::Continuous, Phase::IntradayCall, SessionReason::Scheduled, Some(30_000));
     fixture.tell(&[call, indicative(Some(99), 2, 0), book]);
-    let told = ticker.read(&mut fixture).pop().expect("a ticker");
+    let received = ticker.read(&mut fixture).pop().expect("a ticker");
     fields(
-        &told,
+        &received,
         &[
             ("session_ends", json!(30_000)),
             ("indicative_price", json!(0.99)),
@@ -260,10 +260,10 @@ fn session_change_within_command_does_not_split_book_message() {
         level(Side::Buy, 91, 1),
         last,
     ]);
-    let told = book.read(&mut fixture);
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert_eq!((&told[0]["prev_change_id"], &told[0]["change_id"]), (&first, &json!(1_001)));
-    assert_eq!(told[0]["bids"], json!([["new", 0.91, 1.0], ["new", 0.9, 1.0]]));
+    let received = book.read(&mut fixture);
+    assert_eq!(received.len(), 1, "{received:?}");
+    assert_eq!((&received[0]["prev_change_id"], &received[0]["change_id"]), (&first, &json!(1_001)));
+    assert_eq!(received[0]["bids"], json!([["new", 0.91, 1.0], ["new", 0.9, 1.0]]));
 }
 
 #[test]
@@ -283,7 +283,7 @@ fn state_is_sent_when_order_entry_starts_or_stops() {
     ] {
         fixture.tell(&[turn(from, to, SessionReason::Scheduled, None)]);
     }
-    let words: Vec<Value> = states.read(&mut fixture).iter().map(|told| told["state"].clone()).collect();
+    let words: Vec<Value> = states.read(&mut fixture).iter().map(|received| received["state"].clone()).collect();
     assert_eq!(words, ["closed", "started", "closed", "started", "closed", "started"]);
 }
 
@@ -312,13 +312,16 @@ fn off_book_trades_have_their_own_channel() {
     for number in [1, 2] {
         fixture.tell(&[Event::OffBookTrade(Box::new(made(number)))]);
     }
-    let told = reader.read(&mut fixture);
-    assert_eq!(told.len(), 3, "{told:?}");
-    fields(&told[0], &[("trade_reporting", json!("open")), ("ends", json!(9_000))]);
-    assert_eq!(told[0].get("last_trade"), None);
-    assert_eq!(told[2]["last_trade"], json!({"off_book_seq": 2, "timestamp": 5_000, "price": 1.01, "amount": 40.0}));
+    let received = reader.read(&mut fixture);
+    assert_eq!(received.len(), 3, "{received:?}");
+    fields(&received[0], &[("trade_reporting", json!("open")), ("ends", json!(9_000))]);
+    assert_eq!(received[0].get("last_trade"), None);
+    assert_eq!(
+        received[2]["last_trade"],
+        json!({"off_book_seq": 2, "timestamp": 5_000, "price": 1.01, "amount": 40.0})
+    );
     // 2 x 40 at 1.01.
-    assert_eq!(told[2]["day"], json!({"volume": 80.0, "turnover": 80.8, "trades": 2}));
+    assert_eq!(received[2]["day"], json!({"volume": 80.0, "turnover": 80.8, "trades": 2}));
     for other in &mut others {
         assert_eq!(other.read(&mut fixture), Vec::<Value>::new());
     }
@@ -328,6 +331,6 @@ fn off_book_trades_have_their_own_channel() {
     assert_eq!(kinds, [(kind, buy), (kind, sell), (kind, buy), (kind, sell)]);
     fixture.tell(&[Event::DayEnded]);
     fixture.tell(&[Event::ReportingChanged { instrument: HERE, open: false, reason, ends: None }]);
-    let told = reader.read(&mut fixture);
-    assert_eq!((&told[0]["day"]["trades"], &told[0]["trade_reporting"]), (&json!(0), &json!("closed")));
+    let received = reader.read(&mut fixture);
+    assert_eq!((&received[0]["day"]["trades"], &received[0]["trade_reporting"]), (&json!(0), &json!("closed")));
 }

@@ -41,9 +41,9 @@ fn quote_is_sent_only_when_the_best_level_changes() {
     enter(&mut fixture, Side::Buy, 99, 5);
     enter(&mut fixture, Side::Buy, 100, 2);
     // A lagging reader of a state channel gets only the latest message, so read between changes.
-    let told = reader.read(&mut fixture);
-    assert_eq!(told.len(), 1);
-    assert_eq!((&told[0]["best_bid_price"], &told[0]["best_bid_amount"]), (&json!(1.0), &json!(7.0)));
+    let received = reader.read(&mut fixture);
+    assert_eq!(received.len(), 1);
+    assert_eq!((&received[0]["best_bid_price"], &received[0]["best_bid_amount"]), (&json!(1.0), &json!(7.0)));
     enter(&mut fixture, Side::Buy, 98, 1);
     assert_eq!(reader.read(&mut fixture), Vec::<Value>::new());
     let joined = Reader::join(&mut fixture, "quote.NPN_ZAR").first.expect("the present");
@@ -93,8 +93,11 @@ fn candle_is_sent_with_trades_and_rolls_without_trades() {
     enter(&mut fixture, Side::Buy, 100, 5);
     assert_eq!(reader.read(&mut fixture), Vec::<Value>::new());
     enter(&mut fixture, Side::Sell, 100, 2);
-    let told = reader.read(&mut fixture);
-    assert_eq!((&told[0]["tick"], &told[0]["volume"], &told[0]["cost"]), (&json!(60_000), &json!(2.0), &json!(2.0)));
+    let received = reader.read(&mut fixture);
+    assert_eq!(
+        (&received[0]["tick"], &received[0]["volume"], &received[0]["cost"]),
+        (&json!(60_000), &json!(2.0), &json!(2.0))
+    );
     window(&mut fixture, 60_000_000_000);
     let rolled = reader.read(&mut fixture);
     assert_eq!((&rolled[0]["tick"], &rolled[0]["volume"]), (&json!(120_000), &json!(0.0)));
@@ -110,8 +113,11 @@ fn candle_of_idle_market_rolls_with_the_clock() {
     enter(&mut fixture, Side::Buy, 103, 5);
     enter(&mut fixture, Side::Sell, 103, 2);
     assert_eq!((minute.read(&mut fixture).len(), three.read(&mut fixture).len()), (1, 1));
-    let ticks = |told: Vec<Value>| -> Vec<(Value, Value, Value)> {
-        told.iter().map(|candle| (candle["tick"].clone(), candle["close"].clone(), candle["volume"].clone())).collect()
+    let ticks = |received: Vec<Value>| -> Vec<(Value, Value, Value)> {
+        received
+            .iter()
+            .map(|candle| (candle["tick"].clone(), candle["close"].clone(), candle["volume"].clone()))
+            .collect()
     };
     let flat = |tick: u64| (json!(tick), json!(1.03), json!(0.0));
     for (at, in_three) in [(120_000, vec![]), (180_000, vec![flat(180_000)])] {
@@ -136,10 +142,10 @@ fn trades_across_instruments_are_sent_once_in_order() {
     enter(&mut fixture, Side::Buy, 100, 1);
     enter(&mut fixture, Side::Buy, 99, 1);
     enter(&mut fixture, Side::Sell, 99, 2);
-    let seqs = |told: &[Value]| -> Vec<Vec<u64>> {
+    let seqs = |received: &[Value]| -> Vec<Vec<u64>> {
         let of =
             |list: &Value| list.as_array().expect("a list").iter().filter_map(|t| t["trade_seq"].as_u64()).collect();
-        told.iter().map(of).collect()
+        received.iter().map(of).collect()
     };
     assert_eq!(seqs(&raw.read(&mut fixture)), [[1, 2]]);
     enter(&mut fixture, Side::Buy, 100, 1);
@@ -156,8 +162,8 @@ fn instrument_states_use_the_protocols_words() {
     let mut reader = Reader::join(&mut fixture, "instrument.state.any.any");
     fixture.apply(Command::SetPhase { instrument: HERE, phase: Phase::Halted });
     fixture.apply(Command::SetPhase { instrument: HERE, phase: Phase::Continuous });
-    let told = reader.read(&mut fixture);
-    let words: Vec<_> = told.iter().map(|state| state["state"].clone()).collect();
+    let received = reader.read(&mut fixture);
+    let words: Vec<_> = received.iter().map(|state| state["state"].clone()).collect();
     assert_eq!(words, [json!("closed"), json!("started")]);
 }
 
@@ -169,11 +175,11 @@ fn drop_copy_has_both_sides_of_a_trade_and_no_number_gaps() {
     enter(&mut fixture, Side::Buy, 100, 5);
     enter(&mut fixture, Side::Sell, 100, 2);
     fixture.apply(Command::Cancel { account: AccountId(0), order: OrderId(fixture.seq - 1) });
-    let told = reader.read(&mut fixture);
+    let received = reader.read(&mut fixture);
     let line = |copy: &Value| format!("{} {} {}", copy["index"], copy["type"].as_str().unwrap_or(""), copy["order_id"]);
     let buy = fixture.seq - 2;
     assert_eq!(
-        told.iter().map(line).collect::<Vec<_>>(),
+        received.iter().map(line).collect::<Vec<_>>(),
         [
             format!("0 accepted \"{buy}\""),
             format!("0 accepted \"{}\"", buy + 1),
@@ -182,8 +188,8 @@ fn drop_copy_has_both_sides_of_a_trade_and_no_number_gaps() {
             format!("0 cancelled \"{buy}\""),
         ]
     );
-    assert_eq!((&told[2]["liquidity"], &told[2]["open_amount"]), (&json!("T"), &json!(0.0)));
-    assert_eq!((&told[3]["liquidity"], &told[3]["open_amount"]), (&json!("M"), &json!(3.0)));
-    assert_eq!(told[4]["cancel_reason"], json!("user_request"));
-    assert!(told.windows(2).all(|pair| pair[0]["sequence"].as_u64() <= pair[1]["sequence"].as_u64()));
+    assert_eq!((&received[2]["liquidity"], &received[2]["open_amount"]), (&json!("T"), &json!(0.0)));
+    assert_eq!((&received[3]["liquidity"], &received[3]["open_amount"]), (&json!("M"), &json!(3.0)));
+    assert_eq!(received[4]["cancel_reason"], json!("user_request"));
+    assert!(received.windows(2).all(|pair| pair[0]["sequence"].as_u64() <= pair[1]["sequence"].as_u64()));
 }

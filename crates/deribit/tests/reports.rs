@@ -44,11 +44,11 @@ fn report_and_confirmation_notify_both_parties() {
         (made["amount"].to_string(), &made["label"], &made["counterparty"]),
         ("40.0".into(), &json!("block 7"), &json!("bob"))
     );
-    let heard = world.received(&mut bob);
-    assert_eq!(heard.len(), 2, "both channels");
-    let told = &heard[0]["params"]["data"];
-    assert_eq!((state(told), &told["counterparty"]), (("counterparty", "sell", "waiting"), &json!("alice")));
-    assert!(told.get("label").is_none(), "a label is the reporter's own");
+    let received = world.received(&mut bob);
+    assert_eq!(received.len(), 2, "both channels");
+    let block = &received[0]["params"]["data"];
+    assert_eq!((state(block), &block["counterparty"]), (("counterparty", "sell", "waiting"), &json!("alice")));
+    assert!(block.get("label").is_none(), "a label is the reporter's own");
 
     let id = made["report_id"].clone();
     let waiting = world.ok(&mut bob, "private/pitwire_get_reports", json!({"waiting": true}));
@@ -74,10 +74,10 @@ fn public_off_book_trade_hides_the_parties() {
     let report = world.ok(&mut alice, "private/pitwire_report_trade", block()).result()["report_id"].clone();
     world.ok(&mut bob, "private/pitwire_confirm_report", json!({"report_id": report}));
     let mut stranger = Session::new();
-    let told = world.ok(&mut stranger, "public/pitwire_get_off_book", json!({"instrument_name": "NPN_ZAR"}));
-    let now = told.result()["timestamp"].clone();
+    let block = world.ok(&mut stranger, "public/pitwire_get_off_book", json!({"instrument_name": "NPN_ZAR"}));
+    let now = block.result()["timestamp"].clone();
     assert_eq!(
-        *told.result(),
+        *block.result(),
         json!({"timestamp": now, "instrument_name": "NPN_ZAR", "trade_reporting": "open",
             "day": {"volume": 40.0, "turnover": 128_420.0, "trades": 1},
             "trades": [{"off_book_seq": 1, "timestamp": now, "price": 3210.5, "amount": 40.0}]})

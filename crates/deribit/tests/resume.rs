@@ -20,7 +20,7 @@ const SLOW_FILLS: &str = "user.trades.NPN_ZAR.100ms";
 #[track_caller]
 fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Value) -> (Vec<Value>, Value) {
     let reply = world.ok(session, "private/subscribe", json!({"channels": [channel], "resume": {channel: token}}));
-    let mut told: Vec<Value> = reply
+    let mut replayed: Vec<Value> = reply
         .effects
         .iter()
         .map(|effect| match effect {
@@ -28,37 +28,37 @@ fn come_back(world: &mut World, session: &mut Session, channel: &str, token: &Va
             other => panic!("{other:?}"),
         })
         .collect();
-    let notice = told.pop().expect("a notice");
-    (told, notice)
+    let notice = replayed.pop().expect("a notice");
+    (replayed, notice)
 }
 
 /// Returns the messages of everything that has happened since the last call.
 fn received(world: &mut World, session: &mut Session) -> Vec<Value> {
     let MemoryVenue { engine, views, changes, .. } = &world.venue;
     world.dispatcher.record(engine, views, changes);
-    let heard = heard_of_recorded(world, session);
+    let received = received_of_recorded(world, session);
     world.venue.changes.clear();
-    heard
+    received
 }
 
 /// Returns the messages of the recorded events, and those that another session will receive as
 /// well.
-fn heard_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
-    let mut heard = Vec::new();
+fn received_of_recorded(world: &World, session: &mut Session) -> Vec<Value> {
+    let mut received = Vec::new();
     let MemoryVenue { engine, views, changes, .. } = &world.venue;
-    let mut send = |text: &[u8]| heard.push(parsed(text)["params"].clone());
+    let mut send = |text: &[u8]| received.push(parsed(text)["params"].clone());
     session.notify(engine, views, changes, &mut send);
     world.dispatcher.send_resumable(session, engine, views, &mut send);
-    heard
+    received
 }
 
 fn window(world: &World, session: &mut Session) -> Vec<Value> {
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let MemoryVenue { engine, views, .. } = &world.venue;
     session.send_window(Interval::Ms100, engine, views, &mut { usize::MAX }, &mut |text| {
-        heard.push(parsed(text)["params"].clone())
+        received.push(parsed(text)["params"].clone())
     });
-    heard
+    received
 }
 
 /// One account buys a lot from the other, and venue time advances by one nanosecond.
@@ -68,8 +68,8 @@ fn trade(world: &mut World, buyer: &mut Session, seller: &mut Session) {
     world.venue.now = VenueNanos(world.venue.now.0 + 1);
 }
 
-fn fills(told: &[Value]) -> Vec<u64> {
-    let fills = told.iter().flat_map(|params| params["data"].as_array().expect("a list").clone());
+fn fills(replayed: &[Value]) -> Vec<u64> {
+    let fills = replayed.iter().flat_map(|params| params["data"].as_array().expect("a list").clone());
     fills.map(|fill| fill["trade_seq"].as_u64().expect("a number")).collect()
 }
 
@@ -85,20 +85,20 @@ fn each_message_carries_its_resume_token() {
     let (mut world, mut alice, mut bob) = market();
     let mut reader = world.login("alice");
     let start = world.venue.now.0;
-    let (told, notice) = come_back(&mut world, &mut reader, ORDERS, &Value::Null);
-    assert_eq!((told, &notice["by"], &notice["reason"]), (vec![], &json!("nothing"), &json!("new")));
+    let (replayed, notice) = come_back(&mut world, &mut reader, ORDERS, &Value::Null);
+    assert_eq!((replayed, &notice["by"], &notice["reason"]), (vec![], &json!("nothing"), &json!("new")));
     assert_eq!(notice["token"], format!("4:{start}"));
     trade(&mut world, &mut alice, &mut bob);
     trade(&mut world, &mut alice, &mut bob);
     // Each trade gives Alice three messages: entered, filled, and the fill. Two of them belong to
     // this channel.
-    let told = received(&mut world, &mut reader);
-    let tokens: Vec<&str> = told.iter().map(|params| params["token"].as_str().expect("a token")).collect();
+    let replayed = received(&mut world, &mut reader);
+    let tokens: Vec<&str> = replayed.iter().map(|params| params["token"].as_str().expect("a token")).collect();
     assert_eq!(tokens.len(), 4);
     for at in 0..4 {
         let mut back = world.login("alice");
         let (missed, notice) = come_back(&mut world, &mut back, ORDERS, &json!(tokens[at]));
-        assert_eq!((&missed[..], &notice["resumed"]), (&told[at + 1..], &json!(true)));
+        assert_eq!((&missed[..], &notice["resumed"]), (&replayed[at + 1..], &json!(true)));
         // Nothing after it comes twice.
         assert_eq!(received(&mut world, &mut back), Vec::<Value>::new());
     }
@@ -123,16 +123,16 @@ fn merged_channel_sends_missed_changes_at_next_window() {
         let (missed, notice) = come_back(&mut world, &mut back, SLOW_FILLS, &token);
         assert_eq!((missed, &notice["resumed"]), (vec![], &json!(true)));
         token = notice["token"].clone();
-        assert_eq!(token, begun["token"], "nothing of it is told yet");
+        assert_eq!(token, begun["token"], "nothing of it is sent yet");
         trade(&mut world, &mut alice, &mut bob);
         received(&mut world, &mut back);
         reader = back;
     }
-    let told = window(&world, &mut reader);
-    assert_eq!(fills(&told), [1, 2, 3]);
+    let replayed = window(&world, &mut reader);
+    assert_eq!(fills(&replayed), [1, 2, 3]);
     let mut back = world.login("alice");
-    let (missed, notice) = come_back(&mut world, &mut back, SLOW_FILLS, &told[0]["token"]);
-    assert_eq!((missed, &notice["token"]), (vec![], &told[0]["token"]));
+    let (missed, notice) = come_back(&mut world, &mut back, SLOW_FILLS, &replayed[0]["token"]);
+    assert_eq!((missed, &notice["token"]), (vec![], &replayed[0]["token"]));
     assert_eq!(window(&world, &mut back), Vec::<Value>::new());
 }
 
@@ -156,32 +156,34 @@ fn history_resumption_reports_its_end() {
         (format!("4:{}", start + 1_006), "nothing", "unknown", 0..0),
     ] {
         let mut back = world.login("alice");
-        let (told, notice) = come_back(&mut world, &mut back, FILLS, &json!(token));
+        let (replayed, notice) = come_back(&mut world, &mut back, FILLS, &json!(token));
         assert_eq!((&notice["by"], &notice["reason"]), (&json!(by), &json!(reason)), "{token}");
-        assert_eq!(fills(&told), expected.collect::<Vec<u64>>(), "{token}");
+        assert_eq!(fills(&replayed), expected.collect::<Vec<u64>>(), "{token}");
         assert!(
-            told.iter().all(|params| params.get("token").is_none() && params["data"].as_array().unwrap().len() <= 100)
+            replayed
+                .iter()
+                .all(|params| params.get("token").is_none() && params["data"].as_array().unwrap().len() <= 100)
         );
     }
     // Orders in their current state, each once.
     let mut back = world.login("alice");
-    let (told, notice) = come_back(&mut world, &mut back, ORDERS, &json!(format!("3:{}", start + 1_003)));
+    let (replayed, notice) = come_back(&mut world, &mut back, ORDERS, &json!(format!("3:{}", start + 1_003)));
     assert_eq!(notice["reason"], "other_epoch");
     assert_eq!(
-        told.iter().map(|params| params["data"]["order_state"].clone()).collect::<Vec<_>>(),
+        replayed.iter().map(|params| params["data"]["order_state"].clone()).collect::<Vec<_>>(),
         ["filled", "filled"]
     );
     world.dispatcher.begin_epoch(4, false);
     let mut back = world.login("alice");
-    let (told, notice) = come_back(&mut world, &mut back, FILLS, &json!(format!("3:{start}")));
-    assert_eq!((told, &notice["by"]), (vec![], &json!("nothing")), "that start is not in the log");
+    let (replayed, notice) = come_back(&mut world, &mut back, FILLS, &json!(format!("3:{start}")));
+    assert_eq!((replayed, &notice["by"]), (vec![], &json!("nothing")), "that start is not in the log");
 }
 
 /// Returns the fills of `user.changes` messages by number, and the last state of each order.
-fn changes(told: &[Value]) -> (Vec<u64>, BTreeMap<String, String>) {
+fn changes(replayed: &[Value]) -> (Vec<u64>, BTreeMap<String, String>) {
     let mut orders = BTreeMap::new();
     let mut fills = Vec::new();
-    for params in told {
+    for params in replayed {
         let data = &params["data"];
         fills.extend(data["trades"].as_array().expect("a list").iter().map(|fill| fill["trade_seq"].as_u64().unwrap()));
         for order in data["orders"].as_array().expect("a list") {
@@ -201,11 +203,11 @@ fn user_changes_token_is_on_last_instrument() {
         trade(&mut world, &mut alice, &mut bob);
         world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
         let is_merged = channel.ends_with("100ms");
-        let told = received(&mut world, &mut reader);
-        let told = if is_merged { window(&world, &mut reader) } else { told };
-        assert_eq!(told.len(), 2, "{told:?}");
-        assert!(told[0].get("token").is_none(), "a client that is cut off between the two has received neither");
-        let token = &told[1]["token"];
+        let replayed = received(&mut world, &mut reader);
+        let replayed = if is_merged { window(&world, &mut reader) } else { replayed };
+        assert_eq!(replayed.len(), 2, "{replayed:?}");
+        assert!(replayed[0].get("token").is_none(), "a client that is cut off between the two has received neither");
+        let token = &replayed[1]["token"];
 
         // From a token before all events, and with the calls in another order: the content is the
         // same.
@@ -213,16 +215,16 @@ fn user_changes_token_is_on_last_instrument() {
         let (missed, notice) = come_back(&mut world, &mut back, channel, &begun["token"]);
         assert_eq!((&notice["resumed"], &notice["by"]), (&json!(true), &json!("messages")));
         let missed = if is_merged { window(&world, &mut back) } else { missed };
-        assert_eq!(missed, told);
+        assert_eq!(missed, replayed);
         // From a token behind all events: no old events, and new ones once.
         let mut back = world.login("alice");
         let (missed, notice) = come_back(&mut world, &mut back, channel, token);
         assert_eq!((missed, &notice["token"]), (vec![], token));
         trade(&mut world, &mut alice, &mut bob);
-        let told = received(&mut world, &mut back);
-        let told = if is_merged { window(&world, &mut back) } else { told };
-        let (fills, orders) = changes(&told);
-        assert_eq!((fills.len(), orders.len()), (1, 1), "{told:?}");
+        let replayed = received(&mut world, &mut back);
+        let replayed = if is_merged { window(&world, &mut back) } else { replayed };
+        let (fills, orders) = changes(&replayed);
+        assert_eq!((fills.len(), orders.len()), (1, 1), "{replayed:?}");
         assert!(received(&mut world, &mut back).is_empty() && window(&world, &mut back).is_empty());
     }
 }
@@ -242,9 +244,9 @@ fn fills_precede_orders_next_to_resumable_channel() {
         for _ in 0..3 {
             trade(&mut world, &mut alice, &mut bob);
             world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
-            let expected = heard_of_recorded(&world, &mut reference);
-            let mut told = received(&mut world, &mut reader);
-            for params in &mut told {
+            let expected = received_of_recorded(&world, &mut reference);
+            let mut replayed = received(&mut world, &mut reader);
+            for params in &mut replayed {
                 let token = params.as_object_mut().unwrap().remove("token");
                 assert_eq!(
                     token.is_some(),
@@ -253,8 +255,8 @@ fn fills_precede_orders_next_to_resumable_channel() {
                 );
             }
             // The same messages in the same order as for a subscriber without tokens.
-            assert_eq!(told, expected, "{with_token}");
-            let slow_of = |told: &[Value]| told.iter().map(|params| params["data"].clone()).collect::<Vec<_>>();
+            assert_eq!(replayed, expected, "{with_token}");
+            let slow_of = |replayed: &[Value]| replayed.iter().map(|params| params["data"].clone()).collect::<Vec<_>>();
             assert_eq!(slow_of(&window(&world, &mut reader)), slow_of(&window(&world, &mut reference)));
         }
     }
@@ -277,22 +279,22 @@ fn history_sends_fills_then_orders_per_instrument() {
         world.limit(&mut alice, "buy", "BTC_USDC", 0.001, 20_000.0);
         world.venue.changes.clear();
         let mut back = world.login("alice");
-        let (told, notice) = come_back(&mut world, &mut back, channel, &json!(format!("3:{}", start + 10)));
+        let (replayed, notice) = come_back(&mut world, &mut back, channel, &json!(format!("3:{}", start + 10)));
         assert_eq!((&notice["by"], &notice["reason"]), (&json!("history"), &json!("other_epoch")));
-        let (fills, orders) = changes(&told);
+        let (fills, orders) = changes(&replayed);
         assert_eq!(fills, (11..151).collect::<Vec<u64>>());
         let open = orders.values().filter(|state| *state == "open").count();
         assert_eq!((orders.len(), open), (141, 1));
-        assert!(told.iter().all(|params| {
+        assert!(replayed.iter().all(|params| {
             let of = |name: &str| params["data"][name].as_array().unwrap().len();
             params.get("token").is_none() && of("trades") <= 100 && of("orders") <= 100
         }));
         // The subscription continues from here.
         trade(&mut world, &mut alice, &mut bob);
-        let told = received(&mut world, &mut back);
-        let told = if channel.ends_with("100ms") { window(&world, &mut back) } else { told };
-        assert_eq!(changes(&told).0, [151]);
-        assert!(told[0]["token"].is_string());
+        let replayed = received(&mut world, &mut back);
+        let replayed = if channel.ends_with("100ms") { window(&world, &mut back) } else { replayed };
+        assert_eq!(changes(&replayed).0, [151]);
+        assert!(replayed[0]["token"].is_string());
     }
 }
 

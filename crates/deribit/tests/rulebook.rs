@@ -22,9 +22,9 @@ fn order(more: Value) -> Value {
 }
 
 #[track_caller]
-fn fields(told: &Value, expected: &[(&str, Value)]) {
+fn fields(answer: &Value, expected: &[(&str, Value)]) {
     for (field, value) in expected {
-        assert_eq!(&told[*field], value, "{field} of {told}");
+        assert_eq!(&answer[*field], value, "{field} of {answer}");
     }
 }
 
@@ -71,9 +71,9 @@ fn stop_rests_untriggered_and_election_is_sent() {
     world.ok(&mut alice, "private/subscribe", json!({"channels": ["user.orders.any.any.raw"]}));
     world.print_at(&mut bob, &mut third, 3200.0);
     let stop = order(json!({"type": "stop_market", "trigger": "last_price", "trigger_price": 3190}));
-    let told = entered(&world.ok(&mut alice, "private/sell", stop));
+    let answer = entered(&world.ok(&mut alice, "private/sell", stop));
     fields(
-        &told,
+        &answer,
         &[
             ("order_state", json!("untriggered")),
             ("order_type", json!("stop_market")),
@@ -85,7 +85,7 @@ fn stop_rests_untriggered_and_election_is_sent() {
             ("time_in_force", json!("good_til_cancelled")),
         ],
     );
-    assert_eq!(told.get("queue_ahead"), None, "it is first in the queue");
+    assert_eq!(answer.get("queue_ahead"), None, "it is first in the queue");
     let of_type = |world: &mut World, alice: &mut Session, word: &str| {
         world.ok(alice, "private/get_open_orders", json!({"type": word})).result().as_array().map(Vec::len)
     };
@@ -98,11 +98,11 @@ fn stop_rests_untriggered_and_election_is_sent() {
     world.received(&mut alice);
     world.venue.changes.clear();
     world.print_at(&mut bob, &mut third, 3190.0);
-    let heard = world.received(&mut alice);
-    let states: Vec<&Value> = heard.iter().map(|told| &told["params"]["data"]["order_state"]).collect();
-    assert_eq!(states, [&json!("triggered"), &json!("filled")], "{heard:?}");
+    let received = world.received(&mut alice);
+    let states: Vec<&Value> = received.iter().map(|answer| &answer["params"]["data"]["order_state"]).collect();
+    assert_eq!(states, [&json!("triggered"), &json!("filled")], "{received:?}");
     fields(
-        &heard[1]["params"]["data"],
+        &received[1]["params"]["data"],
         &[
             ("triggered", json!(true)),
             ("trigger_reference_price", json!(3190.0)),
@@ -139,8 +139,8 @@ fn a_stop_whose_trigger_has_passed_is_refused_unless_it_asks_for_an_election() {
     }
     // The venue's own rule is one parameter away: the stop is elected at once and trades.
     let stop = order(json!({"type": "stop_market", "trigger_price": 3200, "pitwire_trigger_at_once": true}));
-    let told = entered(&world.ok(&mut alice, "private/buy", stop));
-    fields(&told, &[("order_state", json!("filled")), ("triggered", json!(true)), ("average_price", json!(3210.0))]);
+    let answer = entered(&world.ok(&mut alice, "private/buy", stop));
+    fields(&answer, &[("order_state", json!("filled")), ("triggered", json!(true)), ("average_price", json!(3210.0))]);
     // An edit may not move a trigger past the last price either.
     world.print_at(&mut bob, &mut third, 3200.0);
     let stop = order(json!({"type": "stop_limit", "trigger_price": 3300, "price": 3310}));
@@ -154,9 +154,12 @@ fn a_stop_limit_can_be_moved_and_cancelled_while_it_waits() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     let stop = order(json!({"type": "stop_limit", "trigger_price": 3300, "price": 3310}));
-    let told = entered(&world.ok(&mut alice, "private/buy", stop));
-    fields(&told, &[("order_state", json!("untriggered")), ("price", json!(3310.0)), ("trigger_price", json!(3300.0))]);
-    let id = told["order_id"].clone();
+    let answer = entered(&world.ok(&mut alice, "private/buy", stop));
+    fields(
+        &answer,
+        &[("order_state", json!("untriggered")), ("price", json!(3310.0)), ("trigger_price", json!(3300.0))],
+    );
+    let id = answer["order_id"].clone();
     let moved =
         entered(&world.ok(&mut alice, "private/edit", json!({"order_id": id, "trigger_price": 3290, "price": 3305})));
     fields(
@@ -188,9 +191,9 @@ fn hidden_order_is_visible_only_to_owner() {
         let mut params = order(json!({"price": 3100}));
         params[amount] = json!(true);
         params[minimum] = json!(2);
-        let told = entered(&world.ok(&mut alice, "private/buy", params));
+        let answer = entered(&world.ok(&mut alice, "private/buy", params));
         fields(
-            &told,
+            &answer,
             &[
                 ("order_state", json!("open")),
                 ("order_type", json!("limit")),
@@ -233,10 +236,10 @@ fn time_in_force_is_exact_and_has_dialect_word() {
     ] {
         let mut params = order(params);
         params["price"] = json!(3000);
-        let told = entered(&world.ok(&mut alice, "private/buy", params));
-        fields(&told, &[("time_in_force", json!(word)), ("tif_ext", json!(exact)), ("expires_at", expires)]);
-        assert_eq!(told.get("parked"), parked.then_some(&json!(true)), "{told}");
-        assert_eq!(told["order_state"], "open");
+        let answer = entered(&world.ok(&mut alice, "private/buy", params));
+        fields(&answer, &[("time_in_force", json!(word)), ("tif_ext", json!(exact)), ("expires_at", expires)]);
+        assert_eq!(answer.get("parked"), parked.then_some(&json!(true)), "{answer}");
+        assert_eq!(answer["order_state"], "open");
     }
     let plain = entered(&world.ok(&mut alice, "private/buy", order(json!({"price": 3000, "tif_ext": "day"}))));
     assert_eq!(
@@ -245,8 +248,8 @@ fn time_in_force_is_exact_and_has_dialect_word() {
         "the dialect has that word"
     );
     for absent in ["hidden", "min_execution", "tif_ext", "expires_at", "parked", "trigger", "triggered"] {
-        let told = entered(&world.ok(&mut alice, "private/buy", order(json!({"price": 3000}))));
-        assert_eq!(told.get(absent), None, "{absent} of a plain order");
+        let answer = entered(&world.ok(&mut alice, "private/buy", order(json!({"price": 3000}))));
+        assert_eq!(answer.get(absent), None, "{absent} of a plain order");
     }
 }
 
@@ -255,8 +258,8 @@ fn market_order_reports_the_default_tif_and_explicit_gtc_is_refused() {
     let mut world = World::new();
     let mut alice = world.login("alice");
     for params in [json!({"type": "market"}), json!({"type": "market", "time_in_force": "good_til_cancelled"})] {
-        let told = entered(&world.ok(&mut alice, "private/buy", order(params)));
-        assert_eq!(told["time_in_force"], "good_til_cancelled");
+        let answer = entered(&world.ok(&mut alice, "private/buy", order(params)));
+        assert_eq!(answer["time_in_force"], "good_til_cancelled");
     }
     let gtc = world.call(&mut alice, "private/buy", order(json!({"type": "market", "tif_ext": "gtc"})));
     let data = refused(&gtc, 11047, "tif_not_allowed_for_type");
@@ -308,15 +311,15 @@ fn price_outside_band_names_nearest_valid_price() {
         assert_eq!((&data["limit"], &data["param"]), (&json!(nearest), &json!("price")), "{price}");
         world.ok(&mut alice, "private/buy", order(json!({"price": nearest})));
     }
-    let told = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "NPN_ZAR"})).result().clone();
+    let answer = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "NPN_ZAR"})).result().clone();
     fields(
-        &told,
+        &answer,
         &[("price_band_percent", json!(15)), ("allocation", json!("price_time")), ("price_improvement", json!(0.01))],
     );
-    let told = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "AGL_ZAR"})).result().clone();
-    assert_eq!(told["segment"], "ZA01");
-    let told = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "BTC_USDC"})).result().clone();
-    assert_eq!((told.get("segment"), told.get("allocation")), (None, None), "nothing where nothing is set");
+    let answer = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "AGL_ZAR"})).result().clone();
+    assert_eq!(answer["segment"], "ZA01");
+    let answer = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "BTC_USDC"})).result().clone();
+    assert_eq!((answer.get("segment"), answer.get("allocation")), (None, None), "nothing where nothing is set");
 }
 
 #[test]
@@ -405,8 +408,8 @@ fn mass_cancel_by_segment_and_by_connection() {
         cancel(&mut two, "cancel_all_by_segment", json!({"segment": "ZA01", "pitwire_scope": client, "type": "stop"})),
         1
     );
-    let told = cancel(&mut two, "cancel_all_by_segment", json!({"segment": "ZA01", "detailed": true}));
-    let names: Vec<&Value> = told.as_array().expect("a list").iter().map(|of| &of["instrument_name"]).collect();
+    let answer = cancel(&mut two, "cancel_all_by_segment", json!({"segment": "ZA01", "detailed": true}));
+    let names: Vec<&Value> = answer.as_array().expect("a list").iter().map(|of| &of["instrument_name"]).collect();
     assert_eq!(names, [&json!("NPN_ZAR"), &json!("AGL_ZAR")]);
     assert_eq!(cancel(&mut one, "cancel_all", json!({"pitwire_scope": client})), 0, "what is left is the other's");
     assert_eq!(cancel(&mut two, "cancel_all", json!({"pitwire_scope": client})), 1);
@@ -427,20 +430,20 @@ fn operator_changes_sessions_by_instrument_and_segment() {
     let reopen = json!({"instrument_name": "NPN_ZAR", "seconds": 30});
     world.ok(&mut operator, "private/pitwire_reopen", reopen);
     let now_ms = world.venue.now.as_millis();
-    let told = world.ok(&mut alice, "public/pitwire_get_session", name.clone()).result().clone();
+    let answer = world.ok(&mut alice, "public/pitwire_get_session", name.clone()).result().clone();
     fields(
-        &told,
+        &answer,
         &[("session", json!("reopening_auction")), ("reason", json!("operator")), ("ends", json!(now_ms + 30_000))],
     );
     let longer = json!({"instrument_name": "NPN_ZAR", "ends_at": now_ms + 90_000});
     world.ok(&mut operator, "private/pitwire_extend", longer);
-    let told = world.ok(&mut alice, "public/pitwire_get_session", name.clone()).result().clone();
-    fields(&told, &[("reason", json!("extended")), ("ends", json!(now_ms + 90_000))]);
+    let answer = world.ok(&mut alice, "public/pitwire_get_session", name.clone()).result().clone();
+    fields(&answer, &[("reason", json!("extended")), ("ends", json!(now_ms + 90_000))]);
     world.ok(&mut operator, "private/pitwire_resume", name.clone());
     assert_eq!(phase(&world, 0), Phase::Continuous);
     world.ok(&mut operator, "private/pitwire_volatility_call", name.clone());
-    let told = world.ok(&mut alice, "public/pitwire_get_session", name.clone()).result().clone();
-    fields(&told, &[("session", json!("volatility_auction")), ("ends", json!(now_ms + 300_000))]);
+    let answer = world.ok(&mut alice, "public/pitwire_get_session", name.clone()).result().clone();
+    fields(&answer, &[("session", json!("volatility_auction")), ("ends", json!(now_ms + 300_000))]);
     world.ok(&mut operator, "private/pitwire_resume", name.clone());
 
     world.ok(&mut operator, "private/pitwire_halt", json!({"segment": "ZA01"}));
@@ -458,8 +461,8 @@ fn operator_changes_sessions_by_instrument_and_segment() {
     world.ok(&mut operator, "private/pitwire_resume", json!({"segment": "ZA01"}));
     let price = json!({"instrument_name": "NPN_ZAR", "price": 3123.45});
     world.ok(&mut operator, "private/pitwire_closing_price", price);
-    let told = world.ok(&mut alice, "public/pitwire_get_session", name).result().clone();
-    fields(&told, &[("closing_price", json!(3123.45)), ("closing_price_derivation", json!("manual"))]);
+    let answer = world.ok(&mut alice, "public/pitwire_get_session", name).result().clone();
+    fields(&answer, &[("closing_price", json!(3123.45)), ("closing_price_derivation", json!("manual"))]);
     for (method, params) in [
         ("extend", json!({"instrument_name": "NPN_ZAR"})),
         ("reopen", json!({"instrument_name": "NPN_ZAR", "seconds": 0})),

@@ -90,8 +90,9 @@ fn fill_or_kill_fills_completely_or_not_at_all() {
     world.limit(&mut bob, "sell", "NPN_ZAR", 4.0, 3000.0);
     let reply = buy(&mut world, &mut alice, json!({"time_in_force": "fill_or_kill"}));
     let order = &reply.result()["order"];
-    let told = [&order["order_state"], &order["filled_amount"], &order["cancel_reason"], &order["time_in_force"]];
-    assert_eq!(told, [&json!("cancelled"), &json!(0.0), &json!("fill_or_kill"), &json!("fill_or_kill")]);
+    let order_fields =
+        [&order["order_state"], &order["filled_amount"], &order["cancel_reason"], &order["time_in_force"]];
+    assert_eq!(order_fields, [&json!("cancelled"), &json!(0.0), &json!("fill_or_kill"), &json!("fill_or_kill")]);
     assert_eq!(reply.result()["trades"], json!([]));
     world.limit(&mut bob, "sell", "NPN_ZAR", 1.0, 2999.0);
     let reply = buy(&mut world, &mut alice, json!({"time_in_force": "fill_or_kill"}));
@@ -184,23 +185,31 @@ fn reduce_only_order_never_opens_position() {
     let wrong_side = world.call(&mut alice, "private/buy", order(json!({"type": "market"})));
     assert_eq!((wrong_side.code(), &wrong_side.value["error"]["data"]["param"]), (11030, &json!("reduce_only")));
     let resting = world.ok(&mut alice, "private/sell", order(json!({"price": 61_000})));
-    let told = &resting.result()["order"];
+    let order_fields = &resting.result()["order"];
     assert_eq!(
-        [&told["amount"], &told["reduce_only"], &told["order_state"]],
+        [&order_fields["amount"], &order_fields["reduce_only"], &order_fields["order_state"]],
         [&json!(100.0), &json!(true), &json!("open")]
     );
-    let id = told["order_id"].clone();
+    let id = order_fields["order_id"].clone();
     let edited = world.call(&mut alice, "private/edit", json!({"order_id": id, "amount": 50, "reduce_only": false}));
     assert_eq!((edited.code(), &edited.value["error"]["data"]["param"]), (11047, &json!("reduce_only")));
     world.ok(&mut alice, "private/cancel", json!({"order_id": id}));
     let tif = json!({"price": 59_000, "time_in_force": "immediate_or_cancel"});
     let reply = world.ok(&mut alice, "private/sell", order(tif));
-    let told = &reply.result()["order"];
+    let order_fields = &reply.result()["order"];
     let expected = [&json!(100.0), &json!(100.0), &json!(true), &json!("filled")];
-    assert_eq!([&told["amount"], &told["filled_amount"], &told["reduce_only"], &told["order_state"]], expected);
+    assert_eq!(
+        [
+            &order_fields["amount"],
+            &order_fields["filled_amount"],
+            &order_fields["reduce_only"],
+            &order_fields["order_state"]
+        ],
+        expected
+    );
     // The history contains exactly what the private channels and the answer reported about the
     // order and its fill.
-    let id = told["order_id"].clone();
+    let id = order_fields["order_id"].clone();
     let kept = world.ok(&mut alice, "private/get_order_state", json!({"order_id": id}));
     assert_eq!(kept.result()["reduce_only"], true);
     let by = json!({"instrument_name": "BTC-PERPETUAL"});

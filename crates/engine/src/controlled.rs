@@ -376,7 +376,7 @@ impl<S: EventSink> ControlledSweep<'_, S> {
         open
     }
 
-    /// Cancels a hidden order. Only its owner is told.
+    /// Cancels a hidden order. Only its owner gets an event.
     fn cancel_hidden(&mut self, undisplayed: &mut UndisplayedOrders, slot: Slot, reason: CancelReason) {
         if let Some(hidden) = undisplayed.remove(slot) {
             self.removed += 1;

@@ -82,47 +82,48 @@ struct Known {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Told {
+struct Outlook {
     price: i64,
     volume: i64,
     imbalance: i64,
 }
 
 /// Rulebook 11.2, by trying every price that an order names.
-fn cleared(orders: &[Known], reference: i64) -> Option<Told> {
+fn cleared(orders: &[Known], reference: i64) -> Option<Outlook> {
     let at = |price: i64| {
         let sum = |side: Side, accepts: &dyn Fn(i64) -> bool| -> i64 {
             let here = |order: &&Known| order.side == side && order.price.is_none_or(accepts);
             orders.iter().filter(here).map(|order| order.lots).sum()
         };
         let (buy, sell) = (sum(Side::Buy, &|limit| limit >= price), sum(Side::Sell, &|limit| limit <= price));
-        Told { price, volume: buy.min(sell), imbalance: buy - sell }
+        Outlook { price, volume: buy.min(sell), imbalance: buy - sell }
     };
-    let mut tried: Vec<Told> = orders.iter().filter_map(|order| order.price).map(at).collect();
+    let mut tried: Vec<Outlook> = orders.iter().filter_map(|order| order.price).map(at).collect();
     if tried.is_empty() {
-        return Some(at(reference)).filter(|told| told.volume > 0);
+        return Some(at(reference)).filter(|outlook| outlook.volume > 0);
     }
-    let most = tried.iter().map(|told| told.volume).max()?;
-    tried.retain(|told| told.volume == most);
-    let least = tried.iter().map(|told| told.imbalance.abs()).min()?;
-    tried.retain(|told| told.imbalance.abs() == least);
-    let (lowest, highest) = (tried.iter().map(|told| told.price).min()?, tried.iter().map(|told| told.price).max()?);
-    let price = if tried.iter().all(|told| told.imbalance > 0) {
+    let most = tried.iter().map(|outlook| outlook.volume).max()?;
+    tried.retain(|outlook| outlook.volume == most);
+    let least = tried.iter().map(|outlook| outlook.imbalance.abs()).min()?;
+    tried.retain(|outlook| outlook.imbalance.abs() == least);
+    let (lowest, highest) =
+        (tried.iter().map(|outlook| outlook.price).min()?, tried.iter().map(|outlook| outlook.price).max()?);
+    let price = if tried.iter().all(|outlook| outlook.imbalance > 0) {
         highest
-    } else if tried.iter().all(|told| told.imbalance < 0) {
+    } else if tried.iter().all(|outlook| outlook.imbalance < 0) {
         lowest
     } else {
         reference.clamp(lowest, highest)
     };
-    Some(at(price)).filter(|told| told.volume > 0)
+    Some(at(price)).filter(|outlook| outlook.volume > 0)
 }
 
 /// Returns what each order of a side gets, in priority order.
-fn given(orders: &[Known], side: Side, told: Told) -> Vec<(u64, i64)> {
+fn given(orders: &[Known], side: Side, outlook: Outlook) -> Vec<(u64, i64)> {
     let mut own: Vec<&Known> = orders.iter().filter(|order| order.side == side).collect();
     let worth = |order: &Known| order.price.map(|price| if side == Side::Buy { -price } else { price });
     own.sort_by_key(|order| (worth(order), order.id));
-    let mut left = told.volume;
+    let mut left = outlook.volume;
     let mut parts = Vec::new();
     for order in own {
         let lots = order.lots.min(left);
@@ -164,10 +165,10 @@ fn trades(events: &[Event]) -> Vec<(u64, u64, i64, i64)> {
 }
 
 /// The last indicative price, if one was emitted.
-fn told_in(events: &[Event]) -> Option<Option<Told>> {
+fn outlook_in(events: &[Event]) -> Option<Option<Outlook>> {
     events.iter().rev().find_map(|event| match event {
         Event::Indicative { price, volume, imbalance, .. } => {
-            Some(price.map(|price| Told { price: price.0, volume: volume.0.cast_signed(), imbalance: *imbalance }))
+            Some(price.map(|price| Outlook { price: price.0, volume: volume.0.cast_signed(), imbalance: *imbalance }))
         }
         _ => None,
     })
@@ -189,7 +190,7 @@ fn random_call_matches_exhaustive_price_search() {
     for round in 0..400 {
         let mut venue = Venue::open(Allocation::PriceTime);
         venue.go(Phase::OpeningCall);
-        let (mut known, mut told) = (Vec::<Known>::new(), None);
+        let (mut known, mut outlook) = (Vec::<Known>::new(), None);
         for _ in 0..4 + random.below(16) {
             let events = if random.below(4) == 0 && !known.is_empty() {
                 let gone = known.remove(usize::try_from(random.below(known.len() as u64)).unwrap());
@@ -208,33 +209,39 @@ fn random_call_matches_exhaustive_price_search() {
             let now = cleared(&known, START);
             // `enter` drops its events, so the indicative price is read from the state.
             let indicated = venue.engine.image().markets[0].session.indicated;
-            let seen = indicated.price.map(|price| Told {
+            let seen = indicated.price.map(|price| Outlook {
                 price: price.0,
                 volume: indicated.volume.cast_signed(),
                 imbalance: indicated.imbalance,
             });
             assert_eq!(seen, now, "round {round}: {known:?}");
-            assert!(events.is_empty() || told_in(&events) == (now != told).then_some(now), "round {round}: {events:?}");
-            told = now;
+            assert!(
+                events.is_empty() || outlook_in(&events) == (now != outlook).then_some(now),
+                "round {round}: {events:?}"
+            );
+            outlook = now;
         }
         let before = (held(&venue.engine, 0), held(&venue.engine, 1));
         let events = venue.go(Phase::Continuous);
         let got = trades(&events);
-        let Some(told) = told else {
+        let Some(outlook) = outlook else {
             assert!(got.is_empty(), "round {round}: {got:?}");
             continue;
         };
         uncrossed += 1;
-        let pairs = paired(given(&known, Side::Buy, told), given(&known, Side::Sell, told));
-        let want: Vec<_> = pairs.into_iter().map(|(buy, sell, lots)| (buy, sell, lots, told.price)).collect();
+        let pairs = paired(given(&known, Side::Buy, outlook), given(&known, Side::Sell, outlook));
+        let want: Vec<_> = pairs.into_iter().map(|(buy, sell, lots)| (buy, sell, lots, outlook.price)).collect();
         assert_eq!(got, want, "round {round}: {known:?}");
         assert!(events.iter().any(|event| matches!(event, Event::Uncrossed { price, volume, .. }
-            if (price.0, volume.0.cast_signed()) == (told.price, told.volume))));
+            if (price.0, volume.0.cast_signed()) == (outlook.price, outlook.volume))));
         money_moved_as_traded(&venue.engine, &before, &got, &known);
         let market = venue.engine.market(AUCTION).unwrap();
         let best = |side| market.best(side).map(|(price, _)| price);
         assert!(best(Side::Buy).zip(best(Side::Sell)).is_none_or(|(bid, offer)| bid < offer), "round {round}");
-        assert_eq!((market.last(), market.static_reference()), (Some(Ticks(told.price)), Some(Ticks(told.price))));
+        assert_eq!(
+            (market.last(), market.static_reference()),
+            (Some(Ticks(outlook.price)), Some(Ticks(outlook.price)))
+        );
         // No money is reserved for orders that have left.
         let ids: Vec<OrderId> = known.iter().map(|order| OrderId(order.id)).collect();
         for order in &known {

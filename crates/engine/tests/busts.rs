@@ -17,7 +17,7 @@ fn bust(instrument: InstrumentId, number: u64, lots: u64, price: i64, buyer: Acc
     Bust { instrument, trade_seq: TradeSeq(number), price: Ticks(price), lots: Lots(lots), buyer, seller, reason }
 }
 
-fn told(engines: &mut EnginePair, bust: &Bust) -> Result<(), Reject> {
+fn outcome(engines: &mut EnginePair, bust: &Bust) -> Result<(), Reject> {
     match &engines.apply(Command::BustTrade(Box::new(bust.clone())))[..] {
         [Event::TradeBusted(said)] if **said == *bust => Ok(()),
         [Event::CommandRefused { reason }] => Err(*reason),
@@ -36,11 +36,11 @@ fn spot_bust_returns_goods_and_cash_and_restores_no_order() {
     engines.run("a sell 40@900 by 3, b buy 60@1000 by 2");
     assert_eq!((total(&engines, MEMBER, ZAR), total(&engines, MEMBER, NPN)), (64_000, 140));
     assert_eq!((total(&engines, OTHER, ZAR), total(&engines, OTHER, NPN)), (136_000, 60));
-    assert_eq!(told(&mut engines, &bust(NPN_ZAR, 1, 40, 900, MEMBER, OTHER)), Ok(()));
+    assert_eq!(outcome(&mut engines, &bust(NPN_ZAR, 1, 40, 900, MEMBER, OTHER)), Ok(()));
     assert_eq!((total(&engines, MEMBER, ZAR), total(&engines, MEMBER, NPN)), (100_000, 100));
     assert_eq!((total(&engines, OTHER, ZAR), total(&engines, OTHER, NPN)), (100_000, 100));
     let market = engines.engine().market(NPN_ZAR).expect("defined");
-    assert_eq!((market.last(), market.trades()), (Some(Ticks(900)), TradeSeq(1)), "what happened stays told");
+    assert_eq!((market.last(), market.trades()), (Some(Ticks(900)), TradeSeq(1)), "what happened stays published");
     let rest = engines.engine().order(OrderId(2)).expect("the rest of the buyer's order");
     assert_eq!((rest.open, engines.engine().live_orders()), (Lots(20), 1));
     engines.image();
@@ -52,7 +52,7 @@ fn bust_may_make_a_balance_negative() {
     let mut engines = EnginePair::new(100, 100);
     engines.run("a sell 40@900 by 3, b buy 40@900 by 2");
     engines.apply(Command::Deposit { account: MEMBER, currency: NPN, units: -130 });
-    assert_eq!(told(&mut engines, &bust(NPN_ZAR, 1, 40, 900, MEMBER, OTHER)), Ok(()));
+    assert_eq!(outcome(&mut engines, &bust(NPN_ZAR, 1, 40, 900, MEMBER, OTHER)), Ok(()));
     assert_eq!((total(&engines, MEMBER, NPN), total(&engines, MEMBER, ZAR)), (-30, 100_000));
     assert_eq!(engines.run("c sell 1@900 by 2"), "refused not_enough_funds");
 }
@@ -71,12 +71,12 @@ fn inverse_bust_is_an_opposite_fill_at_the_trade_price() {
         (held.lots, held.entry_value, held.realized)
     };
     assert_eq!(position(&engines, MEMBER), (6, 12_000_000, 7_993));
-    assert_eq!(told(&mut engines, &bust(PERPETUAL, 1, 10, 1000, MEMBER, OTHER)), Ok(()));
+    assert_eq!(outcome(&mut engines, &bust(PERPETUAL, 1, 10, 1000, MEMBER, OTHER)), Ok(()));
     assert_eq!(position(&engines, MEMBER), (-4, 8_000_000, 7_993));
     assert_eq!(position(&engines, OTHER), (4, 8_000_000, -7_993));
     assert_eq!((total(&engines, MEMBER, BTC), total(&engines, OTHER, BTC)), (20_007_993, 19_992_007));
     // The second: the buyer was OTHER. Four at 1001 close four at 8,000,000: 7,993 go back.
-    assert_eq!(told(&mut engines, &bust(PERPETUAL, 2, 4, 1001, OTHER, MEMBER)), Ok(()));
+    assert_eq!(outcome(&mut engines, &bust(PERPETUAL, 2, 4, 1001, OTHER, MEMBER)), Ok(()));
     assert_eq!((position(&engines, MEMBER), position(&engines, OTHER)), ((0, 0, 0), (0, 0, 0)));
     assert_eq!((total(&engines, MEMBER, BTC), total(&engines, OTHER, BTC)), (20_000_000, 20_000_000));
     engines.image();
@@ -100,12 +100,12 @@ fn unknown_or_busted_trade_cannot_be_busted() {
         (Bust { price: Ticks(1 << 32), ..good.clone() }, Reject::BadDefinition),
     ] {
         let before = engines.image();
-        assert_eq!(told(&mut engines, &wrong), Err(reason), "{wrong:?}");
+        assert_eq!(outcome(&mut engines, &wrong), Err(reason), "{wrong:?}");
         assert_eq!(engines.image(), before, "a refused command changes nothing");
     }
-    assert_eq!(told(&mut engines, &good), Ok(()));
-    assert_eq!(told(&mut engines, &good), Err(Reject::AlreadyBusted));
-    assert_eq!(told(&mut engines, &Bust { lots: Lots(0), ..good }), Err(Reject::AlreadyBusted));
+    assert_eq!(outcome(&mut engines, &good), Ok(()));
+    assert_eq!(outcome(&mut engines, &good), Err(Reject::AlreadyBusted));
+    assert_eq!(outcome(&mut engines, &Bust { lots: Lots(0), ..good }), Err(Reject::AlreadyBusted));
 }
 
 /// Busts neither create nor destroy money.
@@ -126,7 +126,7 @@ fn busts_conserve_money() {
         bust(PERPETUAL, 2, 3, 1003, HOUSE[0], MEMBER),
         bust(PERPETUAL, 1, 7, 997, MEMBER, OTHER),
     ] {
-        assert_eq!(told(&mut engines, &bust), Ok(()), "{bust:?}");
+        assert_eq!(outcome(&mut engines, &bust), Ok(()), "{bust:?}");
         let open: i128 = engines.engine().accounts().iter().map(|a| i128::from(a.position(PERPETUAL).lots)).sum();
         assert_eq!(open, 0, "longs and shorts are one number");
     }

@@ -62,7 +62,7 @@ impl TestMarket {
         self.events.clear();
         let stamped = Stamped { seq: Seq(self.seq), at: VenueNanos(self.now), command };
         self.engine.apply(&stamped, &mut self.events);
-        self.events.iter().filter_map(told).collect::<Vec<_>>().join(", ")
+        self.events.iter().filter_map(line_of).collect::<Vec<_>>().join(", ")
     }
 
     fn session(&mut self, to: Phase) -> String {
@@ -121,7 +121,7 @@ fn tolerance(static_bps: Option<u32>, dynamic_bps: Option<u32>) -> TradingRules 
 }
 
 /// An event in few words; `None` for what goes without saying.
-fn told(event: &Event) -> Option<String> {
+fn line_of(event: &Event) -> Option<String> {
     let mut text = String::new();
     match event {
         Event::Trade { price, lots, maker, taker, kind, .. } => {

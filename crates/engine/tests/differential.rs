@@ -43,7 +43,7 @@ const REPLAYS: usize = 600;
 
 /// The answers that the run covered, to notice a flow that no longer produces one.
 #[derive(Default)]
-struct Heard {
+struct Coverage {
     rejects: BTreeMap<u8, u64>,
     cancels: BTreeMap<u8, u64>,
     commands: u64,
@@ -65,7 +65,7 @@ struct Heard {
     marks: BTreeMap<String, u64>,
 }
 
-impl Heard {
+impl Coverage {
     fn hear(&mut self, command: &Command, events: &[Event]) {
         self.commands += 1;
         self.cells.hear(command, events);
@@ -133,7 +133,7 @@ impl Heard {
         let (cells, unmet) = self.cells.unmet();
         println!("{} of {cells} cells met, rarest {:?}", cells - unmet.len(), self.cells.rarest());
         let unseen = self.cells.changes_unseen();
-        println!("changes of session not told: {unseen:?}; {:?}", self.marks);
+        println!("changes of session not reported: {unseen:?}; {:?}", self.marks);
         if self.commands < COMMANDS {
             return;
         }
@@ -147,8 +147,8 @@ impl Heard {
         // rare to require, and `terms.rs` tests it.
         let uncounted = [Reject::Quarantined, Reject::PostOnlyNoPlace];
         for reason in Reject::ALL.iter().filter(|reason| !uncounted.contains(reason)) {
-            let heard = self.rejects.contains_key(&(*reason as u8));
-            assert!(heard, "TEST_SEED={seed}: nothing was refused as {}", reason.name());
+            let is_covered = self.rejects.contains_key(&(*reason as u8));
+            assert!(is_covered, "TEST_SEED={seed}: nothing was refused as {}", reason.name());
             let looked = self.left_alone.contains_key(&(*reason as u8));
             assert!(looked, "TEST_SEED={seed}: no state was looked at around a refusal as {}", reason.name());
         }
@@ -290,8 +290,11 @@ impl Court {
     fn has_left_alone(&mut self, before: &EngineImage, reason: Reject) -> Result<(), String> {
         for (which, after) in [("slow", Some(self.slow.image())), ("fast", self.fast.as_ref().map(Engine::image))] {
             if let Some(after) = after.filter(|after| after != before) {
-                let told = unlike(before, &after);
-                return Err(format!("a command refused as {} changed the state, {which}: {told:#?}", reason.name()));
+                let reported = unlike(before, &after);
+                return Err(format!(
+                    "a command refused as {} changed the state, {which}: {reported:#?}",
+                    reason.name()
+                ));
             }
         }
         *self.left_alone.entry(reason as u8).or_default() += 1;
@@ -312,8 +315,8 @@ impl Court {
             self.fast = Some(again);
         }
         let Some(auditor) = &self.auditor else { return Ok(()) };
-        let told = audit_snapshot(&image, stamped.seq, stamped.at);
-        let audited = auditor.compare(&told).and_then(|()| auditor.check_balances());
+        let reported = audit_snapshot(&image, stamped.seq, stamped.at);
+        let audited = auditor.compare(&reported).and_then(|()| auditor.check_balances());
         audited.map_err(|offence| format!("the auditor says: {offence}"))
     }
 }
@@ -365,7 +368,7 @@ fn complaint_of(sentence: &str) -> String {
     sentence.chars().filter(|c| c.is_alphabetic() || *c == ' ').take(50).collect()
 }
 
-fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard) {
+fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, coverage: &mut Coverage) {
     let mut flow = Flow::new(world_seed);
     let steps = SplitMix64::new(world_seed).pick(&[200, 400, 800, 3_000]);
     let kind = Bench { is_fast, is_audited: !flow.lies, is_restored: world.is_multiple_of(3) };
@@ -373,7 +376,7 @@ fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard
     let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
     let mut stamper = Stamper::default();
     let mut commands: Vec<Stamped> = Vec::new();
-    heard.cells.forget();
+    coverage.cells.forget();
     while commands.len() < steps {
         stamper.at.0 += flow.wait();
         let at = VenueNanos(stamper.at.0 + 1000);
@@ -383,14 +386,14 @@ fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, heard: &mut Heard
         let is_image_due = commands.len().is_multiple_of(IMAGE_EVERY) || commands.len() == steps;
         match catch_unwind(AssertUnwindSafe(|| court.judge(&stamped, is_image_due))) {
             Ok(Ok(events)) => {
-                heard.hear(&stamped.command, &events);
+                coverage.hear(&stamped.command, &events);
                 flow.learn(&events);
             }
             _ => return fail(seed, world, commands.clone(), kind),
         }
     }
     for (reason, times) in court.left_alone {
-        *heard.left_alone.entry(reason).or_default() += times;
+        *coverage.left_alone.entry(reason).or_default() += times;
     }
 }
 
@@ -419,18 +422,18 @@ fn play_all(commands: u64, is_fast: bool) {
     if std::env::var("TEST_SEED").is_err() {
         seeds.extend(FIXED_SEEDS);
     }
-    let mut heard = Heard::default();
+    let mut coverage = Coverage::default();
     let mut worlds = 0;
     for (part, seed) in (1..).zip(&seeds) {
         let mut world_seeds = SplitMix64::new(*seed);
         let mut world = 0;
-        while heard.commands < commands * part / seeds.len() as u64 {
-            play(*seed, world, world_seeds.next(), is_fast, &mut heard);
+        while coverage.commands < commands * part / seeds.len() as u64 {
+            play(*seed, world, world_seeds.next(), is_fast, &mut coverage);
             world += 1;
         }
         worlds += world;
     }
-    heard.expect_plenty(fresh, worlds);
+    coverage.expect_plenty(fresh, worlds);
 }
 
 /// Returns the number of filter trades of a hidden order whose minimum two others can meet. `pairs`

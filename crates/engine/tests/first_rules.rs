@@ -11,22 +11,22 @@ use pitwire_model::{
     CancelReason, Command, Event, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Reject, Side, Ticks, TimeInForce,
 };
 
-struct Told {
+struct RuleWorld {
     engine: Engine,
     auditor: Auditor,
     stamper: Stamper,
 }
 
-impl Told {
-    fn under(rules: u16) -> Told {
-        let mut told = Told { engine: Engine::new(), auditor: Auditor::new(), stamper: Stamper::default() };
-        told.follow(rules);
+impl RuleWorld {
+    fn under(rules: u16) -> RuleWorld {
+        let mut pair = RuleWorld { engine: Engine::new(), auditor: Auditor::new(), stamper: Stamper::default() };
+        pair.follow(rules);
         for command in opening_commands(10, 100) {
-            told.apply(command);
+            pair.apply(command);
         }
         let bid = limit(Side::Buy, TimeInForce::GoodTillCancel);
-        told.apply(Command::Enter(NewOrder { id: OrderId(1), ..bid }));
-        told
+        pair.apply(Command::Enter(NewOrder { id: OrderId(1), ..bid }));
+        pair
     }
 
     fn follow(&mut self, rules: u16) {
@@ -66,7 +66,7 @@ fn refused(events: &[Event]) -> Option<Reject> {
 
 #[test]
 fn gtc_market_order_of_version_1_replays_unchanged() {
-    let mut first = Told::under(1);
+    let mut first = RuleWorld::under(1);
     let events = first.enter(market_gtc());
     let tif = TimeInForce::GoodTillCancel;
     assert!(matches!(events[0], Event::Accepted { tif: of, order_type: OrderType::Market, .. } if of == tif));
@@ -74,15 +74,15 @@ fn gtc_market_order_of_version_1_replays_unchanged() {
     let reason = CancelReason::ImmediateRemainder;
     let expired = |event: &Event| matches!(event, Event::Cancelled { open: Lots(2), reason: of, .. } if *of == reason);
     assert!(events.iter().any(expired), "{events:?}");
-    assert_eq!(refused(&Told::under(RULE_VERSION).enter(market_gtc())), Some(Reject::TifNotAllowedForType));
+    assert_eq!(refused(&RuleWorld::under(RULE_VERSION).enter(market_gtc())), Some(Reject::TifNotAllowedForType));
 }
 
 #[test]
 fn gtc_market_order_of_version_1_is_refused_in_a_halt() {
     for rules in [1, RULE_VERSION] {
-        let mut told = Told::under(rules);
-        told.apply(Command::SetPhase { instrument: NPN_ZAR, phase: Phase::Halted });
-        assert_eq!(refused(&told.enter(market_gtc())), Some(Reject::NotOpen));
+        let mut pair = RuleWorld::under(rules);
+        pair.apply(Command::SetPhase { instrument: NPN_ZAR, phase: Phase::Halted });
+        assert_eq!(refused(&pair.enter(market_gtc())), Some(Reject::NotOpen));
     }
 }
 
@@ -91,30 +91,30 @@ fn version_1_checks_post_only_before_display() {
     for tif in [TimeInForce::ImmediateOrCancel, TimeInForce::FillOrKill] {
         let order = NewOrder { post_only: PostOnly::Reject, display: Some(Lots(1)), ..limit(Side::Sell, tif) };
         let display_alone = NewOrder { post_only: PostOnly::No, ..order.clone() };
-        assert_eq!(refused(&Told::under(1).enter(order.clone())), Some(Reject::PostOnlyNotAllowed));
-        assert_eq!(refused(&Told::under(1).enter(display_alone)), Some(Reject::DisplayOutOfRange));
-        assert_eq!(refused(&Told::under(RULE_VERSION).enter(order)), Some(Reject::DisplayOutOfRange));
+        assert_eq!(refused(&RuleWorld::under(1).enter(order.clone())), Some(Reject::PostOnlyNotAllowed));
+        assert_eq!(refused(&RuleWorld::under(1).enter(display_alone)), Some(Reject::DisplayOutOfRange));
+        assert_eq!(refused(&RuleWorld::under(RULE_VERSION).enter(order)), Some(Reject::DisplayOutOfRange));
     }
 }
 
 #[test]
 fn commands_after_old_groups_follow_the_new_rules() {
-    let mut told = Told::under(1);
-    told.follow(RULE_VERSION);
-    assert_eq!(refused(&told.enter(market_gtc())), Some(Reject::TifNotAllowedForType));
-    assert_eq!(told.engine.image(), Engine::from_image(told.engine.image()).expect("an image").image());
+    let mut pair = RuleWorld::under(1);
+    pair.follow(RULE_VERSION);
+    assert_eq!(refused(&pair.enter(market_gtc())), Some(Reject::TifNotAllowedForType));
+    assert_eq!(pair.engine.image(), Engine::from_image(pair.engine.image()).expect("an image").image());
 }
 
 #[test]
 fn smallest_display_counts_from_version_4_on() {
     let small = NewOrder { lots: Lots(101), display: Some(Lots(1)), ..limit(Side::Buy, TimeInForce::Day) };
-    assert_eq!(refused(&Told::under(3).enter(small.clone())), None);
-    assert_eq!(refused(&Told::under(RULE_VERSION).enter(small)), Some(Reject::DisplayOutOfRange));
+    assert_eq!(refused(&RuleWorld::under(3).enter(small.clone())), None);
+    assert_eq!(refused(&RuleWorld::under(RULE_VERSION).enter(small)), Some(Reject::DisplayOutOfRange));
 }
 
 #[test]
 fn reduce_only_counts_from_version_3_on() {
     let order = NewOrder { reduce_only: true, ..limit(Side::Buy, TimeInForce::Day) };
-    assert_eq!(refused(&Told::under(2).enter(order.clone())), None);
-    assert_eq!(refused(&Told::under(RULE_VERSION).enter(order)), Some(Reject::ReduceOnlyNotAllowed));
+    assert_eq!(refused(&RuleWorld::under(2).enter(order.clone())), None);
+    assert_eq!(refused(&RuleWorld::under(RULE_VERSION).enter(order)), Some(Reject::ReduceOnlyNotAllowed));
 }

@@ -205,7 +205,7 @@ fn image_keeps_every_order_term_and_operator_setting() {
     assert!(again.is_killed(KillScope::Account(AccountId(4))) && again.is_killed(KillScope::Session(SessionId(8))));
     assert!(!again.is_killed(KillScope::Session(SessionId(5))), "the epoch has forgotten it");
     assert_eq!((again.last_session(), again.flow().rate_percent), (SessionId(9), 250));
-    // The engine that never stopped, told the same, says the same.
+    // The engine that never stopped, gives the same events for the same commands.
     let mut stamper = Stamper::default();
     for command in [
         Command::Enter(NewOrder {

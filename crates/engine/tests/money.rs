@@ -56,8 +56,8 @@ fn spot_orders_reserve_their_worst_case_cost() {
     ];
     for (commands, then, cents, shares) in table {
         let mut engines = EnginePair::new(100, 100);
-        let told = engines.run(commands);
-        assert_eq!((told.as_str(), member(&engines)), (then, [cents, shares]), "{commands}");
+        let outcome = engines.run(commands);
+        assert_eq!((outcome.as_str(), member(&engines)), (then, [cents, shares]), "{commands}");
     }
 }
 
@@ -76,12 +76,12 @@ fn withdrawal_above_the_available_amount_is_refused() {
         (i128::MAX, Some(Reject::AmountOverflow)),
     ] {
         let events = engines.apply(Command::Deposit { account: MEMBER, currency: ZAR, units });
-        let told = match events[..] {
+        let outcome = match events[..] {
             [Event::CommandRefused { reason }] => Some(reason),
             [Event::Deposited { .. }] => None,
             _ => panic!("{events:?}"),
         };
-        assert_eq!(told, refused, "{units}");
+        assert_eq!(outcome, refused, "{units}");
     }
     // A balance of nothing is where the most negative number has no counterpart.
     let events = engines.apply(Command::Deposit { account: AccountId(0), currency: ZAR, units: i128::MIN });

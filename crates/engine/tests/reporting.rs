@@ -35,20 +35,20 @@ fn hours(engines: &mut EnginePair, instrument: InstrumentId, open: bool) -> Vec<
 
 fn open_engines(wealth: i128) -> EnginePair {
     let mut engines = EnginePair::new(100, wealth);
-    let told = Event::ReportingChanged {
+    let outcome = Event::ReportingChanged {
         instrument: NPN_ZAR,
         open: true,
         reason: SessionReason::Scheduled,
         ends: Some(VenueNanos(77)),
     };
-    assert_eq!(hours(&mut engines, NPN_ZAR, true), [told]);
+    assert_eq!(hours(&mut engines, NPN_ZAR, true), [outcome]);
     engines
 }
 
 /// The number of a report that was taken.
 fn reported(engines: &mut EnginePair, trade: &TradeReport) -> Seq {
     match &engines.apply(Command::ReportTrade(Box::new(trade.clone())))[..] {
-        [Event::TradeReported { report, trade: told }] if **told == *trade => *report,
+        [Event::TradeReported { report, trade: outcome }] if **outcome == *trade => *report,
         events => panic!("{events:#?}"),
     }
 }
@@ -192,9 +192,9 @@ fn reported_perpetual_trade_cannot_use_needed_margin() {
             }));
         }
         let second = reported(&mut engines, &report(side, lots, price));
-        let told = refused(&answer(&mut engines, partner, second, true));
+        let outcome = refused(&answer(&mut engines, partner, second, true));
         let case = format!("{resting:?}, {side:?} {lots} at {price}");
-        assert_eq!(told, is_refused.then_some(Reject::NotEnoughFunds), "{case}");
+        assert_eq!(outcome, is_refused.then_some(Reject::NotEnoughFunds), "{case}");
         let position = engines.engine().account(MEMBER).expect("defined").position(PERPETUAL);
         assert_eq!((total(&engines, MEMBER, BTC), position.lots), (units, held), "{case}");
         assert!(engines.engine().available(MEMBER, BTC) >= 0, "{case}");
@@ -292,8 +292,8 @@ fn blocked_parties_cannot_report_or_confirm() {
         engines.apply(Command::Kill { scope, reason: Label::NONE });
         assert_eq!(refused(&answer(&mut engines, OTHER, report, true)), Some(Reject::Killed), "{party}");
         // A reporter does not learn whether the counterparty is blocked.
-        let told = refused(&engines.apply(Command::ReportTrade(Box::new(block()))));
-        assert_eq!(told, Some(Reject::Killed).filter(|_| party != "other"), "{party}");
+        let outcome = refused(&engines.apply(Command::ReportTrade(Box::new(block()))));
+        assert_eq!(outcome, Some(Reject::Killed).filter(|_| party != "other"), "{party}");
         engines.apply(Command::Lift { scope });
     }
     engines.apply(Command::CloseAccount { account: MEMBER });

@@ -362,7 +362,7 @@ fn explained_uncross_price_equals_the_engines() {
 
 impl Looker {
     /// Returns the notes that the owner of the n-th entry's order gets.
-    fn owner_is_told(&self, n: usize) -> Vec<Note> {
+    fn notes_for_owner(&self, n: usize) -> Vec<Note> {
         let id = self.order(n);
         let entered = self.log.iter().find_map(|(stamped, _)| match &stamped.command {
             Command::Enter(order) if order.id == id => Some(order.account),
@@ -427,7 +427,7 @@ fn hidden_orders_of_others_do_not_change_an_explanation() {
         let of = |looker: &Looker| looker.ask(Question::Order(looker.order(n)));
         assert!(of(&hiding).iter().any(|note| note.what == kind), "{what}: {:?}", of(&hiding));
         assert_ne!(of(&hiding), of(&plain), "{what}: an operator sees it");
-        assert_eq!(hiding.owner_is_told(n), plain.owner_is_told(n), "{what}");
+        assert_eq!(hiding.notes_for_owner(n), plain.notes_for_owner(n), "{what}");
     }
 }
 
@@ -467,7 +467,7 @@ fn random_markets_reveal_no_hidden_orders() {
         let entries = steps.iter().filter(|step| step["op"] == "enter");
         for (n, _) in entries.enumerate().filter(|(_, step)| !step["id"].as_str().is_some_and(|id| id.starts_with('X')))
         {
-            assert_eq!(hiding.owner_is_told(n), plain.owner_is_told(n), "of entry {n} of {steps:?}");
+            assert_eq!(hiding.notes_for_owner(n), plain.notes_for_owner(n), "of entry {n} of {steps:?}");
             let of = |looker: &Looker| looker.ask(Question::Order(looker.order(n)));
             (compared, differed) = (compared + 1, differed + u32::from(of(&hiding) != of(&plain)));
         }
@@ -479,7 +479,7 @@ fn random_markets_reveal_no_hidden_orders() {
 fn member_sees_only_own_orders_and_no_foreign_sizes() {
     let iceberg = with(limit("S1", "sell", 20, 100), &json!({"type": "iceberg", "display": 4}));
     let looker = watch(&json!({}), &json!([iceberg, limit("B2", "buy", 5, 100), limit("S3", "sell", 1, 100)]));
-    let [taker, behind] = [1, 2].map(|n| looker.owner_is_told(n));
+    let [taker, behind] = [1, 2].map(|n| looker.notes_for_owner(n));
     let filled = taker.last().expect("a note");
     assert_eq!((filled.what, filled.numbers.get("with")), ("filled", None));
     assert!(!filled.text.contains("with order"), "{}", filled.text);
@@ -563,7 +563,7 @@ fn self_match_names_the_other_order_and_the_mode() {
         ("C", 0, 1, "cancel_resting"),
     ] {
         let looker = watch(&modes, &crossing(account));
-        let notes = looker.owner_is_told(n);
+        let notes = looker.notes_for_owner(n);
         let note = notes.iter().find(|note| note.what == "cancelled").unwrap_or_else(|| panic!("{notes:?}"));
         let other = looker.order(other).0;
         assert_eq!((&note.numbers["mode"], &note.numbers["with"]), (&json!(mode), &json!(other)), "{account} {n}");
@@ -572,7 +572,7 @@ fn self_match_names_the_other_order_and_the_mode() {
     // Orders of two accounts with one key: the note does not name the other member's order.
     let keyed = |step: Value, account: &str| with(of(step, account), &json!({"smp_key": "7"}));
     let steps = json!([keyed(limit("S1", "sell", 5, 100), "A"), keyed(limit("B1", "buy", 5, 100), "C")]);
-    let notes = watch(&modes, &steps).owner_is_told(0);
+    let notes = watch(&modes, &steps).notes_for_owner(0);
     let note = notes.iter().find(|note| note.what == "cancelled").unwrap_or_else(|| panic!("{notes:?}"));
     assert_eq!((&note.numbers["with"], &note.numbers["mode"]), (&Value::Null, &json!("cancel_resting")));
 }

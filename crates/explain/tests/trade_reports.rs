@@ -197,19 +197,19 @@ fn only_the_two_parties_get_an_explanation() {
     let report = log.report(ANNA, BEN, 5, 90);
     log.answer(CARL, report, true);
     log.answer(ANNA, report, true);
-    let told = |who| {
+    let explained = |who| {
         kinds(&log.tell(Question::Order(OrderId(report.0)), Viewer::Member(who)))
             .iter()
             .map(|k| k.0)
             .collect::<Vec<_>>()
     };
-    assert_eq!(told(ANNA), ["reported", "answer refused", "waits"]);
-    assert_eq!(told(BEN), ["reported", "waits"], "another's answer is its own");
-    assert!(told(CARL).is_empty());
+    assert_eq!(explained(ANNA), ["reported", "answer refused", "waits"]);
+    assert_eq!(explained(BEN), ["reported", "waits"], "another's answer is its own");
+    assert!(explained(CARL).is_empty());
     // The other party must not learn of a refused report.
     let refused = log.report(ANNA, BEN, 0, 90);
-    let told = |who| log.tell(Question::Order(OrderId(refused.0)), Viewer::Member(who)).len();
-    assert_eq!([told(ANNA), told(BEN), told(CARL)], [1, 0, 0]);
+    let explained = |who| log.tell(Question::Order(OrderId(refused.0)), Viewer::Member(who)).len();
+    assert_eq!([explained(ANNA), explained(BEN), explained(CARL)], [1, 0, 0]);
 }
 
 #[test]
@@ -217,9 +217,9 @@ fn report_from_a_snapshot_is_explained() {
     let mut log = Log::open();
     let report = log.report(ANNA, BEN, 5, 90);
     let (image, seq): (EngineImage, _) = (log.engine.image(), Seq(log.log.len() as u64));
-    for (viewer, told) in [(Viewer::Operator, 1), (Viewer::Member(BEN), 1), (Viewer::Member(CARL), 0)] {
+    for (viewer, explained) in [(Viewer::Operator, 1), (Viewer::Member(BEN), 1), (Viewer::Member(CARL), 0)] {
         let notes = Explainer::resume(Question::Order(OrderId(report.0)), viewer, &image, seq).finish();
-        assert_eq!(notes.len(), told);
+        assert_eq!(notes.len(), explained);
         for note in notes {
             assert_eq!(note.what, "waits");
             has(&note, &json!({"waits_for": "ben", "ends_ns": ENDS.0, "seller": "anna"}));

@@ -293,8 +293,8 @@ mod tests {
         let ask = follower.next_question(0).unwrap();
         assert_eq!(ask, VenueQuestion::From { epoch: 7, seq: 11 });
         assert_eq!(follower.next_question(0), None, "one question at a time");
-        let told = follower.answered(&ask, &answer(7, 2, 15, vec![batch(7, 10, 2), batch(7, 12, 1)]), 0);
-        assert_eq!(given(&told), [(11, 12), (12, 13), (13, 15), (15, 16)]);
+        let outcome = follower.answered(&ask, &answer(7, 2, 15, vec![batch(7, 10, 2), batch(7, 12, 1)]), 0);
+        assert_eq!(given(&outcome), [(11, 12), (12, 13), (13, 15), (15, 16)]);
         assert!(follower.is_up_to_date());
         assert_eq!((follower.counts.gaps, follower.counts.filled), (1, 2));
     }
@@ -314,16 +314,16 @@ mod tests {
         assert_eq!(follower.counts.foreign, 1);
         let ask = follower.next_question(0).unwrap();
         assert_eq!(ask, VenueQuestion::Status);
-        let told = follower.answered(&ask, &answer(7, 2, 10, vec![]), 0);
-        assert!(told.restarted.is_none() && follower.is_up_to_date());
+        let outcome = follower.answered(&ask, &answer(7, 2, 10, vec![]), 0);
+        assert!(outcome.restarted.is_none() && follower.is_up_to_date());
         // Repetition does not make the questions more frequent.
         follower.batch(batch(6, 11, 1));
         assert_eq!(
             (follower.next_question(DOUBT_NS - 1), follower.next_question(DOUBT_NS)),
             (None, Some(VenueQuestion::Status))
         );
-        let told = follower.answered(&VenueQuestion::Status, &answer(8, 1, 3, vec![]), DOUBT_NS);
-        assert_eq!(told.restarted, Some(FollowerRestart { epoch: 8, next: 1, is_new_start: true }));
+        let outcome = follower.answered(&VenueQuestion::Status, &answer(8, 1, 3, vec![]), DOUBT_NS);
+        assert_eq!(outcome.restarted, Some(FollowerRestart { epoch: 8, next: 1, is_new_start: true }));
         assert_eq!(follower.next_question(2 * DOUBT_NS), Some(VenueQuestion::From { epoch: 8, seq: 1 }));
     }
 
@@ -345,8 +345,8 @@ mod tests {
         follower.batch(batch(7, 15, 1));
         follower.batch(batch(8, 1, 1));
         let ask = follower.next_question(0).unwrap();
-        let told = follower.answered(&ask, &answer(8, 1, 1, vec![]), 0);
-        assert_eq!(told.restarted, Some(FollowerRestart { epoch: 8, next: 1, is_new_start: true }));
+        let outcome = follower.answered(&ask, &answer(8, 1, 1, vec![]), 0);
+        assert_eq!(outcome.restarted, Some(FollowerRestart { epoch: 8, next: 1, is_new_start: true }));
     }
 
     #[test]
@@ -354,9 +354,9 @@ mod tests {
         let mut follower = following(10);
         follower.batch(batch(7, 41, 1));
         let ask = follower.next_question(0).unwrap();
-        let told = follower.answered(&ask, &answer(7, 30, 41, vec![batch(7, 30, 5)]), 0);
-        assert_eq!(told.restarted, Some(FollowerRestart { epoch: 7, next: 30, is_new_start: false }));
-        assert_eq!(given(&told), [(30, 35)]);
+        let outcome = follower.answered(&ask, &answer(7, 30, 41, vec![batch(7, 30, 5)]), 0);
+        assert_eq!(outcome.restarted, Some(FollowerRestart { epoch: 7, next: 30, is_new_start: false }));
+        assert_eq!(given(&outcome), [(30, 35)]);
         let ask = follower.next_question(0).unwrap();
         assert_eq!(ask, VenueQuestion::From { epoch: 7, seq: 35 });
         assert_eq!(given(&follower.answered(&ask, &answer(7, 30, 41, vec![batch(7, 35, 6)]), 0)), [(35, 41), (41, 42)]);

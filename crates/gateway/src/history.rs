@@ -271,7 +271,7 @@ mod tests {
         writer.finish().into()
     }
 
-    fn told(next: Next<'_>) -> String {
+    fn line_of(next: Next<'_>) -> String {
         match next {
             Next::Nothing => "-".into(),
             Next::Message(found) => {
@@ -290,9 +290,12 @@ mod tests {
         history.append(&batch(3, &[(1, "a", "A3 again"), (3, "a", "A4")]), 4, |id| seen.push(id));
         assert_eq!(seen, [0, 1, 0, 0]);
         let (a, b) = (history.known("a").unwrap(), history.known("b").unwrap());
-        let told = |id, after| told(history.next(id, after));
-        assert_eq!([told(a, 0), told(a, 1), told(a, 2), told(a, 3)], ["0<1 A1", "1<3 A3", "1<3 A3", "3<4 A4"]);
-        assert_eq!([told(a, 4), told(b, 0), told(b, 2)], ["-", "0<2 B2", "-"]);
+        let line_of = |id, after| line_of(history.next(id, after));
+        assert_eq!(
+            [line_of(a, 0), line_of(a, 1), line_of(a, 2), line_of(a, 3)],
+            ["0<1 A1", "1<3 A3", "1<3 A3", "3<4 A4"]
+        );
+        assert_eq!([line_of(a, 4), line_of(b, 0), line_of(b, 2)], ["-", "0<2 B2", "-"]);
         assert_eq!((history.count(a, 1), history.newest(a).unwrap().seq), (2, 4));
         assert_eq!(history.known("c"), None);
     }
@@ -307,11 +310,11 @@ mod tests {
         history.append(&batch(5, &[(4, "a", "A5"), (5, "a", "A6")]), 5, |_| {});
         let (a, b) = (0, 1);
         assert_eq!(history.complete_after(), 2);
-        assert_eq!([told(history.next(a, 0)), told(history.next(a, 1))], ["!1", "1<3 A3"]);
+        assert_eq!([line_of(history.next(a, 0)), line_of(history.next(a, 1))], ["!1", "1<3 A3"]);
         // Channel b has no newer message, so its readers miss nothing.
-        assert_eq!([told(history.next(b, 1)), told(history.next(b, 2))], ["!2", "-"]);
+        assert_eq!([line_of(history.next(b, 1)), line_of(history.next(b, 2))], ["!2", "-"]);
         history.restart(40);
-        assert_eq!((told(history.next(a, 0)), history.complete_after(), history.held_bytes()), ("-".into(), 40, 0));
+        assert_eq!((line_of(history.next(a, 0)), history.complete_after(), history.held_bytes()), ("-".into(), 40, 0));
         assert_eq!((history.channel("a"), history.name(b)), (a, "b"));
     }
 
@@ -344,8 +347,8 @@ mod tests {
     fn newest_batch_is_never_dropped() {
         let mut history = History::new(1);
         history.append(&batch(1, &[(0, "a", "A1")]), 1, |_| {});
-        assert_eq!(told(history.next(0, 0)), "0<1 A1");
+        assert_eq!(line_of(history.next(0, 0)), "0<1 A1");
         history.append(&batch(2, &[(1, "a", "A2")]), 2, |_| {});
-        assert_eq!(told(history.next(0, 1)), "1<2 A2");
+        assert_eq!(line_of(history.next(0, 1)), "1<2 A2");
     }
 }

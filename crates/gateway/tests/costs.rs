@@ -72,9 +72,9 @@ fn a_message_of_200_bytes() {
 fn at_a_gateway(batches: Vec<Vec<u8>>) -> (f64, f64) {
     let mut node = Node::new("1", 64 << 20);
     let now = GatewayTime { steady_ns: 1, wall_us: 1 };
-    let told = |node: &mut Node, ask: VenueQuestion, reply: Reply| node.answered(&ask, Ok(reply), now, &mut Deaf);
+    let answer = |node: &mut Node, ask: VenueQuestion, reply: Reply| node.answered(&ask, Ok(reply), now, &mut Deaf);
     while let Some(ask) = node.next_question(now.steady_ns) {
-        told(&mut node, ask, Reply { epoch: 1, oldest: 1, names: vec!["NPN_ZAR".into()], ..Reply::default() });
+        answer(&mut node, ask, Reply { epoch: 1, oldest: 1, names: vec!["NPN_ZAR".into()], ..Reply::default() });
     }
     let channel = "book.NPN_ZAR.100ms";
     for id in 0..READERS {
@@ -83,7 +83,7 @@ fn at_a_gateway(batches: Vec<Vec<u8>>) -> (f64, f64) {
     }
     while let Some(ask) = node.next_question(now.steady_ns) {
         let reply = Reply { epoch: 1, oldest: 1, outcome: Outcome::Done, channel: channel.into(), ..Reply::default() };
-        told(&mut node, ask, reply);
+        answer(&mut node, ask, reply);
     }
     let (mut taking, mut pumping, mut out) = (0.0, 0.0, Vec::new());
     let mut copied = 0;

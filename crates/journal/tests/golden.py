@@ -338,8 +338,8 @@ def later(commands, events):
     for name, tag, public, private in events:
         sys.stdout.write("event." + name + " " + event(tag, public, private).hex() + "\n")
         if public is not None:
-            told = public_event(1_700_000_000_000_000_000, tag, public)
-            sys.stdout.write("public." + name + " " + told.hex() + "\n")
+            encoded = public_event(1_700_000_000_000_000_000, tag, public)
+            sys.stdout.write("public." + name + " " + encoded.hex() + "\n")
 
 
 def main():

@@ -185,7 +185,7 @@ fn secret(random: &mut Random, id: u64, side: Side, hidden: &mut Vec<OrderId>) -
 }
 
 /// Returns the public bytes of a command.
-fn told(engine: &mut Engine, seq: u64, command: Command, events: &mut Vec<Event>) -> Vec<u8> {
+fn public_bytes(engine: &mut Engine, seq: u64, command: Command, events: &mut Vec<Event>) -> Vec<u8> {
     let at = VenueNanos(seq * 1_000);
     events.clear();
     engine.apply(&Stamped { seq: Seq(seq), at, command }, events);
@@ -212,8 +212,8 @@ fn play(seed: u64, seen: &mut Seen) {
         if step > opening.len() as u64 && random.one_in(3) {
             let command = secret(&mut random, step, side, &mut hidden);
             let text = format!("{command:?}");
-            let bytes = told(&mut with_secrets, step, command, &mut events);
-            assert!(bytes.is_empty(), "seed {seed}, step {step}: {text} is told in public: {events:?}");
+            let bytes = public_bytes(&mut with_secrets, step, command, &mut events);
+            assert!(bytes.is_empty(), "seed {seed}, step {step}: {text} is published: {events:?}");
             seen.secrets += usize::from(events.iter().any(|event| matches!(event, Event::Accepted { .. })));
             continue;
         }
@@ -222,10 +222,10 @@ fn play(seed: u64, seen: &mut Seen) {
             None => usual(&mut random, step, &mut known),
         };
         let text = format!("{command:?}");
-        let without = told(&mut open, step, command.clone(), &mut events);
+        let without = public_bytes(&mut open, step, command.clone(), &mut events);
         seen.calls += events.iter().filter(|event| matches!(event, Event::Indicative { .. })).count();
         let said = events.clone();
-        let with = told(&mut with_secrets, step, command, &mut events);
+        let with = public_bytes(&mut with_secrets, step, command, &mut events);
         seen.hidden_trades += events.iter().filter(|event| trades_by_filter(event)).count();
         assert_eq!(without, with, "seed {seed}, step {step}: {text}\nwithout: {said:#?}\nwith: {events:#?}");
     }

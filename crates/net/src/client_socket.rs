@@ -181,7 +181,7 @@ impl ClientSocket {
 
     /// Tells the peer that nothing more will be sent.
     pub fn end_sending(&self) {
-        // A connection that is already gone need not be told.
+        // A connection that is already gone needs no notice.
         let _ = self.socket.shutdown(std::net::Shutdown::Write);
     }
 

@@ -123,7 +123,7 @@ pub(crate) struct Connection {
     readiness: Readiness,
     share: TurnShare,
     /// When input last arrived.
-    heard_ns: u64,
+    received_ns: u64,
     /// Since when the peer has owed us the rest of a request, handshake or message.
     unfinished_since: Option<u64>,
 }
@@ -165,7 +165,7 @@ impl Connection {
             outbox: Outbox::new(meter),
             readiness: Readiness { readable: true, writable: true, is_reported: false },
             share: TurnShare { read_ns: now, ..TurnShare::default() },
-            heard_ns: now,
+            received_ns: now,
             unfinished_since: Some(now),
         }
     }
@@ -308,7 +308,7 @@ impl Connection {
             match self.stream.receive(turn.net, &mut |bytes| input.extend_from_slice(bytes)) {
                 Receipt::Bytes(bytes) => {
                     self.share.read_ns = turn.clock.monotonic_ns();
-                    self.heard_ns = turn.now;
+                    self.received_ns = turn.now;
                     turn.had_input = true;
                     taken += bytes;
                 }
@@ -682,7 +682,7 @@ impl Connection {
         if self.unfinished_since.is_some_and(|since| now > since + limits.unfinished_ns) {
             let reason = format!("not finished within {} s", limits.unfinished_ns / 1_000_000_000);
             notices.close(self.id, CloseCode::Policy, reason);
-        } else if now > self.heard_ns + idle {
+        } else if now > self.received_ns + idle {
             notices.close(self.id, CloseCode::Policy, "nothing heard for too long");
         }
     }

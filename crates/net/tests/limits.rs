@@ -34,16 +34,16 @@ fn sending_to_a_silent_peer_does_not_keep_it_open() {
     let venue = Venue::up_with(Limits { idle_ns: 2 * SECOND_NS, ..Limits::default() });
     let (mut silent, mut speaker) = (venue.websocket(), venue.client());
     let started = Instant::now();
-    let mut told = 0;
+    let mut sent = 0;
     while started.elapsed() < Duration::from_secs(4) {
         speaker.get("/tell:1");
         speaker.response();
-        told += 1;
+        sent += 1;
         std::thread::sleep(Duration::from_millis(200));
     }
     let rest = silent.rest();
     assert_eq!(rest.last(), Some(&Got::Close(1008, "nothing heard for too long".into())));
-    assert!(rest.len() < told, "it was told to the end");
+    assert!(rest.len() < sent, "it received everything");
 }
 
 #[test]

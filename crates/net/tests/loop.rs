@@ -44,22 +44,22 @@ fn nothing_leaves_before_the_commit_has_returned() {
 #[test]
 fn early_publications_do_not_wait_for_the_commit_and_everything_else_does() {
     let venue = Venue::up();
-    let (mut one, mut told, mut reader) = (venue.websocket(), venue.websocket(), venue.websocket());
-    told.ask("watch");
+    let (mut one, mut watcher, mut reader) = (venue.websocket(), venue.websocket(), venue.websocket());
+    watcher.ask("watch");
     one.ask("early");
     // In one turn, and its commit is held as well.
     venue.held(|| one.send(&texts(["hold", "feed:5", "publish:tape"])));
     venue.is_held();
     assert_eq!(reader.got(), text("tape"), "while the commit is under way");
     std::thread::sleep(A_WHILE);
-    assert!(!one.has_news() && !told.has_news());
+    assert!(!one.has_news() && !watcher.has_news());
     venue.release();
     for expected in ["hold", "feed:5", "publish:tape", "tape"] {
         assert_eq!(one.got(), text(expected));
     }
-    assert_eq!([told.got(), told.got()], [text("nnnnn"), text("tape")]);
+    assert_eq!([watcher.got(), watcher.got()], [text("nnnnn"), text("tape")]);
     one.ask("still served");
-    assert!(!reader.has_news(), "it is told once");
+    assert!(!reader.has_news(), "one message only");
 }
 
 #[test]
@@ -298,7 +298,7 @@ fn only_a_peer_that_owes_the_rest_of_a_message_is_timed_out() {
     let ping = frame(0x89, b"p");
     pinging.send(&ping[..3]);
     let started = Instant::now();
-    let (mut sent, mut last_heard, mut fragments) = (0, None, Some(fragments));
+    let (mut sent, mut last_received, mut fragments) = (0, None, Some(fragments));
     while started.elapsed() < Duration::from_millis(7_500) {
         std::thread::sleep(Duration::from_millis(100));
         // There is always half a message when the loop looks.
@@ -308,12 +308,12 @@ fn only_a_peer_that_owes_the_rest_of_a_message_is_timed_out() {
         if sent < 45 {
             fragments.as_mut().unwrap().send(&ping);
         } else if let Some(mut fragments) = fragments.take() {
-            last_heard = Some(std::thread::spawn(move || (fragments.rest().pop(), started.elapsed())));
+            last_received = Some(std::thread::spawn(move || (fragments.rest().pop(), started.elapsed())));
         }
         sent += 1;
     }
     let too_late = || Got::Close(1008, "not finished within 5 s".into());
-    let (last, when) = last_heard.unwrap().join().unwrap();
+    let (last, when) = last_received.unwrap().join().unwrap();
     assert_eq!(last, Some(too_late()));
     assert!(when < Duration::from_secs(9), "the pings bought it time");
     assert_eq!(owing.rest(), [too_late()]);
@@ -355,7 +355,7 @@ fn an_end_together_with_the_last_request_is_seen_and_the_request_answered() {
     }
     assert_eq!(http.maybe_response(), None);
     assert_eq!(websocket.rest(), [text("one"), text("two")]);
-    eventually("the application is told", || venue.disconnections() == 1);
+    eventually("the application learns of it", || venue.disconnections() == 1);
     std::thread::sleep(A_WHILE);
     assert_eq!(venue.disconnections(), 1);
 }

@@ -110,7 +110,7 @@ fn text(words: &str) -> Vec<u8> {
 }
 
 /// The next text, as a server sends it.
-fn heard(stream: &mut TcpStream) -> String {
+fn received(stream: &mut TcpStream) -> String {
     let mut head = [0; 2];
     stream.read_exact(&mut head).unwrap();
     assert_eq!(head[0], 0x81);
@@ -128,10 +128,10 @@ fn a_socket_is_handed_off_between_messages_once_everything_is_sent() {
     // message.
     let half = text("later");
     peer.write_all(&[text("go"), text("before"), half[..4].to_vec()].concat()).unwrap();
-    assert_eq!([heard(&mut peer), heard(&mut peer)], ["go", "before"]);
+    assert_eq!([received(&mut peer), received(&mut peer)], ["go", "before"]);
     assert!(served.taken.recv_timeout(Duration::from_millis(100)).is_err(), "it owes the rest of a message");
     peer.write_all(&half[4..]).unwrap();
-    assert_eq!(heard(&mut peer), "later", "the loop has answered before it let go");
+    assert_eq!(received(&mut peer), "later", "the loop has answered before it let go");
     let (id, Handoff { mut socket, session, handshake, rest }) = served.taken.recv_timeout(PATIENCE).unwrap();
     assert!(session.is_none() && handshake.is_empty() && rest.is_empty());
 
@@ -142,7 +142,7 @@ fn a_socket_is_handed_off_between_messages_once_everything_is_sent() {
     socket.read_exact(&mut seen).unwrap();
     assert_eq!(seen, text("away"));
 
-    // It ends elsewhere: the application knows, and is not told by the loop.
+    // It ends elsewhere: the application knows, and the loop does not report it.
     served.order(Order::Left(id));
     drop((peer, socket));
     assert!(served.gone.recv_timeout(Duration::from_millis(100)).is_err());
@@ -163,5 +163,5 @@ fn a_handed_off_connection_counts_for_its_address_until_it_ends() {
         assert!(std::time::Instant::now() < deadline, "its place is free");
         thread::sleep(Duration::from_millis(5));
     }
-    assert!(served.gone.try_iter().all(|other| other != id), "who left elsewhere is not told of here");
+    assert!(served.gone.try_iter().all(|other| other != id), "who left elsewhere is not received of here");
 }

@@ -132,16 +132,16 @@ fn a_websocket_says_and_hears() {
         }
     }
     client.flush().unwrap();
-    let mut heard = Vec::new();
-    while heard.len() < 4 {
+    let mut received = Vec::new();
+    while received.len() < 4 {
         let mut header = [0; 2];
         client.read_exact(&mut header).unwrap();
         let mut body = vec![0; usize::from(header[1])];
         client.read_exact(&mut body).unwrap();
-        heard.push(String::from_utf8(body).unwrap());
+        received.push(String::from_utf8(body).unwrap());
     }
-    heard.sort();
-    assert_eq!(heard, ["again", "hello", "publish:tape", "tape"]);
+    received.sort();
+    assert_eq!(received, ["again", "hello", "publish:tape", "tape"]);
     client.conn.send_close_notify();
     client.flush().unwrap();
     eventually("it is let go", || venue.disconnections() == 1);

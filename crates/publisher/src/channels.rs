@@ -227,7 +227,7 @@ mod tests {
         assert!(why("symbols=A&symbols=B").starts_with("!400 symbols is given twice"));
         assert!(why("token=s3cret").starts_with("!400 token is given twice"));
         assert!(why("&").starts_with("SubscriberSetup"), "nothing is nothing");
-        assert!(verdict("/btc?simbols=A").starts_with("!401"), "who may not come is told nothing");
+        assert!(verdict("/btc?simbols=A").starts_with("!401"), "a refused client learns nothing");
         let echo = Channels { incoming: IncomingMessages::Echo, ..Channels::default() };
         assert!(echo.open(&request("/?whatever=1&whatever=2")).is_ok(), "there is no stream to be chosen from");
         let many = vec!["A"; SYMBOLS_MOST + 1].join(",");

@@ -84,7 +84,7 @@ enum Input {
     Nothing,
     /// It may have bytes.
     Readable,
-    /// The peer has ended its side, or the connection is broken. The core has been told.
+    /// The peer has ended its side, or the connection is broken. The core knows it.
     Ended,
 }
 

@@ -184,16 +184,16 @@ fn resumed_reader_gets_missed_messages() {
     stage.send();
     // A reader that disconnects before its first message resumes with the number from the
     // handshake.
-    let told =
+    let tag_of =
         |reader: &Reader| reader.head.lines().find_map(|line| Some(line.strip_prefix("Pitwire-Resume: ")?.to_owned()));
     let fresh = Reader::join(stage.address, "/");
-    assert_eq!(told(&fresh).as_deref(), Some("7:100"));
+    assert_eq!(tag_of(&fresh).as_deref(), Some("7:100"));
     let mut reader = Reader::join(stage.address, "/?from=7:97");
-    assert_eq!(told(&reader).as_deref(), Some("7:97"));
+    assert_eq!(tag_of(&reader).as_deref(), Some("7:97"));
     assert_eq!([reader.seq(), reader.seq(), reader.seq()], [98, 99, 100]);
     // An up-to-date reader gets new messages only.
     let mut current = Reader::join(stage.address, "/?from=7:100");
-    assert_eq!(told(&current).as_deref(), Some("7:100"));
+    assert_eq!(tag_of(&current).as_deref(), Some("7:100"));
     for _ in 0..1_000 {
         stage.say("", 100);
         stage.send();
@@ -201,14 +201,14 @@ fn resumed_reader_gets_missed_messages() {
     }
     // Messages that the ring has lost are declared, and the newest one follows.
     let mut late = Reader::join(stage.address, "/?from=7:100");
-    assert_eq!(told(&late).as_deref(), Some("7:100"));
+    assert_eq!(tag_of(&late).as_deref(), Some("7:100"));
     let gap = late.text();
     assert_eq!((number(&gap, "from"), number(&gap, "to")), (Some(101), Some(1_100)), "{gap}");
     assert_eq!(late.seq(), 1_100);
     // An epoch of another start, and a number that has not been published yet.
     for from in ["6:1099", "7:5000"] {
         let mut stranger = Reader::join(stage.address, &format!("/?from={from}"));
-        assert_eq!(told(&stranger).as_deref(), Some("7:1100"));
+        assert_eq!(tag_of(&stranger).as_deref(), Some("7:1100"));
         assert_eq!(stranger.text(), r#"{"type":"snapshot","epoch":7,"seq":1100}"#);
         assert_eq!(stranger.seq(), 1_100);
     }
@@ -416,8 +416,8 @@ fn client_with_unprocessed_messages_is_paused_without_loss() {
         socket.write_all(&frames).unwrap();
         socket.shutdown(std::net::Shutdown::Write).unwrap();
     });
-    let (mut heard, mut other) = (Vec::new(), Reader::join(stage.address, "/"));
-    while heard.len() < texts.len() {
+    let (mut received, mut other) = (Vec::new(), Reader::join(stage.address, "/"));
+    while received.len() < texts.len() {
         other.say(1, b"still there");
         assert_eq!(other.text(), "still there");
         let waiting: u32 = stage.programme.waiting.lock().unwrap().iter().map(|(_, text)| weight(text.len())).sum();
@@ -425,10 +425,10 @@ fn client_with_unprocessed_messages_is_paused_without_loss() {
         let acted_on = hear(&stage);
         // The last answers arrive although the client has shut its sending side.
         acted_on.iter().for_each(|(_, text)| assert_eq!(reader.text(), *text));
-        heard.extend(acted_on.into_iter().map(|(_, text)| text));
+        received.extend(acted_on.into_iter().map(|(_, text)| text));
     }
     saying.join().unwrap();
-    assert_eq!(heard, texts);
+    assert_eq!(received, texts);
     assert_eq!(reader.frame(), None);
 }
 

@@ -47,9 +47,9 @@ impl Judge {
     }
 
     fn compare(&mut self, image: &EngineImage) {
-        let told = pitwire_auditor_snapshot::audit_snapshot(image, self.last.0, self.last.1);
+        let snapshot = pitwire_auditor_snapshot::audit_snapshot(image, self.last.0, self.last.1);
         if let (Some(auditor), None) = (&self.auditor, &self.offence) {
-            self.offence = auditor.compare(&told).and_then(|()| auditor.check_balances()).err();
+            self.offence = auditor.compare(&snapshot).and_then(|()| auditor.check_balances()).err();
             self.events.clear();
         }
     }

@@ -62,7 +62,7 @@ fn a_malformed_scenario_is_refused_with_its_line_and_rule() {
     let enter = |what: &str| stepping(&format!("{{\"op\": \"enter\", \"id\": \"B1\", {what}}}"));
     let expecting = |what: &str| format!("{{\"name\": \"A\", \"steps\": [],\n\"expect\": {{{what}}}}}");
     let setting = |what: &str| format!("{{\"name\": \"A\", \"steps\": [],\n\"setup\": {{{what}}}}}");
-    let told = |event: &str| {
+    let expected_event = |event: &str| {
         format!("{{\"name\": \"A\", \"steps\": [{LIMIT}],\n\"expect\": {{\"steps\": [{{\"events\": [{event}]}}]}}}}")
     };
     let cases = [
@@ -120,14 +120,14 @@ fn a_malformed_scenario_is_refused_with_its_line_and_rule() {
         (expecting("\"book\": {\"asks\": []}"), 2, "unknown key \"asks\""),
         (expecting("\"closing\": {\"price\": 1, \"derivation\": \"guess\"}"), 2, "unknown derivation"),
         (expecting("\"steps\": [{}]"), 2, "1 entries for 0 steps"),
-        (told("{\"id\": \"B1\"}"), 2, "no \"type\""),
-        (told("{\"type\": \"born\"}"), 2, "unknown event"),
-        (told("{\"type\": \"accepted\", \"qty\": 1}"), 2, "unknown key \"qty\""),
-        (told("{\"type\": \"rejected\", \"reason\": \"bad_mood\"}"), 2, "unknown reason"),
-        (told("{\"type\": \"expired\", \"reason\": \"not_open\"}"), 2, "unknown reason"),
-        (told("{\"type\": \"session\", \"to\": \"lunch\"}"), 2, "unknown session"),
-        (told("{\"type\": \"report_ended\", \"reason\": \"day_ended\"}"), 2, "unknown reason"),
-        (told("{\"type\": \"reported\", \"price\": 4}"), 2, "unknown key \"price\""),
+        (expected_event("{\"id\": \"B1\"}"), 2, "no \"type\""),
+        (expected_event("{\"type\": \"born\"}"), 2, "unknown event"),
+        (expected_event("{\"type\": \"accepted\", \"qty\": 1}"), 2, "unknown key \"qty\""),
+        (expected_event("{\"type\": \"rejected\", \"reason\": \"bad_mood\"}"), 2, "unknown reason"),
+        (expected_event("{\"type\": \"expired\", \"reason\": \"not_open\"}"), 2, "unknown reason"),
+        (expected_event("{\"type\": \"session\", \"to\": \"lunch\"}"), 2, "unknown session"),
+        (expected_event("{\"type\": \"report_ended\", \"reason\": \"day_ended\"}"), 2, "unknown reason"),
+        (expected_event("{\"type\": \"reported\", \"price\": 4}"), 2, "unknown key \"price\""),
         (stepping("{\"op\": \"reporting\", \"open\": 1}"), 3, "true or false"),
         (stepping("{\"op\": \"reporting\"}"), 3, "no \"open\""),
         (stepping("{\"op\": \"report\", \"id\": \"R1\", \"by\": \"A\"}"), 3, "no \"with\""),

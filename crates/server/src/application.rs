@@ -327,7 +327,7 @@ impl VenueApplication {
             if resume.is_some() {
                 let mut output =
                     ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections };
-                output.reply(id, &Resumption::of_heard(&name).notice);
+                output.reply(id, &Resumption::without_replay(&name).notice);
             }
             return;
         }
@@ -743,17 +743,17 @@ impl Application for VenueApplication {
             self.service.venue.commit().map_err(failed)?;
         }
         let mut bus = self.bus.as_mut();
-        let mut has_told = false;
+        let mut has_sent = false;
         self.service.market_data.streams.release(&mut |stream, payload| {
             if let Some(bus) = &mut bus {
                 bus.take(stream, payload);
-                has_told = true;
+                has_sent = true;
             }
         });
         self.service.market_data.public_connections.release();
         let fresh = self.service.market_data.publisher.release();
         // Gateways wait for the commit, even if the venue's own subscribers do not.
-        if let Some(bus) = self.bus.as_mut().filter(|_| fresh || has_told || self.is_early) {
+        if let Some(bus) = self.bus.as_mut().filter(|_| fresh || has_sent || self.is_early) {
             bus.collect(&self.service.market_data.publisher);
         }
         Ok(fresh)

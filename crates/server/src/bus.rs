@@ -463,7 +463,7 @@ impl Bus {
             reply.outcome = Outcome::Full;
             return reply;
         }
-        self.merge_ns = now_ns + MERGE_NS + MERGE_LEVEL_NS * publisher.levels_told(feed) as u64;
+        self.merge_ns = now_ns + MERGE_NS + MERGE_LEVEL_NS * publisher.levels_sent(feed) as u64;
         match publisher.merged(feed, since_change) {
             MissedChange::Same => {}
             MissedChange::Change(change) => reply.first = change,

@@ -88,7 +88,7 @@ impl Resumption {
     }
 
     /// Answers for a channel that this connection has already. It continues as before.
-    pub fn of_heard(name: &str) -> Resumption {
+    pub fn without_replay(name: &str) -> Resumption {
         let mut notice = Vec::new();
         write_resumption(&mut notice, name, CaughtUp::Nothing(Why::AlreadySubscribed), None);
         Resumption { messages: Vec::new(), notice }

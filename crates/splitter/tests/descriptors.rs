@@ -53,8 +53,8 @@ fn used_by(name: &str) -> Duration {
 
 #[test]
 fn without_descriptors_the_server_waits_and_logs_once() {
-    let told = Arc::new(AtomicU32::new(0));
-    tracing::subscriber::set_global_default(EventCounter(Arc::clone(&told))).unwrap();
+    let refusals = Arc::new(AtomicU32::new(0));
+    tracing::subscriber::set_global_default(EventCounter(Arc::clone(&refusals))).unwrap();
     let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
     let (_, server) = serve(&TransportOptions::new(1), Arc::new(SharedStats::default()), None, Some(any)).unwrap();
     let address = server.metrics().unwrap();
@@ -68,13 +68,13 @@ fn without_descriptors_the_server_waits_and_logs_once() {
     setrlimit(Resource::Nofile, lowered).unwrap();
     client.connect(&address.into()).unwrap();
     let give_up = Instant::now() + PATIENCE;
-    while told.load(Ordering::SeqCst) == 0 {
+    while refusals.load(Ordering::SeqCst) == 0 {
         assert!(Instant::now() < give_up, "no message about the missing descriptor");
         std::thread::sleep(Duration::from_millis(5));
     }
     std::thread::sleep(Duration::from_millis(700));
     setrlimit(Resource::Nofile, limit).unwrap();
-    assert_eq!(told.load(Ordering::SeqCst), 1);
+    assert_eq!(refusals.load(Ordering::SeqCst), 1);
     // A busy loop would have used nearly all of that time.
     let used = used_by("serve-metrics").saturating_sub(before);
     assert!(used < Duration::from_millis(200), "{used:?} of a processor");
@@ -85,5 +85,5 @@ fn without_descriptors_the_server_waits_and_logs_once() {
     let mut answer = String::new();
     client.read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
-    assert_eq!(told.load(Ordering::SeqCst), 1);
+    assert_eq!(refusals.load(Ordering::SeqCst), 1);
 }

@@ -44,9 +44,9 @@ impl NatsServer {
         let until = Instant::now() + PATIENCE;
         let url = loop {
             let ports = place.join(format!("nats-server_{}.ports", process.id()));
-            let told = fs::read_to_string(ports).unwrap_or_default();
-            if let Some(at) = told.find("nats://") {
-                break told[at..].split('"').next().unwrap().to_string();
+            let ports_text = fs::read_to_string(ports).unwrap_or_default();
+            if let Some(at) = ports_text.find("nats://") {
+                break ports_text[at..].split('"').next().unwrap().to_string();
             }
             assert!(Instant::now() < until, "nats-server does not start");
             std::thread::sleep(Duration::from_millis(10));
@@ -164,8 +164,8 @@ fn every_record_arrives_once_and_in_order() {
         assert_eq!((summary.totals.handed + summary.totals.dropped, summary.totals.gaps), (15_000, 1));
         dealt
     });
-    let told: usize = seen.values().map(|seen| seen.records.len()).sum();
-    assert_eq!(told as u64 + seen.values().map(|seen| seen.missed).sum::<u64>(), 15_001);
+    let arrived: usize = seen.values().map(|seen| seen.records.len()).sum();
+    assert_eq!(arrived as u64 + seen.values().map(|seen| seen.missed).sum::<u64>(), 15_001);
     assert_eq!(seen[&1].records.last().unwrap(), br#"{"ev":"gap"}"#);
     for (shard, seen) in &seen {
         let numbers: Vec<u32> =
@@ -191,8 +191,8 @@ fn a_stopped_server_blocks_nothing_and_every_loss_shows() {
         assert_eq!(totals.handed + totals.dropped, 600_000);
         dealt
     });
-    let told: u64 = seen.values().map(|seen| seen.records.len() as u64).sum();
+    let ports_text: u64 = seen.values().map(|seen| seen.records.len() as u64).sum();
     let missed: u64 = seen.values().map(|seen| seen.missed).sum();
     assert!(missed > 0);
-    assert_eq!(told + missed, 600_000);
+    assert_eq!(ports_text + missed, 600_000);
 }

@@ -40,13 +40,13 @@ struct Pair {
     server: Session,
     /// Number of bytes that reach the server at a time.
     step: usize,
-    heard: Vec<u8>,
+    received: Vec<u8>,
 }
 
 impl Pair {
     fn new(server: &Arc<ServerConfig>, trust: &Arc<ClientConfig>, step: usize) -> Pair {
         let (client, server) = (client(trust, "localhost"), Session::new(server).unwrap());
-        Pair { client, server, step, heard: Vec::new() }
+        Pair { client, server, step, received: Vec::new() }
     }
 
     /// Moves bytes until neither side has any more for the other.
@@ -58,7 +58,7 @@ impl Pair {
             }
             let mut back = Vec::new();
             for bytes in sent.chunks_mut(self.step) {
-                self.server.receive(bytes, &mut self.heard, &mut back).unwrap();
+                self.server.receive(bytes, &mut self.received, &mut back).unwrap();
             }
             if back.is_empty() {
                 return;
@@ -100,14 +100,14 @@ fn data_passes_both_ways_in_pieces_of_any_size() {
         let asked: Vec<u8> = (0..40_000_u32).map(|n| n.to_le_bytes()[0]).collect();
         pair.client.writer().write_all(&asked).unwrap();
         pair.run();
-        assert!(pair.heard == asked, "step {step}: {} of {}", pair.heard.len(), asked.len());
+        assert!(pair.received == asked, "step {step}: {} of {}", pair.received.len(), asked.len());
         // More than one record, an empty one, and two records in one buffer.
-        let told: Vec<u8> = (0..50_000_u32).map(|n| n.to_le_bytes()[1]).collect();
+        let outcome: Vec<u8> = (0..50_000_u32).map(|n| n.to_le_bytes()[1]).collect();
         let mut out = Vec::new();
-        pair.server.seal(&told, &mut out).unwrap();
+        pair.server.seal(&outcome, &mut out).unwrap();
         pair.server.seal(b"", &mut out).unwrap();
         pair.server.seal(b"and this", &mut out).unwrap();
-        let expected = [&told[..], b"and this"].concat();
+        let expected = [&outcome[..], b"and this"].concat();
         let mut read = Vec::new();
         for bytes in out.chunks(9_000) {
             pair.tell(bytes);
@@ -125,7 +125,7 @@ fn both_sides_may_end_their_data() {
     pair.client.writer().write_all(b"last").unwrap();
     pair.client.send_close_notify();
     pair.run();
-    assert_eq!((&pair.heard[..], pair.server.is_ended()), (&b"last"[..], true));
+    assert_eq!((&pair.received[..], pair.server.is_ended()), (&b"last"[..], true));
     // Half closed: the answer still goes out.
     let mut out = Vec::new();
     pair.server.seal(b"answer", &mut out).unwrap();
@@ -209,18 +209,19 @@ fn unusable_input_is_named() {
     assert!(server_config(format!("{key}{good}").as_bytes(), key.as_bytes(), NOW_S).is_ok());
     let (other, _) = pem(-5..5);
     let certificate = |what: &str| CertificateError::Certificate(what.into());
-    let told = |chain: &str, key: &str| server_config(chain.as_bytes(), key.as_bytes(), NOW_S).map(|_| ()).unwrap_err();
-    assert_eq!(told(&pem(-9..-1).0, &key), certificate("the certificate expired on 2026-11-21"));
-    assert_eq!(told(&pem(2..9).0, &key), certificate("the certificate is not valid before 2026-11-24"));
-    assert_eq!(told("", &key), certificate("holds no certificate in PEM form"));
-    assert_eq!(told(&key, &key), certificate("holds no certificate in PEM form"));
+    let outcome =
+        |chain: &str, key: &str| server_config(chain.as_bytes(), key.as_bytes(), NOW_S).map(|_| ()).unwrap_err();
+    assert_eq!(outcome(&pem(-9..-1).0, &key), certificate("the certificate expired on 2026-11-21"));
+    assert_eq!(outcome(&pem(2..9).0, &key), certificate("the certificate is not valid before 2026-11-24"));
+    assert_eq!(outcome("", &key), certificate("holds no certificate in PEM form"));
+    assert_eq!(outcome(&key, &key), certificate("holds no certificate in PEM form"));
     assert!(
-        matches!(told(&good, &good), CertificateError::Key(what) if what.starts_with("holds no private key in PEM form"))
+        matches!(outcome(&good, &good), CertificateError::Key(what) if what.starts_with("holds no private key in PEM form"))
     );
-    assert!(matches!(told(&good, ""), CertificateError::Key(_)));
-    assert_eq!(told(&other, &key), CertificateError::Pair("the key does not match the certificate".into()));
+    assert!(matches!(outcome(&good, ""), CertificateError::Key(_)));
+    assert_eq!(outcome(&other, &key), CertificateError::Pair("the key does not match the certificate".into()));
     let garbled = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n";
-    assert!(matches!(told(garbled, &key), CertificateError::Certificate(_)));
+    assert!(matches!(outcome(garbled, &key), CertificateError::Certificate(_)));
 }
 
 /// Damaged bytes from a client cause an error or nothing, never a panic. No more than one record is

@@ -132,12 +132,12 @@ fn snapshot_at_any_time_joins_both_depth_streams() {
                 }
             }
             fixture.window(tenth * 100);
-            let told: Vec<Value> = match followers.first() {
+            let emitted: Vec<Value> = match followers.first() {
                 Some(one) => fixture.received(one.stream).iter().map(|text| json(text)).collect(),
                 None => Vec::new(),
             };
             for follower in &mut followers {
-                follower.kept.extend(told.iter().cloned());
+                follower.kept.extend(emitted.iter().cloned());
                 follower.follow();
                 if follower.events > 0 && tenth % tenths == 0 {
                     assert_eq!(follower.book, Book::of(&fixture), "{target} at {tenth}");
@@ -172,12 +172,12 @@ fn snapshot_ends_with_a_window_while_depth_has_readers() {
             assert_eq!(snapshot, expected, "{at}");
         }
         fixture.window(at * 100);
-        let told: Vec<Value> = fixture.received(tenth).iter().map(|text| json(text)).collect();
-        for (event, (last, _)) in told.iter().zip(&snapshot).filter(|_| expected.is_some()) {
+        let emitted: Vec<Value> = fixture.received(tenth).iter().map(|text| json(text)).collect();
+        for (event, (last, _)) in emitted.iter().zip(&snapshot).filter(|_| expected.is_some()) {
             assert_eq!(event["U"].as_u64(), Some(last + 1));
         }
         let before = expected.take().map_or(0, |(last, _)| last);
-        let last = told.last().and_then(|event| event["u"].as_u64()).unwrap_or(before);
+        let last = emitted.last().and_then(|event| event["u"].as_u64()).unwrap_or(before);
         expected = (last > 0).then(|| (last, Book::of(&fixture)));
         if at % 10 == 0 {
             for event in fixture.received(second) {
@@ -284,9 +284,10 @@ fn best_prices_and_partial_books_are_written_when_they_change() {
     fixture.enter(Side::Buy, 100, 5);
     let deep = fixture.enter(Side::Buy, 90, 5);
     fixture.enter(Side::Sell, 110, 2);
-    let heard: Vec<Value> = fixture.received(touch).iter().map(|text| json(text)).collect();
-    let told: Vec<_> = heard.iter().map(|message| (hundredths(&message["b"]), hundredths(&message["A"]))).collect();
-    assert_eq!(told, [(100, 0), (100, 200)], "a level below the best is not the touch");
+    let received: Vec<Value> = fixture.received(touch).iter().map(|text| json(text)).collect();
+    let emitted: Vec<_> =
+        received.iter().map(|message| (hundredths(&message["b"]), hundredths(&message["A"]))).collect();
+    assert_eq!(emitted, [(100, 0), (100, 200)], "a level below the best is not the touch");
     fixture.window(100);
     let book = json(&fixture.received(five)[0]);
     assert_eq!((book["bids"].as_array().map(Vec::len), book["asks"].as_array().map(Vec::len)), (Some(2), Some(1)));

@@ -80,7 +80,7 @@ fn join_all(fixture: &mut StreamFixture) -> Vec<(StreamId, Option<String>)> {
 
 #[test]
 fn hidden_orders_that_do_not_trade_change_no_byte() {
-    let (mut rested, mut told) = (0, [0; TARGETS.len()]);
+    let (mut rested, mut counts) = (0, [0; TARGETS.len()]);
     for seed in 1..=12 {
         let (mut bare, mut shadowed) = (StreamFixture::new(), StreamFixture::new());
         let (mut chance, mut shadow) = (SplitMix64::new(seed), SplitMix64::new(seed ^ 0xFEED));
@@ -105,10 +105,10 @@ fn hidden_orders_that_do_not_trade_change_no_byte() {
         }
         let later = (join_all(&mut bare), join_all(&mut shadowed));
         assert_eq!(later.0, later.1, "who joins later");
-        for ((stream, _), count) in later.0.iter().zip(&mut told) {
+        for ((stream, _), count) in later.0.iter().zip(&mut counts) {
             *count += bare.received(*stream).len();
         }
     }
     assert!(rested > 300, "{rested} hidden orders rested");
-    assert!(told.iter().all(|count| *count > 10), "a stream that hardly spoke proves nothing: {told:?}");
+    assert!(counts.iter().all(|count| *count > 10), "a stream that hardly spoke proves nothing: {counts:?}");
 }

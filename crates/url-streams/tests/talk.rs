@@ -95,9 +95,9 @@ fn bithumb_and_gemini_answer_in_their_form() {
         ("null".into(), "InvalidJson", 0, 0),
     ] {
         let (answer, join, leave) = said(&mut session, &fixture, &text);
-        let told =
+        let messages =
             if answer.is_empty() { String::new() } else { json(&answer)["reason"].as_str().unwrap_or("").into() };
-        assert_eq!((told.as_str(), join, leave), (reason, joined, left), "{text}");
+        assert_eq!((messages.as_str(), join, leave), (reason, joined, left), "{text}");
     }
 }
 
@@ -262,14 +262,14 @@ fn messages_of_one_command_are_in_order_in_each_form() {
     fixture.at = 5_000_001_000;
     fixture.sent.order.clear();
     fixture.enter(Side::Buy, 102, 6);
-    let first_of = |stream| fixture.sent.order.iter().position(|told| *told == stream);
+    let first_of = |stream| fixture.sent.order.iter().position(|messages| *messages == stream);
     assert!(first_of(micros) < first_of(sums) && first_of(sums) < first_of(touch));
     let prices: Vec<String> =
         fixture.received(sums).iter().map(|text| json(text)["p"].as_str().expect("text").to_owned()).collect();
     assert_eq!(prices, ["1.01000000", "1.02000000"], "two makers at one price are one aggregate");
-    let told = fixture.received(wrapped);
+    let messages = fixture.received(wrapped);
     assert_eq!(
-        told[2],
+        messages[2],
         r#"{"stream":"npnzar@trade","data":{"e":"trade","E":5000,"s":"NPNZAR","t":3,"p":"1.02000000","q":"2.00000000","T":5000,"m":false,"M":true},"due_ns":5000001000,"mono_ns":5000001001,"ts_ns":5000001002}"#
     );
     assert_eq!(json(&fixture.received(micros)[0])["T"], 5_000_001);
@@ -294,9 +294,9 @@ fn candles_end_once_and_day_totals_match() {
     fixture.window(62_000);
     fixture.window(120_000);
     fixture.window(121_000);
-    let told: Vec<_> = fixture.received(kline).iter().map(|text| json(text)["k"].clone()).collect();
+    let messages: Vec<_> = fixture.received(kline).iter().map(|text| json(text)["k"].clone()).collect();
     let brief: Vec<_> =
-        told.iter().map(|k| (k["t"].as_u64(), k["c"].as_str(), k["n"].as_u64(), k["x"].as_bool())).collect();
+        messages.iter().map(|k| (k["t"].as_u64(), k["c"].as_str(), k["n"].as_u64(), k["x"].as_bool())).collect();
     let minute = Some(60_000);
     assert_eq!(
         brief,
@@ -333,9 +333,12 @@ fn idle_candles_end_with_the_clock() {
         fixture.minute(at_ms);
     }
     let brief = |fixture: &mut StreamFixture, stream| -> Vec<_> {
-        let told: Vec<_> = fixture.received(stream).iter().map(|text| json(text)).collect();
+        let messages: Vec<_> = fixture.received(stream).iter().map(|text| json(text)).collect();
         let of = |line: &serde_json::Value, key: &str| line["k"][key].as_u64();
-        told.iter().map(|line| (line["E"].as_u64(), of(line, "t"), of(line, "n"), line["k"]["x"].as_bool())).collect()
+        messages
+            .iter()
+            .map(|line| (line["E"].as_u64(), of(line, "t"), of(line, "n"), line["k"]["x"].as_bool()))
+            .collect()
     };
     // Each candle ends once, when the next begins. A candle without trades is written only when it
     // ends.
@@ -353,7 +356,7 @@ fn idle_candles_end_with_the_clock() {
         [(Some(61_000), Some(0), Some(1), Some(false)), (Some(180_000), Some(0), Some(1), Some(true))]
     );
     fixture.window(240_000);
-    assert!(brief(&mut fixture, kline).is_empty(), "what comes first in a minute finds it told");
+    assert!(brief(&mut fixture, kline).is_empty(), "the first trade of a minute finds it sent");
     for stream in [kline, other] {
         assert!(fixture.streams.has_candles());
         fixture.streams.unlisten(stream);

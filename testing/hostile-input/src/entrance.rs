@@ -152,8 +152,8 @@ impl HostileClient {
         let MemoryVenue { engine, views, changes, .. } = &self.venue;
         for session in &mut self.sessions {
             session.notify(engine, views, changes, &mut |text| {
-                let told: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
-                assert_eq!(told["method"], "subscription", "{}", String::from_utf8_lossy(text));
+                let notice: Value = serde_json::from_slice(text).unwrap_or(Value::Null);
+                assert_eq!(notice["method"], "subscription", "{}", String::from_utf8_lossy(text));
             });
         }
         self.venue.changes.clear();

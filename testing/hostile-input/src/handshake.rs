@@ -87,8 +87,8 @@ fn opens(bytes: &[u8], head: &Head<'_>) -> bool {
     assert!(out.starts_with(b"HTTP/1.1 101 ") && out.ends_with(b"\r\n\r\n"));
     if let Some(agreed) = answer.deflate {
         assert!((9..=12).contains(&agreed.server_class()) && !agreed.of(Peer::Client).1 && !agreed.of(Peer::Server).1);
-        let heard = Offer { keeps_context: false }.judge([agreed.to_string().as_str()]);
-        assert!(matches!(heard, Ok(Some(heard)) if heard.server_keeps_context == agreed.server_keeps_context));
+        let received = Offer { keeps_context: false }.judge([agreed.to_string().as_str()]);
+        assert!(matches!(received, Ok(Some(received)) if received.server_keeps_context == agreed.server_keeps_context));
     }
     true
 }

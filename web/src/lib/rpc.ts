@@ -51,10 +51,10 @@ export function decode(text: string): Incoming {
 function toError(error: Record<string, unknown>): RpcError {
   const code = typeof error.code === 'number' ? error.code : 0;
   const title = typeof error.message === 'string' ? error.message : 'unknown error';
-  const told = isObject(error.data) ? error.data : {};
+  const details = isObject(error.data) ? error.data : {};
   const data: ErrorData = {};
   for (const key of ['reason', 'remedy', 'rule', 'param'] as const) {
-    const value = told[key];
+    const value = details[key];
     if (typeof value === 'string' && value !== '') data[key] = value;
   }
   return new RpcError(code, title, data);

@@ -94,7 +94,7 @@ export class VenueClock {
   static readonly KEEP = 30_000;
   #words: { venue: number; here: number }[] = [];
 
-  heard(venue: number, here: number): void {
+  synchronise(venue: number, here: number): void {
     const last = this.#words.at(-1);
     // Venue time never goes back. A lower time comes from another venue.
     if (last && venue < last.venue) this.#words = [];
@@ -161,11 +161,11 @@ export interface CallCurves {
 export function callCurves(
   bids: readonly Level[],
   asks: readonly Level[],
-  told: AuctionMessage | null,
+  outlook: AuctionMessage | null,
 ): CallCurves | null {
-  const at = told?.indicative_price;
+  const at = outlook?.indicative_price;
   const sum = (levels: readonly Level[]) => levels.reduce((total, [, amount]) => total + amount, 0);
-  const [volume, imbalance] = [told?.indicative_volume ?? 0, told?.imbalance ?? 0];
+  const [volume, imbalance] = [outlook?.indicative_volume ?? 0, outlook?.imbalance ?? 0];
   const beside = (willing: number, shown: number) => (at === undefined ? 0 : Math.max(0, willing - shown));
   const besideBuy = beside(
     volume + Math.max(0, imbalance),

@@ -41,7 +41,7 @@ export class SessionState {
     this.#close = this.#connection.subscribe(
       [sessions, `auction.${name}`],
       (data, channel) => {
-        this.heard((data as { timestamp: number }).timestamp);
+        this.synchronise((data as { timestamp: number }).timestamp);
         if (channel === sessions) this.session = data as SessionMessage;
         else this.auction = data as AuctionMessage;
       },
@@ -50,8 +50,8 @@ export class SessionState {
   }
 
   /** Takes over a time that the venue has sent. */
-  heard(timestamp: number): void {
-    this.#clock.heard(timestamp, Date.now());
+  synchronise(timestamp: number): void {
+    this.#clock.synchronise(timestamp, Date.now());
     this.now = this.#clock.now(Date.now());
   }
 

@@ -62,7 +62,7 @@ fn call_uncrosses_at_one_correct_price() {
                 "order 12 must trade, but order 11 did",
             ),
             (
-                "told as a trade of another session",
+                "published as a trade of another session",
                 "ends",
                 |all| of_kind(nth(all, 0), PLAIN),
                 M8,
@@ -97,7 +97,7 @@ fn call_uncrosses_at_one_correct_price() {
                 "indicative values were published as",
             ),
             ("no outlook", "sell", |all| _ = all.remove(2), M6, "and were not published"),
-            ("an outlook told again", "stop", |all| all.push(indicative(101, 16, 4)), F1, "without a change"),
+            ("an outlook published again", "stop", |all| all.push(indicative(101, 16, 4)), F1, "without a change"),
             ("an iceberg known by its outlook alone", "iceberg", |all| all[1] = level(Sell, 101, 10), F2, "shows 2"),
             (
                 "trading goes on in a call",
@@ -277,7 +277,7 @@ fn closing_price_is_derived_and_used_by_the_cross() {
                 "(Ticks(102), Vwap)",
             ),
             ("crossed elsewhere", "sells", |all| at_price(nth(all, 0), 101), M1, "rests at 102"),
-            ("told as continuous", "sells", |all| of_kind(nth(all, 0), PLAIN), M8, "is Cross"),
+            ("published as continuous", "sells", |all| of_kind(nth(all, 0), PLAIN), M8, "is Cross"),
             (
                 "no order crosses",
                 "sells",

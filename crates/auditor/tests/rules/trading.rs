@@ -165,7 +165,7 @@ fn filter_trades_only_when_required() {
             ("what could trade is left", "timer", Vec::clear, M3, "must trade 3 at 103"),
             ("two prices", "timer", |all| at_price(nth(all, 1), 102), M1, "worse than the limit of order 12"),
             ("at the offer", "timer", |all| at_price(nth(all, 0), 102), M6, "the uncross price is 103"),
-            ("told as a meeting", "timer", |all| of_kind(nth(all, 0), PLAIN), M8, "is Filter"),
+            ("published as a meeting", "timer", |all| of_kind(nth(all, 0), PLAIN), M8, "is Filter"),
             (
                 "a later order first",
                 "timer",
@@ -278,7 +278,7 @@ fn no_trade_violates_a_tolerance() {
                 M8,
                 "110 breaches a tolerance",
             ),
-            ("a breach not told", "breach", |all| _ = all.remove(3), M8, "was not published"),
+            ("a breach not published", "breach", |all| _ = all.remove(3), M8, "was not published"),
             (
                 "of another reference",
                 "breach",

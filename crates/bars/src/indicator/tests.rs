@@ -19,14 +19,14 @@ fn rsi_matches_wilder() {
         44.34, 44.09, 44.15, 43.61, 44.33, 44.83, 45.10, 45.42, 45.84, 46.08, 45.89, 46.03, 45.61, 46.28, 46.28, 46.00,
     ];
     let mut indicators = IndicatorSet::new(&SET);
-    let told: Vec<Option<f64>> = closes.iter().map(|&close| indicators.push(flat(close)).rsi).collect();
-    assert!(told[..14].iter().all(Option::is_none));
+    let rsi_values: Vec<Option<f64>> = closes.iter().map(|&close| indicators.push(flat(close)).rsi).collect();
+    assert!(rsi_values[..14].iter().all(Option::is_none));
     // Gains  0.06 0.72 0.50 0.27 0.32 0.42 0.24 0.14 0.67 = 3.34; losses 0.25 0.54 0.19 0.42 =
     // 1.40.
-    near(told[14].unwrap(), 100.0 * 3.34 / (3.34 + 1.40));
+    near(rsi_values[14].unwrap(), 100.0 * 3.34 / (3.34 + 1.40));
     // Then a loss of 0.28: gains 3.34/14·13/14, losses (1.40/14·13 + 0.28)/14; times 14·14: 43.42
     // and 18.2 + 3.92.
-    near(told[15].unwrap(), 100.0 * 43.42 / (43.42 + 22.12));
+    near(rsi_values[15].unwrap(), 100.0 * 43.42 / (43.42 + 22.12));
 }
 
 #[test]

@@ -53,14 +53,17 @@ fn a_conflated_record_has_its_sums() {
 
 #[test]
 fn records_that_are_not_trades_are_distinguished() {
-    fn told(text: &str) -> ShardRecord<'_> {
+    fn parsed(text: &str) -> ShardRecord<'_> {
         read(text.as_bytes(), &BarRules::default())
     }
-    assert_eq!(told(r#"{"ev":"gap","sym":"","conn":3,"at_ns":1700000000123456789}"#), ShardRecord::Gap);
-    assert_eq!(told(r#"{"ev":"gap","sym":"", "conn":3,"at_ns":17,"dropped":9}"#), ShardRecord::Gap);
-    assert_eq!(told(r#"{"ev":"status","status":"connected","message":"Connected Successfully"}"#), ShardRecord::Other);
-    assert_eq!(told(r#"{"ev":"Q","sym":"AAPL","bp":1.5}"#), ShardRecord::Other);
-    assert_eq!(told("{}"), ShardRecord::Other);
+    assert_eq!(parsed(r#"{"ev":"gap","sym":"","conn":3,"at_ns":1700000000123456789}"#), ShardRecord::Gap);
+    assert_eq!(parsed(r#"{"ev":"gap","sym":"", "conn":3,"at_ns":17,"dropped":9}"#), ShardRecord::Gap);
+    assert_eq!(
+        parsed(r#"{"ev":"status","status":"connected","message":"Connected Successfully"}"#),
+        ShardRecord::Other
+    );
+    assert_eq!(parsed(r#"{"ev":"Q","sym":"AAPL","bp":1.5}"#), ShardRecord::Other);
+    assert_eq!(parsed("{}"), ShardRecord::Other);
     for text in [
         r#"{"ev":"T","sym":"AAPL","p":187.2,"s":100}"#,
         r#"{"ev":"T","sym":"AAPL","s":100,"t":1}"#,
@@ -81,7 +84,7 @@ fn records_that_are_not_trades_are_distinguished() {
         "[]",
         "\u{0}\u{1}\u{2}",
     ] {
-        assert_eq!(told(text), ShardRecord::Unreadable, "{text}");
+        assert_eq!(parsed(text), ShardRecord::Unreadable, "{text}");
     }
 }
 

@@ -50,7 +50,7 @@ fn briefs(shard: &mut BarShard, records: &[String]) -> Vec<String> {
 #[test]
 fn trades_fall_into_buckets_by_their_own_time() {
     let mut shard = shard_of("", &[30, 90]);
-    let told = briefs(
+    let emitted = briefs(
         &mut shard,
         &[
             trade("A", 0, "10", 1, ""),
@@ -62,7 +62,7 @@ fn trades_fall_into_buckets_by_their_own_time() {
         ],
     );
     assert_eq!(
-        told,
+        emitted,
         [
             "A 30 0 10 12 10 12 3 2 part", // the time before the first trade counts as a gap
             "A 30 30 11 11 11 11 4 1 whole",
@@ -125,7 +125,7 @@ fn a_late_trade_of_a_quiet_symbol_is_counted() {
 #[test]
 fn conditions_determine_what_a_trade_changes() {
     let mut shard = shard_of("", &[30]);
-    let told = rows(
+    let emitted = rows(
         &mut shard,
         &[
             trade("A", 0, "10", 100, ""),
@@ -135,18 +135,18 @@ fn conditions_determine_what_a_trade_changes() {
             trade("A", 4, "11", 100, r#","c":[14]"#),
         ],
     );
-    assert_eq!(brief(&told[0]), "A 30 0 10 12 10 11 305 4 part");
+    assert_eq!(brief(&emitted[0]), "A 30 0 10 12 10 11 305 4 part");
     // (10·100 + 99·5 + 12·100 + 11·100) / 305 = 3795 / 305 = 12.44262295081…
-    assert_eq!(told[0].bar.vwap().unwrap().to_string(), "12.44262295");
-    assert_eq!(format!("{:#}", told[0].bar.notional()), "3795");
+    assert_eq!(emitted[0].bar.vwap().unwrap().to_string(), "12.44262295");
+    assert_eq!(format!("{:#}", emitted[0].bar.notional()), "3795");
 }
 
 #[test]
 fn off_exchange_shares_are_part_of_the_volume() {
     let mut shard = shard_of("", &[30]);
     let dark = r#"{"ev":"T","sym":"A","x":4,"p":10,"s":70,"t":1767605400001,"trfi":202}"#.to_string();
-    let told = rows(&mut shard, &[trade("A", 0, "10", 30, ""), dark]);
-    let bar = &told[0].bar;
+    let emitted = rows(&mut shard, &[trade("A", 0, "10", 30, ""), dark]);
+    let bar = &emitted[0].bar;
     assert_eq!((bar.volume, bar.off_exchange_volume), (100_000_000_000, 70_000_000_000));
     assert_eq!((bar.trades, bar.off_exchange_trades), (2, 1));
 }
@@ -155,7 +155,7 @@ fn off_exchange_shares_are_part_of_the_volume() {
 fn a_gap_marks_every_bucket_it_may_affect() {
     let mut shard = shard_of("", &[30]);
     let gap = r#"{"ev":"gap","sym":"","conn":1,"at_ns":1}"#.to_string();
-    let told = briefs(
+    let emitted = briefs(
         &mut shard,
         &[
             trade("A", -5_000, "10", 1, ""),
@@ -170,7 +170,7 @@ fn a_gap_marks_every_bucket_it_may_affect() {
         ],
     );
     assert_eq!(
-        told,
+        emitted,
         [
             "A 30 -30 10 10 10 10 1 1 part",
             "A 30 0 10 10 10 10 1 1 whole",
@@ -188,7 +188,7 @@ fn a_gap_marks_every_bucket_it_may_affect() {
 fn one_wrong_time_does_not_move_the_clock() {
     let mut shard = shard_of("", &[30]);
     let years = 50 * 365 * 86_400_000;
-    let told = briefs(
+    let emitted = briefs(
         &mut shard,
         &[
             trade("A", 0, "10", 1, ""),
@@ -198,7 +198,7 @@ fn one_wrong_time_does_not_move_the_clock() {
             trade("A", 2 * years, "666", 1, ""),
         ],
     );
-    assert_eq!(told, ["A 30 0 10 10 10 10 3 3 part"]);
+    assert_eq!(emitted, ["A 30 0 10 10 10 10 3 3 part"]);
     assert_eq!((shard.totals().strays, shard.totals().late), (2, 0));
 }
 
@@ -206,7 +206,7 @@ fn one_wrong_time_does_not_move_the_clock() {
 fn a_night_without_trades_is_not_a_wrong_time() {
     let mut shard = shard_of("", &[30]);
     let night = 16 * 3_600_000;
-    let told = briefs(
+    let emitted = briefs(
         &mut shard,
         &[
             trade("A", 0, "10", 1, ""),
@@ -216,7 +216,7 @@ fn a_night_without_trades_is_not_a_wrong_time() {
         ],
     );
     assert_eq!(
-        told,
+        emitted,
         ["A 30 0 10 10 10 10 2 2 part", "A 30 57600 11 11 11 11 1 1 part", "B 30 57600 12 12 12 12 1 1 part"]
     );
     assert_eq!((shard.totals().strays, shard.totals().trades), (0, 4));
@@ -226,9 +226,9 @@ fn a_night_without_trades_is_not_a_wrong_time() {
 fn a_first_trade_with_a_wrong_time_does_not_set_the_clock() {
     let mut shard = shard_of("", &[30]);
     let year = 365 * 86_400_000;
-    let told =
+    let emitted =
         briefs(&mut shard, &[trade("A", year, "9", 1, ""), trade("A", 0, "10", 1, ""), trade("A", 1, "10", 1, "")]);
-    assert_eq!(told, ["A 30 0 10 10 10 10 2 2 part"]);
+    assert_eq!(emitted, ["A 30 0 10 10 10 10 2 2 part"]);
     let mut alone = shard_of("", &[30]);
     assert_eq!(briefs(&mut alone, &[trade("A", 0, "10", 1, "")]), ["A 30 0 10 10 10 10 1 1 part"]);
 }
@@ -240,10 +240,10 @@ fn conflated_records_count_as_their_trades() {
         r#"{{"ev":"T","sym":"A","conflated":true,"count":3,"p":11,"s":1,"t":{},"first":9,"high":13,"low":8,"volume":30,"notional":330.5}}"#,
         START_MS + 5
     );
-    let told = rows(&mut shard, &[merged, trade("A", 6, "12", 10, "")]);
-    assert_eq!(brief(&told[0]), "A 30 0 9 13 8 12 40 4 part");
-    assert_eq!(format!("{:#}", told[0].bar.notional()), "450.5");
-    assert_eq!((told[0].bar.merged_trades, shard.totals().merged), (3, 1));
+    let emitted = rows(&mut shard, &[merged, trade("A", 6, "12", 10, "")]);
+    assert_eq!(brief(&emitted[0]), "A 30 0 9 13 8 12 40 4 part");
+    assert_eq!(format!("{:#}", emitted[0].bar.notional()), "450.5");
+    assert_eq!((emitted[0].bar.merged_trades, shard.totals().merged), (3, 1));
 }
 
 #[test]
@@ -251,8 +251,8 @@ fn sums_above_the_file_limit_are_refused() {
     let mut shard = shard_of("", &[30]);
     let huge = |at: i64| format!(r#"{{"ev":"T","sym":"A","p":9223372036,"s":9223372036,"t":{}}}"#, START_MS + at);
     // 8.5e19 each, and DECIMAL(38, 18) ends at 1e20.
-    let told = rows(&mut shard, &[huge(0), huge(1), huge(2)]);
-    assert_eq!(told[0].bar.trades, 1);
+    let emitted = rows(&mut shard, &[huge(0), huge(1), huge(2)]);
+    assert_eq!(emitted[0].bar.trades, 1);
     assert_eq!(shard.totals().unreadable, 2);
 }
 
@@ -272,9 +272,9 @@ fn open_bars_are_shown_when_they_change() {
     let mut shard = shard_of("", &[30, 90]);
     shard.watch_changes();
     let shown = |shard: &mut BarShard| {
-        let mut told = Vec::new();
-        shard.changed(|row| told.push(brief(&row)));
-        told
+        let mut emitted = Vec::new();
+        shard.changed(|row| emitted.push(brief(&row)));
+        emitted
     };
     shard.take(trade("A", 0, "1", 1, "").as_bytes());
     shard.take(trade("B", 1, "2", 1, "").as_bytes());

@@ -131,7 +131,7 @@ mod tests {
     }
 
     /// The book at 1: bids 10 with 5 and 9 with 7, offer 11 with 3.
-    const CHANGES_TOLD: [(u64, Side, i64, u64, u64); 9] = [
+    const CHANGES_SENT: [(u64, Side, i64, u64, u64); 9] = [
         (3, Side::Buy, 10, 5, 6),
         (3, Side::Buy, 8, 0, 1),
         (3, Side::Sell, 11, 3, 0),
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn merge_contains_only_levels_that_differ() {
-        let history = history_of(100, &CHANGES_TOLD);
+        let history = history_of(100, &CHANGES_SENT);
         // 10 has its old amount, 8 appeared and disappeared, 11 disappeared and returned with
         // another amount.
         assert_eq!(history.between(1, 9), (vec![], vec![level(Change, 11, 9), level(New, 12, 4)]));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn forgotten_changes_move_the_horizon() {
-        let history = history_of(4, &CHANGES_TOLD);
+        let history = history_of(4, &CHANGES_SENT);
         // The last four changes remain: those of 7 and 9. One of the two changes of 4 is gone, so
         // the horizon is 4.
         assert_eq!((history.horizon(), history.len()), (4, 4));

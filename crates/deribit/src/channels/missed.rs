@@ -28,7 +28,7 @@ impl PublicChannels {
     pub fn number(&self, id: FeedId, channel: &Channel, engine: &Engine, views: &Views) -> Option<u64> {
         match channel {
             Channel::Book { .. } => self.feeds.get(id.0 as usize).map(|feed| feed.last_number()),
-            Channel::Trades { .. } => self.last_told(channel, engine, views).map(|seq| seq.0),
+            Channel::Trades { .. } => self.last_sent(channel, engine, views).map(|seq| seq.0),
             _ => None,
         }
     }
@@ -74,7 +74,7 @@ impl PublicChannels {
     ) -> Result<Vec<Vec<u8>>, Why> {
         let market = channel.instrument().and_then(|name| engine.instrument_named(name)).ok_or(Why::Unknown)?;
         let tape = views.tape(market.spec.id).ok_or(Why::Unknown)?;
-        let last = self.last_told(channel, engine, views).ok_or(Why::Unknown)?;
+        let last = self.last_sent(channel, engine, views).ok_or(Why::Unknown)?;
         if number > last.0 {
             return Err(Why::Unknown);
         }
@@ -98,7 +98,7 @@ impl PublicChannels {
 
     /// Returns the newest trade that a trades channel has published, or would have published to a
     /// subscriber.
-    fn last_told(&self, channel: &Channel, engine: &Engine, views: &Views) -> Option<TradeSeq> {
+    fn last_sent(&self, channel: &Channel, engine: &Engine, views: &Views) -> Option<TradeSeq> {
         let market = engine.instrument_named(channel.instrument()?)?;
         let instrument = self.instruments.get(market.spec.id.0 as usize)?;
         let waiting = instrument.backlogs[channel.interval() as usize].trades.first();

@@ -372,7 +372,7 @@ impl PublicChannels {
     }
 
     /// Returns how many levels a merge of this book compares, at about 30 ns each.
-    pub fn levels_told(&self, id: FeedId) -> usize {
+    pub fn levels_sent(&self, id: FeedId) -> usize {
         self.feeds.get(id.0 as usize).and_then(|feed| feed.chain.as_ref()).map_or(0, |chain| chain.history.len())
     }
 

@@ -238,10 +238,10 @@ impl World {
 
     /// Returns the messages that a session receives for all events since the last call.
     pub fn received(&mut self, session: &mut Session) -> Vec<Value> {
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         let MemoryVenue { engine, views, changes, .. } = &self.venue;
-        session.notify(engine, views, changes, &mut |text| heard.push(parsed(text)));
-        heard
+        session.notify(engine, views, changes, &mut |text| received.push(parsed(text)));
+        received
     }
 }
 

@@ -25,7 +25,7 @@ fn by_trying(orders: &[Order], reference: Option<i64>) -> Option<(i64, i64, i64)
         orders.iter().filter(here).map(|order| order.lots).sum()
     };
     let at = |price: i64| (sum(Side::Buy, &|limit| limit >= price), sum(Side::Sell, &|limit| limit <= price));
-    let told = |price: i64| {
+    let outcome = |price: i64| {
         let (buy, sell) = at(price);
         (buy.min(sell) > 0).then_some((price, buy.min(sell), buy - sell))
     };
@@ -33,7 +33,7 @@ fn by_trying(orders: &[Order], reference: Option<i64>) -> Option<(i64, i64, i64)
     candidates.sort_unstable();
     candidates.dedup();
     if candidates.is_empty() {
-        return told(reference?);
+        return outcome(reference?);
     }
     let volume = |price: &i64| at(*price).0.min(at(*price).1);
     let surplus = |price: &i64| at(*price).0 - at(*price).1;
@@ -43,12 +43,12 @@ fn by_trying(orders: &[Order], reference: Option<i64>) -> Option<(i64, i64, i64)
     candidates.retain(|price| surplus(price).abs() == least);
     let (lowest, highest) = (candidates[0], candidates[candidates.len() - 1]);
     if candidates.iter().all(|price| surplus(price) > 0) {
-        return told(highest);
+        return outcome(highest);
     }
     if candidates.iter().all(|price| surplus(price) < 0) {
-        return told(lowest);
+        return outcome(lowest);
     }
-    told(match reference {
+    outcome(match reference {
         Some(reference) => reference.clamp(lowest, highest),
         None => (lowest + highest).div_euclid(2),
     })

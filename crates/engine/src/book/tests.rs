@@ -82,7 +82,7 @@ fn show(book: &Venue) -> String {
 /// A sink that decides about each maker by its group and records the reports.
 struct RecordingPolicy<'a> {
     policy: &'a str,
-    told: Vec<String>,
+    reported: Vec<String>,
 }
 
 impl SweepSink<OrderOrigin> for RecordingPolicy<'_> {
@@ -93,30 +93,30 @@ impl SweepSink<OrderOrigin> for RecordingPolicy<'_> {
     fn fill(&mut self, maker: OrderId, owner: Owner, _: Ticks, lots: u32, maker_open: u32, refreshed: u32) {
         assert_eq!(owner.account().0, u32::try_from(maker.0).unwrap());
         assert!(refreshed == 0 || (owner.is_iceberg() && refreshed <= maker_open));
-        self.told.push(format!("{}x{lots}({maker_open})", maker.0));
+        self.reported.push(format!("{}x{lots}({maker_open})", maker.0));
     }
 
     fn cancelled(&mut self, order: &RestingOrder, from: OrderOrigin) {
         assert_eq!(from, origin(order.owner.account().0));
-        self.told.push(format!("{}gone({})", order.id.0, order.total_open()));
+        self.reported.push(format!("{}gone({})", order.id.0, order.total_open()));
     }
 
     fn level(&mut self, price: Ticks, lots: u64) {
-        self.told.push(format!("[{}:{lots}]", price.0));
+        self.reported.push(format!("[{}:{lots}]", price.0));
     }
 }
 
 fn check_sweep(row: &str) {
     let cells: Vec<&str> = row.split('|').map(str::trim).collect();
-    let [before, buy, policy, told, left, after] = cells[..] else { panic!("six cells: {row}") };
+    let [before, buy, policy, reported, left, after] = cells[..] else { panic!("six cells: {row}") };
     let (lots, limit) = buy.split_once('@').unwrap_or((buy, "0"));
     let (mut book, _) = book_of(before);
-    let mut recording = RecordingPolicy { policy, told: Vec::new() };
+    let mut recording = RecordingPolicy { policy, reported: Vec::new() };
     let limit = Some(Ticks(100 + number::<i64>(limit)));
     let lots: u32 = number(lots);
     let reach = book.estimate_fill(Side::Buy, limit, u64::from(lots), |_, from| answer(policy, from));
     let open = book.sweep(Side::Buy, limit, lots, &mut recording);
-    assert_eq!(recording.told, words(told).collect::<Vec<_>>(), "{row}");
+    assert_eq!(recording.reported, words(reported).collect::<Vec<_>>(), "{row}");
     assert_eq!(open, number::<u32>(left), "left of {row}");
     assert_eq!(show(&book), after, "{row}");
     assert_eq!(reach.lots, u64::from(lots - open), "what was said to be reachable: {row}");
@@ -129,7 +129,7 @@ fn each_row(table: &str, check: impl Fn(&str)) {
 #[test]
 fn refreshed_part_joins_the_tail_and_can_trade_in_the_same_sweep() {
     each_row(
-        // resting      | buy  | objects | told, in this order                                     |
+        // resting      | buy  | objects | sent, in this order                                     |
         //              left | resting after
         "1:5 2:5        | 7    | -       | 1x5(0) 2x2(3) [100:3]                                   | 0    | 2:3
          1:3+7/3 2:4    | 2    | -       | 1x2(8) [100:5]                                          | 0    | 1:1+7/3 2:4
@@ -150,7 +150,7 @@ fn refreshed_part_joins_the_tail_and_can_trade_in_the_same_sweep() {
 #[test]
 fn sink_may_cancel_makers_or_end_the_sweep() {
     each_row(
-        // resting      | buy  | objects | told, in this order                                     |
+        // resting      | buy  | objects | sent, in this order                                     |
         // left | resting after
         "1:5 2:5 3:5    | 7    | cancel1 | 1gone(5) 2x5(0) 3x2(3) [100:3]                          | 0    | 3:3
          1:5 2:5 3:5    | 7    | cancel2 | 1x5(0) 2gone(5) 3x2(3) [100:3]                          | 0    | 3:3
@@ -211,7 +211,7 @@ fn queue_ahead_is_displayed_and_earlier() {
 #[test]
 fn refreshed_part_waits_behind_earlier_orders() {
     let (mut book, slots) = book_of("1:3+7/3 2:4");
-    book.sweep(Side::Buy, None, 3, &mut RecordingPolicy { policy: "", told: Vec::new() });
+    book.sweep(Side::Buy, None, 3, &mut RecordingPolicy { policy: "", reported: Vec::new() });
     assert_eq!([0, 1].map(|at| book.queue_ahead(slots[at])), [Some(4), Some(0)]);
 }
 
@@ -222,7 +222,7 @@ fn queue_ahead_of_the_last_order_shrinks_with_fills() {
     let ahead = |book: &Venue| [2, 3].map(|at| book.queue_ahead(slots[at]).unwrap());
     assert_eq!(ahead(&book), [3, 4], "the last of each of two levels");
     // At 100, the first order fills completely and the last one partially.
-    book.sweep(Side::Buy, Some(Ticks(100)), 4, &mut RecordingPolicy { policy: "", told: Vec::new() });
+    book.sweep(Side::Buy, Some(Ticks(100)), 4, &mut RecordingPolicy { policy: "", reported: Vec::new() });
     assert_eq!(ahead(&book), [0, 4]);
     book.remove(slots[1]);
     assert_eq!(ahead(&book), [0, 0]);
@@ -288,14 +288,14 @@ fn deducted_iceberg_displays_its_next_part_at_the_tail_or_in_place() {
             for (in_place, anew, after) in [(false, anew, after), (true, anew_in_place, after_in_place)] {
                 let (mut book, slots) = book_of(before);
                 let whole = book.total_open(slots[0]);
-                let told = if in_place {
+                let reported = if in_place {
                     book.deduct_in_place(slots[0], number(lots))
                 } else {
                     book.deduct(slots[0], number(lots))
                 };
                 assert_eq!(show(&book), after, "{row}");
-                assert_eq!((told.left, told.refreshed), (whole - number::<u32>(lots), number(anew)), "{row}");
-                assert_eq!(Lots(told.level), book.lots_at(Side::Sell, Ticks(100)), "{row}");
+                assert_eq!((reported.left, reported.refreshed), (whole - number::<u32>(lots), number(anew)), "{row}");
+                assert_eq!(Lots(reported.level), book.lots_at(Side::Sell, Ticks(100)), "{row}");
             }
         },
     );
@@ -328,7 +328,7 @@ fn visit_levels_visits_every_order_by_price_and_time() {
         prices += 1;
         prices < 5
     });
-    assert_eq!(prices, 5, "it stops when it is told to");
+    assert_eq!(prices, 5, "it stops on request");
 }
 
 #[test]

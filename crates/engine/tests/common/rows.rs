@@ -86,8 +86,8 @@ impl EnginePair {
         let image = self.fast.image();
         if let Some((reference, auditor)) = &self.judges {
             assert_eq!(image, reference.image(), "the engines' states differ");
-            let told = audit_snapshot(&image, self.stamper.seq, self.stamper.at);
-            auditor.compare(&told).expect("the auditor saw the same");
+            let reported = audit_snapshot(&image, self.stamper.seq, self.stamper.at);
+            auditor.compare(&reported).expect("the auditor saw the same");
         }
         let again = Engine::from_image(image.clone()).expect("its own image");
         assert_eq!(again.image(), image, "what an image keeps");
@@ -100,19 +100,19 @@ impl EnginePair {
 
     /// Runs commands and returns their results, both as text.
     pub fn run(&mut self, commands: &str) -> String {
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for words in commands.split(',').map(str::trim).filter(|words| !words.is_empty() && *words != "-") {
-            told.extend(self.apply(command(words)).iter().filter_map(tell));
+            reported.extend(self.apply(command(words)).iter().filter_map(tell));
         }
-        if told.is_empty() { "-".to_owned() } else { told.join(", ") }
+        if reported.is_empty() { "-".to_owned() } else { reported.join(", ") }
     }
 
     fn side(&self, side: Side) -> String {
         let image = self.image();
         let orders = image.markets[NPN_ZAR.0 as usize].orders.iter().filter(|order| order.side == side);
-        let told: Vec<String> =
+        let reported: Vec<String> =
             orders.map(|order| format!("{} {}@{}", letter(order.id), size(order), order.price())).collect();
-        if told.is_empty() { "-".to_owned() } else { told.join(", ") }
+        if reported.is_empty() { "-".to_owned() } else { reported.join(", ") }
     }
 }
 

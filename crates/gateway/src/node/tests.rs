@@ -34,8 +34,8 @@ impl Said {
 
     /// Takes the messages of one connection.
     fn take_of(&mut self, id: u64) -> Vec<String> {
-        let told = self.0.extract_if(.., |(to, _)| *to == id);
-        told.map(|(_, text)| text).collect()
+        let answered = self.0.extract_if(.., |(to, _)| *to == id);
+        answered.map(|(_, text)| text).collect()
     }
 
     fn take(&mut self) -> Vec<String> {
@@ -124,7 +124,7 @@ impl World {
         let now = GatewayTime { steady_ns: 1_000, wall_us: 5 };
         let mut world = World { node, said: Said::default(), now, next: 1, epoch: 7 };
         assert_eq!(world.node.next_question(1_000), Some(VenueQuestion::Status));
-        world.told(VenueQuestion::Status, Reply { epoch: 7, last: 0, oldest: 1, ..Reply::default() });
+        world.answered(VenueQuestion::Status, Reply { epoch: 7, last: 0, oldest: 1, ..Reply::default() });
         assert_eq!(world.asks(), [VenueQuestion::Keep { names: vec![] }]);
         world
     }
@@ -139,13 +139,13 @@ impl World {
         asks.filter(|ask| *ask != VenueQuestion::Instruments).collect()
     }
 
-    fn told(&mut self, ask: VenueQuestion, reply: Reply) {
+    fn answered(&mut self, ask: VenueQuestion, reply: Reply) {
         self.node.answered(&ask, Ok(reply), self.now, &mut self.said);
     }
 
     fn join(&mut self, name: &str, reply: Reply) {
         assert_eq!(self.asks(), [VenueQuestion::Join { name: name.into() }]);
-        self.told(VenueQuestion::Join { name: name.into() }, reply);
+        self.answered(VenueQuestion::Join { name: name.into() }, reply);
     }
 
     /// Opens a connection. `target` is that of its handshake.
@@ -262,7 +262,7 @@ fn snapshot_is_renewed_when_later_messages_were_dropped() {
 #[test]
 fn questions_caused_by_a_hostile_client_are_bounded() {
     let mut world = World::new();
-    world.told(VenueQuestion::Instruments, Reply { epoch: 7, names: vec!["X".into()], ..Reply::default() });
+    world.answered(VenueQuestion::Instruments, Reply { epoch: 7, names: vec!["X".into()], ..Reply::default() });
     world.open(1, "/");
     let names = |from: usize, form: &str| {
         let names: Vec<String> =
@@ -287,16 +287,16 @@ fn many_aliases_do_not_evict_pending_names() {
     world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}","{TRADES}"]}}"#));
     let asks = world.asks();
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
-    world.told(asks[0].clone(), reply);
+    world.answered(asks[0].clone(), reply);
     for round in 0..2 {
         for n in 0..ALIASES_MAX {
             let reply = here(&world, 0, 0, QUOTE, "");
-            world.told(VenueQuestion::Join { name: format!("{round} {n}") }, reply);
+            world.answered(VenueQuestion::Join { name: format!("{round} {n}") }, reply);
         }
         assert!(world.node.subscriptions.channels.name_count() <= ALIASES_MAX + 2, "they are forgotten");
     }
     let reply = here(&world, 0, 0, TRADES, "");
-    world.told(asks[1].clone(), reply);
+    world.answered(asks[1].clone(), reply);
     let said = world.said.take();
     assert!(said[0].contains(&format!(r#""result":["{BOOK}","{TRADES}"]"#)), "{said:?}");
     world.live(&[(BOOK, 0), (TRADES, 0)]);
@@ -335,10 +335,10 @@ fn reply_precedes_snapshots_and_lists_existing_channels() {
         [VenueQuestion::Join { name: "book.NO.100ms".into() }, VenueQuestion::Join { name: BOOK.into() }]
     );
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
-    world.told(names[1].clone(), reply);
+    world.answered(names[1].clone(), reply);
     assert!(world.said.0.is_empty(), "one is still asked for");
     let nothing = Reply { epoch: 7, outcome: Outcome::NotHere, ..Reply::default() };
-    world.told(names[0].clone(), nothing);
+    world.answered(names[0].clone(), nothing);
     let said = world.said.take();
     assert!(said[0].starts_with(r#"1 {"jsonrpc":"2.0","id":9,"result":["book.X.100ms"],"#), "{said:?}");
     assert_eq!(said[1..], ["1 \"first\""]);
@@ -395,7 +395,7 @@ fn channels_keep_the_venues_order_and_states_are_conflated() {
     for (ask, (name, first)) in asks.into_iter().zip([(BOOK, "\"B\""), (QUOTE, "\"Q\""), (TRADES, "")]) {
         assert_eq!(ask, VenueQuestion::Join { name: name.into() });
         let reply = here(&world, 0, 0, name, first);
-        world.told(ask, reply);
+        world.answered(ask, reply);
     }
     assert_eq!(world.said.take(), ["1 \"B\"", "1 \"Q\""]);
     world.live(&[(QUOTE, 0), (TRADES, 0), (BOOK, 0), (QUOTE, 1)]);
@@ -423,13 +423,13 @@ fn restart_closes_plain_clients_and_notifies_enveloped_ones() {
     world.live(&[(BOOK, 0)]);
     assert_eq!(world.asks(), [VenueQuestion::Status]);
     assert_eq!(world.said.take(), Vec::<String>::new(), "a batch alone says nothing");
-    world.told(VenueQuestion::Status, Reply { epoch: 8, last: 1, oldest: 1, ..Reply::default() });
+    world.answered(VenueQuestion::Status, Reply { epoch: 8, last: 1, oldest: 1, ..Reply::default() });
     assert_eq!(world.said.take(), [r#"2 {"type":"epoch","epoch":8}"#, "1 !1013"]);
     world.now.steady_ns += 10_000_000_000;
     let asks = world.asks();
     assert_eq!(asks, [VenueQuestion::From { epoch: 8, seq: 1 }, VenueQuestion::Join { name: BOOK.into() }]);
     let reply = here(&world, 1, 0, BOOK, "\"anew\"");
-    world.told(asks[1].clone(), reply);
+    world.answered(asks[1].clone(), reply);
     assert_eq!(world.said.take(), [r#"2 {"epoch":8,"seq":1,"snapshot":true,"message":"anew"}"#]);
 }
 
@@ -472,7 +472,7 @@ fn dropped_channel_starts_again() {
     world.now.steady_ns += KEEP_NS;
     let keep = VenueQuestion::Keep { names: vec![BOOK.into()] };
     assert_eq!(world.asks(), std::slice::from_ref(&keep));
-    world.told(keep, Reply { epoch: 7, last: 1, oldest: 1, names: vec![BOOK.into()], ..Reply::default() });
+    world.answered(keep, Reply { epoch: 7, last: 1, oldest: 1, names: vec![BOOK.into()], ..Reply::default() });
     assert_eq!(world.said.take(), ["2 !1013"]);
     let reply = here(&world, 5, 5, BOOK, "\"again\"");
     world.join(BOOK, reply);
@@ -498,10 +498,10 @@ fn channel_that_left_and_returned_starts_again() {
     // changes nothing.
     for (since, said) in [(0, vec![]), (5, vec!["2 !1013", "gap", "again"])] {
         let reply = here(&world, 5, since, BOOK, "\"again\"");
-        world.told(VenueQuestion::Join { name: BOOK.into() }, reply);
-        let told = world.said.take();
-        assert_eq!(told.len(), said.len(), "{told:?}");
-        assert!(told.iter().zip(said).all(|(text, part)| text.contains(part)), "{told:?}");
+        world.answered(VenueQuestion::Join { name: BOOK.into() }, reply);
+        let answered = world.said.take();
+        assert_eq!(answered.len(), said.len(), "{answered:?}");
+        assert!(answered.iter().zip(said).all(|(text, part)| text.contains(part)), "{answered:?}");
     }
 }
 
@@ -518,14 +518,14 @@ fn channel_returned_by_another_gateway_starts_again() {
         for (ask, name) in asks.into_iter().zip([BOOK, TRADES]) {
             assert_eq!(ask, VenueQuestion::Join { name: name.into() });
             let reply = here(&world, 0, 0, name, "\"first\"");
-            world.told(ask, reply);
+            world.answered(ask, reply);
         }
         world.live(&[(BOOK, 0)]);
         assert_eq!((world.read(1).len(), world.read(2)), (1, vec!["\"b1\"".into()]));
         world.said.take();
         if has_joined_since {
             let reply = here(&world, 2, 2, BOOK, "\"again\"");
-            world.told(VenueQuestion::Join { name: BOOK.into() }, reply);
+            world.answered(VenueQuestion::Join { name: BOOK.into() }, reply);
             assert_eq!(world.said.take().len(), 3);
         }
         world.farewell(BOOK);
@@ -647,14 +647,14 @@ fn heartbeats_go_to_subscribers_only() {
 #[test]
 fn url_streams_are_channels_of_the_bus() {
     let mut world = World::new();
-    world.told(VenueQuestion::Instruments, Reply { epoch: 7, names: vec!["NPN_ZAR".into()], ..Reply::default() });
+    world.answered(VenueQuestion::Instruments, Reply { epoch: 7, names: vec!["NPN_ZAR".into()], ..Reply::default() });
     world.open(1, "/ws/npnzar@trade/npnzar@bookTicker");
     let (trade, touch) = ("stream/npnzar@trade", "stream/npnzar@bookTicker");
     let asks = world.asks();
     assert_eq!(asks, [VenueQuestion::Join { name: touch.into() }, VenueQuestion::Join { name: trade.into() }]);
     for (ask, (name, conflates)) in asks.into_iter().zip([(touch, true), (trade, false)]) {
         let reply = Reply { conflates, ..here(&world, 0, 0, name, "") };
-        world.told(ask, reply);
+        world.answered(ask, reply);
     }
     world.live(&[(trade, 0), (touch, 0), (trade, 1), (touch, 2)]);
     assert_eq!(world.read(1), ["\"s1\"", "\"s3\"", "\"s4\""]);
@@ -683,7 +683,7 @@ fn url_streams_are_channels_of_the_bus() {
 fn socket_numbers_start_at_zero() {
     let mut world = World::new();
     let names = vec!["NPN_ZAR".into(), "AGL_ZAR".into()];
-    world.told(VenueQuestion::Instruments, Reply { epoch: 7, names, ..Reply::default() });
+    world.answered(VenueQuestion::Instruments, Reply { epoch: 7, names, ..Reply::default() });
     let text = |number: u64, rest: &str| format!(r#"{{"eventId":9,"socket_sequence":{number},{rest}}}"#);
     // One connection has two streams under one count. Another has the first stream with the
     // stream's numbers, a third has envelopes.
@@ -699,7 +699,7 @@ fn socket_numbers_start_at_zero() {
     );
     for (ask, (name, number)) in asks.into_iter().zip([(agl, 40), (npn, 700)]) {
         let reply = here(&world, 0, 0, name, &text(number, r#""events":[]"#));
-        world.told(ask, reply);
+        world.answered(ask, reply);
     }
     // Text inside a message is never taken for its number.
     let events = r#""events":["\"socket_sequence\":5"]"#;

@@ -1,5 +1,5 @@
 //! A group: the commands of one commit, framed so that damage, a lost sector and a torn write can
-//! be told apart.
+//! be distinguished.
 //!
 //! Layout      0   8   magic "PITWGRP\n"
 //!             8   u16 format version

@@ -264,12 +264,12 @@ impl Venue {
             secure = Some(tls_listener.local_addr().unwrap());
             server = server.with_tls(tls_listener, config).unwrap();
         }
-        let (tell, told) = channel();
+        let (tell, news) = channel();
         let thread = Some(std::thread::spawn(move || {
             tell.send(rustix::thread::gettid()).unwrap();
             server.run().map(|_| ())
         }));
-        let id = told.recv().unwrap();
+        let id = news.recv().unwrap();
         (Venue { address, seen, entered: has_entered, release, stop, thread, id }, secure)
     }
 

@@ -45,7 +45,7 @@ struct World {
     core: DeliveryCore,
     chance: SplitMix64,
     /// Key index of each message per stream, from message 1.
-    told: [Vec<usize>; 3],
+    key_log: [Vec<usize>; 3],
     /// Number of messages in all streams.
     all: u64,
     peers: Vec<Peer>,
@@ -100,7 +100,7 @@ impl World {
         World {
             core,
             chance,
-            told: Default::default(),
+            key_log: Default::default(),
             all: 0,
             peers: Vec::new(),
             now_ns: 0,
@@ -125,7 +125,7 @@ impl World {
         let cut = self.chance.below(head.len() as u64) as usize;
         self.core.received(slot, &head.as_bytes()[..cut]);
         self.core.received(slot, &head.as_bytes()[cut..]);
-        let from = [0, 1, 2].map(|at: usize| self.told[at].len() as u64);
+        let from = [0, 1, 2].map(|at: usize| self.key_log[at].len() as u64);
         self.peers.push(Peer {
             slot,
             target,
@@ -141,8 +141,8 @@ impl World {
     fn publish(&mut self) {
         let stream = self.chance.below(3) as usize;
         let key = self.chance.below(5) as usize;
-        self.told[stream].push(key);
-        let seq = self.told[stream].len() as u64;
+        self.key_log[stream].push(key);
+        let seq = self.key_log[stream].len() as u64;
         let pad = "x".repeat(self.chance.below(300) as usize);
         self.all += 1;
         let text = format!(r#"{{"s":{stream},"n":{seq},"g":{},"k":"{}","p":"{pad}"}}"#, self.all, KEYS[key]);
@@ -258,7 +258,7 @@ impl World {
 
 /// Expected state of one reader of a stream.
 struct Reading<'a> {
-    told: &'a [usize],
+    key_log: &'a [usize],
     wanted: Option<&'a [usize]>,
     lag: LagPolicy,
     /// Next expected number, and the newest received number of each key.
@@ -271,11 +271,11 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn wants(&self, seq: u64) -> bool {
-        self.wanted.is_none_or(|keys| keys.contains(&self.told[seq as usize - 1]))
+        self.wanted.is_none_or(|keys| keys.contains(&self.key_log[seq as usize - 1]))
     }
 
     fn take(&mut self, seq: u64) {
-        let key = self.told[seq as usize - 1];
+        let key = self.key_log[seq as usize - 1];
         assert!(self.wants(seq), "not asked for");
         if seq >= self.next {
             if self.lag != LagPolicy::Latest {
@@ -284,7 +284,7 @@ impl Reading<'_> {
             self.next = seq + 1;
         } else {
             assert!(self.lag == LagPolicy::Conflate && seq <= self.gap_to && seq > self.in_gap, "{seq} came twice");
-            let later = self.told[seq as usize..self.gap_to as usize].contains(&key);
+            let later = self.key_log[seq as usize..self.gap_to as usize].contains(&key);
             assert!(!later, "{seq} is not the newest of its key in the gap");
             self.in_gap = seq;
         }
@@ -293,7 +293,7 @@ impl Reading<'_> {
 
     fn miss(&mut self, from: u64, to: u64) {
         assert_eq!(self.lag, LagPolicy::Conflate);
-        assert!(from <= to && to <= self.told.len() as u64);
+        assert!(from <= to && to <= self.key_log.len() as u64);
         // It fell behind again before the messages after a notice were complete. The rest is
         // declared once more.
         let is_again = self.gap_to + 1 == self.next && (self.in_gap + 1..self.next).contains(&from);
@@ -308,7 +308,8 @@ impl Reading<'_> {
     /// Checks at the end that the newest message of each key has arrived.
     fn end(&self, since: u64) {
         for (key, name) in KEYS.iter().enumerate() {
-            let newest = (since + 1..=self.told.len() as u64).rev().find(|seq| self.told[*seq as usize - 1] == key);
+            let newest =
+                (since + 1..=self.key_log.len() as u64).rev().find(|seq| self.key_log[*seq as usize - 1] == key);
             let is_wanted = self.wanted.is_none_or(|keys| keys.contains(&key));
             if self.lag != LagPolicy::Latest && is_wanted {
                 assert_eq!(self.newest.get(&key).copied(), newest, "the newest of {name}");
@@ -316,7 +317,7 @@ impl Reading<'_> {
         }
         if self.lag == LagPolicy::Latest {
             let last = self.newest.values().max().copied().unwrap_or(since);
-            assert_eq!(last, self.told.len() as u64);
+            assert_eq!(last, self.key_log.len() as u64);
         }
     }
 }
@@ -328,16 +329,16 @@ fn number(text: &str, name: &str) -> Option<u64> {
 
 /// Checks all bytes that one client received. Returns the number of gaps, and whether it was closed
 /// as slow. Shed messages arrive stream by stream, so then the order across streams is not checked.
-fn judge(peer: &Peer, told: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
+fn judge(peer: &Peer, key_log: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool) {
     let streams: Vec<usize> =
         peer.target[1..].split('?').next().unwrap().split(',').map(|id| id.parse().unwrap()).collect();
     let is_enveloped = peer.target.contains("envelope");
     let mut readings: BTreeMap<usize, Reading<'_>> = BTreeMap::new();
     for at in &streams {
         let wanted: Option<&[usize]> = peer.target.contains("symbols").then_some(&[1, 3]);
-        let (next, told) = (peer.from[*at] + 1, told[*at].as_slice());
+        let (next, key_log) = (peer.from[*at] + 1, key_log[*at].as_slice());
         let (newest, lag) = (BTreeMap::new(), LAGS[*at]);
-        readings.insert(*at, Reading { told, wanted, lag, next, newest, gap_to: 0, in_gap: 0, gaps: 0 });
+        readings.insert(*at, Reading { key_log, wanted, lag, next, newest, gap_to: 0, in_gap: 0, gaps: 0 });
     }
     let head = peer.got.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer") + 4;
     assert!(peer.got.starts_with(b"HTTP/1.1 101"));
@@ -408,7 +409,7 @@ fn every_message_is_delivered_or_declared_missing() {
         world.is_meanwhile = seed % 2 == 0;
         world.run(600);
         for peer in world.peers.iter().filter(|peer| !peer.has_left) {
-            let (some, is_closed) = judge(peer, &world.told, false);
+            let (some, is_closed) = judge(peer, &world.key_log, false);
             gaps += some;
             closed += usize::from(is_closed);
             peers += 1;
@@ -435,22 +436,22 @@ fn interrupted_catch_up_of_many_keys_loses_nothing() {
         };
         world.core.fanout.context.statistics.add_stream();
         world.core.control(ControlMessage::Create(spec));
-        let mut told: Vec<u64> = Vec::new();
+        let mut key_log: Vec<u64> = Vec::new();
         let pad = "x".repeat(300);
-        let say = |world: &mut World, told: &mut Vec<u64>| {
-            let key = if told.len() < MANY as usize { told.len() as u64 } else { world.chance.below(MANY) };
-            told.push(key);
-            let text = format!(r#"{{"n":{},"k":{key},"p":"{pad}"}}"#, told.len());
+        let say = |world: &mut World, key_log: &mut Vec<u64>| {
+            let key = if key_log.len() < MANY as usize { key_log.len() as u64 } else { world.chance.below(MANY) };
+            key_log.push(key);
+            let text = format!(r#"{{"n":{},"k":{key},"p":"{pad}"}}"#, key_log.len());
             world.core.fanout.append(
                 StreamId(3),
                 key.to_string().as_bytes(),
-                told.len() as u64,
+                key_log.len() as u64,
                 false,
                 text.as_bytes(),
             );
         };
         for _ in 0..MANY {
-            say(&mut world, &mut told);
+            say(&mut world, &mut key_log);
             world.sweep(true);
         }
         let slot = world.core.insert();
@@ -461,7 +462,7 @@ fn interrupted_catch_up_of_many_keys_loses_nothing() {
         for turn in 0..2_000 {
             // With odd seeds, publish so rarely that it keeps up during its walk.
             if turn < 1_800 && (seed % 2 == 0 || turn % 40 == 0) {
-                say(&mut world, &mut told);
+                say(&mut world, &mut key_log);
             }
             let mut due = Vec::new();
             world.core.due(&mut due, PassKind::First);
@@ -479,14 +480,14 @@ fn interrupted_catch_up_of_many_keys_loses_nothing() {
             }
             world.core.blocked(slot);
         }
-        gaps += judge_walk(&got, &told);
+        gaps += judge_walk(&got, &key_log);
     }
     assert!(gaps > 10, "{gaps} gaps");
 }
 
 /// Checks that numbers rise except within a gap, that every message is received or declared, and
 /// that the newest of each key has arrived.
-fn judge_walk(got: &[u8], told: &[u64]) -> usize {
+fn judge_walk(got: &[u8], key_log: &[u64]) -> usize {
     let mut bytes = &got[got.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4..];
     let (mut newest, mut gaps): (BTreeMap<u64, u64>, usize) = (BTreeMap::new(), 0);
     // It connected at message 600, so its snapshot is everything before.
@@ -508,20 +509,20 @@ fn judge_walk(got: &[u8], told: &[u64]) -> usize {
             continue;
         }
         let (seq, key) = (number(text, "n").unwrap(), number(text, "k").unwrap());
-        assert_eq!(told[seq as usize - 1], key);
+        assert_eq!(key_log[seq as usize - 1], key);
         if seq == next {
             next += 1;
             walked = seq;
         } else {
             assert!(seq <= until && seq > walked, "{seq} out of turn: {next} was next, {walked} walked");
-            assert!(!told[seq as usize..until as usize].contains(&key), "{seq} is not the newest of its key");
+            assert!(!key_log[seq as usize..until as usize].contains(&key), "{seq} is not the newest of its key");
             walked = seq;
         }
         assert!(newest.insert(key, seq).is_none_or(|before| before < seq));
     }
-    assert_eq!(next, told.len() as u64 + 1);
+    assert_eq!(next, key_log.len() as u64 + 1);
     let mut expected = BTreeMap::new();
-    for (seq, key) in (1_u64..).zip(told) {
+    for (seq, key) in (1_u64..).zip(key_log) {
         expected.insert(*key, seq);
     }
     assert_eq!(newest, expected, "of each key the newest");

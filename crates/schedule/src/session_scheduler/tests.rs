@@ -23,7 +23,7 @@ fn on(day: u32, text: &str) -> VenueNanos {
     VenueNanos(u64::from(MONDAY + day) * DAY + clock(text))
 }
 
-fn told(at: VenueNanos) -> String {
+fn clock_text(at: VenueNanos) -> String {
     let (day, rest) = (at.0 / DAY, at.0 / SECOND % 86_400);
     let day = i64::try_from(day).unwrap() - i64::from(MONDAY);
     let ns = at.0 % SECOND;
@@ -268,7 +268,7 @@ impl EngineDouble {
         let name = |id: &InstrumentId| self.markets[id.0 as usize].name.clone();
         let line = match command {
             Command::EndDay => "end of day".into(),
-            Command::BeginDay { day, closes } => format!("day {} until {}", day.0 - MONDAY, told(*closes)),
+            Command::BeginDay { day, closes } => format!("day {} until {}", day.0 - MONDAY, clock_text(*closes)),
             Command::SetRemaining { instrument, remaining } => {
                 let left = Phase::ALL.iter().filter(|phase| remaining.holds(**phase));
                 let left: Vec<String> =
@@ -276,18 +276,18 @@ impl EngineDouble {
                 format!("{} still has {}", name(instrument), left.join(", "))
             }
             Command::ChangeSession { instrument, to, reason, due, .. } => {
-                format!("{} {} {} due {}", name(instrument), to.name(), reason.name(), told(*due))
+                format!("{} {} {} due {}", name(instrument), to.name(), reason.name(), clock_text(*due))
             }
             Command::PassTime => "pass time".into(),
             Command::FilterHidden { instrument } => format!("filter {}", name(instrument)),
             Command::RunBatch { instrument } => format!("batch {}", name(instrument)),
             Command::SetReporting { instrument, open, reason, due, .. } => {
                 let turn = if *open { "reports" } else { "reports no more" };
-                format!("{} {turn} {} due {}", name(instrument), reason.name(), told(*due))
+                format!("{} {turn} {} due {}", name(instrument), reason.name(), clock_text(*due))
             }
             other => format!("{other:?}"),
         };
-        self.log.push(format!("{}  {line}", told(self.now)));
+        self.log.push(format!("{}  {line}", clock_text(self.now)));
     }
 }
 

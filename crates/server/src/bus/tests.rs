@@ -149,7 +149,7 @@ fn merging_books_is_limited_to_a_share_of_the_time() {
     assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done | Outcome::Full)));
 }
 
-fn told(reply: &[u8]) -> (u64, Vec<serde_json::Value>) {
+fn reply_of(reply: &[u8]) -> (u64, Vec<serde_json::Value>) {
     let reply = Reply::parse(reply).unwrap();
     assert_eq!(reply.outcome, Outcome::Done);
     (reply.last, reply.batches.iter().map(|text| serde_json::from_slice(text).unwrap()).collect())
@@ -161,7 +161,7 @@ fn resumed_reader_gets_the_messages_after_its_token() {
     let (mut service, mut bus) = (venue(), bus());
     let wish = |token: Option<u64>| vec![(name.to_owned(), token.map(|number| Token { epoch: 4, number, part: 0 }))];
     let new = bus.resume(&wish(None), &mut service, life(), 0);
-    let (last, begun) = told(&new.batches[0]);
+    let (last, begun) = reply_of(&new.batches[0]);
     assert_eq!((last, begun.len()), (0, 2));
     assert_eq!(
         (&begun[1]["params"]["reason"], &begun[0]["params"]["data"]["type"]),
@@ -173,19 +173,19 @@ fn resumed_reader_gets_the_messages_after_its_token() {
         bid(&mut service, 1_000 + n * 200, 2_000 + i64::try_from(n).unwrap());
         bus.collect(&service.market_data.publisher);
     }
-    let (last, missed) = told(&bus.resume(&wish(Some(start)), &mut service, life(), 0).batches[0]);
+    let (last, missed) = reply_of(&bus.resume(&wish(Some(start)), &mut service, life(), 0).batches[0]);
     assert_eq!((last, missed.len()), (3, 4));
     // First the published messages themselves, then the position after them.
     let on_bus: Vec<Vec<u8>> = bus.batches_from(1);
     let frames = on_bus.iter().flat_map(|bytes| Batch::parse(bytes).unwrap().messages().collect::<Vec<_>>());
-    for (message, told) in frames.zip(&missed) {
+    for (message, reply_of) in frames.zip(&missed) {
         let at = message.frame.iter().position(|byte| *byte == b'{').unwrap();
-        assert_eq!(serde_json::from_slice::<serde_json::Value>(&message.frame[at..]).unwrap(), *told);
+        assert_eq!(serde_json::from_slice::<serde_json::Value>(&message.frame[at..]).unwrap(), *reply_of);
     }
     let newest = missed[2]["params"]["data"]["change_id"].as_u64().unwrap();
     let notice = &missed[3]["params"];
     assert_eq!((&notice["resumed"], &notice["token"]), (&true.into(), &format!("4:{newest}").into()));
-    let (_, nothing) = told(&bus.resume(&wish(Some(newest)), &mut service, life(), 0).batches[0]);
+    let (_, nothing) = reply_of(&bus.resume(&wish(Some(newest)), &mut service, life(), 0).batches[0]);
     assert_eq!((nothing.len(), &nothing[0]["params"]["resumed"]), (1, &true.into()));
     assert!(wishes_of("a -\nb 4:17").is_some_and(|wishes| wishes.len() == 2));
     assert!(wishes_of("trades.any.no such.100ms -").is_some_and(|wishes| wishes[0].0.ends_with("no such.100ms")));

@@ -419,17 +419,20 @@ fn late_notes<L: WorkerChannel>(policy: SlowWorkerPolicy) {
     channels.connected(2);
     channels.send_note(0, br#"{"ev":"gap","sym":"","conn":1,"at_ns":5}"#);
     flood(&mut channels, &mut feed);
-    let mut told = Vec::new();
+    let mut gap_records = Vec::new();
     for _ in 0..10_000 {
         channels.hand_over();
         sides[0].take(usize::MAX, |record| {
             tally.record(record);
             if record.starts_with(b"{\"ev\":\"gap\"") {
-                told.push(String::from_utf8(record.to_vec()).unwrap());
+                gap_records.push(String::from_utf8(record.to_vec()).unwrap());
             }
         });
     }
-    assert!(told.iter().any(|gap| gap.contains("\"conn\":1,") || gap.contains("\"conn\":2,")), "{policy}: {told:?}");
+    assert!(
+        gap_records.iter().any(|gap| gap.contains("\"conn\":1,") || gap.contains("\"conn\":2,")),
+        "{policy}: {gap_records:?}"
+    );
     let counted = tally.counted();
     assert_eq!(counted.trades + counted.dropped_declared, feed.sent[0], "{policy}: {counted:?}");
     assert_eq!(counted.lost, 0);

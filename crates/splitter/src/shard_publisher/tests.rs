@@ -18,7 +18,7 @@ fn deal(publisher: &mut ShardPublisher, text: &str, workers: &[u32]) {
     publisher.send_objects(text.as_bytes(), &objects.collect::<Vec<_>>());
 }
 
-fn told(batch: &ShardBatch) -> (usize, u64, u64, Vec<u8>) {
+fn brief(batch: &ShardBatch) -> (usize, u64, u64, Vec<u8>) {
     (batch.shard, batch.first, batch.records, batch.bytes.clone())
 }
 
@@ -31,9 +31,9 @@ fn records_are_batched_by_shard_and_numbered() {
     deal(&mut publisher, "d", &[1]);
     publisher.hand_over();
     publisher.hand_over();
-    assert_eq!(told(&waiting.next_batch().unwrap()), (0, 1, 2, b"\x01\0\0\0a\x01\0\0\0c".to_vec()));
-    assert_eq!(told(&waiting.next_batch().unwrap()), (1, 1, 2, b"\x01\0\0\0b\x03\0\0\0gap".to_vec()));
-    assert_eq!(told(&waiting.next_batch().unwrap()), (1, 3, 1, b"\x01\0\0\0d".to_vec()));
+    assert_eq!(brief(&waiting.next_batch().unwrap()), (0, 1, 2, b"\x01\0\0\0a\x01\0\0\0c".to_vec()));
+    assert_eq!(brief(&waiting.next_batch().unwrap()), (1, 1, 2, b"\x01\0\0\0b\x03\0\0\0gap".to_vec()));
+    assert_eq!(brief(&waiting.next_batch().unwrap()), (1, 3, 1, b"\x01\0\0\0d".to_vec()));
     assert!(waiting.next_batch().is_none());
     assert_eq!(publisher.totals().gaps, 1);
 }

@@ -6,7 +6,7 @@ use pitwire_random::SplitMix64;
 #[test]
 fn attached_reader_gets_nothing_after_a_farewell() {
     let mut world = World::new();
-    world.told(VenueQuestion::Instruments, Reply { epoch: 7, names: vec!["A".into()], ..Reply::default() });
+    world.answered(VenueQuestion::Instruments, Reply { epoch: 7, names: vec!["A".into()], ..Reply::default() });
     let trade = "stream/a@trade";
     world.node.connected_delegated(1);
     let opened = world.node.read_url("/ws/a@trade", "").unwrap().unwrap();
@@ -28,7 +28,7 @@ fn attached_reader_gets_nothing_after_a_farewell() {
     let asks = world.asks();
     assert_eq!(asks, [VenueQuestion::From { epoch: 7, seq: 1 }]);
     let reply = Reply { epoch: 7, last: 3, oldest: 1, batches: vec![lost.finish()], ..Reply::default() };
-    world.told(asks[0].clone(), reply);
+    world.answered(asks[0].clone(), reply);
     assert_eq!(world.said.take(), ["1 lost", "1 !1013"]);
 }
 
@@ -39,11 +39,11 @@ fn attached_reader_gets_nothing_after_a_farewell() {
 fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
     let seed = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = seed.map_or(1..=400, |seed: u64| seed..=seed);
-    let (mut told, mut closed, mut waited) = (0, 0, 0);
+    let (mut answered, mut closed, mut waited) = (0, 0, 0);
     for seed in seeds {
         let mut chance = SplitMix64::new(seed);
         let mut world = World::with_room(2_000 + chance.index(20_000));
-        world.told(
+        world.answered(
             VenueQuestion::Instruments,
             Reply { epoch: 7, names: vec!["A".into(), "B".into()], ..Reply::default() },
         );
@@ -100,7 +100,7 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
                         let (since, _) = *on[at].get_or_insert((stands_at, 0));
                         let first = ["", "\"first\""][usize::from(at == 2)];
                         let reply = here(&world, stands_at, since, &channels[at], first);
-                        world.told(VenueQuestion::Join { name: channels[at].clone() }, reply);
+                        world.answered(VenueQuestion::Join { name: channels[at].clone() }, reply);
                         if !late.is_empty() {
                             waited += world.node.subscriptions.connections.unattached.len();
                             world.live(&late);
@@ -135,14 +135,14 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
             open.retain(|(mine, its)| {
                 let mut expected = world.said.take_of(*mine);
                 expected.extend(world.read(*mine));
-                let mut heard = world.said.take_of(*its);
+                let mut received = world.said.take_of(*its);
                 if more.contains(its) {
-                    heard.sort_unstable();
+                    received.sort_unstable();
                     expected.sort_unstable();
                 }
-                assert_eq!(heard, expected, "TEST_SEED={seed}, step {step}, connection {its}");
-                told += heard.len();
-                let is_closed = heard.last().is_some_and(|text| text.starts_with('!'));
+                assert_eq!(received, expected, "TEST_SEED={seed}, step {step}, connection {its}");
+                answered += received.len();
+                let is_closed = received.last().is_some_and(|text| text.starts_with('!'));
                 closed += usize::from(is_closed);
                 if is_closed {
                     world.node.disconnected(*mine);
@@ -164,7 +164,7 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
             (0, 0)
         );
     }
-    assert!(seed.is_some() || (told > 10_000 && closed > 100 && waited > 100), "{told} {closed} {waited}");
+    assert!(seed.is_some() || (answered > 10_000 && closed > 100 && waited > 100), "{answered} {closed} {waited}");
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn delegated_client_has_the_same_requests() {
     world.node.opened(1, &format!("/ws/api/v2?channels={BOOK},{TRADES}"), world.now, &mut world.said);
     for (name, first) in [(BOOK, "\"first\""), (TRADES, "")] {
         let reply = here(&world, 0, 0, name, first);
-        world.told(VenueQuestion::Join { name: name.into() }, reply);
+        world.answered(VenueQuestion::Join { name: name.into() }, reply);
     }
     world.live(&[(BOOK, 0), (TRADES, 0)]);
     assert_eq!(world.said.take(), ["1 \"first\"", "1 \"b1\"", "1 \"t2\""]);
@@ -188,7 +188,7 @@ fn delegated_client_has_the_same_requests() {
     let alias = "book.X.agg2";
     world.text(1, "public/subscribe", &format!(r#"{{"channels":["{alias}"]}}"#));
     let reply = here(&world, 2, 0, BOOK, "\"first\"");
-    world.told(VenueQuestion::Join { name: alias.into() }, reply);
+    world.answered(VenueQuestion::Join { name: alias.into() }, reply);
     let unsubscribe = |name: &str| format!(r#"{{"channels":["{name}"]}}"#);
     world.text(1, "public/unsubscribe", &unsubscribe(BOOK));
     world.said.take();
@@ -234,10 +234,10 @@ fn lagging_attached_reader_gets_bounded_pieces() {
     let (mut got, mut at, mut pieces) = (Vec::new(), 0, 0);
     let mut most = BEFORE_ATTACH_MAX;
     while at < 600 {
-        let mut told = world.said.take_of(2);
-        at = told.pop().unwrap().strip_prefix("at ").unwrap().parse().unwrap();
+        let mut answered = world.said.take_of(2);
+        at = answered.pop().unwrap().strip_prefix("at ").unwrap().parse().unwrap();
         let numbers: Vec<u64> =
-            told.iter().filter(|text| text.len() == 1_000).map(|text| text.parse().unwrap()).collect();
+            answered.iter().filter(|text| text.len() == 1_000).map(|text| text.parse().unwrap()).collect();
         assert!(numbers.len() * 1_004 < most + 1_004, "{}", numbers.len());
         got.extend(numbers);
         if at < 600 {

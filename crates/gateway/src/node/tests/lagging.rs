@@ -33,20 +33,20 @@ fn lagging_book_reader_gets_one_change_for_its_book() {
         assert_eq!((world.read(1), world.asks()), (vec![], vec![]), "it is asked for once");
         // The answer is ahead of the bus by one message.
         let reply = here(&world, 32, 0, "", "");
-        let told = change(12, 43);
+        let later = change(12, 43);
         match answer {
-            "change" => world.told(ask(12), Reply { first: told.clone().into_bytes(), ..reply }),
-            "gone" => world.told(ask(12), Reply { outcome: Outcome::NotHere, ..reply }),
-            "another start" => world.told(ask(12), Reply { epoch: 8, ..reply }),
+            "change" => world.answered(ask(12), Reply { first: later.clone().into_bytes(), ..reply }),
+            "gone" => world.answered(ask(12), Reply { outcome: Outcome::NotHere, ..reply }),
+            "another start" => world.answered(ask(12), Reply { epoch: 8, ..reply }),
             "away" => world.node.answered(&ask(12), Err("away".into()), world.now, &mut world.said),
             _ => {
                 world.text(1, "public/unsubscribe_all", "{}");
                 world.said.take();
-                world.told(ask(12), Reply { first: told.clone().into_bytes(), ..reply });
+                world.answered(ask(12), Reply { first: later.clone().into_bytes(), ..reply });
             }
         }
         let expected: &[String] = match answer {
-            "change" => &[format!("1 {told}")],
+            "change" => &[format!("1 {later}")],
             "left" => &[],
             _ => &["1 !1013".into()],
         };
@@ -67,13 +67,13 @@ fn unchanged_book_sends_no_empty_change() {
     let mut world = behind();
     assert_eq!(world.asks(), [ask(12)]);
     let reply = here(&world, 31, 0, "", "");
-    world.told(ask(12), reply);
+    world.answered(ask(12), reply);
     assert_eq!((world.read(1), world.asks()), (vec![], vec![]), "there is nothing to tell");
     // The next message applies to 42, which the reader does not have.
     world.live_text(BOOK, 31, &change(42, 43));
     assert_eq!((world.read(1), world.asks()), (vec![], vec![ask(12)]));
     let reply = here(&world, 32, 0, "", &change(12, 43));
-    world.told(ask(12), reply);
+    world.answered(ask(12), reply);
     world.live_text(BOOK, 32, &change(43, 44));
     assert_eq!((world.said.take(), world.read(1)), (vec![format!("1 {}", change(12, 43))], vec![change(43, 44)]));
 }
@@ -92,16 +92,16 @@ fn equal_books_share_one_question_and_a_busy_venue_is_retried() {
     (1..=1_000).for_each(|id| assert_eq!(world.read(id), Vec::<String>::new()));
     assert_eq!(world.asks(), [ask(10)], "one question at a time");
     let busy = Reply { outcome: Outcome::Full, ..here(&world, 40, 0, "", "") };
-    world.told(ask(10), busy);
+    world.answered(ask(10), busy);
     assert_eq!(world.asks(), []);
     assert_eq!(world.node.due_ns(), world.now.steady_ns + 50_000_000);
     world.now.steady_ns = world.node.due_ns();
     assert_eq!(world.asks(), [ask(12)], "they take turns");
     let reply = here(&world, 40, 0, "", &change(12, 50));
-    world.told(ask(12), reply);
+    world.answered(ask(12), reply);
     assert_eq!((world.said.take().len(), world.asks()), (10, vec![ask(10)]));
     let reply = here(&world, 40, 0, "", &change(10, 50));
-    world.told(ask(10), reply);
+    world.answered(ask(10), reply);
     assert_eq!((world.said.take().len(), world.asks()), (990, vec![]));
 }
 
@@ -149,13 +149,13 @@ fn every_change_applies_to_the_readers_book() {
                     };
                     merged += u64::from(!reply.first.is_empty());
                     same += u64::from(reply.first.is_empty() && reply.outcome == Outcome::Done);
-                    world.told(ask(from), reply);
+                    world.answered(ask(from), reply);
                 }
                 4 => world.now.steady_ns += 60_000_000,
                 _ if !held.is_empty() => {
                     let id = 1 + below(held.len()) as u64;
-                    let told = world.read(id);
-                    take_in(&mut held, id, told, &mut read);
+                    let sent = world.read(id);
+                    take_in(&mut held, id, sent, &mut read);
                 }
                 _ => {}
             }
@@ -166,22 +166,22 @@ fn every_change_applies_to_the_readers_book() {
                         let (newest, amount) = *amounts.last().unwrap();
                         let first = format!(r#"{{"change_id":{newest},"amount":{amount}}}"#);
                         let reply = here(&world, world.next - 1, 0, BOOK, &first);
-                        world.told(VenueQuestion::Join { name }, reply);
+                        world.answered(VenueQuestion::Join { name }, reply);
                     }
                     _ => {}
                 }
             }
-            let told = std::mem::take(&mut world.said.0);
-            told.into_iter().for_each(|(id, text)| take_in(&mut held, id, vec![text], &mut read));
+            let sent = std::mem::take(&mut world.said.0);
+            sent.into_iter().for_each(|(id, text)| take_in(&mut held, id, vec![text], &mut read));
             assert!(asked.len() <= 1, "one question at a time");
         }
     }
     assert!(merged > 200 && same > 50 && read > 4_000, "{merged} {same} {read}");
 }
 
-fn take_in(held: &mut BTreeMap<u64, (u64, usize)>, id: u64, told: Vec<String>, read: &mut u64) {
+fn take_in(held: &mut BTreeMap<u64, (u64, usize)>, id: u64, sent: Vec<String>, read: &mut u64) {
     let (holds, amount) = held.get_mut(&id).unwrap();
-    for text in told {
+    for text in sent {
         assert!(!text.starts_with('!'), "no subscriber is closed");
         if text.contains("prev_change_id") {
             assert_eq!(number(&text, "prev_change_id"), *holds, "{text}");
@@ -199,14 +199,14 @@ struct TestThread {
     log: Vec<(u64, String)>,
     /// Per reader: sequence read, whether it waits, and the sequence up to which nothing changed.
     readers: BTreeMap<u64, (u64, bool, u64)>,
-    told: Vec<(u64, String)>,
+    sent: Vec<(u64, String)>,
     answered: u64,
     last: u64,
 }
 
 impl ClientSink for TestThread {
     fn reply(&mut self, to: u64, text: &[u8]) {
-        self.told.push((to, String::from_utf8_lossy(text).into_owned()));
+        self.sent.push((to, String::from_utf8_lossy(text).into_owned()));
     }
     fn notify(&mut self, to: u64, text: &[u8]) {
         self.reply(to, text);
@@ -215,17 +215,17 @@ impl ClientSink for TestThread {
         panic!("no subscriber is closed: {why}");
     }
     fn send_frames(&mut self, to: u64, frames: Vec<u8>) {
-        messages(frames).into_iter().for_each(|text| self.told.push((to, text)));
+        messages(frames).into_iter().for_each(|text| self.sent.push((to, text)));
     }
     fn publish(&mut self, _: ChannelId, seq: u64, payload: &[u8]) {
-        assert!(seq > self.last && seq > self.answered, "an answer leads behind what was told");
+        assert!(seq > self.last && seq > self.answered, "an answer leads behind what was sent");
         self.last = seq;
         self.log.push((seq, String::from_utf8_lossy(payload).into_owned()));
     }
     fn attach(&mut self, to: u64, _: ChannelId, attachment: Attachment) {
         assert!(!attachment.is_state && attachment.ring_start.is_some() == self.readers.is_empty());
         self.last = attachment.ring_start.unwrap_or(self.last);
-        assert!(attachment.read_to >= self.last, "it has been told everything");
+        assert!(attachment.read_to >= self.last, "it has received everything");
         self.readers.insert(to, (self.last, false, 0));
     }
     fn catch_up(&mut self, to: u64, _: ChannelId, read: u64, how: CatchUp) {
@@ -235,7 +235,7 @@ impl ClientSink for TestThread {
             CatchUp::Message(payload, seq) => {
                 *reader = (seq, false, 0);
                 self.answered = self.answered.max(seq);
-                self.told.push((to, String::from_utf8(payload).unwrap()));
+                self.sent.push((to, String::from_utf8(payload).unwrap()));
             }
             CatchUp::Unchanged(seq) => {
                 *reader = (read, true, seq);
@@ -348,8 +348,8 @@ fn every_change_applies_to_the_attached_readers_book() {
                     _ => {}
                 }
             }
-            let told = std::mem::take(&mut thread.told);
-            told.into_iter().for_each(|(id, text)| take_in(&mut held, id, vec![text], &mut read));
+            let sent = std::mem::take(&mut thread.sent);
+            sent.into_iter().for_each(|(id, text)| take_in(&mut held, id, vec![text], &mut read));
         }
     }
     assert!(merged > 200 && same > 50 && read > 2_000, "{merged} {same} {read}");

@@ -9,8 +9,8 @@ fn token(number: u64) -> Option<Token> {
 }
 
 /// Returns the venue's answer for one channel: its position, and the missed messages.
-fn word(world: &World, last: u64, channel: &str, told: &[&str]) -> Vec<u8> {
-    let batches = told.iter().map(|text| text.as_bytes().to_vec()).collect();
+fn word(world: &World, last: u64, channel: &str, answered: &[&str]) -> Vec<u8> {
+    let batches = answered.iter().map(|text| text.as_bytes().to_vec()).collect();
     Reply { batches, ..here(world, last, 0, channel, "\"first\"") }.write()
 }
 
@@ -39,13 +39,13 @@ fn missed_messages_precede_new_ones_without_a_gap() {
         // The answer is at sequence 3: one message is ahead of the bus.
         let words = vec![word(&world, 3, BOOK, &["m1", "m2", "note"]), word(&world, 3, TRADES, &["new"])];
         let reply = answer(&world, 3, words);
-        world.told(resume, reply);
+        world.answered(resume, reply);
         assert_eq!(world.said.take(), Vec::<String>::new(), "the third channel is waited for");
         let reply = here(&world, 3, 0, QUOTE, "\"quote\"");
-        world.told(VenueQuestion::Join { name: QUOTE.into() }, reply);
-        let told = world.said.take();
-        assert!(told[0].contains(r#""result":["book.X.100ms","trades.X.100ms","quote.X"]"#), "{told:?}");
-        assert_eq!(told[1..], ["1 m1", "1 m2", "1 note", "1 new", "1 \"quote\""]);
+        world.answered(VenueQuestion::Join { name: QUOTE.into() }, reply);
+        let answered = world.said.take();
+        assert!(answered[0].contains(r#""result":["book.X.100ms","trades.X.100ms","quote.X"]"#), "{answered:?}");
+        assert_eq!(answered[1..], ["1 m1", "1 m2", "1 note", "1 new", "1 \"quote\""]);
         world.live(&[(BOOK, 0), (TRADES, 0)]);
         world.live(&[(BOOK, 2), (TRADES, 3)]);
         let come = if on_thread {
@@ -70,10 +70,10 @@ fn existing_subscription_is_not_resumed() {
     let asked = format!(r#"{{"channels":["{BOOK}"],"resume":{{"{BOOK}":"3:9"}}}}"#);
     world.text(1, "public/subscribe", &asked);
     assert_eq!(world.asks(), []);
-    let told = world.said.take();
-    assert!(told[0].contains(r#""result":["book.X.100ms"]"#), "{told:?}");
+    let answered = world.said.take();
+    assert!(answered[0].contains(r#""result":["book.X.100ms"]"#), "{answered:?}");
     let notice = r#"{"channel":"book.X.100ms","resumed":false,"by":"nothing","reason":"already_subscribed"}"#;
-    assert!(told.len() == 2 && told[1].contains(notice), "{told:?}");
+    assert!(answered.len() == 2 && answered[1].contains(notice), "{answered:?}");
     world.live(&[(BOOK, 0)]);
     assert_eq!(world.read(1), ["\"b1\""], "once");
 }
@@ -95,19 +95,19 @@ fn incomplete_resumption_fails_the_request() {
             "another start" => {
                 let words = [word(&world, 0, BOOK, &["m1"])];
                 let other = Reply::parse(&words[0]).map(|reply| Reply { epoch: 8, ..reply }.write());
-                world.told(resume.clone(), Reply { epoch: 8, batches: other.into_iter().collect(), ..reply });
+                world.answered(resume.clone(), Reply { epoch: 8, batches: other.into_iter().collect(), ..reply });
             }
-            "nonsense" => world.told(resume.clone(), Reply { batches: vec![b"x".to_vec()], ..reply }),
-            "full" => world.told(resume.clone(), Reply { batches: vec![full], ..reply }),
+            "nonsense" => world.answered(resume.clone(), Reply { batches: vec![b"x".to_vec()], ..reply }),
+            "full" => world.answered(resume.clone(), Reply { batches: vec![full], ..reply }),
             _ => world.node.disconnected(1),
         }
-        let told = world.said.take();
+        let answered = world.said.take();
         if trouble == "gone" {
             let reply = answer(&world, 0, vec![word(&world, 0, BOOK, &["m1", "note"])]);
-            world.told(resume.clone(), reply);
-            assert_eq!((told, world.said.take()), (vec![], vec![]));
+            world.answered(resume.clone(), reply);
+            assert_eq!((answered, world.said.take()), (vec![], vec![]));
         } else {
-            assert!(told.len() == 1 && told[0].contains("\"code\":10040"), "{trouble} {told:?}");
+            assert!(answered.len() == 1 && answered[0].contains("\"code\":10040"), "{trouble} {answered:?}");
         }
         world.live(&[(BOOK, 0)]);
         assert_eq!(world.read(1), Vec::<String>::new(), "{trouble}");
@@ -124,8 +124,8 @@ fn malformed_tokens_cause_no_question() {
         [(1, r#"{"book.X.100ms":"x"}"#), (1, r#"{"trades.X.100ms":null}"#), (1, "[]"), (2, r#"{"book.X.100ms":null}"#)]
     {
         world.text(id, "public/subscribe", &of(resume));
-        let told = world.said.take();
-        assert!(told.len() == 1 && told[0].contains("\"param\":\"resume\""), "{resume} {told:?}");
+        let answered = world.said.take();
+        assert!(answered.len() == 1 && answered[0].contains("\"param\":\"resume\""), "{resume} {answered:?}");
     }
     assert_eq!(world.asks(), []);
     // Without tokens nothing is resumed.
@@ -151,6 +151,6 @@ fn resumptions_do_not_delay_other_questions() {
     world.node.answered(&resume(1), Err("away".into()), world.now, &mut world.said);
     assert_eq!((world.node.due_ns(), world.asks()), (0, vec![resume(4)]));
     let reply = answer(&world, 0, vec![word(&world, 0, BOOK, &["m1", "note"])]);
-    world.told(resume(2), reply);
+    world.answered(resume(2), reply);
     assert_eq!(world.asks(), [resume(5)]);
 }

@@ -99,15 +99,15 @@ fn restart_finishes_the_changes_of_one_time() {
         fixture.run(VenueNanos(on(0, turn).0 - 1));
         fixture.log_lines();
         // Runs whatever else is due then, up to the first of the two.
-        while !fixture.engine.log.iter().any(|told| told.contains("MAIN-1 reports")) {
+        while !fixture.engine.log.iter().any(|outcome| outcome.contains("MAIN-1 reports")) {
             let (at, command) = fixture.scheduler.take(on(0, turn), &fixture.engine).expect("two are due");
             fixture.submit(at, command);
         }
         fixture = fixture.restarted(on(0, turn));
         fixture.run(on(0, turn));
-        let told = turns(&mut fixture);
-        assert_eq!(told.len(), 1, "{told:?}");
-        assert!(told[0].contains(&format!("MAIN-2 {line} ")), "{told:?}");
+        let outcome = turns(&mut fixture);
+        assert_eq!(outcome.len(), 1, "{outcome:?}");
+        assert!(outcome[0].contains(&format!("MAIN-2 {line} ")), "{outcome:?}");
     }
 }
 

@@ -135,7 +135,7 @@ fn events_after_the_last_representable_time_never_come() {
     assert_eq!(scheduler.entries[0].drawn, Some((1, NEVER)));
     assert_eq!(scheduler.entries[1].ends, Some(NEVER));
     let breach = change(0, Phase::VolatilityCall, SessionReason::Operator, last_seen, None);
-    let told = engine.apply(&breach);
-    scheduler.observe(&Stamped { seq: Seq(1), at: VenueNanos(u64::MAX - 6), command: breach }, &told, &engine);
+    let outcome = engine.apply(&breach);
+    scheduler.observe(&Stamped { seq: Seq(1), at: VenueNanos(u64::MAX - 6), command: breach }, &outcome, &engine);
     assert_eq!(scheduler.entries[0].ends, Some(NEVER));
 }
