@@ -148,13 +148,14 @@ def test_endless_message_of_the_bus_does_not_fill_the_memory(tmp_path: Path, sta
 @pytest.mark.attack("garbage on the bus")
 def test_publisher_survives_garbage_on_the_bus(tmp_path: Path, tries: Callable[[int], None]) -> None:
     garbage = [
+        # The client library, async-nats 0.51, panics at this one.
+        b"-ERR\r\n-ERR 'x'\r\n",
         b"\x00\xff\xfe\r\n",
         b"MSG\r\n",
         b"MSG a b c d e f\r\n",
         b"MSG a 1 -5\r\n",
         b"HMSG a 1 9 4\r\nabcd\r\n",
         b"HMSG a 1 4 4\r\n\xff\xff\r\n\r\n",
-        b"-ERR\r\n-ERR 'x'\r\n",
         b"INFO {\r\n",
         b"PONG\r\n" * 100,
     ]

@@ -122,7 +122,6 @@ impl MessageVerifier {
         loop {
             match subscription.receive(SILENCE, |_, payload| self.message(payload)) {
                 Received::Messages => {}
-                Received::Closed => return,
                 Received::Timeout if self.silence_reminder.is_due() => tracing::warn!(
                     subject = self.subject,
                     "no messages from a venue; does it run with --publish to this NATS server and with the same \

@@ -1,7 +1,7 @@
 //! The connection to a NATS server: options, errors, and whether it is up.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event};
@@ -52,7 +52,7 @@ impl LinkState {
         Arc::clone(&self.is_down)
     }
 
-    fn set_up(&self, is_up: bool) {
+    pub(crate) fn set_up(&self, is_up: bool) {
         self.is_down.store(!is_up, Ordering::Release);
     }
 }
@@ -70,19 +70,19 @@ pub(crate) struct Connection {
     pub link: LinkState,
 }
 
-/// Connects as `options` say.
+/// Connects as `options` say, and reports the state of the connection in `link`.
 ///
 /// # Errors
 ///
 /// The address is invalid, the process may open no more files, or the server does not answer and
 /// is required to.
-pub(crate) fn connect(url: &str, options: &NatsOptions) -> Result<Connection, Failure> {
+pub(crate) fn connect(url: &str, options: &NatsOptions, link: LinkState) -> Result<Connection, Failure> {
+    log_panics_of_library();
     let (address, login) = split_login(url)?;
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
     let runtime = runtime.map_err(|error| {
         Failure::new(format!("cannot start a NATS client: {error}")).remedy("allow more open files")
     })?;
-    let link = LinkState::default();
     let client_options = client_options(options, login, link.clone());
     let connected = runtime.block_on(async {
         // The second limit covers a server that accepts and never sends its greeting.
@@ -101,6 +101,22 @@ pub(crate) fn connect(url: &str, options: &NatsOptions) -> Result<Connection, Fa
         Ok(Err(error)) => Err(Failure::new(format!("cannot connect to {shown}: {error}")).remedy(remedy)),
         Err(_) => Err(Failure::new(format!("{shown} does not answer as a NATS server")).remedy(remedy)),
     }
+}
+
+/// Logs a panic of the client library as one line. Version 0.51 panics at a bare `-ERR`; the panic
+/// ends its task, and the subscription connects again.
+fn log_panics_of_library() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let report = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| match panic.location() {
+            Some(place) if place.file().contains("async-nats") => {
+                let cause = panic.payload_as_str().unwrap_or_default();
+                tracing::warn!("the NATS server sent what the client library cannot read: {cause}");
+            }
+            _ => report(panic),
+        }));
+    });
 }
 
 fn client_options(options: &NatsOptions, login: NatsLogin, link: LinkState) -> ConnectOptions {

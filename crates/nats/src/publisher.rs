@@ -6,12 +6,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use async_nats::{Client, HeaderMap};
+use async_nats::{Client, HeaderMap, PublishErrorKind};
 use pitwire_failure::Failure;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::connection::{Connection, LinkState, NatsOptions, connect};
+use crate::connection::{Connection, FirstConnection, LinkState, NatsOptions, connect};
+use crate::reconnect_delay::ReconnectDelay;
 
 /// Interval of position messages. They show subscribers a loss at the end of the stream.
 const POSITION_INTERVAL: Duration = Duration::from_secs(1);
@@ -87,11 +88,18 @@ impl<B> NatsPublisher<B> {
         P: Publication<Batch = B>,
         B: Send + 'static,
     {
-        let connection = connect(url, options)?;
+        let connection = connect(url, options, LinkState::default())?;
         let (mut publisher, pending) = Self::without_thread(capacity);
         publisher.link = connection.link.clone();
         let PendingBatches { batches, _end: end } = pending;
-        let worker = Worker { connection, publication, batches, has_lost: Arc::clone(&publisher.has_lost) };
+        let worker = Worker {
+            url: url.to_owned(),
+            options: options.clone(),
+            connection,
+            publication,
+            batches,
+            has_lost: Arc::clone(&publisher.has_lost),
+        };
         let thread = thread::Builder::new().name(thread_name.to_owned()).spawn(move || {
             worker.run();
             // The publisher may have been dropped.
@@ -154,35 +162,40 @@ impl<B> NatsPublisher<B> {
 }
 
 struct Worker<P: Publication> {
+    url: String,
+    options: NatsOptions,
     connection: Connection,
     publication: P,
     batches: mpsc::Receiver<P::Batch>,
     has_lost: Arc<AtomicBool>,
 }
 
+/// Why [`Sender::serve`] has returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// The queue is closed and empty.
+    Finished,
+    /// The client library has ended.
+    ClientEnded,
+}
+
 impl<P: Publication> Worker<P> {
     fn run(self) {
-        let Worker { connection, publication, mut batches, has_lost } = self;
-        let Connection { runtime, client, link } = connection;
-        let sender = Sender { client, link, publication, has_lost };
-        runtime.block_on(async {
-            let mut interval = tokio::time::interval(POSITION_INTERVAL);
-            interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-            loop {
-                tokio::select! {
-                    biased;
-                    batch = batches.recv() => match batch {
-                        Some(batch) => sender.send_batch(batch).await,
-                        None => break,
-                    },
-                    _ = interval.tick() => sender.send_positions(&batches).await,
-                }
+        let Worker { url, options, connection, publication, mut batches, has_lost } = self;
+        let Connection { mut runtime, client, link } = connection;
+        // A later connection must not end the thread because the server is away.
+        let options = NatsOptions { first_connection: FirstConnection::Background, ..options };
+        let delay = ReconnectDelay::default();
+        let mut sender = Sender { client, link, publication, has_lost };
+        while runtime.block_on(sender.serve(&mut batches)) == Outcome::ClientEnded {
+            tracing::warn!("the NATS client has ended; connecting again");
+            sender.link.set_up(false);
+            thread::sleep(delay.next());
+            match connect(&url, &options, sender.link.clone()) {
+                Ok(connection) => (runtime, sender.client) = (connection.runtime, connection.client),
+                Err(failure) => tracing::warn!("{failure}"),
             }
-            sender.send_positions(&batches).await;
-            if sender.client.flush().await.is_err() {
-                sender.has_lost.store(true, Ordering::Relaxed);
-            }
-        });
+        }
     }
 }
 
@@ -194,26 +207,51 @@ struct Sender<P: Publication> {
 }
 
 impl<P: Publication> Sender<P> {
-    async fn send_batch(&self, mut batch: P::Batch) {
-        let is_sent = match self.publication.message(&mut batch) {
-            Some(message) => self.publish(message).await,
-            None => false,
-        };
-        self.publication.finished(batch, is_sent);
+    async fn serve(&self, batches: &mut mpsc::Receiver<P::Batch>) -> Outcome {
+        let mut interval = tokio::time::interval(POSITION_INTERVAL);
+        interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            let sent = tokio::select! {
+                biased;
+                batch = batches.recv() => match batch {
+                    Some(batch) => self.send_batch(batch).await,
+                    None => break,
+                },
+                _ = interval.tick() => self.send_positions(batches).await,
+            };
+            if sent.is_err() {
+                return Outcome::ClientEnded;
+            }
+        }
+        if self.send_positions(batches).await.is_err() || self.client.flush().await.is_err() {
+            self.has_lost.store(true, Ordering::Relaxed);
+        }
+        Outcome::Finished
     }
 
-    async fn send_positions(&self, batches: &mpsc::Receiver<P::Batch>) {
+    async fn send_batch(&self, mut batch: P::Batch) -> Result<(), ClientEnded> {
+        let sent = match self.publication.message(&mut batch) {
+            Some(message) => self.publish(message).await,
+            None => Ok(false),
+        };
+        self.publication.finished(batch, matches!(sent, Ok(true)));
+        sent.map(drop)
+    }
+
+    async fn send_positions(&self, batches: &mpsc::Receiver<P::Batch>) -> Result<(), ClientEnded> {
         let messages = self.publication.positions();
         // Without a connection the client would block as soon as its own queue is full.
         if !batches.is_empty() || !self.link.is_up() {
-            return;
+            return Ok(());
         }
         for message in messages {
-            self.publish(message).await;
+            self.publish(message).await?;
         }
+        Ok(())
     }
 
-    async fn publish(&self, message: NatsMessage) -> bool {
+    /// Returns whether the message was handed to NATS.
+    async fn publish(&self, message: NatsMessage) -> Result<bool, ClientEnded> {
         let NatsMessage { subject, headers, payload } = message;
         let published = if headers.is_empty() {
             self.client.publish(subject, payload.into()).await
@@ -224,13 +262,15 @@ impl<P: Publication> Sender<P> {
             }
             self.client.publish_with_headers(subject, map, payload.into()).await
         };
-        if let Err(error) = &published {
-            self.has_lost.store(true, Ordering::Relaxed);
-            tracing::warn!("a message was not published on NATS: {error}");
-        }
-        published.is_ok()
+        let Err(error) = published else { return Ok(true) };
+        self.has_lost.store(true, Ordering::Relaxed);
+        tracing::warn!("a message was not published on NATS: {error}");
+        if error.kind() == PublishErrorKind::Send { Err(ClientEnded) } else { Ok(false) }
     }
 }
+
+/// The client library has ended, and takes no message any more.
+struct ClientEnded;
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,15 @@
 //! A subscription that is read with blocking calls.
 
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_nats::{Client, Subscriber};
 use pitwire_failure::Failure;
 use tokio::runtime::Runtime;
 use tokio_stream::StreamExt as _;
 
-use crate::connection::{FirstConnection, LinkState, NatsOptions, connect};
+use crate::connection::{Connection, FirstConnection, LinkState, NatsOptions, connect};
+use crate::reconnect_delay::ReconnectDelay;
 
 /// Most messages that one call of [`NatsSubscription::receive`] passes on.
 const BATCH_MAX: usize = 1_024;
@@ -28,17 +29,29 @@ pub enum Received {
     Messages,
     /// No message arrived in time.
     Timeout,
-    /// No message will arrive any more.
-    Closed,
 }
 
 /// A subscription with its own connection.
 pub struct NatsSubscription {
+    url: String,
+    subject: String,
+    options: NatsOptions,
+    link: LinkState,
+    state: SubscriptionState,
+    reopen_delay: ReconnectDelay,
+}
+
+enum SubscriptionState {
+    Open(Box<OpenSubscription>),
+    /// The client library has ended. It is started again at this time.
+    Ended(Instant),
+}
+
+struct OpenSubscription {
     runtime: Runtime,
     /// Dropping the client would end the subscription.
     _client: Client,
     messages: Subscriber,
-    link: LinkState,
 }
 
 impl NatsSubscription {
@@ -50,10 +63,62 @@ impl NatsSubscription {
     ///
     /// The address is invalid, or a required server does not answer.
     pub fn open(url: &str, subject: &str, options: &NatsOptions) -> Result<Self, Failure> {
-        let connection = connect(url, options)?;
-        let client = connection.client;
+        let link = LinkState::default();
+        let open = OpenSubscription::new(url, subject, options, link.clone())?;
+        Ok(NatsSubscription {
+            url: url.to_owned(),
+            subject: subject.to_owned(),
+            // A later connection must not end the program because the server is away.
+            options: NatsOptions { first_connection: FirstConnection::Background, ..options.clone() },
+            link,
+            state: SubscriptionState::Open(Box::new(open)),
+            reopen_delay: ReconnectDelay::default(),
+        })
+    }
+
+    pub fn link(&self) -> LinkState {
+        self.link.clone()
+    }
+
+    /// Waits for a message, up to `timeout`, then passes on all that have arrived, at most 1,024:
+    /// subject and payload. Connects again, after a growing delay, if the client library has ended.
+    pub fn receive(&mut self, timeout: Duration, pass_on: impl FnMut(&str, &[u8])) -> Received {
+        match &mut self.state {
+            SubscriptionState::Open(open) => {
+                if let Some(received) = open.receive(timeout, pass_on) {
+                    return received;
+                }
+                tracing::warn!("the NATS client has ended; connecting again");
+                self.link.set_up(false);
+                self.state = SubscriptionState::Ended(Instant::now() + self.reopen_delay.next());
+            }
+            SubscriptionState::Ended(until) => {
+                std::thread::sleep(timeout.min(until.saturating_duration_since(Instant::now())));
+                if Instant::now() >= *until {
+                    self.reopen();
+                }
+            }
+        }
+        Received::Timeout
+    }
+
+    fn reopen(&mut self) {
+        let opened = OpenSubscription::new(&self.url, &self.subject, &self.options, self.link.clone());
+        self.state = match opened {
+            Ok(open) => SubscriptionState::Open(Box::new(open)),
+            Err(failure) => {
+                tracing::warn!("{failure}");
+                SubscriptionState::Ended(Instant::now() + self.reopen_delay.next())
+            }
+        };
+    }
+}
+
+impl OpenSubscription {
+    fn new(url: &str, subject: &str, options: &NatsOptions, link: LinkState) -> Result<Self, Failure> {
+        let Connection { runtime, client, .. } = connect(url, options, link)?;
         let is_required = options.first_connection == FirstConnection::Required;
-        let subscribed = connection.runtime.block_on(async {
+        let subscribed = runtime.block_on(async {
             let messages = client.subscribe(subject.to_owned()).await.map_err(|error| error.to_string())?;
             // A publisher that waits until we are ready publishes at once.
             if is_required {
@@ -65,30 +130,24 @@ impl NatsSubscription {
             Failure::new(format!("cannot subscribe to {subject}: {error}")).remedy("look at the NATS server's log")
         };
         let messages = subscribed.map_err(failed)?;
-        connection.runtime.spawn(close_on_endless_message(client.clone()));
-        Ok(NatsSubscription { runtime: connection.runtime, _client: client, messages, link: connection.link })
+        runtime.spawn(close_on_endless_message(client.clone()));
+        Ok(OpenSubscription { runtime, _client: client, messages })
     }
 
-    pub fn link(&self) -> LinkState {
-        self.link.clone()
-    }
-
-    /// Waits for a message, up to `timeout`, then passes on all that have arrived, at most 1,024:
-    /// subject and payload.
-    pub fn receive(&mut self, timeout: Duration, mut pass_on: impl FnMut(&str, &[u8])) -> Received {
-        let NatsSubscription { runtime, messages, .. } = self;
+    /// Returns `None` if the client library has ended.
+    fn receive(&mut self, timeout: Duration, mut pass_on: impl FnMut(&str, &[u8])) -> Option<Received> {
+        let OpenSubscription { runtime, messages, .. } = self;
         runtime.block_on(async {
-            let first = match tokio::time::timeout(timeout, messages.next()).await {
-                Err(_) => return Received::Timeout,
-                Ok(None) => return Received::Closed,
-                Ok(Some(first)) => first,
+            let Ok(first) = tokio::time::timeout(timeout, messages.next()).await else {
+                return Some(Received::Timeout);
             };
+            let first = first?;
             pass_on(&first.subject, &first.payload);
             for _ in 1..BATCH_MAX {
                 let Ok(Some(next)) = tokio::time::timeout(Duration::ZERO, messages.next()).await else { break };
                 pass_on(&next.subject, &next.payload);
             }
-            Received::Messages
+            Some(Received::Messages)
         })
     }
 }

@@ -53,7 +53,10 @@ impl Source {
         match self {
             Source::Lines => lines(ingest, stop),
             Source::Tape { reader, speed } => tape(*reader, speed, ingest, stop),
-            Source::Nats { subscription } => nats(*subscription, ingest, stop),
+            Source::Nats { subscription } => {
+                nats(*subscription, ingest, stop);
+                Ok(())
+            }
             Source::Synthetic { rate, bytes } => synthetic(rate, bytes, ingest, stop),
             Source::Nothing => {
                 while !stop.load(Ordering::Relaxed) {
@@ -76,7 +79,7 @@ fn wait_for_room(ingest: &Ingest, stop: &AtomicBool) {
 /// Publishes what arrives from NATS until `stop` is set. Messages that arrive together are sent
 /// together. A payload that is not UTF-8 goes out as a binary message. A payload above 16 MiB is
 /// refused and counted.
-fn nats(mut subscription: NatsSubscription, ingest: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
+fn nats(mut subscription: NatsSubscription, ingest: &mut Ingest, stop: &AtomicBool) {
     while !stop.load(Ordering::Relaxed) {
         let received = subscription.receive(GLANCE, |subject, payload| {
             if payload.len() > MESSAGE_BYTES_MAX {
@@ -85,16 +88,10 @@ fn nats(mut subscription: NatsSubscription, ingest: &mut Ingest, stop: &AtomicBo
                 ingest.take(Some(subject), payload, std::str::from_utf8(payload).is_err());
             }
         });
-        match received {
-            Received::Messages => ingest.flush(),
-            Received::Timeout => {}
-            Received::Closed => {
-                return Err(Failure::new("the NATS client has ended, and no message will arrive any more")
-                    .remedy("look at the NATS server's log, then start the publisher again"));
-            }
+        if received == Received::Messages {
+            ingest.flush();
         }
     }
-    Ok(())
 }
 
 fn lines(ingest: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
