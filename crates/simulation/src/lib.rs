@@ -5,9 +5,10 @@
 //! Holds       equal plans give equal tape hashes, on every machine and with either number of
 //!             threads.
 //! Leaves out  arguments and printing, which are in `crates/pitwire`.
-//! Start at    [`SimulationPlan::run`].
+//! Start at    [`SimulationPlan::run`], or [`SteppedMarket`] for a market that its caller drives.
 
 mod flow_figures;
+mod flow_set;
 mod instrument_figures;
 mod instrument_watch;
 mod interval_series;
@@ -18,7 +19,10 @@ mod run_directory;
 mod run_report;
 mod simulation;
 mod statistics;
+mod stepped_market;
 mod stylised_facts;
 
+pub use flow_set::{FlowSet, START};
 pub use run_report::RunFigures;
-pub use simulation::{FlowSet, START, SimulationPlan, SimulationResult};
+pub use simulation::{SimulationPlan, SimulationResult};
+pub use stepped_market::{MarketStep, SteppedMarket, SteppedPlan};

@@ -1,12 +1,18 @@
 //! The simulated market: a sequencer, and the queue that decides which command comes next.
 
+use std::path::Path;
+
+use pitwire_configuration::Preset;
+use pitwire_disk::DirectoryLock;
+use pitwire_engine::Engine;
 use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
-use pitwire_model::{Command, Event, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, Seq, Stamped, VenueNanos};
 use pitwire_projections::{Change, Views};
 use pitwire_schedule::{TimerQueue, VenueCalendar};
 use pitwire_venue::{DueEvent, EventQueue, LogBackend, Sequencer};
 
+use crate::run_directory;
 use crate::run_report::RunReport;
 
 /// Everything that follows the commands of a run and decides nothing.
@@ -57,7 +63,24 @@ impl SimulatedMarket {
         Ok(market)
     }
 
-    fn submit(&mut self, at: VenueNanos, command: Command) -> Result<Stamped, Failure> {
+    /// Creates the market of a preset. It is journaled to `directory`, if there is one, whose lock
+    /// the caller must hold as long as the market exists.
+    pub fn open(
+        preset: &Preset,
+        calendar: VenueCalendar,
+        start: VenueNanos,
+        directory: Option<&Path>,
+        observer: &mut RunObserver,
+    ) -> Result<(Self, Option<DirectoryLock>), Failure> {
+        let (sequencer, lock) = match directory {
+            Some(directory) => run_directory::begin(directory).map(|(sequencer, lock)| (sequencer, Some(lock)))?,
+            None => (Sequencer::resume(Engine::new(), LogBackend::memory(), Seq(0), start), None),
+        };
+        Ok((SimulatedMarket::new(sequencer, preset.commands()?, calendar, start, observer)?, lock))
+    }
+
+    /// Executes a command. Its events are in [`SimulatedMarket::events`].
+    pub fn submit(&mut self, at: VenueNanos, command: Command) -> Result<Stamped, Failure> {
         self.events.clear();
         let stamped = self.sequencer.submit(at, command, &mut self.events)?;
         let now = self.sequencer.time();

@@ -4,22 +4,17 @@ use std::path::PathBuf;
 use std::sync::mpsc::sync_channel;
 use std::time::Instant;
 
-use pitwire_configuration::{Preset, house_accounts};
-use pitwire_engine::Engine;
+use pitwire_configuration::Preset;
 use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
-use pitwire_model::{Event, InstrumentId, Seq, Stamped, VenueNanos};
-use pitwire_order_flow::{Flow, FlowConfig, Reading};
+use pitwire_model::{Event, Stamped, VenueNanos};
 use pitwire_schedule::{Calendar, RandomEnds, VenueCalendar};
 use pitwire_venue::{LogBackend, Sequencer};
 
+use crate::flow_set::{FlowSet, START};
 use crate::market::{RunObserver, SimulatedMarket};
 use crate::run_directory;
 use crate::run_report::{RunFigures, RunReport};
-
-/// Start of venue time: Monday, 2026-01-05 09:00:00 UTC. A simulation has no wall clock to start
-/// from.
-pub const START: VenueNanos = VenueNanos(1_767_603_600_000_000_000);
 
 /// Commands and their events, as they are passed to the observing thread.
 type Batch = Vec<(Stamped, Vec<Event>)>;
@@ -30,17 +25,6 @@ const BATCHES_AHEAD: usize = 16;
 
 /// Commands between two reports of the progress.
 const REPORT_EVERY: u64 = 4_096;
-
-/// The order flow of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FlowSet {
-    /// Symmetric, with lifetimes and a market maker. It can run for days.
-    Demo,
-    /// The published set of eight event types, on the first instrument, without cancels.
-    Paper,
-    /// The published set as the original program loaded it.
-    PaperAsLoaded,
-}
 
 /// What to run.
 pub struct SimulationPlan {
@@ -88,21 +72,9 @@ impl SimulationPlan {
         if self.out.is_some() && self.has_observer_thread {
             return Err(Failure::usage("--out keeps a run as it is made, on one thread").remedy("leave --threads out"));
         }
-        let (sequencer, lock) = match &self.out {
-            Some(directory) => run_directory::begin(directory).map(|(sequencer, lock)| (sequencer, Some(lock)))?,
-            None => (Sequencer::resume(Engine::new(), LogBackend::memory(), Seq(0), start), None),
-        };
         let mut observer = RunObserver::default();
-        let mut market = SimulatedMarket::new(sequencer, preset.commands()?, calendar, start, &mut observer)?;
-        let engine = market.sequencer.engine();
-        let house = house_accounts(engine);
-        let config = match self.flow {
-            FlowSet::Demo => FlowConfig::demo(engine, house).at_rate(preset.flow_percent),
-            FlowSet::Paper => FlowConfig::paper(InstrumentId(0), house, Reading::File),
-            FlowSet::PaperAsLoaded => FlowConfig::paper(InstrumentId(0), house, Reading::AsLoaded),
-        };
-        let flow = Flow::new(config, self.seed, start, engine);
-        let mut flow = flow.map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?;
+        let (mut market, lock) = SimulatedMarket::open(preset, calendar, start, self.out.as_deref(), &mut observer)?;
+        let mut flow = self.flow.start(preset, self.seed, start, market.sequencer.engine())?;
         if self.report {
             flow.measure_interevent_times(start);
         }
@@ -215,8 +187,10 @@ impl SimulationPlan {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pitwire_configuration::PresetName;
-    use pitwire_model::Phase;
+    use pitwire_configuration::{PresetName, house_accounts};
+    use pitwire_engine::Engine;
+    use pitwire_model::{Phase, Seq};
+    use pitwire_order_flow::{Flow, FlowConfig};
 
     /// Runs a day of the JSE preset. Returns the sessions of one instrument with their starts in
     /// seconds of the UTC day, and the calls that found a price.
