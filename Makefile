@@ -38,6 +38,7 @@ test: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## everything that CI ru
 	$(WITH) node -- npm --prefix web test
 	$(RELEASE)
 	$(WITH) rust node chromium -- npm --prefix web run e2e
+	$(WITH) rust python -- scripts/build-python
 	$(WITH) rust node python strace openssl -- $(PYTEST) -n 4 --dist worksteal tests
 	lab/.venv/bin/lab build python-websockets php-stream go-gorilla || echo "make test: conformance goes on without these"
 	lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"

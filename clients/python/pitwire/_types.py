@@ -1,0 +1,117 @@
+"""Instruments, books and the results of calls."""
+
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pitwire._native import REASONS
+from pitwire.errors import InvalidValue
+
+Number = int | float | str | Decimal
+
+
+def exact(name: str, value: Number) -> Decimal:
+    """Returns a finite number as the decimal that its text shows."""
+    try:
+        number = Decimal(str(value))
+    except InvalidOperation:
+        raise InvalidValue(f"{name} is {value!r}", "use a number such as 12.5 or its text") from None
+    if not number.is_finite():
+        raise InvalidValue(f"{name} is {value!r}", "use a finite number")
+    return number
+
+
+@dataclass(frozen=True)
+class Instrument:
+    """An instrument. Orders are in whole ticks and whole lots."""
+
+    id: int
+    name: str
+    #: Price of one tick, in quote currency.
+    tick: Decimal
+    #: Size of one lot: in base currency for spot, in quote currency for a perpetual.
+    lot: Decimal
+    #: Price before the first trade, in ticks; 0 if a connected venue does not state it.
+    start_price_ticks: int
+    base: str
+    quote: str
+    #: "spot" or "inverse_perpetual".
+    kind: str
+
+    def ticks(self, price: Number) -> int:
+        """Converts a price in quote currency to ticks. Raises InvalidValue if it is between ticks."""
+        return self._steps("price", price, self.tick, "tick")
+
+    def lots(self, amount: Number) -> int:
+        """Converts an amount to lots. Raises InvalidValue if it is not a multiple of the lot."""
+        return self._steps("amount", amount, self.lot, "lot")
+
+    def price(self, ticks: int) -> Decimal:
+        """Returns the price of so many ticks, in quote currency."""
+        return self.tick * int(ticks)
+
+    def amount(self, lots: int) -> Decimal:
+        """Returns the amount of so many lots."""
+        return self.lot * int(lots)
+
+    def _steps(self, name: str, value: Number, step: Decimal, unit: str) -> int:
+        steps = exact(name, value) / step
+        if steps != steps.to_integral_value():
+            raise InvalidValue(f"{name} {value} is not a multiple of {step}", f"round it to the {unit} of {self.name}")
+        return int(steps)
+
+
+class Book(NamedTuple):
+    """The displayed book of an instrument. Each row is a level: price in ticks, lots."""
+
+    #: Best bid first.
+    bids: npt.NDArray[np.int64]
+    #: Best ask first.
+    asks: npt.NDArray[np.int64]
+    #: Venue time in nanoseconds since 1970.
+    time_ns: int
+
+
+class BatchOutcome(NamedTuple):
+    """The results of a batch, one row per command."""
+
+    #: Order ids of the rows.
+    order_id: npt.NDArray[np.uint64]
+    #: Code of the refusal; 0 for an accepted command. `reasons()` has the words.
+    reason: npt.NDArray[np.uint8]
+    #: Lots that the command filled.
+    filled_lots: npt.NDArray[np.uint64]
+    #: Open lots directly after the command.
+    open_lots: npt.NDArray[np.uint64]
+
+    @property
+    def accepted(self) -> npt.NDArray[np.bool_]:
+        """Whether each command was accepted."""
+        return self.reason == 0
+
+    def reasons(self) -> list[str]:
+        """Returns the reason of each refusal; an empty text for an accepted command."""
+        return [REASONS[code] if code < len(REASONS) else "other" for code in self.reason]
+
+
+class OpenOrder(NamedTuple):
+    """A live order."""
+
+    order_id: int
+    instrument: str
+    #: 1 for a buy, -1 for a sell.
+    side: int
+    #: Limit price in ticks; 0 for a market order or a stop.
+    price_ticks: int
+    open_lots: int
+
+
+class Balance(NamedTuple):
+    """A balance in whole currency."""
+
+    total: Decimal
+    #: What new orders may use.
+    available: Decimal

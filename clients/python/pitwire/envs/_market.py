@@ -1,0 +1,88 @@
+"""The market of an environment: a venue, one instrument, and the wealth of agents."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from pitwire import Venue
+from pitwire.errors import InvalidValue
+
+NANOSECONDS = 10**9
+
+
+@dataclass(frozen=True)
+class MarketSettings:
+    """What an environment runs."""
+
+    preset: str = "demo"
+    instrument: str = "BTC_USDC"
+    #: Order flow of the preset; None leaves the market to the agents.
+    flow: str | None = "demo"
+    #: Venue time between two decisions, in nanoseconds.
+    step_ns: int = NANOSECONDS // 4
+    #: Venue time before the first decision, in nanoseconds.
+    warm_up_ns: int = 5 * NANOSECONDS
+    #: Decisions in an episode.
+    steps: int = 200
+
+    def __post_init__(self) -> None:
+        for name in ("step_ns", "steps"):
+            if getattr(self, name) < 1:
+                raise InvalidValue(f"{name} is {getattr(self, name)}", "use a number from 1")
+
+
+@dataclass(frozen=True)
+class MarketState:
+    """What an agent may observe. Observation and reward functions take it."""
+
+    #: Best prices in ticks and their lots. An empty side has the start price and no lots.
+    bid_ticks: int
+    bid_lots: int
+    ask_ticks: int
+    ask_lots: int
+    #: Lots that the agent has bought less those that it has sold.
+    inventory_lots: int
+    #: Value of the inventory at the middle price plus the cash earned, in ticks times lots.
+    wealth: float
+    #: Part of the episode that is left, from 1 to 0.
+    time_left: float
+
+    @property
+    def mid_ticks(self) -> float:
+        """Middle of the best prices."""
+        return (self.bid_ticks + self.ask_ticks) / 2
+
+    @property
+    def imbalance(self) -> float:
+        """Lots of the bid less those of the ask, divided by their sum; 0 for an empty book."""
+        lots = self.bid_lots + self.ask_lots
+        return (self.bid_lots - self.ask_lots) / lots if lots else 0.0
+
+
+class AgentMarket:
+    """A venue with accounts for agents, which have as much credit as they need."""
+
+    def __init__(self, settings: MarketSettings, agents: list[str], seed: int) -> None:
+        self.settings = settings
+        self.venue = Venue(settings.preset, seed, flow=settings.flow, record=False)
+        self.instrument = self.venue.instrument(settings.instrument)
+        if self.instrument.kind != "spot":
+            raise InvalidValue(f"{settings.instrument} is a perpetual", "use a spot instrument, such as BTC_USDC")
+        self.accounts = {agent: self.venue.add_account(f"agent {agent}", unlimited=True) for agent in agents}
+        self.venue.advance(settings.warm_up_ns)
+
+    def state(self, agent: str, step: int) -> MarketState:
+        """Returns what an agent may observe at a step."""
+        bid, bid_lots, ask, ask_lots = self.venue.touch(self.instrument.id)
+        start = self.instrument.start_price_ticks
+        bid, ask = bid or (ask or start), ask or (bid or start)
+        inventory, cash = self._holdings(agent)
+        wealth = float(cash) + inventory * (bid + ask) / 2
+        left = 1.0 - step / self.settings.steps
+        return MarketState(bid, bid_lots, ask, ask_lots, inventory, wealth, left)
+
+    def _holdings(self, agent: str) -> tuple[int, Decimal]:
+        """Returns the inventory in lots and the cash in ticks times lots. Both begin at 0."""
+        account, instrument = self.accounts[agent], self.instrument
+        base = self.venue.balance(account, instrument.base).total
+        quote = self.venue.balance(account, instrument.quote).total
+        return int(base / instrument.lot), quote / (instrument.tick * instrument.lot)

@@ -1,0 +1,101 @@
+"""Optimal execution: an agent sells or buys a given amount within an episode."""
+
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
+
+from pitwire.envs._market import AgentMarket, MarketSettings, MarketState
+from pitwire.errors import InvalidValue
+
+Observation = npt.NDArray[np.float32]
+_AGENT = "trader"
+
+
+def observe(state: MarketState, left_share: float, arrival_ticks: float) -> Observation:
+    """The default observation: share left, time left, spread, imbalance, drift since the start."""
+    spread = min((state.ask_ticks - state.bid_ticks) / 10, 10.0)
+    drift = float(np.clip((state.mid_ticks - arrival_ticks) / 10, -10, 10))
+    return np.array([left_share, state.time_left, spread, state.imbalance, drift], dtype=np.float32)
+
+
+def reward(shortfall_ticks: float) -> float:
+    """The default reward: the shortfall of the step against the arrival price, negative."""
+    return -shortfall_ticks
+
+
+class OptimalExecutionEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
+    """Each step sends a market order for a share of the lots that are left, and lets time pass.
+
+    An action from 0 to 1 is that share. The last step sends everything that is left. The reward is
+    the implementation shortfall: the distance of the fills from the middle price at the start, in
+    ticks per lot of the whole order. `info` has `shortfall_ticks`, the sum so far.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (as declared by Gymnasium)
+
+    def __init__(
+        self,
+        settings: MarketSettings | None = None,
+        *,
+        side: str = "sell",
+        lots: int = 20_000,
+        observe: Callable[[MarketState, float, float], Observation] = observe,
+        reward: Callable[[float], float] = reward,
+        observation_space: gym.spaces.Box | None = None,
+    ) -> None:
+        if side not in ("buy", "sell") or lots < 1:
+            raise InvalidValue(f"side is {side!r} and lots is {lots}", 'use "buy" or "sell", and lots from 1')
+        self.settings = settings or MarketSettings(steps=40)
+        self.side, self.lots, self.observe, self.reward = side, lots, observe, reward
+        low = np.array([0, 0, -10, -1, -10], dtype=np.float32)
+        high = np.array([1, 1, 10, 1, 10], dtype=np.float32)
+        self.observation_space = observation_space or gym.spaces.Box(low, high)
+        self.action_space = gym.spaces.Box(0.0, 1.0, (1,), np.float32)
+        self.market: AgentMarket | None = None
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Starts an episode. Without a seed, it is drawn from the generator of the last one."""
+        super().reset(seed=seed)
+        venue_seed = seed if seed is not None else int(self.np_random.integers(2**31))
+        self.close()
+        self.market = AgentMarket(self.settings, [_AGENT], venue_seed)
+        self.step_number, self.left_lots, self.shortfall_ticks = 0, self.lots, 0.0
+        self.state = self.market.state(_AGENT, 0)
+        self.arrival_ticks = self.state.mid_ticks
+        return self._observation(), self._info()
+
+    def step(self, action: npt.NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Sends a share of what is left, and lets one step pass."""
+        assert self.market is not None, "call reset before step"
+        self.step_number += 1
+        is_last = self.step_number >= self.settings.steps
+        share = 1.0 if is_last else float(np.clip(np.asarray(action, dtype=np.float64).item(), 0, 1))
+        lots, shortfall = round(self.left_lots * share), 0.0
+        if lots > 0:
+            account = self.market.accounts[_AGENT]
+            sent = self.market.venue.submit(self.market.instrument.id, self.side, lots, account=account)
+            if sent.mean_price_ticks is not None:
+                sign = 1 if self.side == "buy" else -1
+                shortfall = sign * (sent.mean_price_ticks - self.arrival_ticks) * sent.filled_lots / self.lots
+                self.left_lots -= sent.filled_lots
+        self.shortfall_ticks += shortfall
+        self.market.venue.advance(self.settings.step_ns)
+        self.state = self.market.state(_AGENT, self.step_number)
+        is_done = self.left_lots == 0
+        return self._observation(), float(self.reward(shortfall)), is_done, is_last and not is_done, self._info()
+
+    def close(self) -> None:
+        """Closes the venue of the episode."""
+        if self.market is not None:
+            self.market.venue.close()
+
+    def _observation(self) -> Observation:
+        return self.observe(self.state, self.left_lots / self.lots, self.arrival_ticks)
+
+    def _info(self) -> dict[str, Any]:
+        return {"left_lots": self.left_lots, "shortfall_ticks": self.shortfall_ticks}

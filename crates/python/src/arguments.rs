@@ -1,0 +1,210 @@
+//! Conversion of Python arguments.
+
+use pitwire_configuration::{Preset, PresetName};
+use pitwire_engine::Engine;
+use pitwire_model::{AccountId, InstrumentId, Lots, OrderType, PostOnly, Side, Ticks, TimeInForce, VenueNanos};
+use pitwire_simulation::FlowSet;
+use pyo3::prelude::*;
+use pyo3::types::{PyFloat, PyInt, PyString};
+
+use crate::errors::{ErrorType, error, invalid};
+
+/// Reads a whole number that is not negative.
+///
+/// # Errors
+///
+/// Raises `InvalidValue` for every other value, such as a fraction, NaN or infinity.
+pub fn count(name: &str, value: &Bound<'_, PyAny>) -> PyResult<u64> {
+    let wrong = || {
+        let text = value.repr().map_or_else(|_| "a value".into(), |text| text.to_string());
+        let what = format!("{name} is {text}: expected a whole number from 0 to {}", i64::MAX);
+        let remedy = "convert prices by Instrument.ticks and amounts by Instrument.lots";
+        invalid(value.py(), what, remedy)
+    };
+    if value.is_instance_of::<PyFloat>() {
+        return Err(wrong());
+    }
+    let number = value.extract::<i64>().map_err(|_| wrong())?;
+    u64::try_from(number).map_err(|_| wrong())
+}
+
+/// Reads a price in ticks.
+///
+/// # Errors
+///
+/// As [`count`].
+pub fn ticks(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Ticks> {
+    // Counts are at most i64::MAX.
+    Ok(Ticks(i64::try_from(count(name, value)?).unwrap_or(i64::MAX)))
+}
+
+/// Finds an instrument by name or id.
+///
+/// # Errors
+///
+/// Raises `UnknownName`.
+pub fn instrument(engine: &Engine, value: &Bound<'_, PyAny>) -> PyResult<InstrumentId> {
+    let found = match value.cast::<PyString>() {
+        Ok(name) => engine.instrument_named(name.to_str()?),
+        Err(_) => value.extract::<u32>().ok().and_then(|id| engine.market(InstrumentId(id))),
+    };
+    found.map(|market| market.spec.id).ok_or_else(|| unknown(value, "instrument", "instruments"))
+}
+
+/// Finds an account by name or id.
+///
+/// # Errors
+///
+/// Raises `UnknownName`.
+pub fn account(engine: &Engine, value: &Bound<'_, PyAny>) -> PyResult<AccountId> {
+    let found = match value.cast::<PyString>() {
+        Ok(name) => engine.account_named(name.to_str()?),
+        Err(_) => value.extract::<u32>().ok().and_then(|id| engine.account(AccountId(id))),
+    };
+    found.map(|account| account.spec.id).ok_or_else(|| unknown(value, "account", "accounts"))
+}
+
+fn unknown(value: &Bound<'_, PyAny>, what: &str, list: &str) -> PyErr {
+    let text = value.repr().map_or_else(|_| "?".into(), |text| text.to_string());
+    let what = format!("there is no {what} {text}");
+    error(value.py(), ErrorType::UnknownName, what, &format!("use a name or an id of Venue.{list}"))
+}
+
+/// Reads a side: "buy" or 1, "sell" or -1.
+///
+/// # Errors
+///
+/// Raises `InvalidValue`.
+pub fn side(value: &Bound<'_, PyAny>) -> PyResult<Side> {
+    let found = match value.cast::<PyString>() {
+        Ok(name) => match name.to_str()? {
+            "buy" => Some(Side::Buy),
+            "sell" => Some(Side::Sell),
+            _ => None,
+        },
+        Err(_) if value.is_instance_of::<PyInt>() => value.extract::<i64>().ok().and_then(side_of_sign),
+        Err(_) => value.extract::<i8>().ok().and_then(|sign| side_of_sign(i64::from(sign))),
+    };
+    found.ok_or_else(|| {
+        let text = value.repr().map_or_else(|_| "?".into(), |text| text.to_string());
+        invalid(value.py(), format!("side is {text}"), "use \"buy\" or 1, or \"sell\" or -1")
+    })
+}
+
+pub fn side_of_sign(sign: i64) -> Option<Side> {
+    match sign {
+        1 => Some(Side::Buy),
+        -1 => Some(Side::Sell),
+        _ => None,
+    }
+}
+
+pub fn preset(py: Python<'_>, name: &str) -> PyResult<Preset> {
+    let name = match name {
+        "demo" => PresetName::Demo,
+        "jse" => PresetName::Jse,
+        "crypto24x7" => PresetName::Crypto,
+        other => {
+            let what = format!("preset is {other:?}");
+            return Err(invalid(py, what, "use \"demo\", \"jse\" or \"crypto24x7\""));
+        }
+    };
+    Ok(name.preset())
+}
+
+pub fn flow(py: Python<'_>, name: Option<&str>) -> PyResult<Option<FlowSet>> {
+    match name {
+        None => Ok(None),
+        Some("demo") => Ok(Some(FlowSet::Demo)),
+        Some("paper") => Ok(Some(FlowSet::Paper)),
+        Some("paper-as-loaded") => Ok(Some(FlowSet::PaperAsLoaded)),
+        Some(other) => {
+            let what = format!("flow is {other:?}");
+            Err(invalid(py, what, "use \"demo\", \"paper\", \"paper-as-loaded\", or None for no flow"))
+        }
+    }
+}
+
+/// Reads a time in force. Without one, a market order is immediate and another order rests until
+/// it is cancelled.
+///
+/// # Errors
+///
+/// Raises `InvalidValue` for an unknown word, or if `gtt` and `expires_ns` are not given together.
+pub fn time_in_force(
+    py: Python<'_>,
+    word: Option<&str>,
+    expires_ns: Option<u64>,
+    is_market: bool,
+) -> PyResult<TimeInForce> {
+    Ok(match (word, expires_ns) {
+        (Some("gtt"), Some(at)) => return Ok(TimeInForce::GoodTillTime { at: VenueNanos(at) }),
+        (Some("gtt"), None) | (_, Some(_)) => {
+            return Err(invalid(py, "only one of tif=\"gtt\" and expires_ns is given", "give both"));
+        }
+        (None, None) if is_market => TimeInForce::ImmediateOrCancel,
+        (None | Some("gtc"), None) => TimeInForce::GoodTillCancel,
+        (Some("day"), None) => TimeInForce::Day,
+        (Some("ioc"), None) => TimeInForce::ImmediateOrCancel,
+        (Some("fok"), None) => TimeInForce::FillOrKill,
+        (Some("opg"), None) => TimeInForce::OpeningCall,
+        (Some("gfa"), None) => TimeInForce::AnyCall,
+        (Some("gfx"), None) => TimeInForce::IntradayCall,
+        (Some("atc"), None) => TimeInForce::ClosingCall,
+        (Some("cpx"), None) => TimeInForce::ClosingCross,
+        (Some(other), None) => {
+            let remedy = "use gtc, day, ioc, fok, gtt, opg, gfa, gfx, atc or cpx";
+            return Err(invalid(py, format!("tif is {other:?}"), remedy));
+        }
+    })
+}
+
+/// Reads the rule for an order that would trade on arrival.
+///
+/// # Errors
+///
+/// Raises `InvalidValue` for an unknown word.
+pub fn post_only(py: Python<'_>, word: Option<&str>) -> PyResult<PostOnly> {
+    match word {
+        None => Ok(PostOnly::No),
+        Some("reprice") => Ok(PostOnly::Reprice),
+        Some("reject") => Ok(PostOnly::Reject),
+        Some(other) => {
+            Err(invalid(py, format!("post_only is {other:?}"), "use \"reprice\" or \"reject\", or leave it out"))
+        }
+    }
+}
+
+/// The arguments that together are the type of an order.
+pub struct OrderTypeArguments {
+    pub price: Option<Ticks>,
+    pub stop: Option<Ticks>,
+    pub is_hidden: bool,
+    pub min_execution: Option<Lots>,
+}
+
+impl OrderTypeArguments {
+    /// Returns the type of the order.
+    ///
+    /// # Errors
+    ///
+    /// Raises `InvalidValue` for arguments that contradict each other.
+    pub fn order_type(&self, py: Python<'_>) -> PyResult<OrderType> {
+        let min_execution = self.min_execution;
+        if min_execution.is_some() && !self.is_hidden {
+            return Err(invalid(py, "min_execution_lots is given for a displayed order", "set hidden=True too"));
+        }
+        match (self.price, self.stop, self.is_hidden) {
+            (Some(price), None, true) => {
+                Ok(OrderType::Hidden { price, minimum_execution: min_execution.unwrap_or(Lots(1)) })
+            }
+            (_, _, true) => {
+                Err(invalid(py, "hidden is set without price_ticks, or with stop_ticks", "give price_ticks only"))
+            }
+            (Some(price), None, false) => Ok(OrderType::Limit { price }),
+            (None, None, false) => Ok(OrderType::Market),
+            (Some(price), Some(stop), false) => Ok(OrderType::StopLimit { stop, price }),
+            (None, Some(stop), false) => Ok(OrderType::Stop { stop }),
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! A market in the process of its caller.
+
+use std::path::PathBuf;
+
+use numpy::PyReadonlyArray1;
+use pitwire_model::{
+    AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, CurrencyId, Event,
+    Label, Lots, NewOrder, OrderId, Side, Ticks, VenueNanos,
+};
+use pitwire_simulation::{SteppedMarket, SteppedPlan};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::arguments::{
+    OrderTypeArguments, account, count, flow, instrument, post_only, preset, side, ticks, time_in_force,
+};
+use crate::errors::{ErrorType, check_signals, error, failed, invalid};
+use crate::event_columns::EventColumns;
+use crate::exclusive::Exclusive;
+use crate::order_batch::{BatchColumns, BatchEffects};
+use crate::outcome::Outcome;
+use crate::running_market::{COMMANDS_PER_SLICE, LevelArray, RunningMarket};
+
+/// A market in this process: an engine, a schedule, and an order flow from a seed.
+#[pyclass(frozen, subclass, module = "pitwire._native")]
+pub struct Market {
+    running: Exclusive<RunningMarket>,
+}
+
+#[pymethods]
+impl Market {
+    #[new]
+    #[pyo3(signature = (preset="demo", seed=None, *, flow="demo", data=None, tape_hash=true, record=true,
+                        max_events=None))]
+    #[allow(clippy::too_many_arguments)]
+    fn new(
+        py: Python<'_>,
+        preset: &str,
+        seed: Option<&Bound<'_, PyAny>>,
+        flow: Option<&str>,
+        data: Option<PathBuf>,
+        tape_hash: bool,
+        record: bool,
+        max_events: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        const MAX_EVENTS: u64 = 5_000_000;
+        let max_events = max_events.map_or(Ok(MAX_EVENTS), |value| count("max_events", value))?;
+        let plan = SteppedPlan {
+            preset: self::preset(py, preset)?,
+            flow: self::flow(py, flow)?,
+            seed: seed.map_or(Ok(0), |value| count("seed", value))?,
+            directory: data,
+            has_tape_hash: tape_hash,
+        };
+        let opened = py.detach(|| SteppedMarket::open(&plan));
+        let class = if plan.directory.is_some() { ErrorType::DataDirectoryError } else { ErrorType::VenueFailed };
+        let market = opened.map_err(|failure| failed(py, class, failure))?;
+        let events = record.then(EventColumns::default);
+        let max_events = usize::try_from(max_events).unwrap_or(usize::MAX);
+        Ok(Market { running: Exclusive::new(RunningMarket { market, events, max_events }) })
+    }
+
+    #[pyo3(signature = (instrument, side, lots, price_ticks=None, *, account=None, tif=None, expires_ns=None,
+                        post_only=None, display_lots=None, stop_ticks=None, hidden=false, min_execution_lots=None,
+                        reduce_only=false, label=""))]
+    #[allow(clippy::too_many_arguments)]
+    fn submit(
+        &self,
+        py: Python<'_>,
+        instrument: &Bound<'_, PyAny>,
+        side: &Bound<'_, PyAny>,
+        lots: &Bound<'_, PyAny>,
+        price_ticks: Option<&Bound<'_, PyAny>>,
+        account: Option<&Bound<'_, PyAny>>,
+        tif: Option<&str>,
+        expires_ns: Option<&Bound<'_, PyAny>>,
+        post_only: Option<&str>,
+        display_lots: Option<&Bound<'_, PyAny>>,
+        stop_ticks: Option<&Bound<'_, PyAny>>,
+        hidden: bool,
+        min_execution_lots: Option<&Bound<'_, PyAny>>,
+        reduce_only: bool,
+        label: &str,
+    ) -> PyResult<Outcome> {
+        let order_type = OrderTypeArguments {
+            price: price_ticks.map(|value| ticks("price_ticks", value)).transpose()?,
+            stop: stop_ticks.map(|value| ticks("stop_ticks", value)).transpose()?,
+            is_hidden: hidden,
+            min_execution: min_execution_lots.map(|value| count("min_execution_lots", value)).transpose()?.map(Lots),
+        };
+        let order_type = order_type.order_type(py)?;
+        let is_market = matches!(order_type, pitwire_model::OrderType::Market);
+        let expires_ns = expires_ns.map(|value| count("expires_ns", value)).transpose()?;
+        let order = NewOrder {
+            side: self::side(side)?,
+            order_type,
+            lots: Lots(count("lots", lots)?),
+            tif: time_in_force(py, tif, expires_ns, is_market)?,
+            display: display_lots.map(|value| count("display_lots", value)).transpose()?.map(Lots),
+            post_only: self::post_only(py, post_only)?,
+            reduce_only,
+            label: Label::new(label)
+                .ok_or_else(|| invalid(py, format!("label has {} bytes", label.len()), "use at most 64 bytes"))?,
+            ..NewOrder::PLAIN
+        };
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let instrument = self::instrument(engine, instrument)?;
+            let account = account.map_or(Ok(AccountId::ZERO), |value| self::account(engine, value))?;
+            let sequence = running.submit(py, Command::Enter(NewOrder { instrument, account, ..order }))?;
+            Ok(Outcome::new(OrderId(sequence), running.market.events()))
+        })
+    }
+
+    #[pyo3(signature = (order_id, *, lots=None, price_ticks=None, account=None))]
+    fn amend(
+        &self,
+        py: Python<'_>,
+        order_id: &Bound<'_, PyAny>,
+        lots: Option<&Bound<'_, PyAny>>,
+        price_ticks: Option<&Bound<'_, PyAny>>,
+        account: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Outcome> {
+        let order = OrderId(count("order_id", order_id)?);
+        let lots = lots.map(|value| count("lots", value)).transpose()?.map(Lots);
+        let price = price_ticks.map(|value| ticks("price_ticks", value)).transpose()?;
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let known = engine.order(order);
+            let owner = account.map(|value| self::account(engine, value)).transpose()?;
+            let amend = Amend {
+                account: owner.or(known.map(|known| known.account)).unwrap_or_default(),
+                order,
+                price: price.or(known.map(|known| known.price)).unwrap_or_default(),
+                lots: lots.or(known.map(|known| known.ordered)).unwrap_or_default(),
+                ..Amend::PLAIN
+            };
+            running.submit(py, Command::Amend(amend))?;
+            Ok(Outcome::new(order, running.market.events()))
+        })
+    }
+
+    #[pyo3(signature = (order_id, *, account=None))]
+    fn cancel(
+        &self,
+        py: Python<'_>,
+        order_id: &Bound<'_, PyAny>,
+        account: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<Outcome> {
+        let order = OrderId(count("order_id", order_id)?);
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let owner = account.map(|value| self::account(engine, value)).transpose()?;
+            let account = owner.or_else(|| engine.order(order).map(|known| known.account)).unwrap_or_default();
+            running.submit(py, Command::Cancel { account, order })?;
+            Ok(Outcome::new(order, running.market.events()))
+        })
+    }
+
+    #[pyo3(signature = (account=None, instrument=None))]
+    fn cancel_all(
+        &self,
+        py: Python<'_>,
+        account: Option<&Bound<'_, PyAny>>,
+        instrument: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<usize> {
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let account = account.map_or(Ok(AccountId::ZERO), |value| self::account(engine, value))?;
+            let instrument = instrument.map(|value| self::instrument(engine, value)).transpose()?;
+            let which = instrument.map_or(CancelFilter::All, CancelFilter::Instrument);
+            running.submit(py, Command::CancelAll { account, which, reason: CancelReason::Requested })?;
+            let events = running.market.events();
+            Ok(events.iter().filter(|event| matches!(event, Event::Cancelled { .. })).count())
+        })
+    }
+
+    /// Executes whole-number columns as commands. `pitwire.Venue.submit_batch` checks the arrays.
+    #[allow(clippy::too_many_arguments)]
+    fn _submit_columns<'py>(
+        &self,
+        py: Python<'py>,
+        action: PyReadonlyArray1<'py, i64>,
+        instrument: PyReadonlyArray1<'py, i64>,
+        account: PyReadonlyArray1<'py, i64>,
+        side: PyReadonlyArray1<'py, i64>,
+        lots: PyReadonlyArray1<'py, i64>,
+        price_ticks: PyReadonlyArray1<'py, i64>,
+        order_id: PyReadonlyArray1<'py, i64>,
+        tif: Option<&str>,
+    ) -> PyResult<Bound<'py, PyDict>> {
+        let tif = time_in_force(py, tif, None, false)?;
+        let columns = BatchColumns {
+            action: action.as_slice()?.to_vec(),
+            instrument: instrument.as_slice()?.to_vec(),
+            account: account.as_slice()?.to_vec(),
+            side: side.as_slice()?.to_vec(),
+            lots: lots.as_slice()?.to_vec(),
+            price_ticks: price_ticks.as_slice()?.to_vec(),
+            order_id: order_id.as_slice()?.to_vec(),
+            tif,
+        };
+        self.running.with(py, |running| {
+            columns.check(py, running.market.engine())?;
+            let rows = columns.rows();
+            let mut effects = BatchEffects::with_capacity(rows);
+            while effects.rows() < rows {
+                running.check_buffer(py)?;
+                let slice = py.detach(|| columns.execute(running, &mut effects, COMMANDS_PER_SLICE));
+                slice.map_err(|failure| failed(py, ErrorType::VenueFailed, failure))?;
+                check_signals(py, || format!("the batch was interrupted after {} of {rows} rows", effects.rows()))?;
+            }
+            effects.into_arrays(py)
+        })
+    }
+
+    /// Moves venue time. `pitwire.Venue.advance` documents it.
+    #[pyo3(signature = (ns=None, *, flow_commands=None))]
+    fn advance(
+        &self,
+        py: Python<'_>,
+        ns: Option<&Bound<'_, PyAny>>,
+        flow_commands: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<u64> {
+        let ns = ns.map(|value| count("ns", value)).transpose()?;
+        let commands = flow_commands.map(|value| count("flow_commands", value)).transpose()?;
+        self.running.with(py, |running| match (ns, commands) {
+            (Some(ns), None) => {
+                let until = VenueNanos(running.market.now().0.saturating_add(ns));
+                running.run_until(py, until, u64::MAX)
+            }
+            (None, Some(_)) if !running.market.has_flow() => Err(invalid(
+                py,
+                "flow_commands is given, and this venue has no flow",
+                "give ns, or create it with a flow",
+            )),
+            (None, Some(commands)) => {
+                let limit = running.market.flow_commands().saturating_add(commands);
+                running.run_until(py, VenueNanos(u64::MAX), limit)
+            }
+            _ => Err(invalid(py, "advance needs exactly one of ns and flow_commands", "give one of them")),
+        })
+    }
+
+    #[pyo3(signature = (instrument, depth=None))]
+    fn _book<'py>(
+        &self,
+        py: Python<'py>,
+        instrument: &Bound<'py, PyAny>,
+        depth: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(LevelArray<'py>, LevelArray<'py>, u64)> {
+        let depth = depth.map(|value| count("depth", value)).transpose()?;
+        let depth = depth.map_or(usize::MAX, |depth| usize::try_from(depth).unwrap_or(usize::MAX));
+        self.running.with(py, |running| {
+            let id = self::instrument(running.market.engine(), instrument)?;
+            let bids = running.levels(py, id, Side::Buy, depth)?;
+            let asks = running.levels(py, id, Side::Sell, depth)?;
+            Ok((bids, asks, running.market.now().0))
+        })
+    }
+
+    /// Prices and lots of the best bid and the best ask; 0 for an empty side.
+    fn touch(&self, py: Python<'_>, instrument: &Bound<'_, PyAny>) -> PyResult<(i64, u64, i64, u64)> {
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let id = self::instrument(engine, instrument)?;
+            let best = |side| engine.market(id).and_then(|market| market.best(side)).unwrap_or_default();
+            let ((bid, bid_lots), (ask, ask_lots)) = (best(Side::Buy), best(Side::Sell));
+            Ok((bid.0, bid_lots.0, ask.0, ask_lots.0))
+        })
+    }
+
+    fn _take_events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.running.with(py, |running| match &mut running.events {
+            Some(events) => events.take(py),
+            None => Err(invalid(py, "this venue records no events", "create it with record=True")),
+        })
+    }
+
+    /// The instruments: id, name, tick, lot, start price in ticks, base, quote, and kind.
+    #[allow(clippy::type_complexity)]
+    fn _instruments(&self, py: Python<'_>) -> PyResult<Vec<(u32, String, String, String, i64, String, String, &str)>> {
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let currency = |id| engine.currency(id).map_or_else(String::new, |currency| currency.name.clone());
+            let describe = |market: &pitwire_engine::Market| {
+                let spec = &market.spec;
+                let kind = if spec.is_spot() { "spot" } else { "inverse_perpetual" };
+                let (tick, lot) = (spec.tick.to_string(), spec.lot.to_string());
+                let (base, quote) = (currency(spec.base()), currency(spec.quote()));
+                (spec.id.0, spec.name.clone(), tick, lot, spec.start_price.0, base, quote, kind)
+            };
+            Ok(engine.markets().iter().map(describe).collect())
+        })
+    }
+
+    /// Ids of the accounts by name.
+    #[getter]
+    fn accounts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.running.with(py, |running| {
+            let accounts = PyDict::new(py);
+            for account in running.market.engine().accounts() {
+                accounts.set_item(&account.spec.name, account.spec.id.0)?;
+            }
+            Ok(accounts)
+        })
+    }
+
+    /// Adds an account. Without credit its orders need funds.
+    fn _add_account(&self, py: Python<'_>, name: &str, unlimited: bool) -> PyResult<u32> {
+        self.running.with(py, |running| {
+            let next = u32::try_from(running.market.engine().accounts().len()).unwrap_or(u32::MAX);
+            let credit = if unlimited { Credit::Unlimited } else { Credit::Limited };
+            let settings = AccountSettings::default();
+            let spec = AccountSpec { id: AccountId(next), name: name.into(), credit, settings };
+            running.submit(py, Command::AddAccount(spec))?;
+            check_refusal(py, running, &format!("the account {name:?}"), "use a name that no account has")?;
+            Ok(next)
+        })
+    }
+
+    /// Deposits units of a currency; a negative number withdraws.
+    fn _deposit(&self, py: Python<'_>, account: &Bound<'_, PyAny>, currency: &str, units: i128) -> PyResult<()> {
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let account = self::account(engine, account)?;
+            let currency = currency_id(py, engine, currency)?;
+            running.submit(py, Command::Deposit { account, currency, units })?;
+            check_refusal(py, running, "the deposit", "use an amount that the balance allows")
+        })
+    }
+
+    /// Units owned, units available, and decimals of a unit.
+    fn _balance(&self, py: Python<'_>, account: &Bound<'_, PyAny>, currency: &str) -> PyResult<(i128, i128, u8)> {
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let id = self::account(engine, account)?;
+            let currency = currency_id(py, engine, currency)?;
+            let total = engine.account(id).map_or(0, |account| account.balance(currency).total);
+            let decimals = engine.currency(currency).map_or(0, |currency| currency.decimals);
+            Ok((total, engine.available(id, currency), decimals))
+        })
+    }
+
+    /// Lots of the position of an account in a perpetual: positive for long, negative for short.
+    fn position_lots(
+        &self,
+        py: Python<'_>,
+        account: &Bound<'_, PyAny>,
+        instrument: &Bound<'_, PyAny>,
+    ) -> PyResult<i64> {
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let id = self::account(engine, account)?;
+            let instrument = self::instrument(engine, instrument)?;
+            Ok(engine.account(id).map_or(0, |account| account.position(instrument).lots))
+        })
+    }
+
+    /// Live orders of an account: id, instrument id, side, price, open lots.
+    #[allow(clippy::type_complexity)]
+    fn _orders(&self, py: Python<'_>, account: &Bound<'_, PyAny>) -> PyResult<Vec<(u64, u32, i8, i64, u64)>> {
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let id = self::account(engine, account)?;
+            let orders = engine.orders_of(id).into_iter();
+            let sign = |side| if side == Side::Buy { 1 } else { -1 };
+            Ok(orders
+                .map(|order| (order.id.0, order.instrument.0, sign(order.side), order.price.0, order.open.0))
+                .collect())
+        })
+    }
+
+    /// Lots ahead of an order in the queue of its price, or None if it is not on a level.
+    fn queue_ahead_lots(&self, py: Python<'_>, order_id: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
+        let order = OrderId(count("order_id", order_id)?);
+        self.running.with(py, |running| Ok(running.market.engine().queue_ahead(order).map(|lots| lots.0)))
+    }
+
+    /// Session of an instrument, such as "continuous".
+    fn session(&self, py: Python<'_>, instrument: &Bound<'_, PyAny>) -> PyResult<&'static str> {
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let id = self::instrument(engine, instrument)?;
+            Ok(engine.market(id).map_or("closed", |market| market.phase().name()))
+        })
+    }
+
+    /// Price of the last trade in ticks, or None before the first.
+    fn last_price_ticks(&self, py: Python<'_>, instrument: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+        self.running.with(py, |running| {
+            let engine = running.market.engine();
+            let id = self::instrument(engine, instrument)?;
+            Ok(engine.market(id).and_then(|market| market.last()).map(|price: Ticks| price.0))
+        })
+    }
+
+    #[getter]
+    fn time_ns(&self, py: Python<'_>) -> PyResult<u64> {
+        self.running.with(py, |running| Ok(running.market.now().0))
+    }
+
+    #[getter]
+    fn sequence(&self, py: Python<'_>) -> PyResult<u64> {
+        self.running.with(py, |running| Ok(running.market.last().0))
+    }
+
+    #[getter]
+    fn tape_hash(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        self.running.with(py, |running| {
+            let hex = |hash: [u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect();
+            Ok(running.market.tape_hash().map(hex))
+        })
+    }
+
+    #[getter]
+    fn is_open(&self) -> bool {
+        self.running.is_open()
+    }
+
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
+        let Some(running) = self.running.take(py)? else { return Ok(()) };
+        py.detach(|| running.market.close()).map_err(|failure| failed(py, ErrorType::VenueFailed, failure))
+    }
+}
+
+fn currency_id(py: Python<'_>, engine: &pitwire_engine::Engine, name: &str) -> PyResult<CurrencyId> {
+    engine.currency_named(name).map(|currency| currency.id).ok_or_else(|| {
+        let known: Vec<&str> = engine.currencies().iter().map(|currency| currency.name.as_str()).collect();
+        let what = format!("there is no currency {name:?}");
+        error(py, ErrorType::UnknownName, what, &format!("use one of {}", known.join(", ")))
+    })
+}
+
+fn check_refusal(py: Python<'_>, running: &RunningMarket, what: &str, remedy: &str) -> PyResult<()> {
+    match running.market.events().last() {
+        Some(Event::CommandRefused { reason }) => {
+            Err(invalid(py, format!("{what} was refused: {}", reason.name()), remedy))
+        }
+        _ => Ok(()),
+    }
+}
