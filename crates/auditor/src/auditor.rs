@@ -165,6 +165,7 @@ fn check_command(
         Command::SetReporting { .. } | Command::ReportTrade(_) | Command::AnswerReport { .. } => {
             check_reporting(model, reader, stamped.seq, &stamped.command)
         }
+        Command::SpendSignature(_) => reader.expect_end(model),
         other => check_operator_command(model, reader, other, events),
     }
 }

@@ -12,7 +12,8 @@ use crate::codec::{Params, RpcError};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
-use pitwire_model::AccountId;
+use pitwire_model::{AccountId, SignaturePurpose, SpentSignature};
+use pitwire_projections::SpentSignatures;
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
 
@@ -22,7 +23,7 @@ use crate::login::Login;
 use crate::login_failures::LoginFailures;
 use crate::request_clock::RequestClock;
 use crate::secret::Secret;
-use crate::spent_signatures::{Logins, SpentSignatures};
+use crate::spent_signatures;
 use crate::tokens::{CredentialNumber, Grantee, RefreshToken, SessionNumber, Tokens, Use};
 
 /// Life of an access token in seconds, as the dialect has it.
@@ -63,7 +64,6 @@ pub(crate) struct Keys {
     /// Client ids that an operator has removed. They are not used again.
     removed: BTreeSet<String>,
     pub tokens: Tokens,
-    logins_signed: Logins,
     /// Named sessions of each key, with the number of their last login.
     named: BTreeMap<CredentialNumber, BTreeMap<String, (u64, SessionNumber)>>,
     logins: u64,
@@ -94,6 +94,8 @@ pub(crate) struct Grant {
     pub login: Login,
     /// The session that the tokens belong to.
     pub session: Option<SessionNumber>,
+    /// The signature of the login, at its first use. The caller must record it.
+    pub spent: Option<SpentSignature>,
 }
 
 /// Where a login comes from.
@@ -115,7 +117,6 @@ impl Keys {
             last_credential: CredentialNumber::default(),
             removed: BTreeSet::new(),
             tokens: Tokens::default(),
-            logins_signed: Logins::default(),
             named: BTreeMap::new(),
             logins: 0,
             failures: LoginFailures::default(),
@@ -153,6 +154,7 @@ impl Keys {
         params: &Params<'_>,
         origin: Origin,
         clock: RequestClock,
+        known: &SpentSignatures,
         check_account: impl Fn(AccountId) -> Result<(), RpcError>,
     ) -> Result<Grant, RpcError> {
         let now_ms = clock.steady_ms();
@@ -160,13 +162,18 @@ impl Keys {
         let asked = ScopeRequest::parse(&params.text("scope")?.unwrap_or_default())?;
         check_address(asked.address, origin.address)?;
         let grant_type = params.required("grant_type")?;
+        let mut spent = None;
         let (credential, before) = match grant_type.as_ref() {
             "client_credentials" => {
                 let secret = params.text("client_secret")?;
                 let secret = secret.ok_or_else(|| RpcError::invalid("client_secret", "client_secret is required"))?;
                 (self.by_secret(&params.required("client_id")?, &secret, origin.address, clock)?, None)
             }
-            "client_signature" => (self.by_signature(params, origin.address, clock)?, None),
+            "client_signature" => {
+                let (number, first_use) = self.by_signature(params, origin.address, clock, known)?;
+                spent = first_use;
+                (number, None)
+            }
             "refresh_token" => {
                 let grantee = self.by_refresh(&params.required("refresh_token")?, origin, now_ms)?;
                 (grantee.credential, Some(grantee))
@@ -194,7 +201,7 @@ impl Keys {
         };
         let (access, refresh) = (issue(Use::Access, life_s), issue(Use::Refresh, REFRESH_LIFE_S));
         let scope = describe(&name, grantee.access, asked.expires_s.map(|_| life_s), address);
-        Ok(Grant { access, refresh, expires_s: life_s, scope, login: self.login(&grantee)?, session })
+        Ok(Grant { access, refresh, expires_s: life_s, scope, login: self.login(&grantee)?, session, spent })
     }
 
     /// Returns the session of a login's tokens, and how the scope text names it.
@@ -422,12 +429,14 @@ impl Keys {
         self.prove(client_id, from, clock, |known| known.is(secret))
     }
 
+    /// Returns the credential of a signed login, and the signature if this is its first use.
     fn by_signature(
         &mut self,
         params: &Params<'_>,
         from: Option<IpAddr>,
         clock: RequestClock,
-    ) -> Result<CredentialNumber, RpcError> {
+        known: &SpentSignatures,
+    ) -> Result<(CredentialNumber, Option<SpentSignature>), RpcError> {
         let wall_ms = clock.wall_ms();
         let client_id = params.required("client_id")?;
         let timestamp = params.required("timestamp")?;
@@ -437,8 +446,14 @@ impl Keys {
         let signed = format!("{timestamp}\n{nonce}\n{data}");
         let signature = params.required("signature")?;
         let number = self.prove(&client_id, from, clock, |secret| verify(secret, &signed, &signature))?;
-        self.logins_signed.bind(SpentSignatures::digest(&client_id, &signature), from, wall_ms)?;
-        Ok(number)
+        let spent = SpentSignature {
+            digest: spent_signatures::digest(&client_id, &signature),
+            account: self.credential(number)?.account,
+            used_ms: wall_ms,
+            purpose: SignaturePurpose::Login(from),
+        };
+        let is_first_use = spent_signatures::check_login(known, &spent, from)?;
+        Ok((number, is_first_use.then_some(spent)))
     }
 
     /// Returns the rights of a refresh token. A token that was used before ends its family.
@@ -523,7 +538,7 @@ impl Keys {
         let signed = format!("{timestamp}\n{nonce}\n{method}\n{}\n{}\n", request.uri, request.body);
         let signature = field("sig")?;
         let number = self.prove(client_id, from, clock, |secret| verify(secret, &signed, signature))?;
-        let digest = SpentSignatures::digest(client_id, signature);
+        let digest = spent_signatures::digest(client_id, signature);
         Ok(Login { signature: Some(digest), ..self.whole_login(number)? })
     }
 }

@@ -99,7 +99,7 @@ impl Dispatcher {
     /// Lets one signed request enter an order more than once.
     #[must_use]
     pub fn allowing_replays(mut self) -> Self {
-        self.state.spent_signatures = None;
+        self.state.refuses_replays = false;
         self
     }
 

@@ -1,11 +1,10 @@
 //! A login: the account and the access of a request or a session.
 
 use pitwire_engine::Engine;
-use pitwire_model::AccountId;
+use pitwire_model::{AccountId, SignatureDigest};
 
 use crate::access::Access;
 use crate::codec::RpcError;
-use crate::spent_signatures::Digest;
 use crate::tokens::{CredentialNumber, FamilyNumber, SessionNumber};
 
 /// The account and access of a request or a session.
@@ -18,7 +17,7 @@ pub struct Login {
     pub(crate) session: Option<SessionNumber>,
     pub(crate) family: Option<FamilyNumber>,
     /// The digest of the signature, if the request itself was signed.
-    pub(crate) signature: Option<Digest>,
+    pub(crate) signature: Option<SignatureDigest>,
 }
 
 /// Checks that an account may log in.

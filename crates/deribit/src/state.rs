@@ -15,7 +15,6 @@ use crate::credential_store::{CredentialStore, NoCredentialStore};
 use crate::limits::{Limits, Meter, RequestClass};
 use crate::replay_buffer::ReplayBuffers;
 use crate::session::Session;
-use crate::spent_signatures::SpentSignatures;
 use crate::volume::Volume;
 
 /// Most addresses whose unauthenticated HTTP requests are counted at a time.
@@ -25,8 +24,8 @@ const MOST_ADDRESSES: usize = 10_000;
 pub(crate) struct SharedState {
     pub keys: Keys,
     pub store: Box<dyn CredentialStore>,
-    /// Signatures that have already entered an order. `None` if a signed request may be sent again.
-    pub spent_signatures: Option<SpentSignatures>,
+    /// Whether a signed request may enter an order only once.
+    pub refuses_replays: bool,
     /// Accounts whose future connections start with cancel on disconnect. A restart clears the set,
     /// because it ends every connection.
     pub cancels_by_default: BTreeSet<AccountId>,
@@ -62,7 +61,7 @@ impl SharedState {
         SharedState {
             keys: Keys::new(credentials, random),
             store: Box::new(NoCredentialStore),
-            spent_signatures: Some(SpentSignatures::default()),
+            refuses_replays: true,
             cancels_by_default: BTreeSet::new(),
             replay: ReplayBuffers::default(),
             rates: RateLimits::default(),

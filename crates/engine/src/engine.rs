@@ -158,6 +158,7 @@ impl Engine {
             }
             Command::ReportTrade(report) => self.trade_reports().report(stamped.seq, report, out),
             Command::AnswerReport { account, report, confirm } => self.answer_report(*account, *report, *confirm, out),
+            Command::SpendSignature(_) => Ok(()),
         };
         if let Err(reason) = result {
             out.emit(Event::CommandRefused { reason });

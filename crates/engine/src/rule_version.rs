@@ -4,8 +4,8 @@
 ///
 /// Version 1 accepted market orders with time in force GTC, and checked post-only before the
 /// display of an order that cannot rest. Version 2 did not read reduce-only. Version 3 had no
-/// smallest display.
-pub const RULE_VERSION: u16 = 4;
+/// smallest display. Version 4 had no record of used signatures.
+pub const RULE_VERSION: u16 = 5;
 
 /// The version that commands follow. The default is [`RULE_VERSION`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,8 +12,8 @@ use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Allocation, Amend, Bust, CancelFilter, CancelReason, Command, Credit,
     Currency, CurrencyId, Decimal, Epoch, Expiry, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits,
     InstrumentSpec, KillScope, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority,
-    RemainingSessions, SelfMatch, Seq, SessionId, SessionReason, Side, Stamped, Throttle, Ticks, TimeInForce,
-    Tolerance, TradeReport, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    RemainingSessions, SelfMatch, Seq, SessionId, SessionReason, Side, SignaturePurpose, SpentSignature, Stamped,
+    Throttle, Ticks, TimeInForce, Tolerance, TradeReport, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 use pitwire_random::SplitMix64;
 
@@ -110,7 +110,7 @@ fn arbitrary(kind: usize, r: &mut Random) -> Command {
 }
 
 /// Kinds of commands that [`arbitrary`] makes.
-const KINDS: usize = 35;
+const KINDS: usize = 36;
 const POST_ONLY: [PostOnly; 3] = [PostOnly::No, PostOnly::Reprice, PostOnly::Reject];
 
 fn operator(kind: usize, r: &mut Random) -> Command {
@@ -182,7 +182,13 @@ fn reporting(kind: usize, r: &mut Random) -> Command {
             lots: Lots(r.number()),
             label: r.label(),
         })),
-        _ => Command::AnswerReport { account, report: Seq(r.number()), confirm: r.pick(&[true, false]) },
+        34 => Command::AnswerReport { account, report: Seq(r.number()), confirm: r.pick(&[true, false]) },
+        _ => {
+            let v4 = SignaturePurpose::Login(Some([r.byte(), 0, 0, 1].into()));
+            let v6 = SignaturePurpose::Login(Some([r.byte(); 16].into()));
+            let purpose = r.pick(&[SignaturePurpose::Order, SignaturePurpose::Login(None), v4, v6]);
+            Command::SpendSignature(SpentSignature { digest: [r.byte(); 32], account, used_ms: r.number(), purpose })
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 Run:  python3 crates/journal/tests/golden.py > contracts/vectors/log/v2.txt
       python3 crates/journal/tests/golden.py sessions > contracts/vectors/log/v2-sessions.txt
       python3 crates/journal/tests/golden.py reporting > contracts/vectors/log/v2-reporting.txt
+      python3 crates/journal/tests/golden.py signatures > contracts/vectors/log/v2-signatures.txt
       python3 crates/journal/tests/golden.py snapshot > contracts/vectors/log/v4-snapshot.txt
 The second file has what came with sessions and calls: new kinds and tags beside those of the first, which stay.
-The third has what came with trade reporting, likewise. The fourth is the snapshot, whose layout has a version of its own since then.
+The third has what came with trade reporting, likewise, and the fourth used signatures. The fifth is the
+snapshot, which has a separate layout version since then.
 A line is a name, a space, and bytes in hex. A new layout is a new file, never an edit of an old one.
 BLAKE3 and CRC-32C are written out here, from their specifications, because Python brings neither.
 """
@@ -250,6 +252,14 @@ REPORTING_EVENTS = [
 ]
 
 
+SIGNATURE_COMMANDS = [
+    ("order_signature", 38, bytes([1] * 32) + u32(8) + u64(1_700_000_000_000) + u8(0)),
+    ("login_signature", 38, bytes([2] * 32) + u32(8) + u64(1_700_000_000_001) + u8(1)),
+    ("login_from_ipv4", 38, bytes([3] * 32) + u32(8) + u64(1_700_000_000_002) + u8(2) + bytes([10, 0, 0, 1])),
+    ("login_from_ipv6", 38, bytes([4] * 32) + u32(8) + u64(1_700_000_000_003) + u8(3) + bytes(15) + u8(1)),
+]
+
+
 def record(kind, seq, at, body):
     rest = u8(kind) + u8(1) + u64(seq) + u64(at) + body
     return u32(4 + len(rest)) + rest
@@ -383,4 +393,9 @@ def reporting():
     later(REPORTING_COMMANDS, REPORTING_EVENTS)
 
 
-{"sessions": sessions, "reporting": reporting, "snapshot": snapshots}.get("".join(sys.argv[1:]), main)()
+def signatures():
+    later(SIGNATURE_COMMANDS, [])
+
+
+MODES = {"sessions": sessions, "reporting": reporting, "snapshot": snapshots, "signatures": signatures}
+MODES.get("".join(sys.argv[1:]), main)()

@@ -38,11 +38,16 @@ fn golden_of_reporting() -> BTreeMap<&'static str, Vec<u8>> {
     golden_of(include_str!("../../../contracts/vectors/log/v2-reporting.txt"))
 }
 
+fn golden_of_signatures() -> BTreeMap<&'static str, Vec<u8>> {
+    golden_of(include_str!("../../../contracts/vectors/log/v2-signatures.txt"))
+}
+
 #[test]
 fn command_records_never_change() {
     commands_are(&golden(), samples::commands());
     commands_are(&golden_of_sessions(), samples::sessions::commands());
     commands_are(&golden_of_reporting(), samples::reporting::commands());
+    commands_are(&golden_of_signatures(), samples::signatures::commands());
 }
 
 fn commands_are(golden: &BTreeMap<&str, Vec<u8>>, commands: Vec<(&str, Stamped)>) {

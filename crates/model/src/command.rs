@@ -5,8 +5,8 @@
 use crate::{
     AccountId, AccountSettings, AccountSpec, Bust, CancelReason, Currency, CurrencyId, Epoch, Expiry, FlowSetting,
     InstrumentId, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots, MatchGroup, OrderId, OrderType, Phase,
-    PostOnly, RemainingSessions, SelfMatch, Seq, SessionId, SessionReason, Side, Ticks, TimeInForce, TradeReport,
-    TradingRules, VenueDay, VenueNanos,
+    PostOnly, RemainingSessions, SelfMatch, Seq, SessionId, SessionReason, Side, SpentSignature, Ticks, TimeInForce,
+    TradeReport, TradingRules, VenueDay, VenueNanos,
 };
 
 /// A command as it is in the journal: numbered, timed, and never changed afterwards.
@@ -160,6 +160,9 @@ pub enum Command {
         report: Seq,
         confirm: bool,
     },
+    /// Records the use of a signature, so that it is refused after a restart too. The engine does
+    /// nothing, and there is no event.
+    SpendSignature(SpentSignature),
 }
 
 /// A new order.

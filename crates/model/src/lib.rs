@@ -20,6 +20,7 @@ mod order_terms;
 mod reject;
 mod report;
 mod session;
+mod signature;
 mod units;
 
 pub use cancel_reason::CancelReason;
@@ -39,6 +40,7 @@ pub use report::{OffBookTrade, ReportEnd, TradeReport};
 pub use session::{
     Allocation, Derivation, Phase, Reference, RemainingSessions, SessionReason, Tolerance, TradingRules,
 };
+pub use signature::{SignatureDigest, SignaturePurpose, SpentSignature};
 pub use units::{
     AccountId, CurrencyId, Epoch, InstrumentId, Lots, OrderId, Seq, SessionId, Side, Ticks, TradeSeq, VenueDay,
     VenueNanos,

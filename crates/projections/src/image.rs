@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use pitwire_model::{AccountId, OrderId, Ticks};
+use pitwire_model::{AccountId, OrderId, SpentSignature, Ticks};
 
 use crate::Views;
 use crate::account::{AccountBook, OrderRecord, OrderState, UserTrade};
@@ -18,6 +18,8 @@ pub struct ViewsImage {
     pub sessions: Vec<SessionView>,
     pub accounts: Vec<AccountBookImage>,
     pub reports: Reports,
+    /// By their use, oldest first.
+    pub signatures: Vec<SpentSignature>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,7 @@ impl Views {
             sessions: self.sessions.clone(),
             accounts: self.accounts.iter().map(|(id, book)| book_image(*id, book)).collect(),
             reports: self.reports.clone(),
+            signatures: self.signatures.iter().copied().collect(),
         }
     }
 
@@ -55,6 +58,7 @@ impl Views {
             sessions: image.sessions,
             accounts: image.accounts.into_iter().map(book_from).collect(),
             reports: image.reports,
+            signatures: image.signatures.into_iter().collect(),
         }
     }
 }

@@ -14,6 +14,7 @@ mod facts;
 mod image;
 mod off_book;
 mod session;
+mod signatures;
 mod tape;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,6 +26,7 @@ pub use image::{AccountBookImage, TapeImage, ViewsImage};
 pub use off_book::{OffBook, OffBookPrint, REPORTS, ReportRecord, ReportState, Reports};
 use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, Seq, Stamped, VenueNanos};
 pub use session::{Breach, Indicative, SessionView, Uncross};
+pub use signatures::SpentSignatures;
 pub use tape::{Candle, LOTS_PER_TICK_ONE, PublicTrade, Stats, Tape, TickDirection};
 
 #[derive(Debug, Default)]
@@ -37,6 +39,7 @@ pub struct Views {
     /// fill the memory.
     accounts: BTreeMap<AccountId, AccountBook>,
     reports: Reports,
+    signatures: SpentSignatures,
 }
 
 /// A change of one account that its sessions must hear of.
@@ -96,6 +99,11 @@ impl Views {
         self.reports.accounts.get(&account).into_iter().flatten()
     }
 
+    /// Returns the signatures that were used lately.
+    pub fn signatures(&self) -> &SpentSignatures {
+        &self.signatures
+    }
+
     pub fn account(&self, account: AccountId) -> Option<&AccountBook> {
         self.accounts.get(&account)
     }
@@ -103,6 +111,9 @@ impl Views {
     /// Takes in one command and its events. Appends what accounts must hear of to `changes`, in
     /// order.
     pub fn observe(&mut self, stamped: &Stamped, events: &[Event], changes: &mut Vec<Change>) {
+        if let Command::SpendSignature(spent) = stamped.command {
+            self.signatures.spend(spent);
+        }
         let before = changes.len();
         for event in events {
             self.observe_event(stamped, event, changes);

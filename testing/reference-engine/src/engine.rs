@@ -97,6 +97,7 @@ impl ReferenceEngine {
             Command::SetReporting { .. } | Command::ReportTrade(_) | Command::AnswerReport { .. } => {
                 run_report_command(venue, stamped.seq, &stamped.command, out)
             }
+            Command::SpendSignature(_) => Ok(()),
             other => run_operator_command(venue, other, out),
         };
         if let Err(reason) = refused {

@@ -1,7 +1,7 @@
 //! Login, heartbeats and status.
 
 use crate::codec::{Heartbeat, RpcError};
-use pitwire_model::KillScope;
+use pitwire_model::{Command, KillScope};
 
 use super::cancel_on_disconnect;
 use crate::auth::Origin;
@@ -19,7 +19,11 @@ pub fn auth(call: &mut Call<'_>) -> MethodResult {
     };
     let origin = Origin { connection, address: call.session.address };
     let engine = call.venue.engine();
-    let grant = keys.grant(call.params, origin, call.clock, |account| check_account(engine, account))?;
+    let known = call.venue.views().signatures();
+    let grant = keys.grant(call.params, origin, call.clock, known, |account| check_account(engine, account))?;
+    if let Some(spent) = grant.spent {
+        call.submit(Command::SpendSignature(spent))?;
+    }
     call.session.remember_grant(grant.session);
     call.session.log_in(grant.login);
     cancel_on_disconnect::settled(call, grant.login.account);

@@ -8,7 +8,7 @@ use crate::codec::{Json, RpcError, objects, rules};
 use pitwire_engine::{Engine, OrderView};
 use pitwire_model::{
     AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Reject,
-    Side, Ticks, TimeInForce, VenueDay, format_date,
+    Side, SignaturePurpose, SpentSignature, Ticks, TimeInForce, VenueDay, format_date,
 };
 use pitwire_projections::{OrderRecord, OrderState, UserTrade};
 
@@ -16,6 +16,8 @@ use super::cancel_on_disconnect;
 use super::order_parameters;
 use crate::account_objects::order_moment;
 use crate::call::{Call, MethodResult};
+use crate::login::Login;
+use crate::spent_signatures;
 
 pub fn enter(call: &mut Call<'_>, side: Side) -> MethodResult {
     let account = call.account()?;
@@ -74,11 +76,14 @@ impl Call<'_> {
 
     /// Spends the signature of a signed request, which may enter or amend one order once.
     fn spend_signature(&mut self) -> MethodResult {
-        let signature = self.login.as_ref().ok().and_then(|login| login.as_ref()?.signature);
-        match (signature, &mut self.state.spent_signatures) {
-            (Some(digest), Some(replays)) => replays.spend(digest, self.clock.steady_ns),
-            _ => Ok(()),
+        let Ok(Some(Login { account, signature: Some(digest), .. })) = self.login else { return Ok(()) };
+        if !self.state.refuses_replays {
+            return Ok(());
         }
+        let (used_ms, purpose) = (self.clock.wall_ms(), SignaturePurpose::Order);
+        let spent = SpentSignature { digest, account, used_ms, purpose };
+        spent_signatures::check_order(self.venue.views().signatures(), &spent)?;
+        self.submit(Command::SpendSignature(spent)).map(|_| ())
     }
 }
 

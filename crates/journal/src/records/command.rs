@@ -56,6 +56,9 @@
 //!             35 SetReporting      instrument u32, open u8, reason u8, due u64, ends option u64
 //!             36 ReportTrade       instrument u32, account u32, counterparty u32, side u8, price
 //!             i64, lots u64, label text 37 AnswerReport      account u32, report u64, confirm u8
+//!             38 SpendSignature    digest 32 bytes, account u32, used u64 in milliseconds of wall
+//!                                  time, purpose u8 (0 order; 1 login; 2 login from 4 bytes of
+//!                                  address; 3 login from 16 bytes)
 //!             Terms are a u8 of bits and the fields that they announce, in this order: 1 reprice 2
 //!             reject (post-only), 4 display u64, 8 self-match u8, 16 separate group, 32 group key
 //!             u32, 64 goes with its session, 128 client order id text. Limits: lots option u64,
@@ -74,6 +77,7 @@ mod operator;
 mod order;
 mod reporting;
 mod session;
+mod signature;
 
 use pitwire_model::{
     AccountId, AccountSpec, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId, Epoch, InstrumentId,
@@ -89,6 +93,7 @@ pub use operator::{put_limits, put_scope, put_settings, take_limits, take_settin
 pub use order::{put_expiry, put_order_type, put_tif, take_expiry, take_order_type, take_post_only, take_tif};
 pub use reporting::{put_report, take_report};
 pub use session::{put_rules, take_remaining, take_rules};
+pub use signature::{SMALLEST_BYTES as SMALLEST_SIGNATURE_BYTES, put_signature, take_signature};
 
 const KIND_VERSION: u8 = 1;
 /// Length, kind, version, seq and time.
@@ -207,6 +212,7 @@ fn kind_of(command: &Command) -> u8 {
         Command::SetReporting { .. } => 35,
         Command::ReportTrade(_) => 36,
         Command::AnswerReport { .. } => 37,
+        Command::SpendSignature(_) => 38,
     }
 }
 
@@ -253,6 +259,7 @@ fn put_body(w: &mut Writer<'_>, command: &Command) {
         Command::SetReporting { .. } | Command::ReportTrade(_) | Command::AnswerReport { .. } => {
             reporting::put_body(w, command);
         }
+        Command::SpendSignature(spent) => signature::put_signature(w, spent),
         other => operator::put_body(w, other),
     }
 }
@@ -279,6 +286,7 @@ fn take_body(r: &mut Reader<'_>, kind: u8) -> Result<Command, DecodeError> {
         25 => Command::Amend(order::take_amend_with_terms(r)?),
         26..=34 => return session::take_body(r, kind),
         35..=37 => return reporting::take_body(r, kind),
+        38 => Command::SpendSignature(signature::take_signature(r)?),
         9 => Command::Cancel { account: AccountId(r.take_u32()?), order: OrderId(r.take_u64()?) },
         10 => {
             let account = AccountId(r.take_u32()?);

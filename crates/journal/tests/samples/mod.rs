@@ -3,6 +3,7 @@
 
 pub mod reporting;
 pub mod sessions;
+pub mod signatures;
 
 use pitwire_fixtures::share;
 use pitwire_model::{
@@ -232,7 +233,12 @@ fn operators() -> Vec<(&'static str, Command)> {
 
 /// Including kinds that were added later.
 pub fn all() -> Vec<(&'static str, Stamped)> {
-    commands().into_iter().chain(sessions::commands()).chain(reporting::commands()).collect()
+    commands()
+        .into_iter()
+        .chain(sessions::commands())
+        .chain(reporting::commands())
+        .chain(signatures::commands())
+        .collect()
 }
 
 pub fn events() -> Vec<(&'static str, Event)> {

@@ -10,6 +10,7 @@ mod fields;
 mod reports;
 mod session;
 mod sessions;
+mod signatures;
 mod views;
 
 use pitwire_engine::EngineImage;
@@ -260,6 +261,7 @@ mod tests {
                 trades: vec![fill; 40],
             }],
             reports: Reports::default(),
+            signatures: Vec::new(),
         }
     }
 
@@ -320,6 +322,26 @@ mod tests {
         assert_ne!(state_hash(&engine), state_hash(&super::tests::engine()));
     }
 
+    #[test]
+    fn used_signatures_follow_with_and_without_reports() {
+        let signature = |n: u8, purpose| SpentSignature { digest: [n; 32], account: AccountId(0), used_ms: 5, purpose };
+        let signatures = vec![
+            signature(1, SignaturePurpose::Order),
+            signature(2, SignaturePurpose::Login(Some(core::net::Ipv6Addr::LOCALHOST.into()))),
+        ];
+        for (engine, views) in [(engine(), views()), with_reports()] {
+            let (mut bytes, mut without) = (Vec::new(), Vec::new());
+            encode_state(&engine, &views, &mut without);
+            let views = ViewsImage { signatures: signatures.clone(), ..views };
+            encode_state(&engine, &views, &mut bytes);
+            assert_eq!(decode_state(&bytes), Ok((engine, views)));
+            for cut in without.len() + 1..bytes.len() {
+                let is_whole_without = bytes[..cut] == without;
+                assert_eq!(decode_state(&bytes[..cut]).is_ok(), is_whole_without, "cut at {cut}");
+            }
+        }
+    }
+
     fn session_view() -> SessionView {
         let there = AtPrice { lots: 8, trades: 2 };
         let day = Day {
@@ -378,8 +400,7 @@ mod tests {
             (vec![], vec![], vec![fill; 40]),
         ] {
             let book = AccountBookImage { account, orders, closed, trades };
-            let views =
-                ViewsImage { tapes: vec![], sessions: vec![], accounts: vec![book], reports: Reports::default() };
+            let views = ViewsImage { accounts: vec![book], ..ViewsImage::default() };
             let mut bytes = Vec::new();
             encode_state(&EngineImage::default(), &views, &mut bytes);
             assert_eq!(decode_state(&bytes), Ok((EngineImage::default(), views)));

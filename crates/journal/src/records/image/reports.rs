@@ -1,4 +1,5 @@
-//! Off-book trades in the projections: the last part of a snapshot, present only if there are any.
+//! Off-book trades in the projections. The part is present only if there are any, or if used
+//! signatures follow.
 //!
 //! Layout      markets (instrument u32, open u8, ends option u64, trades (number u64, price i64,
 //!             lots u64, at u64), volume u64,
@@ -16,10 +17,10 @@ use super::fields::{put_all, take_all};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 use crate::records::command::{put_option_with, put_report, take_option_with, take_report};
 
-/// Writes nothing without reports, so that such snapshots without reports keep their older
-/// bytes.
-pub(super) fn put(w: &mut Writer<'_>, reports: &Reports) {
-    if *reports == Reports::default() {
+/// Writes nothing if there are no reports and nothing follows them, so that such snapshots keep
+/// their older bytes.
+pub(super) fn put(w: &mut Writer<'_>, reports: &Reports, is_last: bool) {
+    if is_last && *reports == Reports::default() {
         return;
     }
     let markets: Vec<_> = reports.markets.iter().collect();
@@ -45,7 +46,8 @@ pub(super) fn take(r: &mut Reader<'_>) -> Result<Reports, DecodeError> {
     // Each state has one encoding: ascending, without repetition, without empty entries.
     let ascends = markets.is_sorted_by(|(one, _), (next, _)| one < next)
         && accounts.is_sorted_by(|(one, _), (next, _)| one < next);
-    if !ascends || (markets.is_empty() && accounts.is_empty()) {
+    let is_needless = markets.is_empty() && accounts.is_empty() && r.remaining() == 0;
+    if !ascends || is_needless {
         return Err(DecodeError::BadValue { what: "order of reports", at });
     }
     let (markets, accounts): (BTreeMap<_, _>, BTreeMap<_, _>) =

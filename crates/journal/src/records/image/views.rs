@@ -7,7 +7,7 @@ use pitwire_projections::{
 };
 
 use super::fields::{put_all, put_option, take_all, take_option};
-use super::{reports, sessions};
+use super::{reports, sessions, signatures};
 use crate::records::bytes::{DecodeError, Reader, Writer};
 use crate::records::command::{
     put_marked_side, put_option_with, put_order_type, put_tif, take_code, take_label, take_marked_side,
@@ -18,7 +18,8 @@ pub(super) fn put(w: &mut Writer<'_>, image: &ViewsImage) {
     put_all(w, &image.tapes, put_tape);
     put_all(w, &image.sessions, sessions::put);
     put_all(w, &image.accounts, put_book);
-    reports::put(w, &image.reports);
+    reports::put(w, &image.reports, image.signatures.is_empty());
+    signatures::put(w, &image.signatures);
 }
 
 pub(super) fn take(r: &mut Reader<'_>) -> Result<ViewsImage, DecodeError> {
@@ -27,6 +28,7 @@ pub(super) fn take(r: &mut Reader<'_>) -> Result<ViewsImage, DecodeError> {
         sessions: take_all(r, sessions::SMALLEST, sessions::take)?,
         accounts: take_all(r, 16, take_book)?,
         reports: reports::take(r)?,
+        signatures: signatures::take(r)?,
     })
 }
 
