@@ -13,7 +13,7 @@ use crate::fair_value::FairValue;
 use crate::interevent::IntereventMeter;
 use crate::kernel::Kernel;
 use crate::maker::{Maker, MakerAction};
-use crate::paper;
+use crate::paper::{self, TopOfBook};
 use crate::process::Process;
 use crate::random::Random;
 use crate::trader::{Proposal, Trader};
@@ -131,7 +131,7 @@ impl InstrumentFlow {
                     .propose(kind, market, fair_value, &mut self.random)
                     .map_or(EventOutcome::Infeasible, EventOutcome::Order)
             }
-            TradingStyle::Paper => match paper::propose(kind, market, &mut self.random) {
+            TradingStyle::Paper => match paper::propose(kind, &TopOfBook::of(market), &mut self.random) {
                 Some((proposal, false)) => EventOutcome::Order(proposal),
                 Some((proposal, true)) => EventOutcome::Substituted(proposal),
                 None => EventOutcome::Infeasible,

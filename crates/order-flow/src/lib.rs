@@ -37,5 +37,7 @@ pub use error::FlowError;
 pub use flow::{Flow, FlowCounts, TypeTally};
 pub use interevent::{IntereventTimes, UnitHistogram};
 pub use kernel::{Kernel, Matrix, Reading, TYPES, Vector};
+pub use paper::{PaperClient, SEEDS, TopOfBook};
 pub use process::Process;
 pub use random::Random;
+pub use trader::Proposal;

@@ -10,9 +10,12 @@
 //! Start at    [`propose`].
 
 use pitwire_engine::Market;
-use pitwire_model::{Lots, OrderType, Side, Ticks, TimeInForce};
+use pitwire_model::{Lots, OrderType, Side, Ticks, TimeInForce, VenueNanos};
 
+use crate::error::FlowError;
+use crate::kernel::Kernel;
 use crate::number::{price_below, quantity};
+use crate::process::Process;
 use crate::random::Random;
 use crate::trader::Proposal;
 
@@ -31,35 +34,93 @@ const fn seed(side: Side, price: Ticks, lots: Lots) -> Proposal {
     Proposal { side, order_type: OrderType::Limit { price }, lots, tif: TimeInForce::GoodTillCancel }
 }
 
+/// What the published simulation reads from a book.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TopOfBook {
+    /// Best bid with the lots there.
+    pub bid: Option<(Ticks, Lots)>,
+    /// Best offer with the lots there.
+    pub ask: Option<(Ticks, Lots)>,
+    /// Whether the book accepts no further resting order.
+    pub is_full: bool,
+}
+
+impl TopOfBook {
+    /// Reads the book of an engine.
+    pub fn of(market: &Market) -> TopOfBook {
+        let is_full = market.book().resting_orders() >= market.spec.max_resting_orders;
+        TopOfBook { bid: market.best(Side::Buy), ask: market.best(Side::Sell), is_full }
+    }
+
+    fn best(&self, side: Side) -> Option<(Ticks, Lots)> {
+        match side {
+            Side::Buy => self.bid,
+            Side::Sell => self.ask,
+        }
+    }
+}
+
+/// One client of the published simulation: a process, and the orders of its events.
+#[derive(Clone, Debug)]
+pub struct PaperClient {
+    process: Process,
+    random: Random,
+}
+
+impl PaperClient {
+    /// Starts a client. Equal seeds and numbers give equal draws.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the kernel is not stable.
+    pub fn new(kernel: &Kernel, seed: u64, number: u64) -> Result<PaperClient, FlowError> {
+        let process = Process::new(kernel, VenueNanos(0), Random::new(seed, 2 * number))?;
+        Ok(PaperClient { process, random: Random::new(seed, 2 * number + 1) })
+    }
+
+    /// Returns the time of the next event.
+    pub fn next_due(&self) -> VenueNanos {
+        self.process.upcoming().0
+    }
+
+    /// Draws the order of the next event. Returns `None` if the book has nothing to trade with, or
+    /// no room.
+    pub fn propose(&mut self, book: &TopOfBook) -> Option<Proposal> {
+        let (_, kind) = self.process.upcoming();
+        self.process.advance();
+        propose(kind, book, &mut self.random).map(|(proposal, _)| proposal)
+    }
+}
+
 /// Returns the order for an event type, and whether a mean replaces a draw that did not fit.
 ///
 /// Returns `None` if there is no order to trade with or the book is full.
-pub fn propose(kind: usize, market: &Market, random: &mut Random) -> Option<(Proposal, bool)> {
+pub fn propose(kind: usize, book: &TopOfBook, random: &mut Random) -> Option<(Proposal, bool)> {
     let side = if kind.is_multiple_of(2) { Side::Buy } else { Side::Sell };
     match kind / 2 {
-        0 => market_order(side, market, random, |lots, there| lots >= there),
-        2 => market_order(side, market, random, |lots, there| lots < there),
-        act => limit_order(side, act == 1, market, random),
+        0 => market_order(side, book, random, |lots, there| lots >= there),
+        2 => market_order(side, book, random, |lots, there| lots < there),
+        act => limit_order(side, act == 1, book, random),
     }
 }
 
 fn market_order(
     side: Side,
-    market: &Market,
+    book: &TopOfBook,
     random: &mut Random,
     fits: impl Fn(u64, u64) -> bool,
 ) -> Option<(Proposal, bool)> {
-    let (_, there) = market.best(side.opposite())?;
+    let (_, there) = book.best(side.opposite())?;
     let (lots, substituted) = volume(there.0, ROUND_LOT, random, |lots| fits(lots, there.0));
     Some((Proposal { side, order_type: OrderType::Market, lots, tif: TimeInForce::ImmediateOrCancel }, substituted))
 }
 
-fn limit_order(side: Side, inside: bool, market: &Market, random: &mut Random) -> Option<(Proposal, bool)> {
-    if market.book().resting_orders() >= market.spec.max_resting_orders {
+fn limit_order(side: Side, inside: bool, book: &TopOfBook, random: &mut Random) -> Option<(Proposal, bool)> {
+    if book.is_full {
         return None;
     }
-    let own = touch(side, market);
-    let other = touch(side.opposite(), market);
+    let own = touch(side, book);
+    let other = touch(side.opposite(), book);
     let fits = |price: i64| match (side, inside) {
         (Side::Buy, true) => own.0 < price && price <= other.0 && price >= LOWEST_BID,
         (Side::Sell, true) => other.0 <= price && price < own.0 && price <= HIGHEST_ASK,
@@ -67,7 +128,7 @@ fn limit_order(side: Side, inside: bool, market: &Market, random: &mut Random) -
         (Side::Sell, false) => price > own.0 && price <= HIGHEST_ASK,
     };
     let drawn = first(random, |random| price_below(own.0 as f64 + PRICE_SPREAD * random.normal()), |p| fits(p.0));
-    let there = market.best(side).map_or(ROUND_LOT, |(_, lots)| lots.0);
+    let there = book.best(side).map_or(ROUND_LOT, |(_, lots)| lots.0);
     let (lots, odd_lots) = volume(there, 1, random, |_| true);
     let proposal = Proposal::resting(side, drawn.unwrap_or(own), lots);
     Some((proposal, drawn.is_none() || odd_lots))
@@ -75,12 +136,12 @@ fn limit_order(side: Side, inside: bool, market: &Market, random: &mut Random) -
 
 /// Returns the best price of a side. An empty side takes the other side's, an empty book the start
 /// price.
-fn touch(side: Side, market: &Market) -> Ticks {
+fn touch(side: Side, book: &TopOfBook) -> Ticks {
     let start = match SEEDS[side as usize].order_type {
         OrderType::Limit { price } => price,
-        _ => market.spec.start_price,
+        _ => Ticks(LOWEST_BID),
     };
-    market.best(side).or_else(|| market.best(side.opposite())).map_or(start, |(price, _)| price)
+    book.best(side).or_else(|| book.best(side.opposite())).map_or(start, |(price, _)| price)
 }
 
 /// Returns a normal draw around `mean` that is a positive multiple of `unit` and fits, else the

@@ -8,7 +8,9 @@
 //!             machine refuses huge pages, only speed changes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use pitwire_trading_benchmarks::AllocationCounter;
 use rustix::mm::{Advice, madvise};
 
 const HUGE_PAGE: usize = 2 << 20;
@@ -20,6 +22,25 @@ struct HugePageAllocator;
 
 #[global_allocator]
 static MEMORY: HugePageAllocator = HugePageAllocator;
+
+/// Whether allocations are counted. Only `pitwire bench` sets it, because threads that count share
+/// a cache line.
+static IS_COUNTING: AtomicBool = AtomicBool::new(false);
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+static ALLOCATED_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// The counter of all allocations of this process.
+pub const ALLOCATION_COUNTER: AllocationCounter = AllocationCounter {
+    start: || IS_COUNTING.store(true, Ordering::Relaxed),
+    read: || (ALLOCATIONS.load(Ordering::Relaxed), ALLOCATED_BYTES.load(Ordering::Relaxed)),
+};
+
+fn count(bytes: usize) {
+    if IS_COUNTING.load(Ordering::Relaxed) {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        ALLOCATED_BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
 
 /// Returns the layout to request from the system. It depends on `layout` alone, so that freeing
 /// requests the same.
@@ -40,6 +61,7 @@ fn advise(start: *mut u8, bytes: usize) {
 // an allocation.
 unsafe impl GlobalAlloc for HugePageAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size());
         // SAFETY: the caller guarantees the layout. A larger alignment still satisfies it.
         let start = unsafe { System.alloc(system_layout(layout)) };
         advise(start, layout.size());
@@ -48,6 +70,7 @@ unsafe impl GlobalAlloc for HugePageAllocator {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         if layout.size() < LARGE {
+            count(layout.size());
             // SAFETY: as guaranteed by the caller.
             return unsafe { System.alloc_zeroed(layout) };
         }
@@ -69,6 +92,7 @@ unsafe impl GlobalAlloc for HugePageAllocator {
 
     unsafe fn realloc(&self, start: *mut u8, layout: Layout, new_bytes: usize) -> *mut u8 {
         if layout.size() < LARGE && new_bytes < LARGE {
+            count(new_bytes);
             // SAFETY: as guaranteed by the caller. Both sizes belong to the system allocator.
             return unsafe { System.realloc(start, layout, new_bytes) };
         }

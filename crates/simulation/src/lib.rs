@@ -13,7 +13,7 @@ mod instrument_figures;
 mod instrument_watch;
 mod interval_series;
 mod market;
-mod plots;
+pub mod plots;
 mod report_page;
 mod run_directory;
 mod run_report;
@@ -23,6 +23,7 @@ mod stepped_market;
 mod stylised_facts;
 
 pub use flow_set::{FlowSet, START};
+pub use report_page::STYLE as PAGE_STYLE;
 pub use run_report::RunFigures;
 pub use simulation::{SimulationPlan, SimulationResult};
 pub use stepped_market::{MarketStep, SteppedMarket, SteppedPlan};

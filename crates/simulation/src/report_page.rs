@@ -22,7 +22,8 @@ type Drawn = Result<String, Box<dyn Error>>;
 
 /// Number of instruments whose plots are open at first, most trades first.
 const OPEN: usize = 3;
-const STYLE: &str = include_str!("report.css");
+/// Style of a page with plots: colours for light, dark and print.
+pub const STYLE: &str = include_str!("report.css");
 /// Opens every section before the page is printed.
 const SCRIPT: &str = "addEventListener('beforeprint',()=>document.querySelectorAll('details').forEach(d=>d.open=true))";
 

@@ -207,7 +207,7 @@ impl JournalBenchmark {
 
 /// Returns the CPU time of all threads of this process.
 #[allow(clippy::cast_precision_loss)]
-fn cpu_seconds() -> f64 {
+pub fn cpu_seconds() -> f64 {
     let spent = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     spent.tv_sec as f64 + spent.tv_nsec as f64 / 1e9
 }
@@ -224,7 +224,7 @@ pub fn median(samples: &mut [f64]) -> f64 {
 }
 
 /// Prepares journal segments on another thread, as the venue does.
-struct SegmentMaker {
+pub struct SegmentMaker {
     report: Sender<Result<PreparedSegment, LogError>>,
     done: Receiver<Result<PreparedSegment, LogError>>,
     in_progress: usize,
@@ -238,7 +238,12 @@ impl Default for SegmentMaker {
 }
 
 impl SegmentMaker {
-    fn start_wanted(&mut self, journal: &mut Journal) -> Result<(), LogError> {
+    /// Starts a segment if the journal wants one, and hands over finished ones.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a segment could not be made.
+    pub fn start_wanted(&mut self, journal: &mut Journal) -> Result<(), LogError> {
         while let Ok(outcome) = self.done.try_recv() {
             self.in_progress -= 1;
             journal.segment_ready(outcome)?;
@@ -251,7 +256,12 @@ impl SegmentMaker {
         Ok(())
     }
 
-    fn finish(&mut self, journal: &mut Journal) -> Result<(), LogError> {
+    /// Waits until no segment is in preparation.
+    ///
+    /// # Errors
+    ///
+    /// As [`SegmentMaker::start_wanted`].
+    pub fn finish(&mut self, journal: &mut Journal) -> Result<(), LogError> {
         while self.in_progress > 0 {
             let Ok(outcome) = self.done.recv() else { break };
             self.in_progress -= 1;

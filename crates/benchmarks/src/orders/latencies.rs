@@ -26,6 +26,17 @@ impl Latencies {
         self.0.saturating_record(ns.max(1));
     }
 
+    /// Adds all latencies of another histogram.
+    pub fn add(&mut self, other: &Latencies) {
+        // Both histograms have the same bounds.
+        let _ = self.0.add(&other.0);
+    }
+
+    /// Returns the histogram, in nanoseconds.
+    pub fn histogram(&self) -> &Histogram<u64> {
+        &self.0
+    }
+
     /// Returns the latency at a quantile between 0 and 1, in nanoseconds.
     pub fn at(&self, quantile: f64) -> u64 {
         self.0.value_at_quantile(quantile)

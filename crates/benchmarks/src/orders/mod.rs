@@ -13,5 +13,5 @@ pub mod overload;
 pub mod pairs;
 mod session;
 
-pub use latencies::Latencies;
+pub use latencies::{Latencies, nanoseconds};
 pub use session::BenchTarget;

@@ -1,0 +1,102 @@
+//! The threads that serve the client's connections.
+//!
+//! Start at    [`ClientThreads::new`].
+
+use std::future::Future;
+use std::io;
+use std::thread;
+
+use clap::ValueEnum;
+use pitwire_client::{Error, Settings, VenueConnection};
+use pitwire_failure::Failure;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+
+/// How connections are divided among threads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ThreadModel {
+    /// One thread for all connections and the strategy.
+    EventLoop,
+    /// One thread for each connection, and one for the strategy.
+    PerConnection,
+    /// As many threads as --workers for all connections, and one for the strategy.
+    Pool,
+}
+
+impl ThreadModel {
+    pub const fn name(self) -> &'static str {
+        match self {
+            ThreadModel::EventLoop => "event-loop",
+            ThreadModel::PerConnection => "per-connection",
+            ThreadModel::Pool => "pool",
+        }
+    }
+}
+
+/// The event loops of a benchmark.
+pub struct ClientThreads {
+    model: ThreadModel,
+    runtime: Runtime,
+}
+
+fn event_loop() -> io::Result<Runtime> {
+    Builder::new_current_thread().enable_all().build()
+}
+
+impl ClientThreads {
+    /// Starts the threads. `workers` counts for [`ThreadModel::Pool`] only.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the system starts no further thread.
+    pub fn new(model: ThreadModel, workers: usize) -> Result<ClientThreads, Failure> {
+        let runtime = match model {
+            ThreadModel::Pool => Builder::new_multi_thread().worker_threads(workers).enable_all().build(),
+            ThreadModel::EventLoop | ThreadModel::PerConnection => event_loop(),
+        };
+        let runtime = runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))?;
+        Ok(ClientThreads { model, runtime })
+    }
+
+    /// Runs the strategy on this thread until it ends.
+    pub fn run<T>(&self, strategy: impl Future<Output = T>) -> T {
+        self.runtime.block_on(strategy)
+    }
+
+    /// Opens a connection on its thread.
+    ///
+    /// # Errors
+    ///
+    /// As [`VenueConnection::open`].
+    pub async fn open(&self, settings: Settings) -> Result<VenueConnection, Error> {
+        match self.model {
+            ThreadModel::PerConnection => self.open_apart(settings).await,
+            ThreadModel::EventLoop | ThreadModel::Pool => VenueConnection::open(settings).await,
+        }
+    }
+
+    /// Opens a connection on a new thread, whatever the model. It takes no time of the measured
+    /// threads.
+    ///
+    /// # Errors
+    ///
+    /// As [`VenueConnection::open`].
+    pub async fn open_apart(&self, settings: Settings) -> Result<VenueConnection, Error> {
+        let failed = |cause: String| Error::Unreachable { address: settings.url.clone(), cause };
+        let runtime = event_loop().map_err(|error| failed(error.to_string()))?;
+        let (sender, opened) = oneshot::channel();
+        let own = settings.clone();
+        thread::spawn(move || {
+            runtime.block_on(async {
+                let connection = VenueConnection::open(own).await;
+                let state = connection.as_ref().ok().map(VenueConnection::state);
+                drop(sender.send(connection));
+                if let Some(mut state) = state {
+                    // The connection drops its state when the last handle is gone.
+                    while state.changed().await.is_ok() {}
+                }
+            });
+        });
+        opened.await.unwrap_or_else(|_| Err(failed("the thread of the connection ended".into())))
+    }
+}

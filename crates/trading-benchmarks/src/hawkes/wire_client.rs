@@ -1,0 +1,206 @@
+//! One client over the wire: its orders, its market data and its process.
+//!
+//! Start at    [`WireClient::run_paper`] and [`WireClient::run_pipelined`].
+
+use std::num::NonZeroU64;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use pitwire_benchmarks::orders::{Latencies, nanoseconds};
+use pitwire_client::{
+    BookEvent, BookSubscription, Error, OrderOutcome, OrderRequest, OrderType, Side, TimeInForce, Value,
+    VenueConnection,
+};
+use pitwire_model::{Lots, Ticks};
+use pitwire_order_flow::{PaperClient, Proposal, TopOfBook};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use crate::pacing::Pacing;
+
+/// Longest wait for the answer and the market-data update of one order.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Events that are drawn for one order. An event without an order needs a book to trade with.
+const EVENTS_PER_ORDER: usize = 100;
+
+/// A client with a stock.
+pub struct WireClient {
+    pub orders: VenueConnection,
+    pub book: BookSubscription,
+    pub flow: PaperClient,
+    pub instrument: String,
+}
+
+/// The result of one client.
+pub struct ClientFigures {
+    pub latencies: Latencies,
+    pub orders: u64,
+    pub refused: u64,
+    pub ended_at: Instant,
+}
+
+impl ClientFigures {
+    fn new() -> Self {
+        ClientFigures { latencies: Latencies::new(), orders: 0, refused: 0, ended_at: Instant::now() }
+    }
+}
+
+impl WireClient {
+    /// Enters orders and waits until the book shows the last one.
+    ///
+    /// # Errors
+    ///
+    /// As [`WireClient::run_paper`].
+    pub async fn enter_seeds(&mut self, seeds: &[Proposal]) -> Result<(), Error> {
+        for seed in seeds {
+            self.enter_and_wait(*seed).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends `count` orders. Each waits for a market-data update after the one before.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection fails, or if an answer or an update does not arrive in time.
+    pub async fn run_paper(mut self, count: u64) -> Result<ClientFigures, Error> {
+        let mut figures = ClientFigures::new();
+        while figures.orders < count {
+            let Some(proposal) = self.propose() else {
+                figures.orders += 1;
+                figures.refused += 1;
+                continue;
+            };
+            let started = Instant::now();
+            let is_accepted = self.enter_and_wait(proposal).await?;
+            figures.latencies.record(nanoseconds(started.elapsed()));
+            figures.orders += 1;
+            figures.refused += u64::from(!is_accepted);
+        }
+        figures.ended_at = Instant::now();
+        Ok(figures)
+    }
+
+    /// Sends `count` orders at a rate and does not wait for their answers.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection fails, or if an answer does not arrive.
+    pub async fn run_pipelined(mut self, count: u64, rate: NonZeroU64, start: Instant) -> Result<ClientFigures, Error> {
+        let mut figures = ClientFigures::new();
+        let mut due_times = Pacing::due_times(rate, count, start);
+        let mut running = JoinSet::new();
+        loop {
+            tokio::select! {
+                event = self.book.next() => drop(event?),
+                due = due_times.recv() => {
+                    let Some(due) = due else { break };
+                    figures.orders += 1;
+                    match self.propose() {
+                        Some(proposal) => {
+                            let (orders, request) = (self.orders.clone(), self.request(proposal));
+                            running.spawn(async move { (due, orders.enter(&request).await, Instant::now()) });
+                        }
+                        None => figures.refused += 1,
+                    }
+                }
+                Some(Ok((due, answer, at))) = running.join_next() => figures.take(due, answer.map(drop), at)?,
+            }
+        }
+        while let Some(done) = running.join_next().await {
+            if let Ok((due, answer, at)) = done {
+                figures.take(due, answer.map(drop), at)?;
+            }
+        }
+        figures.ended_at = Instant::now();
+        Ok(figures)
+    }
+
+    /// Enters an order, and waits for its answer and for an update of the book. Returns whether the
+    /// venue accepted it. An order that changes nothing has no update.
+    async fn enter_and_wait(&mut self, proposal: Proposal) -> Result<bool, Error> {
+        let request = self.request(proposal);
+        let work = async {
+            let params = request.params();
+            let mut entered = pin!(self.orders.query::<_, OrderOutcome>(request.side.method(), &params));
+            let (mut changes_book, mut is_accepted, mut is_updated) = (None, false, false);
+            while changes_book != Some(false) && !(changes_book.is_some() && is_updated) {
+                tokio::select! {
+                    answer = &mut entered, if changes_book.is_none() => match answer {
+                        Ok(outcome) => {
+                            is_accepted = true;
+                            changes_book = Some(outcome.order.is_open() || !outcome.trades.is_empty());
+                        }
+                        Err(Error::Venue(_)) => changes_book = Some(false),
+                        Err(error) => return Err(error),
+                    },
+                    event = self.book.next(), if !is_updated => {
+                        is_updated = matches!(event?, BookEvent::Changed | BookEvent::Snapshot);
+                    }
+                }
+            }
+            Ok(is_accepted)
+        };
+        let silent = || Error::Unanswered { method: "the order".into(), cause: format!("no update in {PATIENCE:?}") };
+        timeout(PATIENCE, work).await.map_err(|_| silent())?
+    }
+
+    fn propose(&mut self) -> Option<Proposal> {
+        let book = self.book.book();
+        let top = TopOfBook { bid: top(book.bids().next()), ask: top(book.asks().next()), is_full: false };
+        (0..EVENTS_PER_ORDER).find_map(|_| self.flow.propose(&top))
+    }
+
+    fn request(&self, proposal: Proposal) -> OrderRequest {
+        let side = match proposal.side {
+            pitwire_model::Side::Buy => Side::Buy,
+            pitwire_model::Side::Sell => Side::Sell,
+        };
+        let limit = proposal.order_type.limit_price().and_then(|price| number(&price_text(price)));
+        let order_type = limit.map_or(OrderType::Market, |price| OrderType::Limit { price });
+        let tif = matches!(order_type, OrderType::Market).then_some(TimeInForce::ImmediateOrCancel);
+        // A number of lots is a positive decimal number.
+        let amount = number(&proposal.lots.0.max(1).to_string()).expect("lots are a number");
+        OrderRequest { time_in_force: tif, ..OrderRequest::new(side, self.instrument.clone(), amount, order_type) }
+    }
+}
+
+impl ClientFigures {
+    fn take(&mut self, due: Instant, answer: Result<(), Error>, at: Instant) -> Result<(), Error> {
+        match answer {
+            Ok(()) => {}
+            Err(Error::Venue(_)) => self.refused += 1,
+            Err(error) => return Err(error),
+        }
+        self.latencies.record(nanoseconds(at.saturating_duration_since(due)));
+        Ok(())
+    }
+}
+
+fn number(text: &str) -> Option<pitwire_client::Number> {
+    text.parse().ok()
+}
+
+/// Returns a price in ticks of 0.01 as a decimal number.
+fn price_text(price: Ticks) -> String {
+    format!("{}.{:02}", price.0 / 100, price.0 % 100)
+}
+
+/// Converts a level of the client's book to ticks of 0.01 and to lots of 1.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+fn top(level: Option<(Value, Value)>) -> Option<(Ticks, Lots)> {
+    let (price, amount) = level?;
+    Some((Ticks((price.to_f64() * 100.0).round() as i64), Lots(amount.to_f64().max(0.0) as u64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prices_of_the_wire_are_ticks() {
+        assert_eq!(price_text(Ticks(25_005)), "250.05");
+        let value = |text| Value::parse(text).unwrap();
+        assert_eq!(top(Some((value("250.05"), value("1200")))), Some((Ticks(25_005), Lots(1200))));
+    }
+}
