@@ -17,6 +17,7 @@ ERASE_LINE = "\x1b[2K"
 TERMINAL = {"TERM": "xterm"}
 
 VECTORS = TOP / "contracts/vectors/rules"
+BAR = re.compile(r"\d+ % +\w+ left")
 ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
@@ -28,7 +29,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("name", ["export", "verify", "sim", "scenario", "backup"])
+@pytest.mark.parametrize("name", ["export", "verify", "sim", "scenario", "backup", "explain"])
 def test_a_long_command_shows_its_progress_on_a_terminal_only(name: str, run: Path, tmp_path: Path) -> None:
     command: list[str | Path]
     command, doing = {
@@ -36,16 +37,17 @@ def test_a_long_command_shows_its_progress_on_a_terminal_only(name: str, run: Pa
         "verify": ([BINARY, "verify", run], "verifying"),
         "sim": ([BINARY, "sim", "--seed", "7", "--events", "20000"], "simulating"),
         "scenario": ([BINARY, "scenario", VECTORS], "playing"),
+        "explain": ([BINARY, "explain", "--data", run, "--order", "500"], "explaining"),
         "backup": ([BINARY, "backup", run, tmp_path / "copy"], "verifying the copy"),
     }[name]
     written = on_a_terminal(command)
     shown = ESCAPE.sub("", written)
-    assert re.search(rf"{doing} .+ \d+ % +\d+\w+ left", shown), shown
-    assert "left" not in written.rpartition(ERASE_LINE)[2], "the bar is erased at the end"
+    assert re.search(rf"{doing} .+ {BAR.pattern}", shown), shown
+    assert not BAR.search(written.rpartition(ERASE_LINE)[2]), "the bar is erased at the end"
     if name in ("export", "backup"):
         command[-1] = tmp_path / "again"
     piped = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert piped.stderr == "" and "left" not in piped.stdout
+    assert piped.stderr == "" and not BAR.search(piped.stdout)
 
 
 def test_a_start_shows_the_progress_of_its_recovery(run: Path, tmp_path: Path) -> None:

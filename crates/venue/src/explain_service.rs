@@ -18,7 +18,7 @@ use pitwire_schedule::utc_offset_of;
 use tracing::error;
 
 use crate::recovery::inspect_settled;
-use crate::replay::{Interrupted, Replay};
+use crate::replay::{Interrupted, Replay, ReplayProgress, report_progress};
 use crate::startup::applied_time_zone;
 
 /// The notes that were found, and the range of commands that was searched.
@@ -35,7 +35,13 @@ pub struct ExplainAnswer {
 ///
 /// Returns a failure if the directory has no readable journal, or if the replay produces other
 /// events than were sent.
-pub fn explain(directory: &Path, question: Question, viewer: Viewer, raw: bool) -> Result<ExplainAnswer, Failure> {
+pub fn explain(
+    directory: &Path,
+    question: Question,
+    viewer: Viewer,
+    raw: bool,
+    progress: ReplayProgress<'_>,
+) -> Result<ExplainAnswer, Failure> {
     let nothing = |what: String| Failure::new(what).remedy("name the data directory of a venue with --data");
     let storage = DirectoryStorage::read_only(directory)
         .map_err(|error| nothing(format!("cannot read {}: {error}", directory.display())))?;
@@ -52,6 +58,7 @@ pub fn explain(directory: &Path, question: Question, viewer: Viewer, raw: bool) 
         let mut explainer =
             Explainer::resume(question.clone(), viewer, &replay.engine.image(), replay.last).with_style(style.clone());
         let observe = |_: &Replay, stamped: &Stamped, events: &[Event]| {
+            report_progress(&mut *progress, recovery.base(), stamped.seq, recovery.last);
             explainer.observe(stamped, events);
             Ok(())
         };
@@ -167,7 +174,7 @@ impl ExplainService {
         let found = self.queue.ask((order, member.map_or(Viewer::Operator, Viewer::Member)), now_ns);
         if let Some((order, viewer)) = self.queue.begin(now_ns) {
             let directory = self.directory.clone();
-            let work = move || explain(&directory, Question::Order(order), viewer, false);
+            let work = move || explain(&directory, Question::Order(order), viewer, false, &mut |_, _| {});
             match thread::Builder::new().name("explain".into()).spawn(work) {
                 Ok(thread) => self.thread = Some(thread),
                 Err(error) => self.queue.ended(LogExplanation::Failed(error.to_string()), now_ns),

@@ -8,6 +8,7 @@ use pitwire_model::{OrderId, Seq};
 use serde_json::json;
 
 use pitwire_failure::Failure;
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 use pitwire_venue::{ExplainAnswer, explain};
 
@@ -54,7 +55,10 @@ impl Explain {
             (Some(order), _) => Question::Order(OrderId(order)),
             (None, at) => Question::At { seq: Seq(at.unwrap_or_default()), instrument: self.instrument.clone() },
         };
-        let ExplainAnswer { notes, first, last } = explain(&self.data, question, Viewer::Operator, self.raw)?;
+        let progress = CommandProgress::new("explaining");
+        let ExplainAnswer { notes, first, last } =
+            explain(&self.data, question, Viewer::Operator, self.raw, &mut |done, total| progress.show(done, total))?;
+        drop(progress);
         if notes.is_empty() {
             let what = match self.order {
                 Some(order) => {

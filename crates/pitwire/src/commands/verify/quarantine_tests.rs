@@ -155,7 +155,8 @@ fn a_restart_finds_the_poison_once_and_does_not_loop() {
 
     // Readers of the journal skip it, as the start does.
     let question = Question::Order(OrderId(last.0));
-    let answer = explain(&scratch.0, question, Viewer::Operator, false).unwrap_or_else(|failure| panic!("{failure}"));
+    let answer = explain(&scratch.0, question, Viewer::Operator, false, &mut |_, _| {})
+        .unwrap_or_else(|failure| panic!("{failure}"));
     let reasons: Vec<_> = answer.notes.iter().map(|note| (note.what, note.numbers["reason"].as_str())).collect();
     assert_eq!((reasons, answer.last), (vec![("rejected", Some("quarantined"))], last));
 
