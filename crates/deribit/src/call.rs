@@ -10,7 +10,7 @@ use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, Label, Phase};
 
 use crate::Venue;
 use crate::access::{Area, Level};
-use crate::codec::{Channel, IgnoredChannel, Json, Params, RpcError, Token};
+use crate::codec::{Channel, IgnoredChannels, Json, Params, RpcError, Token};
 use crate::login::Login;
 use crate::long_answer::LongWork;
 use crate::request_clock::RequestClock;
@@ -64,7 +64,7 @@ pub(crate) struct Call<'a> {
     /// The JSON of the result.
     pub out: Vec<u8>,
     /// Channels that a subscription left out, and why. They are named beside the result.
-    pub ignored: Vec<IgnoredChannel>,
+    pub ignored: IgnoredChannels,
     /// The rest of the work, if it is too much for one turn. [`Call::out`] then has the first part
     /// of the result.
     pub rest: Option<LongWork>,

@@ -13,7 +13,7 @@ use pitwire_projections::{Change, Views};
 use crate::Venue;
 use crate::auth::{Authorization, Credential, FailedLogin, SignedRequest};
 use crate::call::{Call, Effect, Transport};
-use crate::codec::{Params, Request, RequestId, RpcError, write_error, write_result_with};
+use crate::codec::{IgnoredChannels, Params, Request, RequestId, RpcError, write_error, write_result_with};
 use crate::credential_store::CredentialStore;
 use crate::ended_logins::EndedLogins;
 use crate::limits::{Limits, RequestClass};
@@ -206,7 +206,7 @@ impl Dispatcher {
             clock,
             effects: Vec::new(),
             out: result,
-            ignored: Vec::new(),
+            ignored: IgnoredChannels::default(),
             rest: None,
             log_failed: false,
         };
@@ -224,7 +224,7 @@ impl Dispatcher {
         }
         let us_out = (clock.now_us)();
         match &outcome {
-            Ok(()) => write_result_with(out, &request.id, &result, &ignored, clock.received_us, us_out),
+            Ok(()) => write_result_with(out, &request.id, &result, ignored.as_slice(), clock.received_us, us_out),
             Err(error) => write_error(out, &request.id, error, clock.received_us, us_out),
         }
         self.result = result;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pitwire_deribit::codec::{Channel, Interval, RpcError};
+use pitwire_deribit::codec::{Channel, Interval, RpcError, in_right_case, why_ignored};
 use pitwire_url_streams::{Directory, Opened, Refused, Session, StreamKey};
 
 use crate::STREAM;
@@ -56,6 +56,18 @@ impl InstrumentDirectory {
             return Err(RpcError::param("raw_requires_login", "channels", format!("{name} needs a login")));
         }
         Ok(ChannelName::Served)
+    }
+
+    /// Returns why a channel is left out of a subscription. The names of currencies are parts of
+    /// instrument names.
+    pub fn why_ignored(&self, name: &str) -> String {
+        let instruments = self.names.iter().map(String::as_str);
+        let words = instruments.clone().chain(instruments.flat_map(|name| name.split(['_', '-'])));
+        let corrected = in_right_case(name, words, |name| {
+            let classified = self.classify(name, true, |_| RpcError::new("authorization_required", "log in first"));
+            matches!(classified, Ok(ChannelName::Served))
+        });
+        why_ignored(name, corrected, |instrument| !self.is_known || self.names.contains(instrument))
     }
 
     /// Returns why a handshake with this target is refused, if it is.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_deribit::codec::{Params, RequestId, RpcError, Token};
+use pitwire_deribit::codec::{IgnoredChannels, Params, RequestId, RpcError, Token, shown};
 
 /// Channels of a request that are to be resumable, with the token to resume from.
 pub(crate) type ResumeWishes = BTreeMap<String, Option<Token>>;
@@ -30,6 +30,7 @@ pub(crate) struct PendingSubscription {
     /// The venue's answers to `wishes`.
     pub resumptions: BTreeMap<String, Resumption>,
     pub malformed: Option<String>,
+    pub ignored: IgnoredChannels,
     pub failed: Option<String>,
 }
 
@@ -72,9 +73,9 @@ impl PendingTable {
 }
 
 /// Returns the error for a name that no channel has.
-pub(crate) fn no_such_channel(name: &str) -> RpcError {
-    let shown: String = name.chars().take(80).collect();
-    RpcError::invalid("channels", format!("no channel is named {shown:?}"))
+pub(crate) fn no_such_channel(name: &str, ignored: &IgnoredChannels) -> RpcError {
+    let why = ignored.reason_of(name).unwrap_or("docs/dialect.md lists the channels");
+    RpcError::invalid("channels", format!("no channel is named {:?}: {why}", shown(name)))
 }
 
 /// Reads the parameter `from`: EPOCH:SEQ.

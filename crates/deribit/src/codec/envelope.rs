@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use crate::codec::error::RpcError;
+use crate::codec::ignored::IgnoredChannel;
 use crate::codec::json::Json;
 use crate::codec::request::RequestId;
 use crate::codec::resume::Token;
@@ -23,13 +24,6 @@ struct GrantedToken {
 pub fn is_login(answer: &[u8]) -> bool {
     let result = serde_json::from_slice::<AuthAnswer>(answer).ok().and_then(|answer| answer.result);
     result.is_some_and(|login| login.access_token.is_some())
-}
-
-/// A channel that a subscription left out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct IgnoredChannel {
-    pub name: String,
-    pub reason: String,
 }
 
 /// Writes a result. `result` is JSON; times are microseconds of wall time since 1970.

@@ -13,6 +13,7 @@ mod channel;
 mod envelope;
 mod error;
 mod heartbeat;
+mod ignored;
 mod json;
 pub mod objects;
 mod params;
@@ -23,13 +24,14 @@ pub mod rules;
 mod unique_names;
 
 pub use channel::{Channel, Interval, PriceGroup, Resolution, Scope};
-pub use envelope::{
-    IgnoredChannel, is_login, write_error, write_heartbeat, write_logout, write_notification, write_numbered,
-    write_result, write_result_with,
-};
 pub(crate) use envelope::{begin_result, end_result};
+pub use envelope::{
+    is_login, write_error, write_heartbeat, write_logout, write_notification, write_numbered, write_result,
+    write_result_with,
+};
 pub use error::{ErrorEntry, RpcError, registry};
 pub use heartbeat::Heartbeat;
+pub use ignored::{IgnoredChannel, IgnoredChannels, in_right_case, shown, why_ignored};
 pub use json::Json;
 pub use params::Params;
 pub use request::{Request, RequestId};

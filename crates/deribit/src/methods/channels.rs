@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::codec::{Channel, IgnoredChannel, Interval, RpcError, objects, resumed};
+use crate::codec::{Channel, Interval, RpcError, in_right_case, objects, resumed, shown, why_ignored};
 use pitwire_engine::Engine;
 use pitwire_model::AccountId;
 
@@ -29,9 +29,6 @@ fn must_stay(call: &Call<'_>) -> MethodResult {
     Err(RpcError::new("must_be_websocket", "subscriptions belong to a connection"))
 }
 
-/// Most channels that `data.ignored` names.
-const MOST_IGNORED: usize = 20;
-
 /// Answers with the channels that are now subscribed. Leaves out well-formed names of unknown
 /// instruments and channels that this version does not serve, and names them in `data.ignored`.
 /// Malformed names are an error only if nothing else was requested.
@@ -55,9 +52,7 @@ pub fn subscribe(call: &mut Call<'_>) -> MethodResult {
         }
     }
     if let Some(name) = malformed.filter(|_| accepted.is_empty()) {
-        let why =
-            call.ignored.iter().find(|ignored| ignored.name == shown(&name)).map(|ignored| ignored.reason.as_str());
-        let why = why.unwrap_or("docs/dialect.md lists the channels");
+        let why = call.ignored.reason_of(&name).unwrap_or("docs/dialect.md lists the channels");
         return Err(RpcError::invalid("channels", format!("no channel is named {:?}: {why}", shown(&name))));
     }
     if call.session.channels() + fresh > Session::MAX_CHANNELS {
@@ -87,49 +82,16 @@ pub fn subscribe(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Returns the part of a name that answers show.
-fn shown(name: &str) -> String {
-    name.chars().take(80).collect()
-}
-
 /// Notes a channel that is left out, with the reason.
 fn ignore(call: &mut Call<'_>, name: &str) {
-    if call.ignored.len() < MOST_IGNORED {
-        let reason = why_ignored(call.venue.engine(), name);
-        call.ignored.push(IgnoredChannel { name: shown(name), reason });
-    }
-}
-
-fn why_ignored(engine: &Engine, name: &str) -> String {
-    if let Some(corrected) = in_right_case(engine, name) {
-        return format!("names are case-sensitive: {corrected}");
-    }
-    let Some(channel) = Channel::parse(name) else {
-        return match Channel::is_known_family(name) {
-            true => "this version does not serve this channel; docs/dialect.md lists those that it serves".into(),
-            false => "no channel has this form; docs/dialect.md lists the channels and their intervals".into(),
-        };
-    };
-    match channel.instrument() {
-        Some(instrument) if engine.instrument_named(instrument).is_none() => {
-            format!("no instrument is named {:?}; public/get_instruments lists them", shown(instrument))
-        }
-        _ => "the kind, currency, index or account in this name does not exist here".into(),
-    }
-}
-
-/// Returns the served channel whose name differs from this one in its case only.
-fn in_right_case(engine: &Engine, name: &str) -> Option<String> {
-    let part = |(place, part): (usize, &str)| {
-        let is_part = |known: &&str| known.eq_ignore_ascii_case(part);
+    let engine = call.venue.engine();
+    call.ignored.add(name, || {
         let instruments = engine.markets().iter().map(|market| market.spec.name.as_str());
-        let currencies = engine.currencies().iter().map(|currency| currency.name.as_str());
-        let known = instruments.chain(currencies).chain(["1D"]).find(is_part).filter(|_| place > 0);
-        known.map_or_else(|| part.to_ascii_lowercase(), str::to_owned)
-    };
-    let corrected = name.split('.').enumerate().map(part).collect::<Vec<_>>().join(".");
-    let is_served = corrected != name && matches!(channel_named(engine, &corrected), ChannelName::Served(_));
-    is_served.then_some(corrected)
+        let words = instruments.chain(engine.currencies().iter().map(|currency| currency.name.as_str()));
+        let is_served = |name: &str| matches!(channel_named(engine, name), ChannelName::Served(_));
+        let corrected = in_right_case(name, words, is_served);
+        why_ignored(name, corrected, |instrument| engine.instrument_named(instrument).is_some())
+    });
 }
 
 /// The meaning of a channel name at this venue.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pitwire_deribit::codec::{Request, RpcError};
+use pitwire_deribit::codec::{IgnoredChannels, Request, RpcError};
 
 use super::Node;
 use crate::directory::ChannelName;
@@ -40,15 +40,23 @@ impl Node {
         let mut wishes = self.subscriptions.read_wishes(id, request, &names)?;
         let is_logged_in = self.subscriptions.connections.clients.get(&id).is_some_and(|client| client.is_logged_in);
         let (mut accepted, mut malformed, mut seen) = (Vec::new(), None, BTreeSet::new());
+        let mut ignored = IgnoredChannels::default();
         for name in names {
-            match self.directory.classify(&name, is_logged_in, |name| self.not_here(name))? {
-                ChannelName::Served if seen.insert(name.clone()) => accepted.push(name),
-                ChannelName::Served | ChannelName::Unavailable => {}
-                ChannelName::Malformed => malformed = Some(name),
+            if seen.contains(&name) {
+                continue;
             }
+            match self.directory.classify(&name, is_logged_in, |name| self.not_here(name))? {
+                ChannelName::Served => accepted.push(name.clone()),
+                ChannelName::Unavailable => ignored.add(&name, || self.directory.why_ignored(&name)),
+                ChannelName::Malformed => {
+                    ignored.add(&name, || self.directory.why_ignored(&name));
+                    malformed = Some(name.clone());
+                }
+            }
+            seen.insert(name);
         }
         if let Some(name) = malformed.as_ref().filter(|_| accepted.is_empty()) {
-            return Err(no_such_channel(name));
+            return Err(no_such_channel(name, &ignored));
         }
         let added = accepted.iter().filter(|name| !self.subscriptions.connections.is_subscribed(id, name)).count();
         let subscribed = self.subscriptions.connections.clients.get(&id).map_or(0, |client| client.subs.len());
@@ -58,6 +66,6 @@ impl Node {
         }
         wishes.retain(|name, _| accepted.contains(name));
         let pending = self.subscriptions.pending_for(id, accepted, wishes, from, now)?;
-        Ok(PendingSubscription { id: Some(request.id.clone()), malformed, ..pending })
+        Ok(PendingSubscription { id: Some(request.id.clone()), malformed, ignored, ..pending })
     }
 }

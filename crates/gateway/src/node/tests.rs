@@ -342,6 +342,31 @@ fn reply_precedes_snapshots_and_lists_existing_channels() {
     let said = world.said.take();
     assert!(said[0].starts_with(r#"1 {"jsonrpc":"2.0","id":9,"result":["book.X.100ms"],"#), "{said:?}");
     assert_eq!(said[1..], ["1 \"first\""]);
+    let form = "no channel has this form; docs/dialect.md lists the channels and their intervals";
+    let absent = "the kind, currency or index in this name does not exist here";
+    let ignored = format!(
+        r#""data":{{"ignored":[{{"channel":"nonsense","reason":"{form}"}},{{"channel":"book.NO.100ms","reason":"{absent}"}}]}}"#
+    );
+    assert!(said[0].contains(&ignored), "{}", said[0]);
+}
+
+#[test]
+fn names_in_the_wrong_case_are_left_out_with_the_right_one() {
+    let mut directory = crate::directory::InstrumentDirectory::default();
+    directory.set(&["BTC-PERPETUAL".into(), "NPN_ZAR".into()]);
+    for (name, reason) in [
+        ("BOOK.npn_zar.100MS", "names are case-sensitive: book.NPN_ZAR.100ms"),
+        ("trades.btc-perpetual.100ms", "names are case-sensitive: trades.BTC-PERPETUAL.100ms"),
+        ("trades.spot.zar.100ms", "names are case-sensitive: trades.spot.ZAR.100ms"),
+        ("book.NO.100ms", "no instrument is named \"NO\"; public/get_instruments lists them"),
+        (
+            "deribit_volatility_index.btc_usd",
+            "this version does not serve this channel; docs/dialect.md lists those that it serves",
+        ),
+        ("nonsense", "no channel has this form; docs/dialect.md lists the channels and their intervals"),
+    ] {
+        assert_eq!(directory.why_ignored(name), reason, "{name}");
+    }
 }
 
 #[test]

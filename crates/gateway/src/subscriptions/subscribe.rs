@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_deribit::codec::{Json, Params, RpcError, write_result};
+use pitwire_deribit::codec::{IgnoredChannels, Json, Params, RpcError, write_result_with};
 use pitwire_websocket::CloseCode;
 
 use super::Subscriptions;
@@ -52,6 +52,7 @@ impl Subscriptions {
             wishes,
             resumptions: BTreeMap::new(),
             malformed: None,
+            ignored: IgnoredChannels::default(),
             failed: None,
         })
     }
@@ -101,15 +102,30 @@ impl Subscriptions {
 
     /// Sends the reply, then each channel's snapshot. Messages follow by [`Subscriptions::read`].
     fn grant(&mut self, pending: PendingSubscription, now: GatewayTime, sink: &mut dyn ClientSink) {
-        let PendingSubscription { to, id, us_in, names, from, wishes, mut resumptions, malformed, mut failed, .. } =
-            pending;
+        let PendingSubscription {
+            to,
+            id,
+            us_in,
+            names,
+            from,
+            wishes,
+            mut resumptions,
+            malformed,
+            mut failed,
+            mut ignored,
+            ..
+        } = pending;
         if resumptions.iter().any(|(name, resumption)| !self.channels.is_complete_after(name, resumption.after)) {
             failed = Some("a channel was begun anew meanwhile".to_owned());
         }
-        let names: Vec<String> = names.into_iter().filter(|name| self.channels.named(name).is_some()).collect();
+        let (names, left_out): (Vec<String>, Vec<String>) =
+            names.into_iter().partition(|name| self.channels.named(name).is_some());
+        for name in &left_out {
+            ignored.add(name, || "the kind, currency or index in this name does not exist here".into());
+        }
         let error = match (failed, malformed) {
             (Some(why), _) => Some(RpcError::new("retry", why)),
-            (None, Some(name)) if names.is_empty() => Some(no_such_channel(&name)),
+            (None, Some(name)) if names.is_empty() => Some(no_such_channel(&name, &ignored)),
             _ => None,
         };
         let now = GatewayTime { wall_us: now.wall_us.max(us_in), ..now };
@@ -119,7 +135,7 @@ impl Subscriptions {
             (Some(id), None) => {
                 let (mut result, mut out) = (Vec::new(), Vec::new());
                 write_names(&mut result, &names);
-                write_result(&mut out, &id, &result, us_in, now.wall_us);
+                write_result_with(&mut out, &id, &result, ignored.as_slice(), us_in, now.wall_us);
                 sink.reply(to, &out);
             }
             (None, None) => {}
