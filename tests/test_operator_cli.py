@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from rpc import Http, RpcError
-from venue import BINARY, DEMO_A, OPERATOR, Credentials, Venue
+from venue import BINARY, DEMO_A, OPERATOR, Credentials, Venue, run_pitwire
 
 ORDER = {"instrument_name": "NPN_ZAR", "amount": 1, "price": 3000}
 
@@ -77,9 +77,31 @@ def test_an_operators_day(own: Venue) -> None:
     assert hers.result("private/get_account_summary", {"currency": "ZAR"})["balance"] == 0
     operate(own, "delete-account", "carol")
     assert operate(own, "flow", "start", "--rate", "50") == {"running": True, "rate_percent": 50}
+    one = {"instrument_name": "XYZ_ZAR", "running": False, "rate_percent": 20}
+    assert operate(own, "flow", "stop", "--instrument", "XYZ_ZAR", "--rate", "20") == one
+    assert operate(own, "flow") == {"running": True, "rate_percent": 50, "instruments": [one]}
     assert "demo-a" in run(own, "accounts").stdout
     for http in (hers, member):
         http.close()
+
+
+def test_a_start_sets_the_flow_by_instrument(data: Path) -> None:
+    extra = ["--flow-rate", "NPN_ZAR=50", "--flow-rate", "SBK_ZAR=0"]
+    with Venue(data, extra=[*extra, "--key-file", str(data.parent / "vault.key")]) as venue:
+        flow = operate(venue, "flow")
+        shown = run(venue, "flow").stdout.splitlines()
+    half = {"instrument_name": "NPN_ZAR", "running": True, "rate_percent": 50}
+    none = {"instrument_name": "SBK_ZAR", "running": False, "rate_percent": 100}
+    assert sorted(flow["instruments"], key=lambda one: one["instrument_name"]) == [half, none]
+    assert "the order flow of NPN_ZAR runs at 50 % of the venue's flow" in shown
+    assert "the order flow of SBK_ZAR is stopped" in shown
+
+
+@pytest.mark.parametrize(("rate", "reason"), [("NO_ZAR=50", "no instrument is named"), ("NPN_ZAR=x", "a percentage")])
+def test_a_start_refuses_the_flow_of_an_unknown_instrument(data: Path, rate: str, reason: str) -> None:
+    own_files = ["--data", data, "--key-file", data.parent / "vault.key"]
+    refusal = run_pitwire("up", *own_files, "--http", "127.0.0.1:0", "--flow-rate", rate)
+    assert refusal.returncode == 2 and reason in refusal.stderr, refusal.stderr
 
 
 def test_the_drop_copy_is_printed_line_by_line(own: Venue) -> None:

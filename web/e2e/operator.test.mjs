@@ -1,6 +1,7 @@
 // An operator uses one page while a member trades on another.
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
+import { readFile } from 'node:fs/promises';
 import { Api, Venue, logIn, number, openBrowser, picture, until } from './venue.mjs';
 
 const NAME = 'SBK_ZAR';
@@ -185,6 +186,81 @@ test('the flow stops, and starts at another rate', async () => {
   const read = () => member.evaluate(() => document.querySelector('[data-meter="sequence"]').textContent);
   const before = await read();
   await until(async () => (await read()) !== before, 'a book that moves again');
+});
+
+test('the flow of one instrument stops and runs at its rate', async () => {
+  const OTHER = 'NPN_ZAR';
+  const form = panel('Flow').getByRole('form', { name: `Flow of ${OTHER}`, exact: true });
+  const state = operator.locator(`[data-flow-of="${OTHER}"] [data-of="flow"]`);
+  await form.getByRole('button', { name: `Stop the flow of ${OTHER}` }).click();
+  await until(async () => (await state.textContent()) === 'stopped', 'a stopped instrument');
+  const setting = async () =>
+    (await api.call('private/pitwire_flow', { action: 'status' })).instruments ?? [];
+  assert.deepEqual(await setting(), [{ instrument_name: OTHER, running: false, rate_percent: 100 }]);
+  await isStill(member, OTHER);
+  const rest = () => operator.locator(`[data-flow-of="${NAME}"] [data-of="flow"]`).textContent();
+  assert.equal(await rest(), 'running');
+  await form.getByRole('spinbutton').fill('200');
+  await form.getByRole('button', { name: 'Start' }).click();
+  await until(async () => (await state.textContent()) === 'running', 'a running instrument');
+  assert.deepEqual(await setting(), [{ instrument_name: OTHER, running: true, rate_percent: 200 }]);
+  const read = () => member.evaluate(() => document.querySelector('[data-meter="sequence"]').textContent);
+  const before = await read();
+  await until(async () => (await read()) !== before, 'a book that moves again');
+  await picture(operator, 'operator-flow');
+});
+
+test('throughput and latency are drawn', async () => {
+  for (const name of ['Orders', 'Trades', 'Requests', 'Server latency, p99']) {
+    const chart = panel('Activity').locator(`[data-chart="${name}"]`);
+    await until(
+      async () => /\d/.test(await chart.locator('dd').first().textContent()),
+      `a figure of ${name}`,
+    );
+    await until(
+      async () => /^M.*L/.test((await chart.locator('path').getAttribute('d')) ?? ''),
+      `a line of ${name}`,
+    );
+  }
+});
+
+test('trades and accounts are saved as CSV', async () => {
+  for (const [button, file, head] of [
+    ['Trades', `trades-${NAME}.csv`, 'trade_seq,'],
+    ['Accounts', 'accounts.csv', 'account,'],
+  ]) {
+    await panel('Export').getByLabel('Instrument').selectOption(NAME);
+    const saved = operator.waitForEvent('download');
+    await panel('Export').getByRole('button', { name: button, exact: true }).click();
+    const download = await saved;
+    assert.equal(download.suggestedFilename(), file);
+    const lines = (await readFile(await download.path(), 'utf8')).trim().split(/\r?\n/);
+    assert.ok(lines[0].startsWith(head) && lines.length > 1, lines[0]);
+  }
+});
+
+test('a session is named, a call is started and extended, and the day is closed at a price', async () => {
+  const click = (name) => row(NAME).getByRole('button', { name, exact: true }).click();
+  assert.equal(await stateOf(NAME).textContent(), 'continuous');
+  await click(`Start a volatility call in ${NAME}`);
+  await confirm('Start the call');
+  await until(async () => /volatility/.test(await stateOf(NAME).textContent()), 'a volatility call');
+  await click(`Extend the call of ${NAME}`);
+  await said(`The call of ${NAME} runs on`);
+  await picture(operator, 'operator-call');
+  await click(`Resume ${NAME}`);
+  await until(async () => (await stateOf(NAME).textContent()) === 'continuous', 'continuous again');
+  await click(`Change the limits of ${NAME}`);
+  const form = operator.getByRole('form', { name: `Closing price of ${NAME}` });
+  const { last_price: last } = await api.call('public/ticker', { instrument_name: NAME });
+  await form.getByLabel('Closing price').fill(String(last));
+  await form.getByRole('button', { name: 'Set closing price' }).click();
+  await said(`The closing price of ${NAME} is ${last}`);
+  await click(`Close ${NAME} for the day`);
+  await confirm('Halt and close');
+  await until(async () => /^halt/.test(await stateOf(NAME).textContent()), 'halted until the close');
+  await click(`Resume ${NAME}`);
+  await until(async () => (await stateOf(NAME).textContent()) === 'continuous', 'trading resumed');
 });
 
 test('a new account opens with a secret shown once; it logs in, and holds what is deposited', async () => {

@@ -1,7 +1,9 @@
 //! The venue as the dialect sees it.
 
+use std::collections::BTreeMap;
+
 use pitwire_engine::Engine;
-use pitwire_model::{AccountId, Command, Event, InstrumentId, OrderId, Phase, Seq, VenueNanos};
+use pitwire_model::{AccountId, Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, VenueNanos};
 use pitwire_projections::Views;
 
 use pitwire_journal::LogError;
@@ -37,6 +39,10 @@ pub trait Venue {
     fn scheduled(&self, _instrument: InstrumentId) -> (Phase, Option<VenueNanos>) {
         (Phase::Continuous, None)
     }
+    /// Returns the instruments whose generated flow has another setting than the default.
+    fn instrument_flows(&self) -> &BTreeMap<InstrumentId, FlowSetting>;
+    /// Sets how the generated flow trades one instrument until the venue stops.
+    fn set_instrument_flow(&mut self, instrument: InstrumentId, setting: FlowSetting);
     /// Looks an order up in the journal, restricted to the view of `member` if there is one. The
     /// look-up runs on another thread, so the caller asks again until it is done.
     fn explain(&mut self, _order: OrderId, _member: Option<AccountId>) -> ExplainStatus {

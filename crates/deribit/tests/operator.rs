@@ -272,3 +272,29 @@ fn flow_is_set_by_command_only_on_change() {
         assert_eq!(world.call(&mut operator, "private/pitwire_flow", bad).code(), -32602);
     }
 }
+
+#[test]
+fn flow_of_one_instrument_leaves_the_others() {
+    let mut world = World::new();
+    let (mut operator, before) = (world.login("operator"), world.venue.commands);
+    let stop = json!({"action": "stop", "instrument_name": "NPN_ZAR", "rate_percent": 25});
+    let one = json!({"instrument_name": "NPN_ZAR", "running": false, "rate_percent": 25});
+    assert_eq!(world.ok(&mut operator, "private/pitwire_flow", stop).result(), &one);
+    let whole = json!({"running": true, "rate_percent": 100, "instruments": [one]});
+    assert_eq!(world.ok(&mut operator, "private/pitwire_flow", json!({})).result(), &whole);
+    assert_eq!(world.ok(&mut operator, "private/pitwire_status", json!({})).result()["flow"], whole);
+    let default = json!({"action": "start", "instrument_name": "NPN_ZAR", "rate_percent": 100});
+    world.ok(&mut operator, "private/pitwire_flow", default);
+    assert!(world.ok(&mut operator, "private/pitwire_flow", json!({})).result().get("instruments").is_none());
+    assert_eq!(world.venue.commands, before, "the setting is not journaled");
+    for (bad, code) in [
+        (json!({"instrument_name": "NO_ZAR", "action": "stop"}), 13020),
+        (json!({"instrument_name": "NPN_ZAR", "rate_percent": 0}), -32602),
+        (json!({"instrument_name": "NPN_ZAR", "action": "pause"}), -32602),
+    ] {
+        assert_eq!(world.call(&mut operator, "private/pitwire_flow", bad).code(), code);
+    }
+    let mut member = world.login("alice");
+    let stop = json!({"action": "stop", "instrument_name": "NPN_ZAR"});
+    assert_eq!(world.call(&mut member, "private/pitwire_flow", stop).code(), 13021);
+}

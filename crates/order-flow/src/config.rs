@@ -5,7 +5,7 @@
 //! Start at    [`FlowConfig::demo`].
 
 use pitwire_engine::{Engine, Market};
-use pitwire_model::{AccountId, InstrumentId, InstrumentKind, Phase};
+use pitwire_model::{AccountId, FlowSetting, InstrumentId, InstrumentKind, Phase};
 
 use crate::error::FlowError;
 use crate::kernel::{Kernel, Reading};
@@ -35,6 +35,8 @@ pub enum FlowStyle {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DemoMarket {
     pub instrument: InstrumentId,
+    /// Whether the flow trades this instrument. Its orders rest in the book while it does not.
+    pub is_running: bool,
     /// Rate of the mutually exciting process. With cancels and the market maker there are about 1.5
     /// commands per event.
     pub events_per_second: f64,
@@ -86,14 +88,19 @@ impl FlowConfig {
 
     /// Scales time: everything happens at `percent` of the rate, so books keep their depth. The
     /// published flow has a fixed rate and does not change.
-    pub fn at_rate(mut self, percent: u32) -> FlowConfig {
-        let faster = f64::from(percent) / 100.0;
+    pub fn at_rate(self, percent: u32) -> FlowConfig {
+        self.at_rates(percent, |_| FlowSetting::default())
+    }
+
+    /// As [`FlowConfig::at_rate`], with a setting of each instrument. The rate of an instrument is
+    /// in percent of `percent`. The product is at most [`FlowSetting::MOST_RATE_PERCENT`].
+    pub fn at_rates(mut self, percent: u32, setting_of: impl Fn(InstrumentId) -> FlowSetting) -> FlowConfig {
         if let FlowStyle::Demo(markets) = &mut self.style {
             for market in markets {
-                market.events_per_second *= faster;
-                market.lifetime = (market.lifetime / faster).max(MIN_SECONDS);
-                market.maker_pause = (market.maker_pause / faster).max(MIN_SECONDS);
-                market.volatility_bps *= faster.sqrt();
+                let setting = setting_of(market.instrument);
+                let product = f64::from(percent) * f64::from(setting.rate_percent) / 100.0;
+                market.is_running = setting.running;
+                market.scale_time(product.min(f64::from(FlowSetting::MOST_RATE_PERCENT)) / 100.0);
             }
         }
         self
@@ -151,6 +158,7 @@ impl DemoMarket {
         };
         DemoMarket {
             instrument: spec.id,
+            is_running: true,
             events_per_second: lookup(&EVENT_RATE, &spec.name, DEFAULT_EVENT_RATE),
             lifetime: 240.0,
             typical_lots: (value / value_of_a_lot).max(1.0),
@@ -161,6 +169,14 @@ impl DemoMarket {
             maker_pause: 0.7,
             seeds_per_side: 120,
         }
+    }
+
+    /// Makes everything happen `faster` times as fast.
+    fn scale_time(&mut self, faster: f64) {
+        self.events_per_second *= faster;
+        self.lifetime = (self.lifetime / faster).max(MIN_SECONDS);
+        self.maker_pause = (self.maker_pause / faster).max(MIN_SECONDS);
+        self.volatility_bps *= faster.sqrt();
     }
 
     fn check(&self, engine: &Engine) -> Result<(), FlowError> {

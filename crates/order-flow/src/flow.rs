@@ -141,12 +141,18 @@ impl Flow {
         }
         let rate = match &config.style {
             FlowStyle::Paper { .. } => config.kernel.total_rate(),
-            FlowStyle::Demo(markets) => markets.iter().map(|market| market.events_per_second).sum(),
+            FlowStyle::Demo(markets) => {
+                markets.iter().filter(|market| market.is_running).map(|market| market.events_per_second).sum()
+            }
         };
         // Counts and variances scale with the rate, so all instruments together behave as one
         // kernel at the sum of their rates.
-        let whole = config.kernel.at_rate(rate);
-        let (expected, variances) = (whole.stationary_rates(), whole.count_variances());
+        let (expected, variances) = if rate > 0.0 {
+            let whole = config.kernel.at_rate(rate);
+            (whole.stationary_rates(), whole.count_variances())
+        } else {
+            ([0.0; TYPES], [0.0; TYPES])
+        };
         let tallies = std::array::from_fn(|kind| TypeTally {
             events: 0,
             expected_per_s: expected[kind],
@@ -173,6 +179,9 @@ impl Flow {
     fn begin(&mut self, engine: &Engine) {
         for at in 0..self.flows.len() {
             let flow = &self.flows[at];
+            if !flow.is_running {
+                continue;
+            }
             let (due, _) = flow.process.upcoming();
             let empty = engine.market(flow.instrument).is_some_and(|market| market.book().resting_orders() == 0);
             match &flow.style {
@@ -334,7 +343,10 @@ impl Flow {
     fn adopt(&mut self, instrument: InstrumentId, quote: Quote) {
         let role = self.house.role(quote.account);
         let lifetime = match self.flow_index(instrument).map(|flow| &mut self.flows[flow]) {
-            Some(InstrumentFlow { style: TradingStyle::Paper, .. }) => return,
+            // Orders of a stopped instrument rest, as they do if the whole flow stops.
+            Some(InstrumentFlow { is_running: false, .. } | InstrumentFlow { style: TradingStyle::Paper, .. }) => {
+                return;
+            }
             Some(InstrumentFlow { style: TradingStyle::Demo(demo), .. }) if role == Some(Role::Maker) => {
                 demo.maker.rested(quote);
                 return;
@@ -358,6 +370,9 @@ impl Flow {
     }
 
     fn hasten_requote(&mut self, at: usize, when: VenueNanos) {
+        if !self.flows[at].is_running {
+            return;
+        }
         let TradingStyle::Demo(demo) = &mut self.flows[at].style else { return };
         if when < demo.next_requote {
             demo.next_requote = when;

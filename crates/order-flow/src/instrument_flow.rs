@@ -25,6 +25,8 @@ pub struct InstrumentFlow {
     pub process: Process,
     pub random: Random,
     pub style: TradingStyle,
+    /// Whether the flow trades the instrument.
+    pub is_running: bool,
     /// Measures the times between events, on request.
     pub meter: Option<IntereventMeter>,
 }
@@ -83,6 +85,7 @@ impl InstrumentFlow {
             process: Process::new(kernel, start, times)?,
             random,
             style: TradingStyle::Paper,
+            is_running: true,
             meter: None,
         })
     }
@@ -115,7 +118,8 @@ impl InstrumentFlow {
             next_requote: start,
         };
         let process = Process::new(&kernel.at_rate(config.events_per_second), start, times)?;
-        Ok(InstrumentFlow { instrument, process, random, style: TradingStyle::Demo(Box::new(demo)), meter: None })
+        let (style, is_running) = (TradingStyle::Demo(Box::new(demo)), config.is_running);
+        Ok(InstrumentFlow { instrument, process, random, style, is_running, meter: None })
     }
 
     /// Returns the order of the upcoming event and draws the next event. `None` stands for a closed

@@ -5,8 +5,8 @@ mod venue;
 use std::collections::BTreeSet;
 
 use pitwire_model::{
-    AccountId, AccountSettings, AccountSpec, CancelFilter, CancelReason, Command, Credit, Event, InstrumentId, Label,
-    Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side, Ticks, TimeInForce, VenueNanos,
+    AccountId, AccountSettings, AccountSpec, CancelFilter, CancelReason, Command, Credit, Event, FlowSetting,
+    InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side, Ticks, TimeInForce, VenueNanos,
 };
 use pitwire_order_flow::{Flow, FlowConfig, FlowError, FlowStyle, Kernel};
 use venue::{HOUSE, SECOND, START, Venue, closed_engine, engine, house};
@@ -256,6 +256,58 @@ fn full_book_gets_no_orders() {
         assert!(!venue.events.iter().any(|event| matches!(event, Event::Rejected { .. })), "{:?}", venue.events);
     }
     assert!(venue.flow.counts().infeasible > 0);
+}
+
+#[test]
+fn a_stopped_instrument_keeps_its_book_while_the_others_trade() {
+    const STOPPED: InstrumentId = InstrumentId(0);
+    let mut venue = Venue::demo(31);
+    venue.run_until(120);
+    let setting_of = |instrument| FlowSetting { running: instrument != STOPPED, rate_percent: 100 };
+    let config = FlowConfig::demo(&venue.engine, house()).at_rates(100, setting_of);
+    let now = VenueNanos(START.0 + 120 * SECOND);
+    let flow = Flow::new(config, 32, now, &venue.engine).unwrap();
+    let mut venue = Venue::with(venue.engine, flow, venue.seq);
+    let state = |venue: &Venue, at: usize| {
+        let market = &venue.engine.markets()[at];
+        (market.book().resting_orders(), market.trades().0)
+    };
+    let before = (state(&venue, 0), state(&venue, 1));
+    assert!(before.0.0 > 0);
+    venue.run_until(1200);
+    assert_eq!(state(&venue, 0), before.0, "orders of a stopped instrument stay");
+    assert!(state(&venue, 1).1 > before.1.1, "the other instruments trade");
+}
+
+#[test]
+fn a_flow_without_running_instruments_does_nothing() {
+    let engine = engine();
+    let config = FlowConfig::demo(&engine, house());
+    let config = config.at_rates(100, |_| FlowSetting { running: false, rate_percent: 100 });
+    let flow = Flow::new(config, 33, START, &engine).unwrap();
+    assert_eq!((flow.next_due(), flow.expected_events_per_second()), (None, 0.0));
+    assert!(flow.tallies().iter().all(|tally| tally.expected_per_s == 0.0 && tally.variance_per_s == 0.0));
+}
+
+#[test]
+fn the_rate_of_an_instrument_multiplies_that_of_the_flow() {
+    let engine = engine();
+    let rates = |config: FlowConfig| match config.style {
+        FlowStyle::Demo(markets) => markets.iter().map(|market| market.events_per_second).collect::<Vec<_>>(),
+        FlowStyle::Paper { .. } => panic!("not a demo"),
+    };
+    let demo = || FlowConfig::demo(&engine, house());
+    let plain = rates(demo());
+    let half_of_first = |instrument: InstrumentId| FlowSetting {
+        running: true,
+        rate_percent: if instrument == InstrumentId(0) { 50 } else { 100 },
+    };
+    let scaled = rates(demo().at_rates(400, half_of_first));
+    assert_eq!((scaled[0], scaled[1]), (2.0 * plain[0], 4.0 * plain[1]));
+    // The product of two large rates is bounded, so the flow still starts.
+    let most = FlowSetting { running: true, rate_percent: FlowSetting::MOST_RATE_PERCENT };
+    let bounded = rates(demo().at_rates(FlowSetting::MOST_RATE_PERCENT, |_| most));
+    assert_eq!(bounded[0], 1000.0 * plain[0]);
 }
 
 #[test]

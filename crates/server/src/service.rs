@@ -1,11 +1,13 @@
 //! The venue together with the market data that it feeds, as the dialects and the event loop use
 //! it.
 
+use std::collections::BTreeMap;
+
 use pitwire_deribit::channels::PublicChannels;
 use pitwire_deribit::{ExplainStatus, Venue as DialectVenue, VenueStatus};
 use pitwire_engine::Engine;
 use pitwire_journal::{JournalSpace, LogError};
-use pitwire_model::{AccountId, Command, Event, InstrumentId, OrderId, Phase, Seq, Stamped, VenueNanos};
+use pitwire_model::{AccountId, Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, Stamped, VenueNanos};
 use pitwire_net::{SystemClock, Waker};
 use pitwire_projections::Views;
 use pitwire_url_streams::Here;
@@ -191,6 +193,14 @@ impl DialectVenue for VenueService {
             is_durable: self.venue.journal().is_some(),
             tape_hash: self.venue.chain().tape(),
         }
+    }
+
+    fn instrument_flows(&self) -> &BTreeMap<InstrumentId, FlowSetting> {
+        self.venue.instrument_flows()
+    }
+
+    fn set_instrument_flow(&mut self, instrument: InstrumentId, setting: FlowSetting) {
+        self.venue.set_instrument_flow(instrument, setting);
     }
 
     fn scheduled(&self, instrument: InstrumentId) -> (Phase, Option<VenueNanos>) {

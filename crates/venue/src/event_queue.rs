@@ -1,5 +1,7 @@
 //! What the venue does by itself, and in which order: timed commands and the resident order flow.
 
+use std::collections::BTreeMap;
+
 use pitwire_configuration::house_accounts;
 use pitwire_engine::Engine;
 use pitwire_model::{Command, Event, FlowSetting, InstrumentId, Phase, Seq, Stamped, VenueNanos};
@@ -17,6 +19,10 @@ pub struct EventQueue {
     flow: Option<Flow>,
     /// `None` if this venue has no resident flow.
     flow_seed: Option<u64>,
+    /// Settings of instruments that differ from the default. They end with the process.
+    instrument_settings: BTreeMap<InstrumentId, FlowSetting>,
+    /// Number of changes of `instrument_settings`. It keeps the seeds of two changes apart.
+    setting_changes: u64,
 }
 
 /// What [`EventQueue::take`] returns.
@@ -31,12 +37,38 @@ pub enum DueEvent {
 impl EventQueue {
     /// Creates a queue with timers and without order flow.
     pub fn new(timers: TimerQueue) -> Self {
-        EventQueue { timers, flow: None, flow_seed: None }
+        EventQueue { timers, flow: None, flow_seed: None, instrument_settings: BTreeMap::new(), setting_changes: 0 }
     }
 
     /// Sets the seed from which the flow is made when `SetFlow` starts it.
     pub fn set_flow_seed(&mut self, seed: u64) {
         self.flow_seed = Some(seed);
+    }
+
+    /// Returns the instruments whose flow has another setting than the default.
+    pub fn instrument_settings(&self) -> &BTreeMap<InstrumentId, FlowSetting> {
+        &self.instrument_settings
+    }
+
+    /// Sets how the flow trades one instrument, in percent of the venue's rate. A running flow
+    /// starts again with the new setting after command `seq`, at venue time `now`.
+    pub fn set_instrument_flow(
+        &mut self,
+        (instrument, setting): (InstrumentId, FlowSetting),
+        seq: Seq,
+        now: VenueNanos,
+        engine: &Engine,
+    ) {
+        if setting == FlowSetting::default() {
+            self.instrument_settings.remove(&instrument);
+        } else {
+            self.instrument_settings.insert(instrument, setting);
+        }
+        self.setting_changes += 1;
+        info!(instrument = instrument.0, setting.running, setting.rate_percent, "order flow of one instrument");
+        if let (Some(seed), Some(_)) = (self.flow_seed, &self.flow) {
+            self.flow = self.started_flow(seed, engine.flow(), seq, now, engine);
+        }
     }
 
     /// Replaces the order flow.
@@ -86,26 +118,35 @@ impl EventQueue {
             flow.observe(stamped, events);
         }
         if let (Some(seed), [.., Event::FlowSet(setting)]) = (self.flow_seed, events) {
-            self.flow = started_flow(seed, *setting, stamped.seq, now, engine);
+            self.flow = self.started_flow(seed, *setting, stamped.seq, now, engine);
         }
     }
-}
 
-/// Creates the flow of a setting. Every stretch of flow has its own seed, so that none repeats an
-/// earlier one.
-fn started_flow(seed: u64, setting: FlowSetting, seq: Seq, now: VenueNanos, engine: &Engine) -> Option<Flow> {
-    if !setting.running {
-        return None;
-    }
-    let config = FlowConfig::demo(engine, house_accounts(engine)).at_rate(setting.rate_percent);
-    match Flow::new(config, seed ^ seq.0.wrapping_mul(SEED_FACTOR), now, engine) {
-        Ok(flow) => {
-            info!(radius = flow.radius(), events_per_second = flow.expected_events_per_second(), "order flow");
-            Some(flow)
+    /// Creates the flow of a setting. Every stretch of flow has its own seed, so that none repeats
+    /// an earlier one.
+    fn started_flow(
+        &self,
+        seed: u64,
+        setting: FlowSetting,
+        seq: Seq,
+        now: VenueNanos,
+        engine: &Engine,
+    ) -> Option<Flow> {
+        if !setting.running {
+            return None;
         }
-        Err(error) => {
-            warn!(%error, remedy = error.remedy(), "the order flow does not start");
-            None
+        let setting_of = |instrument| self.instrument_settings.get(&instrument).copied().unwrap_or_default();
+        let config = FlowConfig::demo(engine, house_accounts(engine)).at_rates(setting.rate_percent, setting_of);
+        let stretch = seq.0 ^ self.setting_changes.rotate_right(16);
+        match Flow::new(config, seed ^ stretch.wrapping_mul(SEED_FACTOR), now, engine) {
+            Ok(flow) => {
+                info!(radius = flow.radius(), events_per_second = flow.expected_events_per_second(), "order flow");
+                Some(flow)
+            }
+            Err(error) => {
+                warn!(%error, remedy = error.remedy(), "the order flow does not start");
+                None
+            }
         }
     }
 }

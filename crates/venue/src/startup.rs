@@ -26,6 +26,8 @@ pub struct StartOptions<'a> {
     pub with_flow: bool,
     /// Event rate of the flow, in percent of its default.
     pub flow_percent: u32,
+    /// Settings of the flow by instrument name.
+    pub instrument_flows: &'a [(String, FlowSetting)],
 }
 
 /// Applies the setup if it is new or if that was requested, and begins the next epoch at `now`.
@@ -42,6 +44,14 @@ pub fn start_epoch(venue: &mut Venue, options: &StartOptions<'_>, now: VenueNano
     while venue.step(now, &mut ())? {}
     // The options of each start decide whether the flow runs. Operators may change that until the
     // next start.
+    for (name, setting) in options.instrument_flows {
+        let found = venue.engine().instrument_named(name).map(|market| market.spec.id);
+        let instrument = found.ok_or_else(|| {
+            Failure::usage(format!("--flow-rate {name}: no instrument is named {name:?}"))
+                .remedy("public/get_instruments and the page list the names")
+        })?;
+        venue.set_instrument_flow(instrument, *setting);
+    }
     let flow = FlowSetting { running: options.with_flow, rate_percent: options.flow_percent };
     venue.submit(now, Command::SetFlow(flow), &mut ())?;
     venue.commit()?;

@@ -3,10 +3,12 @@
 //! Start at    [`Venue::submit`] for commands, [`Venue::step`] for time, [`Venue::commit`] for
 //!             durability.
 
+use std::collections::BTreeMap;
+
 use pitwire_engine::Engine;
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::{Journal, JournalSpace, LogError, OutputHash};
-use pitwire_model::{Command, Event, InstrumentId, Phase, Seq, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, FlowSetting, InstrumentId, Phase, Seq, Stamped, VenueNanos};
 use pitwire_order_flow::Flow;
 use pitwire_projections::{Change, Views};
 use tracing::error;
@@ -244,6 +246,18 @@ impl Venue {
     /// Sets the seed of the resident order flow. Without a seed there is no flow.
     pub fn set_flow_seed(&mut self, seed: u64) {
         self.event_queue.set_flow_seed(seed);
+    }
+
+    /// Returns the instruments whose flow has another setting than the default.
+    pub fn instrument_flows(&self) -> &BTreeMap<InstrumentId, FlowSetting> {
+        self.event_queue.instrument_settings()
+    }
+
+    /// Sets how the resident flow trades one instrument until this process ends. The rate is in
+    /// percent of the venue's rate.
+    pub fn set_instrument_flow(&mut self, instrument: InstrumentId, setting: FlowSetting) {
+        let (seq, engine) = (self.sequencer.last(), self.sequencer.engine());
+        self.event_queue.set_instrument_flow((instrument, setting), seq, self.now, engine);
     }
 
     /// Returns the expected long-run rate of the resident order flow, in events per second; zero

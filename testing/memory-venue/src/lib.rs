@@ -4,13 +4,15 @@
 //! Leaves out  durability and a clock: venue time stands still unless a test moves it.
 //! Start at    [`MemoryVenue`].
 
+use std::collections::BTreeMap;
+
 use pitwire_deribit::{Venue, VenueStatus};
 use pitwire_engine::Engine;
 use pitwire_fixtures::share;
 use pitwire_journal::LogError;
 use pitwire_model::{
-    Command, CurrencyId, Decimal, Event, InstrumentId, InstrumentKind, InstrumentSpec, OrderId, Seq, Stamped, Ticks,
-    VenueNanos,
+    Command, CurrencyId, Decimal, Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentSpec, OrderId, Seq,
+    Stamped, Ticks, VenueNanos,
 };
 use pitwire_projections::{Change, Views};
 
@@ -22,6 +24,8 @@ pub struct MemoryVenue {
     pub changes: Vec<Change>,
     /// Events of the last command.
     pub events: Vec<Event>,
+    /// Settings of the flow by instrument. This venue has no flow.
+    pub instrument_flows: BTreeMap<InstrumentId, FlowSetting>,
     /// Number of commands.
     pub commands: u64,
     pub now: VenueNanos,
@@ -40,6 +44,7 @@ impl MemoryVenue {
             views: Views::new(),
             changes: Vec::new(),
             events: Vec::new(),
+            instrument_flows: BTreeMap::new(),
             commands: 0,
             now,
             takes_orders: true,
@@ -98,6 +103,18 @@ impl Venue for MemoryVenue {
 
     fn standing(&self) -> VenueStatus {
         VenueStatus { last: Seq(self.commands), is_durable: false, tape_hash: [0; 32] }
+    }
+
+    fn instrument_flows(&self) -> &BTreeMap<InstrumentId, FlowSetting> {
+        &self.instrument_flows
+    }
+
+    fn set_instrument_flow(&mut self, instrument: InstrumentId, setting: FlowSetting) {
+        if setting == FlowSetting::default() {
+            self.instrument_flows.remove(&instrument);
+        } else {
+            self.instrument_flows.insert(instrument, setting);
+        }
     }
 
     fn advance(&mut self, ns: u64) -> Option<Result<VenueNanos, LogError>> {

@@ -1,9 +1,18 @@
 // The operator's data and commands that this page uses.
 
-export interface Flow {
+export interface FlowSetting {
   running: boolean;
-  /** In percent of the rate of the preset. */
+  /** In percent of the rate of the preset; of an instrument, in percent of the whole flow's rate. */
   rate_percent: number;
+}
+
+export interface InstrumentFlow extends FlowSetting {
+  instrument_name: string;
+}
+
+export interface Flow extends FlowSetting {
+  /** Instruments whose setting differs from running at 100 percent. */
+  instruments?: InstrumentFlow[];
 }
 
 export interface VenueStatus {

@@ -1,5 +1,13 @@
 import { explain, type Answer } from '../lib/answer';
-import type { AccountRow, Flow, LiveOrder, NewAccount, Scope, VenueStatus } from '../lib/operator';
+import type {
+  AccountRow,
+  Flow,
+  InstrumentFlow,
+  LiveOrder,
+  NewAccount,
+  Scope,
+  VenueStatus,
+} from '../lib/operator';
 import { RpcError } from '../lib/rpc';
 import type { Member } from './member.svelte';
 
@@ -127,6 +135,19 @@ export class Operator {
 
   flow(action: 'start' | 'stop' | 'status', ratePercent?: number): Promise<Flow> {
     return this.#command('flow', { action, ...(ratePercent !== undefined && { rate_percent: ratePercent }) });
+  }
+
+  /** Starts or stops the flow of one instrument. The rate is in percent of the whole flow's rate. */
+  instrumentFlow(
+    instrument: string,
+    action: 'start' | 'stop',
+    ratePercent?: number,
+  ): Promise<InstrumentFlow> {
+    return this.#command('flow', {
+      action,
+      instrument_name: instrument,
+      ...(ratePercent !== undefined && { rate_percent: ratePercent }),
+    });
   }
 
   kill(scope: Scope, target: object, reason: string): Promise<{ cancelled: number }> {

@@ -8,6 +8,7 @@ mod sessions;
 use crate::codec::{Json, RpcError};
 use pitwire_model::{AccountId, Command, Event, FlowSetting, KillScope, Label, OrderId};
 
+use crate::Venue;
 use crate::call::{Call, Method, MethodResult};
 
 pub const METHODS: &[(&str, Method)] = &[
@@ -122,7 +123,7 @@ fn status(call: &mut Call<'_>) -> MethodResult {
             }
         });
         j.key("tape_hash").string(&hex::encode(standing.tape_hash));
-        j.key("flow").object(|j| write_flow(j, engine.flow()));
+        j.key("flow").object(|j| write_venue_flow(j, engine.flow(), &**venue));
     });
     Ok(())
 }
@@ -132,23 +133,69 @@ fn write_flow(j: &mut Json<'_>, flow: FlowSetting) {
     j.key("rate_percent").uint(u64::from(flow.rate_percent));
 }
 
+/// Writes the setting of the whole flow, and those of instruments that differ from the default.
+fn write_venue_flow(j: &mut Json<'_>, flow: FlowSetting, venue: &dyn Venue) {
+    write_flow(j, flow);
+    if venue.instrument_flows().is_empty() {
+        return;
+    }
+    j.key("instruments").array(|j| {
+        for (instrument, setting) in venue.instrument_flows() {
+            if let Some(market) = venue.engine().market(*instrument) {
+                j.object(|j| {
+                    j.key("instrument_name").string(&market.spec.name);
+                    write_flow(j, *setting);
+                });
+            }
+        }
+    });
+}
+
 /// Starts, stops or reports the resident order flow. `rate_percent` scales its events per second.
+/// With `instrument_name` it does so for one instrument, whose rate is in percent of the whole
+/// flow's rate.
 fn flow(call: &mut Call<'_>) -> MethodResult {
-    let held = call.venue.engine().flow();
+    if call.params.has("instrument_name") {
+        return instrument_flow(call);
+    }
+    let before = call.venue.engine().flow();
+    let wanted = wanted_flow(call, before)?;
+    if wanted != before {
+        call.command(Command::SetFlow(wanted))?;
+    }
+    let Call { venue, out, .. } = call;
+    Json::new(out).object(|j| write_venue_flow(j, wanted, &**venue));
+    Ok(())
+}
+
+/// Starts, stops or reports the flow of one instrument. The setting is not journaled: like the
+/// options of a start, it ends with the process.
+fn instrument_flow(call: &mut Call<'_>) -> MethodResult {
+    let instrument = call.instrument_id()?;
+    let name = call.spec(instrument)?.name.clone();
+    let before = call.venue.instrument_flows().get(&instrument).copied().unwrap_or_default();
+    let wanted = wanted_flow(call, before)?;
+    if wanted != before {
+        call.venue.set_instrument_flow(instrument, wanted);
+    }
+    call.json().object(|j| {
+        j.key("instrument_name").string(&name);
+        write_flow(j, wanted);
+    });
+    Ok(())
+}
+
+/// Reads `action` and `rate_percent`. What is absent stays as it was.
+fn wanted_flow(call: &Call<'_>, before: FlowSetting) -> Result<FlowSetting, RpcError> {
     let running = match call.params.text("action")?.as_deref() {
-        None | Some("" | "status") => held.running,
+        None | Some("" | "status") => before.running,
         Some("start") => true,
         Some("stop") => false,
         Some(_) => return Err(RpcError::invalid("action", "action is start, stop or status")),
     };
-    let rate = call.params.integer("rate_percent")?.unwrap_or(i64::from(held.rate_percent));
+    let rate = call.params.integer("rate_percent")?.unwrap_or(i64::from(before.rate_percent));
     let most = i64::from(FlowSetting::MOST_RATE_PERCENT);
     let rate_percent = u32::try_from(rate).ok().filter(|_| (1..=most).contains(&rate));
     let rate_percent = rate_percent.ok_or_else(|| RpcError::invalid("rate_percent", format!("1 to {most}")))?;
-    let wanted = FlowSetting { running, rate_percent };
-    if wanted != held {
-        call.command(Command::SetFlow(wanted))?;
-    }
-    call.json().object(|j| write_flow(j, wanted));
-    Ok(())
+    Ok(FlowSetting { running, rate_percent })
 }

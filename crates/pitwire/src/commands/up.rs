@@ -13,7 +13,7 @@ use pitwire_engine::Engine;
 use pitwire_failure::{Failure, more_files};
 use pitwire_gateway::VenuePublication;
 use pitwire_journal::{Keep, LogError, Storage};
-use pitwire_model::VenueNanos;
+use pitwire_model::{FlowSetting, VenueNanos};
 use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
 use pitwire_net::{Server, SystemClock, stop_signals};
 use pitwire_schedule::{RandomEnds, TimerQueue, duration_ns};
@@ -85,6 +85,10 @@ pub struct Up {
     /// Start without order flow
     #[arg(long)]
     no_flow: bool,
+    /// Event rate of the order flow in one instrument, in percent of its rate in the preset; 0
+    /// stops it. May be given for several instruments.
+    #[arg(long, value_name = "NAME=PERCENT", value_parser = instrument_flow, conflicts_with = "no_flow")]
+    flow_rate: Vec<(String, FlowSetting)>,
     /// Speed of venue time relative to the wall clock (0.001 to 1000)
     #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
     speed: f64,
@@ -158,6 +162,17 @@ fn speed(text: &str) -> Result<f64, String> {
 fn warm_up_length(text: &str) -> Result<u64, String> {
     let length = if text == "0" { Some(0) } else { duration_ns(text) };
     length.ok_or_else(|| "give at most 24 hours, such as 30m or 6h, or 0 for none".into())
+}
+
+/// Reads `NAME=PERCENT` of the order flow in one instrument.
+fn instrument_flow(text: &str) -> Result<(String, FlowSetting), String> {
+    let most = FlowSetting::MOST_RATE_PERCENT;
+    let (name, rate) = text.rsplit_once('=').unwrap_or((text, ""));
+    match rate.parse() {
+        Ok(0) => Ok((name.to_owned(), FlowSetting { running: false, rate_percent: 100 })),
+        Ok(rate_percent) if rate_percent <= most => Ok((name.to_owned(), FlowSetting { running: true, rate_percent })),
+        _ => Err(format!("give an instrument and a percentage from 0 to {most}, such as NPN_ZAR=50")),
+    }
 }
 
 /// The data directory of a venue, unless it is in memory.
@@ -350,6 +365,7 @@ impl Up {
             apply_config: self.apply_config,
             with_flow: !self.no_flow,
             flow_percent: preset.flow_percent,
+            instrument_flows: &self.flow_rate,
         };
         start_epoch(&mut venue, &options, begin)?;
         if simulated_ns > 0 {

@@ -162,15 +162,27 @@ fn credential(what: &str, result: &str) -> Result<String, serde_json::Error> {
 fn flow(action: FlowAction, result: &str) -> Result<String, serde_json::Error> {
     #[derive(Deserialize)]
     struct Flow {
+        instrument_name: Option<String>,
         running: bool,
         rate_percent: u32,
+        #[serde(default)]
+        instruments: Vec<Flow>,
     }
-    let Flow { running, rate_percent } = serde_json::from_str(result)?;
+    let Flow { instrument_name, running, rate_percent, instruments } = serde_json::from_str(result)?;
     let now = if matches!(action, FlowAction::Status) { "" } else { " now" };
-    Ok(match running {
-        true => format!("the order flow runs{now} at {rate_percent} % of its default rate"),
-        false => format!("the order flow is stopped{now}"),
-    })
+    let sentence = |name: Option<&str>, running: bool, rate_percent: u32, now: &str| {
+        let (of, scale) = match name {
+            Some(name) => (format!(" of {name}"), "the venue's flow"),
+            None => (String::new(), "its default rate"),
+        };
+        match running {
+            true => format!("the order flow{of} runs{now} at {rate_percent} % of {scale}"),
+            false => format!("the order flow{of} is stopped{now}"),
+        }
+    };
+    let whole = sentence(instrument_name.as_deref(), running, rate_percent, now);
+    let others = instruments.iter().map(|of| sentence(of.instrument_name.as_deref(), of.running, of.rate_percent, ""));
+    Ok(std::iter::once(whole).chain(others).collect::<Vec<_>>().join("\n"))
 }
 
 fn killed(scope: &Scope, result: &str) -> Result<String, serde_json::Error> {

@@ -151,14 +151,19 @@ pub enum Verb {
         /// 0 for none.
         amount: String,
     },
-    /// Start, stop, scale or show the built-in order flow.
-    #[command(after_help = "Examples:\n  pitwire operator flow\n  pitwire operator flow start --rate 200")]
+    /// Start, stop, scale or show the built-in order flow, of the venue or of one instrument.
+    #[command(
+        after_help = "Examples:\n  pitwire operator flow start --rate 200\n  pitwire operator flow stop --instrument NPN_ZAR"
+    )]
     Flow {
         #[arg(value_enum, default_value = "status")]
         action: FlowAction,
-        /// Event rate in percent of the default.
+        /// Event rate in percent of the default; with --instrument, in percent of the venue's flow.
         #[arg(long, value_name = "PERCENT")]
         rate: Option<u32>,
+        /// Only the flow of this instrument, until the venue stops.
+        #[arg(long, value_name = "NAME")]
+        instrument: Option<String>,
     },
     /// Cancel all orders in a scope, refuse new ones until the kill is lifted, and end the logins of
     /// a killed account.
@@ -448,9 +453,14 @@ impl Verb {
             Verb::DeleteAccount { name } => ("delete_account", account(name)),
             Verb::Deposit { name, currency, amount } => ("deposit", money(name, currency, amount)),
             Verb::CreditLine { name, currency, amount } => ("set_credit_line", money(name, currency, amount)),
-            Verb::Flow { action, rate } => {
-                ("flow", given(vec![("action", word(*action)), ("rate_percent", rate.map(Value::from))]))
-            }
+            Verb::Flow { action, rate, instrument: name } => (
+                "flow",
+                given(vec![
+                    ("action", word(*action)),
+                    ("rate_percent", rate.map(Value::from)),
+                    ("instrument_name", name.as_deref().map(Value::from)),
+                ]),
+            ),
             Verb::Kill { scope, reason } => ("kill", with(scope.params()?, "reason", reason.as_str())),
             Verb::Lift { scope } => ("lift", scope.params()?),
             Verb::Bust { trade_id, reason } => ("bust", json!({"trade_id": trade_id, "reason": reason})),
