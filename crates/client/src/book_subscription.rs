@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use tokio::time::sleep;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 use crate::book::{BookUpdate, OrderBook};
 use crate::pause::GrowingPause;
 use crate::queue::SubscriptionEvent;
-use crate::{Error, Subscription, VenueConnection};
+use crate::{ConnectionState, Error, Subscription, VenueConnection};
 
 /// What happened to a book.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,13 +23,20 @@ pub enum BookEvent {
 }
 
 /// A book that follows its channel over gaps and reconnections.
+///
+/// While the book waits for a snapshot, it repeats the request after the connection's time limit.
+/// A request, its answer or the snapshot may be lost without a cut.
 #[derive(Debug)]
 pub struct BookSubscription {
     subscription: Subscription,
+    state: watch::Receiver<ConnectionState>,
     book: OrderBook,
     /// Pause before the next request for a snapshot, so that a faulty venue gets few of them.
     pause: GrowingPause,
-    pending_refresh: Option<Duration>,
+    /// Longest wait for a snapshot before the book asks for it again.
+    patience: Duration,
+    /// Time of the next request for a snapshot. `None` if the book is complete.
+    refresh_at: Option<Instant>,
 }
 
 impl BookSubscription {
@@ -39,8 +47,15 @@ impl BookSubscription {
     /// As [`VenueConnection::subscribe`].
     pub async fn open(connection: &VenueConnection, channel: &str) -> Result<Self, Error> {
         let subscription = connection.subscribe(channel).await?;
-        let pause = GrowingPause::new(Duration::from_millis(100), Duration::from_secs(10));
-        Ok(BookSubscription { subscription, book: OrderBook::default(), pause, pending_refresh: None })
+        let patience = connection.timeout();
+        Ok(BookSubscription {
+            subscription,
+            state: connection.state(),
+            book: OrderBook::default(),
+            pause: GrowingPause::new(Duration::from_millis(100), Duration::from_secs(10)),
+            patience,
+            refresh_at: Some(Instant::now() + patience),
+        })
     }
 
     /// Returns the book. It is empty while it is stale.
@@ -48,21 +63,30 @@ impl BookSubscription {
         &self.book
     }
 
-    /// Waits for the next change of the book.
+    /// Waits for the next change of the book. Dropping the future loses no event.
     ///
     /// # Errors
     ///
     /// Fails if the subscription or the connection has ended.
     pub async fn next(&mut self) -> Result<BookEvent, Error> {
         loop {
-            if let Some(pause) = self.pending_refresh {
-                sleep(pause).await;
-                self.pending_refresh = None;
-                self.subscription.refresh().await?;
-            }
-            let reason = match self.subscription.next().await {
+            let next = self.subscription.next();
+            let event = match self.refresh_at {
+                None => next.await,
+                Some(at) => match timeout_at(at, next).await {
+                    Ok(event) => event,
+                    Err(_) => {
+                        self.request_snapshot().await?;
+                        continue;
+                    }
+                },
+            };
+            let reason = match event {
                 SubscriptionEvent::Notice(notice) => match self.book.apply(&notice.data) {
-                    Ok(BookUpdate::Snapshot) => return Ok(BookEvent::Snapshot),
+                    Ok(BookUpdate::Snapshot) => {
+                        self.refresh_at = None;
+                        return Ok(BookEvent::Snapshot);
+                    }
                     Ok(BookUpdate::Changed) => {
                         self.pause.reset();
                         return Ok(BookEvent::Changed);
@@ -73,6 +97,7 @@ impl BookSubscription {
                 // The venue sends a snapshot next.
                 SubscriptionEvent::Restarted => {
                     self.book.clear();
+                    self.refresh_at = Some(Instant::now() + self.patience);
                     return Ok(BookEvent::Stale { reason: "the subscription began again".into() });
                 }
                 SubscriptionEvent::Lost { messages } => {
@@ -83,8 +108,19 @@ impl BookSubscription {
                     return Err(Error::NotSent { method: self.subscription.channel().into(), cause: reason });
                 }
             };
-            self.pending_refresh = Some(self.pause.next());
+            self.refresh_at = Some(Instant::now() + self.pause.next());
             return Ok(BookEvent::Stale { reason });
         }
+    }
+
+    /// Asks for a snapshot. A connection that is being opened asks by itself, because it subscribes
+    /// again.
+    async fn request_snapshot(&mut self) -> Result<(), Error> {
+        let is_ready = matches!(*self.state.borrow(), ConnectionState::Ready { .. });
+        if is_ready {
+            self.subscription.refresh().await?;
+        }
+        self.refresh_at = Some(Instant::now() + self.patience);
+        Ok(())
     }
 }

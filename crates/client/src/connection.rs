@@ -62,6 +62,11 @@ impl VenueConnection {
         self.state.clone()
     }
 
+    /// Returns [`Settings::timeout`].
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
     /// Returns the venue's wall clock in milliseconds since 1970, estimated from its last answer.
     pub fn venue_clock_ms(&self) -> i64 {
         (wall_clock_us() + self.clock_offset_us.load(Ordering::Relaxed)) / 1000

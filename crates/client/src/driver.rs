@@ -39,6 +39,12 @@ pub enum ConnectionState {
 }
 
 /// A sent request without an answer yet.
+struct SentRequest {
+    sent_at: Instant,
+    pending: Pending,
+}
+
+/// The use of an answer.
 enum Pending {
     Call { method: String, answer: oneshot::Sender<CallResult> },
     Subscribe { channel: String, queue: Arc<NoticeQueue>, answer: oneshot::Sender<Result<(), Error>> },
@@ -51,12 +57,14 @@ pub(crate) struct Driver {
     state: watch::Sender<ConnectionState>,
     clock_offset_us: Arc<AtomicI64>,
     traffic: Arc<TrafficCounters>,
-    pending: HashMap<u64, Pending>,
+    pending: HashMap<u64, SentRequest>,
     channels: HashMap<String, Arc<NoticeQueue>>,
     next_id: u64,
     connections: u64,
     has_unsent: bool,
     last_received: Instant,
+    /// Received bytes at `last_received`. A long answer arrives in many parts, which count too.
+    noted_bytes: u64,
 }
 
 /// Why a socket is served no longer.
@@ -92,6 +100,7 @@ impl Driver {
             connections: 0,
             has_unsent: false,
             last_received: Instant::now(),
+            noted_bytes: 0,
         }
     }
 
@@ -99,7 +108,7 @@ impl Driver {
     pub async fn connect(&mut self) -> Result<Socket, Error> {
         let mut socket = transport::open(&self.settings, &self.traffic).await?;
         self.has_unsent = false;
-        self.last_received = Instant::now();
+        self.note_received();
         if let Some(credentials) = self.settings.credentials.clone() {
             // The answer carries the venue's clock. The signature uses it, so that a wrong clock of
             // this machine does not prevent the login. Some venues do not know the method.
@@ -251,7 +260,7 @@ impl Driver {
     fn send(&mut self, socket: &mut Socket, method: &str, params: &RawValue, pending: Pending) -> Result<(), Error> {
         let id = self.next_id;
         self.next_id += 1;
-        self.pending.insert(id, pending);
+        self.pending.insert(id, SentRequest { sent_at: Instant::now(), pending });
         let text = call_text(id, method, params).map_err(|error| Error::Garbled { what: error.to_string() })?;
         self.has_unsent = true;
         Pin::new(socket).start_send(Message::text(text)).map_err(|error| lost(&error))
@@ -278,7 +287,7 @@ impl Driver {
 
     fn receive(&mut self, socket: &mut Socket, event: SocketEvent) -> Result<(), Error> {
         let SocketEvent::Received(message) = event else { return Ok(()) };
-        self.last_received = Instant::now();
+        self.note_received();
         let closed = |cause: String| Error::Lost { cause };
         match message {
             Some(Ok(Message::Text(text))) => self.receive_text(socket, &text),
@@ -303,7 +312,7 @@ impl Driver {
         }
         if let Some(id) = received.id() {
             // A second or late answer has no pending request. It is ignored.
-            if let Some(pending) = self.pending.remove(&id) {
+            if let Some(SentRequest { pending, .. }) = self.pending.remove(&id) {
                 let result = match (received.result, received.error) {
                     (_, Some(refusal)) => Err(Error::Venue(refusal)),
                     (Some(result), None) => Ok(result.to_owned()),
@@ -364,11 +373,30 @@ impl Driver {
         }
     }
 
+    fn note_received(&mut self) {
+        self.last_received = Instant::now();
+        self.noted_bytes = self.traffic.traffic().received_bytes;
+    }
+
     /// Drops what no caller waits for, and finds a dead socket.
     fn check(&mut self, socket: &mut Socket) -> Result<(), Error> {
-        self.pending.retain(|_, pending| match pending {
-            Pending::Call { answer, .. } => !answer.is_closed(),
-            _ => true,
+        if self.traffic.traffic().received_bytes != self.noted_bytes {
+            self.note_received();
+        }
+        let (patience, last_received) = (self.settings.timeout, self.last_received);
+        let is_overdue = |request: &SentRequest| request.sent_at.elapsed() > patience;
+        if self.pending.values().any(|request| is_overdue(request) && last_received < request.sent_at) {
+            let cause = format!("the venue sent nothing for {patience:?} after a request");
+            return Err(Error::Lost { cause });
+        }
+        // A caller gives up at about the time when its request is overdue.
+        self.pending.retain(|_, request| {
+            let has_caller = match &request.pending {
+                Pending::Call { answer, .. } => !answer.is_closed(),
+                Pending::Subscribe { answer, .. } => !answer.is_closed(),
+                Pending::Refresh { .. } | Pending::Ignored => false,
+            };
+            has_caller || !is_overdue(request)
         });
         let unread: Vec<String> =
             self.channels.iter().filter(|(_, queue)| !queue.has_reader()).map(|(channel, _)| channel.clone()).collect();
@@ -384,7 +412,7 @@ impl Driver {
     }
 
     fn fail_pending(&mut self, cause: &str) {
-        for (_, pending) in std::mem::take(&mut self.pending) {
+        for (_, SentRequest { pending, .. }) in std::mem::take(&mut self.pending) {
             let unanswered = |method: &str| Error::Unanswered { method: method.into(), cause: cause.into() };
             match pending {
                 Pending::Call { method, answer } => drop(answer.send(Err(unanswered(&method)))),

@@ -24,7 +24,8 @@ pub struct Settings {
     pub authority: Option<PathBuf>,
     /// Login of the connection. Without it only public methods work.
     pub credentials: Option<Credentials>,
-    /// Longest wait for a connection, and for the answer to one call.
+    /// Longest wait for a connection, and for the answer to one call. A socket that receives no byte
+    /// for this long after a request counts as dead.
     pub timeout: Duration,
     pub reconnect: Reconnect,
     /// Interval of the venue's heartbeats, at least 10 s. A socket that is silent for three intervals

@@ -127,6 +127,26 @@ async fn silent_venue_leaves_the_call_unanswered() {
 }
 
 #[tokio::test]
+async fn silence_after_a_request_ends_the_socket() {
+    let (listener, settings) = listener().await;
+    let settings = Settings { timeout: Duration::from_secs(2), ..settings };
+    let client = async {
+        let connection = VenueConnection::open(settings).await.unwrap();
+        let error = connection.call("private/buy", &json!({})).await.unwrap_err();
+        assert!(!error.had_no_effect(), "{error}");
+        let mut state = connection.state();
+        let is_second = |state: &ConnectionState| *state == ConnectionState::Ready { connections: 2 };
+        timeout(PATIENCE, state.wait_for(is_second)).await.unwrap().unwrap();
+    };
+    let venue = async {
+        let mut silent = Peer::accept(&listener).await;
+        silent.expect("private/buy").await;
+        Peer::accept(&listener).await
+    };
+    with_venue(client, venue).await;
+}
+
+#[tokio::test]
 async fn call_without_a_connection_is_not_sent() {
     let (listener, settings) = listener().await;
     let settings = Settings { timeout: Duration::from_secs(2), ..settings };
@@ -271,6 +291,41 @@ async fn book_asks_for_a_snapshot_after_a_gap_and_after_a_new_connection() {
         assert_eq!(peer.grant().await, json!([BOOK]));
         peer.notify(BOOK, snapshot(60)).await;
         peer.notify(BOOK, change(60, 61, 9)).await;
+        peer
+    };
+    with_venue(client, venue).await;
+}
+
+#[tokio::test]
+async fn book_asks_again_when_its_snapshot_or_its_request_is_lost() {
+    const BOOK: &str = "book.X.100ms";
+    let (listener, settings) = listener().await;
+    let settings = Settings { timeout: Duration::from_secs(2), ..settings };
+    let client = async {
+        let connection = VenueConnection::open(settings).await.unwrap();
+        let mut book = BookSubscription::open(&connection, BOOK).await.unwrap();
+        // Short waits do not postpone the next request.
+        loop {
+            match timeout(Duration::from_millis(1), book.next()).await {
+                Ok(event) if event.as_ref().unwrap() == &BookEvent::Snapshot => break,
+                _ => {}
+            }
+        }
+        assert_eq!(book.book().change_id(), Some(7));
+    };
+    let venue = async {
+        let mut peer = Peer::accept(&listener).await;
+        // The snapshot is lost. The change cannot be used without it.
+        peer.grant().await;
+        peer.notify(BOOK, change(5, 6, 4)).await;
+        // The next two requests have no answer.
+        for method in ["public/unsubscribe", "public/subscribe"] {
+            peer.expect(method).await;
+        }
+        peer.notify(BOOK, change(6, 7, 4)).await;
+        peer.expect("public/unsubscribe").await;
+        peer.grant().await;
+        peer.notify(BOOK, snapshot(7)).await;
         peer
     };
     with_venue(client, venue).await;
