@@ -108,7 +108,7 @@ impl Trader {
         answered
     }
 
-    /// Cancels an order.
+    /// Cancels an order. If the venue answers with an open order, the trader queries it.
     ///
     /// # Errors
     ///
@@ -116,7 +116,13 @@ impl Trader {
     pub async fn cancel(&self, order_id: &str) -> Result<Order, Error> {
         let answered = self.account.connection.query("private/cancel", &json!({"order_id": order_id})).await;
         match &answered {
-            Ok(order) => self.account.change(|tracker| tracker.update_order(Order::clone(order))),
+            Ok(order) => self.account.change(|tracker| {
+                tracker.update_order(Order::clone(order));
+                // Some venues answer with the state of a stop before its cancel.
+                if order.is_open() {
+                    tracker.doubt(order_id, self.account.connection.venue_clock_ms());
+                }
+            }),
             Err(error) => self.account.doubt(order_id, self.valid_until_ms(), error),
         }
         answered

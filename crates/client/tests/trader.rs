@@ -187,6 +187,33 @@ async fn orders_fills_and_positions_are_rebuilt_after_a_reconnection() {
 }
 
 #[tokio::test]
+async fn cancel_that_reports_an_open_order_is_checked() {
+    let (listener, settings) = listener().await;
+    let client = async {
+        let trader = Trader::open(with_login(settings), HOUR).await.unwrap();
+        trader.enter(&mut request()).await.unwrap();
+        assert!(trader.cancel("1").await.unwrap().is_open());
+        let mut revision = trader.revision();
+        while trader.order("1").is_none_or(|order| order.is_open()) {
+            revision.changed().await.unwrap();
+        }
+        assert_eq!(trader.order("1").unwrap().order_state, "cancelled");
+    };
+    let venue = async {
+        let mut peer = Peer::accept(&listener).await;
+        let call = serve(&mut peer, &Account::default(), is_buy).await;
+        let label = call.params["label"].clone();
+        let outcome = json!({"order": order(&label, "speed_bumped", 0, 1)});
+        peer.answer(&call, outcome).await;
+        let call = serve(&mut peer, &Account::default(), |call| call.method == "private/cancel").await;
+        peer.answer(&call, order(&label, "untriggered", 0, 1)).await;
+        let account = Account { order: order(&label, "cancelled", 0, 2), ..Account::default() };
+        serve(&mut peer, &account, is_never).await
+    };
+    until_done(client, venue).await;
+}
+
+#[tokio::test]
 async fn refused_order_frees_its_label() {
     let (listener, settings) = listener().await;
     let client = async {
