@@ -16,6 +16,7 @@ use pitwire_journal::{Keep, LogError, Storage};
 use pitwire_model::{FlowSetting, VenueNanos};
 use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
 use pitwire_net::{Server, SystemClock, stop_signals};
+use pitwire_sbe_gateway::SbeGateway;
 use pitwire_schedule::{RandomEnds, TimerQueue, duration_ns};
 use pitwire_server::{
     Bus, SealedVault, ServiceOptions, StoredCredentials, VenueApplication, VenueService, connection_limits,
@@ -75,6 +76,9 @@ pub struct Up {
     tls: Option<SocketAddr>,
     #[command(flatten)]
     tls_files: CertificateFiles,
+    /// Loopback address for binary order entry by SBE over TCP (docs/sbe.md); port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    sbe: Option<SocketAddr>,
     /// Seed of the resident order flow
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
@@ -131,7 +135,8 @@ pub struct Up {
     #[arg(long, value_name = "FILE", requires = "publish")]
     bus_key: Option<PathBuf>,
     /// File to write once the venue serves: {"http":"ADDR:PORT","pid":N}; with --tls also
-    /// "tls":"ADDR:PORT" and, if the venue created the authority, "ca":"PATH"
+    /// "tls":"ADDR:PORT" and, if the venue created the authority, "ca":"PATH"; with --sbe also
+    /// "sbe":"ADDR:PORT"
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
 }
@@ -204,10 +209,16 @@ impl Up {
             return Err(Failure::usage("--durability memory has no directory for a certificate authority")
                 .remedy("give a certificate and its key with --tls-cert and --tls-key"));
         }
+        if let Some(address) = self.sbe.filter(|address| !address.ip().to_canonical().is_loopback()) {
+            let remedy = "give --sbe an address such as 127.0.0.1:9001, and tunnel to it from other hosts";
+            let what = format!("--sbe {address} is not a loopback address, and binary order entry has no encryption");
+            return Err(Failure::usage(what).remedy(remedy));
+        }
         let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         // Bind the port before opening the data: a venue without a port must not touch its journal.
         let listener = listen(self.http, "--http")?;
         let secure = self.tls.map(|address| listen(address, "--tls")).transpose()?;
+        let binary = self.sbe.map(|address| listen(address, "--sbe")).transpose()?;
         // Check the certificate before opening the data, too.
         let files = self.tls_files.pair();
         let mut tls = match (&secure, files) {
@@ -256,9 +267,17 @@ impl Up {
             served.tls = Some((address, authority));
             server = server.with_tls(listener, config)?;
         }
+        let binary = binary.map(|listener| start_sbe(listener, address, clock.wall_ns())).transpose()?;
         say("Ctrl-C stops it; every acknowledged command is kept.");
-        ready_file.write(served.fields())?;
+        let mut fields = served.fields();
+        if let Some(gateway) = &binary {
+            fields["sbe"] = gateway.address().to_string().into();
+        }
+        ready_file.write(fields)?;
         let ended = server.run();
+        if let Some(gateway) = binary {
+            gateway.stop();
+        }
         ready_file.remove()?;
         let app = ended.map_err(|error| {
             let of_log = error.get_ref().and_then(|inner| inner.downcast_ref::<LogError>());
@@ -495,6 +514,15 @@ pub(super) fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, Fai
                 .map_or_else(|| format!("stop what uses the port, or give another with {flag}"), Into::into),
         )
     })
+}
+
+/// Starts binary order entry in front of the venue at `venue`.
+fn start_sbe(listener: TcpListener, venue: SocketAddr, epoch: u64) -> Result<SbeGateway, Failure> {
+    let venue_url = format!("ws://{}/ws/api/v2", reachable(venue));
+    let gateway = SbeGateway::start(listener, venue_url, epoch)
+        .map_err(|error| Failure::new(error.to_string()).remedy("check --sbe, or start without it"))?;
+    say(&format!("  SBE        {} (docs/sbe.md)", gateway.address()));
+    Ok(gateway)
 }
 
 pub(super) fn announce_tls(address: SocketAddr, authority: Option<&Path>) {

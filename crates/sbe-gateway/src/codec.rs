@@ -1,0 +1,320 @@
+//! Fields, headers and frames of SBE. All fields are little endian.
+
+use std::fmt;
+
+/// Bytes of the Simple Open Framing Header: the length of the whole frame (u32, big endian), then
+/// the encoding (u16, big endian).
+pub const FRAME_HEADER_BYTES: usize = 6;
+/// Encoding type of little-endian SBE 1.0 in the framing header.
+const ENCODING: u16 = 0xEB50;
+/// Bytes of the SBE message header: block length, template id, schema id and version, u16 each.
+pub(crate) const MESSAGE_HEADER_BYTES: usize = 8;
+pub(crate) const SCHEMA_ID: u16 = 7401;
+pub(crate) const SCHEMA_VERSION: u16 = 0;
+
+/// Why a frame is refused. The stream cannot be read further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameError {
+    Length { bytes: usize, limit: usize },
+    Encoding { encoding: u16 },
+}
+
+impl fmt::Display for FrameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let least = FRAME_HEADER_BYTES + MESSAGE_HEADER_BYTES;
+        match self {
+            FrameError::Length { bytes, limit } => write!(f, "frame of {bytes} bytes: expected {least} to {limit}"),
+            FrameError::Encoding { encoding } => {
+                write!(f, "frame with encoding type {encoding:#06x}: expected {ENCODING:#06x}")
+            }
+        }
+    }
+}
+
+/// Returns the length of a whole frame in bytes.
+///
+/// # Errors
+///
+/// Fails if the encoding is not SBE, or if the length is below both headers or above `limit` bytes.
+pub fn frame_length(header: [u8; FRAME_HEADER_BYTES], limit: usize) -> Result<usize, FrameError> {
+    let [a, b, c, d, e, f] = header;
+    let encoding = u16::from_be_bytes([e, f]);
+    if encoding != ENCODING {
+        return Err(FrameError::Encoding { encoding });
+    }
+    let bytes = usize::try_from(u32::from_be_bytes([a, b, c, d])).unwrap_or(usize::MAX);
+    if (FRAME_HEADER_BYTES + MESSAGE_HEADER_BYTES..=limit).contains(&bytes) {
+        Ok(bytes)
+    } else {
+        Err(FrameError::Length { bytes, limit })
+    }
+}
+
+/// Appends one frame to `out`. `body` appends the fields of the message.
+pub(crate) fn write_frame(out: &mut Vec<u8>, template: u16, block_bytes: u16, body: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(&ENCODING.to_be_bytes());
+    for word in [block_bytes, template, SCHEMA_ID, SCHEMA_VERSION] {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    body(out);
+    let bytes = u32::try_from(out.len() - start).unwrap_or(u32::MAX);
+    out[start..start + 4].copy_from_slice(&bytes.to_be_bytes());
+}
+
+/// Why a message in a whole frame is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    Schema {
+        id: u16,
+    },
+    Version {
+        version: u16,
+    },
+    Template {
+        id: u16,
+    },
+    BlockLength {
+        bytes: u16,
+        expected: u16,
+    },
+    /// The message ends before its fields do.
+    Short,
+    /// Bytes follow the last field.
+    Trailing {
+        bytes: usize,
+    },
+    /// A field has a value that its type does not allow.
+    Value {
+        field: &'static str,
+    },
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeError::Schema { id } => write!(f, "schema id {id}: expected {SCHEMA_ID}"),
+            DecodeError::Version { version } => write!(f, "schema version {version}: expected {SCHEMA_VERSION}"),
+            DecodeError::Template { id } => write!(f, "template id {id} is not a message of the schema"),
+            DecodeError::BlockLength { bytes, expected } => {
+                write!(f, "block length {bytes}: expected {expected} bytes")
+            }
+            DecodeError::Short => f.write_str("the message ends before its last field"),
+            DecodeError::Trailing { bytes } => write!(f, "{bytes} bytes follow the last field"),
+            DecodeError::Value { field } => write!(f, "field {field} has a value outside its type"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// A field with a fixed size.
+pub(crate) trait Field: Sized {
+    const BYTES: usize;
+    fn write(&self, out: &mut Vec<u8>);
+    /// Returns `None` if the type does not allow the value. `bytes` has `Self::BYTES` bytes.
+    fn read(bytes: &[u8]) -> Option<Self>;
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => {$(
+        impl Field for $type {
+            const BYTES: usize = size_of::<$type>();
+            fn write(&self, out: &mut Vec<u8>) {
+                out.extend_from_slice(&self.to_le_bytes());
+            }
+            fn read(bytes: &[u8]) -> Option<Self> {
+                bytes.try_into().ok().map(<$type>::from_le_bytes)
+            }
+        }
+    )*};
+}
+integers!(u8, u16, u32, u64, i32);
+
+/// A price or quantity: a whole number of units of 1e-8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Decimal(pub i64);
+
+impl Decimal {
+    const DIGITS: usize = 8;
+
+    /// Parses a decimal number exactly. Returns `None` if it has more than eight decimals, an
+    /// exponent, or a value outside the type.
+    pub fn parse(text: &str) -> Option<Decimal> {
+        let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+        let kept = fraction.trim_end_matches('0');
+        let is_number = !whole.is_empty() && whole.bytes().chain(kept.bytes()).all(|byte| byte.is_ascii_digit());
+        if !is_number || kept.len() > Self::DIGITS {
+            return None;
+        }
+        let mantissa: i64 = format!("{whole}{kept:0<width$}", width = Self::DIGITS).parse().ok()?;
+        Some(Decimal(if negative { -mantissa } else { mantissa }))
+    }
+}
+
+impl fmt::Display for Decimal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (units, sign) = (self.0.unsigned_abs(), if self.0 < 0 { "-" } else { "" });
+        let (whole, fraction) = (units / 100_000_000, units % 100_000_000);
+        if fraction == 0 {
+            return write!(f, "{sign}{whole}");
+        }
+        write!(f, "{sign}{whole}.{}", format!("{fraction:08}").trim_end_matches('0'))
+    }
+}
+
+/// The smallest mantissa stands for "no value".
+impl Field for Option<Decimal> {
+    const BYTES: usize = 8;
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.map_or(i64::MIN, |decimal| decimal.0).to_le_bytes());
+    }
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let mantissa = bytes.try_into().ok().map(i64::from_le_bytes)?;
+        Some((mantissa != i64::MIN).then_some(Decimal(mantissa)))
+    }
+}
+
+/// UTF-8 text of at most `N` bytes, padded with NUL.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Text<const N: usize>([u8; N]);
+
+impl<const N: usize> Text<N> {
+    /// Copies a text. Cuts it at the last character that fits.
+    pub fn new(text: &str) -> Self {
+        let mut bytes = [0; N];
+        let end = (0..=text.len().min(N)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        bytes[..end].copy_from_slice(&text.as_bytes()[..end]);
+        Text(bytes)
+    }
+
+    pub fn as_str(&self) -> &str {
+        let end = self.0.iter().position(|&byte| byte == 0).unwrap_or(N);
+        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+    }
+}
+
+impl<const N: usize> Default for Text<N> {
+    fn default() -> Self {
+        Text([0; N])
+    }
+}
+
+impl<const N: usize> fmt::Debug for Text<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.as_str())
+    }
+}
+
+impl<const N: usize> Field for Text<N> {
+    const BYTES: usize = N;
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.0);
+    }
+    fn read(bytes: &[u8]) -> Option<Self> {
+        let text: [u8; N] = bytes.try_into().ok()?;
+        let end = text.iter().position(|&byte| byte == 0).unwrap_or(N);
+        let is_text = std::str::from_utf8(&text[..end]).is_ok() && text[end..].iter().all(|&byte| byte == 0);
+        is_text.then_some(Text(text))
+    }
+}
+
+/// A part with its own length, behind the fixed block of a message.
+pub(crate) trait Part: Sized {
+    fn write(&self, out: &mut Vec<u8>);
+    /// Reads the part at the start of `bytes`, and moves `bytes` behind it.
+    fn read(bytes: &mut &[u8], field: &'static str) -> Result<Self, DecodeError>;
+}
+
+pub(crate) fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8], DecodeError> {
+    let (taken, rest) = bytes.split_at_checked(count).ok_or(DecodeError::Short)?;
+    *bytes = rest;
+    Ok(taken)
+}
+
+pub(crate) fn take_field<F: Field>(bytes: &mut &[u8], field: &'static str) -> Result<F, DecodeError> {
+    F::read(take(bytes, F::BYTES)?).ok_or(DecodeError::Value { field })
+}
+
+/// Variable text: a length (u16), then UTF-8.
+impl Part for String {
+    fn write(&self, out: &mut Vec<u8>) {
+        let bytes = &self.as_bytes()[..self.len().min(usize::from(u16::MAX))];
+        u16::try_from(bytes.len()).unwrap_or(u16::MAX).write(out);
+        out.extend_from_slice(bytes);
+    }
+    fn read(bytes: &mut &[u8], field: &'static str) -> Result<Self, DecodeError> {
+        let count: u16 = take_field(bytes, field)?;
+        let text = take(bytes, usize::from(count))?;
+        String::from_utf8(text.to_vec()).map_err(|_| DecodeError::Value { field })
+    }
+}
+
+/// An entry of a repeating group.
+pub(crate) trait GroupEntry: Sized {
+    const BYTES: u16;
+    fn write(&self, out: &mut Vec<u8>);
+    fn read(bytes: &mut &[u8]) -> Result<Self, DecodeError>;
+}
+
+/// A repeating group: the block length of an entry and the number of entries (u16 each), then the
+/// entries.
+impl<E: GroupEntry> Part for Vec<E> {
+    fn write(&self, out: &mut Vec<u8>) {
+        let count = u16::try_from(self.len()).unwrap_or(u16::MAX);
+        E::BYTES.write(out);
+        count.write(out);
+        for entry in self.iter().take(usize::from(count)) {
+            entry.write(out);
+        }
+    }
+    fn read(bytes: &mut &[u8], field: &'static str) -> Result<Self, DecodeError> {
+        let entry_bytes: u16 = take_field(bytes, field)?;
+        let count: u16 = take_field(bytes, field)?;
+        if entry_bytes != E::BYTES {
+            return Err(DecodeError::BlockLength { bytes: entry_bytes, expected: E::BYTES });
+        }
+        // The count comes from the peer, so check it against the bytes before reserving memory.
+        if bytes.len() < usize::from(count) * usize::from(entry_bytes) {
+            return Err(DecodeError::Short);
+        }
+        (0..count).map(|_| E::read(bytes)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimal_keeps_every_digit() {
+        for (text, mantissa, shown) in [
+            ("3200.00", 320_000_000_000, "3200"),
+            ("0.0001", 10_000, "0.0001"),
+            ("-1.5", -150_000_000, "-1.5"),
+            ("0", 0, "0"),
+            ("92233720368.54775807", i64::MAX, "92233720368.54775807"),
+        ] {
+            assert_eq!(Decimal::parse(text), Some(Decimal(mantissa)), "{text}");
+            assert_eq!(Decimal(mantissa).to_string(), shown);
+        }
+        for text in ["", ".5", "1e3", "0.000000001", "92233720368.54775808", "1.2.3", "+1", "market_price"] {
+            assert_eq!(Decimal::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_is_cut_at_a_character() {
+        assert_eq!(Text::<4>::new("abcdef").as_str(), "abcd");
+        assert_eq!(Text::<4>::new("abcé").as_str(), "abc");
+    }
+
+    #[test]
+    fn text_with_bytes_after_its_end_is_refused() {
+        assert!(Text::<4>::read(b"ab\0\0").is_some());
+        assert!(Text::<4>::read(b"a\0b\0").is_none());
+        assert!(Text::<4>::read(b"\xff\0\0\0").is_none());
+    }
+}

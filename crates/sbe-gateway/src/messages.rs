@@ -1,0 +1,378 @@
+//! The messages of the schema. `contracts/pitwire-order-entry.xml` defines the same messages for
+//! other languages; a test compares both.
+
+use crate::codec::{
+    Decimal, DecodeError, FRAME_HEADER_BYTES, Field, GroupEntry, MESSAGE_HEADER_BYTES, Part, SCHEMA_ID, SCHEMA_VERSION,
+    Text, take, take_field, write_frame,
+};
+
+/// Converts the length of a block. Every block of the schema has less than 1,000 bytes.
+fn block_bytes(bytes: usize) -> u16 {
+    u16::try_from(bytes).unwrap_or(u16::MAX)
+}
+
+macro_rules! enums {
+    ($($(#[$doc:meta])* $name:ident { $($variant:ident = $value:literal),* $(,)? })*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($variant = $value),* }
+
+        impl Field for $name {
+            const BYTES: usize = 1;
+            fn write(&self, out: &mut Vec<u8>) {
+                out.push(*self as u8);
+            }
+            fn read(bytes: &[u8]) -> Option<Self> {
+                match bytes {
+                    $([$value] => Some($name::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    )*};
+}
+
+macro_rules! messages {
+    ($($(#[$doc:meta])* $name:ident = $id:literal {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
+    } $(+ { $($part:ident: $part_type:ty),* })?)*) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Debug, PartialEq, Eq)]
+            pub struct $name { $($(#[$field_doc])* pub $field: $type,)* $($(pub $part: $part_type,)*)? }
+        )*
+
+        /// One message of the schema.
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum Message { $($name($name)),* }
+
+        $(impl From<$name> for Message {
+            fn from(message: $name) -> Self {
+                Message::$name(message)
+            }
+        })*
+
+        /// Template id, name, and the fields with their sizes in bytes, of every message.
+        #[cfg(test)]
+        pub(crate) type Layout = (u16, &'static str, &'static [(&'static str, usize)], &'static [&'static str]);
+
+        #[cfg(test)]
+        pub(crate) const LAYOUTS: &[Layout] = &[$((
+            $id,
+            stringify!($name),
+            &[$((stringify!($field), <$type as Field>::BYTES)),*],
+            &[$($(stringify!($part)),*)?],
+        )),*];
+
+        impl Message {
+            pub fn template_id(&self) -> u16 {
+                match self { $(Message::$name(_) => $id),* }
+            }
+
+            /// Appends the message with its headers to `out`.
+            pub fn encode(&self, out: &mut Vec<u8>) {
+                match self {
+                    $(Message::$name(message) => {
+                        const BLOCK: usize = 0 $(+ <$type as Field>::BYTES)*;
+                        write_frame(out, $id, block_bytes(BLOCK), |out| {
+                            $(Field::write(&message.$field, out);)*
+                            $($(Part::write(&message.$part, out);)*)?
+                        });
+                    })*
+                }
+            }
+
+            /// Decodes a whole frame.
+            ///
+            /// # Errors
+            ///
+            /// Fails if the header, the block length or a field differs from the schema, and if the
+            /// frame is longer or shorter than its message.
+            pub fn decode(frame: &[u8]) -> Result<Message, DecodeError> {
+                let mut bytes = frame;
+                take(&mut bytes, FRAME_HEADER_BYTES)?;
+                let mut header = take(&mut bytes, MESSAGE_HEADER_BYTES)?;
+                let mut word = || take_field::<u16>(&mut header, "header");
+                let (block, template, schema, version) = (word()?, word()?, word()?, word()?);
+                if schema != SCHEMA_ID {
+                    return Err(DecodeError::Schema { id: schema });
+                }
+                if version != SCHEMA_VERSION {
+                    return Err(DecodeError::Version { version });
+                }
+                let message = match template {
+                    $($id => {
+                        const BLOCK: usize = 0 $(+ <$type as Field>::BYTES)*;
+                        if usize::from(block) != BLOCK {
+                            return Err(DecodeError::BlockLength { bytes: block, expected: block_bytes(BLOCK) });
+                        }
+                        Message::$name($name {
+                            $($field: take_field(&mut bytes, stringify!($field))?,)*
+                            $($($part: Part::read(&mut bytes, stringify!($part))?,)*)?
+                        })
+                    })*
+                    id => return Err(DecodeError::Template { id }),
+                };
+                if bytes.is_empty() { Ok(message) } else { Err(DecodeError::Trailing { bytes: bytes.len() }) }
+            }
+        }
+    };
+}
+
+enums! {
+    /// Side of an order.
+    OrderSide { Buy = 1, Sell = 2 }
+    /// Type of an order.
+    EntryType { Market = 1, Limit = 2, StopMarket = 3, StopLimit = 4 }
+    /// Time in force of an order. `Default` leaves the choice to the venue.
+    EntryTimeInForce {
+        Default = 0, Day = 1, Gtc = 2, Gtd = 3, Gtt = 4, Ioc = 5, Fok = 6, Opg = 7, Gfa = 8, Gfx = 9, Atc = 10,
+        Cpx = 11,
+    }
+    Flag { No = 0, Yes = 1 }
+    /// Orders that a mass cancel selects.
+    MassCancelScope { All = 1, Instrument = 2 }
+    /// Subject of a market query.
+    QuerySubject { BestPrices = 1, Vwap = 2, Book = 3, Status = 4 }
+    /// State of an order.
+    OrderStatus { Open = 1, Filled = 2, Cancelled = 3, Untriggered = 4, Triggered = 5, Rejected = 6 }
+    /// Reason of an execution report.
+    ExecutionType { New = 1, Trade = 2, Amended = 3, Cancelled = 4, Triggered = 5, Rejected = 6, Restated = 7 }
+    /// Whether a fill added or removed liquidity. `None` stands in reports that are not fills.
+    LiquidityFlag { None = 0, Added = 1, Removed = 2 }
+}
+
+messages! {
+    /// Opens a session. The first message of a client.
+    Logon = 1 {
+        client_id: Text<64>,
+        secret: Text<128>,
+        /// First number that the client has not received. 0: only new messages.
+        next_sequence: u64,
+        /// Interval of heartbeats in seconds, 1 to 60.
+        heartbeat_s: u16,
+    }
+    LogonAccepted = 2 {
+        /// Identifies the numbering. It changes when the venue starts again.
+        epoch: u64,
+        /// Number of the next new message.
+        next_sequence: u64,
+        /// Oldest message that the gateway still has.
+        oldest_sequence: u64,
+    }
+    /// Ends the connection, in both directions. Code 0: regular.
+    Logout = 3 { code: i32 } + { reason: String }
+    Heartbeat = 4 {
+        /// Number of the next new message. 0 from a client.
+        next_sequence: u64,
+    }
+    /// Asks for messages again, both ends included.
+    RetransmitRequest = 5 { from_sequence: u64, to_sequence: u64 }
+    /// Follows the repeated messages.
+    RetransmitComplete = 6 {
+        from_sequence: u64,
+        to_sequence: u64,
+        /// Requested messages that the gateway does not have.
+        missing: u64,
+    }
+    NewOrder = 10 {
+        request_id: u64,
+        client_order_id: Text<64>,
+        instrument_id: u32,
+        side: OrderSide,
+        order_type: EntryType,
+        time_in_force: EntryTimeInForce,
+        hidden: Flag,
+        post_only: Flag,
+        quantity: Option<Decimal>,
+        price: Option<Decimal>,
+        trigger_price: Option<Decimal>,
+        display_quantity: Option<Decimal>,
+        minimum_quantity: Option<Decimal>,
+        /// Gtt: milliseconds of venue time since 1970. Gtd: the date as YYYYMMDD. Else 0.
+        expires: u64,
+    }
+    AmendOrder = 11 {
+        request_id: u64,
+        order_id: u64,
+        quantity: Option<Decimal>,
+        price: Option<Decimal>,
+        trigger_price: Option<Decimal>,
+        display_quantity: Option<Decimal>,
+        minimum_quantity: Option<Decimal>,
+    }
+    CancelOrder = 12 { request_id: u64, order_id: u64 }
+    MassCancel = 13 { request_id: u64, scope: MassCancelScope, instrument_id: u32 }
+    MarketQuery = 14 {
+        request_id: u64,
+        instrument_id: u32,
+        subject: QuerySubject,
+        /// Levels per side of a book.
+        depth: u16,
+    }
+    /// Answers a new order, an amend and a cancel.
+    OrderAccepted = 20 {
+        sequence: u64,
+        request_id: u64,
+        order_id: u64,
+        client_order_id: Text<64>,
+        status: OrderStatus,
+        quantity: Option<Decimal>,
+        filled_quantity: Option<Decimal>,
+    }
+    MassCancelAccepted = 21 { sequence: u64, request_id: u64, cancelled: u32 }
+    /// Reports a change of an own order, whichever entrance or participant caused it.
+    ExecutionReport = 22 {
+        sequence: u64,
+        execution_type: ExecutionType,
+        status: OrderStatus,
+        side: OrderSide,
+        liquidity: LiquidityFlag,
+        instrument_id: u32,
+        order_id: u64,
+        client_order_id: Text<64>,
+        price: Option<Decimal>,
+        quantity: Option<Decimal>,
+        filled_quantity: Option<Decimal>,
+        last_price: Option<Decimal>,
+        last_quantity: Option<Decimal>,
+        /// Number of the public trade in its instrument. 0 in reports that are not fills.
+        trade_sequence: u64,
+        /// Venue time in milliseconds since 1970.
+        transact_time_ms: u64,
+        cancel_reason: Text<32>,
+    }
+    /// Answers a request that had no effect, and a message that cannot be decoded.
+    Reject = 23 {
+        sequence: u64,
+        /// 0 if the request could not be decoded.
+        request_id: u64,
+        template_id: u16,
+        code: i32,
+    } + { name: String, reason: String, remedy: String }
+    BestPrices = 24 {
+        sequence: u64,
+        request_id: u64,
+        instrument_id: u32,
+        bid_price: Option<Decimal>,
+        bid_quantity: Option<Decimal>,
+        ask_price: Option<Decimal>,
+        ask_quantity: Option<Decimal>,
+    }
+    Vwap = 25 {
+        sequence: u64,
+        request_id: u64,
+        instrument_id: u32,
+        /// Of the trades of the day.
+        trades: Option<Decimal>,
+        /// Of the visible book.
+        bid: Option<Decimal>,
+        ask: Option<Decimal>,
+    }
+    Book = 26 { sequence: u64, request_id: u64, instrument_id: u32 } + { levels: Vec<Level> }
+    InstrumentStatus = 27 {
+        sequence: u64,
+        request_id: u64,
+        instrument_id: u32,
+        session: Text<32>,
+        state: Text<32>,
+    }
+    /// Reports of own orders are missing before this message. The client must query its orders.
+    ReportsLost = 28 { sequence: u64, count: u64 }
+}
+
+/// One price level of a book. Bids come first, each side from its best price.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Level {
+    pub side: OrderSide,
+    pub price: Option<Decimal>,
+    pub quantity: Option<Decimal>,
+}
+
+impl GroupEntry for Level {
+    const BYTES: u16 = 17;
+    fn write(&self, out: &mut Vec<u8>) {
+        self.side.write(out);
+        self.price.write(out);
+        self.quantity.write(out);
+    }
+    fn read(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
+        let side = take_field(bytes, "side")?;
+        Ok(Level { side, price: take_field(bytes, "price")?, quantity: take_field(bytes, "quantity")? })
+    }
+}
+
+impl Message {
+    /// Returns the instrument that a request names.
+    pub(crate) fn instrument_id(&self) -> Option<u32> {
+        match self {
+            Message::NewOrder(order) => Some(order.instrument_id),
+            Message::MassCancel(cancel) if cancel.scope == MassCancelScope::Instrument => Some(cancel.instrument_id),
+            Message::MarketQuery(query) => Some(query.instrument_id),
+            _ => None,
+        }
+    }
+
+    /// Sets the number of a message. Messages of the session protocol and requests have none.
+    pub(crate) fn set_sequence(&mut self, sequence: u64) {
+        match self {
+            Message::OrderAccepted(message) => message.sequence = sequence,
+            Message::MassCancelAccepted(message) => message.sequence = sequence,
+            Message::ExecutionReport(message) => message.sequence = sequence,
+            Message::Reject(message) => message.sequence = sequence,
+            Message::BestPrices(message) => message.sequence = sequence,
+            Message::Vwap(message) => message.sequence = sequence,
+            Message::Book(message) => message.sequence = sequence,
+            Message::InstrumentStatus(message) => message.sequence = sequence,
+            Message::ReportsLost(message) => message.sequence = sequence,
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEMA: &str = include_str!("../../../contracts/pitwire-order-entry.xml");
+
+    fn attribute<'a>(line: &'a str, name: &str) -> Option<&'a str> {
+        line.split_once(&format!(" {name}=\""))?.1.split('"').next()
+    }
+
+    /// Name and field names of a message in the schema, in order. Fields of a group are left out.
+    type SchemaMessage<'a> = (u16, &'a str, Vec<String>);
+
+    fn schema_messages() -> Vec<SchemaMessage<'static>> {
+        let mut messages: Vec<SchemaMessage> = Vec::new();
+        for line in SCHEMA.lines() {
+            let name = attribute(line, "name");
+            if line.starts_with("  <sbe:message ") {
+                messages.push((attribute(line, "id").unwrap().parse().unwrap(), name.unwrap(), Vec::new()));
+            } else if ["    <field ", "    <group ", "    <data "].iter().any(|start| line.starts_with(start)) {
+                messages.last_mut().unwrap().2.push(name.unwrap().to_owned());
+            }
+        }
+        messages
+    }
+
+    fn camel_case(name: &str) -> String {
+        let mut words = name.split('_');
+        let first = words.next().unwrap().to_owned();
+        words.fold(first, |joined, word| joined + &word[..1].to_uppercase() + &word[1..])
+    }
+
+    #[test]
+    fn codec_has_the_messages_and_fields_of_the_schema_in_order() {
+        let ours: Vec<SchemaMessage> = LAYOUTS
+            .iter()
+            .map(|(id, name, fields, parts)| {
+                let fields = fields.iter().map(|(field, _)| field).chain(parts.iter());
+                (*id, *name, fields.map(|field| camel_case(field)).collect())
+            })
+            .collect();
+        assert_eq!(ours, schema_messages());
+        assert!(SCHEMA.contains(&format!(r#"id="{SCHEMA_ID}""#)));
+        assert!(SCHEMA.contains(&format!(r#"version="{SCHEMA_VERSION}""#)));
+    }
+}

@@ -1,0 +1,79 @@
+//! The newest numbered messages of a session, for a client that returns.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::messages::Message;
+
+/// Bound of the kept frames of one session, in bytes.
+const BOUND_BYTES: usize = 4 << 20;
+
+/// Encoded messages with consecutive numbers. The oldest ones are discarded above the bound.
+#[derive(Debug)]
+pub(crate) struct ReplayLog {
+    frames: VecDeque<Arc<[u8]>>,
+    oldest: u64,
+    bytes: usize,
+    bound_bytes: usize,
+}
+
+impl ReplayLog {
+    pub fn new() -> Self {
+        Self::with_bound(BOUND_BYTES)
+    }
+
+    fn with_bound(bound_bytes: usize) -> Self {
+        ReplayLog { frames: VecDeque::new(), oldest: 1, bytes: 0, bound_bytes }
+    }
+
+    /// Returns the number of the oldest kept message, or of the next one if none is kept.
+    pub fn oldest(&self) -> u64 {
+        self.oldest
+    }
+
+    /// Returns the number of the next message.
+    pub fn next(&self) -> u64 {
+        self.oldest + self.frames.len() as u64
+    }
+
+    /// Numbers a message and appends it.
+    pub fn append(&mut self, mut message: Message) {
+        let mut frame = Vec::with_capacity(256);
+        message.set_sequence(self.next());
+        message.encode(&mut frame);
+        self.bytes += frame.len();
+        self.frames.push_back(frame.into());
+        while self.bytes > self.bound_bytes
+            && self.frames.len() > 1
+            && let Some(frame) = self.frames.pop_front()
+        {
+            self.bytes -= frame.len();
+            self.oldest += 1;
+        }
+    }
+
+    /// Returns a message by its number, unless it was discarded or does not exist yet.
+    pub fn get(&self, sequence: u64) -> Option<Arc<[u8]>> {
+        let index = usize::try_from(sequence.checked_sub(self.oldest)?).ok()?;
+        self.frames.get(index).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::messages::ReportsLost;
+
+    #[test]
+    fn full_log_discards_the_oldest_messages_and_keeps_their_numbers() {
+        let mut log = ReplayLog::with_bound(100);
+        for _ in 0..10 {
+            log.append(ReportsLost { sequence: 0, count: 7 }.into());
+        }
+        // A frame has 30 bytes, so three of them fit.
+        assert_eq!((log.oldest(), log.next()), (8, 11));
+        assert!(log.get(7).is_none() && log.get(11).is_none());
+        let frame = log.get(9).unwrap();
+        assert_eq!(Message::decode(&frame), Ok(ReportsLost { sequence: 9, count: 7 }.into()));
+    }
+}
