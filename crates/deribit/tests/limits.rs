@@ -4,6 +4,7 @@ mod common;
 
 use common::World;
 use pitwire_deribit::{Dispatcher, Effect, Limits, Session};
+use pitwire_model::Event;
 use serde_json::json;
 
 const TOO_MANY: i64 = 10028;
@@ -190,4 +191,36 @@ fn account_without_own_limit_has_the_default_limit_of_open_orders() {
     world.ok(&mut operator, "private/pitwire_change_account", json!({"name": "alice", "max_open_orders": 3}));
     world.ok(&mut alice, "private/buy", order.clone());
     assert_eq!(world.call(&mut alice, "private/buy", order).code(), 10013);
+}
+
+/// One command trades at most once with each part, so this limit bounds what one command can do.
+#[test]
+fn iceberg_counts_as_its_parts_against_the_limit_of_open_orders() {
+    let mut world = World::new();
+    let (mut alice, mut bob) = (world.login("alice"), world.login("bob"));
+    let order = |amount: f64, display_amount: f64| {
+        let (instrument_name, price) = ("NPN_ZAR", 10.0);
+        json!({"instrument_name": instrument_name, "price": price, "amount": amount, "display_amount": display_amount})
+    };
+    let small = world.call(&mut alice, "private/buy", order(1_000.0, 1.0));
+    assert_eq!(small.value["error"]["data"]["name"], "display_out_of_range", "{}", small.text);
+    world.dispatcher = world.dispatcher.with_max_open_orders(25);
+    for _ in 0..2 {
+        world.ok(&mut alice, "private/buy", order(10.0, 1.0));
+    }
+    let refused = world.call(&mut alice, "private/buy", order(10.0, 1.0));
+    assert_eq!((refused.code(), &refused.value["error"]["data"]["limit"]), (10013, &json!(25.0)), "{}", refused.text);
+    let third = world.ok(&mut alice, "private/buy", order(10.0, 2.0)).value["result"]["order"]["order_id"].clone();
+    assert_eq!(world.call(&mut alice, "private/buy", order(1.0, 1.0)).code(), 10013, "all 25 parts are used");
+    let larger = json!({"order_id": third, "amount": 11.0, "price": 10.0});
+    assert_eq!(world.call(&mut alice, "private/edit", larger).code(), 10013, "an edit to six parts");
+    let smaller = json!({"order_id": third, "amount": 8.0, "price": 10.0});
+    world.ok(&mut alice, "private/edit", smaller);
+    world.ok(&mut alice, "private/buy", order(1.0, 1.0));
+    let everything = json!({"instrument_name": "NPN_ZAR", "type": "limit", "price": 10.0, "amount": 29.0});
+    world.ok(&mut bob, "private/sell", everything);
+    let trades = world.venue.events.iter().filter(|event| matches!(event, Event::Trade { .. })).count();
+    assert_eq!(trades, 25);
+    assert_eq!(world.ok(&mut alice, "private/get_open_orders", json!({})).value["result"], json!([]));
+    world.ok(&mut alice, "private/buy", order(10.0, 1.0));
 }

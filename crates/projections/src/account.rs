@@ -68,6 +68,11 @@ pub struct OrderRecord {
 }
 
 impl OrderRecord {
+    /// Returns how often the order can trade with one other order: see [`parts`].
+    pub fn parts(&self) -> u64 {
+        parts(self.lots, self.display)
+    }
+
     /// Returns whether the order has no limit price: a market order, or a stop that becomes one.
     pub fn is_market(&self) -> bool {
         self.order_type.limit_price().is_none()
@@ -88,6 +93,12 @@ impl OrderRecord {
             _ => None,
         }
     }
+}
+
+/// Returns the number of parts that an order displays one after the other. An order without a
+/// displayed quantity has one part.
+pub fn parts(lots: Lots, display: Option<Lots>) -> u64 {
+    display.map_or(1, |display| lots.0.div_ceil(display.0.max(1)).max(1))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,6 +135,8 @@ pub struct AccountBook {
     /// Shared with the answers that still have to show an order as it was.
     pub(crate) orders: BTreeMap<OrderId, Arc<OrderRecord>>,
     pub(crate) open: BTreeSet<OrderId>,
+    /// Sum of the parts of the open orders.
+    pub(crate) open_parts: u64,
     /// In order of closing.
     pub(crate) closed: VecDeque<OrderId>,
     /// Oldest first.
@@ -157,6 +170,11 @@ impl AccountBook {
         self.open.iter().filter_map(|id| self.order(*id))
     }
 
+    /// Returns the number of open orders, where an iceberg counts as its parts.
+    pub fn open_parts(&self) -> u64 {
+        self.open_parts
+    }
+
     /// Returns the remembered closed orders in order of closing.
     pub fn closed_orders(&self) -> impl DoubleEndedIterator<Item = &OrderRecord> {
         self.closed.iter().filter_map(|id| self.order(*id))
@@ -184,6 +202,8 @@ impl AccountBook {
     pub(crate) fn entered(&mut self, order: &NewOrder, order_type: OrderType, lots: Lots, at: VenueNanos) {
         let waits = order_type.stop_price().is_some();
         self.open.insert(order.id);
+        // Sums saturate, because a decoded image may contain any value.
+        self.open_parts = self.open_parts.saturating_add(parts(lots, order.display));
         self.remember_number(order.client_order_id.as_str(), order.id);
         self.orders.insert(
             order.id,
@@ -232,6 +252,7 @@ impl AccountBook {
             return;
         };
         if let Some(order) = self.orders.get_mut(&order).map(Arc::make_mut) {
+            let before = order.parts();
             order.order_type = order.order_type.amended(price, stop, minimum_execution);
             order.tif = order.tif.amended(expiry);
             order.lots = lots;
@@ -240,6 +261,7 @@ impl AccountBook {
             order.post_only = post_only.unwrap_or(order.post_only);
             order.replaced |= !kept_priority;
             order.updated = at;
+            self.open_parts = self.open_parts.saturating_sub(before).saturating_add(order.parts());
         }
     }
 
@@ -306,6 +328,8 @@ impl AccountBook {
         if !self.open.remove(&id) {
             return;
         }
+        let parts = self.order(id).map_or(0, OrderRecord::parts);
+        self.open_parts = self.open_parts.saturating_sub(parts);
         if self.closed.len() == Self::CLOSED_ORDERS
             && let Some(oldest) = self.closed.pop_front()
             && let Some(forgotten) = self.orders.remove(&oldest)

@@ -95,10 +95,11 @@ fn book_image(account: AccountId, book: &AccountBook) -> AccountBookImage {
 }
 
 fn book_from(image: AccountBookImage) -> (AccountId, AccountBook) {
-    let open = image.orders.iter().filter(|order| order.state == OrderState::Open).map(|order| order.id);
+    let open = || image.orders.iter().filter(|order| order.state == OrderState::Open);
     let mut book = AccountBook {
         by_client_order_id: BTreeMap::new(),
-        open: open.collect(),
+        open: open().map(|order| order.id).collect(),
+        open_parts: open().fold(0, |sum, order| u64::saturating_add(sum, order.parts())),
         closed: VecDeque::from(image.closed),
         trades: VecDeque::from(image.trades),
         orders: image.orders.into_iter().map(|order| (order.id, Arc::new(order))).collect(),

@@ -19,7 +19,7 @@ mod tape;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use account::{AccountBook, Liquidity, OrderRecord, OrderState, Place, UserTrade};
+pub use account::{AccountBook, Liquidity, OrderRecord, OrderState, Place, UserTrade, parts};
 pub use day::{AtPrice, Day, Opening};
 pub use facts::MarketFacts;
 pub use image::{AccountBookImage, TapeImage, ViewsImage};

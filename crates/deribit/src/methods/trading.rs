@@ -10,7 +10,7 @@ use pitwire_model::{
     AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Reject,
     Side, SignaturePurpose, SpentSignature, Ticks, TimeInForce, VenueDay, format_date,
 };
-use pitwire_projections::{OrderRecord, OrderState, UserTrade};
+use pitwire_projections::{AccountBook, OrderRecord, OrderState, UserTrade, parts};
 
 use super::cancel_on_disconnect;
 use super::order_parameters;
@@ -91,7 +91,7 @@ fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> MethodResult {
     let account = order.account;
     order.session = call.session.id;
     order.cancel_on_disconnect = cancel_on_disconnect::settled(call, account);
-    check_open_orders(call, account)?;
+    check_open_orders(call, account, parts(order.lots, order.display).min(MAX_PARTS))?;
     let asked = RejectContext::of_entry(&order);
     let id = call.submit(Command::Enter(order))?;
     if let Some(Event::Rejected { reason, .. }) = call.venue.events().first() {
@@ -101,12 +101,23 @@ fn submit_order(call: &mut Call<'_>, mut order: NewOrder) -> MethodResult {
     write_outcome(call, account, id)
 }
 
-/// Checks the default limit of open orders. The engine checks the limit of an account that has its
-/// own.
-fn check_open_orders(call: &Call<'_>, account: AccountId) -> MethodResult {
+/// Most parts of an iceberg. The engine refuses more with its own reason, because the smallest
+/// display is 1 % of the quantity.
+const MAX_PARTS: u64 = 100;
+
+/// Checks that an account may have `more` open orders, where an iceberg counts as its parts. This
+/// bounds the trades that one command can make with the orders of one account.
+///
+/// The engine counts orders, and checks only the limit that an operator has set for the account.
+/// Without icebergs that limit is left to the engine, which accepts orders that act at once.
+fn check_open_orders(call: &Call<'_>, account: AccountId, more: u64) -> MethodResult {
     let Some(holder) = call.venue.engine().account(account) else { return Ok(()) };
-    let max = call.state.max_open_orders;
-    if holder.spec.settings.max_open_orders.is_some() || holder.open_orders() < max {
+    let own_max = holder.spec.settings.max_open_orders;
+    let max = own_max.unwrap_or(call.state.max_open_orders);
+    let book = call.venue.views().account(account);
+    let open = book.map_or(u64::from(holder.open_orders()), AccountBook::open_parts);
+    let has_icebergs = more > 1 || open > u64::from(holder.open_orders());
+    if open.saturating_add(more) <= u64::from(max) || (own_max.is_some() && !has_icebergs) {
         return Ok(());
     }
     Err(RpcError::from(Reject::TooManyOpenOrders).with_limit(Decimal::new(i128::from(max), 0)))
@@ -372,6 +383,11 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> MethodResult {
     let asked = RejectContext::of_edit(&live, record, &amend);
     if let Some(stop) = amend.stop {
         order_parameters::check_trigger_ahead(call, live.instrument, live.side, stop)?;
+    }
+    let parts_before = record.map_or(1, OrderRecord::parts);
+    let parts_after = parts(amend.lots, amend.display.or(live.display)).min(MAX_PARTS);
+    if parts_after > parts_before {
+        check_open_orders(call, account, parts_after - parts_before)?;
     }
     call.submit(Command::Amend(amend))?;
     if let Some(Event::AmendRefused { reason, .. }) = call.venue.events().first() {
