@@ -103,7 +103,7 @@ fn main() -> ExitCode {
         )
         .init();
     let serves = arguments.command.serves();
-    let done = match arguments.command {
+    let done = signals::report_file_size_limit().and_then(|()| match arguments.command {
         Command::Up(up) => up.run(),
         Command::Sim(sim) => sim.run(),
         Command::Scenario(play) => play.run(),
@@ -127,7 +127,7 @@ fn main() -> ExitCode {
         Command::Doctor(doctor) => doctor.run(),
         Command::Completions(completions) => completions.run(Arguments::command()),
         Command::Man(man) => man.run(Arguments::command()),
-    };
+    });
     let done = done.and_then(|()| match pitwire_terminal::output::write_error() {
         Some(error) if !serves => Err(Failure::new(format!("the output could not be written: {error}"))
             .remedy("free disk space, or redirect the output")),
