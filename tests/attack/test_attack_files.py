@@ -1,7 +1,9 @@
 """Attacks on the data directory: files deleted, replaced and swapped, a second writer, a wrong
 clock, and a ready file that is another program's document."""
 
+import importlib.util
 import json
+import resource
 import shutil
 import subprocess
 import time
@@ -275,3 +277,49 @@ def test_restore_refuses_a_changed_backup_and_overwrites_nothing(
     (copy / "backup.json").write_text(json.dumps(manifest))
     assert run_pitwire("restore", copy, target).returncode == 1
     assert not any(".unfinished-" in path.name for path in tmp_path.iterdir())
+
+
+def blake3(content: bytes) -> bytes:
+    """BLAKE3 as written for the golden vectors. Python has no other one."""
+    source = Path(__file__).parents[2] / "crates" / "journal" / "tests" / "golden.py"
+    spec = importlib.util.spec_from_file_location("golden", source)
+    assert spec is not None and spec.loader is not None
+    golden = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(golden)
+    digest: bytes = golden.blake3(content)
+    return digest
+
+
+@pytest.mark.attack("snapshot forged with a right hash")
+def test_forged_snapshot_is_not_used(data: Path, tries: Callable[[int], None]) -> None:
+    with quiet(data) as venue:
+        Http(venue.address, DEMO_A).result("private/buy", buy(1000) | {"label": "genuine"})
+        assert venue.stop() == 0
+        newest = max(data.glob("snapshot-*.snap"))
+        body = newest.read_bytes()[:-32]
+        assert newest.read_bytes()[-32:] == blake3(body), "the hash at the end of the file"
+        assert b"genuine" in body
+        forged = body.replace(b"genuine", b"changed")
+        newest.write_bytes(forged + blake3(forged))
+        venue.start()
+        tries(1)
+        orders = Http(venue.address, DEMO_A).result("private/get_open_orders")
+        assert [order["label"] for order in orders] == ["genuine"]
+        refusal = f"{newest.name} was not used: its hash is not the one that the superblock names"
+        assert refusal in venue.log_file.read_text()
+
+
+@pytest.mark.attack("file size limit below a segment")
+def test_file_size_limit_is_an_error_and_no_signal(data: Path) -> None:
+    limit = 1 << 20
+    command = [BINARY, "up", "--data", data, "--http", "127.0.0.1:0", "--no-flow", "--warm-up", "0"]
+    ended = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert ended.returncode == 1, (ended.returncode, ended.stderr)
+    assert "journal-00000001.seg" in ended.stderr and "File too large" in ended.stderr, ended.stderr

@@ -6,7 +6,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use crate::Storage;
-use crate::records::JournalPosition;
+use crate::records::{JournalPosition, NamedSnapshots};
 use pitwire_model::Seq;
 
 use crate::{JournalConfig, OpenError, Recovery, StartAt, error::while_doing, names::Listing, snapshots};
@@ -16,6 +16,7 @@ pub struct History {
     pub(crate) config: JournalConfig,
     pub(crate) end: JournalPosition,
     pub(crate) quarantined: BTreeSet<Seq>,
+    pub(crate) named: NamedSnapshots,
 }
 
 impl History {
@@ -47,7 +48,7 @@ impl History {
         let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
         let mut listing = Listing::new(names);
         listing.snapshots.retain(|seq| *seq < self.end.next);
-        let choice = snapshots::choose(storage, &listing, &self.config, StartAt::NewestSnapshot)?;
+        let choice = snapshots::choose(storage, &listing, &self.config, StartAt::NewestSnapshot, &self.named)?;
         let start = choice.used.as_ref().map_or(JournalPosition::START, |used| used.meta.position);
         let last = Seq(self.end.next.0.saturating_sub(1));
         Ok(Recovery {

@@ -34,7 +34,7 @@ pub fn inspect(storage: &dyn Storage, config: &JournalConfig, from: StartAt) -> 
         return if is_fresh { Ok(Recovery::fresh()) } else { Err(OpenError::MissingSuperblock) };
     }
     let superblock = superblock::read(storage)?;
-    let mut choice = snapshots::choose(storage, &listing, config, from)?;
+    let mut choice = snapshots::choose(storage, &listing, config, from, &superblock.snapshots)?;
     if from == StartAt::Oldest {
         choice.prefer_the_beginning(&listing);
     }

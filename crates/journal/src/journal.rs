@@ -6,7 +6,7 @@ use std::{
     sync::Arc,
 };
 
-use crate::records::{JournalPosition, Superblock, encode_command, fits};
+use crate::records::{JournalPosition, NamedSnapshot, Superblock, encode_command, fits};
 use crate::{Log, LogError, OutputHash, Storage};
 use pitwire_model::{Command, Seq, Stamped};
 
@@ -96,6 +96,7 @@ impl Journal {
             config: self.config.clone(),
             end: self.committed,
             quarantined: self.quarantined.clone(),
+            named: self.superblock.current().snapshots,
         }
     }
 
@@ -179,7 +180,26 @@ impl Journal {
             segment: self.committed.segment,
             offset: self.committed.offset,
             hash: self.committed.previous,
+            ..*self.superblock.current()
         };
+        self.write_superblock_slot(next, now_ns)
+    }
+
+    /// Names a snapshot that [`write_snapshot`](crate::write_snapshot) wrote, so that the next start
+    /// uses it. Costs one write and one sync of the superblock.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the superblock. The journal then accepts nothing.
+    pub fn name_snapshot(&mut self, newest: NamedSnapshot) -> Result<(), LogError> {
+        self.check_health()?;
+        let [before, _] = self.superblock.current().snapshots;
+        let before = before.filter(|before| before.seq < newest.seq);
+        let snapshots = [Some(newest), before];
+        self.write_superblock_slot(Superblock { snapshots, ..*self.superblock.current() }, None)
+    }
+
+    pub(crate) fn write_superblock_slot(&mut self, next: Superblock, now_ns: Option<u64>) -> Result<(), LogError> {
         let written =
             self.superblock.check_in_place(self.storage.as_ref()).and_then(|()| self.superblock.write(next, now_ns));
         self.poison_on_error(written)

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use crate::records::{JournalPosition, group::BLOCK_BYTES};
+use crate::records::{JournalPosition, NamedSnapshots, Superblock, group::BLOCK_BYTES};
 use crate::{File, LogError, Storage};
 
 use crate::{
@@ -12,6 +12,7 @@ use crate::{
     inspect::inspect,
     journal::SEGMENTS_AHEAD,
     names::{self, Listing},
+    snapshots,
     spare::{Segment, prepare},
     superblock::SuperblockFile,
 };
@@ -56,12 +57,20 @@ impl Journal {
             is_poisoned: false,
             quarantined: recovery.quarantined.clone(),
         };
-        journal.with_superblock().map(|journal| (journal, recovery))
+        journal.with_superblock(&recovery).map(|journal| (journal, recovery))
     }
 
     /// Records at once that everything recovered is durable, so that later damage to it is
     /// recognised.
-    fn with_superblock(mut self) -> Result<Journal, OpenError> {
+    ///
+    /// A superblock of an earlier build names no snapshot. Then the snapshots that exist are
+    /// trusted this once, and named.
+    fn with_superblock(mut self, recovery: &Recovery) -> Result<Journal, OpenError> {
+        let current = *self.superblock.current();
+        if recovery.snapshot.is_some() && current.snapshots == NamedSnapshots::default() {
+            let snapshots = snapshots::newest_two(self.storage.as_ref(), &self.config)?;
+            self.write_superblock_slot(Superblock { snapshots, ..current }, None).map_err(open_error)?;
+        }
         if self.superblock.current().watermark != self.durable {
             self.write_superblock(None).map_err(open_error)?;
         }

@@ -6,7 +6,7 @@ use std::fmt;
 use pitwire_model::Seq;
 
 use crate::names;
-use crate::records::{GroupFault, JournalPosition, SnapshotFault, SnapshotMeta, Superblock};
+use crate::records::{GroupFault, Hash, JournalPosition, SnapshotFault, SnapshotMeta, Superblock};
 
 /// The snapshot from which the log is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,9 +22,12 @@ pub enum StartAt {
 pub struct RecoveredSnapshot {
     pub meta: SnapshotMeta,
     pub payload: Vec<u8>,
+    /// The hash at the end of its file.
+    pub hash: Hash,
 }
 
-/// A snapshot that was not used because it is damaged or has an earlier layout. An older one, or
+/// A snapshot that was not used because it is damaged, has an earlier layout, or is not the one that
+/// the venue wrote. An older one, or
 /// the log from its start, was used instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedSnapshot {
@@ -38,6 +41,9 @@ impl fmt::Display for DamagedSnapshot {
         match fault {
             SnapshotFault::OlderFormat { .. } => {
                 write!(f, "{name} was passed over: {fault}; what it holds was made again from the log")
+            }
+            SnapshotFault::Replaced | SnapshotFault::Unnamed => {
+                write!(f, "{name} was not used: {fault}; an older one, or the log from its beginning, was used")
             }
             _ => write!(f, "{name} is damaged ({fault}); an older one, or the log from its beginning, was used"),
         }

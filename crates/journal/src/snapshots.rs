@@ -2,8 +2,8 @@
 //! read.
 
 use crate::records::{
-    SNAPSHOT_VERSION, SnapshotFault, SnapshotMeta,
-    snapshot::{decode_snapshot, encode_snapshot},
+    NamedSnapshot, NamedSnapshots, SNAPSHOT_VERSION, SnapshotFault, SnapshotMeta,
+    snapshot::{closing_hash, decode_snapshot, encode_snapshot},
 };
 use crate::{LogError, Storage};
 use pitwire_model::Seq;
@@ -14,18 +14,20 @@ use crate::{
     names::{self, Listing},
 };
 
-/// Writes a snapshot and returns its name. May run on any thread while the journal is written.
+/// Writes a snapshot, for [`Journal::name_snapshot`](crate::Journal::name_snapshot). Without that
+/// call no start uses it. May run on any thread while the journal is written.
 ///
 /// `meta.seq` must be durable already, because a snapshot proves that the log reaches that far.
-pub fn write_snapshot(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<String, LogError> {
+pub fn write_snapshot(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<NamedSnapshot, LogError> {
     let name = names::snapshot(meta.seq);
     let unfinished = names::unfinished(&name);
-    let written = write_and_rename(storage, &unfinished, &name, &encode_snapshot(meta, payload));
+    let bytes = encode_snapshot(meta, payload);
+    let written = write_and_rename(storage, &unfinished, &name, &bytes);
     if written.is_err() {
         // Frees the space, which cancels may need. A second failure changes nothing.
         let _ = storage.remove(&unfinished);
     }
-    written.map(|()| name)
+    written.map(|()| NamedSnapshot { seq: meta.seq, hash: closing_hash(&bytes) })
 }
 
 fn write_and_rename(storage: &dyn Storage, unfinished: &str, name: &str, bytes: &[u8]) -> Result<(), LogError> {
@@ -58,16 +60,18 @@ impl Choice {
     }
 }
 
+/// Chooses among the snapshots of a directory. `named` are those of the superblock.
 pub(crate) fn choose(
     storage: &dyn Storage,
     listing: &Listing,
     config: &JournalConfig,
     from: StartAt,
+    named: &NamedSnapshots,
 ) -> Result<Choice, OpenError> {
     let mut choice = Choice::default();
     for seq in listing.snapshots.iter().rev() {
         let name = names::snapshot(*seq);
-        let snapshot = match load(storage, *seq, config)? {
+        let snapshot = match load(storage, *seq, config)?.and_then(|snapshot| judge(snapshot, from, named)) {
             Ok(snapshot) => snapshot,
             Err(fault) => {
                 choice.damaged.push(DamagedSnapshot { name, fault });
@@ -85,6 +89,38 @@ pub(crate) fn choose(
     Ok(choice)
 }
 
+/// Compares a readable snapshot with those that the superblock names.
+///
+/// A start uses only a named snapshot, unless an earlier build wrote the superblock and it names
+/// none. [`StartAt::Oldest`] also reads snapshots that are not named, for `verify` to compare.
+fn judge(
+    snapshot: RecoveredSnapshot,
+    from: StartAt,
+    named: &NamedSnapshots,
+) -> Result<RecoveredSnapshot, SnapshotFault> {
+    let mut known = named.iter().flatten().peekable();
+    let names_none = known.peek().is_none();
+    match known.find(|known| known.seq == snapshot.meta.seq) {
+        Some(known) if known.hash != snapshot.hash => Err(SnapshotFault::Replaced),
+        Some(_) => Ok(snapshot),
+        None if names_none || from == StartAt::Oldest => Ok(snapshot),
+        None => Err(SnapshotFault::Unnamed),
+    }
+}
+
+/// Returns the newest two readable snapshots, for a superblock that names none.
+pub(crate) fn newest_two(storage: &dyn Storage, config: &JournalConfig) -> Result<NamedSnapshots, OpenError> {
+    let listing = Listing::new(storage.list().map_err(while_doing("list", "the journal's directory"))?);
+    let mut named = NamedSnapshots::default();
+    let mut places = named.iter_mut();
+    for seq in listing.snapshots.iter().rev() {
+        let Ok(snapshot) = load(storage, *seq, config)? else { continue };
+        let Some(place) = places.next() else { break };
+        *place = Some(NamedSnapshot { seq: *seq, hash: snapshot.hash });
+    }
+    Ok(named)
+}
+
 /// Reads the snapshot with that number. The inner error says why it is unusable.
 pub(crate) fn load(
     storage: &dyn Storage,
@@ -99,7 +135,9 @@ pub(crate) fn load(
         }
         // A whole snapshot under the name of another one.
         Ok((meta, _)) if meta.seq != seq => Ok(Err(SnapshotFault::BadLength)),
-        Ok((meta, payload)) => Ok(Ok(RecoveredSnapshot { meta, payload: payload.to_vec() })),
+        Ok((meta, payload)) => {
+            Ok(Ok(RecoveredSnapshot { meta, payload: payload.to_vec(), hash: closing_hash(&bytes) }))
+        }
         Err(SnapshotFault::NewerFormat { found }) => {
             Err(OpenError::NewerFormat { file: name, found, known: SNAPSHOT_VERSION })
         }

@@ -4,10 +4,11 @@ Run:  python3 crates/journal/tests/golden.py > contracts/vectors/log/v2.txt
       python3 crates/journal/tests/golden.py sessions > contracts/vectors/log/v2-sessions.txt
       python3 crates/journal/tests/golden.py reporting > contracts/vectors/log/v2-reporting.txt
       python3 crates/journal/tests/golden.py signatures > contracts/vectors/log/v2-signatures.txt
+      python3 crates/journal/tests/golden.py named-snapshots > contracts/vectors/log/v2-named-snapshots.txt
       python3 crates/journal/tests/golden.py snapshot > contracts/vectors/log/v4-snapshot.txt
 The second file has what came with sessions and calls: new kinds and tags beside those of the first, which stay.
-The third has what came with trade reporting, likewise, and the fourth used signatures. The fifth is the
-snapshot, which has a separate layout version since then.
+The third has what came with trade reporting, likewise, and the fourth used signatures. The fifth has a superblock
+that names snapshots. The sixth is the snapshot, which has a separate layout version since then.
 A line is a name, a space, and bytes in hex. A new layout is a new file, never an edit of an old one.
 BLAKE3 and CRC-32C are written out here, from their specifications, because Python brings neither.
 """
@@ -328,9 +329,10 @@ def group(number, first, records, watermark, previous, output):
     return whole[:120] + u32(crc32c(whole)) + whole[124:]
 
 
-def superblock(generation, watermark, number, segment, offset, digest):
+def superblock(generation, watermark, number, segment, offset, digest, named=()):
     slot = (b"PITWSUP\n" + u16(FORMAT) + u16(0) + bytes(4) + u64(generation) + u64(watermark) + u64(number)
-            + u32(segment) + u32(0) + u64(offset) + digest).ljust(4096, b"\xA5")
+            + u32(segment) + u32(len(named)) + u64(offset) + digest
+            + b"".join(u64(seq) + closing_hash for seq, closing_hash in named)).ljust(4096, b"\xA5")
     return slot[:12] + u32(crc32c(slot)) + slot[16:]
 
 
@@ -397,5 +399,17 @@ def signatures():
     later(SIGNATURE_COMMANDS, [])
 
 
+def named_snapshots():
+    # The superblock of the first file, with snapshots.
+    block = bytes.fromhex(dict(line.split(" ") for line in open("contracts/vectors/log/v2.txt"))["superblock"])
+    newest, before = (9, bytes([8] * 32)), (5, bytes([4] * 32))
+    watermark, digest = int.from_bytes(block[24:32], "little"), block[56:88]
+    for name, named in [("one", [newest]), ("two", [newest, before])]:
+        made = superblock(6, watermark, 2, 1, 12288, digest, named)
+        sys.stdout.write("superblock." + name + " " + made.hex() + "\n")
+
+
 MODES = {"sessions": sessions, "reporting": reporting, "snapshot": snapshots, "signatures": signatures}
-MODES.get("".join(sys.argv[1:]), main)()
+MODES["named-snapshots"] = named_snapshots
+if __name__ == "__main__":
+    MODES.get("".join(sys.argv[1:]), main)()

@@ -6,8 +6,8 @@ mod samples;
 use std::collections::BTreeMap;
 
 use pitwire_journal::records::{
-    ChainState, GroupSeal, JournalPosition, OutputChain, SnapshotFault, SnapshotMeta, StreamHash, Superblock,
-    decode_command, encode_command, encode_event, encode_public_event,
+    ChainState, GroupSeal, JournalPosition, NamedSnapshot, NamedSnapshots, OutputChain, SnapshotFault, SnapshotMeta,
+    StreamHash, Superblock, decode_command, encode_command, encode_event, encode_public_event,
     group::{begin_group, read_group, seal_group},
     snapshot::{decode_snapshot, encode_snapshot},
 };
@@ -36,6 +36,10 @@ fn golden_of_sessions() -> BTreeMap<&'static str, Vec<u8>> {
 
 fn golden_of_reporting() -> BTreeMap<&'static str, Vec<u8>> {
     golden_of(include_str!("../../../contracts/vectors/log/v2-reporting.txt"))
+}
+
+fn golden_of_named_snapshots() -> BTreeMap<&'static str, Vec<u8>> {
+    golden_of(include_str!("../../../contracts/vectors/log/v2-named-snapshots.txt"))
 }
 
 fn golden_of_signatures() -> BTreeMap<&'static str, Vec<u8>> {
@@ -133,9 +137,19 @@ fn groups_never_change() {
     assert_eq!((read.header.last(), read.header.previous, read.hash), (last, first, second));
     assert_eq!((read.header.output, read.header.watermark), (None, Seq(count)));
 
-    let superblock = Superblock { generation: 6, watermark: last, group: 2, segment: 1, offset: 12_288, hash: second };
+    // Earlier builds named no snapshots.
+    let snapshots = NamedSnapshots::default();
+    let superblock =
+        Superblock { generation: 6, watermark: last, group: 2, segment: 1, offset: 12_288, hash: second, snapshots };
     assert_eq!(superblock.encode(), golden["superblock"]);
     assert_eq!(Superblock::decode_file(&golden["superblock"]), Ok(superblock));
+    let [newest, before] = [(9, 8), (5, 4)].map(|(seq, byte)| Some(NamedSnapshot { seq: Seq(seq), hash: [byte; 32] }));
+    for (name, snapshots) in [("superblock.one", [newest, None]), ("superblock.two", [newest, before])] {
+        let superblock = Superblock { snapshots, ..superblock };
+        let golden = &golden_of_named_snapshots()[name];
+        assert_eq!(&superblock.encode(), golden, "{name}");
+        assert_eq!(Superblock::decode_file(golden), Ok(superblock), "{name}");
+    }
 }
 
 fn write_group(bytes: &mut Vec<u8>, commands: Vec<Stamped>, seal: &GroupSeal) -> [u8; 32] {

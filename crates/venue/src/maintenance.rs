@@ -10,8 +10,8 @@ use std::thread;
 
 use pitwire_disk::{DiskUsage, disk_usage};
 use pitwire_failure::Failure;
-use pitwire_journal::records::SnapshotMeta;
 use pitwire_journal::records::image::encode_state;
+use pitwire_journal::records::{NamedSnapshot, SnapshotMeta};
 use pitwire_journal::{
     History, Journal, JournalSpace, Keep, PreparedSegment, compress_segments, surplus, write_snapshot,
 };
@@ -37,6 +37,8 @@ const USAGE_EVERY_NS: u64 = 10_000_000_000;
 
 enum TaskResult {
     Segment(Result<PreparedSegment, LogError>),
+    /// A snapshot has its name in the directory. The superblock must name it.
+    Written(NamedSnapshot),
     /// The snapshot at this command, and the compression after it, have ended.
     Snapshot(Seq, Result<(), String>),
     /// The compression at the start has ended.
@@ -134,6 +136,11 @@ impl Maintenance {
                         self.take_segment(journal, outcome, now_ns);
                     }
                 }
+                TaskResult::Written(named) => {
+                    if let Some(journal) = venue.journal_mut() {
+                        journal.name_snapshot(named)?;
+                    }
+                }
                 TaskResult::Snapshot(seq, Ok(())) => {
                     info!(seq = seq.0, "snapshot written");
                     self.is_archiving = false;
@@ -198,13 +205,13 @@ impl Maintenance {
     /// Otherwise a venue that crashes before its snapshot thread is done would replay the same
     /// commands at each start. Call it when everything is committed. A failure is logged only,
     /// because the journal is complete.
-    pub fn catch_up(&mut self, venue: &Venue, now_ns: u64) {
+    pub fn catch_up(&mut self, venue: &mut Venue, now_ns: u64) {
         if !self.newest.is_due(venue.durable(), now_ns) {
             return;
         }
         let Some((meta, payload)) = capture_snapshot(venue) else { return };
         let retention = self.next_retention();
-        match write_and_retain(self.storage.as_ref(), retention, &meta, &payload) {
+        match write_and_name(venue, self.storage.as_ref(), retention, &meta, &payload) {
             Ok(()) => {
                 info!(seq = meta.seq.0, "snapshot written");
                 self.newest = NewestSnapshot { holds: meta.seq, at_ns: now_ns };
@@ -246,7 +253,8 @@ impl Maintenance {
         thread::spawn(move || {
             // Report the end in every case, because `wait_for_snapshot` may be waiting for it.
             let outcome = catch_unwind(AssertUnwindSafe(|| {
-                replicate_snapshot(&history, retention).map_err(|error| error.to_string())?;
+                let written = |named| drop(report.send(TaskResult::Written(named)));
+                replicate_snapshot(&history, retention, written).map_err(|error| error.to_string())?;
                 compress_and_log(history.storage(), &stops);
                 Ok(())
             }));
@@ -255,9 +263,14 @@ impl Maintenance {
     }
 
     /// Waits until the running snapshot or compression, if any, has ended.
-    pub fn wait_for_snapshot(&mut self) {
+    pub fn wait_for_snapshot(&mut self, venue: &mut Venue) {
         while self.is_archiving {
             let Ok(done) = self.done.recv() else { return };
+            if let (TaskResult::Written(named), Some(journal)) = (&done, venue.journal_mut())
+                && let Err(error) = journal.name_snapshot(*named)
+            {
+                error!(seq = named.seq.0, %error, "cannot name the snapshot; the next start does not use it");
+            }
             self.is_archiving &= !matches!(done, TaskResult::Snapshot(..) | TaskResult::Compression);
         }
     }
@@ -267,14 +280,14 @@ impl Maintenance {
     /// # Errors
     ///
     /// Returns a failure if the snapshot cannot be written. The journal is complete without it.
-    pub fn finish(mut self, venue: &Venue) -> Result<(), Failure> {
+    pub fn finish(mut self, venue: &mut Venue) -> Result<(), Failure> {
         let Some((meta, payload)) = capture_snapshot(venue) else { return Ok(()) };
         // Two threads must not delete old segments at the same time.
         self.stops_compressing.store(true, Relaxed);
-        self.wait_for_snapshot();
+        self.wait_for_snapshot(venue);
         // A stop drops nothing, so that an operator can still correct a wrong bound.
         let retention = Retention { keep: self.keep, may_drop: false };
-        write_and_retain(self.storage.as_ref(), retention, &meta, &payload)
+        write_and_name(venue, self.storage.as_ref(), retention, &meta, &payload)
     }
 }
 
@@ -289,13 +302,19 @@ pub struct Retention {
 /// Writes a snapshot of everything durable, by replaying the log from the previous snapshot. Then
 /// applies `retention`.
 ///
+/// `written` gets the snapshot at once. The caller names it by [`Journal::name_snapshot`].
+///
 /// The replay also verifies that the previous snapshot is readable and that the log after it
 /// produces the events that were sent.
 ///
 /// # Errors
 ///
 /// Returns a failure if the log cannot be replayed, or if the snapshot cannot be written.
-pub fn replicate_snapshot(history: &History, retention: Retention) -> Result<(), Failure> {
+pub fn replicate_snapshot(
+    history: &History,
+    retention: Retention,
+    written: impl FnOnce(NamedSnapshot),
+) -> Result<(), Failure> {
     // The venue's own thread has priority.
     let _ = rustix::process::nice(10);
     let recovery = history.recovery()?;
@@ -310,7 +329,8 @@ pub fn replicate_snapshot(history: &History, retention: Retention) -> Result<(),
         chain: replica.chain.state().clone(),
     };
     drop(replica);
-    write_and_retain(history.storage(), retention, &meta, &payload)
+    written(write_snapshot(history.storage(), &meta, &payload)?);
+    retain(history.storage(), retention)
 }
 
 /// Compresses old segments. A failure is logged only, because the segments stay readable.
@@ -338,13 +358,23 @@ pub fn capture_snapshot(venue: &Venue) -> Option<(SnapshotMeta, Vec<u8>)> {
     Some((meta, payload))
 }
 
-fn write_and_retain(
+/// Writes a snapshot of a venue, names it and applies `retention`.
+fn write_and_name(
+    venue: &mut Venue,
     storage: &dyn Storage,
     retention: Retention,
     meta: &SnapshotMeta,
     payload: &[u8],
 ) -> Result<(), Failure> {
-    write_snapshot(storage, meta, payload)?;
+    let named = write_snapshot(storage, meta, payload)?;
+    if let Some(journal) = venue.journal_mut() {
+        journal.name_snapshot(named)?;
+    }
+    retain(storage, retention)
+}
+
+/// Drops the history that exceeds its bound.
+fn retain(storage: &dyn Storage, retention: Retention) -> Result<(), Failure> {
     let Retention { keep, may_drop } = retention;
     let surplus = surplus(storage, &journal_config(), keep)?;
     if let Some(Seq(last)) = surplus.dropped_up_to {
@@ -431,7 +461,7 @@ mod tests {
         // one.
         for commands in [SNAPSHOT_COMMANDS - 1, 1, 0, SNAPSHOT_COMMANDS - 1, 0] {
             let (mut venue, mut maintenance, base, lock) = start(&directory);
-            maintenance.catch_up(&venue, 0);
+            maintenance.catch_up(&mut venue, 0);
             bases.push((base.0, maintenance.newest.holds.0, venue.last().0));
             submit_cancels(&mut venue, &mut maintenance, commands);
             drop((venue, lock));
@@ -449,7 +479,7 @@ mod tests {
         for _ in 0..3 {
             submit_cancels(&mut venue, &mut maintenance, SNAPSHOT_COMMANDS);
             maintenance.start_snapshot(&venue, 0);
-            maintenance.wait_for_snapshot();
+            maintenance.wait_for_snapshot(&mut venue);
         }
         let names: Vec<String> = std::fs::read_dir(&directory)
             .unwrap()

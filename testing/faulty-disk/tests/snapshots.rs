@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::{Writer, judge, meta, open, payload, small, snapshot};
+use common::{Writer, judge, meta, named_snapshot, open, payload, small, snapshot};
 use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
-use pitwire_journal::records::{SNAPSHOT_VERSION, SnapshotMeta};
+use pitwire_journal::records::{SNAPSHOT_VERSION, SnapshotFault, SnapshotMeta};
+use pitwire_journal::{DamagedSnapshot, OpenError, Removed, StartAt, inspect, retain, write_snapshot};
 use pitwire_journal::{Log, LogError, Storage};
-use pitwire_journal::{OpenError, Removed, StartAt, inspect, retain, write_snapshot};
 use pitwire_model::Seq;
 
 fn name(seq: Seq) -> String {
@@ -254,4 +254,97 @@ fn a_log_shorter_than_its_snapshot_is_refused() {
     write_snapshot(&disk, &meta, b"from the future").unwrap();
     let refused = open(&disk).err().expect("refused");
     assert!(matches!(refused, OpenError::EndsEarly { watermark, .. } if watermark == meta.seq), "{refused}");
+}
+
+/// As [`with_snapshots`], and the superblock names every snapshot.
+fn with_named_snapshots(count: u64) -> (FaultyStorage, Writer, Vec<Seq>) {
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin(&disk, 24).unwrap();
+    let mut seqs = Vec::new();
+    for turn in 0..count * 10 + 5 {
+        writer.turn(turn).unwrap();
+        if turn % 10 == 9 {
+            seqs.push(named_snapshot(&disk, &mut writer).unwrap());
+        }
+    }
+    (disk, writer, seqs)
+}
+
+/// Changes the payload of a snapshot and makes its hash right again.
+fn forge(disk: &FaultyStorage, seq: Seq) {
+    disk.edit(&name(seq), |bytes| {
+        let end = bytes.len() - 32;
+        bytes[end - 1] ^= 1;
+        let hash = blake3::hash(&bytes[..end]);
+        bytes[end..].copy_from_slice(hash.as_bytes());
+    });
+}
+
+#[test]
+fn forged_snapshot_is_not_used() {
+    let (disk, writer, seqs) = with_named_snapshots(3);
+    assert_eq!(open(&disk.copy()).unwrap().1.base(), seqs[2]);
+    for (forged, base) in [(seqs[2], seqs[1]), (seqs[1], Seq(0))] {
+        forge(&disk, forged);
+        let (_, recovery) = open(&disk.copy()).unwrap();
+        assert_eq!(recovery.base(), base, "the oldest snapshot is not named, so the log is read from its start");
+        let said: Vec<String> = recovery.damaged_snapshots.iter().map(ToString::to_string).collect();
+        let expected = format!("{} was not used: its hash is not the one that the superblock names", name(forged));
+        assert!(said.iter().any(|line| line.starts_with(&expected)), "{said:?}");
+        judge(&disk.copy(), writer.acked, &writer.appended).unwrap();
+    }
+    disk.remove("journal-00000001.seg").unwrap();
+    let refused = open(&disk).err().expect("refused");
+    assert!(matches!(&refused, OpenError::NoUsableSnapshot { damaged, .. } if damaged.len() == 3), "{refused}");
+}
+
+#[test]
+fn snapshot_that_the_superblock_does_not_name_is_not_used() {
+    let (disk, mut writer, seqs) = with_named_snapshots(2);
+    writer.append(1).unwrap();
+    writer.commit().unwrap();
+    snapshot(&disk, &writer).unwrap();
+    let (_, recovery) = open(&disk).unwrap();
+    assert_eq!(recovery.base(), seqs[1]);
+    assert_eq!(recovery.damaged_snapshots[0].fault, SnapshotFault::Unnamed);
+    judge(&disk, writer.acked, &writer.appended).unwrap();
+}
+
+/// An earlier build named no snapshots. The first start trusts them, and names them for the next.
+#[test]
+fn snapshots_of_an_earlier_build_are_named_at_the_first_start() {
+    let (disk, writer, seqs) = with_snapshots(3);
+    assert_eq!(open(&disk).unwrap().1.base(), seqs[2]);
+    forge(&disk, seqs[2]);
+    assert_eq!(open(&disk).unwrap().1.base(), seqs[1]);
+    judge(&disk, writer.acked, &writer.appended).unwrap();
+}
+
+/// Writing, naming and retention are interrupted after every operation: a start finds a named
+/// snapshot or the log that it needs.
+#[test]
+fn crash_while_snapshots_are_named_loses_nothing() {
+    let disk = FaultyStorage::new();
+    let mut writer = Writer::begin(&disk, 25).unwrap();
+    for turn in 0..36 {
+        writer.turn(turn).unwrap();
+        if turn % 6 != 5 {
+            continue;
+        }
+        disk.keep_images();
+        named_snapshot(&disk, &mut writer).unwrap();
+        retain(&disk, &small(), 2).unwrap();
+        for image in disk.take_images() {
+            for crash in Crash::ALL {
+                let crashed = image.crash(crash, turn);
+                judge(&crashed, writer.acked, &writer.appended).unwrap();
+                let (_, recovery) = open(&crashed).unwrap();
+                let unnamed = |damaged: &DamagedSnapshot| damaged.fault == SnapshotFault::Unnamed;
+                assert!(recovery.damaged_snapshots.iter().all(unnamed), "{:?}", recovery.damaged_snapshots);
+                if let Some(used) = &recovery.snapshot {
+                    assert_eq!(used.payload, payload(used.meta.seq));
+                }
+            }
+        }
+    }
 }

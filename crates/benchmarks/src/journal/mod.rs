@@ -173,7 +173,7 @@ impl JournalBenchmark {
     /// Times the pause of a snapshot: with a replica on another thread, and in place for
     /// comparison.
     fn pauses(&self, directory: &Path) -> Result<SnapshotPauses, Failure> {
-        let (service, _) = self.filled_venue(directory, SNAPSHOT_COMMANDS, SNAPSHOT_LIVE)?;
+        let (mut service, _) = self.filled_venue(directory, SNAPSHOT_COMMANDS, SNAPSHOT_LIVE)?;
         let (mut replica, mut in_place) = (Vec::new(), Vec::new());
         for _ in 0..self.runs {
             let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(directory)?);
@@ -181,7 +181,7 @@ impl JournalBenchmark {
             let started = Instant::now();
             maintenance.start_snapshot(&service.venue, 0);
             replica.push(started.elapsed().as_secs_f64() * 1e6);
-            maintenance.wait_for_snapshot();
+            maintenance.wait_for_snapshot(&mut service.venue);
             let started = Instant::now();
             drop(capture_snapshot(&service.venue));
             in_place.push(started.elapsed().as_secs_f64() * 1e6);

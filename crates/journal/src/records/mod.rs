@@ -29,7 +29,7 @@ pub use event::{encode_event, encode_public_event};
 pub use group::{Group, GroupFault, GroupHeader, GroupSeal};
 pub use snapshot::{JournalPosition, SNAPSHOT_VERSION, SnapshotFault, SnapshotMeta};
 pub use stream::StreamHash;
-pub use superblock::{Superblock, SuperblockFault};
+pub use superblock::{NamedSnapshot, NamedSnapshots, Superblock, SuperblockFault};
 
 /// Version of records, groups and superblocks, written into each container; any other version is
 /// refused. Snapshots have [`SNAPSHOT_VERSION`], because their content can be recomputed from the

@@ -83,6 +83,10 @@ pub enum SnapshotFault {
     OlderFormat {
         found: u16,
     },
+    /// The file is whole, but the superblock names another hash for it.
+    Replaced,
+    /// The file is whole, but the superblock does not name it.
+    Unnamed,
 }
 
 impl fmt::Display for SnapshotFault {
@@ -92,6 +96,8 @@ impl fmt::Display for SnapshotFault {
             SnapshotFault::BadMagic => write!(f, "the file is not a snapshot"),
             SnapshotFault::BadHash => write!(f, "the file's hash is wrong"),
             SnapshotFault::BadLength => write!(f, "the payload's length contradicts the file's"),
+            SnapshotFault::Replaced => write!(f, "its hash is not the one that the superblock names"),
+            SnapshotFault::Unnamed => write!(f, "the superblock does not name it"),
             SnapshotFault::NewerFormat { found } | SnapshotFault::OlderFormat { found } => {
                 write!(f, "its layout is version {found}, and this build knows {SNAPSHOT_VERSION}")
             }
@@ -127,6 +133,11 @@ pub fn encode_snapshot(meta: &SnapshotMeta, payload: &[u8]) -> Vec<u8> {
     let hash = blake3::hash(&out);
     out.extend_from_slice(hash.as_bytes());
     out
+}
+
+/// Returns the hash at the end of a file that [`decode_snapshot`] accepts.
+pub fn closing_hash(file: &[u8]) -> Hash {
+    file.last_chunk().copied().unwrap_or_default()
 }
 
 /// Checks the whole file and returns its parts.

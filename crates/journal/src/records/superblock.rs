@@ -1,4 +1,5 @@
-//! The superblock: the durable watermark of the journal, kept in a separate file.
+//! The superblock: the durable watermark of the journal and the hashes of its newest snapshots, in a
+//! separate file.
 //!
 //! Does        hold two slots of 4 KiB, written in turn, so that a torn write leaves the other one
 //!             whole.
@@ -11,10 +12,12 @@
 //!             24  u64 durable watermark: seq of the newest command known to be on disk
 //!             32  u64 number of the group that holds it
 //!             40  u32 segment in which that group ends
-//!             44  u32 zero
+//!             44  u32 number of snapshots that it names, 0 to 2; 0 if an earlier build wrote it
 //!             48  u64 offset at which it ends
 //!             56  32  BLAKE3 of that group
-//!             88      padding 0xA5 to 4096
+//!             88      each named snapshot, newest first: u64 seq, and 32 bytes, the hash that ends
+//!                     its file
+//!             then    padding 0xA5 to 4096
 //!             Offsets 0 to 16 never move.
 
 use std::fmt;
@@ -33,6 +36,18 @@ const MAGIC: &[u8; 8] = b"PITWSUP\n";
 const PADDING: u8 = 0xA5;
 const CHECKSUM_AT: usize = 12;
 
+/// A snapshot that the superblock names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamedSnapshot {
+    /// The last command in it.
+    pub seq: Seq,
+    /// The hash at the end of its file.
+    pub hash: Hash,
+}
+
+/// The newest two snapshots, newest first. Empty if nothing has named a snapshot yet.
+pub type NamedSnapshots = [Option<NamedSnapshot>; 2];
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Superblock {
     pub generation: u64,
@@ -41,6 +56,7 @@ pub struct Superblock {
     pub segment: u32,
     pub offset: u64,
     pub hash: Hash,
+    pub snapshots: NamedSnapshots,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,9 +106,13 @@ impl Superblock {
         w.put_u64(self.watermark.0);
         w.put_u64(self.group);
         w.put_u32(self.segment);
-        w.put_u32(0);
+        w.put_u32(self.snapshots.iter().flatten().map(|_| 1).sum());
         w.put_u64(self.offset);
         w.put_raw(&self.hash);
+        for named in self.snapshots.iter().flatten() {
+            w.put_u64(named.seq.0);
+            w.put_raw(&named.hash);
+        }
         slot.resize(SLOT_BYTES, PADDING);
         let checksum = crc32c::crc32c(&slot);
         Writer::new(&mut slot).set_u32(CHECKSUM_AT, checksum);
@@ -133,9 +153,14 @@ impl Superblock {
             return Err(SuperblockFault::OlderFormat { found: version });
         }
         let (generation, watermark, group) = (r.take_u64()?, Seq(r.take_u64()?), r.take_u64()?);
-        let segment = r.take_u32()?;
-        r.take_u32()?;
-        Ok(Superblock { generation, watermark, group, segment, offset: r.take_u64()?, hash: r.take_array()? })
+        let (segment, named) = (r.take_u32()?, r.take_u32()?);
+        let (offset, hash) = (r.take_u64()?, r.take_array()?);
+        let mut snapshots = NamedSnapshots::default();
+        let named = usize::try_from(named).map_err(|_| SuperblockFault::Damaged)?;
+        for place in snapshots.get_mut(..named).ok_or(SuperblockFault::Damaged)? {
+            *place = Some(NamedSnapshot { seq: Seq(r.take_u64()?), hash: r.take_array()? });
+        }
+        Ok(Superblock { generation, watermark, group, segment, offset, hash, snapshots })
     }
 }
 

@@ -287,9 +287,9 @@ impl Up {
             };
             Failure::new(format!("the venue stopped: {error}")).remedy(remedy)
         })?;
-        let (service, maintenance) = app.into_parts();
+        let (mut service, maintenance) = app.into_parts();
         if let Some(maintenance) = maintenance
-            && let Err(failure) = maintenance.finish(&service.venue)
+            && let Err(failure) = maintenance.finish(&mut service.venue)
         {
             // The disk may be full. The log is complete, and the next start replays more of it.
             warn!(%failure, "cannot write the final snapshot; no command is lost, and the next start takes longer");
@@ -399,7 +399,7 @@ impl Up {
             let now_ns = clock.monotonic_ns();
             let storage_of_tasks = Arc::clone(&storage) as Arc<dyn Storage>;
             let mut maintenance = Maintenance::new(storage_of_tasks, self.keep, base, now_ns).with_usage_of(&self.data);
-            maintenance.catch_up(&venue, now_ns);
+            maintenance.catch_up(&mut venue, now_ns);
             maintenance.compress_old_segments();
             OpenDirectory { storage, maintenance, lock }
         });

@@ -29,10 +29,18 @@ pub fn payload(seq: Seq) -> Vec<u8> {
     format!("the state after {seq} ").repeat(100).into_bytes()
 }
 
-/// Takes a snapshot of the durable state.
+/// Takes a snapshot of the durable state, without naming it, as an earlier build would.
 pub fn snapshot(disk: &FaultyStorage, writer: &Writer) -> Result<Seq, LogError> {
     let meta = meta(writer);
     write_snapshot(disk, &meta, &payload(meta.seq))?;
+    Ok(meta.seq)
+}
+
+/// Takes a snapshot of the durable state and names it in the superblock.
+pub fn named_snapshot(disk: &FaultyStorage, writer: &mut Writer) -> Result<Seq, LogError> {
+    let meta = meta(writer);
+    let named = write_snapshot(disk, &meta, &payload(meta.seq))?;
+    writer.journal.name_snapshot(named)?;
     Ok(meta.seq)
 }
 

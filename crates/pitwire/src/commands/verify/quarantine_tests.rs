@@ -127,7 +127,7 @@ fn a_poison_command_is_refused_and_halts_its_instrument_alone() {
     let (venue, lock) = start(&scratch.0);
     assert_eq!(state(&venue), expected, "a replay from the first command");
     stop(venue);
-    replicate_snapshot(&history, KEEP_ALL).unwrap();
+    replicate_snapshot(&history, KEEP_ALL, |_| ()).unwrap();
     drop(lock);
     let (venue, _lock) = start(&scratch.0);
     assert_eq!(state(&venue), expected, "and from a snapshot");
@@ -220,6 +220,6 @@ fn a_log_that_gives_other_events_than_were_sent_is_refused() {
     drop((sequencer, lock));
     let says = "gives other events than were sent";
     assert!(recover(&scratch.0).err().unwrap().to_string().contains(says));
-    assert!(replicate_snapshot(&history, KEEP_ALL).unwrap_err().to_string().contains(says));
+    assert!(replicate_snapshot(&history, KEEP_ALL, |_| ()).unwrap_err().to_string().contains(says));
     assert!(Verify::of(scratch.0.clone()).run().unwrap_err().to_string().contains(says));
 }
