@@ -221,7 +221,7 @@ messages! {
         filled_quantity: Option<Decimal>,
     }
     MassCancelAccepted = 21 { sequence: u64, request_id: u64, cancelled: u32 }
-    /// Reports a change of an own order, whichever entrance or participant caused it.
+    /// Reports a change of an own order. Any entrance or participant may have caused it.
     ExecutionReport = 22 {
         sequence: u64,
         execution_type: ExecutionType,
@@ -263,10 +263,11 @@ messages! {
         sequence: u64,
         request_id: u64,
         instrument_id: u32,
-        /// Of the trades of the day.
+        /// VWAP of the day's trades.
         trades: Option<Decimal>,
-        /// Of the visible book.
+        /// VWAP of the visible bids.
         bid: Option<Decimal>,
+        /// VWAP of the visible offers.
         ask: Option<Decimal>,
     }
     Book = 26 { sequence: u64, request_id: u64, instrument_id: u32 } + { levels: Vec<Level> }

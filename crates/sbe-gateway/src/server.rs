@@ -276,7 +276,7 @@ async fn serve(socket: TcpStream, gateway: &Gateway, stopped: watch::Receiver<bo
     }
 }
 
-/// What the reading half of a connection asks the sending half to do.
+/// Order of the reading half of a connection to the sending half.
 enum Control {
     Retransmit(RetransmitRequest),
     /// Sends the logout, if there is one, and closes the connection.
