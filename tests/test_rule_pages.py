@@ -17,9 +17,9 @@ ORDER_RULES = TOP / "docs" / "order-rules.md"
 SCENARIOS = TOP / "docs" / "scenarios.md"
 CITING = ["crates", "contracts", "testing", "tests", "web/src", "web/e2e", "web/tests", "docs"]
 ENDINGS = {".rs", ".toml", ".py", ".json", ".ts", ".svelte", ".md"}
-# The Python reference has no funds, no bounds, no trade reporting and no positions.
+# The Python reference has no funds, bounds, trade reporting, positions, post-only or collar.
 NOT_IN_PYTHON = {"rulebook 17", "rulebook 22", "rulebook 23", "rulebook 24", "order-rules funds, market sell"}
-NOT_IN_PYTHON |= {"order-rules funds, cross"}
+NOT_IN_PYTHON |= {"order-rules funds, cross", "order-rules post-only", "order-rules collar"}
 
 NUMBERED = re.compile(r"rulebook(?::|,? section| section)? (\d+(?:\.\d+)?)", re.IGNORECASE)
 STEP = re.compile(r",? (?:steps?|check) (\d+)")
