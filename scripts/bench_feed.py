@@ -54,7 +54,7 @@ class Case:
     # Demand of issue 5: least trades per second, most ns of CPU.
     least_per_s: float | None = None
     most_cpu_ns: float | None = None
-    # Or a minimum share of another case's rate.
+    # Alternatively a minimum share of the rate of another case.
     share_of: tuple[str, float] | None = None
     most_lag_p99_us: float | None = None
 

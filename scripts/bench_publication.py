@@ -75,7 +75,7 @@ def against(peer: str, name: str, factor: float, *, least: bool) -> Demand:
 
 
 def against_case(case: str, name: str, factor: float) -> Demand:
-    """Demands a ratio to our figure in another case, which `everybody` contains by name."""
+    """Requires a ratio to our figure in another case. `everybody` maps names to cases."""
 
     def judge(ours: Figures, everybody: dict[str, Figures]) -> str | None:
         other = everybody.get(f"{OURS}: {case}", {}).get(name)

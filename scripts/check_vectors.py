@@ -119,7 +119,7 @@ def whole(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-# --- shape ------------------------------------------------------------------------------------------------------
+# --- shape -------------------------------------------------------------------------------------
 
 
 def shape(scenario: Scenario, reasons: set[str]) -> Iterator[str]:
@@ -224,7 +224,7 @@ def event_shape(event: dict[str, Any], asked: set[str], reasons: set[str]) -> It
             yield f"event {kind} of {event[key]}, which never asks"
 
 
-# --- the two tables -------------------------------------------------------------------------------------------------
+# --- the two tables ----------------------------------------------------------------------------
 
 Cells = dict[tuple[str, str], str]
 
@@ -280,7 +280,7 @@ def against_tables(scenario: Scenario, cells: tuple[Cells, Cells]) -> Iterator[s
                 yield f"{step['id']} is {reason}, the tables say {why}"
 
 
-# --- conservation, limits, order ----------------------------------------------------------------------------------
+# --- conservation, limits, order ---------------------------------------------------------------
 
 
 def final_terms(scenario: Scenario) -> dict[str, Order]:
@@ -387,7 +387,7 @@ def one_price(scenario: Scenario) -> Iterator[str]:
             yield "no uncross, but trades"
 
 
-# --- the rules again ----------------------------------------------------------------------------------------------
+# --- the rules again ---------------------------------------------------------------------------
 
 
 def plain(scenario: Scenario, tifs: set[str], setup: set[str]) -> bool:
@@ -515,7 +515,7 @@ def compare_trades(scenario: Scenario, computed: list[tuple[str, str, int, int]]
         yield f"trades {wanted}, the rules give {computed}"
 
 
-# --- all of it ----------------------------------------------------------------------------------------------------
+# --- all of it ---------------------------------------------------------------------------------
 
 
 def judge(scenario: Scenario, reasons: set[str], cells: tuple[Cells, Cells]) -> list[str]:

@@ -64,8 +64,8 @@ class Request:
 class Trader:
     """One client on one transport. It outlives many deaths of the venue."""
 
-    def __init__(self, name: str, credentials: Credentials, entrance: str, rng: random.Random) -> None:
-        self.name, self.credentials, self.entrance, self.rng = name, credentials, entrance, rng
+    def __init__(self, name: str, credentials: Credentials, transport: str, rng: random.Random) -> None:
+        self.name, self.credentials, self.transport, self.rng = name, credentials, transport, rng
         self.orders: dict[str, Order] = {}  # by order id
         self.resting: dict[str, Order] = {}  # those of them that were open at the last report
         self.pending: list[Request] = []
@@ -82,7 +82,7 @@ class Trader:
     def trade_until_it_dies(self, venue: Venue) -> threading.Thread:
         def run() -> None:
             try:
-                (self._over_ws if self.entrance == "ws" else self._over_http)(venue)
+                (self._over_ws if self.transport == "ws" else self._over_http)(venue)
             except CONNECTION_LOST:
                 pass
             except BaseException as error:
@@ -266,8 +266,8 @@ class Trader:
         if order.state in FINAL:
             assert found["order_state"] == order.state and filled == order.filled, f"it came back to life: {reported}"
         elif found["order_state"] == "cancelled":
-            # An incoming order cancels the resting order of its own account instead of trading with
-            # it.
+            # An incoming order cancels the resting order of the same account instead of trading
+            # with it.
             itself = found["cancel_reason"] == "self_match_prevention"
             assert itself or (asked and asked.method == "private/cancel"), f"cancelled without a request: {reported}"
         amounts, prices = {order.amount}, {order.price}

@@ -1,4 +1,5 @@
-"""A worker program: copies what each of its pipes carries to OUT.0, OUT.1, … and ends when they end.
+"""A worker program: copies what each of its pipes carries to OUT.0, OUT.1, … and ends when they
+end.
 
 pipe_worker.py OUT [--stop-first] DESCRIPTOR...: with --stop-first it reads nothing of its first pipe until a line
 comes in OUT.go (a file that the test makes).

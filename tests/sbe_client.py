@@ -1,5 +1,5 @@
-"""A client of binary order entry that reads the schema at run time, so that it shares no code with the
-venue."""
+"""A client of binary order entry that reads the schema at run time, so that it shares no code with
+the venue."""
 
 import socket
 import struct

@@ -263,7 +263,8 @@ def expected(records: list[bytes]) -> dict[tuple[str, int, int], tuple[Bar, dict
 
 
 def market(seed: int, trades: int) -> list[bytes]:
-    """Walks of five symbols over an hour and a half: odd lots, dark prints, prints within and beyond the grace."""
+    """Walks of five symbols over an hour and a half: odd lots, dark prints, prints within and
+    beyond the grace."""
     chance = random.Random(seed)
     symbols = ["AAPL", "BRK.A", "SPY", "F", "ZVZZT"]
     cents = dict(zip(symbols, [18_700, 50_000_000, 47_000, 1_200, 900], strict=True))

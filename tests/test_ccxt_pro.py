@@ -1,4 +1,5 @@
-"""ccxt pro, unmodified: its books, trades, tickers and own orders over WebSocket, its trading over HTTP."""
+"""ccxt pro, unmodified: its books, trades, tickers and own orders over WebSocket, its trading over
+HTTP."""
 
 import asyncio
 import contextlib
@@ -51,7 +52,8 @@ def levels(book: dict[str, Any]) -> Book:
 
 @pytest.mark.parametrize("symbol", [SPOT, "BTC/USDC", "BTC/USD:BTC"])
 def test_the_watched_book_equals_the_fetched_one_and_never_crosses(venue: Venue, symbol: str) -> None:
-    """ccxt keeps a book's timestamp but not its change_id, so a plain subscriber to the same channel joins the two."""
+    """ccxt keeps a book's timestamp but not its change_id, so a plain subscriber to the same
+    channel joins the two."""
 
     async def scenario() -> None:
         async with deribit(venue) as exchange:
@@ -173,7 +175,8 @@ def test_own_trades_are_seen_with_the_ids_of_the_reply(venue: Venue) -> None:
 
 
 def test_watch_balance_is_not_refused(venue: Venue) -> None:
-    """A currency without a portfolio must not end in an error: ccxt would give up the whole connection."""
+    """A currency without a portfolio must not end in an error: ccxt would give up the whole
+    connection."""
 
     async def scenario() -> None:
         async with deribit(venue) as exchange:

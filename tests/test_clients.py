@@ -1,4 +1,5 @@
-"""Every program of docs/clients.md runs against the demo venue, and prints what the page shows."""
+"""Every program of docs/clients.md runs against the demo venue, and prints the output of the
+page."""
 
 import re
 import shutil

@@ -89,8 +89,8 @@ def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path, en
             kept = ws.result("private/buy", buy(1999))["order"]["order_id"]
             refused = None
             for _ in range(200):
-                # Bursts of one group each; a group is 4 KiB at least. At these prices the funds outlast the
-                # disk even if its end is noticed late.
+                # Bursts of one group each; a group is 4 KiB at least. At these prices the funds
+                # outlast the disk even if its end is noticed late.
                 answers = [ws.call("private/buy", buy(100 + number % 500)) for number in range(50)]
                 refused = next((answer["error"] for answer in answers if "error" in answer), None)
                 if refused is not None:
@@ -101,7 +101,7 @@ def test_a_full_disk_refuses_orders_by_name_and_takes_cancels(tmp_path: Path, en
             more = {"order_id": kept, "amount": 5, "price": 1999}
             assert ws.call("private/edit", more)["error"]["data"]["name"] == "no_space"
             if end == "full":
-                # There is no space for the last snapshot, and none is needed.
+                # The disk has no space for the last snapshot. The start does not need it.
                 assert venue.stop() == 0
                 assert verified(disk / "data")["orders"] > 1000
                 return

@@ -1,4 +1,5 @@
-"""`pitwire up --publish` and `pitwire gateway` with a real nats-server: equal bytes, despite faults."""
+"""`pitwire up --publish` and `pitwire gateway` with a real nats-server: equal bytes, despite
+faults."""
 
 import asyncio
 import itertools

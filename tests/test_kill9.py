@@ -80,9 +80,9 @@ def test_kill_9_under_load_loses_nothing_acknowledged(data: Path) -> None:
     print(f"KILL_SEED={SEED} KILL_CYCLES={CYCLES}")
     rng = random.Random(SEED)
     traders = [
-        Trader(f"{account.client_id}-{entrance}", account, entrance, random.Random(rng.getrandbits(64)))
+        Trader(f"{account.client_id}-{transport}", account, transport, random.Random(rng.getrandbits(64)))
         for account in (DEMO_A, DEMO_B)
-        for entrance in ("ws", "http")
+        for transport in ("ws", "http")
     ]
     tape = PublicTape()
     with Venue(data) as venue:

@@ -105,8 +105,8 @@ def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue
             assert of[0] == of[1] and len(of[0]) >= 3, name
         chosen = [[text for text in texts if any(f'"{name}"' in text for name in deltas)] for texts in (here, there)]
         assert chosen[0] == chosen[1], "several channels are one stream to their reader"
-        # A subscriber of a state channel gets at least the latest message: common messages are equal, and
-        # both end alike.
+        # A subscriber of a state channel gets at least the latest message: common messages are
+        # equal, and both end alike.
         for name in set(CHANNELS) - set(deltas):
             of = [[text for text in texts if f'"{name}"' in text] for texts in (here, there)]
             assert of[0][-1:] == of[1][-1:], name

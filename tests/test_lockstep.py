@@ -64,7 +64,7 @@ def test_a_bot_driven_twice_makes_one_tape(tmp_path: Path) -> None:
         with Venue(tmp_path / name, extra=MANUAL) as venue:
             runs.append(drive(venue))
     assert runs[0] == runs[1]
-    # The same bot with one more step gives another tape hash.
+    # One more step of this bot gives another tape hash.
     with Venue(tmp_path / "three", extra=MANUAL) as venue:
         assert drive(venue, 41)["tape_hash"] != runs[0]["tape_hash"]
 

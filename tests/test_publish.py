@@ -72,7 +72,7 @@ class Publisher:
         return connect(f"ws://{self.address}{path}", **options)
 
     def reader_with_patience(self, **options: Any) -> ClientConnection:
-        """A reader; waits until connections that have ended are no longer counted."""
+        """Opens a reader, after the publisher has stopped counting ended connections."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -348,7 +348,8 @@ except pitwire.Interrupted as interrupted:
     process = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None and process.stdout.readline() == "ready\n"
-        # A signal between the line and the call ends the process by a plain KeyboardInterrupt, so wait for the call.
+        # A signal between the line and the call ends the process by a plain KeyboardInterrupt, so
+        # wait for the call.
         deadline = time.monotonic() + PATIENCE_S
         used = Path(f"/proc/{process.pid}/stat")
         first = used.read_text().split()[13]

@@ -19,7 +19,7 @@ SECOND_NS = 10**9
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Venue]:
-    """A venue whose time only requests move, without order flow."""
+    """A venue with a manual clock and without order flow."""
     data = tmp_path_factory.mktemp("python") / "data"
     with Venue(data, extra=["--clock", "manual", "--no-flow"]) as venue:
         yield venue

@@ -64,7 +64,7 @@ class Reader:
             if "token" in params:
                 self.epoch = params["token"].split(":")[0]
                 self.tokens[channel] = params["token"]
-                # What came from the history before it has no token of its own.
+                # The messages from the history before it have no token.
                 self.complete[channel] = [True] * len(self.received[channel])
             return message
         data = params["data"]

@@ -43,7 +43,8 @@ def b(venue: Venue) -> Iterator[SbeClient]:
 
 
 def logged_on(client: SbeClient, who: Credentials, next_sequence: int = 0) -> SbeClient:
-    """Logs on; tries again while the gateway has not noticed yet that an earlier connection ended."""
+    """Logs on; tries again while the gateway has not noticed yet that an earlier connection
+    ended."""
     name, answer = client.log_on(who, next_sequence)
     while name == "Logout" and "already" in answer["reason"]:
         client.sock.close()

@@ -194,7 +194,8 @@ def test_a_report_of_sessions_shows_them_and_the_auction_prices(tmp_path: Path) 
         for auction in one["path"]["auctions"]:
             at_ns = START_OF_DAY_NS + round(auction["at_s"] * 1e9)
             within = [row for row in trades if row["Instrument"] == name and abs(int(row["TimeNs"]) - at_ns) < 1000]
-            # The uncross is the first command of that instant; orders that it activates trade behind it.
+            # The uncross is the first command of that instant; orders that it activates trade
+            # behind it.
             within = [row for row in within if row["Seq"] == within[0]["Seq"]]
             assert sum(int(row["Volume"]) for row in within) == auction["lots"] > 0
             assert {ticks(row["Price"]) for row in within} == {auction["price_ticks"]}

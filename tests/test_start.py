@@ -131,7 +131,8 @@ def test_a_name_where_an_address_is_wanted_gets_the_address_as_remedy(options: l
     assert ended.returncode == 2 and "127.0.0.1:8123" in ended.stderr and ended.stderr.count("\n") == 1, ended.stderr
 
 
-# Damage. The rule (decisions.md, Journal): at or below the durable watermark it is refused with its position.
+# Damage. The rule (decisions.md, Journal): at or below the durable watermark it is refused with its
+# position.
 
 
 def traded(data: Path, clean: bool) -> Path:

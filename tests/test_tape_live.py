@@ -1,4 +1,5 @@
-"""`pitwire tape serve --live`: the feed of the latency laboratory, by contracts/lab-connector.md."""
+"""`pitwire tape serve --live`: the feed of the latency laboratory, by
+contracts/lab-connector.md."""
 
 import csv
 import json

@@ -95,7 +95,8 @@ def test_an_operators_command_says_what_happened(data: Path) -> None:
     with Venue(data, extra=["--no-flow", "--key-file", str(data.parent / "vault.key")]) as venue:
         halted = said(venue, "halt", "NPN_ZAR")
         assert "NPN_ZAR is halted" in halted and "pitwire operator reopen NPN_ZAR" in halted
-        # Long enough that the call does not end before the next command, however slow the machine is.
+        # Long enough that the call does not end before the next command, however slow the machine
+        # is.
         assert "NPN_ZAR is in a re-opening call for 600 s" in said(venue, "reopen", "NPN_ZAR", "--seconds", "600")
         assert "ends in 900 s" in said(venue, "extend", "NPN_ZAR", "--seconds", "900")
         assert "NPN_ZAR continues" in said(venue, "resume", "NPN_ZAR")

@@ -1,4 +1,4 @@
-"""Every tutorial in docs/tutorials works: its commands run, and print what it shows."""
+"""Every tutorial in docs/tutorials works: its commands run and print the output of the page."""
 
 import os
 import re

@@ -1,4 +1,5 @@
-"""The warm-up of a fresh venue: simulated trading before the first client, journaled like the rest."""
+"""The warm-up of a fresh venue: simulated trading before the first client, journaled like the
+rest."""
 
 from pathlib import Path
 
@@ -26,7 +27,7 @@ def test_a_fresh_demo_has_six_hours_of_candles_on_little_disk(data: Path) -> Non
         stats = http.result("public/ticker", {"instrument_name": "NPN_ZAR"})["stats"]
         assert stats["high"] > stats["low"] and stats["volume"] > 0
         assert venue.stop() == 0
-    # The newest segment is the one that the journal allocates ahead: it holds nothing yet.
+    # The journal allocates its newest segment ahead. It is empty so far.
     ahead = max(data.glob("journal-*.seg"))
     used = sum(file.stat().st_size for file in data.rglob("*") if file.is_file() and file != ahead)
     assert used <= MOST_BYTES, f"{used} bytes"
@@ -48,7 +49,8 @@ def test_a_second_start_simulates_nothing_more(data: Path) -> None:
         assert venue.stop() == 0
         venue.start()
         after = Http(venue.address, OPERATOR).result("private/pitwire_status")["sequence"]
-    # A start journals its epoch and the setting of the flow. A manual clock adds no hours of trading.
+    # A start journals its epoch and the setting of the flow. A manual clock adds no hours of
+    # trading.
     assert after - before < 100 < before
 
 

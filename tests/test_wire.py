@@ -77,7 +77,7 @@ def test_ids_repeat_legally_and_answers_keep_the_order_of_requests(ws: Ws) -> No
         ("private/get_positions", {}),
     ],
 )
-def test_every_entrance_gives_the_same_answer(venue: Venue, ws: Ws, method: str, params: Json) -> None:
+def test_every_transport_gives_the_same_answer(venue: Venue, ws: Ws, method: str, params: Json) -> None:
     http = Http(venue.address)
     message = {"jsonrpc": "2.0", "method": method, "params": params}
     answers = [
@@ -273,7 +273,7 @@ def test_nothing_is_null_and_no_number_has_an_exponent(http: Http, method: str, 
         ),
     ],
 )
-def test_errors_by_number_on_every_entrance(http: Http, trader: Ws, code: int, method: str, params: Json) -> None:
+def test_errors_by_number_on_every_transport(http: Http, trader: Ws, code: int, method: str, params: Json) -> None:
     answers = [http.call(method, params), trader.call(method, params)]
     assert [error_code(answer) for answer in answers] == [code, code], answers
     if code == INVALID_PARAMS:

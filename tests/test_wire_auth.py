@@ -173,7 +173,7 @@ def test_a_token_in_a_url_changes_nothing(venue: Venue, ws: Ws) -> None:
         assert code(refused) == UNAUTHORIZED
         assert refused["error"]["data"]["name"] == "token_in_query"
     assert ws.result("private/get_open_orders") == before
-    # The same call with the token in the header or in the body of a POST enters the order.
+    # With the token in the header or in the body of a POST, this call enters the order.
     bearer = {"Authorization": f"Bearer {token}"}
     message = {"jsonrpc": "2.0", "id": 1, "method": "private/buy", "params": order | {"access_token": token}}
     answers = (http.get(f"/api/v2/private/buy?{query(order)}", bearer), http.post("/api/v2", message))

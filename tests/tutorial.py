@@ -81,7 +81,7 @@ def matches(expected: list[str], actual: str) -> bool:
 
 
 class Terminal:
-    """One shell in a directory. What it starts in the background ends with it."""
+    """One shell in a directory. Its background processes end with it."""
 
     def __init__(self, directory: Path, environment: dict[str, str]) -> None:
         self.directory = directory

@@ -45,7 +45,8 @@ class Venue:
     data: Path
     extra: list[str] = field(default_factory=list)
     preset: str = "demo"
-    # A fresh demo venue would simulate six hours first; most tests need an empty market. None leaves the default.
+    # A fresh demo venue would simulate six hours first; most tests need an empty market. None
+    # leaves the default.
     warm_up: str | None = "0"
     address: str = ""
     process: subprocess.Popen[bytes] | None = None

@@ -31,7 +31,8 @@ class BadMessage(ValueError):
 
 @dataclass
 class Shard:
-    """The position of one shard's consumer. Numbers count every record since the splitter's start, sent or not."""
+    """The position of one shard's consumer. Numbers count every record since the splitter's start,
+    sent or not."""
 
     epoch: int | None = None
     expected: int = 0
@@ -42,7 +43,8 @@ class Shard:
     restarts: int = 0
 
     def place(self, epoch: int, first: int, count: int) -> int:
-        """Returns how many records at the front of a batch to skip, and counts those missing before it."""
+        """Returns how many records at the front of a batch to skip, and counts those missing before
+        it."""
         if self.epoch is None:
             # The records before the first message are unknown.
             self.epoch, self.expected = epoch, first
@@ -108,7 +110,8 @@ async def consume(url: str, prefix: str, shards: list[int], seconds: float | Non
 
     connection = await nats.connect(url, allow_reconnect=True, max_reconnect_attempts=-1)
     for shard in shards or ["*"]:
-        # Limited in bytes rather than messages. NATS drops what exceeds it, and the numbers show that.
+        # Limited in bytes rather than messages. NATS drops what exceeds it, and the numbers show
+        # that.
         await connection.subscribe(f"{prefix}.*.{shard}", cb=take, pending_bytes_limit=256 << 20)
     await connection.flush()
     print(json.dumps({"ready": True}), flush=True)

@@ -29,10 +29,11 @@ READ = 256 << 10
 HEADER = 4096
 WRAP = 0xFFFF_FFFF
 REFERENCE = 0x8000_0000
-"""Flag in a length of a ring of version 2: the record is in the area, at the offset that follows."""
+"""Flag in a length of a ring of version 2: the record is in the area, at the offset that
+follows."""
 AREA_BYTES_AT, AREA_NAME_AT, AREA_NAME_BYTES = 40, 512, 256
-SHORTEST_NAP_S = 50e-6
-LONGEST_NAP_S = 500e-6
+SHORTEST_SLEEP_S = 50e-6
+LONGEST_SLEEP_S = 500e-6
 SILENCE_S = 0.2
 """Interval at which a silent ring's splitter is checked for life."""
 _LENGTH = struct.Struct("<I")
@@ -157,7 +158,8 @@ class _Ring:
         self.wide[_TAIL] = self.position
 
     def is_abandoned(self) -> bool:
-        """Returns whether the splitter has died. It holds an exclusive lock on its rings while it lives."""
+        """Returns whether the splitter has died. It holds an exclusive lock on its rings while it
+        lives."""
         try:
             fcntl.flock(self.descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
         except OSError:
@@ -203,7 +205,7 @@ class _Ring:
 
 
 def _ring_records(ring: _Ring, idle_s: float | None) -> Iterator[bytes | None]:
-    nap_s = SHORTEST_NAP_S
+    sleep_s = SHORTEST_SLEEP_S
     quiet_since = asked = time.monotonic()
     while True:
         # Checked before the head: records published before the end are read with it.
@@ -211,12 +213,12 @@ def _ring_records(ring: _Ring, idle_s: float | None) -> Iterator[bytes | None]:
         head = ring.head()
         if head != ring.position:
             yield from ring.upto(head)
-            nap_s, quiet_since = SHORTEST_NAP_S, time.monotonic()
+            sleep_s, quiet_since = SHORTEST_SLEEP_S, time.monotonic()
             continue
         if is_ended:
             return
-        time.sleep(nap_s)
-        nap_s = min(2 * nap_s, LONGEST_NAP_S)
+        time.sleep(sleep_s)
+        sleep_s = min(2 * sleep_s, LONGEST_SLEEP_S)
         now = time.monotonic()
         if now - max(quiet_since, asked) >= SILENCE_S:
             asked = now

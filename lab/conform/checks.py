@@ -221,7 +221,8 @@ def check_failures(connector: Connector, _short: bool) -> str:
 
 
 def messages_of_every_length() -> list[tuple[int, bytes]]:
-    """Opcode and payload: text and binary of the limits of every length field, with and without envelope."""
+    """Opcode and payload: text and binary of the limits of every length field, with and without
+    envelope."""
     found = []
     for number, length in enumerate(LENGTHS, 1):
         text = envelope(number, 1_000 + number, 2_000 + number, 77) + '"x":"'
@@ -363,7 +364,8 @@ def check_lost(connector: Connector, _short: bool) -> str:
 
 
 def check_reconnect(connector: Connector, _short: bool) -> str:
-    """The connector is back within 250 ms, subscribes again, and waits for a server that is away."""
+    """The connector is back within 250 ms, subscribes again, and waits for a server that is
+    away."""
     with session(connector) as one:
         process, peer = one.open(reconnect="1", subscribe="again")
         for turn in range(1, 6):
@@ -405,7 +407,8 @@ def check_reconnect(connector: Connector, _short: bool) -> str:
 
 
 def check_tls(connector: Connector, _short: bool) -> str:
-    """A wss URL works with the trusted certificate. Without trust the connection fails with code 4."""
+    """A wss URL works with the trusted certificate. Without trust the connection fails with code
+    4."""
     if not connector.tls:
         return "not offered"
     messages = [envelope(1, 1, 1) + '"x":1}', envelope(2, 1, 1) + f'"x":"{"x" * 1_000_000}"}}', "{}"]
@@ -527,7 +530,8 @@ def check_locked(connector: Connector, short: bool) -> str:
 
 
 def check_full_disk(connector: Connector, _short: bool) -> str:
-    """A capture file that cannot grow ends the connector with code 6. Earlier rows stay readable."""
+    """A capture file that cannot grow ends the connector with code 6. Earlier rows stay
+    readable."""
     with session(connector) as one:
         # An ignored signal lets the write fail instead. The shell counts blocks of 512 bytes.
         script = f'trap "" XFSZ; ulimit -f {FULL_DISK_BYTES // 512}; exec "$@"'
@@ -558,7 +562,8 @@ def check_full_disk(connector: Connector, _short: bool) -> str:
 
 
 def check_rate(connector: Connector, short: bool) -> str:
-    """50,000 messages a second for 10 s: each is stored once and in order. Short: for 1 s, at any pace."""
+    """50,000 messages a second for 10 s: each is stored once and in order. Short: for 1 s, at any
+    pace."""
     count = RATE_PER_S if short else 10 * RATE_PER_S
     with session(connector) as one:
         process, peer = one.open()

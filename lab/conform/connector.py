@@ -70,7 +70,8 @@ class Connector:
         return tools + [package for package in packages if package not in tools]
 
     def make(self, report: Callable[[str], None] = lambda _line: None) -> None:
-        """Runs the build commands. Raises BadConnector with the end of the output of one that failed."""
+        """Runs the build commands. Raises BadConnector with the end of the output of a failed
+        command."""
         for command in self.build:
             report(" ".join(command))
             try:
@@ -105,7 +106,8 @@ def is_installed(package: str) -> bool:
 
 
 class Process:
-    """A running connector. `lines` collects its standard output; its standard error goes to a file."""
+    """A running connector. `lines` collects its standard output; its standard error goes to a
+    file."""
 
     def __init__(self, connector: Connector, settings: Mapping[str, str], log: Path, prefix: list[str]) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("LAB_")}
@@ -139,7 +141,8 @@ class Process:
             self._news.notify_all()
 
     def wait_for(self, prefix: str, seconds: float, skip: int = 0) -> str | None:
-        """The line number `skip` that begins with `prefix`; None if the time or the output ends first."""
+        """The line number `skip` that begins with `prefix`; None if the time or the output ends
+        first."""
         deadline = time.monotonic() + seconds
         with self._news:
             while True:
@@ -161,7 +164,8 @@ class Process:
             self._process.stdin.close()
 
     def shake_hands(self, seconds: float = 30) -> tuple[int, int]:
-        """Reads the connector's clock. Returns its shortest bracket and its error outside of it, in ns.
+        """Reads the connector's clock. Returns its shortest bracket and its error outside of it, in
+        ns.
 
         Raises BadConnector if the connector does not answer, or counts from another origin.
         """

@@ -152,7 +152,8 @@ class Peer:
 
 
 class Server:
-    """A listener on a free port of the loopback interface, with TLS if there are settings for it."""
+    """A listener on a free port of the loopback interface, with TLS if there are settings for
+    it."""
 
     def __init__(self, settings: ssl.SSLContext | None = None) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -179,7 +180,8 @@ class Server:
 
 
 def certificate(folder: Path) -> tuple[Path, Path]:
-    """Makes a certificate for 127.0.0.1 that signs itself. Returns its file and the file of its key."""
+    """Makes a certificate for 127.0.0.1 that signs itself. Returns its file and the file of its
+    key."""
     folder.mkdir()
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]

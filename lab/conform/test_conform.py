@@ -1,4 +1,5 @@
-"""The conformance checks: the connectors that are built pass, and connectors with a known fault fail.
+"""The conformance checks: the connectors that are built pass, and connectors with a known fault
+fail.
 
 A connector without `build/` is skipped by name. The broken connectors are the Python connector with one
 change each. They need only the interpreter and the packages of this test run.
@@ -17,8 +18,8 @@ from conform.server import BINARY, PING, TEXT, frame
 
 PYTHON = CONNECTORS / "python-websockets"
 NAMES = sorted(path.parent.name for path in CONNECTORS.glob("*/connector.toml"))
-# What each broken connector changes in the Python connector (file, text, replacement), and the check
-# that notices it.
+# What each broken connector changes in the Python connector (file, text, replacement), and the
+# check that notices it.
 STAMP = "received_ns = time.monotonic_ns()"
 UNTIL = "        until = time.monotonic() + GIVE_UP_S"
 FAULTS = {

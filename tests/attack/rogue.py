@@ -60,7 +60,7 @@ def read_until(client: socket.socket, end: bytes) -> bytes:
 
 
 def greet(client: socket.socket) -> bytes:
-    """The handshake of a NATS server. Returns what the client sent."""
+    """The handshake of a NATS server. Returns the bytes from the client."""
     client.sendall(INFO)
     received = read_until(client, b"PING\r\n")
     client.sendall(b"PONG\r\n")

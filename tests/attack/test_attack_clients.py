@@ -337,7 +337,8 @@ def test_formula_in_a_label_is_a_text_in_the_csv(data: Path, tmp_path: Path) -> 
 
 @pytest.mark.attack("kill -9 of an export")
 def test_killed_export_leaves_nothing_that_disturbs_the_next(data: Path, tmp_path: Path) -> None:
-    """A killed export leaves its directory; the next one removes it, whatever its process number."""
+    """A killed export leaves its directory; the next one removes it, whatever its process
+    number."""
     with Venue(data, preset="demo", warm_up="2h") as venue:
         assert venue.stop() == 0
     out = tmp_path / "tables"

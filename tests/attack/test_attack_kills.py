@@ -190,8 +190,8 @@ def test_start_replays_the_log_when_a_snapshot_is_damaged(stopped: Path, tmp_pat
 
 @contextlib.contextmanager
 def limited_files(most_bytes: int) -> Iterator[None]:
-    """Child processes may write no file above this size: a full disk without a mount. Python ignores
-    the signal of this limit; a child that inherits this gets an error from the write."""
+    """Child processes may write no file above this size: a full disk without a mount. Python
+    ignores the signal of this limit; a child that inherits this gets an error from the write."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, before[1]))
     try:

@@ -42,7 +42,8 @@ class Instrument:
     kind: str
 
     def ticks(self, price: Number) -> int:
-        """Converts a price in quote currency to ticks. Raises InvalidValue if it is between ticks."""
+        """Converts a price in quote currency to ticks. Raises InvalidValue if it is between
+        ticks."""
         return self._steps("price", price, self.tick, "tick")
 
     def lots(self, amount: Number) -> int:
@@ -50,11 +51,11 @@ class Instrument:
         return self._steps("amount", amount, self.lot, "lot")
 
     def price(self, ticks: int) -> Decimal:
-        """Returns the price of so many ticks, in quote currency."""
+        """Returns the price of a number of ticks, in quote currency."""
         return self.tick * int(ticks)
 
     def amount(self, lots: int) -> Decimal:
-        """Returns the amount of so many lots."""
+        """Returns the amount of a number of lots."""
         return self.lot * int(lots)
 
     def _steps(self, name: str, value: Number, step: Decimal, unit: str) -> int:

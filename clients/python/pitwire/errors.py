@@ -58,7 +58,7 @@ class VenueBusy(PitwireError):
 
 
 class VenueForked(PitwireError):
-    """The process is a fork of the one that created the venue."""
+    """The process was forked from the process that created the venue."""
 
 
 class VenueFailed(PitwireError):

@@ -1,4 +1,5 @@
-"""Makes contracts/vectors/log/v2.txt from the layouts described in crates/journal, sharing no code with them.
+"""Makes contracts/vectors/log/v2.txt from the layouts described in crates/journal, sharing no code
+with them.
 
 Run:  python3 crates/journal/tests/golden.py > contracts/vectors/log/v2.txt
       python3 crates/journal/tests/golden.py sessions > contracts/vectors/log/v2-sessions.txt
@@ -16,7 +17,7 @@ BLAKE3 and CRC-32C are written out here, from their specifications, because Pyth
 import struct
 import sys
 
-# --- BLAKE3, one thread, default mode -----------------------------------------------------------------------------
+# --- BLAKE3, one thread, default mode ----------------------------------------------------------
 IV = [0x6A09E667, 0xBB67AE85, 0x3C6EF372, 0xA54FF53A, 0x510E527F, 0x9B05688C, 0x1F83D9AB, 0x5BE0CD19]
 PERMUTATION = [2, 6, 3, 10, 7, 0, 4, 13, 1, 11, 12, 5, 9, 14, 15, 8]
 CHUNK_START, CHUNK_END, PARENT, ROOT = 1, 2, 4, 8
@@ -85,7 +86,7 @@ def crc32c(data):
 assert blake3(b"").hex() == "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262"
 assert crc32c(b"123456789") == 0xE3069283
 
-# --- the forms of fields ------------------------------------------------------------------------------------------
+# --- the forms of fields -----------------------------------------------------------------------
 
 
 def u8(x): return struct.pack("<B", x)
@@ -132,7 +133,8 @@ COMMANDS = [
     ("enter_limit", 7, u64(8) + u32(8) + u32(4) + u8(SELL) + limit(-5) + u64(2**40) + u8(GTC) + u32(0)
      + text("mine") + u8(0)),
     ("enter_market", 7, u64(9) + u32(8) + u32(4) + u8(BUY) + MARKET + u64(1) + u8(IOC) + u32(0) + text("") + u8(0)),
-    # Terms: 1 reprice, 4 display, 8 self-match, 32 group key, 64 goes with its session, 128 client order id.
+    # Terms: 1 reprice, 4 display, 8 self-match, 32 group key, 64 goes with its session, 128 client
+    # order id.
     ("enter_iceberg", 7, u64(10) + u32(8) + u32(4) + u8(SELL) + limit(-5) + u64(2**40) + u8(GTC) + u32(11)
      + text("mine") + u8(1 + 4 + 8 + 32 + 64 + 128) + u64(50) + u8(3) + u32(77) + text("a-1")),
     # 2 reject, 16 a separate group.
@@ -167,7 +169,7 @@ COMMANDS = [
 ]
 
 
-# --- what came with sessions --------------------------------------------------------------------------------------
+# --- what came with sessions -------------------------------------------------------------------
 OPENING, CONTINUOUS, VOLATILITY, CLOSING, GTD, GTT, CPX = 5, 1, 7, 9, 4, 5, 10
 NO_TOLERANCE = option(None) * 2
 RULES = (text("ZA01") + option(u64(500)) + i64(2) + option(u32(40)) + option(u32(1000)) + option(u32(300))
@@ -232,7 +234,7 @@ SESSION_EVENTS = [
 ]
 
 
-# --- what came with trade reporting -------------------------------------------------------------------------------
+# --- what came with trade reporting ------------------------------------------------------------
 REPORT = u32(4) + u32(8) + u32(2) + u8(SELL) + i64(101) + u64(40) + text("block")
 
 REPORTING_COMMANDS = [

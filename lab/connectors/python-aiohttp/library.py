@@ -1,4 +1,5 @@
-"""A connector of the latency laboratory with the client of aiohttp, by contracts/lab-connector.md."""
+"""A connector of the latency laboratory with the client of aiohttp, by
+contracts/lab-connector.md."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,5 @@
-"""A connector of the latency laboratory with websockets (asyncio), by contracts/lab-connector.md."""
+"""A connector of the latency laboratory with websockets (asyncio), by
+contracts/lab-connector.md."""
 
 from ssl import SSLContext
 

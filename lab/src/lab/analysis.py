@@ -60,7 +60,8 @@ class Cost:
 
 @dataclass(frozen=True)
 class Reference:
-    """Response latency of the reference receiver: the floor of the instrument. Medians over runs."""
+    """Response latency of the reference receiver: the floor of the instrument. Medians over
+    runs."""
 
     runs: int
     quantiles: dict[float, float]

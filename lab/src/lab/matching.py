@@ -8,7 +8,7 @@ import duckdb
 
 from lab import summary
 
-# Of DuckDB. The process needs up to 2 GB more, so it stays within 8 GB.
+# Memory limit of DuckDB. The process needs up to 2 GB more, so it stays within 8 GB.
 MEMORY_LIMIT = "6GB"
 
 

@@ -1,4 +1,5 @@
-"""A connector by contracts/lab-connector.md for tests of the laboratory, on the `websockets` library.
+"""A connector by contracts/lab-connector.md for tests of the laboratory, on the `websockets`
+library.
 
 CONNECTOR_TEST selects a behaviour, as words that are separated by spaces:
 clock=process   prints a clock that counts from the start of the process

@@ -11,7 +11,7 @@ NANOSECONDS = 10**9
 
 @dataclass(frozen=True)
 class MarketSettings:
-    """What an environment runs."""
+    """Settings of the market of an environment."""
 
     preset: str = "demo"
     instrument: str = "BTC_USDC"
@@ -32,14 +32,14 @@ class MarketSettings:
 
 @dataclass(frozen=True)
 class MarketState:
-    """What an agent may observe. Observation and reward functions take it."""
+    """The data that an agent may observe. Observation and reward functions take it."""
 
     #: Best prices in ticks and their lots. An empty side has the start price and no lots.
     bid_ticks: int
     bid_lots: int
     ask_ticks: int
     ask_lots: int
-    #: Lots that the agent has bought less those that it has sold.
+    #: Lots bought by the agent less lots sold by it.
     inventory_lots: int
     #: Value of the inventory at the middle price plus the cash earned, in ticks times lots.
     wealth: float
@@ -71,7 +71,7 @@ class AgentMarket:
         self.venue.advance(settings.warm_up_ns)
 
     def state(self, agent: str, step: int) -> MarketState:
-        """Returns what an agent may observe at a step."""
+        """Returns the data that an agent may observe at a step."""
         bid, bid_lots, ask, ask_lots = self.venue.touch(self.instrument.id)
         start = self.instrument.start_price_ticks
         bid, ask = bid or (ask or start), ask or (bid or start)

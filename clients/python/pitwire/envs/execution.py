@@ -70,7 +70,7 @@ class OptimalExecutionEnv(gym.Env[Observation, npt.NDArray[np.float32]]):
         return self._observation(), self._info()
 
     def step(self, action: npt.NDArray[np.float32]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Sends a share of what is left, and lets one step pass."""
+        """Sends a share of the remaining lots, and lets one step pass."""
         assert self.market is not None, "call reset before step"
         self.step_number += 1
         is_last = self.step_number >= self.settings.steps

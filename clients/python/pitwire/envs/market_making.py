@@ -21,7 +21,8 @@ def observe(state: MarketState, max_inventory_lots: int) -> Observation:
 
 
 def reward(before: MarketState, after: MarketState) -> float:
-    """The default reward: the growth of wealth less a penalty for inventory, in ticks times lots."""
+    """The default reward: the growth of wealth less a penalty for inventory, in ticks times
+    lots."""
     return after.wealth - before.wealth - 0.01 * abs(after.inventory_lots)
 
 

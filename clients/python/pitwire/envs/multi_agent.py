@@ -13,7 +13,7 @@ from pitwire.envs._market import AgentMarket, MarketSettings, MarketState
 
 Observation = npt.NDArray[np.float32]
 
-#: What an agent can do: nothing, quote at the best price, quote one tick better, or take a price.
+#: Actions of an agent: nothing, quote at the best price, quote one tick better, or take a price.
 ACTIONS = ("hold", "join_bid", "join_ask", "improve_bid", "improve_ask", "buy", "sell")
 _LOW = np.array([-100, 0, -1, 0], dtype=np.float32)
 _HIGH = np.array([100, 10, 1, 1], dtype=np.float32)
@@ -190,7 +190,7 @@ class TurnMarketEnv(AECEnv[str, Observation, int]):
         return self.rules.observe(agent)
 
     def step(self, action: int | None) -> None:
-        """Enters the order of the agent whose turn it is."""
+        """Enters the order of the agent that acts next."""
         agent = self.agent_selection
         if self.terminations[agent] or self.truncations[agent]:
             self._was_dead_step(action)

@@ -108,7 +108,8 @@ def level(values: Sequence[float], rng: np.random.Generator) -> Level:
 
 
 def ranks(values: dict[str, np.ndarray], rng: np.random.Generator) -> dict[str, Interval]:
-    """95 % of the bootstrap draws place the median in these ranks. All arrays have the same blocks."""
+    """95 % of the bootstrap draws place the median in these ranks. All arrays have the same
+    blocks."""
     if not values:
         return {}
     blocks = len(next(iter(values.values())))

@@ -27,7 +27,8 @@ def known_publishers() -> dict[str, Publisher]:
 
 @app.command()
 def build(names: Names = None) -> None:
-    """Build publishers, and install Artillery. What cannot be built is named, and the rest is built."""
+    """Build publishers, and install Artillery. What cannot be built is named, and the rest is
+    built."""
     from lab.publication import artillery
 
     def report(name: str, problem: str | None) -> None:
