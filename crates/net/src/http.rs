@@ -107,7 +107,7 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
 }
 
 /// A response with its whole body.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct HttpResponse {
     pub status: u16,
     pub content_type: &'static str,
@@ -138,20 +138,30 @@ impl HttpResponse {
 
     /// Makes a response of JSON that must not be cached.
     pub fn json(status: u16, body: Vec<u8>) -> Self {
-        let mut response = Self::new(status, "application/json", body);
         // Orders come as GET requests: no proxy may keep or repeat them.
-        response.headers.push(("Cache-Control", "no-store".into()));
-        response
+        Self::new(status, "application/json", body).with_header("Cache-Control", "no-store")
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        self.headers.push((name, value.into()));
+        self
+    }
+
+    /// Asks the client to wait this many seconds before it tries again.
+    #[must_use]
+    pub fn retry_after(self, seconds: u32) -> Self {
+        self.with_header("Retry-After", seconds.to_string())
     }
 
     /// Makes the response to a request whose head is refused.
     pub fn refusing(refusal: head::Refusal) -> Self {
-        let mut response = Self::text(refusal.status, refusal.reason);
-        if refusal.status == 426 {
-            response.headers.push(("Upgrade", "websocket".into()));
-            response.headers.push(("Sec-WebSocket-Version", "13".into()));
+        let response = Self::text(refusal.status, refusal.reason);
+        match refusal.status {
+            426 => response.with_header("Upgrade", "websocket").with_header("Sec-WebSocket-Version", "13"),
+            _ => response,
         }
-        response
     }
 
     /// Writes the response to `out`; with `head_only` without the body.

@@ -8,10 +8,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use pitwire_net::HttpResponse;
+use pitwire_websocket::head::Refusal;
 use subtle::ConstantTimeEq as _;
 
 use crate::counters;
-use crate::handler::{Answer, ClientMessage, DeliveryHandler, Reply, Request, SubscriberId, SubscriberSetup};
+use crate::handler::{ClientMessage, DeliveryHandler, Reply, Request, SubscriberId, SubscriberSetup};
 use crate::statistics::SharedStatistics;
 use pitwire_delivery::StreamId;
 
@@ -73,7 +75,7 @@ impl Channels {
         let _ = self.names.set(names);
     }
 
-    fn stream(&self, path: &str) -> Result<Option<StreamId>, Answer> {
+    fn stream(&self, path: &str) -> Result<Option<StreamId>, HttpResponse> {
         if self.incoming != IncomingMessages::Ignore {
             return Ok(None);
         }
@@ -81,30 +83,31 @@ impl Channels {
             return Ok(Some(*only));
         }
         let name = path.trim_start_matches('/');
-        let names = self.names.get().ok_or_else(|| Answer::text(503, "not yet").retry_after(1))?;
+        let names = self.names.get().ok_or_else(|| HttpResponse::text(503, "not yet").retry_after(1))?;
         let found = names.get(name).copied();
         let all = || names.keys().map(String::as_str).collect::<Vec<_>>().join(", /");
-        found.map(Some).ok_or_else(|| Answer::text(404, &format!("no such channel; there is /{}", all())))
+        found.map(Some).ok_or_else(|| HttpResponse::text(404, &format!("no such channel; there is /{}", all())))
     }
 
-    fn check_token(&self, request: &Request<'_>) -> Result<(), Answer> {
+    fn check_token(&self, request: &Request<'_>) -> Result<(), HttpResponse> {
         let Some(token) = &self.token else { return Ok(()) };
         let given = request.token().map(decoded).unwrap_or_default();
         if bool::from(given.as_slice().ct_eq(token.as_bytes())) {
             return Ok(());
         }
-        Err(Answer::text(401, "a token is wanted: Authorization: Bearer …, or ?token=…"))
+        let refusal = HttpResponse::text(401, "a token is wanted: Authorization: Bearer …, or ?token=…");
+        Err(refusal.with_header("WWW-Authenticate", "Bearer"))
     }
 
-    fn health(&self) -> Answer {
+    fn health(&self) -> HttpResponse {
         let is_down = self.is_upstream_down.load(Ordering::Relaxed);
         let (status, word) = if is_down { (503, "upstream is away") } else { (200, "ok") };
-        Answer::new(status, "application/json", format!("{{\"status\":\"{word}\"}}\n"))
+        HttpResponse::new(status, "application/json", format!("{{\"status\":\"{word}\"}}\n").into_bytes())
     }
 }
 
 impl DeliveryHandler for Channels {
-    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, Answer> {
+    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, HttpResponse> {
         self.check_token(request)?;
         let streams: Vec<StreamId> = self.stream(request.path())?.into_iter().collect();
         if !streams.is_empty() {
@@ -112,12 +115,12 @@ impl DeliveryHandler for Channels {
         }
         let keys = request.parameter("symbols");
         if keys.is_some_and(|text| text.split(',').count() > SYMBOLS_MOST) {
-            return Err(Answer::text(400, "at most 1024 symbols; without ?symbols= all of them come"));
+            return Err(HttpResponse::text(400, "at most 1024 symbols; without ?symbols= all of them come"));
         }
         let from = match request.parameter("from").map(resume_token) {
             None => None,
             Some(Some(from)) => Some(from),
-            Some(None) => return Err(Answer::text(400, "from is EPOCH:SEQ, two whole numbers")),
+            Some(None) => return Err(HttpResponse::text(400, "from is EPOCH:SEQ, two whole numbers")),
         };
         Ok(SubscriberSetup {
             streams,
@@ -137,34 +140,43 @@ impl DeliveryHandler for Channels {
         }
     }
 
-    fn http(&self, request: &Request<'_>) -> Answer {
+    fn http(&self, request: &Request<'_>) -> HttpResponse {
         match request.path() {
             "/healthz" => self.health(),
             "/metrics" => {
                 let threads = self.statistics.get().map(|statistics| statistics.all()).unwrap_or_default();
                 let text = counters::text("pitwire_publish", threads.iter());
-                Answer::new(200, "text/plain; version=0.0.4; charset=utf-8", text)
+                HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes())
             }
-            _ => Answer::text(426, "a WebSocket is served here; /metrics and /healthz are plain"),
+            _ => {
+                let reason = "a WebSocket is served here; /metrics and /healthz are plain";
+                HttpResponse::refusing(Refusal { status: 426, reason })
+            }
         }
     }
 }
 
 /// Checks that a query has no unknown, repeated or empty parameter. Ignoring one would give the
 /// client another stream than it requested.
-fn check_parameters(request: &Request<'_>) -> Result<(), Answer> {
+fn check_parameters(request: &Request<'_>) -> Result<(), HttpResponse> {
     let names: Vec<&str> = request.query().split('&').filter(|pair| !pair.is_empty()).map(name_of).collect();
     for (at, name) in names.iter().enumerate() {
         if !PARAMETERS.contains(name) {
             let shown: String = name.chars().take(32).collect();
-            return Err(Answer::text(400, &format!("there is no {shown:?} here; there is {}", PARAMETERS.join(", "))));
+            return Err(HttpResponse::text(
+                400,
+                &format!("there is no {shown:?} here; there is {}", PARAMETERS.join(", ")),
+            ));
         }
         if names[..at].contains(name) {
-            return Err(Answer::text(400, &format!("{name} is given twice; once is enough, symbols=A,B for several")));
+            return Err(HttpResponse::text(
+                400,
+                &format!("{name} is given twice; once is enough, symbols=A,B for several"),
+            ));
         }
     }
     if request.parameter("symbols") == Some("") {
-        return Err(Answer::text(400, "symbols= names none; without it all of them come"));
+        return Err(HttpResponse::text(400, "symbols= names none; without it all of them come"));
     }
     Ok(())
 }
@@ -204,7 +216,7 @@ mod tests {
     use super::*;
 
     fn request(target: &'static str) -> Request<'static> {
-        Request { method: "GET", target, from: None, authorization: None }
+        Request { method: "GET", target, authorization: None }
     }
 
     #[test]

@@ -17,13 +17,12 @@ use std::time::Duration;
 use pitwire_net::event_loop::{
     Accepted, Event, EventLoop, ListenerId, LoopKind, LoopOptions, Outgoing, PARTS_MAX, Sent, Token,
 };
-use pitwire_net::{Receipt, ServerConfig, Session, Stream, monotonic_ns};
+use pitwire_net::{HttpResponse, Receipt, ServerConfig, Session, Stream, monotonic_ns};
 use socket2::SockRef;
 use tracing::warn;
 
 use crate::counters::add;
 use crate::delivery_core::{DeliveryCore, Next, PIECES, PassKind, Pieces};
-use crate::handler::Answer;
 use crate::inbox::Inbox;
 use crate::pass_timer::{BatchingPolicy, PassTimer};
 use crate::statistics::SharedStatistics;
@@ -365,10 +364,10 @@ impl DeliveryThread {
             // An extra delay of 0 to 3 seconds, so that refused clients do not all return in the
             // same second.
             let spread_s = u32::try_from(monotonic_ns() / 1_000 % 4).unwrap_or(0);
-            let answer = Answer::text(503, "too many connections; try again later");
+            let answer = HttpResponse::text(503, "too many connections; try again later");
             self.core.refuse(slot, answer.retry_after(1 + spread_s));
         } else if is_one_too_many {
-            let answer = Answer::text(429, "too many connections from this address");
+            let answer = HttpResponse::text(429, "too many connections from this address");
             self.core.refuse(slot, answer.retry_after(5));
         }
         self.connect(slot, Stream::with_session(token, session), counted_peer);

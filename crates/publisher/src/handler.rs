@@ -2,10 +2,10 @@
 //!
 //! Start at    [`DeliveryHandler`].
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use pitwire_websocket::{CloseCode, Opcode, head};
+use pitwire_net::HttpResponse;
+use pitwire_websocket::{CloseCode, Opcode};
 
 use pitwire_delivery::FrameHeader;
 use pitwire_delivery::StreamId;
@@ -16,12 +16,11 @@ use pitwire_delivery::StreamId;
 pub struct SubscriberId(pub u64);
 
 /// One HTTP request.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request<'a> {
     pub method: &'a str,
     /// Path and query as sent.
     pub target: &'a str,
-    pub from: Option<IpAddr>,
     pub(crate) authorization: Option<&'a str>,
 }
 
@@ -64,54 +63,6 @@ pub struct SubscriberSetup {
     pub first: Vec<Vec<u8>>,
     /// Account whose connections are counted, if there is one.
     pub account: Option<Arc<str>>,
-}
-
-/// An HTTP response. The connection closes after it.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    pub status: u16,
-    pub content_type: &'static str,
-    pub body: Vec<u8>,
-    pub retry_after_s: Option<u32>,
-}
-
-impl Answer {
-    pub fn text(status: u16, text: &str) -> Self {
-        let body = format!("{text}\n").into_bytes();
-        Answer { status, content_type: "text/plain; charset=utf-8", body, retry_after_s: None }
-    }
-
-    pub fn new(status: u16, content_type: &'static str, body: impl Into<Vec<u8>>) -> Self {
-        Answer { status, content_type, body: body.into(), retry_after_s: None }
-    }
-
-    #[must_use]
-    pub fn retry_after(mut self, seconds: u32) -> Self {
-        self.retry_after_s = Some(seconds);
-        self
-    }
-
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        let reason = head::status_words(self.status);
-        let head = format!(
-            "HTTP/1.1 {} {reason}\r\nConnection: close\r\nContent-Type: {}\r\nContent-Length: {}\r\n\
-             X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n",
-            self.status,
-            self.content_type,
-            self.body.len()
-        );
-        out.extend_from_slice(head.as_bytes());
-        match self.status {
-            401 => out.extend_from_slice(b"WWW-Authenticate: Bearer\r\n"),
-            426 => out.extend_from_slice(b"Sec-WebSocket-Version: 13\r\n"),
-            _ => {}
-        }
-        if let Some(seconds) = self.retry_after_s {
-            out.extend_from_slice(format!("Retry-After: {seconds}\r\n").as_bytes());
-        }
-        out.extend_from_slice(b"\r\n");
-        out.extend_from_slice(&self.body);
-    }
 }
 
 /// A message from a subscriber.
@@ -199,7 +150,7 @@ pub trait DeliveryHandler: Send + Sync {
     ///
     /// # Errors
     /// The HTTP response that refuses the handshake.
-    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, Answer>;
+    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, HttpResponse>;
 
     /// Handles a whole message of a subscriber. An answer that is not known yet follows later
     /// through the [`Publisher`](crate::Publisher).
@@ -220,8 +171,8 @@ pub trait DeliveryHandler: Send + Sync {
     }
 
     /// Returns the response to a request that is not a WebSocket handshake.
-    fn http(&self, request: &Request<'_>) -> Answer {
+    fn http(&self, request: &Request<'_>) -> HttpResponse {
         let _ = request;
-        Answer::text(404, "a WebSocket is all there is here")
+        HttpResponse::text(404, "a WebSocket is all there is here")
     }
 }

@@ -32,9 +32,7 @@ pub use channels::{Channels, IncomingMessages};
 pub use counters::{Counters, text as metrics};
 pub use delivery_core::Limits;
 pub use field::field;
-pub use handler::{
-    Answer, ClientMessage, DeliveryHandler, LagAnswer, Reply, Request, SubscriberId, SubscriberSetup, weight,
-};
+pub use handler::{ClientMessage, DeliveryHandler, LagAnswer, Reply, Request, SubscriberId, SubscriberSetup, weight};
 pub use ingest::{CHANNEL_FIELD, Ingest};
 pub use pass_timer::BatchingPolicy;
 pub use pitwire_delivery::{LagPolicy, StreamId, StreamSpec};

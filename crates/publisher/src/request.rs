@@ -8,8 +8,10 @@
 //! Start at    [`parse`].
 
 use pitwire_net::{OriginPolicy, PageOrigin, UnknownHost};
-use pitwire_websocket::head::{self, HeadLimits};
+use pitwire_websocket::head::{self, HeadLimits, Refusal};
 use pitwire_websocket::{Answer, Policy};
+
+use crate::handler::Request;
 
 const LIMITS: HeadLimits = HeadLimits {
     // Room for 628 stream names.
@@ -22,45 +24,39 @@ const LIMITS: HeadLimits = HeadLimits {
 pub(crate) enum Parsed<'a> {
     NeedMore,
     /// A plain HTTP request. The connection closes after its response.
-    Plain(Head<'a>),
+    Plain(Request<'a>),
     /// A handshake and its response. Frames may follow after the first `bytes` bytes.
     Upgrade {
-        head: Head<'a>,
+        request: Request<'a>,
         answer: Answer,
         bytes: usize,
     },
-    Refuse(u16, &'static str),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head<'a> {
-    pub method: &'a str,
-    pub target: &'a str,
-    pub authorization: Option<&'a str>,
+    Refuse(Refusal),
 }
 
 /// Reads one request. `deflate` says how messages may be compressed; `None` disables compression.
 pub(crate) fn parse<'a>(received: &'a [u8], origins: &OriginPolicy, deflate: Option<Policy>) -> Parsed<'a> {
-    let request = match head::parse(received, &LIMITS) {
+    let refuse = |status, reason| Parsed::Refuse(Refusal { status, reason });
+    let head = match head::parse(received, &LIMITS) {
         head::Parsed::NeedMore => return Parsed::NeedMore,
-        head::Parsed::Refuse(refusal) => return Parsed::Refuse(refusal.status, refusal.reason),
-        head::Parsed::Head(request) => request,
+        head::Parsed::Refuse(refusal) => return Parsed::Refuse(refusal),
+        head::Parsed::Head(head) => head,
     };
-    match origins.judge(&request.headers) {
+    match origins.judge(&head.headers) {
         Ok(PageOrigin::Own) => {}
-        Ok(PageOrigin::Foreign) => return Parsed::Refuse(403, "pages of other origins are not served"),
+        Ok(PageOrigin::Foreign) => return refuse(403, "pages of other origins are not served"),
         Err(UnknownHost) => {
-            return Parsed::Refuse(421, "this is not that host; use the address that it listens on");
+            return refuse(421, "this is not that host; use the address that it listens on");
         }
     }
-    let head =
-        Head { method: request.method, target: request.target, authorization: request.headers.get("authorization") };
-    if !request.is_upgrade() {
-        return Parsed::Plain(head);
+    let request =
+        Request { method: head.method, target: head.target, authorization: head.headers.get("authorization") };
+    if !head.is_upgrade() {
+        return Parsed::Plain(request);
     }
-    match request.upgrade(deflate) {
-        Ok(answer) => Parsed::Upgrade { head, answer, bytes: request.head_bytes },
-        Err(refusal) => Parsed::Refuse(refusal.status, refusal.reason),
+    match head.upgrade(deflate) {
+        Ok(answer) => Parsed::Upgrade { request, answer, bytes: head.head_bytes },
+        Err(refusal) => Parsed::Refuse(refusal),
     }
 }
 
@@ -77,11 +73,11 @@ mod tests {
         let origins = origins.with_origins(&["https://app.example".into()]);
         match parse(text.as_bytes(), &origins, None) {
             Parsed::NeedMore => "more".into(),
-            Parsed::Plain(head) => format!("{} {}", head.method, head.target),
-            Parsed::Upgrade { head, answer: Answer { accept, .. }, bytes } => {
-                format!("ws {} {accept} rest={}", head.target, text.len() - bytes)
+            Parsed::Plain(request) => format!("{} {}", request.method, request.target),
+            Parsed::Upgrade { request, answer: Answer { accept, .. }, bytes } => {
+                format!("ws {} {accept} rest={}", request.target, text.len() - bytes)
             }
-            Parsed::Refuse(status, _) => format!("!{status}"),
+            Parsed::Refuse(refusal) => format!("!{}", refusal.status),
         }
     }
 

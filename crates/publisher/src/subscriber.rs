@@ -8,11 +8,12 @@
 
 use std::sync::Arc;
 
+use pitwire_net::HttpResponse;
 use pitwire_websocket::Decoder;
 
 use pitwire_delivery::{Cursor, Key};
 
-use crate::handler::{Answer, SubscriberId};
+use crate::handler::SubscriberId;
 
 /// No slot, and no index of a subscription.
 pub(crate) const NOBODY: u32 = u32::MAX;
@@ -183,7 +184,7 @@ pub(crate) struct RareState {
     pub lag_requests: Vec<LagRequest>,
     pub account: Option<Arc<str>>,
     /// The refusal that it gets after its request.
-    pub refusal: Option<Box<Answer>>,
+    pub refusal: Option<Box<HttpResponse>>,
 }
 
 impl RareState {

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 
-use pitwire_net::Waker;
+use pitwire_net::{HttpResponse, Waker};
 use pitwire_publisher::{
-    Answer, ClientMessage, CloseCode, DeliveryHandler, LagAnswer, Limits, Options, Publisher, Reply, Request, StreamId,
+    ClientMessage, CloseCode, DeliveryHandler, LagAnswer, Limits, Options, Publisher, Reply, Request, StreamId,
     SubscriberId, SubscriberSetup, weight,
 };
 use tracing::error;
@@ -60,8 +60,8 @@ struct InboundQueue {
 
 impl DeliveryHandler for InboundQueue {
     /// Refuses connections: delivery threads only serve sockets that the venue thread hands off.
-    fn open(&self, _: &Request<'_>) -> Result<SubscriberSetup, Answer> {
-        Err(Answer::text(404, "connect to the venue's own port"))
+    fn open(&self, _: &Request<'_>) -> Result<SubscriberSetup, HttpResponse> {
+        Err(HttpResponse::text(404, "connect to the venue's own port"))
     }
 
     fn received(&self, from: SubscriberId, message: ClientMessage<'_>, reply: &mut Reply) {

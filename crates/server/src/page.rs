@@ -19,12 +19,10 @@ pub fn serve(path: &str) -> Option<HttpResponse> {
         Some("txt") => "text/plain; charset=utf-8",
         _ => "application/octet-stream",
     };
-    let mut response = HttpResponse::new(200, content_type, bytes.to_vec());
     // Names under /assets contain a hash of their content.
     let cache = if name.starts_with("/assets/") { "public, max-age=31536000, immutable" } else { "no-cache" };
-    response.headers.push(("Cache-Control", cache.into()));
-    response.headers.push(("Content-Security-Policy", CSP.into()));
-    Some(response)
+    let response = HttpResponse::new(200, content_type, bytes.to_vec());
+    Some(response.with_header("Cache-Control", cache).with_header("Content-Security-Policy", CSP))
 }
 
 /// Returns the response at `/` in a development build without the page.

@@ -28,7 +28,7 @@ impl Application for MetricsApplication {
         if let Some(refused) = http_responses::refuse(request) {
             return refused;
         }
-        let mut response = match request.path() {
+        let response = match request.path() {
             "/metrics" => {
                 let text = metrics::text(&self.stats.read());
                 HttpResponse::new(200, "text/plain; version=0.0.4; charset=utf-8", text.into_bytes())
@@ -36,8 +36,7 @@ impl Application for MetricsApplication {
             "/healthz" => return http_responses::health(),
             _ => HttpResponse::text(404, "not found: this listener serves /metrics and /healthz"),
         };
-        response.headers.push(("Cache-Control", "no-store".into()));
-        response
+        response.with_header("Cache-Control", "no-store")
     }
 
     fn accepts_websocket(&self, _: &str) -> bool {

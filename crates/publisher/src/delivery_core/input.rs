@@ -7,13 +7,14 @@
 use std::sync::Arc;
 
 use pitwire_delivery::{DEFLATED, FrameHeader, NARROW, NARROW_BITS, POLICY};
+use pitwire_net::HttpResponse;
 use pitwire_websocket::{Answer as Handshake, Decoder, Incoming, Opcode, ProtocolError, write_frame};
 
 use crate::counters::add;
 use crate::delivery_core::DeliveryCore;
 use crate::delivery_core::input_buffers::SPARES;
-use crate::handler::{Answer, ClientMessage, Request, weight};
-use crate::request::{Head, Parsed, parse};
+use crate::handler::{ClientMessage, Request, weight};
+use crate::request::{Parsed, parse};
 use crate::subscriber::{Control, Stage, WAITING_WEIGHT_MOST};
 
 /// Outbound queue size in bytes from which a newer small pong replaces a pending one.
@@ -277,40 +278,41 @@ impl DeliveryCore {
         if !matches!(parsed, Parsed::Plain(_))
             && let Some(refusal) = self.take_refusal(slot)
         {
-            self.answer_http(slot, &refusal);
+            self.answer_http(slot, *refusal);
             return input.len();
         }
         match parsed {
             Parsed::NeedMore => 0,
-            Parsed::Refuse(status, why) => {
-                self.answer_http(slot, &Answer::text(status, why));
+            Parsed::Refuse(refusal) => {
+                self.answer_http(slot, HttpResponse::refusing(refusal));
                 input.len()
             }
-            Parsed::Plain(head) => {
-                let answer = if head.method == "GET" || head.method == "HEAD" {
-                    self.fanout.context.handler.http(&request(&head))
+            Parsed::Plain(request) => {
+                let answer = if request.method == "GET" || request.method == "HEAD" {
+                    self.fanout.context.handler.http(&request)
                 } else {
-                    Answer::text(405, "GET is all there is")
+                    HttpResponse::text(405, "GET is all there is")
                 };
-                self.answer_http(slot, &answer);
+                self.answer_http(slot, answer);
                 input.len()
             }
-            Parsed::Upgrade { head, answer, bytes } => {
-                self.upgrade(slot, &head, &answer);
+            Parsed::Upgrade { request, answer, bytes } => {
+                self.upgrade(slot, &request, &answer);
                 bytes
             }
         }
     }
 
-    fn upgrade(&mut self, slot: u32, head: &Head<'_>, handshake: &Handshake) {
-        let setup = match self.fanout.context.handler.open(&request(head)) {
+    fn upgrade(&mut self, slot: u32, request: &Request<'_>, handshake: &Handshake) {
+        let setup = match self.fanout.context.handler.open(request) {
             Ok(setup) => setup,
-            Err(answer) => return self.answer_http(slot, &answer),
+            Err(answer) => return self.answer_http(slot, answer),
         };
         if let Some(account) = &setup.account
             && !self.fanout.context.statistics.enter_account(account)
         {
-            return self.answer_http(slot, &Answer::text(429, "too many connections of this account").retry_after(5));
+            return self
+                .answer_http(slot, HttpResponse::text(429, "too many connections of this account").retry_after(5));
         }
         if let (Some(agreed), Some(subscriber)) = (handshake.deflate, self.fanout.subscribers.get_mut(slot)) {
             subscriber.class |= if agreed.server_class() == NARROW_BITS { DEFLATED | NARROW } else { DEFLATED };
@@ -326,21 +328,21 @@ impl DeliveryCore {
     }
 
     /// Refuses a new connection. The client gets `answer` once it has requested a WebSocket.
-    pub fn refuse(&mut self, slot: u32, answer: Answer) {
+    pub fn refuse(&mut self, slot: u32, answer: HttpResponse) {
         if let Some(subscriber) = self.fanout.subscribers.get_mut(slot) {
             subscriber.rare().refusal = Some(Box::new(answer));
         }
     }
 
-    fn take_refusal(&mut self, slot: u32) -> Option<Box<Answer>> {
+    fn take_refusal(&mut self, slot: u32) -> Option<Box<HttpResponse>> {
         let refusal = self.fanout.subscribers.get_mut(slot)?.rare.as_mut()?.refusal.take()?;
         add(&self.counters().refused_total, 1);
         Some(refusal)
     }
 
-    fn answer_http(&mut self, slot: u32, answer: &Answer) {
+    fn answer_http(&mut self, slot: u32, answer: HttpResponse) {
         let mut bytes = Vec::new();
-        answer.write(&mut bytes);
+        answer.with_header("Cache-Control", "no-store").write(&mut bytes, false, false);
         self.fanout.subscribers.queue(slot, &bytes);
         self.fanout.begin_end(slot, Stage::Closing);
     }
@@ -351,13 +353,9 @@ impl DeliveryCore {
             self.fanout.subscribers.get(slot).and_then(|it| it.rare.as_ref()).is_some_and(|it| !it.inbound.is_empty());
         self.take_refusal(slot);
         if has_begun {
-            self.answer_http(slot, &Answer::text(408, "the request was not finished in time"));
+            self.answer_http(slot, HttpResponse::text(408, "the request was not finished in time"));
         } else {
             self.finish(slot);
         }
     }
-}
-
-fn request<'a>(head: &Head<'a>) -> Request<'a> {
-    Request { method: head.method, target: head.target, from: None, authorization: head.authorization }
 }

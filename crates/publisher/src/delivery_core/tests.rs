@@ -9,11 +9,12 @@ use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use pitwire_net::HttpResponse;
 use pitwire_websocket::Inflater;
 
 use super::*;
 use crate::handler::Reply;
-use crate::handler::{Answer, ClientMessage, Request, SubscriberSetup};
+use crate::handler::{ClientMessage, Request, SubscriberSetup};
 use crate::subscriber::WAITING_WEIGHT_MOST;
 use pitwire_delivery::{LagPolicy, StreamSpec};
 
@@ -21,7 +22,7 @@ use pitwire_delivery::{LagPolicy, StreamSpec};
 struct Paths;
 
 impl DeliveryHandler for Paths {
-    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, Answer> {
+    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, HttpResponse> {
         let streams = request.path()[1..].split(',').map(|id| StreamId(id.parse().unwrap())).collect();
         let keys =
             request.parameter("symbols").map(|keys| keys.split(',').map(|key| key.as_bytes().to_vec()).collect());

@@ -7,8 +7,9 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use pitwire_net::HttpResponse;
 use pitwire_publisher::{
-    Answer, Batch, ClientMessage, DeliveryHandler, LagPolicy, LoopKind, Options, Publisher, Reply, Request, StreamId,
+    Batch, ClientMessage, DeliveryHandler, LagPolicy, LoopKind, Options, Publisher, Reply, Request, StreamId,
     StreamSpec, SubscriberId, SubscriberSetup,
 };
 
@@ -25,9 +26,9 @@ pub struct One {
 }
 
 impl DeliveryHandler for One {
-    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, Answer> {
+    fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, HttpResponse> {
         if request.path() == "/nowhere" {
-            return Err(Answer::text(404, "no such stream"));
+            return Err(HttpResponse::text(404, "no such stream"));
         }
         let keys = request.parameter("symbols");
         let from = request.parameter("from").and_then(|text| text.split_once(':'));
@@ -40,9 +41,12 @@ impl DeliveryHandler for One {
         })
     }
 
-    fn http(&self, request: &Request<'_>) -> Answer {
+    fn http(&self, request: &Request<'_>) -> HttpResponse {
         let is_asked = request.path() == "/healthz";
-        Answer::text(if is_asked { 200 } else { 426 }, if is_asked { "well" } else { "a WebSocket is served here" })
+        HttpResponse::text(
+            if is_asked { 200 } else { 426 },
+            if is_asked { "well" } else { "a WebSocket is served here" },
+        )
     }
 
     fn behind(&self, who: SubscriberId, _: StreamId, read: u64) {

@@ -14,8 +14,8 @@ struct Asked {
 }
 
 impl DeliveryHandler for Asked {
-    fn open(&self, _: &Request<'_>) -> Result<SubscriberSetup, Answer> {
-        Err(Answer::text(404, "nobody comes by himself"))
+    fn open(&self, _: &Request<'_>) -> Result<SubscriberSetup, HttpResponse> {
+        Err(HttpResponse::text(404, "nobody comes by himself"))
     }
     fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).push((who, stream, read));
