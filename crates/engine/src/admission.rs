@@ -14,7 +14,7 @@ use crate::account::Account;
 use crate::book::{OrderFlags, OrderOrigin};
 use crate::controls::within_band;
 use crate::engine::Engine;
-use crate::incoming::{IncomingOrder, worst_price};
+use crate::incoming::IncomingOrder;
 use crate::market::Market;
 use crate::order_checks::{check_price, lots_u32, peak_of};
 use crate::rule_tables::{OrderKind, TableAnswer, Tif, kind_cell, session_permissions, tif_cell, type_cell};
@@ -105,14 +105,14 @@ impl<'a> Admission<'a> {
     pub fn check_special_entry(&self, order: &NewOrder) -> Result<(IncomingOrder, AdmittedAction), Reject> {
         let Admission { engine, market, account } = *self;
         self.check_may_enter(order.session)?;
-        let lots = lots_u32(order.lots)?;
+        lots_u32(order.lots)?;
         check_price(order.order_type.limit_price())?;
         check_price(order.order_type.stop_price())?;
         if engine.orders.contains(order.id) {
             return Err(Reject::DuplicateOrderId);
         }
         let answer = self.check_tables(order)?;
-        let mut incoming = self.incoming(order, lots);
+        let mut incoming = self.incoming(order);
         self.check_schedule(incoming.origin.tif)?;
         self.check_special_terms(order, &mut incoming)?;
         self.check_reduce_only(order, answer, &mut incoming)?;
@@ -144,38 +144,23 @@ impl<'a> Admission<'a> {
         Ok((incoming, action))
     }
 
-    fn incoming(&self, order: &NewOrder, lots: u32) -> IncomingOrder {
-        let price = order.order_type.limit_price();
-        let tif = Tif::of(order.tif);
+    fn incoming(&self, order: &NewOrder) -> IncomingOrder {
+        let (price, tif) = (order.order_type.limit_price(), Tif::of(order.tif));
         let day = match order.tif {
             // The expiry check refuses dates beyond 16 bits.
             TimeInForce::GoodTillDate { day } => u16::try_from(day.0).unwrap_or(u16::MAX),
             _ => self.engine.clock.entry_day,
         };
+        let plain = IncomingOrder::of(order, price, tif);
         IncomingOrder {
-            id: order.id,
-            account: order.account,
-            instrument: order.instrument,
-            side: order.side,
-            price: price.unwrap_or(Ticks::ZERO),
-            limit: price.unwrap_or(worst_price(order.side)),
-            bound: Ticks::ZERO,
-            open: lots,
-            ordered: lots,
-            peak: 0,
-            minimum_execution: 0,
-            is_day: tif == Tif::Day,
-            may_rest: price.is_some() && tif.may_rest(),
-            fill_or_kill: tif == Tif::FillOrKill,
             self_match: order.self_match.unwrap_or(self.account.spec.settings.self_match),
             origin: OrderOrigin {
                 time: self.engine.clock.last_priority + 1,
-                session: order.session,
-                group: order.match_group,
                 day,
-                tif,
                 flags: OrderFlags::new(order.cancel_on_disconnect, self.is_reduce_only(order)),
+                ..plain.origin
             },
+            ..plain
         }
     }
 

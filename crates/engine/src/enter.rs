@@ -3,14 +3,13 @@
 //! Holds       nothing changes until all checks have passed.
 //! Start at    [`Engine::enter`].
 
-use pitwire_model::{Event, Lots, NewOrder, OrderType, SelfMatch, Ticks, TimeInForce};
+use pitwire_model::{Event, Lots, NewOrder, OrderType, Ticks, TimeInForce};
 
 use crate::admission::{Admission, AdmittedAction};
-use crate::book::{OrderFlags, OrderOrigin};
 use crate::command_end::MarketCommand;
 use crate::engine::Engine;
 use crate::event_sink::EventSink;
-use crate::incoming::{IncomingOrder, worst_price};
+use crate::incoming::IncomingOrder;
 use crate::market_context::MarketContext;
 use crate::rule_tables::Tif;
 use crate::undisplayed::{UndisplayedOrder, UndisplayedState};
@@ -31,7 +30,7 @@ impl Engine {
         if order.reduce_only || self.market(order.instrument).is_some_and(|market| !market.plain) {
             return self.enter_special(order, out);
         }
-        let mut incoming = plain_incoming(order, price, tif);
+        let mut incoming = IncomingOrder::of(order, price, tif);
         let admission = Admission::new(self, order.instrument, order.account);
         if let Err(reason) = admission.and_then(|admission| admission.check_plain_entry(order, price, &mut incoming)) {
             return out.emit(Event::Rejected { order: order.id, account: order.account, reason });
@@ -119,37 +118,5 @@ fn with_price(order_type: OrderType, price: Ticks) -> OrderType {
     match order_type {
         OrderType::Limit { .. } => OrderType::Limit { price },
         other => other,
-    }
-}
-
-/// Converts an order on a plain market. The checks refuse a quantity beyond 32 bits later.
-#[inline(always)]
-#[allow(clippy::cast_possible_truncation)]
-fn plain_incoming(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> IncomingOrder {
-    let lots = order.lots.0 as u32;
-    IncomingOrder {
-        id: order.id,
-        account: order.account,
-        instrument: order.instrument,
-        side: order.side,
-        price: price.unwrap_or(Ticks::ZERO),
-        limit: price.unwrap_or(worst_price(order.side)),
-        open: lots,
-        ordered: lots,
-        peak: 0,
-        is_day: tif == Tif::Day,
-        may_rest: price.is_some() && tif.may_rest(),
-        minimum_execution: 0,
-        bound: Ticks::ZERO,
-        fill_or_kill: tif == Tif::FillOrKill,
-        self_match: SelfMatch::Allow,
-        origin: OrderOrigin {
-            time: 0,
-            session: order.session,
-            group: order.match_group,
-            day: 0,
-            tif,
-            flags: OrderFlags::new(order.cancel_on_disconnect, false),
-        },
     }
 }

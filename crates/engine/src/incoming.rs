@@ -1,9 +1,12 @@
 //! An order that has passed validation and has not been matched yet.
 
-use pitwire_model::{AccountId, CancelReason, Event, InstrumentId, Lots, MatchGroup, OrderId, SelfMatch, Side, Ticks};
+use pitwire_model::{
+    AccountId, CancelReason, Event, InstrumentId, Lots, MatchGroup, NewOrder, OrderId, SelfMatch, Side, Ticks,
+};
 
-use crate::book::{MakerAction, OrderOrigin, Slot};
+use crate::book::{MakerAction, OrderFlags, OrderOrigin, Slot};
 use crate::live_orders::TradeParty;
+use crate::rule_tables::Tif;
 
 /// Returns the worst price that an order without a limit may reach.
 #[inline]
@@ -43,6 +46,39 @@ pub(crate) struct IncomingOrder {
 }
 
 impl IncomingOrder {
+    /// Converts an order as a plain market takes it: without a time, without a day, and without
+    /// self-match prevention. The checks refuse a quantity beyond 32 bits.
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation)]
+    pub fn of(order: &NewOrder, price: Option<Ticks>, tif: Tif) -> IncomingOrder {
+        let lots = order.lots.0 as u32;
+        IncomingOrder {
+            id: order.id,
+            account: order.account,
+            instrument: order.instrument,
+            side: order.side,
+            price: price.unwrap_or(Ticks::ZERO),
+            limit: price.unwrap_or(worst_price(order.side)),
+            open: lots,
+            ordered: lots,
+            peak: 0,
+            is_day: tif == Tif::Day,
+            may_rest: price.is_some() && tif.may_rest(),
+            minimum_execution: 0,
+            bound: Ticks::ZERO,
+            fill_or_kill: tif == Tif::FillOrKill,
+            self_match: SelfMatch::Allow,
+            origin: OrderOrigin {
+                time: 0,
+                session: order.session,
+                group: order.match_group,
+                day: 0,
+                tif,
+                flags: OrderFlags::new(order.cancel_on_disconnect, false),
+            },
+        }
+    }
+
     pub fn is_market(&self) -> bool {
         self.price == Ticks::ZERO
     }
