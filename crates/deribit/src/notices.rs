@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::codec::{Channel, Interval, Json, Scope, objects, write_notification, write_numbered};
+use crate::codec::{Channel, Interval, Json, Scope, notification, numbered_notification, objects};
 use pitwire_engine::Engine;
 use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, OrderId, Seq};
 use pitwire_projections::{Change, UserTrade, Views};
@@ -108,11 +108,9 @@ impl VenueView<'_> {
                 _ if by_replay && sub.is_replayable_raw() => {}
                 Channel::UserTrades { scope, interval } if covers(scope, &market.spec, self.engine) => {
                     if *interval == Interval::Raw {
-                        let mut out = Vec::new();
-                        write_notification(&mut out, name, |j| {
+                        send(&notification(name, |j| {
                             j.array(|j| objects::user_trade(j, &market.spec, fill, self.engine.currencies()));
-                        });
-                        send(&out);
+                        }));
                     } else {
                         self.collect(&mut sub.trades, &market.spec, fill);
                     }
@@ -131,9 +129,7 @@ impl VenueView<'_> {
         for (name, sub) in subs {
             let Channel::UserReports { scope } = &sub.channel else { continue };
             if covers(scope, &market.spec, self.engine) {
-                let mut out = Vec::new();
-                write_notification(&mut out, name, |j| write_report(j, self.engine, record, account));
-                send(&out);
+                send(&notification(name, |j| write_report(j, self.engine, record, account)));
             }
         }
     }
@@ -167,12 +163,10 @@ impl VenueView<'_> {
                 _ if by_replay && sub.is_replayable_raw() => {}
                 Channel::UserOrders { scope, interval } if covers(scope, &market.spec, self.engine) => {
                     if *interval == Interval::Raw {
-                        let mut out = Vec::new();
-                        write_notification(&mut out, name, |j| {
+                        send(&notification(name, |j| {
                             let moment = objects::OrderMoment { triggers, ..order_moment(self.engine, record) };
                             objects::order(j, &market.spec, record, moment);
-                        });
-                        send(&out);
+                        }));
                     } else {
                         sub.orders.insert(order);
                     }
@@ -196,14 +190,12 @@ impl VenueView<'_> {
     ) -> usize {
         let (trades, orders) = (sub.trades.take_part(), take_orders(&mut sub.orders));
         let token = sub.token.filter(|_| !sub.has_collected());
-        let mut out = Vec::new();
-        write_numbered(&mut out, name, token, |j| {
+        send(&numbered_notification(name, token, |j| {
             j.array(|j| match sub.channel {
                 Channel::UserTrades { .. } => j.raw(&trades).end(),
                 _ => orders.iter().for_each(|id| self.write_order(j, account, *id)),
             });
-        });
-        send(&out);
+        }));
         if trades.is_empty() { orders.len() } else { RECORDS_PER_MESSAGE }
     }
 
@@ -238,8 +230,7 @@ impl VenueView<'_> {
         }
         let Some(market) = self.engine.market(instrument) else { return 1 };
         let token = sub.token.filter(|_| sub.changes.is_empty());
-        let mut out = Vec::new();
-        write_numbered(&mut out, name, token, |j| {
+        send(&numbered_notification(name, token, |j| {
             j.object(|j| {
                 j.key("instrument_name").string(&market.spec.name);
                 j.key("trades").array(|j| j.raw(&trades).end());
@@ -250,8 +241,7 @@ impl VenueView<'_> {
                     }
                 });
             });
-        });
-        send(&out);
+        }));
         orders.len() + if trades.is_empty() { 0 } else { RECORDS_PER_MESSAGE }
     }
 
@@ -275,9 +265,7 @@ impl VenueView<'_> {
             if sub.portfolio.sent.get(&currency.id) == Some(&summary) {
                 continue;
             }
-            let mut out = Vec::new();
-            write_notification(&mut out, name, |j| j.raw(&summary).end());
-            send(&out);
+            send(&notification(name, |j| j.raw(&summary).end()));
             sub.portfolio.sent.insert(currency.id, summary);
         }
         self.engine.currencies().len()

@@ -10,7 +10,7 @@
 //! Start at    [`send_resumable`], [`resume_private`].
 
 use crate::codec::{
-    CaughtUp, Channel, Interval, Scope, Token, Why, objects, write_notification, write_numbered, write_resumption,
+    CaughtUp, Channel, Interval, Scope, Token, Why, notification, numbered_notification, objects, write_resumption,
 };
 use pitwire_engine::Engine;
 use pitwire_model::{AccountId, InstrumentId};
@@ -77,12 +77,10 @@ pub(crate) fn send_resumable(
 
 /// Returns the notification, with its token if the subscriber asked for tokens.
 fn message(name: &str, entry: &ReplayEntry, epoch: Option<u64>) -> Vec<u8> {
-    let mut out = Vec::new();
-    write_numbered(&mut out, name, epoch.map(|epoch| entry.place.token(epoch)), |j| match entry.what {
+    numbered_notification(name, epoch.map(|epoch| entry.place.token(epoch)), |j| match entry.what {
         ReplayEventKind::Fill => j.array(|j| j.raw(&entry.object).end()).end(),
         ReplayEventKind::Order { .. } => j.raw(&entry.object).end(),
-    });
-    out
+    })
 }
 
 fn tells(channel: &Channel, entry: &ReplayEntry, engine: &Engine) -> bool {
@@ -247,8 +245,7 @@ fn orders_since<'b>(
 }
 
 fn fills_message(name: &str, fills: &[&UserTrade], engine: &Engine) -> Vec<u8> {
-    let mut out = Vec::new();
-    write_notification(&mut out, name, |j| {
+    notification(name, |j| {
         j.array(|j| {
             for fill in fills {
                 if let Some(market) = engine.market(fill.instrument) {
@@ -256,22 +253,19 @@ fn fills_message(name: &str, fills: &[&UserTrade], engine: &Engine) -> Vec<u8> {
                 }
             }
         });
-    });
-    out
+    })
 }
 
 fn order_message(name: &str, order: &OrderRecord, is_raw: bool, engine: &Engine) -> Option<Vec<u8>> {
     let market = engine.market(order.instrument)?;
-    let mut out = Vec::new();
-    write_notification(&mut out, name, |j| {
+    Some(notification(name, |j| {
         let moment = order_moment(engine, order);
         if is_raw {
             objects::order(j, &market.spec, order, moment);
         } else {
             j.array(|j| objects::order(j, &market.spec, order, moment));
         }
-    });
-    Some(out)
+    }))
 }
 
 /// Returns messages per instrument with up to [`A_MESSAGE`] fills and as many orders each. Merged

@@ -9,7 +9,7 @@ use pitwire_model::{InstrumentSpec, VenueNanos};
 use pitwire_websocket::Opcode;
 
 use crate::channels::level_history::{CHANGES, LevelHistory};
-use crate::codec::{objects, write_notification};
+use crate::codec::{notification, objects};
 
 /// Identifies a channel while the venue runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -216,11 +216,9 @@ impl Feed {
         if bids.is_empty() && asks.is_empty() {
             return MissedChange::Same;
         }
-        let mut out = Vec::new();
-        write_notification(&mut out, &self.name, |j| {
+        MissedChange::Change(notification(&self.name, |j| {
             objects::book_change(j, &chain.spec, chain.visible_at, (from, to), &bids, &asks);
-        });
-        MissedChange::Change(out)
+        }))
     }
 
     /// Like [`Self::merged`], but returns `None` if this turn's budget is spent.

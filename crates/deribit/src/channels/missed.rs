@@ -10,7 +10,7 @@
 //! Costs       books: a look at every frame of a ring; trades: the encoding of the missed ones.
 //! Start at    [`PublicChannels::missed`].
 
-use crate::codec::{Channel, Why, objects, write_notification};
+use crate::codec::{Channel, Why, notification, objects};
 use pitwire_engine::Engine;
 use pitwire_model::TradeSeq;
 use pitwire_projections::{PublicTrade, Views};
@@ -87,11 +87,9 @@ impl PublicChannels {
             return Err(Why::TooMuch);
         }
         let write = |trades: &[&PublicTrade]| {
-            let mut out = Vec::new();
-            write_notification(&mut out, self.name(id), |j| {
+            notification(self.name(id), |j| {
                 j.array(|j| trades.iter().for_each(|trade| objects::public_trade(j, &market.spec, trade)));
-            });
-            out
+            })
         };
         Ok(missed.chunks(TRADES_A_MESSAGE).map(write).collect())
     }

@@ -4,7 +4,7 @@
 //!             once.
 
 use crate::codec::objects;
-use crate::codec::{Channel, Interval, write_notification};
+use crate::codec::{Channel, Interval, notification};
 use pitwire_engine::Engine;
 use pitwire_model::{InstrumentSpec, VenueNanos};
 use pitwire_projections::{MarketFacts, Views};
@@ -114,9 +114,8 @@ impl PublicChannels {
     fn join_ticker(&mut self, name: &str, interval: Interval, here: SubscribeContext<'_>) -> Option<JoinedFeed> {
         let (spec, feed) = self.open_named("ticker", name, interval, here)?;
         let facts = MarketFacts::of(here.engine, here.views, spec.id, here.at)?;
-        let mut out = Vec::new();
-        write_notification(&mut out, &self.feeds[feed.0 as usize].name, |j| objects::ticker(j, &facts));
-        Some((feed, Some(out)))
+        let first = notification(&self.feeds[feed.0 as usize].name, |j| objects::ticker(j, &facts));
+        Some((feed, Some(first)))
     }
 
     /// Opens a feed of the named instrument, if it exists.
@@ -162,11 +161,7 @@ impl PublicChannels {
         if anew {
             line.start_anew();
         }
-        let first = line.first(&now).map(|write| {
-            let mut out = Vec::new();
-            write_notification(&mut out, name, write);
-            out
-        });
+        let first = line.first(&now).map(|write| notification(name, write));
         Some((feed, first))
     }
 
@@ -252,12 +247,10 @@ impl PublicChannels {
 
     /// Returns the book as of this channel's last message, so that the next change applies to it.
     fn snapshot(&self, name: &str, spec: &InstrumentSpec, interval: Interval, at: VenueNanos) -> Vec<u8> {
-        let mut out = Vec::new();
-        let Some(instrument) = self.instruments.get(spec.id.0 as usize) else { return out };
+        let Some(instrument) = self.instruments.get(spec.id.0 as usize) else { return Vec::new() };
         let backlog = &instrument.backlogs[interval as usize];
         let (bids, asks) = backlog.levels.snapshot(&instrument.levels);
-        write_notification(&mut out, name, |j| objects::book_snapshot(j, spec, at, backlog.published_id, &bids, &asks));
-        out
+        notification(name, |j| objects::book_snapshot(j, spec, at, backlog.published_id, &bids, &asks))
     }
 }
 

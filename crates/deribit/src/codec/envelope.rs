@@ -127,8 +127,20 @@ pub fn write_notification(out: &mut Vec<u8>, channel: &str, fill: impl FnOnce(&m
     write_numbered(out, channel, None, fill);
 }
 
-/// Writes a notification with the resume token of the position behind it, if there is one.
-pub fn write_numbered(out: &mut Vec<u8>, channel: &str, token: Option<Token>, fill: impl FnOnce(&mut Json<'_>)) {
+/// Returns a notification as text.
+pub fn notification(channel: &str, fill: impl FnOnce(&mut Json<'_>)) -> Vec<u8> {
+    numbered_notification(channel, None, fill)
+}
+
+/// Returns a notification as text, with the resume token of the position behind it, if there is
+/// one.
+pub fn numbered_notification(channel: &str, token: Option<Token>, fill: impl FnOnce(&mut Json<'_>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    write_numbered(&mut out, channel, token, fill);
+    out
+}
+
+fn write_numbered(out: &mut Vec<u8>, channel: &str, token: Option<Token>, fill: impl FnOnce(&mut Json<'_>)) {
     Json::new(out).object(|j| {
         j.key("jsonrpc").string("2.0").key("method").string("subscription");
         j.key("params").object(|j| {

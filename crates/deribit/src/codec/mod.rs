@@ -26,8 +26,8 @@ mod unique_names;
 pub use channel::{Channel, Interval, PriceGroup, Resolution, Scope};
 pub(crate) use envelope::{begin_result, end_result};
 pub use envelope::{
-    is_login, write_error, write_heartbeat, write_logout, write_notification, write_numbered, write_result,
-    write_result_with,
+    is_login, notification, numbered_notification, write_error, write_heartbeat, write_logout, write_notification,
+    write_result, write_result_with,
 };
 pub use error::{ErrorEntry, RpcError, registry};
 pub use heartbeat::Heartbeat;

@@ -151,7 +151,7 @@ pub fn write_resumption(out: &mut Vec<u8>, channel: &str, caught_up: CaughtUp, t
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codec::envelope::write_numbered;
+    use crate::codec::numbered_notification;
 
     #[test]
     fn what_was_given_out_is_read_and_nothing_else_is() {
@@ -195,10 +195,9 @@ mod tests {
             String::from_utf8(out).unwrap(),
             r#"{"jsonrpc":"2.0","method":"pitwire_resume","params":{"channel":"book.X.raw","resumed":false,"by":"snapshot","reason":"too_old","token":"2:9"}}"#
         );
-        let mut out = Vec::new();
-        write_numbered(&mut out, "c", Some(token), |j| j.uint(1).end());
+        let numbered = numbered_notification("c", Some(token), |j| j.uint(1).end());
         assert_eq!(
-            String::from_utf8(out).unwrap(),
+            String::from_utf8(numbered).unwrap(),
             r#"{"jsonrpc":"2.0","method":"subscription","params":{"channel":"c","data":1,"token":"2:9"}}"#
         );
     }
