@@ -10,15 +10,8 @@ pub enum OpenFailure {
     Connect(String),
     Tls(String),
     Untrusted(String),
-    Status {
-        status: u16,
-        reason: String,
-    },
-    Redirect {
-        status: u16,
-        location: String,
-    },
-    NotWebSocket(&'static str),
+    /// The server answered without opening the WebSocket.
+    Unopened(Unopened),
     Ended,
     Silent,
     /// This machine ran out of a resource.
@@ -33,16 +26,7 @@ impl OpenFailure {
             OpenFailure::Untrusted(_) => {
                 "name the authority that signed it with --ca FILE, or trust anybody with --insecure"
             }
-            OpenFailure::Status { status: 401 | 403, .. } => {
-                "check the token in the URL, and the server's rules about origins"
-            }
-            OpenFailure::Status { status: 404, .. } => "check the path in the URL",
-            OpenFailure::Status { status: 429 | 503, .. } => {
-                "the server is full or admits fewer at a time: raise its limits, or give fewer --connections, or a gentler --arrivals"
-            }
-            OpenFailure::Status { .. } => "check that the URL leads to a WebSocket",
-            OpenFailure::Redirect { .. } => "give that URL instead; redirects are not followed",
-            OpenFailure::NotWebSocket(_) => "check that the URL leads to a WebSocket (wss:// where the port wants TLS)",
+            OpenFailure::Unopened(unopened) => remedy_of(unopened),
             OpenFailure::Ended => {
                 "check that the port speaks WebSocket (wss:// where it wants TLS), and the server's limits"
             }
@@ -52,13 +36,24 @@ impl OpenFailure {
     }
 }
 
+fn remedy_of(unopened: &Unopened) -> &'static str {
+    match unopened {
+        Unopened::Status { status: 401 | 403, .. } => {
+            "check the token in the URL, and the server's rules about origins"
+        }
+        Unopened::Status { status: 404, .. } => "check the path in the URL",
+        Unopened::Status { status: 429 | 503, .. } => {
+            "the server is full or admits fewer at a time: raise its limits, or give fewer --connections, or a gentler --arrivals"
+        }
+        Unopened::Status { .. } => "check that the URL leads to a WebSocket",
+        Unopened::Redirect { .. } => "give that URL instead; redirects are not followed",
+        Unopened::NotWebSocket(_) => "check that the URL leads to a WebSocket (wss:// where the port wants TLS)",
+    }
+}
+
 impl From<Unopened> for OpenFailure {
     fn from(unopened: Unopened) -> OpenFailure {
-        match unopened {
-            Unopened::Status { status, reason } => OpenFailure::Status { status, reason },
-            Unopened::Redirect { status, location } => OpenFailure::Redirect { status, location },
-            Unopened::NotWebSocket(why) => OpenFailure::NotWebSocket(why),
-        }
+        OpenFailure::Unopened(unopened)
     }
 }
 
@@ -68,11 +63,7 @@ impl fmt::Display for OpenFailure {
             OpenFailure::Connect(cause) => write!(f, "cannot connect: {cause}"),
             OpenFailure::Tls(cause) => write!(f, "the TLS handshake failed: {cause}"),
             OpenFailure::Untrusted(cause) => write!(f, "the server's certificate is not trusted: {cause}"),
-            OpenFailure::Status { status, reason } => write!(f, "the server answers {status} {reason}"),
-            OpenFailure::Redirect { status, location } => {
-                write!(f, "the server answers {status} and sends us to {location}")
-            }
-            OpenFailure::NotWebSocket(why) => write!(f, "the answer opens no WebSocket: {why}"),
+            OpenFailure::Unopened(unopened) => unopened.fmt(f),
             OpenFailure::Ended => f.write_str("the server closed the connection before it was open"),
             OpenFailure::Silent => f.write_str("the server did not answer in time"),
             OpenFailure::Machine(cause) => write!(f, "this machine cannot open more: {cause}"),

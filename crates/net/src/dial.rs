@@ -63,17 +63,8 @@ pub enum ConnectError {
         authority: String,
         cause: String,
     },
-    Status {
-        status: u16,
-        reason: String,
-    },
-    Redirect {
-        status: u16,
-        location: String,
-    },
-    NotWebSocket {
-        why: &'static str,
-    },
+    /// The server answered without opening the WebSocket.
+    Unopened(Unopened),
     Machine {
         cause: String,
     },
@@ -92,17 +83,7 @@ impl ConnectError {
             Self::Tls { .. } => "check that the port speaks TLS 1.2 or 1.3; ws:// is for ports that do not",
             Self::Silent { .. } => "check that the port speaks WebSocket; --timeout gives it longer",
             Self::Broken { .. } => "check that the port speaks WebSocket (wss:// where it wants TLS)",
-            Self::Status { status: 401 | 403 | 407, .. } => {
-                "check the key or token in the URL, and that the account may read this feed"
-            }
-            Self::Status { status: 404, .. } => "check the path of the URL",
-            Self::Status { status: 429, .. } => "another connection of this account may be open; wait, or close it",
-            Self::Status { status: 500.., .. } => "the server is in trouble; try again later",
-            Self::Status { .. } => "check the URL: a feed answers 101 Switching Protocols",
-            Self::Redirect { .. } => "use the address that it names, if you trust it: redirects are not followed",
-            Self::NotWebSocket { .. } => {
-                "check the URL: what answers there is no WebSocket server, or something between changes its words"
-            }
+            Self::Unopened(unopened) => remedy_of(unopened),
             Self::Machine { .. } => "free what this machine has run out of, or raise its limit",
         }
     }
@@ -110,20 +91,34 @@ impl ConnectError {
     /// Returns whether a retry would fail in the same way.
     pub fn is_final(&self) -> bool {
         match self {
-            Self::Stopped | Self::Untrusted { .. } | Self::Redirect { .. } | Self::NotWebSocket { .. } => true,
-            Self::Status { status, .. } => (400..500).contains(status) && !matches!(status, 408 | 425 | 429),
+            Self::Unopened(Unopened::Status { status, .. }) => {
+                (400..500).contains(status) && !matches!(status, 408 | 425 | 429)
+            }
+            Self::Stopped | Self::Untrusted { .. } | Self::Unopened(_) => true,
             _ => false,
+        }
+    }
+}
+
+fn remedy_of(unopened: &Unopened) -> &'static str {
+    match unopened {
+        Unopened::Status { status: 401 | 403 | 407, .. } => {
+            "check the key or token in the URL, and that the account may read this feed"
+        }
+        Unopened::Status { status: 404, .. } => "check the path of the URL",
+        Unopened::Status { status: 429, .. } => "another connection of this account may be open; wait, or close it",
+        Unopened::Status { status: 500.., .. } => "the server is in trouble; try again later",
+        Unopened::Status { .. } => "check the URL: a feed answers 101 Switching Protocols",
+        Unopened::Redirect { .. } => "use the address that it names, if you trust it: redirects are not followed",
+        Unopened::NotWebSocket(_) => {
+            "check the URL: what answers there is no WebSocket server, or something between changes its words"
         }
     }
 }
 
 impl From<Unopened> for ConnectError {
     fn from(unopened: Unopened) -> ConnectError {
-        match unopened {
-            Unopened::Status { status, reason } => Self::Status { status, reason },
-            Unopened::Redirect { status, location } => Self::Redirect { status, location },
-            Unopened::NotWebSocket(why) => Self::NotWebSocket { why },
-        }
+        Self::Unopened(unopened)
     }
 }
 
@@ -137,9 +132,7 @@ impl fmt::Display for ConnectError {
             Self::Tls { host, cause } => write!(f, "no TLS with {host}: {cause}"),
             Self::Silent { authority, seconds, what } => write!(f, "{authority} has not {what} in {seconds} s"),
             Self::Broken { authority, cause } => write!(f, "{authority} ended the handshake: {cause}"),
-            Self::Status { status, reason } => write!(f, "the server refuses the WebSocket with {status} {reason}"),
-            Self::Redirect { status, location } => write!(f, "the server answers {status} and sends us to {location}"),
-            Self::NotWebSocket { why } => write!(f, "the server's answer is no WebSocket handshake: {why}"),
+            Self::Unopened(unopened) => unopened.fmt(f),
             Self::Machine { cause } => write!(f, "cannot open a socket: {cause}"),
         }
     }
@@ -323,7 +316,7 @@ mod tests {
 
     #[test]
     fn errors_that_no_retry_cures_are_final() {
-        let status = |status| ConnectError::Status { status, reason: String::new() };
+        let status = |status| ConnectError::Unopened(Unopened::Status { status, reason: String::new() });
         for status_code in [400, 401, 403, 404] {
             assert!(status(status_code).is_final(), "{status_code}");
         }

@@ -34,7 +34,7 @@ pub struct Opened {
 
 /// Why the response does not open the connection. Quotes from it are short and without control
 /// characters.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Unopened {
     Status {
         status: u16,
