@@ -12,36 +12,24 @@
 //! Costs       A few nanoseconds per subscriber, compared with at least one microsecond per send.
 //! Start at    [`ServiceOrder::shuffle`], [`ServiceOrder::stir`].
 
+use pitwire_random::SplitMix64;
+
 /// One part in this many: the starting point moves by up to one part, and subscribers are shuffled
 /// within a part.
 const PART: usize = 8;
 
-/// A small random generator (xorshift64*). The order must be fair, not secret.
+/// Shuffles subscribers. The order must be fair, not secret.
 #[derive(Debug)]
-pub struct ServiceOrder(u64);
+pub struct ServiceOrder(SplitMix64);
 
 impl ServiceOrder {
     pub fn new(seed: u64) -> Self {
-        ServiceOrder(seed | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    /// Returns a number below `bound`.
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from((u128::from(self.next()) * bound as u128) >> 64).unwrap_or(0)
+        ServiceOrder(SplitMix64::new(seed))
     }
 
     /// Shuffles the slots; every order is equally likely.
     pub fn shuffle(&mut self, slots: &mut [u32]) {
-        for last in (1..slots.len()).rev() {
-            slots.swap(last, self.below(last + 1));
-        }
+        self.0.shuffle(slots);
     }
 
     /// Changes the order of the previous pass a little: some of the last slots come first, and
@@ -51,8 +39,8 @@ impl ServiceOrder {
         if part < 2 {
             return self.shuffle(slots);
         }
-        slots.rotate_right(self.below(part + 1));
-        let (head, rest) = slots.split_at_mut(self.below(part));
+        slots.rotate_right(self.0.index(part + 1));
+        let (head, rest) = slots.split_at_mut(self.0.index(part));
         self.shuffle(head);
         rest.chunks_mut(part).for_each(|neighbours| self.shuffle(neighbours));
     }
