@@ -134,46 +134,34 @@ integers!(u8, u16, u32, u64, i32);
 
 /// A price or quantity: a whole number of units of 1e-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Decimal(pub i64);
+pub struct FixedDecimal(pub i64);
 
-impl Decimal {
-    const DIGITS: usize = 8;
+impl FixedDecimal {
+    const DIGITS: u8 = 8;
 
-    /// Parses a decimal number exactly. Returns `None` if it has more than eight decimals, an
-    /// exponent, or a value outside the type.
-    pub fn parse(text: &str) -> Option<Decimal> {
-        let (negative, digits) = text.strip_prefix('-').map_or((false, text), |rest| (true, rest));
-        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
-        let kept = fraction.trim_end_matches('0');
-        let is_number = !whole.is_empty() && whole.bytes().chain(kept.bytes()).all(|byte| byte.is_ascii_digit());
-        if !is_number || kept.len() > Self::DIGITS {
-            return None;
-        }
-        let mantissa: i64 = format!("{whole}{kept:0<width$}", width = Self::DIGITS).parse().ok()?;
-        Some(Decimal(if negative { -mantissa } else { mantissa }))
+    /// Parses a JSON number exactly. Returns `None` if it has more than eight decimals or a value
+    /// outside the type.
+    pub fn parse(text: &str) -> Option<FixedDecimal> {
+        let units = pitwire_model::Decimal::parse_units(text.as_bytes(), Self::DIGITS)?;
+        i64::try_from(units).ok().map(FixedDecimal)
     }
 }
 
-impl fmt::Display for Decimal {
+impl fmt::Display for FixedDecimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (units, sign) = (self.0.unsigned_abs(), if self.0 < 0 { "-" } else { "" });
-        let (whole, fraction) = (units / 100_000_000, units % 100_000_000);
-        if fraction == 0 {
-            return write!(f, "{sign}{whole}");
-        }
-        write!(f, "{sign}{whole}.{}", format!("{fraction:08}").trim_end_matches('0'))
+        write!(f, "{:#}", pitwire_model::Decimal::new(i128::from(self.0), Self::DIGITS))
     }
 }
 
 /// The smallest mantissa stands for "no value".
-impl Field for Option<Decimal> {
+impl Field for Option<FixedDecimal> {
     const BYTES: usize = 8;
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.map_or(i64::MIN, |decimal| decimal.0).to_le_bytes());
     }
     fn read(bytes: &[u8]) -> Option<Self> {
         let mantissa = bytes.try_into().ok().map(i64::from_le_bytes)?;
-        Some((mantissa != i64::MIN).then_some(Decimal(mantissa)))
+        Some((mantissa != i64::MIN).then_some(FixedDecimal(mantissa)))
     }
 }
 
@@ -297,11 +285,11 @@ mod tests {
             ("0", 0, "0"),
             ("92233720368.54775807", i64::MAX, "92233720368.54775807"),
         ] {
-            assert_eq!(Decimal::parse(text), Some(Decimal(mantissa)), "{text}");
-            assert_eq!(Decimal(mantissa).to_string(), shown);
+            assert_eq!(FixedDecimal::parse(text), Some(FixedDecimal(mantissa)), "{text}");
+            assert_eq!(FixedDecimal(mantissa).to_string(), shown);
         }
-        for text in ["", ".5", "1e3", "0.000000001", "92233720368.54775808", "1.2.3", "+1", "market_price"] {
-            assert_eq!(Decimal::parse(text), None, "{text}");
+        for text in ["", ".5", "1e-9", "0.000000001", "92233720368.54775808", "1.2.3", "+1", "market_price"] {
+            assert_eq!(FixedDecimal::parse(text), None, "{text}");
         }
     }
 

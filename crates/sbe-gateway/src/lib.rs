@@ -19,6 +19,6 @@ mod server;
 mod session;
 mod translate;
 
-pub use codec::{Decimal, DecodeError, FRAME_HEADER_BYTES, FrameError, Text, frame_length};
+pub use codec::{DecodeError, FRAME_HEADER_BYTES, FixedDecimal, FrameError, Text, frame_length};
 pub use messages::*;
 pub use server::{SbeGateway, StartError};

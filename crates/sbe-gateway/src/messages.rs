@@ -2,8 +2,8 @@
 //! other languages; a test compares both.
 
 use crate::codec::{
-    Decimal, DecodeError, FRAME_HEADER_BYTES, Field, GroupEntry, MESSAGE_HEADER_BYTES, Part, SCHEMA_ID, SCHEMA_VERSION,
-    Text, take, take_field, write_frame,
+    DecodeError, FRAME_HEADER_BYTES, Field, FixedDecimal, GroupEntry, MESSAGE_HEADER_BYTES, Part, SCHEMA_ID,
+    SCHEMA_VERSION, Text, take, take_field, write_frame,
 };
 
 /// Converts the length of a block. Every block of the schema has less than 1,000 bytes.
@@ -184,22 +184,22 @@ messages! {
         time_in_force: EntryTimeInForce,
         hidden: Flag,
         post_only: Flag,
-        quantity: Option<Decimal>,
-        price: Option<Decimal>,
-        trigger_price: Option<Decimal>,
-        display_quantity: Option<Decimal>,
-        minimum_quantity: Option<Decimal>,
+        quantity: Option<FixedDecimal>,
+        price: Option<FixedDecimal>,
+        trigger_price: Option<FixedDecimal>,
+        display_quantity: Option<FixedDecimal>,
+        minimum_quantity: Option<FixedDecimal>,
         /// Gtt: milliseconds of venue time since 1970. Gtd: the date as YYYYMMDD. Else 0.
         expires: u64,
     }
     AmendOrder = 11 {
         request_id: u64,
         order_id: u64,
-        quantity: Option<Decimal>,
-        price: Option<Decimal>,
-        trigger_price: Option<Decimal>,
-        display_quantity: Option<Decimal>,
-        minimum_quantity: Option<Decimal>,
+        quantity: Option<FixedDecimal>,
+        price: Option<FixedDecimal>,
+        trigger_price: Option<FixedDecimal>,
+        display_quantity: Option<FixedDecimal>,
+        minimum_quantity: Option<FixedDecimal>,
     }
     CancelOrder = 12 { request_id: u64, order_id: u64 }
     MassCancel = 13 { request_id: u64, scope: MassCancelScope, instrument_id: u32 }
@@ -217,8 +217,8 @@ messages! {
         order_id: u64,
         client_order_id: Text<64>,
         status: OrderStatus,
-        quantity: Option<Decimal>,
-        filled_quantity: Option<Decimal>,
+        quantity: Option<FixedDecimal>,
+        filled_quantity: Option<FixedDecimal>,
     }
     MassCancelAccepted = 21 { sequence: u64, request_id: u64, cancelled: u32 }
     /// Reports a change of an own order. Any entrance or participant may have caused it.
@@ -231,11 +231,11 @@ messages! {
         instrument_id: u32,
         order_id: u64,
         client_order_id: Text<64>,
-        price: Option<Decimal>,
-        quantity: Option<Decimal>,
-        filled_quantity: Option<Decimal>,
-        last_price: Option<Decimal>,
-        last_quantity: Option<Decimal>,
+        price: Option<FixedDecimal>,
+        quantity: Option<FixedDecimal>,
+        filled_quantity: Option<FixedDecimal>,
+        last_price: Option<FixedDecimal>,
+        last_quantity: Option<FixedDecimal>,
         /// Number of the public trade in its instrument. 0 in reports that are not fills.
         trade_sequence: u64,
         /// Venue time in milliseconds since 1970.
@@ -254,21 +254,21 @@ messages! {
         sequence: u64,
         request_id: u64,
         instrument_id: u32,
-        bid_price: Option<Decimal>,
-        bid_quantity: Option<Decimal>,
-        ask_price: Option<Decimal>,
-        ask_quantity: Option<Decimal>,
+        bid_price: Option<FixedDecimal>,
+        bid_quantity: Option<FixedDecimal>,
+        ask_price: Option<FixedDecimal>,
+        ask_quantity: Option<FixedDecimal>,
     }
     Vwap = 25 {
         sequence: u64,
         request_id: u64,
         instrument_id: u32,
         /// VWAP of the day's trades.
-        trades: Option<Decimal>,
+        trades: Option<FixedDecimal>,
         /// VWAP of the visible bids.
-        bid: Option<Decimal>,
+        bid: Option<FixedDecimal>,
         /// VWAP of the visible offers.
-        ask: Option<Decimal>,
+        ask: Option<FixedDecimal>,
     }
     Book = 26 { sequence: u64, request_id: u64, instrument_id: u32 } + { levels: Vec<Level> }
     InstrumentStatus = 27 {
@@ -286,8 +286,8 @@ messages! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
     pub side: OrderSide,
-    pub price: Option<Decimal>,
-    pub quantity: Option<Decimal>,
+    pub price: Option<FixedDecimal>,
+    pub quantity: Option<FixedDecimal>,
 }
 
 impl GroupEntry for Level {

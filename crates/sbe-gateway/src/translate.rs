@@ -7,7 +7,7 @@ use pitwire_client::Error;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::codec::{Decimal, Text};
+use crate::codec::{FixedDecimal, Text};
 use crate::messages::*;
 
 /// Instrument names by number.
@@ -104,7 +104,7 @@ impl Params {
         self.raw(name, serde_json::Value::from(value))
     }
 
-    fn decimal(self, name: &str, value: Option<Decimal>) -> Self {
+    fn decimal(self, name: &str, value: Option<FixedDecimal>) -> Self {
         match value {
             Some(value) => self.raw(name, value),
             None => self,
@@ -224,8 +224,8 @@ pub(crate) fn market_query(query: &MarketQuery, instruments: &Instruments) -> Re
 
 type RawNumber = Option<Box<RawValue>>;
 
-fn decimal(number: &RawNumber) -> Option<Decimal> {
-    Decimal::parse(number.as_ref()?.get())
+fn decimal(number: &RawNumber) -> Option<FixedDecimal> {
+    FixedDecimal::parse(number.as_ref()?.get())
 }
 
 /// An order as the dialect reports it.
@@ -335,7 +335,8 @@ impl OrderState {
 
 impl AccountChanges {
     /// Returns the execution reports of one notice: its fills in order, then the orders that a fill
-    /// does not describe in full. Also returns the number of changes that the schema cannot express.
+    /// does not describe in full. Also returns the number of changes that the schema cannot
+    /// express.
     pub fn reports(&self, instruments: &Instruments) -> (Vec<ExecutionReport>, u64) {
         let (mut reports, mut lost) = (Vec::new(), 0);
         for trade in &self.trades {
@@ -388,8 +389,8 @@ struct SessionAnswer {
 fn levels(side: OrderSide, levels: &[[Box<RawValue>; 2]]) -> impl Iterator<Item = Level> {
     levels.iter().map(move |[price, quantity]| Level {
         side,
-        price: Decimal::parse(price.get()),
-        quantity: Decimal::parse(quantity.get()),
+        price: FixedDecimal::parse(price.get()),
+        quantity: FixedDecimal::parse(quantity.get()),
     })
 }
 

@@ -14,8 +14,8 @@ fn frame(name: &str) -> Vec<u8> {
     digits.map(|pair| u8::from_str_radix(pair, 16).unwrap()).collect()
 }
 
-fn decimal(text: &str) -> Option<Decimal> {
-    Some(Decimal::parse(text).unwrap())
+fn decimal(text: &str) -> Option<FixedDecimal> {
+    Some(FixedDecimal::parse(text).unwrap())
 }
 
 /// The messages that `Vectors.java` encodes.
