@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
+use percent_encoding::percent_decode_str;
 use pitwire_net::HttpResponse;
 use pitwire_websocket::head::Refusal;
 use subtle::ConstantTimeEq as _;
@@ -193,22 +194,7 @@ fn resume_token(text: &str) -> Option<(u64, u64)> {
 
 /// Decodes the percent escapes of a query value. Invalid escapes stay as they are.
 fn decoded(text: &str) -> Vec<u8> {
-    let bytes = text.as_bytes();
-    let (mut out, mut at) = (Vec::with_capacity(bytes.len()), 0);
-    while let Some(byte) = bytes.get(at) {
-        let hex = (*byte == b'%').then(|| text.get(at + 1..at + 3)).flatten();
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
-            Some(value) => {
-                out.push(value);
-                at += 3;
-            }
-            None => {
-                out.push(*byte);
-                at += 1;
-            }
-        }
-    }
-    out
+    percent_decode_str(text).collect()
 }
 
 #[cfg(test)]

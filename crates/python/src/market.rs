@@ -407,10 +407,7 @@ impl Market {
 
     #[getter]
     fn tape_hash(&self, py: Python<'_>) -> PyResult<Option<String>> {
-        self.running.with(py, |running| {
-            let hex = |hash: [u8; 32]| hash.iter().map(|byte| format!("{byte:02x}")).collect();
-            Ok(running.market.tape_hash().map(hex))
-        })
+        self.running.with(py, |running| Ok(running.market.tape_hash().map(hex::encode)))
     }
 
     #[getter]

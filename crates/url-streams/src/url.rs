@@ -4,28 +4,11 @@
 //!             is.
 //! Leaves out  Everything else in a URL.
 
+use percent_encoding::percent_decode_str;
+
 /// Decodes percent-encoding. An invalid escape stays as it is.
 pub(crate) fn decoded(text: &str) -> String {
-    let mut out = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        let pair = after.get(..2).filter(|_| *first == b'%').and_then(|pair| Some((hex(pair[0])?, hex(pair[1])?)));
-        match pair {
-            Some((high, low)) => {
-                out.push(high * 16 + low);
-                rest = &after[2..];
-            }
-            None => {
-                out.push(*first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&out).into_owned()
-}
-
-fn hex(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    percent_decode_str(text).decode_utf8_lossy().into_owned()
 }
 
 /// Returns the first parameter of this name, decoded.

@@ -5,6 +5,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use percent_encoding::percent_decode_str;
 use pitwire_model::Decimal;
 use serde_json::value::RawValue;
 
@@ -205,20 +206,13 @@ fn percent_decode(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
         return Some(Cow::Borrowed(text));
     }
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'+' => out.push(b' '),
-            b'%' => {
-                let high = char::from(bytes.next()?).to_digit(16)?;
-                let low = char::from(bytes.next()?).to_digit(16)?;
-                out.push(u8::try_from(high * 16 + low).ok()?);
-            }
-            _ => out.push(byte),
-        }
+    // The library keeps a broken escape as it is.
+    let is_whole = |rest: &str| rest.as_bytes().get(..2).is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit));
+    if !text.split('%').skip(1).all(is_whole) {
+        return None;
     }
-    String::from_utf8(out).ok().map(Cow::Owned)
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().ok().map(|decoded| Cow::Owned(decoded.into_owned()))
 }
 
 #[cfg(test)]
