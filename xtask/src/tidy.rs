@@ -12,6 +12,8 @@ use crate::imports::{rust_uses, without_comment};
 use crate::tree::{File, Tree, top};
 
 const LONGEST_FILE: usize = 800;
+/// Columns of a line with a comment.
+const WIDEST_COMMENT: usize = 100;
 const SOURCES: [&str; 7] = [".rs", ".py", ".ts", ".svelte", ".js", ".mjs", ".css"];
 const ERRORS: &str = "contracts/errors.toml";
 
@@ -57,6 +59,7 @@ pub fn check(tree: &Tree) -> Result<Vec<String>, String> {
         }
         offences.extend(judge_header(file));
         offences.extend(judge_length(file));
+        offences.extend(judge_comments(file));
         offences.extend(judge_marks(file));
         offences.extend(judge_machine_paths(file));
     }
@@ -131,6 +134,18 @@ fn judge_length(file: &File) -> Option<String> {
     (is_source && lines > LONGEST_FILE).then(|| {
         format!("{}: {lines} lines, more than {LONGEST_FILE}; find the second noun in it and give it a file", file.path)
     })
+}
+
+/// Finds Rust lines with a comment that are too wide. `//` within a URL starts no comment.
+fn judge_comments(file: &File) -> Vec<String> {
+    let is_wide = |line: &str| {
+        let has_comment = line.trim_start().starts_with("//") || line.contains(" // ");
+        has_comment && line.chars().count() > WIDEST_COMMENT
+    };
+    let lines = file.text.lines().enumerate().filter(|(_, line)| file.path.ends_with(".rs") && is_wide(line));
+    lines
+        .map(|(index, _)| format!("{}:{}: a comment beyond column {WIDEST_COMMENT}; wrap it", file.path, index + 1))
+        .collect()
 }
 
 /// Marks of unfinished work, spelled in two halves so that this file does not carry them itself.

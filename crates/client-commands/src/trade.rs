@@ -142,8 +142,8 @@ impl Trade {
     ///
     /// # Errors
     ///
-    /// Fails if the options contradict each other, if the venue refuses the request, or if no answer
-    /// arrives.
+    /// Fails if the options contradict each other, if the venue refuses the request, or if no
+    /// answer arrives.
     pub fn run(self) -> Result<(), Failure> {
         if let Verb::Watch { channels, count, reconnect } = &self.verb {
             return self.reach.open_with(self.verb.needs_login(), *reconnect)?.watch(channels, *count);

@@ -25,8 +25,8 @@ const TOO_MANY_REQUESTS: i64 = 10028;
 
 /// One logical connection to a venue. Clones share its socket. The last clone closes it.
 ///
-/// A task owns the socket. After a failure it opens another one, logs in, and subscribes to the same
-/// channels. [`Settings::reconnect`] sets the pauses.
+/// A task owns the socket. After a failure it opens another one, logs in, and subscribes to the
+/// same channels. [`Settings::reconnect`] sets the pauses.
 #[derive(Clone, Debug)]
 pub struct VenueConnection {
     commands: mpsc::Sender<Command>,

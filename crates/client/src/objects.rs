@@ -24,8 +24,8 @@ pub struct Order {
 }
 
 impl Order {
-    /// Returns whether the order may still trade. A `speed_bumped` order waits at the venue before it
-    /// may trade.
+    /// Returns whether the order may still trade. A `speed_bumped` order waits at the venue before
+    /// it may trade.
     pub fn is_open(&self) -> bool {
         matches!(self.order_state.as_str(), "open" | "untriggered" | "triggered" | "speed_bumped")
     }

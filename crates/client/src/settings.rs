@@ -10,8 +10,8 @@ use crate::Credentials;
 pub enum Reconnect {
     /// The connection ends.
     Never,
-    /// The connection tries again without end. The pauses double from `first` to `longest`, and each
-    /// is shortened at random by up to half.
+    /// The connection tries again without end. The pauses double from `first` to `longest`, and
+    /// each is shortened at random by up to half.
     WithPauses { first: Duration, longest: Duration },
 }
 
@@ -24,12 +24,12 @@ pub struct Settings {
     pub authority: Option<PathBuf>,
     /// Login of the connection. Without it only public methods work.
     pub credentials: Option<Credentials>,
-    /// Longest wait for a connection, and for the answer to one call. A socket that receives no byte
-    /// for this long after a request counts as dead.
+    /// Longest wait for a connection, and for the answer to one call. A socket that receives no
+    /// byte for this long after a request counts as dead.
     pub timeout: Duration,
     pub reconnect: Reconnect,
-    /// Interval of the venue's heartbeats, at least 10 s. A socket that is silent for three intervals
-    /// counts as dead. `None` requests no heartbeats.
+    /// Interval of the venue's heartbeats, at least 10 s. A socket that is silent for three
+    /// intervals counts as dead. `None` requests no heartbeats.
     pub heartbeat: Option<Duration>,
     /// Asks the venue to cancel the orders of this connection when its socket closes.
     pub cancel_on_disconnect: bool,
@@ -39,8 +39,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the defaults for a long-lived connection: 10 s timeout, heartbeats every 30 s, pauses
-    /// from 100 ms to 10 s, and queues of 4 MiB.
+    /// Returns the defaults for a long-lived connection: 10 s timeout, heartbeats every 30 s,
+    /// pauses from 100 ms to 10 s, and queues of 4 MiB.
     pub fn new(url: impl Into<String>) -> Self {
         Settings {
             url: url.into(),

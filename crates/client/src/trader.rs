@@ -66,8 +66,8 @@ impl Trader {
         Ok(Trader { account, validity, label_prefix, next_label: AtomicU64::new(1), follower })
     }
 
-    /// Enters an order. The trader sets the label and `valid_until` if the request has none. A label
-    /// must belong to one order only.
+    /// Enters an order. The trader sets the label and `valid_until` if the request has none. A
+    /// label must belong to one order only.
     ///
     /// # Errors
     ///
@@ -128,8 +128,8 @@ impl Trader {
         answered
     }
 
-    /// Waits until it is certain whether the order with this label was entered. Returns `None` for a
-    /// label that no order of this trader has, and [`EntryState::Unknown`] if the connection ends
+    /// Waits until it is certain whether the order with this label was entered. Returns `None` for
+    /// a label that no order of this trader has, and [`EntryState::Unknown`] if the connection ends
     /// before.
     pub async fn resolve(&self, label: &str) -> Option<EntryState> {
         let mut revisions = self.account.revision.subscribe();
@@ -301,8 +301,8 @@ impl AccountView {
         Ok(())
     }
 
-    /// Looks for orders whose answer was lost, first among the open ones and then in the history. An
-    /// order that closes between the two queries is in the history.
+    /// Looks for orders whose answer was lost, first among the open ones and then in the history.
+    /// An order that closes between the two queries is in the history.
     async fn answer_questions(&self) -> Result<(), Error> {
         let (unknown, doubtful) = {
             let tracker = self.tracker();

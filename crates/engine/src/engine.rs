@@ -47,7 +47,8 @@ impl Engine {
     }
 
     /// Selects the rule version of the commands that follow. A replay calls this for each group of
-    /// the journal, and then with [`RULE_VERSION`](crate::RULE_VERSION), which a new engine follows.
+    /// the journal, and then with [`RULE_VERSION`](crate::RULE_VERSION), which a new engine
+    /// follows.
     pub fn follow(&mut self, rule_version: u16) {
         self.rules = RuleVersion(rule_version);
     }

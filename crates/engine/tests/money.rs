@@ -144,7 +144,8 @@ fn perpetual_margin_is_rounded_up() {
         let mut engines = EnginePair::new(100, 100);
         limit(&mut engines, 1, AccountId(0), PERPETUAL, Side::Buy, 1, 1002);
         limit(&mut engines, 2, AccountId(0), PERPETUAL, Side::Sell, 1, 1005);
-        engines.apply(Command::SampleIndex); // the index is 1000, and the own mid 1003 within its band
+        // The index is 1000, and the own mid 1003 is within its band.
+        engines.apply(Command::SampleIndex);
         engines.apply(Command::Deposit { account: MEMBER, currency: BTC, units: units - 2_000_000 });
         assert_eq!(refused_for_money(&limit(&mut engines, 3, MEMBER, PERPETUAL, Side::Buy, 1, 1)), refused, "{units}");
     }

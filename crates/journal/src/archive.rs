@@ -1,7 +1,8 @@
 //! Compressed segments. Old segments are compressed with zstd; the bytes inside are unchanged.
 //!
-//! Holds       1. a segment is readable at every moment: the compressed file is whole, synced and has
-//!                its name on disk before the plain file is removed. After a crash both may exist;
+//! Holds       1. a segment is readable at every moment: the compressed file is whole, synced and
+//!                has its name on disk before the plain file is removed. After a crash both may
+//!                exist;
 //!             2. compressed data has a checksum, so a damaged file is refused by its name.
 //! Costs       three times the size of a segment in memory while one is compressed, and its size
 //!             while it is read.

@@ -54,7 +54,8 @@ pub fn inspect(storage: &dyn Storage, config: &JournalConfig, from: StartAt) -> 
 
 /// Returns where the log before the used snapshot is judged from: its first command, or else the
 /// oldest readable snapshot after which every segment is plain. Compressed segments were compared
-/// when they were made, so a start does not take longer with a longer history. `verify` judges them.
+/// when they were made, so a start does not take longer with a longer history. `verify` judges
+/// them.
 fn oldest_start(
     storage: &dyn Storage,
     config: &JournalConfig,

@@ -185,8 +185,8 @@ impl Journal {
         self.write_superblock_slot(next, now_ns)
     }
 
-    /// Names a snapshot that [`write_snapshot`](crate::write_snapshot) wrote, so that the next start
-    /// uses it. Costs one write and one sync of the superblock.
+    /// Names a snapshot that [`write_snapshot`](crate::write_snapshot) wrote, so that the next
+    /// start uses it. Costs one write and one sync of the superblock.
     ///
     /// # Errors
     ///

@@ -96,7 +96,8 @@ rejects! {
     UnknownReport = 45, "unknown_report";
     /// The reporter cannot confirm its own report.
     OwnReport = 46, "own_report";
-    /// A reduce-only order was entered, and it would not bring the account's position nearer to zero.
+    /// A reduce-only order was entered, and it would not bring the account's position nearer to
+    /// zero.
     NothingToReduce = 47, "nothing_to_reduce";
     /// Reduce-only was set on an order that the rules do not allow to be reduce-only.
     ReduceOnlyNotAllowed = 48, "reduce_only_not_allowed";

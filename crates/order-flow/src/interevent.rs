@@ -33,7 +33,8 @@ impl Default for UnitHistogram {
 }
 
 impl UnitHistogram {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates, and is not negative
+    // The conversion saturates, and the value is not negative.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn record(&mut self, value: f64) {
         let bin = (value / BIN_WIDTH).max(0.0) as usize;
         self.counts[bin.min(BINS - 1)] += 1;

@@ -23,7 +23,8 @@ pub fn distance(ticks: f64) -> i64 {
 }
 
 /// Converts to a quantity of one order, rounding up, so never zero.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // saturates, and the clamp is well inside
+// The conversion saturates, and the clamp is well inside the range.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 pub fn quantity(lots: f64) -> Lots {
     Lots((lots.ceil() as u64).clamp(1, Lots::MAX_ORDER.0))
 }

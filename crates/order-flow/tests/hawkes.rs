@@ -132,7 +132,8 @@ fn compensators_by_definition(kernel: &Kernel, past: &[(f64, usize)], now: f64) 
 
 /// Computes the integrated intensities at every event, each from the previous event.
 fn compensators(kernel: &Kernel, events: &[(f64, usize)]) -> Vec<Vector> {
-    let mut alive = [[0.0; TYPES]; TYPES]; // sum of exp(-decay * age) over past events, by (excited, cause)
+    // Sum of exp(-decay * age) over past events, by (excited, cause).
+    let mut alive = [[0.0; TYPES]; TYPES];
     let (mut total, mut before) = ([0.0; TYPES], 0.0);
     let mut all = Vec::with_capacity(events.len());
     for &(at, kind) in events {

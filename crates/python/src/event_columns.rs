@@ -32,7 +32,8 @@ pub const KINDS: [&str; 19] = [
 
 /// The words of reasons, and the number of each reason of a cancel.
 ///
-/// The number of a refusal is its code, and 0 is no reason. The words that only cancels have follow.
+/// The number of a refusal is its code, and 0 is no reason. The words that only cancels have
+/// follow.
 struct Reasons {
     words: Vec<String>,
     of_cancel: [u8; CancelReason::ALL.len()],

@@ -106,7 +106,8 @@ pub struct Profile {
 }
 
 impl Profile {
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)] // Rates, not money.
+    // Rates, not money.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
     pub fn new(knots: RateKnots) -> Self {
         let period_ms = knots.last().map_or(0.0, |(seconds, _)| seconds * 1_000.0).round() as usize;
         let mut before = Vec::with_capacity(period_ms + 1);

@@ -53,7 +53,8 @@ fn made(random: &mut SplitMix64) -> String {
 pub fn shares(symbols: usize, trades: usize) -> Vec<usize> {
     let harmonic: f64 = (1..=symbols).map(|rank| 1.0 / to_f64(rank)).sum();
     let spare = to_f64(trades - symbols);
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Positive and far below 2^52.
+    // Positive and far below 2^52.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     let more = |rank: usize| (spare / (to_f64(rank) * harmonic)) as usize;
     let mut shares: Vec<usize> = (1..=symbols).map(|rank| 1 + more(rank)).collect();
     let given: usize = shares.iter().sum();

@@ -133,7 +133,8 @@ pub struct TurnBudget {
 /// An event of a connection on a delivery thread. The disconnect comes after all requests of that
 /// connection.
 pub enum ThreadEvent {
-    /// A request. Answer it with [`Order::Acknowledge`], otherwise the connection's input stays paused.
+    /// A request. Answer it with [`Order::Acknowledge`], otherwise the connection's input stays
+    /// paused.
     Text(SubscriberId, String),
     Left(SubscriberId),
 }

@@ -42,7 +42,8 @@ impl CellColour {
     }
 }
 
-/// A table of [`printable`] cells, whose columns of numbers are aligned to the right, and all others to the left.
+/// A table of [`printable`] cells, whose columns of numbers are aligned to the right, and all
+/// others to the left.
 pub struct TextTable {
     heads: Vec<String>,
     rows: Vec<Vec<(String, CellColour)>>,

@@ -159,8 +159,8 @@ struct HawkesArguments {
     /// Let the venue of a row acknowledge orders after they are on disk instead of in memory.
     #[arg(long)]
     durable: bool,
-    /// Directory for the data of a row, empty or absent. It is removed afterwards. The default is in
-    /// the directory for temporary files.
+    /// Directory for the data of a row, empty or absent. It is removed afterwards. The default is
+    /// in the directory for temporary files.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     #[command(flatten)]

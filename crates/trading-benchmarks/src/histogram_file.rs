@@ -89,8 +89,8 @@ mod tests {
         assert!(rows.len() > 50, "{text}");
         for row in &rows {
             let (value_us, quantile, total) = (row[0], row[1], row[2]);
-            // The value at a quantile is the sample of that rank. The quantile has a rounding error,
-            // which can raise the rank by one.
+            // The value at a quantile is the sample of that rank. The quantile has a rounding
+            // error, which can raise the rank by one.
             let rank = (quantile * samples.len() as f64).ceil().max(1.0) as usize;
             let is_sample = |at: usize| samples.get(at).is_some_and(|ns| is_near(value_us, *ns as f64 / 1e3));
             assert!(is_sample(rank - 1) || is_sample(rank), "{row:?}");

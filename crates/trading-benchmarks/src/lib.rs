@@ -1,7 +1,7 @@
 //! The benchmarks of `pitwire bench`: the trading loop of a client, and the Hawkes test bench.
 //!
-//! Does        measures a venue through the client library, and prints tables, JSON, histogram files
-//!             and a page of plots.
+//! Does        measures a venue through the client library, and prints tables, JSON, histogram
+//!             files and a page of plots.
 //! Holds       1. a quantile is printed only if at least 100 values lie above it;
 //!             2. in an open loop a latency counts from the time at which the request was due, so a
 //!                slow answer does not hide the requests behind it;

@@ -36,7 +36,8 @@ impl Pacing {
         let (sender, due_times) = mpsc::unbounded_channel();
         // A timer of the runtime has a resolution of 1 ms, so a thread keeps the time.
         thread::spawn(move || {
-            // Without it the kernel delays a timer by up to 50 us. If it fails, latencies are larger.
+            // Without it the kernel delays a timer by up to 50 us. If it fails, latencies are
+            // larger.
             let _ = set_current_timer_slack(NonZeroU64::new(1));
             for number in 0..count {
                 let due = start + due_after(rate, number);

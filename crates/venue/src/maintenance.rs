@@ -181,7 +181,8 @@ impl Maintenance {
         let Some(directory) = self.directory.clone() else { return };
         self.next_usage_ns = now_ns + USAGE_EVERY_NS;
         let report = self.report.clone();
-        // Without a measurement, the disk use is unknown. If the receiver is gone, the venue has ended.
+        // Without a measurement, the disk use is unknown. If the receiver is gone, the venue has
+        // ended.
         thread::spawn(move || drop(report.send(TaskResult::Usage(disk_usage(&directory).ok().flatten()))));
     }
 

@@ -97,6 +97,15 @@ fn a_long_file_is_found() {
 }
 
 #[test]
+fn a_wide_comment_is_found() {
+    let wide = "x".repeat(WIDEST_COMMENT);
+    assert_found("crates/pitwire/src/main.rs", &format!("    // {wide}"), "beyond column 100");
+    assert_found("xtask/src/main.rs", &format!("let x = 1; // {wide}"), "beyond column 100");
+    let url = format!("//! Short.\nconst URL: &str = \"https://{wide}\";\n");
+    assert_eq!(offences("crates/pitwire/src/main.rs", &url), Vec::<String>::new());
+}
+
+#[test]
 fn unfinished_work_is_found() {
     assert_found("crates/pitwire/src/main.rs", concat!("fn f() { to", "do!() }"), "unfinished work");
     assert_found("web/src/a.ts", concat!("// FIX", "ME later"), ":2:");

@@ -5,8 +5,8 @@
 //!             and is given with its offsets at the head of its module.
 //! Holds       1. decoding never panics and never allocates more than the length of its input;
 //!             2. one value has one encoding: decoding and encoding again gives the same bytes;
-//!             3. a whole group has no 512-byte sector of zeros, so a lost sector can be distinguished from
-//!                a written one.
+//!             3. a whole group has no 512-byte sector of zeros, so a lost sector can be
+//!                distinguished from a written one.
 //! Leaves out  files, segments and recovery: see the rest of this crate.
 //! Costs       one pass over the bytes; BLAKE3 over each group and over the output of the commands
 //!             of a commit.

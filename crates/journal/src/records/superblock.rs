@@ -1,5 +1,5 @@
-//! The superblock: the durable watermark of the journal and the hashes of its newest snapshots, in a
-//! separate file.
+//! The superblock: the durable watermark of the journal and the hashes of its newest snapshots, in
+//! a separate file.
 //!
 //! Does        hold two slots of 4 KiB, written in turn, so that a torn write leaves the other one
 //!             whole.

@@ -28,8 +28,8 @@ Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Play {
-    /// Files with scenarios, or directories: every .json file in a directory is played, in the order
-    /// of the names.
+    /// Files with scenarios, or directories: every .json file in a directory is played, in the
+    /// order of the names.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Print one result object per line.

@@ -76,7 +76,8 @@ pub struct Up {
     tls: Option<SocketAddr>,
     #[command(flatten)]
     tls_files: CertificateFiles,
-    /// Loopback address for binary order entry by SBE over TCP (docs/sbe.md); port 0 takes a free one
+    /// Loopback address for binary order entry by SBE over TCP (docs/sbe.md); port 0 takes a free
+    /// one
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
     sbe: Option<SocketAddr>,
     /// Seed of the resident order flow

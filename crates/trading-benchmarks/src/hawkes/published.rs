@@ -1,8 +1,8 @@
 //! The published figures of CoinTossX (arXiv 2102.10925). They come from other hardware.
 //!
 //! The paper prints latencies in nanoseconds. Its code measures nanoseconds inside the matching
-//! engine, from the receipt of a message to its publication. It then writes the histogram divided by
-//! 1,000, so the numbers are microseconds. `HDRData.java` of its repository has the divisor.
+//! engine, from the receipt of a message to its publication. It then writes the histogram divided
+//! by 1,000, so the numbers are microseconds. `HDRData.java` of its repository has the divisor.
 
 /// A row of table 5.
 pub struct PublishedRow {

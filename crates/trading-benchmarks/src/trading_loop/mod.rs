@@ -1,8 +1,8 @@
 //! The trading loop of a client at any venue of the dialect: orders, messages, market data, and the
 //! way from a book change to a fill.
 //!
-//! Holds       each measurement over the wire stands beside a TCP ping-pong of the same sizes in the
-//!             same rounds, on loopback.
+//! Holds       each measurement over the wire stands beside a TCP ping-pong of the same sizes in
+//!             the same rounds, on loopback.
 //! Start at    [`LoopBenchmark::run`].
 
 mod market;
@@ -193,8 +193,8 @@ impl LoopBenchmark {
         Ok(measured)
     }
 
-    /// Measures orders that rest. In a closed loop they are cancelled between the timed parts. In an
-    /// open loop each is cancelled after its answer, and the cost includes the cancel.
+    /// Measures orders that rest. In a closed loop they are cancelled between the timed parts. In
+    /// an open loop each is cancelled after its answer, and the cost includes the cancel.
     async fn orders(
         &self,
         pool: &Arc<OrderPool>,

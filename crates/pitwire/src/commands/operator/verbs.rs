@@ -165,8 +165,8 @@ pub enum Verb {
         #[arg(long, value_name = "NAME")]
         instrument: Option<String>,
     },
-    /// Cancel all orders in a scope, refuse new ones until the kill is lifted, and end the logins of
-    /// a killed account.
+    /// Cancel all orders in a scope, refuse new ones until the kill is lifted, and end the logins
+    /// of a killed account.
     #[command(
         after_help = "Examples:\n  pitwire operator kill account demo-a --reason 'runaway strategy'\n  pitwire operator kill venue --reason drill"
     )]
