@@ -43,13 +43,13 @@ const IMPURE_CRATES: [&str; 12] = [
 #[serde(deny_unknown_fields)]
 pub struct Dependencies {
     #[serde(rename = "crate")]
-    pub crates: Vec<Entry>,
+    pub crates: Vec<CrateEntry>,
 }
 
 /// One crate of the workspace: its purpose and what it may depend on.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct CrateEntry {
     pub path: String,
     pub purpose: String,
     #[serde(default)]
@@ -145,7 +145,7 @@ pub fn short(path: &str) -> &str {
     path.strip_prefix("crates/").unwrap_or(path)
 }
 
-fn judge_description(entry: &Entry, manifest: &Manifest) -> Option<String> {
+fn judge_description(entry: &CrateEntry, manifest: &Manifest) -> Option<String> {
     let description = manifest.package.description.as_deref().unwrap_or("");
     (description != entry.purpose).then(|| {
         format!(
@@ -155,7 +155,7 @@ fn judge_description(entry: &Entry, manifest: &Manifest) -> Option<String> {
     })
 }
 
-fn judge_edges(entry: &Entry, manifest: &Manifest, homes: &BTreeMap<&str, &str>) -> Vec<String> {
+fn judge_edges(entry: &CrateEntry, manifest: &Manifest, homes: &BTreeMap<&str, &str>) -> Vec<String> {
     let mut offences = Vec::new();
     let (mut used, mut used_by_tests) = (BTreeSet::new(), BTreeSet::new());
     for (name, only_tests) in dependencies(manifest) {
@@ -186,7 +186,7 @@ fn judge_edges(entry: &Entry, manifest: &Manifest, homes: &BTreeMap<&str, &str>)
     offences
 }
 
-fn judge_purity(entry: &Entry, manifest: &Manifest) -> Vec<String> {
+fn judge_purity(entry: &CrateEntry, manifest: &Manifest) -> Vec<String> {
     if !entry.pure {
         return Vec::new();
     }

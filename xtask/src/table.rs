@@ -1,6 +1,6 @@
 //! The table of crates in ARCHITECTURE.md, generated from `docs/dependencies.toml`.
 
-use crate::dependencies::{self, Entry, short};
+use crate::dependencies::{self, CrateEntry, short};
 use crate::tree::{Tree, top};
 
 const PAGE: &str = "ARCHITECTURE.md";
@@ -31,7 +31,7 @@ fn regenerated(tree: &Tree) -> Result<String, String> {
     Ok(format!("{before}{OPEN}\n{}{CLOSE}{after}", table(&dependencies.crates)))
 }
 
-fn table(crates: &[Entry]) -> String {
+fn table(crates: &[CrateEntry]) -> String {
     let mut text = String::from("| crate | purpose | depends on |\n|---|---|---|\n");
     for entry in crates {
         let on: Vec<String> = entry.depends_on.iter().map(|name| format!("`{name}`")).collect();

@@ -7,7 +7,7 @@
 
 use serde::Deserialize;
 
-use crate::dependencies::{self, Entry};
+use crate::dependencies::{self, CrateEntry};
 use crate::imports::{rust_uses, without_comment};
 use crate::tree::{File, Tree, top};
 
@@ -67,7 +67,7 @@ pub fn check(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(offences)
 }
 
-fn judge_purity(file: &File, entry: &Entry) -> Vec<String> {
+fn judge_purity(file: &File, entry: &CrateEntry) -> Vec<String> {
     let code = without_tests(file);
     let mut offences = Vec::new();
     let mut report = |line: usize, name: &str, ban: &Ban| {

@@ -19,7 +19,7 @@ pub struct MarketState {
     pub spec: InstrumentSpec,
     pub rules: TradingRules,
     pub terms: SettlementTerms,
-    pub session: SessionState,
+    pub session: AuditedSession,
     pub prices: MarketPrices,
     pub call: CallState,
     pub closing: ClosingPrices,
@@ -34,7 +34,7 @@ pub struct MarketState {
 
 /// The session of an instrument and what earlier sessions left to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SessionState {
+pub struct AuditedSession {
     pub phase: Phase,
     pub ends: Option<VenueNanos>,
     /// The session is a call whose whole time passed while the venue was down. It does not uncross.
@@ -77,9 +77,9 @@ pub struct ReportingState {
     pub waiting: BTreeMap<Seq, TradeReport>,
 }
 
-impl SessionState {
-    pub fn new(phase: Phase) -> SessionState {
-        SessionState {
+impl AuditedSession {
+    pub fn new(phase: Phase) -> AuditedSession {
+        AuditedSession {
             phase,
             ends: None,
             missed: false,
@@ -104,7 +104,7 @@ impl MarketState {
             prices: MarketPrices { last: None, dynamic: None, static_reference: Some(spec.start_price) },
             spec: spec.clone(),
             terms,
-            session: SessionState::new(phase),
+            session: AuditedSession::new(phase),
             call: CallState::default(),
             closing: ClosingPrices::default(),
             day: DayStatistics::default(),

@@ -14,7 +14,7 @@ use pitwire_model::{
 use crate::conclusion::check_indicative;
 use crate::cross::{check_cross_opening, check_elected_in_cross};
 use crate::departures::{check_departure, check_parked};
-use crate::market::SessionState;
+use crate::market::AuditedSession;
 use crate::model::VenueModel;
 use crate::orders::LiveOrder;
 use crate::reader::EventReader;
@@ -36,7 +36,7 @@ pub struct SessionChange {
     pub is_old: bool,
 }
 
-impl SessionState {
+impl AuditedSession {
     /// Checks whether this change of session is allowed.
     pub fn check_change_allowed(&self, to: Phase, reason: SessionReason) -> Result<(), Reject> {
         let from = self.phase;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pitwire_model::{CurrencyId, InstrumentId, OrderId, OrderType};
 
-use crate::market::SessionState;
+use crate::market::AuditedSession;
 use crate::model::VenueModel;
 use crate::money::PerpetualPosition;
 use crate::order_updates::add_order;
@@ -59,7 +59,7 @@ pub fn load_snapshot(model: &mut VenueModel, snapshot: AuditSnapshot) -> CheckRe
         let SnapshotSession { ends, missed, remaining, unfinished, continues, static_reference, dynamic, .. } =
             market.sessions;
         let own = model.market_mut(market.spec.id);
-        own.session = SessionState { phase: market.phase, ends, missed, remaining, unfinished, continues };
+        own.session = AuditedSession { phase: market.phase, ends, missed, remaining, unfinished, continues };
         (own.prices.static_reference, own.prices.dynamic) = (static_reference, dynamic);
         own.call.indicated = market.sessions.indicated;
         own.closing = market.sessions.close;
@@ -213,7 +213,7 @@ fn compare_sessions(model: &VenueModel, actual: &SnapshotMarket) -> CheckResult 
     let older = |end: &u64| arrivals.iter().filter(|arrival| **arrival <= *end).count() as u64;
     let mut batch_ends: Vec<u64> = own.call.batch_ends.iter().map(older).filter(|older| *older > 0).collect();
     batch_ends.dedup();
-    let SessionState { ends, missed, remaining, continues, .. } = own.session;
+    let AuditedSession { ends, missed, remaining, continues, .. } = own.session;
     let sessions = SnapshotSession {
         ends,
         missed,

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use pitwire_net::{
     Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Refusal, ServerThread,
 };
-use pitwire_websocket::{Limits as MessageLimits, Opcode, write_frame};
+use pitwire_websocket::{MessageLimits, Opcode, write_frame};
 use serde::Deserialize;
 
 use crate::latest_bars::{BarSubscription, LatestBars, ReadPosition};

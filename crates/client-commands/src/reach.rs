@@ -34,7 +34,7 @@ pub struct Reach {
 }
 
 /// A connection and the runtime of its task. Calls block the thread.
-pub struct Session {
+pub struct VenueSession {
     runtime: Runtime,
     connection: VenueConnection,
 }
@@ -46,7 +46,7 @@ impl Reach {
     ///
     /// Fails if there are no credentials, if the venue cannot be reached, or if it refuses the
     /// login.
-    pub fn open(&self, with_login: bool) -> Result<Session, Failure> {
+    pub fn open(&self, with_login: bool) -> Result<VenueSession, Failure> {
         self.open_with(with_login, false)
     }
 
@@ -55,7 +55,7 @@ impl Reach {
     /// # Errors
     ///
     /// As [`Reach::open`].
-    pub fn open_with(&self, with_login: bool, reconnects: bool) -> Result<Session, Failure> {
+    pub fn open_with(&self, with_login: bool, reconnects: bool) -> Result<VenueSession, Failure> {
         // A missing credential is reported before a connection is opened.
         let credentials = if with_login { Some(Credentials::find().map_err(Error::from)?) } else { None };
         let defaults = Settings::new(&self.url);
@@ -70,11 +70,11 @@ impl Reach {
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))?;
         let connection = runtime.block_on(VenueConnection::open(settings))?;
-        Ok(Session { runtime, connection })
+        Ok(VenueSession { runtime, connection })
     }
 }
 
-impl Session {
+impl VenueSession {
     /// Sends a call and waits for its result.
     ///
     /// # Errors
@@ -86,7 +86,7 @@ impl Session {
 
     /// Closes the connection and waits until its last bytes are sent.
     pub fn close(self) {
-        let Session { runtime, connection } = self;
+        let VenueSession { runtime, connection } = self;
         let mut state = connection.state();
         drop(connection);
         // The task drops the state when it ends.
@@ -99,7 +99,7 @@ impl Session {
     ///
     /// Fails if the venue refuses a channel, or when the connection ends.
     pub fn watch(self, channels: &[String], count: Option<u64>) -> Result<(), Failure> {
-        let Session { runtime, connection } = self;
+        let VenueSession { runtime, connection } = self;
         runtime.block_on(async move {
             let (sender, mut events) = mpsc::channel(WAITING_EVENTS);
             for channel in channels {

@@ -6,7 +6,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use crate::order_arguments::OrderArguments;
-use crate::reach::{Reach, Session};
+use crate::reach::{Reach, VenueSession};
 use crate::show;
 use pitwire_failure::Failure;
 use pitwire_terminal::output::{printable, printable_json, say, say_styled};
@@ -180,7 +180,7 @@ impl Trade {
         self.show(result.get())
     }
 
-    fn ask(&self, session: &Session) -> Result<Box<RawValue>, Error> {
+    fn ask(&self, session: &VenueSession) -> Result<Box<RawValue>, Error> {
         match &self.verb {
             Verb::Edit { order, amount, price } => {
                 session.call("private/edit", &EditRequest { order_id: order, amount, price, valid_until: None })

@@ -56,14 +56,14 @@ struct BookMessage<'a> {
     change_id: u64,
     prev_change_id: Option<u64>,
     #[serde(borrow, default)]
-    bids: Vec<Level<'a>>,
+    bids: Vec<LevelChange<'a>>,
     #[serde(borrow, default)]
-    asks: Vec<Level<'a>>,
+    asks: Vec<LevelChange<'a>>,
 }
 
 /// `new`, `change` or `delete`; price; amount.
 #[derive(Deserialize)]
-struct Level<'a>(#[serde(borrow)] Cow<'a, str>, Value, Value);
+struct LevelChange<'a>(#[serde(borrow)] Cow<'a, str>, Value, Value);
 
 impl OrderBook {
     /// Applies the `data` of a message of `book.INSTRUMENT.INTERVAL`. A message without
@@ -103,7 +103,7 @@ impl OrderBook {
 
     fn apply_levels(&mut self, message: &BookMessage<'_>) -> Result<(), BookFault> {
         for (side, levels) in [(&mut self.bids, &message.bids), (&mut self.asks, &message.asks)] {
-            for Level(action, price, amount) in levels {
+            for LevelChange(action, price, amount) in levels {
                 let was_present = match &**action {
                     "new" => {
                         side.insert(*price, *amount);

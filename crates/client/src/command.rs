@@ -40,7 +40,7 @@ pub(crate) struct QueuedCall {
     pub answer: oneshot::Sender<CallResult>,
 }
 
-pub(crate) enum Command {
+pub(crate) enum ConnectionCommand {
     Call(QueuedCall),
     Subscribe {
         channel: String,

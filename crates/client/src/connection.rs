@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{sleep_until, timeout_at};
 
-use crate::command::{CallProgress, CallResult, Command, QueuedCall};
+use crate::command::{CallProgress, CallResult, ConnectionCommand, QueuedCall};
 use crate::driver::{ConnectionState, Driver, wall_clock_us};
 use crate::message::raw;
 use crate::pause::GrowingPause;
@@ -29,7 +29,7 @@ const TOO_MANY_REQUESTS: i64 = 10028;
 /// same channels. [`Settings::reconnect`] sets the pauses.
 #[derive(Clone, Debug)]
 pub struct VenueConnection {
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<ConnectionCommand>,
     state: watch::Receiver<ConnectionState>,
     clock_offset_us: Arc<AtomicI64>,
     traffic: Arc<TrafficCounters>,
@@ -137,7 +137,7 @@ impl VenueConnection {
         let (answer, mut answered) = oneshot::channel();
         let call = QueuedCall { method: method.into(), params, progress: progress.clone(), answer };
         let silent = || format!("nothing in {:?}", self.timeout);
-        match timeout_at(deadline.into(), self.commands.send(Command::Call(call))).await {
+        match timeout_at(deadline.into(), self.commands.send(ConnectionCommand::Call(call))).await {
             Err(_) => return Err(not_sent(method, "too many calls wait already")),
             Ok(Err(_)) => return Err(not_sent(method, &self.end_cause())),
             Ok(Ok(())) => {}
@@ -171,7 +171,7 @@ impl VenueConnection {
         let (answer, answered) = oneshot::channel();
         let subscription =
             Subscription { channel: channel.into(), queue: Arc::clone(&queue), commands: self.commands.clone() };
-        let command = Command::Subscribe { channel: channel.into(), queue, answer };
+        let command = ConnectionCommand::Subscribe { channel: channel.into(), queue, answer };
         let work = async {
             self.commands.send(command).await.map_err(|_| not_sent(METHOD, &self.end_cause()))?;
             answered.await.map_err(|_| not_sent(METHOD, &self.end_cause()))?
@@ -192,7 +192,7 @@ fn not_sent(method: &str, cause: &str) -> Error {
 pub struct Subscription {
     channel: String,
     queue: Arc<NoticeQueue>,
-    commands: mpsc::Sender<Command>,
+    commands: mpsc::Sender<ConnectionCommand>,
 }
 
 impl Subscription {
@@ -211,7 +211,7 @@ impl Subscription {
     ///
     /// Fails if the connection has ended.
     pub async fn refresh(&self) -> Result<(), Error> {
-        let command = Command::Refresh { channel: self.channel.clone() };
+        let command = ConnectionCommand::Refresh { channel: self.channel.clone() };
         self.commands.send(command).await.map_err(|_| not_sent("public/subscribe", "the connection has ended"))
     }
 }
@@ -220,6 +220,6 @@ impl Drop for Subscription {
     fn drop(&mut self) {
         self.queue.leave();
         // If the queue of commands is full, the task finds the reader gone at its next check.
-        drop(self.commands.try_send(Command::Unsubscribe { channel: self.channel.clone() }));
+        drop(self.commands.try_send(ConnectionCommand::Unsubscribe { channel: self.channel.clone() }));
     }
 }

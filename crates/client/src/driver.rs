@@ -14,8 +14,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_tungstenite::tungstenite::{self, Message};
 
-use crate::command::{CallResult, Command};
-use crate::message::{Received, call_text, raw};
+use crate::command::{CallResult, ConnectionCommand};
+use crate::message::{ReceivedMessage, call_text, raw};
 use crate::pause::GrowingPause;
 use crate::queue::{Notice, NoticeQueue, SubscriptionEvent};
 use crate::transport::{self, Socket, TrafficCounters};
@@ -156,7 +156,7 @@ impl Driver {
     }
 
     /// Serves the socket and its successors until every handle is gone or the connection ends.
-    pub async fn run(mut self, mut socket: Socket, mut commands: mpsc::Receiver<Command>) {
+    pub async fn run(mut self, mut socket: Socket, mut commands: mpsc::Receiver<ConnectionCommand>) {
         let cause = 'sockets: loop {
             let error = match self.serve(&mut socket, &mut commands).await {
                 End::NoHandles => {
@@ -192,7 +192,7 @@ impl Driver {
         }
     }
 
-    async fn serve(&mut self, socket: &mut Socket, commands: &mut mpsc::Receiver<Command>) -> End {
+    async fn serve(&mut self, socket: &mut Socket, commands: &mut mpsc::Receiver<ConnectionCommand>) -> End {
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -214,16 +214,16 @@ impl Driver {
         }
     }
 
-    fn execute(&mut self, socket: &mut Socket, command: Command) -> Result<(), Error> {
+    fn execute(&mut self, socket: &mut Socket, command: ConnectionCommand) -> Result<(), Error> {
         match command {
-            Command::Call(call) => {
+            ConnectionCommand::Call(call) => {
                 if !call.progress.begin_sending() {
                     return Ok(());
                 }
                 let pending = Pending::Call { method: call.method.clone(), answer: call.answer };
                 self.send(socket, &call.method, &call.params, pending)
             }
-            Command::Subscribe { channel, queue, answer } => {
+            ConnectionCommand::Subscribe { channel, queue, answer } => {
                 if let Some(present) = self.channels.get(&channel) {
                     if present.has_reader() {
                         drop(answer.send(Err(Error::AlreadySubscribed { channel })));
@@ -237,13 +237,13 @@ impl Driver {
                 let params = raw_channels(&channel)?;
                 self.send(socket, name, &params, Pending::Subscribe { channel, queue, answer })
             }
-            Command::Unsubscribe { channel } => {
+            ConnectionCommand::Unsubscribe { channel } => {
                 if self.channels.get(&channel).is_some_and(|queue| !queue.has_reader()) {
                     self.unsubscribe(socket, &channel)?;
                 }
                 Ok(())
             }
-            Command::Refresh { channel } => {
+            ConnectionCommand::Refresh { channel } => {
                 let params = raw_channels(&channel)?;
                 self.send(socket, method(&channel, "unsubscribe"), &params, Pending::Ignored)?;
                 self.send(socket, method(&channel, "subscribe"), &params, Pending::Refresh { channel })
@@ -305,7 +305,7 @@ impl Driver {
     }
 
     fn receive_text(&mut self, socket: &mut Socket, text: &str) -> Result<(), Error> {
-        let received: Received<'_> =
+        let received: ReceivedMessage<'_> =
             serde_json::from_str(text).map_err(|error| Error::Garbled { what: error.to_string() })?;
         if let Some(sent_us) = received.sent_us {
             self.clock_offset_us.store(sent_us - wall_clock_us(), Ordering::Relaxed);

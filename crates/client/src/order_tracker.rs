@@ -27,7 +27,7 @@ pub enum EntryState {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct TrackerEntry {
     instrument: String,
     valid_until_ms: i64,
     state: EntryState,
@@ -49,7 +49,7 @@ struct TrackedOrder {
 
 #[derive(Debug, Default)]
 pub(crate) struct OrderTracker {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, TrackerEntry>,
     settled: VecDeque<String>,
     orders: BTreeMap<String, TrackedOrder>,
     closed: VecDeque<String>,
@@ -67,7 +67,7 @@ impl OrderTracker {
         if self.entries.contains_key(label) {
             return Err(Error::LabelInUse { label: label.into() });
         }
-        let entry = Entry { instrument: instrument.into(), valid_until_ms, state: EntryState::Sent };
+        let entry = TrackerEntry { instrument: instrument.into(), valid_until_ms, state: EntryState::Sent };
         self.entries.insert(label.into(), entry);
         Ok(())
     }

@@ -25,8 +25,8 @@ use crate::{Error, Settings};
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
 /// Bytes in both directions, plain or encrypted.
-pub(crate) trait Transport: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Transport for T {}
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
 
 /// Bytes of all sockets of a connection so far, with the framing of WebSocket and TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -83,7 +83,7 @@ impl AsyncWrite for CountedStream {
     }
 }
 
-pub(crate) type Socket = WebSocketStream<Box<dyn Transport>>;
+pub(crate) type Socket = WebSocketStream<Box<dyn ByteStream>>;
 
 /// Connects to the venue and opens the WebSocket.
 pub(crate) async fn open(settings: &Settings, counters: &Arc<TrafficCounters>) -> Result<Socket, Error> {
@@ -96,7 +96,7 @@ pub(crate) async fn open(settings: &Settings, counters: &Arc<TrafficCounters>) -
     let tcp = connected.map_err(|_| unreachable(silent()))?.map_err(|error| unreachable(error.to_string()))?;
     tcp.set_nodelay(true).map_err(|error| unreachable(error.to_string()))?;
     let tcp = CountedStream { stream: tcp, counters: Arc::clone(counters) };
-    let transport: Box<dyn Transport> = if is_secure {
+    let transport: Box<dyn ByteStream> = if is_secure {
         let untrusted = |cause: String| Error::Tls { address: address.clone(), cause };
         let trust = settings.authority.as_deref().map_or(Trust::System, Trust::File);
         let connector = TlsConnector::from(client_config(trust, Tickets::Few).map_err(untrusted)?);

@@ -21,5 +21,5 @@ pub use latest::{Latest, LatestMessage};
 pub use ring::{Cursor, Key, Ring, RingEntry};
 pub use shuffle::ServiceOrder;
 pub use stream::{
-    DEFLATED, ENVELOPED, LagPolicy, Listener, Message, MissingRange, NARROW, Stamp, Stream, StreamId, StreamSpec,
+    DEFLATED, ENVELOPED, LagPolicy, Listener, MissingRange, NARROW, Stamp, Stream, StreamId, StreamMessage, StreamSpec,
 };

@@ -73,7 +73,7 @@ pub struct Listener {
 
 /// One message before encoding.
 #[derive(Clone, Copy, Debug)]
-pub struct Message<'a> {
+pub struct StreamMessage<'a> {
     pub seq: u64,
     pub key: Key,
     pub is_binary: bool,
@@ -208,7 +208,7 @@ impl Stream {
         self.rings.iter_mut().skip(kept).for_each(|ring| *ring = None);
     }
 
-    pub fn append(&mut self, message: &Message<'_>, stamp: Stamp, compressor: &mut Compressor) {
+    pub fn append(&mut self, message: &StreamMessage<'_>, stamp: Stamp, compressor: &mut Compressor) {
         self.last_seq = message.seq;
         self.has_quoted = false;
         if let Some(latest) = &mut self.latest {
@@ -231,7 +231,7 @@ impl Stream {
         class: u8,
         ring: &mut Ring,
         entry: RingEntry,
-        message: &Message<'_>,
+        message: &StreamMessage<'_>,
         epoch: u64,
         compressor: &mut Compressor,
     ) {
@@ -287,7 +287,7 @@ impl Stream {
     }
 
     /// Returns the frame of a message in one format, uncompressed.
-    pub fn frame<'a>(&'a mut self, class: u8, message: &Message<'a>, epoch: u64) -> Frame<'a> {
+    pub fn frame<'a>(&'a mut self, class: u8, message: &StreamMessage<'a>, epoch: u64) -> Frame<'a> {
         let (opcode, payload) = (if message.is_binary { Opcode::Binary } else { Opcode::Text }, message.payload);
         if class & ENVELOPED == 0 {
             let header = FrameHeader::new(opcode, payload.len(), false);
@@ -309,7 +309,7 @@ impl Stream {
 }
 
 /// Returns whether the payload is JSON and can stand in an envelope unchanged.
-fn is_json(message: &Message<'_>) -> bool {
+fn is_json(message: &StreamMessage<'_>) -> bool {
     let is_text = !message.is_binary || std::str::from_utf8(message.payload).is_ok();
     is_text && serde_json::from_slice::<IgnoredAny>(message.payload).is_ok()
 }
@@ -336,7 +336,7 @@ mod tests {
             StreamSpec { name: "x".into(), lag: LagPolicy::Close, ring_bytes: 4096, snapshot: false, keep: false };
         let mut stream = Stream::new(spec, ENVELOPED);
         let mut framed = |is_binary: bool, payload: &[u8]| {
-            let (mut out, message) = (Vec::new(), Message { seq: 5, key: Key(0), is_binary, payload });
+            let (mut out, message) = (Vec::new(), StreamMessage { seq: 5, key: Key(0), is_binary, payload });
             let frame = stream.frame(ENVELOPED, &message, 7);
             for part in [frame.opening, frame.payload, frame.closing] {
                 out.extend_from_slice(part);

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use crate::codec::RpcError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
+pub enum AccessLevel {
     None,
     Read,
     ReadWrite,
@@ -28,27 +28,27 @@ pub enum Area {
 /// Access of a key or a login, by area.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    pub account: Level,
-    pub trade: Level,
-    pub wallet: Level,
-    pub operator: Level,
+    pub account: AccessLevel,
+    pub trade: AccessLevel,
+    pub wallet: AccessLevel,
+    pub operator: AccessLevel,
 }
 
-impl Level {
-    fn parse(text: &str) -> Option<Level> {
+impl AccessLevel {
+    fn parse(text: &str) -> Option<AccessLevel> {
         match text {
-            "none" => Some(Level::None),
-            "read" => Some(Level::Read),
-            "read_write" => Some(Level::ReadWrite),
+            "none" => Some(AccessLevel::None),
+            "read" => Some(AccessLevel::Read),
+            "read_write" => Some(AccessLevel::ReadWrite),
             _ => None,
         }
     }
 
     pub(crate) const fn name(self) -> &'static str {
         match self {
-            Level::None => "none",
-            Level::Read => "read",
-            Level::ReadWrite => "read_write",
+            AccessLevel::None => "none",
+            AccessLevel::Read => "read",
+            AccessLevel::ReadWrite => "read_write",
         }
     }
 }
@@ -68,9 +68,13 @@ impl Area {
 
 impl Access {
     /// Access of a member's key: it trades and moves no money.
-    pub const MEMBER: Access =
-        Access { account: Level::ReadWrite, trade: Level::ReadWrite, wallet: Level::Read, operator: Level::None };
-    pub const OPERATOR: Access = Access { operator: Level::ReadWrite, ..Access::MEMBER };
+    pub const MEMBER: Access = Access {
+        account: AccessLevel::ReadWrite,
+        trade: AccessLevel::ReadWrite,
+        wallet: AccessLevel::Read,
+        operator: AccessLevel::None,
+    };
+    pub const OPERATOR: Access = Access { operator: AccessLevel::ReadWrite, ..Access::MEMBER };
 
     /// Returns the access of an operator's key, or of a member's.
     pub const fn of(operator: bool) -> Access {
@@ -78,10 +82,10 @@ impl Access {
     }
 
     pub fn is_operator(&self) -> bool {
-        self.operator == Level::ReadWrite
+        self.operator == AccessLevel::ReadWrite
     }
 
-    pub(crate) const fn level(&self, area: Area) -> Level {
+    pub(crate) const fn level(&self, area: Area) -> AccessLevel {
         match area {
             Area::Account => self.account,
             Area::Trade => self.trade,
@@ -90,7 +94,7 @@ impl Access {
         }
     }
 
-    fn level_mut(&mut self, area: Area) -> &mut Level {
+    fn level_mut(&mut self, area: Area) -> &mut AccessLevel {
         match area {
             Area::Account => &mut self.account,
             Area::Trade => &mut self.trade,
@@ -107,7 +111,7 @@ pub(crate) struct ScopeRequest {
     /// connection.
     pub session: Option<String>,
     /// Requested levels. An area that is not listed gets the level of the key.
-    levels: Vec<(Area, Level)>,
+    levels: Vec<(Area, AccessLevel)>,
     pub expires_s: Option<u64>,
     pub address: Option<IpAddr>,
 }
@@ -132,7 +136,7 @@ impl ScopeRequest {
                 "ip" => asked.address = Some(value.parse().map_err(|_| malformed("not an address"))?),
                 _ => {
                     let Some(area) = Area::ALL.into_iter().find(|area| area.name() == key) else { continue };
-                    let level = Level::parse(value).ok_or_else(|| malformed("read, read_write or none"))?;
+                    let level = AccessLevel::parse(value).ok_or_else(|| malformed("read, read_write or none"))?;
                     asked.levels.push((area, level));
                 }
             }
@@ -156,7 +160,7 @@ pub(crate) fn describe(session: &str, access: Access, expires_s: Option<u64>, ad
     let mut text = session.to_owned();
     for area in Area::ALL {
         let level = access.level(area);
-        if area == Area::Operator && level == Level::None {
+        if area == Area::Operator && level == AccessLevel::None {
             continue;
         }
         let space = if text.is_empty() { "" } else { " " };
@@ -183,7 +187,7 @@ mod tests {
 
     #[test]
     fn requested_scope_narrows_and_never_widens() {
-        let reader = Access { trade: Level::Read, wallet: Level::None, ..Access::MEMBER };
+        let reader = Access { trade: AccessLevel::Read, wallet: AccessLevel::None, ..Access::MEMBER };
         for (asked, most, expected) in [
             ("", Access::MEMBER, "account:read_write trade:read_write wallet:read"),
             ("session:x", Access::OPERATOR, "account:read_write trade:read_write wallet:read operator:read_write"),

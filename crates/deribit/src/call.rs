@@ -9,7 +9,7 @@ use pitwire_engine::Market;
 use pitwire_model::{AccountId, InstrumentId, InstrumentSpec, Label, Phase};
 
 use crate::Venue;
-use crate::access::{Area, Level};
+use crate::access::{AccessLevel, Area};
 use crate::codec::{Channel, IgnoredChannels, Json, Params, RpcError, Token};
 use crate::login::Login;
 use crate::long_answer::LongWork;
@@ -100,7 +100,7 @@ impl Call<'_> {
     ///
     /// `authorization_required` without a login. A login without the scope gets `forbidden` over
     /// HTTP and `scope_exceeded` over WebSocket: the dialect has two codes for it.
-    pub fn require_scope(&self, area: Area, level: Level) -> Result<(), RpcError> {
+    pub fn require_scope(&self, area: Area, level: AccessLevel) -> Result<(), RpcError> {
         let login = self.login.as_ref().map_err(Clone::clone)?;
         let login = login.ok_or_else(|| RpcError::new("authorization_required", "log in first"))?;
         let has = login.access.level(area);

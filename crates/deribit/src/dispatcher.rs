@@ -16,7 +16,7 @@ use crate::call::{Call, Effect, Transport};
 use crate::codec::{IgnoredChannels, Params, Request, RequestId, RpcError, write_error, write_result_with};
 use crate::credential_store::CredentialStore;
 use crate::ended_logins::EndedLogins;
-use crate::limits::{Limits, RequestClass};
+use crate::limits::{DialectLimits, RequestClass};
 use crate::login::{Login, check_account};
 use crate::login_failures::FailureCounts;
 use crate::long_answer::LongAnswer;
@@ -83,13 +83,13 @@ impl Dispatcher {
 
     /// Limits the rate of requests. Without this call rates are not limited.
     #[must_use]
-    pub fn with_limits(mut self, limits: Limits) -> Self {
+    pub fn with_limits(mut self, limits: DialectLimits) -> Self {
         self.state.rates.limits = Some(limits);
         self
     }
 
     /// Sets the most open orders of an account, unless an operator has set a limit for it. Without
-    /// this call it is [`Limits::MAX_OPEN_ORDERS`].
+    /// this call it is [`DialectLimits::MAX_OPEN_ORDERS`].
     #[must_use]
     pub fn with_max_open_orders(mut self, max: u32) -> Self {
         self.state.max_open_orders = max;

@@ -37,13 +37,13 @@ mod tokens;
 mod venue;
 mod volume;
 
-pub use access::{Access, Level};
+pub use access::{Access, AccessLevel};
 pub use auth::{Authorization, Credential, FailedLogin, SignedRequest};
 pub use call::{Effect, Transport};
 pub use credential_store::{CredentialStore, NoCredentialStore};
 pub use dispatcher::{Dispatched, Dispatcher, RequestContext};
 pub use ended_logins::EndedLogins;
-pub use limits::{Allowance, Limits};
+pub use limits::{Allowance, DialectLimits};
 pub use login::Login;
 pub use login_failures::FailureCounts;
 pub use long_answer::{AnswerProgress, LongAnswer};

@@ -7,7 +7,7 @@
 //!             3. order rate limits follow seven-day volume tiers and only ever rise: see
 //!                [`TIERS`];
 //!             4. time is a steady clock, so setting the wall clock changes no allowance.
-//! Start at    [`Limits`], then [`Meter::take`].
+//! Start at    [`DialectLimits`], then [`Meter::take`].
 
 use crate::codec::{Json, RpcError};
 
@@ -23,7 +23,7 @@ pub struct Allowance {
 
 /// Allowances of each account, or of each connection without a login.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct DialectLimits {
     /// Requests that belong to no other class.
     pub requests: Allowance,
     pub orders: Allowance,
@@ -42,17 +42,17 @@ pub const TIERS: [(u64, Allowance); 3] = [
     (25_000_000, Allowance { cost: 1, pool: 100, refill_per_s: 30 }),
 ];
 
-impl Limits {
+impl DialectLimits {
     /// Most open orders of an account, unless the configuration or an operator sets another limit.
     /// The limit bounds the memory and the work that one account can cause.
     pub const MAX_OPEN_ORDERS: u32 = 10_000;
 }
 
-impl Default for Limits {
+impl Default for DialectLimits {
     /// Returns the dialect's figures for the lowest tier.
     fn default() -> Self {
         let orders = Allowance { cost: 1, pool: 20, refill_per_s: 5 };
-        Limits {
+        DialectLimits {
             requests: Allowance { cost: 500, pool: 50_000, refill_per_s: 10_000 },
             orders,
             cancels: orders,
@@ -109,10 +109,10 @@ impl Allowance {
     }
 }
 
-impl Limits {
+impl DialectLimits {
     /// Returns the limits of an account with this seven-day volume in US dollars.
     #[must_use]
-    pub fn of_volume(mut self, dollars: u64) -> Limits {
+    pub fn of_volume(mut self, dollars: u64) -> DialectLimits {
         for (_, tier) in TIERS.into_iter().filter(|(above, _)| dollars > *above) {
             self.orders = self.orders.at_least(tier);
             self.cancels = self.cancels.at_least(tier);
@@ -188,7 +188,7 @@ impl Bucket {
 pub(crate) struct Meter([Option<Bucket>; 5]);
 
 impl Meter {
-    pub fn take(&mut self, limits: &Limits, sort: RequestClass, now_ns: u64) -> Result<(), RpcError> {
+    pub fn take(&mut self, limits: &DialectLimits, sort: RequestClass, now_ns: u64) -> Result<(), RpcError> {
         Bucket::take(&mut self.0[sort as usize], limits.of(sort), now_ns).map_err(|retry_after_ms| {
             let error = RpcError::new("too_many_requests", format!("more {} than the limits allow", sort.name()));
             error.with_retry(retry_after_ms)
@@ -202,7 +202,7 @@ pub(crate) struct RefusalBudget(Option<Bucket>);
 
 impl RefusalBudget {
     /// Counts one refusal. Returns true if the connection has exceeded its budget.
-    pub fn ends(&mut self, limits: &Limits, now_ns: u64) -> bool {
+    pub fn ends(&mut self, limits: &DialectLimits, now_ns: u64) -> bool {
         Bucket::take(&mut self.0, limits.patience, now_ns).is_err()
     }
 }
@@ -214,14 +214,14 @@ mod tests {
     const SECOND: u64 = NANOS;
 
     /// Returns how many of `tries` pass at one instant.
-    fn passes(meter: &mut Meter, limits: &Limits, sort: RequestClass, tries: u32, now_ns: u64) -> u32 {
+    fn passes(meter: &mut Meter, limits: &DialectLimits, sort: RequestClass, tries: u32, now_ns: u64) -> u32 {
         (0..tries).map(|_| u32::from(meter.take(limits, sort, now_ns).is_ok())).sum()
     }
 
     /// Burst and rate figures of the dialect's table.
     #[test]
     fn the_dialects_figures() {
-        let limits = Limits::default();
+        let limits = DialectLimits::default();
         for (sort, burst, in_ten_seconds) in [
             (RequestClass::Request, 100, 100),
             (RequestClass::Order, 20, 20),
@@ -241,7 +241,7 @@ mod tests {
 
     #[test]
     fn a_refusal_says_when_it_would_pass() {
-        let limits = Limits::default();
+        let limits = DialectLimits::default();
         let mut meter = Meter::default();
         passes(&mut meter, &limits, RequestClass::Order, 20, 0);
         let retry_after_ms =
@@ -265,22 +265,22 @@ mod tests {
             (25_000_001, 30, 100),
             (u64::MAX, 30, 100),
         ] {
-            let limits = Limits::default().of_volume(dollars);
+            let limits = DialectLimits::default().of_volume(dollars);
             for sort in [RequestClass::Order, RequestClass::Cancel] {
                 let mut meter = Meter::default();
                 assert_eq!(passes(&mut meter, &limits, sort, 1_000, 0), burst, "{dollars} {sort:?} at once");
                 assert_eq!(passes(&mut meter, &limits, sort, 1_000, SECOND), rate, "{dollars} {sort:?} in a second");
             }
-            assert_eq!(limits.requests, Limits::default().requests, "of orders alone");
+            assert_eq!(limits.requests, DialectLimits::default().requests, "of orders alone");
         }
         let fast = Allowance { cost: 2, pool: 400, refill_per_s: 30 };
-        let own = Limits { orders: fast, ..Limits::default() }.of_volume(6_000_000);
+        let own = DialectLimits { orders: fast, ..DialectLimits::default() }.of_volume(6_000_000);
         assert_eq!(own.orders, Allowance { cost: 2, pool: 400, refill_per_s: 40 }, "never slower than the venue says");
     }
 
     #[test]
     fn patience_ends_with_sustained_abuse_only() {
-        let limits = Limits::default();
+        let limits = DialectLimits::default();
         let mut patience = RefusalBudget::default();
         assert_eq!((0..500).position(|_| patience.ends(&limits, 0)), Some(100));
         let mut patience = RefusalBudget::default();

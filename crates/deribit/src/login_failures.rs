@@ -24,7 +24,7 @@ const MOST_KNOWN: usize = 10_000;
 type Place = Option<IpAddr>;
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Key {
+enum FailureKey {
     Place(Place),
     Client(String),
     Known(Place, String),
@@ -35,7 +35,7 @@ type FullAtNs = u64;
 
 #[derive(Default)]
 pub(crate) struct LoginFailures {
-    budgets: BTreeMap<Key, FullAtNs>,
+    budgets: BTreeMap<FailureKey, FullAtNs>,
     /// Pairs that have logged in, with the number of the login.
     known: BTreeMap<(Place, String), u64>,
     logins: u64,
@@ -99,21 +99,21 @@ impl LoginFailures {
     }
 
     /// Returns the budgets that a login uses.
-    fn keys(&self, client_id: &str, from: Option<IpAddr>) -> Vec<Key> {
+    fn keys(&self, client_id: &str, from: Option<IpAddr>) -> Vec<FailureKey> {
         let pair = (place(from), client_id.to_owned());
         if self.known.contains_key(&pair) {
-            return vec![Key::Known(pair.0, pair.1)];
+            return vec![FailureKey::Known(pair.0, pair.1)];
         }
-        vec![Key::Place(pair.0), Key::Client(pair.1)]
+        vec![FailureKey::Place(pair.0), FailureKey::Client(pair.1)]
     }
 
     /// Returns how long a login must wait, in nanoseconds.
-    fn wait_ns(&self, key: &Key, now_ns: u64) -> u64 {
+    fn wait_ns(&self, key: &FailureKey, now_ns: u64) -> u64 {
         let full_at_ns = self.budgets.get(key).copied().unwrap_or(0);
         full_at_ns.saturating_sub(now_ns).saturating_sub((BURST - 1) * REFILL_NS)
     }
 
-    fn make_room(&mut self, key: &Key) {
+    fn make_room(&mut self, key: &FailureKey) {
         if self.budgets.len() < MOST_BUDGETS || self.budgets.contains_key(key) {
             return;
         }

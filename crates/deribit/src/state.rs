@@ -12,7 +12,7 @@ use crate::Venue;
 use crate::auth::{Credential, Keys};
 use crate::codec::RpcError;
 use crate::credential_store::{CredentialStore, NoCredentialStore};
-use crate::limits::{Limits, Meter, RequestClass};
+use crate::limits::{DialectLimits, Meter, RequestClass};
 use crate::replay_buffer::ReplayBuffers;
 use crate::session::Session;
 use crate::volume::Volume;
@@ -40,7 +40,7 @@ pub(crate) struct SharedState {
 #[derive(Default)]
 pub(crate) struct RateLimits {
     /// `None` if requests are not limited.
-    pub limits: Option<Limits>,
+    pub limits: Option<DialectLimits>,
     by_account: BTreeMap<AccountId, Meter>,
     /// HTTP requests without a login, by address.
     by_address: BTreeMap<IpAddr, Meter>,
@@ -65,7 +65,7 @@ impl SharedState {
             cancels_by_default: BTreeSet::new(),
             replay: ReplayBuffers::default(),
             rates: RateLimits::default(),
-            max_open_orders: Limits::MAX_OPEN_ORDERS,
+            max_open_orders: DialectLimits::MAX_OPEN_ORDERS,
         }
     }
 
@@ -116,7 +116,7 @@ impl SharedState {
 
 impl RateLimits {
     /// The limits of an account by its traded volume, and whether the venue enforces them.
-    pub fn of_account(&self, account: AccountId, venue: &dyn Venue) -> (Limits, bool) {
+    pub fn of_account(&self, account: AccountId, venue: &dyn Venue) -> (DialectLimits, bool) {
         let mut volume = self.volumes.get(&account).cloned().unwrap_or_default();
         let book = venue.views().account(account);
         let dollars = book.map_or(0, |book| volume.count(book, venue.engine(), venue.now()));

@@ -3,7 +3,7 @@
 mod common;
 
 use common::World;
-use pitwire_deribit::{Dispatcher, Effect, Limits, Session};
+use pitwire_deribit::{DialectLimits, Dispatcher, Effect, Session};
 use pitwire_model::Event;
 use serde_json::json;
 
@@ -12,7 +12,7 @@ const TOO_MANY: i64 = 10028;
 fn limited() -> World {
     let mut world = World::new();
     let dispatcher = std::mem::replace(&mut world.dispatcher, Dispatcher::new(Vec::new(), || [0; 32]));
-    world.dispatcher = dispatcher.with_limits(Limits::default());
+    world.dispatcher = dispatcher.with_limits(DialectLimits::default());
     world
 }
 

@@ -14,7 +14,8 @@ use pitwire_gateway::{Attachment, CatchUp, ChannelId, ClientSink};
 use pitwire_net::ConnectionId;
 use pitwire_net::{CloseCode, Handoff, Notices, Waker};
 use pitwire_publisher::{
-    Batch, LagAnswer, LagPolicy, Limits, Publisher, StreamId, StreamSpec, SubscriberId, SubscriberSetup, weight,
+    LagAnswer, LagPolicy, MessageBatch, Publisher, StreamId, StreamSpec, SubscriberId, SubscriberLimits,
+    SubscriberSetup, weight,
 };
 
 use pitwire_server::delivery_threads::{Behind, DeliveryThreads, ThreadEvent, TurnBudget};
@@ -45,7 +46,7 @@ pub struct PublicConnections {
     channels: BTreeMap<StreamId, ChannelId>,
     /// Messages of channels that are not sent yet. They precede the next private message, and leave
     /// at the end of the turn at the latest.
-    batch: Batch,
+    batch: MessageBatch,
     last_id: u64,
     open: usize,
 }
@@ -55,11 +56,11 @@ impl PublicConnections {
     /// [`Self::next_event`].
     pub fn new(waker: &Waker) -> PublicConnections {
         PublicConnections {
-            threads: DeliveryThreads::new(Limits { idle_ms: IDLE_MS, ..Limits::default() }, waker),
+            threads: DeliveryThreads::new(SubscriberLimits { idle_ms: IDLE_MS, ..SubscriberLimits::default() }, waker),
             running: None,
             rings: BTreeMap::new(),
             channels: BTreeMap::new(),
-            batch: Batch::default(),
+            batch: MessageBatch::default(),
             last_id: ON_DELIVERY_THREAD,
             open: 0,
         }

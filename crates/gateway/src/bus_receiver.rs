@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use pitwire_failure::Failure;
 use pitwire_nats::{
-    FirstConnection, LinkState, NatsOptions, NatsSubscription, Received, Wildcards, check_address, check_subject,
+    FirstConnection, LinkState, NatsOptions, NatsSubscription, ReceiveEnd, Wildcards, check_address, check_subject,
 };
 
-use crate::protocol::{Batch, Key};
+use crate::protocol::{Batch, BusKey};
 use crate::reminder::Reminder;
 
 /// Capacity of the queue to the event loop, in batches.
@@ -35,7 +35,7 @@ pub enum BusEvent {
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct BusCounters {
     forged: AtomicU64,
     dropped: AtomicU64,
 }
@@ -45,7 +45,7 @@ struct Counters {
 pub struct BusReceiver {
     events: Receiver<BusEvent>,
     link: LinkState,
-    counters: Arc<Counters>,
+    counters: Arc<BusCounters>,
 }
 
 type Wake = Arc<dyn Fn() + Send + Sync>;
@@ -57,7 +57,7 @@ impl BusReceiver {
     /// # Errors
     ///
     /// The address or the subject is invalid, or no thread can be started.
-    pub fn open(url: &str, subject: &str, key: Key, wake: Wake) -> Result<BusReceiver, Failure> {
+    pub fn open(url: &str, subject: &str, key: BusKey, wake: Wake) -> Result<BusReceiver, Failure> {
         check_address(url)?;
         check_subject(subject, Wildcards::Refused)?;
         let options = NatsOptions {
@@ -67,7 +67,7 @@ impl BusReceiver {
         };
         let subscription = NatsSubscription::open(url, subject, &options)?;
         let (sender, events) = sync_channel(QUEUE_CAPACITY);
-        let (link, counters) = (subscription.link(), Arc::new(Counters::default()));
+        let (link, counters) = (subscription.link(), Arc::new(BusCounters::default()));
         let mut verifier = MessageVerifier {
             subject: subject.to_owned(),
             key,
@@ -107,10 +107,10 @@ impl BusReceiver {
 
 struct MessageVerifier {
     subject: String,
-    key: Key,
+    key: BusKey,
     events: SyncSender<BusEvent>,
     wake: Wake,
-    counters: Arc<Counters>,
+    counters: Arc<BusCounters>,
     /// Epoch and HTTP address in the latest position message.
     venue: (u64, String),
     silence_reminder: Reminder,
@@ -121,13 +121,13 @@ impl MessageVerifier {
     fn run(&mut self, mut subscription: NatsSubscription) {
         loop {
             match subscription.receive(SILENCE, |_, payload| self.message(payload)) {
-                Received::Messages => {}
-                Received::Timeout if self.silence_reminder.is_due() => tracing::warn!(
+                ReceiveEnd::Messages => {}
+                ReceiveEnd::Timeout if self.silence_reminder.is_due() => tracing::warn!(
                     subject = self.subject,
                     "no messages from a venue; does it run with --publish to this NATS server and with the same \
                      --publish-subject?"
                 ),
-                Received::Timeout => {}
+                ReceiveEnd::Timeout => {}
             }
         }
     }

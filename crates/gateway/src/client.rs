@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use pitwire_deribit::codec::{Heartbeat, Json, RequestId, RpcError, write_error};
-use pitwire_url_streams::Session;
+use pitwire_url_streams::StreamSession;
 use pitwire_url_streams::gemini::renumber;
 
 use crate::history::{ChannelId, Found};
@@ -59,7 +59,7 @@ pub(crate) struct Client {
     pub is_logged_in: bool,
     pub subs: Vec<ClientSubscription>,
     /// State of a URL stream connection.
-    pub session: Option<Session>,
+    pub session: Option<StreamSession>,
     /// Number of the next message, for dialects that number the messages of each socket.
     pub next_number: Option<u64>,
     /// Number of requests that wait for the venue.

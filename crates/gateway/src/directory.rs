@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pitwire_deribit::codec::{Channel, Interval, RpcError, in_right_case, why_ignored};
-use pitwire_url_streams::{Directory, Opened, Refused, Session, StreamKey};
+use pitwire_url_streams::{Directory, Opened, Refused, StreamKey, StreamSession};
 
 use crate::STREAM;
 
@@ -81,7 +81,7 @@ impl InstrumentDirectory {
 
     /// Parses the subscriptions in a URL. Returns `None` if it names no stream.
     pub fn read_url(&self, path: &str, query: &str) -> Option<Result<Opened, Refused>> {
-        Session::open(path, query, &self.streams)
+        StreamSession::open(path, query, &self.streams)
     }
 
     /// Returns the name of the bus channel that carries a stream.

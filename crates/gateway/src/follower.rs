@@ -248,10 +248,10 @@ mod tests {
     use pitwire_random::SplitMix64;
 
     use super::*;
-    use crate::protocol::{Writer, mark};
+    use crate::protocol::{BatchWriter, mark};
 
     fn batch(epoch: u64, first: u64, count: u64) -> Vec<u8> {
-        let mut writer = Writer::new(epoch, first);
+        let mut writer = BatchWriter::new(epoch, first);
         (0..count).for_each(|_| writer.push(0, "a", |_| Ok::<(), ()>(())).unwrap());
         writer.finish()
     }

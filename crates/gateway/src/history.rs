@@ -257,10 +257,10 @@ mod tests {
         let none: [&[u8]; 4] = [b"", br#"{"change_id":4}"#, br#"{"prev_change_id":"x"}"#, br#"{"prev_change_id":"#];
         assert_eq!(none.map(prev_change_id), [0; 4]);
     }
-    use crate::protocol::Writer;
+    use crate::protocol::BatchWriter;
 
     fn batch(first: u64, messages: &[(u64, &str, &str)]) -> Arc<[u8]> {
-        let mut writer = Writer::new(1, first);
+        let mut writer = BatchWriter::new(1, first);
         for (prev, channel, frame) in messages {
             let written = writer.push(*prev, channel, |out| {
                 out.extend_from_slice(frame.as_bytes());

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::protocol::{Key, Question, Reply};
+use crate::protocol::{BusKey, Question, Reply};
 use pitwire_deribit::codec::Token;
 use pitwire_failure::Failure;
 
@@ -96,7 +96,7 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    pub fn open(key: &Key, wake: &Wake) -> Result<Upstream, Failure> {
+    pub fn open(key: &BusKey, wake: &Wake) -> Result<Upstream, Failure> {
         let venue = Arc::new(Mutex::new(String::new()));
         let (send_answer, answers) = channel();
         let (asks, to_ask) = channel();
@@ -167,7 +167,7 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> Result<(), Failure>
     })
 }
 
-fn ask_all(mut line: VenueConnection, key: &Key, asks: &Receiver<VenueQuestion>) {
+fn ask_all(mut line: VenueConnection, key: &BusKey, asks: &Receiver<VenueQuestion>) {
     let mut of_trouble = Reminder::default();
     while let Ok(ask) = asks.recv() {
         let answer = line.ask(key, &ask);
@@ -217,7 +217,7 @@ impl VenueConnection {
         !self.address().is_empty()
     }
 
-    fn ask(&mut self, key: &Key, ask: &VenueQuestion) -> Answer<Reply> {
+    fn ask(&mut self, key: &BusKey, ask: &VenueQuestion) -> Answer<Reply> {
         let request = request_of(ask);
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;

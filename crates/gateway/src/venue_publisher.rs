@@ -16,7 +16,7 @@ use pitwire_nats::{
     FirstConnection, NatsMessage, NatsOptions, NatsPublisher, Publication, Wildcards, check_address, check_subject,
 };
 
-use crate::protocol::{Key, MAC_BYTES, mark};
+use crate::protocol::{BusKey, MAC_BYTES, mark};
 
 /// Capacity of the queue in batches.
 const QUEUE_CAPACITY: usize = 1_024;
@@ -33,7 +33,7 @@ pub struct VenuePublication {
     pub epoch: u64,
     /// HTTP address of the venue, sent in position messages.
     pub venue_url: String,
-    pub key: Key,
+    pub key: BusKey,
 }
 
 #[derive(Debug)]

@@ -3,7 +3,7 @@
 
 use std::time::Instant as Clock;
 
-use pitwire_gateway::protocol::{Key, Outcome, Reply, Writer};
+use pitwire_gateway::protocol::{BatchWriter, BusKey, Reply, ReplyOutcome};
 use pitwire_gateway::{ClientSink, GatewayTime, Node, VenueQuestion};
 use pitwire_websocket::{CloseCode, Opcode, write_frame};
 
@@ -27,13 +27,13 @@ fn ns_each(began: Clock, count: u64) -> f64 {
 // Asserts nothing but prints costs, for `cargo test -p pitwire-gateway --test costs -- --ignored`.
 #[ignore = "a benchmark that prints nanoseconds per message; it has no result to check"]
 fn a_message_of_200_bytes() {
-    let key = Key::new([7; 32]);
+    let key = BusKey::new([7; 32]);
     for in_a_batch in [1, 10, 100] {
         let began = Clock::now();
         let batches: Vec<Vec<u8>> = (0..MESSAGES / in_a_batch)
             .map(|batch| {
                 let first = batch * in_a_batch + 1;
-                let mut writer = Writer::new(1, first);
+                let mut writer = BatchWriter::new(1, first);
                 for n in 0..in_a_batch {
                     let put = |out: &mut Vec<u8>| {
                         write_frame(out, Opcode::Text, &[b'x'; 200]);
@@ -82,7 +82,8 @@ fn at_a_gateway(batches: Vec<Vec<u8>>) -> (f64, f64) {
         node.opened(id, &format!("/ws/api/v2?channels={channel}"), now, &mut Deaf);
     }
     while let Some(ask) = node.next_question(now.steady_ns) {
-        let reply = Reply { epoch: 1, oldest: 1, outcome: Outcome::Done, channel: channel.into(), ..Reply::default() };
+        let reply =
+            Reply { epoch: 1, oldest: 1, outcome: ReplyOutcome::Done, channel: channel.into(), ..Reply::default() };
         answer(&mut node, ask, reply);
     }
     let (mut taking, mut pumping, mut out) = (0.0, 0.0, Vec::new());

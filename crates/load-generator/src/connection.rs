@@ -3,7 +3,7 @@
 //! Does        holds what every connection needs; rare state is boxed and exists only while it is
 //!             used.
 //! Costs       64 bytes for a connection that only listens, besides the kernel's memory.
-//! Start at    [`Connection`].
+//! Start at    [`GeneratorConnection`].
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use std::os::fd::OwnedFd;
 use crate::frame_scanner::FrameScanner;
 use crate::plan::ReaderKind;
 use crate::sequence::SequenceTracker;
-use crate::tls::Session;
+use crate::tls::TlsState;
 
 /// DueTime time of a message that is not timed.
 pub const UNTIMED: i64 = i64::MIN;
@@ -30,7 +30,7 @@ pub enum ConnectionPhase {
 }
 
 #[derive(Debug)]
-pub struct Connection {
+pub struct GeneratorConnection {
     pub socket: Option<OwnedFd>,
     /// Counts the sockets of this slot. Distinguishes events of this socket from events of an
     /// earlier one.
@@ -47,7 +47,7 @@ pub struct Connection {
     pub extra: Option<Box<RareState>>,
 }
 
-const _: () = assert!(size_of::<Connection>() <= 64);
+const _: () = assert!(size_of::<GeneratorConnection>() <= 64);
 
 /// State that few connections have at a time.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ pub struct RareState {
     /// The received part of a fragmented message, and whether it is compressed.
     pub message: Vec<u8>,
     pub is_compressed: bool,
-    pub tls: Option<Box<Session>>,
+    pub tls: Option<Box<TlsState>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -82,9 +82,9 @@ impl RareState {
     }
 }
 
-impl Connection {
+impl GeneratorConnection {
     pub fn new(reader: ReaderKind) -> Self {
-        Connection {
+        GeneratorConnection {
             socket: None,
             generation: 0,
             frames: FrameScanner::default(),
@@ -100,7 +100,7 @@ impl Connection {
     /// Closes the socket and forgets everything else. The next generation begins.
     pub fn reset(&mut self) {
         let next = self.generation.wrapping_add(1);
-        *self = Connection { generation: next, ..Connection::new(self.reader) };
+        *self = GeneratorConnection { generation: next, ..GeneratorConnection::new(self.reader) };
     }
 
     pub fn is_open(&self) -> bool {
@@ -113,7 +113,7 @@ impl Connection {
 }
 
 /// Replaces the kept bytes of `one` with `rest`.
-pub fn keep_partial(one: &mut Connection, rest: &[u8]) {
+pub fn keep_partial(one: &mut GeneratorConnection, rest: &[u8]) {
     match &mut one.extra {
         // Frees the memory, because most of very many connections keep nothing most of the time.
         Some(extra) if rest.is_empty() => extra.partial = Vec::new(),

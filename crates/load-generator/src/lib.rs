@@ -46,4 +46,4 @@ pub use report::{FailureCount, GeneratorLoad, Latencies, LoadCounters, LoadRepor
 pub use run::{MeasurementStart, RunError, is_open, run};
 pub use run_control::{NEVER, RunControl};
 pub use socket::raise_file_limit;
-pub use verdict::{Bottleneck, Confidence, Verdict};
+pub use verdict::{Bottleneck, Confidence, LimitVerdict};

@@ -6,7 +6,7 @@
 
 use pitwire_websocket::{Inflater, Violation, close_body};
 
-use crate::connection::Connection;
+use crate::connection::GeneratorConnection;
 use crate::frame_scanner::{FramePiece, LONG_BYTES, LOOK_BYTES};
 use crate::meter::Meter;
 
@@ -51,7 +51,7 @@ impl MessageReader {
     /// The server violated the protocol, or sent a message above a limit.
     pub fn read(
         &mut self,
-        one: &mut Connection,
+        one: &mut GeneratorConnection,
         bytes: &[u8],
         meter: &mut Meter,
         now_ns: i64,
@@ -103,7 +103,7 @@ impl MessageReader {
 
     fn inflate(
         &mut self,
-        one: &mut Connection,
+        one: &mut GeneratorConnection,
         meter: &mut Meter,
         payload: &[u8],
         now_ns: i64,
@@ -118,7 +118,7 @@ impl MessageReader {
     }
 }
 
-fn whole(one: &mut Connection, meter: &mut Meter, message: &[u8], now_ns: i64) {
+fn whole(one: &mut GeneratorConnection, meter: &mut Meter, message: &[u8], now_ns: i64) {
     start(one, meter, message, u32::try_from(message.len()).unwrap_or(u32::MAX));
     meter.finish_message(one, now_ns);
 }
@@ -126,7 +126,7 @@ fn whole(one: &mut Connection, meter: &mut Meter, message: &[u8], now_ns: i64) {
 /// Shows the meter the start of a message. Of a long one always the same part, however much was
 /// received.
 #[inline]
-fn start(one: &mut Connection, meter: &mut Meter, payload: &[u8], bytes: u32) {
+fn start(one: &mut GeneratorConnection, meter: &mut Meter, payload: &[u8], bytes: u32) {
     let head = if bytes >= LONG_BYTES { payload.get(..LOOK_BYTES).unwrap_or(payload) } else { payload };
     meter.start_message(one, head, bytes);
 }

@@ -11,7 +11,7 @@
 
 use std::collections::VecDeque;
 
-use crate::connection::{Connection, NOTICE, PendingRequest, RareState, UNTIMED};
+use crate::connection::{GeneratorConnection, NOTICE, PendingRequest, RareState, UNTIMED};
 use crate::echo;
 use crate::fields::{DueTime, FieldScanner};
 use crate::plan::{LATE_NS, ReaderKind, Traffic};
@@ -65,7 +65,7 @@ impl Meter {
     /// HOT. Notes the start of a message of `bytes` bytes. `head` is the part of it that is
     /// examined.
     #[inline]
-    pub fn start_message(&mut self, one: &mut Connection, head: &[u8], bytes: u32) {
+    pub fn start_message(&mut self, one: &mut GeneratorConnection, head: &[u8], bytes: u32) {
         one.message_bytes = bytes;
         one.due_ns = match self.traffic {
             Traffic::Listen => self.published(&mut one.sequence, &mut one.extra, head),
@@ -76,7 +76,7 @@ impl Meter {
 
     /// HOT. Notes that the last byte of the message was read.
     #[inline]
-    pub fn finish_message(&mut self, one: &mut Connection, now_ns: i64) {
+    pub fn finish_message(&mut self, one: &mut GeneratorConnection, now_ns: i64) {
         match self.traffic {
             Traffic::Listen => self.delivered(one, now_ns),
             Traffic::Heartbeat { .. } | Traffic::Echo { .. } => self.answered(one, now_ns),
@@ -160,7 +160,7 @@ impl Meter {
     }
 
     #[inline]
-    fn delivered(&mut self, one: &Connection, now_ns: i64) {
+    fn delivered(&mut self, one: &GeneratorConnection, now_ns: i64) {
         let due_ns = one.due_ns;
         if now_ns < self.start_ns || now_ns >= self.end_ns || due_ns == NOTICE {
             return;
@@ -225,8 +225,8 @@ impl Meter {
         extra.get_or_insert_default().requests.push_back(PendingRequest { due_ns, answers });
     }
 
-    fn answered(&mut self, one: &mut Connection, now_ns: i64) {
-        let Connection { sequence, extra, message_bytes, reader, .. } = one;
+    fn answered(&mut self, one: &mut GeneratorConnection, now_ns: i64) {
+        let GeneratorConnection { sequence, extra, message_bytes, reader, .. } = one;
         let (bytes, reader) = (*message_bytes, *reader);
         let counters = &mut self.report.counters;
         let Some(request) = extra.as_mut().and_then(|extra| extra.requests.front_mut()) else {

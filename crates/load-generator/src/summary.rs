@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::plan::LoadPlan;
 use crate::report::LoadReport;
-use crate::verdict::Verdict;
+use crate::verdict::LimitVerdict;
 
 #[allow(clippy::cast_precision_loss)]
 fn per_s(count: u64, ns: u64) -> f64 {
@@ -30,7 +30,7 @@ pub fn json(plan: &LoadPlan, report: &LoadReport) -> Value {
     let (counters, generator) = (&report.counters, &report.generator);
     let us = |percent: f64| report.latencies.percentile_us(percent).map(|us| rounded(us, 1));
     let arrived = |percent: f64| report.arrivals.percentile_us(percent).map(|us| rounded(us, 1));
-    let verdict = Verdict::of(report);
+    let verdict = LimitVerdict::of(report);
     let (spread, last) = (report.spread_us(), report.last_us());
     let per_delivery_ns =
         (counters.deliveries > 0).then(|| rounded(generator.cpu_ns as f64 / counters.deliveries as f64, 1));
@@ -183,6 +183,6 @@ pub fn text(plan: &LoadPlan, report: &LoadReport) -> String {
         report.generator.busy * 100.0,
         if report.generator.is_bound() { ", generator-bound" } else { "" }
     ));
-    lines.push(Verdict::of(report).sentence(report));
+    lines.push(LimitVerdict::of(report).sentence(report));
     lines.join("\n")
 }

@@ -6,14 +6,14 @@ use pitwire_tls::{ClientConfig, ClientSession, TlsError};
 
 /// One connection's TLS state.
 #[derive(Debug)]
-pub struct Session {
+pub struct TlsState {
     session: ClientSession,
     /// Records that the protocol itself has to send.
     outbox: Vec<u8>,
 }
 
-impl Session {
-    /// Starts a handshake with `host`. The next [`Session::send`] sends its first record.
+impl TlsState {
+    /// Starts a handshake with `host`. The next [`TlsState::send`] sends its first record.
     ///
     /// # Errors
     ///
@@ -21,7 +21,7 @@ impl Session {
     pub fn open(config: &Arc<ClientConfig>, host: &str) -> Result<Self, TlsError> {
         let (mut session, mut outbox) = (ClientSession::open(config, host)?, Vec::new());
         session.receive(&mut [], &mut Vec::new(), &mut outbox)?;
-        Ok(Session { session, outbox })
+        Ok(TlsState { session, outbox })
     }
 
     pub fn is_handshaking(&self) -> bool {

@@ -9,7 +9,7 @@ use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, recv, send as send_bytes};
 
-use crate::connection::{Connection, ConnectionPhase};
+use crate::connection::{ConnectionPhase, GeneratorConnection};
 use crate::kernel_time;
 use crate::plan::ReaderKind;
 use crate::poller::{HANGUP, Poller, READABLE};
@@ -18,7 +18,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 
 /// The result of one read.
 #[derive(Clone, Copy, Debug)]
-pub struct Received {
+pub struct SocketRead {
     /// Bytes of the connection at the front of the buffer: those kept from earlier reads, and the
     /// new ones.
     pub total_bytes: usize,
@@ -52,7 +52,7 @@ impl SharedBuffers {
     ///
     /// # Errors
     /// The socket's error; `AGAIN` also without a socket.
-    pub fn receive(&mut self, one: &Connection, slot: u32, max_bytes: usize) -> Result<Received, Errno> {
+    pub fn receive(&mut self, one: &GeneratorConnection, slot: u32, max_bytes: usize) -> Result<SocketRead, Errno> {
         let Some(socket) = &one.socket else { return Err(Errno::AGAIN) };
         let partial: &[u8] = match &one.extra {
             Some(extra) if extra.tls.is_none() => &extra.partial,
@@ -70,12 +70,12 @@ impl SharedBuffers {
             false => (recv(socket, into, RecvFlags::empty())?.1, None),
         };
         let total_bytes = kept + new_bytes;
-        Ok(Received { total_bytes, new_bytes, may_have_more: total_bytes == until, arrival_ns })
+        Ok(SocketRead { total_bytes, new_bytes, may_have_more: total_bytes == until, arrival_ns })
     }
 }
 
 /// The events that a connection waits for while it has nothing to send.
-fn interest(one: &Connection) -> EventFlags {
+fn interest(one: &GeneratorConnection) -> EventFlags {
     let reads = one.reader == ReaderKind::Healthy || one.phase != ConnectionPhase::Open;
     if reads { READABLE } else { HANGUP }
 }
@@ -83,7 +83,7 @@ fn interest(one: &Connection) -> EventFlags {
 /// Encrypts `plain` if the connection uses TLS and sends it; with TLS also the records that the
 /// protocol itself has to send. Keeps the bytes that the socket does not accept. A socket error
 /// shows at the next read.
-pub fn send(one: &mut Connection, slot: u32, poller: &Poller, plain: &[u8]) {
+pub fn send(one: &mut GeneratorConnection, slot: u32, poller: &Poller, plain: &[u8]) {
     let mut records = Vec::new();
     let bytes = match one.extra.as_mut().and_then(|extra| extra.tls.as_mut()) {
         Some(session) => match session.send(plain, &mut records) {
@@ -108,7 +108,7 @@ pub fn send(one: &mut Connection, slot: u32, poller: &Poller, plain: &[u8]) {
 }
 
 /// Sends the bytes that the socket did not accept before.
-pub fn flush(one: &mut Connection, slot: u32, poller: &Poller) {
+pub fn flush(one: &mut GeneratorConnection, slot: u32, poller: &Poller) {
     let flags = interest(one);
     let (Some(socket), Some(extra)) = (&one.socket, &mut one.extra) else { return };
     let sent = send_bytes(socket, &extra.unsent, SendFlags::NOSIGNAL).unwrap_or(0);

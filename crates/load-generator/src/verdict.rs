@@ -1,7 +1,7 @@
 //! Which part limited a run: the load client, the server, or the processors that they share.
 //!
 //! Does        compares the evidence of a report with thresholds, and words it as one sentence.
-//! Start at    [`Verdict::of`].
+//! Start at    [`LimitVerdict::of`].
 
 use crate::report::{GeneratorLoad, LoadCounters, LoadReport};
 
@@ -33,7 +33,7 @@ pub enum Confidence {
 
 /// The part that limited a run, and how sure that is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct LimitVerdict {
     pub bottleneck: Bottleneck,
     pub confidence: Confidence,
 }
@@ -62,7 +62,7 @@ impl Confidence {
     }
 }
 
-impl Verdict {
+impl LimitVerdict {
     /// Judges a report. A busy load client is judged first, because then all figures measure it.
     pub fn of(report: &LoadReport) -> Self {
         use Bottleneck::{LoadClient, Nothing, Processors, Server, Unknown};
@@ -94,7 +94,7 @@ impl Verdict {
                 _ => (Nothing, Likely),
             }
         };
-        Verdict { bottleneck, confidence }
+        LimitVerdict { bottleneck, confidence }
     }
 
     /// Returns one sentence with the evidence.
@@ -167,7 +167,7 @@ mod tests {
     }
 
     fn verdict(report: &LoadReport) -> (&'static str, &'static str) {
-        let Verdict { bottleneck, confidence } = Verdict::of(report);
+        let LimitVerdict { bottleneck, confidence } = LimitVerdict::of(report);
         (bottleneck.name(), confidence.name())
     }
 
@@ -187,7 +187,7 @@ mod tests {
         let mut late = report(0.4, Some(0.2), 0.5);
         (0..100).for_each(|_| late.schedule_lateness.record(25_000_000));
         assert_eq!(verdict(&late), ("load_client", "likely"));
-        assert!(Verdict::of(&late).sentence(&late).contains("messages sent 25.0 ms after they were due at p99"));
+        assert!(LimitVerdict::of(&late).sentence(&late).contains("messages sent 25.0 ms after they were due at p99"));
     }
 
     #[test]
@@ -212,13 +212,13 @@ mod tests {
     fn the_sentence_states_its_evidence() {
         let lost = with_lost(report(0.12, Some(0.97), 0.61));
         assert_eq!(
-            Verdict::of(&lost).sentence(&lost),
+            LimitVerdict::of(&lost).sentence(&lost),
             "The server was certainly the bottleneck (busiest thread of the load client 12 %, of the server 97 %, \
              all processors 61 %)."
         );
         let remote = report(0.12, None, 0.61);
         assert_eq!(
-            Verdict::of(&remote).sentence(&remote),
+            LimitVerdict::of(&remote).sentence(&remote),
             "Probably nothing was a bottleneck: nothing was late or lost (busiest thread of the load client 12 %, \
              that of the server cannot be read from here, all processors 61 %)."
         );

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 
 use crate::clock::{CpuTime, mono_ns, wall_ns};
-use crate::connection::{Connection, ConnectionPhase, keep_partial};
+use crate::connection::{ConnectionPhase, GeneratorConnection, keep_partial};
 use crate::messages::{MessageReader, Replies};
 use crate::meter::Meter;
 use crate::open_failure::OpenFailure;
@@ -29,7 +29,7 @@ use crate::run_control::{NEVER, RunControl};
 use crate::schedule::Schedule;
 use crate::socket::{self, SourceAddresses};
 use crate::storm::Storm;
-use crate::tls::Session;
+use crate::tls::TlsState;
 use crate::transport::{self, SharedBuffers};
 use crate::{echo, kernel_time};
 
@@ -61,7 +61,7 @@ pub struct Worker<'a> {
     /// The first worker opens one connection before any other is tried.
     is_first: bool,
     poller: Poller,
-    connections: Vec<Connection>,
+    connections: Vec<GeneratorConnection>,
     handshake: Opening,
     sources: SourceAddresses,
     queue: OpenQueue,
@@ -117,8 +117,8 @@ impl<'a> Worker<'a> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
         let offer = plan.deflate.then_some(DEFLATE);
-        let connections: Vec<Connection> = (0..share.count)
-            .map(|slot| Connection::new(plan.faulty_readers.of(share.first + slot, share.total)))
+        let connections: Vec<GeneratorConnection> = (0..share.count)
+            .map(|slot| GeneratorConnection::new(plan.faulty_readers.of(share.first + slot, share.total)))
             .collect();
         let is_slow = |slot: &u32| connections[*slot as usize].reader == ReaderKind::Slow;
         let slots = (0..share.count).filter(is_slow).collect();
@@ -285,7 +285,7 @@ impl<'a> Worker<'a> {
 
 /// Connections opened and ended.
 impl Worker<'_> {
-    fn connection(&mut self, slot: u32) -> Option<&mut Connection> {
+    fn connection(&mut self, slot: u32) -> Option<&mut GeneratorConnection> {
         self.connections.get_mut(slot as usize)
     }
 
@@ -367,7 +367,7 @@ impl Worker<'_> {
         one.phase = ConnectionPhase::Handshaking;
         self.poller.modify(socket, slot, one.generation, READABLE);
         let Some(config) = &self.plan.tls else { return self.send_request(slot) };
-        match Session::open(config, &self.plan.address.host) {
+        match TlsState::open(config, &self.plan.address.host) {
             Ok(session) => {
                 one.extra.get_or_insert_default().tls = Some(Box::new(session));
                 // Sends the TLS hello. The request follows after the TLS handshake.

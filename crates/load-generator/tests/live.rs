@@ -12,7 +12,7 @@ use pitwire_load_generator::{
     RunControl, RunError, Traffic, run,
 };
 use pitwire_tls::{Tickets, Trust, client_config};
-use pitwire_websocket::{Decoder, Deflater, Incoming, Limits, Opcode, accept_key, write_frame};
+use pitwire_websocket::{Decoder, Deflater, Incoming, MessageLimits, Opcode, accept_key, write_frame};
 
 /// Handles one connection of a server: its number, from 0, and its open socket.
 type Behave = dyn Fn(u32, &mut TcpStream) + Send + Sync;
@@ -112,7 +112,7 @@ fn publish(socket: &mut TcpStream, mut make: impl FnMut(u64) -> Vec<u8>) {
 
 /// Calls `handle` for each message of the client, until it disconnects.
 fn receive(socket: &mut TcpStream, mut handle: impl FnMut(&mut TcpStream, &Incoming<'_>)) {
-    let (mut decoder, mut kept, mut buffer) = (Decoder::new(Limits::default()), Vec::new(), [0; 4096]);
+    let (mut decoder, mut kept, mut buffer) = (Decoder::new(MessageLimits::default()), Vec::new(), [0; 4096]);
     loop {
         match socket.read(&mut buffer) {
             Ok(0) | Err(_) => return,

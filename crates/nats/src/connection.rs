@@ -64,7 +64,7 @@ impl Default for LinkState {
 }
 
 /// A client with the runtime that drives it.
-pub(crate) struct Connection {
+pub(crate) struct NatsConnection {
     pub runtime: Runtime,
     pub client: Client,
     pub link: LinkState,
@@ -76,7 +76,7 @@ pub(crate) struct Connection {
 ///
 /// The address is invalid, the process may open no more files, or the server does not answer and
 /// is required to.
-pub(crate) fn connect(url: &str, options: &NatsOptions, link: LinkState) -> Result<Connection, Failure> {
+pub(crate) fn connect(url: &str, options: &NatsOptions, link: LinkState) -> Result<NatsConnection, Failure> {
     log_panics_of_library();
     let (address, login) = split_login(url)?;
     let runtime = Builder::new_current_thread().enable_io().enable_time().build();
@@ -96,7 +96,7 @@ pub(crate) fn connect(url: &str, options: &NatsOptions, link: LinkState) -> Resu
             if options.first_connection == FirstConnection::Required {
                 link.set_up(true);
             }
-            Ok(Connection { runtime, client, link })
+            Ok(NatsConnection { runtime, client, link })
         }
         Ok(Err(error)) => Err(Failure::new(format!("cannot connect to {shown}: {error}")).remedy(remedy)),
         Err(_) => Err(Failure::new(format!("{shown} does not answer as a NATS server")).remedy(remedy)),

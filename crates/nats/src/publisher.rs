@@ -11,7 +11,7 @@ use pitwire_failure::Failure;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use crate::connection::{Connection, FirstConnection, LinkState, NatsOptions, connect};
+use crate::connection::{FirstConnection, LinkState, NatsConnection, NatsOptions, connect};
 use crate::reconnect_delay::ReconnectDelay;
 
 /// Interval of position messages. They show subscribers a loss at the end of the stream.
@@ -164,7 +164,7 @@ impl<B> NatsPublisher<B> {
 struct Worker<P: Publication> {
     url: String,
     options: NatsOptions,
-    connection: Connection,
+    connection: NatsConnection,
     publication: P,
     batches: mpsc::Receiver<P::Batch>,
     has_lost: Arc<AtomicBool>,
@@ -172,7 +172,7 @@ struct Worker<P: Publication> {
 
 /// Why [`Sender::serve`] has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
+enum ServeEnd {
     /// The queue is closed and empty.
     Finished,
     /// The client library has ended.
@@ -182,12 +182,12 @@ enum Outcome {
 impl<P: Publication> Worker<P> {
     fn run(self) {
         let Worker { url, options, connection, publication, mut batches, has_lost } = self;
-        let Connection { mut runtime, client, link } = connection;
+        let NatsConnection { mut runtime, client, link } = connection;
         // A later connection must not end the thread because the server is away.
         let options = NatsOptions { first_connection: FirstConnection::Background, ..options };
         let delay = ReconnectDelay::default();
         let mut sender = Sender { client, link, publication, has_lost };
-        while runtime.block_on(sender.serve(&mut batches)) == Outcome::ClientEnded {
+        while runtime.block_on(sender.serve(&mut batches)) == ServeEnd::ClientEnded {
             tracing::warn!("the NATS client has ended; connecting again");
             sender.link.set_up(false);
             thread::sleep(delay.next());
@@ -207,7 +207,7 @@ struct Sender<P: Publication> {
 }
 
 impl<P: Publication> Sender<P> {
-    async fn serve(&self, batches: &mut mpsc::Receiver<P::Batch>) -> Outcome {
+    async fn serve(&self, batches: &mut mpsc::Receiver<P::Batch>) -> ServeEnd {
         let mut interval = tokio::time::interval(POSITION_INTERVAL);
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -220,13 +220,13 @@ impl<P: Publication> Sender<P> {
                 _ = interval.tick() => self.send_positions(batches).await,
             };
             if sent.is_err() {
-                return Outcome::ClientEnded;
+                return ServeEnd::ClientEnded;
             }
         }
         if self.send_positions(batches).await.is_err() || self.client.flush().await.is_err() {
             self.has_lost.store(true, Ordering::Relaxed);
         }
-        Outcome::Finished
+        ServeEnd::Finished
     }
 
     async fn send_batch(&self, mut batch: P::Batch) -> Result<(), ClientEnded> {

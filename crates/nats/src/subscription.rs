@@ -8,7 +8,7 @@ use pitwire_failure::Failure;
 use tokio::runtime::Runtime;
 use tokio_stream::StreamExt as _;
 
-use crate::connection::{Connection, FirstConnection, LinkState, NatsOptions, connect};
+use crate::connection::{FirstConnection, LinkState, NatsConnection, NatsOptions, connect};
 use crate::reconnect_delay::ReconnectDelay;
 
 /// Most messages that one call of [`NatsSubscription::receive`] passes on.
@@ -24,7 +24,7 @@ const UNFINISHED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a call of [`NatsSubscription::receive`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum ReceiveEnd {
     /// At least one message was passed on.
     Messages,
     /// No message arrived in time.
@@ -82,7 +82,7 @@ impl NatsSubscription {
 
     /// Waits for a message, up to `timeout`, then passes on all that have arrived, at most 1,024:
     /// subject and payload. Connects again, after a growing delay, if the client library has ended.
-    pub fn receive(&mut self, timeout: Duration, pass_on: impl FnMut(&str, &[u8])) -> Received {
+    pub fn receive(&mut self, timeout: Duration, pass_on: impl FnMut(&str, &[u8])) -> ReceiveEnd {
         match &mut self.state {
             SubscriptionState::Open(open) => {
                 if let Some(received) = open.receive(timeout, pass_on) {
@@ -99,7 +99,7 @@ impl NatsSubscription {
                 }
             }
         }
-        Received::Timeout
+        ReceiveEnd::Timeout
     }
 
     fn reopen(&mut self) {
@@ -116,7 +116,7 @@ impl NatsSubscription {
 
 impl OpenSubscription {
     fn new(url: &str, subject: &str, options: &NatsOptions, link: LinkState) -> Result<Self, Failure> {
-        let Connection { runtime, client, .. } = connect(url, options, link)?;
+        let NatsConnection { runtime, client, .. } = connect(url, options, link)?;
         let is_required = options.first_connection == FirstConnection::Required;
         let subscribed = runtime.block_on(async {
             let messages = client.subscribe(subject.to_owned()).await.map_err(|error| error.to_string())?;
@@ -135,11 +135,11 @@ impl OpenSubscription {
     }
 
     /// Returns `None` if the client library has ended.
-    fn receive(&mut self, timeout: Duration, mut pass_on: impl FnMut(&str, &[u8])) -> Option<Received> {
+    fn receive(&mut self, timeout: Duration, mut pass_on: impl FnMut(&str, &[u8])) -> Option<ReceiveEnd> {
         let OpenSubscription { runtime, messages, .. } = self;
         runtime.block_on(async {
             let Ok(first) = tokio::time::timeout(timeout, messages.next()).await else {
-                return Some(Received::Timeout);
+                return Some(ReceiveEnd::Timeout);
             };
             let first = first?;
             pass_on(&first.subject, &first.payload);
@@ -147,7 +147,7 @@ impl OpenSubscription {
                 let Ok(Some(next)) = tokio::time::timeout(Duration::ZERO, messages.next()).await else { break };
                 pass_on(&next.subject, &next.payload);
             }
-            Some(Received::Messages)
+            Some(ReceiveEnd::Messages)
         })
     }
 }

@@ -9,7 +9,7 @@ use slab::Slab;
 use crate::accept_queue::AcceptQueue;
 use crate::connection::{Connection, ListState};
 use crate::connection_id::ConnectionId;
-use crate::event_loop::{Event, Token};
+use crate::event_loop::{LoopEvent, Token};
 
 /// Connections by index, by name and by token.
 #[derive(Default)]
@@ -76,15 +76,15 @@ impl ConnectionTable {
     }
 
     /// Notes a report of the loop about a socket, and lists its connection.
-    pub fn note(&mut self, event: Event) {
+    pub fn note(&mut self, event: LoopEvent) {
         let token = match event {
-            Event::Readable(token) | Event::Writable(token) => token,
-            Event::Acceptable(_) | Event::Woken(_) => return,
+            LoopEvent::Readable(token) | LoopEvent::Writable(token) => token,
+            LoopEvent::Acceptable(_) | LoopEvent::Woken(_) => return,
         };
         let Some(at) = self.index_of_token(token) else { return };
         if let Some(connection) = self.connections.get_mut(at) {
             match event {
-                Event::Writable(_) => connection.note_writable(),
+                LoopEvent::Writable(_) => connection.note_writable(),
                 _ => connection.note_readable(),
             }
         }

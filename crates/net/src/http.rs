@@ -156,7 +156,7 @@ impl HttpResponse {
     }
 
     /// Makes the response to a request whose head is refused.
-    pub fn refusing(refusal: head::Refusal) -> Self {
+    pub fn refusing(refusal: head::HeadRefusal) -> Self {
         let response = Self::text(refusal.status, refusal.reason);
         match refusal.status {
             426 => response.with_header("Upgrade", "websocket").with_header("Sec-WebSocket-Version", "13"),

@@ -2,7 +2,7 @@
 //!
 //! Start at    [`Limits`].
 
-use pitwire_websocket::Limits as MessageLimits;
+use pitwire_websocket::MessageLimits;
 
 /// The limits of a server. The defaults bound what one peer can do; how many peers there are is
 /// the operator's choice.

@@ -30,7 +30,7 @@ use crate::connection::{Connection, HandoffOutcome, READ_BYTES, Standing};
 use crate::connection_id::ConnectionId;
 use crate::connection_table::ConnectionTable;
 use crate::context::{TurnContext, TurnTimes};
-use crate::event_loop::{Event, EventLoop, LoopKind, LoopOptions};
+use crate::event_loop::{EventLoop, LoopEvent, LoopKind, LoopOptions};
 use crate::idle::IdleStrategy;
 use crate::limits::Limits;
 use crate::notices::Notices;
@@ -81,12 +81,12 @@ struct PendingEvents {
 }
 
 impl PendingEvents {
-    fn note(&mut self, event: Event) {
+    fn note(&mut self, event: LoopEvent) {
         match event {
-            Event::Acceptable(_) | Event::Woken(TLS_ACCEPTOR) => self.acceptable = true,
-            Event::Woken(SIGNALS) => self.signalled = true,
-            Event::Woken(_) => self.woken = true,
-            Event::Readable(_) | Event::Writable(_) => {}
+            LoopEvent::Acceptable(_) | LoopEvent::Woken(TLS_ACCEPTOR) => self.acceptable = true,
+            LoopEvent::Woken(SIGNALS) => self.signalled = true,
+            LoopEvent::Woken(_) => self.woken = true,
+            LoopEvent::Readable(_) | LoopEvent::Writable(_) => {}
         }
     }
 }
@@ -123,7 +123,7 @@ pub(crate) struct ServerLoop<A> {
     notices: Notices,
     fairness: Fairness,
     /// Events found between two parts of a flood.
-    polled: Vec<Event>,
+    polled: Vec<LoopEvent>,
     pending: PendingEvents,
     lifecycle: Lifecycle,
     /// Whether the last turn received anything.
@@ -229,7 +229,7 @@ impl<A: Application> ServerLoop<A> {
     }
 
     /// Waits for events as the idle strategy says, until the next deadline at the latest.
-    fn wait(&mut self, events: &mut Vec<Event>) -> io::Result<()> {
+    fn wait(&mut self, events: &mut Vec<LoopEvent>) -> io::Result<()> {
         let timeout = self.timeout();
         let spin_ns = self.settings.idle.spin_ns(std::mem::take(&mut self.had_input));
         if spin_ns == 0 || timeout == Some(Duration::ZERO) {
@@ -264,7 +264,7 @@ impl<A: Application> ServerLoop<A> {
         Some(Duration::from_nanos(next.saturating_sub(self.settings.clock.monotonic_ns())))
     }
 
-    fn take_events(&mut self, events: &[Event], now: u64) {
+    fn take_events(&mut self, events: &[LoopEvent], now: u64) {
         for event in events {
             self.pending.note(*event);
             self.table.note(*event);
@@ -566,7 +566,7 @@ fn remove<A: Application>(
 /// Returns whether a connection was listed.
 fn poll(
     net: &mut dyn EventLoop,
-    events: &mut Vec<Event>,
+    events: &mut Vec<LoopEvent>,
     pending: &mut PendingEvents,
     table: &mut ConnectionTable,
 ) -> bool {

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use pitwire_tls::{ServerConfig, Session};
 use tracing::{debug, warn};
 
-use crate::event_loop::{Accepted, Event, EventLoop, ListenerId, LoopKind, LoopOptions, Sent};
+use crate::event_loop::{Accepted, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, Sent};
 use crate::quota::{AddressCounts, ConnectionPermit, ConnectionQuota};
 use crate::stream::{Receipt, Stream};
 use crate::waker::Waker;
@@ -184,16 +184,16 @@ impl HandshakeLoop {
         }
     }
 
-    fn turn(&mut self, events: &mut Vec<Event>) -> Result<(), Stop> {
+    fn turn(&mut self, events: &mut Vec<LoopEvent>) -> Result<(), Stop> {
         self.net.wait(self.timeout(), events)?;
         if self.is_ending.load(Ordering::Acquire) {
             return Err(Stop::ServerGone);
         }
         for event in &*events {
             match event {
-                Event::Acceptable(_) => self.is_acceptable = true,
-                Event::Readable(token) | Event::Writable(token) => self.continue_handshake(token.index())?,
-                Event::Woken(_) => {}
+                LoopEvent::Acceptable(_) => self.is_acceptable = true,
+                LoopEvent::Readable(token) | LoopEvent::Writable(token) => self.continue_handshake(token.index())?,
+                LoopEvent::Woken(_) => {}
             }
         }
         let now = Instant::now();

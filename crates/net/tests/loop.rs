@@ -493,7 +493,8 @@ fn a_session_waits_for_a_few_other_connections_only() {
     });
     venue.is_held();
     let served = venue.seen.requests.load(SeqCst) - before;
-    // The rule is one turn of 16. A busy kernel may report the bytes of the session some turns late.
+    // The rule is one turn of 16. A busy kernel may report the bytes of the session some turns
+    // late.
     assert!(served <= 100, "{served} of 200 were served first");
     venue.release();
     assert_eq!(session.got(), text("hold"));

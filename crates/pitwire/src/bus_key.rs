@@ -6,7 +6,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use pitwire_gateway::protocol::Key;
+use pitwire_gateway::protocol::BusKey;
 use zeroize::Zeroizing;
 
 use pitwire_failure::Failure;
@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 1024;
 /// # Errors
 ///
 /// The file cannot be read, others may read it, or it has no key.
-pub fn read(path: &Path) -> Result<Key, Failure> {
+pub fn read(path: &Path) -> Result<BusKey, Failure> {
     let failed = |what: String, remedy: &str| {
         Failure::new(format!("cannot use the bus key {}: {what}", path.display())).remedy(remedy)
     };
@@ -34,7 +34,7 @@ pub fn read(path: &Path) -> Result<Key, Failure> {
     }
     let mut text = Zeroizing::new(String::new());
     file.take(MOST_BYTES).read_to_string(&mut text).map_err(|error| failed(error.to_string(), no_file))?;
-    Key::parse(&text).ok_or_else(|| failed("it is not 64 hexadecimal digits".into(), no_file))
+    BusKey::parse(&text).ok_or_else(|| failed("it is not 64 hexadecimal digits".into(), no_file))
 }
 
 /// Reads a key file, for a venue. Creates it if it does not exist.
@@ -42,7 +42,7 @@ pub fn read(path: &Path) -> Result<Key, Failure> {
 /// # Errors
 ///
 /// As for [`read`]; also if the file cannot be created.
-pub fn read_or_make(path: &Path) -> Result<Key, Failure> {
+pub fn read_or_make(path: &Path) -> Result<BusKey, Failure> {
     match make(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
@@ -58,7 +58,7 @@ fn make(path: &Path) -> io::Result<()> {
     let mut bytes = Zeroizing::new([0; 32]);
     getrandom::fill(bytes.as_mut_slice()).map_err(|error| io::Error::other(error.to_string()))?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(OWNER_ONLY).open(path)?;
-    file.write_all(Key::new(*bytes).to_hex().as_bytes())?;
+    file.write_all(BusKey::new(*bytes).to_hex().as_bytes())?;
     file.write_all(b"\n")?;
     file.sync_all()?;
     // The file's name must survive a power cut as well.

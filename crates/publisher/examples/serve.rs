@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pitwire_net::monotonic_ns;
-use pitwire_publisher::{Batch, Channels, LagPolicy, LoopKind, Options, Publisher, StreamSpec, SyntheticSource};
+use pitwire_publisher::{Channels, LagPolicy, LoopKind, MessageBatch, Options, Publisher, StreamSpec, SyntheticSource};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut words = std::env::args().skip(1);
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{}", publisher.address().ok_or("nowhere to listen")?);
     let epoch_ns = u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos())?;
     let mut messages = SyntheticSource::new(rate, bytes, monotonic_ns(), epoch_ns);
-    let (mut batch, mut text) = (Batch::default(), Vec::new());
+    let (mut batch, mut text) = (MessageBatch::default(), Vec::new());
     loop {
         while messages.due_ns() <= monotonic_ns() {
             text.clear();

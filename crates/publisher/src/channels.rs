@@ -10,7 +10,7 @@ use std::sync::{Arc, OnceLock};
 
 use percent_encoding::percent_decode_str;
 use pitwire_net::HttpResponse;
-use pitwire_websocket::head::Refusal;
+use pitwire_websocket::head::HeadRefusal;
 use subtle::ConstantTimeEq as _;
 
 use crate::counters;
@@ -151,7 +151,7 @@ impl DeliveryHandler for Channels {
             }
             _ => {
                 let reason = "a WebSocket is served here; /metrics and /healthz are plain";
-                HttpResponse::refusing(Refusal { status: 426, reason })
+                HttpResponse::refusing(HeadRefusal { status: 426, reason })
             }
         }
     }

@@ -27,7 +27,7 @@ use pitwire_delivery::{ENVELOPED, StreamId};
 use pitwire_net::OriginPolicy;
 use pitwire_websocket::CloseCode;
 
-pub use context::{Limits, Next, PassKind};
+pub use context::{Next, PassKind, SubscriberLimits};
 pub use fanout::{PIECES, Pieces};
 
 use crate::counters::{Counters, add};
@@ -46,7 +46,7 @@ pub struct CoreSettings {
     pub statistics: Arc<SharedStatistics>,
     /// Number of this delivery thread.
     pub thread: usize,
-    pub limits: Limits,
+    pub limits: SubscriberLimits,
     pub origins: OriginPolicy,
     /// Epoch of this server start, for resume tokens.
     pub epoch: u64,
@@ -292,7 +292,7 @@ impl DeliveryCore {
         let silent_ms = now_ms.wrapping_sub(input.last_ms);
         let pending_ms = input.is_unfinished.then(|| now_ms.wrapping_sub(input.unfinished_ms));
         let has_streams = !subscriber.items.as_slice().is_empty();
-        let Limits { unfinished_ms, idle_ms, parting_ms, .. } = self.fanout.context.limits;
+        let SubscriberLimits { unfinished_ms, idle_ms, parting_ms, .. } = self.fanout.context.limits;
         let next_ms = match subscriber.stage {
             Stage::Handshake if since_ms >= unfinished_ms => return self.refuse_slow(slot),
             Stage::Handshake => unfinished_ms - since_ms,

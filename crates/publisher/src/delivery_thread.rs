@@ -15,7 +15,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use pitwire_net::event_loop::{
-    Accepted, Event, EventLoop, ListenerId, LoopKind, LoopOptions, Outgoing, PARTS_MAX, Sent, Token,
+    Accepted, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, Outgoing, PARTS_MAX, Sent, Token,
 };
 use pitwire_net::{HttpResponse, Receipt, ServerConfig, Session, Stream, monotonic_ns};
 use socket2::SockRef;
@@ -247,7 +247,7 @@ impl DeliveryThread {
         self.core.is_empty() || now_ns >= since_ns + DRAIN_NS
     }
 
-    fn wait(&mut self, events: &mut Vec<Event>, has_more: bool) -> io::Result<()> {
+    fn wait(&mut self, events: &mut Vec<LoopEvent>, has_more: bool) -> io::Result<()> {
         let (has_own, has_streams) = self.core.has_due();
         let is_busy = self.pass.is_under_way || has_more || has_own;
         let now_ns = monotonic_ns();
@@ -273,18 +273,18 @@ impl DeliveryThread {
         waited
     }
 
-    fn note(&mut self, event: Event) {
+    fn note(&mut self, event: LoopEvent) {
         match event {
-            Event::Woken(_) => {}
-            Event::Acceptable(_) => self.acceptor.is_ready = true,
-            Event::Readable(token) => {
+            LoopEvent::Woken(_) => {}
+            LoopEvent::Acceptable(_) => self.acceptor.is_ready = true,
+            LoopEvent::Readable(token) => {
                 let Some(slot) = self.slot_of(token) else { return };
                 if let Some(Some(connection)) = self.connections.get_mut(slot as usize) {
                     connection.arrived();
                 }
                 self.read(slot);
             }
-            Event::Writable(token) => {
+            LoopEvent::Writable(token) => {
                 let Some(slot) = self.slot_of(token) else { return };
                 let Some(Some(connection)) = self.connections.get_mut(slot as usize) else { return };
                 match connection.stream.flush(self.net.as_mut()) {

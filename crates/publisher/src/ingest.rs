@@ -11,7 +11,7 @@ use std::sync::Arc;
 use tracing::warn;
 
 use crate::field::field;
-use crate::publisher::{Batch, Publisher};
+use crate::publisher::{MessageBatch, Publisher};
 use pitwire_delivery::StreamId;
 
 struct Channel {
@@ -24,7 +24,7 @@ pub struct Ingest {
     publisher: Arc<Publisher>,
     channels: Vec<Channel>,
     key_field: Option<String>,
-    batch: Batch,
+    batch: MessageBatch,
     messages: u64,
     unrouted: u64,
     too_large: u64,
@@ -42,7 +42,15 @@ impl Ingest {
     /// Creates an ingest for `channels`. With several channels each message must name its own.
     pub fn new(publisher: Arc<Publisher>, channels: Vec<(String, StreamId)>, key_field: Option<String>) -> Self {
         let channels = channels.into_iter().map(|(name, stream)| Channel { name, stream, seq: 0 }).collect();
-        Ingest { publisher, channels, key_field, batch: Batch::default(), messages: 0, unrouted: 0, too_large: 0 }
+        Ingest {
+            publisher,
+            channels,
+            key_field,
+            batch: MessageBatch::default(),
+            messages: 0,
+            unrouted: 0,
+            too_large: 0,
+        }
     }
 
     /// Takes in one message. `subject` is the name that its source gives it.

@@ -30,7 +30,7 @@ mod timer_wheel;
 
 pub use channels::{Channels, IncomingMessages};
 pub use counters::{Counters, text as metrics};
-pub use delivery_core::Limits;
+pub use delivery_core::SubscriberLimits;
 pub use field::field;
 pub use handler::{ClientMessage, DeliveryHandler, LagAnswer, Reply, Request, SubscriberId, SubscriberSetup, weight};
 pub use ingest::{CHANNEL_FIELD, Ingest};
@@ -38,6 +38,6 @@ pub use pass_timer::BatchingPolicy;
 pub use pitwire_delivery::{LagPolicy, StreamId, StreamSpec};
 pub use pitwire_net::event_loop::LoopKind;
 pub use pitwire_websocket::CloseCode;
-pub use publisher::{Batch, Options, Publisher};
+pub use publisher::{MessageBatch, Options, Publisher};
 pub use statistics::{SharedStatistics, counted};
 pub use synthetic::SyntheticSource;

@@ -16,7 +16,7 @@ use pitwire_tls::{ServerConfig, Session};
 use pitwire_websocket::{CloseCode, Opcode};
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 
-use crate::delivery_core::{CoreSettings, DeliveryCore, Limits};
+use crate::delivery_core::{CoreSettings, DeliveryCore, SubscriberLimits};
 use crate::delivery_thread::{self, LOOP_OPTIONS, ThreadSetup, prepare_socket};
 use crate::handler::{DeliveryHandler, LagAnswer, SubscriberId, SubscriberSetup};
 use crate::inbox::{ControlMessage, HandedOffSocket, Inbox, QueuedMessage};
@@ -34,7 +34,7 @@ pub struct Options {
     pub listen: Option<SocketAddr>,
     pub threads: usize,
     pub kind: LoopKind,
-    pub limits: Limits,
+    pub limits: SubscriberLimits,
     pub batching: BatchingPolicy,
     /// Capacity of each thread's inbox in bytes.
     pub inbox_bytes: usize,
@@ -65,7 +65,7 @@ impl Default for Options {
             listen: None,
             threads: 1,
             kind: LoopKind::default(),
-            limits: Limits::default(),
+            limits: SubscriberLimits::default(),
             batching: BatchingPolicy::default(),
             inbox_bytes: 8 << 20,
             send_buffer_bytes: 256 * 1024,
@@ -96,12 +96,12 @@ pub struct Publisher {
 /// Messages on their way to the delivery threads. Reused, it allocates nothing once it is large
 /// enough.
 #[derive(Debug, Default)]
-pub struct Batch {
+pub struct MessageBatch {
     bytes: Vec<u8>,
     messages: Vec<QueuedMessage>,
 }
 
-impl Batch {
+impl MessageBatch {
     /// Adds a text message. `seq` must exceed every earlier number of the stream. `key` names what
     /// this message is the latest of; it is empty for a stream without keys.
     pub fn text(&mut self, stream: StreamId, key: &[u8], seq: u64, payload: &[u8]) {
@@ -219,7 +219,7 @@ impl Publisher {
     }
 
     /// Sends the messages of a batch to every thread and empties the batch.
-    pub fn send(&self, batch: &mut Batch) {
+    pub fn send(&self, batch: &mut MessageBatch) {
         if !batch.messages.is_empty() {
             for inbox in &self.inboxes {
                 inbox.put(&batch.messages, &batch.bytes);

@@ -8,8 +8,8 @@
 //! Start at    [`parse`].
 
 use pitwire_net::{OriginPolicy, PageOrigin, UnknownHost};
-use pitwire_websocket::head::{self, HeadLimits, Refusal};
-use pitwire_websocket::{Answer, Policy};
+use pitwire_websocket::head::{self, HeadLimits, HeadRefusal};
+use pitwire_websocket::{HandshakeAnswer, Policy};
 
 use crate::handler::Request;
 
@@ -21,25 +21,25 @@ const LIMITS: HeadLimits = HeadLimits {
 };
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Parsed<'a> {
+pub(crate) enum ParsedOpening<'a> {
     NeedMore,
     /// A plain HTTP request. The connection closes after its response.
     Plain(Request<'a>),
     /// A handshake and its response. Frames may follow after the first `bytes` bytes.
     Upgrade {
         request: Request<'a>,
-        answer: Answer,
+        answer: HandshakeAnswer,
         bytes: usize,
     },
-    Refuse(Refusal),
+    Refuse(HeadRefusal),
 }
 
 /// Reads one request. `deflate` says how messages may be compressed; `None` disables compression.
-pub(crate) fn parse<'a>(received: &'a [u8], origins: &OriginPolicy, deflate: Option<Policy>) -> Parsed<'a> {
-    let refuse = |status, reason| Parsed::Refuse(Refusal { status, reason });
+pub(crate) fn parse<'a>(received: &'a [u8], origins: &OriginPolicy, deflate: Option<Policy>) -> ParsedOpening<'a> {
+    let refuse = |status, reason| ParsedOpening::Refuse(HeadRefusal { status, reason });
     let head = match head::parse(received, &LIMITS) {
-        head::Parsed::NeedMore => return Parsed::NeedMore,
-        head::Parsed::Refuse(refusal) => return Parsed::Refuse(refusal),
+        head::Parsed::NeedMore => return ParsedOpening::NeedMore,
+        head::Parsed::Refuse(refusal) => return ParsedOpening::Refuse(refusal),
         head::Parsed::Head(head) => head,
     };
     match origins.judge(&head.headers) {
@@ -52,11 +52,11 @@ pub(crate) fn parse<'a>(received: &'a [u8], origins: &OriginPolicy, deflate: Opt
     let request =
         Request { method: head.method, target: head.target, authorization: head.headers.get("authorization") };
     if !head.is_upgrade() {
-        return Parsed::Plain(request);
+        return ParsedOpening::Plain(request);
     }
     match head.upgrade(deflate) {
-        Ok(answer) => Parsed::Upgrade { request, answer, bytes: head.head_bytes },
-        Err(refusal) => Parsed::Refuse(refusal),
+        Ok(answer) => ParsedOpening::Upgrade { request, answer, bytes: head.head_bytes },
+        Err(refusal) => ParsedOpening::Refuse(refusal),
     }
 }
 
@@ -72,12 +72,12 @@ mod tests {
         let origins = OriginPolicy::new("10.1.2.3".parse().unwrap(), &hosts);
         let origins = origins.with_origins(&["https://app.example".into()]);
         match parse(text.as_bytes(), &origins, None) {
-            Parsed::NeedMore => "more".into(),
-            Parsed::Plain(request) => format!("{} {}", request.method, request.target),
-            Parsed::Upgrade { request, answer: Answer { accept, .. }, bytes } => {
+            ParsedOpening::NeedMore => "more".into(),
+            ParsedOpening::Plain(request) => format!("{} {}", request.method, request.target),
+            ParsedOpening::Upgrade { request, answer: HandshakeAnswer { accept, .. }, bytes } => {
                 format!("ws {} {accept} rest={}", request.target, text.len() - bytes)
             }
-            Parsed::Refuse(refusal) => format!("!{}", refusal.status),
+            ParsedOpening::Refuse(refusal) => format!("!{}", refusal.status),
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) const WAITING_WEIGHT_MOST: u32 = 64;
 
 /// One stream that a subscriber reads.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Subscription {
+pub(crate) struct SubscribedStream {
     pub cursor: Cursor,
     pub stream: u32,
     /// Index among the listeners of the stream.
@@ -41,12 +41,12 @@ pub(crate) const PARKED: Cursor = Cursor(u64::MAX);
 pub(crate) enum Subscriptions {
     #[default]
     None,
-    One(Subscription),
-    Many(Vec<Subscription>),
+    One(SubscribedStream),
+    Many(Vec<SubscribedStream>),
 }
 
 impl Subscriptions {
-    pub fn as_slice(&self) -> &[Subscription] {
+    pub fn as_slice(&self) -> &[SubscribedStream] {
         match self {
             Subscriptions::None => &[],
             Subscriptions::One(item) => std::slice::from_ref(item),
@@ -54,7 +54,7 @@ impl Subscriptions {
         }
     }
 
-    pub fn as_mut_slice(&mut self) -> &mut [Subscription] {
+    pub fn as_mut_slice(&mut self) -> &mut [SubscribedStream] {
         match self {
             Subscriptions::None => &mut [],
             Subscriptions::One(item) => std::slice::from_mut(item),
@@ -62,7 +62,7 @@ impl Subscriptions {
         }
     }
 
-    pub fn push(&mut self, item: Subscription) {
+    pub fn push(&mut self, item: SubscribedStream) {
         *self = match std::mem::take(self) {
             Subscriptions::None => Subscriptions::One(item),
             Subscriptions::One(first) => Subscriptions::Many(vec![first, item]),
@@ -74,7 +74,7 @@ impl Subscriptions {
     }
 
     /// Removes the subscription at an index. The last subscription takes that index.
-    pub fn swap_remove(&mut self, at: usize) -> Option<Subscription> {
+    pub fn swap_remove(&mut self, at: usize) -> Option<SubscribedStream> {
         match self {
             Subscriptions::One(item) if at == 0 => {
                 let item = *item;
@@ -110,12 +110,12 @@ impl Stage {
 
 /// A pong or ping that waits for the end of a frame. There is at most one, in 16 bytes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Control {
+pub(crate) struct PendingControl {
     len: u8,
     bytes: [u8; 15],
 }
 
-impl Control {
+impl PendingControl {
     pub const MOST: usize = 13;
 
     /// Sets a small control frame and replaces the pending one, because only the latest ping must
@@ -256,7 +256,7 @@ pub(crate) struct Subscriber {
     pub id: SubscriberId,
     pub items: Subscriptions,
     pub rare: Option<Box<RareState>>,
-    pub control: Control,
+    pub control: PendingControl,
     /// Index of the subscription with a partly sent frame, or [`NOBODY`].
     pub mid_frame: u32,
     pub owed: OwedAnswers,
@@ -274,7 +274,7 @@ pub(crate) struct Subscriber {
 
 // Memory of an idle subscriber. The table of connections adds to it.
 const _: () = assert!(size_of::<Subscriber>() <= 128);
-const _: () = assert!(size_of::<Control>() == 16);
+const _: () = assert!(size_of::<PendingControl>() == 16);
 
 impl Subscriber {
     pub fn new(id: SubscriberId, now_ms: u32) -> Self {
@@ -282,7 +282,7 @@ impl Subscriber {
             id,
             items: Subscriptions::None,
             rare: None,
-            control: Control::default(),
+            control: PendingControl::default(),
             mid_frame: NOBODY,
             owed: OwedAnswers::default(),
             input: InputState { last_ms: now_ms, unfinished_ms: now_ms, ..InputState::default() },

@@ -7,8 +7,8 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use common::{PATIENCE, Stage, spec};
-use pitwire_publisher::{LagPolicy, Limits, Options};
-use pitwire_websocket::{Decoder, Deflater, Incoming, Limits as MessageLimits, Offer, Opcode};
+use pitwire_publisher::{LagPolicy, Options, SubscriberLimits};
+use pitwire_websocket::{Decoder, Deflater, Incoming, MessageLimits, Offer, Opcode};
 
 struct Inflating {
     socket: TcpStream,
@@ -79,7 +79,7 @@ impl Inflating {
 }
 
 fn options(deflate: bool) -> Options {
-    Options { limits: Limits { deflate, ..Limits::default() }, ..Options::default() }
+    Options { limits: SubscriberLimits { deflate, ..SubscriberLimits::default() }, ..Options::default() }
 }
 
 const OFFER: &str = "permessage-deflate; client_max_window_bits";

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use common::{Reader, Stage, masked, number, spec};
 use pitwire_publisher::{
-    BatchingPolicy, Ingest, LagPolicy, Limits, Options, Publisher, StreamSpec, SubscriberId, counted, weight,
+    BatchingPolicy, Ingest, LagPolicy, Options, Publisher, StreamSpec, SubscriberId, SubscriberLimits, counted, weight,
 };
 
 #[test]
@@ -333,7 +333,7 @@ fn health_check_works_at_the_connection_limit() {
 
 #[test]
 fn silent_or_unfinished_client_is_closed() {
-    let limits = Limits { unfinished_ms: 300, ..Limits::default() };
+    let limits = SubscriberLimits { unfinished_ms: 300, ..SubscriberLimits::default() };
     let stage = Stage::new(Options { limits, ..Options::default() }, &spec(LagPolicy::Conflate));
     // A request that is never finished, and one that is never started.
     let mut slow = std::net::TcpStream::connect(stage.address).unwrap();
@@ -344,7 +344,7 @@ fn silent_or_unfinished_client_is_closed() {
     let mut silent = std::net::TcpStream::connect(stage.address).unwrap();
     assert_eq!(silent.read(&mut [0; 10]).unwrap(), 0);
     // One client never answers a ping. The other answers for longer than the idle timeout.
-    let limits = Limits { unfinished_ms: 3_000, idle_ms: 3_000, ping_ms: 300, ..Limits::default() };
+    let limits = SubscriberLimits { unfinished_ms: 3_000, idle_ms: 3_000, ping_ms: 300, ..SubscriberLimits::default() };
     let stage = Stage::new(Options { limits, ..Options::default() }, &spec(LagPolicy::Conflate));
     let mut mute = Reader::join(stage.address, "/");
     let mut polite = Reader::join(stage.address, "/");
@@ -364,7 +364,7 @@ fn silent_or_unfinished_client_is_closed() {
 
 #[test]
 fn request_timeout_starts_at_connection_after_an_idle_time() {
-    let limits = Limits { unfinished_ms: 5_000, ..Limits::default() };
+    let limits = SubscriberLimits { unfinished_ms: 5_000, ..SubscriberLimits::default() };
     let stage = Stage::new(Options { limits, ..Options::default() }, &spec(LagPolicy::Conflate));
     // Without connections the thread sleeps.
     std::thread::sleep(Duration::from_millis(5_600));

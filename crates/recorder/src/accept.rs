@@ -8,7 +8,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use pitwire_net::event_loop::{Event, LoopKind, LoopOptions};
+use pitwire_net::event_loop::{LoopEvent, LoopKind, LoopOptions};
 
 /// Longest wait for a connection before the end is checked.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -36,7 +36,7 @@ pub(crate) fn accept_until(
     let (mut events, mut threads) = (Vec::new(), Vec::new());
     while !is_over(&threads) {
         net.wait(Some(GLANCE), &mut events)?;
-        if events.contains(&Event::Woken(STOP)) {
+        if events.contains(&LoopEvent::Woken(STOP)) {
             break;
         }
         threads.retain(|thread: &JoinHandle<()>| !thread.is_finished());

@@ -11,7 +11,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pitwire_net::HttpResponse;
-use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame};
+use pitwire_websocket::{
+    CloseCode, Decoder, HandshakeAnswer, Incoming, MessageLimits, Opcode, write_close, write_frame,
+};
 
 use crate::framing::frame_end;
 use crate::handshake;
@@ -91,7 +93,7 @@ impl<'a> ReaderConnection<'a> {
         ReaderConnection {
             socket,
             state,
-            decoder: Decoder::new(Limits::default()),
+            decoder: Decoder::new(MessageLimits::default()),
             incoming: Vec::new(),
             out: Vec::new(),
             sent: 0,
@@ -132,7 +134,7 @@ impl<'a> ReaderConnection<'a> {
         self.linger();
     }
 
-    fn talk(&mut self, stream: &mut TapeStream, target: &str, answer: &Answer) -> EndReason {
+    fn talk(&mut self, stream: &mut TapeStream, target: &str, answer: &HandshakeAnswer) -> EndReason {
         self.clock.before_ns = stream.elapsed_ns;
         self.clock.since = Instant::now();
         let over = self.run(stream, target, answer).err().unwrap_or(EndReason::Finished);
@@ -141,7 +143,7 @@ impl<'a> ReaderConnection<'a> {
         over
     }
 
-    fn run(&mut self, stream: &mut TapeStream, target: &str, answer: &Answer) -> Result<(), EndReason> {
+    fn run(&mut self, stream: &mut TapeStream, target: &str, answer: &HandshakeAnswer) -> Result<(), EndReason> {
         let mut head = Vec::new();
         answer.write(&mut head);
         self.push(&head, HANDSHAKE_PATIENCE)?;

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use pitwire_net::HttpResponse;
-use pitwire_websocket::head::{self, HeadLimits, Parsed, Refusal};
-use pitwire_websocket::{Answer, Policy};
+use pitwire_websocket::head::{self, HeadLimits, HeadRefusal, Parsed};
+use pitwire_websocket::{HandshakeAnswer, Policy};
 
 use crate::server_socket::ServerSocket;
 
@@ -19,7 +19,7 @@ pub enum Handshake {
     /// A WebSocket handshake: the target, the answer, and the length of the head.
     Upgrade {
         target: String,
-        answer: Answer,
+        answer: HandshakeAnswer,
         bytes: usize,
     },
     Refused(HttpResponse),
@@ -40,7 +40,7 @@ pub fn receive(
     socket: &mut ServerSocket,
     incoming: &mut Vec<u8>,
     stop: &AtomicBool,
-) -> Result<(String, Answer), Option<HttpResponse>> {
+) -> Result<(String, HandshakeAnswer), Option<HttpResponse>> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         match parse(incoming) {
@@ -76,7 +76,7 @@ pub fn parse(input: &[u8]) -> Handshake {
     }
     if !head.is_upgrade() {
         let reason = "this is a WebSocket feed: connect with ws://, version 13";
-        return Handshake::Refused(HttpResponse::refusing(Refusal { status: 426, reason }));
+        return Handshake::Refused(HttpResponse::refusing(HeadRefusal { status: 426, reason }));
     }
     match head.upgrade(None::<Policy>) {
         Ok(answer) => Handshake::Upgrade { target: head.target.to_owned(), answer, bytes: head.head_bytes },

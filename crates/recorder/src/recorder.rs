@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pitwire_net::{ClientSocket, ClientSocketError, DialOptions, OpenConnection, ReadOutcome, WaitOutcome, dial, wait};
 use pitwire_tls::{Tickets, Trust, client_config};
-use pitwire_websocket::{Address, CloseCode, Decoder, Incoming, Limits, Opcode};
+use pitwire_websocket::{Address, CloseCode, Decoder, Incoming, MessageLimits, Opcode};
 
 use crate::recording::{MESSAGE_MOST, RecordingWriter};
 
@@ -76,7 +76,7 @@ pub fn record(wanted: &RecordOptions, file: File, stop: &impl AsFd) -> Result<Re
     let wall_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos);
     let writing = |error: io::Error| format!("cannot write the recording: {error}");
     let writer = RecordingWriter::new(BufWriter::new(file), wall_ns, &wanted.url).map_err(writing)?;
-    let decoder = Decoder::of_server(Limits { message_bytes: MESSAGE_MOST, fragments: u32::MAX });
+    let decoder = Decoder::of_server(MessageLimits { message_bytes: MESSAGE_MOST, fragments: u32::MAX });
     let mut recorder = FeedRecorder { wanted, channel, decoder, received: early, writer, started };
     let failure = match recorder.run(stop) {
         RecordEnd::Done => None,

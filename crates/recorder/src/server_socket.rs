@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pitwire_net::event_loop::{Event, EventLoop, LoopKind, LoopOptions, Sent};
+use pitwire_net::event_loop::{EventLoop, LoopEvent, LoopKind, LoopOptions, Sent};
 use pitwire_net::{Receipt, ServerConfig, Stream};
 
 /// Send buffer in bytes. Data in flight of this size fits into a core's cache. The automatic size
@@ -21,7 +21,7 @@ const EARLY: Duration = Duration::from_millis(1);
 pub struct ServerSocket {
     net: Box<dyn EventLoop>,
     stream: Stream,
-    events: Vec<Event>,
+    events: Vec<LoopEvent>,
     /// The loop has looked for events since the last read.
     has_polled: bool,
     /// The last read returned bytes, so that there may be more.

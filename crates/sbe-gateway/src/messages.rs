@@ -44,11 +44,11 @@ macro_rules! messages {
 
         /// One message of the schema.
         #[derive(Clone, Debug, PartialEq, Eq)]
-        pub enum Message { $($name($name)),* }
+        pub enum SbeMessage { $($name($name)),* }
 
-        $(impl From<$name> for Message {
+        $(impl From<$name> for SbeMessage {
             fn from(message: $name) -> Self {
-                Message::$name(message)
+                SbeMessage::$name(message)
             }
         })*
 
@@ -64,15 +64,15 @@ macro_rules! messages {
             &[$($(stringify!($part)),*)?],
         )),*];
 
-        impl Message {
+        impl SbeMessage {
             pub fn template_id(&self) -> u16 {
-                match self { $(Message::$name(_) => $id),* }
+                match self { $(SbeMessage::$name(_) => $id),* }
             }
 
             /// Appends the message with its headers to `out`.
             pub fn encode(&self, out: &mut Vec<u8>) {
                 match self {
-                    $(Message::$name(message) => {
+                    $(SbeMessage::$name(message) => {
                         const BLOCK: usize = 0 $(+ <$type as Field>::BYTES)*;
                         write_frame(out, $id, block_bytes(BLOCK), |out| {
                             $(Field::write(&message.$field, out);)*
@@ -88,7 +88,7 @@ macro_rules! messages {
             ///
             /// Fails if the header, the block length or a field differs from the schema, and if the
             /// frame is longer or shorter than its message.
-            pub fn decode(frame: &[u8]) -> Result<Message, DecodeError> {
+            pub fn decode(frame: &[u8]) -> Result<SbeMessage, DecodeError> {
                 let mut bytes = frame;
                 take(&mut bytes, FRAME_HEADER_BYTES)?;
                 let mut header = take(&mut bytes, MESSAGE_HEADER_BYTES)?;
@@ -106,7 +106,7 @@ macro_rules! messages {
                         if usize::from(block) != BLOCK {
                             return Err(DecodeError::BlockLength { bytes: block, expected: block_bytes(BLOCK) });
                         }
-                        Message::$name($name {
+                        SbeMessage::$name($name {
                             $($field: take_field(&mut bytes, stringify!($field))?,)*
                             $($($part: Part::read(&mut bytes, stringify!($part))?,)*)?
                         })
@@ -270,7 +270,7 @@ messages! {
         /// VWAP of the visible offers.
         ask: Option<FixedDecimal>,
     }
-    Book = 26 { sequence: u64, request_id: u64, instrument_id: u32 } + { levels: Vec<Level> }
+    Book = 26 { sequence: u64, request_id: u64, instrument_id: u32 } + { levels: Vec<SbeLevel> }
     InstrumentStatus = 27 {
         sequence: u64,
         request_id: u64,
@@ -284,13 +284,13 @@ messages! {
 
 /// One price level of a book. Bids come first, each side from its best price.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Level {
+pub struct SbeLevel {
     pub side: OrderSide,
     pub price: Option<FixedDecimal>,
     pub quantity: Option<FixedDecimal>,
 }
 
-impl GroupEntry for Level {
+impl GroupEntry for SbeLevel {
     const BYTES: u16 = 17;
     fn write(&self, out: &mut Vec<u8>) {
         self.side.write(out);
@@ -299,17 +299,17 @@ impl GroupEntry for Level {
     }
     fn read(bytes: &mut &[u8]) -> Result<Self, DecodeError> {
         let side = take_field(bytes, "side")?;
-        Ok(Level { side, price: take_field(bytes, "price")?, quantity: take_field(bytes, "quantity")? })
+        Ok(SbeLevel { side, price: take_field(bytes, "price")?, quantity: take_field(bytes, "quantity")? })
     }
 }
 
-impl Message {
+impl SbeMessage {
     /// Returns the instrument that a request names.
     pub(crate) fn instrument_id(&self) -> Option<u32> {
         match self {
-            Message::NewOrder(order) => Some(order.instrument_id),
-            Message::MassCancel(cancel) if cancel.scope == MassCancelScope::Instrument => Some(cancel.instrument_id),
-            Message::MarketQuery(query) => Some(query.instrument_id),
+            SbeMessage::NewOrder(order) => Some(order.instrument_id),
+            SbeMessage::MassCancel(cancel) if cancel.scope == MassCancelScope::Instrument => Some(cancel.instrument_id),
+            SbeMessage::MarketQuery(query) => Some(query.instrument_id),
             _ => None,
         }
     }
@@ -317,15 +317,15 @@ impl Message {
     /// Sets the number of a message. Messages of the session protocol and requests have none.
     pub(crate) fn set_sequence(&mut self, sequence: u64) {
         match self {
-            Message::OrderAccepted(message) => message.sequence = sequence,
-            Message::MassCancelAccepted(message) => message.sequence = sequence,
-            Message::ExecutionReport(message) => message.sequence = sequence,
-            Message::Reject(message) => message.sequence = sequence,
-            Message::BestPrices(message) => message.sequence = sequence,
-            Message::Vwap(message) => message.sequence = sequence,
-            Message::Book(message) => message.sequence = sequence,
-            Message::InstrumentStatus(message) => message.sequence = sequence,
-            Message::ReportsLost(message) => message.sequence = sequence,
+            SbeMessage::OrderAccepted(message) => message.sequence = sequence,
+            SbeMessage::MassCancelAccepted(message) => message.sequence = sequence,
+            SbeMessage::ExecutionReport(message) => message.sequence = sequence,
+            SbeMessage::Reject(message) => message.sequence = sequence,
+            SbeMessage::BestPrices(message) => message.sequence = sequence,
+            SbeMessage::Vwap(message) => message.sequence = sequence,
+            SbeMessage::Book(message) => message.sequence = sequence,
+            SbeMessage::InstrumentStatus(message) => message.sequence = sequence,
+            SbeMessage::ReportsLost(message) => message.sequence = sequence,
             _ => {}
         }
     }

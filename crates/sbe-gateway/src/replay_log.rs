@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::messages::Message;
+use crate::messages::SbeMessage;
 
 /// Bound of the kept frames of one session, in bytes.
 const BOUND_BYTES: usize = 4 << 20;
@@ -37,7 +37,7 @@ impl ReplayLog {
     }
 
     /// Numbers a message and appends it.
-    pub fn append(&mut self, mut message: Message) {
+    pub fn append(&mut self, mut message: SbeMessage) {
         let mut frame = Vec::with_capacity(256);
         message.set_sequence(self.next());
         message.encode(&mut frame);
@@ -74,6 +74,6 @@ mod tests {
         assert_eq!((log.oldest(), log.next()), (8, 11));
         assert!(log.get(7).is_none() && log.get(11).is_none());
         let frame = log.get(9).unwrap();
-        assert_eq!(Message::decode(&frame), Ok(ReportsLost { sequence: 9, count: 7 }.into()));
+        assert_eq!(SbeMessage::decode(&frame), Ok(ReportsLost { sequence: 9, count: 7 }.into()));
     }
 }

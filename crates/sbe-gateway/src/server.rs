@@ -18,9 +18,9 @@ use tokio::time::{MissedTickBehavior, interval, timeout};
 use tracing::{info, warn};
 
 use crate::codec::{FRAME_HEADER_BYTES, FrameError, frame_length};
-use crate::messages::{Heartbeat, LogonAccepted, Logout, Message, RetransmitComplete, RetransmitRequest};
-use crate::session::{Session, check_login};
-use crate::translate::Refusal;
+use crate::messages::{Heartbeat, LogonAccepted, Logout, RetransmitComplete, RetransmitRequest, SbeMessage};
+use crate::session::{SbeSession, check_login};
+use crate::translate::Rejection;
 
 /// Longest frame of a client, in bytes.
 const MAX_FRAME_BYTES: usize = 1024;
@@ -114,7 +114,7 @@ struct Gateway {
     venue_url: String,
     epoch: u64,
     /// The sessions by client id. Logons take turns, so that a client id gets one session.
-    sessions: Mutex<HashMap<String, Arc<Session>>>,
+    sessions: Mutex<HashMap<String, Arc<SbeSession>>>,
 }
 
 async fn accept_connections(
@@ -158,7 +158,7 @@ fn logout(code: i32, reason: impl Into<String>) -> Logout {
 }
 
 fn invalid(reason: impl Into<String>) -> Logout {
-    let refusal = Refusal::invalid(reason);
+    let refusal = Rejection::invalid(reason);
     logout(refusal.code, refusal.reason)
 }
 
@@ -187,14 +187,14 @@ async fn send(writer: &mut OwnedWriteHalf, bytes: &[u8]) -> io::Result<()> {
         .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "the client does not read"))?
 }
 
-async fn send_message(writer: &mut OwnedWriteHalf, message: impl Into<Message>) -> io::Result<()> {
+async fn send_message(writer: &mut OwnedWriteHalf, message: impl Into<SbeMessage>) -> io::Result<()> {
     let mut bytes = Vec::with_capacity(64);
     message.into().encode(&mut bytes);
     send(writer, &bytes).await
 }
 
 /// Frees the session for the next connection of its client.
-struct Claim(Arc<Session>);
+struct Claim(Arc<SbeSession>);
 
 impl Drop for Claim {
     fn drop(&mut self) {
@@ -208,7 +208,7 @@ impl Gateway {
         let credentials = Credentials::new(client_id, secret);
         let mut sessions = self.sessions.lock().await;
         let refused = |error| {
-            let Refusal { code, reason, .. } = Refusal::from(error);
+            let Rejection { code, reason, .. } = Rejection::from(error);
             logout(code, reason)
         };
         let session = match sessions.get(client_id).filter(|session| !session.has_ended()) {
@@ -217,7 +217,7 @@ impl Gateway {
                 Arc::clone(session)
             }
             None => {
-                let session = Session::open(&self.venue_url, credentials).await.map_err(refused)?;
+                let session = SbeSession::open(&self.venue_url, credentials).await.map_err(refused)?;
                 sessions.insert(client_id.to_owned(), Arc::clone(&session));
                 session
             }
@@ -234,9 +234,11 @@ async fn serve(socket: TcpStream, gateway: &Gateway, stopped: watch::Receiver<bo
         Err(_) => Err(invalid(format!("no logon within {} s", LOGON_PATIENCE.as_secs()))),
         Ok(Err(ReadEnd::Closed)) => return Ok(()),
         Ok(Err(ReadEnd::Frame(error))) => Err(invalid(error.to_string())),
-        Ok(Ok(())) => match Message::decode(&frame) {
-            Ok(Message::Logon(logon)) if (1..=60).contains(&logon.heartbeat_s) => Ok(logon),
-            Ok(Message::Logon(logon)) => Err(invalid(format!("heartbeat_s {}: expected 1 to 60", logon.heartbeat_s))),
+        Ok(Ok(())) => match SbeMessage::decode(&frame) {
+            Ok(SbeMessage::Logon(logon)) if (1..=60).contains(&logon.heartbeat_s) => Ok(logon),
+            Ok(SbeMessage::Logon(logon)) => {
+                Err(invalid(format!("heartbeat_s {}: expected 1 to 60", logon.heartbeat_s)))
+            }
             Ok(other) => Err(invalid(format!("template id {} before the logon", other.template_id()))),
             Err(error) => Err(invalid(error.to_string())),
         },
@@ -266,7 +268,7 @@ async fn serve(socket: TcpStream, gateway: &Gateway, stopped: watch::Receiver<bo
     let requests = async {
         let end = read_requests(session, &mut reader, &controls, heartbeat * SILENT_INTERVALS).await;
         // A send fails only if the writer has ended, which ends this future, too.
-        drop(controls.send(Control::End(end)).await);
+        drop(controls.send(WriterCommand::End(end)).await);
         pending().await
     };
     let sending = Sending { session, writer: &mut writer, cursor };
@@ -277,7 +279,7 @@ async fn serve(socket: TcpStream, gateway: &Gateway, stopped: watch::Receiver<bo
 }
 
 /// Order of the reading half of a connection to the sending half.
-enum Control {
+enum WriterCommand {
     Retransmit(RetransmitRequest),
     /// Sends the logout, if there is one, and closes the connection.
     End(Option<Logout>),
@@ -285,9 +287,9 @@ enum Control {
 
 /// Reads and executes requests. Returns the logout to send at the end of the connection.
 async fn read_requests(
-    session: &Arc<Session>,
+    session: &Arc<SbeSession>,
     reader: &mut OwnedReadHalf,
-    controls: &mpsc::Sender<Control>,
+    controls: &mpsc::Sender<WriterCommand>,
     patience: Duration,
 ) -> Option<Logout> {
     let mut frame = Vec::with_capacity(MAX_FRAME_BYTES);
@@ -298,11 +300,11 @@ async fn read_requests(
             Ok(Err(ReadEnd::Frame(error))) => return Some(invalid(error.to_string())),
             Ok(Ok(())) => {}
         }
-        match Message::decode(&frame) {
-            Ok(Message::Heartbeat(_)) => {}
-            Ok(Message::Logout(_)) => return Some(logout(0, "")),
-            Ok(Message::RetransmitRequest(request)) => {
-                if controls.send(Control::Retransmit(request)).await.is_err() {
+        match SbeMessage::decode(&frame) {
+            Ok(SbeMessage::Heartbeat(_)) => {}
+            Ok(SbeMessage::Logout(_)) => return Some(logout(0, "")),
+            Ok(SbeMessage::RetransmitRequest(request)) => {
+                if controls.send(WriterCommand::Retransmit(request)).await.is_err() {
                     return None;
                 }
             }
@@ -321,7 +323,7 @@ async fn read_requests(
 
 /// The sending half of a connection.
 struct Sending<'a> {
-    session: &'a Session,
+    session: &'a SbeSession,
     writer: &'a mut OwnedWriteHalf,
     /// Number of the next message to send.
     cursor: u64,
@@ -330,7 +332,7 @@ struct Sending<'a> {
 impl Sending<'_> {
     async fn run(
         mut self,
-        mut controls: mpsc::Receiver<Control>,
+        mut controls: mpsc::Receiver<WriterCommand>,
         mut stopped: watch::Receiver<bool>,
         heartbeat: Duration,
     ) -> io::Result<()> {
@@ -354,8 +356,8 @@ impl Sending<'_> {
                 _ = stopped.changed() => {}
                 _ = ticks.tick() => send_message(self.writer, Heartbeat { next_sequence: self.cursor }).await?,
                 control = controls.recv() => match control {
-                    Some(Control::Retransmit(request)) => self.retransmit(&request).await?,
-                    Some(Control::End(logout)) => {
+                    Some(WriterCommand::Retransmit(request)) => self.retransmit(&request).await?,
+                    Some(WriterCommand::End(logout)) => {
                         // The answers to the last requests precede the logout.
                         self.send_new().await?;
                         return match logout {

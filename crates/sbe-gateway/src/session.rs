@@ -11,11 +11,11 @@ use tracing::warn;
 use crate::codec::DecodeError;
 use crate::messages::*;
 use crate::replay_log::ReplayLog;
-use crate::translate::{self, AccountChanges, Call, Instruments, OrderAnswer, OrderState, Refusal};
+use crate::translate::{self, AccountChanges, DialectCall, Instruments, OrderAnswer, OrderState, Rejection};
 
 /// A session exists from the first logon of a client until the venue stops, so that reports reach
 /// the log while the client is away.
-pub(crate) struct Session {
+pub(crate) struct SbeSession {
     venue: VenueConnection,
     instruments: Mutex<Arc<Instruments>>,
     log: Mutex<ReplayLog>,
@@ -44,7 +44,7 @@ pub(crate) async fn check_login(url: &str, credentials: Credentials) -> Result<(
     VenueConnection::open(login_settings(url, credentials)).await.map(drop)
 }
 
-impl Session {
+impl SbeSession {
     /// Logs in at the venue and subscribes to the reports of the account.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Session {
         let venue = VenueConnection::open(settings).await?;
         let reports = venue.subscribe("user.changes.any.any.raw").await?;
         let instruments = Mutex::new(Arc::new(list_instruments(&venue).await?));
-        let session = Arc::new(Session {
+        let session = Arc::new(SbeSession {
             venue,
             instruments,
             log: Mutex::new(ReplayLog::new()),
@@ -90,7 +90,7 @@ impl Session {
         self.next.subscribe()
     }
 
-    fn publish(&self, message: impl Into<Message>) {
+    fn publish(&self, message: impl Into<SbeMessage>) {
         let mut log = self.log();
         log.append(message.into());
         let next = log.next();
@@ -100,7 +100,7 @@ impl Session {
 
     /// Refuses a message that cannot be decoded.
     pub fn refuse(&self, error: &DecodeError) {
-        self.publish(Refusal::invalid(error.to_string()).reject(0, 0));
+        self.publish(Rejection::invalid(error.to_string()).reject(0, 0));
     }
 
     fn instruments(&self) -> Arc<Instruments> {
@@ -118,7 +118,7 @@ impl Session {
     }
 
     /// Executes one request and publishes its answer.
-    pub async fn execute(&self, request: Message) {
+    pub async fn execute(&self, request: SbeMessage) {
         let template = request.template_id();
         let mut instruments = self.instruments();
         if request.instrument_id().is_some_and(|id| instruments.name(id).is_err()) {
@@ -126,19 +126,19 @@ impl Session {
         }
         let instruments = instruments.as_ref();
         let (request_id, answer) = match &request {
-            Message::NewOrder(order) => {
+            SbeMessage::NewOrder(order) => {
                 let answer = self.call(translate::new_order(order, instruments)).await;
                 (order.request_id, answer.and_then(|json| entered(order.request_id, &json)))
             }
-            Message::AmendOrder(order) => {
+            SbeMessage::AmendOrder(order) => {
                 let answer = self.call(Ok(translate::amend(order))).await;
                 (order.request_id, answer.and_then(|json| entered(order.request_id, &json)))
             }
-            Message::CancelOrder(order) => {
+            SbeMessage::CancelOrder(order) => {
                 let answer = self.call(Ok(translate::cancel(order))).await;
                 (order.request_id, answer.and_then(|json| accepted(order.request_id, &parse(&json)?)))
             }
-            Message::MassCancel(cancel) => {
+            SbeMessage::MassCancel(cancel) => {
                 let request_id = cancel.request_id;
                 let answer = self.call(translate::mass_cancel(cancel, instruments)).await;
                 let cancelled = answer.and_then(|json| parse(&json));
@@ -147,18 +147,18 @@ impl Session {
                     cancelled.map(|count| MassCancelAccepted { sequence: 0, request_id, cancelled: count }.into()),
                 )
             }
-            Message::MarketQuery(query) => {
+            SbeMessage::MarketQuery(query) => {
                 let answer = self.call(translate::market_query(query, instruments)).await;
                 let message = |json: Box<RawValue>| translate::market_answer(query, json.get()).map_err(garbled);
                 (query.request_id, answer.and_then(message))
             }
-            _ => (0, Err(Refusal::invalid(format!("template id {template} is not a request of a logged-on client")))),
+            _ => (0, Err(Rejection::invalid(format!("template id {template} is not a request of a logged-on client")))),
         };
         self.publish(answer.unwrap_or_else(|refusal| refusal.reject(request_id, template)));
     }
 
-    async fn call(&self, call: Result<Call, Refusal>) -> Result<Box<RawValue>, Refusal> {
-        let Call { method, params } = call?;
+    async fn call(&self, call: Result<DialectCall, Rejection>) -> Result<Box<RawValue>, Rejection> {
+        let DialectCall { method, params } = call?;
         Ok(self.venue.call(method, &params).await?)
     }
 
@@ -177,24 +177,24 @@ impl Session {
     }
 }
 
-fn garbled(what: impl std::fmt::Display) -> Refusal {
+fn garbled(what: impl std::fmt::Display) -> Rejection {
     Error::Garbled { what: what.to_string() }.into()
 }
 
-fn parse<T: serde::de::DeserializeOwned>(json: &RawValue) -> Result<T, Refusal> {
+fn parse<T: serde::de::DeserializeOwned>(json: &RawValue) -> Result<T, Rejection> {
     serde_json::from_str(json.get()).map_err(garbled)
 }
 
-fn entered(request_id: u64, json: &RawValue) -> Result<Message, Refusal> {
+fn entered(request_id: u64, json: &RawValue) -> Result<SbeMessage, Rejection> {
     accepted(request_id, &parse::<OrderAnswer>(json)?.order)
 }
 
-fn accepted(request_id: u64, order: &OrderState) -> Result<Message, Refusal> {
+fn accepted(request_id: u64, order: &OrderState) -> Result<SbeMessage, Rejection> {
     order.accepted(request_id).ok_or_else(|| garbled("the order has no number"))
 }
 
 /// Publishes the reports of the account until the venue ends the session.
-async fn follow_reports(session: Arc<Session>, mut reports: Subscription) {
+async fn follow_reports(session: Arc<SbeSession>, mut reports: Subscription) {
     loop {
         match reports.next().await {
             SubscriptionEvent::Notice(notice) => match serde_json::from_str(notice.data.get()) {

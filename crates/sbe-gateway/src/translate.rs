@@ -33,8 +33,8 @@ impl Instruments {
         instruments
     }
 
-    pub fn name(&self, id: u32) -> Result<&str, Refusal> {
-        self.names.get(&id).map(String::as_str).ok_or_else(|| Refusal {
+    pub fn name(&self, id: u32) -> Result<&str, Rejection> {
+        self.names.get(&id).map(String::as_str).ok_or_else(|| Rejection {
             code: 13020,
             name: "not_found".into(),
             reason: format!("no instrument has the number {id}"),
@@ -49,39 +49,39 @@ impl Instruments {
 
 /// Why a request is refused, in the words of a [`Reject`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
+pub(crate) struct Rejection {
     pub code: i32,
     pub name: String,
     pub reason: String,
     pub remedy: String,
 }
 
-impl Refusal {
+impl Rejection {
     /// A message that cannot be decoded or that a client must not send.
     pub fn invalid(reason: impl Into<String>) -> Self {
         let remedy = "Encode messages by contracts/pitwire-order-entry.xml.".into();
-        Refusal { code: -32602, name: "invalid_params".into(), reason: reason.into(), remedy }
+        Rejection { code: -32602, name: "invalid_params".into(), reason: reason.into(), remedy }
     }
 
-    pub fn reject(self, request_id: u64, template_id: u16) -> Message {
-        let Refusal { code, name, reason, remedy } = self;
+    pub fn reject(self, request_id: u64, template_id: u16) -> SbeMessage {
+        let Rejection { code, name, reason, remedy } = self;
         Reject { sequence: 0, request_id, template_id, code, name, reason, remedy }.into()
     }
 }
 
-impl From<Error> for Refusal {
+impl From<Error> for Rejection {
     fn from(error: Error) -> Self {
         let remedy = error.remedy();
         match error {
             Error::Venue(refusal) => {
                 let code = i32::try_from(refusal.code).unwrap_or(i32::MIN);
                 let reason = refusal.data.reason.clone().unwrap_or_else(|| refusal.message.clone());
-                Refusal { code, name: refusal.message, reason, remedy }
+                Rejection { code, name: refusal.message, reason, remedy }
             }
             error if error.had_no_effect() => {
-                Refusal { code: -32000, name: "not_sent".into(), reason: error.to_string(), remedy }
+                Rejection { code: -32000, name: "not_sent".into(), reason: error.to_string(), remedy }
             }
-            error => Refusal { code: -32000, name: "unanswered".into(), reason: error.to_string(), remedy },
+            error => Rejection { code: -32000, name: "unanswered".into(), reason: error.to_string(), remedy },
         }
     }
 }
@@ -125,7 +125,7 @@ impl Params {
 }
 
 /// A call of the dialect.
-pub(crate) struct Call {
+pub(crate) struct DialectCall {
     pub method: &'static str,
     pub params: Box<RawValue>,
 }
@@ -149,7 +149,7 @@ impl EntryTimeInForce {
     }
 }
 
-pub(crate) fn new_order(order: &NewOrder, instruments: &Instruments) -> Result<Call, Refusal> {
+pub(crate) fn new_order(order: &NewOrder, instruments: &Instruments) -> Result<DialectCall, Rejection> {
     let method = match order.side {
         OrderSide::Buy => "private/buy",
         OrderSide::Sell => "private/sell",
@@ -184,10 +184,10 @@ pub(crate) fn new_order(order: &NewOrder, instruments: &Instruments) -> Result<C
         let expires = if is_date { format!("{}-{}-{}", &digits[..4], &digits[4..6], &digits[6..]) } else { digits };
         params = params.text("expires_at", &expires);
     }
-    Ok(Call { method, params: params.end() })
+    Ok(DialectCall { method, params: params.end() })
 }
 
-pub(crate) fn amend(order: &AmendOrder) -> Call {
+pub(crate) fn amend(order: &AmendOrder) -> DialectCall {
     let params = Params::new()
         .text("order_id", &order.order_id.to_string())
         .decimal("amount", order.quantity)
@@ -195,30 +195,34 @@ pub(crate) fn amend(order: &AmendOrder) -> Call {
         .decimal("trigger_price", order.trigger_price)
         .decimal("display_amount", order.display_quantity)
         .decimal("min_execution", order.minimum_quantity);
-    Call { method: "private/edit", params: params.end() }
+    DialectCall { method: "private/edit", params: params.end() }
 }
 
-pub(crate) fn cancel(order: &CancelOrder) -> Call {
-    Call { method: "private/cancel", params: Params::new().text("order_id", &order.order_id.to_string()).end() }
+pub(crate) fn cancel(order: &CancelOrder) -> DialectCall {
+    DialectCall { method: "private/cancel", params: Params::new().text("order_id", &order.order_id.to_string()).end() }
 }
 
-pub(crate) fn mass_cancel(cancel: &MassCancel, instruments: &Instruments) -> Result<Call, Refusal> {
+pub(crate) fn mass_cancel(cancel: &MassCancel, instruments: &Instruments) -> Result<DialectCall, Rejection> {
     Ok(match cancel.scope {
-        MassCancelScope::All => Call { method: "private/cancel_all", params: Params::new().end() },
+        MassCancelScope::All => DialectCall { method: "private/cancel_all", params: Params::new().end() },
         MassCancelScope::Instrument => {
             let params = Params::new().text("instrument_name", instruments.name(cancel.instrument_id)?);
-            Call { method: "private/cancel_all_by_instrument", params: params.end() }
+            DialectCall { method: "private/cancel_all_by_instrument", params: params.end() }
         }
     })
 }
 
-pub(crate) fn market_query(query: &MarketQuery, instruments: &Instruments) -> Result<Call, Refusal> {
+pub(crate) fn market_query(query: &MarketQuery, instruments: &Instruments) -> Result<DialectCall, Rejection> {
     let params = Params::new().text("instrument_name", instruments.name(query.instrument_id)?);
     Ok(match query.subject {
-        QuerySubject::BestPrices => Call { method: "public/get_order_book", params: params.raw("depth", 1).end() },
-        QuerySubject::Book => Call { method: "public/get_order_book", params: params.raw("depth", query.depth).end() },
-        QuerySubject::Vwap => Call { method: "public/pitwire_get_statistics", params: params.end() },
-        QuerySubject::Status => Call { method: "public/pitwire_get_session", params: params.end() },
+        QuerySubject::BestPrices => {
+            DialectCall { method: "public/get_order_book", params: params.raw("depth", 1).end() }
+        }
+        QuerySubject::Book => {
+            DialectCall { method: "public/get_order_book", params: params.raw("depth", query.depth).end() }
+        }
+        QuerySubject::Vwap => DialectCall { method: "public/pitwire_get_statistics", params: params.end() },
+        QuerySubject::Status => DialectCall { method: "public/pitwire_get_session", params: params.end() },
     })
 }
 
@@ -286,7 +290,7 @@ impl OrderState {
     }
 
     /// Returns the answer to a request that entered or changed the order.
-    pub fn accepted(&self, request_id: u64) -> Option<Message> {
+    pub fn accepted(&self, request_id: u64) -> Option<SbeMessage> {
         let accepted = OrderAccepted {
             sequence: 0,
             request_id,
@@ -386,8 +390,8 @@ struct SessionAnswer {
     state: String,
 }
 
-fn levels(side: OrderSide, levels: &[[Box<RawValue>; 2]]) -> impl Iterator<Item = Level> {
-    levels.iter().map(move |[price, quantity]| Level {
+fn levels(side: OrderSide, levels: &[[Box<RawValue>; 2]]) -> impl Iterator<Item = SbeLevel> {
+    levels.iter().map(move |[price, quantity]| SbeLevel {
         side,
         price: FixedDecimal::parse(price.get()),
         quantity: FixedDecimal::parse(quantity.get()),
@@ -399,7 +403,7 @@ fn levels(side: OrderSide, levels: &[[Box<RawValue>; 2]]) -> impl Iterator<Item 
 /// # Errors
 ///
 /// Fails if the venue's answer has another form.
-pub(crate) fn market_answer(query: &MarketQuery, json: &str) -> Result<Message, serde_json::Error> {
+pub(crate) fn market_answer(query: &MarketQuery, json: &str) -> Result<SbeMessage, serde_json::Error> {
     let &MarketQuery { request_id, instrument_id, subject, .. } = query;
     // The log of the session numbers the message.
     let sequence = 0;

@@ -19,8 +19,8 @@ fn decimal(text: &str) -> Option<FixedDecimal> {
 }
 
 /// The messages that `Vectors.java` encodes.
-fn samples() -> Vec<(&'static str, Message)> {
-    let level = |side, price, quantity| Level { side, price: decimal(price), quantity: decimal(quantity) };
+fn samples() -> Vec<(&'static str, SbeMessage)> {
+    let level = |side, price, quantity| SbeLevel { side, price: decimal(price), quantity: decimal(quantity) };
     vec![
         (
             "Logon",
@@ -101,7 +101,7 @@ fn samples() -> Vec<(&'static str, Message)> {
     ]
 }
 
-fn encoded(message: &Message) -> Vec<u8> {
+fn encoded(message: &SbeMessage) -> Vec<u8> {
     let mut bytes = Vec::new();
     message.encode(&mut bytes);
     bytes
@@ -111,7 +111,7 @@ fn encoded(message: &Message) -> Vec<u8> {
 fn bytes_equal_those_of_sbe_tool() {
     for (name, message) in samples() {
         assert_eq!(encoded(&message), frame(name), "{name}");
-        assert_eq!(Message::decode(&frame(name)), Ok(message), "{name}");
+        assert_eq!(SbeMessage::decode(&frame(name)), Ok(message), "{name}");
     }
     assert_eq!(VECTORS.lines().count(), samples().len());
 }
@@ -136,7 +136,7 @@ fn malformed_message_is_refused_by_name() {
     let changed = |name: &str, at: usize, byte: u8| {
         let mut bytes = frame(name);
         bytes[at] = byte;
-        Message::decode(&bytes)
+        SbeMessage::decode(&bytes)
     };
     // Behind the framing header: block length, template id, schema id, version.
     assert_eq!(changed("CancelOrder", 6, 17), Err(DecodeError::BlockLength { bytes: 17, expected: 16 }));
@@ -151,7 +151,7 @@ fn malformed_message_is_refused_by_name() {
     assert_eq!(changed("Book", 14 + 20 + 2, 200), Err(DecodeError::Short));
     assert_eq!(changed("Book", 14 + 20 + 2, 1), Err(DecodeError::Trailing { bytes: 17 }));
     let cut = frame("CancelOrder");
-    assert_eq!(Message::decode(&cut[..cut.len() - 1]), Err(DecodeError::Short));
+    assert_eq!(SbeMessage::decode(&cut[..cut.len() - 1]), Err(DecodeError::Short));
 }
 
 /// Damages frames at random. A decoded message must encode to the bytes that it came from.
@@ -173,7 +173,7 @@ fn damaged_frame_is_refused_or_decoded_without_loss() {
         if below(4) == 0 {
             bytes.truncate(FRAME_HEADER_BYTES + below(bytes.len() - FRAME_HEADER_BYTES));
         }
-        match Message::decode(&bytes) {
+        match SbeMessage::decode(&bytes) {
             Ok(message) => {
                 decoded += 1;
                 assert_eq!(encoded(&message), bytes, "seed {seed}, frame {run}: {message:?}");

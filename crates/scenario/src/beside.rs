@@ -12,7 +12,7 @@ use pitwire_model::{
 use crate::off_book_state::{Holding, OffBookOutcome, OffBookRow, named};
 use crate::outcome::Happening;
 use crate::play::{Asked, Machine, Stage, Witness};
-use crate::script::{Answer, Report, Scenario, Step};
+use crate::script::{Report, ReportAnswer, Scenario, Step};
 
 impl Scenario {
     pub(crate) fn reports_trades(&self) -> bool {
@@ -54,7 +54,7 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
         self.run(Command::ReportTrade(Box::new(trade)), Asked { id: &report.id, cell: None })
     }
 
-    pub(crate) fn answer(&mut self, answer: &Answer) -> Vec<Happening> {
+    pub(crate) fn answer(&mut self, answer: &ReportAnswer) -> Vec<Happening> {
         // An unknown name gets a report number that does not exist, so that the engine refuses the
         // answer.
         let report = self.reports.numbers.get(&answer.id).copied().unwrap_or(Seq(u64::MAX));

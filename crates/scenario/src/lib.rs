@@ -31,5 +31,5 @@ pub use off_book_state::{Holding, OffBookOutcome, OffBookRow};
 pub use outcome::{Book, Closing, Happening, Outcome, Row, StepOutcome, TradeRow};
 pub use play::{Machine, References, Witness, play, play_watched};
 pub use rules::{Cell, Contracts};
-pub use script::{AccountSetup, Amendment, Answer, Entry, Expires, Funds, Report, Scenario, Setup, Step, read};
+pub use script::{AccountSetup, Amendment, Entry, Expires, Funds, Report, ReportAnswer, Scenario, Setup, Step, read};
 pub use words::{reason_of_leaving, type_word};

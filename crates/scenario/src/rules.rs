@@ -52,7 +52,7 @@ struct Reasons {
 struct Table<C> {
     rule: Vec<Sentence>,
     #[serde(default)]
-    session: Vec<Session>,
+    session: Vec<SessionRule>,
     cell: Vec<C>,
 }
 
@@ -63,7 +63,7 @@ struct Sentence {
 }
 
 #[derive(Deserialize)]
-struct Session {
+struct SessionRule {
     name: String,
     enter: bool,
 }

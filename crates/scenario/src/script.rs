@@ -126,7 +126,7 @@ pub enum Step {
         open: bool,
     },
     Report(Box<Report>),
-    Answer(Answer),
+    Answer(ReportAnswer),
 }
 
 /// An off-book trade as one of its parties reports it.
@@ -142,7 +142,7 @@ pub struct Report {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct ReportAnswer {
     pub id: String,
     pub by: String,
     pub confirm: bool,
@@ -463,7 +463,7 @@ fn step(node: Node<'_>) -> Result<Step, Malformed> {
         "answer" => {
             let members = node.members(&["op", "id", "by", "confirm"])?;
             let (id, by) = (id(&members)?, name_or_number(members.need("by")?)?);
-            Ok(Step::Answer(Answer { id, by, confirm: members.need("confirm")?.truth()? }))
+            Ok(Step::Answer(ReportAnswer { id, by, confirm: members.need("confirm")?.truth()? }))
         }
         "timer" => node.members(&["op"]).map(|_| Step::Timer),
         _ => node.members(&["op"]).map(|_| Step::EndOfDay),

@@ -18,7 +18,7 @@ use crate::reporting_hours::ReportingHours;
 
 /// DueKind ends the session that an instrument is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SessionState {
+pub enum SessionKind {
     /// The instrument is new: it is closed and has never been opened.
     New,
     /// The schedule ends it.
@@ -32,15 +32,15 @@ pub enum SessionState {
     Deleted,
 }
 
-impl SessionState {
-    pub fn of(phase: Phase) -> SessionState {
+impl SessionKind {
+    pub fn of(phase: Phase) -> SessionKind {
         match phase {
-            Phase::Closed => SessionState::New,
-            Phase::Deleted => SessionState::Deleted,
-            Phase::Halted | Phase::HaltAndClose | Phase::Pause => SessionState::Halted,
-            Phase::ReopeningCall => SessionState::Reopening,
-            Phase::VolatilityCall => SessionState::Volatility,
-            _ => SessionState::Scheduled,
+            Phase::Closed => SessionKind::New,
+            Phase::Deleted => SessionKind::Deleted,
+            Phase::Halted | Phase::HaltAndClose | Phase::Pause => SessionKind::Halted,
+            Phase::ReopeningCall => SessionKind::Reopening,
+            Phase::VolatilityCall => SessionKind::Volatility,
+            _ => SessionKind::Scheduled,
         }
     }
 }
@@ -120,14 +120,14 @@ impl InstrumentSchedule {
         while let Some(k) = self.next.checked_sub(1) {
             let to = self.plan[k].to;
             let is_left = remaining.counts[to as usize] > counted(&self.plan[self.next..]).counts[to as usize];
-            let is_before = self.state() == SessionState::Scheduled && self.phase != to && self.is_near(k);
+            let is_before = self.state() == SessionKind::Scheduled && self.phase != to && self.is_near(k);
             if !(is_left || is_before) {
                 break;
             }
             self.next = k;
         }
         let is_behind = self.next < self.due_index(last_seen) || self.is_extended();
-        self.is_misplaced = self.state() == SessionState::Scheduled && !is_behind && self.phase != self.current().0;
+        self.is_misplaced = self.state() == SessionKind::Scheduled && !is_behind && self.phase != self.current().0;
     }
 
     /// Returns whether the current session is among the three before boundary `k`.
@@ -136,8 +136,8 @@ impl InstrumentSchedule {
             || (k == 0 && self.before == self.phase)
     }
 
-    pub fn state(&self) -> SessionState {
-        SessionState::of(self.phase)
+    pub fn state(&self) -> SessionKind {
+        SessionKind::of(self.phase)
     }
 
     /// Returns the time of boundary `k`: the drawn time if there is one, else the planned time.
@@ -175,12 +175,12 @@ impl InstrumentSchedule {
         match self.state() {
             // Boundaries are entered one after another, so that a closing price exists before the
             // closing price cross.
-            SessionState::Scheduled | SessionState::Volatility | SessionState::Deleted => Some(self.next),
+            SessionKind::Scheduled | SessionKind::Volatility | SessionKind::Deleted => Some(self.next),
             // Sessions that passed are skipped, except the closing price publication and what
             // follows it.
-            SessionState::Halted | SessionState::Reopening | SessionState::New => {
+            SessionKind::Halted | SessionKind::Reopening | SessionKind::New => {
                 let publication = |k: &usize| self.plan[*k].to == Phase::ClosingPricePublication;
-                let through = (self.state() != SessionState::New).then(|| (self.next..come).find(publication));
+                let through = (self.state() != SessionKind::New).then(|| (self.next..come).find(publication));
                 through.flatten().or(Some(come - 1))
             }
         }
@@ -198,7 +198,7 @@ impl InstrumentSchedule {
     /// leads there.
     pub fn scheduled(&self, at: VenueNanos) -> (Phase, Option<VenueNanos>) {
         match self.target(at) {
-            _ if self.state() == SessionState::Scheduled => (self.phase, self.ends),
+            _ if self.state() == SessionKind::Scheduled => (self.phase, self.ends),
             Some(k) => (self.plan[k].to, self.ends_of(k)),
             None => self.current(),
         }
@@ -207,7 +207,7 @@ impl InstrumentSchedule {
     /// Returns how many sessions of each kind remain today.
     pub fn remaining(&mut self) -> RemainingSessions {
         let from = match self.state() {
-            SessionState::Halted | SessionState::Reopening | SessionState::New => {
+            SessionKind::Halted | SessionKind::Reopening | SessionKind::New => {
                 self.target(self.passed_until).unwrap_or(self.next)
             }
             _ => self.next,
@@ -236,26 +236,26 @@ impl InstrumentSchedule {
             |k: Option<usize>| k.map_or((NEVER, DueAction::Return), |k| (self.plan[k].at, DueAction::Enter(k)));
         let sooner = |a: (VenueNanos, DueAction), b: (VenueNanos, DueAction)| if b.0 < a.0 { b } else { a };
         match self.state() {
-            SessionState::Deleted => (NEVER, DueAction::Return),
-            SessionState::New if self.schedule.is_none() => (NEVER, DueAction::Return),
-            SessionState::New => match self.target(self.passed_until) {
+            SessionKind::Deleted => (NEVER, DueAction::Return),
+            SessionKind::New if self.schedule.is_none() => (NEVER, DueAction::Return),
+            SessionKind::New => match self.target(self.passed_until) {
                 Some(k) => (self.plan[k].at, DueAction::Enter(k)),
                 None if self.current().0 != Phase::Closed => (self.passed_until, DueAction::Return),
                 None => by_plan((self.next < self.plan.len()).then_some(self.next)),
             },
-            SessionState::Scheduled if self.is_misplaced => (self.passed_until, DueAction::Return),
-            SessionState::Scheduled if self.next < self.plan.len() => {
+            SessionKind::Scheduled if self.is_misplaced => (self.passed_until, DueAction::Return),
+            SessionKind::Scheduled if self.next < self.plan.len() => {
                 let begins = self.begins(self.next);
                 (
                     if self.is_extended() { begins.max(self.ends.unwrap_or(begins)) } else { begins },
                     DueAction::Enter(self.next),
                 )
             }
-            SessionState::Scheduled => (NEVER, DueAction::Return),
-            SessionState::Halted => sooner(by_plan(self.last()), self.passing()),
-            SessionState::Reopening | SessionState::Volatility => {
+            SessionKind::Scheduled => (NEVER, DueAction::Return),
+            SessionKind::Halted => sooner(by_plan(self.last()), self.passing()),
+            SessionKind::Reopening | SessionKind::Volatility => {
                 let ended = (self.ends.unwrap_or(NEVER), DueAction::Return);
-                let passing = if self.state() == SessionState::Reopening {
+                let passing = if self.state() == SessionKind::Reopening {
                     self.passing()
                 } else {
                     (NEVER, DueAction::SkipPassed)
@@ -279,19 +279,19 @@ impl InstrumentSchedule {
     /// Records that the instrument entered a session at `at`.
     pub fn entered(&mut self, to: Phase, ends: Option<VenueNanos>, at: VenueNanos) {
         let (was, come) = (self.state(), self.due_index(at));
-        let now = SessionState::of(to);
-        let scheduled = matches!(now, SessionState::Scheduled);
+        let now = SessionKind::of(to);
+        let scheduled = matches!(now, SessionKind::Scheduled);
         if scheduled && self.next < come {
             let done = match was {
                 // A call replaces the boundaries that waited before it.
-                SessionState::Volatility | SessionState::Reopening if to.is_call() => {
+                SessionKind::Volatility | SessionKind::Reopening if to.is_call() => {
                     (self.next..come).find(|k| self.plan[*k].to == to)
                 }
                 _ => self.target(at).filter(|k| self.plan[*k].to == to),
             };
             match done {
                 Some(k) => self.next = self.skip_to.take().unwrap_or(k + 1),
-                None if !matches!(was, SessionState::Volatility | SessionState::Scheduled) => self.next = come,
+                None if !matches!(was, SessionKind::Volatility | SessionKind::Scheduled) => self.next = come,
                 None => {}
             }
         }

@@ -21,7 +21,7 @@ use pitwire_model::{
 };
 
 use crate::calendar::{Calendar, NEVER};
-use crate::instrument_schedule::{DueAction, InstrumentSchedule, SessionState};
+use crate::instrument_schedule::{DueAction, InstrumentSchedule, SessionKind};
 use crate::instrument_view::InstrumentView;
 use crate::reporting_hours::ReportingHours;
 
@@ -129,11 +129,11 @@ impl SessionScheduler {
             scheduler.set_hours(at, view.reports(id), if is_fresh { now } else { last_seen });
             let entry = &mut scheduler.entries[at];
             (entry.phase, entry.ends) = (view.phase(id), view.ends(id));
-            if entry.state() == SessionState::Volatility {
+            if entry.state() == SessionKind::Volatility {
                 entry.ends.get_or_insert(after(last_seen, VOLATILITY_NS));
             }
             scheduler.has_batches |= is_batched(view.rules(id));
-            let seen = if entry.state() == SessionState::New { now } else { last_seen };
+            let seen = if entry.state() == SessionKind::New { now } else { last_seen };
             entry.restore_position(&view.remaining(id), seen);
             scheduler.wake(id, view);
             if view.rests_hidden(id) {
@@ -221,7 +221,7 @@ impl SessionScheduler {
         let sessions = self.entries.iter().enumerate().map(|(at, entry)| (entry.due().0, DueKind::Session(at)));
         // Between two days nothing happens.
         let sessions = sessions.filter(|_| !self.is_over);
-        let listed = self.entries.iter().enumerate().filter(|(_, entry)| entry.state() != SessionState::Deleted);
+        let listed = self.entries.iter().enumerate().filter(|(_, entry)| entry.state() != SessionKind::Deleted);
         let hours =
             listed.map(|(at, entry)| (entry.hours.due(), DueKind::ReportingHours(at))).filter(|_| !self.is_over);
         let timed = [(self.expiry, DueKind::Pass), day, (self.filter, DueKind::Filter)];
@@ -236,7 +236,7 @@ impl SessionScheduler {
                 entry.drawn = Some((entry.next, after(next.at, self.calendar.draw(next.spread_ns))));
             }
             entry.has_stale_count =
-                entry.state() != SessionState::Deleted && entry.remaining() != view.remaining(instrument(at));
+                entry.state() != SessionKind::Deleted && entry.remaining() != view.remaining(instrument(at));
         }
         self.soonest = match self.pick() {
             (_, DueKind::Remaining(_)) => VenueNanos::ZERO,
@@ -300,12 +300,12 @@ impl SessionScheduler {
                 self.now = self.now.max(due);
                 return None;
             }
-            DueAction::Enter(k) if entry.plan[k].to.is_call() || entry.state() == SessionState::Scheduled => Some(k),
+            DueAction::Enter(k) if entry.plan[k].to.is_call() || entry.state() == SessionKind::Scheduled => Some(k),
             DueAction::Enter(_) | DueAction::Return => entry.target(due),
         };
         entry.is_blocked = true;
-        let is_new = entry.state() == SessionState::New;
-        if let (DueAction::Enter(last), SessionState::Halted | SessionState::Reopening, Some(k)) =
+        let is_new = entry.state() == SessionKind::New;
+        if let (DueAction::Enter(last), SessionKind::Halted | SessionKind::Reopening, Some(k)) =
             (action, entry.state(), enter)
             && entry.plan[last].to == Phase::PostClose
             && k < last

@@ -34,7 +34,7 @@ use crate::delivery_threads::TurnBudget;
 use crate::health::health;
 use crate::heartbeats::Heartbeats;
 use crate::long_answers::{LongAnswers, Recipient};
-use crate::metrics::{self, Counters, Gauges};
+use crate::metrics::{self, Gauges, ServerCounters};
 use crate::page;
 use crate::private_windows::PrivateWindows;
 use crate::public_connections::{ConnectionOutput, Done};
@@ -76,7 +76,7 @@ pub struct VenueApplication {
     clock: SystemClock,
     venue_clock: VenueClock,
     maintenance: Option<Maintenance>,
-    counters: Counters,
+    counters: ServerCounters,
     latency: LatencyHistograms,
     /// Public channels do not wait for the commit.
     is_early: bool,
@@ -120,7 +120,7 @@ impl VenueApplication {
             clock,
             venue_clock,
             maintenance,
-            counters: Counters::default(),
+            counters: ServerCounters::default(),
             latency: LatencyHistograms::default(),
             is_early: false,
             failure: None,

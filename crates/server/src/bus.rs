@@ -20,7 +20,7 @@ use pitwire_deribit::channels::{ChannelCursor, FeedId, LagPolicy, MissedChange, 
 use pitwire_deribit::codec::{Channel, Token};
 use pitwire_deribit::{ChannelName, RESUMABLE_NS, RESUMED_BYTES, channel_named};
 use pitwire_failure::Failure;
-use pitwire_gateway::protocol::{Key, Outcome, Question, Reply, Writer};
+use pitwire_gateway::protocol::{BatchWriter, BusKey, Question, Reply, ReplyOutcome};
 use pitwire_gateway::{VenuePublication, VenuePublisher};
 use pitwire_net::{ConnectionId, HttpRequest, HttpResponse, Notices};
 use pitwire_url_streams::{Here, StreamId};
@@ -50,14 +50,14 @@ const FAREWELLS_AT_A_TIME: usize = 128;
 
 pub struct Bus {
     epoch: u64,
-    key: Key,
+    key: BusKey,
     publisher: VenuePublisher,
     taps: BTreeMap<FeedId, Tap>,
     by_name: BTreeMap<String, FeedId>,
     streams: BTreeMap<StreamId, StreamTap>,
     by_label: BTreeMap<String, StreamId>,
     /// The batch of the current commit.
-    open: Option<Writer>,
+    open: Option<BatchWriter>,
     /// The sequence number of the newest message.
     last: u64,
     kept: VecDeque<Kept>,
@@ -148,7 +148,7 @@ impl Bus {
     /// Numbers a message of a URL stream that is being released. [`Self::collect`] publishes it.
     pub fn take(&mut self, stream: StreamId, payload: &[u8]) {
         let Some(tap) = self.streams.get_mut(&stream) else { return };
-        let writer = self.open.get_or_insert_with(|| Writer::new(self.epoch, self.last + 1));
+        let writer = self.open.get_or_insert_with(|| BatchWriter::new(self.epoch, self.last + 1));
         let written = writer.push(tap.prev, &tap.name, |out| {
             write_frame(out, Opcode::Text, payload);
             Ok::<(), std::convert::Infallible>(())
@@ -174,7 +174,7 @@ impl Bus {
                 Err(_) => overrun.push(*feed),
             }
         }
-        let mut writer = self.open.take().unwrap_or_else(|| Writer::new(self.epoch, self.last + 1));
+        let mut writer = self.open.take().unwrap_or_else(|| BatchWriter::new(self.epoch, self.last + 1));
         while let Some(Reverse((_, feed))) = due.pop() {
             let Some(tap) = self.taps.get_mut(&feed) else { continue };
             let written = writer.push(tap.prev, &tap.name, |out| publisher.read(feed, &mut tap.cursor, out));
@@ -188,7 +188,7 @@ impl Bus {
             }
             if writer.len() >= BATCH_BYTES {
                 let next = writer.next();
-                self.hand_on(std::mem::replace(&mut writer, Writer::new(self.epoch, next)));
+                self.hand_on(std::mem::replace(&mut writer, BatchWriter::new(self.epoch, next)));
             }
         }
         self.hand_on(writer);
@@ -209,13 +209,13 @@ impl Bus {
     /// was removed and published again.
     fn bid_farewell(&mut self, left: &[(u64, String)]) {
         for names in left.chunks(FAREWELLS_AT_A_TIME) {
-            let mut writer = self.open.take().unwrap_or_else(|| Writer::new(self.epoch, self.last + 1));
+            let mut writer = self.open.take().unwrap_or_else(|| BatchWriter::new(self.epoch, self.last + 1));
             names.iter().for_each(|(prev, name)| writer.farewell(*prev, name));
             self.hand_on(writer);
         }
     }
 
-    fn hand_on(&mut self, writer: Writer) {
+    fn hand_on(&mut self, writer: BatchWriter) {
         if writer.is_empty() {
             return;
         }
@@ -388,20 +388,20 @@ impl Bus {
         let engine = service.venue.engine();
         let channel = match channel_named(engine, name) {
             ChannelName::Malformed => {
-                reply.outcome = Outcome::Malformed;
+                reply.outcome = ReplyOutcome::Malformed;
                 return reply;
             }
             // Private channels and drop copies are never published.
             ChannelName::Served(channel) if !channel.is_private() && !is_drop_copy(&channel) => channel,
             ChannelName::Served(_) | ChannelName::Unavailable => {
-                reply.outcome = Outcome::NotHere;
+                reply.outcome = ReplyOutcome::NotHere;
                 return reply;
             }
         };
         let Some(subscribed) =
             service.market_data.publisher.subscribe(&channel, engine, service.venue.views(), service.venue.now())
         else {
-            reply.outcome = Outcome::NotHere;
+            reply.outcome = ReplyOutcome::NotHere;
             return reply;
         };
         reply.batches = first(service, (&channel, &subscribed));
@@ -411,7 +411,7 @@ impl Bus {
         }
         if !self.taps.contains_key(&feed) {
             if self.is_full() {
-                reply.outcome = Outcome::Full;
+                reply.outcome = ReplyOutcome::Full;
                 return reply;
             }
             let name = service.market_data.publisher.name(feed).to_owned();
@@ -455,19 +455,19 @@ impl Bus {
     fn merged(&mut self, name: &str, since_change: u64, publisher: &PublicChannels, now_ns: u64) -> Reply {
         let mut reply = self.standing();
         let Some((feed, tap)) = self.by_name.get(name).and_then(|feed| Some((*feed, self.taps.get(feed)?))) else {
-            reply.outcome = Outcome::NotHere;
+            reply.outcome = ReplyOutcome::NotHere;
             return reply;
         };
         // Messages that have not been published yet would arrive twice.
         if now_ns < self.merge_ns || tap.cursor.number() < publisher.published_id(feed) {
-            reply.outcome = Outcome::Full;
+            reply.outcome = ReplyOutcome::Full;
             return reply;
         }
         self.merge_ns = now_ns + MERGE_NS + MERGE_LEVEL_NS * publisher.levels_sent(feed) as u64;
         match publisher.merged(feed, since_change) {
             MissedChange::Same => {}
             MissedChange::Change(change) => reply.first = change,
-            MissedChange::Gone => reply.outcome = Outcome::NotHere,
+            MissedChange::Gone => reply.outcome = ReplyOutcome::NotHere,
         }
         reply
     }
@@ -479,7 +479,7 @@ impl Bus {
     fn join_stream(&mut self, label: &str, service: &mut VenueService, now_ns: u64, reply: &mut Reply) {
         let here = Here { engine: service.venue.engine(), views: service.venue.views(), at: service.venue.now() };
         let Some(tapped) = service.market_data.streams.tap(label, here) else {
-            reply.outcome = Outcome::NotHere;
+            reply.outcome = ReplyOutcome::NotHere;
             return;
         };
         let is_known = self.streams.contains_key(&tapped.id);
@@ -488,7 +488,7 @@ impl Bus {
         }
         if !is_known {
             if self.is_full() {
-                reply.outcome = Outcome::Full;
+                reply.outcome = ReplyOutcome::Full;
                 return;
             }
             let name = format!("{}{}", pitwire_gateway::STREAM, tapped.label);

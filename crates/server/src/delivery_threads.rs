@@ -17,8 +17,8 @@ use std::thread::JoinHandle;
 
 use pitwire_net::{HttpResponse, Waker};
 use pitwire_publisher::{
-    ClientMessage, CloseCode, DeliveryHandler, LagAnswer, Limits, Options, Publisher, Reply, Request, StreamId,
-    SubscriberId, SubscriberSetup, weight,
+    ClientMessage, CloseCode, DeliveryHandler, LagAnswer, Options, Publisher, Reply, Request, StreamId, SubscriberId,
+    SubscriberLimits, SubscriberSetup, weight,
 };
 use tracing::error;
 
@@ -33,7 +33,7 @@ const REQUEST_BYTES: usize = 64 * 1024;
 const MOST_THREADS: usize = 4;
 
 pub struct DeliveryThreads {
-    limits: Limits,
+    limits: SubscriberLimits,
     running: Option<Arc<Publisher>>,
     requests: Receiver<(SubscriberId, String)>,
     disconnects: Receiver<(u64, ThreadEvent)>,
@@ -193,7 +193,7 @@ impl Order {
 impl DeliveryThreads {
     /// Creates the queues; no thread starts yet. `waker` wakes the venue thread, which calls
     /// [`Self::hear`].
-    pub fn new(limits: Limits, waker: &Waker) -> DeliveryThreads {
+    pub fn new(limits: SubscriberLimits, waker: &Waker) -> DeliveryThreads {
         let ((request, requests), (disconnect, disconnects), (lag, lagging)) =
             (sync_channel(REQUESTS_MAX), channel(), channel());
         let inbound = InboundQueue {
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn disconnect_follows_own_requests_but_not_those_of_others() {
-        let mut delivery = DeliveryThreads::new(Limits::default(), &Waker::default());
+        let mut delivery = DeliveryThreads::new(SubscriberLimits::default(), &Waker::default());
         let inbound = Arc::clone(&delivery.inbound);
         assert!((0..10).all(|_| inbound.enqueue(SubscriberId(1), "a") && inbound.enqueue(SubscriberId(2), "b")));
         inbound.leaves(ThreadEvent::Left(SubscriberId(1)));

@@ -1,7 +1,7 @@
 //! The limits of a configuration, converted for the components that enforce them.
 
 use pitwire_configuration::LimitsDef;
-use pitwire_deribit::{Allowance, Limits as DialectLimits};
+use pitwire_deribit::{Allowance, DialectLimits};
 use pitwire_net::Limits as ListenerLimits;
 
 /// Returns the limits of the event loop, per address.

@@ -10,7 +10,7 @@ use pitwire_deribit::FailureCounts;
 use pitwire_journal::records::ChainState;
 
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct ServerCounters {
     pub http_requests: u64,
     pub messages: u64,
     pub errors: u64,
@@ -20,7 +20,7 @@ pub struct Counters {
     pub commit_ns_max: u64,
 }
 
-impl Counters {
+impl ServerCounters {
     pub fn committed(&mut self, took_ns: u64) {
         self.commits += 1;
         self.commit_ns += took_ns;
@@ -46,7 +46,7 @@ pub struct Gauges<'a> {
 /// Resolution of counts that include hidden orders.
 const COARSE: u64 = 1_000;
 
-pub fn render(counters: &Counters, gauges: &Gauges<'_>) -> String {
+pub fn render(counters: &ServerCounters, gauges: &Gauges<'_>) -> String {
     let mut out = String::new();
     let coarse = |count: u64| (count - count % COARSE).to_string();
     let seconds = |ns: u64| {

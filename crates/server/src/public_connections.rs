@@ -22,7 +22,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use pitwire_deribit::channels::{ChannelMessage, FeedId, LagPolicy, MissedChange, PublicChannels as Channels};
 use pitwire_net::{CloseCode, ConnectionId, Handoff, Notices, Waker};
-use pitwire_publisher::{Batch, LagAnswer, Limits, StreamId, StreamSpec, SubscriberId, SubscriberSetup};
+use pitwire_publisher::{
+    LagAnswer, MessageBatch, StreamId, StreamSpec, SubscriberId, SubscriberLimits, SubscriberSetup,
+};
 
 use crate::delivery_threads::{Adopted, DeliveryThreads, Order, ThreadEvent, TurnBudget};
 
@@ -49,20 +51,20 @@ pub struct PublicConnections {
     streams: BTreeMap<FeedId, StreamId>,
     feeds: BTreeMap<StreamId, FeedId>,
     members: BTreeSet<ConnectionId>,
-    items: Vec<Item>,
+    items: Vec<TurnItem>,
     bytes: Vec<u8>,
     /// Channels that only need their latest message: its index in `items`, since the last control
     /// message.
     newest: BTreeMap<FeedId, usize>,
     /// Position in `items` where the current command began.
     command_start: usize,
-    batch: Batch,
+    batch: MessageBatch,
     /// Notices of connections whose answer was put off.
     deferred: BTreeMap<ConnectionId, Vec<Vec<u8>>>,
     is_stopping: bool,
 }
 
-enum Item {
+enum TurnItem {
     /// A message; its payload is the next `len` bytes of the buffer.
     Message {
         /// `None` if a newer message replaces this one.
@@ -77,7 +79,7 @@ impl PublicConnections {
     /// Creates an empty set of connections. `waker` wakes the venue thread, which calls
     /// [`Self::next_event`].
     pub fn new(waker: &Waker) -> PublicConnections {
-        let limits = Limits { idle_ms: IDLE_MS, ping_ms: PING_MS, ..Limits::default() };
+        let limits = SubscriberLimits { idle_ms: IDLE_MS, ping_ms: PING_MS, ..SubscriberLimits::default() };
         PublicConnections {
             delivery: DeliveryThreads::new(limits, waker),
             streams: BTreeMap::new(),
@@ -87,7 +89,7 @@ impl PublicConnections {
             bytes: Vec::new(),
             newest: BTreeMap::new(),
             command_start: 0,
-            batch: Batch::default(),
+            batch: MessageBatch::default(),
             deferred: BTreeMap::new(),
             is_stopping: false,
         }
@@ -205,7 +207,7 @@ impl PublicConnections {
     pub fn end_command(&mut self) {
         let since = std::mem::replace(&mut self.command_start, self.items.len());
         let Some(items) = self.items.get_mut(since..).filter(|items| items.len() > 1) else { return };
-        let is_send = |item: &Item| matches!(item, Item::Order(Order::Send(..)));
+        let is_send = |item: &TurnItem| matches!(item, TurnItem::Order(Order::Send(..)));
         if items.is_sorted_by_key(|item| !is_send(item)) {
             return;
         }
@@ -219,19 +221,19 @@ impl PublicConnections {
     pub fn take(&mut self, message: ChannelMessage<'_>) {
         if message.lag == LagPolicy::Latest
             && let Some(before) = self.newest.insert(message.feed, self.items.len())
-            && let Some(Item::Message { feed, .. }) = self.items.get_mut(before)
+            && let Some(TurnItem::Message { feed, .. }) = self.items.get_mut(before)
         {
             *feed = None;
         }
         self.bytes.extend_from_slice(message.payload);
         let (number, len) = (message.number, message.payload.len());
-        self.items.push(Item::Message { feed: Some(message.feed), number, len });
+        self.items.push(TurnItem::Message { feed: Some(message.feed), number, len });
     }
 
     fn order(&mut self, order: Order) {
         // A later message must not replace a message that a new subscriber already counts as sent.
         self.newest.clear();
-        self.items.push(Item::Order(order));
+        self.items.push(TurnItem::Order(order));
     }
 
     /// Sends all collected items to the delivery threads. The caller calls it after the
@@ -242,14 +244,14 @@ impl PublicConnections {
             let mut start = 0;
             for item in self.items.drain(..) {
                 match item {
-                    Item::Message { feed, number, len } => {
+                    TurnItem::Message { feed, number, len } => {
                         let payload = self.bytes.get(start..start + len).unwrap_or_default();
                         start += len;
                         if let Some(stream) = feed.and_then(|feed| self.streams.get(&feed)) {
                             self.batch.text(*stream, b"", number, payload);
                         }
                     }
-                    Item::Order(order) => {
+                    TurnItem::Order(order) => {
                         delivery.send(&mut self.batch);
                         order.carry_out(delivery);
                     }
@@ -268,7 +270,7 @@ impl PublicConnections {
     /// Sends messages before they are durable, unless control messages wait: answers and all that
     /// follows them wait for the commit.
     pub fn release_early(&mut self) {
-        if !self.is_stopping && !self.items.iter().any(|item| matches!(item, Item::Order(_))) {
+        if !self.is_stopping && !self.items.iter().any(|item| matches!(item, TurnItem::Order(_))) {
             self.release();
         }
     }

@@ -26,12 +26,12 @@ const EMPTY_SLOT: u32 = u32::MAX;
 
 /// A short text, stored inline.
 #[derive(Clone, Copy)]
-struct Text<const N: usize> {
+struct InlineText<const N: usize> {
     bytes: [u8; N],
     len: u8,
 }
 
-impl<const N: usize> Text<N> {
+impl<const N: usize> InlineText<N> {
     const EMPTY: Self = Self { bytes: [0; N], len: 0 };
 
     fn of(text: &[u8]) -> Option<Self> {
@@ -49,7 +49,7 @@ impl<const N: usize> Text<N> {
 #[derive(Clone, Copy)]
 struct SymbolSummary {
     /// With its quotes, as received.
-    symbol: Text<SYMBOL_BYTES>,
+    symbol: InlineText<SYMBOL_BYTES>,
     count: u64,
     first: Billionths,
     last: Billionths,
@@ -58,10 +58,10 @@ struct SymbolSummary {
     last_size: Billionths,
     volume: Billionths,
     notional: i128,
-    first_time: Text<TEXT_BYTES>,
-    last_time: Text<TEXT_BYTES>,
-    exchange: Text<TEXT_BYTES>,
-    number: Text<TEXT_BYTES>,
+    first_time: InlineText<TEXT_BYTES>,
+    last_time: InlineText<TEXT_BYTES>,
+    exchange: InlineText<TEXT_BYTES>,
+    number: InlineText<TEXT_BYTES>,
 }
 
 /// Summaries by symbol, oldest first.
@@ -76,7 +76,7 @@ pub struct Conflation {
 }
 
 const EMPTY: SymbolSummary = SymbolSummary {
-    symbol: Text::EMPTY,
+    symbol: InlineText::EMPTY,
     count: 0,
     first: Billionths::ZERO,
     last: Billionths::ZERO,
@@ -85,10 +85,10 @@ const EMPTY: SymbolSummary = SymbolSummary {
     last_size: Billionths::ZERO,
     volume: Billionths::ZERO,
     notional: 0,
-    first_time: Text::EMPTY,
-    last_time: Text::EMPTY,
-    exchange: Text::EMPTY,
-    number: Text::EMPTY,
+    first_time: InlineText::EMPTY,
+    last_time: InlineText::EMPTY,
+    exchange: InlineText::EMPTY,
+    number: InlineText::EMPTY,
 };
 
 impl Conflation {
@@ -204,27 +204,27 @@ impl Conflation {
 
 /// The fields of an object that a summary needs.
 struct TradeFields {
-    symbol: Text<SYMBOL_BYTES>,
+    symbol: InlineText<SYMBOL_BYTES>,
     price: Billionths,
     size: Billionths,
-    time: Text<TEXT_BYTES>,
-    exchange: Text<TEXT_BYTES>,
-    number: Text<TEXT_BYTES>,
+    time: InlineText<TEXT_BYTES>,
+    exchange: InlineText<TEXT_BYTES>,
+    number: InlineText<TEXT_BYTES>,
 }
 
 impl TradeFields {
     fn of(object: &[u8]) -> Option<Self> {
         let (mut symbol, mut price, mut size) = (None, None, None);
-        let (mut time, mut exchange, mut number) = (Text::EMPTY, Text::EMPTY, Text::EMPTY);
+        let (mut time, mut exchange, mut number) = (InlineText::EMPTY, InlineText::EMPTY, InlineText::EMPTY);
         let mut fields = Fields::of(object)?;
         while let Some((name, value)) = fields.next_field()? {
             match name {
-                b"sym" if value.starts_with(b"\"") => symbol = Some(Text::of(value)?),
+                b"sym" if value.starts_with(b"\"") => symbol = Some(InlineText::of(value)?),
                 b"p" => price = Some(Billionths::parse(value)?),
                 b"s" => size = Some(Billionths::parse(value)?),
-                b"t" => time = Text::of(value)?,
-                b"x" => exchange = Text::of(value)?,
-                b"i" => number = Text::of(value)?,
+                b"t" => time = InlineText::of(value)?,
+                b"x" => exchange = InlineText::of(value)?,
+                b"i" => number = InlineText::of(value)?,
                 b"ev" if value != b"\"T\"" => return None,
                 _ => {}
             }

@@ -88,7 +88,7 @@ fn start<A: Application + Send + 'static>(
 }
 
 fn limits() -> Limits {
-    let messages = pitwire_websocket::Limits { message_bytes: MESSAGE_BYTES, fragments: MESSAGE_FRAGMENTS };
+    let messages = pitwire_websocket::MessageLimits { message_bytes: MESSAGE_BYTES, fragments: MESSAGE_FRAGMENTS };
     Limits { messages, idle_ns: UNLIMITED_NS, connections: Some(CONNECTIONS), hosts: Vec::new(), ..Limits::default() }
 }
 

@@ -24,4 +24,4 @@ pub use client::{Tickets, Trust, client_config};
 pub use rustls::{ClientConfig, Error as TlsError, ServerConfig};
 /// The session of a server.
 pub type Session = ServerSession;
-pub use session::{ClientSession, ProcessError, ServerSession, Side, TlsSession};
+pub use session::{ClientSession, ProcessError, ServerSession, TlsSession, TlsSide};

@@ -21,13 +21,13 @@ const RECORD_EXTRA: usize = 64;
 const HANDSHAKE_FAILURE: [u8; 7] = [21, 3, 3, 0, 2, 2, 40];
 
 /// The library's connection of one side.
-pub trait Side {
+pub trait TlsSide {
     type Data;
 
     fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
 }
 
-impl Side for UnbufferedServerConnection {
+impl TlsSide for UnbufferedServerConnection {
     type Data = ServerConnectionData;
 
     fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
@@ -35,7 +35,7 @@ impl Side for UnbufferedServerConnection {
     }
 }
 
-impl Side for UnbufferedClientConnection {
+impl TlsSide for UnbufferedClientConnection {
     type Data = ClientConnectionData;
 
     fn process<'c, 'i>(&'c mut self, input: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
@@ -101,7 +101,7 @@ impl ClientSession {
     }
 }
 
-impl<S: Side> TlsSession<S> {
+impl<S: TlsSide> TlsSession<S> {
     fn of(connection: S, answers_noise: bool) -> Self {
         TlsSession {
             connection,

@@ -14,7 +14,7 @@ use pitwire_model::{
     VenueNanos,
 };
 use pitwire_projections::Views;
-use pitwire_url_streams::{Numbered, Session, Sink, Stamps, StreamId, Streams};
+use pitwire_url_streams::{Numbered, Sink, Stamps, StreamId, StreamSession, Streams};
 
 #[derive(Default)]
 struct Count {
@@ -84,7 +84,7 @@ fn main() {
             if seq == 6 {
                 for target in targets {
                     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-                    if let Some(Ok(opened)) = Session::open(path, query, streams.directory()) {
+                    if let Some(Ok(opened)) = StreamSession::open(path, query, streams.directory()) {
                         for key in opened.join {
                             let _ = streams.listen(key, &engine);
                         }

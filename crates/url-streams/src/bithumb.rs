@@ -16,7 +16,7 @@ use crate::binance::encode::change;
 use crate::key::Kind;
 use crate::market::{Day, Level, Market};
 use crate::names::Directory;
-use crate::stream_set::{Said, Session, instrument_key};
+use crate::stream_set::{Said, StreamSession, instrument_key};
 use crate::text::{Short, list, put, string};
 use crate::url::parameter;
 
@@ -175,7 +175,7 @@ struct BithumbCommand {
 }
 
 /// Handles a text message.
-pub(crate) fn said(session: &mut Session, text: &str, directory: &Directory) -> Said {
+pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Directory) -> Said {
     let answer = |code: &str, msg: &str| {
         let mut out = Vec::new();
         word(&mut out, code, msg);

@@ -18,7 +18,7 @@ use crate::bars::Bar;
 use crate::key::{Entries, Kind, KlineInterval};
 use crate::market::{Level, Market};
 use crate::names::Directory;
-use crate::stream_set::{Said, Session, instrument_key};
+use crate::stream_set::{Said, StreamSession, instrument_key};
 use crate::text::{Short, fixed_bare, list, put, string};
 use crate::url::{decoded, parameter};
 
@@ -318,29 +318,29 @@ pub(crate) fn refusal(reason: &str, message: &str) -> String {
 }
 
 #[derive(Deserialize)]
-struct Request {
+struct GeminiRequest {
     #[serde(rename = "type", default)]
     what: String,
     #[serde(default)]
-    subscriptions: Vec<Subscription>,
+    subscriptions: Vec<GeminiSubscription>,
 }
 
 #[derive(Deserialize)]
-struct Subscription {
+struct GeminiSubscription {
     name: String,
     symbols: Vec<String>,
 }
 
 /// Handles a text message of v2. A valid request has no answer except the subscribed messages.
-pub(crate) fn said(session: &mut Session, text: &str, directory: &Directory) -> Said {
+pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Directory) -> Said {
     let answer =
         |reason: &str, message: &str| Said { answers: vec![refusal(reason, message).into_bytes()], ..Said::default() };
-    let Ok(Request { what, subscriptions }) = serde_json::from_str(text) else {
+    let Ok(GeminiRequest { what, subscriptions }) = serde_json::from_str(text) else {
         let example = "send {\"type\":\"subscribe\",\"subscriptions\":[{\"name\":\"l2\",\"symbols\":[\"NPNZAR\"]}]}";
         return answer("InvalidJson", example);
     };
     let mut keys = Vec::new();
-    for Subscription { name, symbols } in &subscriptions {
+    for GeminiSubscription { name, symbols } in &subscriptions {
         let candles = name.strip_prefix("candles_").and_then(candle_interval);
         let Some(kind) = candles.map(Kind::Candles2).or((name == "l2").then_some(Kind::Level2)) else {
             return answer(

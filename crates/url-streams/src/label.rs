@@ -64,7 +64,7 @@ fn read_entries(letters: &str) -> Option<Entries> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Session;
+    use crate::StreamSession;
 
     #[test]
     fn label_round_trips_for_every_url() {
@@ -80,7 +80,7 @@ mod tests {
             "/v1/multimarketdata?symbols=npnzar,btcperpetual&study=1",
         ] {
             let (path, query) = target.split_once('?').unwrap_or((target, ""));
-            let opened = Session::open(path, query, &directory).unwrap().unwrap();
+            let opened = StreamSession::open(path, query, &directory).unwrap().unwrap();
             assert!(!opened.join.is_empty(), "{target}");
             for key in opened.join {
                 let label = key.label(key.instrument.and_then(|of| directory.names(of)));

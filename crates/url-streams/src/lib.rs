@@ -8,7 +8,7 @@
 //!                never on the reader.
 //!             2. Numbers and times are the venue's public ones and reveal nothing hidden.
 //! Leaves out  Sockets, rings, lagging readers, and when a message may be sent.
-//! Start at    [`Session::open`] for connections, [`Streams::observe`] for events.
+//! Start at    [`StreamSession::open`] for connections, [`Streams::observe`] for events.
 
 mod bars;
 pub mod binance;
@@ -40,5 +40,5 @@ pub use names::{Directory, Names};
 pub use rest_request::RestAnswer;
 pub use session::{Opened, Refused, is_stream_path};
 pub use state::{Here, Sink, StreamId, Streams};
-pub use stream_set::{Said, Session};
+pub use stream_set::{Said, StreamSession};
 pub use unserved::{is_rest_path, unserved};

@@ -9,7 +9,7 @@
 //!                another exchange's list. They are ignored, and counted for the handshake's
 //!                answer.
 //! Leaves out  Sockets, and joining itself.
-//! Start at    [`Session::open`], [`Session::said`].
+//! Start at    [`StreamSession::open`], [`StreamSession::said`].
 
 use crate::binance::grammar::{self, MOST_STREAMS};
 use crate::binance::talk;
@@ -17,13 +17,13 @@ use crate::bithumb;
 use crate::gemini;
 use crate::key::{Dress, Entries, Kind, StreamKey};
 use crate::names::Directory;
-use crate::stream_set::{Dialect, Said, Session, instrument_key};
+use crate::stream_set::{Dialect, Said, StreamSession, instrument_key};
 use crate::url::parameter;
 
 /// A connection that is to be served.
 #[derive(Clone, Debug)]
 pub struct Opened {
-    pub session: Session,
+    pub session: StreamSession,
     /// Messages to send before any stream's.
     pub words: Vec<Vec<u8>>,
     pub join: Vec<StreamKey>,
@@ -45,7 +45,7 @@ pub fn is_stream_path(path: &str) -> bool {
     grammar::is_path(path) || bithumb::is_path(path) || gemini::is_v1_path(path) || gemini::is_v2_path(path)
 }
 
-impl Session {
+impl StreamSession {
     /// Opens the connection that a URL asks for. Returns `None` if the path belongs to no stream.
     pub fn open(path: &str, query: &str, directory: &Directory) -> Option<Result<Opened, Refused>> {
         if let Some(wish) = grammar::read_target(path, query) {
@@ -56,7 +56,7 @@ impl Session {
             return Some(open_bithumb(query, dress, directory));
         }
         if gemini::is_v2_path(path) {
-            return Some(Ok(Opened::of(Session::new(Dialect::Gemini2, dress))));
+            return Some(Ok(Opened::of(StreamSession::new(Dialect::Gemini2, dress))));
         }
         gemini::read_target(path, query).map(|wish| open_gemini(&wish, dress, directory))
     }
@@ -73,7 +73,7 @@ impl Session {
 }
 
 impl Opened {
-    fn of(session: Session) -> Opened {
+    fn of(session: StreamSession) -> Opened {
         Opened { session, words: Vec::new(), join: Vec::new(), unknown: 0, by_stream: false }
     }
 
@@ -89,7 +89,7 @@ fn refused(body: String) -> Refused {
 }
 
 fn open_binance(wish: &grammar::Wish, directory: &Directory) -> Result<Opened, Refused> {
-    let session = Session::new(Dialect::Binance, wish.dress);
+    let session = StreamSession::new(Dialect::Binance, wish.dress);
     if let Some(unit) = &wish.unknown_unit {
         let shown: String = unit.chars().take(40).collect();
         return Err(refused(talk::error(2, &format!("no timeUnit {shown}: there are MILLISECOND and MICROSECOND"))));
@@ -129,7 +129,7 @@ fn open_bithumb(query: &str, dress: Dress, directory: &Directory) -> Result<Open
     match topics.first().filter(|_| keys.is_empty()) {
         Some(topic) => Err(refused(bithumb::refusal("10005", topic))),
         None => {
-            let mut opened = Opened::of(Session::new(Dialect::Bithumb, dress)).with(keys, unknown);
+            let mut opened = Opened::of(StreamSession::new(Dialect::Bithumb, dress)).with(keys, unknown);
             opened.words.push(bithumb::connected());
             Ok(opened)
         }
@@ -149,5 +149,5 @@ fn open_gemini(wish: &gemini::Wish, dress: Dress, directory: &Directory) -> Resu
         )));
     }
     let unknown = wish.symbols.len() - keys.len();
-    Ok(Opened { by_stream, ..Opened::of(Session::new(Dialect::Gemini1, dress)).with(keys, unknown) })
+    Ok(Opened { by_stream, ..Opened::of(StreamSession::new(Dialect::Gemini1, dress)).with(keys, unknown) })
 }

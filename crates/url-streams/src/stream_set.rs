@@ -8,7 +8,7 @@ use crate::names::Directory;
 
 /// A connection and its streams.
 #[derive(Clone, Debug)]
-pub struct Session {
+pub struct StreamSession {
     pub(crate) dialect: Dialect,
     /// In the order in which they were requested.
     pub(crate) keys: Vec<StreamKey>,
@@ -32,9 +32,9 @@ pub struct Said {
     pub leave: Vec<StreamKey>,
 }
 
-impl Session {
-    pub(crate) fn new(dialect: Dialect, dress: Dress) -> Session {
-        Session { dialect, keys: Vec::new(), dress }
+impl StreamSession {
+    pub(crate) fn new(dialect: Dialect, dress: Dress) -> StreamSession {
+        StreamSession { dialect, keys: Vec::new(), dress }
     }
 
     pub fn streams(&self) -> &[StreamKey] {

@@ -6,7 +6,7 @@ mod fixture;
 use fixture::StreamFixture;
 use pitwire_model::VenueNanos;
 use pitwire_random::SplitMix64;
-use pitwire_url_streams::{Here, Session};
+use pitwire_url_streams::{Here, StreamSession};
 
 const TARGETS: [&str; 9] = [
     "/ws/npnzar@trade/npnzar@depth20@100ms?timeUnit=MICROSECOND",
@@ -57,13 +57,13 @@ fn mutated_requests_never_panic_or_exceed_limits() {
     fixture.enter(pitwire_model::Side::Buy, 100, 5);
     fixture.enter(pitwire_model::Side::Sell, 100, 3);
     fixture.window(1_795_219_361_000);
-    let mut sessions: Vec<Session> =
+    let mut sessions: Vec<StreamSession> =
         ["/ws", "/message/realtime", "/v2/marketdata"].iter().map(|target| fixture.open(target).session).collect();
     let (mut opened, mut answered) = (0, 0);
     for run in 0..runs {
         let target = mutated(&TARGETS, &mut chance);
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        if let Some(Ok(open)) = Session::open(path, query, fixture.streams.directory()) {
+        if let Some(Ok(open)) = StreamSession::open(path, query, fixture.streams.directory()) {
             opened += 1;
             assert!(open.join.len() <= 1_024, "{target}");
         }

@@ -4,10 +4,10 @@ mod fixture;
 
 use fixture::{StreamFixture, json};
 use pitwire_model::{Command, Side, VenueNanos};
-use pitwire_url_streams::{Cadence, Dress, Here, Kind, Session, is_rest_path, is_stream_path, unserved};
+use pitwire_url_streams::{Cadence, Dress, Here, Kind, StreamSession, is_rest_path, is_stream_path, unserved};
 
 /// Returns the answers to one message, and the number of streams that it joins and leaves.
-fn said(session: &mut Session, fixture: &StreamFixture, text: &str) -> (String, usize, usize) {
+fn said(session: &mut StreamSession, fixture: &StreamFixture, text: &str) -> (String, usize, usize) {
     let said = session.said(text, fixture.streams.directory());
     let answers: Vec<String> =
         said.answers.into_iter().map(|answer| String::from_utf8(answer).expect("text")).collect();
@@ -111,7 +111,7 @@ fn unknown_names_are_refused_only_without_a_known_one() {
         "/ws/npnzar@dance",
     ] {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let refused = Session::open(path, query, fixture.streams.directory()).expect("a stream's path");
+        let refused = StreamSession::open(path, query, fixture.streams.directory()).expect("a stream's path");
         assert_eq!(refused.expect_err("refused").status, 400, "{target}");
     }
     let names: Vec<String> = (0..627).map(|n| format!("s{n}@trade")).chain(["npnzar@trade".to_owned()]).collect();
@@ -149,7 +149,7 @@ fn invalid_request_is_refused_with_what_exists() {
         ("/ws/npnzar@kline_1M", "kline_<1m"),
     ] {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let refused = Session::open(path, query, fixture.streams.directory()).expect("a stream's path");
+        let refused = StreamSession::open(path, query, fixture.streams.directory()).expect("a stream's path");
         let refused = refused.expect_err(target);
         assert!(refused.status == 400 && refused.body.contains(part), "{target}: {}", refused.body);
     }

@@ -15,13 +15,13 @@ const BATCH_COMMANDS: usize = 1_024;
 
 /// Complete groups, in order.
 #[derive(Default)]
-pub(crate) struct Batch {
+pub(crate) struct ReplayBatch {
     pub commands: Vec<Stamped>,
     /// Each group, with the index after its last command in `commands`.
     pub groups: Vec<(GroupEnd, usize)>,
 }
 
-impl Batch {
+impl ReplayBatch {
     /// Removes the groups that end after this many commands.
     pub fn cut(&mut self, commands: usize) {
         self.groups.retain(|(_, end)| *end <= commands);
@@ -36,7 +36,11 @@ impl Batch {
 
 /// Reads batches until the log ends, cannot be read, or the receiver is gone. Used batches come
 /// back to be refilled.
-pub(crate) fn read_ahead(mut tail: Tail<'_>, ahead: &SyncSender<Result<Batch, OpenError>>, used: &Receiver<Batch>) {
+pub(crate) fn read_ahead(
+    mut tail: Tail<'_>,
+    ahead: &SyncSender<Result<ReplayBatch, OpenError>>,
+    used: &Receiver<ReplayBatch>,
+) {
     loop {
         let mut batch = used.try_recv().unwrap_or_default();
         batch.clear();
@@ -54,7 +58,7 @@ pub(crate) fn read_ahead(mut tail: Tail<'_>, ahead: &SyncSender<Result<Batch, Op
 }
 
 /// Fills a batch. Returns whether there may be more. Groups before an error are in the batch.
-fn fill(batch: &mut Batch, tail: &mut Tail<'_>) -> Result<bool, OpenError> {
+fn fill(batch: &mut ReplayBatch, tail: &mut Tail<'_>) -> Result<bool, OpenError> {
     while batch.commands.len() < BATCH_COMMANDS {
         let Some(group) = tail.next_onto(&mut batch.commands) else { return Ok(false) };
         batch.groups.push((group?, batch.commands.len()));

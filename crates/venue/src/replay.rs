@@ -15,7 +15,7 @@ use pitwire_projections::{Change, Views};
 use tracing::error;
 
 use crate::guard::{EngineFailed, apply_guarded, instrument_of, refusal};
-use crate::read_ahead::{BATCHES_AHEAD, Batch, read_ahead};
+use crate::read_ahead::{BATCHES_AHEAD, ReplayBatch, read_ahead};
 
 /// Called from time to time with the number of replayed commands and the number of all commands.
 pub type ReplayProgress<'a> = &'a mut dyn FnMut(u64, u64);
@@ -156,7 +156,7 @@ impl Replay {
             scope.spawn(move || read_ahead(tail, &ahead, &used));
             let (mut events, mut changes, mut replayed) = (Vec::new(), Vec::new(), 0);
             for batch in batches {
-                let batch: Batch = batch?;
+                let batch: ReplayBatch = batch?;
                 let mut from = 0;
                 for (group, end) in &batch.groups {
                     self.follow(group.rule_version);

@@ -14,12 +14,12 @@ use pitwire_journal::records::OutputChain;
 use pitwire_journal::{OpenError, Recovery};
 use pitwire_model::{Event, Seq, Stamped};
 
-use crate::read_ahead::{BATCHES_AHEAD, Batch, read_ahead};
+use crate::read_ahead::{BATCHES_AHEAD, ReplayBatch, read_ahead};
 use crate::replay::{Interrupted, Replay, ReplayProgress, check, report_progress};
 
 /// A batch with the events of its commands.
 struct ReplayedBatch {
-    batch: Batch,
+    batch: ReplayBatch,
     events: Vec<Event>,
     /// End of each command's events in `events`.
     ends: Vec<usize>,
@@ -89,7 +89,7 @@ impl Replay {
         &mut self,
         recovery: &Recovery,
         until: Seq,
-        batches: Receiver<Result<Batch, OpenError>>,
+        batches: Receiver<Result<ReplayBatch, OpenError>>,
         tell: &SyncSender<ReplayedBatch>,
         used: &Receiver<UsedBuffers>,
         applied: &mut impl FnMut(&Engine, Seq),
@@ -116,7 +116,7 @@ impl Replay {
     fn apply_batch(
         &mut self,
         recovery: &Recovery,
-        batch: &Batch,
+        batch: &ReplayBatch,
         events: &mut Vec<Event>,
         ends: &mut Vec<usize>,
         applied: &mut impl FnMut(&Engine, Seq),
@@ -139,7 +139,7 @@ fn compare(
     mut visit: impl FnMut(&Stamped, &[Event]) -> Result<(), Failure>,
     replayed: &Receiver<ReplayedBatch>,
     back: &SyncSender<UsedBuffers>,
-    batch_back: &SyncSender<Batch>,
+    batch_back: &SyncSender<ReplayBatch>,
 ) -> Result<(), Interrupted> {
     for ReplayedBatch { batch, mut events, mut ends } in replayed {
         let mut caused = batch.commands.iter().zip(&ends);

@@ -12,10 +12,11 @@ use std::net::{TcpListener, TcpStream};
 
 use pitwire_websocket::head::{HeadLimits, Parsed, parse};
 use pitwire_websocket::{
-    Agreed, CloseCode, Decoder, Deflater, Incoming, Limits, Offer, Opcode, Peer, Policy, write_close, write_frame,
+    Agreed, CloseCode, Decoder, Deflater, Incoming, MessageLimits, Offer, Opcode, Peer, Policy, write_close,
+    write_frame,
 };
 
-const LIMITS: Limits = Limits { message_bytes: 32 << 20, fragments: 1 << 20 };
+const LIMITS: MessageLimits = MessageLimits { message_bytes: 32 << 20, fragments: 1 << 20 };
 /// The key is constant, so the response is known in advance.
 const KEY: &str = "dGhlIHNhbXBsZSBub25jZQ==";
 const OFFER: Offer = Offer { keeps_context: true };

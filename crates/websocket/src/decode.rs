@@ -11,7 +11,7 @@ use std::fmt;
 use crate::deflate::Inflater;
 use crate::encode::CloseCode;
 use crate::extension::Agreed;
-use crate::frames::{Control, Data, Frames, Limits, Peer, Piece, close_body, unmask};
+use crate::frames::{Control, Data, Frames, MessageLimits, Peer, Piece, close_body, unmask};
 use crate::utf8::{Checked, Utf8};
 use crate::violation::Violation;
 
@@ -71,16 +71,16 @@ struct Inflation {
 
 impl Decoder {
     /// Creates a decoder for a client's frames.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: MessageLimits) -> Self {
         Decoder::on(Peer::Client, limits)
     }
 
     /// Creates a decoder for a server's frames.
-    pub fn of_server(limits: Limits) -> Self {
+    pub fn of_server(limits: MessageLimits) -> Self {
         Decoder::on(Peer::Server, limits)
     }
 
-    fn on(peer: Peer, limits: Limits) -> Self {
+    fn on(peer: Peer, limits: MessageLimits) -> Self {
         Decoder {
             frames: Frames::new(peer, limits),
             utf8: Utf8::default(),

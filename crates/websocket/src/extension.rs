@@ -248,7 +248,7 @@ struct Extension<'a> {
 /// Parses the list in one header, in linear time.
 fn extensions(value: &str) -> Result<Vec<Extension<'_>>, Malformed> {
     let mut list = Vec::new();
-    let mut text = Text { rest: value };
+    let mut text = HeaderText { rest: value };
     loop {
         text.skip_spaces();
         // A list may have empty elements (RFC 9110 section 5.6.1.2).
@@ -265,11 +265,11 @@ fn extensions(value: &str) -> Result<Vec<Extension<'_>>, Malformed> {
     }
 }
 
-struct Text<'a> {
+struct HeaderText<'a> {
     rest: &'a str,
 }
 
-impl<'a> Text<'a> {
+impl<'a> HeaderText<'a> {
     fn skip_spaces(&mut self) {
         self.rest = self.rest.trim_start_matches([' ', '\t']);
     }

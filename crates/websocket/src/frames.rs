@@ -16,15 +16,15 @@ const CONTROL_BYTES_MAX: usize = 125;
 
 /// Limits on received messages. Beyond them the connection fails.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct MessageLimits {
     /// Most payload bytes of one frame, and of one message after inflating.
     pub message_bytes: usize,
     pub fragments: u32,
 }
 
-impl Default for Limits {
+impl Default for MessageLimits {
     fn default() -> Self {
-        Limits { message_bytes: 32 * 1024, fragments: 64 }
+        MessageLimits { message_bytes: 32 * 1024, fragments: 64 }
     }
 }
 
@@ -112,7 +112,7 @@ pub struct Frames {
 
 impl Frames {
     /// Accepts messages and frames within `limits`.
-    pub fn new(peer: Peer, limits: Limits) -> Self {
+    pub fn new(peer: Peer, limits: MessageLimits) -> Self {
         let bytes = limits.message_bytes as u64;
         Frames { message_bytes_max: bytes, fragments_max: limits.fragments, ..Frames::endless(peer, bytes) }
     }

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
 
 use crate::extension::{Agreed, Malformed, Policy};
-use crate::head::{Head, Headers, Refusal};
+use crate::head::{Head, HeadRefusal, Headers};
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
@@ -24,12 +24,12 @@ pub fn accept_key(key: &str) -> Option<String> {
 
 /// How a handshake is accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct HandshakeAnswer {
     pub accept: String,
     pub deflate: Option<Agreed>,
 }
 
-impl Answer {
+impl HandshakeAnswer {
     /// Writes the complete response. Frames follow it.
     pub fn write(&self, out: &mut Vec<u8>) {
         self.write_with(&[], out);
@@ -68,8 +68,8 @@ impl Head<'_> {
     ///
     /// The refusal. One with status 426 is to be sent with `Sec-WebSocket-Version: 13` (RFC 6455
     /// section 4.4).
-    pub fn upgrade(&self, deflate: Option<Policy>) -> Result<Answer, Refusal> {
-        let refuse = |reason| Err(Refusal { status: 400, reason });
+    pub fn upgrade(&self, deflate: Option<Policy>) -> Result<HandshakeAnswer, HeadRefusal> {
+        let refuse = |reason| Err(HeadRefusal { status: 400, reason });
         if self.method != "GET" {
             return refuse("a WebSocket handshake is a GET request");
         }
@@ -83,16 +83,16 @@ impl Head<'_> {
             return refuse("a WebSocket handshake has no body");
         }
         if self.only("sec-websocket-version")? != Some("13") {
-            return Err(Refusal { status: 426, reason: "WebSocket version 13 is spoken here" });
+            return Err(HeadRefusal { status: 426, reason: "WebSocket version 13 is spoken here" });
         }
         let Some(accept) = self.only("sec-websocket-key")?.and_then(accept_key) else {
             return refuse("Sec-WebSocket-Key must be 16 bytes in base64");
         };
-        Ok(Answer { accept, deflate: self.extensions(deflate)? })
+        Ok(HandshakeAnswer { accept, deflate: self.extensions(deflate)? })
     }
 
-    fn extensions(&self, deflate: Option<Policy>) -> Result<Option<Agreed>, Refusal> {
-        let malformed = Refusal { status: 400, reason: "Sec-WebSocket-Extensions is malformed" };
+    fn extensions(&self, deflate: Option<Policy>) -> Result<Option<Agreed>, HeadRefusal> {
+        let malformed = HeadRefusal { status: 400, reason: "Sec-WebSocket-Extensions is malformed" };
         let mut values = Vec::new();
         for value in self.headers.values("sec-websocket-extensions") {
             values.push(std::str::from_utf8(value).map_err(|_| malformed)?);
@@ -106,9 +106,9 @@ impl Head<'_> {
     /// # Errors
     ///
     /// There is more than one.
-    fn only(&self, name: &str) -> Result<Option<&str>, Refusal> {
+    fn only(&self, name: &str) -> Result<Option<&str>, HeadRefusal> {
         if self.headers.values(name).nth(1).is_some() {
-            return Err(Refusal { status: 400, reason: "a Sec-WebSocket header came twice" });
+            return Err(HeadRefusal { status: 400, reason: "a Sec-WebSocket header came twice" });
         }
         Ok(self.headers.get(name))
     }
@@ -140,7 +140,7 @@ mod tests {
             return "plain".into();
         }
         match head.upgrade(Some(Policy::default())) {
-            Ok(Answer { accept, deflate }) => {
+            Ok(HandshakeAnswer { accept, deflate }) => {
                 assert_eq!(accept, "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
                 format!("101{}", deflate.map_or(String::new(), |agreed| format!(" {agreed}")))
             }
@@ -213,7 +213,7 @@ mod tests {
     fn response_names_the_agreed_extension() {
         let written = |deflate| {
             let mut out = Vec::new();
-            Answer { accept: "abc=".into(), deflate }.write(&mut out);
+            HandshakeAnswer { accept: "abc=".into(), deflate }.write(&mut out);
             String::from_utf8(out).unwrap()
         };
         let start = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\

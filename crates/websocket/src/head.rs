@@ -68,7 +68,7 @@ pub struct Head<'a> {
 
 /// Why a request is answered with an error and the connection closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct HeadRefusal {
     pub status: u16,
     pub reason: &'static str,
 }
@@ -106,7 +106,7 @@ pub enum Parsed<'a> {
     NeedMore,
     Head(Head<'a>),
     /// Send the error and close the connection: the rest of the stream cannot be trusted.
-    Refuse(Refusal),
+    Refuse(HeadRefusal),
 }
 
 pub fn parse<'a>(input: &'a [u8], limits: &HeadLimits) -> Parsed<'a> {
@@ -117,11 +117,11 @@ pub fn parse<'a>(input: &'a [u8], limits: &HeadLimits) -> Parsed<'a> {
     }
 }
 
-const fn refuse<T>(status: u16, reason: &'static str) -> Result<T, Refusal> {
-    Err(Refusal { status, reason })
+const fn refuse<T>(status: u16, reason: &'static str) -> Result<T, HeadRefusal> {
+    Err(HeadRefusal { status, reason })
 }
 
-fn read<'a>(input: &'a [u8], limits: &HeadLimits) -> Result<Option<Head<'a>>, Refusal> {
+fn read<'a>(input: &'a [u8], limits: &HeadLimits) -> Result<Option<Head<'a>>, HeadRefusal> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);
     let head_bytes = match head.parse(input) {
@@ -153,19 +153,19 @@ fn read<'a>(input: &'a [u8], limits: &HeadLimits) -> Result<Option<Head<'a>>, Re
     Ok(Some(Head { method, target, minor_version, headers, head_bytes, body_bytes }))
 }
 
-fn malformed(error: httparse::Error) -> Refusal {
+fn malformed(error: httparse::Error) -> HeadRefusal {
     let reason = match error {
-        httparse::Error::TooManyHeaders => return Refusal { status: 431, reason: "more than 64 headers" },
+        httparse::Error::TooManyHeaders => return HeadRefusal { status: 431, reason: "more than 64 headers" },
         httparse::Error::HeaderName => "malformed request: a header's name has a letter that may not be there",
         httparse::Error::HeaderValue => "malformed request: a header's value has a letter that may not be there",
         httparse::Error::NewLine => "malformed request: lines end with CR and LF",
         httparse::Error::Version => "malformed request: HTTP/1.1 is spoken here",
         _ => "malformed request: this is no HTTP",
     };
-    Refusal { status: 400, reason }
+    HeadRefusal { status: 400, reason }
 }
 
-fn body_bytes(headers: &Headers<'_>, limits: &HeadLimits) -> Result<usize, Refusal> {
+fn body_bytes(headers: &Headers<'_>, limits: &HeadLimits) -> Result<usize, HeadRefusal> {
     if headers.values("transfer-encoding").next().is_some() {
         return refuse(501, "send a Content-Length instead of a transfer encoding");
     }

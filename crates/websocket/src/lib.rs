@@ -4,7 +4,7 @@
 //!             bytes, for servers and for clients.
 //! Holds       1. Every violation is an error with the close code of RFC 6455 section 7.4, found at
 //!                its byte.
-//!             2. Memory is bounded by [`Limits`], whatever arrives, compressed or not.
+//!             2. Memory is bounded by [`MessageLimits`], whatever arrives, compressed or not.
 //! Leaves out  Sockets, timeouts and access control.
 //! Start at    [`head::parse`] and [`head::Head::upgrade`] for a server's handshake, [`Opening`]
 //!             for a client's, [`Decoder::decode`] for messages, [`Frames::next`] for payloads that
@@ -27,8 +27,8 @@ pub use decode::{Decoder, Incoming, ProtocolError};
 pub use deflate::{Deflater, Inflater};
 pub use encode::{CloseCode, Opcode, payload_of, write_close, write_frame, write_header, write_masked};
 pub use extension::{Agreed, Malformed, Offer, Policy};
-pub use frames::{Control, Data, Frames, Limits, Peer, Piece, close_body};
-pub use handshake::{Answer, accept_key};
+pub use frames::{Control, Data, Frames, MessageLimits, Peer, Piece, close_body};
+pub use handshake::{HandshakeAnswer, accept_key};
 pub use opening::{Opened, Opening, Unopened, printable};
 pub use utf8::{Checked, Utf8};
 pub use violation::Violation;

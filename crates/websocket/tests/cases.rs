@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pitwire_websocket::{Decoder, Incoming, Limits};
+use pitwire_websocket::{Decoder, Incoming, MessageLimits};
 use serde_json::Value;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,8 +109,8 @@ fn word(incoming: &Incoming<'_>) -> [String; 2] {
 /// Returns the decoded messages, and the number of bytes after which the connection failed.
 fn play(pieces: &[&[u8]], sender: Sender) -> (Vec<[String; 2]>, usize) {
     let mut decoder = match sender {
-        Sender::Client => Decoder::new(Limits::default()),
-        Sender::Server => Decoder::of_server(Limits::default()),
+        Sender::Client => Decoder::new(MessageLimits::default()),
+        Sender::Server => Decoder::of_server(MessageLimits::default()),
     };
     let (mut said, mut taken) = (Vec::new(), 0);
     for piece in pieces {
@@ -212,7 +212,7 @@ fn each_close_code_is_classified() {
 
 #[test]
 fn announced_bytes_allocate_nothing() {
-    let mut decoder = Decoder::new(Limits { message_bytes: 1 << 30, fragments: 64 });
+    let mut decoder = Decoder::new(MessageLimits { message_bytes: 1 << 30, fragments: 64 });
     let header = [0x82, 0xFF, 0, 0, 0, 0, 0x3F, 0xFF, 0xFF, 0xFF, 1, 2, 3, 4];
     assert_eq!(decoder.decode(&header), Ok((header.len(), None)));
     assert!(decoder.is_mid_message());

@@ -2,10 +2,10 @@
 //! bombs.
 
 use pitwire_random::SplitMix64;
-use pitwire_websocket::{Decoder, Deflater, Incoming, Inflater, Limits, Offer, Opcode, Policy, Violation};
+use pitwire_websocket::{Decoder, Deflater, Incoming, Inflater, MessageLimits, Offer, Opcode, Policy, Violation};
 
 /// Returns a server's decoder for a client that made this offer.
-fn decoder(offer: &str, limits: Limits) -> Decoder {
+fn decoder(offer: &str, limits: MessageLimits) -> Decoder {
     let agreed = Policy::default().answer([offer]).unwrap();
     Decoder::new(limits).with_deflate(agreed.as_ref())
 }
@@ -13,7 +13,7 @@ fn decoder(offer: &str, limits: Limits) -> Decoder {
 /// Returns a client's decoder for a server that refers to earlier messages.
 fn client() -> Decoder {
     let agreed = Offer { keeps_context: true }.judge(["permessage-deflate"]).unwrap();
-    Decoder::of_server(Limits::default()).with_deflate(agreed.as_ref())
+    Decoder::of_server(MessageLimits::default()).with_deflate(agreed.as_ref())
 }
 
 fn masked(frame: &[u8]) -> Vec<u8> {
@@ -112,7 +112,7 @@ fn compression_round_trips_for_every_window() {
             let mut frame = Vec::new();
             deflater.write_frame(&mut frame, Opcode::Binary, payload);
             assert_eq!(frame[0] & 0x40 != 0, squeezed.len() < payload.len(), "only what shrinks is compressed");
-            let mut reader = decoder("permessage-deflate", Limits::default());
+            let mut reader = decoder("permessage-deflate", MessageLimits::default());
             let said = run(&mut reader, &masked(&frame), 1000);
             assert_eq!(said, format!("{:?}", Incoming::Binary(payload)));
         }
@@ -143,7 +143,7 @@ fn decompression_bomb_is_stopped_at_the_limit() {
     frame.extend(u16::try_from(bomb.len()).unwrap().to_be_bytes());
     frame.extend(&bomb);
     for step in [1, 100, usize::MAX] {
-        let mut reader = decoder("permessage-deflate", Limits::default());
+        let mut reader = decoder("permessage-deflate", MessageLimits::default());
         assert_eq!(run(&mut reader, &masked(&frame), step), "!1009");
     }
     // The limit applies to the message: exactly that size is accepted, compressed or not.
@@ -155,7 +155,7 @@ fn decompression_bomb_is_stopped_at_the_limit() {
             } else {
                 Deflater::new(6, 15).write_frame(&mut frame, Opcode::Text, &payload);
             }
-            let said = run(&mut decoder("permessage-deflate", Limits::default()), &masked(&frame), 4096);
+            let said = run(&mut decoder("permessage-deflate", MessageLimits::default()), &masked(&frame), 4096);
             assert_eq!(said, expected.map_or(String::from_utf8(payload).unwrap(), str::to_owned), "{bytes} {plain}");
         }
     }
@@ -163,7 +163,7 @@ fn decompression_bomb_is_stopped_at_the_limit() {
 
 #[test]
 fn invalid_compressed_data_or_text_fails() {
-    let reader = || decoder("permessage-deflate", Limits::default());
+    let reader = || decoder("permessage-deflate", MessageLimits::default());
     for (name, frame, expected) in [
         ("a block of the reserved kind", vec![0xC1, 0x02, 0x06, 0x00], "!1007"),
         ("a distance beyond the beginning", vec![0xC1, 0x05, 0xF2, 0x00, 0x11, 0x00, 0x00], "!1007"),
@@ -186,14 +186,14 @@ fn invalid_compressed_data_or_text_fails() {
     }
     // Without an agreement the bit is reserved.
     let hello = masked(&[0xC1, 0x07, 0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]);
-    assert_eq!(run(&mut Decoder::new(Limits::default()), &hello, 100), "!1002");
-    assert_eq!(run(&mut decoder("x-other", Limits::default()), &hello, 100), "!1002");
+    assert_eq!(run(&mut Decoder::new(MessageLimits::default()), &hello, 100), "!1002");
+    assert_eq!(run(&mut decoder("x-other", MessageLimits::default()), &hello, 100), "!1002");
 }
 
 #[test]
 fn independent_messages_keep_no_inflater() {
     let hello = masked(&[0xC1, 0x07, 0xF2, 0x48, 0xCD, 0xC9, 0xC9, 0x07, 0x00]);
-    let mut reader = decoder("permessage-deflate", Limits::default());
+    let mut reader = decoder("permessage-deflate", MessageLimits::default());
     assert_eq!(run(&mut reader, &hello[..8], 100), "");
     assert!(format!("{reader:?}").contains("inflater: Some"));
     assert_eq!(run(&mut reader, &hello[8..], 100), "Hello");

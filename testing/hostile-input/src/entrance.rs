@@ -15,7 +15,7 @@ use pitwire_deribit::{
     method_names,
 };
 use pitwire_model::AccountId;
-use pitwire_websocket::{Decoder, Incoming, Limits};
+use pitwire_websocket::{Decoder, Incoming, MessageLimits};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -87,7 +87,7 @@ impl HostileClient {
     }
 
     fn frames(&mut self, bytes: &[u8], step: usize) {
-        let (mut decoder, mut waiting) = (Decoder::new(Limits::default()), Vec::new());
+        let (mut decoder, mut waiting) = (Decoder::new(MessageLimits::default()), Vec::new());
         for piece in bytes.chunks(step) {
             waiting.extend_from_slice(piece);
             loop {

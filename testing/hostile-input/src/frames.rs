@@ -7,9 +7,9 @@
 //! Leaves out  which of several faults of a compressed message is reported.
 //! Start at    [`run`].
 
-use pitwire_websocket::{Agreed, Decoder, Deflater, Incoming, Limits, Opcode, Policy};
+use pitwire_websocket::{Agreed, Decoder, Deflater, Incoming, MessageLimits, Opcode, Policy};
 
-const LIMITS: Limits = Limits { message_bytes: 600, fragments: 5 };
+const LIMITS: MessageLimits = MessageLimits { message_bytes: 600, fragments: 5 };
 
 /// Output of a decoder, with the close code that ends it.
 #[derive(Debug, PartialEq, Eq)]

@@ -15,7 +15,7 @@ pub fn run(input: &[u8]) {
     // Bytes that follow do not change the result of those before; only a limit may be reached.
     for cut in [input.len() / 3, input.len() / 2, input.len().saturating_sub(1)] {
         let early = verdict(&input[..cut]);
-        assert!(early == whole || early == Verdict::More || whole.is_refusal(), "{early:?} became {whole:?}");
+        assert!(early == whole || early == HeadVerdict::More || whole.is_refusal(), "{early:?} became {whole:?}");
     }
     if let Ok(text) = std::str::from_utf8(input) {
         extensions(text);
@@ -23,32 +23,32 @@ pub fn run(input: &[u8]) {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum HeadVerdict {
     More,
     Head { bytes: usize, body_bytes: usize, is_open: bool },
     Refused(u16),
 }
 
-impl Verdict {
+impl HeadVerdict {
     fn is_refusal(&self) -> bool {
-        matches!(self, Verdict::Refused(_))
+        matches!(self, HeadVerdict::Refused(_))
     }
 }
 
-fn verdict(input: &[u8]) -> Verdict {
+fn verdict(input: &[u8]) -> HeadVerdict {
     match parse(input, &LIMITS) {
         Parsed::NeedMore => {
             assert!(input.len() <= LIMITS.request_line_bytes + LIMITS.header_bytes);
-            Verdict::More
+            HeadVerdict::More
         }
         Parsed::Refuse(refusal) => {
             assert!((400..=501).contains(&refusal.status) && !refusal.reason.is_empty());
-            Verdict::Refused(refusal.status)
+            HeadVerdict::Refused(refusal.status)
         }
         Parsed::Head(head) => {
             look_again(&input[..head.head_bytes], &head);
             let is_open = head.is_upgrade() && opens(&input[..head.head_bytes], &head);
-            Verdict::Head { bytes: head.head_bytes, body_bytes: head.body_bytes, is_open }
+            HeadVerdict::Head { bytes: head.head_bytes, body_bytes: head.body_bytes, is_open }
         }
     }
 }

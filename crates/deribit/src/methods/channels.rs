@@ -9,7 +9,7 @@ use pitwire_engine::Engine;
 use pitwire_model::AccountId;
 
 use super::filters;
-use crate::access::{Area, Level};
+use crate::access::{AccessLevel, Area};
 use crate::call::{Call, Effect, MethodResult, Transport};
 use crate::resume;
 use crate::session::Session;
@@ -151,7 +151,7 @@ fn listener(call: &Call<'_>, name: &str, channel: &Channel) -> Result<Option<Acc
     let login = login.ok_or_else(|| RpcError::param(refusal, "channels", format!("{name} needs a login")))?;
     if is_private {
         let area = if matches!(channel, Channel::UserPortfolio { .. }) { Area::Account } else { Area::Trade };
-        call.require_scope(area, Level::Read)?;
+        call.require_scope(area, AccessLevel::Read)?;
     }
     Ok(is_private.then_some(login.account))
 }

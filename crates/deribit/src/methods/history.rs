@@ -6,7 +6,7 @@ use pitwire_projections::{AccountBook, OrderRecord, UserTrade};
 
 use super::filters;
 use super::trading;
-use crate::access::{Area, Level};
+use crate::access::{AccessLevel, Area};
 use crate::account_objects::order_moment;
 use crate::call::{Call, MethodResult};
 use crate::long_answer::{LongWork, OrderList, OrderListFilter};
@@ -80,7 +80,7 @@ pub fn explain(call: &mut Call<'_>) -> MethodResult {
     let id = trading::order_id(call)?;
     let mut member = None;
     if call.operator().is_err() {
-        call.require_scope(Area::Trade, Level::Read)?;
+        call.require_scope(Area::Trade, AccessLevel::Read)?;
         let account = call.account()?;
         let is_own_order = book(call)?.is_some_and(|book| book.order(id).is_some());
         let is_own_report = || call.venue.views().reports(account).any(|record| record.report.0 == id.0);

@@ -6,13 +6,13 @@ use pitwire_model::{AccountId, Command, Event, Seq, Side, TradeReport};
 use pitwire_projections::{ReportRecord, ReportState};
 
 use super::order_parameters;
-use crate::access::{Area, Level};
+use crate::access::{AccessLevel, Area};
 use crate::account_objects::write_report;
 use crate::call::{Call, MethodResult};
 
 /// Reports a trade. `direction` is the caller's own side.
 pub fn report(call: &mut Call<'_>) -> MethodResult {
-    call.require_scope(Area::Trade, Level::ReadWrite)?;
+    call.require_scope(Area::Trade, AccessLevel::ReadWrite)?;
     let account = call.account()?;
     let instrument = call.instrument_id()?;
     let side = match call.params.required("direction")?.as_ref() {
@@ -46,7 +46,7 @@ pub fn decline(call: &mut Call<'_>) -> MethodResult {
 }
 
 fn answer_report(call: &mut Call<'_>, confirm: bool) -> MethodResult {
-    call.require_scope(Area::Trade, Level::ReadWrite)?;
+    call.require_scope(Area::Trade, AccessLevel::ReadWrite)?;
     let (account, report) = (call.account()?, report_id(call)?);
     submit(call, Command::AnswerReport { account, report, confirm })?;
     answer(call, account, report)
@@ -91,7 +91,7 @@ fn answer(call: &mut Call<'_>, account: AccountId, number: Seq) -> MethodResult 
 /// Lists the caller's reports, newest first: all, those still `waiting`, or those of one
 /// instrument.
 pub fn list(call: &mut Call<'_>) -> MethodResult {
-    call.require_scope(Area::Trade, Level::Read)?;
+    call.require_scope(Area::Trade, AccessLevel::Read)?;
     let account = call.account()?;
     let only = if call.params.has("instrument_name") { Some(call.instrument_id()?) } else { None };
     let waiting = call.params.boolean("waiting")?.unwrap_or(false);

@@ -1,21 +1,21 @@
 //! The scope that each private method needs.
 
-use crate::access::{Area, Level};
+use crate::access::{AccessLevel, Area};
 
 /// Returns the scope of a method. `None` for methods that any login may call, and for operators'
 /// methods, which check it themselves. A private method that is not listed needs the right to
 /// trade.
-pub fn required(method: &str) -> Option<(Area, Level)> {
+pub fn required(method: &str) -> Option<(Area, AccessLevel)> {
     let name = method.strip_prefix("private/")?;
     match name {
         "logout" | "subscribe" | "unsubscribe" | "unsubscribe_all" => None,
         _ if name.starts_with("pitwire_") => None,
         "get_account_summary" | "get_account_summaries" | "get_subaccounts" | "get_cancel_on_disconnect" => {
-            Some((Area::Account, Level::Read))
+            Some((Area::Account, AccessLevel::Read))
         }
-        "enable_cancel_on_disconnect" | "disable_cancel_on_disconnect" => Some((Area::Account, Level::ReadWrite)),
-        _ if name.starts_with("get_") => Some((Area::Trade, Level::Read)),
-        _ => Some((Area::Trade, Level::ReadWrite)),
+        "enable_cancel_on_disconnect" | "disable_cancel_on_disconnect" => Some((Area::Account, AccessLevel::ReadWrite)),
+        _ if name.starts_with("get_") => Some((Area::Trade, AccessLevel::Read)),
+        _ => Some((Area::Trade, AccessLevel::ReadWrite)),
     }
 }
 
@@ -37,7 +37,7 @@ mod tests {
             let changes = !["get_", "subscribe", "unsubscribe", "logout", "pitwire_"]
                 .iter()
                 .any(|start| method["private/".len()..].starts_with(start));
-            let writes = required(method).is_some_and(|(_, level)| level == Level::ReadWrite);
+            let writes = required(method).is_some_and(|(_, level)| level == AccessLevel::ReadWrite);
             assert_eq!(writes, changes, "{method}");
         }
         let readers: Vec<&str> =

@@ -12,7 +12,7 @@ use super::*;
 use crate::channels::{ALIASES_MAX, PIECE_BYTES, REPLAYED_MAX};
 use crate::connections::WAITING_MAX;
 use crate::history::ChannelId;
-use crate::protocol::{Outcome, Reply, Writer};
+use crate::protocol::{BatchWriter, Reply, ReplyOutcome};
 use crate::questions::KEEP_NS;
 use crate::sink::{Attachment, CatchUp, ClientSink, GatewayTime, VenueCall};
 use crate::subscriptions::{BEFORE_ATTACH_MAX, JOINS_MAX};
@@ -162,7 +162,7 @@ impl World {
     /// Publishes a message on each of these channels. Its text is the channel's first letter and
     /// the sequence.
     fn live(&mut self, channels: &[(&str, u64)]) {
-        let mut writer = Writer::new(self.epoch, self.next);
+        let mut writer = BatchWriter::new(self.epoch, self.next);
         for (channel, prev) in channels {
             let text = format!("\"{}{}\"", &channel[..1], writer.next());
             let put = |out: &mut Vec<u8>| {
@@ -177,7 +177,7 @@ impl World {
 
     /// Publishes this text on a channel.
     fn live_text(&mut self, channel: &str, prev: u64, text: &str) {
-        let mut writer = Writer::new(self.epoch, self.next);
+        let mut writer = BatchWriter::new(self.epoch, self.next);
         let put = |out: &mut Vec<u8>| {
             write_frame(out, Opcode::Text, text.as_bytes());
             Ok::<(), ()>(())
@@ -189,7 +189,7 @@ impl World {
 
     /// Takes a channel off the bus.
     fn farewell(&mut self, channel: &str) {
-        let mut writer = Writer::new(self.epoch, self.next);
+        let mut writer = BatchWriter::new(self.epoch, self.next);
         writer.farewell(self.next - 1, channel);
         self.next = writer.next();
         self.node.subscriptions.batch(writer.finish(), &mut self.said);
@@ -337,7 +337,7 @@ fn reply_precedes_snapshots_and_lists_existing_channels() {
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
     world.answered(names[1].clone(), reply);
     assert!(world.said.0.is_empty(), "one is still asked for");
-    let nothing = Reply { epoch: 7, outcome: Outcome::NotHere, ..Reply::default() };
+    let nothing = Reply { epoch: 7, outcome: ReplyOutcome::NotHere, ..Reply::default() };
     world.answered(names[0].clone(), nothing);
     let said = world.said.take();
     assert!(said[0].starts_with(r#"1 {"jsonrpc":"2.0","id":9,"result":["book.X.100ms"],"#), "{said:?}");

@@ -82,15 +82,15 @@ fn message<'a>(reader: &mut Reader<'a>, seq: u64) -> Option<Message<'a>> {
 
 /// Builds a batch.
 #[derive(Debug)]
-pub struct Writer {
+pub struct BatchWriter {
     bytes: Vec<u8>,
     first: u64,
     count: u32,
 }
 
-impl Writer {
+impl BatchWriter {
     pub fn new(epoch: u64, first: u64) -> Self {
-        Writer { bytes: header(epoch, first, ""), first, count: 0 }
+        BatchWriter { bytes: header(epoch, first, ""), first, count: 0 }
     }
 
     /// Adds the next message. `write` appends its frame.
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     fn two() -> Vec<u8> {
-        let mut writer = Writer::new(5, 40);
+        let mut writer = BatchWriter::new(5, 40);
         let put = |frame: &'static [u8]| {
             move |out: &mut Vec<u8>| {
                 out.extend_from_slice(frame);

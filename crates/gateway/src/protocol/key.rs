@@ -9,23 +9,23 @@ pub const MAC_BYTES: usize = 32;
 
 /// 256 random bits. `Debug` does not show them.
 #[derive(Clone)]
-pub struct Key(Zeroizing<[u8; 32]>);
+pub struct BusKey(Zeroizing<[u8; 32]>);
 
-impl fmt::Debug for Key {
+impl fmt::Debug for BusKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Key(…)")
+        f.write_str("BusKey(…)")
     }
 }
 
-impl Key {
+impl BusKey {
     pub fn new(bytes: [u8; 32]) -> Self {
-        Key(Zeroizing::new(bytes))
+        BusKey(Zeroizing::new(bytes))
     }
 
     /// Parses 64 hexadecimal digits, the content of a key file.
-    pub fn parse(text: &str) -> Option<Key> {
+    pub fn parse(text: &str) -> Option<BusKey> {
         let bytes = Zeroizing::new(hex::decode(text.trim()).ok()?);
-        Some(Key(Zeroizing::new(bytes.as_slice().try_into().ok()?)))
+        Some(BusKey(Zeroizing::new(bytes.as_slice().try_into().ok()?)))
     }
 
     /// Returns the content of a key file.
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn sealed_content_opens_only_unchanged_with_its_key_and_purpose() {
-        let (key, other) = (Key::new([7; 32]), Key::new([8; 32]));
+        let (key, other) = (BusKey::new([7; 32]), BusKey::new([8; 32]));
         let mut sealed = b"content".to_vec();
         key.seal("a subject", &mut sealed);
         assert_eq!(sealed.len(), 7 + MAC_BYTES);
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn purpose_and_content_cannot_be_shifted() {
-        let key = Key::new([7; 32]);
+        let key = BusKey::new([7; 32]);
         assert_ne!(key.mac("ab", b"c"), key.mac("a", b"bc"));
     }
 
@@ -92,19 +92,19 @@ mod tests {
         // Computes the same with the library's one-shot function, from the documented layout.
         let key = [0x42; 32];
         let expected = blake3::keyed_hash(&key, b"\x03\0\0\0\0\0\0\0abcxyz");
-        assert_eq!(Key::new(key).mac("abc", b"xyz"), expected);
+        assert_eq!(BusKey::new(key).mac("abc", b"xyz"), expected);
     }
 
     #[test]
     fn key_file_round_trips() {
-        let key = Key::new([0xAB; 32]);
+        let key = BusKey::new([0xAB; 32]);
         let text = format!("{}\n", key.to_hex().as_str());
         assert_eq!(text.trim(), "ab".repeat(32));
-        assert_eq!(Key::parse(&text).unwrap().mac("", b""), key.mac("", b""));
+        assert_eq!(BusKey::parse(&text).unwrap().mac("", b""), key.mac("", b""));
         for wrong in ["", "ab", &"ab".repeat(31), &"ab".repeat(33), &"ag".repeat(32), &format!("{}a", "ab".repeat(31))]
         {
-            assert!(Key::parse(wrong).is_none(), "{wrong}");
+            assert!(BusKey::parse(wrong).is_none(), "{wrong}");
         }
-        assert_eq!(format!("{key:?}"), "Key(…)");
+        assert_eq!(format!("{key:?}"), "BusKey(…)");
     }
 }

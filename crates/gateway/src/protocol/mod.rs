@@ -10,7 +10,7 @@
 //!             3. An answer belongs to one question, because its purpose contains the question's
 //!                nonce.
 //! Leaves out  Sockets, and what to do about a gap.
-//! Start at    [`Key`], then [`Batch`].
+//! Start at    [`BusKey`], then [`Batch`].
 
 mod batch;
 mod bytes;
@@ -18,7 +18,7 @@ mod key;
 mod question;
 mod reply;
 
-pub use batch::{Batch, Message, Writer, mark};
-pub use key::{Key, MAC_BYTES};
+pub use batch::{Batch, BatchWriter, Message, mark};
+pub use key::{BusKey, MAC_BYTES};
 pub use question::{Question, Refused, SKEW_MS};
-pub use reply::{Outcome, Reply};
+pub use reply::{Reply, ReplyOutcome};

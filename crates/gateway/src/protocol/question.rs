@@ -5,7 +5,7 @@
 //! last followed by a line feed. Answers are sealed for the purpose `answer <nonce>`, so that an
 //! old answer fits no new question.
 
-use crate::protocol::key::Key;
+use crate::protocol::key::BusKey;
 
 /// Largest accepted difference between the two clocks, in milliseconds.
 pub const SKEW_MS: u64 = 60_000;
@@ -48,7 +48,7 @@ impl Question<'_> {
     }
 
     /// Returns the header's value, and the purpose for which the answer must be sealed.
-    pub fn sign(&self, key: &Key, now_ms: u64, nonce: [u8; 16]) -> (String, String) {
+    pub fn sign(&self, key: &BusKey, now_ms: u64, nonce: [u8; 16]) -> (String, String) {
         let nonce = hex::encode(nonce);
         let mac = key.mac("question", &self.content(now_ms, &nonce));
         (format!("{SCHEME} {now_ms} {nonce} {}", mac.to_hex()), purpose(&nonce))
@@ -59,7 +59,7 @@ impl Question<'_> {
     /// # Errors
     ///
     /// The header is missing or malformed, or the MAC or the time is wrong.
-    pub fn check(&self, key: &Key, header: Option<&str>, now_ms: u64) -> Result<String, Refused> {
+    pub fn check(&self, key: &BusKey, header: Option<&str>, now_ms: u64) -> Result<String, Refused> {
         let header = header.ok_or(Refused::Unsigned)?;
         let fields: Vec<&str> = header.split_ascii_whitespace().collect();
         let [SCHEME, at_ms, nonce, mac] = fields[..] else { return Err(Refused::Unsigned) };
@@ -88,10 +88,10 @@ mod tests {
 
     #[test]
     fn question_is_valid_only_unchanged_and_in_time() {
-        let (key, other) = (Key::new([1; 32]), Key::new([2; 32]));
+        let (key, other) = (BusKey::new([1; 32]), BusKey::new([2; 32]));
         let question = Question { method: "POST", target: "/bus/keep?x=1", body: b"a\nb" };
         let (header, purpose) = question.sign(&key, 1_000_000, [3; 16]);
-        let check = |question: Question<'_>, key: &Key, header: &str, now| question.check(key, Some(header), now);
+        let check = |question: Question<'_>, key: &BusKey, header: &str, now| question.check(key, Some(header), now);
         assert_eq!(check(question, &key, &header, 1_000_000 + SKEW_MS).as_ref(), Ok(&purpose));
         assert_eq!(check(question, &key, &header, 1_000_001 + SKEW_MS), Err(Refused::WrongTime));
         assert_eq!(check(question, &key, &header, 939_999), Err(Refused::WrongTime));

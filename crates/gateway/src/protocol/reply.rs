@@ -10,7 +10,7 @@ use crate::protocol::bytes::{Reader, length, put_blob, put_text};
 const MAGIC: &[u8; 4] = b"PWR1";
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ReplyOutcome {
     #[default]
     Done,
     /// The name is valid, but no such channel exists.
@@ -21,8 +21,9 @@ pub enum Outcome {
     Full,
 }
 
-impl Outcome {
-    const ALL: [Outcome; 4] = [Outcome::Done, Outcome::NotHere, Outcome::Malformed, Outcome::Full];
+impl ReplyOutcome {
+    const ALL: [ReplyOutcome; 4] =
+        [ReplyOutcome::Done, ReplyOutcome::NotHere, ReplyOutcome::Malformed, ReplyOutcome::Full];
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub struct Reply {
     pub oldest: u64,
     /// The channel's messages after this sequence are on the bus without a gap.
     pub since: u64,
-    pub outcome: Outcome,
+    pub outcome: ReplyOutcome,
     /// Only the channel's latest message matters.
     pub conflates: bool,
     /// The channel's name on the bus, under any name in the question.
@@ -70,7 +71,7 @@ impl Reply {
             return None;
         }
         let (epoch, last, oldest, since) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
-        let outcome = *Outcome::ALL.get(usize::from(reader.u8()?))?;
+        let outcome = *ReplyOutcome::ALL.get(usize::from(reader.u8()?))?;
         let conflates = reader.u8()? != 0;
         let (channel, first) = (reader.text()?.to_owned(), reader.blob()?.to_vec());
         let mut batches = Vec::new();
@@ -97,7 +98,7 @@ mod tests {
             last: 2,
             oldest: 3,
             since: 4,
-            outcome: Outcome::Malformed,
+            outcome: ReplyOutcome::Malformed,
             conflates: true,
             channel: "ticker.X.raw".into(),
             first: b"{}".to_vec(),

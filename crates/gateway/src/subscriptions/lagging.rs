@@ -15,7 +15,7 @@ use super::messages::TOO_SLOW;
 use crate::client::ReadState;
 use crate::history::ChannelId;
 use crate::merge_queue::{MergeKey, MergeWaiter};
-use crate::protocol::{Outcome, Reply};
+use crate::protocol::{Reply, ReplyOutcome};
 use crate::sink::{CatchUp, ClientSink, GatewayTime};
 use crate::upstream::VenueQuestion;
 
@@ -64,12 +64,12 @@ impl Subscriptions {
     ) {
         self.merging.answered();
         let reply = reply.filter(|reply| self.follower.epoch() == Some(reply.epoch));
-        if reply.as_ref().is_some_and(|reply| reply.outcome == Outcome::Full) {
+        if reply.as_ref().is_some_and(|reply| reply.outcome == ReplyOutcome::Full) {
             return self.merging.retry_later(now.steady_ns);
         }
         let Some(channel) = self.channels.history.known(name) else { return };
         let key = (channel, change_id);
-        let reply = reply.filter(|reply| reply.outcome == Outcome::Done);
+        let reply = reply.filter(|reply| reply.outcome == ReplyOutcome::Done);
         for (id, read_to) in self.merging.take(key) {
             // The client may have left the channel, or left and come back.
             if !self.awaits_merge((id, read_to), key) {

@@ -9,7 +9,7 @@ use super::Subscriptions;
 use crate::client::{ReadState, reply_snapshot, write_envelope, write_epoch, write_gap};
 use crate::follower::{FollowerProgress, FollowerRestart};
 use crate::history::{ChannelId, Next};
-use crate::protocol::{Outcome, Reply};
+use crate::protocol::{Reply, ReplyOutcome};
 use crate::sink::{ClientSink, GatewayTime};
 use crate::upstream::VenueQuestion;
 
@@ -139,7 +139,7 @@ impl Subscriptions {
             return self.join_failed(name, "the venue has begun anew", now, sink);
         }
         let outcome = reply.outcome;
-        if outcome == Outcome::Done {
+        if outcome == ReplyOutcome::Done {
             let channel = self.channels.history.channel(&reply.channel);
             self.channels.learn_name(name, channel, &self.pending.names());
             if self.channels.has_missed(channel, &reply) {
@@ -150,7 +150,7 @@ impl Subscriptions {
         } else {
             self.channels.forget_name(name);
         }
-        let failed = (outcome == Outcome::Full).then_some("the venue has no room for another channel");
+        let failed = (outcome == ReplyOutcome::Full).then_some("the venue has no room for another channel");
         self.join_ended(name, failed, outcome, now, sink);
     }
 
@@ -186,7 +186,7 @@ impl Subscriptions {
             self.questions.rejoin(name);
             self.questions.rejoin_later(now.steady_ns);
         }
-        self.join_ended(name, Some(why), Outcome::Done, now, sink);
+        self.join_ended(name, Some(why), ReplyOutcome::Done, now, sink);
     }
 
     /// Answers the requests that waited for this channel and for no other.
@@ -194,7 +194,7 @@ impl Subscriptions {
         &mut self,
         name: &str,
         failed: Option<&str>,
-        outcome: Outcome,
+        outcome: ReplyOutcome,
         now: GatewayTime,
         sink: &mut dyn ClientSink,
     ) {
@@ -204,7 +204,7 @@ impl Subscriptions {
             if let Some(why) = failed {
                 pending.failed = Some(format!("the venue does not answer: {why}"));
             }
-            if outcome == Outcome::Malformed {
+            if outcome == ReplyOutcome::Malformed {
                 pending.malformed = Some(name.to_owned());
             }
             self.grant_if_complete(number, now, sink);

@@ -16,7 +16,7 @@ use pitwire_deribit::codec::{CaughtUp, Request, RpcError, Why, resumed, write_re
 
 use super::Subscriptions;
 use crate::pending::{ResumeWishes, Resumption};
-use crate::protocol::{Outcome, Reply};
+use crate::protocol::{Reply, ReplyOutcome};
 use crate::questions::ResumeWish;
 use crate::sink::{ClientSink, GatewayTime};
 
@@ -82,10 +82,10 @@ impl Subscriptions {
         let mut resumptions = BTreeMap::new();
         for ((name, _), mut reply) in wishes.iter().zip(replies) {
             let (after, missed) = (reply.last, std::mem::take(&mut reply.batches));
-            if reply.outcome == Outcome::Full {
+            if reply.outcome == ReplyOutcome::Full {
                 failed = Some("the venue has no room for another channel".to_owned());
             }
-            if reply.outcome == Outcome::Done {
+            if reply.outcome == ReplyOutcome::Done {
                 resumptions.insert(name.clone(), Resumption { after, missed });
             }
             // The reply also answers a join.

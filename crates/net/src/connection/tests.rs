@@ -298,7 +298,7 @@ fn room_that_is_reported_after_the_writing_is_used_in_the_next_turn() {
         bench.net.wait(Some(Duration::from_millis(1)), &mut events).unwrap();
         for event in &events {
             match event {
-                crate::event_loop::Event::Writable(_) => connection.note_writable(),
+                crate::event_loop::LoopEvent::Writable(_) => connection.note_writable(),
                 other => panic!("{other:?}"),
             }
         }

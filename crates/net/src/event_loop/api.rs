@@ -34,7 +34,7 @@ pub struct ListenerId(pub u32);
 
 /// A report of a loop. Each event is reported once, when something changes (edge-triggered).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum LoopEvent {
     /// A listener may have connections: call [`EventLoop::accept`] until it returns `None`.
     Acceptable(ListenerId),
     /// A socket may have input, or its peer has closed, or it has failed: call
@@ -51,7 +51,7 @@ pub enum Event {
 pub enum Received<'a> {
     /// Bytes that arrived, in a buffer of the loop. Never empty.
     Bytes(&'a mut [u8]),
-    /// Nothing has arrived. An [`Event::Readable`] will follow when something does.
+    /// Nothing has arrived. An [`LoopEvent::Readable`] will follow when something does.
     Pending,
     /// The peer has ended its side.
     Ended,
@@ -63,9 +63,9 @@ pub enum Received<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// The socket took this many bytes. If that is less than was offered, an
-    /// [`Event::Writable`] will follow.
+    /// [`LoopEvent::Writable`] will follow.
     Bytes(usize),
-    /// The socket takes nothing at present. An [`Event::Writable`] will follow.
+    /// The socket takes nothing at present. An [`LoopEvent::Writable`] will follow.
     Blocked,
     /// The connection is broken.
     Failed,
@@ -125,8 +125,8 @@ pub trait EventLoop {
     /// Closes all listeners: from now on no connection is accepted.
     fn close_listeners(&mut self);
 
-    /// Adds a descriptor whose readability is reported as [`Event::Woken`] with number `source`:
-    /// an eventfd or a pipe.
+    /// Adds a descriptor, an eventfd or a pipe. Its readability is reported as
+    /// [`LoopEvent::Woken`] with number `source`.
     ///
     /// # Errors
     /// Fails if the kernel refuses to watch the descriptor.
@@ -183,7 +183,7 @@ pub trait EventLoop {
     ///
     /// # Errors
     /// Fails if the kernel refuses to wait; the loop cannot go on then.
-    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()>;
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<LoopEvent>) -> io::Result<()>;
 }
 
 /// Which implementation of [`EventLoop`] a thread uses.

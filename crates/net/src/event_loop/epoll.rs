@@ -19,7 +19,8 @@ use rustix::net::{
 use slab::Slab;
 
 use crate::event_loop::api::{
-    Accepted, Detached, Event, EventLoop, ListenerId, LoopKind, LoopOptions, Outgoing, PARTS_MAX, Received, Sent, Token,
+    Accepted, Detached, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, Outgoing, PARTS_MAX, Received, Sent,
+    Token,
 };
 
 /// Events taken from the kernel with one call.
@@ -205,7 +206,7 @@ impl EventLoop for EpollLoop {
         Ok(Detached { socket: socket.descriptor.try_clone()?, received: Vec::new() })
     }
 
-    fn wait(&mut self, mut timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+    fn wait(&mut self, mut timeout: Option<Duration>, events: &mut Vec<LoopEvent>) -> io::Result<()> {
         use epoll::EventFlags as Flags;
         events.clear();
         self.kernel_events.clear();
@@ -226,18 +227,18 @@ impl EventLoop for EpollLoop {
             let (data, flags) = (event.data.u64(), event.flags);
             let number = u32::try_from(data & u64::from(u32::MAX)).unwrap_or(u32::MAX);
             match data >> 32 {
-                LISTENER => events.push(Event::Acceptable(ListenerId(number))),
-                WAKE_SOURCE => events.push(Event::Woken(number)),
+                LISTENER => events.push(LoopEvent::Acceptable(ListenerId(number))),
+                WAKE_SOURCE => events.push(LoopEvent::Woken(number)),
                 _ => {
                     let Some(socket) = self.sockets.get_mut(number as usize) else { continue };
                     let ending = Flags::RDHUP | Flags::HUP | Flags::ERR;
                     socket.is_ending |= flags.intersects(ending);
                     if flags.intersects(Flags::IN | ending) {
                         socket.is_readable = true;
-                        events.push(Event::Readable(Token(number)));
+                        events.push(LoopEvent::Readable(Token(number)));
                     }
                     if flags.intersects(Flags::OUT | Flags::HUP | Flags::ERR) {
-                        events.push(Event::Writable(Token(number)));
+                        events.push(LoopEvent::Writable(Token(number)));
                     }
                 }
             }

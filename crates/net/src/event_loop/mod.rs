@@ -3,7 +3,7 @@
 //! Does        accepts connections, receives, sends and waits, for any number of listeners and
 //!             sockets on one thread.
 //! Holds       1. a send is tried at once and never waits: bytes that the socket refuses stay
-//!                with the caller, and [`Event::Writable`] says when there is room again;
+//!                with the caller, and [`LoopEvent::Writable`] says when there is room again;
 //!             2. a socket is read only when the caller asks for it, so a caller that stops
 //!                asking makes the peer stop sending;
 //!             3. after [`EventLoop::close`] no event names the token until it is given to
@@ -17,7 +17,7 @@ mod select;
 mod uring;
 
 pub use api::{
-    Accepted, BATCH_MAX, Detached, Event, EventLoop, LISTEN_BACKLOG, ListenerId, LoopKind, LoopOptions, Outgoing,
+    Accepted, BATCH_MAX, Detached, EventLoop, LISTEN_BACKLOG, ListenerId, LoopEvent, LoopKind, LoopOptions, Outgoing,
     PARTS_MAX, Received, Sent, Token,
 };
 

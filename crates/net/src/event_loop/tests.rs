@@ -17,7 +17,7 @@ struct Fixture {
     net: Box<dyn EventLoop>,
     listener: ListenerId,
     address: std::net::SocketAddr,
-    seen: Vec<Event>,
+    seen: Vec<LoopEvent>,
 }
 
 impl Fixture {
@@ -49,7 +49,7 @@ impl Fixture {
         }
     }
 
-    fn has_seen(&mut self, event: Event) -> Option<()> {
+    fn has_seen(&mut self, event: LoopEvent) -> Option<()> {
         let count = self.seen.len();
         self.seen.retain(|seen| *seen != event);
         (self.seen.len() < count).then_some(())
@@ -159,7 +159,7 @@ fn a_socket_that_was_full_is_reported_when_it_has_room() {
                     blocked += 1;
                     fixture.seen.clear();
                     got.extend(read_exactly(&mut peer, sent - got.len()));
-                    fixture.until(|fixture| fixture.has_seen(Event::Writable(token)));
+                    fixture.until(|fixture| fixture.has_seen(LoopEvent::Writable(token)));
                 }
                 Sent::Failed => panic!("the peer is there"),
             }
@@ -197,7 +197,7 @@ fn sockets_with_unread_input_do_not_stop_the_others() {
             peer.write_all(b"waits").unwrap();
         }
         fixture.until(|fixture| {
-            let readable = fixture.seen.iter().filter(|event| matches!(event, Event::Readable(_)));
+            let readable = fixture.seen.iter().filter(|event| matches!(event, LoopEvent::Readable(_)));
             (readable.count() >= 400).then_some(())
         });
         let (token, mut peer) = fixture.connect();
@@ -216,7 +216,7 @@ fn a_detached_socket_takes_what_was_not_read_with_it() {
         let (other, mut other_peer) = fixture.connect();
         assert_eq!(fixture.net.receive(token), Received::Pending);
         peer.write_all(b"before").unwrap();
-        fixture.until(|fixture| fixture.has_seen(Event::Readable(token)));
+        fixture.until(|fixture| fixture.has_seen(LoopEvent::Readable(token)));
         let Detached { socket, mut received } = fixture.net.detach(token).unwrap();
         let mut socket = TcpStream::from(socket);
         socket.set_nonblocking(false).unwrap();
@@ -283,7 +283,7 @@ fn a_wait_ends_with_its_timeout_or_when_it_is_woken() {
         assert!(events.is_empty() && started.elapsed() >= Duration::from_millis(45));
         for _ in 0..3 {
             rustix::io::write(&other_end, &1_u64.to_ne_bytes()).unwrap();
-            fixture.until(|fixture| fixture.has_seen(Event::Woken(7)));
+            fixture.until(|fixture| fixture.has_seen(LoopEvent::Woken(7)));
         }
     });
 }

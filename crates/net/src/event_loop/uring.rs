@@ -19,13 +19,14 @@ use std::net::{IpAddr, TcpListener};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use completion::{Completion, Request};
+use completion::{Completion, UringRequest};
 use ring::Ring;
 pub(super) use ring::check;
 use slab::Slab;
 
 use crate::event_loop::api::{
-    Accepted, BATCH_MAX, Detached, Event, EventLoop, ListenerId, LoopKind, LoopOptions, Outgoing, Received, Sent, Token,
+    Accepted, BATCH_MAX, Detached, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, Outgoing, Received, Sent,
+    Token,
 };
 
 /// Requests to accept that each listener has under way.
@@ -86,7 +87,7 @@ pub(super) struct UringLoop {
     listeners: Vec<Option<RingListener>>,
     wake_sources: Vec<(u32, OwnedFd)>,
     /// Events to report with the next wait.
-    events: Vec<Event>,
+    events: Vec<LoopEvent>,
     /// Sockets with something in a shared buffer.
     arrivals: Vec<u32>,
     /// Sockets whose receive found no shared buffer free.
@@ -139,38 +140,38 @@ impl UringLoop {
     fn note(&mut self, completion: Completion) {
         let result = completion.result;
         match completion.request {
-            Request::Accept(number) => self.note_accept(number, result),
-            Request::Wake(source) => {
-                self.events.push(Event::Woken(source));
+            UringRequest::Accept(number) => self.note_accept(number, result),
+            UringRequest::Wake(source) => {
+                self.events.push(LoopEvent::Woken(source));
                 if !completion.has_more
                     && let Some((_, descriptor)) = self.wake_sources.iter().find(|(number, _)| *number == source)
                 {
                     self.ring.watch(descriptor.as_fd(), source);
                 }
             }
-            Request::Receive(token) => self.note_received(token, result, completion.buffer),
-            Request::Send(number) => {
+            UringRequest::Receive(token) => self.note_received(token, result, completion.buffer),
+            UringRequest::Send(number) => {
                 if let Some(sent) = self.sent.get_mut(number as usize) {
                     *sent = Some(result);
                 }
             }
-            Request::PollWritable(token) => {
+            UringRequest::PollWritable(token) => {
                 let Some(socket) = self.sockets.get_mut(token as usize) else { return };
                 socket.is_polling_writable = false;
                 if socket.lifetime == Lifetime::Open && result != -libc::ECANCELED {
-                    self.events.push(Event::Writable(Token(token)));
+                    self.events.push(LoopEvent::Writable(Token(token)));
                 }
                 self.close_if_quiet(token);
             }
-            Request::Shutdown(token) => {
+            UringRequest::Shutdown(token) => {
                 let Some(socket) = self.sockets.get_mut(token as usize) else { return };
                 socket.is_shutting_down = false;
                 self.close_if_quiet(token);
             }
-            Request::Close(token) => {
+            UringRequest::Close(token) => {
                 self.sockets.try_remove(token as usize);
             }
-            Request::Install | Request::Ignored => {}
+            UringRequest::Install | UringRequest::Ignored => {}
         }
     }
 
@@ -180,7 +181,7 @@ impl UringLoop {
         let Some(listener) = listener else {
             // The listener has been closed meanwhile.
             if let Ok(file) = u32::try_from(result) {
-                self.ring.close(file, Request::Ignored);
+                self.ring.close(file, UringRequest::Ignored);
             }
             return;
         };
@@ -196,7 +197,7 @@ impl UringLoop {
         };
         listener.accepted.push_back(accepted);
         if listener.accepted.len() == 1 {
-            self.events.push(Event::Acceptable(ListenerId(u32::try_from(index).unwrap_or(u32::MAX))));
+            self.events.push(LoopEvent::Acceptable(ListenerId(u32::try_from(index).unwrap_or(u32::MAX))));
         }
     }
 
@@ -232,14 +233,14 @@ impl UringLoop {
                 _ => socket.end = Some(InputEnd::Failed),
             },
         }
-        self.events.push(Event::Readable(Token(token)));
+        self.events.push(LoopEvent::Readable(Token(token)));
     }
 
     fn close_if_quiet(&mut self, token: u32) {
         let Some(socket) = self.sockets.get_mut(token as usize) else { return };
         if socket.lifetime == Lifetime::Closing && socket.is_quiet() {
             socket.lifetime = Lifetime::Closed;
-            self.ring.close(socket.file, Request::Close(token));
+            self.ring.close(socket.file, UringRequest::Close(token));
         }
     }
 
@@ -277,10 +278,10 @@ impl UringLoop {
         let Some(socket) = self.sockets.get(token as usize) else { return };
         let (is_receiving, is_polling) = (socket.is_receiving, socket.is_polling_writable);
         if is_receiving {
-            self.ring.cancel(Request::Receive(token));
+            self.ring.cancel(UringRequest::Receive(token));
         }
         if is_polling {
-            self.ring.cancel(Request::PollWritable(token));
+            self.ring.cancel(UringRequest::PollWritable(token));
         }
     }
 
@@ -330,10 +331,10 @@ impl EventLoop for UringLoop {
             let Some(listener) = listener.take() else { continue };
             let first = u32::try_from(index * ACCEPTORS).unwrap_or(u32::MAX);
             for number in (first..).take(ACCEPTORS).filter(|number| !listener.idle.contains(number)) {
-                self.ring.cancel(Request::Accept(number));
+                self.ring.cancel(UringRequest::Accept(number));
             }
             for (file, _) in listener.accepted.into_iter().flatten() {
-                self.ring.close(file, Request::Ignored);
+                self.ring.close(file, UringRequest::Ignored);
             }
         }
     }
@@ -465,7 +466,7 @@ impl EventLoop for UringLoop {
         }
         self.completions = others;
         // The requests were cancelled: a caller that keeps the token has to begin them again.
-        self.events.extend([Event::Readable(token), Event::Writable(token)]);
+        self.events.extend([LoopEvent::Readable(token), LoopEvent::Writable(token)]);
         let socket = taken_out?;
         rustix::io::ioctl_fionbio(&socket, true)?;
         let mut received = Vec::new();
@@ -479,7 +480,7 @@ impl EventLoop for UringLoop {
         Ok(Detached { socket, received })
     }
 
-    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<Event>) -> io::Result<()> {
+    fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<LoopEvent>) -> io::Result<()> {
         events.clear();
         self.reclaim_buffers();
         let timeout_ns = timeout.map(|timeout| u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX));
@@ -489,7 +490,7 @@ impl EventLoop for UringLoop {
         events.append(&mut self.events);
         // A socket may have been closed after its event was noted.
         events.retain(|event| match event {
-            Event::Readable(token) | Event::Writable(token) => {
+            LoopEvent::Readable(token) | LoopEvent::Writable(token) => {
                 self.sockets.get(token.index()).is_some_and(|socket| socket.lifetime == Lifetime::Open)
             }
             _ => true,

@@ -14,8 +14,8 @@ use clap::{Args, ValueEnum};
 use pitwire_nats::{FirstConnection, NatsOptions, NatsSubscription, Wildcards, check_address, check_subject};
 use pitwire_net::stop_signals;
 use pitwire_publisher::{
-    BatchingPolicy, Channels, IncomingMessages, Ingest, LagPolicy, Limits, LoopKind, Options, Publisher, StreamId,
-    StreamSpec, counted,
+    BatchingPolicy, Channels, IncomingMessages, Ingest, LagPolicy, LoopKind, Options, Publisher, StreamId, StreamSpec,
+    SubscriberLimits, counted,
 };
 use pitwire_recorder::recording::RecordingReader;
 use rustix::event::{PollFd, PollFlags, poll};
@@ -299,7 +299,8 @@ impl Publish {
     fn options(&self) -> Result<Options, Failure> {
         let ping_ms = self.ping * 1_000;
         let (lag_ms, deflate) = (self.lag_ms, self.deflate);
-        let mut limits = Limits { ping_ms, idle_ms: 3 * ping_ms, lag_ms, deflate, ..Limits::default() };
+        let mut limits =
+            SubscriberLimits { ping_ms, idle_ms: 3 * ping_ms, lag_ms, deflate, ..SubscriberLimits::default() };
         if self.message_bytes > 32 * 1024 {
             limits.messages.fragments = self.message_bytes / 64;
         }

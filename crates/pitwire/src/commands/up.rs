@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use pitwire_configuration::{AccountDef, Preset, PresetName, Setup, random_below, read_setup};
-use pitwire_deribit::{Access, Credential, CredentialStore, Dispatcher, Limits as DialectLimits, NoCredentialStore};
+use pitwire_deribit::{Access, Credential, CredentialStore, DialectLimits, Dispatcher, NoCredentialStore};
 use pitwire_disk::{DirectoryLock, DirectoryStorage};
 use pitwire_engine::Engine;
 use pitwire_failure::{Failure, more_files};

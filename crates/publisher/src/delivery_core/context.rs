@@ -1,10 +1,10 @@
 //! Settings of a delivery core, and the vocabulary that its parts share.
 //!
-//! Start at    [`Limits`], [`PassKind`].
+//! Start at    [`SubscriberLimits`], [`PassKind`].
 
 use std::sync::Arc;
 
-use pitwire_websocket::Limits as MessageLimits;
+use pitwire_websocket::MessageLimits;
 
 use crate::counters::Counters;
 use crate::handler::DeliveryHandler;
@@ -16,7 +16,7 @@ pub(crate) const TURN_BYTES: usize = 64 * 1024;
 
 /// Timeouts and limits. Times are in milliseconds, the resolution of the timer wheel.
 #[derive(Clone, Debug)]
-pub struct Limits {
+pub struct SubscriberLimits {
     pub messages: MessageLimits,
     /// Time limit for a handshake or a fragmented message, in milliseconds.
     pub unfinished_ms: u32,
@@ -34,9 +34,9 @@ pub struct Limits {
     pub deflate: bool,
 }
 
-impl Default for Limits {
+impl Default for SubscriberLimits {
     fn default() -> Self {
-        Limits {
+        SubscriberLimits {
             messages: MessageLimits::default(),
             unfinished_ms: 5_000,
             idle_ms: 60_000,
@@ -54,7 +54,7 @@ pub struct CoreContext {
     pub statistics: Arc<SharedStatistics>,
     /// Number of this delivery thread.
     pub thread: usize,
-    pub limits: Limits,
+    pub limits: SubscriberLimits,
     /// Frames of the prepared answer.
     pub answer: Arc<[u8]>,
 }

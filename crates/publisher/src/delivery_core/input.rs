@@ -8,14 +8,14 @@ use std::sync::Arc;
 
 use pitwire_delivery::{DEFLATED, FrameHeader, NARROW, NARROW_BITS, POLICY};
 use pitwire_net::HttpResponse;
-use pitwire_websocket::{Answer as Handshake, Decoder, Incoming, Opcode, ProtocolError, write_frame};
+use pitwire_websocket::{Decoder, HandshakeAnswer, Incoming, Opcode, ProtocolError, write_frame};
 
 use crate::counters::add;
 use crate::delivery_core::DeliveryCore;
 use crate::delivery_core::input_buffers::SPARES;
 use crate::handler::{ClientMessage, Request, weight};
-use crate::request::{Parsed, parse};
-use crate::subscriber::{Control, Stage, WAITING_WEIGHT_MOST};
+use crate::request::{ParsedOpening, parse};
+use crate::subscriber::{PendingControl, Stage, WAITING_WEIGHT_MOST};
 
 /// Outbound queue size in bytes from which a newer small pong replaces a pending one.
 const PONGS_MOST: usize = 4 * 1024;
@@ -189,7 +189,7 @@ impl DeliveryCore {
             self.fanout.subscribers.queue(slot, b"");
         }
         let Some(subscriber) = self.fanout.subscribers.get_mut(slot) else { return };
-        if body.len() <= Control::MOST {
+        if body.len() <= PendingControl::MOST {
             subscriber.control.set(Opcode::Pong as u8, body);
             self.fanout.subscribers.list(slot);
         } else {
@@ -271,23 +271,23 @@ impl DeliveryCore {
     fn handle_request(&mut self, slot: u32, input: &[u8]) -> usize {
         let origins = Arc::clone(&self.input.origins);
         let parsed = parse(input, &origins, self.fanout.context.limits.deflate.then_some(POLICY));
-        if parsed == Parsed::NeedMore {
+        if parsed == ParsedOpening::NeedMore {
             return 0;
         }
         // At the connection limit a client gets the refusal and no place.
-        if !matches!(parsed, Parsed::Plain(_))
+        if !matches!(parsed, ParsedOpening::Plain(_))
             && let Some(refusal) = self.take_refusal(slot)
         {
             self.answer_http(slot, *refusal);
             return input.len();
         }
         match parsed {
-            Parsed::NeedMore => 0,
-            Parsed::Refuse(refusal) => {
+            ParsedOpening::NeedMore => 0,
+            ParsedOpening::Refuse(refusal) => {
                 self.answer_http(slot, HttpResponse::refusing(refusal));
                 input.len()
             }
-            Parsed::Plain(request) => {
+            ParsedOpening::Plain(request) => {
                 let answer = if request.method == "GET" || request.method == "HEAD" {
                     self.fanout.context.handler.http(&request)
                 } else {
@@ -296,14 +296,14 @@ impl DeliveryCore {
                 self.answer_http(slot, answer);
                 input.len()
             }
-            Parsed::Upgrade { request, answer, bytes } => {
+            ParsedOpening::Upgrade { request, answer, bytes } => {
                 self.upgrade(slot, &request, &answer);
                 bytes
             }
         }
     }
 
-    fn upgrade(&mut self, slot: u32, request: &Request<'_>, handshake: &Handshake) {
+    fn upgrade(&mut self, slot: u32, request: &Request<'_>, handshake: &HandshakeAnswer) {
         let setup = match self.fanout.context.handler.open(request) {
             Ok(setup) => setup,
             Err(answer) => return self.answer_http(slot, answer),

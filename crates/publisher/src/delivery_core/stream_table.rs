@@ -4,11 +4,11 @@
 
 use std::cell::{RefCell, RefMut};
 
-use pitwire_delivery::{Compressor, Cursor, Message, Ring, Stamp, Stream, StreamId, StreamSpec};
+use pitwire_delivery::{Compressor, Cursor, Ring, Stamp, Stream, StreamId, StreamMessage, StreamSpec};
 use pitwire_websocket::Opcode;
 
 use crate::delivery_core::context::TURN_BYTES;
-use crate::subscriber::{NOBODY, Subscriber, Subscription};
+use crate::subscriber::{NOBODY, SubscribedStream, Subscriber};
 
 /// The next frame of one stream in a merge of several.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +91,7 @@ impl StreamTable {
     }
 
     /// Returns the ring from which a subscriber reads a stream.
-    pub fn ring_of(&self, subscriber: &Subscriber, item: &Subscription) -> Option<&Ring> {
+    pub fn ring_of(&self, subscriber: &Subscriber, item: &SubscribedStream) -> Option<&Ring> {
         self.get(item.stream)?.ring(subscriber.class)
     }
 
@@ -118,7 +118,7 @@ impl StreamTable {
         let stamp = self.next_stamp(at_ms);
         let Some(of) = self.streams.get_mut(stream.0 as usize) else { return Appended::default() };
         let key = of.key(key);
-        of.append(&Message { seq, key, is_binary, payload }, stamp, &mut self.compressor);
+        of.append(&StreamMessage { seq, key, is_binary, payload }, stamp, &mut self.compressor);
         let is_quoted = std::mem::take(&mut of.has_quoted);
         Appended { is_check_due: self.note_growth(stream.0), is_quoted }
     }

@@ -13,10 +13,11 @@ use pitwire_net::HttpResponse;
 use pitwire_websocket::Inflater;
 
 use super::*;
-use crate::handler::Reply;
-use crate::handler::{ClientMessage, Request, SubscriberSetup};
+use crate::handler::{ClientMessage, Reply, Request, SubscriberSetup};
 use crate::subscriber::WAITING_WEIGHT_MOST;
 use pitwire_delivery::{LagPolicy, StreamSpec};
+
+const NEVER_MS: u32 = u32::MAX / 4;
 
 /// A handler whose paths name streams: `/0` is one, `/0,2` are two.
 struct Paths;
@@ -83,7 +84,7 @@ impl World {
             handler: Arc::new(Paths),
             statistics: Arc::new(SharedStatistics::new(1, None, None)),
             thread: 0,
-            limits: Limits { ping_ms: 50, idle_ms: u32::MAX / 4, parting_ms: u32::MAX / 4, ..Limits::default() },
+            limits: SubscriberLimits { ping_ms: 50, idle_ms: NEVER_MS, parting_ms: NEVER_MS, ..Default::default() },
             origins: OriginPolicy::new("127.0.0.1".parse().unwrap(), &[]),
             epoch: 1,
             answer: Arc::from([]),

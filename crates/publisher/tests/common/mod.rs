@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use pitwire_net::HttpResponse;
 use pitwire_publisher::{
-    Batch, ClientMessage, DeliveryHandler, LagPolicy, LoopKind, Options, Publisher, Reply, Request, StreamId,
+    ClientMessage, DeliveryHandler, LagPolicy, LoopKind, MessageBatch, Options, Publisher, Reply, Request, StreamId,
     StreamSpec, SubscriberId, SubscriberSetup,
 };
 
@@ -79,7 +79,7 @@ pub struct Stage {
     pub publisher: Publisher,
     pub stream: StreamId,
     pub address: SocketAddr,
-    pub batch: Batch,
+    pub batch: MessageBatch,
     pub seq: u64,
 }
 
@@ -106,7 +106,7 @@ impl Stage {
         let stream = publisher.create(spec);
         programme.stream.set(stream).unwrap();
         let address = publisher.address().unwrap();
-        Stage { programme, publisher, stream, address, batch: Batch::default(), seq: 0 }
+        Stage { programme, publisher, stream, address, batch: MessageBatch::default(), seq: 0 }
     }
 
     /// Adds a message with the next number to the batch.

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use pitwire_net::monotonic_ns;
-use pitwire_websocket::{Answer, CloseCode, Decoder, Incoming, Limits, Opcode, write_close, write_frame, write_header};
+use pitwire_websocket::{
+    CloseCode, Decoder, HandshakeAnswer, Incoming, MessageLimits, Opcode, write_close, write_frame, write_header,
+};
 
 use super::arrivals::DueTimes;
 use super::envelope;
@@ -90,7 +92,7 @@ impl<'a> LiveConnection<'a> {
             truth.connection = number;
         }
         let tally = Tally { messages: 0, bytes: 0, late_ns: late_histogram(), faults: Vec::new() };
-        let decoder = Decoder::new(Limits::default());
+        let decoder = Decoder::new(MessageLimits::default());
         LiveConnection { socket, number, shared, truth, decoder, incoming: Vec::new(), received_at_ns: 0, tally }
     }
 
@@ -113,7 +115,7 @@ impl<'a> LiveConnection<'a> {
         }
     }
 
-    fn run(&mut self, target: &str, answer: &Answer) -> Result<(), EndReason> {
+    fn run(&mut self, target: &str, answer: &HandshakeAnswer) -> Result<(), EndReason> {
         let mut source = (self.shared.source)().map_err(EndReason::Failed)?;
         let mut head = Vec::new();
         answer.write(&mut head);

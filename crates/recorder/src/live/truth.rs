@@ -27,19 +27,19 @@ pub(super) struct TruthRow {
     pub fault: Option<FaultKind>,
 }
 
-struct Batch {
+struct TruthBatch {
     connection: u32,
     rows: Vec<TruthRow>,
 }
 
 pub(super) struct TruthLog {
-    sender: Sender<Batch>,
+    sender: Sender<TruthBatch>,
     writer: JoinHandle<io::Result<()>>,
 }
 
 /// The rows of one connection on their way to the log.
 pub(super) struct TruthWriter {
-    sender: Sender<Batch>,
+    sender: Sender<TruthBatch>,
     pub connection: u32,
     rows: Vec<TruthRow>,
 }
@@ -75,7 +75,7 @@ impl TruthWriter {
     fn hand_over(&mut self) {
         let rows = std::mem::replace(&mut self.rows, Vec::with_capacity(BATCH));
         // The writer ends early only after an error, which it reports at the end.
-        let _ = self.sender.send(Batch { connection: self.connection, rows });
+        let _ = self.sender.send(TruthBatch { connection: self.connection, rows });
     }
 }
 
@@ -85,9 +85,9 @@ impl Drop for TruthWriter {
     }
 }
 
-fn write(mut file: BufWriter<File>, batches: &Receiver<Batch>) -> io::Result<()> {
+fn write(mut file: BufWriter<File>, batches: &Receiver<TruthBatch>) -> io::Result<()> {
     let mut text = String::new();
-    for Batch { connection, rows } in batches {
+    for TruthBatch { connection, rows } in batches {
         text.clear();
         for row in rows {
             let time = |ns: Option<u64>| ns.map_or_else(String::new, |ns| ns.to_string());

@@ -214,7 +214,7 @@ impl EngineDouble {
             (to, reason) = (Phase::VolatilityCall, SessionReason::Breaker);
             ends = Some(VenueNanos(self.now.0 + 300 * SECOND));
         }
-        if from.is_call() && !to.is_call() && SessionState::of(to) == SessionState::Scheduled {
+        if from.is_call() && !to.is_call() && SessionKind::of(to) == SessionKind::Scheduled {
             self.expiries.retain(|at| *at > self.now);
         }
         (market.phase, market.ends) = (to, ends);

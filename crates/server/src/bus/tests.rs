@@ -26,7 +26,7 @@ fn venue() -> VenueService {
 /// A bus without a NATS server.
 fn bus() -> Bus {
     let (url, subject) = ("nats://127.0.0.1:1".to_owned(), "t".to_owned());
-    let key = Key::new([7; 32]);
+    let key = BusKey::new([7; 32]);
     Bus::open(VenuePublication { url, subject, epoch: 9, venue_url: String::new(), key }).unwrap()
 }
 
@@ -51,7 +51,7 @@ fn removed_channel_is_reported_before_it_returns() {
     let (mut service, mut bus, mut notices) = (venue(), bus(), Notices::default());
     let first = bus.join(TRADES, &mut service, 0, nothing);
     bus.join(STREAM, &mut service, 0, nothing);
-    assert_eq!((first.outcome, first.since, first.last), (Outcome::Done, 0, 0));
+    assert_eq!((first.outcome, first.since, first.last), (ReplyOutcome::Done, 0, 0));
     bus.keep(STREAM, LEASE_NS / 2);
     bus.attend(&mut service, life(), LEASE_NS - 1, &mut notices);
     assert_eq!(said(&bus, 1), []);
@@ -103,7 +103,7 @@ fn missed_book_changes_merge_into_one() {
         now_ns
     };
     let reply = bus.merged(name, start, &service.market_data.publisher, later());
-    assert_eq!((reply.outcome, reply.last), (Outcome::Done, 3));
+    assert_eq!((reply.outcome, reply.last), (ReplyOutcome::Done, 3));
     let change: serde_json::Value = serde_json::from_slice(&reply.first).unwrap();
     let change = &change["params"]["data"];
     assert_eq!((&change["type"], &change["prev_change_id"]), (&"change".into(), &start.into()));
@@ -115,18 +115,18 @@ fn missed_book_changes_merge_into_one() {
     let newest = change["change_id"].as_u64().unwrap();
     assert!(text.contains(&format!("\"change_id\":{newest},")), "{newest}: {text}");
     let same = bus.merged(name, newest, &service.market_data.publisher, later());
-    assert_eq!((same.outcome, same.first.len()), (Outcome::Done, 0));
+    assert_eq!((same.outcome, same.first.len()), (ReplyOutcome::Done, 0));
     // Unpublished messages would arrive twice. Nothing is known of channels that are not published.
     bid(&mut service, 2_000, 2_050);
-    assert_eq!(bus.merged(name, start, &service.market_data.publisher, later()).outcome, Outcome::Full);
+    assert_eq!(bus.merged(name, start, &service.market_data.publisher, later()).outcome, ReplyOutcome::Full);
     bus.collect(&service.market_data.publisher);
-    assert_eq!(bus.merged(name, start, &service.market_data.publisher, later()).outcome, Outcome::Done);
+    assert_eq!(bus.merged(name, start, &service.market_data.publisher, later()).outcome, ReplyOutcome::Done);
     assert_eq!(
         bus.merged("book.AGL_ZAR.100ms", start, &service.market_data.publisher, later()).outcome,
-        Outcome::NotHere
+        ReplyOutcome::NotHere
     );
     bus.join(TRADES, &mut service, 0, nothing);
-    assert_eq!(bus.merged(TRADES, start, &service.market_data.publisher, later()).outcome, Outcome::NotHere);
+    assert_eq!(bus.merged(TRADES, start, &service.market_data.publisher, later()).outcome, ReplyOutcome::NotHere);
 }
 
 #[test]
@@ -140,18 +140,18 @@ fn merging_books_is_limited_to_a_share_of_the_time() {
         bus.collect(&service.market_data.publisher);
     }
     // Three levels are merged: 100 us and three times 1 us for each request.
-    let outcomes: Vec<Outcome> = (0..103_000 * 4)
+    let outcomes: Vec<ReplyOutcome> = (0..103_000 * 4)
         .step_by(1_000)
         .map(|now_ns| bus.merged(name, start, &service.market_data.publisher, now_ns).outcome)
         .collect();
-    let answered: Vec<usize> = (0..outcomes.len()).filter(|at| outcomes[*at] == Outcome::Done).collect();
+    let answered: Vec<usize> = (0..outcomes.len()).filter(|at| outcomes[*at] == ReplyOutcome::Done).collect();
     assert_eq!(answered, [0, 103, 206, 309]);
-    assert!(outcomes.iter().all(|outcome| matches!(outcome, Outcome::Done | Outcome::Full)));
+    assert!(outcomes.iter().all(|outcome| matches!(outcome, ReplyOutcome::Done | ReplyOutcome::Full)));
 }
 
 fn reply_of(reply: &[u8]) -> (u64, Vec<serde_json::Value>) {
     let reply = Reply::parse(reply).unwrap();
-    assert_eq!(reply.outcome, Outcome::Done);
+    assert_eq!(reply.outcome, ReplyOutcome::Done);
     (reply.last, reply.batches.iter().map(|text| serde_json::from_slice(text).unwrap()).collect())
 }
 

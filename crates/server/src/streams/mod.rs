@@ -24,8 +24,8 @@ use pitwire_engine::Engine;
 use pitwire_model::{Event, Stamped};
 use pitwire_net::{Handoff, HttpRequest, HttpResponse, SystemClock, Waker};
 use pitwire_projections::Views;
-use pitwire_publisher::{Limits, Publisher, SubscriberId, SubscriberSetup};
-use pitwire_url_streams::{Here, Opened, Session, StreamId, StreamKey, Streams};
+use pitwire_publisher::{Publisher, SubscriberId, SubscriberLimits, SubscriberSetup};
+use pitwire_url_streams::{Here, Opened, StreamId, StreamKey, StreamSession, Streams};
 use pitwire_venue::VenueClock;
 use tracing::debug;
 
@@ -36,7 +36,7 @@ use crate::delivery_threads::{Adopted, DeliveryThreads, Order, ThreadEvent, Turn
 const BEAT_NS: u64 = 5_000_000_000;
 /// A connection that reads streams.
 struct Client {
-    session: Session,
+    session: StreamSession,
     from: Option<IpAddr>,
     /// The streams that it reads, by key.
     reads: BTreeMap<StreamKey, StreamId>,
@@ -63,7 +63,7 @@ impl UrlStreams {
         UrlStreams {
             streams: Streams::new(engine, views),
             outlet: Outlet::default(),
-            delivery: DeliveryThreads::new(Limits::default(), waker),
+            delivery: DeliveryThreads::new(SubscriberLimits::default(), waker),
             clients: BTreeMap::new(),
             next_tag: 1,
             addresses: BTreeMap::new(),
@@ -131,7 +131,7 @@ impl UrlStreams {
         taken: &mut Option<Handoff>,
         here: Here<'_>,
     ) -> Result<(), HttpResponse> {
-        let opened = match Session::open(request.path(), request.query(), self.streams.directory()) {
+        let opened = match StreamSession::open(request.path(), request.query(), self.streams.directory()) {
             Some(Ok(opened)) => opened,
             Some(Err(refused)) => return Err(HttpResponse::json(refused.status, refused.body.into_bytes())),
             None => return Err(HttpResponse::text(404, "no stream has this path")),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use pitwire_model::VenueNanos;
 use pitwire_net::SystemClock;
-use pitwire_publisher::{Batch, LagPolicy, Publisher, StreamSpec, SubscriberId};
+use pitwire_publisher::{LagPolicy, MessageBatch, Publisher, StreamSpec, SubscriberId};
 use pitwire_url_streams::{Names, Numbered, Sink, Stamps, StreamId, StreamKey};
 use pitwire_venue::VenueClock;
 
@@ -22,7 +22,7 @@ const STATE_RING: usize = 1 << 16;
 
 type Ring = pitwire_publisher::StreamId;
 
-enum Item {
+enum OutletItem {
     /// A message; its payload is the next `len` bytes of the buffer.
     Message {
         stream: StreamId,
@@ -43,8 +43,8 @@ pub struct Outlet {
     pub clocks: Option<(SystemClock, VenueClock)>,
     known: BTreeMap<StreamId, Known>,
     bytes: Vec<u8>,
-    items: Vec<Item>,
-    batch: Batch,
+    items: Vec<OutletItem>,
+    batch: MessageBatch,
     encoder: MessageEncoder,
     /// Work for the numbering thread, in order.
     tasks: Vec<EncoderTask>,
@@ -57,7 +57,7 @@ impl Sink for Outlet {
             return;
         }
         self.bytes.extend_from_slice(payload);
-        self.items.push(Item::Message { stream, len: payload.len() });
+        self.items.push(OutletItem::Message { stream, len: payload.len() });
     }
 
     fn stamps(&mut self, at: VenueNanos) -> Stamps {
@@ -87,7 +87,7 @@ impl Outlet {
     }
 
     pub fn order(&mut self, order: Order) {
-        self.items.push(Item::Order(order));
+        self.items.push(OutletItem::Order(order));
     }
 
     pub fn order_leave(&mut self, tag: SubscriberId, id: StreamId) {
@@ -131,7 +131,7 @@ impl Outlet {
         let mut start = 0;
         for item in self.items.drain(..) {
             match item {
-                Item::Message { stream, len } => {
+                OutletItem::Message { stream, len } => {
                     let payload = self.bytes.get(start..start + len).unwrap_or_default();
                     start += len;
                     tap(stream, payload);
@@ -141,7 +141,7 @@ impl Outlet {
                         self.batch.text(ring, b"", known.seq, payload);
                     }
                 }
-                Item::Order(order) => {
+                OutletItem::Order(order) => {
                     let Some(delivery) = delivery else { continue };
                     delivery.send(&mut self.batch);
                     order.carry_out(delivery);

@@ -13,11 +13,11 @@ use serde_json::value::RawValue;
 use crate::binance::grammar;
 use crate::key::StreamKey;
 use crate::names::Directory;
-use crate::stream_set::{Said, Session, instrument_key};
+use crate::stream_set::{Said, StreamSession, instrument_key};
 use crate::text::{list, put, string};
 
 #[derive(Deserialize)]
-struct Request<'a> {
+struct MethodCall<'a> {
     #[serde(default)]
     method: String,
     #[serde(default)]
@@ -52,8 +52,8 @@ fn result(id: &str, result: &[u8]) -> Vec<u8> {
     out
 }
 
-pub(crate) fn said(session: &mut Session, text: &str, directory: &Directory) -> Said {
-    let Ok(Request { method, params, id }) = serde_json::from_str(text) else {
+pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Directory) -> Said {
+    let Ok(MethodCall { method, params, id }) = serde_json::from_str(text) else {
         return refusal("null", "send {\"method\":\"SUBSCRIBE\",\"params\":[\"npnzar@trade\"],\"id\":1}");
     };
     let id = id.map_or("null", RawValue::get);
@@ -101,7 +101,7 @@ pub(crate) fn said(session: &mut Session, text: &str, directory: &Directory) -> 
 /// # Errors
 ///
 /// One of the names is unknown: then none is used.
-fn keys(session: &Session, params: &Value, directory: &Directory) -> Result<Vec<StreamKey>, String> {
+fn keys(session: &StreamSession, params: &Value, directory: &Directory) -> Result<Vec<StreamKey>, String> {
     let names = params.as_array().ok_or("params is an array of stream names")?;
     let key = |name: &Value| {
         let name = name.as_str().ok_or("params is an array of stream names")?;
@@ -123,7 +123,7 @@ fn property(params: &Value) -> Option<Option<bool>> {
 }
 
 /// Wraps all messages from now on, or none. The bytes differ, so these are other streams.
-fn dress_anew(session: &mut Session, is_combined: bool) -> (Vec<StreamKey>, Vec<StreamKey>) {
+fn dress_anew(session: &mut StreamSession, is_combined: bool) -> (Vec<StreamKey>, Vec<StreamKey>) {
     session.dress.is_combined = is_combined;
     let old = std::mem::take(&mut session.keys);
     let dress = session.dress;

@@ -8,13 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-use pitwire_websocket::{CloseCode, Decoder, Incoming, Limits, Opcode};
+use pitwire_websocket::{CloseCode, Decoder, Incoming, MessageLimits, Opcode};
 
 use crate::connect::{open, send};
 use crate::event::{Counts, Envelope, Event, Item};
 use crate::{CONNECT_FAILURE, DONE, PROTOCOL_ERROR, REMOTE_CLOSE, Settings, monotonic_ns};
 
-const LIMITS: Limits = Limits { message_bytes: 16 << 20, fragments: 1 << 20 };
+const LIMITS: MessageLimits = MessageLimits { message_bytes: 16 << 20, fragments: 1 << 20 };
 const GIVE_UP: Duration = Duration::from_secs(10);
 
 /// Messages received so far, which the writer prints.

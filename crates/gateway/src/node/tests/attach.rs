@@ -15,7 +15,7 @@ fn attached_reader_gets_nothing_after_a_farewell() {
     world.join(trade, reply);
     // One message is lost. Behind it the channel leaves the bus and returns. All of it arrives at
     // once when the gap is filled.
-    let mut lost = Writer::new(7, 1);
+    let mut lost = BatchWriter::new(7, 1);
     let put = |out: &mut Vec<u8>| {
         write_frame(out, Opcode::Text, b"lost");
         Ok::<(), ()>(())

@@ -36,7 +36,7 @@ fn lagging_book_reader_gets_one_change_for_its_book() {
         let later = change(12, 43);
         match answer {
             "change" => world.answered(ask(12), Reply { first: later.clone().into_bytes(), ..reply }),
-            "gone" => world.answered(ask(12), Reply { outcome: Outcome::NotHere, ..reply }),
+            "gone" => world.answered(ask(12), Reply { outcome: ReplyOutcome::NotHere, ..reply }),
             "another start" => world.answered(ask(12), Reply { epoch: 8, ..reply }),
             "away" => world.node.answered(&ask(12), Err("away".into()), world.now, &mut world.said),
             _ => {
@@ -91,7 +91,7 @@ fn equal_books_share_one_question_and_a_busy_venue_is_retried() {
     world.said.take();
     (1..=1_000).for_each(|id| assert_eq!(world.read(id), Vec::<String>::new()));
     assert_eq!(world.asks(), [ask(10)], "one question at a time");
-    let busy = Reply { outcome: Outcome::Full, ..here(&world, 40, 0, "", "") };
+    let busy = Reply { outcome: ReplyOutcome::Full, ..here(&world, 40, 0, "", "") };
     world.answered(ask(10), busy);
     assert_eq!(world.asks(), []);
     assert_eq!(world.node.due_ns(), world.now.steady_ns + 50_000_000);
@@ -143,12 +143,12 @@ fn every_change_applies_to_the_readers_book() {
                     let reply = here(&world, world.next - 1, 0, "", "");
                     let text = format!(r#"{{"prev_change_id":{from},"change_id":{newest},"amount":{amount}}}"#);
                     let reply = match () {
-                        () if below(4) == 0 => Reply { outcome: Outcome::Full, ..reply },
+                        () if below(4) == 0 => Reply { outcome: ReplyOutcome::Full, ..reply },
                         () if before == amount => reply,
                         () => Reply { first: text.into_bytes(), ..reply },
                     };
                     merged += u64::from(!reply.first.is_empty());
-                    same += u64::from(reply.first.is_empty() && reply.outcome == Outcome::Done);
+                    same += u64::from(reply.first.is_empty() && reply.outcome == ReplyOutcome::Done);
                     world.answered(ask(from), reply);
                 }
                 4 => world.now.steady_ns += 60_000_000,
@@ -275,7 +275,7 @@ fn every_change_applies_to_the_attached_readers_book() {
                     let (next, to) = (newest + 1 + below(3) as u64, (amount + 1 + below(3)) % 4);
                     amounts.push((next, to));
                     let text = format!(r#"{{"prev_change_id":{newest},"change_id":{next},"amount":{to}}}"#);
-                    let mut writer = Writer::new(world.epoch, world.next);
+                    let mut writer = BatchWriter::new(world.epoch, world.next);
                     let put = |out: &mut Vec<u8>| {
                         write_frame(out, Opcode::Text, text.as_bytes());
                         Ok::<(), ()>(())

@@ -88,7 +88,7 @@ fn incomplete_resumption_fails_the_request() {
         world.text(1, "public/subscribe", &asked);
         assert_eq!(world.asks(), std::slice::from_ref(&resume));
         let whole = word(&world, 0, BOOK, &["m1", "note"]);
-        let full = Reply { outcome: Outcome::Full, ..here(&world, 0, 0, "", "") }.write();
+        let full = Reply { outcome: ReplyOutcome::Full, ..here(&world, 0, 0, "", "") }.write();
         let reply = answer(&world, 0, vec![whole]);
         match trouble {
             "away" => world.node.answered(&resume, Err("away".into()), world.now, &mut world.said),

@@ -1,10 +1,10 @@
 //! Requests to the kernel, and its completions.
 //!
-//! Start at    [`Request`].
+//! Start at    [`UringRequest`].
 
 /// The kind of a request; the number names a socket, a batch entry or a request to accept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum UringRequest {
     Accept(u32),
     Wake(u32),
     Receive(u32),
@@ -18,19 +18,19 @@ pub enum Request {
     Ignored,
 }
 
-impl Request {
+impl UringRequest {
     /// Packs the request into the data that its completion returns.
     pub fn pack(self) -> u64 {
         let (kind, number) = match self {
-            Request::Accept(number) => (0_u64, number),
-            Request::Wake(number) => (1, number),
-            Request::Receive(number) => (2, number),
-            Request::Send(number) => (3, number),
-            Request::PollWritable(number) => (4, number),
-            Request::Shutdown(number) => (5, number),
-            Request::Close(number) => (6, number),
-            Request::Install => (7, 0),
-            Request::Ignored => (8, 0),
+            UringRequest::Accept(number) => (0_u64, number),
+            UringRequest::Wake(number) => (1, number),
+            UringRequest::Receive(number) => (2, number),
+            UringRequest::Send(number) => (3, number),
+            UringRequest::PollWritable(number) => (4, number),
+            UringRequest::Shutdown(number) => (5, number),
+            UringRequest::Close(number) => (6, number),
+            UringRequest::Install => (7, 0),
+            UringRequest::Ignored => (8, 0),
         };
         kind << 32 | u64::from(number)
     }
@@ -40,15 +40,15 @@ impl Request {
     pub fn unpack(data: u64) -> Self {
         let number = data as u32;
         match data >> 32 {
-            0 => Request::Accept(number),
-            1 => Request::Wake(number),
-            2 => Request::Receive(number),
-            3 => Request::Send(number),
-            4 => Request::PollWritable(number),
-            5 => Request::Shutdown(number),
-            6 => Request::Close(number),
-            7 => Request::Install,
-            _ => Request::Ignored,
+            0 => UringRequest::Accept(number),
+            1 => UringRequest::Wake(number),
+            2 => UringRequest::Receive(number),
+            3 => UringRequest::Send(number),
+            4 => UringRequest::PollWritable(number),
+            5 => UringRequest::Shutdown(number),
+            6 => UringRequest::Close(number),
+            7 => UringRequest::Install,
+            _ => UringRequest::Ignored,
         }
     }
 }
@@ -56,7 +56,7 @@ impl Request {
 /// The kernel's answer to a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Completion {
-    pub request: Request,
+    pub request: UringRequest,
     /// As a system call returns it: below zero the number of an error.
     pub result: i32,
     /// The buffer that holds the arrived bytes.

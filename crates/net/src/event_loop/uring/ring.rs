@@ -14,7 +14,7 @@ use rustix::process::{Resource, getrlimit};
 
 use crate::event_loop::api::{BATCH_MAX, LoopOptions, PARTS_MAX};
 use crate::event_loop::uring::buffers::{Buffers, GROUP};
-use crate::event_loop::uring::completion::{Completion, Request};
+use crate::event_loop::uring::completion::{Completion, UringRequest};
 
 /// Requests that may wait to be submitted.
 const REQUESTS: u32 = 1024;
@@ -132,7 +132,7 @@ impl Ring {
         Ok(Ring { ring, buffers, headers, peers: Vec::new(), unfinished: 0, is_broken: false, files })
     }
 
-    fn push(&mut self, entry: squeue::Entry, request: Request) {
+    fn push(&mut self, entry: squeue::Entry, request: UringRequest) {
         let entry = entry.user_data(request.pack());
         loop {
             // SAFETY: what each request points to stays in place until it completes: see the
@@ -161,7 +161,7 @@ impl Ring {
         let entry = opcode::Accept::new(Fd(listener.as_raw_fd()), (&raw mut peer.storage).cast(), &raw mut peer.bytes)
             .file_index(Some(DestinationSlot::auto_target()))
             .build();
-        self.push(entry, Request::Accept(number));
+        self.push(entry, UringRequest::Accept(number));
     }
 
     /// Returns the address of the peer, after the request to accept has completed.
@@ -172,7 +172,7 @@ impl Ring {
     /// Reports each time the descriptor becomes readable.
     pub fn watch(&mut self, descriptor: BorrowedFd<'_>, source: u32) {
         let entry = opcode::PollAdd::new(Fd(descriptor.as_raw_fd()), libc::POLLIN as u32).multi(true).build();
-        self.push(entry, Request::Wake(source));
+        self.push(entry, UringRequest::Wake(source));
     }
 
     /// Receives once, into a buffer of the ring. `is_first`: the peer may have sent something
@@ -183,12 +183,12 @@ impl Ring {
             .ioprio(if is_first { 0 } else { POLL_FIRST })
             .build()
             .flags(squeue::Flags::BUFFER_SELECT);
-        self.push(entry, Request::Receive(token));
+        self.push(entry, UringRequest::Receive(token));
     }
 
     /// Reports once when the socket takes more.
     pub fn poll_writable(&mut self, token: u32, file: u32) {
-        self.push(opcode::PollAdd::new(Fixed(file), libc::POLLOUT as u32).build(), Request::PollWritable(token));
+        self.push(opcode::PollAdd::new(Fixed(file), libc::POLLOUT as u32).build(), UringRequest::PollWritable(token));
     }
 
     /// Sends without waiting, as soon as the batch is submitted. `number` names the send.
@@ -223,7 +223,7 @@ impl Ring {
                 opcode::SendMsg::new(Fixed(file), message).flags(flags.cast_unsigned()).build()
             }
         };
-        self.push(entry, Request::Send(number));
+        self.push(entry, UringRequest::Send(number));
     }
 
     /// Frees the message headers of a batch, all of whose sends have completed.
@@ -235,16 +235,16 @@ impl Ring {
     /// Tells the peer that nothing more will be sent. A kernel thread does this later, to whatever
     /// has the place in the table then: the place must not be reused before the completion.
     pub fn shutdown(&mut self, token: u32, file: u32) {
-        self.push(opcode::Shutdown::new(Fixed(file), libc::SHUT_WR).build(), Request::Shutdown(token));
+        self.push(opcode::Shutdown::new(Fixed(file), libc::SHUT_WR).build(), UringRequest::Shutdown(token));
     }
 
     /// Cancels a request by its number, which the kernel finds in a table; by its file the kernel
     /// would search all requests.
-    pub fn cancel(&mut self, request: Request) {
-        self.push(opcode::AsyncCancel::new(request.pack()).build(), Request::Ignored);
+    pub fn cancel(&mut self, request: UringRequest) {
+        self.push(opcode::AsyncCancel::new(request.pack()).build(), UringRequest::Ignored);
     }
 
-    pub fn close(&mut self, file: u32, request: Request) {
+    pub fn close(&mut self, file: u32, request: UringRequest) {
         self.push(opcode::Close::new(Fixed(file)).build(), request);
     }
 
@@ -256,7 +256,7 @@ impl Ring {
     pub fn install(&mut self, socket: &OwnedFd, others: &mut Vec<Completion>) -> io::Result<u32> {
         let mut place: RawFd = socket.as_raw_fd();
         // Offset -1 asks for any free place, which the kernel writes where the descriptor was.
-        self.push(opcode::FilesUpdate::new((&raw mut place).cast_const(), 1).offset(-1).build(), Request::Install);
+        self.push(opcode::FilesUpdate::new((&raw mut place).cast_const(), 1).offset(-1).build(), UringRequest::Install);
         self.installed(others)?;
         // SAFETY: our variable, read anew because the kernel has written to it.
         let place = unsafe { std::ptr::read_volatile(&raw const place) };
@@ -268,19 +268,19 @@ impl Ring {
     /// # Errors
     /// Fails if the process is out of file descriptors.
     pub fn take_out(&mut self, file: u32, others: &mut Vec<Completion>) -> io::Result<OwnedFd> {
-        self.push(opcode::FixedFdInstall::new(Fixed(file), 0).build(), Request::Install);
+        self.push(opcode::FixedFdInstall::new(Fixed(file), 0).build(), UringRequest::Install);
         let descriptor = self.installed(others)?;
         // SAFETY: the kernel has just made it for us.
         Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
     }
 
-    /// Waits for the completion of the only [`Request::Install`].
+    /// Waits for the completion of the only [`UringRequest::Install`].
     fn installed(&mut self, others: &mut Vec<Completion>) -> io::Result<i32> {
         loop {
             self.submit()?;
             let mut installed = None;
             self.completions(|completion| match completion.request {
-                Request::Install => installed = Some(completion.result),
+                UringRequest::Install => installed = Some(completion.result),
                 _ => others.push(completion),
             });
             if let Some(result) = installed {
@@ -357,7 +357,7 @@ impl Ring {
         for entry in self.ring.completion() {
             self.unfinished -= usize::from(!cqueue::more(entry.flags()));
             take(Completion {
-                request: Request::unpack(entry.user_data()),
+                request: UringRequest::unpack(entry.user_data()),
                 result: entry.result(),
                 buffer: cqueue::buffer_select(entry.flags()),
                 has_more: cqueue::more(entry.flags()),
@@ -367,7 +367,7 @@ impl Ring {
 
     /// Waits until the kernel writes nowhere any more.
     fn quiet(&mut self) -> io::Result<()> {
-        self.push(opcode::AsyncCancel2::new(CancelBuilder::any()).build(), Request::Ignored);
+        self.push(opcode::AsyncCancel2::new(CancelBuilder::any()).build(), UringRequest::Ignored);
         for _ in 0..TRIES {
             if self.unfinished == 0 {
                 break;
@@ -410,7 +410,7 @@ mod tests {
         // The requests before the batch leave room for no entry, one, or two.
         for free in 0..messages.len() {
             while ring.ring.submission().len() + free < REQUESTS as usize {
-                ring.push(opcode::Nop::new().build(), Request::Ignored);
+                ring.push(opcode::Nop::new().build(), UringRequest::Ignored);
             }
             for (number, ((file, _), message)) in (0_u32..).zip(peers.iter().zip(&messages)) {
                 // SAFETY: the parts are constants.

@@ -80,7 +80,7 @@ pub enum Verb {
     ChangeInstrument {
         instrument: String,
         #[command(flatten)]
-        limits: Limits,
+        limits: AccountLimits,
     },
     /// Cancel all resting orders and end trading permanently.
     #[command(
@@ -255,11 +255,11 @@ pub struct InstrumentArguments {
     #[arg(long, value_name = "N")]
     pub start: Number,
     #[command(flatten)]
-    limits: Limits,
+    limits: AccountLimits,
 }
 
 #[derive(Args)]
-pub struct Limits {
+pub struct AccountLimits {
     /// Largest amount of an order.
     #[arg(long, value_name = "NUMBER", value_parser = limit)]
     max_amount: Option<String>,
@@ -371,7 +371,7 @@ fn word(value: impl ValueEnum) -> Option<Value> {
     value.to_possible_value().map(|value| Value::from(value.get_name()))
 }
 
-impl Limits {
+impl AccountLimits {
     fn params(&self) -> Value {
         given(vec![
             ("max_amount", self.max_amount.as_deref().map(Value::from)),

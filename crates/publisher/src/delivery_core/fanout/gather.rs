@@ -8,7 +8,7 @@ use pitwire_delivery::{Cursor, Ring};
 
 use crate::delivery_core::context::TURN_BYTES;
 use crate::delivery_core::stream_table::{MergeHead, StreamTable};
-use crate::subscriber::{NOBODY, PARKED, Subscriber, Subscription};
+use crate::subscriber::{NOBODY, PARKED, SubscribedStream, Subscriber};
 
 /// Most bytes of a prepared answer in one send.
 const ANSWER_BYTES: usize = 256 * 1024;
@@ -82,7 +82,7 @@ pub(super) struct PendingFrames<'a> {
 }
 
 impl<'a> PendingFrames<'a> {
-    fn ring_of(&self, item: &Subscription) -> Option<&'a Ring> {
+    fn ring_of(&self, item: &SubscribedStream) -> Option<&'a Ring> {
         self.streams.ring_of(self.subscriber, item)
     }
 
@@ -106,7 +106,7 @@ impl<'a> PendingFrames<'a> {
         if subscriber.owed.count > 0 {
             return FrameSource::Answer;
         }
-        let is_ahead = |item: &Subscription| {
+        let is_ahead = |item: &SubscribedStream| {
             item.cursor != PARKED && self.ring_of(item).is_some_and(|ring| ring.head() > item.cursor)
         };
         if subscriber.items.as_slice().iter().any(is_ahead) { FrameSource::Rings } else { FrameSource::Nothing }
@@ -205,7 +205,7 @@ impl<'a> PendingFrames<'a> {
     }
 
     /// Visits the spans of several streams in the order in which their frames were appended.
-    fn merged(&self, items: &[Subscription], mut visit: impl FnMut(u32, &'a Ring, Cursor, Cursor) -> bool) {
+    fn merged(&self, items: &[SubscribedStream], mut visit: impl FnMut(u32, &'a Ring, Cursor, Cursor) -> bool) {
         let mut heads = self.streams.merge_heads();
         heads.clear();
         for (at, item) in (0_u32..).zip(items).filter(|(_, item)| item.cursor != PARKED) {

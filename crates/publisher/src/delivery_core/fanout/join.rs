@@ -11,7 +11,7 @@ use crate::counters::add;
 use crate::delivery_core::fanout::Fanout;
 use crate::delivery_core::fanout::lag::gap_notice;
 use crate::handler::SubscriberSetup;
-use crate::subscriber::{CatchUp, NOBODY, PARKED, Stage, Subscription};
+use crate::subscriber::{CatchUp, NOBODY, PARKED, Stage, SubscribedStream};
 
 impl Fanout {
     /// Opens a WebSocket after its handshake: applies its setup and subscribes it to its streams.
@@ -114,7 +114,7 @@ impl Fanout {
             self.unplaced.push((subscriber.id, stream));
         }
         let listed = of.add_listener(slot, number);
-        subscriber.items.push(Subscription { cursor, stream: stream.0, listed });
+        subscriber.items.push(SubscribedStream { cursor, stream: stream.0, listed });
         self.context.statistics.joined(stream);
     }
 

@@ -10,7 +10,7 @@ use std::io::Write as _;
 
 use pitwire_websocket::Opcode;
 
-use pitwire_delivery::{Cursor, FrameHeader, LagPolicy, Message, MissingRange, StreamId};
+use pitwire_delivery::{Cursor, FrameHeader, LagPolicy, MissingRange, StreamId, StreamMessage};
 
 use crate::counters::add;
 use crate::delivery_core::context::TURN_BYTES;
@@ -169,8 +169,12 @@ impl Fanout {
             }
             (catch_up.done, catch_up.hint) = (newest.seq, Some(newest.key));
             if filter.as_ref().is_none_or(|keys| keys.binary_search(&newest.key).is_ok()) {
-                let message =
-                    Message { seq: newest.seq, key: newest.key, is_binary: newest.is_binary, payload: newest.payload };
+                let message = StreamMessage {
+                    seq: newest.seq,
+                    key: newest.key,
+                    is_binary: newest.is_binary,
+                    payload: newest.payload,
+                };
                 stream.frame(class, &message, epoch).write(&mut out);
             }
         }
