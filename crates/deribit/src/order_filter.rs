@@ -40,6 +40,8 @@ pub struct InstrumentFilter {
     pub instrument: Option<InstrumentId>,
     /// Currencies; empty means any.
     pub currencies: Vec<String>,
+    /// Base and quote currency, such as `btc_usd`, in lower case.
+    pub pair: Option<String>,
     pub kind: Option<String>,
 }
 
@@ -50,7 +52,9 @@ impl InstrumentFilter {
         }
         engine.market(id).is_some_and(|market| {
             let settled = objects::settlement_name(&market.spec, engine.currencies());
-            (self.currencies.is_empty() || self.currencies.iter().any(|name| name.eq_ignore_ascii_case(settled)))
+            let is_of_pair = |pair: &String| *pair == objects::index_name(&market.spec, engine.currencies());
+            self.pair.as_ref().is_none_or(is_of_pair)
+                && (self.currencies.is_empty() || self.currencies.iter().any(|name| name.eq_ignore_ascii_case(settled)))
                 && self.kind.as_deref().is_none_or(|kind| kind == objects::instrument_kind(&market.spec))
         })
     }

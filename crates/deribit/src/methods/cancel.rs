@@ -36,6 +36,7 @@ pub enum MassCancel {
     Instrument,
     Segment,
     Currency,
+    CurrencyPair,
     KindOrType,
     Label,
 }
@@ -108,6 +109,7 @@ fn filters(call: &Call<'_>, account: AccountId, which: MassCancel) -> Result<Vec
         MassCancel::Instrument => (InstrumentFilter::instrument(call)?, None),
         MassCancel::Segment => return segment_filters(call, account, types, whose),
         MassCancel::Currency => (InstrumentFilter::named_currency(call)?, None),
+        MassCancel::CurrencyPair => (InstrumentFilter::named_pair(call)?, None),
         MassCancel::KindOrType if !given("kind")? && !given("type")? => {
             return Err(RpcError::invalid("kind", "kind or type is required"));
         }

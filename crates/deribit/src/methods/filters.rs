@@ -8,7 +8,7 @@
 //!                more or less than intended.
 
 use crate::call::Call;
-use crate::codec::RpcError;
+use crate::codec::{RpcError, objects};
 use crate::order_filter::{InstrumentFilter, OrderTypeFilter};
 
 const KINDS: &[&str] = &["any", "spot", "future", "option", "future_combo", "option_combo", "combo"];
@@ -62,14 +62,27 @@ impl InstrumentFilter {
 
     /// Reads `currency`, which may be a list, and `kind`. Absent means any.
     pub fn currency(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
-        Ok(InstrumentFilter { instrument: None, currencies: currencies(call)?.unwrap_or_default(), kind: kind(call)? })
+        let currencies = currencies(call)?.unwrap_or_default();
+        Ok(InstrumentFilter { currencies, kind: kind(call)?, ..InstrumentFilter::default() })
     }
 
     /// Reads `currency` and `kind` where `currency` is required, because a default would cancel too
     /// much.
     pub fn named_currency(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
         let named = currencies(call)?.ok_or_else(|| RpcError::invalid("currency", "currency is required"))?;
-        Ok(InstrumentFilter { instrument: None, currencies: named, kind: kind(call)? })
+        Ok(InstrumentFilter { currencies: named, kind: kind(call)?, ..InstrumentFilter::default() })
+    }
+
+    /// Reads `currency_pair`, such as `btc_usdc`, and `kind`. A pair without an instrument is
+    /// refused, because the caller would take its orders for cancelled.
+    pub fn named_pair(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
+        let pair = call.params.required("currency_pair")?.to_lowercase();
+        let engine = call.venue.engine();
+        let is_known = engine.markets().iter().any(|m| objects::index_name(&m.spec, engine.currencies()) == pair);
+        if !is_known {
+            return Err(RpcError::invalid("currency_pair", "public/get_index_price_names lists the pairs"));
+        }
+        Ok(InstrumentFilter { pair: Some(pair), kind: kind(call)?, ..InstrumentFilter::default() })
     }
 }
 

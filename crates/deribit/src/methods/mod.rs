@@ -85,6 +85,7 @@ const METHODS: &[(&str, Method)] = &[
     ("private/cancel_all_by_instrument", |call| cancel::cancel_where(call, MassCancel::Instrument)),
     ("private/cancel_all_by_segment", |call| cancel::cancel_where(call, MassCancel::Segment)),
     ("private/cancel_all_by_currency", |call| cancel::cancel_where(call, MassCancel::Currency)),
+    ("private/cancel_all_by_currency_pair", |call| cancel::cancel_where(call, MassCancel::CurrencyPair)),
     ("private/cancel_all_by_kind_or_type", |call| cancel::cancel_where(call, MassCancel::KindOrType)),
     ("private/cancel_by_label", |call| cancel::cancel_where(call, MassCancel::Label)),
     ("private/get_order_state", history::order_state),

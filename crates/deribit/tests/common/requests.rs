@@ -175,6 +175,7 @@ pub const ROWS: &[(&str, &str, Shape)] = &[
     ("private/cancel_all_by_instrument", r#"{"instrument_name":"NPN_ZAR","type":"all"}"#, Int),
     ("private/cancel_all_by_segment", r#"{"segment":"ZA01"}"#, Int),
     ("private/cancel_all_by_currency", r#"{"currency":"ZAR"}"#, Int),
+    ("private/cancel_all_by_currency_pair", r#"{"currency_pair":"npn_zar"}"#, Int),
     ("private/cancel_all_by_kind_or_type", r#"{"currency":"any","type":"limit"}"#, Int),
     ("private/cancel_by_label", r#"{"label":"rest"}"#, Int),
     ("private/get_order_state", r#"{"order_id":"$FILLED"}"#, ORDER),
