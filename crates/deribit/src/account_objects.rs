@@ -10,15 +10,16 @@ use crate::codec::{Json, objects};
 pub(crate) fn summary_facts(engine: &Engine, account: AccountId, currency: &Currency) -> objects::SummaryFacts {
     let Some(holder) = engine.account(account) else { return objects::SummaryFacts::default() };
     let balance = holder.balance(currency.id);
-    let (mut unrealized, mut margin) = (0, 0);
-    for (instrument, _) in holder.positions() {
+    let (mut unrealized, mut margin, mut delta) = (0, 0, 0);
+    for (instrument, held) in holder.positions() {
         if engine.market(instrument).is_some_and(|market| market.spec.base() == currency.id) {
             unrealized += engine.unrealized(account, instrument);
             margin += engine.margin_of(account, instrument);
+            delta += held.entry_value * i128::from(held.lots.signum());
         }
     }
     let available = engine.available(account, currency.id);
-    objects::SummaryFacts { balance: balance.total, available, unrealized, margin, reserved: balance.reserved }
+    objects::SummaryFacts { balance: balance.total, available, unrealized, margin, reserved: balance.reserved, delta }
 }
 
 pub(crate) fn write_position(j: &mut Json<'_>, engine: &Engine, account: AccountId, id: InstrumentId) {

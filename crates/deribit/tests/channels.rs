@@ -82,6 +82,8 @@ fn channels_that_are_left_out_are_named_with_the_reason() {
         ("trades.any.zar.raw", "names are case-sensitive: trades.any.ZAR.raw"),
         ("ticker.NO_ZAR.100ms", "no instrument is named \"NO_ZAR\"; public/get_instruments lists them"),
         ("incremental_ticker.NPN_ZAR", "this version does not serve this channel"),
+        ("estimated_expiration_price.btc_usd", "this version does not serve this channel"),
+        ("deribit_price_statistics.btc_usd", "this version does not serve this channel"),
         ("trades.any.UNKNOWN.raw", "the kind, currency, index or account"),
         ("ticker.NPN_ZAR.50ms", "no channel has this form"),
     ] {

@@ -311,10 +311,17 @@ fn price_outside_band_names_nearest_valid_price() {
         assert_eq!((&data["limit"], &data["param"]), (&json!(nearest), &json!("price")), "{price}");
         world.ok(&mut alice, "private/buy", order(json!({"price": nearest})));
     }
+    let answer = world.ok(&mut alice, "public/ticker", json!({"instrument_name": "NPN_ZAR"})).result().clone();
+    fields(&answer, &[("min_price", json!(2720.0)), ("max_price", json!(3680.0))]);
     let answer = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "NPN_ZAR"})).result().clone();
     fields(
         &answer,
-        &[("price_band_percent", json!(15)), ("allocation", json!("price_time")), ("price_improvement", json!(0.01))],
+        &[
+            ("underlying_type", json!("equity")),
+            ("price_band_percent", json!(15)),
+            ("allocation", json!("price_time")),
+            ("price_improvement", json!(0.01)),
+        ],
     );
     let answer = world.ok(&mut alice, "public/get_instrument", json!({"instrument_name": "AGL_ZAR"})).result().clone();
     assert_eq!(answer["segment"], "ZA01");

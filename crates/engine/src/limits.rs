@@ -109,6 +109,25 @@ impl Market {
         Ticks(edge.clamp(1, Ticks::MAX_PRICE.0))
     }
 
+    /// Returns the lowest price of a sell and the highest price of a buy that the price band and
+    /// the collar accept. `None`: buys have no highest price.
+    pub fn price_limits(&self) -> (Ticks, Option<Ticks>) {
+        let (mut lowest, mut highest) = (Ticks(1), None);
+        if let (Some(percent), Some(reference)) = (self.rules.band_pct, self.prices.static_reference) {
+            let (reference, percent) = (i128::from(reference.0), i128::from(percent));
+            let edge = |edge: i128| Ticks(i64::try_from(edge).unwrap_or(i64::MAX).clamp(1, Ticks::MAX_PRICE.0));
+            // Rounded toward the reference, because the next tick is outside the band.
+            lowest = edge((reference * (100 - percent) + 99).div_euclid(100));
+            highest = Some(edge(reference * (100 + percent) / 100));
+        }
+        if let Some(bps) = self.spec.limits.collar_bps {
+            lowest = lowest.max(self.collar_edge(Side::Sell, bps));
+            let edge = self.collar_edge(Side::Buy, bps);
+            highest = Some(highest.map_or(edge, |highest| highest.min(edge)));
+        }
+        (lowest, highest)
+    }
+
     /// Returns the value of an order. A market order counts at the displayed prices that it
     /// reaches, up to `edge`.
     fn notional(&self, order: &IncomingOrder, edge: Ticks) -> i128 {

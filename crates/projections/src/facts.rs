@@ -25,6 +25,10 @@ pub struct MarketFacts<'a> {
     pub off_book: Option<&'a OffBook>,
     /// Perpetuals: the sum of all long positions.
     pub open_interest: Lots,
+    /// The lowest price of a sell within the price band and the collar.
+    pub lowest_sell: Ticks,
+    /// The highest price of a buy within them; `None` without an upper limit.
+    pub highest_buy: Option<Ticks>,
 }
 
 impl<'a> MarketFacts<'a> {
@@ -37,6 +41,7 @@ impl<'a> MarketFacts<'a> {
             let long = engine.accounts().iter().map(|account| account.position(id).lots.max(0).unsigned_abs());
             (market.mark(), Lots(long.sum()))
         };
+        let (lowest_sell, highest_buy) = market.price_limits();
         Some(MarketFacts {
             spec: &market.spec,
             phase: market.phase(),
@@ -50,6 +55,8 @@ impl<'a> MarketFacts<'a> {
             session: views.session(id),
             off_book: views.off_book(id),
             open_interest,
+            lowest_sell,
+            highest_buy,
         })
     }
 }

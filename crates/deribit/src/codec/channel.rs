@@ -236,11 +236,21 @@ impl Channel {
             "markprice.options.",
             "perpetual.",
             "chart.trades.",
+            "instrument.state.",
+            "instrument.creation.",
+            "estimated_expiration_price.",
+            "deribit_price_ranking.",
+            "deribit_price_statistics.",
+            "block_rfq.",
+            "block_trade_confirmations.",
+            "user.combo_trades.",
+            "rfq.",
         ];
         if name.contains(char::is_control) {
             return false;
         }
-        let whole = matches!(name, "platform_state" | "announcements" | "user.lock");
+        let whole = matches!(name, "platform_state" | "announcements" | "user.lock" | "user.access_log")
+            || matches!(name, "platform_state.public_methods_state" | "block_trade_confirmations");
         whole || (FAMILIES.iter().any(|family| name.starts_with(family)) && !name.ends_with('.'))
     }
 

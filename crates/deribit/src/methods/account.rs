@@ -23,20 +23,12 @@ pub fn summary(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
-/// Adds identity, fees and limits of the account to a finished summary object.
+/// Adds identity and limits of the account to a finished summary object.
 fn extend(call: &Call<'_>, account: AccountId, out: &mut Vec<u8>) {
     let mut more = Vec::new();
     Json::new(&mut more).object(|j| {
         identity(j, call.venue.engine(), account);
-        j.key("fees").array(|j| {
-            // This version charges no fees: zero for each kind.
-            for kind in ["spot", "future", "perpetual"] {
-                j.object(|j| {
-                    j.key("instrument_type").string(kind).key("fee_type").string("relative");
-                    j.key("maker_fee").raw(b"0.0").key("taker_fee").raw(b"0.0");
-                });
-            }
-        });
+        // The dialect has `fees` only for accounts with a discount, and clients disagree on its form.
         j.key("limits");
         let (limits, is_enforced) = call.state.rates.of_account(account, &*call.venue);
         limits.write(j, is_enforced);

@@ -233,38 +233,18 @@ fn limit_of(engine: &Engine, reason: Reject, asked: &RejectContext) -> Option<De
             let valued_in = if spec.is_spot() { spec.quote() } else { spec.base() };
             Some(Decimal::new(limits.max_notional_units?, engine.currency(valued_in)?.decimals))
         }
-        Reject::PriceAboveCollar | Reject::PriceBelowCollar => {
-            Some(spec.price(collar(market.last().unwrap_or(spec.start_price), limits.collar_bps?, asked.side)))
-        }
-        Reject::PriceOutsideBand => {
-            let (reference, percent) = (market.static_reference()?, market.rules().band_pct?);
-            Some(spec.price(band_edge(reference, percent, asked.price?)))
+        Reject::PriceAboveCollar | Reject::PriceBelowCollar | Reject::PriceOutsideBand => {
+            let (lowest, highest) = market.price_limits();
+            let is_too_low = match asked.price {
+                Some(price) => price < lowest,
+                None => asked.side == Side::Sell,
+            };
+            Some(spec.price(if is_too_low { lowest } else { highest? }))
         }
         Reject::TooManyOpenOrders => engine.account(asked.account)?.spec.settings.max_open_orders.map(whole),
         Reject::BookFull => Some(whole(spec.max_resting_orders)),
         _ => None,
     }
-}
-
-/// Returns the price nearest to `asked` that lies within the band around the reference.
-fn band_edge(reference: Ticks, percent: u32, asked: Ticks) -> Ticks {
-    let (reference, percent, whole) = (i128::from(reference.0), i128::from(percent), 100);
-    let edge = if asked.0 > i64::try_from(reference).unwrap_or(i64::MAX) {
-        reference * (whole + percent) / whole
-    } else {
-        // Rounded up, because one tick lower would be outside the band.
-        (reference * (whole - percent) + whole - 1) / whole
-    };
-    Ticks(i64::try_from(edge).unwrap_or(i64::MAX).max(1))
-}
-
-/// Returns the worst price that the collar allows on a side, as the order rules define it.
-fn collar(reference: Ticks, bps: u32, side: Side) -> Ticks {
-    const WHOLE: i64 = 10_000;
-    Ticks(match side {
-        Side::Buy => reference.0 * (WHOLE + i64::from(bps)) / WHOLE,
-        Side::Sell => ((reference.0 * (WHOLE - i64::from(bps)) + WHOLE - 1) / WHOLE).max(1),
-    })
 }
 
 /// Answers with the order as it stands and the fills of the last command.

@@ -139,6 +139,9 @@ pub const SUMMARY: Shape = Of(&[
     ("margin_balance", Num),
     ("initial_margin", Num),
     ("maintenance_margin", Num),
+    ("delta_total", Num),
+    ("options_value", Num),
+    ("projected_maintenance_margin", Num),
 ]);
 
 pub const CURRENCY: Shape = Of(&[

@@ -16,6 +16,8 @@ pub struct SummaryFacts {
     pub margin: i128,
     /// Reserved for open spot orders.
     pub reserved: i128,
+    /// Sum of the deltas of all positions.
+    pub delta: i128,
 }
 
 pub fn summary(j: &mut Json<'_>, currency: &Currency, facts: &SummaryFacts) {
@@ -29,14 +31,24 @@ pub fn summary(j: &mut Json<'_>, currency: &Currency, facts: &SummaryFacts) {
         j.key("available_funds").decimal(units(facts.available));
         j.key("available_withdrawal_funds").decimal(units(facts.available.max(0)));
         j.key("initial_margin").decimal(units(facts.margin + facts.reserved));
+        j.key("projected_initial_margin").decimal(units(facts.margin + facts.reserved));
         // Clients read this field as the amount in use: all that orders and positions block.
         j.key("maintenance_margin").decimal(units(equity - facts.available));
+        j.key("projected_maintenance_margin").decimal(units(equity - facts.available));
         j.key("spot_reserve").decimal(units(facts.reserved));
         j.key("session_upl").decimal(units(facts.unrealized));
         j.key("futures_pl").decimal(units(facts.unrealized));
         j.key("futures_session_upl").decimal(units(facts.unrealized));
-        for key in ["session_rpl", "futures_session_rpl", "options_pl", "fee_balance", "delta_total"] {
+        j.key("delta_total").decimal(units(facts.delta)).key("projected_delta_total").decimal(units(facts.delta));
+        for key in ["session_rpl", "futures_session_rpl", "fee_balance"] {
             j.key(key).decimal(units(0));
+        }
+        // There are no options here. Clients that check the dialect's schema demand their fields.
+        for key in ["pl", "session_rpl", "session_upl", "value", "delta", "gamma", "theta", "vega"] {
+            j.key(&format!("options_{key}")).decimal(units(0));
+        }
+        for key in ["delta_total_map", "options_gamma_map", "options_theta_map", "options_vega_map"] {
+            j.key(key).object(|_| {});
         }
         j.key("total_pl").decimal(units(facts.unrealized));
         j.key("margin_model").string("segregated_sm");

@@ -32,15 +32,21 @@ fn ticker_fields(j: &mut Json<'_>, facts: &MarketFacts<'_>) {
     price(j, "index_price", spec, facts.index);
     price(j, "settlement_price", spec, facts.index);
     price(j, "estimated_delivery_price", spec, facts.index);
-    price(j, "min_price", spec, Ticks(1));
-    // `max_price` is left out: this market has no upper price limit. The largest price that the
-    // engine can represent is not one.
+    price(j, "min_price", spec, facts.lowest_sell);
+    price(j, "max_price", spec, facts.highest_buy.unwrap_or_else(|| far_above(facts.mark)));
     amount(j, "open_interest", spec, facts.open_interest);
     if !spec.is_spot() {
         // This version has no funding: the rate is zero rather than absent.
         j.key("current_funding").raw(b"0.0").key("funding_8h").raw(b"0.0").key("interest_value").raw(b"0.0");
     }
     j.key("stats").object(|j| stats(j, spec, facts.stats));
+}
+
+/// The `max_price` of a market without an upper limit. Clients that check the dialect's schema
+/// demand a number. The largest price of the engine would not look like a price of this market.
+fn far_above(mark: Ticks) -> Ticks {
+    const MULTIPLE: i64 = 1_000;
+    Ticks(mark.0.saturating_mul(MULTIPLE).clamp(1, Ticks::MAX_PRICE.0))
 }
 
 fn stats(j: &mut Json<'_>, spec: &InstrumentSpec, stats: Option<Stats>) {

@@ -50,6 +50,14 @@ pub fn phase_state(phase: Phase) -> &'static str {
     }
 }
 
+/// The dialect's word for the kind of asset. Assets without decimals are shares.
+fn underlying_type(currencies: &[Currency], base: CurrencyId) -> &'static str {
+    match currencies.get(base.0 as usize) {
+        Some(Currency { decimals: 0, .. }) => "equity",
+        _ => "crypto",
+    }
+}
+
 pub fn instrument(j: &mut Json<'_>, spec: &InstrumentSpec, phase: Phase, currencies: &[Currency]) {
     let (base, quote) = (name(currencies, spec.base()), name(currencies, spec.quote()));
     j.object(|j| {
@@ -59,6 +67,7 @@ pub fn instrument(j: &mut Json<'_>, spec: &InstrumentSpec, phase: Phase, currenc
         j.key("base_currency").string(base);
         j.key("quote_currency").string(quote);
         j.key("counter_currency").string(quote);
+        j.key("underlying_type").string(underlying_type(currencies, spec.base()));
         let leverage = match spec.kind {
             InstrumentKind::Spot { .. } => {
                 j.key("instrument_type").string("linear");
@@ -67,7 +76,7 @@ pub fn instrument(j: &mut Json<'_>, spec: &InstrumentSpec, phase: Phase, currenc
                 1
             }
             InstrumentKind::InversePerpetual { max_leverage, .. } => {
-                j.key("instrument_type").string("reversed").key("underlying_type").string("index");
+                j.key("instrument_type").string("reversed");
                 j.key("future_type").string("reversed");
                 j.key("settlement_currency").string(base);
                 j.key("settlement_period").string("perpetual");
