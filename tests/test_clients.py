@@ -15,7 +15,7 @@ from tutorial import matches
 from venue import DEMO_A, TOP, Venue
 
 PAGE = TOP / "docs/clients.md"
-JAVASCRIPT = Path(__file__).parent / "clients"
+VERSIONS = Path(__file__).parent / "clients"
 PATIENCE_S = 120.0
 
 
@@ -28,14 +28,14 @@ class Program:
 
 
 def programs() -> list[Program]:
-    """The Python and JavaScript blocks of the page, each with the text block that follows it."""
+    """The Python, JavaScript and Java blocks of the page, each with the text block that follows it."""
     found: list[Program] = []
     heading = ""
     for part in re.finditer(r"^## ([^\n]*)$|^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
         title, language, text = part.groups()
         if title:
             heading = title
-        elif language in ("python", "javascript"):
+        elif language in ("python", "javascript", "java"):
             found.append(Program(language, text, [], heading))
         elif language == "text":
             found[-1].output = text.splitlines()
@@ -52,11 +52,24 @@ def node_modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert shutil.which("npm"), "npm is missing; scripts/with node installs it"
     directory = tmp_path_factory.mktemp("javascript")
     for name in ("package.json", "package-lock.json"):
-        shutil.copy(JAVASCRIPT / name, directory)
+        shutil.copy(VERSIONS / name, directory)
     command = ["npm", "ci", "--no-audit", "--no-fund", "--prefer-offline", "--ignore-scripts"]
     done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 0, done.stderr
     return directory
+
+
+@pytest.fixture(scope="session")
+def java_libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """XChange, as the file of Maven says. Maven takes it from its cache the next time."""
+    if not (shutil.which("mvn") and shutil.which("java")):
+        pytest.skip("a Java compiler and Maven are missing")
+    directory = tmp_path_factory.mktemp("java")
+    shutil.copy(VERSIONS / "pom.xml", directory)
+    command = ["mvn", "-q", "-B", "dependency:copy-dependencies", f"-DoutputDirectory={directory / 'libraries'}"]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S * 3, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return directory / "libraries"
 
 
 @pytest.mark.parametrize("program", programs(), ids=names())
@@ -67,6 +80,10 @@ def test_a_program_prints_what_the_page_shows(
     text = program.text.replace("127.0.0.1:8080", venue.address)
     if program.language == "python":
         command, directory = [sys.executable, "-c", text], tmp_path
+    elif program.language == "java":
+        libraries, directory = request.getfixturevalue("java_libraries"), tmp_path
+        (directory / "Program.java").write_text(text)
+        command = ["java", "-cp", f"{libraries}/*", "Program.java"]
     else:
         directory = request.getfixturevalue("node_modules")
         (directory / "program.mjs").write_text(text)
@@ -84,6 +101,8 @@ def test_every_checked_client_of_the_table_has_a_program() -> None:
         "ccxt (Python)": "ccxt.deribit",
         "ccxt.pro (Python)": "ccxt.pro.deribit",
         "ccxt (JavaScript)": "from 'ccxt'",
+        "typed-deribit (Python)": "from typed_deribit import",
+        "XChange (Java)": "org.knowm.xchange",
     }
     words |= {"ccxt binance, gemini": "ccxt.gemini", "python-binance": "from binance import"}
     assert checked == list(words) and all(word in sources for word in words.values())
