@@ -77,7 +77,7 @@ test('the operator', async () => {
   const operator = await logIn(browser, venue, 'NPN_ZAR', 'demo-operator');
   await operator.getByRole('tab', { name: 'Operator' }).click();
   await operator.waitForSelector('[data-instrument="NPN_ZAR"]');
-  await operator.waitForSelector('[data-chart="Orders"] path[d^="M"]');
+  await operator.waitForSelector('[data-chart="Commands"] path[d^="M"]');
   await judge(operator, 'operator', Object.keys(SIZES));
   await operator.close();
 });

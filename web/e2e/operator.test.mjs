@@ -211,7 +211,7 @@ test('the flow of one instrument stops and runs at its rate', async () => {
 });
 
 test('throughput and latency are drawn', async () => {
-  for (const name of ['Orders', 'Trades', 'Requests', 'Server latency, p99']) {
+  for (const name of ['Commands', 'Trades', 'Requests', 'Server latency']) {
     const chart = panel('Activity').locator(`[data-chart="${name}"]`);
     await until(
       async () => /\d/.test(await chart.locator('dd').first().textContent()),
@@ -381,6 +381,19 @@ test('the panel fits a narrow screen', async () => {
   const wide = await operator.evaluate(() => document.documentElement.scrollWidth);
   await picture(operator, 'operator-narrow');
   assert.ok(wide <= 390, `${wide} px of content on 390 px`);
+  // A button without the name of its instrument or account beside it would be a trap.
+  for (const name of [row(NAME), panel('Accounts').locator('[data-row="demo-a"]')]) {
+    await name.scrollIntoViewIfNeeded();
+    const covered = await name.getByRole('rowheader').evaluate((cell) => {
+      const { left, right, top, bottom } = cell.getBoundingClientRect();
+      return !cell.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2));
+    });
+    assert.ok(!covered, 'the name of a row is covered');
+    for (const button of await name.getByRole('button').all()) {
+      const box = await button.boundingBox();
+      assert.ok(box.x >= 0 && box.x + box.width <= 390 && box.height >= 44, JSON.stringify(box));
+    }
+  }
 });
 
 test('nothing complained', () => assert.deepEqual(browser.complaints, []));

@@ -525,6 +525,18 @@ test('a narrow screen has it all, and nothing sticks out', async () => {
     const reach = await cancel.boundingBox();
     assert.ok(reach.x >= 0 && reach.x + reach.width <= width, 'an order can be cancelled without scrolling');
     if (width < 640) assert.ok(reach.height >= 44, `${reach.height} px for a finger`);
+    for (const cell of await page.locator('[data-order] .number').all()) {
+      const covered = await cell.evaluate((seen) => {
+        const { left, right, top, bottom } = seen.getBoundingClientRect();
+        return !seen.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2));
+      });
+      assert.ok(width >= 640 || !covered, `${await cell.textContent()} is covered`);
+    }
+    for (const name of ['Depth', 'Price']) {
+      await tab(name).click();
+      const cut = await page.locator('.legend').evaluate((legend) => legend.scrollWidth - legend.clientWidth);
+      assert.ok(cut <= 0, `${cut} px of the legend of ${name} are cut off on ${width} px`);
+    }
     if (process.env.SCREENSHOTS)
       await page.screenshot({ path: `${process.env.SCREENSHOTS}/narrow-${width}.png`, fullPage: true });
   }

@@ -57,6 +57,18 @@ test('a lag is received on a clock of this pace, and taken back when the clock t
   expect(feed.median).toBeNull();
 });
 
+test('a message is never younger than zero, however unequal the ways of an answer are', () => {
+  const feed = new FeedLag();
+  // The answer took 100 ms on its way to the venue and none back, so half a round trip is wrong.
+  feed.compared(0, 5_100, 100);
+  feed.stamped(5_200, 200);
+  expect(feed.median).toBe(50);
+  const other = new FeedLag();
+  other.compared(0, 5_000, 100);
+  other.stamped(5_200, 200);
+  expect(other.median).toBe(0);
+});
+
 test('a market whose time is not that of the day gives no lag', () => {
   const feed = new FeedLag();
   feed.compared(0, 1, 2);

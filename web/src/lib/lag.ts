@@ -1,6 +1,5 @@
 // Age of market messages when they arrive. The venue stamps them with its own clock, which may
-// differ
-// from the one of this machine, so the difference is measured first.
+// differ from the one of this machine, so the difference is measured first.
 
 interface Sample {
   offset: number;
@@ -98,7 +97,9 @@ export class FeedLag {
     this.#lag.clear();
   }
 
+  /** Never negative: an age below zero is the error of the comparison of the clocks. */
   get median(): number | null {
-    return this.#lag.median;
+    const median = this.#lag.median;
+    return median === null ? null : Math.max(0, median);
   }
 }

@@ -19,30 +19,31 @@ export function parseMetrics(text: string): Metrics {
 export interface Activity {
   /** Milliseconds since 1970, of this browser's clock. */
   at: number;
-  ordersPerSecond: number;
+  /** Orders, amends, cancels and all others. The venue counts orders alone by thousands only. */
+  commandsPerSecond: number;
   tradesPerSecond: number;
   requestsPerSecond: number;
-  /** Server latency of requests, p99, in milliseconds; null while there were none. */
+  /** Mean server latency of the requests between the readings, in milliseconds; null without any. */
   latencyMs: number | null;
 }
 
-const LATENCY = 'pitwire_request_residence_seconds{stage="whole",quantile="0.99"}';
-const REQUESTS = 'pitwire_request_residence_seconds_count{stage="whole"}';
+const LATENCY_SUM = 'pitwire_request_residence_seconds_sum{stage="whole"}';
+const LATENCY_COUNT = 'pitwire_request_residence_seconds_count{stage="whole"}';
 
 /**
  * Rates between two readings of the counters, `seconds` apart. A counter that fell belongs to a new
  * start: 0.
  */
 export function activity(before: Metrics, after: Metrics, seconds: number, at: number): Activity {
-  const rate = (name: string) =>
-    Math.max(0, (after.get(name) ?? 0) - (before.get(name) ?? 0)) / Math.max(seconds, 1e-3);
-  const answered = (after.get(REQUESTS) ?? 0) > 0;
+  const more = (name: string) => Math.max(0, (after.get(name) ?? 0) - (before.get(name) ?? 0));
+  const rate = (name: string) => more(name) / Math.max(seconds, 1e-3);
+  const answered = more(LATENCY_COUNT);
   return {
     at,
-    ordersPerSecond: rate('pitwire_orders_total'),
+    commandsPerSecond: rate('pitwire_commands_total'),
     tradesPerSecond: rate('pitwire_trades_total'),
     requestsPerSecond: rate('pitwire_messages_total'),
-    latencyMs: answered ? (after.get(LATENCY) ?? 0) * 1000 : null,
+    latencyMs: answered > 0 ? (more(LATENCY_SUM) / answered) * 1000 : null,
   };
 }
 
