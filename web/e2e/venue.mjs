@@ -21,10 +21,11 @@ export class Venue {
   #child;
 
   /** A venue without a past, unless `warmUp` names a length such as `6h`. */
-  static async create(warmUp = '0', host = '127.0.0.1') {
+  static async create(warmUp = '0', host = '127.0.0.1', options = []) {
     const venue = new Venue();
     venue.warmUp = warmUp;
     venue.host = host;
+    venue.options = options;
     venue.home = await mkdtemp(join(tmpdir(), 'pitwire-e2e-'));
     venue.port = await freePort();
     venue.url = `http://${host}:${venue.port}`;
@@ -45,6 +46,7 @@ export class Venue {
       '--ready-file',
       ready,
       ...(this.host === '127.0.0.1' ? [] : ['--demo-credentials']),
+      ...this.options,
     ];
     // A script replaces the venue if its name says so.
     const command = BINARY.endsWith('.mjs') ? [process.execPath, BINARY] : [BINARY];
