@@ -70,6 +70,29 @@ def test_unread_lists_of_orders_do_not_add_up(venue: Venue) -> None:
         assert peak_bytes(venue) < most, f"{peak_bytes(venue) // MEBIBYTE} MiB"
 
 
+def on_delivery_threads(venue: Venue) -> int:
+    text = Http(venue.address).get("/metrics").body.decode()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("pitwire_listeners "))
+
+
+def test_long_answers_of_an_account_follow_each_other_in_a_quiet_venue(tmp_path: Path) -> None:
+    """Nothing else wakes the venue. An answer once waited for another event, for more than a minute."""
+    with Venue(tmp_path / "quiet", extra=["--durability", "memory", "--no-flow"]) as venue, ExitStack() as sockets:
+        enter(venue, 1_000)
+        members = [sockets.enter_context(Ws(venue.ws_url)) for _ in range(60)]
+        for already, member in enumerate(members):
+            # A connection that only listens before its login is served by a delivery thread.
+            member.subscribe("ticker.NPN_ZAR.100ms")
+            eventually("a delivery thread has it", lambda already=already: on_delivery_threads(venue) > already)
+        for member in members:
+            member.login(DEMO_A)
+            member.post("private/get_open_orders")
+        for member in members:
+            while "result" not in (answer := member.receive()):
+                pass
+            assert len(answer["result"]) == 1_000
+
+
 @pytest.mark.attack("merged channels of an account with many orders")
 def test_a_merged_channel_comes_in_parts_and_has_every_order(venue: Venue) -> None:
     orders = 2_000

@@ -100,9 +100,10 @@ impl LongAnswers {
         });
     }
 
-    /// Says whether an answer can be continued.
+    /// Says whether an answer can be continued in the next turn, also behind one that was finished
+    /// in this turn.
     pub fn has_next(&self, has_room: impl Fn(ConnectionId) -> bool) -> bool {
-        self.accounts.iter().any(|queue| queue.can_go_on(&has_room))
+        self.accounts.iter().any(|queue| !queue.answers.is_empty() && queue.last.is_none_or(&has_room))
     }
 
     /// Takes the next answer to continue. Its account is last in turn then.
