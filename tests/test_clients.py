@@ -28,7 +28,7 @@ class Program:
 
 
 def programs() -> list[Program]:
-    """The Python, JavaScript and Java blocks of the page, each with the text block that follows it."""
+    """Each Python, JavaScript or Java block of the page, with the text block that follows it."""
     found: list[Program] = []
     heading = ""
     for part in re.finditer(r"^## ([^\n]*)$|^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):

@@ -76,7 +76,7 @@ def on_delivery_threads(venue: Venue) -> int:
 
 
 def test_long_answers_of_an_account_follow_each_other_in_a_quiet_venue(tmp_path: Path) -> None:
-    """Nothing else wakes the venue. An answer once waited for another event, for more than a minute."""
+    """Nothing else wakes the venue here. An answer once waited a minute for another event."""
     with Venue(tmp_path / "quiet", extra=["--durability", "memory", "--no-flow"]) as venue, ExitStack() as sockets:
         enter(venue, 1_000)
         members = [sockets.enter_context(Ws(venue.ws_url)) for _ in range(60)]

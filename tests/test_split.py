@@ -343,7 +343,7 @@ def test_a_silent_connection_is_asked_then_left() -> None:
     with Feed(serve) as feed:
         ended = split(feed.url, "--silence", "1", "--no-reconnect", "--json")
     assert ended.returncode == 1 and asked == [PING]
-    assert "nothing heard for 1 s" in ended.stderr and summary(ended)["trades"] == 0
+    assert "nothing received for 1 s" in ended.stderr and summary(ended)["trades"] == 0
 
 
 def test_a_close_is_answered_with_its_code_and_its_reason_is_shown() -> None:

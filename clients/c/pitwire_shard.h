@@ -1,21 +1,24 @@
 /* Reader for a worker of `pitwire split`: records from a pipe, or from a ring in shared memory.
  *
- * One header for C11 and C++17 on Linux, without other dependencies. docs/splitter-formats.md has the layout.
+ * One header for C11 and C++17 on Linux, without other dependencies. docs/splitter-formats.md has
+ * the layout.
  *
  *     struct pitwire_shard shard;
- *     int status = pitwire_shard_open(&shard, argv[i]);      // a descriptor number or the name of a ring
+ *     // A descriptor number, or the name of a ring.
+ *     int status = pitwire_shard_open(&shard, argv[i]);
  *     while ((status = pitwire_shard_next(&shard, 1000, &record, &length)) >= 0)
  *         if (status == PITWIRE_RECORD) use(record, length); // PITWIRE_IDLE: nothing for 1000 ms
- *     // PITWIRE_ENDED is a normal end. Otherwise pitwire_shard_error(&shard, status) has the cause and the remedy.
+ *     // PITWIRE_ENDED is a normal end. Otherwise pitwire_shard_error(&shard, status) has the
+ *     // cause and the remedy.
  *     pitwire_shard_close(&shard);
  *
- * The bytes of a record are valid until the next call of pitwire_shard_next. Use one thread per shard.
- * Whatever the bytes are, nothing outside the ring or the buffer is accessed: invalid content gives PITWIRE_FAULT.
+ * The bytes of a record are valid until the next call of pitwire_shard_next. Use one thread per
+ * shard. Invalid content gives PITWIRE_FAULT; nothing outside the ring or the buffer is accessed.
  */
 #ifndef PITWIRE_SHARD_H
 #define PITWIRE_SHARD_H
 
-/* flock, futex and poll are not in ISO C: include this header first, or define _GNU_SOURCE yourself. */
+/* flock, futex and poll are not in ISO C: include this header first, or define _GNU_SOURCE. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -88,7 +91,7 @@ static inline uint64_t pitwire_load64(const unsigned char *at) {
     return (uint64_t)pitwire_load32(at) | (uint64_t)pitwire_load32(at + 4) << 32;
 }
 
-/* Words that the splitter writes too. x86-64 and little-endian ARM: the ring's numbers are little-endian. */
+/* Words that the splitter writes too. The numbers of a ring are little-endian, as on x86-64. */
 static inline uint64_t pitwire_shared64(const struct pitwire_shard *shard, size_t at) {
     return __atomic_load_n((const uint64_t *)(const void *)(shard->memory + at), __ATOMIC_ACQUIRE);
 }
@@ -199,7 +202,8 @@ static inline int pitwire_open_pipe(struct pitwire_shard *shard, long number) {
     return shard->buffer ? 0 : pitwire_system(shard);
 }
 
-/* Opens a descriptor (decimal number) or a ring (file name). Returns 0, PITWIRE_FAULT or PITWIRE_SYSTEM. Close it in any case. */
+/* Opens a descriptor (decimal number) or a ring (file name). Returns 0, PITWIRE_FAULT or
+ * PITWIRE_SYSTEM. Close it in any case. */
 static inline int pitwire_shard_open(struct pitwire_shard *shard, const char *name) {
     memset(shard, 0, sizeof *shard);
     shard->fd = -1;

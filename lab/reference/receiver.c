@@ -1,9 +1,9 @@
 // The reference receiver: the least that a program can do to receive a WebSocket message.
 //
-// It reads a socket, stamps when recv returns, and keeps the numbers in memory. It stores them after
-// the last message. Its latency is the floor of the instrument: the share of kernel, loopback and
-// feed. It follows contracts/lab-connector.md for timed runs. It does not reconnect, checks no UTF-8
-// and stores no payload, so it is no connector to compare.
+// It reads a socket, stamps when recv returns, and keeps the numbers in memory. It stores them
+// after the last message. Its latency is the floor of the instrument: the share of kernel, loopback
+// and feed. It follows contracts/lab-connector.md for timed runs. It does not reconnect, checks no
+// UTF-8 and stores no payload, so it does not count as a connector.
 #define _GNU_SOURCE // memmem
 #include <arpa/inet.h>
 #include <errno.h>

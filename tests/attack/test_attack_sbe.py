@@ -1,5 +1,5 @@
-"""Attacks on binary order entry: floods, clients that do not read, unfinished messages, wrong lengths,
-and credentials that were revoked. Another session is served meanwhile."""
+"""Attacks on binary order entry: floods, clients that do not read, unfinished messages, wrong
+lengths, and credentials that were revoked. Another session is served meanwhile."""
 
 import json
 import struct
@@ -109,7 +109,8 @@ def test_wrong_lengths_end_the_connection_with_a_reason(venue: Venue, tries: Cal
             before.sock.sendall(frame)
             name, answer = before.receive()
             assert name == "Logout" and answer["code"] == -32602 and answer["reason"], frame[:6]
-            # Behind a logon, a whole message with unknown contents is refused and the session goes on.
+            # Behind a logon, a whole message with unknown contents is refused and the session goes
+            # on.
             after.sock.sendall(frame)
             name, answer = after.receive()
             assert name == ("Reject" if len(frame) == 1024 else "Logout") and answer["reason"], frame[:6]

@@ -1,5 +1,5 @@
-// Accounts of the stand-in: enough of order entry to write a page against, and no more. An order that reaches the touch
-// fills there at once; any other waits, outside of the random book.
+// Accounts of the stand-in: enough of order entry to write a page against, and no more. An order
+// that reaches the touch fills there at once; any other waits, outside of the random book.
 
 export const DAY = 24 * 3600 * 1000;
 

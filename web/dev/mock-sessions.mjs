@@ -1,4 +1,5 @@
-// Sessions and calls of the stand-in: AUC_ZAR holds one every three minutes, the others when an operator says so.
+// Sessions and calls of the stand-in: AUC_ZAR holds one every three minutes, the others when an
+// operator says so.
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -39,7 +40,7 @@ export function rules() {
   };
 }
 
-/** The session that runs, moved on when its time has come; `tell` hears of each. */
+/** The session that runs, moved on when its time has come; `tell` is called with each. */
 export function turn(m, tell) {
   const now = Date.now();
   m.session ??= { session: 'continuous', previous_session: 'closed', reason: 'operator', begins: now };
@@ -56,10 +57,10 @@ export function begin(m, session, reason, ends, tell) {
   const timestamp = Date.now();
   const before = m.session?.session ?? 'closed';
   if (inCall(m) && !session.endsWith('_auction') && !/^(halt|pause)/.test(session)) {
-    const told = indicative(m);
-    if (told.indicative_price)
+    const shown = indicative(m);
+    if (shown.indicative_price)
       m.uncross = {
-        ...{ session: before, price: told.indicative_price, volume: told.indicative_volume },
+        ...{ session: before, price: shown.indicative_price, volume: shown.indicative_volume },
         timestamp,
       };
   }

@@ -1,5 +1,6 @@
-// A stand-in for the venue, for working on the page alone: random markets over the subset of the dialect the page
-// uses. It takes the flags of `pitwire up` that the end-to-end test passes, and serves dist under a strict policy.
+// A stand-in for the venue, for working on the page alone: random markets over the subset of the
+// dialect the page uses. It takes the flags of `pitwire up` that the end-to-end test passes, and
+// serves dist under a strict policy.
 //   npm run build && npm run mock          then open http://127.0.0.1:8700
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:http';

@@ -2,7 +2,7 @@
 
 /// One path that a Rust file names, and the line (from 1) on which it starts.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Named {
+pub struct ImportedPath {
     pub line: usize,
     pub path: String,
     /// Whether the statement is a re-export (`pub use`).
@@ -10,7 +10,7 @@ pub struct Named {
 }
 
 /// Every `use` of the text, with braces spelled out: `use std::{fs, io::Read}` names two paths.
-pub fn rust_uses(text: &str) -> Vec<Named> {
+pub fn rust_uses(text: &str) -> Vec<ImportedPath> {
     let mut named = Vec::new();
     let mut open: Option<(usize, bool, String)> = None;
     for (index, line) in text.lines().enumerate() {
@@ -25,7 +25,7 @@ pub fn rust_uses(text: &str) -> Vec<Named> {
             && let Some((line, is_public, statement)) = open.take()
         {
             let paths = spelled_out(statement.trim_end_matches(';'));
-            named.extend(paths.into_iter().map(|path| Named { line, path, is_public }));
+            named.extend(paths.into_iter().map(|path| ImportedPath { line, path, is_public }));
         }
     }
     named

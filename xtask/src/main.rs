@@ -15,6 +15,7 @@ mod mutants;
 mod table;
 mod tidy;
 mod tree;
+mod type_names;
 mod words;
 
 use std::process::ExitCode;
@@ -29,7 +30,7 @@ Usage
   cargo run -q -p xtask -- circles         source files that import each other in a loop
   cargo run -q -p xtask -- mutants         run the mutation tests of the engine (options for cargo test follow)
   cargo run -q -p xtask -- mutants --check    say whether every fault still applies to the engine's sources
-  cargo run -q -p xtask -- tidy            sources against the rules of CONTRIBUTING.md, and retired words
+  cargo run -q -p xtask -- tidy            sources against the rules of CONTRIBUTING.md, retired words and type names
   cargo run -q -p xtask -- tidy --commits BASE    subjects of the commits since BASE
   cargo run -q -p xtask -- table           write the table of crates into ARCHITECTURE.md
   cargo run -q -p xtask -- table --check   say whether that table is up to date
@@ -47,6 +48,7 @@ fn main() -> ExitCode {
         ["tidy"] => Tree::of_checkout().and_then(|tree| {
             let mut offences = tidy::check(&tree)?;
             offences.extend(words::check(&tree));
+            offences.extend(type_names::check(&tree));
             Ok(offences)
         }),
         ["tidy", "--commits", base] => commits::check(&tree::top(), base),

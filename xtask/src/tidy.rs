@@ -59,7 +59,7 @@ pub fn check(tree: &Tree) -> Result<Vec<String>, String> {
         }
         offences.extend(judge_header(file));
         offences.extend(judge_length(file));
-        offences.extend(judge_comments(file));
+        offences.extend(judge_comment_width(file));
         offences.extend(judge_marks(file));
         offences.extend(judge_machine_paths(file));
     }
@@ -136,16 +136,24 @@ fn judge_length(file: &File) -> Option<String> {
     })
 }
 
-/// Finds Rust lines with a comment that are too wide. `//` within a URL starts no comment.
-fn judge_comments(file: &File) -> Vec<String> {
-    let is_wide = |line: &str| {
-        let has_comment = line.trim_start().starts_with("//") || line.contains(" // ");
-        has_comment && line.chars().count() > WIDEST_COMMENT
+/// Comments of at most 100 columns. An address may be longer, because it cannot be broken.
+fn judge_comment_width(file: &File) -> Vec<String> {
+    let marks: &[&str] = match file.path.rsplit_once('.').map(|(_, ending)| ending) {
+        Some("rs" | "ts" | "svelte" | "js" | "mjs" | "css" | "go" | "java" | "cpp" | "hpp" | "c" | "h" | "php") => {
+            &["//", "/*", "* "]
+        }
+        Some("py" | "toml" | "sh") => &["# ", "#: ", "\"\"\""],
+        _ => return Vec::new(),
     };
-    let lines = file.text.lines().enumerate().filter(|(_, line)| file.path.ends_with(".rs") && is_wide(line));
-    lines
-        .map(|(index, _)| format!("{}:{}: a comment beyond column {WIDEST_COMMENT}; wrap it", file.path, index + 1))
-        .collect()
+    let is_too_wide = |line: &str| {
+        let text = line.trim_start();
+        line.chars().count() > WIDEST_COMMENT
+            && marks.iter().any(|mark| text.starts_with(mark))
+            && !text.contains("https://")
+    };
+    let lines = file.text.lines().enumerate().filter(|(_, line)| is_too_wide(line));
+    let path = &file.path;
+    lines.map(|(index, _)| format!("{path}:{}: a comment above {WIDEST_COMMENT} columns; wrap it", index + 1)).collect()
 }
 
 /// Marks of unfinished work, spelled in two halves so that this file does not carry them itself.
@@ -199,11 +207,11 @@ fn starts_a_path(before: &str) -> bool {
 #[derive(Deserialize)]
 struct Registry {
     #[serde(default)]
-    error: Vec<Registered>,
+    error: Vec<ErrorEntry>,
 }
 
 #[derive(Deserialize)]
-struct Registered {
+struct ErrorEntry {
     name: String,
     #[serde(default)]
     meaning: String,

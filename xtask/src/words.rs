@@ -1,7 +1,7 @@
 //! Words that the project no longer uses.
 //!
-//! Does        find each retired word of `xtask/words.toml` in Rust, Python, web and Markdown
-//!             files: in comments, in text and as a part of an identifier.
+//! Does        find each retired word of `xtask/words.toml` in sources, tables and Markdown files:
+//!             in comments, in text and as a part of an identifier.
 //! Holds       an exception names words, one path and a reason.
 //! Leaves out  a call of a method: `x.floor()` rounds down.
 //! Start at    [`check`].
@@ -10,20 +10,23 @@ use serde::Deserialize;
 
 use crate::tree::{File, Tree};
 
-const LIST: &str = "xtask/words.toml";
-const SEARCHED: [&str; 6] = [".rs", ".py", ".ts", ".svelte", ".md", ".mjs"];
+pub const LIST: &str = "xtask/words.toml";
+const SEARCHED: &[&str] = &[
+    ".rs", ".py", ".ts", ".svelte", ".md", ".mjs", ".js", ".css", ".html", ".toml", ".go", ".java", ".cpp", ".hpp",
+    ".c", ".h", ".php", "Makefile", ".ci/run",
+];
 
 #[derive(Deserialize)]
 struct List {
     #[serde(default)]
-    word: Vec<Retired>,
+    word: Vec<RetiredWord>,
     #[serde(default)]
     exception: Vec<Exception>,
 }
 
 /// A retired word in lower case. Its plural with `s` is retired too.
 #[derive(Deserialize)]
-struct Retired {
+struct RetiredWord {
     word: String,
     instead: String,
 }
@@ -46,13 +49,14 @@ pub fn check(tree: &Tree) -> Vec<String> {
         Err(error) => return vec![format!("{LIST}: {error}")],
     };
     let mut offences = Vec::new();
-    for file in tree.files.iter().filter(|file| SEARCHED.iter().any(|end| file.path.ends_with(end))) {
+    let is_searched = |path: &str| path != LIST && SEARCHED.iter().any(|end| path.ends_with(end));
+    for file in tree.files.iter().filter(|file| is_searched(&file.path)) {
         for (line, retired) in retired_words(file, &list.word) {
             let is_exception = |exception: &Exception| {
                 file.path.starts_with(&exception.path) && exception.words.contains(&retired.word)
             };
             if !list.exception.iter().any(is_exception) {
-                let Retired { word, instead } = retired;
+                let RetiredWord { word, instead } = retired;
                 offences.push(format!("{}:{line}: {word:?} is a retired word; write {instead}", file.path));
             }
         }
@@ -64,7 +68,7 @@ pub fn check(tree: &Tree) -> Vec<String> {
 }
 
 /// Returns the retired words of a file with their line numbers, each word once per line.
-fn retired_words<'a>(file: &File, retired: &'a [Retired]) -> Vec<(usize, &'a Retired)> {
+fn retired_words<'a>(file: &File, retired: &'a [RetiredWord]) -> Vec<(usize, &'a RetiredWord)> {
     let mut found = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
         let mut on_line: Vec<&str> = Vec::new();
@@ -138,6 +142,7 @@ mod tests {
             ("web/src/a.ts", "const hallNames = 1;"),
             ("web/src/a.svelte", "<!-- hall -->"),
             ("docs/a.md", "A Hall of readers."),
+            ("Makefile", "hall:"),
         ];
         for (path, text) in table {
             let found = offences(WORDS, path, &format!("\n{text}\n"));
@@ -151,7 +156,7 @@ mod tests {
             ("crates/a/src/lib.rs", "// A shallow challenge to Marshall."),
             ("crates/a/src/lib.rs", "let x = price.floor();"),
             ("web/src/a.ts", "const x = Math.floor(y);"),
-            ("Makefile", "hall:"),
+            ("contracts/vectors/a.json", "hall"),
         ];
         for (path, text) in table {
             assert_eq!(offences(WORDS, path, text), Vec::<String>::new(), "{text}");

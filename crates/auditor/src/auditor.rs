@@ -2,7 +2,7 @@
 //!
 //! Start at    [`Auditor::observe`], then `check_command`.
 
-use pitwire_model::{Command, Event, InstrumentId, Phase, Reject, Stamped};
+use pitwire_model::{Command, Event, InstrumentId, Phase, Reject, SequencedCommand};
 
 use crate::amends::check_amend;
 use crate::cancels::{check_cancel, check_cancel_all, check_epoch_start};
@@ -69,7 +69,7 @@ impl Auditor {
     ///
     /// # Errors
     /// The first promise that the events break.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) -> Result<(), Offence> {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event]) -> Result<(), Offence> {
         self.check(stamped, events).map_err(|finding| Offence::at(stamped.seq, finding))
     }
 
@@ -77,7 +77,7 @@ impl Auditor {
     ///
     /// # Errors
     /// S1 if the events are anything else than one refusal with reason `Quarantined`.
-    pub fn observe_quarantined(&mut self, stamped: &Stamped, events: &[Event]) -> Result<(), Offence> {
+    pub fn observe_quarantined(&mut self, stamped: &SequencedCommand, events: &[Event]) -> Result<(), Offence> {
         let is_refusal = match events {
             [Event::Rejected { reason, .. }]
             | [Event::AmendRefused { reason, .. }]
@@ -121,7 +121,7 @@ impl Auditor {
         self.model.markets.get(instrument.0 as usize).map(|market| market.day)
     }
 
-    fn check(&mut self, stamped: &Stamped, events: &[Event]) -> CheckResult {
+    fn check(&mut self, stamped: &SequencedCommand, events: &[Event]) -> CheckResult {
         let model = &mut self.model;
         if stamped.seq != model.seq.next() {
             fail!(M9, "command {} follows command {}", stamped.seq, model.seq);
@@ -146,7 +146,7 @@ impl Auditor {
 fn check_command(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
-    stamped: &Stamped,
+    stamped: &SequencedCommand,
     events: &[Event],
 ) -> CheckResult {
     match &stamped.command {

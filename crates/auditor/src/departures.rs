@@ -81,12 +81,13 @@ fn missing_cancellation(order: &LiveOrder, reason: CancelReason, actual: Option<
     let finding = |promise, sentence| BrokenPromise { promise, sentence };
     let (id, open) = (order.id, order.open);
     match actual {
-        Some(Event::Cancelled { order: other, reason: said, .. }) if *other != id => {
-            let sentence = format!("order {other} was cancelled ({said:?}) out of order: order {id} must be cancelled");
+        Some(Event::Cancelled { order: other, reason: actual, .. }) if *other != id => {
+            let sentence =
+                format!("order {other} was cancelled ({actual:?}) out of order: order {id} must be cancelled");
             finding(promise, format!("{sentence}, but is still live"))
         }
-        Some(Event::Cancelled { reason: said, .. }) if *said != reason => {
-            finding(promise, format!("order {id} was cancelled ({said:?}), but the reason is {reason:?}"))
+        Some(Event::Cancelled { reason: actual, .. }) if *actual != reason => {
+            finding(promise, format!("order {id} was cancelled ({actual:?}), but the reason is {reason:?}"))
         }
         Some(event @ Event::Cancelled { .. }) => {
             finding(Promise::M4, format!("order {id} was cancelled as {event:?}, expected {expected:?}"))
@@ -98,10 +99,10 @@ fn missing_cancellation(order: &LiveOrder, reason: CancelReason, actual: Option<
             finding(promise, format!("order {id} may not rest ({reason:?}) and was published as resting"))
         }
         other => {
-            let said = other.map_or("nothing".to_owned(), |event| format!("{event:?}"));
+            let actual = other.map_or("nothing".to_owned(), |event| format!("{event:?}"));
             finding(
                 promise,
-                format!("order {id} must be cancelled, but is still live with {open} lots ({reason:?}): {said}"),
+                format!("order {id} must be cancelled, but is still live with {open} lots ({reason:?}): {actual}"),
             )
         }
     }

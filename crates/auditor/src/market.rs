@@ -56,7 +56,7 @@ pub struct MarketPrices {
     pub static_reference: Option<Ticks>,
 }
 
-/// What calls and batches have published.
+/// Figures that calls and batches have published.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CallState {
     /// The last published indicative price, volume and imbalance.

@@ -8,12 +8,12 @@
 //!                to come that day.
 //! Leaves out  the time after a restart: the venue's start and missed sessions catch up.
 
-use pitwire_model::{Command, Phase, SessionReason, Stamped};
+use pitwire_model::{Command, Phase, SequencedCommand, SessionReason};
 
 use crate::model::VenueModel;
 use crate::violation::{CheckResult, fail};
 
-pub fn check_schedule(model: &VenueModel, stamped: &Stamped) -> CheckResult {
+pub fn check_schedule(model: &VenueModel, stamped: &SequencedCommand) -> CheckResult {
     match &stamped.command {
         Command::PassTime | Command::StartEpoch { .. } | Command::EndDay | Command::BeginDay { .. } => Ok(()),
         Command::ChangeSession { reason: SessionReason::Missed, .. } => Ok(()),
@@ -41,7 +41,7 @@ pub fn check_schedule(model: &VenueModel, stamped: &Stamped) -> CheckResult {
     }
 }
 
-fn check_nothing_overdue(model: &VenueModel, stamped: &Stamped) -> CheckResult {
+fn check_nothing_overdue(model: &VenueModel, stamped: &SequencedCommand) -> CheckResult {
     let is_over = |(instrument, at, _): &&_| *at < stamped.at && !model.market(*instrument).session.phase.is_call();
     match model.orders.timed().find(is_over) {
         Some((_, at, order)) => fail!(M5, "order {order} was good till {at} and is still live at {}", stamped.at),

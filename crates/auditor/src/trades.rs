@@ -73,11 +73,11 @@ pub fn check_trade(model: &mut VenueModel, reader: &mut EventReader<'_>, deal: &
         }
         Some(Event::Breached { .. }) => fail!(M8, "a trade at {price} was reported as a breach, but breaches nothing"),
         other => {
-            let said = other.map_or("nothing".to_owned(), |event| format!("{event:?}"));
+            let actual = other.map_or("nothing".to_owned(), |event| format!("{event:?}"));
             if matches!(kind, TradeKind::Continuous | TradeKind::Filter) {
-                fail!(M3, "order {} and order {} must trade {lots} at {price}: {said}", taker.id, maker.id);
+                fail!(M3, "order {} and order {} must trade {lots} at {price}: {actual}", taker.id, maker.id);
             }
-            fail!(M6, "order {} and order {} must trade {lots} at {price}: {said}", maker.id, taker.id);
+            fail!(M6, "order {} and order {} must trade {lots} at {price}: {actual}", maker.id, taker.id);
         }
     }
     let Some(Event::Trade { trade_seq, .. }) = Some(&expected) else { return Ok(()) };

@@ -99,7 +99,7 @@ pub fn check_plan(
         }
         check_throttle_trips(reader)?;
     }
-    let said = match kind {
+    let announcement = match kind {
         TradeKind::Call(call) => {
             let (price, volume) = (plan.found.price, Lots(plan.found.volume));
             set_references(model, instrument, call, price);
@@ -109,7 +109,7 @@ pub fn check_plan(
     };
     let is_short = |order: &LiveOrder| order.open < order.minimum;
     let short = hidden.into_iter().filter(|id| model.orders.get(id).is_some_and(is_short)).collect();
-    check_plan_aftermath(model, reader, used_up, said, short)
+    check_plan_aftermath(model, reader, used_up, announcement, short)
 }
 
 /// Checks that no hidden order trades less than its minimum execution.
@@ -171,17 +171,17 @@ fn check_plan_aftermath(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
     mut used_up: BTreeSet<OrderId>,
-    mut said: Option<Event>,
+    mut announcement: Option<Event>,
     mut short: VecDeque<OrderId>,
 ) -> CheckResult {
-    while !used_up.is_empty() || said.is_some() || !short.is_empty() {
+    while !used_up.is_empty() || announcement.is_some() || !short.is_empty() {
         match reader.peek(model)? {
             Some(Event::Refreshed { order, .. }) if used_up.remove(order) => check_refresh(model, reader, *order)?,
-            Some(event @ Event::Uncrossed { .. }) if said.is_some() => {
-                if said.as_ref() != Some(event) {
-                    fail!(M6, "the uncross was published as {event:?}, expected {said:?}");
+            Some(event @ Event::Uncrossed { .. }) if announcement.is_some() => {
+                if announcement.as_ref() != Some(event) {
+                    fail!(M6, "the uncross was published as {event:?}, expected {announcement:?}");
                 }
-                (said, _) = (None, reader.advance());
+                (announcement, _) = (None, reader.advance());
             }
             Some(Event::Cancelled { order, .. }) if short.front() == Some(order) => {
                 short.pop_front();
@@ -197,7 +197,7 @@ fn check_plan_aftermath(
                 if let Some(order) = short.front() {
                     fail!(M5, "order {order} has less left than its minimum and did not expire: {actual:?}");
                 }
-                fail!(M6, "expected {said:?}, found {actual:?}");
+                fail!(M6, "expected {announcement:?}, found {actual:?}");
             }
         }
     }

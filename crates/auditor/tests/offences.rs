@@ -65,11 +65,11 @@ fn wrong_snapshot_is_an_offence() {
 }
 
 /// A fault, how it is planted, and the expected words of the finding.
-type Planted = (&'static str, fn(&mut WindowRun), &'static str);
+type PlantedFault = (&'static str, fn(&mut WindowRun), &'static str);
 
 #[test]
 fn every_planted_offence_is_found() {
-    let table: &[Planted] = &[
+    let table: &[PlantedFault] = &[
         ("a command is missing", |run| _ = run.remove(3), "follows command"),
         ("time goes back", |run| run[5].0.at = VenueNanos(1), "venue time went back"),
         ("an entry unanswered", |run| events(run, "sweep").clear(), "neither accepted nor refused"),

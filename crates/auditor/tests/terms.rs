@@ -24,7 +24,7 @@ fn correct_run_with_all_order_terms_has_no_offence() {
 }
 
 /// A fault, how it is planted, and the expected words of the finding.
-type Planted = (&'static str, fn(&mut Run), &'static str);
+type PlantedFault = (&'static str, fn(&mut Run), &'static str);
 
 fn events<'a>(run: &'a mut Run, name: &str) -> &'a mut Vec<Event> {
     let at = step(run, name);
@@ -54,7 +54,7 @@ fn accepted(run: &mut Run, name: &str, level: u64, change: u64) {
 
 #[test]
 fn every_planted_offence_against_terms_is_found() {
-    let table: &[Planted] = &[
+    let table: &[PlantedFault] = &[
         // Icebergs.
         (
             "an iceberg shows itself whole",

@@ -21,7 +21,7 @@ use crate::shard::BarRow;
 const LOCK: &str = "bars.lock";
 const UNFINISHED: &str = ".part";
 
-/// What went wrong with the directory, and what to do.
+/// An error of the directory, with its remedy.
 #[derive(Debug)]
 pub struct ArchiveError {
     what: String,

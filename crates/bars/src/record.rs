@@ -24,7 +24,7 @@ pub struct TradeRecord<'a> {
     pub price: Nano,
     /// Shares of the trade, or of all conflated trades.
     pub size: Nano,
-    /// What its sale conditions let it affect.
+    /// The columns of a bar that its sale conditions let it affect.
     pub counts: TradeEffects,
     pub is_off_exchange: bool,
     pub merged: Option<MergedTrades>,

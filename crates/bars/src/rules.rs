@@ -158,7 +158,7 @@ struct RulesFile {
     time_unit: TimeUnit,
     conditions: Conditions,
     off_exchange: OffExchange,
-    late: Late,
+    late: LateTable,
     indicators: IndicatorsFile,
 }
 
@@ -209,7 +209,7 @@ impl Default for OffExchange {
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-struct Late {
+struct LateTable {
     grace_ms: Option<Spanned<u32>>,
     ahead_ms: Option<Spanned<u32>>,
 }
@@ -310,8 +310,8 @@ impl RulesError {
         let start = span.start.min(text.len());
         let before = text.get(..start).unwrap_or(text);
         let line = before.matches('\n').count();
-        let said = text.lines().nth(line).unwrap_or("").trim();
-        RulesError(format!("{name}:{}: {what}; the line is `{said}`", line + 1))
+        let content = text.lines().nth(line).unwrap_or("").trim();
+        RulesError(format!("{name}:{}: {what}; the line is `{content}`", line + 1))
     }
 }
 

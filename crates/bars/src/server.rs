@@ -15,7 +15,8 @@ use std::net::{IpAddr, TcpListener};
 use std::sync::Arc;
 
 use pitwire_net::{
-    Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Refusal, ServerThread,
+    Application, CloseCode, CloseReason, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Refusal,
+    ServerThread,
 };
 use pitwire_websocket::{MessageLimits, Opcode, write_frame};
 use serde::Deserialize;
@@ -241,7 +242,7 @@ impl Application for BarApplication {
         self.readers.iter().filter(|(_, reader)| reader.is_due).map(|(id, _)| *id).for_each(visit);
     }
 
-    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
+    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), CloseReason> {
         let Some(reader) = self.readers.get_mut(&id) else { return Ok(()) };
         reader.progress_ns = self.now_ns;
         if reader.messages.is_empty() && reader.is_due {

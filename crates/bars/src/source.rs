@@ -24,7 +24,7 @@ const READ: usize = 256 << 10;
 /// Reads of a pipe per call.
 const READS: usize = 16;
 /// Pause before sleeping on a ring, so that the splitter of a busy ring need not ring the bell.
-const DOZE: Duration = Duration::from_micros(100);
+const POLL_INTERVAL: Duration = Duration::from_micros(100);
 /// Interval at which a silent ring's splitter is checked for life.
 const SILENCE: Duration = Duration::from_millis(200);
 
@@ -197,7 +197,7 @@ fn take_ring(
     if is_ended {
         return Ok(SourceState::Ended);
     }
-    std::thread::sleep(DOZE);
+    std::thread::sleep(POLL_INTERVAL);
     if ring.take(&mut each).map_err(ReadFailure::Fault)? > 0 {
         return Ok(SourceState::Busy);
     }

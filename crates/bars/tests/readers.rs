@@ -211,24 +211,24 @@ fn start(language: &str, shard: &str, input: Stdio) -> Child {
     command.arg(shard).stdin(input).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-fn said(output: &Output) -> serde_json::Value {
+fn summary(output: &Output) -> serde_json::Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(&text).unwrap_or_else(|_| panic!("{text}{}", String::from_utf8_lossy(&output.stderr)))
 }
 
 fn check(output: &Output, records: u32, end: &str) {
-    let (totals, said) = (totals(records), said(output));
+    let (totals, summary) = (totals(records), summary(output));
     assert_eq!(
-        (said["records"].as_u64(), said["end"].as_str()),
+        (summary["records"].as_u64(), summary["end"].as_str()),
         (Some(u64::from(totals.records)), Some(end)),
-        "{said}"
+        "{summary}"
     );
-    assert_eq!(said["bytes"].as_u64(), Some(totals.bytes as u64), "{said}");
-    if let Some(digest) = said["digest"].as_str() {
+    assert_eq!(summary["bytes"].as_u64(), Some(totals.bytes as u64), "{summary}");
+    if let Some(digest) = summary["digest"].as_str() {
         assert_eq!(digest, totals.digest);
     } else {
-        assert_eq!(said["checksum"].as_str(), Some(format!("{:016x}", totals.checksum).as_str()));
-        assert_eq!((said["broken"].as_u64(), said["gaps"].as_u64()), (Some(0), Some(0)));
+        assert_eq!(summary["checksum"].as_str(), Some(format!("{:016x}", totals.checksum).as_str()));
+        assert_eq!((summary["broken"].as_u64(), summary["gaps"].as_u64()), (Some(0), Some(0)));
     }
 }
 
@@ -287,7 +287,7 @@ fn hostile_references_are_refused_without_a_crash() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "case {number}: {error}");
         assert!(!error.contains("Sanitizer") && !error.contains("runtime error"), "case {number}: {error}");
-        assert_eq!(said(&output)["end"], "failed", "case {number}");
+        assert_eq!(summary(&output)["end"], "failed", "case {number}");
         let example = top().join("clients/python/pitwire_shard.py");
         let output = Command::new("python3").arg(example).arg(&path).output().unwrap();
         let error = String::from_utf8_lossy(&output.stderr);
@@ -337,7 +337,7 @@ fn a_dead_splitter_is_noticed_and_its_published_records_are_read() {
         theirs.write_all(b"\x04\0\0\0{\"").unwrap();
         drop(theirs);
         let output = reader.wait_with_output().unwrap();
-        assert_eq!((said(&output)["records"].as_u64(), said(&output)["end"].as_str()), (Some(0), Some("died")));
+        assert_eq!((summary(&output)["records"].as_u64(), summary(&output)["end"].as_str()), (Some(0), Some("died")));
     }
 }
 
@@ -371,7 +371,7 @@ fn hostile_rings_are_refused_without_a_crash() {
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "case {number}: {error}");
         assert!(!error.contains("Sanitizer") && !error.contains("runtime error"), "case {number}: {error}");
-        assert_eq!(said(&output)["end"], "failed", "case {number}");
+        assert_eq!(summary(&output)["end"], "failed", "case {number}");
     }
     let mut program =
         String::from("import sys; sys.path.insert(0, sys.argv[1]); import pitwire_shard\nfor name in sys.argv[2:]:\n");

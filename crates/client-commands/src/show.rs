@@ -10,7 +10,7 @@ use pitwire_terminal::output::printable;
 use pitwire_terminal::text_table::{CellColour, TextTable};
 
 type Object<'a> = BTreeMap<&'a str, &'a RawValue>;
-type Shown = Result<String, serde_json::Error>;
+type ShowResult = Result<String, serde_json::Error>;
 
 const ORDER: &[&str] = &[
     "order_id",
@@ -31,7 +31,7 @@ const POSITION: &[&str] =
 const SUMMARY: &[&str] = &["currency", "balance", "equity", "available_funds", "initial_margin"];
 
 /// Formats a new or edited order with its trades.
-pub fn outcome(result: &str) -> Shown {
+pub fn outcome(result: &str) -> ShowResult {
     #[derive(Deserialize)]
     struct OrderOutcome<'a> {
         #[serde(borrow)]
@@ -48,21 +48,21 @@ pub fn outcome(result: &str) -> Shown {
     Ok(text)
 }
 
-pub fn order(result: &str) -> Shown {
+pub fn order(result: &str) -> ShowResult {
     Ok(table(ORDER, &[serde_json::from_str(result)?]))
 }
 
-pub fn orders(result: &str) -> Shown {
+pub fn orders(result: &str) -> ShowResult {
     listed(ORDER, serde_json::from_str(result)?, "no open orders")
 }
 
-pub fn positions(result: &str) -> Shown {
+pub fn positions(result: &str) -> ShowResult {
     let mut held: Vec<Object<'_>> = serde_json::from_str(result)?;
     held.retain(|position| field(position, "direction") != "zero");
     listed(POSITION, held, "no open positions")
 }
 
-pub fn balances(result: &str) -> Shown {
+pub fn balances(result: &str) -> ShowResult {
     #[derive(Deserialize)]
     struct Summaries<'a> {
         #[serde(borrow)]
@@ -75,7 +75,7 @@ pub fn balances(result: &str) -> Shown {
 }
 
 /// Formats a book: bids on the left, asks on the right, best first.
-pub fn book(result: &str) -> Shown {
+pub fn book(result: &str) -> ShowResult {
     #[derive(Deserialize)]
     struct BookRow<'a> {
         #[serde(borrow)]
@@ -102,7 +102,7 @@ pub fn book(result: &str) -> Shown {
 }
 
 /// Formats the volume-weighted average price of trades, as a table or as one line of JSON.
-pub fn vwap(result: &str, as_json: bool) -> Shown {
+pub fn vwap(result: &str, as_json: bool) -> ShowResult {
     #[derive(Deserialize)]
     struct Trade {
         price: Value,
@@ -136,7 +136,7 @@ pub fn vwap(result: &str, as_json: bool) -> Shown {
     Ok(table.text())
 }
 
-fn listed(columns: &[&str], objects: Vec<Object<'_>>, none: &str) -> Shown {
+fn listed(columns: &[&str], objects: Vec<Object<'_>>, none: &str) -> ShowResult {
     Ok(if objects.is_empty() { none.into() } else { table(columns, &objects) })
 }
 
@@ -170,7 +170,7 @@ fn plain(raw: &RawValue) -> String {
 mod tests {
     use super::*;
 
-    fn without_colours(shown: Shown) -> String {
+    fn without_colours(shown: ShowResult) -> String {
         anstream::adapter::strip_str(&shown.unwrap()).to_string()
     }
 

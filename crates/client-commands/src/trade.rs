@@ -47,6 +47,7 @@ enum Verb {
         order: String,
         /// The new total amount.
         amount: Number,
+        /// The new limit price.
         price: Number,
     },
     /// Cancel one order.
@@ -61,11 +62,13 @@ enum Verb {
         after_help = "Examples:\n  pitwire trade orders\n      for all instruments\n  pitwire trade orders BTC_USDC --json"
     )]
     Orders {
+        /// Only this instrument.
         instrument: Option<String>,
     },
     /// Show the book of an instrument.
     #[command(after_help = "Examples:\n  pitwire trade book BTC_USDC\n  pitwire trade book NPN_ZAR --depth 20 --json")]
     Book {
+        /// Name of the instrument, such as BTC_USDC.
         instrument: String,
         /// Levels on each side. The venue rounds up to 1, 5, 10, 20, 50, 100, 1000 or 10000.
         #[arg(long, default_value = "10", value_parser = clap::value_parser!(u32).range(1..=10_000))]
@@ -76,6 +79,7 @@ enum Verb {
         after_help = "Examples:\n  pitwire trade vwap BTC_USDC\n  pitwire trade vwap NPN_ZAR --trades 1000 --json"
     )]
     Vwap {
+        /// Name of the instrument, such as BTC_USDC.
         instrument: String,
         /// Number of trades, at most.
         #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -108,10 +112,13 @@ enum Verb {
 #[derive(Args)]
 #[command(after_help = "Examples:\n  pitwire trade cancel-all\n  pitwire trade cancel-all --instrument BTC_USDC")]
 struct CancelAll {
+    /// Only the orders of this instrument.
     #[arg(long, conflicts_with_all = ["currency", "label"])]
     instrument: Option<String>,
+    /// Only the orders of instruments of this currency.
     #[arg(long, conflicts_with = "label")]
     currency: Option<String>,
+    /// Only the orders with this label.
     #[arg(long)]
     label: Option<String>,
 }

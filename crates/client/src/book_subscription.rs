@@ -10,7 +10,7 @@ use crate::pause::GrowingPause;
 use crate::queue::SubscriptionEvent;
 use crate::{ConnectionState, Error, Subscription, VenueConnection};
 
-/// What happened to a book.
+/// An event of a book.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BookEvent {
     /// The book is new and complete.

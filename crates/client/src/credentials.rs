@@ -59,7 +59,7 @@ pub enum CredentialError {
 
 /// Parameters of `public/auth` for a login by signature. They do not contain the secret.
 #[derive(Serialize)]
-pub(crate) struct Signed<'a> {
+pub(crate) struct SignedLogin<'a> {
     grant_type: &'static str,
     client_id: &'a str,
     timestamp: u64,
@@ -101,6 +101,12 @@ impl Credentials {
         }
     }
 
+    /// Reads the client id and the secret from a file.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the file cannot be read, other users may read it, or its content is
+    /// malformed.
     pub fn read(path: &Path) -> Result<Self, CredentialError> {
         let unreadable =
             |error: std::io::Error| CredentialError::Unreadable { file: path.into(), cause: error.to_string() };
@@ -122,7 +128,7 @@ impl Credentials {
     }
 
     /// Signs a login. `clock_offset_ms` is the venue's clock minus the clock of this machine.
-    pub(crate) fn signed(&self, clock_offset_ms: i64) -> Result<Signed<'_>, CredentialError> {
+    pub(crate) fn signed(&self, clock_offset_ms: i64) -> Result<SignedLogin<'_>, CredentialError> {
         let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| CredentialError::Unsigned)?;
         let here_ms = i64::try_from(elapsed.as_millis()).map_err(|_| CredentialError::Unsigned)?;
         let timestamp = u64::try_from(here_ms + clock_offset_ms).map_err(|_| CredentialError::Unsigned)?;
@@ -134,7 +140,7 @@ impl Credentials {
         mac.update(format!("{timestamp}\n{nonce}\n").as_bytes());
         let signature = hex::encode(mac.finalize().into_bytes());
         let client_id = &self.client_id;
-        Ok(Signed { grant_type: "client_signature", client_id, timestamp, nonce, data: "", signature })
+        Ok(SignedLogin { grant_type: "client_signature", client_id, timestamp, nonce, data: "", signature })
     }
 }
 

@@ -15,7 +15,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 use tokio_tungstenite::tungstenite::{self, Message};
 
 use crate::command::{CallResult, ConnectionCommand};
-use crate::message::{ReceivedMessage, call_text, raw};
+use crate::message::{ServerMessage, call_text, raw};
 use crate::pause::GrowingPause;
 use crate::queue::{Notice, NoticeQueue, SubscriptionEvent};
 use crate::transport::{self, Socket, TrafficCounters};
@@ -41,11 +41,11 @@ pub enum ConnectionState {
 /// A sent request without an answer yet.
 struct SentRequest {
     sent_at: Instant,
-    pending: Pending,
+    pending: AnswerUse,
 }
 
 /// The use of an answer.
-enum Pending {
+enum AnswerUse {
     Call { method: String, answer: oneshot::Sender<CallResult> },
     Subscribe { channel: String, queue: Arc<NoticeQueue>, answer: oneshot::Sender<Result<(), Error>> },
     Refresh { channel: String },
@@ -105,6 +105,10 @@ impl Driver {
     }
 
     /// Opens a socket, logs in, and subscribes to every channel again.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the venue cannot be reached, or refuses the login or a channel.
     pub async fn connect(&mut self) -> Result<Socket, Error> {
         let mut socket = transport::open(&self.settings, &self.traffic).await?;
         self.has_unsent = false;
@@ -220,7 +224,7 @@ impl Driver {
                 if !call.progress.begin_sending() {
                     return Ok(());
                 }
-                let pending = Pending::Call { method: call.method.clone(), answer: call.answer };
+                let pending = AnswerUse::Call { method: call.method.clone(), answer: call.answer };
                 self.send(socket, &call.method, &call.params, pending)
             }
             ConnectionCommand::Subscribe { channel, queue, answer } => {
@@ -235,7 +239,7 @@ impl Driver {
                 self.channels.insert(channel.clone(), Arc::clone(&queue));
                 let name = method(&channel, "subscribe");
                 let params = raw_channels(&channel)?;
-                self.send(socket, name, &params, Pending::Subscribe { channel, queue, answer })
+                self.send(socket, name, &params, AnswerUse::Subscribe { channel, queue, answer })
             }
             ConnectionCommand::Unsubscribe { channel } => {
                 if self.channels.get(&channel).is_some_and(|queue| !queue.has_reader()) {
@@ -245,8 +249,8 @@ impl Driver {
             }
             ConnectionCommand::Refresh { channel } => {
                 let params = raw_channels(&channel)?;
-                self.send(socket, method(&channel, "unsubscribe"), &params, Pending::Ignored)?;
-                self.send(socket, method(&channel, "subscribe"), &params, Pending::Refresh { channel })
+                self.send(socket, method(&channel, "unsubscribe"), &params, AnswerUse::Ignored)?;
+                self.send(socket, method(&channel, "subscribe"), &params, AnswerUse::Refresh { channel })
             }
         }
     }
@@ -254,10 +258,10 @@ impl Driver {
     fn unsubscribe(&mut self, socket: &mut Socket, channel: &str) -> Result<(), Error> {
         self.channels.remove(channel);
         let params = raw_channels(channel)?;
-        self.send(socket, method(channel, "unsubscribe"), &params, Pending::Ignored)
+        self.send(socket, method(channel, "unsubscribe"), &params, AnswerUse::Ignored)
     }
 
-    fn send(&mut self, socket: &mut Socket, method: &str, params: &RawValue, pending: Pending) -> Result<(), Error> {
+    fn send(&mut self, socket: &mut Socket, method: &str, params: &RawValue, pending: AnswerUse) -> Result<(), Error> {
         let id = self.next_id;
         self.next_id += 1;
         self.pending.insert(id, SentRequest { sent_at: Instant::now(), pending });
@@ -270,7 +274,7 @@ impl Driver {
     async fn ask<P: Serialize>(&mut self, socket: &mut Socket, method: &str, params: &P) -> CallResult {
         let params = raw(params).map_err(|error| Error::Garbled { what: error.to_string() })?;
         let (answer, mut answered) = oneshot::channel();
-        self.send(socket, method, &params, Pending::Call { method: method.into(), answer })?;
+        self.send(socket, method, &params, AnswerUse::Call { method: method.into(), answer })?;
         let patience = self.settings.timeout;
         let unanswered = Error::Unanswered { method: method.into(), cause: format!("nothing in {patience:?}") };
         let work = async {
@@ -305,7 +309,7 @@ impl Driver {
     }
 
     fn receive_text(&mut self, socket: &mut Socket, text: &str) -> Result<(), Error> {
-        let received: ReceivedMessage<'_> =
+        let received: ServerMessage<'_> =
             serde_json::from_str(text).map_err(|error| Error::Garbled { what: error.to_string() })?;
         if let Some(sent_us) = received.sent_us {
             self.clock_offset_us.store(sent_us - wall_clock_us(), Ordering::Relaxed);
@@ -324,7 +328,7 @@ impl Driver {
         }
         if received.is_test_request() {
             let params = raw(&NoParams {}).map_err(|error| Error::Garbled { what: error.to_string() })?;
-            return self.send(socket, "public/test", &params, Pending::Ignored);
+            return self.send(socket, "public/test", &params, AnswerUse::Ignored);
         }
         if received.method.as_deref() == Some("subscription")
             && let Some(params) = received.params
@@ -336,15 +340,15 @@ impl Driver {
         Ok(())
     }
 
-    fn answer(&mut self, pending: Pending, result: CallResult) {
+    fn answer(&mut self, pending: AnswerUse, result: CallResult) {
         let grants = |result: &CallResult, channel: &String| match result {
             Ok(granted) => serde_json::from_str::<Vec<String>>(granted.get()).is_ok_and(|all| all.contains(channel)),
             Err(_) => false,
         };
         match pending {
             // The caller may have stopped waiting.
-            Pending::Call { answer, .. } => drop(answer.send(result)),
-            Pending::Subscribe { channel, queue, answer } => {
+            AnswerUse::Call { answer, .. } => drop(answer.send(result)),
+            AnswerUse::Subscribe { channel, queue, answer } => {
                 if grants(&result, &channel) {
                     drop(answer.send(Ok(())));
                     return;
@@ -354,7 +358,7 @@ impl Driver {
                 }
                 drop(answer.send(Err(result.err().unwrap_or(Error::NoChannel { channel }))));
             }
-            Pending::Refresh { channel } => {
+            AnswerUse::Refresh { channel } => {
                 if grants(&result, &channel) {
                     if let Some(queue) = self.channels.get(&channel) {
                         queue.push(SubscriptionEvent::Restarted);
@@ -363,7 +367,7 @@ impl Driver {
                     self.end_channel(&channel, format!("the venue ended the channel {channel}"));
                 }
             }
-            Pending::Ignored => {}
+            AnswerUse::Ignored => {}
         }
     }
 
@@ -392,9 +396,9 @@ impl Driver {
         // A caller gives up at about the time when its request is overdue.
         self.pending.retain(|_, request| {
             let has_caller = match &request.pending {
-                Pending::Call { answer, .. } => !answer.is_closed(),
-                Pending::Subscribe { answer, .. } => !answer.is_closed(),
-                Pending::Refresh { .. } | Pending::Ignored => false,
+                AnswerUse::Call { answer, .. } => !answer.is_closed(),
+                AnswerUse::Subscribe { answer, .. } => !answer.is_closed(),
+                AnswerUse::Refresh { .. } | AnswerUse::Ignored => false,
             };
             has_caller || !is_overdue(request)
         });
@@ -415,18 +419,18 @@ impl Driver {
         for (_, SentRequest { pending, .. }) in std::mem::take(&mut self.pending) {
             let unanswered = |method: &str| Error::Unanswered { method: method.into(), cause: cause.into() };
             match pending {
-                Pending::Call { method, answer } => drop(answer.send(Err(unanswered(&method)))),
-                Pending::Subscribe { channel, answer, .. } => {
+                AnswerUse::Call { method, answer } => drop(answer.send(Err(unanswered(&method)))),
+                AnswerUse::Subscribe { channel, answer, .. } => {
                     self.channels.remove(&channel);
                     drop(answer.send(Err(unanswered("public/subscribe"))));
                 }
-                Pending::Refresh { .. } | Pending::Ignored => {}
+                AnswerUse::Refresh { .. } | AnswerUse::Ignored => {}
             }
         }
     }
 }
 
-/// What happened to a socket.
+/// An event of a socket.
 enum SocketEvent {
     /// Everything has been sent, so that commands can continue.
     Flushed,

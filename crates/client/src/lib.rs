@@ -29,6 +29,8 @@
 //! # }
 //! ```
 
+#![warn(clippy::missing_errors_doc)]
+
 //!
 //! An order whose answer is lost is unknown until the trader has found out:
 //!

@@ -17,7 +17,7 @@ struct OutgoingCall<'a> {
 
 /// A received message. Unknown fields are ignored.
 #[derive(Deserialize)]
-pub(crate) struct ReceivedMessage<'a> {
+pub(crate) struct ServerMessage<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -43,7 +43,7 @@ pub(crate) struct ReceivedParams<'a> {
     pub r#type: Option<Cow<'a, str>>,
 }
 
-impl ReceivedMessage<'_> {
+impl ServerMessage<'_> {
     /// Returns the number of the call that this message answers.
     pub fn id(&self) -> Option<u64> {
         self.id.and_then(|id| id.get().parse().ok())

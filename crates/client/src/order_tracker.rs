@@ -12,7 +12,7 @@ const CLOSED_MAX: usize = 10_000;
 /// the estimated venue clock.
 const CLOCK_MARGIN_MS: i64 = 1000;
 
-/// What is known about a request to enter an order.
+/// The knowledge about a request to enter an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EntryState {
     /// The request was sent, and its answer may still come.
@@ -63,6 +63,10 @@ pub(crate) struct OrderTracker {
 
 impl OrderTracker {
     /// Registers a request before it is sent.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`Error::LabelInUse`] if another request has the label.
     pub fn begin(&mut self, label: &str, instrument: &str, valid_until_ms: i64) -> Result<(), Error> {
         if self.entries.contains_key(label) {
             return Err(Error::LabelInUse { label: label.into() });

@@ -45,7 +45,7 @@ pub fn house_accounts(engine: &Engine) -> Vec<AccountId> {
 mod tests {
     use super::*;
     use crate::plan::setup_commands;
-    use pitwire_model::{Event, Phase, Seq, Stamped, VenueNanos};
+    use pitwire_model::{Event, Phase, Seq, SequencedCommand, VenueNanos};
 
     #[test]
     fn demo_setup_applies_once_and_then_is_complete() {
@@ -53,7 +53,7 @@ mod tests {
         let mut engine = Engine::new();
         for (seq, command) in (1..).zip(demo.commands().unwrap()) {
             let mut events = Vec::new();
-            engine.apply(&Stamped { seq: Seq(seq), at: VenueNanos(0), command: command.clone() }, &mut events);
+            engine.apply(&SequencedCommand { seq: Seq(seq), at: VenueNanos(0), command: command.clone() }, &mut events);
             assert!(!events.iter().any(|event| matches!(event, Event::CommandRefused { .. })), "{command:?}");
         }
         assert_eq!(engine.markets().len(), 11);

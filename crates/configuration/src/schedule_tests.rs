@@ -320,10 +320,10 @@ fn invalid_definition_is_refused_with_file_line_rule_and_remedy() {
         if rule.is_empty() {
             continue;
         }
-        let said = complaint(&text);
-        assert!(said.starts_with(&format!("venue.toml:{place}: ")), "{said}\n{text}");
-        assert!(said.contains(&format!("[rule: {rule}]")) && said.contains(says), "{said}\n{text}");
-        assert!(said.ends_with(')'), "no remedy: {said}");
+        let message = complaint(&text);
+        assert!(message.starts_with(&format!("venue.toml:{place}: ")), "{message}\n{text}");
+        assert!(message.contains(&format!("[rule: {rule}]")) && message.contains(says), "{message}\n{text}");
+        assert!(message.ends_with(')'), "no remedy: {message}");
     }
 }
 
@@ -349,9 +349,9 @@ fn half_day_calls_are_checked() {
         (call("0 55 11 * * *", ""), "overlap", "never finds continuous"),
         (call("0 0 10 * * MON", ""), "cron-never", "never comes on a half day"),
     ] {
-        let said = complaint(&text);
-        assert!(said.starts_with("venue.toml:20: ") && said.contains(&format!("[rule: {rule}]")), "{said}");
-        assert!(said.contains(says), "{said}");
+        let message = complaint(&text);
+        assert!(message.starts_with("venue.toml:20: ") && message.contains(&format!("[rule: {rule}]")), "{message}");
+        assert!(message.contains(says), "{message}");
     }
 }
 

@@ -38,7 +38,7 @@ pub struct RequestContext<'a> {
 
 /// The consequences of a request, besides the answer's bytes.
 #[derive(Debug, Default)]
-pub struct Dispatched {
+pub struct DispatchOutcome {
     pub effects: Vec<Effect>,
     pub is_error: bool,
     /// Writing the journal failed: nothing of this may be sent, and the venue must stop.
@@ -154,7 +154,7 @@ impl Dispatcher {
         text: &str,
         path_method: Option<&str>,
         out: &mut Vec<u8>,
-    ) -> Dispatched {
+    ) -> DispatchOutcome {
         match Request::parse(text, path_method) {
             Ok(request) => self.answer(context, &request, out),
             Err((id, error)) => {
@@ -165,19 +165,19 @@ impl Dispatcher {
                     Err(LimitExceeded { error, closes }) => (error, closes),
                 };
                 let dispatched = Self::refuse(&id, &error, clock, out);
-                Dispatched { effects: closing(closes), ..dispatched }
+                DispatchOutcome { effects: closing(closes), ..dispatched }
             }
         }
     }
 
     /// Writes the answer to a request that never reached a method.
-    pub fn refuse(id: &RequestId, error: &RpcError, clock: RequestClock, out: &mut Vec<u8>) -> Dispatched {
+    pub fn refuse(id: &RequestId, error: &RpcError, clock: RequestClock, out: &mut Vec<u8>) -> DispatchOutcome {
         write_error(out, id, error, clock.received_us, (clock.now_us)());
-        Dispatched { is_error: true, ..Dispatched::default() }
+        DispatchOutcome { is_error: true, ..DispatchOutcome::default() }
     }
 
     /// Answers one request: appends exactly one envelope to `out`.
-    pub fn answer(&mut self, context: RequestContext<'_>, request: &Request<'_>, out: &mut Vec<u8>) -> Dispatched {
+    pub fn answer(&mut self, context: RequestContext<'_>, request: &Request<'_>, out: &mut Vec<u8>) -> DispatchOutcome {
         let RequestContext { venue, session, transport, clock } = context;
         let wall_ms = clock.wall_ms();
         let login = self.caller(session, &request.params, clock);
@@ -191,7 +191,7 @@ impl Dispatcher {
         if let Err(LimitExceeded { error, closes }) =
             self.state.rates.charge(&*venue, session, account, class, clock.steady_ns)
         {
-            return Dispatched { effects: closing(closes), ..Self::refuse(&request.id, &error, clock, out) };
+            return DispatchOutcome { effects: closing(closes), ..Self::refuse(&request.id, &error, clock, out) };
         }
         let mut result = std::mem::take(&mut self.result);
         result.clear();
@@ -216,7 +216,7 @@ impl Dispatcher {
             let rest = Some(LongAnswer::new(account, request.id.clone(), clock.received_us, work, &result));
             self.result = result;
             self.result.shrink_to(RESULT_BUFFER_BYTES);
-            return Dispatched { effects, account: Some(account), rest, ..Dispatched::default() };
+            return DispatchOutcome { effects, account: Some(account), rest, ..DispatchOutcome::default() };
         }
         if outcome.is_err() {
             // A request that is answered with an error has no effect.
@@ -229,7 +229,7 @@ impl Dispatcher {
         }
         self.result = result;
         self.result.shrink_to(RESULT_BUFFER_BYTES);
-        Dispatched { effects, is_error: outcome.is_err(), log_failed, account, rest: None }
+        DispatchOutcome { effects, is_error: outcome.is_err(), log_failed, account, rest: None }
     }
 
     /// Returns the caller's login. An `access_token` among the parameters decides for its one call,

@@ -41,7 +41,7 @@ pub use access::{Access, AccessLevel};
 pub use auth::{Authorization, Credential, FailedLogin, SignedRequest};
 pub use call::{Effect, Transport};
 pub use credential_store::{CredentialStore, NoCredentialStore};
-pub use dispatcher::{Dispatched, Dispatcher, RequestContext};
+pub use dispatcher::{DispatchOutcome, Dispatcher, RequestContext};
 pub use ended_logins::EndedLogins;
 pub use limits::{Allowance, DialectLimits};
 pub use login::Login;

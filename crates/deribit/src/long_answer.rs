@@ -194,13 +194,13 @@ impl OrderList {
 }
 
 /// Orders that were cancelled, by instrument.
-pub(crate) type Cancelled = BTreeMap<InstrumentId, VecDeque<OrderId>>;
+pub(crate) type CancelledOrders = BTreeMap<InstrumentId, VecDeque<OrderId>>;
 
 /// A mass cancel of many orders.
 #[derive(Debug)]
 pub(crate) struct CancelList {
     orders: VecDeque<OrderId>,
-    cancelled: Cancelled,
+    cancelled: CancelledOrders,
     /// The answer has the orders, and not only their number.
     is_detailed: bool,
     details: Details,
@@ -217,7 +217,12 @@ struct Details {
 
 impl CancelList {
     pub fn new(orders: Vec<OrderId>, is_detailed: bool) -> Self {
-        CancelList { orders: orders.into(), cancelled: Cancelled::new(), is_detailed, details: Details::default() }
+        CancelList {
+            orders: orders.into(),
+            cancelled: CancelledOrders::new(),
+            is_detailed,
+            details: Details::default(),
+        }
     }
 
     /// Cancels the next orders or, after the last one, writes the answer. Returns whether it is
@@ -257,7 +262,7 @@ impl Details {
         &mut self,
         engine: &Engine,
         book: Option<&AccountBook>,
-        cancelled: &mut Cancelled,
+        cancelled: &mut CancelledOrders,
         budget: &mut usize,
         out: &mut Vec<u8>,
     ) -> bool {
@@ -299,7 +304,12 @@ impl Details {
 }
 
 /// Writes the cancelled orders by instrument.
-pub(crate) fn write_details(engine: &Engine, book: Option<&AccountBook>, mut cancelled: Cancelled, out: &mut Vec<u8>) {
+pub(crate) fn write_details(
+    engine: &Engine,
+    book: Option<&AccountBook>,
+    mut cancelled: CancelledOrders,
+    out: &mut Vec<u8>,
+) {
     Details::default().write(engine, book, &mut cancelled, &mut { usize::MAX }, out);
 }
 
@@ -316,12 +326,12 @@ fn begin_details(market: &pitwire_engine::Market, engine: &Engine, out: &mut Vec
 }
 
 /// Writes the number of cancelled orders.
-pub(crate) fn write_count(j: &mut Json<'_>, cancelled: &Cancelled) {
+pub(crate) fn write_count(j: &mut Json<'_>, cancelled: &CancelledOrders) {
     j.uint(cancelled.values().map(|orders| orders.len() as u64).sum());
 }
 
 /// Adds the orders that the last command cancelled.
-pub(crate) fn collect_cancelled(events: &[Event], cancelled: &mut Cancelled) {
+pub(crate) fn collect_cancelled(events: &[Event], cancelled: &mut CancelledOrders) {
     for event in events {
         if let Event::Cancelled { order, instrument, .. } = event {
             cancelled.entry(*instrument).or_default().push_back(*order);

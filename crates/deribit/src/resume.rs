@@ -10,7 +10,8 @@
 //! Start at    [`send_resumable`], [`resume_private`].
 
 use crate::codec::{
-    CaughtUp, Channel, Interval, Scope, Token, Why, notification, numbered_notification, objects, write_resumption,
+    CatchUpSource, Channel, Interval, ResumeReason, Scope, Token, notification, numbered_notification, objects,
+    write_resumption,
 };
 use pitwire_engine::Engine;
 use pitwire_model::{AccountId, InstrumentId};
@@ -54,7 +55,7 @@ pub(crate) fn send_resumable(
         for entry in buffer.after(from).take_while(|_| by_replay) {
             for (name, sub) in subs.iter_mut() {
                 let is_new = sub.token.is_none_or(|position| entry.place > ReplayPosition::of(position));
-                if !(is_new && sub.is_replayable_raw() && tells(&sub.channel, entry, venue.engine)) {
+                if !(is_new && sub.is_replayable_raw() && concerns(&sub.channel, entry, venue.engine)) {
                     continue;
                 }
                 match sub.channel {
@@ -83,7 +84,7 @@ fn message(name: &str, entry: &ReplayEntry, epoch: Option<u64>) -> Vec<u8> {
     })
 }
 
-fn tells(channel: &Channel, entry: &ReplayEntry, engine: &Engine) -> bool {
+fn concerns(channel: &Channel, entry: &ReplayEntry, engine: &Engine) -> bool {
     let scope = match (channel, entry.what) {
         (Channel::UserTrades { scope, .. }, ReplayEventKind::Fill)
         | (Channel::UserOrders { scope, .. }, ReplayEventKind::Order { .. })
@@ -107,13 +108,13 @@ pub(crate) fn resume_private(
 ) {
     let mut notice = Vec::new();
     if call.session.is_subscribed(&name, Some(account)) {
-        write_resumption(&mut notice, &name, CaughtUp::Nothing(Why::AlreadySubscribed), None);
+        write_resumption(&mut notice, &name, CatchUpSource::Nothing(ResumeReason::AlreadySubscribed), None);
         return call.effects.push(Effect::Send(notice));
     }
     call.session.subscribe_private(account, &name, channel);
     let Some(sub) = call.session.private.get_mut(&account).and_then(|subs| subs.get_mut(&name)) else { return };
     if !is_numbered(&sub.channel) {
-        write_resumption(&mut notice, &name, CaughtUp::Nothing(Why::NotNumbered), None);
+        write_resumption(&mut notice, &name, CatchUpSource::Nothing(ResumeReason::NotNumbered), None);
         return call.effects.push(Effect::Send(notice));
     }
     let now = call.venue.now();
@@ -123,14 +124,14 @@ pub(crate) fn resume_private(
     sub.token = Some(position);
     let venue = VenueView { engine: call.venue.engine(), views: call.venue.views() };
     let (caught_up, messages) = match token {
-        None => (CaughtUp::Nothing(Why::New), Vec::new()),
+        None => (CatchUpSource::Nothing(ResumeReason::New), Vec::new()),
         Some(token) if token.epoch != epoch && !(has_history && token.epoch < epoch) => {
-            (CaughtUp::Nothing(Why::OtherEpoch), Vec::new())
+            (CatchUpSource::Nothing(ResumeReason::OtherEpoch), Vec::new())
         }
         Some(token) if token.epoch == epoch && ReplayPosition::of(token) > buffer.last => {
-            (CaughtUp::Nothing(Why::Unknown), Vec::new())
+            (CatchUpSource::Nothing(ResumeReason::Unknown), Vec::new())
         }
-        Some(_) if *budget_bytes == 0 => (CaughtUp::Nothing(Why::TooMuch), Vec::new()),
+        Some(_) if *budget_bytes == 0 => (CatchUpSource::Nothing(ResumeReason::TooMuch), Vec::new()),
         Some(token) if token.epoch == epoch && ReplayPosition::of(token) >= buffer.first => {
             let messages = from_replay(&name, sub, buffer, (venue, account), token);
             // What waits for the end of a window counts against the budget as well.
@@ -140,15 +141,15 @@ pub(crate) fn resume_private(
                 // The end of the window sends it, with a newer token.
                 position = token;
             }
-            (CaughtUp::Messages, messages)
+            (CatchUpSource::Messages, messages)
         }
         Some(token) => {
-            let why = if token.epoch == epoch { Why::TooOld } else { Why::OtherEpoch };
+            let why = if token.epoch == epoch { ResumeReason::TooOld } else { ResumeReason::OtherEpoch };
             let mut visited_bytes = HISTORY_BYTES;
             let history = from_history(&name, sub, (venue, account), token.number, &mut visited_bytes);
             *budget_bytes = budget_bytes.saturating_sub(visited_bytes);
-            history.map_or((CaughtUp::Nothing(why), Vec::new()), |(is_whole, messages)| {
-                (CaughtUp::History(if is_whole { why } else { Why::TooMuch }), messages)
+            history.map_or((CatchUpSource::Nothing(why), Vec::new()), |(is_whole, messages)| {
+                (CatchUpSource::History(if is_whole { why } else { ResumeReason::TooMuch }), messages)
             })
         }
     };
@@ -166,7 +167,7 @@ fn from_replay(
     (venue, account): (VenueView<'_>, AccountId),
     token: Token,
 ) -> Vec<Vec<u8>> {
-    let missed = buffer.after(ReplayPosition::of(token)).filter(|entry| tells(&sub.channel, entry, venue.engine));
+    let missed = buffer.after(ReplayPosition::of(token)).filter(|entry| concerns(&sub.channel, entry, venue.engine));
     let (is_raw, is_changes) = (sub.is_sent_from_replay(), matches!(sub.channel, Channel::UserChanges { .. }));
     if is_raw && !is_changes {
         return missed.map(|entry| message(name, entry, Some(token.epoch))).collect();

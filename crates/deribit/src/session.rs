@@ -42,7 +42,7 @@ pub struct Session {
     pub(crate) refusals: RefusalBudget,
 }
 
-/// What happens to the orders of a connection when it ends.
+/// Orders of a connection to cancel when it ends.
 #[derive(Debug, Default)]
 pub(crate) struct OnDisconnect {
     /// Whether an account's orders are cancelled. Decided at the first order or login, or by

@@ -105,9 +105,9 @@ fn operator_creates_limits_and_deletes_instrument() {
 
 /// A credential store that a test can inspect and break.
 #[derive(Clone, Default)]
-struct Kept(Rc<RefCell<Vec<String>>>, Rc<RefCell<bool>>);
+struct StoredNames(Rc<RefCell<Vec<String>>>, Rc<RefCell<bool>>);
 
-impl CredentialStore for Kept {
+impl CredentialStore for StoredNames {
     fn keep(&mut self, credentials: &[Credential], _: &BTreeSet<String>) -> io::Result<()> {
         if *self.1.borrow() {
             return Err(io::Error::other("the disk is full"));
@@ -119,7 +119,7 @@ impl CredentialStore for Kept {
 
 #[test]
 fn operator_creates_funds_limits_and_deletes_account() {
-    let kept = Kept::default();
+    let kept = StoredNames::default();
     let mut world = World::new();
     world.dispatcher = world.dispatcher.with_credential_store(Box::new(kept.clone()));
     let mut operator = world.login("operator");
@@ -156,7 +156,7 @@ fn operator_creates_funds_limits_and_deletes_account() {
 
 #[test]
 fn secret_that_was_not_stored_is_never_valid() {
-    let kept = Kept::default();
+    let kept = StoredNames::default();
     let mut world = World::new();
     world.dispatcher = world.dispatcher.with_credential_store(Box::new(kept.clone()));
     let mut operator = world.login("operator");

@@ -159,8 +159,8 @@ fn hidden_orders_without_trades_change_no_public_message() {
 fn leak_of_private_event_is_detected() {
     let (mut bare, mut leaky) = (Run::new(), Run::new());
     bare.listen();
-    leaky.fixture.tell(&[Event::Level { instrument: HERE, side: Side::Buy, price: Ticks(40), lots: Lots(5) }]);
-    leaky.fixture.tell(&[Event::BookChanged { instrument: HERE, change_id: 7 }]);
+    leaky.fixture.observe(&[Event::Level { instrument: HERE, side: Side::Buy, price: Ticks(40), lots: Lots(5) }]);
+    leaky.fixture.observe(&[Event::BookChanged { instrument: HERE, change_id: 7 }]);
     leaky.listen();
     assert_ne!(bare.received, leaky.received);
 }

@@ -48,7 +48,7 @@ impl Market {
         }
         self.change_id += 1 + levels.len() as u64;
         events.push(Event::BookChanged { instrument: HERE, change_id: self.change_id });
-        self.fixture.tell(&events);
+        self.fixture.observe(&events);
         self.past.insert(self.change_id, self.book.clone());
     }
 
@@ -66,12 +66,12 @@ impl Market {
 
     fn end_window(&mut self) {
         self.fixture.at += 100_000_000;
-        self.fixture.tell(&[Event::WindowClosed]);
+        self.fixture.observe(&[Event::WindowClosed]);
     }
 
     fn second(&mut self) {
         self.fixture.at = (self.fixture.at / 1_000_000_000 + 1) * 1_000_000_000;
-        self.fixture.tell(&[Event::WindowClosed]);
+        self.fixture.observe(&[Event::WindowClosed]);
     }
 }
 

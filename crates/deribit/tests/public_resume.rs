@@ -5,7 +5,7 @@ mod market;
 
 use market::{MarketFixture, Reader};
 use pitwire_deribit::channels::FeedId;
-use pitwire_deribit::codec::{Channel, Why};
+use pitwire_deribit::codec::{Channel, ResumeReason};
 use pitwire_model::{AccountId, Command, InstrumentId, Lots, NewOrder, OrderId, OrderType, Side, Ticks, TimeInForce};
 use serde_json::Value;
 
@@ -35,7 +35,13 @@ fn end_window(fixture: &mut MarketFixture) {
     fixture.apply(Command::CloseWindow);
 }
 
-fn missed(fixture: &MarketFixture, name: &str, feed: FeedId, number: u64, room: usize) -> Result<Vec<Value>, Why> {
+fn missed(
+    fixture: &MarketFixture,
+    name: &str,
+    feed: FeedId,
+    number: u64,
+    room: usize,
+) -> Result<Vec<Value>, ResumeReason> {
     let channel = Channel::parse(name).expect("a channel");
     let missed = fixture.publisher.missed(feed, &channel, number, room, (&fixture.engine, &fixture.views))?;
     Ok(missed
@@ -63,7 +69,7 @@ fn trades_of_open_window_are_sent_at_its_end() {
     assert_eq!(fixture.publisher.number(back.feed, &channel, &fixture.engine, &fixture.views), Some(3));
     assert_eq!(numbers(&missed(&fixture, name, back.feed, 1, ROOM).unwrap()), [2, 3]);
     assert_eq!(missed(&fixture, name, back.feed, 3, ROOM), Ok(vec![]));
-    assert_eq!(missed(&fixture, name, back.feed, 4, ROOM), Err(Why::Unknown));
+    assert_eq!(missed(&fixture, name, back.feed, 4, ROOM), Err(ResumeReason::Unknown));
     end_window(&mut fixture);
     assert_eq!(numbers(&back.read(&mut fixture)), [4, 5]);
     assert_eq!(numbers(&first.read(&mut fixture)), [1, 2, 3, 4, 5]);
@@ -80,10 +86,10 @@ fn missed_trades_come_in_messages_of_100_within_limit() {
     assert_eq!(received.iter().map(|data| data.as_array().unwrap().len()).collect::<Vec<_>>(), [100, 100, 50]);
     assert_eq!(numbers(&received), (9_756..=10_005).collect::<Vec<u64>>());
     // The tape keeps 10,000 trades.
-    assert_eq!(missed(&fixture, name, back.feed, 4, ROOM), Err(Why::TooOld));
-    assert_eq!(missed(&fixture, name, back.feed, 5, ROOM), Err(Why::TooMuch));
-    assert_eq!(missed(&fixture, name, back.feed, 9_755, 1_000), Err(Why::TooMuch));
-    assert_eq!(missed(&fixture, name, back.feed, u64::MAX, ROOM), Err(Why::Unknown));
+    assert_eq!(missed(&fixture, name, back.feed, 4, ROOM), Err(ResumeReason::TooOld));
+    assert_eq!(missed(&fixture, name, back.feed, 5, ROOM), Err(ResumeReason::TooMuch));
+    assert_eq!(missed(&fixture, name, back.feed, 9_755, 1_000), Err(ResumeReason::TooMuch));
+    assert_eq!(missed(&fixture, name, back.feed, u64::MAX, ROOM), Err(ResumeReason::Unknown));
 }
 
 #[test]
@@ -110,14 +116,14 @@ fn held_book_channel_can_be_resumed_from_its_ring() {
             chain = data["change_id"].as_u64().unwrap();
         }
         assert_eq!(back.first.unwrap()["change_id"].as_u64(), Some(chain), "it ends where a joiner begins");
-        assert_eq!(missed(&fixture, name, back.feed, start, 50), Err(Why::TooMuch));
-        assert_eq!(missed(&fixture, name, back.feed, chain + 1, ROOM), Err(Why::Unknown));
+        assert_eq!(missed(&fixture, name, back.feed, start, 50), Err(ResumeReason::TooMuch));
+        assert_eq!(missed(&fixture, name, back.feed, chain + 1, ROOM), Err(ResumeReason::Unknown));
         // All subscribers leave, and the book changes.
         fixture.publisher.unsubscribe(back.feed);
         fixture.publisher.unsubscribe(back.feed);
         order(&mut fixture, Side::Buy, 5);
         let late = Reader::join(&mut fixture, name);
-        assert_eq!(missed(&fixture, name, late.feed, chain, ROOM), Err(Why::TooOld));
-        assert_eq!(missed(&fixture, name, late.feed, start, ROOM), Err(Why::TooOld));
+        assert_eq!(missed(&fixture, name, late.feed, chain, ROOM), Err(ResumeReason::TooOld));
+        assert_eq!(missed(&fixture, name, late.feed, start, ROOM), Err(ResumeReason::TooOld));
     }
 }

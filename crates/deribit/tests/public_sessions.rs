@@ -64,10 +64,10 @@ fn session_message_has_reason_and_end() {
 
     fixture.at = 5_000 * MS;
     let book = changed(&mut fixture);
-    fixture.tell(&[turn(Phase::Continuous, Phase::IntradayCall, SessionReason::Scheduled, Some(35_000)), book]);
+    fixture.observe(&[turn(Phase::Continuous, Phase::IntradayCall, SessionReason::Scheduled, Some(35_000)), book]);
     // A second change follows before anyone reads the first. Neither may be lost.
     fixture.at = 6_000 * MS;
-    fixture.tell(&[turn(Phase::IntradayCall, Phase::IntradayCall, SessionReason::Extended, Some(65_000))]);
+    fixture.observe(&[turn(Phase::IntradayCall, Phase::IntradayCall, SessionReason::Extended, Some(65_000))]);
     let received = reader.read(&mut fixture);
     assert_eq!(received.len(), 2, "{received:?}");
     fields(
@@ -95,7 +95,7 @@ fn session_message_has_reason_and_end() {
             ("ends", json!(65_000)),
         ],
     );
-    fixture.tell(&[changed_only()]);
+    fixture.observe(&[changed_only()]);
     assert_eq!(reader.read(&mut fixture), Vec::<Value>::new(), "the session is what it was");
     let joined = Reader::join(&mut fixture, "session.NPN_ZAR").first.expect("the present");
     assert_eq!(joined["ends"], json!(65_000));
@@ -119,13 +119,13 @@ fn breach_is_sent_only_with_the_call_it_causes() {
     };
     let book = changed(&mut fixture);
     let call = turn(Phase::Continuous, Phase::VolatilityCall, SessionReason::Breaker, Some(301_000));
-    fixture.tell(&[breached, call, book]);
+    fixture.observe(&[breached, call, book]);
     let received = reader.read(&mut fixture);
     assert_eq!(received[0]["breach"], json!({"price": 1.11, "reference_price": 1.0, "timestamp": 1_000}));
     fields(&received[0], &[("session", json!("volatility_auction")), ("reason", json!("breaker"))]);
     fixture.at = 301_000 * MS;
     let book = changed(&mut fixture);
-    fixture.tell(&[turn(Phase::VolatilityCall, Phase::Continuous, SessionReason::Scheduled, None), book]);
+    fixture.observe(&[turn(Phase::VolatilityCall, Phase::Continuous, SessionReason::Scheduled, None), book]);
     assert_eq!(reader.read(&mut fixture)[0].get("breach"), None);
 }
 
@@ -135,10 +135,10 @@ fn call_is_sent_on_each_change_and_at_its_uncross() {
     let mut reader = Reader::join(&mut fixture, "auction.NPN_ZAR");
     assert_eq!(reader.first.take().expect("the present")["type"], "result");
     let book = changed(&mut fixture);
-    fixture.tell(&[turn(Phase::Continuous, Phase::ClosingCall, SessionReason::Scheduled, Some(9_000)), book]);
+    fixture.observe(&[turn(Phase::Continuous, Phase::ClosingCall, SessionReason::Scheduled, Some(9_000)), book]);
     for (price, volume, imbalance) in [(None, 0, 0), (Some(101), 7, 3), (Some(101), 7, 3), (Some(102), 9, -4)] {
         let book = changed(&mut fixture);
-        fixture.tell(&[indicative(price, volume, imbalance), book]);
+        fixture.observe(&[indicative(price, volume, imbalance), book]);
     }
     let received = reader.read(&mut fixture);
     // The start of the call, (none, 0, 0) as its first state, and two changes. Repetitions are not
@@ -168,7 +168,7 @@ fn call_is_sent_on_each_change_and_at_its_uncross() {
     let book = changed(&mut fixture);
     let mut trades = Reader::join(&mut fixture, "trades.NPN_ZAR.raw");
     let mut session = Reader::join(&mut fixture, "session.NPN_ZAR");
-    fixture.tell(&[trade(1, 102, 5, kind), trade(2, 102, 4, kind), uncrossed, next, close, book]);
+    fixture.observe(&[trade(1, 102, 5, kind), trade(2, 102, 4, kind), uncrossed, next, close, book]);
     let received = reader.read(&mut fixture);
     fields(
         &received[0],
@@ -193,11 +193,11 @@ fn curves_sum_to_indicative_volume_at_its_price() {
     let mut fixture = MarketFixture::new();
     let mut reader = Reader::join(&mut fixture, "auction.NPN_ZAR.100ms");
     let book = changed(&mut fixture);
-    fixture.tell(&[turn(Phase::Continuous, Phase::OpeningCall, SessionReason::Scheduled, None), book]);
+    fixture.observe(&[turn(Phase::Continuous, Phase::OpeningCall, SessionReason::Scheduled, None), book]);
     // Bids 105 x 4, 103 x 6; offers 102 x 5, 104 x 9; market orders: 3 to buy, none to sell. At 103
     // buyers want 3 + 4 + 6 = 13, sellers give 5: volume 5, imbalance 8.
     let book = changed(&mut fixture);
-    fixture.tell(&[
+    fixture.observe(&[
         level(Side::Buy, 105, 4),
         level(Side::Buy, 103, 6),
         level(Side::Sell, 102, 5),
@@ -207,7 +207,7 @@ fn curves_sum_to_indicative_volume_at_its_price() {
     ]);
     assert_eq!(reader.read(&mut fixture), Vec::<Value>::new(), "not before the window ends");
     fixture.at = 100 * MS;
-    fixture.tell(&[Event::WindowClosed]);
+    fixture.observe(&[Event::WindowClosed]);
     let received = reader.read(&mut fixture);
     assert_eq!(
         received[0]["curves"],
@@ -218,7 +218,7 @@ fn curves_sum_to_indicative_volume_at_its_price() {
         })
     );
     fixture.at = 200 * MS;
-    fixture.tell(&[Event::WindowClosed]);
+    fixture.observe(&[Event::WindowClosed]);
     assert_eq!(reader.read(&mut fixture), Vec::<Value>::new(), "nothing has changed");
 }
 
@@ -232,7 +232,7 @@ fn ticker_has_session_end_and_indicative_result() {
     }
     let book = changed(&mut fixture);
     let call = turn(Phase::Continuous, Phase::IntradayCall, SessionReason::Scheduled, Some(30_000));
-    fixture.tell(&[call, indicative(Some(99), 2, 0), book]);
+    fixture.observe(&[call, indicative(Some(99), 2, 0), book]);
     let received = ticker.read(&mut fixture).pop().expect("a ticker");
     fields(
         &received,
@@ -254,7 +254,7 @@ fn session_change_within_command_does_not_split_book_message() {
     let mut book = Reader::join(&mut fixture, "book.NPN_ZAR.raw");
     let first = book.first.take().expect("a snapshot")["change_id"].clone();
     let last = changed(&mut fixture);
-    fixture.tell(&[
+    fixture.observe(&[
         level(Side::Buy, 90, 1),
         turn(Phase::Continuous, Phase::Pause, SessionReason::Operator, None),
         level(Side::Buy, 91, 1),
@@ -281,7 +281,7 @@ fn state_is_sent_when_order_entry_starts_or_stops() {
         (Phase::Halted, Phase::HaltAndClose),
         (Phase::HaltAndClose, Phase::Pause),
     ] {
-        fixture.tell(&[turn(from, to, SessionReason::Scheduled, None)]);
+        fixture.observe(&[turn(from, to, SessionReason::Scheduled, None)]);
     }
     let words: Vec<Value> = states.read(&mut fixture).iter().map(|received| received["state"].clone()).collect();
     assert_eq!(words, ["closed", "started", "closed", "started", "closed", "started"]);
@@ -298,7 +298,7 @@ fn off_book_trades_have_their_own_channel() {
     let mut copies = Reader::join(&mut fixture, "drop_copy.any");
     fixture.at = 5_000 * MS;
     let (reason, ends) = (SessionReason::Scheduled, Some(VenueNanos(9_000 * MS)));
-    fixture.tell(&[Event::ReportingChanged { instrument: HERE, open: true, reason, ends }]);
+    fixture.observe(&[Event::ReportingChanged { instrument: HERE, open: true, reason, ends }]);
     let made = |number| OffBookTrade {
         instrument: HERE,
         number,
@@ -310,7 +310,7 @@ fn off_book_trades_have_their_own_channel() {
     };
     // Two equal trades count as two.
     for number in [1, 2] {
-        fixture.tell(&[Event::OffBookTrade(Box::new(made(number)))]);
+        fixture.observe(&[Event::OffBookTrade(Box::new(made(number)))]);
     }
     let received = reader.read(&mut fixture);
     assert_eq!(received.len(), 3, "{received:?}");
@@ -329,8 +329,8 @@ fn off_book_trades_have_their_own_channel() {
     let kinds: Vec<(&Value, &Value)> = copied.iter().map(|copy| (&copy["type"], &copy["direction"])).collect();
     let (kind, buy, sell) = (&json!("off_book_trade"), &json!("buy"), &json!("sell"));
     assert_eq!(kinds, [(kind, buy), (kind, sell), (kind, buy), (kind, sell)]);
-    fixture.tell(&[Event::DayEnded]);
-    fixture.tell(&[Event::ReportingChanged { instrument: HERE, open: false, reason, ends: None }]);
+    fixture.observe(&[Event::DayEnded]);
+    fixture.observe(&[Event::ReportingChanged { instrument: HERE, open: false, reason, ends: None }]);
     let received = reader.read(&mut fixture);
     assert_eq!((&received[0]["day"]["trades"], &received[0]["trade_reporting"]), (&json!(0), &json!("closed")));
 }

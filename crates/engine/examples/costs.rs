@@ -13,8 +13,8 @@ use pitwire_engine::{Engine, EventSink};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Allocation, Amend, Command, Credit, Currency, CurrencyId, Decimal, Event,
     InstrumentId, InstrumentLimits, InstrumentSpec, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase,
-    RemainingSessions, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, Tolerance, TradingRules, VenueDay,
-    VenueNanos,
+    RemainingSessions, Seq, SequencedCommand, SessionReason, Side, Ticks, TimeInForce, Tolerance, TradingRules,
+    VenueDay, VenueNanos,
 };
 
 const FEATURES: [&str; 12] = [
@@ -53,7 +53,7 @@ impl EventSink for Listener {
 
 /// Callgrind counts the instructions inside this function.
 #[inline(never)]
-fn measured(engine: &mut Engine, stamped: &Stamped, out: &mut Listener) {
+fn measured(engine: &mut Engine, stamped: &SequencedCommand, out: &mut Listener) {
     engine.apply(stamped, out);
 }
 
@@ -98,9 +98,9 @@ impl Bench {
         }
     }
 
-    fn stamped(&mut self, command: Command) -> Stamped {
+    fn stamped(&mut self, command: Command) -> SequencedCommand {
         self.seq += 1;
-        Stamped { seq: Seq(self.seq), at: VenueNanos(32_400_000_000_000 + self.seq), command }
+        SequencedCommand { seq: Seq(self.seq), at: VenueNanos(32_400_000_000_000 + self.seq), command }
     }
 
     fn apply(&mut self, command: Command) {
@@ -226,7 +226,7 @@ fn rules(feature: &str) -> TradingRules {
     }
 }
 
-/// What makes no sense is no row.
+/// Returns whether a combination makes sense, and so has a row.
 fn is_row(feature: &str, operation: &str) -> bool {
     let gathers = feature.starts_with("call") || feature == "frequent batch";
     let fills = ["fill", "market"].contains(&operation);

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use pitwire_engine::{Engine, EventSink};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Event, InstrumentId,
-    InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce,
-    VenueNanos,
+    InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SequencedCommand, SessionReason, Side, Ticks,
+    TimeInForce, VenueNanos,
 };
 
 const AUCTION: InstrumentId = InstrumentId(0);
@@ -23,12 +23,12 @@ const LOWEST: i64 = 10_000;
 
 /// Counts and forgets.
 #[derive(Default)]
-struct Counted {
+struct EventCounts {
     trades: u64,
     events: u64,
 }
 
-impl EventSink for Counted {
+impl EventSink for EventCounts {
     fn emit(&mut self, event: Event) {
         self.trades += u64::from(matches!(event, Event::Trade { .. }));
         self.events += 1;
@@ -57,14 +57,14 @@ impl Venue {
     fn open(orders: usize) -> Venue {
         let mut venue = Venue { engine: Engine::new(), seq: 0 };
         let currency = |id, name: &str| Currency { id: CurrencyId(id), name: name.to_owned(), decimals: 2 };
-        venue.tell(Command::AddCurrency(currency(0, "NPN")));
-        venue.tell(Command::AddCurrency(currency(1, "ZAR")));
+        venue.submit(Command::AddCurrency(currency(0, "NPN")));
+        venue.submit(Command::AddCurrency(currency(1, "ZAR")));
         for id in 0..ACCOUNTS {
             let (name, settings) = (format!("member-{id}"), AccountSettings::default());
             let spec = AccountSpec { id: AccountId(id), name, credit: Credit::Unlimited, settings };
-            venue.tell(Command::AddAccount(spec));
+            venue.submit(Command::AddAccount(spec));
         }
-        venue.tell(Command::AddInstrument(Box::new(InstrumentSpec {
+        venue.submit(Command::AddInstrument(Box::new(InstrumentSpec {
             id: AUCTION,
             start_price: Ticks(LOWEST),
             max_resting_orders: 10_000_000,
@@ -74,20 +74,20 @@ impl Venue {
         venue
     }
 
-    fn tell(&mut self, command: Command) -> Counted {
-        let mut counted = Counted::default();
-        self.tell_to(command, &mut counted);
+    fn submit(&mut self, command: Command) -> EventCounts {
+        let mut counted = EventCounts::default();
+        self.submit_to(command, &mut counted);
         counted
     }
 
-    fn tell_to(&mut self, command: Command, out: &mut impl EventSink) {
+    fn submit_to(&mut self, command: Command, out: &mut impl EventSink) {
         self.seq += 1;
-        self.engine.apply(&Stamped { seq: Seq(self.seq), at: VenueNanos(self.seq), command }, out);
+        self.engine.apply(&SequencedCommand { seq: Seq(self.seq), at: VenueNanos(self.seq), command }, out);
     }
 
     fn go(&mut self, to: Phase, out: &mut impl EventSink) {
         let (due, ends) = (VenueNanos(0), None);
-        self.tell_to(
+        self.submit_to(
             Command::ChangeSession { instrument: AUCTION, to, reason: SessionReason::Scheduled, due, ends },
             out,
         );
@@ -106,14 +106,14 @@ impl Venue {
             display,
             ..NewOrder::PLAIN
         };
-        self.tell(Command::Enter(NewOrder { tif: TimeInForce::Day, ..order }));
+        self.submit(Command::Enter(NewOrder { tif: TimeInForce::Day, ..order }));
     }
 }
 
 /// A call with so many orders; how long they took to come.
 fn call(kind: Call, orders: usize, levels: u64, random: &mut SplitMix64) -> (Venue, Duration) {
     let mut venue = Venue::open(orders + 1);
-    let ignored = &mut Counted::default();
+    let ignored = &mut EventCounts::default();
     venue.go(Phase::Continuous, ignored);
     if kind == Call::Hidden {
         // Bids below all offers, so that none trades before the call.
@@ -152,11 +152,11 @@ fn main() {
     for kind in [Call::Some, Call::All, Call::Icebergs, Call::Hidden] {
         let mut random = SplitMix64::new(7);
         let (mut entry, mut thrown, mut kept) = (Duration::MAX, Duration::MAX, Duration::MAX);
-        let mut counted = Counted::default();
+        let mut counted = EventCounts::default();
         for _ in 0..rounds {
             let (mut venue, took) = call(kind, orders, levels, &mut random);
             entry = entry.min(took);
-            counted = Counted::default();
+            counted = EventCounts::default();
             let begin = Instant::now();
             venue.go(Phase::Continuous, &mut counted);
             thrown = thrown.min(begin.elapsed());

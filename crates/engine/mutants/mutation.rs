@@ -19,7 +19,7 @@ use pitwire_auditor::Auditor;
 use pitwire_engine::{Engine, EngineImage, Fault, enable_fault};
 use pitwire_model::{
     AccountId, Amend, CancelFilter, CancelReason, Command, Credit, Event, InstrumentId, InstrumentSpec, Lots, NewOrder,
-    OrderId, OrderType, Phase, PostOnly, SelfMatch, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce,
+    OrderId, OrderType, Phase, PostOnly, SelfMatch, Seq, SessionReason, Side, SequencedCommand, Ticks, TimeInForce,
     TradingRules, VenueNanos,
 };
 use pitwire_reference_engine::ReferenceEngine;
@@ -40,7 +40,7 @@ type Detection = Option<u64>;
 
 /// A command, and the answer of the reference engine.
 struct ReferenceStep {
-    stamped: Stamped,
+    stamped: SequencedCommand,
     events: Vec<Event>,
     image: Option<EngineImage>,
 }
@@ -48,7 +48,7 @@ struct ReferenceStep {
 struct Checks {
     vectors: Vec<Scenario>,
     worlds: Vec<Vec<ReferenceStep>>,
-    pairs: Vec<Vec<Stamped>>,
+    pairs: Vec<Vec<SequencedCommand>>,
 }
 
 impl Checks {
@@ -136,7 +136,7 @@ fn catch_panic<T>(work: impl FnOnce() -> T) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok()
 }
 
-fn applied(engine: &mut Engine, stamped: &Stamped) -> Vec<Event> {
+fn applied(engine: &mut Engine, stamped: &SequencedCommand) -> Vec<Event> {
     let mut events = Vec::new();
     engine.apply(stamped, &mut events);
     events
@@ -147,7 +147,7 @@ struct Count(u64);
 impl Witness for Count {
     fn begins(&mut self, _: &EngineImage, _: Seq, _: VenueNanos) {}
 
-    fn saw(&mut self, _: &Stamped, _: &[Event]) {
+    fn saw(&mut self, _: &SequencedCommand, _: &[Event]) {
         self.0 += 1;
     }
 }
@@ -199,10 +199,10 @@ const ACCOUNTS_OF_A_PAIR: u32 = 8;
 const MUCH: Lots = Lots(1_000_000);
 
 /// A short random run with all kinds of orders and sessions, and one hidden order somewhere in it.
-fn pair(seed: u64) -> Vec<Stamped> {
+fn pair(seed: u64) -> Vec<SequencedCommand> {
     let mut rnd = SplitMix64::new(seed);
     let mut stamper = Stamper::default();
-    let mut commands: Vec<Stamped> = opening_of_a_pair().into_iter().map(|command| stamper.stamp(command)).collect();
+    let mut commands: Vec<SequencedCommand> = opening_of_a_pair().into_iter().map(|command| stamper.stamp(command)).collect();
     let hides_at = rnd.below(PAIR_COMMANDS / 2);
     let mut entered: Vec<OrderId> = Vec::new();
     for n in 0..PAIR_COMMANDS {
@@ -284,10 +284,10 @@ fn anything(rnd: &mut SplitMix64, id: OrderId, entered: &mut Vec<OrderId>) -> Co
 }
 
 /// The events that the owner of the hidden order does not receive, command by command.
-fn events_of_others(commands: &[Stamped], with_it: bool) -> Vec<Vec<Event>> {
-    let unseen = |stamped: &Stamped| matches!(&stamped.command, Command::Enter(order) if order.account == UNSEEN);
+fn events_of_others(commands: &[SequencedCommand], with_it: bool) -> Vec<Vec<Event>> {
+    let unseen = |stamped: &SequencedCommand| matches!(&stamped.command, Command::Enter(order) if order.account == UNSEEN);
     let mut engine = Engine::new();
-    let say = |stamped: &Stamped| {
+    let say = |stamped: &SequencedCommand| {
         if unseen(stamped) && !with_it {
             return Vec::new();
         }

@@ -72,7 +72,7 @@ impl Position {
     }
 }
 
-/// What operators and the throttle have set on an account. Part of every image.
+/// Restrictions by operators and by the throttle on an account. Part of every image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccountStatus {
     pub closed: bool,

@@ -19,7 +19,7 @@ use crate::market::Market;
 use crate::order_checks::{check_price, lots_u32, peak_of};
 use crate::rule_tables::{OrderKind, TableAnswer, Tif, kind_cell, session_permissions, tif_cell, type_cell};
 
-/// What an accepted order does first.
+/// The first action of an accepted order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AdmittedAction {
     /// It waits for its session.
@@ -49,6 +49,10 @@ impl<'a> Admission<'a> {
     }
 
     /// HOT. Checks an order on a plain market and completes `incoming`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason of the first check that fails.
     #[inline(always)]
     pub fn check_plain_entry(
         &self,
@@ -102,6 +106,10 @@ impl<'a> Admission<'a> {
     }
 
     /// Checks an order with special terms or on a market that is not plain.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason of the first check that fails.
     pub fn check_special_entry(&self, order: &NewOrder) -> Result<(IncomingOrder, AdmittedAction), Reject> {
         let Admission { engine, market, account } = *self;
         self.check_may_enter(order.session)?;
@@ -165,6 +173,10 @@ impl<'a> Admission<'a> {
     }
 
     /// Checks that the instrument, the account and the session allow a new order.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason of the first check that fails.
     #[cold]
     pub fn check_may_enter(&self, session: SessionId) -> Result<(), Reject> {
         if self.market.phase == Phase::Deleted {
@@ -176,6 +188,10 @@ impl<'a> Admission<'a> {
 
     /// Checks that the account is not closed, killed or throttled, and that neither the venue nor
     /// the session is killed.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason of the first check that fails.
     #[cold]
     pub fn check_blocks(&self, session: SessionId) -> Result<(), Reject> {
         let Admission { engine, account, .. } = *self;
@@ -239,6 +255,10 @@ impl<'a> Admission<'a> {
     }
 
     /// Checks the peak of an order of `lots`. An order with a peak of zero is not an iceberg.
+    ///
+    /// # Errors
+    ///
+    /// Returns `DisplayOutOfRange`.
     pub fn check_min_display(&self, peak: u32, lots: u32) -> Result<(), Reject> {
         let least = self.market.rules.min_display(Lots(u64::from(lots)));
         let is_small = peak > 0 && Lots(u64::from(peak)) < least && self.engine.rules.has_min_display();
@@ -298,6 +318,10 @@ impl<'a> Admission<'a> {
     }
 
     /// Checks the minimum execution size of a hidden order with `open` lots and returns it.
+    ///
+    /// # Errors
+    ///
+    /// Returns `MinimumExecutionOutOfRange`.
     pub fn check_minimum_execution(&self, minimum: Lots, open: u32) -> Result<u32, Reject> {
         let least = self.market.rules.minimum_reserve.unwrap_or(Lots::ZERO).max(Lots(1));
         let fits = minimum >= least && minimum <= Lots(u64::from(open));
@@ -305,6 +329,10 @@ impl<'a> Admission<'a> {
     }
 
     /// Checks a limit price against the price band (4.10).
+    ///
+    /// # Errors
+    ///
+    /// Returns `PriceOutsideBand`.
     pub fn check_band(&self, price: Option<Ticks>) -> Result<(), Reject> {
         let (band_pct, reference) = (self.market.rules.band_pct, self.market.prices.static_reference);
         let (Some(price), Some(pct), Some(reference)) = (price, band_pct, reference) else { return Ok(()) };

@@ -1,6 +1,8 @@
 //! The venue's state machine. It passes each command to the code that handles it.
 
-use pitwire_model::{AccountId, Command, Epoch, Event, FlowSetting, InstrumentId, Reject, Seq, SessionId, Stamped};
+use pitwire_model::{
+    AccountId, Command, Epoch, Event, FlowSetting, InstrumentId, Reject, Seq, SequencedCommand, SessionId,
+};
 
 use crate::account_table::AccountTable;
 use crate::auction::CrossView;
@@ -74,7 +76,7 @@ impl Engine {
 
     /// Applies one command and writes its events to `out`.
     #[inline]
-    pub fn apply(&mut self, stamped: &Stamped, out: &mut impl EventSink) {
+    pub fn apply(&mut self, stamped: &SequencedCommand, out: &mut impl EventSink) {
         self.clock.now = stamped.at;
         match &stamped.command {
             Command::Enter(order) => self.enter(order, out),
@@ -86,7 +88,7 @@ impl Engine {
     }
 
     #[cold]
-    fn apply_rare(&mut self, stamped: &Stamped, out: &mut impl EventSink) {
+    fn apply_rare(&mut self, stamped: &SequencedCommand, out: &mut impl EventSink) {
         let result = match &stamped.command {
             Command::Enter(_) | Command::Cancel { .. } | Command::Amend(_) | Command::CloseWindow => Ok(()),
             Command::CancelAll { account, which, reason } => {

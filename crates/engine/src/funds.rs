@@ -1,4 +1,4 @@
-//! What an account can afford: reserves for spot orders, margin for perpetuals.
+//! Checks of funds: reserves for spot orders, margin for perpetuals.
 //!
 //! Does        compute what is available and check the worst case of an order, an amend or a trade
 //!             against it.
@@ -13,7 +13,7 @@ use crate::incoming::IncomingOrder;
 use crate::market::Market;
 use crate::settlement_terms::SettlementTerms;
 
-/// What the checks of funds read.
+/// The state that the checks of funds read.
 #[derive(Clone, Copy)]
 pub(crate) struct Funds<'a> {
     pub accounts: &'a [Account],
@@ -45,6 +45,10 @@ impl<'a> Funds<'a> {
     /// Checks that the account can pay for an order in the worst case. A market order pays what it
     /// can reach now; if it can reach nothing, it costs nothing. Costs, for a market order, the
     /// orders that it reaches.
+    ///
+    /// # Errors
+    ///
+    /// Returns `NotEnoughFunds`.
     pub fn check_order(self, market: &Market, order: &IncomingOrder) -> Result<(), Reject> {
         let (account, side, open, is_market) = (order.account, order.side, order.open, order.is_market());
         if let SettlementTerms::Inverse { .. } = market.settlement {
@@ -62,6 +66,10 @@ impl<'a> Funds<'a> {
     /// Checks an order that may have to wait: it reserves at its limit or bound. A market order
     /// that trades at once in the closing price cross pays for the `cross_lots` that it can reach
     /// there.
+    ///
+    /// # Errors
+    ///
+    /// Returns `NotEnoughFunds`.
     pub fn check_special_order(
         self,
         market: &Market,
@@ -89,6 +97,10 @@ impl<'a> Funds<'a> {
     }
 
     /// Checks that one party can pay for a reported trade.
+    ///
+    /// # Errors
+    ///
+    /// Returns `NotEnoughFunds`.
     pub fn check_trade(
         self,
         market: &Market,
@@ -201,6 +213,10 @@ impl<'a> Funds<'a> {
     }
 
     /// Checks an amended order. The reserve of the old order counts as available.
+    ///
+    /// # Errors
+    ///
+    /// Returns `NotEnoughFunds`.
     pub fn check_amend(self, market: &Market, old: &RestingOrder, new: &IncomingOrder) -> Result<(), Reject> {
         let (account, side, old_open) = (new.account, new.side, old.total_open());
         match market.settlement {

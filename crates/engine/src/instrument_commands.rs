@@ -28,6 +28,12 @@ impl InstrumentCommands<'_> {
         }
     }
 
+    /// Begins another session.
+    ///
+    /// # Errors
+    ///
+    /// Returns `SessionNotAllowed` if the session is the current one, if one of both is `Deleted`,
+    /// or if an operator may not ask for the change.
     pub fn change_session(
         mut self,
         to: Phase,
@@ -46,6 +52,10 @@ impl InstrumentCommands<'_> {
     }
 
     /// Changes the session by a command of the first release.
+    ///
+    /// # Errors
+    ///
+    /// Returns `BadDefinition` or `InstrumentDeleted`.
     pub fn set_phase(mut self, to: Phase, out: &mut impl EventSink) -> Result<(), Reject> {
         let from = self.context.market.phase;
         if to == Phase::Deleted {
@@ -64,6 +74,10 @@ impl InstrumentCommands<'_> {
     }
 
     /// Moves the expected end of a call.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InstrumentDeleted` or `SessionNotAllowed`.
     pub fn extend_session(mut self, ends: VenueNanos, out: &mut impl EventSink) -> Result<(), Reject> {
         let now = self.context.clock.now;
         let phase = self.existing()?.extend_call(ends, now)?;
@@ -73,18 +87,33 @@ impl InstrumentCommands<'_> {
         Ok(())
     }
 
+    /// Sets the sessions that are still to come today.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InstrumentDeleted`.
     pub fn set_remaining(mut self, remaining: RemainingSessions, out: &mut impl EventSink) -> Result<(), Reject> {
         self.existing()?.session.remaining = remaining;
         out.emit(Event::RemainingSet { instrument: self.context.instrument() });
         Ok(())
     }
 
+    /// Replaces the trading rules.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InstrumentDeleted`, `BadDefinition`, or `SessionNotAllowed` for another allocation.
     pub fn set_trading_rules(mut self, rules: &TradingRules, out: &mut impl EventSink) -> Result<(), Reject> {
         self.existing()?.set_trading_rules(rules)?;
         out.emit(Event::TradingRulesSet { instrument: self.context.instrument(), rules: Box::new(rules.clone()) });
         Ok(())
     }
 
+    /// Sets the closing price of the day.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InstrumentDeleted`, `SessionNotAllowed` or `PriceOutOfRange`.
     pub fn set_closing_price(mut self, price: Ticks, out: &mut impl EventSink) -> Result<(), Reject> {
         let derivation = self.existing()?.set_closing_price(price)?;
         out.emit(Event::ClosingPriceSet { instrument: self.context.instrument(), price, derivation });
@@ -93,6 +122,10 @@ impl InstrumentCommands<'_> {
     }
 
     /// Runs filters of hidden orders whether or not the displayed book has changed.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InstrumentDeleted`.
     pub fn filter_hidden(mut self, out: &mut impl EventSink) -> Result<(), Reject> {
         self.existing()?;
         MarketCommand::begin_with_filter(&mut self.context, out).finish();
@@ -100,6 +133,10 @@ impl InstrumentCommands<'_> {
     }
 
     /// Ends the current batch. Does nothing on an instrument that does not trade in batches.
+    ///
+    /// # Errors
+    ///
+    /// Returns `InstrumentDeleted`.
     pub fn end_batch(mut self, out: &mut impl EventSink) -> Result<(), Reject> {
         if self.existing()?.trades_in_batches() {
             let mut command = MarketCommand::begin(&mut self.context, out);

@@ -12,6 +12,13 @@
 //! Start at    [`Engine::apply`], then `enter`, `continuous` and `book`: the path of a plain order
 //!             on a plain market. One test sends every other order to `admission`, `controlled`,
 //!             `auction` and `command_end`. Sessions change in `session_change`.
+//!
+//! A **plain order** is a limit or market order with the time in force DAY, GTC, IOC or FOK, and is
+//! not reduce-only. A **plain market** trades continuously by price and time, without hidden
+//! orders, stops, displayed reduce-only orders, price band or tolerances. There a plain order meets
+//! the displayed book and nothing else. `HOT.` marks functions that run for each plain order.
+
+#![warn(clippy::missing_errors_doc)]
 
 mod account;
 mod account_table;

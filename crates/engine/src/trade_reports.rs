@@ -31,6 +31,11 @@ pub(crate) struct TradeReports<'a> {
 
 impl TradeReports<'_> {
     /// Opens or closes the reporting hours of an instrument.
+    ///
+    /// # Errors
+    ///
+    /// Returns `SessionNotAllowed` if nothing would change, or the reason why the instrument cannot
+    /// be used.
     pub fn set_hours(
         &mut self,
         instrument: InstrumentId,
@@ -48,6 +53,10 @@ impl TradeReports<'_> {
     }
 
     /// Records a report. Its number is the sequence number of the command.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason of the first check that fails.
     pub fn report(&mut self, number: Seq, report: &TradeReport, out: &mut impl EventSink) -> Result<(), Reject> {
         self.check_report(report)?;
         self.markets.existing(report.instrument)?.reporting.waiting.insert(number, report.clone());
@@ -92,6 +101,11 @@ impl TradeReports<'_> {
     }
 
     /// Confirms, declines or withdraws a report. Returns the trade that a confirmation makes.
+    ///
+    /// # Errors
+    ///
+    /// Returns the reason of the first check that fails. A refused confirmation leaves the report
+    /// waiting.
     pub fn answer(
         &mut self,
         account: AccountId,

@@ -8,7 +8,7 @@ use common::{SplitMix64, test_seed};
 use pitwire_engine::Engine;
 use pitwire_engine::look_ahead::{UpcomingCommand, WINDOW};
 use pitwire_model::{
-    Command, InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Side, Stamped, Ticks,
+    Command, InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, SequencedCommand, Side, Ticks,
 };
 
 const ROUNDS: u64 = 60;
@@ -17,7 +17,7 @@ const COMMANDS: u64 = 3_000;
 const MORE_INSTRUMENTS: u32 = 80;
 
 /// The commands of a random world, and the engine that has applied them.
-fn world(seed: u64) -> (Vec<Stamped>, Engine) {
+fn world(seed: u64) -> (Vec<SequencedCommand>, Engine) {
     let (mut random, mut flow) = (SplitMix64::new(seed), Flow::new(seed));
     let (mut engine, mut stamper, mut commands) = (Engine::new(), Stamper::default(), Vec::new());
     let mut opening = opening_commands(flow.most_resting, flow.wealth);

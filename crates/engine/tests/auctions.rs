@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Allocation, Command, Credit, Currency, CurrencyId, Event, InstrumentId,
-    InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce,
-    TradingRules, VenueNanos,
+    InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SequencedCommand, SessionReason, Side, Ticks,
+    TimeInForce, TradingRules, VenueNanos,
 };
 
 const AUCTION: InstrumentId = InstrumentId(0);
@@ -19,25 +19,25 @@ const ACCOUNTS: u32 = 4;
 
 struct Venue {
     engine: Engine,
-    log: Vec<Stamped>,
+    log: Vec<SequencedCommand>,
 }
 
 impl Venue {
     fn open(allocation: Allocation) -> Venue {
         let mut venue = Venue { engine: Engine::new(), log: Vec::new() };
         for (id, name) in [(0, "NPN"), (1, "ZAR")] {
-            venue.tell(Command::AddCurrency(Currency { id: CurrencyId(id), name: name.into(), decimals: 2 }));
+            venue.submit(Command::AddCurrency(Currency { id: CurrencyId(id), name: name.into(), decimals: 2 }));
         }
         for id in 0..ACCOUNTS {
             let (name, settings) = (format!("member-{id}"), AccountSettings::default());
-            venue.tell(Command::AddAccount(AccountSpec {
+            venue.submit(Command::AddAccount(AccountSpec {
                 id: AccountId(id),
                 name,
                 credit: Credit::Unlimited,
                 settings,
             }));
         }
-        venue.tell(Command::AddInstrument(Box::new(InstrumentSpec {
+        venue.submit(Command::AddInstrument(Box::new(InstrumentSpec {
             id: AUCTION,
             start_price: Ticks(START),
             rules: Some(Box::new(TradingRules { allocation, ..TradingRules::default() })),
@@ -46,9 +46,9 @@ impl Venue {
         venue
     }
 
-    fn tell(&mut self, command: Command) -> Vec<Event> {
+    fn submit(&mut self, command: Command) -> Vec<Event> {
         let seq = self.log.len() as u64 + 1;
-        let stamped = Stamped { seq: Seq(seq), at: VenueNanos(seq), command };
+        let stamped = SequencedCommand { seq: Seq(seq), at: VenueNanos(seq), command };
         let mut events = Vec::new();
         self.engine.apply(&stamped, &mut events);
         self.log.push(stamped);
@@ -57,7 +57,7 @@ impl Venue {
 
     fn go(&mut self, to: Phase) -> Vec<Event> {
         let (due, reason) = (VenueNanos(0), SessionReason::Scheduled);
-        self.tell(Command::ChangeSession { instrument: AUCTION, to, reason, due, ends: None })
+        self.submit(Command::ChangeSession { instrument: AUCTION, to, reason, due, ends: None })
     }
 
     fn enter(&mut self, side: Side, order_type: OrderType, lots: u64, display: Option<u64>, by: u64) -> OrderId {
@@ -65,7 +65,8 @@ impl Venue {
         let account = AccountId(u32::try_from(by).unwrap());
         let order =
             NewOrder { id, account, instrument: AUCTION, side, order_type, lots: Lots(lots), ..NewOrder::PLAIN };
-        let events = self.tell(Command::Enter(NewOrder { tif: TimeInForce::Day, display: display.map(Lots), ..order }));
+        let events =
+            self.submit(Command::Enter(NewOrder { tif: TimeInForce::Day, display: display.map(Lots), ..order }));
         assert!(matches!(events[0], Event::Accepted { .. }), "{events:?}");
         id
     }
@@ -73,7 +74,7 @@ impl Venue {
 
 /// An order as this test tracks it.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct TrackedOrder {
     id: u64,
     side: Side,
     price: Option<i64>,
@@ -89,10 +90,10 @@ struct Outlook {
 }
 
 /// Rulebook 11.2, by trying every price that an order names.
-fn cleared(orders: &[Known], reference: i64) -> Option<Outlook> {
+fn cleared(orders: &[TrackedOrder], reference: i64) -> Option<Outlook> {
     let at = |price: i64| {
         let sum = |side: Side, accepts: &dyn Fn(i64) -> bool| -> i64 {
-            let here = |order: &&Known| order.side == side && order.price.is_none_or(accepts);
+            let here = |order: &&TrackedOrder| order.side == side && order.price.is_none_or(accepts);
             orders.iter().filter(here).map(|order| order.lots).sum()
         };
         let (buy, sell) = (sum(Side::Buy, &|limit| limit >= price), sum(Side::Sell, &|limit| limit <= price));
@@ -119,9 +120,9 @@ fn cleared(orders: &[Known], reference: i64) -> Option<Outlook> {
 }
 
 /// Returns what each order of a side gets, in priority order.
-fn given(orders: &[Known], side: Side, outlook: Outlook) -> Vec<(u64, i64)> {
-    let mut own: Vec<&Known> = orders.iter().filter(|order| order.side == side).collect();
-    let worth = |order: &Known| order.price.map(|price| if side == Side::Buy { -price } else { price });
+fn given(orders: &[TrackedOrder], side: Side, outlook: Outlook) -> Vec<(u64, i64)> {
+    let mut own: Vec<&TrackedOrder> = orders.iter().filter(|order| order.side == side).collect();
+    let worth = |order: &TrackedOrder| order.price.map(|price| if side == Side::Buy { -price } else { price });
     own.sort_by_key(|order| (worth(order), order.id));
     let mut left = outlook.volume;
     let mut parts = Vec::new();
@@ -190,12 +191,12 @@ fn random_call_matches_exhaustive_price_search() {
     for round in 0..400 {
         let mut venue = Venue::open(Allocation::PriceTime);
         venue.go(Phase::OpeningCall);
-        let (mut known, mut outlook) = (Vec::<Known>::new(), None);
+        let (mut known, mut outlook) = (Vec::<TrackedOrder>::new(), None);
         for _ in 0..4 + random.below(16) {
             let events = if random.below(4) == 0 && !known.is_empty() {
                 let gone = known.remove(usize::try_from(random.below(known.len() as u64)).unwrap());
                 let account = AccountId(u32::try_from(gone.account).unwrap());
-                venue.tell(Command::Cancel { account, order: OrderId(gone.id) })
+                venue.submit(Command::Cancel { account, order: OrderId(gone.id) })
             } else {
                 let side = if random.below(2) == 0 { Side::Buy } else { Side::Sell };
                 let price = (random.below(7) > 0).then(|| 96 + random.below(9).cast_signed());
@@ -203,7 +204,7 @@ fn random_call_matches_exhaustive_price_search() {
                 let order_type = price.map_or(OrderType::Market, |price| OrderType::Limit { price: Ticks(price) });
                 let display = (price.is_some() && random.below(3) == 0).then(|| 1 + random.below(lots));
                 let id = venue.enter(side, order_type, lots, display, account).0;
-                known.push(Known { id, side, price, lots: lots.cast_signed(), account });
+                known.push(TrackedOrder { id, side, price, lots: lots.cast_signed(), account });
                 Vec::new()
             };
             let now = cleared(&known, START);
@@ -246,7 +247,7 @@ fn random_call_matches_exhaustive_price_search() {
         let ids: Vec<OrderId> = known.iter().map(|order| OrderId(order.id)).collect();
         for order in &known {
             let account = AccountId(u32::try_from(order.account).unwrap());
-            venue.tell(Command::Cancel { account, order: OrderId(order.id) });
+            venue.submit(Command::Cancel { account, order: OrderId(order.id) });
         }
         assert!(ids.iter().all(|id| venue.engine.order(*id).is_none()) && reserved(&venue.engine) == 0);
     }
@@ -257,7 +258,7 @@ fn money_moved_as_traded(
     engine: &Engine,
     before: &(Vec<i128>, Vec<i128>),
     trades: &[(u64, u64, i64, i64)],
-    known: &[Known],
+    known: &[TrackedOrder],
 ) {
     // A lot is 100 units of goods, a tick times a lot one unit of money.
     let owner = |id: u64| usize::try_from(known.iter().find(|order| order.id == id).unwrap().account).unwrap();
@@ -303,10 +304,10 @@ fn no_hidden_order_trades_less_than_its_minimum_in_calls_and_filters() {
                 tif: TimeInForce::Day,
                 ..NewOrder::PLAIN
             };
-            let events = venue.tell(Command::Enter(order));
-            in_filters += each_had_its_minimum(&events, &minimum, Filtered::Only);
-            let events = venue.tell(Command::FilterHidden { instrument: AUCTION });
-            in_filters += each_had_its_minimum(&events, &minimum, Filtered::Only);
+            let events = venue.submit(Command::Enter(order));
+            in_filters += each_had_its_minimum(&events, &minimum, TradeFilter::Only);
+            let events = venue.submit(Command::FilterHidden { instrument: AUCTION });
+            in_filters += each_had_its_minimum(&events, &minimum, TradeFilter::Only);
         }
         venue.go(Phase::IntradayCall);
         for _ in 0..random.below(6) {
@@ -320,27 +321,27 @@ fn no_hidden_order_trades_less_than_its_minimum_in_calls_and_filters() {
             );
         }
         let events = venue.go(Phase::Continuous);
-        in_calls += each_had_its_minimum(&events, &minimum, Filtered::Not);
+        in_calls += each_had_its_minimum(&events, &minimum, TradeFilter::Not);
     }
     assert!(in_calls > 100 && in_filters > 100, "{in_calls} {in_filters}");
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Filtered {
+enum TradeFilter {
     Only,
     Not,
 }
 
 /// How many hidden orders traded in the uncrosses of one command. Where several filters run in one,
 /// what an order got in all of them counts.
-fn each_had_its_minimum(events: &[Event], minimum: &BTreeMap<u64, u64>, filtered: Filtered) -> usize {
+fn each_had_its_minimum(events: &[Event], minimum: &BTreeMap<u64, u64>, filtered: TradeFilter) -> usize {
     use pitwire_model::TradeKind;
     let mut got: BTreeMap<u64, u64> = BTreeMap::new();
     for event in events {
         if let Event::Trade { lots, maker, taker, kind, .. } = event {
             let counts = match kind {
-                TradeKind::Filter => filtered == Filtered::Only,
-                TradeKind::Call(_) => filtered == Filtered::Not,
+                TradeKind::Filter => filtered == TradeFilter::Only,
+                TradeKind::Call(_) => filtered == TradeFilter::Not,
                 _ => false,
             };
             for id in [maker, taker].into_iter().filter(|_| counts) {
@@ -375,7 +376,7 @@ fn cancels_around_an_uncross_apply_in_log_order() {
                 traded = trades(&venue.go(Phase::Continuous));
             }
             let account = AccountId(u32::try_from(at).unwrap() % ACCOUNTS);
-            let events = venue.tell(Command::Cancel { account, order: *id });
+            let events = venue.submit(Command::Cancel { account, order: *id });
             let in_uncross = traded.iter().filter(|(buy, sell, ..)| *buy == id.0 || *sell == id.0);
             let lots: i64 = in_uncross.map(|(_, _, lots, _)| lots).sum();
             match &events[0] {
@@ -394,7 +395,7 @@ fn cancels_around_an_uncross_apply_in_log_order() {
 }
 
 /// Replays the log, through a snapshot at `cut` if there is one.
-fn replayed(log: &[Stamped], cut: Option<usize>) -> EngineImage {
+fn replayed(log: &[SequencedCommand], cut: Option<usize>) -> EngineImage {
     let mut engine = Engine::new();
     for (at, stamped) in log.iter().enumerate() {
         if cut == Some(at) {

@@ -19,7 +19,7 @@ fn bust(instrument: InstrumentId, number: u64, lots: u64, price: i64, buyer: Acc
 
 fn outcome(engines: &mut EnginePair, bust: &Bust) -> Result<(), Reject> {
     match &engines.apply(Command::BustTrade(Box::new(bust.clone())))[..] {
-        [Event::TradeBusted(said)] if **said == *bust => Ok(()),
+        [Event::TradeBusted(reported)] if **reported == *bust => Ok(()),
         [Event::CommandRefused { reason }] => Err(*reason),
         events => panic!("{events:#?}"),
     }

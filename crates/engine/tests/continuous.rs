@@ -9,8 +9,8 @@ use pitwire_engine::Engine;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelFilter, CancelReason, Command, Credit, Currency,
     CurrencyId, Decimal, Event, Expiry, InstrumentId, InstrumentSpec, KillScope, Label, Lots, NewOrder, OrderId,
-    OrderType, Phase, PostOnly, Priority, Reject, RemainingSessions, SelfMatch, Seq, SessionReason, Side, Stamped,
-    Ticks, TimeInForce, Tolerance, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    OrderType, Phase, PostOnly, Priority, Reject, RemainingSessions, SelfMatch, Seq, SequencedCommand, SessionReason,
+    Side, Ticks, TimeInForce, Tolerance, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 const SHARE: InstrumentId = InstrumentId(0);
@@ -60,7 +60,7 @@ impl TestMarket {
     fn does(&mut self, command: Command) -> String {
         self.seq += 1;
         self.events.clear();
-        let stamped = Stamped { seq: Seq(self.seq), at: VenueNanos(self.now), command };
+        let stamped = SequencedCommand { seq: Seq(self.seq), at: VenueNanos(self.now), command };
         self.engine.apply(&stamped, &mut self.events);
         self.events.iter().filter_map(line_of).collect::<Vec<_>>().join(", ")
     }
@@ -296,11 +296,13 @@ fn chain_of_two_thousand_stops_executes_in_one_command() {
         fixture.enter(1_000 + step, BUY, 1, limit(price));
         fixture.enter(10_000 + step, SELL, 1, stop(price));
     }
-    let said = fixture.enter(5, SELL, 1, limit(5_000));
-    assert_eq!(said.matches(" elected at ").count(), 2_000);
-    assert_eq!(said.matches(" takes ").count(), 2_000, "the last one finds no order");
-    assert!(said.starts_with("5 takes 1@5000 of 1000, Buy 5000=0, 10000 elected at 5000, 10000 takes 1@4999 of 1001"));
-    assert!(said.ends_with("11999 elected at 3001, 11999 ends 1 ImmediateRemainder, ."), "{said}");
+    let output = fixture.enter(5, SELL, 1, limit(5_000));
+    assert_eq!(output.matches(" elected at ").count(), 2_000);
+    assert_eq!(output.matches(" takes ").count(), 2_000, "the last one finds no order");
+    assert!(
+        output.starts_with("5 takes 1@5000 of 1000, Buy 5000=0, 10000 elected at 5000, 10000 takes 1@4999 of 1001")
+    );
+    assert!(output.ends_with("11999 elected at 3001, 11999 ends 1 ImmediateRemainder, ."), "{output}");
     assert_eq!(fixture.engine.live_orders(), 0);
 }
 
@@ -314,10 +316,10 @@ fn group_of_stops_is_elected_by_one_price() {
     fixture.enter(12, BUY, 1, stop(99));
     fixture.enter(13, BUY, 1, stop(106));
     fixture.enter(14, SELL, 1, stop(100));
-    let said = "4 takes 1@100 of 1, Sell 100=0, 12 elected at 100, 11 elected at 100, 14 elected at 100, \
+    let output = "4 takes 1@100 of 1, Sell 100=0, 12 elected at 100, 11 elected at 100, 14 elected at 100, \
                 12 takes 1@105 of 2, Sell 105=0, 11 takes 1@120 of 3, Sell 120=8, 14 ends 1 ImmediateRemainder, \
                 13 elected at 120, 13 takes 1@120 of 3, Sell 120=7, .";
-    assert_eq!(fixture.enter(4, BUY, 1, limit(100)), said, "13 waits until the batch has acted");
+    assert_eq!(fixture.enter(4, BUY, 1, limit(100)), output, "13 waits until the batch has acted");
 }
 
 #[test]
@@ -331,9 +333,9 @@ fn stop_executes_with_its_own_terms() {
     let tif = TimeInForce::ImmediateOrCancel;
     let kind = OrderType::StopLimit { stop: Ticks(100), price: Ticks(101) };
     fixture.enters(NewOrder { id: OrderId(4), order_type: kind, tif, account: AccountId(6), lots: Lots(2), ..own });
-    let said = "5 takes 1@100 of 1, Sell 100=0, 3 elected at 100, 4 elected at 100, 3 ends 9 SelfMatch, \
+    let output = "5 takes 1@100 of 1, Sell 100=0, 3 elected at 100, 4 elected at 100, 3 ends 9 SelfMatch, \
                 4 takes 2@101 of 2, Sell 101=3, .";
-    assert_eq!(fixture.enter(5, BUY, 1, limit(100)), said);
+    assert_eq!(fixture.enter(5, BUY, 1, limit(100)), output);
     // Entered when its condition holds already: elected in the same command.
     fixture.cancel(2);
     assert_eq!(fixture.enter(6, SELL, 5, stop(101)), "6 elected at 101, 6 ends 5 ImmediateRemainder");
@@ -353,9 +355,9 @@ fn cancel_elects_no_stop_and_a_filter_does() {
     assert_eq!(fixture.cancel(4), "4 ends 8 Requested, Buy 101=0, .");
     fixture.enter(4, BUY, 8, limit(101));
     // Two more at 101 and the minimum of 10 is there: one price, which elects.
-    let said = "Buy 101=10, 4 takes 8@101 of 3 by filter, 5 takes 2@101 of 3 by filter, Buy 101=0, 2 elected at 101, \
+    let output = "Buy 101=10, 4 takes 8@101 of 3 by filter, 5 takes 2@101 of 3 by filter, Buy 101=0, 2 elected at 101, \
                 2 takes 5@103 of 1, Sell 103=0, .";
-    assert_eq!(fixture.enter(5, BUY, 2, limit(101)), said);
+    assert_eq!(fixture.enter(5, BUY, 2, limit(101)), output);
 }
 
 #[test]
@@ -426,11 +428,11 @@ fn a_date_beyond_sixteen_bits_is_too_far_and_no_more() {
     }
     // The last date there is stays the last one once the venue's days are later.
     fixture.does(Command::BeginDay { day: VenueDay(65_530), closes: VenueNanos(100) });
-    for (id, day, said) in [(1, 65_529, "no: expiry_passed"), (2, 65_536, "no: expiry_too_far"), (3, 65_535, "")] {
+    for (id, day, output) in [(1, 65_529, "no: expiry_passed"), (2, 65_536, "no: expiry_too_far"), (3, 65_535, "")] {
         let gtd = TimeInForce::GoodTillDate { day: VenueDay(day) };
         let said_here =
             fixture.enters(NewOrder { side: BUY, lots: Lots(10), order_type: limit(99), tif: gtd, ..order(id) });
-        assert!(said_here.contains(said) && said_here.starts_with("no") != said.is_empty(), "{day}: {said_here}");
+        assert!(said_here.contains(output) && said_here.starts_with("no") != output.is_empty(), "{day}: {said_here}");
     }
 }
 

@@ -204,13 +204,13 @@ fn flow_setting_is_stored_and_bounded() {
 fn quarantined_command_halts_its_instrument() {
     let mut engines = EnginePair::new(100, 100);
     let quarantine = |instrument| Command::Quarantine { seq: Seq(12), instrument };
-    let said = Event::Quarantined { seq: Seq(12) };
+    let quarantined = Event::Quarantined { seq: Seq(12) };
     let halted = Event::PhaseChanged { instrument: NPN_ZAR, phase: Phase::Halted };
-    assert_eq!(engines.apply(quarantine(None)), std::slice::from_ref(&said));
-    assert_eq!(engines.apply(quarantine(Some(InstrumentId(9)))), std::slice::from_ref(&said));
-    assert_eq!(engines.apply(quarantine(Some(NPN_ZAR))), [said.clone(), halted]);
+    assert_eq!(engines.apply(quarantine(None)), std::slice::from_ref(&quarantined));
+    assert_eq!(engines.apply(quarantine(Some(InstrumentId(9)))), std::slice::from_ref(&quarantined));
+    assert_eq!(engines.apply(quarantine(Some(NPN_ZAR))), [quarantined.clone(), halted]);
     assert_eq!(engines.run("x buy 1@1, delete"), "refused not_open");
-    assert_eq!(engines.apply(quarantine(Some(NPN_ZAR))), [said]);
+    assert_eq!(engines.apply(quarantine(Some(NPN_ZAR))), [quarantined]);
     assert_eq!(ACCOUNTS, u32::try_from(engines.engine().accounts().len()).expect("few"));
     assert_eq!(engines.engine().available(AccountId(2), BTC), 2_000_000);
 }

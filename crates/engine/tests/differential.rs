@@ -27,7 +27,7 @@ use pitwire_auditor_snapshot::audit_snapshot;
 use pitwire_engine::{Engine, EngineImage};
 use pitwire_model::{
     CancelReason, Command, Derivation, Event, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Reference, Reject,
-    ReportEnd, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, VenueNanos,
+    ReportEnd, Seq, SequencedCommand, SessionReason, Side, Ticks, TimeInForce, TradeKind, VenueNanos,
 };
 use pitwire_reference_engine::ReferenceEngine;
 
@@ -66,9 +66,9 @@ struct Coverage {
 }
 
 impl Coverage {
-    fn hear(&mut self, command: &Command, events: &[Event]) {
+    fn observe(&mut self, command: &Command, events: &[Event]) {
         self.commands += 1;
-        self.cells.hear(command, events);
+        self.cells.observe(command, events);
         for event in events {
             if let Some(mark) = marks(event) {
                 *self.marks.entry(mark).or_default() += 1;
@@ -226,7 +226,7 @@ fn refusal(events: &[Event]) -> Option<Reject> {
 }
 
 /// The engine, the reference engine and the auditor of one world.
-struct Court {
+struct ComparedEngines {
     fast: Option<Engine>,
     slow: ReferenceEngine,
     /// `None` if busts may describe trades wrongly, which only the auditor detects.
@@ -248,9 +248,9 @@ struct Bench {
     is_restored: bool,
 }
 
-impl Court {
+impl ComparedEngines {
     fn new(bench: Bench) -> Self {
-        Court {
+        ComparedEngines {
             fast: bench.is_fast.then(Engine::new),
             slow: ReferenceEngine::new(),
             auditor: bench.is_audited.then(Auditor::new),
@@ -262,9 +262,9 @@ impl Court {
     }
 
     /// Applies a command. Its number is its position in this run.
-    fn judge(&mut self, stamped: &Stamped, is_image_due: bool) -> Result<Vec<Event>, String> {
+    fn judge(&mut self, stamped: &SequencedCommand, is_image_due: bool) -> Result<Vec<Event>, String> {
         self.seq = self.seq.next();
-        let stamped = Stamped { seq: self.seq, ..stamped.clone() };
+        let stamped = SequencedCommand { seq: self.seq, ..stamped.clone() };
         let mut events = Vec::new();
         self.slow.apply(&stamped, &mut events);
         if let Some(fast) = &mut self.fast {
@@ -301,7 +301,7 @@ impl Court {
         Ok(())
     }
 
-    fn compare_images(&mut self, stamped: &Stamped) -> Result<(), String> {
+    fn compare_images(&mut self, stamped: &SequencedCommand) -> Result<(), String> {
         let image = self.slow.image();
         if let Some(fast) = self.fast.as_ref().map(Engine::image)
             && fast != image
@@ -322,8 +322,8 @@ impl Court {
 }
 
 /// Returns the first failing command of a list, and the failure.
-fn failure(commands: &[Stamped], bench: Bench) -> Option<(usize, String)> {
-    let mut court = Court::new(bench);
+fn failure(commands: &[SequencedCommand], bench: Bench) -> Option<(usize, String)> {
+    let mut court = ComparedEngines::new(bench);
     commands.iter().enumerate().find_map(|(at, stamped)| {
         let judged = catch_unwind(AssertUnwindSafe(|| court.judge(stamped, true).map(|_| ())));
         let sentence = match judged {
@@ -336,7 +336,7 @@ fn failure(commands: &[Stamped], bench: Bench) -> Option<(usize, String)> {
 }
 
 /// Reduces a failing list, first to its prefix and then by dropping commands.
-fn shrink(mut commands: Vec<Stamped>, court: Bench) -> (Vec<Stamped>, String) {
+fn shrink(mut commands: Vec<SequencedCommand>, court: Bench) -> (Vec<SequencedCommand>, String) {
     let Some((at, mut sentence)) = failure(&commands, court) else {
         return (commands, "it does not fail again".to_owned());
     };
@@ -350,9 +350,9 @@ fn shrink(mut commands: Vec<Stamped>, court: Bench) -> (Vec<Stamped>, String) {
             fewer.drain(from..(from + step).min(commands.len()));
             replays += 1;
             match failure(&fewer, court) {
-                Some((at, said)) if complaint_of(&said) == complaint => {
+                Some((at, finding)) if complaint_of(&finding) == complaint => {
                     fewer.truncate(at + 1);
-                    (commands, sentence) = (fewer, said);
+                    (commands, sentence) = (fewer, finding);
                 }
                 _ => from += step,
             }
@@ -372,10 +372,10 @@ fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, coverage: &mut Co
     let mut flow = Flow::new(world_seed);
     let steps = SplitMix64::new(world_seed).pick(&[200, 400, 800, 3_000]);
     let kind = Bench { is_fast, is_audited: !flow.lies, is_restored: world.is_multiple_of(3) };
-    let mut court = Court::new(kind);
+    let mut court = ComparedEngines::new(kind);
     let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
     let mut stamper = Stamper::default();
-    let mut commands: Vec<Stamped> = Vec::new();
+    let mut commands: Vec<SequencedCommand> = Vec::new();
     coverage.cells.forget();
     while commands.len() < steps {
         stamper.at.0 += flow.wait();
@@ -386,7 +386,7 @@ fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, coverage: &mut Co
         let is_image_due = commands.len().is_multiple_of(IMAGE_EVERY) || commands.len() == steps;
         match catch_unwind(AssertUnwindSafe(|| court.judge(&stamped, is_image_due))) {
             Ok(Ok(events)) => {
-                coverage.hear(&stamped.command, &events);
+                coverage.observe(&stamped.command, &events);
                 flow.learn(&events);
             }
             _ => return fail(seed, world, commands.clone(), kind),
@@ -398,13 +398,13 @@ fn play(seed: u64, world: u64, world_seed: u64, is_fast: bool, coverage: &mut Co
 }
 
 /// Reduces the world and panics. With `TEST_SURVEY=1` it prints the failure and continues.
-fn fail(seed: u64, world: u64, commands: Vec<Stamped>, kind: Bench) {
+fn fail(seed: u64, world: u64, commands: Vec<SequencedCommand>, kind: Bench) {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {})); // The replays may panic many times.
     let (fewest, sentence) = shrink(commands, kind);
     std::panic::set_hook(hook);
     println!("TEST_SEED={seed} world={world} fails with these {} commands:", fewest.len());
-    for Stamped { at, command, .. } in &fewest {
+    for SequencedCommand { at, command, .. } in &fewest {
         println!("  at {at}: {command:?}");
     }
     if std::env::var("TEST_SURVEY").is_ok() {
@@ -440,7 +440,7 @@ fn play_all(commands: u64, is_fast: bool) {
 /// further pairs of hidden orders rest behind them and block each other by their minimum
 /// executions.
 fn trades_beside_nested_pairs(pairs: u64) -> usize {
-    let mut court = Court::new(Bench { is_fast: true, is_audited: true, is_restored: false });
+    let mut court = ComparedEngines::new(Bench { is_fast: true, is_audited: true, is_restored: false });
     let (mut stamper, mut trades) = (Stamper::default(), 0);
     let mut judge = |command: Command| {
         let events = court.judge(&stamper.stamp(command), true).unwrap_or_else(|sentence| panic!("{sentence}"));

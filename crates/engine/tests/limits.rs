@@ -48,7 +48,7 @@ fn market_order_counts_at_displayed_prices() {
         {OFFERS}, limit notional 1    | x sell 1@1        | -                                         | - | x 1@1, a 2@100, b 5+15@200"));
 }
 
-/// What lies beyond the collar's edge of 1050 is not asked: 2 × 1050 = 2,100.
+/// Offers beyond the collar's edge of 1050 need no funds: 2 × 1050 = 2,100.
 #[test]
 fn market_order_counts_up_to_the_collar() {
     const OFFERS: &str = "a sell 2@1050, b sell 2@2000";

@@ -14,11 +14,11 @@ use common::world::{ACCOUNTS, INSTRUMENTS, START, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_engine::Engine;
 use pitwire_model::{
-    AccountId, Amend, Command, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Priority, Seq, Side, Stamped,
-    Ticks, TimeInForce, VenueNanos,
+    AccountId, Amend, Command, Event, InstrumentId, Lots, NewOrder, OrderId, OrderType, Priority, Seq,
+    SequencedCommand, Side, Ticks, TimeInForce, VenueNanos,
 };
 
-struct Counting;
+struct CountingAllocator;
 
 thread_local! {
     // Counts this thread only, because the test harness allocates on others.
@@ -26,14 +26,14 @@ thread_local! {
 }
 
 #[global_allocator]
-static MEMORY: Counting = Counting;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 fn count() {
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
 // SAFETY: every method hands its arguments on to the system's allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         // SAFETY: as the caller vouches.
@@ -67,7 +67,7 @@ const WARM_UP: usize = 300_000;
 const COUNTED: usize = 200_000;
 
 impl Flow {
-    fn next(&mut self) -> Stamped {
+    fn next(&mut self) -> SequencedCommand {
         self.seq += 1;
         let oldest = std::mem::take(&mut self.recent[self.entered % REMEMBERED]);
         let command = match self.random.below(100) {
@@ -89,7 +89,7 @@ impl Flow {
             }
             _ => self.enter(OrderType::Market, None),
         };
-        Stamped { seq: Seq(self.seq), at: VenueNanos(self.seq), command }
+        SequencedCommand { seq: Seq(self.seq), at: VenueNanos(self.seq), command }
     }
 
     /// Mostly on its own side of the start price, some of it across.
@@ -159,7 +159,7 @@ fn warm_engine_allocates_nothing() {
     // Room for the events of the largest sweep: it would otherwise grow with a record among them.
     let mut events = Vec::with_capacity(1 << 16);
     for (seq, command) in (0..).zip(opening_commands(1 << 20, 1_000_000)) {
-        engine.apply(&Stamped { seq: Seq(seq), at: VenueNanos(0), command }, &mut events);
+        engine.apply(&SequencedCommand { seq: Seq(seq), at: VenueNanos(0), command }, &mut events);
     }
     for instrument in 0..INSTRUMENTS {
         engine.reserve(InstrumentId(instrument), REMEMBERED);

@@ -1,6 +1,6 @@
 //! Explains why an order left: the session, the time or the price that caused it.
 
-use pitwire_model::{CancelReason, Command, Event, Lots, Phase, SelfMatch, Stamped, Ticks, TimeInForce};
+use pitwire_model::{CancelReason, Command, Event, Lots, Phase, SelfMatch, SequencedCommand, Ticks, TimeInForce};
 use pitwire_scenario::{date_text, reason_of_leaving};
 
 use crate::note::Note;
@@ -11,7 +11,7 @@ use crate::viewer::Viewer;
 /// command.
 pub(crate) fn left(
     venue: &VenueView,
-    stamped: &Stamped,
+    stamped: &SequencedCommand,
     order: &ViewedOrder,
     open: Lots,
     reason: CancelReason,
@@ -117,7 +117,7 @@ fn immediate(venue: &VenueView, order: &ViewedOrder, open: Lots, note: &impl Fn(
 /// may know it.
 fn self_match(
     venue: &VenueView,
-    stamped: &Stamped,
+    stamped: &SequencedCommand,
     order: &ViewedOrder,
     events: &[Event],
     viewer: Viewer,

@@ -2,8 +2,8 @@
 
 use pitwire_engine::EngineImage;
 use pitwire_model::{
-    AccountId, Allocation, Command, Event, InstrumentId, Lots, OrderId, Phase, PostOnly, Seq, Side, Stamped, Ticks,
-    TradeKind, TradeReport,
+    AccountId, Allocation, Command, Event, InstrumentId, Lots, OrderId, Phase, PostOnly, Seq, SequencedCommand, Side,
+    Ticks, TradeKind, TradeReport,
 };
 use pitwire_scenario::{Contracts, type_word};
 
@@ -71,7 +71,7 @@ impl Explainer {
         explainer
     }
 
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event]) {
         self.venue.now = stamped.at;
         self.last = stamped.seq;
         if let (&Question::Order(id), Command::Enter(entered)) = (&self.question, &stamped.command)
@@ -127,7 +127,7 @@ impl Explainer {
     }
 
     /// Returns the book of a call before this command ends it, if the question needs it.
-    fn curve_before(&self, stamped: &Stamped) -> Option<(InstrumentId, CallCurve)> {
+    fn curve_before(&self, stamped: &SequencedCommand) -> Option<(InstrumentId, CallCurve)> {
         let instrument = match stamped.command {
             Command::ChangeSession { instrument, .. } | Command::RunBatch { instrument } => instrument,
             _ => return None,
@@ -166,7 +166,7 @@ impl Explainer {
     }
 
     /// Explains an event about trade reporting, if the question is about it.
-    fn beside_the_book(&self, stamped: &Stamped, event: &Event, events: &[Event]) -> Option<Note> {
+    fn beside_the_book(&self, stamped: &SequencedCommand, event: &Event, events: &[Event]) -> Option<Note> {
         let (venue, seq) = (&self.venue, stamped.seq);
         let at = |instrument| {
             matches!(self.question, Question::At { seq: asked, .. } if asked == seq) && self.is_asked_about(instrument)
@@ -207,7 +207,7 @@ impl Explainer {
 
     fn explain(
         &mut self,
-        stamped: &Stamped,
+        stamped: &SequencedCommand,
         event: &Event,
         events: &[Event],
         curve: Option<&(InstrumentId, CallCurve)>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use pitwire_model::{Event, Lots, OrderId, Phase, Stamped, Ticks};
+use pitwire_model::{Event, Lots, OrderId, Phase, SequencedCommand, Ticks};
 
 use crate::note::Note;
 use crate::venue_view::{VenueView, ViewedOrder, ViewedState};
@@ -49,7 +49,13 @@ impl SkippedOrders {
     /// Explains which order skipped `target`, once the command is done and the target still rests
     /// without a trade. A member learns of visible orders of others only, and never their id, size
     /// or limit.
-    pub fn over(&self, venue: &VenueView, target: &ViewedOrder, stamped: &Stamped, viewer: Viewer) -> Option<Note> {
+    pub fn over(
+        &self,
+        venue: &VenueView,
+        target: &ViewedOrder,
+        stamped: &SequencedCommand,
+        viewer: Viewer,
+    ) -> Option<Note> {
         let market = venue.market(target.instrument)?;
         let price = target.price()?;
         if market.phase != Phase::Continuous || !target.is_hidden() || target.place != ViewedState::Active {

@@ -5,8 +5,8 @@
 //!             account that answered.
 
 use pitwire_model::{
-    AccountId, Command, Event, InstrumentId, Lots, Reject, ReportEnd, Seq, SessionReason, Side, Stamped, Ticks,
-    TradeReport,
+    AccountId, Command, Event, InstrumentId, Lots, Reject, ReportEnd, Seq, SequencedCommand, SessionReason, Side,
+    Ticks, TradeReport,
 };
 use pitwire_scenario::Contracts;
 
@@ -52,7 +52,7 @@ fn terms(note: Note, venue: &VenueView, report: &TradeReport) -> Note {
 }
 
 /// Returns the report that a command makes or answers.
-pub(crate) fn report_of(stamped: &Stamped) -> Option<Seq> {
+pub(crate) fn report_of(stamped: &SequencedCommand) -> Option<Seq> {
     match stamped.command {
         Command::ReportTrade(_) => Some(stamped.seq),
         Command::AnswerReport { report, .. } => Some(report),
@@ -159,7 +159,7 @@ pub(crate) fn hours(venue: &VenueView, seq: Seq, event: &Event) -> Option<(Instr
 }
 
 /// Explains a refused report or answer, if the viewer may know it.
-pub(crate) fn refused(venue: &VenueView, stamped: &Stamped, reason: Reject, viewer: Viewer) -> Option<Note> {
+pub(crate) fn refused(venue: &VenueView, stamped: &SequencedCommand, reason: Reject, viewer: Viewer) -> Option<Note> {
     match &stamped.command {
         Command::ReportTrade(report) if viewer.owns(report.account) => {
             Some(report_refused(venue, stamped.seq, report, reason))

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use pitwire_model::{
     AccountId, CancelReason, Command, CurrencyId, Event, InstrumentId, InstrumentSpec, Lots, MatchGroup, OrderId,
-    OrderType, Phase, RemainingSessions, SelfMatch, Seq, Side, Stamped, Ticks, TimeInForce, TradeKind, TradeReport,
-    TradingRules, VenueNanos,
+    OrderType, Phase, RemainingSessions, SelfMatch, Seq, SequencedCommand, Side, Ticks, TimeInForce, TradeKind,
+    TradeReport, TradingRules, VenueNanos,
 };
 
 use crate::text_style::TextStyle;
@@ -220,7 +220,7 @@ impl VenueView {
         self.orders.insert(order.id, order);
     }
 
-    pub fn follow(&mut self, stamped: &Stamped, event: &Event) {
+    pub fn follow(&mut self, stamped: &SequencedCommand, event: &Event) {
         match event {
             Event::CurrencyAdded(currency) => _ = self.currencies.insert(currency.id, currency.name.clone()),
             Event::AccountAdded(spec) => {
@@ -285,7 +285,7 @@ impl VenueView {
         }
     }
 
-    fn follow_order(&mut self, stamped: &Stamped, event: &Event) {
+    fn follow_order(&mut self, stamped: &SequencedCommand, event: &Event) {
         match *event {
             Event::Accepted { order, account, instrument, side, order_type, lots, tif, display } => {
                 let time = self.next_time();

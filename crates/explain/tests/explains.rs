@@ -3,7 +3,7 @@
 
 use pitwire_engine::EngineImage;
 use pitwire_explain::{Explainer, Note, Question, TextStyle, Viewer};
-use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, OrderId, Seq, SequencedCommand, VenueNanos};
 use pitwire_random::SplitMix64;
 use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Machine, Witness, play_watched, read};
@@ -11,28 +11,28 @@ use serde_json::{Value, json};
 
 /// Follows a played scenario. The question names an order by its entry, or a command by its number.
 #[derive(Default)]
-struct Looker {
+struct CommandLog {
     image: EngineImage,
     begins: Seq,
-    log: Vec<(Stamped, Vec<Event>)>,
+    log: Vec<(SequencedCommand, Vec<Event>)>,
 }
 
-impl Witness for Looker {
+impl Witness for CommandLog {
     fn begins(&mut self, image: &EngineImage, seq: Seq, _: VenueNanos) {
         (self.image, self.begins) = (image.clone(), seq);
     }
 
-    fn saw(&mut self, stamped: &Stamped, events: &[Event]) {
+    fn saw(&mut self, stamped: &SequencedCommand, events: &[Event]) {
         self.log.push((stamped.clone(), events.to_vec()));
     }
 }
 
-impl Looker {
+impl CommandLog {
     fn ask(&self, question: Question) -> Vec<Note> {
-        self.tell(question, Viewer::Operator)
+        self.explain(question, Viewer::Operator)
     }
 
-    fn tell(&self, question: Question, viewer: Viewer) -> Vec<Note> {
+    fn explain(&self, question: Question, viewer: Viewer) -> Vec<Note> {
         let mut explainer = Explainer::resume(question, viewer, &self.image, self.begins);
         for (stamped, events) in &self.log {
             explainer.observe(stamped, events);
@@ -50,10 +50,10 @@ impl Looker {
     }
 }
 
-fn watch(setup: &Value, steps: &Value) -> Looker {
+fn watch(setup: &Value, steps: &Value) -> CommandLog {
     let text = json!({"name": "A", "setup": setup, "steps": steps}).to_string();
     let scenario = read("test", &text).expect("a scenario").remove(0);
-    let mut looker = Looker::default();
+    let mut looker = CommandLog::default();
     let mut machine = ReferenceEngine::new();
     play_watched(&mut machine, &scenario, &mut looker).expect("a market");
     // The image before the first step must suffice. The rest comes from the log.
@@ -360,7 +360,7 @@ fn explained_uncross_price_equals_the_engines() {
     assert!(uncrossed[0] > 200 && uncrossed[1] > 10, "{uncrossed:?}");
 }
 
-impl Looker {
+impl CommandLog {
     /// Returns the notes that the owner of the n-th entry's order gets.
     fn notes_for_owner(&self, n: usize) -> Vec<Note> {
         let id = self.order(n);
@@ -368,7 +368,7 @@ impl Looker {
             Command::Enter(order) if order.id == id => Some(order.account),
             _ => None,
         });
-        self.tell(Question::Order(id), Viewer::Member(entered.expect("an entry")))
+        self.explain(Question::Order(id), Viewer::Member(entered.expect("an entry")))
     }
 
     /// Returns the public events about prices.
@@ -424,7 +424,7 @@ fn hidden_orders_of_others_do_not_change_an_explanation() {
         let steps = steps.as_array().expect("steps").clone();
         let [hiding, plain] = [steps.clone(), without(&steps)].map(|steps| watch(&json!({}), &json!(steps)));
         assert_eq!(hiding.tape(), plain.tape(), "{what}: the hidden order meets no order");
-        let of = |looker: &Looker| looker.ask(Question::Order(looker.order(n)));
+        let of = |looker: &CommandLog| looker.ask(Question::Order(looker.order(n)));
         assert!(of(&hiding).iter().any(|note| note.what == kind), "{what}: {:?}", of(&hiding));
         assert_ne!(of(&hiding), of(&plain), "{what}: an operator sees it");
         assert_eq!(hiding.notes_for_owner(n), plain.notes_for_owner(n), "{what}");
@@ -468,7 +468,7 @@ fn random_markets_reveal_no_hidden_orders() {
         for (n, _) in entries.enumerate().filter(|(_, step)| !step["id"].as_str().is_some_and(|id| id.starts_with('X')))
         {
             assert_eq!(hiding.notes_for_owner(n), plain.notes_for_owner(n), "of entry {n} of {steps:?}");
-            let of = |looker: &Looker| looker.ask(Question::Order(looker.order(n)));
+            let of = |looker: &CommandLog| looker.ask(Question::Order(looker.order(n)));
             (compared, differed) = (compared + 1, differed + u32::from(of(&hiding) != of(&plain)));
         }
     }
@@ -490,7 +490,7 @@ fn member_sees_only_own_orders_and_no_foreign_sizes() {
     // Neither an own order nor a command.
     let stranger = Viewer::Member(pitwire_model::AccountId(u32::MAX));
     for question in [Question::Order(looker.order(1)), Question::At { seq: looker.log[1].0.seq, instrument: None }] {
-        assert_eq!(looker.tell(question, stranger), []);
+        assert_eq!(looker.explain(question, stranger), []);
     }
 }
 

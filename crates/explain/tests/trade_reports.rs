@@ -6,8 +6,8 @@ use pitwire_explain::{Explainer, Note, Question, Viewer};
 use pitwire_fixtures::share;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentSpec, KillScope, Label, Lots, OrderId, Phase, Seq, SessionReason, Side, Stamped, Ticks, TradeReport,
-    VenueNanos,
+    InstrumentSpec, KillScope, Label, Lots, OrderId, Phase, Seq, SequencedCommand, SessionReason, Side, Ticks,
+    TradeReport, VenueNanos,
 };
 use pitwire_reference_engine::ReferenceEngine;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ const ENDS: VenueNanos = VenueNanos(62_100 * 1_000_000_000);
 #[derive(Default)]
 struct Log {
     engine: ReferenceEngine,
-    log: Vec<(Stamped, Vec<Event>)>,
+    log: Vec<(SequencedCommand, Vec<Event>)>,
 }
 
 impl Log {
@@ -60,7 +60,7 @@ impl Log {
 
     fn apply(&mut self, command: Command) -> Seq {
         let seq = Seq(self.log.len() as u64 + 1);
-        let stamped = Stamped { seq, at: VenueNanos(seq.0), command };
+        let stamped = SequencedCommand { seq, at: VenueNanos(seq.0), command };
         let mut events = Vec::new();
         self.engine.apply(&stamped, &mut events);
         self.log.push((stamped, events));
@@ -78,18 +78,18 @@ impl Log {
         self.apply(Command::AnswerReport { account, report, confirm })
     }
 
-    fn tell(&self, question: Question, viewer: Viewer) -> Vec<Note> {
+    fn explain(&self, question: Question, viewer: Viewer) -> Vec<Note> {
         let mut explainer = Explainer::new(question, viewer);
         self.log.iter().for_each(|(stamped, events)| explainer.observe(stamped, events));
         explainer.finish()
     }
 
     fn of(&self, report: Seq) -> Vec<Note> {
-        self.tell(Question::Order(OrderId(report.0)), Viewer::Operator)
+        self.explain(Question::Order(OrderId(report.0)), Viewer::Operator)
     }
 
     fn at(&self, seq: Seq) -> Vec<Note> {
-        self.tell(Question::At { seq, instrument: None }, Viewer::Operator)
+        self.explain(Question::At { seq, instrument: None }, Viewer::Operator)
     }
 }
 
@@ -153,7 +153,7 @@ fn ended_report_explains_its_end() {
     assert_eq!(kinds(&notes), [("not confirmed", "rulebook: 23.1"), ("trade reporting", "rulebook: 23.1")]);
     has(&notes[1], &json!({"open": false, "reason": "scheduled", "ends_ns": null}));
     let elsewhere = Question::At { seq: end, instrument: Some("OTHER".to_owned()) };
-    assert!(log.tell(elsewhere, Viewer::Operator).is_empty());
+    assert!(log.explain(elsewhere, Viewer::Operator).is_empty());
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn only_the_two_parties_get_an_explanation() {
     log.answer(CARL, report, true);
     log.answer(ANNA, report, true);
     let explained = |who| {
-        kinds(&log.tell(Question::Order(OrderId(report.0)), Viewer::Member(who)))
+        kinds(&log.explain(Question::Order(OrderId(report.0)), Viewer::Member(who)))
             .iter()
             .map(|k| k.0)
             .collect::<Vec<_>>()
@@ -208,7 +208,7 @@ fn only_the_two_parties_get_an_explanation() {
     assert!(explained(CARL).is_empty());
     // The other party must not learn of a refused report.
     let refused = log.report(ANNA, BEN, 0, 90);
-    let explained = |who| log.tell(Question::Order(OrderId(refused.0)), Viewer::Member(who)).len();
+    let explained = |who| log.explain(Question::Order(OrderId(refused.0)), Viewer::Member(who)).len();
     assert_eq!([explained(ANNA), explained(BEN), explained(CARL)], [1, 0, 0]);
 }
 

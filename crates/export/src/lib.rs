@@ -26,7 +26,7 @@ use output_directory::OutputDirectory;
 pub use output_directory::check_free;
 use pitwire_engine::Engine;
 use pitwire_failure::Failure;
-use pitwire_model::{Event, Seq, Stamped, VenueNanos};
+use pitwire_model::{Event, Seq, SequencedCommand, VenueNanos};
 use run_tables::{RestingOrder, RunTables, resting_orders};
 pub use table::TableSummary;
 
@@ -66,7 +66,7 @@ impl Exporter {
     /// # Errors
     ///
     /// Returns a failure if a row cannot be written.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) -> Result<(), Failure> {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event]) -> Result<(), Failure> {
         if stamped.seq > self.range.last {
             return Ok(());
         }

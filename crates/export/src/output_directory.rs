@@ -43,6 +43,10 @@ pub struct OutputDirectory {
 
 impl OutputDirectory {
     /// Creates the hidden directory in the parent of `out`, so that publishing is one rename.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if `out` names no directory or its parent cannot be written.
     pub fn create_for(out: &Path) -> Result<Self, Failure> {
         let name = out.file_name().ok_or_else(|| {
             Failure::usage(format!("--out {} names no directory", out.display())).remedy("name a new one")
@@ -70,6 +74,10 @@ impl OutputDirectory {
     }
 
     /// Renames the directory to `out`.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the rename as a failure.
     pub fn publish(mut self, out: &Path) -> Result<(), Failure> {
         fs::rename(&self.path, out).map_err(|error| cannot_write(out, &error))?;
         self.is_published = true;

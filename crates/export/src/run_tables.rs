@@ -8,7 +8,7 @@ use pitwire_engine::Engine;
 use pitwire_failure::Failure;
 use pitwire_model::{
     AccountId, Command, Decimal, Event, InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq,
-    Side, Stamped, Ticks, VenueNanos,
+    SequencedCommand, Side, Ticks, VenueNanos,
 };
 
 use crate::columns;
@@ -117,6 +117,11 @@ fn state_of(states: &[Option<InstrumentState>], id: InstrumentId) -> Option<&Ins
 }
 
 impl RunTables {
+    /// Creates the files of all tables.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if a file cannot be created.
     pub fn create(directory: &Path, format: TableFormat) -> Result<Self, Failure> {
         let table = |name, columns| Table::create(directory, format, name, columns);
         Ok(RunTables {
@@ -186,7 +191,7 @@ impl RunTables {
     }
 
     /// Stores the entry data of an accepted order, whether or not the command is in range.
-    pub fn remember(&mut self, stamped: &Stamped, events: &[Event]) {
+    pub fn remember(&mut self, stamped: &SequencedCommand, events: &[Event]) {
         let Command::Enter(order) = &stamped.command else { return };
         if matches!(events.first(), Some(Event::Accepted { .. })) {
             let client_order_id = order.client_order_id.as_str().into();
@@ -212,7 +217,11 @@ impl RunTables {
     }
 
     /// Writes the rows of a command and applies its events to the instruments.
-    pub fn write(&mut self, stamped: &Stamped, events: &[Event]) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if a file cannot be written.
+    pub fn write(&mut self, stamped: &SequencedCommand, events: &[Event]) -> Result<(), Failure> {
         let before = self.order_context(stamped);
         // The row of an uncross needs the state before its session ended.
         self.write_auctions(stamped, events)?;
@@ -247,7 +256,7 @@ impl RunTables {
     }
 
     /// Returns session and quote before an order entry.
-    fn order_context(&self, stamped: &Stamped) -> Option<(Phase, Quote)> {
+    fn order_context(&self, stamped: &SequencedCommand) -> Option<(Phase, Quote)> {
         let Command::Enter(order) = &stamped.command else { return None };
         let state = state_of(&self.states, order.instrument);
         Some(state.map_or((Phase::Closed, Quote::default()), |state| (state.phase, state.quote())))
@@ -255,7 +264,7 @@ impl RunTables {
 
     fn write_order(
         &mut self,
-        stamped: &Stamped,
+        stamped: &SequencedCommand,
         order: &NewOrder,
         events: &[Event],
         phase: Phase,
@@ -303,7 +312,7 @@ impl RunTables {
         ])
     }
 
-    fn write_trade(&mut self, stamped: &Stamped, event: &Event) -> Result<(), Failure> {
+    fn write_trade(&mut self, stamped: &SequencedCommand, event: &Event) -> Result<(), Failure> {
         let Event::Trade {
             instrument,
             trade_seq,
@@ -344,7 +353,7 @@ impl RunTables {
         ])
     }
 
-    fn write_event(&mut self, stamped: &Stamped, index: u32, event: &Event) -> Result<(), Failure> {
+    fn write_event(&mut self, stamped: &SequencedCommand, index: u32, event: &Event) -> Result<(), Failure> {
         self.fields.clear();
         let head = describe(event, &mut self.fields)
             .ok_or_else(|| Failure::new(format!("event {index} of command {} cannot be described", stamped.seq)))?;
@@ -415,7 +424,7 @@ impl RunTables {
     }
 
     /// Writes a row for each uncross among the events of a command.
-    fn write_auctions(&mut self, stamped: &Stamped, events: &[Event]) -> Result<(), Failure> {
+    fn write_auctions(&mut self, stamped: &SequencedCommand, events: &[Event]) -> Result<(), Failure> {
         for event in events {
             let Event::Uncrossed { instrument, call, price, volume } = event else { continue };
             let state = state_of(&self.states, *instrument);
@@ -444,6 +453,10 @@ impl RunTables {
     }
 
     /// Writes levels and quotes before the first change, so that the changes give the whole book.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if a file cannot be written.
     pub fn write_opening_state(&mut self, seq: Seq, at: VenueNanos) -> Result<(), Failure> {
         let mut rows = Vec::new();
         for state in self.states.iter_mut().flatten() {
@@ -468,6 +481,10 @@ impl RunTables {
     }
 
     /// Writes the resting orders at the end, in priority order.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if a file cannot be written.
     pub fn write_closing_book(&mut self, resting: &[RestingOrder]) -> Result<(), Failure> {
         for order in resting {
             let subject = RowInstrument::of(&self.states, order.instrument);
@@ -491,6 +508,10 @@ impl RunTables {
     }
 
     /// Writes all instruments.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if a file cannot be written.
     pub fn write_instruments(&mut self, engine: &Engine) -> Result<(), Failure> {
         for market in engine.markets() {
             let spec = &market.spec;
@@ -509,6 +530,10 @@ impl RunTables {
     }
 
     /// Closes all tables. Returns them and the number of accepted orders.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if a file cannot be written.
     pub fn finish(self) -> Result<(Vec<TableSummary>, u64), Failure> {
         let RunTables { orders, trades, book, levels, quotes, auctions, events, instruments, .. } = self;
         let tables = [orders, trades, book, levels, quotes, auctions, events, instruments];

@@ -126,6 +126,11 @@ enum RowWriter {
 }
 
 impl Table {
+    /// Creates the file of a table.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the file cannot be created.
     pub fn create(
         directory: &Path,
         format: TableFormat,
@@ -148,6 +153,10 @@ impl Table {
     }
 
     /// Adds a row with one cell per column.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the file cannot be written.
     pub fn write(&mut self, row: &[Cell<'_>]) -> Result<(), Failure> {
         self.rows += 1;
         let written = match &mut self.rows_out {
@@ -158,6 +167,10 @@ impl Table {
     }
 
     /// Writes the rest of the file.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the file cannot be written.
     pub fn close(self) -> Result<TableSummary, Failure> {
         let Table { name, file, rows, rows_out } = self;
         let closed = match rows_out {

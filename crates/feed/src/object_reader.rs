@@ -8,7 +8,7 @@
 //!             (`walk`).
 //! Start at    [`ObjectReader::feed`].
 
-use pitwire_websocket::{Checked, Control, Data, Frames, Peer, Piece, Utf8, Violation, close_body};
+use pitwire_websocket::{Control, Data, Frames, Peer, Piece, Utf8, ValidPart, Violation, close_body};
 
 use crate::object::{FRAME_BYTES_MAX, Object};
 use crate::scan::{PrefixCache, ROOM_OBJECTS, RUN_OBJECTS, ScanSpan, ScanStop, ScanTables, Scanner, SimdLevel};
@@ -18,7 +18,7 @@ use crate::walk::{ObjectWalker, SymbolText, is_space, symbol};
 /// Longest object in bytes. A longer one is dropped and counted.
 pub const OBJECT_BYTES_MAX: usize = 1 << 20;
 
-/// What happens to objects without a symbol.
+/// The treatment of objects without a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingSymbol {
     Drop,
@@ -259,7 +259,7 @@ impl ObjectReader {
         let span = &mut payload.span;
         let from = span.at.max(span.checked);
         if from < span.end {
-            if let Checked::Until(bytes) = self.utf8.check(&text[from..span.end]) {
+            if let ValidPart::Until(bytes) = self.utf8.check(&text[from..span.end]) {
                 span.end = from + bytes;
                 payload.is_broken = true;
             }

@@ -23,7 +23,7 @@ pub enum FeedEvent {
 }
 
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ScanOutput {
     pub events: Vec<FeedEvent>,
     /// Without `unusual` and `cut`.
     pub counters: ScanCounters,
@@ -38,8 +38,8 @@ struct FeedMessage {
 }
 
 /// Reads a whole stream.
-pub fn read(stream: &[u8], workers: u32, no_sym: MissingSymbol) -> Seen {
-    let mut reader = ReferenceReader { seen: Seen::default(), message: None, workers, no_sym };
+pub fn read(stream: &[u8], workers: u32, no_sym: MissingSymbol) -> ScanOutput {
+    let mut reader = ReferenceReader { seen: ScanOutput::default(), message: None, workers, no_sym };
     let mut rest = stream;
     while reader.seen.violation.is_none() && !matches!(reader.seen.events.last(), Some(FeedEvent::Close(..))) {
         match reader.frame(rest) {
@@ -52,7 +52,7 @@ pub fn read(stream: &[u8], workers: u32, no_sym: MissingSymbol) -> Seen {
 }
 
 struct ReferenceReader {
-    seen: Seen,
+    seen: ScanOutput,
     message: Option<FeedMessage>,
     workers: u32,
     no_sym: MissingSymbol,

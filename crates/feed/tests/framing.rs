@@ -289,7 +289,7 @@ fn frames_may_cut_a_character() {
 #[test]
 fn after_a_violation_every_call_returns_it() {
     let mut reader = ObjectReader::new(4, MissingSymbol::Drop);
-    let mut seen = Seen::default();
+    let mut seen = ScanOutput::default();
     assert_eq!(reader.feed(&frame(0x83, b""), &mut seen), Err(Violation::ReservedOpcode(3)));
     assert_eq!(reader.feed(&text(&trades(1)), &mut seen), Err(Violation::ReservedOpcode(3)));
     assert_eq!(seen.events, []);
@@ -299,7 +299,7 @@ fn after_a_violation_every_call_returns_it() {
 fn a_new_connection_starts_fresh_and_keeps_counting() {
     for simd in all_simd_levels() {
         let mut reader = ObjectReader::with_simd(simd, 4, MissingSymbol::Drop);
-        let mut seen = Seen::default();
+        let mut seen = ScanOutput::default();
         let whole = [frame(BEGIN, trades(2).as_bytes()), frame(PING, b"x")].concat();
         for at in 0..whole.len() {
             reader.feed(&whole[..at], &mut seen).unwrap();

@@ -12,7 +12,7 @@ use pitwire_deribit::codec::{RequestId, RpcError, write_error};
 use pitwire_gateway::protocol::Batch;
 use pitwire_gateway::{BusEvent, BusReceiver, GatewayTime, Node, Upstream, VenueAnswer, VenueCall, WebRequest};
 use pitwire_net::{
-    Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, SystemClock, Waker,
+    Application, CloseReason, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, SystemClock, Waker,
 };
 use tracing::{info, warn};
 
@@ -344,7 +344,7 @@ impl Application for GatewayApplication {
         match path {
             "/metrics" => self.metrics(),
             "/healthz" => self.health(),
-            _ if self.accepts_websocket(path) => HttpResponse::text(426, "this is a WebSocket entrance"),
+            _ if self.accepts_websocket(path) => HttpResponse::text(426, "this is a WebSocket endpoint"),
             _ => HttpResponse::text(
                 404,
                 "a gateway has /ws/api/v2, /api/v2/public, streams by URL, /healthz and /metrics",
@@ -454,11 +454,11 @@ impl Application for GatewayApplication {
         self.node.subscriptions.readers().map(ConnectionId).for_each(visit);
     }
 
-    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
+    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), CloseReason> {
         self.node
             .subscriptions
             .read(id.0, out, enough)
-            .map_err(|(code, reason)| Closing { code, reason: reason.into() })
+            .map_err(|(code, reason)| CloseReason { code, reason: reason.into() })
     }
 
     fn stopping(&mut self, notices: &mut Notices) {

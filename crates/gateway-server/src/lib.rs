@@ -1,4 +1,4 @@
-//! What `pitwire gateway` runs: a gateway node behind the event loop and delivery threads.
+//! The server of `pitwire gateway`: a node behind the event loop and delivery threads.
 //!
 //! Does        passes messages of the bus, answers of the venue and requests of clients to the
 //!             node, and writes the node's output to the sockets.

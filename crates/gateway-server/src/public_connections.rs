@@ -18,7 +18,7 @@ use pitwire_publisher::{
     SubscriberSetup, weight,
 };
 
-use pitwire_server::delivery_threads::{Behind, DeliveryThreads, ThreadEvent, TurnBudget};
+use pitwire_server::delivery_threads::{DeliveryThreads, LagReport, ThreadEvent, TurnBudget};
 
 /// Ring of a channel of changes, per delivery thread, in bytes. The venue uses the same size.
 const DELTA_RING_BYTES: usize = 1 << 20;
@@ -106,7 +106,7 @@ impl PublicConnections {
 
     /// Returns the next lagging connection, its channel, and the last sequence that it received.
     pub fn next_lagging(&mut self) -> Option<(u64, ChannelId, u64)> {
-        while let Some(Behind { who: SubscriberId(id), stream, read }) = self.threads.next_behind() {
+        while let Some(LagReport { who: SubscriberId(id), stream, read }) = self.threads.next_behind() {
             if let Some(channel) = self.channels.get(&stream) {
                 return Some((id, *channel, read));
             }

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use pitwire_failure::Failure;
 use pitwire_nats::{
-    FirstConnection, LinkState, NatsOptions, NatsSubscription, ReceiveEnd, Wildcards, check_address, check_subject,
+    FirstConnection, LinkState, NatsOptions, NatsSubscription, ReceiveOutcome, Wildcards, check_address, check_subject,
 };
 
 use crate::protocol::{Batch, BusKey};
@@ -121,13 +121,13 @@ impl MessageVerifier {
     fn run(&mut self, mut subscription: NatsSubscription) {
         loop {
             match subscription.receive(SILENCE, |_, payload| self.message(payload)) {
-                ReceiveEnd::Messages => {}
-                ReceiveEnd::Timeout if self.silence_reminder.is_due() => tracing::warn!(
+                ReceiveOutcome::Messages => {}
+                ReceiveOutcome::Timeout if self.silence_reminder.is_due() => tracing::warn!(
                     subject = self.subject,
                     "no messages from a venue; does it run with --publish to this NATS server and with the same \
                      --publish-subject?"
                 ),
-                ReceiveEnd::Timeout => {}
+                ReceiveOutcome::Timeout => {}
             }
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pitwire_websocket::payload_of;
 
-use crate::history::{ChannelId, History, Next};
+use crate::history::{ChannelId, History, NextMessage};
 use crate::merge_queue::can_merge;
 use crate::protocol::{Batch, Reply};
 use crate::sink::{CatchUp, ClientSink};
@@ -258,15 +258,15 @@ impl ChannelTable {
         let (mut frames, mut after) = (Vec::new(), read_to);
         while frames.len() < PIECE_BYTES {
             match self.history.next(channel, after) {
-                Next::Message(found) => {
+                NextMessage::Message(found) => {
                     frames.extend_from_slice(found.frame);
                     after = found.seq;
                 }
-                Next::Nothing => {
+                NextMessage::Nothing => {
                     after = after.max(last);
                     break;
                 }
-                Next::Gone(_) => return (CatchUp::Lost, 0),
+                NextMessage::Gone(_) => return (CatchUp::Lost, 0),
             }
         }
         let bytes = frames.len();

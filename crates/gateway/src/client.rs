@@ -6,7 +6,7 @@ use pitwire_deribit::codec::{Heartbeat, Json, RequestId, RpcError, write_error};
 use pitwire_url_streams::StreamSession;
 use pitwire_url_streams::gemini::renumber;
 
-use crate::history::{ChannelId, Found};
+use crate::history::{ChannelId, HistoryMessage};
 use crate::sink::{ClientSink, GatewayTime};
 
 /// One subscription of a connection.
@@ -83,7 +83,7 @@ impl Client {
 }
 
 /// Writes a message in its envelope.
-pub(crate) fn write_envelope(out: &mut Vec<u8>, epoch: u64, found: &Found<'_>, payload: &[u8]) {
+pub(crate) fn write_envelope(out: &mut Vec<u8>, epoch: u64, found: &HistoryMessage<'_>, payload: &[u8]) {
     Json::new(out).object(|j| {
         j.key("epoch").uint(epoch).key("seq").uint(found.seq).key("prev").uint(found.prev);
         j.key("message").raw(payload);
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn envelope_contains_the_venues_bytes_unchanged() {
-        let found = Found { seq: 7, prev: 5, frame: b"\x81\x0d{\"a\":[1.50]}\n" };
+        let found = HistoryMessage { seq: 7, prev: 5, frame: b"\x81\x0d{\"a\":[1.50]}\n" };
         let mut out = Vec::new();
         write_envelope(&mut out, 3, &found, payload_of(found.frame));
         assert_eq!(out, b"{\"epoch\":3,\"seq\":7,\"prev\":5,\"message\":{\"a\":[1.50]}\n}");

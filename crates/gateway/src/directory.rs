@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use pitwire_deribit::codec::{Channel, Interval, RpcError, in_right_case, why_ignored};
-use pitwire_url_streams::{Directory, Opened, Refused, StreamKey, StreamSession};
+use pitwire_url_streams::{Directory, StreamConnection, StreamKey, StreamRefusal, StreamSession};
 
 use crate::STREAM;
 
@@ -71,7 +71,7 @@ impl InstrumentDirectory {
     }
 
     /// Returns why a handshake with this target is refused, if it is.
-    pub fn refusal(&self, target: &str) -> Option<Refused> {
+    pub fn refusal(&self, target: &str) -> Option<StreamRefusal> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         if !pitwire_url_streams::is_stream_path(path) {
             return None;
@@ -80,7 +80,7 @@ impl InstrumentDirectory {
     }
 
     /// Parses the subscriptions in a URL. Returns `None` if it names no stream.
-    pub fn read_url(&self, path: &str, query: &str) -> Option<Result<Opened, Refused>> {
+    pub fn read_url(&self, path: &str, query: &str) -> Option<Result<StreamConnection, StreamRefusal>> {
         StreamSession::open(path, query, &self.streams)
     }
 

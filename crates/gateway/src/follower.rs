@@ -25,7 +25,7 @@ const RETRY_MOST_NS: u64 = 2_000_000_000;
 /// batches of another start arrive.
 const DOUBT_NS: u64 = 200_000_000;
 
-/// What follows from an event.
+/// Consequences of an event.
 #[derive(Debug, Default)]
 pub struct FollowerProgress {
     /// Set if everything before is void: after a restart of the venue, or after a gap that cannot

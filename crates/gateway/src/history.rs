@@ -26,7 +26,7 @@ pub type ChannelId = usize;
 pub struct History {
     channels: Vec<ChannelHistory>,
     by_name: BTreeMap<String, ChannelId>,
-    batches: VecDeque<Kept>,
+    batches: VecDeque<StoredBatch>,
     held_bytes: usize,
     most_bytes: usize,
     /// Every message after this sequence is stored.
@@ -62,7 +62,7 @@ struct HistoryEntry {
 }
 
 #[derive(Debug)]
-struct Kept {
+struct StoredBatch {
     bytes: usize,
     last: u64,
     touched: Vec<ChannelId>,
@@ -70,18 +70,18 @@ struct Kept {
 
 /// One message of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Found<'a> {
+pub struct HistoryMessage<'a> {
     pub seq: u64,
     /// Sequence of the channel's previous message.
     pub prev: u64,
     pub frame: &'a [u8],
 }
 
-/// What follows a sequence.
+/// The message after a sequence number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next<'a> {
+pub enum NextMessage<'a> {
     Nothing,
-    Message(Found<'a>),
+    Message(HistoryMessage<'a>),
     /// Messages up to this sequence are gone.
     Gone(u64),
 }
@@ -151,7 +151,7 @@ impl History {
             touched.sort_unstable();
             touched.dedup();
             self.held_bytes += bytes.len();
-            self.batches.push_back(Kept { bytes: bytes.len(), last, touched });
+            self.batches.push_back(StoredBatch { bytes: bytes.len(), last, touched });
         }
         while self.held_bytes > self.most_bytes && self.batches.len() > 1 {
             self.let_go();
@@ -166,7 +166,7 @@ impl History {
     }
 
     fn let_go(&mut self) {
-        let Some(Kept { bytes, last, touched }) = self.batches.pop_front() else { return };
+        let Some(StoredBatch { bytes, last, touched }) = self.batches.pop_front() else { return };
         self.held_bytes -= bytes;
         self.complete_after = last;
         for id in touched {
@@ -185,13 +185,13 @@ impl History {
     }
 
     /// Returns the channel's first message after `after`.
-    pub fn next(&self, id: ChannelId, after: u64) -> Next<'_> {
-        let Some(channel) = self.channels.get(id) else { return Next::Nothing };
+    pub fn next(&self, id: ChannelId, after: u64) -> NextMessage<'_> {
+        let Some(channel) = self.channels.get(id) else { return NextMessage::Nothing };
         if channel.let_go > after {
-            return Next::Gone(channel.let_go);
+            return NextMessage::Gone(channel.let_go);
         }
         let at = channel.entries.partition_point(|entry| entry.seq <= after);
-        channel.entries.get(at).map_or(Next::Nothing, |entry| Next::Message(entry.found()))
+        channel.entries.get(at).map_or(NextMessage::Nothing, |entry| NextMessage::Message(entry.found()))
     }
 
     /// Remembers the `change_id` of dropped messages of this channel from now on.
@@ -216,7 +216,7 @@ impl History {
     }
 
     /// Returns the channel's newest message.
-    pub fn newest(&self, id: ChannelId) -> Option<Found<'_>> {
+    pub fn newest(&self, id: ChannelId) -> Option<HistoryMessage<'_>> {
         self.channels.get(id)?.entries.back().map(HistoryEntry::found)
     }
 
@@ -233,9 +233,9 @@ impl HistoryEntry {
         Link { seq: self.seq, prev: self.prev, from: prev_change_id(payload_of(self.found().frame)) }
     }
 
-    fn found(&self) -> Found<'_> {
+    fn found(&self) -> HistoryMessage<'_> {
         let frame = self.batch.get(self.at as usize..self.at as usize + self.len as usize).unwrap_or_default();
-        Found { seq: self.seq, prev: self.prev, frame }
+        HistoryMessage { seq: self.seq, prev: self.prev, frame }
     }
 }
 
@@ -271,13 +271,13 @@ mod tests {
         writer.finish().into()
     }
 
-    fn line_of(next: Next<'_>) -> String {
+    fn line_of(next: NextMessage<'_>) -> String {
         match next {
-            Next::Nothing => "-".into(),
-            Next::Message(found) => {
+            NextMessage::Nothing => "-".into(),
+            NextMessage::Message(found) => {
                 format!("{}<{} {}", found.prev, found.seq, std::str::from_utf8(found.frame).unwrap())
             }
-            Next::Gone(up_to) => format!("!{up_to}"),
+            NextMessage::Gone(up_to) => format!("!{up_to}"),
         }
     }
 

@@ -8,7 +8,7 @@
 //! Start at    [`Node::text`].
 
 use pitwire_deribit::codec::{Heartbeat, Json, Params, Request, RpcError, is_login, write_result};
-use pitwire_url_streams::{Opened, Refused};
+use pitwire_url_streams::{StreamConnection, StreamRefusal};
 use pitwire_websocket::CloseCode;
 
 use crate::client::{Client, reply_error};
@@ -22,7 +22,7 @@ mod streams;
 mod subscribe;
 
 pub struct Node {
-    /// What `public/hello` answers.
+    /// The version in the answer to `public/hello`.
     version: &'static str,
     /// HTTP address of the venue, for clients that must connect there.
     pub venue: String,
@@ -71,12 +71,12 @@ impl Node {
     }
 
     /// Returns why a handshake with this target is refused, if it is.
-    pub fn refusal(&self, target: &str) -> Option<Refused> {
+    pub fn refusal(&self, target: &str) -> Option<StreamRefusal> {
         self.directory.refusal(target)
     }
 
     /// Parses the subscriptions in a URL. Returns `None` if it names no stream.
-    pub fn read_url(&self, path: &str, query: &str) -> Option<Result<Opened, Refused>> {
+    pub fn read_url(&self, path: &str, query: &str) -> Option<Result<StreamConnection, StreamRefusal>> {
         self.directory.read_url(path, query)
     }
 

@@ -14,7 +14,7 @@ impl Reminder {
     }
 
     fn is_due_at(&mut self, now: Instant) -> bool {
-        let is_due = self.0.is_none_or(|said| now.duration_since(said) >= AGAIN_AFTER);
+        let is_due = self.0.is_none_or(|last| now.duration_since(last) >= AGAIN_AFTER);
         if is_due {
             self.0 = Some(now);
         }

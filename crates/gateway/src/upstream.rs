@@ -96,6 +96,11 @@ pub struct Upstream {
 }
 
 impl Upstream {
+    /// Starts the threads that send questions to the venue.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if a thread cannot be started.
     pub fn open(key: &BusKey, wake: &Wake) -> Result<Upstream, Failure> {
         let venue = Arc::new(Mutex::new(String::new()));
         let (send_answer, answers) = channel();
@@ -225,8 +230,8 @@ impl VenueConnection {
         let (header, purpose) = question.sign(key, wall_ms(), nonce);
         let answer = self.exchange(&request, &[("Authorization", header)]).map_err(|error| error.to_string())?;
         if answer.status != 200 {
-            let said = String::from_utf8_lossy(&answer.body);
-            let why = said.trim().chars().take(200).collect::<String>();
+            let body = String::from_utf8_lossy(&answer.body);
+            let why = body.trim().chars().take(200).collect::<String>();
             tracing::warn!(status = answer.status, why, "the venue refuses what the bus asks");
             return Err(format!("the venue answers {}", answer.status));
         }

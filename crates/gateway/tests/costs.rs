@@ -7,9 +7,9 @@ use pitwire_gateway::protocol::{BatchWriter, BusKey, Reply, ReplyOutcome};
 use pitwire_gateway::{ClientSink, GatewayTime, Node, VenueQuestion};
 use pitwire_websocket::{CloseCode, Opcode, write_frame};
 
-struct Deaf;
+struct DeafClients;
 
-impl ClientSink for Deaf {
+impl ClientSink for DeafClients {
     fn reply(&mut self, _: u64, _: &[u8]) {}
     fn notify(&mut self, _: u64, _: &[u8]) {}
     fn close(&mut self, _: u64, _: CloseCode, _: &str) {}
@@ -72,14 +72,15 @@ fn a_message_of_200_bytes() {
 fn at_a_gateway(batches: Vec<Vec<u8>>) -> (f64, f64) {
     let mut node = Node::new("1", 64 << 20);
     let now = GatewayTime { steady_ns: 1, wall_us: 1 };
-    let answer = |node: &mut Node, ask: VenueQuestion, reply: Reply| node.answered(&ask, Ok(reply), now, &mut Deaf);
+    let answer =
+        |node: &mut Node, ask: VenueQuestion, reply: Reply| node.answered(&ask, Ok(reply), now, &mut DeafClients);
     while let Some(ask) = node.next_question(now.steady_ns) {
         answer(&mut node, ask, Reply { epoch: 1, oldest: 1, names: vec!["NPN_ZAR".into()], ..Reply::default() });
     }
     let channel = "book.NPN_ZAR.100ms";
     for id in 0..READERS {
         node.connected(id);
-        node.opened(id, &format!("/ws/api/v2?channels={channel}"), now, &mut Deaf);
+        node.opened(id, &format!("/ws/api/v2?channels={channel}"), now, &mut DeafClients);
     }
     while let Some(ask) = node.next_question(now.steady_ns) {
         let reply =
@@ -91,7 +92,7 @@ fn at_a_gateway(batches: Vec<Vec<u8>>) -> (f64, f64) {
     for turn in batches.chunks(100) {
         let began = Clock::now();
         for batch in turn {
-            node.subscriptions.batch(batch.clone(), &mut Deaf);
+            node.subscriptions.batch(batch.clone(), &mut DeafClients);
         }
         taking += began.elapsed().as_secs_f64();
         let began = Clock::now();

@@ -73,9 +73,9 @@ impl GroupBatch {
         self.sealed.push(self.bytes.len());
     }
 
-    /// Returns the sealed groups from byte `from` on, as many as fit into `room` bytes.
-    pub(crate) fn fitting(&self, from: usize, room: u64) -> &[u8] {
-        let fits = |end: &&usize| **end > from && (**end - from) as u64 <= room;
+    /// Returns the sealed groups from byte `from` on, as many as fit into `free` bytes.
+    pub(crate) fn fitting(&self, from: usize, free: u64) -> &[u8] {
+        let fits = |end: &&usize| **end > from && (**end - from) as u64 <= free;
         let end = self.sealed.iter().rfind(fits).copied().unwrap_or(from);
         self.bytes.get(from..end).unwrap_or_default()
     }

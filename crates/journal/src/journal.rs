@@ -8,7 +8,7 @@ use std::{
 
 use crate::records::{JournalPosition, NamedSnapshot, Superblock, encode_command, fits};
 use crate::{Log, LogError, OutputHash, Storage};
-use pitwire_model::{Command, Seq, Stamped};
+use pitwire_model::{Command, Seq, SequencedCommand};
 
 use crate::{
     History, JournalConfig,
@@ -80,7 +80,7 @@ impl Journal {
 
     /// Returns which commands may be accepted now. A margin of two groups is kept for commands of
     /// the venue itself, so that a commit never needs a segment that cannot be made.
-    pub fn room(&self) -> JournalSpace {
+    pub fn space(&self) -> JournalSpace {
         let margin = self.batch.bytes() + 2 * self.config.group_bytes as u64;
         match self.is_short_of_space {
             false => JournalSpace::Orders,
@@ -116,7 +116,7 @@ impl Journal {
         self.ahead.back().map_or(self.active.number, |last| last.number) + 1
     }
 
-    /// Takes the outcome of a [`PrepareSegment`]. Until a segment is ready, [`Self::room`] is for
+    /// Takes the outcome of a [`PrepareSegment`]. Until a segment is ready, [`Self::space`] is for
     /// cancels only.
     ///
     /// # Errors
@@ -143,6 +143,10 @@ impl Journal {
     /// Writes the watermark to the superblock unless that was done less than an interval ago.
     /// Called often enough, the superblock is at most 10 ms behind. Costs one write and one sync of
     /// another file.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the write or the sync. The journal then accepts nothing.
     pub fn write_superblock_if_due(&mut self, now_ns: u64) -> Result<bool, LogError> {
         self.check_health()?;
         match self.superblock_due_ns() {
@@ -152,6 +156,10 @@ impl Journal {
     }
 
     /// Closes the journal: commits nothing and writes the superblock.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the superblock, or of an earlier write that failed.
     pub fn close(mut self) -> Result<(), LogError> {
         self.check_health()?;
         if self.superblock_due_ns().is_some() {
@@ -219,8 +227,8 @@ impl Journal {
     fn write_batch(&mut self) -> Result<(), LogError> {
         let (mut from, mut is_dirty) = (0, false);
         while from < self.batch.sealed_bytes() {
-            let room = self.active.bytes.saturating_sub(self.active.offset);
-            let groups = self.batch.fitting(from, room);
+            let free = self.active.bytes.saturating_sub(self.active.offset);
+            let groups = self.batch.fitting(from, free);
             if groups.is_empty() {
                 if is_dirty {
                     sync(&mut self.active)?;
@@ -272,7 +280,7 @@ impl Journal {
 }
 
 impl Log for Journal {
-    fn append(&mut self, entry: &Stamped) -> Result<(), LogError> {
+    fn append(&mut self, entry: &SequencedCommand) -> Result<(), LogError> {
         self.check_health()?;
         let expected = self.appended.next();
         if entry.seq != expected {
@@ -308,7 +316,7 @@ impl Log for Journal {
         self.durable
     }
 
-    fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(Stamped)) -> Result<(), LogError> {
+    fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(SequencedCommand)) -> Result<(), LogError> {
         if from > self.durable {
             return Ok(());
         }

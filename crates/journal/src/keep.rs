@@ -10,7 +10,7 @@ use crate::{
     JournalConfig, OpenError,
     error::while_doing,
     names::{self, Listing},
-    retention::{Removed, remove_all},
+    retention::{RemovedFiles, remove_all},
     snapshots,
 };
 
@@ -104,10 +104,10 @@ impl Surplus {
     /// # Errors
     ///
     /// Returns an I/O error; nothing that recovery needs has been removed.
-    pub fn remove(self, storage: &dyn Storage) -> Result<Removed, OpenError> {
+    pub fn remove(self, storage: &dyn Storage) -> Result<RemovedFiles, OpenError> {
         remove_all(storage, &self.snapshots)?;
         remove_all(storage, &self.segments)?;
-        Ok(Removed { snapshots: self.snapshots, segments: self.segments })
+        Ok(RemovedFiles { snapshots: self.snapshots, segments: self.segments })
     }
 }
 

@@ -26,6 +26,8 @@
 //! Start at    [`Journal::open`], then [`Journal`]'s `commit`. Byte layouts are in [`records`],
 //!             crash tests in `testing/faulty-disk/tests`.
 
+#![warn(clippy::missing_errors_doc)]
+
 mod archive;
 mod batch;
 mod config;
@@ -58,7 +60,7 @@ pub use journal::{Journal, JournalSpace};
 pub use keep::{Keep, Surplus, surplus};
 pub use log::{Log, LogError, OutputHash};
 pub use recovery::{DamagedSnapshot, RecoveredSnapshot, Recovery, StartAt, TornTail};
-pub use retention::{Removed, retain};
+pub use retention::{RemovedFiles, retain};
 pub use snapshots::write_snapshot;
 pub use spare::{PrepareSegment, PreparedSegment};
 pub use storage::{File, FileIdentity, Storage};

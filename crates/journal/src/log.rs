@@ -2,7 +2,7 @@
 
 use std::{fmt, io};
 
-use pitwire_model::{Seq, Stamped};
+use pitwire_model::{Seq, SequencedCommand};
 
 /// Hash chain over all events of the engine up to some command.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -11,14 +11,23 @@ pub struct OutputHash(pub [u8; 32]);
 /// An append-only log. Nothing counts until it is durable.
 pub trait Log: Send {
     /// Adds the next command to the open group. Sequence numbers must be consecutive.
-    fn append(&mut self, entry: &Stamped) -> Result<(), LogError>;
+    ///
+    /// # Errors
+    /// Returns an error if an earlier write has failed or the log cannot be written.
+    fn append(&mut self, entry: &SequencedCommand) -> Result<(), LogError>;
     /// Makes everything appended durable and returns its last number. `output` is the hash chain
     /// after the last command; it is stored with the group, so that a replay can compare it.
+    ///
+    /// # Errors
+    /// Returns an error if the group cannot be written or synced. None of it may be acknowledged.
     fn commit(&mut self, output: OutputHash) -> Result<Seq, LogError>;
     /// The newest command that would survive a power cut.
     fn durable_position(&self) -> Seq;
     /// Calls `visit` with every durable command from `from` on, in order.
-    fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(Stamped)) -> Result<(), LogError>;
+    ///
+    /// # Errors
+    /// Returns an error if the log cannot be read or is damaged.
+    fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(SequencedCommand)) -> Result<(), LogError>;
 }
 
 /// A fatal error of the log: the venue must stop acknowledging and end.

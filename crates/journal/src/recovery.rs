@@ -26,8 +26,8 @@ pub struct RecoveredSnapshot {
     pub hash: Hash,
 }
 
-/// A snapshot that was not used because it is damaged, has an earlier layout, or is not the one
-/// that the venue wrote. An older one, or the log from its start, was used instead.
+/// A snapshot that was not used: it is damaged, has an earlier layout, or was not written by the
+/// venue. An older one, or the log from its start, was used instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedSnapshot {
     pub name: String,

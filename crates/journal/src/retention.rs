@@ -12,7 +12,7 @@ use crate::{
 
 /// Names of removed files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Removed {
+pub struct RemovedFiles {
     pub snapshots: Vec<String>,
     pub segments: Vec<String>,
 }
@@ -25,11 +25,11 @@ pub struct Removed {
 /// # Errors
 ///
 /// Returns an I/O error; nothing that recovery needs has been removed.
-pub fn retain(storage: &dyn Storage, config: &JournalConfig, keep: usize) -> Result<Removed, OpenError> {
+pub fn retain(storage: &dyn Storage, config: &JournalConfig, keep: usize) -> Result<RemovedFiles, OpenError> {
     let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
     let listing = Listing::new(names);
     let Some((oldest, first_segment)) = nth_newest(storage, &listing, config, keep.max(1))? else {
-        return Ok(Removed::default());
+        return Ok(RemovedFiles::default());
     };
     let snapshots: Vec<String> =
         listing.snapshots.iter().filter(|seq| **seq < oldest).map(|seq| names::snapshot(*seq)).collect();
@@ -43,7 +43,7 @@ pub fn retain(storage: &dyn Storage, config: &JournalConfig, keep: usize) -> Res
     // damage.
     remove_all(storage, &snapshots)?;
     remove_all(storage, &segments)?;
-    Ok(Removed { snapshots, segments })
+    Ok(RemovedFiles { snapshots, segments })
 }
 
 /// Returns the readable snapshot that has this rank from the newest one, counted from 1: its last

@@ -18,6 +18,10 @@ use crate::{
 /// call no start uses it. May run on any thread while the journal is written.
 ///
 /// `meta.seq` must be durable already, because a snapshot proves that the log reaches that far.
+///
+/// # Errors
+///
+/// Returns an I/O error. The unfinished file has been removed, if that was possible.
 pub fn write_snapshot(storage: &dyn Storage, meta: &SnapshotMeta, payload: &[u8]) -> Result<NamedSnapshot, LogError> {
     let name = names::snapshot(meta.seq);
     let unfinished = names::unfinished(&name);

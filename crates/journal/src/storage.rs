@@ -2,6 +2,10 @@
 //!
 //! Holds       a power cut may lose, tear (at any 512-byte sector) or reorder writes that were not
 //!             synced, and may undo creations, renames and removals until the directory is synced.
+//!             Every method returns the error of the operating system.
+
+// The header states the errors once for all methods.
+#![allow(clippy::missing_errors_doc)]
 
 use std::io;
 

@@ -2,7 +2,7 @@
 
 use crate::records::{DecodeError, Group, JournalPosition, decode_command};
 use crate::{OutputHash, Storage};
-use pitwire_model::{Seq, Stamped};
+use pitwire_model::{Seq, SequencedCommand};
 
 use crate::{
     LogPlace, OpenError, Recovery,
@@ -16,7 +16,7 @@ use crate::{
 pub struct TailGroup {
     pub end: GroupEnd,
     /// Commands after the snapshot, in order.
-    pub commands: Vec<Stamped>,
+    pub commands: Vec<SequencedCommand>,
 }
 
 /// Properties of a group besides its commands.
@@ -51,7 +51,7 @@ impl<'a> Tail<'a> {
     }
 
     /// Appends the commands of the next group to `commands`. `None` at the end and after an error.
-    pub fn next_onto(&mut self, commands: &mut Vec<Stamped>) -> Option<Result<GroupEnd, OpenError>> {
+    pub fn next_onto(&mut self, commands: &mut Vec<SequencedCommand>) -> Option<Result<GroupEnd, OpenError>> {
         let before = commands.len();
         let next = self.read_next(commands).transpose();
         if matches!(next, Some(Err(_))) {
@@ -61,7 +61,7 @@ impl<'a> Tail<'a> {
         next
     }
 
-    fn read_next(&mut self, commands: &mut Vec<Stamped>) -> Result<Option<GroupEnd>, OpenError> {
+    fn read_next(&mut self, commands: &mut Vec<SequencedCommand>) -> Result<Option<GroupEnd>, OpenError> {
         let Some(walk) = self.walk.as_mut().filter(|walk| walk.position().group < self.end_group) else {
             return Ok(None);
         };
@@ -92,7 +92,7 @@ pub(crate) fn decode_group(
     place: LogPlace,
     group: &Group<'_>,
     base: Seq,
-    commands: &mut Vec<Stamped>,
+    commands: &mut Vec<SequencedCommand>,
 ) -> Result<GroupEnd, OpenError> {
     let mut payload = group.payload;
     let mut expected = group.header.first;
@@ -123,7 +123,7 @@ pub(crate) fn follow(
     storage: &dyn Storage,
     from: Seq,
     end: JournalPosition,
-    visit: &mut dyn FnMut(Stamped),
+    visit: &mut dyn FnMut(SequencedCommand),
 ) -> Result<(), OpenError> {
     let from = from.max(Seq(1));
     let names = storage.list().map_err(while_doing("list", "the journal's directory"))?;
@@ -173,6 +173,10 @@ fn position_before(
 impl Recovery {
     /// Returns the commands after the snapshot, group by group, each with the output chain to
     /// compare with.
+    ///
+    /// # Errors
+    ///
+    /// Returns an I/O error, or damage with its segment and offset.
     pub fn tail<'a>(&self, storage: &'a dyn Storage) -> Result<Tail<'a>, OpenError> {
         Tail::new(storage, self)
     }

@@ -12,8 +12,8 @@ use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Allocation, Amend, Bust, CancelFilter, CancelReason, Command, Credit,
     Currency, CurrencyId, Decimal, Epoch, Expiry, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits,
     InstrumentSpec, KillScope, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority,
-    RemainingSessions, SelfMatch, Seq, SessionId, SessionReason, Side, SignaturePurpose, SpentSignature, Stamped,
-    Throttle, Ticks, TimeInForce, Tolerance, TradeReport, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    RemainingSessions, SelfMatch, Seq, SequencedCommand, SessionId, SessionReason, Side, SignaturePurpose,
+    SpentSignature, Throttle, Ticks, TimeInForce, Tolerance, TradeReport, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 use pitwire_random::SplitMix64;
 
@@ -306,7 +306,7 @@ fn instrument_spec(r: &mut Random) -> InstrumentSpec {
     }
 }
 
-fn record(stamped: &Stamped) -> Vec<u8> {
+fn record(stamped: &SequencedCommand) -> Vec<u8> {
     let mut bytes = Vec::new();
     encode_command(stamped, &mut bytes);
     bytes
@@ -317,7 +317,7 @@ fn every_command_comes_back_as_it_went() {
     let mut r = Random(SplitMix64::new(1));
     for round in 0..2_000 * KINDS {
         let command = arbitrary(round % KINDS, &mut r);
-        let stamped = Stamped { seq: Seq(r.number()), at: VenueNanos(r.number()), command };
+        let stamped = SequencedCommand { seq: Seq(r.number()), at: VenueNanos(r.number()), command };
         assert!(fits(&stamped.command));
         let mut bytes = record(&stamped);
         let length = bytes.len();
@@ -409,12 +409,12 @@ fn names_that_have_no_encoding_are_known_beforehand() {
     {
         let command = named(name);
         assert_eq!(fits(&command), expected);
-        let bytes = record(&Stamped { seq: Seq(1), at: VenueNanos(0), command });
+        let bytes = record(&SequencedCommand { seq: Seq(1), at: VenueNanos(0), command });
         assert_eq!(decode_command(&bytes).is_ok(), expected);
     }
 }
 
-fn group(stamped: &[Stamped]) -> Vec<u8> {
+fn group(stamped: &[SequencedCommand]) -> Vec<u8> {
     let mut bytes = Vec::new();
     let start = begin_group(&mut bytes);
     for stamped in stamped {
@@ -436,7 +436,7 @@ fn group(stamped: &[Stamped]) -> Vec<u8> {
 /// The rule on which recovery stands: a sector of zeros was never written.
 #[test]
 fn no_sector_of_a_group_is_all_zeros() {
-    let zeros = |seq| Stamped {
+    let zeros = |seq| SequencedCommand {
         seq: Seq(seq),
         at: VenueNanos(0),
         command: Command::AddInstrument(Box::new(InstrumentSpec {
@@ -462,7 +462,7 @@ fn no_sector_of_a_group_is_all_zeros() {
 
 #[test]
 fn a_group_says_what_happened_to_it() {
-    let commands: Vec<Stamped> = samples::commands().into_iter().map(|(_, stamped)| stamped).collect();
+    let commands: Vec<SequencedCommand> = samples::commands().into_iter().map(|(_, stamped)| stamped).collect();
     let good = group(&commands);
     assert!(read_group(&good).is_ok());
     for length in (0..good.len()).step_by(100) {
@@ -500,7 +500,7 @@ fn of_format(version: u8, good: &[u8]) -> Vec<u8> {
 
 #[test]
 fn another_format_is_known_by_its_number() {
-    let good = group(&[Stamped { seq: Seq(1), at: VenueNanos(0), command: Command::EndDay }]);
+    let good = group(&[SequencedCommand { seq: Seq(1), at: VenueNanos(0), command: Command::EndDay }]);
     let found_in_group = |version| {
         let mut bytes = of_format(version, &good);
         let checksum = crc32c::crc32c(&bytes[..120]);
@@ -590,10 +590,10 @@ fn every_flipped_bit_of_a_snapshot_is_seen() {
 /// Private fields do not change the tape hash; public fields do.
 #[test]
 fn the_tape_knows_nothing_private() {
-    let stamped = Stamped { seq: Seq(1), at: VenueNanos(9), command: Command::EndDay };
+    let stamped = SequencedCommand { seq: Seq(1), at: VenueNanos(9), command: Command::EndDay };
     let tape = |seq, event| {
         let mut chain = OutputChain::new();
-        chain.absorb(&Stamped { seq: Seq(seq), ..stamped.clone() }, &[event]);
+        chain.absorb(&SequencedCommand { seq: Seq(seq), ..stamped.clone() }, &[event]);
         (chain.tape(), chain.seal())
     };
     let mut other_makers = samples::trade(5);

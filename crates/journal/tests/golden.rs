@@ -11,7 +11,7 @@ use pitwire_journal::records::{
     group::{begin_group, read_group, seal_group},
     snapshot::{decode_snapshot, encode_snapshot},
 };
-use pitwire_model::{Command, Event, Seq, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, Seq, SequencedCommand, VenueNanos};
 
 const AT: VenueNanos = VenueNanos(1_700_000_000_000_000_000);
 
@@ -54,7 +54,7 @@ fn command_records_never_change() {
     commands_are(&golden_of_signatures(), samples::signatures::commands());
 }
 
-fn commands_are(golden: &BTreeMap<&str, Vec<u8>>, commands: Vec<(&str, Stamped)>) {
+fn commands_are(golden: &BTreeMap<&str, Vec<u8>>, commands: Vec<(&str, SequencedCommand)>) {
     assert_eq!(commands.len(), golden.keys().filter(|name| name.starts_with("command.")).count());
     for (name, stamped) in commands {
         let bytes = &golden[format!("command.{name}").as_str()];
@@ -91,7 +91,7 @@ fn the_chains_never_change() {
     let golden = golden();
     let all: Vec<Event> = samples::events().into_iter().map(|(_, event)| event).collect();
     let quiet: Vec<Event> = all.iter().filter(|event| !event.is_public()).cloned().collect();
-    let command = |seq, at| Stamped { seq: Seq(seq), at: VenueNanos(at), command: Command::EndDay };
+    let command = |seq, at| SequencedCommand { seq: Seq(seq), at: VenueNanos(at), command: Command::EndDay };
     let mut chain = OutputChain::new();
     chain.absorb(&command(1, AT.0), &all);
     chain.seal();
@@ -106,7 +106,7 @@ fn the_chains_never_change() {
 #[test]
 fn groups_never_change() {
     let golden = golden();
-    let commands: Vec<Stamped> = samples::commands().into_iter().map(|(_, stamped)| stamped).collect();
+    let commands: Vec<SequencedCommand> = samples::commands().into_iter().map(|(_, stamped)| stamped).collect();
     let count = commands.len() as u64;
     let mut bytes = Vec::new();
     let seal = GroupSeal {
@@ -120,8 +120,11 @@ fn groups_never_change() {
     };
     let first = write_group(&mut bytes, commands, &seal);
     let (after, last) = (Seq(count + 1), Seq(count + 200));
-    let closing =
-        (after.0..=last.0).map(|seq| Stamped { seq: Seq(seq), at: VenueNanos(2000), command: Command::CloseWindow });
+    let closing = (after.0..=last.0).map(|seq| SequencedCommand {
+        seq: Seq(seq),
+        at: VenueNanos(2000),
+        command: Command::CloseWindow,
+    });
     let seal = GroupSeal {
         number: 2,
         first: after,
@@ -152,7 +155,7 @@ fn groups_never_change() {
     }
 }
 
-fn write_group(bytes: &mut Vec<u8>, commands: Vec<Stamped>, seal: &GroupSeal) -> [u8; 32] {
+fn write_group(bytes: &mut Vec<u8>, commands: Vec<SequencedCommand>, seal: &GroupSeal) -> [u8; 32] {
     let start = begin_group(bytes);
     for stamped in &commands {
         encode_command(stamped, bytes);

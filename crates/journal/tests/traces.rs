@@ -11,7 +11,7 @@ use pitwire_journal::records::encode_public_event;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Command, Credit, Currency, CurrencyId, Decimal, Event,
     InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Priority, RemainingSessions, SelfMatch,
-    Seq, SessionReason, Side, Stamped, Ticks, TimeInForce, Tolerance, TradingRules, VenueDay, VenueNanos,
+    Seq, SequencedCommand, SessionReason, Side, Ticks, TimeInForce, Tolerance, TradingRules, VenueDay, VenueNanos,
 };
 use pitwire_random::SplitMix64;
 
@@ -188,7 +188,7 @@ fn secret(random: &mut Random, id: u64, side: Side, hidden: &mut Vec<OrderId>) -
 fn public_bytes(engine: &mut Engine, seq: u64, command: Command, events: &mut Vec<Event>) -> Vec<u8> {
     let at = VenueNanos(seq * 1_000);
     events.clear();
-    engine.apply(&Stamped { seq: Seq(seq), at, command }, events);
+    engine.apply(&SequencedCommand { seq: Seq(seq), at, command }, events);
     let mut bytes = Vec::new();
     for event in events.iter() {
         encode_public_event(at, event, &mut bytes);
@@ -196,14 +196,14 @@ fn public_bytes(engine: &mut Engine, seq: u64, command: Command, events: &mut Ve
     bytes
 }
 
-struct Seen {
+struct TraceCounts {
     secrets: usize,
     hidden_trades: usize,
     calls: usize,
 }
 
 /// Plays one world twice. Panics where the public output differs.
-fn play(seed: u64, seen: &mut Seen) {
+fn play(seed: u64, seen: &mut TraceCounts) {
     let mut random = Random(SplitMix64::new(seed));
     let (mut open, mut with_secrets) = (Engine::new(), Engine::new());
     let (mut known, mut hidden, mut events) = (Vec::new(), Vec::new(), Vec::new());
@@ -224,10 +224,10 @@ fn play(seed: u64, seen: &mut Seen) {
         let text = format!("{command:?}");
         let without = public_bytes(&mut open, step, command.clone(), &mut events);
         seen.calls += events.iter().filter(|event| matches!(event, Event::Indicative { .. })).count();
-        let said = events.clone();
+        let public_events = events.clone();
         let with = public_bytes(&mut with_secrets, step, command, &mut events);
         seen.hidden_trades += events.iter().filter(|event| trades_by_filter(event)).count();
-        assert_eq!(without, with, "seed {seed}, step {step}: {text}\nwithout: {said:#?}\nwith: {events:#?}");
+        assert_eq!(without, with, "seed {seed}, step {step}: {text}\nwithout: {public_events:#?}\nwith: {events:#?}");
     }
 }
 
@@ -241,11 +241,11 @@ fn a_hidden_order_that_never_trades_leaves_no_trace() {
         Ok(text) => vec![text.parse().expect("TEST_SEED is a number")],
         Err(_) => (0..1_500).collect(),
     };
-    let mut seen = Seen { secrets: 0, hidden_trades: 0, calls: 0 };
+    let mut seen = TraceCounts { secrets: 0, hidden_trades: 0, calls: 0 };
     for seed in &seeds {
         play(*seed, &mut seen);
     }
-    let Seen { secrets, hidden_trades, calls } = seen;
+    let TraceCounts { secrets, hidden_trades, calls } = seen;
     println!("{secrets} secret orders, {hidden_trades} trades by filters, {calls} indications");
     if seeds.len() > 1 {
         assert!(

@@ -174,7 +174,7 @@ mod tests {
 
     use super::*;
 
-    fn said(sequence: u64, due: DueTime) -> MessageFields {
+    fn fields_of(sequence: u64, due: DueTime) -> MessageFields {
         MessageFields { sequence: Some(sequence), due: Some(due), gap: None }
     }
 
@@ -183,12 +183,18 @@ mod tests {
         let mut numbers = FieldScanner::new("seq");
         // One scanner for all, so that remembered offsets are wrong for the next message.
         for (text, expected) in [
-            (r#"{"seq":1,"ts_ns":1790000000123456789,"pad":"x"}"#, said(1, DueTime::Real(1_790_000_000_123_456_789))),
-            (r#"{"seq":10,"ts_ns":1790000000123456790,"pad":"x"}"#, said(10, DueTime::Real(1_790_000_000_123_456_790))),
-            (r#"{"ts_ns":5,"seq":11}"#, said(11, DueTime::Real(5))),
-            (r#"{"e":"trade","seq":12,"due_ns":99,"mono_ns":100,"ts_ns":7}"#, said(12, DueTime::Monotonic(99))),
-            (r#"{"e":"trade","seq":13,"due_ns":101,"mono_ns":100,"ts_ns":7}"#, said(13, DueTime::Monotonic(101))),
-            (r#"{"seq": 14,"ts_ns":"12345678"}"#, said(14, DueTime::Real(12_345_678))),
+            (
+                r#"{"seq":1,"ts_ns":1790000000123456789,"pad":"x"}"#,
+                fields_of(1, DueTime::Real(1_790_000_000_123_456_789)),
+            ),
+            (
+                r#"{"seq":10,"ts_ns":1790000000123456790,"pad":"x"}"#,
+                fields_of(10, DueTime::Real(1_790_000_000_123_456_790)),
+            ),
+            (r#"{"ts_ns":5,"seq":11}"#, fields_of(11, DueTime::Real(5))),
+            (r#"{"e":"trade","seq":12,"due_ns":99,"mono_ns":100,"ts_ns":7}"#, fields_of(12, DueTime::Monotonic(99))),
+            (r#"{"e":"trade","seq":13,"due_ns":101,"mono_ns":100,"ts_ns":7}"#, fields_of(13, DueTime::Monotonic(101))),
+            (r#"{"seq": 14,"ts_ns":"12345678"}"#, fields_of(14, DueTime::Real(12_345_678))),
             (r#"{"seq":18446744073709551615}"#, MessageFields { sequence: Some(u64::MAX), ..MessageFields::default() }),
             (r#"{"seq":18446744073709551616}"#, MessageFields::default()),
             (r#"{"seq":-1}"#, MessageFields::default()),
@@ -199,7 +205,7 @@ mod tests {
             (r#"{"type":"gap","from":9,"to":3}"#, MessageFields::default()),
             (r#"{"type":"gap"}"#, MessageFields::default()),
             (r#"{"ts_ns":4}"#, MessageFields { due: Some(DueTime::Real(4)), ..MessageFields::default() }),
-            (r#"{"seq":15,"ts_ns":8}"#, said(15, DueTime::Real(8))),
+            (r#"{"seq":15,"ts_ns":8}"#, fields_of(15, DueTime::Real(8))),
         ] {
             assert_eq!(numbers.read(text.as_bytes()), expected, "{text}");
         }

@@ -45,7 +45,7 @@ pub fn enable(socket: &OwnedFd) {
 /// Receives bytes. Returns how many, and when the last of them arrived, in nanoseconds since 1970.
 ///
 /// # Errors
-/// What `recvmsg` returns.
+/// Returns the error of `recvmsg`.
 pub fn receive(socket: &OwnedFd, into: &mut [u8]) -> Result<(usize, Option<i64>), Errno> {
     let mut control = [0_u64; CONTROL_WORDS];
     let mut slice = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };

@@ -46,12 +46,12 @@ impl MachineLoad {
 pub struct MachineProbe {
     /// Process ids of the server; empty if it cannot be read from here.
     server: Vec<u32>,
-    at_start: Option<LoadReading>,
+    at_start: Option<CounterReading>,
     load: Option<MachineLoad>,
 }
 
 /// The counters at one time.
-struct LoadReading {
+struct CounterReading {
     at_ns: i64,
     processors: Option<ProcessorTime>,
     threads: BTreeMap<(u32, u32), ThreadTime>,
@@ -81,7 +81,7 @@ impl MachineProbe {
     /// Begins the measurement. Later calls have no effect.
     pub fn start(&mut self) {
         if self.at_start.is_none() {
-            self.at_start = Some(LoadReading::now(&self.server));
+            self.at_start = Some(CounterReading::now(&self.server));
         }
     }
 
@@ -90,7 +90,7 @@ impl MachineProbe {
         if self.load.is_none()
             && let Some(at_start) = &self.at_start
         {
-            self.load = Some(LoadReading::now(&self.server).since(at_start));
+            self.load = Some(CounterReading::now(&self.server).since(at_start));
         }
     }
 
@@ -101,15 +101,15 @@ impl MachineProbe {
     }
 }
 
-impl LoadReading {
+impl CounterReading {
     fn now(server: &[u32]) -> Self {
         let processors = fs::read_to_string("/proc/stat").ok().and_then(|text| processor_time(&text));
         let threads = server.iter().flat_map(|process| threads_of(*process)).collect();
-        LoadReading { at_ns: mono_ns(), processors, threads }
+        CounterReading { at_ns: mono_ns(), processors, threads }
     }
 
     #[allow(clippy::cast_precision_loss)]
-    fn since(&self, before: &LoadReading) -> MachineLoad {
+    fn since(&self, before: &CounterReading) -> MachineLoad {
         let passed_ns = (self.at_ns - before.at_ns).max(1) as f64;
         let machine_busy = self.processors.zip(before.processors).and_then(|(now, before)| now.busy_since(before));
         // A thread that began later is absent in the reading before.

@@ -1,4 +1,4 @@
-//! What one worker measures of the messages that it receives.
+//! Measurements of one worker of the messages that it receives.
 //!
 //! Does        sequence, latency, lateness and spread of published messages; order, size and
 //!             latency of answers.

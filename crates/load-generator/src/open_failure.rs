@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use pitwire_websocket::Unopened;
+use pitwire_websocket::HandshakeRefusal;
 
 /// Why a connection did not open.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -11,7 +11,7 @@ pub enum OpenFailure {
     Tls(String),
     Untrusted(String),
     /// The server answered without opening the WebSocket.
-    Unopened(Unopened),
+    Unopened(HandshakeRefusal),
     Ended,
     Silent,
     /// This machine ran out of a resource.
@@ -36,23 +36,25 @@ impl OpenFailure {
     }
 }
 
-fn remedy_of(unopened: &Unopened) -> &'static str {
+fn remedy_of(unopened: &HandshakeRefusal) -> &'static str {
     match unopened {
-        Unopened::Status { status: 401 | 403, .. } => {
+        HandshakeRefusal::Status { status: 401 | 403, .. } => {
             "check the token in the URL, and the server's rules about origins"
         }
-        Unopened::Status { status: 404, .. } => "check the path in the URL",
-        Unopened::Status { status: 429 | 503, .. } => {
+        HandshakeRefusal::Status { status: 404, .. } => "check the path in the URL",
+        HandshakeRefusal::Status { status: 429 | 503, .. } => {
             "the server is full or admits fewer at a time: raise its limits, or give fewer --connections, or a gentler --arrivals"
         }
-        Unopened::Status { .. } => "check that the URL leads to a WebSocket",
-        Unopened::Redirect { .. } => "give that URL instead; redirects are not followed",
-        Unopened::NotWebSocket(_) => "check that the URL leads to a WebSocket (wss:// where the port wants TLS)",
+        HandshakeRefusal::Status { .. } => "check that the URL leads to a WebSocket",
+        HandshakeRefusal::Redirect { .. } => "give that URL instead; redirects are not followed",
+        HandshakeRefusal::NotWebSocket(_) => {
+            "check that the URL leads to a WebSocket (wss:// where the port wants TLS)"
+        }
     }
 }
 
-impl From<Unopened> for OpenFailure {
-    fn from(unopened: Unopened) -> OpenFailure {
+impl From<HandshakeRefusal> for OpenFailure {
+    fn from(unopened: HandshakeRefusal) -> OpenFailure {
         OpenFailure::Unopened(unopened)
     }
 }

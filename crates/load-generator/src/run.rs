@@ -25,7 +25,7 @@ pub enum RunError {
     Machine(String),
 }
 
-/// What begins the measurement.
+/// The start of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MeasurementStart {
     /// Every connection is open or has failed.

@@ -18,7 +18,7 @@ const BUFFER_BYTES: usize = 256 * 1024;
 
 /// The result of one read.
 #[derive(Clone, Copy, Debug)]
-pub struct SocketRead {
+pub struct ReadResult {
     /// Bytes of the connection at the front of the buffer: those kept from earlier reads, and the
     /// new ones.
     pub total_bytes: usize,
@@ -52,7 +52,7 @@ impl SharedBuffers {
     ///
     /// # Errors
     /// The socket's error; `AGAIN` also without a socket.
-    pub fn receive(&mut self, one: &GeneratorConnection, slot: u32, max_bytes: usize) -> Result<SocketRead, Errno> {
+    pub fn receive(&mut self, one: &GeneratorConnection, slot: u32, max_bytes: usize) -> Result<ReadResult, Errno> {
         let Some(socket) = &one.socket else { return Err(Errno::AGAIN) };
         let partial: &[u8] = match &one.extra {
             Some(extra) if extra.tls.is_none() => &extra.partial,
@@ -70,7 +70,7 @@ impl SharedBuffers {
             false => (recv(socket, into, RecvFlags::empty())?.1, None),
         };
         let total_bytes = kept + new_bytes;
-        Ok(SocketRead { total_bytes, new_bytes, may_have_more: total_bytes == until, arrival_ns })
+        Ok(ReadResult { total_bytes, new_bytes, may_have_more: total_bytes == until, arrival_ns })
     }
 }
 

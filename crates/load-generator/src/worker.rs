@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
 
 use pitwire_random::SplitMix64;
-use pitwire_websocket::{Offer, Opcode, Opening, write_masked};
+use pitwire_websocket::{ClientHandshake, Offer, Opcode, write_masked};
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
@@ -62,7 +62,7 @@ pub struct Worker<'a> {
     is_first: bool,
     poller: Poller,
     connections: Vec<GeneratorConnection>,
-    handshake: Opening,
+    handshake: ClientHandshake,
     sources: SourceAddresses,
     queue: OpenQueue,
     storm: Storm,
@@ -138,7 +138,7 @@ impl<'a> Worker<'a> {
             is_first: index == 0,
             poller,
             connections,
-            handshake: Opening::new(&plan.address, nonce, plan.subprotocol.as_deref(), offer),
+            handshake: ClientHandshake::new(&plan.address, nonce, plan.subprotocol.as_deref(), offer),
             sources: SourceAddresses::new(plan.server, share.total, plan.sources),
             queue: OpenQueue::new(share.count, arrivals, i64::try_from(plan.open_timeout.as_nanos()).unwrap_or(NEVER)),
             storm: after_ns.map_or(Storm::Inactive, |after_ns| Storm::Scheduled { after_ns }),

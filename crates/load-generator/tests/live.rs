@@ -12,10 +12,10 @@ use pitwire_load_generator::{
     RunControl, RunError, Traffic, run,
 };
 use pitwire_tls::{Tickets, Trust, client_config};
-use pitwire_websocket::{Decoder, Deflater, Incoming, MessageLimits, Opcode, accept_key, write_frame};
+use pitwire_websocket::{Decoder, Deflater, IncomingMessage, MessageLimits, Opcode, accept_key, write_frame};
 
 /// Handles one connection of a server: its number, from 0, and its open socket.
-type Behave = dyn Fn(u32, &mut TcpStream) + Send + Sync;
+type ServerBehaviour = dyn Fn(u32, &mut TcpStream) + Send + Sync;
 
 fn plan(port: u16, connections: u32, lasts_ms: u64) -> LoadPlan {
     LoadPlan {
@@ -48,7 +48,7 @@ fn measure(plan: &LoadPlan) -> LoadReport {
 fn raw(behave: impl Fn(u32, &mut TcpStream) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let behave: Arc<Behave> = Arc::new(behave);
+    let behave: Arc<ServerBehaviour> = Arc::new(behave);
     thread::spawn(move || {
         for (number, socket) in (0_u32..).zip(listener.incoming()) {
             let behave = Arc::clone(&behave);
@@ -111,7 +111,7 @@ fn publish(socket: &mut TcpStream, mut make: impl FnMut(u64) -> Vec<u8>) {
 }
 
 /// Calls `handle` for each message of the client, until it disconnects.
-fn receive(socket: &mut TcpStream, mut handle: impl FnMut(&mut TcpStream, &Incoming<'_>)) {
+fn receive(socket: &mut TcpStream, mut handle: impl FnMut(&mut TcpStream, &IncomingMessage<'_>)) {
     let (mut decoder, mut kept, mut buffer) = (Decoder::new(MessageLimits::default()), Vec::new(), [0; 4096]);
     loop {
         match socket.read(&mut buffer) {
@@ -202,7 +202,7 @@ fn echoes_are_matched_with_sent_messages() {
     let port = serve(move |_, socket| {
         let mut count = 0;
         receive(socket, |socket, incoming| {
-            if let Incoming::Text(text) = incoming {
+            if let IncomingMessage::Text(text) = incoming {
                 count += 1;
                 if count == 20 {
                     dropped.fetch_add(1, Ordering::Relaxed);
@@ -236,7 +236,7 @@ fn heartbeats_require_every_answer_whole() {
     let port = serve(move |number, socket| {
         let mut beat = 0;
         receive(socket, |socket, incoming| {
-            if let Incoming::Text(_) = incoming {
+            if let IncomingMessage::Text(_) = incoming {
                 beat += 1;
                 for bytes in answer(number, beat) {
                     socket.write_all(&frame(&"x".repeat(bytes))).unwrap();
@@ -281,7 +281,7 @@ fn fragments_pings_and_long_messages_survive_any_read_boundary() {
             socket.flush().unwrap();
         }
         receive(socket, |_, incoming| {
-            if *incoming == Incoming::Pong {
+            if *incoming == IncomingMessage::Pong {
                 pong_count.fetch_add(1, Ordering::Relaxed);
             }
         });

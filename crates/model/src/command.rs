@@ -11,7 +11,7 @@ use crate::{
 
 /// A command as it is in the journal: numbered, timed, and never changed afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stamped {
+pub struct SequencedCommand {
     pub seq: Seq,
     pub at: VenueNanos,
     pub command: Command,

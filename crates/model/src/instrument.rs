@@ -10,7 +10,7 @@ pub struct Currency {
     pub decimals: u8,
 }
 
-/// What an instrument trades.
+/// The kind of an instrument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InstrumentKind {
     /// Exchanges base for quote at once.

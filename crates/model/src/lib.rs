@@ -8,6 +8,8 @@
 //!             and dates; matching (`crates/engine`).
 //! Start at    [`Command`], then [`Event`].
 
+#![warn(clippy::missing_errors_doc)]
+
 mod cancel_reason;
 mod command;
 mod date;
@@ -24,7 +26,7 @@ mod signature;
 mod units;
 
 pub use cancel_reason::CancelReason;
-pub use command::{Amend, CancelFilter, Command, NewOrder, Priority, Stamped};
+pub use command::{Amend, CancelFilter, Command, NewOrder, Priority, SequencedCommand};
 pub use date::{format_date, parse_date};
 pub use decimal::{Decimal, DecimalError};
 pub use event::{Event, TradeKind};

@@ -17,7 +17,7 @@ pub struct SpentSignature {
     pub purpose: SignaturePurpose,
 }
 
-/// What a signature was used for.
+/// The use of a signature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SignaturePurpose {
     /// The entry or the amend of one order.

@@ -30,7 +30,7 @@ pub fn check_address(url: &str) -> Result<(), Failure> {
     Err(Failure::usage(message).remedy("give the address of a NATS server, for example nats://127.0.0.1:4222"))
 }
 
-/// What the client proves its identity with.
+/// The means by which the client proves its identity.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum NatsLogin {
     None,

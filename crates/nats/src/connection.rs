@@ -17,7 +17,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// counted, so this stays small.
 const CLIENT_CAPACITY: usize = 16;
 
-/// What to do when the server is not there at the start.
+/// Behaviour when the server is not there at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstConnection {
     /// Return an error.

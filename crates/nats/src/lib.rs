@@ -18,4 +18,4 @@ mod subscription;
 pub use address::{Wildcards, check_address, check_subject, without_password};
 pub use connection::{FirstConnection, LinkState, NatsOptions};
 pub use publisher::{NatsMessage, NatsPublisher, PendingBatches, Publication};
-pub use subscription::{MESSAGE_BYTES_MAX, NatsSubscription, ReceiveEnd};
+pub use subscription::{MESSAGE_BYTES_MAX, NatsSubscription, ReceiveOutcome};

@@ -229,7 +229,7 @@ impl<P: Publication> Sender<P> {
         ServeEnd::Finished
     }
 
-    async fn send_batch(&self, mut batch: P::Batch) -> Result<(), ClientEnded> {
+    async fn send_batch(&self, mut batch: P::Batch) -> Result<(), EndedClient> {
         let sent = match self.publication.message(&mut batch) {
             Some(message) => self.publish(message).await,
             None => Ok(false),
@@ -238,7 +238,7 @@ impl<P: Publication> Sender<P> {
         sent.map(drop)
     }
 
-    async fn send_positions(&self, batches: &mpsc::Receiver<P::Batch>) -> Result<(), ClientEnded> {
+    async fn send_positions(&self, batches: &mpsc::Receiver<P::Batch>) -> Result<(), EndedClient> {
         let messages = self.publication.positions();
         // Without a connection the client would block as soon as its own queue is full.
         if !batches.is_empty() || !self.link.is_up() {
@@ -251,7 +251,7 @@ impl<P: Publication> Sender<P> {
     }
 
     /// Returns whether the message was handed to NATS.
-    async fn publish(&self, message: NatsMessage) -> Result<bool, ClientEnded> {
+    async fn publish(&self, message: NatsMessage) -> Result<bool, EndedClient> {
         let NatsMessage { subject, headers, payload } = message;
         let published = if headers.is_empty() {
             self.client.publish(subject, payload.into()).await
@@ -265,12 +265,12 @@ impl<P: Publication> Sender<P> {
         let Err(error) = published else { return Ok(true) };
         self.has_lost.store(true, Ordering::Relaxed);
         tracing::warn!("a message was not published on NATS: {error}");
-        if error.kind() == PublishErrorKind::Send { Err(ClientEnded) } else { Ok(false) }
+        if error.kind() == PublishErrorKind::Send { Err(EndedClient) } else { Ok(false) }
     }
 }
 
 /// The client library has ended, and takes no message any more.
-struct ClientEnded;
+struct EndedClient;
 
 #[cfg(test)]
 mod tests {

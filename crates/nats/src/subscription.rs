@@ -24,7 +24,7 @@ const UNFINISHED_INTERVAL: Duration = Duration::from_millis(20);
 
 /// How a call of [`NatsSubscription::receive`] ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReceiveEnd {
+pub enum ReceiveOutcome {
     /// At least one message was passed on.
     Messages,
     /// No message arrived in time.
@@ -82,7 +82,7 @@ impl NatsSubscription {
 
     /// Waits for a message, up to `timeout`, then passes on all that have arrived, at most 1,024:
     /// subject and payload. Connects again, after a growing delay, if the client library has ended.
-    pub fn receive(&mut self, timeout: Duration, pass_on: impl FnMut(&str, &[u8])) -> ReceiveEnd {
+    pub fn receive(&mut self, timeout: Duration, pass_on: impl FnMut(&str, &[u8])) -> ReceiveOutcome {
         match &mut self.state {
             SubscriptionState::Open(open) => {
                 if let Some(received) = open.receive(timeout, pass_on) {
@@ -99,7 +99,7 @@ impl NatsSubscription {
                 }
             }
         }
-        ReceiveEnd::Timeout
+        ReceiveOutcome::Timeout
     }
 
     fn reopen(&mut self) {
@@ -135,11 +135,11 @@ impl OpenSubscription {
     }
 
     /// Returns `None` if the client library has ended.
-    fn receive(&mut self, timeout: Duration, mut pass_on: impl FnMut(&str, &[u8])) -> Option<ReceiveEnd> {
+    fn receive(&mut self, timeout: Duration, mut pass_on: impl FnMut(&str, &[u8])) -> Option<ReceiveOutcome> {
         let OpenSubscription { runtime, messages, .. } = self;
         runtime.block_on(async {
             let Ok(first) = tokio::time::timeout(timeout, messages.next()).await else {
-                return Some(ReceiveEnd::Timeout);
+                return Some(ReceiveOutcome::Timeout);
             };
             let first = first?;
             pass_on(&first.subject, &first.payload);
@@ -147,7 +147,7 @@ impl OpenSubscription {
                 let Ok(Some(next)) = tokio::time::timeout(Duration::ZERO, messages.next()).await else { break };
                 pass_on(&next.subject, &next.payload);
             }
-            Some(ReceiveEnd::Messages)
+            Some(ReceiveOutcome::Messages)
         })
     }
 }

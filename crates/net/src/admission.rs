@@ -10,7 +10,7 @@ use std::net::IpAddr;
 
 use tracing::warn;
 
-use crate::connection::Standing;
+use crate::connection::AdmissionClass;
 use crate::connection_id::ConnectionId;
 use crate::event_loop::{EventLoop, ListenerId, Token};
 use crate::quota::{AddressCounts, ConnectionPermit, ConnectionQuota};
@@ -128,23 +128,23 @@ impl Admission {
     }
 
     /// Says how a newcomer stands, and counts it.
-    pub fn standing(&mut self, newcomer: &Newcomer) -> Standing {
+    pub fn standing(&mut self, newcomer: &Newcomer) -> AdmissionClass {
         if newcomer.is_counted {
-            Standing::Counted(newcomer.peer)
+            AdmissionClass::Counted(newcomer.peer)
         } else if self.extras < EXTRAS_MAX {
             self.extras += 1;
-            Standing::Extra
+            AdmissionClass::Extra
         } else {
-            Standing::Refused
+            AdmissionClass::Refused
         }
     }
 
     /// Forgets a connection that has ended.
-    pub fn release(&mut self, standing: Standing) {
+    pub fn release(&mut self, standing: AdmissionClass) {
         match standing {
-            Standing::Counted(address) => self.addresses.release(address),
-            Standing::Extra => self.extras -= 1,
-            Standing::Refused => {}
+            AdmissionClass::Counted(address) => self.addresses.release(address),
+            AdmissionClass::Extra => self.extras -= 1,
+            AdmissionClass::Refused => {}
         }
     }
 }

@@ -109,7 +109,7 @@ pub trait Application {
     ///
     /// # Errors
     /// Returns how to close a connection that has fallen behind.
-    fn pump(&mut self, _: ConnectionId, _out: &mut Vec<u8>, _enough: usize) -> Result<(), Closing> {
+    fn pump(&mut self, _: ConnectionId, _out: &mut Vec<u8>, _enough: usize) -> Result<(), CloseReason> {
         Ok(())
     }
     /// The process has to end: the application finishes its work and accepts nothing
@@ -119,7 +119,7 @@ pub trait Application {
 
 /// Why and how a WebSocket connection ends.
 #[derive(Clone, Debug)]
-pub struct Closing {
+pub struct CloseReason {
     /// The code of the close frame.
     pub code: CloseCode,
     /// The reason in the close frame.

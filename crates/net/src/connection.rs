@@ -17,17 +17,17 @@ mod outbox;
 
 use std::net::{IpAddr, TcpStream};
 
-use pitwire_websocket::{CloseCode, Decoder, Incoming, Opcode, write_close, write_frame};
+use pitwire_websocket::{CloseCode, Decoder, IncomingMessage, Opcode, write_close, write_frame};
 use tracing::debug;
 
-use crate::application::{Application, Closing, Refusal};
+use crate::application::{Application, CloseReason, Refusal};
 use crate::connection::input::{Backlog, Input, SHARE_NS};
 use crate::connection::outbox::{OUTBOX_BYTES, Outbox, PUMP_BYTES};
 use crate::connection_id::ConnectionId;
 use crate::context::{TurnContext, TurnTimes};
-use crate::event_loop::{EventLoop, Sent};
+use crate::event_loop::{EventLoop, SendOutcome};
 use crate::handoff::Handoff;
-use crate::http::{self, HttpRequest, HttpResponse, Parsed};
+use crate::http::{self, HttpParseResult, HttpRequest, HttpResponse};
 use crate::limits::Limits;
 use crate::notices::{NoticeKind, Notices};
 use crate::origin::{PageOrigin, UnknownHost};
@@ -67,7 +67,7 @@ enum ConnectionStage {
 
 /// Which limit a connection counts against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum AdmissionClass {
     /// One of the connections that its address may have.
     Counted(IpAddr),
     /// One more than its address may have. It may ask once for the state of the server.
@@ -113,7 +113,7 @@ pub(crate) struct Connection {
     pub id: ConnectionId,
     pub stream: Stream,
     pub list_state: ListState,
-    pub standing: Standing,
+    pub standing: AdmissionClass,
     /// Its place among all connections.
     _permit: Option<ConnectionPermit>,
     protocol: Protocol,
@@ -136,7 +136,7 @@ pub(crate) enum HandoffOutcome {
     Refused,
 }
 
-/// What acting on the front of the input came to.
+/// Result of acting on the front of the input.
 struct Progress {
     bytes: usize,
     /// It completed a request or a message, and not only a part of one.
@@ -148,7 +148,7 @@ impl Connection {
     pub fn new(
         id: ConnectionId,
         stream: Stream,
-        standing: Standing,
+        standing: AdmissionClass,
         permit: Option<ConnectionPermit>,
         meter: OutboxMeter,
         now: u64,
@@ -187,8 +187,8 @@ impl Connection {
     /// Returns the address against whose limit the connection counts.
     pub fn counted_address(&self) -> Option<IpAddr> {
         match self.standing {
-            Standing::Counted(address) => Some(address),
-            Standing::Extra | Standing::Refused => None,
+            AdmissionClass::Counted(address) => Some(address),
+            AdmissionClass::Extra | AdmissionClass::Refused => None,
         }
     }
 
@@ -391,16 +391,16 @@ impl Connection {
 
     fn act_on_http<A: Application>(&mut self, bytes: &[u8], turn: &mut TurnContext<'_, A>) -> Option<Progress> {
         let (mut request, used) = match http::parse(bytes) {
-            Parsed::NeedMore => return None,
-            Parsed::Refuse(response) => {
+            HttpParseResult::NeedMore => return None,
+            HttpParseResult::Refuse(response) => {
                 self.answer_last(&response, false, turn.notices);
                 return None;
             }
-            Parsed::Request { request, bytes } => (request, bytes),
+            HttpParseResult::Request { request, bytes } => (request, bytes),
         };
         (request.from, request.connection) = (self.counted_address(), self.id);
         let done = Some(Progress { bytes: used, is_whole: true });
-        if self.standing == Standing::Extra {
+        if self.standing == AdmissionClass::Extra {
             request.keep_alive = false;
             if request.is_upgrade() || !turn.app.answers_anybody(&request) {
                 let response = turn.app.refusal(Refusal::TooManyConnections);
@@ -516,20 +516,20 @@ impl Connection {
                 return None;
             }
         };
-        let is_control = !matches!(incoming, None | Some(Incoming::Text(_) | Incoming::Binary(_)));
-        let is_message = matches!(incoming, Some(Incoming::Text(_) | Incoming::Binary(_)));
+        let is_control = !matches!(incoming, None | Some(IncomingMessage::Text(_) | IncomingMessage::Binary(_)));
+        let is_message = matches!(incoming, Some(IncomingMessage::Text(_) | IncomingMessage::Binary(_)));
         match incoming {
-            None | Some(Incoming::Pong) => {}
-            Some(Incoming::Text(text)) => {
+            None | Some(IncomingMessage::Pong) => {}
+            Some(IncomingMessage::Text(text)) => {
                 self.share.answers += 1;
                 app.text(self.id, text, notices);
                 if notices.take_put_off(self.id) {
                     self.input.backlog = Backlog::AwaitsResponse;
                 }
             }
-            Some(Incoming::Ping(body)) => notices.answer(self.id, |out| write_frame(out, Opcode::Pong, body)),
-            Some(Incoming::Binary(bytes)) => app.binary(self.id, bytes, notices),
-            Some(Incoming::Close(code)) => notices.echo_close(self.id, code),
+            Some(IncomingMessage::Ping(body)) => notices.answer(self.id, |out| write_frame(out, Opcode::Pong, body)),
+            Some(IncomingMessage::Binary(bytes)) => app.binary(self.id, bytes, notices),
+            Some(IncomingMessage::Close(code)) => notices.echo_close(self.id, code),
         }
         // Pings in between do not finish a fragmented message.
         let is_whole = is_message || (is_control && !decoder.is_mid_message());
@@ -593,12 +593,12 @@ impl Connection {
         let mut answers = std::mem::take(&mut self.share.answers);
         while self.readiness.writable && !self.is_finished() {
             match self.stream.flush(net) {
-                Sent::Bytes(_) => {}
-                Sent::Blocked => {
+                SendOutcome::Bytes(_) => {}
+                SendOutcome::Blocked => {
                     self.readiness.writable = false;
                     break;
                 }
-                Sent::Failed => {
+                SendOutcome::Failed => {
                     self.stage = ConnectionStage::Gone;
                     break;
                 }
@@ -612,14 +612,14 @@ impl Connection {
                 app.answered(&times.server_latency(std::mem::take(&mut answers), self.share.read_ns, sent_ns));
             }
             match sent {
-                Sent::Bytes(0) | Sent::Failed => self.stage = ConnectionStage::Gone,
-                Sent::Bytes(bytes) => {
+                SendOutcome::Bytes(0) | SendOutcome::Failed => self.stage = ConnectionStage::Gone,
+                SendOutcome::Bytes(bytes) => {
                     self.outbox.note_written(bytes, now);
                     if let ConnectionStage::Closing { since } = &mut self.stage {
                         *since = now;
                     }
                 }
-                Sent::Blocked => self.readiness.writable = false,
+                SendOutcome::Blocked => self.readiness.writable = false,
             }
         }
         if self.outbox.is_unread() {
@@ -644,7 +644,7 @@ impl Connection {
         }
         if let Protocol::WebSocket(_) = self.protocol
             && !self.input.awaits_response()
-            && let Err(Closing { code, reason }) = app.pump(self.id, &mut self.outbox.bytes, PUMP_BYTES)
+            && let Err(CloseReason { code, reason }) = app.pump(self.id, &mut self.outbox.bytes, PUMP_BYTES)
         {
             self.close(code, &reason, now);
         }
@@ -683,7 +683,7 @@ impl Connection {
             let reason = format!("not finished within {} s", limits.unfinished_ns / 1_000_000_000);
             notices.close(self.id, CloseCode::Policy, reason);
         } else if now > self.received_ns + idle {
-            notices.close(self.id, CloseCode::Policy, "nothing heard for too long");
+            notices.close(self.id, CloseCode::Policy, "nothing received for too long");
         }
     }
 }

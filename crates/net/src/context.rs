@@ -1,4 +1,4 @@
-//! What connections act with during one turn of the loop.
+//! The objects that connections use during one turn of the loop.
 //!
 //! Start at    [`TurnContext`].
 

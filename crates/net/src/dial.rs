@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use pitwire_tls::{ClientConfig, ClientSession, TlsError};
-use pitwire_websocket::{Address, Opening, Unopened};
+use pitwire_websocket::{Address, ClientHandshake, HandshakeRefusal};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::client_socket::{ClientSocket, ClientSocketError, ReadOutcome, WaitOutcome, wait};
@@ -64,7 +64,7 @@ pub enum ConnectError {
         cause: String,
     },
     /// The server answered without opening the WebSocket.
-    Unopened(Unopened),
+    Unopened(HandshakeRefusal),
     Machine {
         cause: String,
     },
@@ -91,7 +91,7 @@ impl ConnectError {
     /// Returns whether a retry would fail in the same way.
     pub fn is_final(&self) -> bool {
         match self {
-            Self::Unopened(Unopened::Status { status, .. }) => {
+            Self::Unopened(HandshakeRefusal::Status { status, .. }) => {
                 (400..500).contains(status) && !matches!(status, 408 | 425 | 429)
             }
             Self::Stopped | Self::Untrusted { .. } | Self::Unopened(_) => true,
@@ -100,24 +100,28 @@ impl ConnectError {
     }
 }
 
-fn remedy_of(unopened: &Unopened) -> &'static str {
+fn remedy_of(unopened: &HandshakeRefusal) -> &'static str {
     match unopened {
-        Unopened::Status { status: 401 | 403 | 407, .. } => {
+        HandshakeRefusal::Status { status: 401 | 403 | 407, .. } => {
             "check the key or token in the URL, and that the account may read this feed"
         }
-        Unopened::Status { status: 404, .. } => "check the path of the URL",
-        Unopened::Status { status: 429, .. } => "another connection of this account may be open; wait, or close it",
-        Unopened::Status { status: 500.., .. } => "the server is in trouble; try again later",
-        Unopened::Status { .. } => "check the URL: a feed answers 101 Switching Protocols",
-        Unopened::Redirect { .. } => "use the address that it names, if you trust it: redirects are not followed",
-        Unopened::NotWebSocket(_) => {
+        HandshakeRefusal::Status { status: 404, .. } => "check the path of the URL",
+        HandshakeRefusal::Status { status: 429, .. } => {
+            "another connection of this account may be open; wait, or close it"
+        }
+        HandshakeRefusal::Status { status: 500.., .. } => "the server is in trouble; try again later",
+        HandshakeRefusal::Status { .. } => "check the URL: a feed answers 101 Switching Protocols",
+        HandshakeRefusal::Redirect { .. } => {
+            "use the address that it names, if you trust it: redirects are not followed"
+        }
+        HandshakeRefusal::NotWebSocket(_) => {
             "check the URL: what answers there is no WebSocket server, or something between changes its words"
         }
     }
 }
 
-impl From<Unopened> for ConnectError {
-    fn from(unopened: Unopened) -> ConnectError {
+impl From<HandshakeRefusal> for ConnectError {
+    fn from(unopened: HandshakeRefusal) -> ConnectError {
         Self::Unopened(unopened)
     }
 }
@@ -255,7 +259,7 @@ impl<S: AsFd> ConnectAttempt<'_, S> {
     fn upgrade(&self, channel: &mut ClientSocket) -> Result<Vec<u8>, ConnectError> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce).map_err(|error| ConnectError::Machine { cause: error.to_string() })?;
-        let opening = Opening::new(self.options.address, nonce, None, None);
+        let opening = ClientHandshake::new(self.options.address, nonce, None, None);
         self.check(channel.send(opening.request()))?;
         let mut received = Vec::new();
         loop {
@@ -316,7 +320,7 @@ mod tests {
 
     #[test]
     fn errors_that_no_retry_cures_are_final() {
-        let status = |status| ConnectError::Unopened(Unopened::Status { status, reason: String::new() });
+        let status = |status| ConnectError::Unopened(HandshakeRefusal::Status { status, reason: String::new() });
         for status_code in [400, 401, 403, 404] {
             assert!(status(status_code).is_final(), "{status_code}");
         }

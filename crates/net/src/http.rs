@@ -70,9 +70,9 @@ impl<'a> HttpRequest<'a> {
     }
 }
 
-/// What [`parse`] found.
+/// Result of [`parse`].
 #[derive(Debug)]
-pub enum Parsed<'a> {
+pub enum HttpParseResult<'a> {
     /// The request is not complete.
     NeedMore,
     /// A request, and how many bytes it takes.
@@ -82,14 +82,14 @@ pub enum Parsed<'a> {
 }
 
 /// Finds the first request in `input`.
-pub fn parse(input: &[u8]) -> Parsed<'_> {
+pub fn parse(input: &[u8]) -> HttpParseResult<'_> {
     let head = match head::parse(input, &HeadLimits::default()) {
-        head::Parsed::NeedMore => return Parsed::NeedMore,
-        head::Parsed::Refuse(refusal) => return Parsed::Refuse(HttpResponse::refusing(refusal)),
-        head::Parsed::Head(head) => head,
+        head::HeadParseResult::NeedMore => return HttpParseResult::NeedMore,
+        head::HeadParseResult::Refuse(refusal) => return HttpParseResult::Refuse(HttpResponse::refusing(refusal)),
+        head::HeadParseResult::Head(head) => head,
     };
     let bytes = head.head_bytes + head.body_bytes;
-    let Some(body) = input.get(head.head_bytes..bytes) else { return Parsed::NeedMore };
+    let Some(body) = input.get(head.head_bytes..bytes) else { return HttpParseResult::NeedMore };
     let keep_alive = head.keeps_alive();
     let Head { method, target, minor_version, headers, .. } = head;
     let request = HttpRequest {
@@ -103,7 +103,7 @@ pub fn parse(input: &[u8]) -> Parsed<'_> {
         from: None,
         connection: ConnectionId(0),
     };
-    Parsed::Request { request, bytes }
+    HttpParseResult::Request { request, bytes }
 }
 
 /// A response with its whole body.
@@ -188,13 +188,13 @@ mod tests {
 
     fn outcome(text: &str) -> String {
         match parse(text.as_bytes()) {
-            Parsed::NeedMore => "more".into(),
-            Parsed::Request { request, bytes } => {
+            HttpParseResult::NeedMore => "more".into(),
+            HttpParseResult::Request { request, bytes } => {
                 let rest = text.len() - bytes;
                 let body = String::from_utf8_lossy(request.body).into_owned();
                 format!("{} {} [{body}] keep={} rest={rest}", request.method, request.target, request.keep_alive)
             }
-            Parsed::Refuse(response) => format!("!{}", response.status),
+            HttpParseResult::Refuse(response) => format!("!{}", response.status),
         }
     }
 

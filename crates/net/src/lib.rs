@@ -5,6 +5,8 @@
 //! Start at    [`Server::run`] or [`ServerThread::start`]; for a thread with its own connections,
 //!             [`event_loop::EventLoop`]; for a client of one feed, [`dial`].
 
+#![warn(clippy::missing_errors_doc)]
+
 mod accept_queue;
 mod admission;
 mod application;
@@ -34,7 +36,7 @@ mod tls_acceptor;
 mod turn;
 mod waker;
 
-pub use application::{Application, Closing, Refusal, ServerLatency};
+pub use application::{Application, CloseReason, Refusal, ServerLatency};
 pub use client_socket::{ClientSocket, ClientSocketError, ReadOutcome, WaitOutcome, wait};
 pub use clock::{SystemClock, monotonic_ns};
 pub use connection_id::ConnectionId;

@@ -1,4 +1,4 @@
-//! What one turn sends, in order, until the commit.
+//! The messages of one turn, in order, until the commit.
 //!
 //! Does        keeps every answer, notice and close frame in one list over one buffer.
 //! Holds       1. a connection gets its bytes in the order in which they were added, whatever kind

@@ -124,7 +124,7 @@ fn readable(value: &[u8]) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use pitwire_websocket::head::{HeadLimits, Parsed, parse};
+    use pitwire_websocket::head::{HeadLimits, HeadParseResult, parse};
 
     use super::*;
 
@@ -136,7 +136,7 @@ mod tests {
         let hosts = ["test.deribit.com".to_owned(), "10.7.7.7".to_owned()];
         let policy = OriginPolicy::new(bound.parse().unwrap(), &hosts).with_origins(&["https://app.example".into()]);
         let text = [b"GET / HTTP/1.1\r\n", headers, b"\r\n"].concat();
-        let Parsed::Head(head) = parse(&text, &HeadLimits::default()) else { panic!("{headers:?}") };
+        let HeadParseResult::Head(head) = parse(&text, &HeadLimits::default()) else { panic!("{headers:?}") };
         match policy.over_tls(is_secure).judge(&head.headers) {
             Err(UnknownHost) => "refused",
             Ok(PageOrigin::Foreign) => "foreign",

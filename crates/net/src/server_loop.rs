@@ -26,7 +26,7 @@ use pitwire_websocket::CloseCode;
 use crate::admission::{ACCEPTS, Admission, Newcomer};
 use crate::application::{Application, Refusal};
 use crate::clock::SystemClock;
-use crate::connection::{Connection, HandoffOutcome, READ_BYTES, Standing};
+use crate::connection::{AdmissionClass, Connection, HandoffOutcome, READ_BYTES};
 use crate::connection_id::ConnectionId;
 use crate::connection_table::ConnectionTable;
 use crate::context::{TurnContext, TurnTimes};
@@ -343,7 +343,7 @@ impl<A: Application> ServerLoop<A> {
         let mut connection =
             Connection::new(self.admission.next_id(), stream, standing, permit, self.budget.meter(), now);
         connection.push_input(&received);
-        if standing == Standing::Refused {
+        if standing == AdmissionClass::Refused {
             connection.refuse(&self.app.refusal(Refusal::TooManyConnections), now);
         }
         debug_assert_eq!(connection.counted_address(), is_counted.then_some(peer));
@@ -597,7 +597,7 @@ mod tests {
         let mut table = ConnectionTable::default();
         let meter = OutboxBudget::new(&Limits::default()).meter();
         let stream = Stream::plain(token);
-        table.insert(Connection::new(ConnectionId(1), stream, Standing::Refused, None, meter, 0));
+        table.insert(Connection::new(ConnectionId(1), stream, AdmissionClass::Refused, None, meter, 0));
         let (mut events, mut pending) = (Vec::new(), PendingEvents::default());
         // The new socket reports that it takes output.
         poll(&mut *net, &mut events, &mut pending, &mut table);

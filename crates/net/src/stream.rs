@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pitwire_tls::{ServerConfig, Session, TlsError};
 
-use crate::event_loop::{EventLoop, Received, Sent, Token};
+use crate::event_loop::{EventLoop, ReceiveOutcome, SendOutcome, Token};
 
 /// Most plain bytes that are sealed at a time.
 const SEAL_BYTES: usize = 64 * 1024;
@@ -29,7 +29,7 @@ thread_local! {
     static SCRATCH: RefCell<TlsScratch> = RefCell::default();
 }
 
-/// What [`Stream::receive`] found.
+/// Result of [`Stream::receive`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receipt {
     /// This many bytes were taken off the socket. With TLS there may be fewer plain bytes, or none.
@@ -113,29 +113,29 @@ impl Stream {
     pub fn receive(&mut self, net: &mut dyn EventLoop, take: &mut dyn FnMut(&[u8])) -> Receipt {
         let Some(tls) = &mut self.tls else {
             return match net.receive(self.token) {
-                Received::Bytes(bytes) => {
+                ReceiveOutcome::Bytes(bytes) => {
                     take(bytes);
                     Receipt::Bytes(bytes.len())
                 }
-                Received::Pending => Receipt::Pending,
-                Received::Ended => Receipt::Ended,
-                Received::Failed => Receipt::Failed,
+                ReceiveOutcome::Pending => Receipt::Pending,
+                ReceiveOutcome::Ended => Receipt::Ended,
+                ReceiveOutcome::Failed => Receipt::Failed,
             };
         };
         if tls.session.is_ended() {
             return Receipt::Ended;
         }
         let bytes = match net.receive(self.token) {
-            Received::Bytes(bytes) => bytes,
-            Received::Pending => return Receipt::Pending,
-            Received::Ended => return Receipt::Ended,
-            Received::Failed => return Receipt::Failed,
+            ReceiveOutcome::Bytes(bytes) => bytes,
+            ReceiveOutcome::Pending => return Receipt::Pending,
+            ReceiveOutcome::Ended => return Receipt::Ended,
+            ReceiveOutcome::Failed => return Receipt::Failed,
         };
         let count = bytes.len();
         let opened = tls.open(bytes, take);
         // The session answers handshakes, and says why it fails.
         let flushed = tls.flush(net, self.token);
-        if opened.is_err() || flushed == Sent::Failed { Receipt::Failed } else { Receipt::Bytes(count) }
+        if opened.is_err() || flushed == SendOutcome::Failed { Receipt::Failed } else { Receipt::Bytes(count) }
     }
 
     /// Decrypts bytes that were taken off the socket elsewhere, and passes them to `take`.
@@ -154,21 +154,21 @@ impl Stream {
 
     /// Sends without waiting. With TLS, bytes that were sealed count as sent, although they may
     /// wait here for the socket.
-    pub fn send(&mut self, net: &mut dyn EventLoop, parts: &[&[u8]]) -> Sent {
+    pub fn send(&mut self, net: &mut dyn EventLoop, parts: &[&[u8]]) -> SendOutcome {
         let Some(tls) = &mut self.tls else { return net.send(self.token, parts) };
         match tls.flush(net, self.token) {
-            Sent::Bytes(_) if tls.session.is_open() => {}
-            Sent::Bytes(_) => return Sent::Blocked,
+            SendOutcome::Bytes(_) if tls.session.is_open() => {}
+            SendOutcome::Bytes(_) => return SendOutcome::Blocked,
             other => return other,
         }
         tls.send(net, self.token, parts)
     }
 
-    /// Sends sealed bytes that wait. Returns `Sent::Bytes` if none wait any more.
-    pub fn flush(&mut self, net: &mut dyn EventLoop) -> Sent {
+    /// Sends sealed bytes that wait. Returns `SendOutcome::Bytes` if none wait any more.
+    pub fn flush(&mut self, net: &mut dyn EventLoop) -> SendOutcome {
         match &mut self.tls {
             Some(tls) => tls.flush(net, self.token),
-            None => Sent::Bytes(0),
+            None => SendOutcome::Bytes(0),
         }
     }
 
@@ -198,7 +198,7 @@ impl TlsLayer {
 
     /// Encrypts the front of `parts` and sends it. Stores the encrypted bytes that the socket does
     /// not take; the rest of `parts` stays with the caller.
-    fn send(&mut self, net: &mut dyn EventLoop, token: Token, parts: &[&[u8]]) -> Sent {
+    fn send(&mut self, net: &mut dyn EventLoop, token: Token, parts: &[&[u8]]) -> SendOutcome {
         SCRATCH.with_borrow_mut(|TlsScratch { plain, sealed }| {
             sealed.clear();
             let piece = match parts {
@@ -212,32 +212,32 @@ impl TlsLayer {
                 }
             };
             if self.session.seal(piece, sealed).is_err() {
-                return Sent::Failed;
+                return SendOutcome::Failed;
             }
             let mut sent = 0;
             while sent < sealed.len() {
                 match net.send(token, &[&sealed[sent..]]) {
-                    Sent::Bytes(bytes) => sent += bytes,
-                    Sent::Blocked => {
+                    SendOutcome::Bytes(bytes) => sent += bytes,
+                    SendOutcome::Blocked => {
                         self.sealed.extend_from_slice(&sealed[sent..]);
                         break;
                     }
-                    Sent::Failed => return Sent::Failed,
+                    SendOutcome::Failed => return SendOutcome::Failed,
                 }
             }
-            Sent::Bytes(piece.len())
+            SendOutcome::Bytes(piece.len())
         })
     }
 
-    fn flush(&mut self, net: &mut dyn EventLoop, token: Token) -> Sent {
+    fn flush(&mut self, net: &mut dyn EventLoop, token: Token) -> SendOutcome {
         while self.sent < self.sealed.len() {
             match net.send(token, &[&self.sealed[self.sent..]]) {
-                Sent::Bytes(bytes) => self.sent += bytes,
+                SendOutcome::Bytes(bytes) => self.sent += bytes,
                 other => return other,
             }
         }
         let sent = std::mem::take(&mut self.sent);
         self.sealed = Vec::new();
-        Sent::Bytes(sent)
+        SendOutcome::Bytes(sent)
     }
 }

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use pitwire_tls::{ServerConfig, Session};
 use tracing::{debug, warn};
 
-use crate::event_loop::{Accepted, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, Sent};
+use crate::event_loop::{AcceptedSocket, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, SendOutcome};
 use crate::quota::{AddressCounts, ConnectionPermit, ConnectionQuota};
 use crate::stream::{Receipt, Stream};
 use crate::waker::Waker;
@@ -246,8 +246,8 @@ impl HandshakeLoop {
         Ok(())
     }
 
-    fn begin(&mut self, accepted: Accepted, permit: ConnectionPermit, now: Instant) -> Result<(), Stop> {
-        let Accepted { token, peer } = accepted;
+    fn begin(&mut self, accepted: AcceptedSocket, permit: ConnectionPermit, now: Instant) -> Result<(), Stop> {
+        let AcceptedSocket { token, peer } = accepted;
         let peer = peer.unwrap_or(IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED));
         // A reason would need a handshake, which the address must not get.
         if !self.settings.addresses.acquire(peer, self.settings.per_address) {
@@ -345,9 +345,9 @@ impl Handshake {
             }
         }
         match self.stream.flush(net) {
-            Sent::Bytes(_) => Ok(true),
-            Sent::Blocked => Ok(false),
-            Sent::Failed => Err(()),
+            SendOutcome::Bytes(_) => Ok(true),
+            SendOutcome::Blocked => Ok(false),
+            SendOutcome::Failed => Err(()),
         }
     }
 }

@@ -26,7 +26,7 @@ pub(crate) struct TurnScheduler<'t, 'a, A> {
     pub table: &'t mut ConnectionTable,
 }
 
-/// What serving a part of the list came to.
+/// Result of serving a part of the list.
 struct PassOutcome {
     /// It is time to commit.
     is_over: bool,

@@ -16,11 +16,11 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
 /// Gives away what comes to `/away`, but for `?no`.
-struct Giver {
+struct HandoffApplication {
     taken: Sender<(String, Handoff)>,
 }
 
-impl Application for Giver {
+impl Application for HandoffApplication {
     const STOPPING: &'static str = "the toy is stopping";
 
     fn request(&mut self, _: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
@@ -47,7 +47,8 @@ impl Application for Giver {
 fn serve() -> (std::net::SocketAddr, Receiver<(String, Handoff)>) {
     let (taken, received) = channel();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let server = Server::new(Giver { taken }, listener, stop_signals().unwrap(), SystemClock::start()).unwrap();
+    let server =
+        Server::new(HandoffApplication { taken }, listener, stop_signals().unwrap(), SystemClock::start()).unwrap();
     let address = server.local_address().unwrap();
     thread::spawn(move || server.run());
     (address, received)
@@ -111,7 +112,8 @@ fn bytes_behind_a_tls_handshake_are_not_lost() {
     let listener = || TcpListener::bind("127.0.0.1:0").unwrap();
     let listener_socket = listener();
     let address = listener_socket.local_addr().unwrap();
-    let server = Server::new(Giver { taken }, listener(), stop_signals().unwrap(), SystemClock::start()).unwrap();
+    let server =
+        Server::new(HandoffApplication { taken }, listener(), stop_signals().unwrap(), SystemClock::start()).unwrap();
     let server = server.with_tls(listener_socket, config).unwrap();
     thread::spawn(move || server.run());
 

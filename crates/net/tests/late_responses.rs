@@ -11,13 +11,13 @@ use pitwire_net::{
 };
 
 /// Another thread answers; its answers come back through a queue.
-struct Slow {
+struct SlowApplication {
     asked: Sender<(ConnectionId, bool, String)>,
     answers: Receiver<(ConnectionId, bool, String)>,
     opened: Vec<String>,
 }
 
-impl Application for Slow {
+impl Application for SlowApplication {
     const STOPPING: &'static str = "the toy is stopping";
 
     fn request(&mut self, request: &HttpRequest<'_>, _: &mut Notices) -> HttpResponse {
@@ -65,7 +65,7 @@ fn serve() -> std::net::SocketAddr {
         }
     });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let app = Slow { asked, answers, opened: Vec::new() };
+    let app = SlowApplication { asked, answers, opened: Vec::new() };
     let server = Server::new(app, listener, stop_signals().unwrap(), SystemClock::start()).unwrap();
     let server = server.with_waker(&waker).unwrap();
     let address = server.local_address().unwrap();
@@ -112,8 +112,8 @@ fn the_application_hears_what_a_handshake_asked_for() {
     let mut bytes = Vec::new();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     stream.read_to_end(&mut bytes).unwrap();
-    let said = bytes.windows(9).any(|window| window == b"\x81\x07/ws?x=1");
-    assert!(said, "{}", String::from_utf8_lossy(&bytes));
+    let is_sent = bytes.windows(9).any(|window| window == b"\x81\x07/ws?x=1");
+    assert!(is_sent, "{}", String::from_utf8_lossy(&bytes));
 }
 
 #[test]

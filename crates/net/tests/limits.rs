@@ -6,7 +6,7 @@ mod support;
 use std::time::{Duration, Instant};
 
 use pitwire_net::Limits;
-use support::{Got, UPGRADE, Venue, eventually, frame, request, text};
+use support::{ServerFrame, UPGRADE, Venue, eventually, frame, request, text};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -19,10 +19,10 @@ fn a_websocket_is_closed_when_no_frame_has_come_for_too_long_and_a_ping_is_a_fra
     let started = Instant::now();
     while started.elapsed() < Duration::from_secs(7) {
         pinging.send(&frame(0x89, b"p"));
-        assert_eq!(pinging.got(), Got::Pong(b"p".to_vec()));
+        assert_eq!(pinging.got(), ServerFrame::Pong(b"p".to_vec()));
         std::thread::sleep(Duration::from_millis(200));
     }
-    assert_eq!(silent.rest(), [Got::Close(1008, "nothing heard for too long".into())]);
+    assert_eq!(silent.rest(), [ServerFrame::Close(1008, "nothing received for too long".into())]);
     pinging.ask("still here");
     // What holds for WebSockets does not end an HTTP connection that is kept alive.
     http.get("/0?on");
@@ -42,7 +42,7 @@ fn sending_to_a_silent_peer_does_not_keep_it_open() {
         std::thread::sleep(Duration::from_millis(200));
     }
     let rest = silent.rest();
-    assert_eq!(rest.last(), Some(&Got::Close(1008, "nothing heard for too long".into())));
+    assert_eq!(rest.last(), Some(&ServerFrame::Close(1008, "nothing received for too long".into())));
     assert!(rest.len() < sent, "it received everything");
 }
 
@@ -65,7 +65,7 @@ fn an_unfinished_handshake_times_out() {
     half.send(&UPGRADE[..30]);
     fragments.send(&frame(0x01, b"begun"));
     assert_eq!(half.maybe_response(), None);
-    assert_eq!(fragments.rest(), [Got::Close(1008, "not finished within 1 s".into())]);
+    assert_eq!(fragments.rest(), [ServerFrame::Close(1008, "not finished within 1 s".into())]);
     other.ask("still here");
 }
 
@@ -85,7 +85,7 @@ fn connections_per_address_are_limited() {
     }
     let [mut first, _second, _third] = inside;
     first.send(&frame(0x88, &[]));
-    assert_eq!(first.rest(), [Got::Close(1000, String::new())]);
+    assert_eq!(first.rest(), [ServerFrame::Close(1000, String::new())]);
     drop(first);
     eventually("there is room for one again", || {
         let mut next = venue.client();

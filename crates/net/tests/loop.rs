@@ -5,7 +5,7 @@ mod support;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-use support::{Client, Got, UPGRADE, Venue, eventually, frame, request, text, texts};
+use support::{Client, ServerFrame, UPGRADE, Venue, eventually, frame, request, text, texts};
 
 /// Time in which something that must not happen would have.
 const A_WHILE: Duration = Duration::from_millis(150);
@@ -32,7 +32,7 @@ fn nothing_leaves_before_the_commit_has_returned() {
         assert!(!client.has_news());
     }
     venue.release();
-    let pong = Got::Pong(b"p".to_vec());
+    let pong = ServerFrame::Pong(b"p".to_vec());
     for expected in [text("hold"), text("tell:5"), text("publish:tape"), pong, text("tape")] {
         assert_eq!(one.got(), expected);
     }
@@ -102,8 +102,8 @@ fn replies_notices_pongs_and_the_end_keep_their_order() {
     let mut client = venue.websocket();
     client.send(&[texts(["mix"]), frame(0x89, b"p"), texts(["mix", "logout", "never"])].concat());
     let mix = || [text("notice 1"), text("reply 1"), text("notice 2"), text("mix")].into_iter();
-    let end = [text("logout"), Got::Close(1000, "logged out".into())];
-    let expected: Vec<Got> = mix().chain([Got::Pong(b"p".to_vec())]).chain(mix()).chain(end).collect();
+    let end = [text("logout"), ServerFrame::Close(1000, "logged out".into())];
+    let expected: Vec<ServerFrame> = mix().chain([ServerFrame::Pong(b"p".to_vec())]).chain(mix()).chain(end).collect();
     assert_eq!(client.rest(), expected);
     assert_eq!(venue.seen.texts.load(SeqCst), 3, "acted on a message that cannot be answered");
 }
@@ -118,7 +118,7 @@ fn publications_reach_silent_subscribers() {
     speaker.get("/publish:overrun");
     speaker.response();
     for listener in &mut listeners {
-        assert_eq!(listener.rest(), [text("first"), Got::Close(1013, "overrun".into())]);
+        assert_eq!(listener.rest(), [text("first"), ServerFrame::Close(1013, "overrun".into())]);
     }
 }
 
@@ -154,7 +154,7 @@ fn a_client_that_asks_and_does_not_read_is_paused_and_loses_nothing() {
         assert_eq!(one.response().1.len(), http.answer);
     }
     for _ in 0..websocket.total {
-        assert!(matches!(two.got(), Got::Text(body) if body.len() == websocket.answer));
+        assert!(matches!(two.got(), ServerFrame::Text(body) if body.len() == websocket.answer));
     }
     // After it has read its answers it goes on as before.
     one.get("/0?on");
@@ -200,7 +200,7 @@ fn a_slow_reader_does_not_stop_the_others() {
         other.ask(&n.to_string());
     }
     for _ in 0..10 {
-        assert!(matches!(slow.got(), Got::Text(body) if body.len() == 4_000_000));
+        assert!(matches!(slow.got(), ServerFrame::Text(body) if body.len() == 4_000_000));
     }
 }
 
@@ -224,7 +224,7 @@ fn a_burst_of_notices_does_not_close_the_connection_that_reads_them() {
     // What cancelling everything does, and more than the kernel takes at once.
     client.say("burst:8000:4000");
     for _ in 0..8_000 {
-        assert!(matches!(client.got(), Got::Text(body) if body.len() == 4_000));
+        assert!(matches!(client.got(), ServerFrame::Text(body) if body.len() == 4_000));
     }
     assert_eq!(client.got(), text("burst:8000:4000"));
     client.ask("still here");
@@ -237,7 +237,7 @@ fn answers_that_wait_do_not_count_as_notices_that_are_not_read() {
     client.say("big:30000000");
     eventually("the answer is on its way", || client.has_news());
     other.ask("tell:10");
-    assert!(matches!(client.got(), Got::Text(body) if body.len() == 30_000_000));
+    assert!(matches!(client.got(), ServerFrame::Text(body) if body.len() == 30_000_000));
     assert_eq!(client.got(), text("nnnnnnnnnn"));
     client.ask("still here");
 }
@@ -250,7 +250,7 @@ fn a_connection_that_does_not_read_its_notices_is_closed_with_a_reason() {
         other.ask("tell:100000");
     }
     let all = deaf.rest();
-    let Some((Got::Close(code, reason), notices)) = all.split_last() else { panic!("{} messages", all.len()) };
+    let Some((ServerFrame::Close(code, reason), notices)) = all.split_last() else { panic!("{} messages", all.len()) };
     assert_eq!((*code, reason.as_str()), (1013, "too slow: notices are not being read"));
     assert!(notices.len() < AMPLE / 100_000, "{} notices were kept for it", notices.len());
     other.ask("still here");
@@ -312,7 +312,7 @@ fn only_a_peer_that_owes_the_rest_of_a_message_is_timed_out() {
         }
         sent += 1;
     }
-    let too_late = || Got::Close(1008, "not finished within 5 s".into());
+    let too_late = || ServerFrame::Close(1008, "not finished within 5 s".into());
     let (last, when) = last_received.unwrap().join().unwrap();
     assert_eq!(last, Some(too_late()));
     assert!(when < Duration::from_secs(9), "the pings bought it time");
@@ -320,16 +320,16 @@ fn only_a_peer_that_owes_the_rest_of_a_message_is_timed_out() {
     assert_eq!(silent.maybe_response(), None);
     for _ in 0..sent {
         assert_eq!(busy.got(), text("whole"));
-        assert_eq!(pinging.got(), Got::Pong(b"p".to_vec()));
+        assert_eq!(pinging.got(), ServerFrame::Pong(b"p".to_vec()));
     }
     busy.send(back);
     assert_eq!(busy.got(), text("whole"));
     for _ in 0..30 {
-        assert!(matches!(held.got(), Got::Text(body) if body.len() == 1_000_000));
+        assert!(matches!(held.got(), ServerFrame::Text(body) if body.len() == 1_000_000));
     }
     held.send(back);
     assert_eq!(held.got(), text("whole"));
-    assert!(matches!(stalled.got(), Got::Text(body) if body.len() == 30_000_000));
+    assert!(matches!(stalled.got(), ServerFrame::Text(body) if body.len() == 30_000_000));
     assert_eq!(stalled.got(), text("whole"));
 }
 
@@ -413,7 +413,7 @@ fn valid_requests_are_answered_before_the_close_they_came_with() {
         client.send(&[texts(["one", "two"]), end, never].concat());
         let got = client.rest();
         assert_eq!(got[..2], [text("one"), text("two")], "{name}");
-        assert!(matches!(&got[2..], [Got::Close(code, _)] if *code == expected), "{name}: {:?}", &got[2..]);
+        assert!(matches!(&got[2..], [ServerFrame::Close(code, _)] if *code == expected), "{name}: {:?}", &got[2..]);
     }
     let mut http = venue.client();
     http.send(format!("{}nonsense\r\n\r\n", request("/0?one")).as_bytes());
@@ -428,8 +428,8 @@ fn written_bytes_arrive_although_the_peer_sent_more_than_was_read() {
     let mut client = venue.websocket();
     client.send(&[texts(["big:8000000"]), frame(0x88, &3001_u16.to_be_bytes())].concat());
     client.send_until_stuck(&vec![0; 1_000_000]);
-    assert!(matches!(client.got(), Got::Text(body) if body.len() == 8_000_000));
-    assert_eq!(client.rest(), [Got::Close(3001, String::new())]);
+    assert!(matches!(client.got(), ServerFrame::Text(body) if body.len() == 8_000_000));
+    assert_eq!(client.rest(), [ServerFrame::Close(3001, String::new())]);
 }
 
 // --- stopping ---
@@ -445,7 +445,7 @@ fn stopping_gives_a_reason_and_does_not_spin_for_slow_readers() {
     venue.seen.always_due_when_stopping.store(true, SeqCst);
     let before = venue.turns();
     venue.ask_to_stop();
-    assert_eq!(reads.rest(), [Got::Close(1001, "the toy is stopping".into())]);
+    assert_eq!(reads.rest(), [ServerFrame::Close(1001, "the toy is stopping".into())]);
     assert_eq!(idle.maybe_response(), None);
     venue.ended().unwrap();
     assert!(venue.turns() - before < 50, "{} turns while stopping", venue.turns() - before);

@@ -58,7 +58,7 @@ impl Application for Exchange {
     }
 }
 
-struct Served {
+struct ServerFixture {
     address: SocketAddr,
     taken: Receiver<(ConnectionId, Handoff)>,
     orders: Sender<Order>,
@@ -66,7 +66,7 @@ struct Served {
     waker: Waker,
 }
 
-fn serve(limits: Limits) -> Served {
+fn serve(limits: Limits) -> ServerFixture {
     let ((take, taken), (orders, ordered), (go, gone)) = (channel(), channel(), channel());
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let app = Exchange { taken: take, orders: ordered, gone: go };
@@ -75,10 +75,10 @@ fn serve(limits: Limits) -> Served {
     let server = server.with_limits(limits).unwrap().with_waker(&waker).unwrap();
     let address = server.local_address().unwrap();
     thread::spawn(move || server.run());
-    Served { address, taken, orders, gone, waker }
+    ServerFixture { address, taken, orders, gone, waker }
 }
 
-impl Served {
+impl ServerFixture {
     fn order(&self, order: Order) {
         self.orders.send(order).unwrap();
         self.waker.wake();

@@ -172,12 +172,12 @@ fn noise_at_the_tls_listener_ends_without_harm_to_others() {
     bad[2].write_all(&[0x16, 3, 1, 2, 0, 1, 0]).unwrap();
     for (at, stream) in bad.iter_mut().enumerate() {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let mut said = Vec::new();
-        if let Err(error) = stream.read_to_end(&mut said) {
+        let mut received = Vec::new();
+        if let Err(error) = stream.read_to_end(&mut received) {
             assert_eq!(error.kind(), ErrorKind::ConnectionReset, "{at}");
         }
         // Noise gets an alert; half a handshake gets nothing.
-        assert!(said.is_empty() || said.first() == Some(&21), "{at}: {said:?}");
+        assert!(received.is_empty() || received.first() == Some(&21), "{at}: {received:?}");
     }
     get(&mut good, "/0?good");
     assert_eq!(answer(&mut good).1, b"good;");

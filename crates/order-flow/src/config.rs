@@ -8,7 +8,7 @@ use pitwire_engine::{Engine, Market};
 use pitwire_model::{AccountId, FlowSetting, InstrumentId, InstrumentKind, Phase};
 
 use crate::error::FlowError;
-use crate::kernel::{Kernel, Reading};
+use crate::kernel::{Kernel, ParameterSet};
 use crate::number::float;
 
 /// The configuration of a flow.
@@ -107,7 +107,7 @@ impl FlowConfig {
     }
 
     /// Returns the published flow on one instrument.
-    pub fn paper(instrument: InstrumentId, house: Vec<AccountId>, reading: Reading) -> FlowConfig {
+    pub fn paper(instrument: InstrumentId, house: Vec<AccountId>, reading: ParameterSet) -> FlowConfig {
         FlowConfig { house, kernel: Kernel::published(reading), style: FlowStyle::Paper { instrument } }
     }
 

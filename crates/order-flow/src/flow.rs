@@ -12,7 +12,8 @@ use std::collections::VecDeque;
 
 use pitwire_engine::{Engine, Market};
 use pitwire_model::{
-    AccountId, Command, Event, InstrumentId, Label, Lots, NewOrder, OrderId, Phase, Stamped, TimeInForce, VenueNanos,
+    AccountId, Command, Event, InstrumentId, Label, Lots, NewOrder, OrderId, Phase, SequencedCommand, TimeInForce,
+    VenueNanos,
 };
 
 use crate::config::{FlowConfig, FlowStyle};
@@ -83,7 +84,7 @@ enum DueAction {
     Cancel { account: AccountId, order: OrderId },
 }
 
-/// What a house account does.
+/// The task of a house account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Maker,
@@ -308,7 +309,7 @@ impl Flow {
     }
 
     /// Takes a command of any account with its events. Commands come in order.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event]) {
         self.now = self.now.max(stamped.at);
         if let Command::Enter(order) = &stamped.command {
             self.entered(OrderId(stamped.seq.0), order, events);

@@ -148,7 +148,7 @@ impl IntereventMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::Reading;
+    use crate::kernel::ParameterSet;
     use crate::process::Process;
     use crate::random::Random;
 
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn rescaled_times_are_exponential_and_plain_gaps_are_not() {
-        let kernel = Kernel::published(Reading::File);
+        let kernel = Kernel::published(ParameterSet::File);
         let times = measured(&kernel, &kernel, 100_000);
         // The 99.9 % bound of Kolmogorov and Smirnov: 1.95 / √n.
         let bound = 1.95 / 100_000_f64.sqrt();
@@ -175,7 +175,7 @@ mod tests {
 
     #[test]
     fn times_of_another_kernel_are_found_out() {
-        let kernel = Kernel::published(Reading::File);
+        let kernel = Kernel::published(ParameterSet::File);
         let stronger = Kernel { base: kernel.base.map(|rate| rate * 1.1), ..kernel };
         let distance = measured(&kernel, &stronger, 100_000).rescaled.distance_from_exponential();
         assert!(distance > 1.95 / 100_000_f64.sqrt(), "{distance}");
@@ -183,7 +183,7 @@ mod tests {
 
     #[test]
     fn the_integral_of_a_single_excitation_is_that_of_the_formula() {
-        let mut kernel = Kernel::published(Reading::File);
+        let mut kernel = Kernel::published(ParameterSet::File);
         kernel.base = [0.0; TYPES];
         kernel.base[0] = 2.0;
         kernel.jump = [[0.0; TYPES]; TYPES];

@@ -22,7 +22,7 @@ pub type Matrix = [[f64; TYPES]; TYPES];
 /// The two versions of the published parameters: those in the data file, and those that its loader
 /// produced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reading {
+pub enum ParameterSet {
     /// 30.93 events per second, radius 0.617.
     File,
     /// 31.08 events per second, radius 0.612. The published runs agree with this version.
@@ -42,7 +42,7 @@ pub struct Kernel {
 
 impl Kernel {
     /// Returns the published parameters (CoinTossX, arXiv 2102.10925, and its configuration file).
-    pub fn published(reading: Reading) -> Kernel {
+    pub fn published(reading: ParameterSet) -> Kernel {
         const BASE: Vector = [0.80, 1.00, 1.20, 1.40, 1.60, 1.80, 2.00, 2.20];
         const OWN_DECAY: Vector = [4.0, 3.5, 3.0, 3.5, 3.0, 3.5, 3.0, 3.5];
         const OTHER_DECAY: [f64; TYPES - 1] = [2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7];
@@ -50,10 +50,10 @@ impl Kernel {
         // Each row lists the seven other types in order.
         let file_decay = |i: usize, j: usize| if i == j { OWN_DECAY[i] } else { OTHER_DECAY[j - usize::from(j > i)] };
         match reading {
-            Reading::File => Kernel { base: BASE, jump: matrix(file_jump), decay: matrix(file_decay) },
+            ParameterSet::File => Kernel { base: BASE, jump: matrix(file_jump), decay: matrix(file_decay) },
             // The loader gave every row the jumps of the first row, and row i the i-th of the first
             // eight decays in the file.
-            Reading::AsLoaded => {
+            ParameterSet::AsLoaded => {
                 Kernel { base: BASE, jump: matrix(|_, j| file_jump(0, j)), decay: matrix(|i, _| file_decay(0, i)) }
             }
         }
@@ -63,7 +63,7 @@ impl Kernel {
     /// with buys and sells exchanged. The published set has more sells than buys, so its price
     /// falls.
     pub fn symmetric() -> Kernel {
-        let published = Kernel::published(Reading::File);
+        let published = Kernel::published(ParameterSet::File);
         let mirror = |kind: usize| kind ^ 1;
         Kernel {
             base: std::array::from_fn(|i| (published.base[i] + published.base[mirror(i)]) / 2.0),

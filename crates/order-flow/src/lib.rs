@@ -36,7 +36,7 @@ pub use config::{DemoMarket, FlowConfig, FlowStyle};
 pub use error::FlowError;
 pub use flow::{Flow, FlowCounts, TypeTally};
 pub use interevent::{IntereventTimes, UnitHistogram};
-pub use kernel::{Kernel, Matrix, Reading, TYPES, Vector};
+pub use kernel::{Kernel, Matrix, ParameterSet, TYPES, Vector};
 pub use paper::{PaperClient, SEEDS, TopOfBook};
 pub use process::Process;
 pub use random::Random;

@@ -34,7 +34,7 @@ const fn seed(side: Side, price: Ticks, lots: Lots) -> Proposal {
     Proposal { side, order_type: OrderType::Limit { price }, lots, tif: TimeInForce::GoodTillCancel }
 }
 
-/// What the published simulation reads from a book.
+/// The figures of a book that the published simulation reads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TopOfBook {
     /// Best bid with the lots there.

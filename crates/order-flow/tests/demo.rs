@@ -32,7 +32,7 @@ fn equal_seeds_give_equal_commands_and_others_do_not() {
     assert!(first.windows(2).all(|pair| pair[0].0 <= pair[1].0), "time went back");
 }
 
-struct Watched {
+struct MarketFigures {
     trades: u64,
     spreads: Vec<i64>,
     mids: Vec<i64>,
@@ -45,8 +45,8 @@ fn prices_books_and_trades_stay_in_range_for_hours() {
     const HOURS: u64 = 3;
     let mut venue = Venue::demo(11);
     let count = venue.engine.markets().len();
-    let fresh = |_| Watched { trades: 0, spreads: Vec::new(), mids: Vec::new(), fewest: u32::MAX, most: 0 };
-    let mut watched: Vec<Watched> = (0..count).map(fresh).collect();
+    let fresh = |_| MarketFigures { trades: 0, spreads: Vec::new(), mids: Vec::new(), fewest: u32::MAX, most: 0 };
+    let mut watched: Vec<MarketFigures> = (0..count).map(fresh).collect();
     let (mut commands, mut next_second, mut most_scheduled) = (0_u64, START.0 + 30 * SECOND, 0);
     while let Some(due) = venue.flow.next_due().filter(|due| due.0 < START.0 + HOURS * 3600 * SECOND) {
         while due.0 >= next_second {
@@ -319,7 +319,7 @@ fn invalid_configurations_are_refused() {
         credit: Credit::Limited,
         settings: AccountSettings::default(),
     };
-    let stamped = pitwire_model::Stamped { seq: Seq(1), at: START, command: Command::AddAccount(limited) };
+    let stamped = pitwire_model::SequencedCommand { seq: Seq(1), at: START, command: Command::AddAccount(limited) };
     engine.apply(&stamped, &mut Vec::new());
     let change = |change: fn(&mut FlowConfig)| {
         let mut config = FlowConfig::demo(&engine, house());

@@ -5,15 +5,15 @@
 //! compensators below follow the definition.
 
 use pitwire_model::VenueNanos;
-use pitwire_order_flow::{FlowError, Kernel, Process, Random, Reading, TYPES, Vector};
+use pitwire_order_flow::{FlowError, Kernel, ParameterSet, Process, Random, TYPES, Vector};
 
 const START: VenueNanos = VenueNanos(1_767_225_600_000_000_000);
 const NANOS: f64 = 1e9;
 
 fn kernels() -> [(&'static str, Kernel); 3] {
     [
-        ("paper/file", Kernel::published(Reading::File)),
-        ("paper/as_loaded", Kernel::published(Reading::AsLoaded)),
+        ("paper/file", Kernel::published(ParameterSet::File)),
+        ("paper/as_loaded", Kernel::published(ParameterSet::AsLoaded)),
         ("demo at 9/s", Kernel::symmetric().at_rate(9.0)),
     ]
 }
@@ -21,10 +21,10 @@ fn kernels() -> [(&'static str, Kernel); 3] {
 #[test]
 fn radii_and_rates_match_an_independent_computation() {
     let table = [
-        ("file", Kernel::published(Reading::File), 0.617, 30.93, None),
+        ("file", Kernel::published(ParameterSet::File), 0.617, 30.93, None),
         (
             "as_loaded",
-            Kernel::published(Reading::AsLoaded),
+            Kernel::published(ParameterSet::AsLoaded),
             0.612,
             31.08,
             Some([2.30, 3.85, 3.92, 4.00, 4.09, 4.19, 4.30, 4.42]),
@@ -88,7 +88,7 @@ fn radius_converges_for_every_shape_of_matrix() {
 
 #[test]
 fn unstable_or_invalid_kernels_are_refused() {
-    let good = Kernel::published(Reading::File);
+    let good = Kernel::published(ParameterSet::File);
     let mut faster = good;
     faster.jump = faster.jump.map(|row| row.map(|jump| jump / 0.617));
     assert!(matches!(faster.check(), Err(FlowError::Unstable { radius }) if (radius - 1.0).abs() < 0.001));
@@ -256,7 +256,7 @@ fn count_variances_match_theory() {
     assert!((exciting.count_variances()[3] - 16.0).abs() < 1e-12);
     // The expected values of the published set sum 400 powers of the branching matrix, computed in
     // another language.
-    for (got, want) in Kernel::published(Reading::File).count_variances().iter().zip(PUBLISHED_VARIANCES) {
+    for (got, want) in Kernel::published(ParameterSet::File).count_variances().iter().zip(PUBLISHED_VARIANCES) {
         assert!((got - want).abs() < 0.0001, "{got}, not {want}");
     }
 }

@@ -3,12 +3,12 @@
 mod venue;
 
 use pitwire_model::{Command, InstrumentId, Lots, OrderType, Seq, Side, Ticks, VenueNanos};
-use pitwire_order_flow::{Flow, FlowConfig, Reading};
+use pitwire_order_flow::{Flow, FlowConfig, ParameterSet};
 use venue::{SECOND, START, Venue, closed_engine, engine, house};
 
 const INSTRUMENT: InstrumentId = InstrumentId(3);
 
-fn paper(reading: Reading, seed: u64, open: bool) -> Venue {
+fn paper(reading: ParameterSet, seed: u64, open: bool) -> Venue {
     let engine = if open { engine() } else { closed_engine() };
     let config = FlowConfig::paper(INSTRUMENT, house(), reading);
     let flow = Flow::new(config, seed, START, &engine).unwrap();
@@ -17,7 +17,7 @@ fn paper(reading: Reading, seed: u64, open: bool) -> Venue {
 
 #[test]
 fn events_per_hour_match_the_theory_of_each_reading() {
-    for (reading, per_second, radius) in [(Reading::File, 30.93, 0.617), (Reading::AsLoaded, 31.08, 0.612)] {
+    for (reading, per_second, radius) in [(ParameterSet::File, 30.93, 0.617), (ParameterSet::AsLoaded, 31.08, 0.612)] {
         let mut venue = paper(reading, 8, true);
         venue.run_until(3600);
         let counts = venue.flow.counts();
@@ -36,7 +36,7 @@ fn events_per_hour_match_the_theory_of_each_reading() {
 #[test]
 fn book_state_does_not_change_event_times() {
     let times = |open| {
-        let mut venue = paper(Reading::File, 9, open);
+        let mut venue = paper(ParameterSet::File, 9, open);
         let due = std::iter::from_fn(|| {
             let due = venue.flow.next_due();
             venue.step();
@@ -52,7 +52,7 @@ fn book_state_does_not_change_event_times() {
 
 #[test]
 fn orders_have_the_published_shapes() {
-    let mut venue = paper(Reading::AsLoaded, 10, true);
+    let mut venue = paper(ParameterSet::AsLoaded, 10, true);
     let (mut market_orders, mut limits, mut outside, mut odd) = (0, 0, 0, 0);
     while market_orders + limits < 30_000 {
         let Some(stamped) = venue.step() else { continue };

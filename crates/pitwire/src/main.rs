@@ -203,6 +203,9 @@ mod tests {
             let commands: Vec<&str> = examples.trim_end().lines().filter(is_example).collect();
             assert_eq!(commands.len(), 2, "{path}: {commands:?}");
             assert!(commands.iter().all(|line| line.starts_with("  ") && line.contains("pitwire ")), "{path}");
+            for argument in command.get_arguments() {
+                assert!(argument.get_help().is_some(), "{path}: {} has no description", argument.get_id());
+            }
             // Each shows this command; the example of a group shows one of its subcommands.
             assert!(path == "pitwire" || commands.iter().any(|line| line.contains(path)));
         });

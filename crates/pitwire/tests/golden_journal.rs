@@ -89,12 +89,12 @@ fn every_golden_journal_gives_the_figures_of_its_release() {
     for golden in releases {
         let expected: Value = serde_json::from_slice(&fs::read(golden.join("expected.json")).unwrap()).unwrap();
         let copy = Copy::of(&golden, "read");
-        let said = copy.verify();
+        let output = copy.verify();
         for (name, value) in expected.as_object().unwrap().iter().filter(|(name, _)| *name != "state_hash") {
-            assert_eq!(&said[name], value, "{name} of {}", golden.display());
+            assert_eq!(&output[name], value, "{name} of {}", golden.display());
         }
         let state = &expected["state_hash"][SNAPSHOT_VERSION.to_string()];
-        assert_eq!(&said["state_hash"], state, "state hash of {} by this layout", golden.display());
+        assert_eq!(&output["state_hash"], state, "state hash of {} by this layout", golden.display());
         assert!(expected["trades"].as_u64() > Some(0), "a journal without trades proves little");
         copy.start_and_stop();
         // The old commands are unchanged, and the start follows them.
@@ -121,10 +121,13 @@ fn a_directory_without_its_beginning_and_with_older_snapshots_alone_is_refused_b
     fs::rename(copy.0.join("journal-00000001.seg"), copy.0.join("journal-00000002.seg")).unwrap();
     for program in [&["up", "--no-flow", "--http", "127.0.0.1:0", "--data"][..], &["verify"]] {
         let Output { status, stderr, .. } = pitwire().args(program).arg(&copy.0).output().unwrap();
-        let said = String::from_utf8_lossy(&stderr).into_owned();
-        assert_eq!(status.code(), Some(1), "{said}");
-        assert!(said.contains("snapshot-00000000000000000097.snap has layout version 2, this build knows 4"), "{said}");
-        assert!(said.contains("restore the segments from the first one on"), "{said}");
+        let output = String::from_utf8_lossy(&stderr).into_owned();
+        assert_eq!(status.code(), Some(1), "{output}");
+        assert!(
+            output.contains("snapshot-00000000000000000097.snap has layout version 2, this build knows 4"),
+            "{output}"
+        );
+        assert!(output.contains("restore the segments from the first one on"), "{output}");
     }
     assert_eq!(copy.layouts(), [2], "nothing was changed");
 }
@@ -155,10 +158,10 @@ fn a_journal_of_a_newer_format_is_refused_by_name_and_left_alone() {
         },
     ] {
         let Output { status, stderr, .. } = command.arg(&copy.0).output().unwrap();
-        let said = String::from_utf8_lossy(&stderr).into_owned();
-        assert_eq!(status.code(), Some(1), "{said}");
-        assert!(said.contains("superblock has format version 65535"), "{said}");
-        assert!(said.contains("start the newer build that wrote it"), "{said}");
+        let output = String::from_utf8_lossy(&stderr).into_owned();
+        assert_eq!(status.code(), Some(1), "{output}");
+        assert!(output.contains("superblock has format version 65535"), "{output}");
+        assert!(output.contains("start the newer build that wrote it"), "{output}");
         assert_eq!(fs::read(&file).unwrap(), bytes, "nothing was changed");
     }
 }

@@ -9,16 +9,16 @@ use crate::tape::Tape;
 /// How the opening price was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Opening {
+pub enum OpeningDerivation {
     OpeningAuction = 0,
     FirstTrade = 1,
 }
 
-impl Opening {
+impl OpeningDerivation {
     pub const fn name(self) -> &'static str {
         match self {
-            Opening::OpeningAuction => "opening_auction",
-            Opening::FirstTrade => "first_trade",
+            OpeningDerivation::OpeningAuction => "opening_auction",
+            OpeningDerivation::FirstTrade => "first_trade",
         }
     }
 }
@@ -41,14 +41,14 @@ pub struct Day {
     /// The trades that make prices, by price. High and low stay exact when a trade is busted.
     pub by_price: BTreeMap<Ticks, AtPrice>,
     /// The first and the last of these trades.
-    pub first: Option<(TradeSeq, Ticks, Opening)>,
+    pub first: Option<(TradeSeq, Ticks, OpeningDerivation)>,
     pub last: Option<(TradeSeq, Ticks)>,
     /// The first trade of the day. Earlier trades on the tape belong to earlier days.
     pub since: Option<TradeSeq>,
 }
 
 impl Day {
-    pub fn open(&self) -> Option<(Ticks, Opening)> {
+    pub fn open(&self) -> Option<(Ticks, OpeningDerivation)> {
         self.first.map(|(_, price, opening)| (price, opening))
     }
 
@@ -120,8 +120,12 @@ fn makes_prices(kind: TradeKind) -> bool {
     kind != TradeKind::Cross
 }
 
-fn opening(kind: TradeKind) -> Opening {
-    if kind == TradeKind::Call(Phase::OpeningCall) { Opening::OpeningAuction } else { Opening::FirstTrade }
+fn opening(kind: TradeKind) -> OpeningDerivation {
+    if kind == TradeKind::Call(Phase::OpeningCall) {
+        OpeningDerivation::OpeningAuction
+    } else {
+        OpeningDerivation::FirstTrade
+    }
 }
 
 fn value(price: Ticks, lots: Lots) -> u128 {

@@ -20,11 +20,11 @@ mod tape;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use account::{AccountBook, Liquidity, OrderRecord, OrderState, Place, UserTrade, parts};
-pub use day::{AtPrice, Day, Opening};
+pub use day::{AtPrice, Day, OpeningDerivation};
 pub use facts::MarketFacts;
 pub use image::{AccountBookImage, TapeImage, ViewsImage};
 pub use off_book::{OffBook, OffBookPrint, REPORTS, ReportRecord, ReportState, Reports};
-use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, Seq, Stamped, VenueNanos};
+use pitwire_model::{AccountId, Command, Credit, Event, InstrumentId, OrderId, Seq, SequencedCommand, VenueNanos};
 pub use session::{Breach, Indicative, SessionView, Uncross};
 pub use signatures::SpentSignatures;
 pub use tape::{Candle, LOTS_PER_TICK_ONE, PublicTrade, Stats, Tape, TickDirection};
@@ -110,7 +110,7 @@ impl Views {
 
     /// Takes in one command and its events. Appends what accounts must hear of to `changes`, in
     /// order.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], changes: &mut Vec<Change>) {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event], changes: &mut Vec<Change>) {
         if let Command::SpendSignature(spent) = stamped.command {
             self.signatures.spend(spent);
         }
@@ -121,7 +121,7 @@ impl Views {
         keep_last(changes, before);
     }
 
-    fn observe_event(&mut self, stamped: &Stamped, event: &Event, changes: &mut Vec<Change>) {
+    fn observe_event(&mut self, stamped: &SequencedCommand, event: &Event, changes: &mut Vec<Change>) {
         let at = stamped.at;
         match event {
             Event::InstrumentAdded(spec) => {
@@ -234,7 +234,7 @@ impl Views {
         changes.push(Change::Order { account, order });
     }
 
-    fn traded(&mut self, stamped: &Stamped, event: &Event, changes: &mut Vec<Change>) {
+    fn traded(&mut self, stamped: &SequencedCommand, event: &Event, changes: &mut Vec<Change>) {
         let Event::Trade {
             instrument,
             trade_seq,

@@ -5,7 +5,7 @@ use pitwire_model::{Derivation, Event, Lots, Phase, SessionReason, Side, Ticks, 
 
 use crate::day::Day;
 
-/// What a call would do if it ended now.
+/// Result of a call if it ended now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Indicative {
     pub price: Option<Ticks>,

@@ -4,17 +4,17 @@
 use pitwire_fixtures::share;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Bust, CancelReason, Command, Credit, Derivation, Event, InstrumentId,
-    InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SessionReason, Side, Stamped, Ticks,
-    TimeInForce, TradeKind, TradeSeq, VenueNanos,
+    InstrumentSpec, Label, Lots, NewOrder, OrderId, OrderType, Phase, Seq, SequencedCommand, SessionReason, Side,
+    Ticks, TimeInForce, TradeKind, TradeSeq, VenueNanos,
 };
-use pitwire_projections::{Change, Opening, OrderState, Place, Views};
+use pitwire_projections::{Change, OpeningDerivation, OrderState, Place, Views};
 
 const MARKET: InstrumentId = InstrumentId(0);
 const MINE: AccountId = AccountId(0);
 
 fn observe(views: &mut Views, at: u64, command: Command, events: &[Event]) -> Vec<Change> {
     let mut changes = Vec::new();
-    let stamped = Stamped { seq: Seq(at), at: VenueNanos(at), command };
+    let stamped = SequencedCommand { seq: Seq(at), at: VenueNanos(at), command };
     views.observe(&stamped, events, &mut changes);
     let image = views.image();
     assert_eq!(Views::from_image(image.clone()).image(), image);
@@ -93,7 +93,7 @@ fn cross_counts_in_volume_only_and_busts_are_removed() {
     let call = TradeKind::Call(Phase::OpeningCall);
     passed(&mut views, 2, &[trade(1, 100, 10, call), trade(2, 100, 5, call)]);
     let opening = views.session(MARKET).and_then(|session| session.day.open());
-    assert_eq!(opening, Some((Ticks(100), Opening::OpeningAuction)));
+    assert_eq!(opening, Some((Ticks(100), OpeningDerivation::OpeningAuction)));
     passed(&mut views, 3, &[trade(3, 120, 1, TradeKind::Continuous), trade(4, 90, 2, TradeKind::Filter)]);
     // 15 x 100 + 120 + 180 = 1800 for 18 lots: 100.
     assert_eq!(figures(&views), (Some(100), Some(120), Some(90), Some(90), Some(100), 18, 1_800, 4));
@@ -123,7 +123,10 @@ fn late_bust_does_not_change_the_next_day() {
     let session = views.session(MARKET).expect("a session");
     assert_eq!((session.closing, session.previous_close), (None, Some(Ticks(105))));
     passed(&mut views, 4, &[trade(2, 106, 4, TradeKind::Continuous)]);
-    assert_eq!(views.session(MARKET).and_then(|session| session.day.open()), Some((Ticks(106), Opening::FirstTrade)));
+    assert_eq!(
+        views.session(MARKET).and_then(|session| session.day.open()),
+        Some((Ticks(106), OpeningDerivation::FirstTrade))
+    );
     passed(&mut views, 5, &[busted(1, 105, 3)]);
     assert_eq!(figures(&views), (Some(106), Some(106), Some(106), Some(106), Some(106), 4, 424, 1));
     // A day without a closing price keeps the previous one.

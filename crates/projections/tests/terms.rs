@@ -6,7 +6,7 @@ use pitwire_fixtures::share;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId,
     InstrumentId, InstrumentSpec, KillScope, Label, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Seq,
-    SessionId, Side, Stamped, Ticks, TradeSeq, VenueNanos,
+    SequencedCommand, SessionId, Side, Ticks, TradeSeq, VenueNanos,
 };
 use pitwire_projections::{Change, OrderRecord, OrderState, Views};
 
@@ -47,7 +47,7 @@ impl Venue {
 
     fn apply(&mut self, command: Command) -> Vec<Change> {
         self.seq = self.seq.next();
-        let stamped = Stamped { seq: self.seq, at: VenueNanos(self.seq.0 * 1000), command };
+        let stamped = SequencedCommand { seq: self.seq, at: VenueNanos(self.seq.0 * 1000), command };
         let (mut events, mut changes) = (Vec::new(), Vec::new());
         self.engine.apply(&stamped, &mut events);
         self.views.observe(&stamped, &events, &mut changes);

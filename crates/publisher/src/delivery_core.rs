@@ -301,7 +301,7 @@ impl DeliveryCore {
             }
             Stage::Open if silent_ms >= idle_ms => {
                 add(&self.counters().closed_idle_total, 1);
-                return self.close(slot, CloseCode::Policy, "nothing heard for too long, not even a pong");
+                return self.close(slot, CloseCode::Policy, "nothing received for too long, not even a pong");
             }
             Stage::Open => {
                 // Pings come through the rings. A subscriber without a stream gets an individual

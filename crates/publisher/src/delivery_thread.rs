@@ -15,7 +15,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use pitwire_net::event_loop::{
-    Accepted, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, Outgoing, PARTS_MAX, Sent, Token,
+    AcceptedSocket, BatchedSend, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, PARTS_MAX, SendOutcome, Token,
 };
 use pitwire_net::{HttpResponse, Receipt, ServerConfig, Session, Stream, monotonic_ns};
 use socket2::SockRef;
@@ -77,7 +77,7 @@ struct SubscriberSocket {
     is_unread: bool,
 }
 
-/// What a socket may have to read.
+/// Whether a socket may have bytes to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Input {
     Nothing,
@@ -115,7 +115,7 @@ struct Turn {
     bytes: usize,
     /// Bytes offered with the current send, and its result.
     offered: usize,
-    sent: Option<Sent>,
+    sent: Option<SendOutcome>,
 }
 
 /// Lists that are reused, so that a batch allocates nothing.
@@ -123,8 +123,8 @@ struct Turn {
 struct BatchBuffers {
     turns: Vec<Turn>,
     pieces: Vec<Pieces<'static>>,
-    outgoing: Vec<Outgoing<'static>>,
-    results: Vec<Sent>,
+    outgoing: Vec<BatchedSend<'static>>,
+    results: Vec<SendOutcome>,
 }
 
 impl SubscriberSocket {
@@ -288,9 +288,9 @@ impl DeliveryThread {
                 let Some(slot) = self.slot_of(token) else { return };
                 let Some(Some(connection)) = self.connections.get_mut(slot as usize) else { return };
                 match connection.stream.flush(self.net.as_mut()) {
-                    Sent::Bytes(_) => self.core.writable(slot),
-                    Sent::Blocked => {}
-                    Sent::Failed => self.core.finish(slot),
+                    SendOutcome::Bytes(_) => self.core.writable(slot),
+                    SendOutcome::Blocked => {}
+                    SendOutcome::Failed => self.core.finish(slot),
                 }
             }
         }
@@ -328,7 +328,7 @@ impl DeliveryThread {
         }
     }
 
-    fn admit(&mut self, Accepted { token, peer }: Accepted) {
+    fn admit(&mut self, AcceptedSocket { token, peer }: AcceptedSocket) {
         let most = self.acceptor.connections_most;
         let places = self.net.capacity().saturating_sub(REFUSED_MOST).max(1);
         let (here, all) = (self.core.len(), self.statistics.connections());
@@ -356,7 +356,7 @@ impl DeliveryThread {
             Err(error) => {
                 counted_peer.into_iter().for_each(|peer| self.statistics.leave_address(peer));
                 self.net.close(token);
-                return warn!(%error, "no TLS for a connection");
+                return warn!(%error, "cannot start TLS on a connection; closing it");
             }
         };
         let slot = self.core.insert();
@@ -520,12 +520,12 @@ impl DeliveryThread {
         let slot = turn.slot;
         let Some(Some(connection)) = connections.get_mut(slot as usize) else { return false };
         match connection.stream.flush(net.as_mut()) {
-            Sent::Bytes(_) => {}
-            Sent::Blocked => {
+            SendOutcome::Bytes(_) => {}
+            SendOutcome::Blocked => {
                 core.blocked(slot);
                 return false;
             }
-            Sent::Failed => {
+            SendOutcome::Failed => {
                 core.finish(slot);
                 return false;
             }
@@ -549,7 +549,8 @@ impl DeliveryThread {
     fn send(&mut self, turns: &mut [Turn]) {
         let DeliveryThread { core, net, connections, buffers, .. } = self;
         let mut pieces = recycle(std::mem::take(&mut buffers.pieces), |_| Pieces::new());
-        let mut outgoing = recycle(std::mem::take(&mut buffers.outgoing), |_| Outgoing { token: Token(0), parts: &[] });
+        let mut outgoing =
+            recycle(std::mem::take(&mut buffers.outgoing), |_| BatchedSend { token: Token(0), parts: &[] });
         pieces.extend(turns.iter().map(|turn| core.gather(turn.slot)));
         for (turn, pieces) in turns.iter_mut().zip(&pieces) {
             turn.offered = pieces.bytes();
@@ -558,10 +559,10 @@ impl DeliveryThread {
                     Some(connection.stream.send(net.as_mut(), pieces.as_slice()))
                 }
                 Some(connection) => {
-                    outgoing.push(Outgoing { token: connection.stream.token(), parts: pieces.as_slice() });
+                    outgoing.push(BatchedSend { token: connection.stream.token(), parts: pieces.as_slice() });
                     None
                 }
-                None => Some(Sent::Failed),
+                None => Some(SendOutcome::Failed),
             };
         }
         net.send_batch(&outgoing, &mut buffers.results);
@@ -571,7 +572,7 @@ impl DeliveryThread {
             .filter(|turn| turn.sent.is_none())
             .zip(results)
             .for_each(|(turn, sent)| turn.sent = Some(sent));
-        buffers.outgoing = recycle(outgoing, |_| Outgoing { token: Token(0), parts: &[] });
+        buffers.outgoing = recycle(outgoing, |_| BatchedSend { token: Token(0), parts: &[] });
         buffers.pieces = recycle(pieces, |_| Pieces::new());
     }
 
@@ -580,7 +581,7 @@ impl DeliveryThread {
         let DeliveryThread { core, connections, .. } = self;
         let slot = turn.slot;
         match turn.sent.take() {
-            Some(Sent::Bytes(bytes)) => {
+            Some(SendOutcome::Bytes(bytes)) => {
                 turn.bytes += bytes;
                 core.sent(slot, bytes);
                 add(&core.counters().sends_total, 1);
@@ -594,11 +595,11 @@ impl DeliveryThread {
                 }
                 !is_full
             }
-            Some(Sent::Blocked) => {
+            Some(SendOutcome::Blocked) => {
                 core.blocked(slot);
                 false
             }
-            Some(Sent::Failed) | None => {
+            Some(SendOutcome::Failed) | None => {
                 core.finish(slot);
                 false
             }

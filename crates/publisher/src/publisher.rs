@@ -133,6 +133,11 @@ impl MessageBatch {
 }
 
 impl Publisher {
+    /// Binds the listener and starts the delivery threads.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the event loop is not available or the address cannot be bound.
     pub fn start(options: Options, handler: Arc<dyn DeliveryHandler>) -> io::Result<Self> {
         let kind = options.kind;
         kind.check(LOOP_OPTIONS)?;

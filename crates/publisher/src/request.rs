@@ -21,7 +21,7 @@ const LIMITS: HeadLimits = HeadLimits {
 };
 
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum ParsedOpening<'a> {
+pub(crate) enum RequestParseResult<'a> {
     NeedMore,
     /// A plain HTTP request. The connection closes after its response.
     Plain(Request<'a>),
@@ -35,12 +35,12 @@ pub(crate) enum ParsedOpening<'a> {
 }
 
 /// Reads one request. `deflate` says how messages may be compressed; `None` disables compression.
-pub(crate) fn parse<'a>(received: &'a [u8], origins: &OriginPolicy, deflate: Option<Policy>) -> ParsedOpening<'a> {
-    let refuse = |status, reason| ParsedOpening::Refuse(HeadRefusal { status, reason });
+pub(crate) fn parse<'a>(received: &'a [u8], origins: &OriginPolicy, deflate: Option<Policy>) -> RequestParseResult<'a> {
+    let refuse = |status, reason| RequestParseResult::Refuse(HeadRefusal { status, reason });
     let head = match head::parse(received, &LIMITS) {
-        head::Parsed::NeedMore => return ParsedOpening::NeedMore,
-        head::Parsed::Refuse(refusal) => return ParsedOpening::Refuse(refusal),
-        head::Parsed::Head(head) => head,
+        head::HeadParseResult::NeedMore => return RequestParseResult::NeedMore,
+        head::HeadParseResult::Refuse(refusal) => return RequestParseResult::Refuse(refusal),
+        head::HeadParseResult::Head(head) => head,
     };
     match origins.judge(&head.headers) {
         Ok(PageOrigin::Own) => {}
@@ -52,11 +52,11 @@ pub(crate) fn parse<'a>(received: &'a [u8], origins: &OriginPolicy, deflate: Opt
     let request =
         Request { method: head.method, target: head.target, authorization: head.headers.get("authorization") };
     if !head.is_upgrade() {
-        return ParsedOpening::Plain(request);
+        return RequestParseResult::Plain(request);
     }
     match head.upgrade(deflate) {
-        Ok(answer) => ParsedOpening::Upgrade { request, answer, bytes: head.head_bytes },
-        Err(refusal) => ParsedOpening::Refuse(refusal),
+        Ok(answer) => RequestParseResult::Upgrade { request, answer, bytes: head.head_bytes },
+        Err(refusal) => RequestParseResult::Refuse(refusal),
     }
 }
 
@@ -72,12 +72,12 @@ mod tests {
         let origins = OriginPolicy::new("10.1.2.3".parse().unwrap(), &hosts);
         let origins = origins.with_origins(&["https://app.example".into()]);
         match parse(text.as_bytes(), &origins, None) {
-            ParsedOpening::NeedMore => "more".into(),
-            ParsedOpening::Plain(request) => format!("{} {}", request.method, request.target),
-            ParsedOpening::Upgrade { request, answer: HandshakeAnswer { accept, .. }, bytes } => {
+            RequestParseResult::NeedMore => "more".into(),
+            RequestParseResult::Plain(request) => format!("{} {}", request.method, request.target),
+            RequestParseResult::Upgrade { request, answer: HandshakeAnswer { accept, .. }, bytes } => {
                 format!("ws {} {accept} rest={}", request.target, text.len() - bytes)
             }
-            ParsedOpening::Refuse(refusal) => format!("!{}", refusal.status),
+            RequestParseResult::Refuse(refusal) => format!("!{}", refusal.status),
         }
     }
 

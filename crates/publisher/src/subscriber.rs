@@ -16,7 +16,7 @@ use pitwire_delivery::{Cursor, Key};
 use crate::handler::SubscriberId;
 
 /// No slot, and no index of a subscription.
-pub(crate) const NOBODY: u32 = u32::MAX;
+pub(crate) const NO_INDEX: u32 = u32::MAX;
 
 /// Outbound queue size in bytes from which the connection is not read.
 pub(crate) const OUTBOX_FULL: usize = 64 * 1024;
@@ -212,7 +212,7 @@ pub(crate) struct OwedAnswers {
     pub sent_bytes: u32,
 }
 
-/// What a subscriber has sent.
+/// Input of a subscriber.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct InputState {
     /// Time of the last input, in milliseconds on the clock of the core.
@@ -257,7 +257,7 @@ pub(crate) struct Subscriber {
     pub items: Subscriptions,
     pub rare: Option<Box<RareState>>,
     pub control: PendingControl,
-    /// Index of the subscription with a partly sent frame, or [`NOBODY`].
+    /// Index of the subscription with a partly sent frame, or [`NO_INDEX`].
     pub mid_frame: u32,
     pub owed: OwedAnswers,
     pub input: InputState,
@@ -283,10 +283,10 @@ impl Subscriber {
             items: Subscriptions::None,
             rare: None,
             control: PendingControl::default(),
-            mid_frame: NOBODY,
+            mid_frame: NO_INDEX,
             owed: OwedAnswers::default(),
             input: InputState { last_ms: now_ms, unfinished_ms: now_ms, ..InputState::default() },
-            timer: TimerLink { tick: 0, before: NOBODY, behind: NOBODY },
+            timer: TimerLink { tick: 0, before: NO_INDEX, behind: NO_INDEX },
             since_ms: now_ms,
             rank: 0,
             service: Service::Idle,

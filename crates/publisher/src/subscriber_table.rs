@@ -14,7 +14,7 @@ use pitwire_websocket::Opcode;
 use slab::Slab;
 
 use crate::handler::SubscriberId;
-use crate::subscriber::{NOBODY, Service, Stage, Subscriber};
+use crate::subscriber::{NO_INDEX, Service, Stage, Subscriber};
 use crate::timer_wheel::TimerWheel;
 
 /// Most spare buffers that are kept for reuse, and the largest capacity of one in bytes.
@@ -110,7 +110,7 @@ impl SubscriberTable {
     /// Adds a connection whose timer expires in `wait_ms` milliseconds, and returns its slot.
     pub fn insert(&mut self, id: SubscriberId, wait_ms: u32) -> u32 {
         let slot = self.slots.insert(Subscriber::new(id, self.stamp_ms()));
-        let slot = u32::try_from(slot).unwrap_or(NOBODY - 1);
+        let slot = u32::try_from(slot).unwrap_or(NO_INDEX - 1);
         self.by_id.insert(id, slot);
         self.set_timer(slot, wait_ms);
         slot

@@ -6,7 +6,7 @@
 
 use slab::Slab;
 
-use crate::subscriber::{NOBODY, Subscriber, TimerLink};
+use crate::subscriber::{NO_INDEX, Subscriber, TimerLink};
 
 /// Length of a tick in milliseconds. A timer expires at the end of its tick.
 pub(crate) const TICK_MS: u64 = 250;
@@ -21,7 +21,7 @@ pub(crate) struct TimerWheel {
 
 impl Default for TimerWheel {
     fn default() -> Self {
-        TimerWheel { spokes: vec![NOBODY; SPOKES as usize], tick: 0 }
+        TimerWheel { spokes: vec![NO_INDEX; SPOKES as usize], tick: 0 }
     }
 }
 
@@ -42,7 +42,7 @@ impl TimerWheel {
             behind.timer.before = slot;
         }
         if let Some(subscriber) = subscribers.get_mut(slot as usize) {
-            subscriber.timer = TimerLink { tick, before: NOBODY, behind: first };
+            subscriber.timer = TimerLink { tick, before: NO_INDEX, behind: first };
             self.spokes[spoke] = slot;
         }
     }
@@ -70,7 +70,7 @@ impl TimerWheel {
         self.tick = self.tick.max(now.saturating_sub(SPOKES));
         while self.tick < now {
             self.tick += 1;
-            let mut at = std::mem::replace(&mut self.spokes[Self::spoke(self.tick)], NOBODY);
+            let mut at = std::mem::replace(&mut self.spokes[Self::spoke(self.tick)], NO_INDEX);
             while let Some(subscriber) = subscribers.get_mut(at as usize) {
                 due.push(at);
                 subscriber.timer.tick = 0;

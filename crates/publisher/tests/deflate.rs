@@ -8,16 +8,16 @@ use std::net::TcpStream;
 
 use common::{PATIENCE, Stage, spec};
 use pitwire_publisher::{LagPolicy, Options, SubscriberLimits};
-use pitwire_websocket::{Decoder, Deflater, Incoming, MessageLimits, Offer, Opcode};
+use pitwire_websocket::{Decoder, Deflater, IncomingMessage, MessageLimits, Offer, Opcode};
 
-struct Inflating {
+struct InflatingClient {
     socket: TcpStream,
     head: String,
     received: Vec<u8>,
     decoder: Decoder,
 }
 
-impl Inflating {
+impl InflatingClient {
     fn ask(stage: &Stage, target: &str, offer: &str) -> Self {
         let mut socket = TcpStream::connect(stage.address).unwrap();
         socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -38,7 +38,7 @@ impl Inflating {
         let value = head.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Extensions: "));
         let agreed = Offer { keeps_context: true }.judge(value).unwrap();
         let limits = MessageLimits { message_bytes: 1 << 20, fragments: 1 };
-        Inflating {
+        InflatingClient {
             socket,
             head,
             received: Vec::new(),
@@ -58,8 +58,8 @@ impl Inflating {
             }
             let (used, incoming) = self.decoder.decode(&self.received).unwrap();
             let text = match incoming {
-                Some(Incoming::Text(text)) => Some(text.to_owned()),
-                Some(Incoming::Binary(_) | Incoming::Close(_)) => panic!("no text"),
+                Some(IncomingMessage::Text(text)) => Some(text.to_owned()),
+                Some(IncomingMessage::Binary(_) | IncomingMessage::Close(_)) => panic!("no text"),
                 _ => None,
             };
             frame.extend(self.received.drain(..used));
@@ -88,12 +88,12 @@ const OFFER: &str = "permessage-deflate; client_max_window_bits";
 fn readers_that_negotiated_share_compressed_bytes() {
     let mut stage = Stage::new(options(true), &spec(LagPolicy::Conflate));
     let mut readers = [
-        Inflating::ask(&stage, "/", OFFER),
-        Inflating::ask(&stage, "/", "permessage-deflate; server_max_window_bits=12"),
+        InflatingClient::ask(&stage, "/", OFFER),
+        InflatingClient::ask(&stage, "/", "permessage-deflate; server_max_window_bits=12"),
         // The window is smaller than any compressor supports, so the offer is declined.
-        Inflating::ask(&stage, "/", "permessage-deflate; server_max_window_bits=8"),
-        Inflating::ask(&stage, "/?envelope=1", OFFER),
-        Inflating::ask(&stage, "/", "permessage-deflate; server_max_window_bits=11"),
+        InflatingClient::ask(&stage, "/", "permessage-deflate; server_max_window_bits=8"),
+        InflatingClient::ask(&stage, "/?envelope=1", OFFER),
+        InflatingClient::ask(&stage, "/", "permessage-deflate; server_max_window_bits=11"),
     ];
     for (reader, is_agreed) in readers.iter().zip([true, true, false, true, true]) {
         assert_eq!(reader.head.contains("permessage-deflate"), is_agreed, "{}", reader.head);
@@ -106,7 +106,7 @@ fn readers_that_negotiated_share_compressed_bytes() {
         stage.send();
     }
     for seq in 1..=200 {
-        let [one, other, plain, enveloped, narrow] = readers.each_mut().map(Inflating::text);
+        let [one, other, plain, enveloped, narrow] = readers.each_mut().map(InflatingClient::text);
         assert_eq!(one, other, "the same bytes");
         assert!(one.0.starts_with(&format!(r#"{{"seq":{seq},"#)), "{}", one.0);
         assert_eq!((&one.0, &one.0), (&plain.0, &narrow.0));
@@ -119,7 +119,7 @@ fn readers_that_negotiated_share_compressed_bytes() {
 #[test]
 fn compressed_input_is_handled_and_a_bomb_is_refused() {
     let stage = Stage::new(options(true), &spec(LagPolicy::Conflate));
-    let mut reader = Inflating::ask(&stage, "/", OFFER);
+    let mut reader = InflatingClient::ask(&stage, "/", OFFER);
     let mut frame = Vec::new();
     let text = "the same, the same, the same, the same";
     Deflater::new(6, 15).write_frame(&mut frame, Opcode::Text, text.as_bytes());
@@ -137,7 +137,7 @@ fn compressed_input_is_handled_and_a_bomb_is_refused() {
     reader.socket.read_to_end(&mut rest).unwrap();
     assert_eq!(rest[..4], [0x88, rest[1], 0x03, 0xF1], "1009");
     // A client that did not negotiate compression must not send compressed frames.
-    let mut plain = Inflating::ask(&stage, "/", "x-other");
+    let mut plain = InflatingClient::ask(&stage, "/", "x-other");
     plain.say(&[0xC1, 0x01, 0x00]);
     rest.clear();
     plain.socket.read_to_end(&mut rest).unwrap();
@@ -151,7 +151,7 @@ fn resumed_compressed_reader_gets_missed_messages_plain() {
         stage.say("a", 150);
     }
     stage.send();
-    let mut first = Inflating::ask(&stage, "/?from=7:4", OFFER);
+    let mut first = InflatingClient::ask(&stage, "/?from=7:4", OFFER);
     for seq in 5..=10 {
         assert!(first.text().0.starts_with(&format!(r#"{{"seq":{seq},"#)));
     }
@@ -163,5 +163,5 @@ fn resumed_compressed_reader_gets_missed_messages_plain() {
 #[test]
 fn compression_is_declined_when_disabled() {
     let stage = Stage::new(options(false), &spec(LagPolicy::Conflate));
-    assert!(!Inflating::ask(&stage, "/", OFFER).head.contains("permessage"));
+    assert!(!InflatingClient::ask(&stage, "/", OFFER).head.contains("permessage"));
 }

@@ -36,7 +36,7 @@ fn every_reader_gets_every_message_in_order() {
 fn port_is_exclusive_and_every_thread_gets_connections() {
     let on = |address, threads| {
         let options = Options { listen: Some(address), threads, ..Options::default() };
-        Publisher::start(options, std::sync::Arc::new(common::One::default()))
+        Publisher::start(options, std::sync::Arc::new(common::OneStreamHandler::default()))
     };
     let first = Stage::new(Options { threads: 3, ..Options::default() }, &spec(LagPolicy::Close));
     for threads in [1, 3] {
@@ -266,12 +266,12 @@ fn client_that_sends_without_reading_is_paused() {
     let mut reader = Reader::ask(stage.address, "/", Some(4096));
     reader.socket.set_write_timeout(Some(Duration::from_millis(300))).unwrap();
     let frame = masked(0x81, &[b'x'; 1_000]);
-    let mut said = 0;
+    let mut sent = 0;
     // Writes succeed until the kernel's buffers and ours are full.
-    while said < 100_000_000 && reader.socket.write_all(&frame).is_ok() {
-        said += frame.len();
+    while sent < 100_000_000 && reader.socket.write_all(&frame).is_ok() {
+        sent += frame.len();
     }
-    assert!(said < 50_000_000, "{said} bytes went in and none came out");
+    assert!(sent < 50_000_000, "{sent} bytes went in and none came out");
     // Other clients are not affected.
     let mut other = Reader::join(stage.address, "/");
     other.say(1, b"hello");
@@ -323,7 +323,7 @@ fn health_check_works_at_the_connection_limit() {
         for _ in 0..10 {
             assert!(plain(stage.address, "/healthz").ends_with("\r\n\r\nwell\n"));
         }
-        assert_eq!(counted(stage.publisher.statistics(), "refused_total"), refused, "nobody was sent away");
+        assert_eq!(counted(stage.publisher.statistics(), "refused_total"), refused, "no client was refused");
         let head = Reader::ask(stage.address, "/", None).head;
         assert!(head.starts_with(&format!("HTTP/1.1 {status}")) && head.contains("Retry-After: "), "{head}");
         assert_eq!(counted(stage.publisher.statistics(), "refused_total"), refused + 1);
@@ -396,8 +396,8 @@ fn flooding_client_does_not_delay_others() {
 }
 
 /// Takes the waiting messages, answers them, and reports them as handled.
-fn hear(stage: &Stage) -> Vec<(SubscriberId, String)> {
-    let waiting = std::mem::take(&mut *stage.programme.waiting.lock().unwrap());
+fn take_texts(stage: &Stage) -> Vec<(SubscriberId, String)> {
+    let waiting = std::mem::take(&mut *stage.handler.waiting.lock().unwrap());
     for (tag, text) in &waiting {
         stage.publisher.send_text(*tag, text.as_bytes());
         stage.publisher.processed(*tag, weight(text.len()));
@@ -420,9 +420,9 @@ fn client_with_unprocessed_messages_is_paused_without_loss() {
     while received.len() < texts.len() {
         other.say(1, b"still there");
         assert_eq!(other.text(), "still there");
-        let waiting: u32 = stage.programme.waiting.lock().unwrap().iter().map(|(_, text)| weight(text.len())).sum();
+        let waiting: u32 = stage.handler.waiting.lock().unwrap().iter().map(|(_, text)| weight(text.len())).sum();
         assert!(waiting < 64 + weight(3_000), "{waiting} wait");
-        let acted_on = hear(&stage);
+        let acted_on = take_texts(&stage);
         // The last answers arrive although the client has shut its sending side.
         acted_on.iter().for_each(|(_, text)| assert_eq!(reader.text(), *text));
         received.extend(acted_on.into_iter().map(|(_, text)| text));

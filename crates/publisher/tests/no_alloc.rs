@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use common::{Stage, spec};
 use pitwire_publisher::{LagPolicy, Options};
 
-struct Counting;
+struct CountingAllocator;
 
 static CALLS: AtomicU64 = AtomicU64::new(0);
 static BYTES: AtomicI64 = AtomicI64::new(0);
@@ -21,7 +21,7 @@ fn size(layout: &Layout) -> i64 {
 }
 
 // SAFETY: every call is forwarded unchanged to the system's allocator.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         CALLS.fetch_add(1, Ordering::Relaxed);
         BYTES.fetch_add(size(&layout), Ordering::Relaxed);
@@ -37,7 +37,7 @@ unsafe impl GlobalAlloc for Counting {
 }
 
 #[global_allocator]
-static ALLOCATOR: Counting = Counting;
+static ALLOCATOR: CountingAllocator = CountingAllocator;
 
 /// Connects a reader without allocating.
 fn join(address: SocketAddr, head: &[u8]) -> TcpStream {

@@ -160,10 +160,10 @@ fn stopped_tls_reader_resumes_from_handler_answers() {
     let (mut pieces, mut first) = (0, None);
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let keeper = scope.spawn(|| {
+        let answerer = scope.spawn(|| {
             let began = Instant::now();
             while !is_over.load(Ordering::Relaxed) && began.elapsed() < PATIENCE {
-                for (who, read) in std::mem::take(&mut *stage.programme.behind.lock().unwrap()) {
+                for (who, read) in std::mem::take(&mut *stage.handler.behind.lock().unwrap()) {
                     first.get_or_insert(read);
                     let last = (read + 50).min(6_000);
                     let texts = (read + 1..=last).map(|n| message(n, "k", 1_000));
@@ -177,7 +177,7 @@ fn stopped_tls_reader_resumes_from_handler_answers() {
         });
         (1..=6_000).for_each(|expected| assert_eq!(seq(&frame(&mut stopped).1), expected));
         is_over.store(true, Ordering::Relaxed);
-        keeper.join().unwrap();
+        answerer.join().unwrap();
     });
     stage.say("k", 100);
     stage.send();
@@ -242,7 +242,7 @@ fn hollow_records(connection: ClientConnection, count: u64) -> Vec<u8> {
 fn tiny_tls_records_do_not_delay_others() {
     // A busy machine may delay the other reader once. Five delays in a row are caused by the
     // delivery thread.
-    assert!((0..5).any(|_| are_served_beside_hollow_records()), "nobody else was served before the last of them");
+    assert!((0..5).any(|_| are_served_beside_hollow_records()), "no other client was served before the last of them");
 }
 
 /// Returns whether ten messages reach another reader before the last of a million such records is

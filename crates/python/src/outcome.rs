@@ -3,7 +3,7 @@
 use pitwire_model::{Event, OrderId, Reject};
 use pyo3::prelude::*;
 
-/// What a command did to its order.
+/// The effects of a command on its order.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OrderEffect {
     pub reason: Option<Reject>,
@@ -38,7 +38,7 @@ impl OrderEffect {
     }
 }
 
-/// What became of an order by one command: `submit`, `amend` or `cancel`.
+/// The state of an order after one command: `submit`, `amend` or `cancel`.
 #[pyclass(frozen, module = "pitwire")]
 pub struct Outcome {
     order_id: u64,

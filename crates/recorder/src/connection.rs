@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pitwire_net::HttpResponse;
 use pitwire_websocket::{
-    CloseCode, Decoder, HandshakeAnswer, Incoming, MessageLimits, Opcode, write_close, write_frame,
+    CloseCode, Decoder, HandshakeAnswer, IncomingMessage, MessageLimits, Opcode, write_close, write_frame,
 };
 
 use crate::framing::frame_end;
@@ -244,10 +244,10 @@ impl<'a> ReaderConnection<'a> {
                 Err(error) => return Err(EndReason::Violation(error.code, error.reason.to_owned())),
             };
             match message {
-                Some(Incoming::Text(text)) => texts.push(text.to_owned()),
-                Some(Incoming::Ping(body)) => write_frame(&mut self.replies, Opcode::Pong, body),
-                Some(Incoming::Close(_)) => return Err(EndReason::Closed),
-                Some(Incoming::Binary(_) | Incoming::Pong) | None => {}
+                Some(IncomingMessage::Text(text)) => texts.push(text.to_owned()),
+                Some(IncomingMessage::Ping(body)) => write_frame(&mut self.replies, Opcode::Pong, body),
+                Some(IncomingMessage::Close(_)) => return Err(EndReason::Closed),
+                Some(IncomingMessage::Binary(_) | IncomingMessage::Pong) | None => {}
             }
             if used == 0 {
                 return Ok(());

@@ -41,7 +41,7 @@ pub struct VenueFeed {
     venue: FeedDialect,
     random: SplitMix64,
     markets: Vec<SimulatedMarket>,
-    /// What this connection receives: markets by index, and the kind.
+    /// Messages that this connection receives: markets by index, and the kind.
     wanted: Vec<(usize, MarketEventKind)>,
     /// Wrapped in a combined stream (Binance), or with the symbol in each event (Gemini).
     is_combined: bool,

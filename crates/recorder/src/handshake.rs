@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 use pitwire_net::HttpResponse;
-use pitwire_websocket::head::{self, HeadLimits, HeadRefusal, Parsed};
+use pitwire_websocket::head::{self, HeadLimits, HeadParseResult, HeadRefusal};
 use pitwire_websocket::{HandshakeAnswer, Policy};
 
 use crate::server_socket::ServerSocket;
@@ -67,9 +67,9 @@ pub fn receive(
 
 pub fn parse(input: &[u8]) -> Handshake {
     let head = match head::parse(input, &LIMITS) {
-        Parsed::NeedMore => return Handshake::Partial,
-        Parsed::Refuse(refusal) => return Handshake::Refused(HttpResponse::refusing(refusal)),
-        Parsed::Head(head) => head,
+        HeadParseResult::NeedMore => return Handshake::Partial,
+        HeadParseResult::Refuse(refusal) => return Handshake::Refused(HttpResponse::refusing(refusal)),
+        HeadParseResult::Head(head) => head,
     };
     if head.method != "GET" {
         return Handshake::Refused(HttpResponse::text(405, "a feed is read with GET and Upgrade: websocket"));

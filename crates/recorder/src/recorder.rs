@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use pitwire_net::{ClientSocket, ClientSocketError, DialOptions, OpenConnection, ReadOutcome, WaitOutcome, dial, wait};
 use pitwire_tls::{Tickets, Trust, client_config};
-use pitwire_websocket::{Address, CloseCode, Decoder, Incoming, MessageLimits, Opcode};
+use pitwire_websocket::{Address, CloseCode, Decoder, IncomingMessage, MessageLimits, Opcode};
 
 use crate::recording::{MESSAGE_MOST, RecordingWriter};
 
@@ -179,16 +179,16 @@ impl FeedRecorder<'_> {
                 .decode(&self.received[used..])
                 .map_err(|error| RecordEnd::Lost(format!("it broke the WebSocket protocol: {error}")))?;
             match incoming {
-                Some(Incoming::Text(text)) => self.writer.add(ns, false, text.as_bytes())?,
-                Some(Incoming::Binary(body)) => self.writer.add(ns, true, body)?,
-                Some(Incoming::Ping(body)) => self.channel.send_frame(Opcode::Pong, body)?,
-                Some(Incoming::Close(code)) => {
+                Some(IncomingMessage::Text(text)) => self.writer.add(ns, false, text.as_bytes())?,
+                Some(IncomingMessage::Binary(body)) => self.writer.add(ns, true, body)?,
+                Some(IncomingMessage::Ping(body)) => self.channel.send_frame(Opcode::Pong, body)?,
+                Some(IncomingMessage::Close(code)) => {
                     let body = code.map(|code| code.to_be_bytes().to_vec()).unwrap_or_default();
                     // The connection is over, whether or not the frame arrives.
                     let _ = self.channel.send_frame(Opcode::Close, &body);
                     break true;
                 }
-                Some(Incoming::Pong) | None => {}
+                Some(IncomingMessage::Pong) | None => {}
             }
             if bytes == 0 {
                 break false;

@@ -190,19 +190,24 @@ pub struct RecordingReader<R: Read + Seek> {
     first_ns: Option<u64>,
     expected: u64,
     /// The next message, if it was read in advance.
-    peeked: Option<Peeked>,
+    peeked: Option<PeekedMessage>,
 }
 
 /// Arrival time since the first message, whether the message is binary, and its payload.
 pub type RecordedMessage<'a> = (u64, bool, &'a [u8]);
 
-struct Peeked {
+struct PeekedMessage {
     ns: u64,
     is_binary: bool,
     payload: std::ops::Range<usize>,
 }
 
 impl RecordingReader<File> {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with the position if the file cannot be read or is not a recording.
     pub fn open(path: &std::path::Path) -> Result<Self, RecordingError> {
         let file = File::open(path).map_err(|error| RecordingError { at: 0, what: error.to_string() })?;
         RecordingReader::new(file)
@@ -210,6 +215,11 @@ impl RecordingReader<File> {
 }
 
 impl<R: Read + Seek> RecordingReader<R> {
+    /// Reads the header and the index of a recording.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with the position if the file cannot be read or is not a recording.
     pub fn new(mut file: R) -> Result<Self, RecordingError> {
         let failed = |error: io::Error| RecordingError { at: 0, what: error.to_string() };
         let size = file.seek(SeekFrom::End(0)).map_err(failed)?;
@@ -255,6 +265,10 @@ impl<R: Read + Seek> RecordingReader<R> {
     }
 
     /// Returns when the next message arrived since the first one, without taking it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with the position of the damage.
     pub fn peek_ns(&mut self) -> Result<Option<u64>, RecordingError> {
         self.fetch()?;
         let first_ns = self.first_ns.unwrap_or(0);
@@ -262,6 +276,10 @@ impl<R: Read + Seek> RecordingReader<R> {
     }
 
     /// Takes the next message.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error with the position of the damage.
     pub fn next_message(&mut self) -> Result<Option<RecordedMessage<'_>>, RecordingError> {
         self.fetch()?;
         let first_ns = self.first_ns.unwrap_or(0);
@@ -292,7 +310,8 @@ impl<R: Read + Seek> RecordingReader<R> {
             let start = self.text_at + before - rest.len();
             self.ns = self.ns.checked_add(delta).ok_or_else(|| bad(block_at))?;
             self.first_ns.get_or_insert(self.ns);
-            self.peeked = Some(Peeked { ns: self.ns, is_binary: length & 1 == 1, payload: start..start + bytes });
+            self.peeked =
+                Some(PeekedMessage { ns: self.ns, is_binary: length & 1 == 1, payload: start..start + bytes });
             self.text_at = start + bytes;
             self.left -= 1;
         }

@@ -66,11 +66,16 @@ impl Cells {
 const NEEDED: [&str; 3] = ["sym", "p", "s"];
 
 impl TradeRows {
+    /// Reads all rows of a CSV file with a header line.
+    ///
+    /// # Errors
+    ///
+    /// Returns a text with the cause: an I/O error, a missing column, or a bad value with its row.
     pub fn from_csv(path: &Path) -> Result<Self, String> {
         let mut table = csv::Reader::from_path(path).map_err(|error| error.to_string())?;
         let columns = table.headers().map_err(|error| error.to_string())?.clone();
         needs(columns.iter())?;
-        let mut filling = Filling::default();
+        let mut filling = ObjectBuilder::default();
         for row in table.records() {
             let row = row.map_err(|error| error.to_string())?;
             let mut cells = Cells::default();
@@ -85,10 +90,15 @@ impl TradeRows {
         Ok(filling.done())
     }
 
+    /// Reads all rows of a Parquet file.
+    ///
+    /// # Errors
+    ///
+    /// Returns a text with the cause: an I/O error, a missing column, or a bad value with its row.
     pub fn from_parquet(path: &Path) -> Result<Self, String> {
         let file = File::open(path).map_err(|error| error.to_string())?;
         let reader = SerializedFileReader::new(file).map_err(|error| error.to_string())?;
-        let mut filling = Filling::default();
+        let mut filling = ObjectBuilder::default();
         let mut has_looked = false;
         for (number, row) in (1_u64..).zip(reader) {
             let row: Row = row.map_err(|error| format!("row {number}: {error}"))?;
@@ -108,6 +118,11 @@ impl TradeRows {
     }
 
     /// Takes every object of every message, with the time of its message.
+    ///
+    /// # Errors
+    ///
+    /// Returns a text with the cause: a damaged recording, or a message that is not an array of
+    /// trades.
     pub fn from_recording<R: Read + Seek>(reader: &mut RecordingReader<R>) -> Result<Self, String> {
         let mut table = RowTable { has_times: true, ..RowTable::default() };
         while let Some((ns, _, payload)) = reader.next_message().map_err(|error| error.to_string())? {
@@ -190,7 +205,7 @@ fn needs<'a>(columns: impl Iterator<Item = &'a str>) -> Result<(), String> {
 
 /// Builds objects from rows. Numbers the trades of symbols without ids.
 #[derive(Default)]
-struct Filling {
+struct ObjectBuilder {
     table: RowTable,
     numbers: BTreeMap<String, u64>,
     first_ms: Option<u64>,
@@ -198,7 +213,7 @@ struct Filling {
     lacks_time: bool,
 }
 
-impl Filling {
+impl ObjectBuilder {
     fn add(&mut self, cells: Cells) -> Result<(), String> {
         if cells.sym.is_empty() {
             return Err("sym is empty".into());

@@ -42,15 +42,21 @@ pub struct TapeServer {
 }
 
 impl TapeServer {
-    pub fn new(listener: TcpListener, service: ServiceConfig) -> io::Result<Self> {
+    /// Creates a server on an open listener.
+    pub fn new(listener: TcpListener, service: ServiceConfig) -> Self {
         let (stream, make) = match service.feed {
             FeedMode::One(stream) => (Some(*stream), None),
             FeedMode::PerClient(make) => (None, Some(make)),
         };
         let state = ServerState::new(service.protocol, stream, make);
-        Ok(TapeServer { listener, tls: service.tls, state: Arc::new(state) })
+        TapeServer { listener, tls: service.tls, state: Arc::new(state) }
     }
 
+    /// Returns the address that the listener is bound to.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the operating system.
     pub fn local_address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pitwire_net::event_loop::{EventLoop, LoopEvent, LoopKind, LoopOptions, Sent};
+use pitwire_net::event_loop::{EventLoop, LoopEvent, LoopKind, LoopOptions, SendOutcome};
 use pitwire_net::{Receipt, ServerConfig, Stream};
 
 /// Send buffer in bytes. Data in flight of this size fits into a core's cache. The automatic size
@@ -70,9 +70,9 @@ impl ServerSocket {
     /// Fails if the connection is broken.
     pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
         match self.stream.send(&mut *self.net, &[bytes]) {
-            Sent::Bytes(taken) => Ok((taken > 0).then_some(taken)),
-            Sent::Blocked => Ok(None),
-            Sent::Failed => Err(io::ErrorKind::BrokenPipe.into()),
+            SendOutcome::Bytes(taken) => Ok((taken > 0).then_some(taken)),
+            SendOutcome::Blocked => Ok(None),
+            SendOutcome::Failed => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
@@ -82,9 +82,9 @@ impl ServerSocket {
     /// Fails if the connection is broken.
     pub fn flush(&mut self) -> io::Result<bool> {
         match self.stream.flush(&mut *self.net) {
-            Sent::Bytes(_) => Ok(self.stream.is_open()),
-            Sent::Blocked => Ok(false),
-            Sent::Failed => Err(io::ErrorKind::BrokenPipe.into()),
+            SendOutcome::Bytes(_) => Ok(self.stream.is_open()),
+            SendOutcome::Blocked => Ok(false),
+            SendOutcome::Failed => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 

@@ -221,7 +221,7 @@ messages! {
         filled_quantity: Option<FixedDecimal>,
     }
     MassCancelAccepted = 21 { sequence: u64, request_id: u64, cancelled: u32 }
-    /// Reports a change of an own order. Any entrance or participant may have caused it.
+    /// Reports a change of an own order. Any participant or protocol may have caused it.
     ExecutionReport = 22 {
         sequence: u64,
         execution_type: ExecutionType,

@@ -271,7 +271,7 @@ async fn serve(socket: TcpStream, gateway: &Gateway, stopped: watch::Receiver<bo
         drop(controls.send(WriterCommand::End(end)).await);
         pending().await
     };
-    let sending = Sending { session, writer: &mut writer, cursor };
+    let sending = SendHalf { session, writer: &mut writer, cursor };
     tokio::select! {
         result = sending.run(waiting, stopped, heartbeat) => result,
         () = requests => Ok(()),
@@ -322,14 +322,14 @@ async fn read_requests(
 }
 
 /// The sending half of a connection.
-struct Sending<'a> {
+struct SendHalf<'a> {
     session: &'a SbeSession,
     writer: &'a mut OwnedWriteHalf,
     /// Number of the next message to send.
     cursor: u64,
 }
 
-impl Sending<'_> {
+impl SendHalf<'_> {
     async fn run(
         mut self,
         mut controls: mpsc::Receiver<WriterCommand>,

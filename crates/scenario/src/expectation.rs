@@ -4,7 +4,7 @@
 use pitwire_model::ReportEnd;
 use serde_json::Value;
 
-use crate::json::{Malformed, Node};
+use crate::json::{Node, ScenarioError};
 use crate::rules::Contracts;
 use crate::words::{is_derivation, is_reason_of_leaving, session_named};
 
@@ -27,7 +27,7 @@ const TRADE: [&str; 4] = ["buy", "sell", "qty", "price"];
 const OFF_BOOK: [&str; 6] = ["id", "buy", "sell", "qty", "price", "number"];
 const ROW: [&str; 4] = ["id", "qty", "price", "hidden"];
 
-pub(crate) fn check_expectation(node: Node<'_>, steps: usize) -> Result<Value, Malformed> {
+pub(crate) fn check_expectation(node: Node<'_>, steps: usize) -> Result<Value, ScenarioError> {
     let node = node.under(OF_EXPECTATIONS);
     let members = node.members(&KEYS)?;
     if let Some(trades) = members.get("trades") {
@@ -83,7 +83,7 @@ pub(crate) fn check_expectation(node: Node<'_>, steps: usize) -> Result<Value, M
 
 /// Checks that an object has only the keys in `keys` and that each value has the type that its key
 /// requires.
-fn shape(node: Node<'_>, keys: &[&str]) -> Result<(), Malformed> {
+fn shape(node: Node<'_>, keys: &[&str]) -> Result<(), ScenarioError> {
     let members = node.members(keys)?;
     for (key, value) in keys.iter().filter_map(|key| members.get(key).map(|value| (*key, value))) {
         match key {
@@ -96,7 +96,7 @@ fn shape(node: Node<'_>, keys: &[&str]) -> Result<(), Malformed> {
     Ok(())
 }
 
-fn event(node: Node<'_>) -> Result<(), Malformed> {
+fn event(node: Node<'_>) -> Result<(), ScenarioError> {
     const EVENTS: [(&str, &[&str]); 16] = [
         ("accepted", &["type", "id"]),
         ("rejected", &["type", "id", "reason", "rule"]),

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 /// An error in a scenario file, with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Malformed {
+pub struct ScenarioError {
     pub file: String,
     pub line: usize,
     pub scenario: Option<String>,
@@ -18,7 +18,7 @@ pub struct Malformed {
     pub rule: &'static str,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for ScenarioError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}: ", self.file, self.line)?;
         if let Some(scenario) = &self.scenario {
@@ -28,7 +28,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for ScenarioError {}
 
 /// Name and text of a whole file.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +52,7 @@ pub(crate) struct Members<'a> {
 
 impl<'a> Source<'a> {
     /// Returns all top-level values of the text in order.
-    pub fn values(self, rule: &'static str) -> Result<Vec<Node<'a>>, Malformed> {
+    pub fn values(self, rule: &'static str) -> Result<Vec<Node<'a>>, ScenarioError> {
         let mut nodes = Vec::new();
         for value in serde_json::Deserializer::from_str(self.text).into_iter::<&RawValue>() {
             match value {
@@ -63,14 +63,14 @@ impl<'a> Source<'a> {
         Ok(nodes)
     }
 
-    fn not_json(self, first_line: usize, error: &serde_json::Error, rule: &'static str) -> Malformed {
-        let said = error.to_string();
-        let said = said.split(" at line ").next().unwrap_or_default();
-        Malformed {
+    fn not_json(self, first_line: usize, error: &serde_json::Error, rule: &'static str) -> ScenarioError {
+        let reason = error.to_string();
+        let reason = reason.split(" at line ").next().unwrap_or_default();
+        ScenarioError {
             file: self.name.to_owned(),
             line: first_line - 1 + error.line().max(1),
             scenario: None,
-            what: format!("not JSON: {said}"),
+            what: format!("not JSON: {reason}"),
             rule,
         }
     }
@@ -86,9 +86,9 @@ impl<'a> Node<'a> {
         1 + self.source.text.as_bytes().iter().take(at).filter(|byte| **byte == b'\n').count()
     }
 
-    pub fn fault(self, what: impl Into<String>) -> Malformed {
+    pub fn fault(self, what: impl Into<String>) -> ScenarioError {
         let Node { source, rule, .. } = self;
-        Malformed { file: source.name.to_owned(), line: self.line(), scenario: None, what: what.into(), rule }
+        ScenarioError { file: source.name.to_owned(), line: self.line(), scenario: None, what: what.into(), rule }
     }
 
     pub fn is_null(self) -> bool {
@@ -99,7 +99,7 @@ impl<'a> Node<'a> {
         self.raw.starts_with('[')
     }
 
-    pub fn items(self) -> Result<Vec<Node<'a>>, Malformed> {
+    pub fn items(self) -> Result<Vec<Node<'a>>, ScenarioError> {
         if !self.is_array() {
             return Err(self.fault(format!("{} where a list belongs", self.shortened())));
         }
@@ -108,7 +108,7 @@ impl<'a> Node<'a> {
     }
 
     /// Returns the members of an object with arbitrary keys. Fails if a key repeats.
-    pub fn any_members(self) -> Result<Vec<Node<'a>>, Malformed> {
+    pub fn any_members(self) -> Result<Vec<Node<'a>>, ScenarioError> {
         if !self.raw.starts_with('{') {
             return Err(self.fault(format!("{} where an object belongs", self.shortened())));
         }
@@ -119,7 +119,7 @@ impl<'a> Node<'a> {
     }
 
     /// Returns the members of an object. Fails if a key repeats or is not in `known`.
-    pub fn members(self, known: &[&str]) -> Result<Members<'a>, Malformed> {
+    pub fn members(self, known: &[&str]) -> Result<Members<'a>, ScenarioError> {
         if !self.raw.starts_with('{') {
             return Err(self.fault(format!("{} where an object belongs", self.shortened())));
         }
@@ -137,30 +137,30 @@ impl<'a> Node<'a> {
         Ok(Members { of: self, list })
     }
 
-    pub fn text(self) -> Result<String, Malformed> {
+    pub fn text(self) -> Result<String, ScenarioError> {
         if !self.raw.starts_with('"') {
             return Err(self.fault(format!("{} where a text in quotes belongs", self.shortened())));
         }
         self.parsed()
     }
 
-    pub fn truth(self) -> Result<bool, Malformed> {
+    pub fn truth(self) -> Result<bool, ScenarioError> {
         self.parsed().map_err(|_| self.fault(format!("{} where true or false belongs", self.shortened())))
     }
 
     /// Parses an integer of at least `least`.
-    pub fn number(self, least: i64) -> Result<i64, Malformed> {
+    pub fn number(self, least: i64) -> Result<i64, ScenarioError> {
         match serde_json::from_str::<i64>(self.raw) {
             Ok(number) if number >= least => Ok(number),
             _ => Err(self.fault(format!("{} where a whole number from {least} on belongs", self.shortened()))),
         }
     }
 
-    pub fn value(self) -> Result<serde_json::Value, Malformed> {
+    pub fn value(self) -> Result<serde_json::Value, ScenarioError> {
         self.parsed()
     }
 
-    fn parsed<T: Deserialize<'a>>(self) -> Result<T, Malformed> {
+    fn parsed<T: Deserialize<'a>>(self) -> Result<T, ScenarioError> {
         serde_json::from_str(self.raw).map_err(|error| self.source.not_json(self.line(), &error, self.rule))
     }
 
@@ -179,7 +179,7 @@ impl<'a> Members<'a> {
         self.list.iter().find(|(name, value)| name == key && !value.is_null()).map(|(_, value)| *value)
     }
 
-    pub fn need(&self, key: &str) -> Result<Node<'a>, Malformed> {
+    pub fn need(&self, key: &str) -> Result<Node<'a>, ScenarioError> {
         self.get(key).ok_or_else(|| self.of.fault(format!("no {key:?}")))
     }
 

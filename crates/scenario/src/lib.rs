@@ -14,11 +14,11 @@
 //!             reads the files; trading rules: the engine applies them.
 //! Start at    [`play`], then `script` for the format and `outcome` for the result.
 
-mod beside;
 mod calendar;
 mod expectation;
 mod json;
 mod off_book_state;
+mod off_book_steps;
 mod outcome;
 mod play;
 mod rules;
@@ -26,9 +26,9 @@ mod script;
 mod words;
 
 pub use calendar::{date_text, day_of, time_text};
-pub use json::Malformed;
+pub use json::ScenarioError;
 pub use off_book_state::{Holding, OffBookOutcome, OffBookRow};
-pub use outcome::{Book, Closing, Happening, Outcome, Row, StepOutcome, TradeRow};
+pub use outcome::{Book, ClosingPrice, Outcome, Row, StepEvent, StepOutcome, TradeRow};
 pub use play::{Machine, References, Witness, play, play_watched};
 pub use rules::{Cell, Contracts};
 pub use script::{AccountSetup, Amendment, Entry, Expires, Funds, Report, ReportAnswer, Scenario, Setup, Step, read};

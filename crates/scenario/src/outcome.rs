@@ -21,15 +21,15 @@ pub struct Outcome {
     pub rejected: Vec<String>,
     /// Price of the last uncross.
     pub price: Option<i64>,
-    pub closing: Option<Closing>,
+    pub closing: Option<ClosingPrice>,
     /// Off-book results. `None` if the scenario has neither off-book trades nor funds.
     #[serde(flatten)]
-    pub beside: Option<OffBookOutcome>,
+    pub off_book: Option<OffBookOutcome>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct StepOutcome {
-    pub events: Vec<Happening>,
+    pub events: Vec<StepEvent>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -58,7 +58,7 @@ pub struct Row {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Closing {
+pub struct ClosingPrice {
     pub price: i64,
     pub derivation: String,
 }
@@ -66,7 +66,7 @@ pub struct Closing {
 /// One effect of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub enum Happening {
+pub enum StepEvent {
     Accepted {
         id: String,
     },

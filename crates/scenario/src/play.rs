@@ -9,13 +9,13 @@ use pitwire_engine::{Engine, EngineImage, OrderImage, UndisplayedState};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
     Event, Expiry, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, MatchGroup, NewOrder, OrderId,
-    OrderType, Phase, Priority, Reject, RemainingSessions, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce,
-    Tolerance, TradingRules, VenueDay, VenueNanos,
+    OrderType, Phase, Priority, Reject, RemainingSessions, Seq, SequencedCommand, SessionReason, Side, Ticks,
+    TimeInForce, Tolerance, TradingRules, VenueDay, VenueNanos,
 };
 
 use crate::calendar::SECONDS_A_DAY;
 use crate::off_book_state::{OffBookState, named};
-use crate::outcome::{Book, Closing, Happening, Outcome, Row, StepOutcome, TradeRow};
+use crate::outcome::{Book, ClosingPrice, Outcome, Row, StepEvent, StepOutcome, TradeRow};
 use crate::rules::Contracts;
 use crate::script::{Amendment, Entry, Expires, Scenario, Setup, Step};
 use crate::words::{reason_of_leaving, sessions};
@@ -30,7 +30,7 @@ const SEVEN: u64 = 7 * 3600;
 
 /// An engine that can play scenarios.
 pub trait Machine {
-    fn apply(&mut self, stamped: &Stamped, out: &mut Vec<Event>);
+    fn apply(&mut self, stamped: &SequencedCommand, out: &mut Vec<Event>);
 
     fn image(&self) -> EngineImage;
 
@@ -53,7 +53,7 @@ pub trait Witness {
     /// Called once after the setup, with the state, the last sequence number and the venue time.
     fn begins(&mut self, image: &EngineImage, seq: Seq, at: VenueNanos);
 
-    fn saw(&mut self, stamped: &Stamped, events: &[Event]);
+    fn saw(&mut self, stamped: &SequencedCommand, events: &[Event]);
 }
 
 struct NoWitness;
@@ -61,7 +61,7 @@ struct NoWitness;
 impl Witness for NoWitness {
     fn begins(&mut self, _: &EngineImage, _: Seq, _: VenueNanos) {}
 
-    fn saw(&mut self, _: &Stamped, _: &[Event]) {}
+    fn saw(&mut self, _: &SequencedCommand, _: &[Event]) {}
 }
 
 /// Plays a scenario on a fresh engine.
@@ -74,6 +74,11 @@ pub fn play(machine: &mut impl Machine, scenario: &Scenario) -> Result<Outcome, 
     play_watched(machine, scenario, &mut NoWitness)
 }
 
+/// Plays a scenario and shows each command with its events to `witness`.
+///
+/// # Errors
+///
+/// Fails like [`play`].
 pub fn play_watched(
     machine: &mut impl Machine,
     scenario: &Scenario,
@@ -101,7 +106,7 @@ pub(crate) struct Stage<'a, M, W> {
     clock: u64,
     phase: Phase,
     /// Maps a name in the scenario to the latest order with that name.
-    orders: BTreeMap<String, Known>,
+    orders: BTreeMap<String, OrderFacts>,
     names: BTreeMap<OrderId, String>,
     pub(crate) accounts: BTreeMap<String, AccountId>,
     pub(crate) reports: OffBookState,
@@ -109,12 +114,12 @@ pub(crate) struct Stage<'a, M, W> {
     trades: Vec<TradeRow>,
     rejected: Vec<String>,
     price: Option<i64>,
-    closing: Option<Closing>,
+    closing: Option<ClosingPrice>,
 }
 
 /// Order fields that an amend must repeat.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct OrderFacts {
     id: OrderId,
     account: AccountId,
     /// Limit price; zero for an order without one.
@@ -126,14 +131,14 @@ struct Known {
 
 /// Subject of a command. It names the order and the rule if the engine refuses the command.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct CommandSubject<'a> {
     pub id: &'a str,
     /// Time in force and order type of an entry; `None` for other commands.
     pub cell: Option<(&'static str, &'static str)>,
 }
 
-impl Asked<'static> {
-    pub const WITHOUT_ORDER: Asked<'static> = Asked { id: "", cell: None };
+impl CommandSubject<'static> {
+    pub const WITHOUT_ORDER: CommandSubject<'static> = CommandSubject { id: "", cell: None };
 }
 
 impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
@@ -168,7 +173,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 
     fn apply(&mut self, command: Command) -> Vec<Event> {
         self.seq = self.seq.next();
-        let stamped = Stamped { seq: self.seq, at: self.now(), command };
+        let stamped = SequencedCommand { seq: self.seq, at: self.now(), command };
         let mut events = Vec::new();
         self.machine.apply(&stamped, &mut events);
         self.witness.saw(&stamped, &events);
@@ -203,7 +208,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
     fn apply_quietly(&mut self, command: Command) -> Vec<Event> {
         self.seq = self.seq.next();
         let mut events = Vec::new();
-        self.machine.apply(&Stamped { seq: self.seq, at: self.now(), command }, &mut events);
+        self.machine.apply(&SequencedCommand { seq: self.seq, at: self.now(), command }, &mut events);
         events
     }
 
@@ -329,15 +334,18 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 
     // --- steps
 
-    fn step(&mut self, step: &Step) -> Result<Vec<Happening>, String> {
-        let without_order = Asked::WITHOUT_ORDER;
+    fn step(&mut self, step: &Step) -> Result<Vec<StepEvent>, String> {
+        let without_order = CommandSubject::WITHOUT_ORDER;
         match step {
             Step::Session { to } => Ok(self.run(self.change_session(*to), without_order)),
             Step::Enter(entry) => Ok(self.enter(entry)),
             Step::Amend(amendment) => Ok(self.amend(amendment)),
             Step::Cancel { id } => {
                 let known = self.known(id);
-                Ok(self.run(Command::Cancel { account: known.account, order: known.id }, Asked { id, cell: None }))
+                Ok(self.run(
+                    Command::Cancel { account: known.account, order: known.id },
+                    CommandSubject { id, cell: None },
+                ))
             }
             Step::Reporting { open } => Ok(self.turn_reporting(*open)),
             Step::Report(report) => Ok(self.report(report)),
@@ -373,14 +381,14 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
     }
 
     /// Advances the clock. Time passes at each expiry on the way, as in the venue (rulebook 6).
-    fn pass_time(&mut self, to: u64) -> Vec<Happening> {
+    fn pass_time(&mut self, to: u64) -> Vec<StepEvent> {
         let mut happenings = Vec::new();
         while let Some(expiry) = self.next_expiry().filter(|expiry| *expiry < to) {
             self.clock = expiry;
-            happenings.extend(self.run(Command::PassTime, Asked::WITHOUT_ORDER));
+            happenings.extend(self.run(Command::PassTime, CommandSubject::WITHOUT_ORDER));
         }
         self.clock = to;
-        happenings.extend(self.run(Command::PassTime, Asked::WITHOUT_ORDER));
+        happenings.extend(self.run(Command::PassTime, CommandSubject::WITHOUT_ORDER));
         happenings
     }
 
@@ -396,7 +404,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         times.min()
     }
 
-    fn enter(&mut self, entry: &Entry) -> Vec<Happening> {
+    fn enter(&mut self, entry: &Entry) -> Vec<StepEvent> {
         let account = self.accounts.get(&account_of(entry)).copied().unwrap_or_default();
         // Reuses the order id if the name belongs to a live order, so that the engine refuses the
         // duplicate.
@@ -423,12 +431,13 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         if live.is_none() {
             let price = order_type.limit_price().unwrap_or(Ticks::ZERO);
             self.names.insert(id, entry.id.clone());
-            let known = Known { id, account, price, lots: Lots(entry.qty), is_gone: false };
+            let known = OrderFacts { id, account, price, lots: Lots(entry.qty), is_gone: false };
             self.orders.insert(entry.id.clone(), known);
         }
-        let happenings = self.run(Command::Enter(order), Asked { id: &entry.id, cell: Some((entry.tif, entry.kind)) });
+        let happenings =
+            self.run(Command::Enter(order), CommandSubject { id: &entry.id, cell: Some((entry.tif, entry.kind)) });
         if live.is_none()
-            && matches!(happenings.first(), Some(Happening::Rejected { .. }))
+            && matches!(happenings.first(), Some(StepEvent::Rejected { .. }))
             && let Some(known) = self.orders.get_mut(&entry.id)
         {
             known.is_gone = true;
@@ -455,13 +464,13 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
     }
 
     /// Looks up an order by name. An unknown name gets an order id that does not exist.
-    fn known(&self, id: &str) -> Known {
+    fn known(&self, id: &str) -> OrderFacts {
         let unknown =
-            Known { id: OrderId(u64::MAX), account: AccountId(0), price: Ticks(1), lots: Lots(1), is_gone: true };
+            OrderFacts { id: OrderId(u64::MAX), account: AccountId(0), price: Ticks(1), lots: Lots(1), is_gone: true };
         self.orders.get(id).copied().unwrap_or(unknown)
     }
 
-    fn amend(&mut self, amendment: &Amendment) -> Vec<Happening> {
+    fn amend(&mut self, amendment: &Amendment) -> Vec<StepEvent> {
         let known = self.known(&amendment.id);
         let expiry = amendment.expires.map(|expires| match expires {
             Expires::Time(seconds) => Expiry::Time(self.at(self.day, u64::from(seconds))),
@@ -479,7 +488,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             expiry,
             post_only: amendment.post_only,
         };
-        let asked = Asked { id: &amendment.id, cell: None };
+        let asked = CommandSubject { id: &amendment.id, cell: None };
         if !amendment.asks_the_fixed {
             return self.run(Command::Amend(amend), asked);
         }
@@ -487,7 +496,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         // amend after its
         // earlier checks; the code below then replaces the reason.
         let mut happenings = self.run(Command::Amend(Amend { lots: Lots::ZERO, ..amend }), asked);
-        if let Some(Happening::Rejected { reason, rule, .. }) = happenings.first_mut()
+        if let Some(StepEvent::Rejected { reason, rule, .. }) = happenings.first_mut()
             && ![Reject::UnknownOrder, Reject::NotOwner, Reject::NotOpen]
                 .iter()
                 .any(|earlier| earlier.name() == *reason)
@@ -500,19 +509,19 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
 
     // --- results
 
-    pub(crate) fn run(&mut self, command: Command, asked: Asked<'_>) -> Vec<Happening> {
+    pub(crate) fn run(&mut self, command: Command, asked: CommandSubject<'_>) -> Vec<StepEvent> {
         // A refusal cites the session at the time of the order. The command may change
         // `self.phase`.
         let session = self.phase;
         let events = self.apply(command);
-        events.iter().filter_map(|event| self.tell(event, asked, session)).collect()
+        events.iter().filter_map(|event| self.translate(event, asked, session)).collect()
     }
 
     fn name(&self, order: OrderId) -> String {
         self.names.get(&order).cloned().unwrap_or_else(|| format!("order {order}"))
     }
 
-    fn refused(&mut self, reason: Reject, asked: Asked<'_>, session: Phase) -> Happening {
+    fn refused(&mut self, reason: Reject, asked: CommandSubject<'_>, session: Phase) -> StepEvent {
         let contracts = Contracts::get();
         let rule = match asked.cell {
             Some((tif, kind)) => contracts.cited(reason.name(), session.name(), tif, kind),
@@ -520,7 +529,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         };
         let id = (!asked.id.is_empty()).then(|| asked.id.to_owned());
         self.rejected.extend(id.clone());
-        Happening::Rejected { id, reason: reason.name(), rule: rule.to_owned() }
+        StepEvent::Rejected { id, reason: reason.name(), rule: rule.to_owned() }
     }
 
     fn left(&mut self, order: OrderId) -> String {
@@ -531,7 +540,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         name
     }
 
-    fn tell(&mut self, event: &Event, asked: Asked<'_>, session: Phase) -> Option<Happening> {
+    fn translate(&mut self, event: &Event, asked: CommandSubject<'_>, session: Phase) -> Option<StepEvent> {
         Some(match *event {
             Event::Accepted { order, order_type, lots, .. } => {
                 let id = self.name(order);
@@ -541,15 +550,15 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
                     known.price = order_type.limit_price().unwrap_or(known.price);
                     known.lots = lots;
                 }
-                Happening::Accepted { id }
+                StepEvent::Accepted { id }
             }
             Event::Rejected { reason, .. }
             | Event::AmendRefused { reason, .. }
             | Event::CancelRefused { reason, .. }
             | Event::CommandRefused { reason } => self.refused(reason, asked, session),
-            Event::Parked { order, open, .. } => Happening::Parked { id: self.name(order), qty: open.0 },
-            Event::Injected { order, .. } => Happening::Injected { id: self.name(order) },
-            Event::Triggered { order, .. } => Happening::Triggered { id: self.name(order) },
+            Event::Parked { order, open, .. } => StepEvent::Parked { id: self.name(order), qty: open.0 },
+            Event::Injected { order, .. } => StepEvent::Injected { id: self.name(order) },
+            Event::Triggered { order, .. } => StepEvent::Triggered { id: self.name(order) },
             Event::Trade { price, lots, taker_side, maker, maker_open, taker, taker_open, .. } => {
                 let [buyer, seller] = match taker_side {
                     Side::Buy => [(taker, taker_open), (maker, maker_open)],
@@ -562,7 +571,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
                 let (buy, sell) = (name(buyer), name(seller));
                 let row = TradeRow { buy, sell, qty: lots.0, price: price.0 };
                 self.trades.push(row.clone());
-                Happening::Trade(row)
+                StepEvent::Trade(row)
             }
             Event::Cancelled { order, open, reason, .. } => self.ended(order, open, reason),
             Event::Amended { order, price, lots, kept_priority, .. } => {
@@ -570,33 +579,33 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
                 if let Some(known) = self.orders.get_mut(&id) {
                     (known.price, known.lots) = (price, lots);
                 }
-                Happening::Amended { id, price: (price.0 > 0).then_some(price.0), qty: lots.0, kept_priority }
+                StepEvent::Amended { id, price: (price.0 > 0).then_some(price.0), qty: lots.0, kept_priority }
             }
             Event::Indicative { price, volume, imbalance, .. } => {
-                Happening::Indicative { price: price.map(Ticks::get), volume: volume.0, imbalance }
+                StepEvent::Indicative { price: price.map(Ticks::get), volume: volume.0, imbalance }
             }
             Event::SessionChanged { to, .. } => {
                 self.phase = to;
-                Happening::Session { to: to.name() }
+                StepEvent::Session { to: to.name() }
             }
-            Event::Breached { price, .. } => Happening::Breaker { price: price.0 },
+            Event::Breached { price, .. } => StepEvent::Breaker { price: price.0 },
             Event::Uncrossed { price, .. } => {
                 self.price = Some(price.0);
                 return None;
             }
             Event::ClosingPriceSet { price, derivation, .. } => {
-                self.closing = Some(Closing { price: price.0, derivation: derivation.name().to_owned() });
+                self.closing = Some(ClosingPrice { price: price.0, derivation: derivation.name().to_owned() });
                 return None;
             }
-            _ => return self.tell_beside(event),
+            _ => return self.translate_off_book(event),
         })
     }
 
-    fn ended(&mut self, order: OrderId, open: Lots, reason: CancelReason) -> Happening {
+    fn ended(&mut self, order: OrderId, open: Lots, reason: CancelReason) -> StepEvent {
         let (id, qty) = (self.left(order), open.0);
         match reason_of_leaving(reason) {
-            Some(reason) => Happening::Expired { id, qty, reason },
-            None => Happening::Cancelled { id, qty },
+            Some(reason) => StepEvent::Expired { id, qty, reason },
+            None => StepEvent::Cancelled { id, qty },
         }
     }
 
@@ -604,7 +613,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
         let image = self.machine.image();
         let names = |ids: Vec<OrderId>| ids.into_iter().map(|id| self.name(id)).collect();
         let (book, parked, unelected) = self.standing(&image);
-        let beside = scenario.reports_trades().then(|| self.beside(&image));
+        let off_book = scenario.reports_trades().then(|| self.off_book_outcome(&image));
         Outcome {
             name: scenario.name.clone(),
             pass: false,
@@ -616,7 +625,7 @@ impl<'a, M: Machine, W: Witness> Stage<'a, M, W> {
             rejected: self.rejected,
             price: self.price,
             closing: self.closing,
-            beside,
+            off_book,
         }
     }
 }
@@ -687,7 +696,7 @@ fn order_type(entry: &Entry) -> OrderType {
 }
 
 impl Machine for Engine {
-    fn apply(&mut self, stamped: &Stamped, out: &mut Vec<Event>) {
+    fn apply(&mut self, stamped: &SequencedCommand, out: &mut Vec<Event>) {
         Engine::apply(self, stamped, out);
     }
 

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::calendar::{date_text, day_of, seconds_of};
 use crate::expectation::check_expectation;
-use crate::json::{Malformed, Members, Node, Source};
+use crate::json::{Members, Node, ScenarioError, Source};
 use crate::words::{TIFS, TYPES, session_named, sessions};
 
 const OF_FILES: &str = "rulebook: 19";
@@ -196,24 +196,24 @@ pub struct Amendment {
 /// # Errors
 ///
 /// Fails on text that is not JSON and on any key, word or value that the format does not allow.
-pub fn read(name: &str, text: &str) -> Result<Vec<Scenario>, Malformed> {
+pub fn read(name: &str, text: &str) -> Result<Vec<Scenario>, ScenarioError> {
     let values = Source { name, text }.values(OF_FILES)?;
     let nodes = match values.as_slice() {
         [one] if one.is_array() => one.items()?,
         [] => {
             let what = "no scenario in this file".to_owned();
-            return Err(Malformed { file: name.to_owned(), line: 1, scenario: None, what, rule: OF_FILES });
+            return Err(ScenarioError { file: name.to_owned(), line: 1, scenario: None, what, rule: OF_FILES });
         }
         _ => values,
     };
     nodes.into_iter().map(scenario).collect()
 }
 
-fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
+fn scenario(node: Node<'_>) -> Result<Scenario, ScenarioError> {
     const KEYS: [&str; 7] = ["name", "rule", "inferred", "note", "setup", "steps", "expect"];
     let members = node.members(&KEYS)?;
     let name = members.need("name")?.text()?;
-    let of = |malformed: Malformed| Malformed { scenario: Some(name.clone()), ..malformed };
+    let of = |malformed: ScenarioError| ScenarioError { scenario: Some(name.clone()), ..malformed };
     let read = || {
         // `note` and `inferred` are comments for readers and are ignored.
         let setup = members.get("setup").map(setup).transpose()?.unwrap_or_default();
@@ -226,8 +226,10 @@ fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
                 let too_late = || node.fault(format!("no day comes after {}", date_text(LAST_DAY)));
                 if today > LAST_DAY { Err(too_late()) } else { Ok(step) }
             });
-            let placed =
-                |malformed: Malformed| Malformed { what: format!("step {}: {}", at + 1, malformed.what), ..malformed };
+            let placed = |malformed: ScenarioError| ScenarioError {
+                what: format!("step {}: {}", at + 1, malformed.what),
+                ..malformed
+            };
             steps.push(read.map_err(placed)?);
         }
         let expect = match members.get("expect") {
@@ -240,7 +242,7 @@ fn scenario(node: Node<'_>) -> Result<Scenario, Malformed> {
     read().map_err(of)
 }
 
-fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
+fn setup(node: Node<'_>) -> Result<Setup, ScenarioError> {
     const KEYS: [&str; 20] = [
         "tick",
         "lot",
@@ -296,7 +298,7 @@ fn setup(node: Node<'_>) -> Result<Setup, Malformed> {
 }
 
 /// Parses a reference price: at least 1 and at most `u32::MAX` ticks.
-fn tick_price(node: Node<'_>) -> Result<i64, Malformed> {
+fn tick_price(node: Node<'_>) -> Result<i64, ScenarioError> {
     let price = node.number(1)?;
     match price <= i64::from(u32::MAX) {
         true => Ok(price),
@@ -304,7 +306,7 @@ fn tick_price(node: Node<'_>) -> Result<i64, Malformed> {
     }
 }
 
-fn funds(node: Node<'_>) -> Result<Vec<Funds>, Malformed> {
+fn funds(node: Node<'_>) -> Result<Vec<Funds>, ScenarioError> {
     let mut all: Vec<Funds> = Vec::new();
     for node in node.items()? {
         let members = node.members(&["account", "goods", "money"])?;
@@ -318,7 +320,7 @@ fn funds(node: Node<'_>) -> Result<Vec<Funds>, Malformed> {
     Ok(all)
 }
 
-fn accounts(node: Node<'_>) -> Result<Vec<AccountSetup>, Malformed> {
+fn accounts(node: Node<'_>) -> Result<Vec<AccountSetup>, ScenarioError> {
     let mut all: Vec<AccountSetup> = Vec::new();
     for node in node.items()? {
         let members = node.members(&["account", "smp"])?;
@@ -332,25 +334,25 @@ fn accounts(node: Node<'_>) -> Result<Vec<AccountSetup>, Malformed> {
 }
 
 /// Parses the width of the collar in percent. A collar of 100 % would not bound a sale.
-fn collar(node: Node<'_>) -> Result<u32, Malformed> {
+fn collar(node: Node<'_>) -> Result<u32, ScenarioError> {
     u32::try_from(node.number(0)?)
         .ok()
         .filter(|percent| *percent < 100)
         .ok_or_else(|| node.fault(format!("{} where a percentage below 100 belongs", node.shortened())))
 }
 
-fn display_share(node: Node<'_>) -> Result<u32, Malformed> {
+fn display_share(node: Node<'_>) -> Result<u32, ScenarioError> {
     u32::try_from(node.number(1)?)
         .ok()
         .filter(|percent| *percent <= 100)
         .ok_or_else(|| node.fault(format!("{} where a percentage from 1 to 100 belongs", node.shortened())))
 }
 
-fn post_only(node: Node<'_>) -> Result<PostOnly, Malformed> {
+fn post_only(node: Node<'_>) -> Result<PostOnly, ScenarioError> {
     choice(node, "post_only", &[("reject", PostOnly::Reject), ("reprice", PostOnly::Reprice)])
 }
 
-fn percentage(node: Node<'_>) -> Result<u32, Malformed> {
+fn percentage(node: Node<'_>) -> Result<u32, ScenarioError> {
     const MOST: u32 = 10_000;
     u32::try_from(node.number(0)?)
         .ok()
@@ -358,11 +360,11 @@ fn percentage(node: Node<'_>) -> Result<u32, Malformed> {
         .ok_or_else(|| node.fault(format!("{} where a percentage up to {MOST} belongs", node.shortened())))
 }
 
-fn quantity(node: Node<'_>) -> Result<u64, Malformed> {
+fn quantity(node: Node<'_>) -> Result<u64, ScenarioError> {
     node.number(0).map(i64::cast_unsigned)
 }
 
-fn remaining_sessions(node: Node<'_>) -> Result<Vec<Phase>, Malformed> {
+fn remaining_sessions(node: Node<'_>) -> Result<Vec<Phase>, ScenarioError> {
     const MOST: usize = 255;
     let sessions = node.items()?.into_iter().map(session).collect::<Result<Vec<_>, _>>()?;
     match sessions.len() <= MOST {
@@ -371,7 +373,7 @@ fn remaining_sessions(node: Node<'_>) -> Result<Vec<Phase>, Malformed> {
     }
 }
 
-fn date(node: Node<'_>) -> Result<u32, Malformed> {
+fn date(node: Node<'_>) -> Result<u32, ScenarioError> {
     let text = node.text()?;
     let day = day_of(&text).ok_or_else(|| node.fault(format!("{text:?} is no date; write it as 2026-01-05")))?;
     match day <= LAST_DAY {
@@ -380,12 +382,12 @@ fn date(node: Node<'_>) -> Result<u32, Malformed> {
     }
 }
 
-fn clock(node: Node<'_>) -> Result<u32, Malformed> {
+fn clock(node: Node<'_>) -> Result<u32, ScenarioError> {
     let text = node.text()?;
     seconds_of(&text).ok_or_else(|| node.fault(format!("{text:?} is no time of day; write it as 09:00:00")))
 }
 
-fn session(node: Node<'_>) -> Result<Phase, Malformed> {
+fn session(node: Node<'_>) -> Result<Phase, ScenarioError> {
     let word = node.text()?;
     session_named(&word).ok_or_else(|| {
         let names: Vec<&str> = sessions().map(Phase::name).collect();
@@ -393,11 +395,11 @@ fn session(node: Node<'_>) -> Result<Phase, Malformed> {
     })
 }
 
-fn self_match(node: Node<'_>) -> Result<SelfMatch, Malformed> {
+fn self_match(node: Node<'_>) -> Result<SelfMatch, ScenarioError> {
     choice(node, "smp", &SelfMatch::ALL.map(|mode| (mode.name(), mode)))
 }
 
-fn allocation(node: Node<'_>) -> Result<Allocation, Malformed> {
+fn allocation(node: Node<'_>) -> Result<Allocation, ScenarioError> {
     const RULES: [(&str, Allocation); 3] = [
         ("price_time", Allocation::PriceTime),
         ("pro_rata", Allocation::ProRata),
@@ -406,7 +408,7 @@ fn allocation(node: Node<'_>) -> Result<Allocation, Malformed> {
     choice(node, "allocation", &RULES)
 }
 
-fn choice<T: Copy>(node: Node<'_>, what: &str, choices: &[(&str, T)]) -> Result<T, Malformed> {
+fn choice<T: Copy>(node: Node<'_>, what: &str, choices: &[(&str, T)]) -> Result<T, ScenarioError> {
     let word = node.text()?;
     choices.iter().find(|(name, _)| *name == word).map(|(_, chosen)| *chosen).ok_or_else(|| {
         let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
@@ -414,7 +416,7 @@ fn choice<T: Copy>(node: Node<'_>, what: &str, choices: &[(&str, T)]) -> Result<
     })
 }
 
-fn word_of(node: Node<'_>, what: &str, words: &[&'static str]) -> Result<&'static str, Malformed> {
+fn word_of(node: Node<'_>, what: &str, words: &[&'static str]) -> Result<&'static str, ScenarioError> {
     let choices: Vec<(&str, &'static str)> = words.iter().map(|word| (*word, *word)).collect();
     choice(node, what, &choices)
 }
@@ -443,7 +445,7 @@ const ORDER_KEYS: [&str; 15] = [
     "smp_key",
 ];
 
-fn step(node: Node<'_>) -> Result<Step, Malformed> {
+fn step(node: Node<'_>) -> Result<Step, ScenarioError> {
     const OPS: [&str; 10] =
         ["session", "enter", "amend", "cancel", "timer", "clock", "end_of_day", "reporting", "report", "answer"];
     // The reader of each operation then checks the keys of that operation.
@@ -470,7 +472,7 @@ fn step(node: Node<'_>) -> Result<Step, Malformed> {
     }
 }
 
-fn id(members: &Members<'_>) -> Result<String, Malformed> {
+fn id(members: &Members<'_>) -> Result<String, ScenarioError> {
     let node = members.need("id")?;
     let id = node.text()?;
     match id.is_empty() {
@@ -479,7 +481,7 @@ fn id(members: &Members<'_>) -> Result<String, Malformed> {
     }
 }
 
-fn report(members: &Members<'_>) -> Result<Report, Malformed> {
+fn report(members: &Members<'_>) -> Result<Report, ScenarioError> {
     Ok(Report {
         id: id(members)?,
         by: name_or_number(members.need("by")?)?,
@@ -490,7 +492,7 @@ fn report(members: &Members<'_>) -> Result<Report, Malformed> {
     })
 }
 
-fn entry(node: Node<'_>, members: &Members<'_>) -> Result<Entry, Malformed> {
+fn entry(node: Node<'_>, members: &Members<'_>) -> Result<Entry, ScenarioError> {
     let kind = word_of(members.need("type")?, "type", &TYPES)?;
     let tif = members.get("tif").map(time_in_force).transpose()?.unwrap_or("day");
     let priced = ["limit", "hidden", "stop_limit", "iceberg"].contains(&kind);
@@ -530,14 +532,14 @@ fn entry(node: Node<'_>, members: &Members<'_>) -> Result<Entry, Malformed> {
     })
 }
 
-fn time_in_force(node: Node<'_>) -> Result<&'static str, Malformed> {
+fn time_in_force(node: Node<'_>) -> Result<&'static str, ScenarioError> {
     let word = node.text()?.to_ascii_lowercase();
     TIFS.into_iter()
         .find(|tif| *tif == word)
         .ok_or_else(|| node.fault(format!("unknown tif {word:?}; one of {}", TIFS.join(", "))))
 }
 
-fn expires(node: Node<'_>, tif: &str) -> Result<Expires, Malformed> {
+fn expires(node: Node<'_>, tif: &str) -> Result<Expires, ScenarioError> {
     match tif {
         "gtt" => clock(node).map(Expires::Time),
         _ => date(node).map(Expires::Day),
@@ -545,11 +547,11 @@ fn expires(node: Node<'_>, tif: &str) -> Result<Expires, Malformed> {
 }
 
 /// Parses an account name or a self-match key, which may be written as text or as a number.
-fn name_or_number(node: Node<'_>) -> Result<String, Malformed> {
+fn name_or_number(node: Node<'_>) -> Result<String, ScenarioError> {
     node.text().or_else(|_| node.number(0).map(|number| number.to_string()))
 }
 
-fn amendment(members: &Members<'_>) -> Result<Amendment, Malformed> {
+fn amendment(members: &Members<'_>) -> Result<Amendment, ScenarioError> {
     let whole = |key: &str| members.get(key).map(quantity).transpose();
     let number = |key: &str| members.get(key).map(|node| node.number(i64::MIN)).transpose();
     let expires = |node: Node<'_>| match clock(node) {

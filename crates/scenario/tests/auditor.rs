@@ -6,7 +6,7 @@ mod common;
 use common::vectors;
 use pitwire_auditor::{Auditor, Offence};
 use pitwire_engine::{Engine, EngineImage};
-use pitwire_model::{Event, Seq, Stamped, VenueNanos};
+use pitwire_model::{Event, Seq, SequencedCommand, VenueNanos};
 use pitwire_reference_engine::ReferenceEngine;
 use pitwire_scenario::{Machine, Witness, play_watched};
 
@@ -26,7 +26,7 @@ impl Witness for Judge {
         });
     }
 
-    fn saw(&mut self, stamped: &Stamped, events: &[Event]) {
+    fn saw(&mut self, stamped: &SequencedCommand, events: &[Event]) {
         self.last = (stamped.seq, stamped.at);
         if self.offence.is_some() {
             return;

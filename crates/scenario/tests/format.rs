@@ -140,8 +140,8 @@ fn a_malformed_scenario_is_refused_with_its_line_and_rule() {
         (expecting("\"off_book\": [{\"maker\": \"A\"}]"), 2, "unknown key \"maker\""),
     ];
     for (text, line, word) in &cases {
-        let said = refused(text);
-        assert!(said.starts_with(&format!("file.json:{line}: ")), "{said}\n{text}");
-        assert!(said.contains(word) && said.contains("(rulebook: 19"), "{said}\n{text}");
+        let message = refused(text);
+        assert!(message.starts_with(&format!("file.json:{line}: ")), "{message}\n{text}");
+        assert!(message.contains(word) && message.contains("(rulebook: 19"), "{message}\n{text}");
     }
 }

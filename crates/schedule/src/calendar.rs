@@ -43,11 +43,11 @@ pub trait Calendar: Send {
 
 /// A calendar of UTC days without schedules: every instrument trades continuously forever.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Unscheduled;
+pub struct ContinuousCalendar;
 
 const DAY_NS: u64 = 86_400_000_000_000;
 
-impl Calendar for Unscheduled {
+impl Calendar for ContinuousCalendar {
     fn day_of(&self, at: VenueNanos) -> VenueDay {
         VenueDay(u32::try_from(at.0 / DAY_NS).unwrap_or(u32::MAX))
     }
@@ -85,9 +85,9 @@ mod tests {
 
     #[test]
     fn days_beyond_the_representable_time_never_close() {
-        assert_eq!(Unscheduled.closes(VenueDay(213_502)), VenueNanos(213_503 * DAY_NS));
+        assert_eq!(ContinuousCalendar.closes(VenueDay(213_502)), VenueNanos(213_503 * DAY_NS));
         for day in [213_503, u32::MAX] {
-            assert_eq!(Unscheduled.closes(VenueDay(day)), VenueNanos(u64::MAX), "{day}");
+            assert_eq!(ContinuousCalendar.closes(VenueDay(day)), VenueNanos(u64::MAX), "{day}");
         }
     }
 }

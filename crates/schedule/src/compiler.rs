@@ -25,14 +25,14 @@ struct DefinitionError {
     remedy: String,
 }
 
-type Checked<T> = Result<T, DefinitionError>;
+type CompileResult<T> = Result<T, DefinitionError>;
 
 fn definition_error<T>(
     line: LineNumber,
     rule: &'static str,
     what: impl Into<String>,
     remedy: impl Into<String>,
-) -> Checked<T> {
+) -> CompileResult<T> {
     Err(DefinitionError { line, rule, what: what.into(), remedy: remedy.into() })
 }
 
@@ -83,7 +83,7 @@ pub fn compile(input: &ScheduleInput<'_>, random_ends: RandomEnds) -> Result<Ven
     })
 }
 
-fn calendar(input: &ScheduleInput<'_>, random_ends: RandomEnds) -> Checked<VenueCalendar> {
+fn calendar(input: &ScheduleInput<'_>, random_ends: RandomEnds) -> CompileResult<VenueCalendar> {
     let unset = CalendarDef::default();
     let def = input.calendar.unwrap_or(&unset);
     let mut calendar = frame(def, random_ends)?;
@@ -118,7 +118,7 @@ fn calendar(input: &ScheduleInput<'_>, random_ends: RandomEnds) -> Checked<Venue
     Ok(calendar)
 }
 
-fn frame(def: &CalendarDef, random_ends: RandomEnds) -> Checked<VenueCalendar> {
+fn frame(def: &CalendarDef, random_ends: RandomEnds) -> CompileResult<VenueCalendar> {
     let line = def.line;
     let Ok(zone) = TimeZone::get(&def.time_zone) else {
         let what = format!("there is no time zone {:?}", def.time_zone);
@@ -148,7 +148,7 @@ fn frame(def: &CalendarDef, random_ends: RandomEnds) -> Checked<VenueCalendar> {
         };
         trading[at] = true;
     }
-    let dates = |key: &str, texts: &[String]| -> Checked<BTreeSet<Date>> {
+    let dates = |key: &str, texts: &[String]| -> CompileResult<BTreeSet<Date>> {
         let mut dates = BTreeSet::new();
         for text in texts {
             let Ok(date) = Date::from_str(text) else {
@@ -217,7 +217,7 @@ pub fn duration_ns(text: &str) -> Option<u64> {
     count.checked_mul(unit).filter(|ns| *ns > 0 && *ns <= u64::from(DAY_SECONDS) * 1_000_000_000)
 }
 
-fn schedule(def: &ScheduleDef, day_ends: u32) -> Checked<Schedule> {
+fn schedule(def: &ScheduleDef, day_ends: u32) -> CompileResult<Schedule> {
     let full = sessions(&def.name, &def.sessions, def.line, day_ends)?;
     let half = def.half_day.as_ref().map(|list| sessions(&def.name, list, def.line, day_ends)).transpose()?;
     let reporting = reporting(def, day_ends)?;
@@ -225,7 +225,7 @@ fn schedule(def: &ScheduleDef, day_ends: u32) -> Checked<Schedule> {
 }
 
 /// Compiles the hours of trade reporting. They must start before they end, within one venue day.
-fn reporting(def: &ScheduleDef, day_ends: u32) -> Checked<Option<ReportingTimes>> {
+fn reporting(def: &ScheduleDef, day_ends: u32) -> CompileResult<Option<ReportingTimes>> {
     let Some(hours) = &def.trade_reporting else { return Ok(None) };
     let of = format!("schedule {:?}, trade_reporting", def.name);
     let read = |key: &str, text: &str| match time(text) {
@@ -256,7 +256,7 @@ fn named(schedule: &str, at: usize, def: &SessionDef) -> String {
     format!("schedule {schedule:?}, session {} ({})", at + 1, def.session)
 }
 
-fn sessions(name: &str, defs: &[SessionDef], line: LineNumber, day_ends: u32) -> Checked<Sessions> {
+fn sessions(name: &str, defs: &[SessionDef], line: LineNumber, day_ends: u32) -> CompileResult<Sessions> {
     if defs.is_empty() {
         return definition_error(
             line,
@@ -306,7 +306,7 @@ fn sessions(name: &str, defs: &[SessionDef], line: LineNumber, day_ends: u32) ->
 }
 
 /// Checks that a random end leaves some time of the session after it.
-fn leave_room(name: &str, defs: &[SessionDef], placed: &[(usize, u32)], fixed: &[TimedSession]) -> Checked<()> {
+fn leave_room(name: &str, defs: &[SessionDef], placed: &[(usize, u32)], fixed: &[TimedSession]) -> CompileResult<()> {
     for (k, session) in fixed.iter().enumerate() {
         let Some((at, begins)) = placed.get(k + 1) else { continue };
         let ends = placed.get(k + 2).map_or(DAY_SECONDS, |(_, place)| *place);
@@ -332,7 +332,7 @@ fn until_of_day(seconds: u32, day_ends: u32) -> u32 {
     }
 }
 
-fn of_day(of: &str, def: &SessionDef, key: &str, text: &str) -> Checked<u32> {
+fn of_day(of: &str, def: &SessionDef, key: &str, text: &str) -> CompileResult<u32> {
     match time(text) {
         Some(seconds) => Ok(seconds),
         None => definition_error(
@@ -344,7 +344,7 @@ fn of_day(of: &str, def: &SessionDef, key: &str, text: &str) -> Checked<u32> {
     }
 }
 
-fn phase(of: &str, def: &SessionDef) -> Checked<Phase> {
+fn phase(of: &str, def: &SessionDef) -> CompileResult<Phase> {
     let scheduled: Vec<Phase> = Phase::ALL.into_iter().filter(|phase| is_scheduled(*phase)).collect();
     if let Some(phase) = scheduled.iter().find(|phase| phase.name() == def.session) {
         return Ok(*phase);
@@ -367,7 +367,7 @@ fn is_scheduled(phase: Phase) -> bool {
     !by_hand && !phase.is_triggered_call()
 }
 
-fn random_end(of: &str, def: &SessionDef, to: Phase) -> Checked<u64> {
+fn random_end(of: &str, def: &SessionDef, to: Phase) -> CompileResult<u64> {
     let Some(text) = &def.random_end else { return Ok(0) };
     if !to.is_call() {
         return definition_error(
@@ -388,7 +388,7 @@ fn random_end(of: &str, def: &SessionDef, to: Phase) -> Checked<u64> {
     }
 }
 
-fn repeated(of: &str, def: &SessionDef, to: Phase, random_end_ns: u64) -> Checked<Option<CronSession>> {
+fn repeated(of: &str, def: &SessionDef, to: Phase, random_end_ns: u64) -> CompileResult<Option<CronSession>> {
     let Some(expression) = &def.cron else {
         if def.from.is_none() {
             return definition_error(
@@ -452,7 +452,13 @@ fn repeated(of: &str, def: &SessionDef, to: Phase, random_end_ns: u64) -> Checke
 }
 
 /// Checks that a session starts after the one before it, without a gap or an overlap.
-fn follows(of: &str, def: &SessionDef, place: u32, (earlier, began): (&SessionDef, u32), day_ends: u32) -> Checked<()> {
+fn follows(
+    of: &str,
+    def: &SessionDef,
+    place: u32,
+    (earlier, began): (&SessionDef, u32),
+    day_ends: u32,
+) -> CompileResult<()> {
     let (from, last) = (def.from.as_deref().unwrap_or_default(), &earlier.session);
     if place <= began {
         let what = format!("{of} begins at {from}, not after {last} before it");
@@ -488,7 +494,7 @@ fn follows(of: &str, def: &SessionDef, place: u32, (earlier, began): (&SessionDe
 
 /// Checks that each cron expression fires on some trading day, inside continuous trading, and ends
 /// before the next session.
-fn crons_fire(calendar: &VenueCalendar, schedule: usize, def: &ScheduleDef) -> Checked<()> {
+fn crons_fire(calendar: &VenueCalendar, schedule: usize, def: &ScheduleDef) -> CompileResult<()> {
     let of = &calendar.schedules[schedule];
     list_fires(calendar, &def.name, &def.sessions, &of.full, false)?;
     match (&def.half_day, &of.half) {
@@ -503,7 +509,7 @@ fn list_fires(
     defs: &[SessionDef],
     sessions: &Sessions,
     is_half: bool,
-) -> Checked<()> {
+) -> CompileResult<()> {
     // The search starts on 2026-01-01. Any start works, because it only looks for days that exist.
     let start = VenueNanos(1_767_225_600_000_000_000);
     let repeating = defs.iter().enumerate().filter(|(_, session)| session.cron.is_some());
@@ -540,7 +546,7 @@ fn list_fires(
 }
 
 /// Returns the number of the schedule that each instrument follows.
-fn followers(input: &ScheduleInput<'_>) -> Checked<BTreeMap<String, usize>> {
+fn followers(input: &ScheduleInput<'_>) -> CompileResult<BTreeMap<String, usize>> {
     let number = |name: &str, line: LineNumber, of: &str| match input.schedules.iter().position(|def| def.name == name)
     {
         Some(at) => Ok(at),

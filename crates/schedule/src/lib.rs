@@ -20,7 +20,7 @@ mod session_scheduler;
 mod timer_queue;
 mod venue_calendar;
 
-pub use calendar::{Boundary, Calendar, Unscheduled};
+pub use calendar::{Boundary, Calendar, ContinuousCalendar};
 pub use compiler::{InstrumentMember, ScheduleInput, SegmentMember, compile, duration_ns};
 pub use definitions::{CalendarDef, HoursDef, LineNumber, ScheduleDef, SessionDef};
 pub use timer_queue::TimerQueue;

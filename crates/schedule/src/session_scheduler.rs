@@ -16,7 +16,7 @@
 use std::collections::BTreeSet;
 
 use pitwire_model::{
-    Allocation, Command, Event, Expiry, InstrumentId, OrderType, Phase, SessionReason, Stamped, TimeInForce,
+    Allocation, Command, Event, Expiry, InstrumentId, OrderType, Phase, SequencedCommand, SessionReason, TimeInForce,
     TradingRules, VenueDay, VenueNanos,
 };
 
@@ -342,7 +342,7 @@ impl SessionScheduler {
     }
 
     /// Updates the plan after a command.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], view: &dyn InstrumentView) {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event], view: &dyn InstrumentView) {
         self.now = stamped.at;
         let mut is_touched = self.commanded(stamped, events, view);
         for event in events {
@@ -399,7 +399,7 @@ impl SessionScheduler {
     }
 
     /// Records the scheduler's own commands, accepted or refused, so that none is issued twice.
-    fn commanded(&mut self, stamped: &Stamped, events: &[Event], view: &dyn InstrumentView) -> bool {
+    fn commanded(&mut self, stamped: &SequencedCommand, events: &[Event], view: &dyn InstrumentView) -> bool {
         match &stamped.command {
             Command::EndDay => self.is_over = true,
             Command::BeginDay { day, closes } => {
@@ -424,7 +424,7 @@ impl SessionScheduler {
         true
     }
 
-    fn entered(&mut self, instrument: InstrumentId, to: Phase, ends: Option<VenueNanos>, stamped: &Stamped) {
+    fn entered(&mut self, instrument: InstrumentId, to: Phase, ends: Option<VenueNanos>, stamped: &SequencedCommand) {
         let Some(entry) = self.entries.get_mut(instrument.0 as usize) else { return };
         let at = match &stamped.command {
             Command::ChangeSession { due, reason: SessionReason::Scheduled | SessionReason::Missed, .. } => {

@@ -6,7 +6,7 @@
 //!                no log.
 
 use pitwire_engine::Engine;
-use pitwire_model::{Command, Event, InstrumentId, Phase, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, InstrumentId, Phase, SequencedCommand, VenueNanos};
 
 use crate::calendar::Calendar;
 use crate::session_scheduler::SessionScheduler;
@@ -75,7 +75,7 @@ impl TimerQueue {
     }
 
     /// Arms timers after a command.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine) {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event], engine: &Engine) {
         self.scheduler.observe(stamped, events, engine);
         let at = stamped.at;
         for event in events {

@@ -47,7 +47,7 @@ impl AccountListeners {
         self.by_account.get(&account).map_or(0, BTreeSet::len)
     }
 
-    /// Returns the connections that must hear of changes, each once, in order of connection.
+    /// Returns the connections that get changes, each once, in order of connection.
     pub fn affected_by(&self, changes: &[Change]) -> BTreeSet<ConnectionId> {
         let mut affected = BTreeSet::new();
         for change in changes {

@@ -9,19 +9,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::IpAddr;
 
-use pitwire_deribit::channels::{FeedId, Subscribed};
+use pitwire_deribit::channels::{FeedId, SubscriptionStart};
 use pitwire_deribit::codec::{Channel, Request, Token, write_logout};
 use pitwire_deribit::{
-    Authorization, Dispatched, Dispatcher, Effect, FailedLogin, RESUMED_BYTES, RequestClock, RequestContext, Session,
-    SignedRequest, Transport,
+    Authorization, DispatchOutcome, Dispatcher, Effect, FailedLogin, RESUMED_BYTES, RequestClock, RequestContext,
+    Session, SignedRequest, Transport,
 };
 use pitwire_journal::LogError;
 use pitwire_model::{AccountId, VenueNanos};
 use pitwire_net::{
-    Application, Closing, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, ServerLatency,
+    Application, CloseReason, ConnectionId, Handoff, HttpRequest, HttpResponse, Notices, Refusal, ServerLatency,
     SystemClock,
 };
-use pitwire_url_streams::Here;
+use pitwire_url_streams::VenueMoment;
 use tracing::{error, warn};
 
 use pitwire_venue::{Maintenance, VenueClock};
@@ -37,8 +37,8 @@ use crate::long_answers::{LongAnswers, Recipient};
 use crate::metrics::{self, Gauges, ServerCounters};
 use crate::page;
 use crate::private_windows::PrivateWindows;
-use crate::public_connections::{ConnectionOutput, Done};
-use crate::resume::{Held, Life, Resumption};
+use crate::public_connections::{ConnectionOutput, HandoffEvent};
+use crate::resume::{Resumption, RetainedChannels, VenueEpoch};
 use crate::server_latency::LatencyHistograms;
 use crate::service::{MarketData, VenueService};
 use crate::window_sends::{RECORDS_AT_A_TIME, RECORDS_PER_TURN, WindowSends};
@@ -92,8 +92,8 @@ pub struct VenueApplication {
     heartbeats: Heartbeats,
     /// Publication for gateways, if enabled.
     bus: Option<Bus>,
-    life: Life,
-    held: Held,
+    life: VenueEpoch,
+    held: RetainedChannels,
     diaries_due: VenueNanos,
 }
 
@@ -107,7 +107,7 @@ impl VenueApplication {
         maintenance: Option<Maintenance>,
     ) -> Self {
         service.market_data.streams.set_clocks(clock, venue_clock);
-        let life = Life::new(service.venue.engine().epoch().0, maintenance.is_some(), clock.wall_ns());
+        let life = VenueEpoch::new(service.venue.engine().epoch().0, maintenance.is_some(), clock.wall_ns());
         // Private channels wait for the commit, with early market data too.
         dispatcher.begin_epoch(life.epoch, life.remembers);
         VenueApplication {
@@ -132,7 +132,7 @@ impl VenueApplication {
             heartbeats: Heartbeats::default(),
             bus: None,
             life,
-            held: Held::default(),
+            held: RetainedChannels::default(),
             diaries_due: VenueNanos(0),
         }
     }
@@ -173,7 +173,7 @@ impl VenueApplication {
         }
     }
 
-    fn note(&mut self, answer: &Dispatched) {
+    fn note(&mut self, answer: &DispatchOutcome) {
         self.counters.errors += u64::from(answer.is_error);
         if let Some(FailedLogin { client_id, address }) = self.dispatcher.take_failed_login() {
             // Debug format escapes control characters, so that a client cannot forge a log line.
@@ -338,7 +338,7 @@ impl VenueApplication {
         let resumption = resume.map(|(token, room)| {
             Resumption::of_public(&self.service, self.life, (&name, channel), &subscribed, token, room)
         });
-        let Subscribed { feed, cursor, first } = subscribed;
+        let SubscriptionStart { feed, cursor, first } = subscribed;
         let MarketData { publisher, public_connections, .. } = &mut self.service.market_data;
         let mut output = ConnectionOutput { notices, public_connections };
         match &resumption {
@@ -368,11 +368,11 @@ impl VenueApplication {
         let mut budget = TurnBudget::default();
         while let Some((id, done)) = self.service.market_data.public_connections.next_event(&mut budget) {
             match done {
-                Done::Text(text) => {
+                HandoffEvent::Text(text) => {
                     self.waiting_texts.entry(id).or_default().push_back(text);
                     self.act_on_waiting_texts(id, notices);
                 }
-                Done::Left => {
+                HandoffEvent::Left => {
                     notices.closed_elsewhere(id);
                     self.disconnected(id, notices);
                 }
@@ -416,7 +416,7 @@ impl VenueApplication {
         call: &Request<'_>,
         clock: RequestClock,
         out: &mut Vec<u8>,
-    ) -> Dispatched {
+    ) -> DispatchOutcome {
         let mut session = request.headers.get("authorization").map_or_else(Session::new, |header| {
             let body = std::str::from_utf8(request.body).unwrap_or_default();
             let signed = SignedRequest { method: request.method, uri: request.target, body };
@@ -474,7 +474,7 @@ impl VenueApplication {
         } else if now_ns.saturating_sub(self.venue_clock.real(self.service.venue.now())) > MOST_LAG_NS {
             warn!(
                 behind_ns = target.0.saturating_sub(self.service.venue.now().0),
-                "the machine stood still; venue time goes on from here"
+                "the machine was suspended; venue time continues from the last command"
             );
             self.venue_clock.resume_from(self.service.venue.now(), now_ns);
             self.service.market_data.streams.set_clocks(self.clock, self.venue_clock);
@@ -540,8 +540,8 @@ impl Application for VenueApplication {
                 let usage = self.maintenance.as_ref().and_then(Maintenance::disk_usage);
                 health(&self.service, self.is_early, usage, bus_is_connected)
             }
-            "/ws/api/v2" | "/ws/api/v2/" => HttpResponse::text(426, "this is a WebSocket entrance"),
-            _ if pitwire_url_streams::is_stream_path(path) => HttpResponse::text(426, "this is a WebSocket entrance"),
+            "/ws/api/v2" | "/ws/api/v2/" => HttpResponse::text(426, "this is a WebSocket endpoint"),
+            _ if pitwire_url_streams::is_stream_path(path) => HttpResponse::text(426, "this is a WebSocket endpoint"),
             _ => page::serve(path).unwrap_or_else(|| {
                 if path == "/" {
                     return page::missing();
@@ -564,7 +564,7 @@ impl Application for VenueApplication {
             return Err(HttpResponse::text(503, Self::STOPPING));
         }
         let VenueService { venue, market_data, .. } = &mut self.service;
-        let here = Here { engine: venue.engine(), views: venue.views(), at: venue.now() };
+        let here = VenueMoment { engine: venue.engine(), views: venue.views(), at: venue.now() };
         market_data.streams.take_over(request, taken, here)
     }
 
@@ -705,7 +705,7 @@ impl Application for VenueApplication {
         self.held.let_go(self.service.venue.now(), &mut self.service.market_data.publisher);
         self.expire_replay_buffers();
         let VenueService { venue, market_data, .. } = &mut self.service;
-        let here = Here { engine: venue.engine(), views: venue.views(), at: venue.now() };
+        let here = VenueMoment { engine: venue.engine(), views: venue.views(), at: venue.now() };
         market_data.streams.take_events(here, now_ns);
         self.continue_answers(notices);
         self.take_thread_events(notices);
@@ -759,9 +759,9 @@ impl Application for VenueApplication {
         Ok(fresh)
     }
 
-    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
+    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), CloseReason> {
         let Some(client) = self.clients.get_mut(&id) else { return Ok(()) };
-        let too_slow = |_| Closing { code: pitwire_net::CloseCode::TryAgainLater, reason: TOO_SLOW.into() };
+        let too_slow = |_| CloseReason { code: pitwire_net::CloseCode::TryAgainLater, reason: TOO_SLOW.into() };
         // Merge the channels of a connection in the venue's order.
         while out.len() < enough {
             let mut next = None;

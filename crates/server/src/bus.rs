@@ -16,18 +16,18 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use pitwire_deribit::channels::{ChannelCursor, FeedId, LagPolicy, MissedChange, PublicChannels, Subscribed};
+use pitwire_deribit::channels::{ChannelCursor, FeedId, LagPolicy, MissedChange, PublicChannels, SubscriptionStart};
 use pitwire_deribit::codec::{Channel, Token};
 use pitwire_deribit::{ChannelName, RESUMABLE_NS, RESUMED_BYTES, channel_named};
 use pitwire_failure::Failure;
 use pitwire_gateway::protocol::{BatchWriter, BusKey, Question, Reply, ReplyOutcome};
 use pitwire_gateway::{VenuePublication, VenuePublisher};
 use pitwire_net::{ConnectionId, HttpRequest, HttpResponse, Notices};
-use pitwire_url_streams::{Here, StreamId};
+use pitwire_url_streams::{StreamId, VenueMoment};
 use pitwire_websocket::{Opcode, write_frame};
 use tracing::error;
 
-use crate::resume::{Life, Resumption};
+use crate::resume::{Resumption, VenueEpoch};
 use crate::service::VenueService;
 
 /// A batch ends at this many bytes, or with the turn.
@@ -60,7 +60,7 @@ pub struct Bus {
     open: Option<BatchWriter>,
     /// The sequence number of the newest message.
     last: u64,
-    kept: VecDeque<Kept>,
+    kept: VecDeque<SentBatch>,
     kept_bytes: usize,
     joins: Vec<Join>,
     sweep_ns: u64,
@@ -89,7 +89,7 @@ struct StreamTap {
     until_ns: u64,
 }
 
-struct Kept {
+struct SentBatch {
     first: u64,
     next: u64,
     bytes: Arc<[u8]>,
@@ -99,20 +99,25 @@ struct Kept {
 struct Join {
     from: ConnectionId,
     keep_alive: bool,
-    about: About,
+    about: QuestionSubject,
     purpose: String,
 }
 
-enum About {
+enum QuestionSubject {
     /// The start of a channel.
     Begin(String),
     /// Everything since a change of a book, merged into one change.
     MissedChange(String, u64),
-    /// What resumed readers of these channels have missed.
+    /// The messages that resumed readers of these channels have missed.
     Resume(Vec<(String, Option<Token>)>),
 }
 
 impl Bus {
+    /// Starts publishing on NATS.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the address or the subject is invalid, or no thread can be started.
     pub fn open(publication: VenuePublication) -> Result<Bus, Failure> {
         let (epoch, key) = (publication.epoch, publication.key.clone());
         let publisher = VenuePublisher::open(publication)?;
@@ -223,7 +228,7 @@ impl Bus {
         let bytes: Arc<[u8]> = writer.finish().into();
         self.last = next - 1;
         self.kept_bytes += bytes.len();
-        self.kept.push_back(Kept { first, next, bytes: Arc::clone(&bytes) });
+        self.kept.push_back(SentBatch { first, next, bytes: Arc::clone(&bytes) });
         while self.kept_bytes > KEPT_BYTES && self.kept.len() > 1 {
             if let Some(oldest) = self.kept.pop_front() {
                 self.kept_bytes -= oldest.bytes.len();
@@ -261,13 +266,13 @@ impl Bus {
             },
             ("POST", "/bus/keep") => reply.names = self.keep(body, now_ns),
             ("GET", "/bus/instruments") => reply.names = instruments(),
-            ("POST", "/bus/join") => return self.later(request, About::Begin(body.to_owned()), purpose),
+            ("POST", "/bus/join") => return self.later(request, QuestionSubject::Begin(body.to_owned()), purpose),
             ("POST", "/bus/merged") => {
                 let asked = body.split_once('\n').and_then(|(name, id)| Some((name, id.parse().ok()?)));
                 let Some((name, change_id)) = asked else {
                     return HttpResponse::text(400, "give a channel and a change_id, one a line");
                 };
-                return self.later(request, About::MissedChange(name.to_owned(), change_id), purpose);
+                return self.later(request, QuestionSubject::MissedChange(name.to_owned(), change_id), purpose);
             }
             ("POST", "/bus/resume") => {
                 let Some(wishes) = wishes_of(body) else {
@@ -276,7 +281,7 @@ impl Bus {
                         "give a channel and a token or -, parted by a space, one of each a line",
                     );
                 };
-                return self.later(request, About::Resume(wishes), purpose);
+                return self.later(request, QuestionSubject::Resume(wishes), purpose);
             }
             _ => {
                 return HttpResponse::text(404, "the bus has status, from, join, merged, resume, keep and instruments");
@@ -286,7 +291,7 @@ impl Bus {
     }
 
     /// Queues a request until everything released has been published.
-    fn later(&mut self, request: &HttpRequest<'_>, about: About, purpose: String) -> HttpResponse {
+    fn later(&mut self, request: &HttpRequest<'_>, about: QuestionSubject, purpose: String) -> HttpResponse {
         let (from, keep_alive) = (request.connection, request.keep_alive);
         self.joins.push(Join { from, keep_alive, about, purpose });
         HttpResponse::later()
@@ -332,14 +337,14 @@ impl Bus {
 
     /// Answers the queued requests and removes unused channels. Call it at the start of a turn,
     /// when everything released has been published.
-    pub fn attend(&mut self, service: &mut VenueService, life: Life, now_ns: u64, notices: &mut Notices) {
+    pub fn attend(&mut self, service: &mut VenueService, life: VenueEpoch, now_ns: u64, notices: &mut Notices) {
         for join in std::mem::take(&mut self.joins) {
             let reply = match &join.about {
-                About::Begin(name) => self.join(name, service, now_ns, |_, _| Vec::new()),
-                About::MissedChange(name, change_id) => {
+                QuestionSubject::Begin(name) => self.join(name, service, now_ns, |_, _| Vec::new()),
+                QuestionSubject::MissedChange(name, change_id) => {
                     self.merged(name, *change_id, &service.market_data.publisher, now_ns)
                 }
-                About::Resume(wishes) => self.resume(wishes, service, life, now_ns),
+                QuestionSubject::Resume(wishes) => self.resume(wishes, service, life, now_ns),
             };
             let response = self.seal(&reply, &join.purpose);
             notices.respond(join.from, &response, join.keep_alive, false);
@@ -378,7 +383,7 @@ impl Bus {
         name: &str,
         service: &mut VenueService,
         now_ns: u64,
-        first: impl FnOnce(&VenueService, (&Channel, &Subscribed)) -> Vec<Vec<u8>>,
+        first: impl FnOnce(&VenueService, (&Channel, &SubscriptionStart)) -> Vec<Vec<u8>>,
     ) -> Reply {
         let mut reply = self.standing();
         if let Some(label) = name.strip_prefix(pitwire_gateway::STREAM) {
@@ -434,7 +439,7 @@ impl Bus {
         &mut self,
         wishes: &[(String, Option<Token>)],
         service: &mut VenueService,
-        life: Life,
+        life: VenueEpoch,
         now_ns: u64,
     ) -> Reply {
         let (mut reply, mut room) = (self.standing(), RESUMED_BYTES);
@@ -477,7 +482,8 @@ impl Bus {
     }
 
     fn join_stream(&mut self, label: &str, service: &mut VenueService, now_ns: u64, reply: &mut Reply) {
-        let here = Here { engine: service.venue.engine(), views: service.venue.views(), at: service.venue.now() };
+        let here =
+            VenueMoment { engine: service.venue.engine(), views: service.venue.views(), at: service.venue.now() };
         let Some(tapped) = service.market_data.streams.tap(label, here) else {
             reply.outcome = ReplyOutcome::NotHere;
             return;

@@ -6,7 +6,7 @@
 //! Holds       1. delivery threads never wait for the venue thread: they queue events and wake it;
 //!             2. the request queue is bounded, and a connection is not read while a request of it
 //!                is unanswered.
-//! Start at    [`DeliveryThreads::start`], [`DeliveryThreads::hear`].
+//! Start at    [`DeliveryThreads::start`], [`DeliveryThreads::next_event`].
 
 use std::collections::VecDeque;
 use std::net::TcpStream;
@@ -37,11 +37,11 @@ pub struct DeliveryThreads {
     running: Option<Arc<Publisher>>,
     requests: Receiver<(SubscriberId, String)>,
     disconnects: Receiver<(u64, ThreadEvent)>,
-    lagging: Receiver<Behind>,
+    lagging: Receiver<LagReport>,
     /// Disconnects to report, each with the number of requests queued before it.
     pending_disconnects: VecDeque<(u64, ThreadEvent)>,
     /// Lagging subscribers to bring up to date, each at most once per stream.
-    behind: VecDeque<Behind>,
+    behind: VecDeque<LagReport>,
     /// Number of requests that the venue thread has taken from the queue.
     taken: u64,
     inbound: Arc<InboundQueue>,
@@ -54,7 +54,7 @@ struct InboundQueue {
     /// Number of requests queued, including those about to be queued.
     queued: AtomicU64,
     disconnects: Sender<(u64, ThreadEvent)>,
-    lagging: Sender<Behind>,
+    lagging: Sender<LagReport>,
     waker: Waker,
 }
 
@@ -82,7 +82,7 @@ impl DeliveryHandler for InboundQueue {
 
     fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
         // The send fails only if the venue thread has ended; then the answer no longer matters.
-        if self.lagging.send(Behind { who, stream, read }).is_ok() {
+        if self.lagging.send(LagReport { who, stream, read }).is_ok() {
             self.waker.wake();
         }
     }
@@ -116,7 +116,7 @@ impl InboundQueue {
 /// [`LagPolicy::Ask`](pitwire_publisher::LagPolicy::Ask). The venue thread answers with
 /// [`Order::LagAnswer`], unless the subscriber disconnects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Behind {
+pub struct LagReport {
     pub who: SubscriberId,
     pub stream: StreamId,
     /// The number of the last message that the subscriber received.
@@ -147,13 +147,13 @@ impl Default for TurnBudget {
 
 /// A control message to the delivery threads, in order with the stream messages.
 pub enum Order {
-    Adopt(Box<Adopted>),
+    Adopt(Box<AdoptedSocket>),
     Send(SubscriberId, Vec<u8>),
     Join(SubscriberId, StreamId),
     Leave(SubscriberId, StreamId),
     /// Starts a stream without subscribers: its next message follows this number.
     Begin(StreamId, u64),
-    LagAnswer(Behind, LagAnswer),
+    LagAnswer(LagReport, LagAnswer),
     Close(SubscriberId, CloseCode, String),
     /// Acknowledges a request of this many bytes whose answers have been sent: the next one may be
     /// read.
@@ -161,7 +161,7 @@ pub enum Order {
 }
 
 /// A socket handed off to a delivery thread.
-pub struct Adopted {
+pub struct AdoptedSocket {
     pub socket: TcpStream,
     pub tls: Option<pitwire_net::Session>,
     pub tag: SubscriberId,
@@ -176,14 +176,14 @@ impl Order {
     pub fn carry_out(self, delivery: &Publisher) {
         match self {
             Order::Adopt(adopted) => {
-                let Adopted { socket, tls, tag, rest, hello, opening } = *adopted;
+                let AdoptedSocket { socket, tls, tag, rest, hello, opening } = *adopted;
                 delivery.adopt_open(socket, tls, tag, rest, hello, opening);
             }
             Order::Send(tag, payload) => delivery.send_text(tag, &payload),
             Order::Join(tag, ring) => delivery.join(tag, ring),
             Order::Leave(tag, ring) => delivery.leave(tag, ring),
             Order::Begin(ring, number) => delivery.restart(ring, number),
-            Order::LagAnswer(Behind { who, stream, read }, how) => delivery.go_on(who, stream, read, how),
+            Order::LagAnswer(LagReport { who, stream, read }, how) => delivery.go_on(who, stream, read, how),
             Order::Close(tag, code, reason) => delivery.close(tag, code, &reason),
             Order::Acknowledge(tag, bytes) => delivery.processed(tag, weight(bytes)),
         }
@@ -192,7 +192,7 @@ impl Order {
 
 impl DeliveryThreads {
     /// Creates the queues; no thread starts yet. `waker` wakes the venue thread, which calls
-    /// [`Self::hear`].
+    /// [`Self::next_event`].
     pub fn new(limits: SubscriberLimits, waker: &Waker) -> DeliveryThreads {
         let ((request, requests), (disconnect, disconnects), (lag, lagging)) =
             (sync_channel(REQUESTS_MAX), channel(), channel());
@@ -271,14 +271,14 @@ impl DeliveryThreads {
     }
 
     /// Returns the next lagging subscriber to bring up to date.
-    pub fn next_behind(&mut self) -> Option<Behind> {
+    pub fn next_behind(&mut self) -> Option<LagReport> {
         self.behind.extend(self.lagging.try_iter());
         self.behind.pop_front()
     }
 
     /// Returns a lagging subscriber to the front of the queue and wakes the venue thread for the
     /// next turn.
-    pub fn put_off(&mut self, behind: Behind) {
+    pub fn put_off(&mut self, behind: LagReport) {
         self.behind.push_front(behind);
         self.inbound.waker.wake();
     }

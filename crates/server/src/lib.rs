@@ -1,4 +1,4 @@
-//! What `pitwire up` runs: the venue, its dialects and its market data behind one event loop.
+//! The server of `pitwire up`: the venue, its dialects and its market data behind one event loop.
 //!
 //! Does        give requests to the dispatcher, venue time to the venue, and committed events to
 //!             subscribers.

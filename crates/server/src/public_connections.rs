@@ -26,7 +26,7 @@ use pitwire_publisher::{
     LagAnswer, MessageBatch, StreamId, StreamSpec, SubscriberId, SubscriberLimits, SubscriberSetup,
 };
 
-use crate::delivery_threads::{Adopted, DeliveryThreads, Order, ThreadEvent, TurnBudget};
+use crate::delivery_threads::{AdoptedSocket, DeliveryThreads, Order, ThreadEvent, TurnBudget};
 
 /// Ring capacity per channel and delivery thread, in bytes: many seconds of a busy channel.
 const DELTA_RING: usize = 1 << 20;
@@ -116,7 +116,14 @@ impl PublicConnections {
         let streams = feeds.iter().filter_map(|feed| self.stream_of(*feed, channels)).collect();
         let opening = SubscriberSetup { streams, ..SubscriberSetup::default() };
         self.members.insert(id);
-        self.order(Order::Adopt(Box::new(Adopted { socket, tls, tag: SubscriberId(id.0), rest, hello, opening })));
+        self.order(Order::Adopt(Box::new(AdoptedSocket {
+            socket,
+            tls,
+            tag: SubscriberId(id.0),
+            rest,
+            hello,
+            opening,
+        })));
     }
 
     fn stream_of(&mut self, feed: FeedId, channels: &mut Channels) -> Option<StreamId> {
@@ -181,12 +188,12 @@ impl PublicConnections {
     /// Sends the notices that waited for an answer.
     pub fn end_put_off(&mut self, id: ConnectionId) {
         for text in self.deferred.remove(&id).unwrap_or_default() {
-            self.say(id, &text);
+            self.answer(id, &text);
         }
     }
 
     fn notify(&mut self, to: ConnectionId, text: &[u8]) {
-        let Some(deferred) = self.deferred.get_mut(&to) else { return self.say(to, text) };
+        let Some(deferred) = self.deferred.get_mut(&to) else { return self.answer(to, text) };
         deferred.push(text.to_vec());
         if deferred.iter().map(Vec::len).sum::<usize>() > DEFERRED_BYTES {
             self.deferred.remove(&to);
@@ -194,7 +201,7 @@ impl PublicConnections {
         }
     }
 
-    fn say(&mut self, to: ConnectionId, text: &[u8]) {
+    fn answer(&mut self, to: ConnectionId, text: &[u8]) {
         self.order(Order::Send(SubscriberId(to.0), text.to_vec()));
     }
 
@@ -277,10 +284,10 @@ impl PublicConnections {
 
     /// Returns the next event of a connection, or `None` if there is none or the turn's budget is
     /// spent.
-    pub fn next_event(&mut self, budget: &mut TurnBudget) -> Option<(ConnectionId, Done)> {
+    pub fn next_event(&mut self, budget: &mut TurnBudget) -> Option<(ConnectionId, HandoffEvent)> {
         Some(match self.delivery.next_event(budget)? {
-            ThreadEvent::Text(tag, text) => (ConnectionId(tag.0), Done::Text(text)),
-            ThreadEvent::Left(tag) => (ConnectionId(tag.0), Done::Left),
+            ThreadEvent::Text(tag, text) => (ConnectionId(tag.0), HandoffEvent::Text(text)),
+            ThreadEvent::Left(tag) => (ConnectionId(tag.0), HandoffEvent::Left),
         })
     }
 
@@ -322,7 +329,7 @@ impl PublicConnections {
 }
 
 /// An event of a connection on a delivery thread.
-pub enum Done {
+pub enum HandoffEvent {
     Text(String),
     Left,
 }
@@ -337,7 +344,7 @@ impl ConnectionOutput<'_> {
     /// Sends the answer to a request.
     pub fn reply(&mut self, to: ConnectionId, text: &[u8]) {
         if self.public_connections.has(to) {
-            self.public_connections.say(to, text);
+            self.public_connections.answer(to, text);
         } else {
             self.notices.reply(to, text);
         }

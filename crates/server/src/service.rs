@@ -7,10 +7,12 @@ use pitwire_deribit::channels::PublicChannels;
 use pitwire_deribit::{ExplainStatus, Venue as DialectVenue, VenueStatus};
 use pitwire_engine::Engine;
 use pitwire_journal::{JournalSpace, LogError};
-use pitwire_model::{AccountId, Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, Stamped, VenueNanos};
+use pitwire_model::{
+    AccountId, Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, SequencedCommand, VenueNanos,
+};
 use pitwire_net::{SystemClock, Waker};
 use pitwire_projections::Views;
-use pitwire_url_streams::Here;
+use pitwire_url_streams::VenueMoment;
 use pitwire_venue::{EventObserver, ExplainService, LogExplanation, Venue};
 
 use crate::public_connections::PublicConnections;
@@ -58,7 +60,7 @@ impl MarketData {
                 self.publisher.turn_minute(at, venue.engine(), venue.views());
                 // Before anybody joins elsewhere, who would have it twice.
                 self.publisher.take_copies(|message| self.public_connections.take(message));
-                self.streams.turn_minute(Here { engine: venue.engine(), views: venue.views(), at });
+                self.streams.turn_minute(VenueMoment { engine: venue.engine(), views: venue.views(), at });
             }
         }
         self.minute = minute;
@@ -72,14 +74,14 @@ impl MarketData {
 }
 
 impl EventObserver for MarketData {
-    fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
+    fn observe(&mut self, stamped: &SequencedCommand, events: &[Event], engine: &Engine, views: &Views) {
         self.publisher.observe(stamped, events, engine, views);
         self.publisher.take_copies(|message| self.public_connections.take(message));
         self.streams.observe(stamped, events, engine, views);
     }
 }
 
-/// What moves venue time and who may send commands.
+/// The source of venue time, and the clients that may send commands.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ServiceOptions {
     /// Venue time moves only by the request `private/pitwire_advance`.
@@ -140,8 +142,8 @@ impl VenueService {
     }
 
     /// Returns the venue's state as URL streams read it.
-    pub fn here(&self) -> Here<'_> {
-        Here { engine: self.venue.engine(), views: self.venue.views(), at: self.venue.now() }
+    pub fn here(&self) -> VenueMoment<'_> {
+        VenueMoment { engine: self.venue.engine(), views: self.venue.views(), at: self.venue.now() }
     }
 }
 

@@ -4,7 +4,7 @@ use pitwire_configuration::{Preset, house_accounts};
 use pitwire_engine::Engine;
 use pitwire_failure::Failure;
 use pitwire_model::{InstrumentId, VenueNanos};
-use pitwire_order_flow::{Flow, FlowConfig, Reading};
+use pitwire_order_flow::{Flow, FlowConfig, ParameterSet};
 
 /// Start of venue time: Monday, 2026-01-05 09:00:00 UTC. A simulation has no wall clock to start
 /// from.
@@ -27,8 +27,8 @@ impl FlowSet {
         let house = house_accounts(engine);
         let config = match self {
             FlowSet::Demo => FlowConfig::demo(engine, house).at_rate(preset.flow_percent),
-            FlowSet::Paper => FlowConfig::paper(InstrumentId(0), house, Reading::File),
-            FlowSet::PaperAsLoaded => FlowConfig::paper(InstrumentId(0), house, Reading::AsLoaded),
+            FlowSet::Paper => FlowConfig::paper(InstrumentId(0), house, ParameterSet::File),
+            FlowSet::PaperAsLoaded => FlowConfig::paper(InstrumentId(0), house, ParameterSet::AsLoaded),
         };
         Flow::new(config, seed, start, engine).map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))
     }

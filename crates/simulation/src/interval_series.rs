@@ -1,4 +1,4 @@
-//! What happened in consecutive intervals of a run, in bounded memory.
+//! Figures of consecutive intervals of a run, in bounded memory.
 //!
 //! Holds       there are at most 512 intervals of equal length. When a run outgrows them, two
 //!             neighbours become one, and the length doubles.

@@ -7,7 +7,7 @@ use pitwire_disk::DirectoryLock;
 use pitwire_engine::Engine;
 use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
-use pitwire_model::{Command, Event, Seq, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, Seq, SequencedCommand, VenueNanos};
 use pitwire_projections::{Change, Views};
 use pitwire_schedule::{TimerQueue, VenueCalendar};
 use pitwire_venue::{DueEvent, EventQueue, LogBackend, Sequencer};
@@ -26,7 +26,7 @@ pub struct RunObserver {
 
 impl RunObserver {
     /// Takes a command with its events.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event]) {
         self.chain.absorb(stamped, events);
         self.views.observe(stamped, events, &mut self.changes);
         self.changes.clear();
@@ -46,6 +46,10 @@ pub struct SimulatedMarket {
 
 impl SimulatedMarket {
     /// Creates a market and submits its definitions, which `observer` follows.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the engine refuses a definition or the journal cannot be written.
     pub fn new(
         sequencer: Sequencer<LogBackend>,
         definitions: Vec<Command>,
@@ -65,6 +69,10 @@ impl SimulatedMarket {
 
     /// Creates the market of a preset. It is journaled to `directory`, if there is one, whose lock
     /// the caller must hold as long as the market exists.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the engine refuses a definition or the journal cannot be written.
     pub fn open(
         preset: &Preset,
         calendar: VenueCalendar,
@@ -80,7 +88,11 @@ impl SimulatedMarket {
     }
 
     /// Executes a command. Its events are in [`SimulatedMarket::events`].
-    pub fn submit(&mut self, at: VenueNanos, command: Command) -> Result<Stamped, Failure> {
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the journal cannot be written. A refusal by the engine is an event.
+    pub fn submit(&mut self, at: VenueNanos, command: Command) -> Result<SequencedCommand, Failure> {
         self.events.clear();
         let stamped = self.sequencer.submit(at, command, &mut self.events)?;
         let now = self.sequencer.time();
@@ -89,7 +101,11 @@ impl SimulatedMarket {
     }
 
     /// Runs the next due event. Returns `None` if it led to no command.
-    pub fn step(&mut self, until: VenueNanos) -> Result<Option<Stamped>, Failure> {
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the journal cannot be written.
+    pub fn step(&mut self, until: VenueNanos) -> Result<Option<SequencedCommand>, Failure> {
         match self.event_queue.take(until, self.sequencer.engine()) {
             DueEvent::Nothing | DueEvent::Idle => Ok(None),
             DueEvent::Timed(at, command) | DueEvent::Flow(at, command) => self.submit(at, command).map(Some),

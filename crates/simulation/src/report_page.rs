@@ -18,7 +18,7 @@ use crate::plots::{Axis, Colour, Mark, Plot};
 use crate::run_report::{InstrumentReport, RunFigures};
 use crate::stylised_facts::Verdict;
 
-type Drawn = Result<String, Box<dyn Error>>;
+type PlotResult = Result<String, Box<dyn Error>>;
 
 /// Number of instruments whose plots are open at first, most trades first.
 const OPEN: usize = 3;
@@ -31,7 +31,7 @@ const SCRIPT: &str = "addEventListener('beforeprint',()=>document.querySelectorA
 ///
 /// # Errors
 /// Fails if the drawing library refuses a plot.
-pub fn page(title: &str, figures: &RunFigures) -> Drawn {
+pub fn page(title: &str, figures: &RunFigures) -> PlotResult {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\n\
@@ -165,7 +165,7 @@ fn top(values: impl Iterator<Item = f64>) -> f64 {
     1.15 * values.fold(f64::MIN_POSITIVE, f64::max).max(1e-9)
 }
 
-fn rates(figures: &FlowFigures) -> Drawn {
+fn rates(figures: &FlowFigures) -> PlotResult {
     let types = &figures.types;
     let name = |at: f64| {
         // Type n is at the height (last - n): the first one at the top.
@@ -198,7 +198,7 @@ fn rates(figures: &FlowFigures) -> Drawn {
     .svg()
 }
 
-fn interevent_times(figures: &FlowFigures) -> Drawn {
+fn interevent_times(figures: &FlowFigures) -> PlotResult {
     /// Smallest share on the axis.
     const LEAST: f64 = 1e-4;
     let times = &figures.interevent_times;
@@ -337,7 +337,7 @@ impl TimeScale {
     }
 
     /// Draws `marks` over time. The vertical axis has this label and goes from 0 to `highest`.
-    fn plot(&self, label: &str, highest: f64, marks: Vec<Mark<'_>>) -> Drawn {
+    fn plot(&self, label: &str, highest: f64, marks: Vec<Mark<'_>>) -> PlotResult {
         let y = Axis { label, from: 0.0, to: highest, format: &short_number, room: 60, labels: 7 };
         Plot { x: self.axis(), y, marks }.svg()
     }
@@ -376,7 +376,7 @@ fn price_text(tick: f64, ticks: f64) -> String {
     format!("{:.digits$}", ticks * tick)
 }
 
-fn price(figures: &InstrumentFigures) -> Drawn {
+fn price(figures: &InstrumentFigures) -> PlotResult {
     let tick = figures.tick;
     let path = &figures.path;
     let time = TimeScale::of(figures);
@@ -434,7 +434,7 @@ fn price_reading(figures: &InstrumentFigures) -> String {
     )
 }
 
-fn volume_profile(figures: &InstrumentFigures) -> Drawn {
+fn volume_profile(figures: &InstrumentFigures) -> PlotResult {
     let tick = figures.tick;
     let bars = &figures.volume_profile;
     let (low, high) = match (bars.first(), bars.last()) {
@@ -474,7 +474,7 @@ fn profile_reading(figures: &InstrumentFigures) -> String {
     )
 }
 
-fn volume(figures: &InstrumentFigures) -> Drawn {
+fn volume(figures: &InstrumentFigures) -> PlotResult {
     let path = &figures.path;
     let time = TimeScale::of(figures);
     let bars = path.intervals.iter().map(|one| {
@@ -487,7 +487,7 @@ fn volume(figures: &InstrumentFigures) -> Drawn {
     time.plot("lots", highest, marks)
 }
 
-fn spread_over_time(figures: &InstrumentFigures) -> Drawn {
+fn spread_over_time(figures: &InstrumentFigures) -> PlotResult {
     let time = TimeScale::of(figures);
     let points = figures.path.intervals.iter().map(|one| (time.at(one.at_s as f64), one.spread_ticks));
     let highest = top(figures.path.intervals.iter().filter_map(|one| one.spread_ticks));
@@ -508,7 +508,7 @@ fn spread_reading(figures: &InstrumentFigures) -> String {
     )
 }
 
-fn depth_over_time(figures: &InstrumentFigures) -> Drawn {
+fn depth_over_time(figures: &InstrumentFigures) -> PlotResult {
     let intervals = &figures.path.intervals;
     let time = TimeScale::of(figures);
     let bids = intervals.iter().map(|one| (time.at(one.at_s as f64), one.best_bid_lots)).collect();
@@ -520,7 +520,7 @@ fn depth_over_time(figures: &InstrumentFigures) -> Drawn {
     time.plot("lots", highest, marks)
 }
 
-fn spread(figures: &InstrumentFigures) -> Drawn {
+fn spread(figures: &InstrumentFigures) -> PlotResult {
     let share = figures.spread_ticks.as_ref().map_or(&[][..], |spread| &spread.share);
     // Wider spreads are so rare that they would only compress the others.
     let widest = figures.spread_ticks.as_ref().map_or(1, |spread| (2 * spread.p95).max(4)) as f64;
@@ -541,7 +541,7 @@ fn spread(figures: &InstrumentFigures) -> Drawn {
     .svg()
 }
 
-fn depth(figures: &InstrumentFigures) -> Drawn {
+fn depth(figures: &InstrumentFigures) -> PlotResult {
     let levels = &figures.depth_lots;
     let bids = levels.iter().map(|depth| [-(depth.ticks as f64) - 0.9, 0.0, -(depth.ticks as f64) - 0.1, depth.bid]);
     let asks = levels.iter().map(|depth| [depth.ticks as f64 + 0.1, 0.0, depth.ticks as f64 + 0.9, depth.ask]);
@@ -574,7 +574,7 @@ fn depth(figures: &InstrumentFigures) -> Drawn {
 }
 
 /// Plots points over a logarithmic axis of lags, with a band around zero if there is one.
-fn over_lags(x: &str, y: &str, lines: &[(&[CurvePoint], Colour, &str)], band: Option<f64>) -> Drawn {
+fn over_lags(x: &str, y: &str, lines: &[(&[CurvePoint], Colour, &str)], band: Option<f64>) -> PlotResult {
     let values = || lines.iter().flat_map(|(points, ..)| points.iter().map(|point| point.value));
     let highest = top(values().chain(band));
     let lowest = 1.15 * values().chain(band.map(|band| -band)).fold(0.0, f64::min);
@@ -605,7 +605,7 @@ fn over_lags(x: &str, y: &str, lines: &[(&[CurvePoint], Colour, &str)], band: Op
     .svg()
 }
 
-fn volatility(figures: &InstrumentFigures) -> Drawn {
+fn volatility(figures: &InstrumentFigures) -> PlotResult {
     over_lags(
         "seconds between samples (logarithmic)",
         "ticks / √s",
@@ -614,16 +614,16 @@ fn volatility(figures: &InstrumentFigures) -> Drawn {
     )
 }
 
-fn impact(figures: &InstrumentFigures) -> Drawn {
+fn impact(figures: &InstrumentFigures) -> PlotResult {
     over_lags("orders later (logarithmic)", "ticks", &[(&figures.impact, Colour::Line, "response of the mid")], None)
 }
 
-fn signs(figures: &InstrumentFigures) -> Drawn {
+fn signs(figures: &InstrumentFigures) -> PlotResult {
     let lines = [(&figures.sign_autocorrelation[..], Colour::Line, "order signs")];
     over_lags("orders later (logarithmic)", "correlation", &lines, Some(figures.sign_band))
 }
 
-fn return_autocorrelation(figures: &InstrumentFigures) -> Drawn {
+fn return_autocorrelation(figures: &InstrumentFigures) -> PlotResult {
     let returns = &figures.returns;
     let lines = [
         (&returns.autocorrelation[..], Colour::Line, "returns"),

@@ -8,7 +8,7 @@ use pitwire_failure::Failure;
 use pitwire_journal::OutputHash;
 use pitwire_journal::records::OutputChain;
 use pitwire_model::Seq;
-use pitwire_venue::{LogBackend, Recovered, Sequencer, recover};
+use pitwire_venue::{LogBackend, RecoveredVenue, Sequencer, recover};
 
 use crate::report_page::page;
 use crate::run_report::RunFigures;
@@ -18,8 +18,12 @@ use crate::run_report::RunFigures;
 const GROUP: u64 = 4096;
 
 /// Starts a new run. Returns its writer and the lock to hold while it writes.
+///
+/// # Errors
+///
+/// Returns a failure if the directory contains a run or cannot be opened.
 pub fn begin(directory: &Path) -> Result<(Sequencer<LogBackend>, DirectoryLock), Failure> {
-    let Recovered { sequencer, lock, .. } = recover(directory)?;
+    let RecoveredVenue { sequencer, lock, .. } = recover(directory)?;
     if sequencer.last() == Seq(0) {
         return Ok((sequencer, lock));
     }
@@ -28,6 +32,10 @@ pub fn begin(directory: &Path) -> Result<(Sequencer<LogBackend>, DirectoryLock),
 }
 
 /// Commits after every 4,096 commands if the run is on disk.
+///
+/// # Errors
+///
+/// Returns a failure if the journal cannot be written.
 pub fn commit_full_group(sequencer: &mut Sequencer<LogBackend>, chain: &mut OutputChain) -> Result<(), Failure> {
     let is_full = sequencer.last().0.is_multiple_of(GROUP) && sequencer.log().journal().is_some();
     if is_full { commit(sequencer, chain) } else { Ok(()) }
@@ -40,6 +48,10 @@ fn commit(sequencer: &mut Sequencer<LogBackend>, chain: &mut OutputChain) -> Res
 }
 
 /// Commits the last group and closes the journal.
+///
+/// # Errors
+///
+/// Returns a failure if the journal cannot be written.
 pub fn finish(mut sequencer: Sequencer<LogBackend>, chain: &mut OutputChain) -> Result<(), Failure> {
     commit(&mut sequencer, chain)?;
     if let LogBackend::Disk(journal) = sequencer.into_log() {
@@ -49,6 +61,10 @@ pub fn finish(mut sequencer: Sequencer<LogBackend>, chain: &mut OutputChain) -> 
 }
 
 /// Writes `report.json` and `report.html`.
+///
+/// # Errors
+///
+/// Returns a failure if a file cannot be written.
 pub fn write_report(directory: &Path, title: &str, figures: &RunFigures) -> Result<(), Failure> {
     let failed = |error: String| {
         Failure::new(format!("cannot write the report to {}: {error}", directory.display())).remedy("look at --out")

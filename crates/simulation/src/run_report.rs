@@ -3,7 +3,7 @@
 //! Start at    [`RunReport::observe`], then [`RunReport::figures`].
 
 use pitwire_engine::Engine;
-use pitwire_model::{Event, Stamped, VenueNanos};
+use pitwire_model::{Event, SequencedCommand, VenueNanos};
 use pitwire_order_flow::Flow;
 use serde::Serialize;
 
@@ -29,7 +29,7 @@ impl RunReport {
     }
 
     /// Takes a command with its events.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event]) {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event]) {
         for watch in &mut self.watches {
             watch.advance_to(stamped.at);
             watch.observe(events);

@@ -7,7 +7,7 @@ use std::time::Instant;
 use pitwire_configuration::Preset;
 use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
-use pitwire_model::{Event, Stamped, VenueNanos};
+use pitwire_model::{Event, SequencedCommand, VenueNanos};
 use pitwire_schedule::{Calendar, RandomEnds, VenueCalendar};
 use pitwire_venue::{LogBackend, Sequencer};
 
@@ -17,7 +17,7 @@ use crate::run_directory;
 use crate::run_report::{RunFigures, RunReport};
 
 /// Commands and their events, as they are passed to the observing thread.
-type Batch = Vec<(Stamped, Vec<Event>)>;
+type Batch = Vec<(SequencedCommand, Vec<Event>)>;
 /// Commands in a batch. Passing a single command to another thread costs more than executing it.
 const BATCH: usize = 256;
 /// Batches that the market may be ahead of the observing thread.
@@ -131,7 +131,7 @@ impl SimulationPlan {
         market: &mut SimulatedMarket,
         end: VenueNanos,
         progress: &mut dyn FnMut(u64, u64),
-        mut visit: impl FnMut(&mut Sequencer<LogBackend>, &Stamped, &[Event]) -> Result<(), Failure>,
+        mut visit: impl FnMut(&mut Sequencer<LogBackend>, &SequencedCommand, &[Event]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let limit = self.events.unwrap_or(u64::MAX);
         let start = market.sequencer.time();

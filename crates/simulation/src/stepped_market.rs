@@ -14,7 +14,7 @@ use crate::flow_set::{FlowSet, START};
 use crate::market::{RunObserver, SimulatedMarket};
 use crate::run_directory;
 
-/// What a [`SteppedMarket`] runs.
+/// The plan of a [`SteppedMarket`].
 pub struct SteppedPlan {
     pub preset: Preset,
     /// The order flow; `None` leaves the market to its caller.

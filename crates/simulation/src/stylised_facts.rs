@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::instrument_figures::{CurvePoint, InstrumentFigures, ReturnFigures};
 use crate::statistics::{correlation, excess_kurtosis, independence_band, returns};
 
-/// What a run says about a property.
+/// The verdict of a run about a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {

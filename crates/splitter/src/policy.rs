@@ -1,4 +1,4 @@
-//! What happens to objects that a slow worker does not take.
+//! Policies for objects that a slow worker does not take.
 //!
 //! Does        parses and prints the policy.
 //! Leaves out  applying it: see `local` and `ws_transport`.

@@ -13,7 +13,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use pitwire_net::{Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal};
+use pitwire_net::{Application, CloseCode, CloseReason, ConnectionId, HttpRequest, HttpResponse, Notices, Refusal};
 use pitwire_shard::GapRecord;
 use pitwire_websocket::{Opcode, write_frame};
 
@@ -135,7 +135,7 @@ impl Application for ShardApplication {
         self.readers.keys().copied().for_each(visit);
     }
 
-    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
+    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), CloseReason> {
         let shards = Arc::clone(&self.shards);
         let Some(reader) = self.readers.get_mut(&id) else { return Ok(()) };
         let (shard, before) = (reader.shard, reader.cursor);
@@ -156,7 +156,7 @@ impl Application for ShardApplication {
                     if shards.policy == SlowWorkerPolicy::Restart {
                         self.remove(id);
                         let reason = "too slow for this feed; connect again".into();
-                        return Err(Closing { code: CloseCode::TryAgainLater, reason });
+                        return Err(CloseReason { code: CloseCode::TryAgainLater, reason });
                     }
                     if shards.gap_records {
                         shards.gaps.fetch_add(1, Ordering::Relaxed);

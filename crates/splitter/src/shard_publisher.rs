@@ -33,7 +33,7 @@ const HEADERS_MAX: usize = 256;
 /// Messages that a client library may hold for subscriptions. A publisher has none.
 const NO_SUBSCRIPTIONS: usize = 1;
 
-/// What to publish where.
+/// The records to publish, and their subjects.
 #[derive(Clone, Debug)]
 pub struct Publication {
     /// `nats://host:port`, optionally with `user:password@`; `tls://` for TLS.

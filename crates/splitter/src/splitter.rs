@@ -378,7 +378,7 @@ impl<'a, S: AsFd> Splitter<'a, S> {
         let (silent_ns, silence_ns) = (now_ns.saturating_sub(watch.received_ns), self.plan.silence_ns);
         if silent_ns >= silence_ns {
             return Some(ConnectionEnd::Lost(format!(
-                "nothing heard for {} s, not even an answer to a ping",
+                "nothing received for {} s, not even an answer to a ping",
                 silence_ns / 1_000_000_000
             )));
         }

@@ -124,7 +124,8 @@ impl TransportOptions {
     }
 }
 
-/// What happened to all routed objects. `routed = handed + dropped + conflated + spilled_now`.
+/// Counts of all routed objects by their fate. `routed = handed + dropped + conflated +
+/// spilled_now`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TransportTotals {
     /// Objects given to workers unchanged.

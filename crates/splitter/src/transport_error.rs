@@ -1,4 +1,4 @@
-//! What goes wrong with a transport, and what to do about it.
+//! Errors of a transport, with their remedies.
 
 /// An error with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -70,7 +70,7 @@ impl Drop for NatsServer {
 }
 
 #[derive(Default, Debug)]
-struct Seen {
+struct ShardRecords {
     expected: u64,
     records: Vec<Vec<u8>>,
     missed: u64,
@@ -81,7 +81,7 @@ fn consume(
     url: &str,
     epoch: u64,
     feed: impl FnOnce(ShardPublisher) -> [u64; WORKERS as usize] + Send,
-) -> BTreeMap<u32, Seen> {
+) -> BTreeMap<u32, ShardRecords> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let options = async_nats::ConnectOptions::new().subscription_capacity(1 << 20);
@@ -94,10 +94,11 @@ fn consume(
             let worker = scope.spawn(move || feed(ShardPublisher::open(publication).unwrap()));
             worker.join().unwrap()
         });
-        let mut seen: BTreeMap<u32, Seen> =
-            (0..WORKERS).map(|shard| (shard, Seen { expected: 1, ..Seen::default() })).collect();
-        let is_done =
-            |seen: &BTreeMap<u32, Seen>| seen.values().zip(dealt).all(|(seen, dealt)| seen.expected == dealt + 1);
+        let mut seen: BTreeMap<u32, ShardRecords> =
+            (0..WORKERS).map(|shard| (shard, ShardRecords { expected: 1, ..ShardRecords::default() })).collect();
+        let is_done = |seen: &BTreeMap<u32, ShardRecords>| {
+            seen.values().zip(dealt).all(|(seen, dealt)| seen.expected == dealt + 1)
+        };
         while !is_done(&seen) {
             let message =
                 tokio::time::timeout(PATIENCE, subscription.next()).await.expect("numbers that end where they should");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pitwire_feed::Object;
 use pitwire_splitter::{SlowWorkerPolicy, Transport, TransportOptions, WorkerProgram, open_pipe, open_shm};
 
-struct Counting;
+struct CountingAllocator;
 
 thread_local! {
     // Counts this thread only: counters and the test harness allocate on others.
@@ -15,14 +15,14 @@ thread_local! {
 }
 
 #[global_allocator]
-static MEMORY: Counting = Counting;
+static MEMORY: CountingAllocator = CountingAllocator;
 
 fn count() {
     let _ = ALLOCATIONS.try_with(|allocations| allocations.set(allocations.get() + 1));
 }
 
 // SAFETY: every method passes its arguments to the system allocator unchanged.
-unsafe impl GlobalAlloc for Counting {
+unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         // SAFETY: guaranteed by the caller.

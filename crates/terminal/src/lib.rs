@@ -1,4 +1,4 @@
-//! What commands show on a terminal: lines, tables, help, live views and progress.
+//! Output of commands on a terminal: lines, tables, help, live views and progress.
 //!
 //! Does        write lines without failing at a closed pipe, align and colour tables, lay out help
 //!             texts, draw the statistics of a splitter and the progress of long commands.

@@ -58,8 +58,8 @@ fn damaged_bytes_never_panic_a_client() {
             Peer { session, input: Vec::new(), outbox: Vec::new(), received: Vec::new(), has_failed: false };
         client.process(&[]);
         for _ in 0..5 {
-            let (mut said, mut back) = (std::mem::take(&mut client.outbox), Vec::new());
-            let _ = server.receive(&mut said, &mut Vec::new(), &mut back);
+            let (mut output, mut back) = (std::mem::take(&mut client.outbox), Vec::new());
+            let _ = server.receive(&mut output, &mut Vec::new(), &mut back);
             if server.is_open() {
                 server.seal(b"of the feed.", &mut back).unwrap();
             }

@@ -63,11 +63,11 @@ impl Pair {
             if back.is_empty() {
                 return;
             }
-            self.tell(&back);
+            self.send(&back);
         }
     }
 
-    fn tell(&mut self, mut bytes: &[u8]) {
+    fn send(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             self.client.read_tls(&mut bytes).unwrap();
             self.client.process_new_packets().unwrap();
@@ -110,7 +110,7 @@ fn data_passes_both_ways_in_pieces_of_any_size() {
         let expected = [&outcome[..], b"and this"].concat();
         let mut read = Vec::new();
         for bytes in out.chunks(9_000) {
-            pair.tell(bytes);
+            pair.send(bytes);
             read.extend(pair.client_reads(60_000));
         }
         assert!(read == expected, "step {step}: {}", read.len());
@@ -130,7 +130,7 @@ fn both_sides_may_end_their_data() {
     let mut out = Vec::new();
     pair.server.seal(b"answer", &mut out).unwrap();
     pair.server.end(&mut out).unwrap();
-    pair.tell(&out);
+    pair.send(&out);
     assert_eq!(pair.client_reads(100), b"answer");
     assert!(pair.server.seal(b"more", &mut Vec::new()).is_err(), "it has ended");
 }

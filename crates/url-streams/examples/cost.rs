@@ -10,11 +10,11 @@ use std::time::Instant;
 
 use pitwire_engine::Engine;
 use pitwire_model::{
-    AccountId, Command, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Seq, Side, Stamped, Ticks, TimeInForce,
-    VenueNanos,
+    AccountId, Command, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Seq, SequencedCommand, Side, Ticks,
+    TimeInForce, VenueNanos,
 };
 use pitwire_projections::Views;
-use pitwire_url_streams::{Numbered, Sink, Stamps, StreamId, StreamSession, Streams};
+use pitwire_url_streams::{NumberPosition, Sink, Stamps, StreamId, StreamSession, Streams};
 
 #[derive(Default)]
 struct Count {
@@ -23,7 +23,7 @@ struct Count {
 }
 
 impl Sink for Count {
-    fn tell(&mut self, _: StreamId, payload: &[u8], _: Option<Numbered>) {
+    fn send(&mut self, _: StreamId, payload: &[u8], _: Option<NumberPosition>) {
         self.messages += 1;
         self.bytes += payload.len() as u64;
     }
@@ -92,7 +92,7 @@ fn main() {
                 }
             }
             events.clear();
-            let stamped = Stamped { seq: Seq(seq), at: VenueNanos(seq * 1_000_000), command: command.clone() };
+            let stamped = SequencedCommand { seq: Seq(seq), at: VenueNanos(seq * 1_000_000), command: command.clone() };
             engine.apply(&stamped, &mut events);
             views.observe(&stamped, &events, &mut Vec::new());
             let began = Instant::now();

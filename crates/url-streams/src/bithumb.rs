@@ -16,8 +16,8 @@ use crate::binance::encode::change;
 use crate::key::Kind;
 use crate::market::{Day, Level, Market};
 use crate::names::Directory;
-use crate::stream_set::{Said, StreamSession, instrument_key};
-use crate::text::{Short, list, put, string};
+use crate::stream_set::{MessageOutcome, StreamSession, instrument_key};
+use crate::text::{ShortestDecimal, list, put, string};
 use crate::url::parameter;
 
 pub const PATH: &str = "/message/realtime";
@@ -96,7 +96,7 @@ pub(crate) fn book_data(out: &mut Vec<u8>, market: Market<'_>, ver: u64, bids: &
 fn levels(out: &mut Vec<u8>, market: Market<'_>, levels: &[Level]) {
     put!(out, "[");
     list(out, levels, |out, (price, lots)| {
-        put!(out, "[", Short(market.price(*price)), ",", Short(market.amount(*lots)), "]");
+        put!(out, "[", ShortestDecimal(market.price(*price)), ",", ShortestDecimal(market.amount(*lots)), "]");
     });
     put!(out, "]");
 }
@@ -123,8 +123,16 @@ pub fn trades<'a>(
 
 pub(crate) fn trade_data(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade) {
     let side = if trade.taker_side == Side::Buy { "buy" } else { "sell" };
-    put!(out, "{\"p\":", Short(market.price(trade.price)), ",\"s\":\"", side, "\",\"symbol\":\"", &market.names.dashed);
-    put!(out, "\",\"t\":\"", trade.at.as_millis() / 1_000, "\",\"v\":", Short(market.amount(trade.lots)));
+    put!(
+        out,
+        "{\"p\":",
+        ShortestDecimal(market.price(trade.price)),
+        ",\"s\":\"",
+        side,
+        "\",\"symbol\":\"",
+        &market.names.dashed
+    );
+    put!(out, "\",\"t\":\"", trade.at.as_millis() / 1_000, "\",\"v\":", ShortestDecimal(market.amount(trade.lots)));
     put!(out, ",\"ver\":\"", trade.seq.0, "\"}");
 }
 
@@ -140,10 +148,18 @@ pub(crate) fn ticker(out: &mut Vec<u8>, part: Part, market: Market<'_>, day: &Da
 /// `symbol` is the key of the name: REST calls it `s`.
 pub(crate) fn ticker_data(out: &mut Vec<u8>, market: Market<'_>, day: &Day, symbol: &str) {
     let bar = &day.bar;
-    put!(out, "{\"c\":", Short(market.price(bar.close)), ",\"h\":", Short(market.price(bar.high)));
-    put!(out, ",\"l\":", Short(market.price(bar.low)), ",\"p\":", Short(change(market, bar)));
-    put!(out, ",\"", symbol, "\":\"", &market.names.dashed, "\",\"v\":", Short(market.amount(Lots(bar.lots))));
-    put!(out, ",\"vol\":", Short(market.value(bar.tick_lots)), "}");
+    put!(out, "{\"c\":", ShortestDecimal(market.price(bar.close)), ",\"h\":", ShortestDecimal(market.price(bar.high)));
+    put!(out, ",\"l\":", ShortestDecimal(market.price(bar.low)), ",\"p\":", ShortestDecimal(change(market, bar)));
+    put!(
+        out,
+        ",\"",
+        symbol,
+        "\":\"",
+        &market.names.dashed,
+        "\",\"v\":",
+        ShortestDecimal(market.amount(Lots(bar.lots)))
+    );
+    put!(out, ",\"vol\":", ShortestDecimal(market.value(bar.tick_lots)), "}");
 }
 
 /// Writes a message about the connection: `{"code":"00001","msg":"…"}`.
@@ -175,11 +191,11 @@ struct BithumbCommand {
 }
 
 /// Handles a text message.
-pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Directory) -> Said {
+pub(crate) fn handle_message(session: &mut StreamSession, text: &str, directory: &Directory) -> MessageOutcome {
     let answer = |code: &str, msg: &str| {
         let mut out = Vec::new();
         word(&mut out, code, msg);
-        Said { answers: vec![out], ..Said::default() }
+        MessageOutcome { answers: vec![out], ..MessageOutcome::default() }
     };
     let Ok(BithumbCommand { cmd, args }) = serde_json::from_str(text) else {
         return answer("10000", "send {\"cmd\":\"subscribe\",\"args\":[\"ORDERBOOK:NPN-ZAR\"]}");
@@ -192,11 +208,11 @@ pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Director
     match (cmd.as_str(), keys) {
         ("ping", _) => answer("0", "pong"),
         ("subscribe" | "unSubscribe", Err(topic)) => {
-            Said { answers: vec![refusal("10005", &topic).into_bytes()], ..Said::default() }
+            MessageOutcome { answers: vec![refusal("10005", &topic).into_bytes()], ..MessageOutcome::default() }
         }
         ("subscribe", Ok(keys)) if session.is_full(keys.len()) => answer("99999", "too many topics on one connection"),
-        ("subscribe", Ok(keys)) => Said { join: session.add(keys), ..answer("00001", "subscribed") },
-        ("unSubscribe", Ok(keys)) => Said { leave: session.remove(&keys), ..answer("00003", "unsubscribed") },
+        ("subscribe", Ok(keys)) => MessageOutcome { join: session.add(keys), ..answer("00001", "subscribed") },
+        ("unSubscribe", Ok(keys)) => MessageOutcome { leave: session.remove(&keys), ..answer("00003", "unsubscribed") },
         ("authKey", _) => answer("10002", "there is nothing private here: trade over /ws/api/v2"),
         _ => answer("10000", "cmd is subscribe, unSubscribe or ping"),
     }

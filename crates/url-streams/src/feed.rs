@@ -15,16 +15,16 @@
 //! Start at    [`Streams::observe`].
 
 use pitwire_engine::Engine;
-use pitwire_model::{Event, InstrumentId, Lots, Side, Stamped, Ticks, VenueNanos};
+use pitwire_model::{Event, InstrumentId, Lots, SequencedCommand, Side, Ticks, VenueNanos};
 use pitwire_projections::{PublicTrade, Tape, Views};
 
 use crate::bars::Bars;
 use crate::binance::encode::Aggregate;
+use crate::instrument_encoder::InstrumentEncoder;
 use crate::key::{Kind, StreamKey};
 use crate::market::{Day, Level, Market, Touch};
 use crate::names::Directory;
-use crate::state::{Here, Instrument, Ladder, SentState, Sink, StreamEntry, StreamId, Streams};
-use crate::tell::Teller;
+use crate::state::{Instrument, Ladder, SentState, Sink, StreamEntry, StreamId, Streams, VenueMoment};
 
 /// As many trades as the venue's tape has.
 const AGGREGATES: usize = Tape::TRADES;
@@ -148,13 +148,13 @@ impl Streams {
     /// Takes one command with its events and writes the messages.
     pub fn observe(
         &mut self,
-        stamped: &Stamped,
+        stamped: &SequencedCommand,
         events: &[Event],
         engine: &Engine,
         views: &Views,
         sink: &mut dyn Sink,
     ) {
-        let here = Here { engine, views, at: stamped.at };
+        let here = VenueMoment { engine, views, at: stamped.at };
         for event in events {
             match event {
                 Event::InstrumentAdded(_) => self.learn(engine, views),
@@ -174,7 +174,7 @@ impl Streams {
     }
 
     /// Records a command's effect on one instrument's public state.
-    fn changed(&mut self, id: InstrumentId, change_id: u64, traded: usize, here: Here<'_>, sink: &mut dyn Sink) {
+    fn changed(&mut self, id: InstrumentId, change_id: u64, traded: usize, here: VenueMoment<'_>, sink: &mut dyn Sink) {
         let Self { instruments, directory, scratch, .. } = self;
         let (Some(instrument), Some(place)) = (instruments.get_mut(id.0 as usize), here.engine.market(id)) else {
             return;
@@ -187,12 +187,12 @@ impl Streams {
         instrument.take_trades(&scratch.trades);
         if let Some(names) = directory.names(id).filter(|_| instrument.has_readers()) {
             let market = Market { spec: &place.spec, names };
-            Teller { instrument, place, market, here, sink, scratch }.command(change_id);
+            InstrumentEncoder { instrument, place, market, here, sink, scratch }.command(change_id);
         }
         instrument.fresh.clear();
     }
 
-    fn close_windows(&mut self, here: Here<'_>, sink: &mut dyn Sink) {
+    fn close_windows(&mut self, here: VenueMoment<'_>, sink: &mut dyn Sink) {
         let second = here.at.0 / SECOND_NS;
         let has_turned = std::mem::replace(&mut self.last_second, second) != second;
         let Self { instruments, directory, scratch, .. } = self;
@@ -200,7 +200,7 @@ impl Streams {
             let change_id = place.change_id();
             if let Some(names) = directory.names(place.spec.id).filter(|_| instrument.has_readers()) {
                 let market = Market { spec: &place.spec, names };
-                let mut teller = Teller { instrument, place, market, here, sink, scratch };
+                let mut teller = InstrumentEncoder { instrument, place, market, here, sink, scratch };
                 teller.window(change_id, true);
                 if has_turned {
                     teller.window(change_id, false);
@@ -213,7 +213,7 @@ impl Streams {
             }
         }
         if has_turned {
-            self.tell_all(here, sink);
+            self.send_all(here, sink);
         }
     }
 
@@ -224,12 +224,12 @@ impl Streams {
 
     /// Handles the start of a minute of venue time, before any command in it. Candles end and begin
     /// even if nothing happens.
-    pub fn turn_minute(&mut self, here: Here<'_>, sink: &mut dyn Sink) {
+    pub fn turn_minute(&mut self, here: VenueMoment<'_>, sink: &mut dyn Sink) {
         let Self { instruments, directory, scratch, .. } = self;
         for (instrument, place) in instruments.iter_mut().zip(here.engine.markets()) {
             if let Some(names) = directory.names(place.spec.id).filter(|_| instrument.has_readers()) {
                 let market = Market { spec: &place.spec, names };
-                Teller { instrument, place, market, here, sink, scratch }.minute();
+                InstrumentEncoder { instrument, place, market, here, sink, scratch }.minute();
             }
         }
     }
@@ -250,7 +250,7 @@ impl Streams {
             if entries.heartbeat {
                 scratch.payload.clear();
                 let numbered = crate::gemini::heartbeat(&mut scratch.payload, at, beat);
-                entry.tell_numbered(&mut scratch.payload, &mut scratch.dressed, numbered, at, sink);
+                entry.send_numbered(&mut scratch.payload, &mut scratch.dressed, numbered, at, sink);
             }
         }
     }

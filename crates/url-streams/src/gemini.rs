@@ -7,7 +7,8 @@
 //!                is the command's change.
 //!             2. `eventId` is the instrument's public update number, `tid` and `event_id` the
 //!                venue-wide trade id. They reveal nothing hidden.
-//! Leaves out  Auction events. Which number a v1 message gets: see [`Numbered`] for its position.
+//! Leaves out  Auction events. Which number a v1 message gets: see [`NumberPosition`] for its
+//!             position.
 //! Start at    [`read_target`], [`Update`].
 
 use pitwire_model::{Decimal, InstrumentId, Lots, Side, Ticks, VenueNanos};
@@ -18,8 +19,8 @@ use crate::bars::Bar;
 use crate::key::{Entries, Kind, KlineInterval};
 use crate::market::{Level, Market};
 use crate::names::Directory;
-use crate::stream_set::{Said, StreamSession, instrument_key};
-use crate::text::{Short, fixed_bare, list, put, string};
+use crate::stream_set::{MessageOutcome, StreamSession, instrument_key};
+use crate::text::{ShortestDecimal, fixed_bare, list, put, string};
 use crate::url::{decoded, parameter};
 
 /// Precedes the number in each v1 message. No earlier field can contain it.
@@ -122,12 +123,12 @@ impl Change {
 
 /// The position at which a message's number is inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Numbered {
+pub struct NumberPosition {
     /// Bytes before the number.
     pub before: usize,
 }
 
-impl Numbered {
+impl NumberPosition {
     /// Appends the message with its number to `out`.
     pub fn fill(self, payload: &[u8], number: u64, out: &mut Vec<u8>) {
         let (before, after) = payload.split_at(self.before.min(payload.len()));
@@ -164,7 +165,7 @@ pub struct Update<'a> {
 impl Update<'_> {
     /// Writes the parts for these readers. Returns `None` if there are none; the initial message is
     /// written even if it is empty.
-    pub fn write(&self, out: &mut Vec<u8>, entries: Entries, is_initial: bool) -> Option<Numbered> {
+    pub fn write(&self, out: &mut Vec<u8>, entries: Entries, is_initial: bool) -> Option<NumberPosition> {
         let trades = self.trades.iter().filter(|_| entries.trades);
         let changes = if entries.top_of_book { self.tops } else { self.changes };
         let wanted = |change: &&Change| if change.side == Side::Buy { entries.bids } else { entries.offers };
@@ -185,13 +186,19 @@ impl Update<'_> {
         }
         list(out, changes, |out, change| write_change(out, self.market, change, symbol));
         put!(out, "]}");
-        Some(Numbered { before })
+        Some(NumberPosition { before })
     }
 }
 
 fn write_trade(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade, symbol: Option<&str>) {
     put!(out, "{\"type\":\"trade\",\"tid\":", trade_id(market.spec.id, trade.seq.0));
-    put!(out, ",\"price\":", Short(market.price(trade.price)), ",\"amount\":", Short(market.amount(trade.lots)));
+    put!(
+        out,
+        ",\"price\":",
+        ShortestDecimal(market.price(trade.price)),
+        ",\"amount\":",
+        ShortestDecimal(market.amount(trade.lots))
+    );
     let maker = match trade.kind {
         pitwire_model::TradeKind::Call(_) => "auction",
         _ if trade.taker_side == Side::Sell => "bid",
@@ -203,11 +210,11 @@ fn write_trade(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade, symbo
 
 fn write_change(out: &mut Vec<u8>, market: Market<'_>, change: &Change, symbol: Option<&str>) {
     let side = if change.side == Side::Buy { "bid" } else { "ask" };
-    put!(out, "{\"type\":\"change\",\"side\":\"", side, "\",\"price\":", Short(market.price(change.price)));
-    put!(out, ",\"remaining\":", Short(market.amount(change.now)));
+    put!(out, "{\"type\":\"change\",\"side\":\"", side, "\",\"price\":", ShortestDecimal(market.price(change.price)));
+    put!(out, ",\"remaining\":", ShortestDecimal(market.amount(change.now)));
     if change.reason != Reason::Top {
         let delta = i128::from(change.now.0) - i128::from(change.before.0);
-        put!(out, ",\"delta\":", Short(market.spec.lot.times(delta)));
+        put!(out, ",\"delta\":", ShortestDecimal(market.spec.lot.times(delta)));
     }
     put!(out, ",\"reason\":\"", change.reason.name(), "\"");
     end_event(out, symbol);
@@ -221,13 +228,13 @@ fn end_event(out: &mut Vec<u8>, symbol: Option<&str>) {
 }
 
 /// Writes the heartbeat that subscribers of heartbeats get every five seconds. `beat` counts them.
-pub fn heartbeat(out: &mut Vec<u8>, at: VenueNanos, beat: u64) -> Numbered {
+pub fn heartbeat(out: &mut Vec<u8>, at: VenueNanos, beat: u64) -> NumberPosition {
     put!(out, "{\"type\":\"heartbeat\",\"timestampms\":", at.as_millis(), ",\"sequence\":", beat);
     put!(out, ",\"trace_id\":\"pitwire-", beat, "\"");
     out.extend_from_slice(NUMBER);
     let before = out.len();
     put!(out, "}");
-    Numbered { before }
+    NumberPosition { before }
 }
 
 /// v2: writes the levels of a whole book, or the changed ones.
@@ -235,7 +242,16 @@ pub fn l2_updates(out: &mut Vec<u8>, market: Market<'_>, changes: impl Iterator<
     put!(out, "{\"type\":\"l2_updates\",\"symbol\":\"", &market.names.joined, "\",\"changes\":[");
     list(out, changes, |out, (side, (price, lots))| {
         let side = if side == Side::Buy { "buy" } else { "sell" };
-        put!(out, "[\"", side, "\",", Short(market.price(price)), ",", Short(market.amount(lots)), "]");
+        put!(
+            out,
+            "[\"",
+            side,
+            "\",",
+            ShortestDecimal(market.price(price)),
+            ",",
+            ShortestDecimal(market.amount(lots)),
+            "]"
+        );
     });
     put!(out, "]}");
 }
@@ -259,7 +275,13 @@ pub fn trade2(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade) {
     let side = if trade.taker_side == Side::Buy { "buy" } else { "sell" };
     put!(out, "{\"type\":\"trade\",\"symbol\":\"", &market.names.joined, "\",\"event_id\":");
     put!(out, trade_id(market.spec.id, trade.seq.0), ",\"timestamp\":", trade.at.as_millis());
-    put!(out, ",\"price\":", Short(market.price(trade.price)), ",\"quantity\":", Short(market.amount(trade.lots)));
+    put!(
+        out,
+        ",\"price\":",
+        ShortestDecimal(market.price(trade.price)),
+        ",\"quantity\":",
+        ShortestDecimal(market.amount(trade.lots))
+    );
     put!(out, ",\"side\":\"", side, "\"}");
 }
 
@@ -332,9 +354,11 @@ struct GeminiSubscription {
 }
 
 /// Handles a text message of v2. A valid request has no answer except the subscribed messages.
-pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Directory) -> Said {
-    let answer =
-        |reason: &str, message: &str| Said { answers: vec![refusal(reason, message).into_bytes()], ..Said::default() };
+pub(crate) fn handle_message(session: &mut StreamSession, text: &str, directory: &Directory) -> MessageOutcome {
+    let answer = |reason: &str, message: &str| MessageOutcome {
+        answers: vec![refusal(reason, message).into_bytes()],
+        ..MessageOutcome::default()
+    };
     let Ok(GeminiRequest { what, subscriptions }) = serde_json::from_str(text) else {
         let example = "send {\"type\":\"subscribe\",\"subscriptions\":[{\"name\":\"l2\",\"symbols\":[\"NPNZAR\"]}]}";
         return answer("InvalidJson", example);
@@ -357,8 +381,8 @@ pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Director
     }
     match what.as_str() {
         "subscribe" if session.is_full(keys.len()) => answer("TooMany", "too many subscriptions on one connection"),
-        "subscribe" => Said { join: session.add(keys), ..Said::default() },
-        "unsubscribe" => Said { leave: session.remove(&keys), ..Said::default() },
+        "subscribe" => MessageOutcome { join: session.add(keys), ..MessageOutcome::default() },
+        "unsubscribe" => MessageOutcome { leave: session.remove(&keys), ..MessageOutcome::default() },
         _ => answer("InvalidType", "type is subscribe or unsubscribe"),
     }
 }

@@ -8,7 +8,7 @@ use pitwire_model::{Decimal, InstrumentId, Lots, Phase, Side, VenueNanos};
 use crate::gemini::{candle, candle_interval, refusal, trade_id};
 use crate::market::{Level, Market, Touch};
 use crate::rest_request::{RestAnswer, RestRequest};
-use crate::text::{Short, fixed_bare, list, put};
+use crate::text::{ShortestDecimal, fixed_bare, list, put};
 
 const MOST_LEVELS: usize = 5_000;
 const MOST_TRADES: usize = 500;
@@ -52,20 +52,22 @@ pub(crate) fn answer(path: &str, ask: RestRequest<'_>) -> Option<RestAnswer> {
     })
 }
 
-struct One<'a> {
+struct InstrumentQuery<'a> {
     ask: RestRequest<'a>,
     id: InstrumentId,
     market: Market<'a>,
     place: &'a Place,
 }
 
-fn with_one<'a>(ask: RestRequest<'a>, symbol: &str, write: impl FnOnce(&mut Vec<u8>, &One<'a>)) -> RestAnswer {
+fn with_one<'a>(
+    ask: RestRequest<'a>,
+    symbol: &str,
+    write: impl FnOnce(&mut Vec<u8>, &InstrumentQuery<'a>),
+) -> RestAnswer {
     let engine = ask.here.engine;
-    let found = ask
-        .streams
-        .directory()
-        .find(symbol)
-        .and_then(|id| Some(One { ask, id, market: ask.streams.market(engine, id)?, place: engine.market(id)? }));
+    let found = ask.streams.directory().find(symbol).and_then(|id| {
+        Some(InstrumentQuery { ask, id, market: ask.streams.market(engine, id)?, place: engine.market(id)? })
+    });
     match found {
         Some(one) => RestAnswer::ok(|out| write(out, &one)),
         None => {
@@ -96,7 +98,7 @@ fn price_feed(out: &mut Vec<u8>, ask: RestRequest<'_>) {
         let change = i128::from(last.0) - i128::from(open.0);
         // Twice the change in units of 0.0001 %, so that a half is rounded away from zero.
         let doubled = (change * 2_000_000).checked_div(i128::from(open.0)).unwrap_or(0);
-        put!(out, "{\"pair\":\"", &market.names.joined, "\",\"price\":", Short(market.price(last)));
+        put!(out, "{\"pair\":\"", &market.names.joined, "\",\"price\":", ShortestDecimal(market.price(last)));
         put!(out, ",\"percentChange24h\":\"");
         fixed_bare(out, Decimal::new((doubled + doubled.signum()) / 2, 4), 4);
         put!(out, "\"}");
@@ -105,7 +107,7 @@ fn price_feed(out: &mut Vec<u8>, ask: RestRequest<'_>) {
 }
 
 /// Writes an instrument's details. Increments are numbers without quotes.
-fn details(out: &mut Vec<u8>, one: &One<'_>) {
+fn details(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let Market { spec, names } = one.market;
     let is_open = !matches!(one.place.phase(), Phase::Closed | Phase::Halted | Phase::Deleted | Phase::HaltAndClose);
     put!(out, "{\"symbol\":\"", &names.joined, "\",\"base_currency\":\"", &names.base, "\",\"quote_currency\":\"");
@@ -117,12 +119,18 @@ fn details(out: &mut Vec<u8>, one: &One<'_>) {
         ",\"quote_increment\":",
         &spec.tick.to_string()
     );
-    put!(out, ",\"min_order_size\":", Short(spec.lot), ",\"status\":\"", if is_open { "open" } else { "closed" });
+    put!(
+        out,
+        ",\"min_order_size\":",
+        ShortestDecimal(spec.lot),
+        ",\"status\":\"",
+        if is_open { "open" } else { "closed" }
+    );
     // With a contract currency, clients would take it for a perpetual.
     put!(out, "\",\"wrap_enabled\":false,\"product_type\":\"spot\",\"contract_type\":\"vanilla\"}");
 }
 
-fn book(out: &mut Vec<u8>, one: &One<'_>) {
+fn book(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     put!(out, "{");
     for (key, limit, side) in [("bids", "limit_bids", Side::Buy), (",asks", "limit_asks", Side::Sell)] {
         let asked = one.ask.number(limit).and_then(|most| usize::try_from(most).ok());
@@ -136,14 +144,20 @@ fn book(out: &mut Vec<u8>, one: &One<'_>) {
     put!(out, "}");
 }
 
-fn write_level(out: &mut Vec<u8>, one: &One<'_>, (price, lots): Level) {
+fn write_level(out: &mut Vec<u8>, one: &InstrumentQuery<'_>, (price, lots): Level) {
     let seconds = one.ask.here.at.as_millis() / 1_000;
-    put!(out, "{\"price\":", Short(one.market.price(price)), ",\"amount\":", Short(one.market.amount(lots)));
+    put!(
+        out,
+        "{\"price\":",
+        ShortestDecimal(one.market.price(price)),
+        ",\"amount\":",
+        ShortestDecimal(one.market.amount(lots))
+    );
     put!(out, ",\"timestamp\":\"", seconds, "\"}");
 }
 
 /// Writes trades, newest first.
-fn trades(out: &mut Vec<u8>, one: &One<'_>) {
+fn trades(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let asked = one.ask.number("limit_trades").and_then(|most| usize::try_from(most).ok());
     let most = asked.filter(|most| *most > 0).unwrap_or(50).min(MOST_TRADES);
     // Clients send seconds or milliseconds.
@@ -155,11 +169,17 @@ fn trades(out: &mut Vec<u8>, one: &One<'_>) {
         list(out, fresh.take(most), |out, trade| {
             let side = if trade.taker_side == Side::Buy { "buy" } else { "sell" };
             put!(out, "{\"timestamp\":", trade.at.as_millis() / 1_000, ",\"timestampms\":", trade.at.as_millis());
-            put!(out, ",\"tid\":", trade_id(one.id, trade.seq.0), ",\"price\":", Short(one.market.price(trade.price)));
+            put!(
+                out,
+                ",\"tid\":",
+                trade_id(one.id, trade.seq.0),
+                ",\"price\":",
+                ShortestDecimal(one.market.price(trade.price))
+            );
             put!(
                 out,
                 ",\"amount\":",
-                Short(one.market.amount(trade.lots)),
+                ShortestDecimal(one.market.amount(trade.lots)),
                 ",\"exchange\":\"gemini\",\"type\":\"",
                 side
             );
@@ -169,24 +189,31 @@ fn trades(out: &mut Vec<u8>, one: &One<'_>) {
     put!(out, "]");
 }
 
-fn pubticker(out: &mut Vec<u8>, one: &One<'_>) {
+fn pubticker(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let Touch { bid, ask } = Touch::of(one.place);
     put!(out, "{");
     for (key, level) in [("bid", bid), ("ask", ask)] {
         if let Some((price, _)) = level {
-            put!(out, "\"", key, "\":", Short(one.market.price(price)), ",");
+            put!(out, "\"", key, "\":", ShortestDecimal(one.market.price(price)), ",");
         }
     }
     let last = one.place.last().unwrap_or(one.place.spec.start_price);
-    put!(out, "\"last\":", Short(one.market.price(last)), ",\"volume\":{\"");
+    put!(out, "\"last\":", ShortestDecimal(one.market.price(last)), ",\"volume\":{\"");
     let day = one.ask.streams.instrument(one.id).and_then(|instrument| instrument.day(one.place, one.ask.here.at));
     let (lots, value) = day.map_or((0, 0), |day| (day.bar.lots, day.bar.tick_lots));
-    put!(out, &one.market.names.base, "\":", Short(one.market.amount(Lots(lots))), ",\"", &one.market.names.quote);
-    put!(out, "\":", Short(one.market.value(value)), ",\"timestamp\":", one.ask.here.at.as_millis(), "}}");
+    put!(
+        out,
+        &one.market.names.base,
+        "\":",
+        ShortestDecimal(one.market.amount(Lots(lots))),
+        ",\"",
+        &one.market.names.quote
+    );
+    put!(out, "\":", ShortestDecimal(one.market.value(value)), ",\"timestamp\":", one.ask.here.at.as_millis(), "}}");
 }
 
 /// Writes the ticker. `changes` are the closes of the last 24 hours, newest first.
-fn ticker(out: &mut Vec<u8>, one: &One<'_>) {
+fn ticker(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let at = one.ask.here.at;
     let instrument = one.ask.streams.instrument(one.id);
     let last = one.place.last().unwrap_or(one.place.spec.start_price);
@@ -194,19 +221,19 @@ fn ticker(out: &mut Vec<u8>, one: &One<'_>) {
     let prices = day.map_or([last; 4], |bar| [bar.open, bar.high, bar.low, bar.close]);
     put!(out, "{\"symbol\":\"", &one.market.names.joined, "\"");
     for (key, price) in ["open", "high", "low", "close"].into_iter().zip(prices) {
-        put!(out, ",\"", key, "\":", Short(one.market.price(price)));
+        put!(out, ",\"", key, "\":", ShortestDecimal(one.market.price(price)));
     }
     put!(out, ",\"changes\":[");
     let hours = candle_interval("1h").zip(instrument).map(|(hour, instrument)| {
         let since = VenueNanos(at.0.saturating_sub(24 * HOUR_NS)).as_millis();
         instrument.bars.buckets(hour, since, at.as_millis(), 24, true)
     });
-    list(out, hours.iter().flatten().rev(), |out, bar| put!(out, Short(one.market.price(bar.close))));
+    list(out, hours.iter().flatten().rev(), |out, bar| put!(out, ShortestDecimal(one.market.price(bar.close))));
     put!(out, "]");
     let touch = Touch::of(one.place);
     for (key, level) in [("bid", touch.bid), ("ask", touch.ask)] {
         if let Some((price, _)) = level {
-            put!(out, ",\"", key, "\":", Short(one.market.price(price)));
+            put!(out, ",\"", key, "\":", ShortestDecimal(one.market.price(price)));
         }
     }
     put!(out, "}");

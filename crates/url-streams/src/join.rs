@@ -8,10 +8,10 @@ use pitwire_model::{InstrumentId, Side};
 
 use crate::binance::encode::append_ns;
 use crate::bithumb::{self, Part};
-use crate::gemini::{self, Change, Numbered, Update};
+use crate::gemini::{self, Change, NumberPosition, Update};
 use crate::key::{Entries, Kind, KlineInterval};
 use crate::market::{Level, Market};
-use crate::state::{Here, Sink, StreamId, Streams};
+use crate::state::{Sink, StreamId, Streams, VenueMoment};
 
 /// Most trades in a first message.
 const FIRST_TRADES: usize = 50;
@@ -21,7 +21,12 @@ const FIRST_CANDLES: usize = 1_440;
 impl Streams {
     /// Writes the first message of a stream. Returns `None` if the stream begins with its next
     /// message.
-    pub fn first(&mut self, id: StreamId, here: Here<'_>, sink: &mut dyn Sink) -> Option<(Vec<u8>, Option<Numbered>)> {
+    pub fn first(
+        &mut self,
+        id: StreamId,
+        here: VenueMoment<'_>,
+        sink: &mut dyn Sink,
+    ) -> Option<(Vec<u8>, Option<NumberPosition>)> {
         let key = self.key(id)?;
         let of = key.instrument?;
         let (market, place) = (self.market(here.engine, of)?, here.engine.market(of)?);
@@ -76,7 +81,7 @@ impl Streams {
         market: Market<'_>,
         of: InstrumentId,
         interval: KlineInterval,
-        here: Here<'_>,
+        here: VenueMoment<'_>,
     ) -> Option<()> {
         let bars = self.instrument(of)?.bars.buckets(interval, 0, here.at.as_millis(), FIRST_CANDLES, true);
         gemini::candles(out, market, interval, bars.iter().rev());
@@ -87,11 +92,11 @@ impl Streams {
 fn first_update(
     out: &mut Vec<u8>,
     market: Market<'_>,
-    here: Here<'_>,
+    here: VenueMoment<'_>,
     event_id: u64,
     entries: Entries,
     [bids, asks]: [&[Level]; 2],
-) -> Option<Numbered> {
+) -> Option<NumberPosition> {
     let sides = [(Side::Buy, bids), (Side::Sell, asks)];
     let changes: Vec<Change> =
         sides.iter().flat_map(|(side, levels)| levels.iter().map(|level| Change::initial(*side, *level))).collect();

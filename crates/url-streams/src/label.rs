@@ -4,7 +4,7 @@
 
 use crate::binance::grammar;
 use crate::bithumb;
-use crate::key::{Dress, Entries, Kind, KlineInterval, StreamKey};
+use crate::key::{Entries, Kind, KlineInterval, MessageForm, StreamKey};
 use crate::names::Directory;
 use crate::stream_set::instrument_key;
 
@@ -13,7 +13,7 @@ impl StreamKey {
     pub fn of_label(label: &str, directory: &Directory) -> Option<StreamKey> {
         let mut parts = label.split('+');
         let base = parts.next()?;
-        let mut dress = Dress::default();
+        let mut dress = MessageForm::default();
         for mark in parts {
             match mark {
                 "combined" => dress.is_combined = true,

@@ -1,4 +1,4 @@
-//! What encoders need of an instrument: its units, names, best prices and day statistics.
+//! An instrument as encoders need it: its units, names, best prices and day statistics.
 
 use pitwire_model::{Decimal, InstrumentSpec, Lots, Side, Ticks, VenueNanos};
 

@@ -6,14 +6,14 @@
 
 use crate::binance;
 use crate::rest_request::{RestAnswer, RestRequest};
-use crate::state::{Here, Streams};
+use crate::state::{Streams, VenueMoment};
 use crate::unserved::unserved;
 use crate::{bithumb_rest, gemini_rest};
 
 impl Streams {
     /// Answers a GET request. A path that is not served is refused in the form of its exchange.
     /// Returns `None` if the path belongs to no exchange.
-    pub fn rest(&self, path: &str, query: &str, here: Here<'_>) -> Option<RestAnswer> {
+    pub fn rest(&self, path: &str, query: &str, here: VenueMoment<'_>) -> Option<RestAnswer> {
         let ask = RestRequest { streams: self, here, query };
         self.served(path.trim_end_matches('/'), ask).or_else(|| unserved("GET", path))
     }

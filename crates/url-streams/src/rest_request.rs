@@ -1,6 +1,6 @@
 //! A REST request of a stream client, and its answer.
 
-use crate::state::{Here, Streams};
+use crate::state::{Streams, VenueMoment};
 use crate::url::parameter;
 
 /// A status and a JSON body.
@@ -31,7 +31,7 @@ impl RestAnswer {
 #[derive(Clone, Copy)]
 pub(crate) struct RestRequest<'a> {
     pub streams: &'a Streams,
-    pub here: Here<'a>,
+    pub here: VenueMoment<'a>,
     pub query: &'a str,
 }
 

@@ -15,14 +15,14 @@ use crate::binance::grammar::{self, MOST_STREAMS};
 use crate::binance::talk;
 use crate::bithumb;
 use crate::gemini;
-use crate::key::{Dress, Entries, Kind, StreamKey};
+use crate::key::{Entries, Kind, MessageForm, StreamKey};
 use crate::names::Directory;
-use crate::stream_set::{Dialect, Said, StreamSession, instrument_key};
+use crate::stream_set::{Dialect, MessageOutcome, StreamSession, instrument_key};
 use crate::url::parameter;
 
 /// A connection that is to be served.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct StreamConnection {
     pub session: StreamSession,
     /// Messages to send before any stream's.
     pub words: Vec<Vec<u8>>,
@@ -35,7 +35,7 @@ pub struct Opened {
 
 /// Why a connection is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refused {
+pub struct StreamRefusal {
     pub status: u16,
     pub body: String,
 }
@@ -47,48 +47,49 @@ pub fn is_stream_path(path: &str) -> bool {
 
 impl StreamSession {
     /// Opens the connection that a URL asks for. Returns `None` if the path belongs to no stream.
-    pub fn open(path: &str, query: &str, directory: &Directory) -> Option<Result<Opened, Refused>> {
+    pub fn open(path: &str, query: &str, directory: &Directory) -> Option<Result<StreamConnection, StreamRefusal>> {
         if let Some(wish) = grammar::read_target(path, query) {
             return Some(open_binance(&wish, directory));
         }
-        let dress = Dress { with_ns: parameter(query, "ts").is_some_and(|ts| ts == "ns"), ..Dress::default() };
+        let dress =
+            MessageForm { with_ns: parameter(query, "ts").is_some_and(|ts| ts == "ns"), ..MessageForm::default() };
         if bithumb::is_path(path) {
             return Some(open_bithumb(query, dress, directory));
         }
         if gemini::is_v2_path(path) {
-            return Some(Ok(Opened::of(StreamSession::new(Dialect::Gemini2, dress))));
+            return Some(Ok(StreamConnection::of(StreamSession::new(Dialect::Gemini2, dress))));
         }
         gemini::read_target(path, query).map(|wish| open_gemini(&wish, dress, directory))
     }
 
     /// Handles a text message.
-    pub fn said(&mut self, text: &str, directory: &Directory) -> Said {
+    pub fn handle_message(&mut self, text: &str, directory: &Directory) -> MessageOutcome {
         match self.dialect {
-            Dialect::Binance => talk::said(self, text, directory),
-            Dialect::Bithumb => bithumb::said(self, text, directory),
-            Dialect::Gemini1 => Said::default(),
-            Dialect::Gemini2 => gemini::said(self, text, directory),
+            Dialect::Binance => talk::handle_message(self, text, directory),
+            Dialect::Bithumb => bithumb::handle_message(self, text, directory),
+            Dialect::Gemini1 => MessageOutcome::default(),
+            Dialect::Gemini2 => gemini::handle_message(self, text, directory),
         }
     }
 }
 
-impl Opened {
-    fn of(session: StreamSession) -> Opened {
-        Opened { session, words: Vec::new(), join: Vec::new(), unknown: 0, by_stream: false }
+impl StreamConnection {
+    fn of(session: StreamSession) -> StreamConnection {
+        StreamConnection { session, words: Vec::new(), join: Vec::new(), unknown: 0, by_stream: false }
     }
 
-    fn with(mut self, keys: Vec<StreamKey>, unknown: usize) -> Opened {
+    fn with(mut self, keys: Vec<StreamKey>, unknown: usize) -> StreamConnection {
         self.join = self.session.add(keys);
         self.unknown = unknown;
         self
     }
 }
 
-fn refused(body: String) -> Refused {
-    Refused { status: 400, body }
+fn refused(body: String) -> StreamRefusal {
+    StreamRefusal { status: 400, body }
 }
 
-fn open_binance(wish: &grammar::Wish, directory: &Directory) -> Result<Opened, Refused> {
+fn open_binance(wish: &grammar::Wish, directory: &Directory) -> Result<StreamConnection, StreamRefusal> {
     let session = StreamSession::new(Dialect::Binance, wish.dress);
     if let Some(unit) = &wish.unknown_unit {
         let shown: String = unit.chars().take(40).collect();
@@ -110,11 +111,11 @@ fn open_binance(wish: &grammar::Wish, directory: &Directory) -> Result<Opened, R
     }
     match first_unknown.filter(|_| keys.is_empty()) {
         Some(symbol) => Err(refused(talk::error(-1121, &talk::unknown_symbol(symbol)))),
-        None => Ok(Opened::of(session).with(keys, unknown)),
+        None => Ok(StreamConnection::of(session).with(keys, unknown)),
     }
 }
 
-fn open_bithumb(query: &str, dress: Dress, directory: &Directory) -> Result<Opened, Refused> {
+fn open_bithumb(query: &str, dress: MessageForm, directory: &Directory) -> Result<StreamConnection, StreamRefusal> {
     let (mut keys, mut unknown) = (Vec::new(), 0);
     let topics = bithumb::read_target(query);
     for topic in &topics {
@@ -129,14 +130,18 @@ fn open_bithumb(query: &str, dress: Dress, directory: &Directory) -> Result<Open
     match topics.first().filter(|_| keys.is_empty()) {
         Some(topic) => Err(refused(bithumb::refusal("10005", topic))),
         None => {
-            let mut opened = Opened::of(StreamSession::new(Dialect::Bithumb, dress)).with(keys, unknown);
+            let mut opened = StreamConnection::of(StreamSession::new(Dialect::Bithumb, dress)).with(keys, unknown);
             opened.words.push(bithumb::connected());
             Ok(opened)
         }
     }
 }
 
-fn open_gemini(wish: &gemini::Wish, dress: Dress, directory: &Directory) -> Result<Opened, Refused> {
+fn open_gemini(
+    wish: &gemini::Wish,
+    dress: MessageForm,
+    directory: &Directory,
+) -> Result<StreamConnection, StreamRefusal> {
     let Entries { by_stream, .. } = wish.entries;
     let kind = Kind::Market(wish.entries);
     let of = |symbol: &String| instrument_key(symbol, kind, dress, directory).filter(|key| key.instrument.is_some());
@@ -149,5 +154,8 @@ fn open_gemini(wish: &gemini::Wish, dress: Dress, directory: &Directory) -> Resu
         )));
     }
     let unknown = wish.symbols.len() - keys.len();
-    Ok(Opened { by_stream, ..Opened::of(StreamSession::new(Dialect::Gemini1, dress)).with(keys, unknown) })
+    Ok(StreamConnection {
+        by_stream,
+        ..StreamConnection::of(StreamSession::new(Dialect::Gemini1, dress)).with(keys, unknown)
+    })
 }

@@ -8,7 +8,7 @@ use pitwire_projections::{PublicTrade, Views};
 
 use crate::bars::{Bar, Bars};
 use crate::binance::encode::{Aggregate, Stamps};
-use crate::gemini::{Change, Numbered};
+use crate::gemini::{Change, NumberPosition};
 use crate::key::StreamKey;
 use crate::market::{Level, Touch};
 use crate::names::Directory;
@@ -21,7 +21,7 @@ pub struct StreamId(pub u32);
 pub trait Sink {
     /// Takes one message for all readers of the stream. With `numbered`, each socket inserts its
     /// own number.
-    fn tell(&mut self, stream: StreamId, payload: &[u8], numbered: Option<Numbered>);
+    fn send(&mut self, stream: StreamId, payload: &[u8], numbered: Option<NumberPosition>);
     /// Returns the time by three clocks. Called once for each message that contains it. `at` is
     /// when the message was due.
     fn stamps(&mut self, at: VenueNanos) -> Stamps;
@@ -106,7 +106,7 @@ pub(crate) struct Scratch {
 
 /// The venue's state when a message is written or a query answered.
 #[derive(Clone, Copy)]
-pub struct Here<'a> {
+pub struct VenueMoment<'a> {
     pub engine: &'a Engine,
     pub views: &'a Views,
     pub at: VenueNanos,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::binance::grammar::MOST_STREAMS;
-use crate::key::{Dress, Kind, StreamKey};
+use crate::key::{Kind, MessageForm, StreamKey};
 use crate::names::Directory;
 
 /// A connection and its streams.
@@ -12,7 +12,7 @@ pub struct StreamSession {
     pub(crate) dialect: Dialect,
     /// In the order in which they were requested.
     pub(crate) keys: Vec<StreamKey>,
-    pub(crate) dress: Dress,
+    pub(crate) dress: MessageForm,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,9 +23,9 @@ pub(crate) enum Dialect {
     Gemini2,
 }
 
-/// What follows from a message.
+/// Consequences of a message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said {
+pub struct MessageOutcome {
     /// Answers to send before the messages of joined streams.
     pub answers: Vec<Vec<u8>>,
     pub join: Vec<StreamKey>,
@@ -33,7 +33,7 @@ pub struct Said {
 }
 
 impl StreamSession {
-    pub(crate) fn new(dialect: Dialect, dress: Dress) -> StreamSession {
+    pub(crate) fn new(dialect: Dialect, dress: MessageForm) -> StreamSession {
         StreamSession { dialect, keys: Vec::new(), dress }
     }
 
@@ -64,7 +64,7 @@ impl StreamSession {
 
 /// Returns the key of a stream by the client's name of its instrument. An empty symbol means all
 /// instruments.
-pub(crate) fn instrument_key(symbol: &str, kind: Kind, dress: Dress, directory: &Directory) -> Option<StreamKey> {
+pub(crate) fn instrument_key(symbol: &str, kind: Kind, dress: MessageForm, directory: &Directory) -> Option<StreamKey> {
     let instrument = match symbol {
         "" => None,
         symbol => Some(directory.find(symbol)?),

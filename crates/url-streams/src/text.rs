@@ -97,7 +97,7 @@ macro_rules! put {
 }
 pub(crate) use put;
 
-/// What [`put`] accepts.
+/// A value that [`put`] accepts.
 pub(crate) trait Piece {
     fn put(self, out: &mut Vec<u8>);
 }
@@ -127,18 +127,18 @@ impl Piece for bool {
 }
 
 /// A quoted decimal with eight places, as everywhere in the Binance dialect.
-pub(crate) struct Eight(pub Decimal);
+pub(crate) struct EightPlaces(pub Decimal);
 
-impl Piece for Eight {
+impl Piece for EightPlaces {
     fn put(self, out: &mut Vec<u8>) {
         fixed(out, self.0, PLACES);
     }
 }
 
 /// The shortest quoted decimal.
-pub(crate) struct Short(pub Decimal);
+pub(crate) struct ShortestDecimal(pub Decimal);
 
-impl Piece for Short {
+impl Piece for ShortestDecimal {
     fn put(self, out: &mut Vec<u8>) {
         short(out, self.0);
     }

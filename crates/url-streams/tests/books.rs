@@ -63,7 +63,7 @@ struct Follower {
 }
 
 impl Follower {
-    fn hear(&mut self, fixture: &mut StreamFixture) {
+    fn receive(&mut self, fixture: &mut StreamFixture) {
         self.kept.extend(fixture.received(self.stream).iter().map(|text| json(text)));
     }
 
@@ -208,7 +208,7 @@ fn level_that_returns_to_its_old_quantity_is_reported() {
     follower.snapshot(&fixture);
     fixture.enter(Side::Buy, 100, 5);
     fixture.window(200);
-    follower.hear(&mut fixture);
+    follower.receive(&mut fixture);
     follower.follow();
     assert_eq!(follower.book, Book::of(&fixture));
 }
@@ -223,11 +223,11 @@ fn updates_apply_to_the_first_whole_book() {
     let one = fixture.join("/v1/marketdata/npnzar?bids=true&offers=true");
     let two = {
         let mut session = fixture.open("/v2/marketdata").session;
-        let said = session.said(
+        let outcome = session.handle_message(
             r#"{"type":"subscribe","subscriptions":[{"name":"l2","symbols":["NPNZAR"]}]}"#,
             fixture.streams.directory(),
         );
-        fixture.streams.listen(said.join[0], &fixture.engine).expect("of this venue")
+        fixture.streams.listen(outcome.join[0], &fixture.engine).expect("of this venue")
     };
     let mut books: [Book; 3] = Default::default();
     let first = json(&fixture.first(bithumb).expect("a whole book"));

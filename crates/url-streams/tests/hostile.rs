@@ -6,7 +6,7 @@ mod fixture;
 use fixture::StreamFixture;
 use pitwire_model::VenueNanos;
 use pitwire_random::SplitMix64;
-use pitwire_url_streams::{Here, StreamSession};
+use pitwire_url_streams::{StreamSession, VenueMoment};
 
 const TARGETS: [&str; 9] = [
     "/ws/npnzar@trade/npnzar@depth20@100ms?timeUnit=MICROSECOND",
@@ -67,7 +67,7 @@ fn mutated_requests_never_panic_or_exceed_limits() {
             opened += 1;
             assert!(open.join.len() <= 1_024, "{target}");
         }
-        let here = Here { engine: &fixture.engine, views: &fixture.views, at: VenueNanos(fixture.at) };
+        let here = VenueMoment { engine: &fixture.engine, views: &fixture.views, at: VenueNanos(fixture.at) };
         if let Some(answer) = fixture.streams.rest(path, query, here) {
             assert!(answer.body.len() < 1 << 20, "{target}");
             let body: Result<serde_json::Value, _> = serde_json::from_slice(&answer.body);
@@ -75,8 +75,8 @@ fn mutated_requests_never_panic_or_exceed_limits() {
         }
         let message = mutated(&MESSAGES, &mut chance);
         let session = usize::try_from(run % 3).unwrap_or(0);
-        let said = sessions[session].said(&message, fixture.streams.directory());
-        for answer in &said.answers {
+        let outcome = sessions[session].handle_message(&message, fixture.streams.directory());
+        for answer in &outcome.answers {
             answered += 1;
             let answer: Result<serde_json::Value, _> = serde_json::from_slice(answer);
             assert!(answer.is_ok(), "{message}");

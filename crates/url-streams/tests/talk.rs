@@ -4,14 +4,16 @@ mod fixture;
 
 use fixture::{StreamFixture, json};
 use pitwire_model::{Command, Side, VenueNanos};
-use pitwire_url_streams::{Cadence, Dress, Here, Kind, StreamSession, is_rest_path, is_stream_path, unserved};
+use pitwire_url_streams::{
+    Cadence, Kind, MessageForm, StreamSession, VenueMoment, is_rest_path, is_stream_path, unserved,
+};
 
 /// Returns the answers to one message, and the number of streams that it joins and leaves.
-fn said(session: &mut StreamSession, fixture: &StreamFixture, text: &str) -> (String, usize, usize) {
-    let said = session.said(text, fixture.streams.directory());
+fn outcome(session: &mut StreamSession, fixture: &StreamFixture, text: &str) -> (String, usize, usize) {
+    let outcome = session.handle_message(text, fixture.streams.directory());
     let answers: Vec<String> =
-        said.answers.into_iter().map(|answer| String::from_utf8(answer).expect("text")).collect();
-    (answers.join("\n"), said.join.len(), said.leave.len())
+        outcome.answers.into_iter().map(|answer| String::from_utf8(answer).expect("text")).collect();
+    (answers.join("\n"), outcome.join.len(), outcome.leave.len())
 }
 
 #[test]
@@ -41,7 +43,7 @@ fn binance_answer_has_the_id_as_written() {
         (r#"{"method":"UNSUBSCRIBE","params":["npnzar@trade"],"id":2}"#, r#"{"result":null,"id":2}"#, 0, 1),
         (r#"{"method":"UNSUBSCRIBE","params":["npnzar@trade"],"id":3}"#, r#"{"result":null,"id":3}"#, 0, 0),
     ] {
-        assert_eq!(said(&mut session, &fixture, text), (answer.to_owned(), joined, left), "{text}");
+        assert_eq!(outcome(&mut session, &fixture, text), (answer.to_owned(), joined, left), "{text}");
     }
     for (text, part) in [
         ("", "send {"),
@@ -53,13 +55,13 @@ fn binance_answer_has_the_id_as_written() {
         (r#"{"method":"SUBSCRIBE","params":[],"id":{"a":1}}"#, "the id is a number"),
         (r#"{"method":"LOGON","id":5}"#, "the methods are SUBSCRIBE"),
     ] {
-        let (answer, joined, left) = said(&mut session, &fixture, text);
+        let (answer, joined, left) = outcome(&mut session, &fixture, text);
         assert_eq!((json(&answer)["code"].as_i64(), joined, left), (Some(2), 0, 0), "{text}");
         assert!(answer.contains(part), "{text}: {answer}");
     }
     let many: Vec<String> = (0..1_025).map(|_| "\"npnzar@trade\"".to_owned()).collect();
     let text = format!(r#"{{"method":"SUBSCRIBE","params":[{}],"id":6}}"#, many.join(","));
-    assert!(said(&mut session, &fixture, &text).0.contains("at most 1024"), "counted before they are looked at");
+    assert!(outcome(&mut session, &fixture, &text).0.contains("at most 1024"), "counted before they are looked at");
 }
 
 #[test]
@@ -78,7 +80,7 @@ fn bithumb_and_gemini_answer_in_their_form() {
         (r#"{"cmd":"dance"}"#, "10000", 0, 0),
         ("{", "10000", 0, 0),
     ] {
-        let (answer, join, leave) = said(&mut session, &fixture, text);
+        let (answer, join, leave) = outcome(&mut session, &fixture, text);
         assert_eq!((json(&answer)["code"].as_str(), join, leave), (Some(code), joined, left), "{text}");
     }
     let mut session = fixture.open("/v2/marketdata").session;
@@ -94,7 +96,7 @@ fn bithumb_and_gemini_answer_in_their_form() {
         (subscribe("dance", "l2", "NPNZAR"), "InvalidType", 0, 0),
         ("null".into(), "InvalidJson", 0, 0),
     ] {
-        let (answer, join, leave) = said(&mut session, &fixture, &text);
+        let (answer, join, leave) = outcome(&mut session, &fixture, &text);
         let messages =
             if answer.is_empty() { String::new() } else { json(&answer)["reason"].as_str().unwrap_or("").into() };
         assert_eq!((messages.as_str(), join, leave), (reason, joined, left), "{text}");
@@ -156,7 +158,7 @@ fn invalid_request_is_refused_with_what_exists() {
     for target in ["/ws/npnzar@trade?timeUnit=MILLISECOND", "/ws/npnzar@trade?timeUnit="] {
         assert!(!fixture.open(target).join[0].dress.in_micros, "{target}");
     }
-    let here = Here { engine: &fixture.engine, views: &fixture.views, at: VenueNanos(fixture.at) };
+    let here = VenueMoment { engine: &fixture.engine, views: &fixture.views, at: VenueNanos(fixture.at) };
     for (query, expected) in [
         ("depth?symbol=NPNZAR&limit=x", Some("'limit'")),
         ("depth?symbol=NPNZAR&limit=-1", Some("'limit'")),
@@ -184,7 +186,7 @@ fn invalid_request_is_refused_with_what_exists() {
 #[test]
 fn an_unserved_path_is_refused_in_the_form_of_its_exchange() {
     let fixture = StreamFixture::new();
-    let here = Here { engine: &fixture.engine, views: &fixture.views, at: VenueNanos(fixture.at) };
+    let here = VenueMoment { engine: &fixture.engine, views: &fixture.views, at: VenueNanos(fixture.at) };
     for (path, key, code, reason) in [
         ("/api/v3/nothing", "code", "-1020", "ticker/bookTicker"),
         ("/api/v3/order", "code", "-1020", "/api/v2"),
@@ -370,7 +372,7 @@ fn streams_without_readers_are_not_written() {
     let one = fixture.join("/ws/npnzar@trade");
     assert_eq!(fixture.join("/ws/NPN_ZAR@trade"), one);
     let key = fixture.streams.key(one).expect("known");
-    assert_eq!((key.kind, key.dress), (Kind::Trade, Dress::default()));
+    assert_eq!((key.kind, key.dress), (Kind::Trade, MessageForm::default()));
     assert_ne!(fixture.join("/ws/npnzar@depth"), fixture.join("/ws/npnzar@depth@1000ms"));
     assert_eq!(Cadence::Second.is_tenth(), Cadence::SecondSpelt.is_tenth());
     fixture.streams.unlisten(one);

@@ -5,8 +5,8 @@ use pitwire_journal::JournalSpace;
 use pitwire_model::{Amend, Command, Priority};
 
 /// Returns the reject reason if the journal has no space for a command.
-pub fn refuses(room: JournalSpace, engine: &Engine, command: &Command) -> Option<&'static str> {
-    let is_refused = match room {
+pub fn refuses(space: JournalSpace, engine: &Engine, command: &Command) -> Option<&'static str> {
+    let is_refused = match space {
         JournalSpace::Orders => false,
         JournalSpace::CancelsOnly => adds_risk(engine, command),
         JournalSpace::Nothing => true,

@@ -1,10 +1,10 @@
-//! What the venue does by itself, and in which order: timed commands and the resident order flow.
+//! Commands of the venue itself, in their order: timed commands and the resident order flow.
 
 use std::collections::BTreeMap;
 
 use pitwire_configuration::house_accounts;
 use pitwire_engine::Engine;
-use pitwire_model::{Command, Event, FlowSetting, InstrumentId, Phase, Seq, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, FlowSetting, InstrumentId, Phase, Seq, SequencedCommand, VenueNanos};
 use pitwire_order_flow::{Flow, FlowConfig};
 use pitwire_schedule::TimerQueue;
 use tracing::{info, warn};
@@ -25,7 +25,7 @@ pub struct EventQueue {
     setting_changes: u64,
 }
 
-/// What [`EventQueue::take`] returns.
+/// Result of [`EventQueue::take`].
 pub enum DueEvent {
     Nothing,
     /// The flow had an event that led to no command.
@@ -65,7 +65,10 @@ impl EventQueue {
             self.instrument_settings.insert(instrument, setting);
         }
         self.setting_changes += 1;
-        info!(instrument = instrument.0, setting.running, setting.rate_percent, "order flow of one instrument");
+        info!(
+            instrument = instrument.0,
+            setting.running, setting.rate_percent, "changed the order flow of an instrument"
+        );
         if let (Some(seed), Some(_)) = (self.flow_seed, &self.flow) {
             self.flow = self.started_flow(seed, engine.flow(), seq, now, engine);
         }
@@ -112,7 +115,7 @@ impl EventQueue {
 
     /// Arms timers and informs the flow after a command, at venue time `now`. A `SetFlow` command
     /// starts or stops the flow, if this venue has a flow seed.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, now: VenueNanos) {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event], engine: &Engine, now: VenueNanos) {
         self.timers.observe(stamped, events, engine);
         if let Some(flow) = &mut self.flow {
             flow.observe(stamped, events);
@@ -140,7 +143,11 @@ impl EventQueue {
         let stretch = seq.0 ^ self.setting_changes.rotate_right(16);
         match Flow::new(config, seed ^ stretch.wrapping_mul(SEED_FACTOR), now, engine) {
             Ok(flow) => {
-                info!(radius = flow.radius(), events_per_second = flow.expected_events_per_second(), "order flow");
+                info!(
+                    radius = flow.radius(),
+                    events_per_second = flow.expected_events_per_second(),
+                    "started the order flow"
+                );
                 Some(flow)
             }
             Err(error) => {

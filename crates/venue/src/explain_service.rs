@@ -13,12 +13,12 @@ use std::thread::{self, JoinHandle};
 use pitwire_disk::DirectoryStorage;
 use pitwire_explain::{Explainer, Note, Question, TextStyle, UtcOffset, Viewer};
 use pitwire_failure::Failure;
-use pitwire_model::{AccountId, Event, OrderId, Seq, Stamped};
+use pitwire_model::{AccountId, Event, OrderId, Seq, SequencedCommand};
 use pitwire_schedule::utc_offset_of;
 use tracing::error;
 
 use crate::recovery::inspect_settled;
-use crate::replay::{Interrupted, Replay, ReplayProgress, report_progress};
+use crate::replay::{Replay, ReplayError, ReplayProgress, report_progress};
 use crate::startup::applied_time_zone;
 
 /// The notes that were found, and the range of commands that was searched.
@@ -57,7 +57,7 @@ pub fn explain(
         let mut replay = Replay::start_without(&recovery, &skipped)?;
         let mut explainer =
             Explainer::resume(question.clone(), viewer, &replay.engine.image(), replay.last).with_style(style.clone());
-        let observe = |_: &Replay, stamped: &Stamped, events: &[Event]| {
+        let observe = |_: &Replay, stamped: &SequencedCommand, events: &[Event]| {
             report_progress(&mut *progress, recovery.base(), stamped.seq, recovery.last);
             explainer.observe(stamped, events);
             Ok(())
@@ -69,7 +69,7 @@ pub fn explain(
             }
             // The venue stopped before it could quarantine this command. Skip it, as the next start
             // will.
-            Err(Interrupted::EngineFailed(seq)) if skipped.insert(seq) => {
+            Err(ReplayError::EngineFailed(seq)) if skipped.insert(seq) => {
                 error!(seq = seq.0, "engine panicked on this command; skipping it");
             }
             Err(interrupted) => return Err(interrupted.into()),
@@ -77,7 +77,7 @@ pub fn explain(
     }
 }
 
-/// What the log says about an order.
+/// The explanation of an order by the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogExplanation {
     /// The log is being read; ask again.

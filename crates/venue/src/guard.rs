@@ -7,7 +7,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use pitwire_engine::Engine;
-use pitwire_model::{Command, Event, InstrumentId, OrderId, Reject, Stamped};
+use pitwire_model::{Command, Event, InstrumentId, OrderId, Reject, SequencedCommand};
 
 /// An order with this label makes the engine panic halfway, for tests. Builds without debug
 /// assertions, and so all releases, ignore it.
@@ -16,16 +16,24 @@ pub const POISON: &str = "poison (debug builds only)";
 
 /// The engine panicked. The engine and the events of the command are incomplete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EngineFailed;
+pub struct EnginePanic;
 
 /// Applies a command and catches a panic.
+///
+/// # Errors
+///
+/// Returns [`EnginePanic`] if the engine panicked.
 #[inline]
-pub fn apply_guarded(engine: &mut Engine, stamped: &Stamped, events: &mut Vec<Event>) -> Result<(), EngineFailed> {
-    catch_unwind(AssertUnwindSafe(|| apply(engine, stamped, events))).map_err(|_| EngineFailed)
+pub fn apply_guarded(
+    engine: &mut Engine,
+    stamped: &SequencedCommand,
+    events: &mut Vec<Event>,
+) -> Result<(), EnginePanic> {
+    catch_unwind(AssertUnwindSafe(|| apply(engine, stamped, events))).map_err(|_| EnginePanic)
 }
 
 #[inline]
-fn apply(engine: &mut Engine, stamped: &Stamped, events: &mut Vec<Event>) {
+fn apply(engine: &mut Engine, stamped: &SequencedCommand, events: &mut Vec<Event>) {
     engine.apply(stamped, events);
     #[cfg(debug_assertions)]
     if let Command::Enter(order) = &stamped.command {
@@ -34,7 +42,7 @@ fn apply(engine: &mut Engine, stamped: &Stamped, events: &mut Vec<Event>) {
 }
 
 /// Returns the event of a quarantined command: its refusal.
-pub fn refusal(stamped: &Stamped) -> Event {
+pub fn refusal(stamped: &SequencedCommand) -> Event {
     let reason = Reject::Quarantined;
     match &stamped.command {
         Command::Enter(order) => Event::Rejected { order: OrderId(stamped.seq.0), account: order.account, reason },
@@ -46,7 +54,7 @@ pub fn refusal(stamped: &Stamped) -> Event {
 
 /// Returns the instrument that a command concerns, from the engine's state before it. Returns
 /// `None` if the command does not concern exactly one instrument.
-pub fn instrument_of(stamped: &Stamped, engine: &Engine) -> Option<InstrumentId> {
+pub fn instrument_of(stamped: &SequencedCommand, engine: &Engine) -> Option<InstrumentId> {
     match &stamped.command {
         Command::Enter(order) => engine.market(order.instrument).map(|market| market.spec.id),
         Command::Amend(amend) => engine.order(amend.order).map(|order| order.instrument),

@@ -8,6 +8,8 @@
 //! Leaves out  clients, connections and market data: `crates/server`.
 //! Start at    [`recover`], [`Venue::submit`], [`Venue::step`], [`Venue::commit`].
 
+#![warn(clippy::missing_errors_doc)]
+
 mod backup;
 mod clock;
 mod clock_check;
@@ -34,13 +36,13 @@ pub use event_queue::{DueEvent, EventQueue};
 pub use explain_service::{ExplainAnswer, ExplainService, LogExplanation, explain};
 #[cfg(debug_assertions)]
 pub use guard::POISON;
-pub use guard::{EngineFailed, refusal};
+pub use guard::{EnginePanic, refusal};
 pub use log_backend::LogBackend;
 pub use maintenance::{Maintenance, Retention, capture_snapshot, replicate_snapshot};
 pub use observer::EventObserver;
 pub use pitwire_disk::DiskUsage;
-pub use recovery::{Recovered, inspect_settled, journal_config, recover, recover_with_progress};
-pub use replay::{Interrupted, Replay, ReplayProgress, report_progress};
+pub use recovery::{RecoveredVenue, inspect_settled, journal_config, recover, recover_with_progress};
+pub use replay::{Replay, ReplayError, ReplayProgress, report_progress};
 pub use sequencer::Sequencer;
 pub use startup::{StartOptions, start_epoch, warm_up};
 pub use venue::Venue;

@@ -2,7 +2,7 @@
 
 use pitwire_journal::Journal;
 use pitwire_journal::{Log, LogError, OutputHash};
-use pitwire_model::{Seq, Stamped};
+use pitwire_model::{Seq, SequencedCommand};
 
 pub enum LogBackend {
     Disk(Box<Journal>),
@@ -34,7 +34,7 @@ impl LogBackend {
 }
 
 impl Log for LogBackend {
-    fn append(&mut self, entry: &Stamped) -> Result<(), LogError> {
+    fn append(&mut self, entry: &SequencedCommand) -> Result<(), LogError> {
         match self {
             LogBackend::Disk(journal) => journal.append(entry),
             LogBackend::Memory { appended, .. } => {
@@ -61,7 +61,7 @@ impl Log for LogBackend {
         }
     }
 
-    fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(Stamped)) -> Result<(), LogError> {
+    fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(SequencedCommand)) -> Result<(), LogError> {
         match self {
             LogBackend::Disk(journal) => journal.follow_from(from, visit),
             LogBackend::Memory { .. } => Ok(()),

@@ -189,13 +189,13 @@ impl Maintenance {
     /// Hands a prepared segment to the journal. On failure, the venue takes only cancels until a
     /// later attempt succeeds.
     fn take_segment(&mut self, journal: &mut Journal, outcome: Result<PreparedSegment, LogError>, now_ns: u64) {
-        let before = journal.room();
+        let before = journal.space();
         if let Err(error) = journal.segment_ready(outcome) {
             self.no_segment_before_ns = now_ns + RETRY_NS;
             if before == JournalSpace::Orders {
                 error!(%error, "cannot make the next segment: only cancels are taken until it can be made");
             }
-        } else if before != JournalSpace::Orders && journal.room() == JournalSpace::Orders {
+        } else if before != JournalSpace::Orders && journal.space() == JournalSpace::Orders {
             info!("there is space again: orders are taken");
         }
     }
@@ -397,11 +397,11 @@ fn retain(storage: &dyn Storage, retention: Retention) -> Result<(), Failure> {
 mod tests {
     use pitwire_disk::{DirectoryLock, DirectoryStorage};
     use pitwire_model::{AccountId, Command, OrderId, VenueNanos};
-    use pitwire_schedule::{TimerQueue, Unscheduled};
+    use pitwire_schedule::{ContinuousCalendar, TimerQueue};
 
     use super::*;
     use crate::event_queue::EventQueue;
-    use crate::recovery::{Recovered, inspect_settled, recover};
+    use crate::recovery::{RecoveredVenue, inspect_settled, recover};
 
     #[test]
     fn snapshot_is_due_by_commands_and_time_since_the_last() {
@@ -423,9 +423,9 @@ mod tests {
 
     /// Starts a venue without sockets and without a setup.
     fn start(directory: &Path) -> (Venue, Maintenance, Seq, DirectoryLock) {
-        let Recovered { sequencer, views, chain, base, storage, lock } = recover(directory).unwrap();
+        let RecoveredVenue { sequencer, views, chain, base, storage, lock } = recover(directory).unwrap();
         let now = sequencer.time();
-        let timers = TimerQueue::starting(Box::new(Unscheduled), sequencer.engine(), now, now);
+        let timers = TimerQueue::starting(Box::new(ContinuousCalendar), sequencer.engine(), now, now);
         (
             Venue::new(sequencer, views, chain, EventQueue::new(timers)),
             Maintenance::new(storage, Keep::All, base, 0),

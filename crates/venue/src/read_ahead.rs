@@ -6,7 +6,7 @@
 use std::sync::mpsc::{Receiver, SyncSender};
 
 use pitwire_journal::{GroupEnd, OpenError, Tail};
-use pitwire_model::Stamped;
+use pitwire_model::SequencedCommand;
 
 /// Batches that are read ahead. It bounds the memory in use.
 pub(crate) const BATCHES_AHEAD: usize = 4;
@@ -16,7 +16,7 @@ const BATCH_COMMANDS: usize = 1_024;
 /// Complete groups, in order.
 #[derive(Default)]
 pub(crate) struct ReplayBatch {
-    pub commands: Vec<Stamped>,
+    pub commands: Vec<SequencedCommand>,
     /// Each group, with the index after its last command in `commands`.
     pub groups: Vec<(GroupEnd, usize)>,
 }

@@ -21,7 +21,7 @@ use crate::sequencer::Sequencer;
 /// Attempts to read a journal that a running venue is writing, before an error is accepted.
 const MOST_LOOKS: u32 = 10;
 
-pub struct Recovered {
+pub struct RecoveredVenue {
     pub sequencer: Sequencer<LogBackend>,
     pub views: Views,
     pub chain: OutputChain,
@@ -62,7 +62,7 @@ pub fn journal_config() -> JournalConfig {
 /// # Errors
 ///
 /// Returns a failure if the directory cannot be used, or if its log is damaged.
-pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
+pub fn recover(directory: &Path) -> Result<RecoveredVenue, Failure> {
     recover_with_progress(directory, &mut |_, _| {})
 }
 
@@ -71,7 +71,7 @@ pub fn recover(directory: &Path) -> Result<Recovered, Failure> {
 /// # Errors
 ///
 /// As [`recover`].
-pub fn recover_with_progress(directory: &Path, progress: ReplayProgress<'_>) -> Result<Recovered, Failure> {
+pub fn recover_with_progress(directory: &Path, progress: ReplayProgress<'_>) -> Result<RecoveredVenue, Failure> {
     let opened = DirectoryStorage::open_or_create(directory);
     let storage = opened.map_err(|error| {
         Failure::new(format!("cannot use the data directory {}: {error}", directory.display()))
@@ -85,12 +85,12 @@ pub fn recover_with_progress(directory: &Path, progress: ReplayProgress<'_>) -> 
         warn!("{damaged}");
     }
     if let Some(torn) = &recovery.torn {
-        warn!(%torn, "cut: nothing in it had been acknowledged");
+        warn!(%torn, "cut an unfinished group off the journal; none of its commands was acknowledged");
     }
     let replay = Replay::whole_with_progress(&recovery, storage.as_ref(), progress)?;
     if !recovery.is_fresh {
         let (snapshot, last) = (recovery.base().0, replay.last.0);
-        info!(snapshot, replayed = last - snapshot, last, "recovered");
+        info!(snapshot, replayed = last - snapshot, last, "recovered the venue from its journal");
     }
     let Replay { mut engine, mut views, mut chain, last, time, found, .. } = replay;
     engine.follow(RULE_VERSION);
@@ -105,5 +105,5 @@ pub fn recover_with_progress(directory: &Path, progress: ReplayProgress<'_>) -> 
     if sequencer.has_uncommitted() {
         sequencer.commit(OutputHash(chain.seal()))?;
     }
-    Ok(Recovered { sequencer, views, chain, base: recovery.base(), storage, lock })
+    Ok(RecoveredVenue { sequencer, views, chain, base: recovery.base(), storage, lock })
 }

@@ -10,11 +10,11 @@ use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::records::image::decode_state;
 use pitwire_journal::{OpenError, OutputHash, Recovery, Storage};
-use pitwire_model::{Event, InstrumentId, Seq, Stamped, VenueNanos};
+use pitwire_model::{Event, InstrumentId, Seq, SequencedCommand, VenueNanos};
 use pitwire_projections::{Change, Views};
 use tracing::error;
 
-use crate::guard::{EngineFailed, apply_guarded, instrument_of, refusal};
+use crate::guard::{EnginePanic, apply_guarded, instrument_of, refusal};
 use crate::read_ahead::{BATCHES_AHEAD, ReplayBatch, read_ahead};
 
 /// Called from time to time with the number of replayed commands and the number of all commands.
@@ -93,6 +93,10 @@ impl Replay {
     }
 
     /// As [`Replay::start`], and refuses the commands in `skipped`, on which the engine panicked.
+    ///
+    /// # Errors
+    ///
+    /// Fails like [`Replay::start`].
     pub fn start_without(recovery: &Recovery, skipped: &BTreeSet<Seq>) -> Result<Self, Failure> {
         let mut replay = Replay::start(recovery)?;
         replay.quarantined.extend(skipped);
@@ -124,7 +128,7 @@ impl Replay {
             let mut replay = Replay::start_without(recovery, &skipped)?;
             match replay.run_pipelined(recovery, storage, progress) {
                 Ok(()) => return Ok(replay),
-                Err(Interrupted::EngineFailed(seq)) if skipped.insert(seq) => {
+                Err(ReplayError::EngineFailed(seq)) if skipped.insert(seq) => {
                     error!(seq = seq.0, "engine panicked on this command; skipping it");
                 }
                 Err(interrupted) => return Err(interrupted.into()),
@@ -146,9 +150,9 @@ impl Replay {
         &mut self,
         recovery: &Recovery,
         storage: &dyn Storage,
-        mut visit: impl FnMut(&Replay, &Stamped, &[Event]) -> Result<(), Failure>,
+        mut visit: impl FnMut(&Replay, &SequencedCommand, &[Event]) -> Result<(), Failure>,
         mut checked: impl FnMut(&Replay) -> Result<(), Failure>,
-    ) -> Result<u64, Interrupted> {
+    ) -> Result<u64, ReplayError> {
         let tail = recovery.tail(storage)?;
         thread::scope(|scope| {
             let (ahead, batches) = sync_channel(BATCHES_AHEAD);
@@ -187,7 +191,7 @@ impl Replay {
 
     /// HOT. Prefetches the state that the commands after `at` will touch.
     #[inline]
-    pub(crate) fn look_ahead(&mut self, commands: &[Stamped], at: usize) {
+    pub(crate) fn look_ahead(&mut self, commands: &[SequencedCommand], at: usize) {
         self.engine.look_ahead(|n| commands.get(at + n).and_then(|behind| UpcomingCommand::of(&behind.command)));
     }
 
@@ -200,10 +204,10 @@ impl Replay {
     /// Applies a command and appends its events.
     pub(crate) fn apply(
         &mut self,
-        stamped: &Stamped,
+        stamped: &SequencedCommand,
         recovery: &Recovery,
         events: &mut Vec<Event>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<(), ReplayError> {
         if self.is_quarantined(stamped.seq) {
             if !recovery.quarantined.contains(&stamped.seq) {
                 self.found.push(UnrecordedPanic { seq: stamped.seq, instrument: instrument_of(stamped, &self.engine) });
@@ -211,7 +215,7 @@ impl Replay {
             events.push(refusal(stamped));
         } else {
             apply_guarded(&mut self.engine, stamped, events)
-                .map_err(|EngineFailed| Interrupted::EngineFailed(stamped.seq))?;
+                .map_err(|EnginePanic| ReplayError::EngineFailed(stamped.seq))?;
         }
         self.last = stamped.seq;
         self.time = stamped.at;
@@ -222,7 +226,7 @@ impl Replay {
 pub(crate) fn observe(
     chain: &mut OutputChain,
     views: &mut Views,
-    stamped: &Stamped,
+    stamped: &SequencedCommand,
     events: &[Event],
     changes: &mut Vec<Change>,
 ) {
@@ -240,29 +244,29 @@ pub(crate) fn check(chain: &mut OutputChain, last: Seq, output: Option<OutputHas
 }
 
 /// Why a replay stopped early.
-pub enum Interrupted {
+pub enum ReplayError {
     /// The engine panicked on this command. The state is incomplete.
     EngineFailed(Seq),
     Failure(Failure),
 }
 
-impl From<Failure> for Interrupted {
+impl From<Failure> for ReplayError {
     fn from(failure: Failure) -> Self {
-        Interrupted::Failure(failure)
+        ReplayError::Failure(failure)
     }
 }
 
-impl From<OpenError> for Interrupted {
+impl From<OpenError> for ReplayError {
     fn from(error: OpenError) -> Self {
-        Interrupted::Failure(error.into())
+        ReplayError::Failure(error.into())
     }
 }
 
-impl From<Interrupted> for Failure {
-    fn from(interrupted: Interrupted) -> Self {
+impl From<ReplayError> for Failure {
+    fn from(interrupted: ReplayError) -> Self {
         match interrupted {
-            Interrupted::Failure(failure) => failure,
-            Interrupted::EngineFailed(seq) => Failure::new(format!("command {seq} makes the engine fail"))
+            ReplayError::Failure(failure) => failure,
+            ReplayError::EngineFailed(seq) => Failure::new(format!("command {seq} makes the engine fail"))
                 .remedy("start the venue: it quarantines the command and halts its instrument"),
         }
     }

@@ -12,10 +12,10 @@ use pitwire_failure::Failure;
 use pitwire_journal::Storage;
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::{OpenError, Recovery};
-use pitwire_model::{Event, Seq, Stamped};
+use pitwire_model::{Event, Seq, SequencedCommand};
 
 use crate::read_ahead::{BATCHES_AHEAD, ReplayBatch, read_ahead};
-use crate::replay::{Interrupted, Replay, ReplayProgress, check, report_progress};
+use crate::replay::{Replay, ReplayError, ReplayProgress, check, report_progress};
 
 /// A batch with the events of its commands.
 struct ReplayedBatch {
@@ -35,9 +35,9 @@ impl Replay {
         recovery: &Recovery,
         storage: &dyn Storage,
         progress: ReplayProgress<'_>,
-    ) -> Result<(), Interrupted> {
+    ) -> Result<(), ReplayError> {
         let (mut views, mut changes) = (take(&mut self.views), Vec::new());
-        let visit = |stamped: &Stamped, events: &[Event]| {
+        let visit = |stamped: &SequencedCommand, events: &[Event]| {
             changes.clear();
             views.observe(stamped, events, &mut changes);
             Ok(())
@@ -62,9 +62,9 @@ impl Replay {
         recovery: &Recovery,
         storage: &dyn Storage,
         until: Seq,
-        visit: impl FnMut(&Stamped, &[Event]) -> Result<(), Failure> + Send,
+        visit: impl FnMut(&SequencedCommand, &[Event]) -> Result<(), Failure> + Send,
         mut applied: impl FnMut(&Engine, Seq),
-    ) -> Result<(), Interrupted> {
+    ) -> Result<(), ReplayError> {
         let tail = recovery.tail(storage)?;
         let mut chain = take(&mut self.chain);
         let (matched, judged) = thread::scope(|scope| {
@@ -93,7 +93,7 @@ impl Replay {
         tell: &SyncSender<ReplayedBatch>,
         used: &Receiver<UsedBuffers>,
         applied: &mut impl FnMut(&Engine, Seq),
-    ) -> Result<(), Interrupted> {
+    ) -> Result<(), ReplayError> {
         for batch in batches {
             let mut batch = batch?;
             let (mut events, mut ends) = used.try_recv().unwrap_or_default();
@@ -120,7 +120,7 @@ impl Replay {
         events: &mut Vec<Event>,
         ends: &mut Vec<usize>,
         applied: &mut impl FnMut(&Engine, Seq),
-    ) -> Result<(), Interrupted> {
+    ) -> Result<(), ReplayError> {
         for (group, end) in &batch.groups {
             self.follow(group.rule_version);
             for (at, stamped) in batch.commands.iter().enumerate().take(*end).skip(ends.len()) {
@@ -136,11 +136,11 @@ impl Replay {
 
 fn compare(
     chain: &mut OutputChain,
-    mut visit: impl FnMut(&Stamped, &[Event]) -> Result<(), Failure>,
+    mut visit: impl FnMut(&SequencedCommand, &[Event]) -> Result<(), Failure>,
     replayed: &Receiver<ReplayedBatch>,
     back: &SyncSender<UsedBuffers>,
     batch_back: &SyncSender<ReplayBatch>,
-) -> Result<(), Interrupted> {
+) -> Result<(), ReplayError> {
     for ReplayedBatch { batch, mut events, mut ends } in replayed {
         let mut caused = batch.commands.iter().zip(&ends);
         let (mut applied, mut from) = (0, 0);

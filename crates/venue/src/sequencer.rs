@@ -9,9 +9,9 @@
 
 use pitwire_engine::Engine;
 use pitwire_journal::{Log, LogError, OutputHash};
-use pitwire_model::{Command, Event, OrderId, Seq, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, OrderId, Seq, SequencedCommand, VenueNanos};
 
-use crate::guard::{self, EngineFailed};
+use crate::guard::{self, EnginePanic};
 
 pub struct Sequencer<L> {
     engine: Engine,
@@ -33,7 +33,12 @@ impl<L: Log> Sequencer<L> {
     /// # Errors
     ///
     /// Returns an error if the log refuses the command. The command has then not been applied.
-    pub fn submit(&mut self, at: VenueNanos, command: Command, events: &mut Vec<Event>) -> Result<Stamped, LogError> {
+    pub fn submit(
+        &mut self,
+        at: VenueNanos,
+        command: Command,
+        events: &mut Vec<Event>,
+    ) -> Result<SequencedCommand, LogError> {
         let stamped = self.enlist(at, command)?;
         self.engine.apply(&stamped, events);
         Ok(stamped)
@@ -50,13 +55,13 @@ impl<L: Log> Sequencer<L> {
         at: VenueNanos,
         command: Command,
         events: &mut Vec<Event>,
-    ) -> Result<(Stamped, Result<(), EngineFailed>), LogError> {
+    ) -> Result<(SequencedCommand, Result<(), EnginePanic>), LogError> {
         let stamped = self.enlist(at, command)?;
         let applied = guard::apply_guarded(&mut self.engine, &stamped, events);
         Ok((stamped, applied))
     }
 
-    fn enlist(&mut self, at: VenueNanos, command: Command) -> Result<Stamped, LogError> {
+    fn enlist(&mut self, at: VenueNanos, command: Command) -> Result<SequencedCommand, LogError> {
         let stamped = stamp(self.last.next(), at.max(self.time), command);
         self.log.append(&stamped)?;
         self.last = stamped.seq;
@@ -113,11 +118,11 @@ impl<L: Log> Sequencer<L> {
     }
 }
 
-fn stamp(seq: Seq, at: VenueNanos, mut command: Command) -> Stamped {
+fn stamp(seq: Seq, at: VenueNanos, mut command: Command) -> SequencedCommand {
     if let Command::Enter(order) = &mut command {
         order.id = OrderId(seq.0);
     }
-    Stamped { seq, at, command }
+    SequencedCommand { seq, at, command }
 }
 
 #[cfg(test)]
@@ -127,12 +132,12 @@ mod tests {
 
     /// A log that accepts a given number of commands and then fails.
     struct ShortLog {
-        taken: Vec<Stamped>,
+        taken: Vec<SequencedCommand>,
         room: usize,
     }
 
     impl Log for ShortLog {
-        fn append(&mut self, entry: &Stamped) -> Result<(), LogError> {
+        fn append(&mut self, entry: &SequencedCommand) -> Result<(), LogError> {
             if self.taken.len() == self.room {
                 return Err(LogError::Poisoned);
             }
@@ -148,7 +153,7 @@ mod tests {
             Seq(self.taken.len() as u64)
         }
 
-        fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(Stamped)) -> Result<(), LogError> {
+        fn follow_from(&self, from: Seq, visit: &mut dyn FnMut(SequencedCommand)) -> Result<(), LogError> {
             self.taken.iter().filter(|entry| entry.seq >= from).cloned().for_each(visit);
             Ok(())
         }

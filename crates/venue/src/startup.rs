@@ -97,7 +97,7 @@ pub fn warm_up(venue: &mut Venue, options: &StartOptions<'_>, until: VenueNanos)
     }
     venue.advance_to(until);
     set_flow(venue, until, options.flow_percent)?;
-    info!(commands = venue.last().0 - first.0, seconds, percent = percent.max(1), "warm-up");
+    info!(commands = venue.last().0 - first.0, seconds, percent = percent.max(1), "simulated the past of a new venue");
     Ok(())
 }
 

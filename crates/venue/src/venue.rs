@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use pitwire_engine::Engine;
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::{Journal, JournalSpace, LogError, OutputHash};
-use pitwire_model::{Command, Event, FlowSetting, InstrumentId, Phase, Seq, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, FlowSetting, InstrumentId, Phase, Seq, SequencedCommand, VenueNanos};
 use pitwire_order_flow::Flow;
 use pitwire_projections::{Change, Views};
 use tracing::error;
@@ -46,7 +46,7 @@ pub struct Venue {
     event_queue: EventQueue,
     /// The events of the last command.
     events: Vec<Event>,
-    /// What has changed for accounts since the last call of [`Venue::clear_changes`].
+    /// Changes for accounts since the last call of [`Venue::clear_changes`].
     changes: Vec<Change>,
     now: VenueNanos,
 }
@@ -93,7 +93,7 @@ impl Venue {
     }
 
     /// Shows a command to the observer, the timers and the order flow.
-    fn show(&mut self, stamped: &Stamped, observer: &mut impl EventObserver) {
+    fn show(&mut self, stamped: &SequencedCommand, observer: &mut impl EventObserver) {
         observer.observe(stamped, &self.events, self.sequencer.engine(), &self.views);
         self.event_queue.observe(stamped, &self.events, self.sequencer.engine(), self.now);
     }
@@ -102,12 +102,12 @@ impl Venue {
     ///
     /// The log holds first the command, then the record that quarantines it. A process that stops
     /// between the two finds the command again at its next start.
-    fn quarantine(&mut self, poison: &Stamped, observer: &mut impl EventObserver) -> Result<Seq, LogError> {
+    fn quarantine(&mut self, poison: &SequencedCommand, observer: &mut impl EventObserver) -> Result<Seq, LogError> {
         let seq = poison.seq;
         error!(seq = seq.0, command = ?poison.command, "engine panicked on this command; quarantining it");
         let failed = |why: String| LogError::Unquarantined { seq, why };
         if matches!(poison.command, Command::Quarantine { .. }) {
-            return Err(failed("it is a quarantine itself".into()));
+            return Err(failed("the command is a quarantine".into()));
         }
         self.events.clear();
         self.events.push(refusal(poison));
@@ -176,7 +176,7 @@ impl Venue {
 
     /// Returns which commands the journal has space for.
     pub fn disk_space(&self) -> JournalSpace {
-        self.journal().map_or(JournalSpace::Orders, Journal::room)
+        self.journal().map_or(JournalSpace::Orders, Journal::space)
     }
 
     /// Returns the events of the last command.

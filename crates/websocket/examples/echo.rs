@@ -10,10 +10,10 @@
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
 
-use pitwire_websocket::head::{HeadLimits, Parsed, parse};
+use pitwire_websocket::head::{HeadLimits, HeadParseResult, parse};
 use pitwire_websocket::{
-    Agreed, CloseCode, Decoder, Deflater, Incoming, MessageLimits, Offer, Opcode, Peer, Policy, write_close,
-    write_frame,
+    CloseCode, Decoder, DeflateAgreement, Deflater, IncomingMessage, MessageLimits, Offer, Opcode, Peer, Policy,
+    write_close, write_frame,
 };
 
 const LIMITS: MessageLimits = MessageLimits { message_bytes: 32 << 20, fragments: 1 << 20 };
@@ -48,9 +48,9 @@ fn shake_hands(stream: &mut TcpStream) -> io::Result<()> {
             return Ok(());
         }
         match parse(&received, &HeadLimits::default()) {
-            Parsed::NeedMore => {}
-            Parsed::Refuse(refusal) => return Err(io::Error::other(refusal.reason)),
-            Parsed::Head(head) => {
+            HeadParseResult::NeedMore => {}
+            HeadParseResult::Refuse(refusal) => return Err(io::Error::other(refusal.reason)),
+            HeadParseResult::Head(head) => {
                 let answer = head.upgrade(Some(Policy::default())).map_err(|it| io::Error::other(it.reason))?;
                 let mut out = Vec::new();
                 answer.write(&mut out);
@@ -76,7 +76,7 @@ fn cases(address: &str, agent: &str) -> io::Result<()> {
     visit(address, &format!("/updateReports?agent={agent}"), |_| {})
 }
 
-fn visit(address: &str, resource: &str, mut hear: impl FnMut(&str)) -> io::Result<()> {
+fn visit(address: &str, resource: &str, mut on_text: impl FnMut(&str)) -> io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     let request = format!(
         "GET {resource} HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
@@ -98,10 +98,10 @@ fn visit(address: &str, resource: &str, mut hear: impl FnMut(&str)) -> io::Resul
     if resource.starts_with("/runCase") {
         return echo.run(rest);
     }
-    echo.listen(rest, &mut hear)
+    echo.listen(rest, &mut on_text)
 }
 
-fn answered(received: &[u8]) -> io::Result<Option<(usize, Option<Agreed>)>> {
+fn answered(received: &[u8]) -> io::Result<Option<(usize, Option<DeflateAgreement>)>> {
     let mut headers = [httparse::EMPTY_HEADER; 32];
     let mut head = httparse::Response::new(&mut headers);
     let Ok(httparse::Status::Complete(bytes)) = head.parse(received) else { return Ok(None) };
@@ -129,11 +129,11 @@ impl Echo<'_> {
         self.go(received, &mut |_| {}, true)
     }
 
-    fn listen(&mut self, received: Vec<u8>, hear: &mut impl FnMut(&str)) -> io::Result<()> {
-        self.go(received, hear, false)
+    fn listen(&mut self, received: Vec<u8>, on_text: &mut impl FnMut(&str)) -> io::Result<()> {
+        self.go(received, on_text, false)
     }
 
-    fn go(&mut self, mut received: Vec<u8>, hear: &mut impl FnMut(&str), says: bool) -> io::Result<()> {
+    fn go(&mut self, mut received: Vec<u8>, on_text: &mut impl FnMut(&str), says: bool) -> io::Result<()> {
         loop {
             let (mut used, mut out, mut is_over) = (0, Vec::new(), false);
             while used < received.len() && !is_over {
@@ -146,12 +146,12 @@ impl Echo<'_> {
                     Ok((bytes, incoming)) => {
                         used += bytes;
                         match incoming {
-                            Some(Incoming::Text(text)) if says => say(Opcode::Text, text.as_bytes()),
-                            Some(Incoming::Text(text)) => hear(text),
-                            Some(Incoming::Binary(payload)) => say(Opcode::Binary, payload),
-                            Some(Incoming::Ping(body)) => write_frame(&mut out, Opcode::Pong, body),
-                            Some(Incoming::Pong) | None => {}
-                            Some(Incoming::Close(code)) => {
+                            Some(IncomingMessage::Text(text)) if says => say(Opcode::Text, text.as_bytes()),
+                            Some(IncomingMessage::Text(text)) => on_text(text),
+                            Some(IncomingMessage::Binary(payload)) => say(Opcode::Binary, payload),
+                            Some(IncomingMessage::Ping(body)) => write_frame(&mut out, Opcode::Pong, body),
+                            Some(IncomingMessage::Pong) | None => {}
+                            Some(IncomingMessage::Close(code)) => {
                                 let body = code.map(u16::to_be_bytes);
                                 write_frame(&mut out, Opcode::Close, body.as_ref().map_or(&[][..], |body| body));
                                 is_over = true;

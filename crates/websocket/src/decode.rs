@@ -10,13 +10,13 @@ use std::fmt;
 
 use crate::deflate::Inflater;
 use crate::encode::CloseCode;
-use crate::extension::Agreed;
+use crate::extension::DeflateAgreement;
 use crate::frames::{Control, Data, Frames, MessageLimits, Peer, Piece, close_body, unmask};
-use crate::utf8::{Checked, Utf8};
+use crate::utf8::{Utf8, ValidPart};
 use crate::violation::Violation;
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Incoming<'a> {
+pub enum IncomingMessage<'a> {
     Text(&'a str),
     Binary(&'a [u8]),
     Ping(&'a [u8]),
@@ -92,7 +92,7 @@ impl Decoder {
 
     /// Accepts compressed messages if the handshake agreed on them.
     #[must_use]
-    pub fn with_deflate(mut self, agreed: Option<&Agreed>) -> Self {
+    pub fn with_deflate(mut self, agreed: Option<&DeflateAgreement>) -> Self {
         if let Some(agreed) = agreed {
             let (window_bits, keeps_context) = agreed.of(self.frames.peer());
             self.frames.allow_deflate();
@@ -125,7 +125,7 @@ impl Decoder {
     /// # Errors
     ///
     /// The peer violated the protocol. The connection must be closed with the error's code.
-    pub fn decode(&mut self, input: &[u8]) -> Result<(usize, Option<Incoming<'_>>), ProtocolError> {
+    pub fn decode(&mut self, input: &[u8]) -> Result<(usize, Option<IncomingMessage<'_>>), ProtocolError> {
         let mut at = 0;
         while let Some(piece) = self.frames.next(input, &mut at)? {
             match piece {
@@ -141,12 +141,12 @@ impl Decoder {
         Ok((at, None))
     }
 
-    fn control(&self, control: Control) -> Result<Incoming<'_>, Violation> {
+    fn control(&self, control: Control) -> Result<IncomingMessage<'_>, Violation> {
         let body = self.frames.control_body();
         Ok(match control {
-            Control::Ping => Incoming::Ping(body),
-            Control::Pong => Incoming::Pong,
-            Control::Close => Incoming::Close(close_body(body)?.0),
+            Control::Ping => IncomingMessage::Ping(body),
+            Control::Pong => IncomingMessage::Pong,
+            Control::Close => IncomingMessage::Close(close_body(body)?.0),
         })
     }
 
@@ -164,7 +164,7 @@ impl Decoder {
         }
         // A message that arrives in one piece is checked by `whole`.
         let is_cut = !(data.begins_message && data.ends_message);
-        if data.is_text && is_cut && self.utf8.check(&self.message[begun..]) != Checked::Whole {
+        if data.is_text && is_cut && self.utf8.check(&self.message[begun..]) != ValidPart::Whole {
             return Err(Violation::NotUtf8);
         }
         Ok(())
@@ -193,10 +193,10 @@ impl Decoder {
         Ok(())
     }
 
-    fn whole(&self, data: Data) -> Result<Incoming<'_>, Violation> {
+    fn whole(&self, data: Data) -> Result<IncomingMessage<'_>, Violation> {
         if !data.is_text {
-            return Ok(Incoming::Binary(&self.message));
+            return Ok(IncomingMessage::Binary(&self.message));
         }
-        std::str::from_utf8(&self.message).map(Incoming::Text).map_err(|_| Violation::NotUtf8)
+        std::str::from_utf8(&self.message).map(IncomingMessage::Text).map_err(|_| Violation::NotUtf8)
     }
 }

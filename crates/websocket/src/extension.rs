@@ -29,8 +29,8 @@ impl Policy {
     }
 
     /// Returns the agreement with a client that names no particular window.
-    pub fn agreed(self) -> Agreed {
-        Agreed {
+    pub fn agreed(self) -> DeflateAgreement {
+        DeflateAgreement {
             server_keeps_context: false,
             client_keeps_context: false,
             server_window_bits: self.largest(),
@@ -46,9 +46,10 @@ impl Default for Policy {
     }
 }
 
-/// What both sides agreed on. `Display` writes the header value of the server's answer.
+/// Parameters of compression that both sides agreed on. `Display` writes the header value of the
+/// server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Agreed {
+pub struct DeflateAgreement {
     pub server_keeps_context: bool,
     pub client_keeps_context: bool,
     /// 15 if the header does not say.
@@ -58,7 +59,7 @@ pub struct Agreed {
     says_window: bool,
 }
 
-impl Agreed {
+impl DeflateAgreement {
     /// Returns the window of a side, and whether its messages refer to earlier ones.
     pub fn of(&self, peer: Peer) -> (u8, bool) {
         match peer {
@@ -74,7 +75,7 @@ impl Agreed {
     }
 }
 
-impl fmt::Display for Agreed {
+impl fmt::Display for DeflateAgreement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(NAME)?;
         if !self.server_keeps_context {
@@ -92,7 +93,7 @@ impl fmt::Display for Agreed {
 
 /// The header violates RFC 6455 section 9.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub struct MalformedExtensions;
 
 impl Policy {
     /// Returns the answer to the first acceptable offer in all values of the header.
@@ -100,7 +101,10 @@ impl Policy {
     /// # Errors
     ///
     /// A value is malformed.
-    pub fn answer<'a>(self, values: impl IntoIterator<Item = &'a str>) -> Result<Option<Agreed>, Malformed> {
+    pub fn answer<'a>(
+        self,
+        values: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Option<DeflateAgreement>, MalformedExtensions> {
         let mut taken = None;
         // The rest of the header must be well-formed too.
         for value in values {
@@ -113,14 +117,14 @@ impl Policy {
         Ok(taken)
     }
 
-    fn take_up(self, offer: &Extension<'_>) -> Option<Agreed> {
-        let asked = Parameters::of(offer, WhoSays::Client)?;
+    fn take_up(self, offer: &Extension<'_>) -> Option<DeflateAgreement> {
+        let asked = Parameters::of(offer, ParameterSource::Client)?;
         let plain = self.agreed();
         let most = asked.server_window_bits.unwrap_or(WINDOW_BITS_MAX);
         // No compressor here supports a window of 2^8 bytes. Declining such an offer is always
         // allowed.
         let server_window_bits = self.windows.iter().copied().find(|bits| *bits <= most && *bits >= 9)?;
-        Some(Agreed {
+        Some(DeflateAgreement {
             server_window_bits,
             client_window_bits: asked.client_window_bits.flatten().unwrap_or(WINDOW_BITS_MAX),
             says_window: asked.server_window_bits.is_some(),
@@ -152,10 +156,15 @@ impl Offer {
     /// # Errors
     ///
     /// The answer is invalid: the connection must fail.
-    pub fn judge<'a>(self, values: impl IntoIterator<Item = &'a str>) -> Result<Option<Agreed>, &'static str> {
+    pub fn judge<'a>(
+        self,
+        values: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Option<DeflateAgreement>, &'static str> {
         let mut agreed = None;
         for value in values {
-            for extension in extensions(value).map_err(|Malformed| "its Sec-WebSocket-Extensions is malformed")? {
+            for extension in
+                extensions(value).map_err(|MalformedExtensions| "its Sec-WebSocket-Extensions is malformed")?
+            {
                 if extension.name != NAME {
                     return Err("it takes up an extension that was not offered");
                 }
@@ -168,28 +177,28 @@ impl Offer {
         Ok(agreed)
     }
 
-    fn agreement(self, answer: &Extension<'_>) -> Result<Agreed, &'static str> {
-        let said = Parameters::of(answer, WhoSays::Server)
+    fn agreement(self, answer: &Extension<'_>) -> Result<DeflateAgreement, &'static str> {
+        let parameters = Parameters::of(answer, ParameterSource::Server)
             .ok_or("its permessage-deflate has parameters that make no sense")?;
-        let client_window_bits = said.client_window_bits.flatten().unwrap_or(WINDOW_BITS_MAX);
+        let client_window_bits = parameters.client_window_bits.flatten().unwrap_or(WINDOW_BITS_MAX);
         if client_window_bits < 9 {
             return Err("it limits our window to 256 bytes, which zlib cannot keep");
         }
-        if !self.keeps_context && !said.server_no_context_takeover {
+        if !self.keeps_context && !parameters.server_no_context_takeover {
             return Err("it would take context over, which was not offered");
         }
-        Ok(Agreed {
-            server_keeps_context: !said.server_no_context_takeover,
-            client_keeps_context: !said.client_no_context_takeover && self.keeps_context,
-            server_window_bits: said.server_window_bits.unwrap_or(WINDOW_BITS_MAX),
+        Ok(DeflateAgreement {
+            server_keeps_context: !parameters.server_no_context_takeover,
+            client_keeps_context: !parameters.client_no_context_takeover && self.keeps_context,
+            server_window_bits: parameters.server_window_bits.unwrap_or(WINDOW_BITS_MAX),
             client_window_bits,
-            says_window: said.server_window_bits.is_some(),
+            says_window: parameters.server_window_bits.is_some(),
         })
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum WhoSays {
+enum ParameterSource {
     Client,
     Server,
 }
@@ -206,7 +215,7 @@ struct Parameters {
 impl Parameters {
     /// Returns `None` if a parameter is unknown or repeated, has a value where none is allowed, or
     /// an invalid window.
-    fn of(extension: &Extension<'_>, who: WhoSays) -> Option<Parameters> {
+    fn of(extension: &Extension<'_>, who: ParameterSource) -> Option<Parameters> {
         let mut found = Parameters::default();
         for (name, value) in &extension.parameters {
             match (name.as_str(), value) {
@@ -222,7 +231,9 @@ impl Parameters {
                 ("client_max_window_bits", Some(bits)) if found.client_window_bits.is_none() => {
                     found.client_window_bits = Some(Some(window_bits(bits)?));
                 }
-                ("client_max_window_bits", None) if found.client_window_bits.is_none() && who == WhoSays::Client => {
+                ("client_max_window_bits", None)
+                    if found.client_window_bits.is_none() && who == ParameterSource::Client =>
+                {
                     found.client_window_bits = Some(None);
                 }
                 _ => return None,
@@ -246,7 +257,7 @@ struct Extension<'a> {
 }
 
 /// Parses the list in one header, in linear time.
-fn extensions(value: &str) -> Result<Vec<Extension<'_>>, Malformed> {
+fn extensions(value: &str) -> Result<Vec<Extension<'_>>, MalformedExtensions> {
     let mut list = Vec::new();
     let mut text = HeaderText { rest: value };
     loop {
@@ -257,10 +268,10 @@ fn extensions(value: &str) -> Result<Vec<Extension<'_>>, Malformed> {
         }
         text.skip_spaces();
         if text.rest.is_empty() {
-            return if list.is_empty() { Err(Malformed) } else { Ok(list) };
+            return if list.is_empty() { Err(MalformedExtensions) } else { Ok(list) };
         }
         if !text.take(',') {
-            return Err(Malformed);
+            return Err(MalformedExtensions);
         }
     }
 }
@@ -278,14 +289,14 @@ impl<'a> HeaderText<'a> {
         self.rest.strip_prefix(sign).map(|rest| self.rest = rest).is_some()
     }
 
-    fn token(&mut self) -> Result<&'a str, Malformed> {
+    fn token(&mut self) -> Result<&'a str, MalformedExtensions> {
         let end = self.rest.bytes().position(|byte| !is_token_byte(byte)).unwrap_or(self.rest.len());
         let (token, rest) = self.rest.split_at(end);
         self.rest = rest;
-        if token.is_empty() { Err(Malformed) } else { Ok(token) }
+        if token.is_empty() { Err(MalformedExtensions) } else { Ok(token) }
     }
 
-    fn extension(&mut self) -> Result<Extension<'a>, Malformed> {
+    fn extension(&mut self) -> Result<Extension<'a>, MalformedExtensions> {
         let name = self.token()?;
         let mut parameters = Vec::new();
         loop {
@@ -302,7 +313,7 @@ impl<'a> HeaderText<'a> {
     }
 
     /// Reads a token or a quoted string.
-    fn value(&mut self) -> Result<String, Malformed> {
+    fn value(&mut self) -> Result<String, MalformedExtensions> {
         self.skip_spaces();
         if !self.take('"') {
             return self.token().map(str::to_owned);
@@ -314,13 +325,13 @@ impl<'a> HeaderText<'a> {
                 '"' => {
                     self.rest = &self.rest[at + 1..];
                     let is_token = !value.is_empty() && value.bytes().all(is_token_byte);
-                    return if is_token { Ok(value) } else { Err(Malformed) };
+                    return if is_token { Ok(value) } else { Err(MalformedExtensions) };
                 }
-                '\\' => value.push(letters.next().ok_or(Malformed)?.1),
+                '\\' => value.push(letters.next().ok_or(MalformedExtensions)?.1),
                 letter => value.push(letter),
             }
         }
-        Err(Malformed)
+        Err(MalformedExtensions)
     }
 }
 
@@ -335,7 +346,7 @@ mod tests {
 
     fn answer(value: &str) -> String {
         match Policy::default().answer([value]) {
-            Err(Malformed) => "malformed".into(),
+            Err(MalformedExtensions) => "malformed".into(),
             Ok(None) => "declined".into(),
             Ok(Some(agreed)) => agreed.to_string().replace("permessage-deflate; ", ""),
         }
@@ -399,7 +410,7 @@ mod tests {
         assert_eq!(bits("permessage-deflate; server_max_window_bits=9"), 9);
         let several = policy.answer(["x-other", "permessage-deflate; server_max_window_bits=10"]);
         assert_eq!(several.unwrap().unwrap().server_class(), 9);
-        assert_eq!(policy.answer(["permessage-deflate", ";"]), Err(Malformed));
+        assert_eq!(policy.answer(["permessage-deflate", ";"]), Err(MalformedExtensions));
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub enum Peer {
     Server,
 }
 
-/// What comes next in the stream.
+/// The next part of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     Data(Data),

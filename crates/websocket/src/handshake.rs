@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha1::{Digest, Sha1};
 
-use crate::extension::{Agreed, Malformed, Policy};
+use crate::extension::{DeflateAgreement, MalformedExtensions, Policy};
 use crate::head::{Head, HeadRefusal, Headers};
 
 const GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
@@ -26,7 +26,7 @@ pub fn accept_key(key: &str) -> Option<String> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandshakeAnswer {
     pub accept: String,
-    pub deflate: Option<Agreed>,
+    pub deflate: Option<DeflateAgreement>,
 }
 
 impl HandshakeAnswer {
@@ -91,14 +91,14 @@ impl Head<'_> {
         Ok(HandshakeAnswer { accept, deflate: self.extensions(deflate)? })
     }
 
-    fn extensions(&self, deflate: Option<Policy>) -> Result<Option<Agreed>, HeadRefusal> {
+    fn extensions(&self, deflate: Option<Policy>) -> Result<Option<DeflateAgreement>, HeadRefusal> {
         let malformed = HeadRefusal { status: 400, reason: "Sec-WebSocket-Extensions is malformed" };
         let mut values = Vec::new();
         for value in self.headers.values("sec-websocket-extensions") {
             values.push(std::str::from_utf8(value).map_err(|_| malformed)?);
         }
         let answered = deflate.unwrap_or_default().answer(values);
-        answered.map(|agreed| agreed.filter(|_| deflate.is_some())).map_err(|Malformed| malformed)
+        answered.map(|agreed| agreed.filter(|_| deflate.is_some())).map_err(|MalformedExtensions| malformed)
     }
 
     /// Returns the only header of this name.
@@ -117,7 +117,7 @@ impl Head<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::head::{HeadLimits, Parsed, parse};
+    use crate::head::{HeadLimits, HeadParseResult, parse};
 
     const GOOD: [&str; 6] = [
         "GET /a HTTP/1.1",
@@ -132,9 +132,9 @@ mod tests {
     fn verdict(lines: &[&str]) -> String {
         let text = format!("{}\r\n\r\n", lines.join("\r\n"));
         let head = match parse(text.as_bytes(), &HeadLimits::default()) {
-            Parsed::Head(head) => head,
-            Parsed::Refuse(refusal) => return refusal.status.to_string(),
-            Parsed::NeedMore => return "more".into(),
+            HeadParseResult::Head(head) => head,
+            HeadParseResult::Refuse(refusal) => return refusal.status.to_string(),
+            HeadParseResult::NeedMore => return "more".into(),
         };
         if !head.is_upgrade() {
             return "plain".into();
@@ -220,9 +220,9 @@ mod tests {
                      Sec-WebSocket-Accept: abc=\r\n";
         assert_eq!(written(None), format!("{start}\r\n"));
         let agreed = Policy::default().answer(["permessage-deflate; server_max_window_bits=12"]).unwrap();
-        let said =
+        let header =
             "permessage-deflate; server_no_context_takeover; client_no_context_takeover; server_max_window_bits=12";
-        assert_eq!(written(agreed), format!("{start}Sec-WebSocket-Extensions: {said}\r\n\r\n"));
+        assert_eq!(written(agreed), format!("{start}Sec-WebSocket-Extensions: {header}\r\n\r\n"));
     }
 
     #[test]

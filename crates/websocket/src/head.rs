@@ -102,18 +102,18 @@ pub fn status_words(status: u16) -> &'static str {
 
 /// Result of parsing the received bytes.
 #[derive(Debug)]
-pub enum Parsed<'a> {
+pub enum HeadParseResult<'a> {
     NeedMore,
     Head(Head<'a>),
     /// Send the error and close the connection: the rest of the stream cannot be trusted.
     Refuse(HeadRefusal),
 }
 
-pub fn parse<'a>(input: &'a [u8], limits: &HeadLimits) -> Parsed<'a> {
+pub fn parse<'a>(input: &'a [u8], limits: &HeadLimits) -> HeadParseResult<'a> {
     match read(input, limits) {
-        Ok(Some(head)) => Parsed::Head(head),
-        Ok(None) => Parsed::NeedMore,
-        Err(refusal) => Parsed::Refuse(refusal),
+        Ok(Some(head)) => HeadParseResult::Head(head),
+        Ok(None) => HeadParseResult::NeedMore,
+        Err(refusal) => HeadParseResult::Refuse(refusal),
     }
 }
 
@@ -209,13 +209,13 @@ mod tests {
 
     fn outcome(text: &[u8]) -> String {
         match parse(text, &HeadLimits::default()) {
-            Parsed::NeedMore => "more".into(),
-            Parsed::Head(head) => {
+            HeadParseResult::NeedMore => "more".into(),
+            HeadParseResult::Head(head) => {
                 let rest = text.len() - head.head_bytes;
                 let keeps = if head.keeps_alive() { "keep" } else { "close" };
                 format!("{} {} {keeps} body={} rest={rest}", head.method, head.target, head.body_bytes)
             }
-            Parsed::Refuse(refusal) => format!("!{}", refusal.status),
+            HeadParseResult::Refuse(refusal) => format!("!{}", refusal.status),
         }
     }
 

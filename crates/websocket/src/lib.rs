@@ -6,11 +6,12 @@
 //!                its byte.
 //!             2. Memory is bounded by [`MessageLimits`], whatever arrives, compressed or not.
 //! Leaves out  Sockets, timeouts and access control.
-//! Start at    [`head::parse`] and [`head::Head::upgrade`] for a server's handshake, [`Opening`]
-//!             for a client's, [`Decoder::decode`] for messages, [`Frames::next`] for payloads that
-//!             are not to be copied.
+//! Start at    [`head::parse`] and [`head::Head::upgrade`] for a server's handshake,
+//!             [`ClientHandshake`] for a client's, [`Decoder::decode`] for messages,
+//!             [`Frames::next`] for payloads that are not to be copied.
 
 mod address;
+mod client_handshake;
 mod decode;
 mod deflate;
 mod encode;
@@ -18,17 +19,16 @@ mod extension;
 mod frames;
 mod handshake;
 pub mod head;
-mod opening;
 mod utf8;
 mod violation;
 
 pub use address::{Address, BadUrl};
-pub use decode::{Decoder, Incoming, ProtocolError};
+pub use client_handshake::{ClientHandshake, HandshakeOutcome, HandshakeRefusal, printable};
+pub use decode::{Decoder, IncomingMessage, ProtocolError};
 pub use deflate::{Deflater, Inflater};
 pub use encode::{CloseCode, Opcode, payload_of, write_close, write_frame, write_header, write_masked};
-pub use extension::{Agreed, Malformed, Offer, Policy};
+pub use extension::{DeflateAgreement, MalformedExtensions, Offer, Policy};
 pub use frames::{Control, Data, Frames, MessageLimits, Peer, Piece, close_body};
 pub use handshake::{HandshakeAnswer, accept_key};
-pub use opening::{Opened, Opening, Unopened, printable};
-pub use utf8::{Checked, Utf8};
+pub use utf8::{Utf8, ValidPart};
 pub use violation::Violation;

@@ -6,7 +6,7 @@
 
 /// How much of a piece is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Checked {
+pub enum ValidPart {
     Whole,
     /// The text is invalid at this offset. Nothing from there on may be used.
     Until(usize),
@@ -30,26 +30,26 @@ impl Utf8 {
 
     /// Checks whether the message continues as UTF-8 with `piece`.
     #[inline]
-    pub fn check(&mut self, piece: &[u8]) -> Checked {
+    pub fn check(&mut self, piece: &[u8]) -> ValidPart {
         let mut at = 0;
         while self.begun_bytes > 0 {
-            let Some(byte) = piece.get(at) else { return Checked::Whole };
+            let Some(byte) = piece.get(at) else { return ValidPart::Whole };
             self.begun[self.begun_bytes] = *byte;
             match std::str::from_utf8(&self.begun[..=self.begun_bytes]) {
                 Ok(_) => self.begun_bytes = 0,
                 Err(error) if error.error_len().is_none() => self.begun_bytes += 1,
-                Err(_) => return Checked::Until(at),
+                Err(_) => return ValidPart::Until(at),
             }
             at += 1;
         }
         match std::str::from_utf8(&piece[at..]) {
-            Ok(_) => Checked::Whole,
-            Err(error) if error.error_len().is_some() => Checked::Until(at + error.valid_up_to()),
+            Ok(_) => ValidPart::Whole,
+            Err(error) if error.error_len().is_some() => ValidPart::Until(at + error.valid_up_to()),
             Err(error) => {
                 let rest = &piece[at + error.valid_up_to()..];
                 self.begun[..rest.len()].copy_from_slice(rest);
                 self.begun_bytes = rest.len();
-                Checked::Whole
+                ValidPart::Whole
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use pitwire_websocket::{Decoder, Incoming, MessageLimits};
+use pitwire_websocket::{Decoder, IncomingMessage, MessageLimits};
 use serde_json::Value;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,13 +94,13 @@ fn stream(frames: &[Value], sender: Sender) -> Vec<u8> {
     frames.iter().flat_map(|frame| bytes_of(frame, sender)).collect()
 }
 
-fn word(incoming: &Incoming<'_>) -> [String; 2] {
+fn word(incoming: &IncomingMessage<'_>) -> [String; 2] {
     match incoming {
-        Incoming::Text(text) => [format!("text:{text}"), format!("text#{}", text.len())],
-        Incoming::Binary(bytes) => [format!("binary:{}", hex::encode(bytes)), format!("binary#{}", bytes.len())],
-        Incoming::Ping(bytes) => [format!("ping:{}", hex::encode(bytes)), format!("ping#{}", bytes.len())],
-        Incoming::Pong => ["pong".into(), String::new()],
-        Incoming::Close(code) => {
+        IncomingMessage::Text(text) => [format!("text:{text}"), format!("text#{}", text.len())],
+        IncomingMessage::Binary(bytes) => [format!("binary:{}", hex::encode(bytes)), format!("binary#{}", bytes.len())],
+        IncomingMessage::Ping(bytes) => [format!("ping:{}", hex::encode(bytes)), format!("ping#{}", bytes.len())],
+        IncomingMessage::Pong => ["pong".into(), String::new()],
+        IncomingMessage::Close(code) => {
             [format!("close:{}", code.map_or(String::new(), |code| code.to_string())), String::new()]
         }
     }
@@ -112,33 +112,33 @@ fn play(pieces: &[&[u8]], sender: Sender) -> (Vec<[String; 2]>, usize) {
         Sender::Client => Decoder::new(MessageLimits::default()),
         Sender::Server => Decoder::of_server(MessageLimits::default()),
     };
-    let (mut said, mut taken) = (Vec::new(), 0);
+    let (mut decoded, mut taken) = (Vec::new(), 0);
     for piece in pieces {
         let mut rest = *piece;
         while !rest.is_empty() {
             let (used, incoming) = match decoder.decode(rest) {
                 Ok(decoded) => decoded,
                 Err(error) => {
-                    said.push([format!("fail:{}", error.code as u16), String::new()]);
-                    return (said, taken + piece.len());
+                    decoded.push([format!("fail:{}", error.code as u16), String::new()]);
+                    return (decoded, taken + piece.len());
                 }
             };
             assert!(used > 0, "bytes that are there are taken");
             rest = &rest[used..];
             if let Some(incoming) = incoming {
-                said.push(word(&incoming));
-                if let Incoming::Close(_) = incoming {
-                    return (said, taken);
+                decoded.push(word(&incoming));
+                if let IncomingMessage::Close(_) = incoming {
+                    return (decoded, taken);
                 }
             }
         }
         taken += piece.len();
     }
-    (said, taken)
+    (decoded, taken)
 }
 
-fn is_as_expected(said: &[[String; 2]], expect: &[String]) -> bool {
-    said.len() == expect.len() && said.iter().zip(expect).all(|(said, expect)| said.contains(expect))
+fn is_as_expected(decoded: &[[String; 2]], expect: &[String]) -> bool {
+    decoded.len() == expect.len() && decoded.iter().zip(expect).all(|(decoded, expect)| decoded.contains(expect))
 }
 
 #[test]
@@ -149,8 +149,8 @@ fn every_case_gives_its_result_however_it_is_split() {
         for sender in SENDERS {
             let stream = stream(&case.frames, sender);
             let check = |pieces: &[&[u8]], how: &str| {
-                let (said, _) = play(pieces, sender);
-                assert!(is_as_expected(&said, &case.expect), "{}, {sender:?}, {how}: {said:?}", case.name);
+                let (decoded, _) = play(pieces, sender);
+                assert!(is_as_expected(&decoded, &case.expect), "{}, {sender:?}, {how}: {decoded:?}", case.name);
             };
             check(&[&stream], "whole");
             check(&stream.chunks(1).collect::<Vec<_>>(), "byte by byte");
@@ -175,10 +175,10 @@ fn text_may_be_fragmented_anywhere() {
                 piece("continuation", &whole[at..], true),
             ];
             for sender in SENDERS {
-                let (mut said, _) = play(&[&stream(&frames, sender)], sender);
+                let (mut decoded, _) = play(&[&stream(&frames, sender)], sender);
                 // The connection may fail before the pong is read.
-                said.retain(|word| word[0] != "pong");
-                assert!(is_as_expected(&said, &case.expect), "{}, cut at {at}: {said:?}", case.name);
+                decoded.retain(|word| word[0] != "pong");
+                assert!(is_as_expected(&decoded, &case.expect), "{}, cut at {at}: {decoded:?}", case.name);
             }
         }
     }
@@ -204,9 +204,9 @@ fn each_close_code_is_classified() {
     let legal: BTreeSet<u16> = (1000..=1003).chain(1007..=1014).chain(3000..=4999).collect();
     for code in 0..=u16::MAX {
         let bytes = [&[0x88, 2][..], &code.to_be_bytes()].concat();
-        let (said, _) = play(&[&bytes], Sender::Server);
+        let (decoded, _) = play(&[&bytes], Sender::Server);
         let expected = if legal.contains(&code) { format!("close:{code}") } else { "fail:1002".into() };
-        assert_eq!(said[0][0], expected);
+        assert_eq!(decoded[0][0], expected);
     }
 }
 

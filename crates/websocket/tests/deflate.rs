@@ -2,7 +2,9 @@
 //! bombs.
 
 use pitwire_random::SplitMix64;
-use pitwire_websocket::{Decoder, Deflater, Incoming, Inflater, MessageLimits, Offer, Opcode, Policy, Violation};
+use pitwire_websocket::{
+    Decoder, Deflater, IncomingMessage, Inflater, MessageLimits, Offer, Opcode, Policy, Violation,
+};
 
 /// Returns a server's decoder for a client that made this offer.
 fn decoder(offer: &str, limits: MessageLimits) -> Decoder {
@@ -39,7 +41,7 @@ fn run(decoder: &mut Decoder, bytes: &[u8], step: usize) -> String {
                 Ok((used, incoming)) => {
                     rest = &rest[used..];
                     match incoming {
-                        Some(Incoming::Text(text)) => out.push(text.to_owned()),
+                        Some(IncomingMessage::Text(text)) => out.push(text.to_owned()),
                         Some(other) => out.push(format!("{other:?}")),
                         None => {}
                     }
@@ -113,8 +115,8 @@ fn compression_round_trips_for_every_window() {
             deflater.write_frame(&mut frame, Opcode::Binary, payload);
             assert_eq!(frame[0] & 0x40 != 0, squeezed.len() < payload.len(), "only what shrinks is compressed");
             let mut reader = decoder("permessage-deflate", MessageLimits::default());
-            let said = run(&mut reader, &masked(&frame), 1000);
-            assert_eq!(said, format!("{:?}", Incoming::Binary(payload)));
+            let decoded = run(&mut reader, &masked(&frame), 1000);
+            assert_eq!(decoded, format!("{:?}", IncomingMessage::Binary(payload)));
         }
     }
 }
@@ -155,8 +157,8 @@ fn decompression_bomb_is_stopped_at_the_limit() {
             } else {
                 Deflater::new(6, 15).write_frame(&mut frame, Opcode::Text, &payload);
             }
-            let said = run(&mut decoder("permessage-deflate", MessageLimits::default()), &masked(&frame), 4096);
-            assert_eq!(said, expected.map_or(String::from_utf8(payload).unwrap(), str::to_owned), "{bytes} {plain}");
+            let decoded = run(&mut decoder("permessage-deflate", MessageLimits::default()), &masked(&frame), 4096);
+            assert_eq!(decoded, expected.map_or(String::from_utf8(payload).unwrap(), str::to_owned), "{bytes} {plain}");
         }
     }
 }

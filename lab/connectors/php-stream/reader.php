@@ -51,7 +51,7 @@ final class Reader
         stream_set_read_buffer($stream, 0);
     }
 
-    /** Waits for bytes, at most for $waitUs. False: nothing came. Null: the connection has ended. */
+    /** Waits for bytes, at most for $waitUs. False: none came. Null: the connection has ended. */
     public function fill(int $waitUs): ?bool
     {
         $read = [$this->stream];

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds build/publisher from server.cpp and the C++ sources that the crate libuwebsockets-sys bundles.
+# Builds build/publisher from server.cpp and the C++ sources that the crate libuwebsockets-sys
+# bundles.
 set -eu
 
 cargo vendor -q --locked build/vendor > build/cargo-config.toml

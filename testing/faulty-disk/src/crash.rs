@@ -3,7 +3,7 @@
 use pitwire_random::SplitMix64;
 use std::sync::Arc;
 
-use crate::disk::{Disk, Inode, Naming, Write, overwrite};
+use crate::disk::{DirectoryChange, Disk, Inode, Write, overwrite};
 
 const SECTOR_BYTES: usize = 512;
 
@@ -148,7 +148,11 @@ fn sectors_of(write: &Write) -> Vec<(usize, usize)> {
     ranges
 }
 
-fn surviving_names<'a>(pending: &'a [Naming], crash: Crash, random: &mut SplitMix64) -> Vec<&'a Naming> {
+fn surviving_names<'a>(
+    pending: &'a [DirectoryChange],
+    crash: Crash,
+    random: &mut SplitMix64,
+) -> Vec<&'a DirectoryChange> {
     // A journalling file system keeps name changes in order; which independent ones arrive is open.
     let count = pending.len();
     let mut order = match crash {

@@ -21,7 +21,7 @@ pub(crate) struct Write {
 
 /// A change of the directory.
 #[derive(Clone, Debug)]
-pub(crate) enum Naming {
+pub(crate) enum DirectoryChange {
     Create { name: String, inode: usize },
     Rename { from: String, to: String },
     Remove { name: String },
@@ -33,7 +33,7 @@ pub(crate) struct Disk {
     pub inodes: Vec<Inode>,
     pub safe_names: BTreeMap<String, usize>,
     pub seen_names: BTreeMap<String, usize>,
-    pub unsynced_names: Vec<Naming>,
+    pub unsynced_names: Vec<DirectoryChange>,
 }
 
 impl Inode {
@@ -61,20 +61,20 @@ pub(crate) fn overwrite(file: &mut Vec<u8>, offset: usize, bytes: &[u8]) {
     file[offset..end].copy_from_slice(bytes);
 }
 
-impl Naming {
+impl DirectoryChange {
     pub(crate) fn apply(&self, names: &mut BTreeMap<String, usize>) {
         match self {
-            Naming::Create { name, inode } => {
+            DirectoryChange::Create { name, inode } => {
                 names.insert(name.clone(), *inode);
             }
-            Naming::Rename { from, to } => {
+            DirectoryChange::Rename { from, to } => {
                 // In a crash the creation of `from` may be lost and its renaming not: then the file
                 // is missing.
                 if let Some(inode) = names.remove(from) {
                     names.insert(to.clone(), inode);
                 }
             }
-            Naming::Remove { name } => {
+            DirectoryChange::Remove { name } => {
                 names.remove(name);
             }
         }
@@ -82,7 +82,7 @@ impl Naming {
 }
 
 impl Disk {
-    pub(crate) fn change_name(&mut self, naming: Naming) {
+    pub(crate) fn change_name(&mut self, naming: DirectoryChange) {
         naming.apply(&mut self.seen_names);
         self.unsynced_names.push(naming);
     }

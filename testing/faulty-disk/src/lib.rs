@@ -16,4 +16,4 @@ mod disk;
 mod storage;
 
 pub use crash::Crash;
-pub use storage::{FaultyStorage, Image, Trouble};
+pub use storage::{DiskFaults, FaultyStorage, Image};

@@ -10,13 +10,13 @@ use pitwire_journal::{File, Storage};
 
 use crate::{
     Crash,
-    disk::{Disk, Inode, Naming},
+    disk::{DirectoryChange, Disk, Inode},
 };
 
 /// The faults of a disk, counted over operations that change it (writes, syncs, creations, name
 /// changes).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Trouble {
+pub struct DiskFaults {
     /// The operation with this number, counted from 1, fails, and so do all after it. A failed
     /// write may arrive in part; a failed sync syncs nothing.
     pub fails_at: Option<u64>,
@@ -49,7 +49,7 @@ impl Image {
 struct World {
     disk: Disk,
     operations: u64,
-    trouble: Trouble,
+    trouble: DiskFaults,
     now_ns: u64,
     images: Option<Vec<Image>>,
 }
@@ -78,7 +78,7 @@ impl FaultyStorage {
         lock(&self.world)
     }
 
-    pub fn give_trouble(&self, trouble: Trouble) {
+    pub fn give_trouble(&self, trouble: DiskFaults) {
         self.lock().trouble = trouble;
     }
 
@@ -172,7 +172,7 @@ impl World {
         self.trouble.lies_from.is_some_and(|from| self.operations >= from)
     }
 
-    fn name(&mut self, naming: Naming) -> io::Result<()> {
+    fn name(&mut self, naming: DirectoryChange) -> io::Result<()> {
         self.begin()?;
         self.disk.change_name(naming);
         self.end();
@@ -202,7 +202,7 @@ impl Storage for FaultyStorage {
         }
         let inode = world.disk.inodes.len();
         world.disk.inodes.push(Inode::safe(Arc::new(vec![0; to_usize(bytes)?])));
-        world.disk.change_name(Naming::Create { name: name.to_owned(), inode });
+        world.disk.change_name(DirectoryChange::Create { name: name.to_owned(), inode });
         world.end();
         Ok(Box::new(Handle { world: Arc::clone(&self.world), inode }))
     }
@@ -210,13 +210,13 @@ impl Storage for FaultyStorage {
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut world = self.lock();
         world.require(from)?;
-        world.name(Naming::Rename { from: from.to_owned(), to: to.to_owned() })
+        world.name(DirectoryChange::Rename { from: from.to_owned(), to: to.to_owned() })
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
         let mut world = self.lock();
         world.require(name)?;
-        world.name(Naming::Remove { name: name.to_owned() })
+        world.name(DirectoryChange::Remove { name: name.to_owned() })
     }
 
     fn sync_directory(&self) -> io::Result<()> {

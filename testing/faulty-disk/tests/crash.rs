@@ -4,7 +4,7 @@
 mod common;
 
 use common::{Loss, Writer, judge, open, test_seed};
-use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
+use pitwire_faulty_disk::{Crash, DiskFaults, FaultyStorage};
 use pitwire_journal::Log;
 use pitwire_random::SplitMix64;
 
@@ -28,7 +28,7 @@ fn crash_everywhere(disk: &FaultyStorage, writer: &Writer, before: u64, seed: u6
     Ok(states)
 }
 
-fn run(seed: u64, turns: u64, trouble: Trouble) -> Result<(u64, u64), Loss> {
+fn run(seed: u64, turns: u64, trouble: DiskFaults) -> Result<(u64, u64), Loss> {
     let disk = FaultyStorage::new();
     let mut writer = Writer::begin(&disk, seed).map_err(|error| Loss::Refused(error.to_string()))?;
     disk.give_trouble(trouble);
@@ -55,7 +55,7 @@ fn nothing_acknowledged_is_lost_at_any_boundary() {
     let seed = test_seed();
     let (mut states, mut boundaries) = (0, 0);
     for round in 0..52 {
-        let (s, b) = run(seed ^ (round << 32), 20, Trouble::default())
+        let (s, b) = run(seed ^ (round << 32), 20, DiskFaults::default())
             .unwrap_or_else(|loss| panic!("TEST_SEED={seed} round {round}: {loss:?}"));
         states += s;
         boundaries += b;
@@ -72,7 +72,7 @@ fn an_acknowledgement_before_the_sync_is_caught() {
         let mut writer = Writer::begin(&disk, seed).unwrap();
         writer.append(5).unwrap();
         writer.commit().unwrap();
-        disk.give_trouble(Trouble { lies_from: Some(disk.operations()), ..Trouble::default() });
+        disk.give_trouble(DiskFaults { lies_from: Some(disk.operations()), ..DiskFaults::default() });
         writer.append(5).unwrap();
         writer.commit().unwrap();
         match judge(&disk.crash(Crash::DropAll, 0), writer.acked, &writer.appended) {
@@ -86,7 +86,7 @@ fn an_acknowledgement_before_the_sync_is_caught() {
 #[test]
 fn a_disk_that_begins_to_lie_is_caught_by_the_search() {
     for seed in 1..=10 {
-        match run(seed, 20, Trouble { lies_from: Some(30), ..Trouble::default() }) {
+        match run(seed, 20, DiskFaults { lies_from: Some(30), ..DiskFaults::default() }) {
             Err(Loss::Acknowledged { .. } | Loss::Refused(_)) => {}
             other => panic!("seed {seed}: {other:?}"),
         }

@@ -6,7 +6,7 @@ mod common;
 use std::sync::Arc;
 
 use common::{Writer, judge, open, small};
-use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
+use pitwire_faulty_disk::{Crash, DiskFaults, FaultyStorage};
 use pitwire_journal::records::Superblock;
 use pitwire_journal::{Journal, JournalConfig};
 use pitwire_journal::{Log, LogError, OutputHash};
@@ -34,13 +34,13 @@ fn nothing_is_acknowledged_after_a_failed_operation() {
             let mut writer = Writer::begin(&disk, 31).unwrap();
             failing += 1;
             let at = disk.operations() + failing;
-            disk.give_trouble(Trouble { fails_at: Some(at), is_full, ..Trouble::default() });
+            disk.give_trouble(DiskFaults { fails_at: Some(at), is_full, ..DiskFaults::default() });
             if !run_until_failure(&mut writer) {
                 break;
             }
             let acked = writer.acked;
             // The device recovers, but the journal must not trust it again.
-            disk.give_trouble(Trouble::default());
+            disk.give_trouble(DiskFaults::default());
             let was_preparing = writer.append(1).is_ok();
             match writer.commit() {
                 Err(LogError::Poisoned) => assert_eq!(writer.journal.durable_position().0, acked),
@@ -61,7 +61,7 @@ fn a_failed_commit_poisons_for_good() {
         let disk = FaultyStorage::new();
         let mut writer = Writer::begin(&disk, 32).unwrap();
         let at = disk.operations() + after;
-        disk.give_trouble(Trouble { fails_at: Some(at), ..Trouble::default() });
+        disk.give_trouble(DiskFaults { fails_at: Some(at), ..DiskFaults::default() });
         writer.append(1).unwrap();
         match writer.commit() {
             Err(LogError::Io { doing, file, .. }) => {
@@ -69,7 +69,7 @@ fn a_failed_commit_poisons_for_good() {
             }
             other => panic!("{other:?}"),
         }
-        disk.give_trouble(Trouble::default());
+        disk.give_trouble(DiskFaults::default());
         assert!(matches!(writer.commit(), Err(LogError::Poisoned)));
         assert!(matches!(writer.append(1), Err(LogError::Poisoned)));
         assert!(matches!(writer.journal.write_superblock_if_due(99), Err(LogError::Poisoned)));
@@ -86,10 +86,10 @@ fn no_space_while_preparing_is_survived() {
     let mut writer = Writer::begin(&disk, 33).unwrap();
     let job = writer.journal.segment_wanted().unwrap();
     assert!(writer.journal.segment_wanted().is_none(), "one job at a time");
-    disk.give_trouble(Trouble { fails_at: Some(disk.operations() + 1), is_full: true, ..Trouble::default() });
+    disk.give_trouble(DiskFaults { fails_at: Some(disk.operations() + 1), is_full: true, ..DiskFaults::default() });
     let outcome = job.run();
     assert!(writer.journal.segment_ready(outcome).is_err());
-    disk.give_trouble(Trouble::default());
+    disk.give_trouble(DiskFaults::default());
     writer.append(3).unwrap();
     writer.commit().unwrap();
     let job = writer.journal.segment_wanted().expect("wanted again");
@@ -161,14 +161,14 @@ fn a_spare_of_another_size_is_not_used() {
 fn the_superblock_follows_the_watermark_at_its_pace() {
     let disk = FaultyStorage::new();
     let mut writer = Writer::begin(&disk, 40).unwrap(); // rewritten at most every 3 ns
-    let said = || Superblock::decode_file(&disk.bytes("superblock").unwrap()).unwrap().watermark.0;
-    assert_eq!((writer.journal.superblock_due_ns(), said()), (None, 0));
+    let watermark = || Superblock::decode_file(&disk.bytes("superblock").unwrap()).unwrap().watermark.0;
+    assert_eq!((writer.journal.superblock_due_ns(), watermark()), (None, 0));
     for (now, expected) in [(10, 1), (11, 1), (12, 1), (13, 4), (20, 5)] {
         writer.append(1).unwrap();
         writer.commit().unwrap();
-        let was = said();
+        let was = watermark();
         assert_eq!(writer.journal.write_superblock_if_due(now).unwrap(), was != expected, "at {now}");
-        assert_eq!(said(), expected, "at {now}");
+        assert_eq!(watermark(), expected, "at {now}");
         assert!(!writer.journal.write_superblock_if_due(now).unwrap(), "once is enough at {now}");
     }
     assert_eq!(writer.journal.superblock_due_ns(), None);
@@ -176,7 +176,7 @@ fn the_superblock_follows_the_watermark_at_its_pace() {
     writer.commit().unwrap();
     let acked = writer.acked;
     writer.journal.close().unwrap();
-    assert_eq!(said(), acked, "a clean end leaves it up to date");
+    assert_eq!(watermark(), acked, "a clean end leaves it up to date");
 }
 
 #[test]

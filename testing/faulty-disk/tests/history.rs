@@ -4,9 +4,9 @@
 mod common;
 
 use common::{Writer, judge, small, snapshot};
-use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
+use pitwire_faulty_disk::{Crash, DiskFaults, FaultyStorage};
 use pitwire_journal::{Keep, OpenError, StartAt, Storage, compress_segments, inspect, surplus};
-use pitwire_model::{Seq, Stamped};
+use pitwire_model::{Seq, SequencedCommand};
 
 /// A journal over several segments with a snapshot after every ten turns, and where the second
 /// newest snapshot begins.
@@ -26,7 +26,7 @@ fn with_snapshots(count: u64) -> (FaultyStorage, Writer, u32) {
 }
 
 /// Every command that is kept, read as `verify` reads it.
-fn kept(disk: &FaultyStorage) -> Vec<Stamped> {
+fn kept(disk: &FaultyStorage) -> Vec<SequencedCommand> {
     let recovery = inspect(disk, &small(), StartAt::Oldest).unwrap();
     recovery.tail(disk).unwrap().flat_map(|group| group.unwrap().commands).collect()
 }
@@ -102,9 +102,9 @@ fn a_damaged_compressed_segment_is_named_and_a_start_does_not_need_it() {
 fn a_full_disk_leaves_the_segments_as_they_are() {
     let (disk, writer, _) = with_snapshots(3);
     let (all, before) = (kept(&disk), disk.list().unwrap());
-    disk.give_trouble(Trouble { capacity: Some(1), ..Trouble::default() });
+    disk.give_trouble(DiskFaults { capacity: Some(1), ..DiskFaults::default() });
     assert!(compress_segments(&disk, &small(), || true).is_err());
-    disk.give_trouble(Trouble::default());
+    disk.give_trouble(DiskFaults::default());
     assert_eq!(disk.list().unwrap(), before);
     assert_eq!(kept(&disk), all);
     judge(&disk, writer.acked, &writer.appended).unwrap();

@@ -4,9 +4,9 @@
 mod common;
 
 use common::{Writer, judge, meta, named_snapshot, open, payload, small, snapshot};
-use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
+use pitwire_faulty_disk::{Crash, DiskFaults, FaultyStorage};
 use pitwire_journal::records::{SNAPSHOT_VERSION, SnapshotFault, SnapshotMeta};
-use pitwire_journal::{DamagedSnapshot, OpenError, Removed, StartAt, inspect, retain, write_snapshot};
+use pitwire_journal::{DamagedSnapshot, OpenError, RemovedFiles, StartAt, inspect, retain, write_snapshot};
 use pitwire_journal::{Log, LogError, Storage};
 use pitwire_model::Seq;
 
@@ -83,16 +83,16 @@ fn a_snapshot_of_an_older_layout_is_passed_over_while_the_log_reaches_back() {
     make_older(&disk, seqs[2]);
     let (_, recovery) = open(&disk).unwrap();
     assert_eq!(recovery.base(), seqs[1], "a newer layout behind it is used all the same");
-    let said: Vec<String> = recovery.damaged_snapshots.iter().map(ToString::to_string).collect();
+    let reports: Vec<String> = recovery.damaged_snapshots.iter().map(ToString::to_string).collect();
     let layout = format!("{} was passed over: its layout is version 3, and this build knows 4", name(seqs[2]));
-    assert!(said.len() == 1 && said[0].starts_with(&layout), "{said:?}");
+    assert!(reports.len() == 1 && reports[0].starts_with(&layout), "{reports:?}");
     seqs[..2].iter().for_each(|seq| make_older(&disk, *seq));
     let (_, recovery) = open(&disk).unwrap();
     assert_eq!((recovery.base(), recovery.damaged_snapshots.len()), (Seq(0), 3));
     let verified = inspect(&disk, &small(), StartAt::Oldest).unwrap();
     assert_eq!((verified.base(), verified.later_snapshots.len()), (Seq(0), 0), "none is compared with");
     judge(&disk, writer.acked, &writer.appended).unwrap();
-    assert_eq!(retain(&disk, &small(), 2).unwrap(), Removed::default(), "nothing can be spared yet");
+    assert_eq!(retain(&disk, &small(), 2).unwrap(), RemovedFiles::default(), "nothing can be spared yet");
 }
 
 #[test]
@@ -218,9 +218,9 @@ fn a_snapshot_that_cannot_be_written_leaves_the_old_one() {
     let (disk, writer, seqs) = with_snapshots(1);
     for failing in 1..=5 {
         let copy = disk.copy();
-        copy.give_trouble(Trouble { fails_at: Some(failing), is_full: true, ..Trouble::default() });
+        copy.give_trouble(DiskFaults { fails_at: Some(failing), is_full: true, ..DiskFaults::default() });
         snapshot(&copy, &writer).unwrap_err();
-        copy.give_trouble(Trouble::default());
+        copy.give_trouble(DiskFaults::default());
         // The directory sync is the last step, so the name may be there already, and whole.
         let base = open(&copy).unwrap().1.base();
         assert!(base == seqs[0] || (failing == 5 && base.0 == writer.acked), "failing {failing}: {base}");
@@ -288,9 +288,9 @@ fn forged_snapshot_is_not_used() {
         forge(&disk, forged);
         let (_, recovery) = open(&disk.copy()).unwrap();
         assert_eq!(recovery.base(), base, "the oldest snapshot is not named, so the log is read from its start");
-        let said: Vec<String> = recovery.damaged_snapshots.iter().map(ToString::to_string).collect();
+        let reports: Vec<String> = recovery.damaged_snapshots.iter().map(ToString::to_string).collect();
         let expected = format!("{} was not used: its hash is not the one that the superblock names", name(forged));
-        assert!(said.iter().any(|line| line.starts_with(&expected)), "{said:?}");
+        assert!(reports.iter().any(|line| line.starts_with(&expected)), "{reports:?}");
         judge(&disk.copy(), writer.acked, &writer.appended).unwrap();
     }
     disk.remove("journal-00000001.seg").unwrap();

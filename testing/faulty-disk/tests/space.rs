@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Writer, judge};
-use pitwire_faulty_disk::{Crash, FaultyStorage, Trouble};
+use pitwire_faulty_disk::{Crash, DiskFaults, FaultyStorage};
 use pitwire_journal::JournalSpace;
 use pitwire_journal::Storage;
 
@@ -36,40 +36,40 @@ fn a_full_disk_leaves_a_segment_for_cancels_and_gives_orders_back_with_the_space
         let mut writer = Writer::begin(&disk, seed).unwrap();
         assert!(prepare(&mut writer));
         assert_eq!(
-            (writer.journal.room(), writer.journal.remaining_bytes()),
+            (writer.journal.space(), writer.journal.remaining_bytes()),
             (JournalSpace::Orders, 3 * SEGMENT_BYTES)
         );
         // Another program fills the disk. The journal notices when it prepares the next segment.
-        disk.give_trouble(Trouble { capacity: Some(used(&disk)), ..Trouble::default() });
+        disk.give_trouble(DiskFaults { capacity: Some(used(&disk)), ..DiskFaults::default() });
         let mut commands = 0;
         while prepare(&mut writer) {
-            assert_eq!(writer.journal.room(), JournalSpace::Orders);
+            assert_eq!(writer.journal.space(), JournalSpace::Orders);
             one(&mut writer);
             commands += 1;
         }
         assert!(commands > 5, "the first segment had room for more than {commands}");
-        assert_eq!(writer.journal.room(), JournalSpace::CancelsOnly);
+        assert_eq!(writer.journal.space(), JournalSpace::CancelsOnly);
         assert!(writer.journal.remaining_bytes() > SEGMENT_BYTES, "a whole segment is kept for cancels");
         let mut cancels = 0;
-        while writer.journal.room() == JournalSpace::CancelsOnly {
+        while writer.journal.space() == JournalSpace::CancelsOnly {
             one(&mut writer);
             assert!(!prepare(&mut writer), "every turn tries again");
             cancels += 1;
         }
         assert!(cancels > 5);
         // The margin is for commands of the venue itself; they fit without another segment.
-        assert_eq!(writer.journal.room(), JournalSpace::Nothing);
+        assert_eq!(writer.journal.space(), JournalSpace::Nothing);
         one(&mut writer);
         judge(&disk.crash(crash, seed), writer.acked, &writer.appended).unwrap();
-        disk.give_trouble(Trouble { capacity: Some(used(&disk) + SEGMENT_BYTES), ..Trouble::default() });
+        disk.give_trouble(DiskFaults { capacity: Some(used(&disk) + SEGMENT_BYTES), ..DiskFaults::default() });
         let job = writer.journal.segment_wanted().unwrap();
         writer.journal.segment_ready(job.run()).unwrap();
-        assert_eq!(writer.journal.room(), JournalSpace::CancelsOnly, "one segment is the cancels' segment");
+        assert_eq!(writer.journal.space(), JournalSpace::CancelsOnly, "one segment is the cancels' segment");
         assert!(!prepare(&mut writer), "room for one more segment only");
-        assert_eq!(writer.journal.room(), JournalSpace::CancelsOnly);
-        disk.give_trouble(Trouble::default());
+        assert_eq!(writer.journal.space(), JournalSpace::CancelsOnly);
+        disk.give_trouble(DiskFaults::default());
         assert!(prepare(&mut writer));
-        assert_eq!(writer.journal.room(), JournalSpace::Orders, "without a restart");
+        assert_eq!(writer.journal.space(), JournalSpace::Orders, "without a restart");
         for turn in 0..30 {
             writer.turn(turn).unwrap();
         }
@@ -84,11 +84,11 @@ fn segments_made_ahead_outlive_the_process() {
     let mut writer = Writer::begin(&disk, 1).unwrap();
     assert!(prepare(&mut writer));
     one(&mut writer);
-    disk.give_trouble(Trouble { capacity: Some(0), ..Trouble::default() });
+    disk.give_trouble(DiskFaults { capacity: Some(0), ..DiskFaults::default() });
     writer.journal = common::open(&disk).unwrap().0;
     assert!(prepare(&mut writer), "none is wanted");
-    assert_eq!(writer.journal.room(), JournalSpace::Orders);
-    while writer.journal.room() != JournalSpace::Nothing {
+    assert_eq!(writer.journal.space(), JournalSpace::Orders);
+    while writer.journal.space() != JournalSpace::Nothing {
         prepare(&mut writer);
         one(&mut writer);
     }
@@ -96,7 +96,7 @@ fn segments_made_ahead_outlive_the_process() {
     judge(&disk.crash(Crash::DropAll, 0), writer.acked, &writer.appended).unwrap();
 }
 
-struct Served {
+struct LoadFigures {
     groups: u64,
     commands: u64,
     /// The longest time from arrival to answer, in nanoseconds of the disk's time.
@@ -105,13 +105,13 @@ struct Served {
 
 /// A server under a steady load: in each turn it takes everything that has arrived, commits, and
 /// then answers.
-fn serve(sync_ns: u64, gap_ns: u64, commands: u64) -> Served {
+fn serve(sync_ns: u64, gap_ns: u64, commands: u64) -> LoadFigures {
     let disk = FaultyStorage::new();
     let mut writer = Writer::begin(&disk, 9).unwrap();
-    disk.give_trouble(Trouble { sync_ns, ..Trouble::default() });
+    disk.give_trouble(DiskFaults { sync_ns, ..DiskFaults::default() });
     let begun = disk.now_ns();
     let arrival = |number: u64| begun + number * gap_ns;
-    let mut served = Served { groups: 0, commands: 0, longest_ns: 0 };
+    let mut served = LoadFigures { groups: 0, commands: 0, longest_ns: 0 };
     while served.commands < commands {
         disk.wait_until(arrival(served.commands + 1));
         let arrived = ((disk.now_ns() - begun) / gap_ns).min(commands) - served.commands;

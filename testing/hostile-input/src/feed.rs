@@ -18,9 +18,9 @@ const FRAGMENTED_BYTES_MAX: usize = 8192;
 const FRAGMENTS_MAX: usize = 64;
 
 #[derive(Default)]
-struct Seen(Vec<FeedEvent>);
+struct ScanOutput(Vec<FeedEvent>);
 
-impl ObjectSink for Seen {
+impl ObjectSink for ScanOutput {
     fn objects(&mut self, text: &[u8], objects: &[Object]) {
         self.0.extend(objects.iter().map(|object| FeedEvent::Object {
             text: text[object.start as usize..object.end as usize].to_vec(),
@@ -68,7 +68,7 @@ type Outcome = (Vec<FeedEvent>, Option<Violation>, ScanCounters);
 
 fn cut(simd: SimdLevel, stream: &[u8], lengths: &[usize], no_sym: MissingSymbol) -> Outcome {
     let mut reader = ObjectReader::with_simd(simd, WORKERS, no_sym);
-    let (mut seen, mut violation, mut rest) = (Seen::default(), None, stream);
+    let (mut seen, mut violation, mut rest) = (ScanOutput::default(), None, stream);
     for length in lengths.iter().cycle() {
         if rest.is_empty() {
             break;

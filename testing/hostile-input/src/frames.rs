@@ -7,13 +7,13 @@
 //! Leaves out  which of several faults of a compressed message is reported.
 //! Start at    [`run`].
 
-use pitwire_websocket::{Agreed, Decoder, Deflater, Incoming, MessageLimits, Opcode, Policy};
+use pitwire_websocket::{Decoder, DeflateAgreement, Deflater, IncomingMessage, MessageLimits, Opcode, Policy};
 
 const LIMITS: MessageLimits = MessageLimits { message_bytes: 600, fragments: 5 };
 
 /// Output of a decoder, with the close code that ends it.
 #[derive(Debug, PartialEq, Eq)]
-enum Said {
+enum DecodedItem {
     Text(String),
     Binary(Vec<u8>),
     Ping(Vec<u8>),
@@ -35,21 +35,21 @@ pub fn run(input: &[u8]) {
 }
 
 fn plain(stream: &[u8], is_client: bool, step: usize) {
-    let expected = obvious(stream, is_client);
+    let expected = reference_decode(stream, is_client);
     for step in [usize::MAX, 1, step.max(2)] {
-        assert_eq!(said(decoder(is_client, None), stream, step), expected, "in pieces of {step}");
+        assert_eq!(decoded(decoder(is_client, None), stream, step), expected, "in pieces of {step}");
     }
 }
 
 fn deflated(stream: &[u8], is_client: bool, step: usize) {
     let agreed = agreed();
     let fate = |step| {
-        let mut said = said(decoder(is_client, Some(&agreed)), stream, step);
+        let mut decoded = decoded(decoder(is_client, Some(&agreed)), stream, step);
         // Invalid text in a message that is also too long: either fault may be reported.
-        if let Some(Said::Failed(code @ (1007 | 1009))) = said.last_mut() {
+        if let Some(DecodedItem::Failed(code @ (1007 | 1009))) = decoded.last_mut() {
             *code = 0;
         }
-        said
+        decoded
     };
     let whole = fate(usize::MAX);
     assert_eq!(fate(1), whole);
@@ -61,24 +61,24 @@ fn there_and_back(payload: &[u8], window_bits: u8) {
     Deflater::new(1 + u32::from(window_bits) % 9, window_bits).write_frame(&mut frame, Opcode::Binary, payload);
     assert!(frame.len() <= payload.len() + 10);
     let fits = payload.len() <= LIMITS.message_bytes;
-    let expected = if fits { Said::Binary(payload.to_vec()) } else { Said::Failed(1009) };
-    assert_eq!(said(decoder(false, Some(&agreed())), &frame, usize::MAX), [expected]);
+    let expected = if fits { DecodedItem::Binary(payload.to_vec()) } else { DecodedItem::Failed(1009) };
+    assert_eq!(decoded(decoder(false, Some(&agreed())), &frame, usize::MAX), [expected]);
 }
 
-fn agreed() -> Agreed {
+fn agreed() -> DeflateAgreement {
     match Policy::default().answer(["permessage-deflate"]) {
         Ok(Some(agreed)) => agreed,
         other => panic!("{other:?}"),
     }
 }
 
-fn decoder(is_client: bool, agreed: Option<&Agreed>) -> Decoder {
+fn decoder(is_client: bool, agreed: Option<&DeflateAgreement>) -> Decoder {
     let decoder = if is_client { Decoder::new(LIMITS) } else { Decoder::of_server(LIMITS) };
     decoder.with_deflate(agreed)
 }
 
-fn said(mut decoder: Decoder, stream: &[u8], step: usize) -> Vec<Said> {
-    let mut said = Vec::new();
+fn decoded(mut decoder: Decoder, stream: &[u8], step: usize) -> Vec<DecodedItem> {
+    let mut decoded = Vec::new();
     for piece in stream.chunks(step) {
         // A separate copy, so that a read beyond the piece is a read beyond an allocation.
         let piece = piece.to_vec();
@@ -86,50 +86,50 @@ fn said(mut decoder: Decoder, stream: &[u8], step: usize) -> Vec<Said> {
         while used < piece.len() {
             match decoder.decode(&piece[used..]) {
                 Err(error) => {
-                    said.push(Said::Failed(error.code as u16));
-                    return said;
+                    decoded.push(DecodedItem::Failed(error.code as u16));
+                    return decoded;
                 }
                 Ok((bytes, incoming)) => {
                     assert!(bytes > 0 && used + bytes <= piece.len(), "what is there is taken, and no more");
                     used += bytes;
-                    said.extend(incoming.map(|incoming| word(&incoming)));
-                    if let Some(Said::Close(_)) = said.last() {
-                        return said;
+                    decoded.extend(incoming.map(|incoming| word(&incoming)));
+                    if let Some(DecodedItem::Close(_)) = decoded.last() {
+                        return decoded;
                     }
                 }
             }
         }
     }
-    said
+    decoded
 }
 
-fn word(incoming: &Incoming<'_>) -> Said {
+fn word(incoming: &IncomingMessage<'_>) -> DecodedItem {
     let fits = |bytes: usize| assert!(bytes <= LIMITS.message_bytes, "a message above its limit came through");
     match incoming {
-        Incoming::Text(text) => {
+        IncomingMessage::Text(text) => {
             fits(text.len());
-            Said::Text((*text).to_owned())
+            DecodedItem::Text((*text).to_owned())
         }
-        Incoming::Binary(bytes) => {
+        IncomingMessage::Binary(bytes) => {
             fits(bytes.len());
-            Said::Binary(bytes.to_vec())
+            DecodedItem::Binary(bytes.to_vec())
         }
-        Incoming::Ping(body) => Said::Ping(body.to_vec()),
-        Incoming::Pong => Said::Pong,
-        Incoming::Close(code) => Said::Close(*code),
+        IncomingMessage::Ping(body) => DecodedItem::Ping(body.to_vec()),
+        IncomingMessage::Pong => DecodedItem::Pong,
+        IncomingMessage::Close(code) => DecodedItem::Close(*code),
     }
 }
 
 /// Decodes by reading RFC 6455 section 5 from top to bottom, with all bytes at hand.
-fn obvious(stream: &[u8], is_client: bool) -> Vec<Said> {
-    let mut said = Vec::new();
+fn reference_decode(stream: &[u8], is_client: bool) -> Vec<DecodedItem> {
+    let mut decoded = Vec::new();
     let mut rest = stream;
     let mut message: Option<(bool, Vec<u8>, u32)> = None;
     while let Some(frame) = frame(rest, is_client, message.as_ref().map(|(_, bytes, count)| (bytes.len(), *count))) {
         let (opcode, is_final, payload, next) = match frame {
             Err(code) => {
-                said.push(Said::Failed(code));
-                return said;
+                decoded.push(DecodedItem::Failed(code));
+                return decoded;
             }
             Ok(frame) => frame,
         };
@@ -141,44 +141,44 @@ fn obvious(stream: &[u8], is_client: bool) -> Vec<Said> {
                 let ends = is_final && next.is_some();
                 let verdict = std::str::from_utf8(bytes).err().filter(|error| ends || error.error_len().is_some());
                 if *is_text && verdict.is_some() {
-                    said.push(Said::Failed(1007));
-                    return said;
+                    decoded.push(DecodedItem::Failed(1007));
+                    return decoded;
                 }
                 if ends {
-                    said.extend(message.take().map(|(is_text, bytes, _)| match String::from_utf8(bytes) {
-                        Ok(text) if is_text => Said::Text(text),
-                        Ok(text) => Said::Binary(text.into_bytes()),
-                        Err(error) => Said::Binary(error.into_bytes()),
+                    decoded.extend(message.take().map(|(is_text, bytes, _)| match String::from_utf8(bytes) {
+                        Ok(text) if is_text => DecodedItem::Text(text),
+                        Ok(text) => DecodedItem::Binary(text.into_bytes()),
+                        Err(error) => DecodedItem::Binary(error.into_bytes()),
                     }));
                 }
             }
             (_, None) => {}
-            (9, _) => said.push(Said::Ping(payload)),
-            (10, _) => said.push(Said::Pong),
+            (9, _) => decoded.push(DecodedItem::Ping(payload)),
+            (10, _) => decoded.push(DecodedItem::Pong),
             _ => {
-                said.push(close(&payload));
-                return said;
+                decoded.push(close(&payload));
+                return decoded;
             }
         }
         match next {
             Some(next) => rest = next,
-            None => return said,
+            None => return decoded,
         }
     }
-    said
+    decoded
 }
 
-fn close(body: &[u8]) -> Said {
+fn close(body: &[u8]) -> DecodedItem {
     match body {
-        [] => Said::Close(None),
-        [_] => Said::Failed(1002),
+        [] => DecodedItem::Close(None),
+        [_] => DecodedItem::Failed(1002),
         [high, low, reason @ ..] => {
             let code = u16::from(*high) << 8 | u16::from(*low);
             let is_legal = [1000, 1001, 1002, 1003].contains(&code) || (1007..1015).contains(&code) || code / 1000 == 3;
             match std::str::from_utf8(reason) {
-                _ if !(is_legal || code / 1000 == 4) => Said::Failed(1002),
-                Err(_) => Said::Failed(1007),
-                Ok(_) => Said::Close(Some(code)),
+                _ if !(is_legal || code / 1000 == 4) => DecodedItem::Failed(1002),
+                Err(_) => DecodedItem::Failed(1007),
+                Ok(_) => DecodedItem::Close(Some(code)),
             }
         }
     }

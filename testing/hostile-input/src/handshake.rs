@@ -5,7 +5,7 @@
 //!             that a second reader, by other means, would refuse.
 //! Start at    [`run`].
 
-use pitwire_websocket::head::{Head, HeadLimits, Parsed, parse};
+use pitwire_websocket::head::{Head, HeadLimits, HeadParseResult, parse};
 use pitwire_websocket::{Offer, Peer, Policy};
 
 const LIMITS: HeadLimits = HeadLimits { request_line_bytes: 300, header_bytes: 700, body_bytes: 100 };
@@ -37,15 +37,15 @@ impl HeadVerdict {
 
 fn verdict(input: &[u8]) -> HeadVerdict {
     match parse(input, &LIMITS) {
-        Parsed::NeedMore => {
+        HeadParseResult::NeedMore => {
             assert!(input.len() <= LIMITS.request_line_bytes + LIMITS.header_bytes);
             HeadVerdict::More
         }
-        Parsed::Refuse(refusal) => {
+        HeadParseResult::Refuse(refusal) => {
             assert!((400..=501).contains(&refusal.status) && !refusal.reason.is_empty());
             HeadVerdict::Refused(refusal.status)
         }
-        Parsed::Head(head) => {
+        HeadParseResult::Head(head) => {
             look_again(&input[..head.head_bytes], &head);
             let is_open = head.is_upgrade() && opens(&input[..head.head_bytes], &head);
             HeadVerdict::Head { bytes: head.head_bytes, body_bytes: head.body_bytes, is_open }

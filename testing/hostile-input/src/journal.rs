@@ -23,7 +23,7 @@ use pitwire_journal::records::{
 use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, StartAt, inspect, write_snapshot};
 use pitwire_journal::{Log, LogError, OutputHash};
 use pitwire_model::{
-    AccountId, Amend, Command, InstrumentId, Label, Lots, OrderId, Seq, Side, Stamped, Ticks, VenueNanos,
+    AccountId, Amend, Command, InstrumentId, Label, Lots, OrderId, Seq, SequencedCommand, Side, Ticks, VenueNanos,
 };
 use pitwire_projections::Views;
 
@@ -33,7 +33,7 @@ use crate::venue::{NOW, limit, opening};
 /// Position of the base's last command, and what continues it.
 struct Base {
     files: Files,
-    commands: Vec<Stamped>,
+    commands: Vec<SequencedCommand>,
     /// Metadata of the snapshot.
     snapshot: SnapshotMeta,
     end: JournalPosition,
@@ -139,7 +139,7 @@ fn done<T>(outcome: Result<T, LogError>) {
     }
 }
 
-fn base_commands() -> Vec<Stamped> {
+fn base_commands() -> Vec<SequencedCommand> {
     let mut commands = opening();
     let account = AccountId(0);
     for step in 0..60_u32 {
@@ -160,7 +160,7 @@ fn base_commands() -> Vec<Stamped> {
             order.id = OrderId(seq);
             order.label = Label::new("base").unwrap_or_default();
         }
-        Stamped { seq: Seq(seq), at: VenueNanos(NOW.0 + seq), command }
+        SequencedCommand { seq: Seq(seq), at: VenueNanos(NOW.0 + seq), command }
     };
     (1..).zip(commands).map(stamped).collect()
 }

@@ -8,14 +8,14 @@
 //! Holds       one input has one behaviour: without clock and randomness, a crash is reproduced by
 //!             its file.
 //! Leaves out  libFuzzer (`fuzz/`, by `make fuzz`); the short form is this crate's test.
-//! Start at    [`entrance::run`], [`journal::run`], [`feed::run`], [`frames::run`],
+//! Start at    [`json_rpc::run`], [`journal::run`], [`feed::run`], [`frames::run`],
 //!             [`handshake::run`].
 
-pub mod entrance;
 pub mod feed;
 pub mod frames;
 pub mod handshake;
 pub mod journal;
+pub mod json_rpc;
 pub mod mutate;
 mod storage;
 mod venue;

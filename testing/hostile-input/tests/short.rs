@@ -6,12 +6,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pitwire_hostile_input::mutate::mutated;
-use pitwire_hostile_input::{entrance, feed, frames, handshake, journal};
+use pitwire_hostile_input::{feed, frames, handshake, journal, json_rpc};
 
 /// Mutations per target. `make fuzz` runs a million, guided by coverage.
 const MUTATIONS: usize = 4_000;
 
-/// What once went wrong, kept: see fuzz/README.md.
+/// Inputs that once failed: see fuzz/README.md.
 fn kept(target: &str) -> Vec<Vec<u8>> {
     let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/kept").join(target);
     let mut files: Vec<PathBuf> =
@@ -40,10 +40,10 @@ fn drive(target: &str, seeds: &[Vec<u8>], run: fn(&[u8])) {
 }
 
 #[test]
-fn the_entrance_answers_whatever_comes() {
-    let seeds = entrance::seeds();
+fn every_request_gets_one_answer() {
+    let seeds = json_rpc::seeds();
     assert!(seeds.len() > 60, "one for each method at least");
-    drive("entrance", &seeds, entrance::run);
+    drive("json_rpc", &seeds, json_rpc::run);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use pitwire_fixtures::share;
 use pitwire_journal::LogError;
 use pitwire_model::{
     Command, CurrencyId, Decimal, Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentSpec, OrderId, Seq,
-    Stamped, Ticks, VenueNanos,
+    SequencedCommand, Ticks, VenueNanos,
 };
 use pitwire_projections::{Change, Views};
 
@@ -74,7 +74,7 @@ impl Venue for MemoryVenue {
         if let Command::Enter(order) = &mut command {
             order.id = OrderId(self.commands);
         }
-        let stamped = Stamped { seq: Seq(self.commands), at: self.now, command };
+        let stamped = SequencedCommand { seq: Seq(self.commands), at: self.now, command };
         self.events.clear();
         self.engine.apply(&stamped, &mut self.events);
         self.views.observe(&stamped, &self.events, &mut self.changes);

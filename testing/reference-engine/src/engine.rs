@@ -1,7 +1,7 @@
 //! Sends each command to the function that applies it.
 
 use pitwire_engine::EngineImage;
-use pitwire_model::{Command, Event, InstrumentId, Stamped, Ticks};
+use pitwire_model::{Command, Event, InstrumentId, SequencedCommand, Ticks};
 
 use crate::amending::amend_order;
 use crate::definitions::{add_account, add_currency, add_instrument, deposit, sample_index};
@@ -44,7 +44,7 @@ impl ReferenceEngine {
     }
 
     /// Applies one command and appends its events to `out`.
-    pub fn apply(&mut self, stamped: &Stamped, out: &mut Vec<Event>) {
+    pub fn apply(&mut self, stamped: &SequencedCommand, out: &mut Vec<Event>) {
         let venue = &mut self.venue;
         venue.now = stamped.at;
         let refused = match &stamped.command {

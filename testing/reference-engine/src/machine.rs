@@ -1,13 +1,13 @@
 //! Lets the reference engine play scenarios.
 
 use pitwire_engine::EngineImage;
-use pitwire_model::{Event, Stamped};
+use pitwire_model::{Event, SequencedCommand};
 use pitwire_scenario::{Machine, References};
 
 use crate::engine::ReferenceEngine;
 
 impl Machine for ReferenceEngine {
-    fn apply(&mut self, stamped: &Stamped, out: &mut Vec<Event>) {
+    fn apply(&mut self, stamped: &SequencedCommand, out: &mut Vec<Event>) {
         ReferenceEngine::apply(self, stamped, out);
     }
 

@@ -58,7 +58,7 @@ pub struct ReferencePrices {
     pub uncross_price: Option<Ticks>,
 }
 
-/// What calls and batches have published.
+/// Figures that calls and batches have published.
 #[derive(Debug, Default)]
 pub struct CallPublication {
     pub published: IndicativeValues,

@@ -102,7 +102,7 @@ pub fn reduce_elected(
     Some(after)
 }
 
-/// What an incoming order would do to positions, fill by fill.
+/// Changes of positions by an incoming order, fill by fill.
 pub struct PositionChanges<'a> {
     venue: &'a VenueState,
     instrument: InstrumentId,

@@ -23,7 +23,7 @@ export interface Activity {
   commandsPerSecond: number;
   tradesPerSecond: number;
   requestsPerSecond: number;
-  /** Mean server latency of the requests between the readings, in milliseconds; null without any. */
+  /** Mean server latency of the requests between the readings, in milliseconds; null if none. */
   latencyMs: number | null;
 }
 

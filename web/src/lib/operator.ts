@@ -2,7 +2,7 @@
 
 export interface FlowSetting {
   running: boolean;
-  /** In percent of the rate of the preset; of an instrument, in percent of the whole flow's rate. */
+  /** Percent of the rate of the preset; for an instrument, percent of the whole flow's rate. */
   rate_percent: number;
 }
 

@@ -137,7 +137,7 @@ export class Operator {
     return this.#command('flow', { action, ...(ratePercent !== undefined && { rate_percent: ratePercent }) });
   }
 
-  /** Starts or stops the flow of one instrument. The rate is in percent of the whole flow's rate. */
+  /** Starts or stops the flow of one instrument, at a rate in percent of the whole flow's rate. */
   instrumentFlow(
     instrument: string,
     action: 'start' | 'stop',

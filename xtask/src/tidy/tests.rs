@@ -98,11 +98,13 @@ fn a_long_file_is_found() {
 
 #[test]
 fn a_wide_comment_is_found() {
-    let wide = "x".repeat(WIDEST_COMMENT);
-    assert_found("crates/pitwire/src/main.rs", &format!("    // {wide}"), "beyond column 100");
-    assert_found("xtask/src/main.rs", &format!("let x = 1; // {wide}"), "beyond column 100");
-    let url = format!("//! Short.\nconst URL: &str = \"https://{wide}\";\n");
-    assert_eq!(offences("crates/pitwire/src/main.rs", &url), Vec::<String>::new());
+    let wide = format!("// {}", "ä ".repeat(50).trim_end());
+    assert_eq!(wide.chars().count(), 102);
+    assert_found("crates/engine/src/lib.rs", &wide, "a comment above 100 columns");
+    assert_found("tests/a.py", &wide.replace("//", "#"), ":2:");
+    assert_clean("crates/engine/src/lib.rs", &wide.replace("ä ä ", ""));
+    assert_clean("crates/engine/src/lib.rs", &format!("// https://example.org/{}", "x".repeat(90)));
+    assert_clean("crates/engine/src/lib.rs", &format!("let x = \"{}\";", "x ".repeat(60)));
 }
 
 #[test]

@@ -5,11 +5,11 @@ use pitwire_fixtures::share;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelReason, Command, Credit, Currency, CurrencyId, Epoch,
     Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, KillScope, Label, Lots,
-    NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Reject, SelfMatch, Seq, SessionId, Side, Stamped,
+    NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Reject, SelfMatch, Seq, SequencedCommand, SessionId, Side,
     Throttle, Ticks, TimeInForce, TradeKind, TradeSeq, VenueNanos,
 };
 
-pub type Run = Vec<(&'static str, Stamped, Vec<Event>)>;
+pub type Run = Vec<(&'static str, SequencedCommand, Vec<Event>)>;
 
 pub const MARKET: InstrumentId = InstrumentId(0);
 pub const HOUSE: AccountId = AccountId(0);
@@ -25,8 +25,9 @@ pub fn run() -> Run {
     steps.extend(trading());
     steps.extend(operating());
     steps.extend(ending());
-    let stamp =
-        |(seq, (name, command, events))| (name, Stamped { seq: Seq(seq), at: VenueNanos(seq * 1000), command }, events);
+    let stamp = |(seq, (name, command, events))| {
+        (name, SequencedCommand { seq: Seq(seq), at: VenueNanos(seq * 1000), command }, events)
+    };
     (1..).zip(steps).map(stamp).collect()
 }
 

@@ -210,7 +210,7 @@ fn closing_call() -> Stage {
     let (instrument, to, reason) = (MARKET, Phase::ClosingPricePublication, SessionReason::Scheduled);
     let breach = vec![breached(105, 100, Reference::Static, 200), broke(Phase::ClosingCall), indicative(105, 5, 0)];
     let due = VenueNanos(stage.now());
-    stage.tell("breach", Command::ChangeSession { instrument, to, reason, due, ends: None }, breach);
+    stage.add("breach", Command::ChangeSession { instrument, to, reason, due, ends: None }, breach);
     stage.is_now(Phase::VolatilityCall);
     let uncross = vec![
         trade(1, 105, 5, (10, B, 0), (11, A, 0), Buy, VOLATILITY),
@@ -309,7 +309,7 @@ fn batch() -> Stage {
         level(Buy, 99, 0),
         nothing,
     ];
-    stage.tell("batch", Command::RunBatch { instrument: MARKET }, ends);
+    stage.add("batch", Command::RunBatch { instrument: MARKET }, ends);
     let whole = NewOrder { tif: TimeInForce::FillOrKill, ..order(13, C, Buy, 99, 2) };
     let no = vec![Event::Rejected { order: OrderId(13), account: C, reason: Reject::TifNotAllowedInSession }];
     stage.say("whole", Command::Enter(whole), no);

@@ -28,9 +28,9 @@ fn audit(run: &[Step]) -> Result<(), Offence> {
 }
 
 /// A fault: its name, its step, how it is planted, the broken promise and words of the finding.
-type Planted = (&'static str, &'static str, fn(&mut Vec<Event>), Promise, &'static str);
+type PlantedFault = (&'static str, &'static str, fn(&mut Vec<Event>), Promise, &'static str);
 
-fn judge(run: fn() -> Stage, planted: &[Planted]) {
+fn judge(run: fn() -> Stage, planted: &[PlantedFault]) {
     assert_eq!(audit(&run().steps), Ok(()), "an honest run");
     let mut missed = Vec::new();
     for (what, step, plant, promise, words) in planted {

@@ -5,7 +5,7 @@ use pitwire_fixtures::share;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, CancelReason, Command, Credit, Currency, CurrencyId, Derivation, Event,
     InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Reference, RemainingSessions, Seq,
-    SessionReason, Side, Stamped, Ticks, TimeInForce, TradeKind, TradeSeq, TradingRules, VenueDay, VenueNanos,
+    SequencedCommand, SessionReason, Side, Ticks, TimeInForce, TradeKind, TradeSeq, TradingRules, VenueDay, VenueNanos,
 };
 
 pub const MARKET: InstrumentId = InstrumentId(0);
@@ -15,7 +15,7 @@ pub const C: AccountId = AccountId(2);
 pub const TODAY: VenueDay = VenueDay(20_000);
 pub const SECOND: u64 = 1_000_000_000;
 
-pub type Step = (&'static str, Stamped, Vec<Event>);
+pub type Step = (&'static str, SequencedCommand, Vec<Event>);
 
 pub struct Stage {
     pub steps: Vec<Step>,
@@ -52,11 +52,11 @@ impl Stage {
     pub fn say(&mut self, name: &'static str, command: Command, events: Vec<Event>) {
         self.at += SECOND;
         let seq = Seq(self.steps.len() as u64 + 1);
-        self.steps.push((name, Stamped { seq, at: VenueNanos(self.at), command }, events));
+        self.steps.push((name, SequencedCommand { seq, at: VenueNanos(self.at), command }, events));
     }
 
     /// Adds a change number after public events.
-    pub fn tell(&mut self, name: &'static str, command: Command, mut events: Vec<Event>) {
+    pub fn add(&mut self, name: &'static str, command: Command, mut events: Vec<Event>) {
         if events.iter().any(Event::is_public) {
             self.change += 1;
             events.push(Event::BookChanged { instrument: MARKET, change_id: self.change });
@@ -68,7 +68,7 @@ impl Stage {
         let NewOrder { id: order, account, instrument, side, order_type, lots, tif, display, .. } = new;
         let mut events = vec![Event::Accepted { order, account, instrument, side, order_type, lots, tif, display }];
         events.extend(rest);
-        self.tell(name, Command::Enter(new), events);
+        self.add(name, Command::Enter(new), events);
     }
 
     /// An order that rests alone at its price.
@@ -84,7 +84,7 @@ impl Stage {
         events.extend(after);
         self.phase = to;
         let due = VenueNanos(self.at);
-        self.tell(name, Command::ChangeSession { instrument, to, reason, due, ends }, events);
+        self.add(name, Command::ChangeSession { instrument, to, reason, due, ends }, events);
     }
 
     /// Sets the phase after a breach, which differs from the commanded one.

@@ -16,14 +16,14 @@ fn living() -> Stage {
     stage.say("before", Command::PassTime, vec![]);
     stage.pass(100);
     let due = vec![cancelled(13, A, Buy, 93, 1, CancelReason::TimeReached), level(Buy, 93, 0)];
-    stage.tell("time", Command::PassTime, due);
+    stage.add("time", Command::PassTime, due);
     let ended = vec![
         cancelled(10, A, Buy, 90, 1, CancelReason::DateReached),
         level(Buy, 90, 0),
         cancelled(12, A, Buy, 92, 1, CancelReason::DayEnded),
         level(Buy, 92, 0),
     ];
-    stage.tell("day", Command::EndDay, ended);
+    stage.add("day", Command::EndDay, ended);
     if let Some((_, _, events)) = stage.steps.last_mut() {
         events.push(Event::DayEnded);
     }
@@ -33,7 +33,7 @@ fn living() -> Stage {
     let day = VenueDay(TODAY.0 + 90);
     stage.say("", Command::BeginDay { day, closes }, vec![Event::DayBegun { day }]);
     let old = vec![cancelled(11, A, Buy, 91, 1, CancelReason::NinetyDays), level(Buy, 91, 0)];
-    stage.tell("ninety", Command::EndDay, old);
+    stage.add("ninety", Command::EndDay, old);
     if let Some((_, _, events)) = stage.steps.last_mut() {
         events.push(Event::DayEnded);
     }
@@ -105,7 +105,7 @@ fn schedule_is_checked_on_request() {
         stage.rest(NewOrder { tif: TimeInForce::GoodTillTime { at }, ..order(10, A, Buy, 93, 1) });
         stage.pass(100);
         let due = vec![cancelled(10, A, Buy, 93, 1, CancelReason::TimeReached), level(Buy, 93, 0)];
-        stage.tell("", Command::PassTime, due);
+        stage.add("", Command::PassTime, due);
         stage.rest(order(11, A, Buy, 94, 1));
     });
     assert_eq!(kept, Ok(()));
@@ -123,7 +123,7 @@ fn schedule_is_checked_on_request() {
         let (instrument, ends, phase) = (MARKET, VenueNanos(stage.now() + 60 * SECOND), Phase::IntradayCall);
         let reason = SessionReason::Extended;
         let moved = Event::SessionChanged { instrument, from: phase, to: phase, reason, ends: Some(ends) };
-        stage.tell("", Command::ExtendSession { instrument, ends }, vec![moved]);
+        stage.add("", Command::ExtendSession { instrument, ends }, vec![moved]);
         stage.session("", Phase::Continuous, vec![], vec![]);
     });
     let offence = early.expect_err("a call left before its end");

@@ -153,7 +153,7 @@ fn filtering() -> Stage {
         level(Sell, 102, 0),
         level(Sell, 103, 2),
     ];
-    stage.tell("timer", Command::FilterHidden { instrument: MARKET }, trades);
+    stage.add("timer", Command::FilterHidden { instrument: MARKET }, trades);
     stage
 }
 

@@ -9,10 +9,10 @@ use pitwire_fixtures::share;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId,
     Event, InstrumentId, InstrumentSpec, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, Priority,
-    Reject, Seq, SessionId, Side, Stamped, Ticks, TimeInForce, TradeKind, TradeSeq, VenueDay, VenueNanos,
+    Reject, Seq, SequencedCommand, SessionId, Side, Ticks, TimeInForce, TradeKind, TradeSeq, VenueDay, VenueNanos,
 };
 
-pub type WindowRun = Vec<(Stamped, Vec<Event>)>;
+pub type WindowRun = Vec<(SequencedCommand, Vec<Event>)>;
 
 const MARKET: InstrumentId = InstrumentId(0);
 const HOUSE: AccountId = AccountId(0);
@@ -249,7 +249,8 @@ pub fn snapshot() -> AuditSnapshot {
 }
 
 fn stamped(first: u64, steps: Vec<(Command, Vec<Event>)>) -> WindowRun {
-    let stamp = |(seq, (command, events))| (Stamped { seq: Seq(seq), at: VenueNanos(seq * 1000), command }, events);
+    let stamp =
+        |(seq, (command, events))| (SequencedCommand { seq: Seq(seq), at: VenueNanos(seq * 1000), command }, events);
     (first..).zip(steps).map(stamp).collect()
 }
 

@@ -6,7 +6,7 @@ use pitwire_engine::{Engine, EventSink};
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, CancelReason, Command, Credit, Currency, CurrencyId, Decimal,
     Event, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec, Lots, MatchGroup, NewOrder, OrderId,
-    OrderType, Phase, Priority, Reject, Seq, Stamped, Ticks, TimeInForce, VenueNanos,
+    OrderType, Phase, Priority, Reject, Seq, SequencedCommand, Ticks, TimeInForce, VenueNanos,
 };
 
 use super::bare_book::{expected, narrow};
@@ -29,7 +29,7 @@ impl FullEngine {
         let mut engine = Engine::new();
         let mut ignored = Vec::new();
         for command in definitions() {
-            engine.apply(&Stamped { seq: Seq(0), at: VenueNanos(0), command }, &mut ignored);
+            engine.apply(&SequencedCommand { seq: Seq(0), at: VenueNanos(0), command }, &mut ignored);
         }
         engine.reserve(ONLY_INSTRUMENT, operations.min(1 << 15));
         FullEngine { engine }
@@ -103,7 +103,8 @@ impl Matcher for FullEngine {
         };
         // A command without a label owns no memory. The compiler cannot see that nothing needs to
         // be dropped.
-        let stamped = ManuallyDrop::new(Stamped { seq: Seq(u64::from(seq)), at: VenueNanos(u64::from(seq)), command });
+        let stamped =
+            ManuallyDrop::new(SequencedCommand { seq: Seq(u64::from(seq)), at: VenueNanos(u64::from(seq)), command });
         self.engine.apply(&stamped, &mut ReportWriter { seq, reports });
     }
 

@@ -18,7 +18,7 @@ use super::matcher::Matcher;
 use super::operations::{Operation, OperationKind};
 use super::reports::Reports;
 
-/// What grows along a curve.
+/// The quantity that grows along a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Curve {
     /// Resting orders far from the best prices, under the same stream near them.
@@ -195,7 +195,11 @@ fn instruments(count: u32, seed: u64) -> f64 {
 
 /// Like [`timed_stream`], over many books.
 #[inline(never)]
-fn timed_among_many(books: &mut IndexedBooks<ManyBooks>, stream: &[Placed], reports: &mut Reports) -> Duration {
+fn timed_among_many(
+    books: &mut IndexedBooks<ManyBooks>,
+    stream: &[PlacedOperation],
+    reports: &mut Reports,
+) -> Duration {
     let started = thread_cpu_time();
     for (seq, (at, operation)) in stream.iter().enumerate() {
         books.look_ahead(|n| stream.get(seq + n).map(|(at, operation)| (*at, operation)));
@@ -205,12 +209,12 @@ fn timed_among_many(books: &mut IndexedBooks<ManyBooks>, stream: &[Placed], repo
 }
 
 /// An operation with its instrument.
-type Placed = (InstrumentId, Operation);
+type PlacedOperation = (InstrumentId, Operation);
 
 /// Returns the operations that fill each book, and a mixed stream in which instrument n has a share
 /// in proportion to 1 / (n + 1).
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss)]
-fn zipf_streams(count: u32, seed: u64) -> (Vec<Placed>, Vec<Placed>) {
+fn zipf_streams(count: u32, seed: u64) -> (Vec<PlacedOperation>, Vec<PlacedOperation>) {
     let total: f64 = (1..=count).map(|rank| 1.0 / f64::from(rank)).sum();
     let mut random = SplitMix64::new(seed);
     let heat: Vec<f64> = (1..=count)

@@ -1,8 +1,8 @@
 //! Commands of mixed flow over the spot instruments of the demo market, from a seed.
 
 use pitwire_model::{
-    AccountId, Command, CurrencyId, InstrumentId, Lots, NewOrder, OrderId, OrderType, Seq, Side, Stamped, Ticks,
-    TimeInForce, VenueNanos,
+    AccountId, Command, CurrencyId, InstrumentId, Lots, NewOrder, OrderId, OrderType, Seq, SequencedCommand, Side,
+    Ticks, TimeInForce, VenueNanos,
 };
 use pitwire_random::SplitMix64;
 
@@ -55,14 +55,14 @@ impl CommandFlow {
     }
 
     /// Returns the next command.
-    pub fn stamped(&mut self) -> Stamped {
+    pub fn stamped(&mut self) -> SequencedCommand {
         self.seq = self.seq.next();
         let command = match self.below(100) {
             0..=39 if self.live.len() > self.depth => self.cancel(),
             94..=99 => self.enter(TimeInForce::ImmediateOrCancel),
             _ => self.enter(TimeInForce::GoodTillCancel),
         };
-        Stamped { seq: self.seq, at: VenueNanos(1_767_603_600_000_000_000 + self.seq.0), command }
+        SequencedCommand { seq: self.seq, at: VenueNanos(1_767_603_600_000_000_000 + self.seq.0), command }
     }
 
     /// Cancels an order, mostly among the last few thousand.

@@ -20,7 +20,7 @@ use pitwire_journal::records::OutputChain;
 use pitwire_journal::{Journal, Keep, Log, LogError, OutputHash, PreparedSegment, Storage};
 use pitwire_model::{Command, Seq, VenueNanos};
 use pitwire_projections::Views;
-use pitwire_schedule::{TimerQueue, Unscheduled};
+use pitwire_schedule::{ContinuousCalendar, TimerQueue};
 use pitwire_server::{ServiceOptions, VenueService};
 use pitwire_venue::{EventQueue, LogBackend, Maintenance, Sequencer, Venue, capture_snapshot, journal_config, recover};
 
@@ -138,7 +138,7 @@ impl JournalBenchmark {
         let (journal, _) = Journal::open(storage, journal_config())?;
         let start = VenueNanos(1_767_603_600_000_000_000);
         let sequencer = Sequencer::resume(Engine::new(), LogBackend::Disk(Box::new(journal)), Seq(0), start);
-        let timers = TimerQueue::starting(Box::new(Unscheduled), sequencer.engine(), start, VenueNanos::ZERO);
+        let timers = TimerQueue::starting(Box::new(ContinuousCalendar), sequencer.engine(), start, VenueNanos::ZERO);
         let venue = Venue::new(sequencer, Views::new(), OutputChain::new(), EventQueue::new(timers));
         let mut service = VenueService::new(venue, ServiceOptions::default());
         for command in demo().commands()?.into_iter().chain(command_flow::deposits()) {

@@ -84,6 +84,10 @@ pub struct BenchSession {
 
 impl BenchSession {
     /// Connects and logs in. An even `number` takes the first demo account, an odd one the second.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the venue cannot be reached or refuses the login.
     pub fn open(venue: &BenchTarget, number: usize) -> Result<BenchSession, Failure> {
         let stream = TcpStream::connect(venue.address).map_err(|error| {
             Failure::new(format!("cannot reach {}: {error}", venue.address)).remedy("start a venue there")
@@ -125,6 +129,10 @@ impl BenchSession {
     }
 
     /// Waits for one reply and returns its text.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the connection is broken or ended.
     pub fn reply(&mut self) -> Result<&[u8], Failure> {
         loop {
             if let Some((from, to)) = self.take()? {
@@ -136,6 +144,10 @@ impl BenchSession {
 
     /// Reads once and calls `visit` for each complete reply, with whether it is a result. Returns
     /// false if the socket had nothing to read.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the connection is broken or ended.
     pub fn drain(&mut self, mut visit: impl FnMut(bool)) -> Result<bool, Failure> {
         let is_more = match self.fill() {
             Ok(()) => true,
@@ -189,6 +201,10 @@ pub fn is_result(reply: &[u8]) -> bool {
 }
 
 /// Cancels all orders of both demo accounts.
+///
+/// # Errors
+///
+/// Returns a failure if the venue cannot be reached or refuses the request.
 pub fn cancel_all(venue: &BenchTarget) -> Result<(), Failure> {
     for account in 0..2 {
         BenchSession::open(venue, account)?.ask(&request("private/cancel_all", "{}"))?;

@@ -67,11 +67,11 @@ impl Levels {
 ///
 /// A level that appeared and disappeared since then compares equal and is not published.
 #[derive(Debug, Default)]
-pub(super) struct Pending {
+pub(super) struct TouchedLevels {
     before: BTreeMap<(Side, Ticks), Lots>,
 }
 
-impl Pending {
+impl TouchedLevels {
     pub fn touch(&mut self, side: Side, price: Ticks, before: Lots) {
         self.before.entry((side, price)).or_insert(before);
     }
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn window_publishes_final_amounts_only() {
         let mut levels = Levels::default();
-        let mut pending = Pending::default();
-        let mut set = |pending: &mut Pending, side, price, lots| {
+        let mut pending = TouchedLevels::default();
+        let mut set = |pending: &mut TouchedLevels, side, price, lots| {
             let before = levels.set(side, Ticks(price), Lots(lots));
             pending.touch(side, Ticks(price), before);
         };
@@ -134,7 +134,7 @@ mod tests {
         }
         // Second window: one level changes twice, one disappears, one appears and disappears, one
         // disappears and returns unchanged.
-        let mut later = Pending::default();
+        let mut later = TouchedLevels::default();
         for (side, price, lots) in [
             (Side::Buy, 10, 6),
             (Side::Buy, 10, 4),

@@ -10,7 +10,7 @@
 //! Costs       books: a look at every frame of a ring; trades: the encoding of the missed ones.
 //! Start at    [`PublicChannels::missed`].
 
-use crate::codec::{Channel, Why, notification, objects};
+use crate::codec::{Channel, ResumeReason, notification, objects};
 use pitwire_engine::Engine;
 use pitwire_model::TradeSeq;
 use pitwire_projections::{PublicTrade, Views};
@@ -44,21 +44,21 @@ impl PublicChannels {
         number: u64,
         most_bytes: usize,
         (engine, views): (&Engine, &Views),
-    ) -> Result<Vec<Vec<u8>>, Why> {
+    ) -> Result<Vec<Vec<u8>>, ResumeReason> {
         let missed = match channel {
             Channel::Book { .. } => self.missed_changes(id, number, most_bytes)?,
             Channel::Trades { .. } => self.missed_trades(id, channel, number, most_bytes, (engine, views))?,
-            _ => return Err(Why::NotNumbered),
+            _ => return Err(ResumeReason::NotNumbered),
         };
         if missed.iter().map(Vec::len).sum::<usize>() > most_bytes {
-            return Err(Why::TooMuch);
+            return Err(ResumeReason::TooMuch);
         }
         Ok(missed)
     }
 
-    fn missed_changes(&self, id: FeedId, number: u64, most_bytes: usize) -> Result<Vec<Vec<u8>>, Why> {
-        let ring = &self.feeds.get(id.0 as usize).ok_or(Why::Unknown)?.ring;
-        let why = if number < ring.number_before_oldest() { Why::TooOld } else { Why::Unknown };
+    fn missed_changes(&self, id: FeedId, number: u64, most_bytes: usize) -> Result<Vec<Vec<u8>>, ResumeReason> {
+        let ring = &self.feeds.get(id.0 as usize).ok_or(ResumeReason::Unknown)?.ring;
+        let why = if number < ring.number_before_oldest() { ResumeReason::TooOld } else { ResumeReason::Unknown };
         let mut frames = ring.frames_after(number, most_bytes).ok_or(why)?;
         frames.iter_mut().for_each(unframe);
         Ok(frames)
@@ -71,20 +71,21 @@ impl PublicChannels {
         number: u64,
         most_bytes: usize,
         (engine, views): (&Engine, &Views),
-    ) -> Result<Vec<Vec<u8>>, Why> {
-        let market = channel.instrument().and_then(|name| engine.instrument_named(name)).ok_or(Why::Unknown)?;
-        let tape = views.tape(market.spec.id).ok_or(Why::Unknown)?;
-        let last = self.last_sent(channel, engine, views).ok_or(Why::Unknown)?;
+    ) -> Result<Vec<Vec<u8>>, ResumeReason> {
+        let market =
+            channel.instrument().and_then(|name| engine.instrument_named(name)).ok_or(ResumeReason::Unknown)?;
+        let tape = views.tape(market.spec.id).ok_or(ResumeReason::Unknown)?;
+        let last = self.last_sent(channel, engine, views).ok_or(ResumeReason::Unknown)?;
         if number > last.0 {
-            return Err(Why::Unknown);
+            return Err(ResumeReason::Unknown);
         }
         if number < last.0 && tape.trade(TradeSeq(number + 1)).is_none() {
-            return Err(Why::TooOld);
+            return Err(ResumeReason::TooOld);
         }
         let missed: Vec<_> = (number + 1..=last.0).map_while(|seq| tape.trade(TradeSeq(seq))).collect();
         // An encoded trade has more than 100 bytes, so this many cannot fit. Skip the encoding.
         if missed.len() > most_bytes / 100 {
-            return Err(Why::TooMuch);
+            return Err(ResumeReason::TooMuch);
         }
         let write = |trades: &[&PublicTrade]| {
             notification(self.name(id), |j| {

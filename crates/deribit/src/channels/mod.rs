@@ -25,4 +25,4 @@ pub use copies::ChannelMessage;
 pub use feed::{ChannelCursor, FeedId, MissedChange, Overrun};
 pub use pitwire_delivery::LagPolicy;
 pub use publisher::PublicChannels;
-pub use subscribe::Subscribed;
+pub use subscribe::SubscriptionStart;

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use crate::codec::objects;
 use crate::codec::{Interval, write_notification};
 use pitwire_engine::Engine;
-use pitwire_model::{Event, InstrumentId, Lots, Seq, Side, Stamped, Ticks, VenueNanos};
+use pitwire_model::{Event, InstrumentId, Lots, Seq, SequencedCommand, Side, Ticks, VenueNanos};
 use pitwire_projections::{MarketFacts, PublicTrade, Views};
 
 use crate::channels::copies::{ChannelMessage, CopyRecord, KEPT_BYTES, MessageCopies};
 use crate::channels::cross_instrument::{self, DropCopyFeed, StateFeed, TradesFeed};
 use crate::channels::feed::{ChannelCursor, Overrun};
 use crate::channels::feed::{Feed, FeedId, MergeBudget, MissedChange};
-use crate::channels::levels::{Levels, Pending};
+use crate::channels::levels::{Levels, TouchedLevels};
 use crate::channels::state_channels::{InstrumentNow, StateChannel, StateTrigger};
 use pitwire_delivery::LagPolicy;
 
@@ -23,7 +23,7 @@ const AGG2_NS: u64 = 1_000_000_000;
 /// Changes of one instrument that the channels of one interval have not published yet.
 #[derive(Debug, Default)]
 pub(super) struct Backlog {
-    pub levels: Pending,
+    pub levels: TouchedLevels,
     /// The `change_id` of the channel's last message.
     pub published_id: u64,
     pub trades: Vec<PublicTrade>,
@@ -88,13 +88,13 @@ impl PublicChannels {
 
     /// Publishes one command's events. Within one command, trades come first, then the book, then
     /// the ticker.
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event], engine: &Engine, views: &Views) {
         self.seq = stamped.seq;
         // A session change comes in the middle of a command's events. Publish it at the end, with
         // the other effects.
         let mut turned: Vec<InstrumentId> = Vec::new();
         for event in events {
-            self.tell_state(event, stamped.at, engine);
+            self.publish_state(event, stamped.at, engine);
             match event {
                 Event::InstrumentAdded(_) => self.instruments.push(Instrument::default()),
                 Event::Level { instrument, side, price, lots } => self.level(*instrument, *side, *price, *lots),
@@ -106,22 +106,22 @@ impl PublicChannels {
                     turned.retain(|other| other != instrument);
                     self.collect_across(*instrument, events, engine, views);
                     self.changed(*instrument, *change_id, stamped.at, engine, views);
-                    self.tell_lines(*instrument, StateTrigger::Command, stamped.at, engine, views);
-                    self.tell_trades_of(Interval::Raw, engine);
+                    self.publish_lines(*instrument, StateTrigger::Command, stamped.at, engine, views);
+                    self.publish_trades_of(Interval::Raw, engine);
                 }
                 Event::PhaseChanged { instrument, .. } => {
                     self.touched(*instrument, stamped.at, engine, views);
-                    self.tell_lines(*instrument, StateTrigger::Command, stamped.at, engine, views);
+                    self.publish_lines(*instrument, StateTrigger::Command, stamped.at, engine, views);
                 }
                 Event::IndexSampled { instrument, .. } => {
                     self.touched(*instrument, stamped.at, engine, views);
-                    self.tell_lines(*instrument, StateTrigger::Sample, stamped.at, engine, views);
+                    self.publish_lines(*instrument, StateTrigger::Sample, stamped.at, engine, views);
                 }
                 Event::ReportingChanged { instrument, .. } => {
-                    self.tell_lines(*instrument, StateTrigger::Command, stamped.at, engine, views);
+                    self.publish_lines(*instrument, StateTrigger::Command, stamped.at, engine, views);
                 }
                 Event::OffBookTrade(made) => {
-                    self.tell_lines(made.instrument, StateTrigger::Command, stamped.at, engine, views);
+                    self.publish_lines(made.instrument, StateTrigger::Command, stamped.at, engine, views);
                 }
                 Event::WindowClosed => self.close_windows(stamped.at, engine, views),
                 _ => {}
@@ -129,10 +129,10 @@ impl PublicChannels {
         }
         for instrument in turned {
             self.touched(instrument, stamped.at, engine, views);
-            self.tell_lines(instrument, StateTrigger::Command, stamped.at, engine, views);
+            self.publish_lines(instrument, StateTrigger::Command, stamped.at, engine, views);
         }
         if !self.drop_copies.is_empty() {
-            self.tell_copies(stamped, events, engine);
+            self.publish_copies(stamped, events, engine);
         }
     }
 
@@ -169,7 +169,7 @@ impl PublicChannels {
     fn touched(&mut self, id: InstrumentId, at: VenueNanos, engine: &Engine, views: &Views) {
         let Some(instrument) = self.instruments.get_mut(id.0 as usize) else { return };
         instrument.backlogs.iter_mut().for_each(|backlog| backlog.touched = true);
-        self.tell(id, Interval::Raw, at, engine, views);
+        self.publish_book(id, Interval::Raw, at, engine, views);
     }
 
     fn close_windows(&mut self, at: VenueNanos, engine: &Engine, views: &Views) {
@@ -179,10 +179,10 @@ impl PublicChannels {
         let ended = if second_turned { &[Interval::Ms100, Interval::Agg2][..] } else { &[Interval::Ms100] };
         for interval in ended {
             for market in engine.markets() {
-                self.tell(market.spec.id, *interval, at, engine, views);
-                self.tell_lines(market.spec.id, StateTrigger::Window(*interval), at, engine, views);
+                self.publish_book(market.spec.id, *interval, at, engine, views);
+                self.publish_lines(market.spec.id, StateTrigger::Window(*interval), at, engine, views);
             }
-            self.tell_trades_of(*interval, engine);
+            self.publish_trades_of(*interval, engine);
         }
     }
 
@@ -195,12 +195,19 @@ impl PublicChannels {
     /// change with the clock, even without other events.
     pub fn turn_minute(&mut self, at: VenueNanos, engine: &Engine, views: &Views) {
         for market in engine.markets() {
-            self.tell_lines(market.spec.id, StateTrigger::Minute, at, engine, views);
+            self.publish_lines(market.spec.id, StateTrigger::Minute, at, engine, views);
         }
     }
 
     /// Publishes each state channel whose state differs from its last message.
-    fn tell_lines(&mut self, id: InstrumentId, moment: StateTrigger, at: VenueNanos, engine: &Engine, views: &Views) {
+    fn publish_lines(
+        &mut self,
+        id: InstrumentId,
+        moment: StateTrigger,
+        at: VenueNanos,
+        engine: &Engine,
+        views: &Views,
+    ) {
         let Self { feeds, instruments, scratch, seq, .. } = self;
         let Some(instrument) = instruments.get_mut(id.0 as usize).filter(|instrument| !instrument.lines.is_empty())
         else {
@@ -230,7 +237,7 @@ impl PublicChannels {
         }
     }
 
-    fn tell_trades_of(&mut self, interval: Interval, engine: &Engine) {
+    fn publish_trades_of(&mut self, interval: Interval, engine: &Engine) {
         let Self { feeds, trades_of, scratch, seq, .. } = self;
         for channel in trades_of.iter_mut().filter(|channel| channel.interval == interval) {
             let trades = std::mem::take(&mut channel.pending);
@@ -249,7 +256,7 @@ impl PublicChannels {
         }
     }
 
-    fn tell_state(&mut self, event: &Event, at: VenueNanos, engine: &Engine) {
+    fn publish_state(&mut self, event: &Event, at: VenueNanos, engine: &Engine) {
         let Self { feeds, states, scratch, seq, .. } = self;
         if states.is_empty() {
             return;
@@ -265,7 +272,7 @@ impl PublicChannels {
         }
     }
 
-    fn tell_copies(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine) {
+    fn publish_copies(&mut self, stamped: &SequencedCommand, events: &[Event], engine: &Engine) {
         let Self { feeds, drop_copies, scratch, seq, .. } = self;
         let mut index = 0;
         for event in events {
@@ -286,7 +293,7 @@ impl PublicChannels {
     }
 
     /// Publishes the pending changes of one interval of an instrument.
-    fn tell(&mut self, id: InstrumentId, interval: Interval, at: VenueNanos, engine: &Engine, views: &Views) {
+    fn publish_book(&mut self, id: InstrumentId, interval: Interval, at: VenueNanos, engine: &Engine, views: &Views) {
         let Self { feeds, instruments, scratch, seq, .. } = self;
         let place = |kind| place(*seq, kind);
         let (Some(instrument), Some(market)) = (instruments.get_mut(id.0 as usize), engine.market(id)) else { return };
@@ -401,7 +408,7 @@ impl Backlog {
     pub(super) fn start_anew(&mut self, kind: &str, change_id: u64) {
         match kind {
             "book" => {
-                self.levels = Pending::default();
+                self.levels = TouchedLevels::default();
                 self.published_id = change_id;
             }
             "trades" => self.trades.clear(),

@@ -142,7 +142,7 @@ impl StateKind {
 
     /// Returns whether every state must reach every subscriber. A subscriber too far behind is then
     /// closed instead of moved to the latest message.
-    pub fn tells_each(&self) -> bool {
+    pub fn sends_each(&self) -> bool {
         matches!(self, StateKind::Session | StateKind::Auction(_) | StateKind::OffBook)
     }
 

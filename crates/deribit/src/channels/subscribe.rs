@@ -19,7 +19,7 @@ use pitwire_delivery::LagPolicy;
 
 /// The starting point of a new subscriber.
 #[derive(Debug)]
-pub struct Subscribed {
+pub struct SubscriptionStart {
     pub feed: FeedId,
     pub cursor: ChannelCursor,
     /// The payload to send before anything from the ring.
@@ -54,7 +54,7 @@ impl PublicChannels {
         engine: &Engine,
         views: &Views,
         at: VenueNanos,
-    ) -> Option<Subscribed> {
+    ) -> Option<SubscriptionStart> {
         let here = SubscribeContext { engine, views, at };
         let (feed, first) = match channel {
             Channel::Book { instrument, interval } => self.join_book(instrument, *interval, here)?,
@@ -91,7 +91,7 @@ impl PublicChannels {
         let joined = &mut self.feeds[feed.0 as usize];
         joined.subscribers += 1;
         self.candles += u32::from(joined.is_candle);
-        Some(Subscribed { feed, cursor: ChannelCursor::at_end(&joined.ring), first })
+        Some(SubscriptionStart { feed, cursor: ChannelCursor::at_end(&joined.ring), first })
     }
 
     pub fn unsubscribe(&mut self, id: FeedId) {
@@ -141,7 +141,7 @@ impl PublicChannels {
         let feed = match self.by_name.get(name) {
             Some(feed) => *feed,
             None => {
-                let lag = if what.tells_each() { LagPolicy::Close } else { LagPolicy::Latest };
+                let lag = if what.sends_each() { LagPolicy::Close } else { LagPolicy::Latest };
                 let feed = self.add_feed(name, SMALL_RING, lag)?;
                 self.feeds.get_mut(feed.0 as usize)?.is_candle = what.is_candle();
                 self.instruments.get_mut(spec.id.0 as usize)?.lines.push(StateChannel::new(feed, what));

@@ -22,7 +22,7 @@ pub struct Heartbeat {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beat {
+enum HeartbeatStep {
     NotYet,
     /// A heartbeat and a test request must be sent.
     Send,
@@ -62,32 +62,32 @@ impl Heartbeat {
     /// Returns the reason if the connection must be closed.
     pub fn beat(&mut self, now_ns: u64, mut send: impl FnMut(&[u8])) -> Result<(), String> {
         match self.due(now_ns) {
-            Beat::NotYet => {}
-            Beat::Send => {
+            HeartbeatStep::NotYet => {}
+            HeartbeatStep::Send => {
                 for kind in ["heartbeat", "test_request"] {
                     let mut out = Vec::new();
                     write_heartbeat(&mut out, kind);
                     send(&out);
                 }
             }
-            Beat::Dead => {
+            HeartbeatStep::Dead => {
                 return Err(format!("no public/test within {} s of a test_request", self.interval_ns / NANOS));
             }
         }
         Ok(())
     }
 
-    fn due(&mut self, now_ns: u64) -> Beat {
+    fn due(&mut self, now_ns: u64) -> HeartbeatStep {
         if now_ns < self.due_ns {
-            return Beat::NotYet;
+            return HeartbeatStep::NotYet;
         }
         if self.awaits_test {
-            return Beat::Dead;
+            return HeartbeatStep::Dead;
         }
         self.awaits_test = true;
         // Counted from now, so that after a pause of this process the peer gets its whole interval.
         self.due_ns = now_ns.saturating_add(self.interval_ns);
-        Beat::Send
+        HeartbeatStep::Send
     }
 }
 
@@ -98,33 +98,33 @@ mod tests {
     #[test]
     fn an_unanswered_test_ends_it_and_an_answered_one_does_not() {
         let mut heartbeat = Heartbeat::every(10, 5 * NANOS);
-        assert_eq!(heartbeat.due(15 * NANOS - 1), Beat::NotYet);
+        assert_eq!(heartbeat.due(15 * NANOS - 1), HeartbeatStep::NotYet);
         for turn in 1..100 {
-            assert_eq!(heartbeat.due((5 + 10 * turn) * NANOS), Beat::Send);
-            assert_eq!(heartbeat.due((5 + 10 * turn) * NANOS), Beat::NotYet);
+            assert_eq!(heartbeat.due((5 + 10 * turn) * NANOS), HeartbeatStep::Send);
+            assert_eq!(heartbeat.due((5 + 10 * turn) * NANOS), HeartbeatStep::NotYet);
             heartbeat.tested();
         }
-        assert_eq!(heartbeat.due(1_005 * NANOS), Beat::Send);
-        assert_eq!(heartbeat.due(1_015 * NANOS - 1), Beat::NotYet);
-        assert_eq!(heartbeat.due(1_015 * NANOS), Beat::Dead);
+        assert_eq!(heartbeat.due(1_005 * NANOS), HeartbeatStep::Send);
+        assert_eq!(heartbeat.due(1_015 * NANOS - 1), HeartbeatStep::NotYet);
+        assert_eq!(heartbeat.due(1_015 * NANOS), HeartbeatStep::Dead);
     }
 
     #[test]
     fn a_pause_of_ours_is_not_held_against_the_peer() {
         let mut heartbeat = Heartbeat::every(10, 0);
-        assert_eq!(heartbeat.due(60 * NANOS), Beat::Send);
-        assert_eq!(heartbeat.due(60 * NANOS), Beat::NotYet);
-        assert_eq!(heartbeat.due(70 * NANOS - 1), Beat::NotYet);
-        assert_eq!(heartbeat.due(70 * NANOS), Beat::Dead);
+        assert_eq!(heartbeat.due(60 * NANOS), HeartbeatStep::Send);
+        assert_eq!(heartbeat.due(60 * NANOS), HeartbeatStep::NotYet);
+        assert_eq!(heartbeat.due(70 * NANOS - 1), HeartbeatStep::NotYet);
+        assert_eq!(heartbeat.due(70 * NANOS), HeartbeatStep::Dead);
     }
 
     #[test]
-    fn what_is_sent_and_when_it_ends_is_said() {
+    fn heartbeats_are_sent_until_a_test_stays_unanswered() {
         let mut heartbeat = Heartbeat::every(10, 0);
-        let mut said = Vec::new();
+        let mut sent = Vec::new();
         let mut beat = |seconds: u64| {
-            let ended = heartbeat.beat(seconds * NANOS, |text| said.push(String::from_utf8_lossy(text).into_owned()));
-            (ended, std::mem::take(&mut said).join(" "))
+            let ended = heartbeat.beat(seconds * NANOS, |text| sent.push(String::from_utf8_lossy(text).into_owned()));
+            (ended, std::mem::take(&mut sent).join(" "))
         };
         assert_eq!(beat(9), (Ok(()), String::new()));
         let (ended, sent) = beat(10);

@@ -35,4 +35,4 @@ pub use ignored::{IgnoredChannel, IgnoredChannels, in_right_case, shown, why_ign
 pub use json::Json;
 pub use params::Params;
 pub use request::{Request, RequestId};
-pub use resume::{CaughtUp, Token, Why, resumed, write_resumption};
+pub use resume::{CatchUpSource, ResumeReason, Token, resumed, write_resumption};

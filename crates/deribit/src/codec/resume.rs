@@ -81,20 +81,20 @@ pub fn resumed(params: &Params<'_>, names: &[String]) -> Result<BTreeMap<String,
 
 /// How a returning subscriber was caught up before its first new message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CaughtUp {
+pub enum CatchUpSource {
     /// Exactly the messages that it missed, in order.
     Messages,
     /// The changes since then, from the venue's history.
-    History(Why),
+    History(ResumeReason),
     /// The whole state, as for a new subscriber.
-    Snapshot(Why),
+    Snapshot(ResumeReason),
     /// Nothing: it gets new messages only.
-    Nothing(Why),
+    Nothing(ResumeReason),
 }
 
 /// Why a subscriber could not simply continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Why {
+pub enum ResumeReason {
     /// It sent no token.
     New,
     /// The venue has restarted since.
@@ -112,27 +112,27 @@ pub enum Why {
     AlreadySubscribed,
 }
 
-impl Why {
+impl ResumeReason {
     pub const fn name(self) -> &'static str {
         match self {
-            Why::New => "new",
-            Why::OtherEpoch => "other_epoch",
-            Why::TooOld => "too_old",
-            Why::Unknown => "unknown",
-            Why::TooMuch => "too_much",
-            Why::NotNumbered => "not_numbered",
-            Why::AlreadySubscribed => "already_subscribed",
+            ResumeReason::New => "new",
+            ResumeReason::OtherEpoch => "other_epoch",
+            ResumeReason::TooOld => "too_old",
+            ResumeReason::Unknown => "unknown",
+            ResumeReason::TooMuch => "too_much",
+            ResumeReason::NotNumbered => "not_numbered",
+            ResumeReason::AlreadySubscribed => "already_subscribed",
         }
     }
 }
 
 /// Tells a subscriber how it was caught up and where it stands now.
-pub fn write_resumption(out: &mut Vec<u8>, channel: &str, caught_up: CaughtUp, token: Option<Token>) {
+pub fn write_resumption(out: &mut Vec<u8>, channel: &str, caught_up: CatchUpSource, token: Option<Token>) {
     let (by, why) = match caught_up {
-        CaughtUp::Messages => ("messages", None),
-        CaughtUp::History(why) => ("history", Some(why)),
-        CaughtUp::Snapshot(why) => ("snapshot", Some(why)),
-        CaughtUp::Nothing(why) => ("nothing", Some(why)),
+        CatchUpSource::Messages => ("messages", None),
+        CatchUpSource::History(why) => ("history", Some(why)),
+        CatchUpSource::Snapshot(why) => ("snapshot", Some(why)),
+        CatchUpSource::Nothing(why) => ("nothing", Some(why)),
     };
     Json::new(out).object(|j| {
         j.key("jsonrpc").string("2.0").key("method").string("pitwire_resume");
@@ -190,7 +190,7 @@ mod tests {
     fn a_notice_says_how_and_where() {
         let mut out = Vec::new();
         let token = Token { epoch: 2, number: 9, part: 0 };
-        write_resumption(&mut out, "book.X.raw", CaughtUp::Snapshot(Why::TooOld), Some(token));
+        write_resumption(&mut out, "book.X.raw", CatchUpSource::Snapshot(ResumeReason::TooOld), Some(token));
         assert_eq!(
             String::from_utf8(out).unwrap(),
             r#"{"jsonrpc":"2.0","method":"pitwire_resume","params":{"channel":"book.X.raw","resumed":false,"by":"snapshot","reason":"too_old","token":"2:9"}}"#

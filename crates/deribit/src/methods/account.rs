@@ -28,7 +28,7 @@ fn extend(call: &Call<'_>, account: AccountId, out: &mut Vec<u8>) {
     let mut more = Vec::new();
     Json::new(&mut more).object(|j| {
         identity(j, call.venue.engine(), account);
-        // The dialect has `fees` only for accounts with a discount, and clients disagree on its form.
+        // The dialect has `fees` only for accounts with a discount. Clients disagree on its form.
         j.key("limits");
         let (limits, is_enforced) = call.state.rates.of_account(account, &*call.venue);
         limits.write(j, is_enforced);

@@ -12,7 +12,7 @@ use super::filters;
 use super::trading::{no_history, not_live, order_id};
 use crate::call::{Call, MethodResult};
 use crate::long_answer::{
-    CancelList, Cancelled, LongWork, RECORDS_AT_ONCE, collect_cancelled, write_count, write_details,
+    CancelList, CancelledOrders, LongWork, RECORDS_AT_ONCE, collect_cancelled, write_count, write_details,
 };
 use crate::order_filter::{InstrumentFilter, OrderTypeFilter};
 
@@ -71,7 +71,7 @@ pub fn cancel_where(call: &mut Call<'_>, which: MassCancel) -> MethodResult {
         call.rest = Some(LongWork::Cancel(CancelList::new(orders, detailed)));
         return Ok(());
     }
-    let mut cancelled = Cancelled::new();
+    let mut cancelled = CancelledOrders::new();
     for which in filters {
         call.submit(Command::CancelAll { account, which, reason: CancelReason::Requested })?;
         collect_cancelled(call.venue.events(), &mut cancelled);

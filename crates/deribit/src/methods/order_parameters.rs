@@ -266,8 +266,8 @@ fn either<'c>(
     call: &'c Call<'_>,
     [name, also]: [&'static str; 2],
 ) -> Result<Option<(&'static str, Cow<'c, str>)>, RpcError> {
-    let said = |name| Ok::<_, RpcError>(call.params.text(name)?.filter(|text| !text.is_empty()));
-    match (said(name)?, said(also)?) {
+    let given = |name| Ok::<_, RpcError>(call.params.text(name)?.filter(|text| !text.is_empty()));
+    match (given(name)?, given(also)?) {
         (Some(one), Some(other)) if one != other => {
             Err(RpcError::invalid(also, format!("{name} and {also} disagree; send one of them")))
         }
@@ -306,9 +306,9 @@ const TIF_WORDS: &str = "good_til_cancelled, good_til_day, immediate_or_cancel o
                          gtd, gtt, ioc, fok, opg, gfa, gfx, atc or cpx";
 
 /// Reads the time in force: this venue's parameter, else the dialect's.
-fn said_of_tif<'c>(call: &'c Call<'_>) -> Result<Option<(&'static str, Cow<'c, str>)>, RpcError> {
-    if let Some(said) = either(call, TIF)? {
-        return Ok(Some(said));
+fn given_tif<'c>(call: &'c Call<'_>) -> Result<Option<(&'static str, Cow<'c, str>)>, RpcError> {
+    if let Some(given) = either(call, TIF)? {
+        return Ok(Some(given));
     }
     let text = call.params.text("time_in_force")?.filter(|text| !text.is_empty());
     Ok(text.map(|text| ("time_in_force", text)))
@@ -316,7 +316,7 @@ fn said_of_tif<'c>(call: &'c Call<'_>) -> Result<Option<(&'static str, Cow<'c, s
 
 fn time_in_force(call: &Call<'_>, order_type: OrderType) -> Result<TimeInForce, RpcError> {
     let is_market = order_type == OrderType::Market;
-    let Some((name, text)) = said_of_tif(call)? else {
+    let Some((name, text)) = given_tif(call)? else {
         refuse_expiry(call)?;
         return Ok(if is_market { TimeInForce::Day } else { TimeInForce::GoodTillCancel });
     };
@@ -377,22 +377,22 @@ fn check_unchanged(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecor
         return fixed("instrument_name");
     }
     let side = if live.side == Side::Buy { "buy" } else { "sell" };
-    if call.params.text("direction")?.is_some_and(|said| !said.is_empty() && said != side) {
+    if call.params.text("direction")?.is_some_and(|given| !given.is_empty() && given != side) {
         return fixed("direction");
     }
     if call
         .params
         .text("type")?
-        .is_some_and(|said| !said.is_empty() && said != objects::order_type_name(record.order_type))
+        .is_some_and(|given| !given.is_empty() && given != objects::order_type_name(record.order_type))
     {
         return fixed("type");
     }
     let is_hidden = record.minimum_execution().is_some();
-    if hidden(call)?.is_some_and(|said| said != is_hidden) {
+    if hidden(call)?.is_some_and(|given| given != is_hidden) {
         return fixed(HIDDEN[0]);
     }
-    match said_of_tif(call)? {
-        Some((name, said)) if !is_word_of(record.tif, name, &said) => return fixed(name),
+    match given_tif(call)? {
+        Some((name, given)) if !is_word_of(record.tif, name, &given) => return fixed(name),
         _ => {}
     }
     check_has(call, record)
@@ -415,14 +415,14 @@ fn check_has(call: &Call<'_>, record: &OrderRecord) -> MethodResult {
 }
 
 /// Whether a word means this time in force. The dialect's parameter also accepts its nearest word.
-fn is_word_of(tif: TimeInForce, name: &str, said: &str) -> bool {
-    let same = match tif_word(said) {
+fn is_word_of(tif: TimeInForce, name: &str, given: &str) -> bool {
+    let same = match tif_word(given) {
         Some(Word::Whole(word)) => word == tif,
         Some(Word::Date) => matches!(tif, TimeInForce::GoodTillDate { .. }),
         Some(Word::Time) => matches!(tif, TimeInForce::GoodTillTime { .. }),
         None => false,
     };
-    same || (name == "time_in_force" && said == objects::tif_name(tif))
+    same || (name == "time_in_force" && given == objects::tif_name(tif))
 }
 
 /// Reads `post_only`; `None` if it is absent.
@@ -435,7 +435,7 @@ fn post_only(call: &Call<'_>) -> Result<Option<PostOnly>, RpcError> {
             let reason = "reject_post_only says how to refuse a post_only order; send post_only as well";
             Err(RpcError::param("unsupported_combination", "reject_post_only", reason))
         }
-        (said, _) => Ok(said.map(|_| PostOnly::No)),
+        (given, _) => Ok(given.map(|_| PostOnly::No)),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use pitwire_deribit::codec::Request;
 use pitwire_deribit::{
-    Access, AnswerProgress, Credential, Dispatched, Dispatcher, Effect, LongAnswer, RequestClock, RequestContext,
+    Access, AnswerProgress, Credential, DispatchOutcome, Dispatcher, Effect, LongAnswer, RequestClock, RequestContext,
     Session, Transport,
 };
 use pitwire_memory_venue::MemoryVenue;
@@ -139,12 +139,13 @@ impl World {
         &mut self,
         session: &mut Session,
         transport: Transport,
-        ask: impl FnOnce(&mut Dispatcher, RequestContext<'_>, &mut Vec<u8>) -> Dispatched,
+        ask: impl FnOnce(&mut Dispatcher, RequestContext<'_>, &mut Vec<u8>) -> DispatchOutcome,
     ) -> Reply {
         let clock = self.clock();
         let mut out = Vec::new();
         let visit = RequestContext { venue: &mut self.venue, session, transport, clock };
-        let Dispatched { effects, mut is_error, log_failed, rest, .. } = ask(&mut self.dispatcher, visit, &mut out);
+        let DispatchOutcome { effects, mut is_error, log_failed, rest, .. } =
+            ask(&mut self.dispatcher, visit, &mut out);
         if let Some(mut answer) = rest {
             assert!(out.is_empty(), "nothing is answered before the whole answer");
             while out.is_empty() {

@@ -1,11 +1,11 @@
 //! A test market with one instrument and one house account, and the public channels of it.
 #![allow(dead_code)] // each test binary uses its part
 
-use pitwire_deribit::channels::{ChannelCursor, FeedId, PublicChannels, Subscribed};
+use pitwire_deribit::channels::{ChannelCursor, FeedId, PublicChannels, SubscriptionStart};
 use pitwire_deribit::codec::Channel;
 use pitwire_engine::Engine;
 use pitwire_fixtures::{open_market, share};
-use pitwire_model::{Command, Event, Seq, Stamped, VenueNanos};
+use pitwire_model::{Command, Event, Seq, SequencedCommand, VenueNanos};
 use pitwire_projections::Views;
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ impl MarketFixture {
 
     pub fn apply(&mut self, command: Command) {
         self.seq += 1;
-        let stamped = Stamped { seq: Seq(self.seq), at: VenueNanos(self.at), command };
+        let stamped = SequencedCommand { seq: Seq(self.seq), at: VenueNanos(self.at), command };
         let mut events = Vec::new();
         self.engine.apply(&stamped, &mut events);
         self.views.observe(&stamped, &events, &mut Vec::new());
@@ -38,14 +38,14 @@ impl MarketFixture {
     }
 
     /// Publishes events as if one command had caused them.
-    pub fn tell(&mut self, events: &[Event]) {
+    pub fn observe(&mut self, events: &[Event]) {
         self.seq += 1;
-        let stamped = Stamped { seq: Seq(self.seq), at: VenueNanos(self.at), command: Command::PassTime };
+        let stamped = SequencedCommand { seq: Seq(self.seq), at: VenueNanos(self.at), command: Command::PassTime };
         self.views.observe(&stamped, events, &mut Vec::new());
         self.publisher.observe(&stamped, events, &self.engine, &self.views);
     }
 
-    pub fn subscribe(&mut self, name: &str) -> Option<Subscribed> {
+    pub fn subscribe(&mut self, name: &str) -> Option<SubscriptionStart> {
         let channel = Channel::parse(name).expect("a channel");
         self.publisher.subscribe(&channel, &self.engine, &self.views, VenueNanos(self.at))
     }

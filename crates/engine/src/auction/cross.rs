@@ -46,7 +46,7 @@ impl CrossOrder {
     }
 }
 
-/// What reading the cross needs.
+/// The state that reading the cross needs.
 pub(crate) struct CrossView<'a> {
     pub market: &'a Market,
     pub accounts: &'a [Account],

@@ -62,15 +62,19 @@ impl CurvePoint {
         (self.buy, self.sell) == (other.buy, other.sell)
     }
 
-    fn clearing(self) -> Option<Clearing> {
+    fn clearing(self) -> Option<ClearingResult> {
         let CurvePoint { price, .. } = self;
-        (self.volume() > 0).then(|| Clearing { price: Ticks(price), volume: self.volume(), imbalance: self.surplus() })
+        (self.volume() > 0).then(|| ClearingResult {
+            price: Ticks(price),
+            volume: self.volume(),
+            imbalance: self.surplus(),
+        })
     }
 }
 
 /// The result of an auction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clearing {
+pub struct ClearingResult {
     pub price: Ticks,
     /// Lots that trade there; above zero.
     pub volume: u64,
@@ -130,7 +134,7 @@ impl AuctionCurve {
     }
 
     /// Returns the price and volume of rulebook 11.2; `None` if nothing would trade.
-    pub fn clearing(&mut self, reference: Option<Ticks>) -> Option<Clearing> {
+    pub fn clearing(&mut self, reference: Option<Ticks>) -> Option<ClearingResult> {
         let Some(at) = self.named_near_here() else {
             let price = reference?.0;
             return CurvePoint { price, buy: self.market.buy, sell: self.market.sell }.clearing();
@@ -204,7 +208,7 @@ impl AuctionCurve {
 
 /// Returns the reference clamped to the range of some prices, which are ascending. Without a
 /// reference, returns the middle of the range.
-fn between(prices: &[Option<CurvePoint>], reference: Option<Ticks>) -> Option<Clearing> {
+fn between(prices: &[Option<CurvePoint>], reference: Option<Ticks>) -> Option<ClearingResult> {
     let known = || prices.iter().flatten();
     let (lowest, highest) = (known().next()?.price, known().next_back()?.price);
     let price = match reference {

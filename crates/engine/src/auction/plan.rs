@@ -12,7 +12,7 @@ use super::filter::AuctionInterest;
 use crate::allocation::{AllocationClaim, AllocationRule, TimeAllocation};
 use crate::book::{Book, OrderOrigin, QueuedOrder, key_of};
 
-/// What one order will trade.
+/// The trades of one order in a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PlannedFill {
     pub order: QueuedOrder,

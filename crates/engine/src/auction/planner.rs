@@ -5,7 +5,7 @@
 
 use pitwire_model::{Allocation, Side, Ticks};
 
-use super::curve::{AuctionCurve, Clearing};
+use super::curve::{AuctionCurve, ClearingResult};
 use super::filter::{self, AuctionInterest};
 use super::plan::{ExtraParticipant, PlannedFill, SharedPrice, SidePlanner};
 use crate::allocation::{AllocationRule, BatchAllocation, ProRataAllocation};
@@ -20,7 +20,7 @@ pub(super) struct UncrossPlan {
 }
 
 /// The price of a call, and the orders of each side that are not in the displayed book.
-pub(super) type ClearedCall = (Clearing, [Vec<ExtraParticipant>; 2]);
+pub(super) type ClearedCall = (ClearingResult, [Vec<ExtraParticipant>; 2]);
 
 pub(super) struct UncrossPlanner<'a> {
     pub market: &'a Market,
@@ -60,7 +60,7 @@ impl UncrossPlanner<'_> {
 
     /// Plans the trades of a call or batch whose price is known.
     pub fn plan_call(&self, (clearing, participants): &ClearedCall) -> UncrossPlan {
-        let Clearing { price, volume, imbalance } = *clearing;
+        let ClearingResult { price, volume, imbalance } = *clearing;
         let batches = BatchAllocation(self.market.auction.batch_ends.as_slice());
         let rule: Option<&dyn AllocationRule> = match self.market.rules.allocation {
             Allocation::PriceTime => None,

@@ -1,4 +1,4 @@
-//! What an instrument stores between the orders of a call, a batch or the closing price cross.
+//! State of an instrument between the orders of a call, a batch or the closing price cross.
 
 use std::collections::VecDeque;
 

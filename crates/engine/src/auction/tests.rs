@@ -4,7 +4,7 @@
 use pitwire_model::{AccountId, OrderId, Side, Ticks};
 use pitwire_random::SplitMix64;
 
-use super::curve::{AuctionCurve, Clearing};
+use super::curve::{AuctionCurve, ClearingResult};
 use super::filter::{self, AuctionInterest, FilterCrossing};
 use super::plan::{ExtraParticipant, SharedPrice, SidePlanner};
 use crate::allocation::{AllocationClaim, AllocationRule, BatchAllocation, ProRataAllocation, TimeAllocation};
@@ -83,7 +83,7 @@ fn call_price_matches_exhaustive_search_after_each_change() {
             }
             let want = by_trying(&orders, reference);
             let got = curve.clearing(reference.map(Ticks));
-            let got = got.map(|Clearing { price, volume, imbalance }| (price.0, volume.cast_signed(), imbalance));
+            let got = got.map(|ClearingResult { price, volume, imbalance }| (price.0, volume.cast_signed(), imbalance));
             assert_eq!(got, want, "round {round}: {orders:?}, reference {reference:?}");
             priced += usize::from(want.is_some());
             unpriced += usize::from(want.is_none());

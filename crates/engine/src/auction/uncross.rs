@@ -9,7 +9,7 @@
 
 use pitwire_model::{CancelReason, Event, Lots, OrderId, Phase, Side, Ticks, Tolerance, TradeKind, TradeSeq};
 
-use super::curve::{AuctionCurve, Clearing};
+use super::curve::{AuctionCurve, ClearingResult};
 use super::plan::PlannedFill;
 use super::planner::{UncrossPlan, UncrossPlanner};
 use crate::book::{OrderOrigin, QueuedOrder, Slot};
@@ -48,7 +48,7 @@ impl Market {
     }
 }
 
-fn indicative(clearing: Option<Clearing>) -> IndicativeUncross {
+fn indicative(clearing: Option<ClearingResult>) -> IndicativeUncross {
     clearing.map_or(IndicativeUncross::default(), |clearing| IndicativeUncross {
         price: Some(clearing.price),
         volume: clearing.volume,
@@ -276,7 +276,7 @@ impl UncrossExecution<'_, '_, '_> {
     }
 }
 
-/// What remains to be done after the trades of an uncross.
+/// Work that remains after the trades of an uncross.
 #[derive(Default)]
 struct PostUncrossWork {
     /// Prices at which orders of the book have traded, best first, with the executed lots.

@@ -10,7 +10,7 @@ use super::sweep::MakerAction;
 /// Most orders that a question about a queue position visits on either side of the order.
 pub(crate) const MAX_QUEUE_STEPS: usize = 1_000;
 
-/// What an incoming order would trade.
+/// Estimate of the trades of an incoming order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FillEstimate {
     pub lots: u64,

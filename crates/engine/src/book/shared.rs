@@ -17,7 +17,7 @@ use super::slab::Slot;
 use super::sweep::{Maker, MakerAction, SweepSink};
 use crate::allocation::{AllocationClaim, AllocationRule};
 
-/// What has happened at one price.
+/// The events at one price so far.
 #[derive(Default)]
 struct RoundState {
     changed: bool,

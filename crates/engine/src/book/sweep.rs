@@ -18,7 +18,7 @@ use super::level::{NIL, PriceLevel};
 use super::resting::{Book, RestingOrder, key_of, price_of};
 use super::slab::{Owner, Slab};
 
-/// What happens between an incoming order and the next maker.
+/// The action between an incoming order and the next maker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MakerAction {
     /// They trade.

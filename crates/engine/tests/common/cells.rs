@@ -3,7 +3,7 @@
 //! Does        read `contracts/rules`, examine every entry and its first event, and list the cells
 //!             that no command covered.
 //! Holds       a cell is covered when the engine's answer equals the answer of the table.
-//!             [`Cells::hear`] reports a different answer.
+//!             [`Cells::observe`] reports a different answer.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,7 +72,7 @@ impl Cells {
         self.phases.clear();
     }
 
-    pub fn hear(&mut self, command: &Command, events: &[Event]) {
+    pub fn observe(&mut self, command: &Command, events: &[Event]) {
         if let Command::Enter(order) = command
             && let Some(phase) = self.phases.get(&order.instrument).copied()
             && !matches!(phase, Phase::Closed | Phase::Deleted)

@@ -115,7 +115,7 @@ enum Prices {
 
 /// An order as the events described it.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct TrackedOrder {
     id: OrderId,
     account: AccountId,
     instrument: InstrumentId,
@@ -159,7 +159,7 @@ pub struct Flow {
     /// Number of prices that an order draws. It takes the one least likely to trade, so more draws
     /// build deeper books.
     patience: u64,
-    live: Vec<Known>,
+    live: Vec<TrackedOrder>,
     dead: OrderId,
     /// The phase of each instrument, from the events.
     pub phases: Vec<Phase>,
@@ -249,7 +249,7 @@ impl Flow {
                 Event::Accepted { order: id, account, instrument, side, order_type, lots, tif, .. } => {
                     let price = order_type.limit_price().unwrap_or(Ticks(0));
                     let (lots, open) = (lots.0, lots.0);
-                    self.live.push(Known { id, account, instrument, side, price, order_type, tif, lots, open });
+                    self.live.push(TrackedOrder { id, account, instrument, side, price, order_type, tif, lots, open });
                 }
                 Event::Trade { maker, maker_open, taker, taker_open, .. } => {
                     self.remember(event);
@@ -413,8 +413,8 @@ impl Flow {
     }
 
     /// Mostly returns a live order, sometimes an old or unknown id.
-    fn target(&mut self) -> Known {
-        let nothing = Known {
+    fn target(&mut self) -> TrackedOrder {
+        let nothing = TrackedOrder {
             id: self.dead,
             account: AccountId(0),
             instrument: BTC_USDC,
@@ -427,7 +427,7 @@ impl Flow {
         };
         match self.rng.below(40) {
             0 => nothing,
-            1 => Known { id: OrderId(u64::MAX - self.rng.below(3)), ..nothing },
+            1 => TrackedOrder { id: OrderId(u64::MAX - self.rng.below(3)), ..nothing },
             _ if self.live.is_empty() => nothing,
             _ => self.rng.pick(&self.live),
         }

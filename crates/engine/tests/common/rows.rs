@@ -102,7 +102,7 @@ impl EnginePair {
     pub fn run(&mut self, commands: &str) -> String {
         let mut reported = Vec::new();
         for words in commands.split(',').map(str::trim).filter(|words| !words.is_empty() && *words != "-") {
-            reported.extend(self.apply(command(words)).iter().filter_map(tell));
+            reported.extend(self.apply(command(words)).iter().filter_map(describe));
         }
         if reported.is_empty() { "-".to_owned() } else { reported.join(", ") }
     }
@@ -294,7 +294,7 @@ fn new_order(id: OrderId, account: AccountId, side: &str, size: &str, rest: &[&s
     }
 }
 
-fn tell(event: &Event) -> Option<String> {
+fn describe(event: &Event) -> Option<String> {
     match event {
         Event::Trade { maker, price, lots, .. } => Some(format!("{} {lots}@{price}", letter(*maker))),
         Event::Cancelled { order, open, reason, .. } => {

@@ -4,7 +4,7 @@
 use pitwire_engine::Engine;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, Seq, Stamped, Ticks, VenueNanos,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, Seq, SequencedCommand, Ticks, VenueNanos,
 };
 
 pub const BTC: CurrencyId = CurrencyId(0);
@@ -86,14 +86,14 @@ pub struct Stamper {
 }
 
 impl Stamper {
-    pub fn stamp(&mut self, command: Command) -> Stamped {
+    pub fn stamp(&mut self, command: Command) -> SequencedCommand {
         self.seq = self.seq.next();
         self.at = VenueNanos(self.at.0 + 1000);
-        Stamped { seq: self.seq, at: self.at, command }
+        SequencedCommand { seq: self.seq, at: self.at, command }
     }
 }
 
-pub fn apply(engine: &mut Engine, stamped: &Stamped) -> Vec<Event> {
+pub fn apply(engine: &mut Engine, stamped: &SequencedCommand) -> Vec<Event> {
     let mut events = Vec::new();
     engine.apply(stamped, &mut events);
     events

@@ -83,7 +83,7 @@ pub struct ScanResult {
     pub stop: ScanStop,
 }
 
-/// What determines an object's worker.
+/// The routing of objects to workers.
 #[derive(Debug)]
 pub struct ScanTables {
     pub prefixes: PrefixCache,

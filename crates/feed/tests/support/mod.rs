@@ -36,12 +36,12 @@ pub fn text(payload: &str) -> Vec<u8> {
 }
 
 #[derive(Default)]
-pub struct Seen {
+pub struct ScanOutput {
     pub events: Vec<FeedEvent>,
     pub frames: u64,
 }
 
-impl ObjectSink for Seen {
+impl ObjectSink for ScanOutput {
     fn frames(&mut self, frames: u64) {
         assert!(frames >= self.frames);
         self.frames = frames;
@@ -88,7 +88,7 @@ impl Outcome {
 /// Feeds `stream` in pieces of these lengths in turn, until it ends.
 pub fn cut(simd: SimdLevel, stream: &[u8], lengths: &[usize], workers: u32, no_sym: MissingSymbol) -> Outcome {
     let mut reader = ObjectReader::with_simd(simd, workers, no_sym);
-    let (mut seen, mut violation, mut rest) = (Seen::default(), None, stream);
+    let (mut seen, mut violation, mut rest) = (ScanOutput::default(), None, stream);
     let mut lengths = lengths.iter().cycle();
     while !rest.is_empty() {
         let bytes = lengths.next().map_or(rest.len(), |length| (*length).clamp(1, rest.len()));

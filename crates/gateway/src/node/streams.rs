@@ -5,7 +5,7 @@
 //!                own numbers and the gateway replaces them.
 
 use pitwire_deribit::codec::{Request, RpcError};
-use pitwire_url_streams::{Opened, StreamKey};
+use pitwire_url_streams::{StreamConnection, StreamKey};
 use pitwire_websocket::CloseCode;
 
 use super::Node;
@@ -41,7 +41,7 @@ impl Node {
     pub fn opened_streams(
         &mut self,
         id: u64,
-        opened: Opened,
+        opened: StreamConnection,
         from: Option<(u64, u64)>,
         now: GatewayTime,
         sink: &mut dyn ClientSink,
@@ -61,13 +61,13 @@ impl Node {
             return sink.close(id, CloseCode::TryAgainLater, "too many requests: connect again in a moment");
         }
         let Some(session) = &mut client.session else { return };
-        let said = session.said(text, &self.directory.streams);
-        said.answers.iter().for_each(|answer| sink.reply(id, answer));
-        for key in &said.leave {
+        let outcome = session.handle_message(text, &self.directory.streams);
+        outcome.answers.iter().for_each(|answer| sink.reply(id, answer));
+        for key in &outcome.leave {
             let name = self.directory.channel_of(key);
             self.subscriptions.end_subscription(id, &name, sink);
         }
-        self.join_streams(id, &said.join, None, now, sink);
+        self.join_streams(id, &outcome.join, None, now, sink);
     }
 
     fn join_streams(

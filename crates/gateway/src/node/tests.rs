@@ -25,9 +25,9 @@ const QUOTE: &str = "quote.X";
 /// Records what each connection received, one entry per message, and plays the delivery thread:
 /// attached connections by channel, and the last sequence of each channel.
 #[derive(Default)]
-struct Said(Vec<(u64, String)>, BTreeMap<ChannelId, BTreeSet<u64>>, BTreeMap<ChannelId, u64>);
+struct SentTexts(Vec<(u64, String)>, BTreeMap<ChannelId, BTreeSet<u64>>, BTreeMap<ChannelId, u64>);
 
-impl Said {
+impl SentTexts {
     fn put(&mut self, to: u64, text: &[u8]) {
         self.0.push((to, String::from_utf8_lossy(text).into_owned()));
     }
@@ -43,7 +43,7 @@ impl Said {
     }
 }
 
-impl ClientSink for Said {
+impl ClientSink for SentTexts {
     fn reply(&mut self, to: u64, text: &[u8]) {
         self.put(to, text);
     }
@@ -103,7 +103,7 @@ fn messages(mut frames: Vec<u8>) -> Vec<String> {
 
 struct World {
     node: Node,
-    said: Said,
+    sent: SentTexts,
     now: GatewayTime,
     next: u64,
     epoch: u64,
@@ -122,7 +122,7 @@ impl World {
     fn with_room(bytes: usize) -> World {
         let node = Node::new("1", bytes);
         let now = GatewayTime { steady_ns: 1_000, wall_us: 5 };
-        let mut world = World { node, said: Said::default(), now, next: 1, epoch: 7 };
+        let mut world = World { node, sent: SentTexts::default(), now, next: 1, epoch: 7 };
         assert_eq!(world.node.next_question(1_000), Some(VenueQuestion::Status));
         world.answered(VenueQuestion::Status, Reply { epoch: 7, last: 0, oldest: 1, ..Reply::default() });
         assert_eq!(world.asks(), [VenueQuestion::Keep { names: vec![] }]);
@@ -140,7 +140,7 @@ impl World {
     }
 
     fn answered(&mut self, ask: VenueQuestion, reply: Reply) {
-        self.node.answered(&ask, Ok(reply), self.now, &mut self.said);
+        self.node.answered(&ask, Ok(reply), self.now, &mut self.sent);
     }
 
     fn join(&mut self, name: &str, reply: Reply) {
@@ -151,12 +151,12 @@ impl World {
     /// Opens a connection. `target` is that of its handshake.
     fn open(&mut self, id: u64, target: &str) {
         self.node.connected(id);
-        self.node.opened(id, target, self.now, &mut self.said);
+        self.node.opened(id, target, self.now, &mut self.sent);
     }
 
     fn text(&mut self, id: u64, method: &str, params: &str) -> Option<VenueCall> {
         let text = format!(r#"{{"jsonrpc":"2.0","id":9,"method":"{method}","params":{params}}}"#);
-        self.node.text(id, &text, self.now, &mut self.said)
+        self.node.text(id, &text, self.now, &mut self.sent)
     }
 
     /// Publishes a message on each of these channels. Its text is the channel's first letter and
@@ -172,7 +172,7 @@ impl World {
             writer.push(*prev, channel, put).unwrap();
         }
         self.next = writer.next();
-        self.node.subscriptions.batch(writer.finish(), &mut self.said);
+        self.node.subscriptions.batch(writer.finish(), &mut self.sent);
     }
 
     /// Publishes this text on a channel.
@@ -184,7 +184,7 @@ impl World {
         };
         writer.push(prev, channel, put).unwrap();
         self.next = writer.next();
-        self.node.subscriptions.batch(writer.finish(), &mut self.said);
+        self.node.subscriptions.batch(writer.finish(), &mut self.sent);
     }
 
     /// Takes a channel off the bus.
@@ -192,7 +192,7 @@ impl World {
         let mut writer = BatchWriter::new(self.epoch, self.next);
         writer.farewell(self.next - 1, channel);
         self.next = writer.next();
-        self.node.subscriptions.batch(writer.finish(), &mut self.said);
+        self.node.subscriptions.batch(writer.finish(), &mut self.sent);
     }
 
     /// Returns the messages that a connection would read now.
@@ -205,8 +205,8 @@ impl World {
     }
 }
 
-fn place_of_first(said: &[String]) -> Vec<&str> {
-    said.iter().map(|text| text.split_once(' ').map_or("", |(_, text)| text)).collect()
+fn place_of_first(sent: &[String]) -> Vec<&str> {
+    sent.iter().map(|text| text.split_once(' ').map_or("", |(_, text)| text)).collect()
 }
 
 #[test]
@@ -220,7 +220,7 @@ fn snapshot_and_messages_join_in_any_order_of_arrival() {
         let reply = here(&world, 2, 0, BOOK, "\"first\"");
         world.join(BOOK, reply);
         (before..5).for_each(|_| world.live(&[(BOOK, 0)]));
-        assert_eq!(world.said.take(), ["1 \"first\""]);
+        assert_eq!(world.sent.take(), ["1 \"first\""]);
         assert_eq!(world.read(1), ["\"b3\"", "\"b4\"", "\"b5\""], "{before} before");
         assert_eq!(world.read(1), Vec::<String>::new());
     }
@@ -234,14 +234,14 @@ fn stored_snapshot_serves_others_until_it_is_too_old() {
     world.join(BOOK, reply);
     world.live(&[(BOOK, 0), (BOOK, 1)]);
     world.open(2, &format!("/?channels={BOOK}"));
-    assert_eq!(world.said.take(), ["1 \"first\"", "2 \"first\""]);
+    assert_eq!(world.sent.take(), ["1 \"first\"", "2 \"first\""]);
     assert_eq!(world.read(2), ["\"b1\"", "\"b2\""]);
     (0..REPLAYED_MAX).for_each(|_| world.live(&[(BOOK, 0)]));
     world.open(3, &format!("/?channels={BOOK}"));
     let last = world.next - 1;
     let reply = here(&world, last, 0, BOOK, "\"second\"");
     world.join(BOOK, reply);
-    assert_eq!((world.said.take(), world.read(3)), (vec!["3 \"second\"".into()], vec![]));
+    assert_eq!((world.sent.take(), world.read(3)), (vec!["3 \"second\"".into()], vec![]));
     // The earlier client does not get the snapshot again.
     assert_eq!(world.read(1).len(), 2 + REPLAYED_MAX);
 }
@@ -256,7 +256,7 @@ fn snapshot_is_renewed_when_later_messages_were_dropped() {
     world.open(2, &format!("/?channels={BOOK}"));
     let reply = here(&world, 6, 0, BOOK, "\"second\"");
     world.join(BOOK, reply);
-    assert_eq!((world.said.take().pop(), world.read(2)), (Some("2 \"second\"".into()), vec![]));
+    assert_eq!((world.sent.take().pop(), world.read(2)), (Some("2 \"second\"".into()), vec![]));
 }
 
 #[test]
@@ -272,12 +272,12 @@ fn questions_caused_by_a_hostile_client_are_bounded() {
     // The venue is not asked for unknown instruments.
     world.text(1, "public/subscribe", &names(0, "book.NO#.100ms"));
     assert_eq!(world.asks(), []);
-    assert!(world.said.take()[0].contains("\"result\":[]"));
+    assert!(world.sent.take()[0].contains("\"result\":[]"));
     for round in 0..10 {
         world.text(1, "public/subscribe", &names(round * 500, "trades.spot.C#.100ms"));
     }
     assert_eq!(world.asks().len(), JOINS_MAX / 500 * 500);
-    assert!(world.said.take()[0].contains("\"code\":10028"));
+    assert!(world.sent.take()[0].contains("\"code\":10028"));
 }
 
 #[test]
@@ -297,8 +297,8 @@ fn many_aliases_do_not_evict_pending_names() {
     }
     let reply = here(&world, 0, 0, TRADES, "");
     world.answered(asks[1].clone(), reply);
-    let said = world.said.take();
-    assert!(said[0].contains(&format!(r#""result":["{BOOK}","{TRADES}"]"#)), "{said:?}");
+    let sent = world.sent.take();
+    assert!(sent[0].contains(&format!(r#""result":["{BOOK}","{TRADES}"]"#)), "{sent:?}");
     world.live(&[(BOOK, 0), (TRADES, 0)]);
     assert_eq!(world.read(1), ["\"b1\"", "\"t2\""]);
 }
@@ -336,18 +336,18 @@ fn reply_precedes_snapshots_and_lists_existing_channels() {
     );
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
     world.answered(names[1].clone(), reply);
-    assert!(world.said.0.is_empty(), "one is still asked for");
+    assert!(world.sent.0.is_empty(), "one is still asked for");
     let nothing = Reply { epoch: 7, outcome: ReplyOutcome::NotHere, ..Reply::default() };
     world.answered(names[0].clone(), nothing);
-    let said = world.said.take();
-    assert!(said[0].starts_with(r#"1 {"jsonrpc":"2.0","id":9,"result":["book.X.100ms"],"#), "{said:?}");
-    assert_eq!(said[1..], ["1 \"first\""]);
+    let sent = world.sent.take();
+    assert!(sent[0].starts_with(r#"1 {"jsonrpc":"2.0","id":9,"result":["book.X.100ms"],"#), "{sent:?}");
+    assert_eq!(sent[1..], ["1 \"first\""]);
     let form = "no channel has this form; docs/dialect.md lists the channels and their intervals";
     let absent = "the kind, currency or index in this name does not exist here";
     let ignored = format!(
         r#""data":{{"ignored":[{{"channel":"nonsense","reason":"{form}"}},{{"channel":"book.NO.100ms","reason":"{absent}"}}]}}"#
     );
-    assert!(said[0].contains(&ignored), "{}", said[0]);
+    assert!(sent[0].contains(&ignored), "{}", sent[0]);
 }
 
 #[test]
@@ -377,7 +377,7 @@ fn client_from_another_gateway_continues_at_its_position() {
     let reply = here(&world, 4, 0, BOOK, "\"first\"");
     world.join(BOOK, reply);
     world.live(&[(BOOK, 4)]);
-    assert_eq!(world.said.take(), Vec::<String>::new(), "no beginning");
+    assert_eq!(world.sent.take(), Vec::<String>::new(), "no beginning");
     let wrapped = [(3, 1), (4, 3), (5, 4)]
         .map(|(seq, prev)| format!(r#"{{"epoch":7,"seq":{seq},"prev":{prev},"message":"b{seq}"}}"#));
     assert_eq!(world.read(1), wrapped);
@@ -386,7 +386,7 @@ fn client_from_another_gateway_continues_at_its_position() {
     let reply = here(&world, 6, 0, BOOK, "\"later\"");
     world.join(BOOK, reply);
     world.live(&[(BOOK, 5), (BOOK, 6)]);
-    assert_eq!(world.said.take(), Vec::<String>::new());
+    assert_eq!(world.sent.take(), Vec::<String>::new());
     assert_eq!(world.read(2), [r#"{"epoch":7,"seq":7,"prev":6,"message":"b7"}"#]);
 }
 
@@ -406,7 +406,7 @@ fn unknown_position_gets_a_gap_and_a_snapshot() {
         world.join(BOOK, reply);
         let mut expected: Vec<String> = gap.into_iter().map(str::to_owned).collect();
         expected.push(r#"1 {"epoch":7,"seq":4,"snapshot":true,"message":"first"}"#.into());
-        assert_eq!(world.said.take(), expected, "{from}");
+        assert_eq!(world.sent.take(), expected, "{from}");
         world.live(&[(BOOK, 4)]);
         assert_eq!(world.read(1), [r#"{"epoch":7,"seq":5,"prev":4,"message":"b5"}"#]);
     }
@@ -422,13 +422,13 @@ fn channels_keep_the_venues_order_and_states_are_conflated() {
         let reply = here(&world, 0, 0, name, first);
         world.answered(ask, reply);
     }
-    assert_eq!(world.said.take(), ["1 \"B\"", "1 \"Q\""]);
+    assert_eq!(world.sent.take(), ["1 \"B\"", "1 \"Q\""]);
     world.live(&[(QUOTE, 0), (TRADES, 0), (BOOK, 0), (QUOTE, 1)]);
     world.live(&[(BOOK, 3), (QUOTE, 4), (TRADES, 2)]);
     assert_eq!(world.read(1), ["\"t2\"", "\"b3\"", "\"b5\"", "\"q6\"", "\"t7\""]);
     // A new subscriber of a state begins with the newest message, not with an old snapshot.
     world.open(2, &format!("/?channels={QUOTE}"));
-    assert_eq!((world.said.take(), world.read(2)), (vec![], vec!["\"q6\"".into()]));
+    assert_eq!((world.sent.take(), world.read(2)), (vec![], vec!["\"q6\"".into()]));
     world.text(1, "public/unsubscribe", &format!(r#"{{"channels":["{BOOK}"]}}"#));
     world.live(&[(BOOK, 5), (TRADES, 7)]);
     assert_eq!(world.read(1), ["\"t9\""]);
@@ -443,19 +443,19 @@ fn restart_closes_plain_clients_and_notifies_enveloped_ones() {
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
     world.join(BOOK, reply);
     world.live(&[(BOOK, 0)]);
-    world.said.take();
+    world.sent.take();
     (world.epoch, world.next) = (8, 1);
     world.live(&[(BOOK, 0)]);
     assert_eq!(world.asks(), [VenueQuestion::Status]);
-    assert_eq!(world.said.take(), Vec::<String>::new(), "a batch alone says nothing");
+    assert_eq!(world.sent.take(), Vec::<String>::new(), "a batch alone says nothing");
     world.answered(VenueQuestion::Status, Reply { epoch: 8, last: 1, oldest: 1, ..Reply::default() });
-    assert_eq!(world.said.take(), [r#"2 {"type":"epoch","epoch":8}"#, "1 !1013"]);
+    assert_eq!(world.sent.take(), [r#"2 {"type":"epoch","epoch":8}"#, "1 !1013"]);
     world.now.steady_ns += 10_000_000_000;
     let asks = world.asks();
     assert_eq!(asks, [VenueQuestion::From { epoch: 8, seq: 1 }, VenueQuestion::Join { name: BOOK.into() }]);
     let reply = here(&world, 1, 0, BOOK, "\"anew\"");
     world.answered(asks[1].clone(), reply);
-    assert_eq!(world.said.take(), [r#"2 {"epoch":8,"seq":1,"snapshot":true,"message":"anew"}"#]);
+    assert_eq!(world.sent.take(), [r#"2 {"epoch":8,"seq":1,"snapshot":true,"message":"anew"}"#]);
 }
 
 #[test]
@@ -467,14 +467,14 @@ fn lagging_reader_is_closed_or_gets_a_gap() {
     world.join(BOOK, reply);
     world.live(&[(BOOK, 0)]);
     assert_eq!((world.read(1).len(), world.read(2).len()), (1, 1));
-    world.said.take();
+    world.sent.take();
     (1..30).for_each(|prev| world.live(&[(BOOK, prev)]));
     assert_eq!(world.read(1), ["!1013"]);
     assert_eq!(world.read(2), Vec::<String>::new());
     let reply = here(&world, 30, 0, BOOK, "\"again\"");
     world.join(BOOK, reply);
     assert_eq!(
-        place_of_first(&world.said.take()),
+        place_of_first(&world.sent.take()),
         [
             r#"{"type":"gap","from":2,"to":30,"epoch":7,"channel":"book.X.100ms"}"#,
             r#"{"epoch":7,"seq":30,"snapshot":true,"message":"again"}"#
@@ -493,16 +493,16 @@ fn dropped_channel_starts_again() {
     world.join(BOOK, reply);
     world.live(&[(BOOK, 0)]);
     world.read(1);
-    world.said.take();
+    world.sent.take();
     world.now.steady_ns += KEEP_NS;
     let keep = VenueQuestion::Keep { names: vec![BOOK.into()] };
     assert_eq!(world.asks(), std::slice::from_ref(&keep));
     world.answered(keep, Reply { epoch: 7, last: 1, oldest: 1, names: vec![BOOK.into()], ..Reply::default() });
-    assert_eq!(world.said.take(), ["2 !1013"]);
+    assert_eq!(world.sent.take(), ["2 !1013"]);
     let reply = here(&world, 5, 5, BOOK, "\"again\"");
     world.join(BOOK, reply);
     assert_eq!(
-        world.said.take(),
+        world.sent.take(),
         [
             r#"1 {"type":"gap","from":2,"to":5,"epoch":7,"channel":"book.X.100ms"}"#,
             r#"1 {"epoch":7,"seq":5,"snapshot":true,"message":"again"}"#
@@ -518,15 +518,15 @@ fn channel_that_left_and_returned_starts_again() {
     }
     let reply = here(&world, 1, 0, BOOK, "\"first\"");
     world.join(BOOK, reply);
-    world.said.take();
+    world.sent.take();
     // Another gateway's join has put the channel back. A second answer with the same `since`
     // changes nothing.
-    for (since, said) in [(0, vec![]), (5, vec!["2 !1013", "gap", "again"])] {
+    for (since, sent) in [(0, vec![]), (5, vec!["2 !1013", "gap", "again"])] {
         let reply = here(&world, 5, since, BOOK, "\"again\"");
         world.answered(VenueQuestion::Join { name: BOOK.into() }, reply);
-        let answered = world.said.take();
-        assert_eq!(answered.len(), said.len(), "{answered:?}");
-        assert!(answered.iter().zip(said).all(|(text, part)| text.contains(part)), "{answered:?}");
+        let answered = world.sent.take();
+        assert_eq!(answered.len(), sent.len(), "{answered:?}");
+        assert!(answered.iter().zip(sent).all(|(text, part)| text.contains(part)), "{answered:?}");
     }
 }
 
@@ -547,27 +547,27 @@ fn channel_returned_by_another_gateway_starts_again() {
         }
         world.live(&[(BOOK, 0)]);
         assert_eq!((world.read(1).len(), world.read(2)), (1, vec!["\"b1\"".into()]));
-        world.said.take();
+        world.sent.take();
         if has_joined_since {
             let reply = here(&world, 2, 2, BOOK, "\"again\"");
             world.answered(VenueQuestion::Join { name: BOOK.into() }, reply);
-            assert_eq!(world.said.take().len(), 3);
+            assert_eq!(world.sent.take().len(), 3);
         }
         world.farewell(BOOK);
         // The channel is back on the bus by another gateway's join.
         world.live(&[(BOOK, 0), (TRADES, 0)]);
         if has_joined_since {
-            assert_eq!(world.said.take(), Vec::<String>::new(), "it was known");
+            assert_eq!(world.sent.take(), Vec::<String>::new(), "it was known");
             assert_eq!(world.read(1), [r#"{"epoch":7,"seq":3,"prev":0,"message":"b3"}"#]);
             continue;
         }
-        assert_eq!(world.said.take(), ["2 !1013"]);
+        assert_eq!(world.sent.take(), ["2 !1013"]);
         assert_eq!((world.read(1), world.read(2)), (vec![], vec![]));
         assert_eq!(world.read(3), ["\"t4\""]);
         let reply = here(&world, 4, 2, BOOK, "\"again\"");
         world.join(BOOK, reply);
         assert_eq!(
-            world.said.take(),
+            world.sent.take(),
             [
                 r#"1 {"type":"gap","from":2,"to":4,"epoch":7,"channel":"book.X.100ms"}"#,
                 r#"1 {"epoch":7,"seq":4,"snapshot":true,"message":"again"}"#
@@ -583,9 +583,9 @@ fn failed_question_fails_the_waiting_requests() {
     world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}"]}}"#));
     let ask = VenueQuestion::Join { name: BOOK.into() };
     assert_eq!(world.asks(), std::slice::from_ref(&ask));
-    world.node.answered(&ask, Err("it is away".into()), world.now, &mut world.said);
-    let said = world.said.take();
-    assert!(said[0].contains("\"code\":10040") && said[0].contains("it is away"), "{said:?}");
+    world.node.answered(&ask, Err("it is away".into()), world.now, &mut world.sent);
+    let sent = world.sent.take();
+    assert!(sent[0].contains("\"code\":10040") && sent[0].contains("it is away"), "{sent:?}");
     assert!(!world.node.is_venue_up);
     // The next request asks again.
     world.text(1, "public/subscribe", &format!(r#"{{"channels":["{BOOK}"]}}"#));
@@ -605,9 +605,9 @@ fn waiting_requests_are_bounded_and_login_allows_raw_channels() {
     ];
     for body in bodies {
         world.text(1, "public/subscribe", r#"{"channels":["book.X.raw"]}"#);
-        assert!(world.said.take()[0].contains("\"code\":13778"));
-        world.node.call_answered(1, &call, Ok(body), world.now, &mut world.said);
-        assert_eq!(world.said.take(), [format!("1 {}", String::from_utf8_lossy(body))]);
+        assert!(world.sent.take()[0].contains("\"code\":13778"));
+        world.node.call_answered(1, &call, Ok(body), world.now, &mut world.sent);
+        assert_eq!(world.sent.take(), [format!("1 {}", String::from_utf8_lossy(body))]);
     }
     world.text(1, "public/subscribe", r#"{"channels":["book.X.raw"]}"#);
     assert_eq!(world.asks(), [VenueQuestion::Join { name: "book.X.raw".into() }]);
@@ -616,8 +616,8 @@ fn waiting_requests_are_bounded_and_login_allows_raw_channels() {
         asked += 1;
     }
     assert_eq!(asked, WAITING_MAX);
-    assert!(world.said.take()[0].contains("\"code\":10028"));
-    world.node.call_answered(1, &call, Ok(b"{}"), world.now, &mut world.said);
+    assert!(world.sent.take()[0].contains("\"code\":10028"));
+    world.node.call_answered(1, &call, Ok(b"{}"), world.now, &mut world.sent);
     assert!(world.text(1, "public/get_time", "{}").is_some());
 }
 
@@ -656,17 +656,17 @@ fn heartbeats_go_to_subscribers_only() {
     let mut world = World::new();
     world.open(1, "/");
     world.text(1, "public/set_heartbeat", r#"{"interval":10}"#);
-    world.said.take();
+    world.sent.take();
     let beat = |world: &mut World, seconds: u64| {
-        world.node.beat(1_000 + seconds * 1_000_000_000, &mut world.said);
-        world.said.take().len()
+        world.node.beat(1_000 + seconds * 1_000_000_000, &mut world.sent);
+        world.sent.take().len()
     };
     assert_eq!((beat(&mut world, 9), beat(&mut world, 10)), (0, 2));
     world.text(1, "public/test", "{}");
-    world.said.take();
+    world.sent.take();
     assert_eq!(beat(&mut world, 20), 2);
-    world.node.beat(1_000 + 30_000_000_000, &mut world.said);
-    assert_eq!(world.said.take()[1], "1 !1008");
+    world.node.beat(1_000 + 30_000_000_000, &mut world.sent);
+    assert_eq!(world.sent.take()[1], "1 !1008");
 }
 
 #[test]
@@ -683,12 +683,12 @@ fn url_streams_are_channels_of_the_bus() {
     }
     world.live(&[(trade, 0), (touch, 0), (trade, 1), (touch, 2)]);
     assert_eq!(world.read(1), ["\"s1\"", "\"s3\"", "\"s4\""]);
-    let said = |world: &mut World, text: &str| {
-        world.node.text(1, text, world.now, &mut world.said);
-        world.said.take()
+    let sent = |world: &mut World, text: &str| {
+        world.node.text(1, text, world.now, &mut world.sent);
+        world.sent.take()
     };
     assert_eq!(
-        said(&mut world, r#"{"method":"UNSUBSCRIBE","params":["npnzar@trade"],"id":5}"#),
+        sent(&mut world, r#"{"method":"UNSUBSCRIBE","params":["npnzar@trade"],"id":5}"#),
         [r#"1 {"result":null,"id":5}"#]
     );
     world.live(&[(trade, 3), (touch, 4)]);
@@ -732,10 +732,10 @@ fn socket_numbers_start_at_zero() {
     world.live_text(agl, 0, &text(41, events));
     let wrap = |text: String| format!(r#"{{"epoch":7,"seq":1,"prev":0,"message":{text}}}"#);
     let first = |to: u64, number: u64| format!("{to} {}", text(number, r#""events":[]"#));
-    let mut said = world.said.take();
-    said.retain(|text| !text.starts_with('3'));
-    said.sort_unstable();
-    assert_eq!(said, [first(1, 0), first(1, 1), first(2, 700)]);
+    let mut sent = world.sent.take();
+    sent.retain(|text| !text.starts_with('3'));
+    sent.sort_unstable();
+    assert_eq!(sent, [first(1, 0), first(1, 1), first(2, 700)]);
     assert_eq!(world.read(1), [text(2, events), text(3, events)]);
     assert_eq!(world.read(2), [text(701, events)]);
     assert_eq!(world.read(3), [wrap(text(1, events))]);

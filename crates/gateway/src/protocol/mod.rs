@@ -20,5 +20,5 @@ mod reply;
 
 pub use batch::{Batch, BatchWriter, Message, mark};
 pub use key::{BusKey, MAC_BYTES};
-pub use question::{Question, Refused, SKEW_MS};
+pub use question::{Question, QuestionRefusal, SKEW_MS};
 pub use reply::{Reply, ReplyOutcome};

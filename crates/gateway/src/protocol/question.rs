@@ -22,7 +22,7 @@ pub struct Question<'a> {
 
 /// Why a question is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refused {
+pub enum QuestionRefusal {
     Unsigned,
     /// The key differs, or the request was changed on the way.
     WrongMac,
@@ -30,12 +30,12 @@ pub enum Refused {
     WrongTime,
 }
 
-impl Refused {
+impl QuestionRefusal {
     pub fn reason(self) -> &'static str {
         match self {
-            Refused::Unsigned => "sign the request with the bus key",
-            Refused::WrongMac => "the request is not signed with this venue's bus key",
-            Refused::WrongTime => "the request's time is more than 60 s away: set both machines' clocks",
+            QuestionRefusal::Unsigned => "sign the request with the bus key",
+            QuestionRefusal::WrongMac => "the request is not signed with this venue's bus key",
+            QuestionRefusal::WrongTime => "the request's time is more than 60 s away: set both machines' clocks",
         }
     }
 }
@@ -59,20 +59,21 @@ impl Question<'_> {
     /// # Errors
     ///
     /// The header is missing or malformed, or the MAC or the time is wrong.
-    pub fn check(&self, key: &BusKey, header: Option<&str>, now_ms: u64) -> Result<String, Refused> {
-        let header = header.ok_or(Refused::Unsigned)?;
+    pub fn check(&self, key: &BusKey, header: Option<&str>, now_ms: u64) -> Result<String, QuestionRefusal> {
+        let header = header.ok_or(QuestionRefusal::Unsigned)?;
         let fields: Vec<&str> = header.split_ascii_whitespace().collect();
-        let [SCHEME, at_ms, nonce, mac] = fields[..] else { return Err(Refused::Unsigned) };
-        let at_ms: u64 = at_ms.parse().map_err(|_| Refused::Unsigned)?;
-        let given: [u8; 32] = hex::decode(mac).ok().and_then(|mac| mac.try_into().ok()).ok_or(Refused::Unsigned)?;
+        let [SCHEME, at_ms, nonce, mac] = fields[..] else { return Err(QuestionRefusal::Unsigned) };
+        let at_ms: u64 = at_ms.parse().map_err(|_| QuestionRefusal::Unsigned)?;
+        let given: [u8; 32] =
+            hex::decode(mac).ok().and_then(|mac| mac.try_into().ok()).ok_or(QuestionRefusal::Unsigned)?;
         if nonce.len() != 32 {
-            return Err(Refused::Unsigned);
+            return Err(QuestionRefusal::Unsigned);
         }
         if key.mac("question", &self.content(at_ms, nonce)) != blake3::Hash::from_bytes(given) {
-            return Err(Refused::WrongMac);
+            return Err(QuestionRefusal::WrongMac);
         }
         if at_ms.abs_diff(now_ms) > SKEW_MS {
-            return Err(Refused::WrongTime);
+            return Err(QuestionRefusal::WrongTime);
         }
         Ok(purpose(nonce))
     }
@@ -93,21 +94,21 @@ mod tests {
         let (header, purpose) = question.sign(&key, 1_000_000, [3; 16]);
         let check = |question: Question<'_>, key: &BusKey, header: &str, now| question.check(key, Some(header), now);
         assert_eq!(check(question, &key, &header, 1_000_000 + SKEW_MS).as_ref(), Ok(&purpose));
-        assert_eq!(check(question, &key, &header, 1_000_001 + SKEW_MS), Err(Refused::WrongTime));
-        assert_eq!(check(question, &key, &header, 939_999), Err(Refused::WrongTime));
-        assert_eq!(check(question, &other, &header, 1_000_000), Err(Refused::WrongMac));
+        assert_eq!(check(question, &key, &header, 1_000_001 + SKEW_MS), Err(QuestionRefusal::WrongTime));
+        assert_eq!(check(question, &key, &header, 939_999), Err(QuestionRefusal::WrongTime));
+        assert_eq!(check(question, &other, &header, 1_000_000), Err(QuestionRefusal::WrongMac));
         for changed in [
             Question { method: "GET", ..question },
             Question { target: "/bus/keep?x=2", ..question },
             Question { body: b"a\nc", ..question },
         ] {
-            assert_eq!(check(changed, &key, &header, 1_000_000), Err(Refused::WrongMac), "{changed:?}");
+            assert_eq!(check(changed, &key, &header, 1_000_000), Err(QuestionRefusal::WrongMac), "{changed:?}");
         }
         let later = header.replace("1000000", "1000001");
-        assert_eq!(check(question, &key, &later, 1_000_000), Err(Refused::WrongMac));
+        assert_eq!(check(question, &key, &later, 1_000_000), Err(QuestionRefusal::WrongMac));
         for broken in ["", "Bearer x", "pitwire-bus 1 2 3", "pitwire-bus x 2 3 4"] {
-            assert_eq!(check(question, &key, broken, 1_000_000), Err(Refused::Unsigned), "{broken}");
+            assert_eq!(check(question, &key, broken, 1_000_000), Err(QuestionRefusal::Unsigned), "{broken}");
         }
-        assert_eq!(question.check(&key, None, 1_000_000), Err(Refused::Unsigned));
+        assert_eq!(question.check(&key, None, 1_000_000), Err(QuestionRefusal::Unsigned));
     }
 }

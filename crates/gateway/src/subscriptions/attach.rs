@@ -11,7 +11,7 @@
 
 use super::Subscriptions;
 use crate::client::{ClientSubscription, ReadState};
-use crate::history::Next;
+use crate::history::NextMessage;
 use crate::sink::{Attachment, ClientSink};
 
 /// Most bytes that a connection gets before it is attached. With more to send, the delivery thread
@@ -45,13 +45,13 @@ impl Subscriptions {
             let Some(state) = self.channels.get(sub.channel) else { continue };
             let is_state = state.conflates;
             let read_to = match self.channels.history.next(sub.channel, sub.after) {
-                Next::Nothing => last,
+                NextMessage::Nothing => last,
                 // A state has one message, and the delivery thread does not ask for it later.
-                Next::Message(found) if is_state => {
+                NextMessage::Message(found) if is_state => {
                     frames.extend_from_slice(found.frame);
                     last
                 }
-                Next::Message(_) | Next::Gone(_) => sub.after,
+                NextMessage::Message(_) | NextMessage::Gone(_) => sub.after,
             };
             let ring_start = state.attached.is_empty().then_some(last);
             // The connection may be attached already under another name of the channel.

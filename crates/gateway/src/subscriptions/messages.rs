@@ -8,7 +8,7 @@ use pitwire_websocket::{CloseCode, Opcode, payload_of, write_frame};
 use super::Subscriptions;
 use crate::client::{ReadState, reply_snapshot, write_envelope, write_epoch, write_gap};
 use crate::follower::{FollowerProgress, FollowerRestart};
-use crate::history::{ChannelId, Next};
+use crate::history::{ChannelId, NextMessage};
 use crate::protocol::{Reply, ReplyOutcome};
 use crate::sink::{ClientSink, GatewayTime};
 use crate::upstream::VenueQuestion;
@@ -245,18 +245,18 @@ impl Subscriptions {
                 sub.after = sub.after.max(newest.seq - 1);
             }
             let next = match (history.next(sub.channel, sub.after), sub.state) {
-                (Next::Message(_), ReadState::OutOfStep(_)) => Next::Gone(sub.after),
+                (NextMessage::Message(_), ReadState::OutOfStep(_)) => NextMessage::Gone(sub.after),
                 (next, _) => next,
             };
             match next {
-                Next::Nothing => {}
-                Next::Message(found) => due.push(Reverse((found.seq, at))),
-                Next::Gone(_) if has_envelope => {
+                NextMessage::Nothing => {}
+                NextMessage::Message(found) => due.push(Reverse((found.seq, at))),
+                NextMessage::Gone(_) if has_envelope => {
                     *overrun += 1;
                     sub.state = ReadState::AwaitsSnapshot;
                     questions.rejoin(&sub.name);
                 }
-                Next::Gone(_) => {
+                NextMessage::Gone(_) => {
                     let change_id = match sub.state {
                         ReadState::OutOfStep(change_id) => Some(change_id),
                         _ if state.is_some_and(|state| state.merges) => history.held(sub.channel, sub.after),
@@ -272,9 +272,9 @@ impl Subscriptions {
         let mut enveloped = Vec::new();
         while let Some(Reverse((_, at))) = due.pop().filter(|_| out.len() < enough) {
             let sub = &mut client.subs[at];
-            let Next::Message(found) = history.next(sub.channel, sub.after) else { continue };
+            let NextMessage::Message(found) = history.next(sub.channel, sub.after) else { continue };
             sub.after = found.seq;
-            if let Next::Message(next) = history.next(sub.channel, sub.after) {
+            if let NextMessage::Message(next) = history.next(sub.channel, sub.after) {
                 due.push(Reverse((next.seq, at)));
             }
             if !has_envelope && client.next_number.is_none() {

@@ -12,7 +12,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pitwire_deribit::codec::{CaughtUp, Request, RpcError, Why, resumed, write_resumption};
+use pitwire_deribit::codec::{CatchUpSource, Request, ResumeReason, RpcError, resumed, write_resumption};
 
 use super::Subscriptions;
 use crate::pending::{ResumeWishes, Resumption};
@@ -105,7 +105,7 @@ impl Subscriptions {
     /// Tells a client that its existing subscription continues unchanged.
     pub(crate) fn reply_already_subscribed(to: u64, name: &str, sink: &mut dyn ClientSink) {
         let mut notice = Vec::new();
-        write_resumption(&mut notice, name, CaughtUp::Nothing(Why::AlreadySubscribed), None);
+        write_resumption(&mut notice, name, CatchUpSource::Nothing(ResumeReason::AlreadySubscribed), None);
         sink.reply(to, &notice);
     }
 }

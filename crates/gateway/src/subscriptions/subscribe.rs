@@ -29,7 +29,7 @@ impl Subscriptions {
         now: GatewayTime,
     ) -> Result<PendingSubscription, RpcError> {
         if self.follower.epoch().is_none() {
-            return Err(RpcError::new("retry", "this gateway has not heard from its venue yet"));
+            return Err(RpcError::new("retry", "this gateway has received nothing from its venue yet"));
         }
         let mut missing = self.names_to_resume(id, &wishes)?;
         let others = names.iter().filter(|name| !wishes.contains_key(*name));

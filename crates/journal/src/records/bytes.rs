@@ -58,7 +58,11 @@ macro_rules! integers {
         }
 
         impl Reader<'_> {
-            $(#[inline]
+            $(#[doc = concat!("Reads a little-endian `", stringify!($int), "`.")]
+            ///
+            /// # Errors
+            /// Returns an error if the record ends before the integer does.
+            #[inline]
             pub fn $take(&mut self) -> Result<$int, DecodeError> {
                 Ok(<$int>::from_le_bytes(self.take_array()?))
             })*
@@ -130,6 +134,11 @@ impl<'a> Reader<'a> {
         self.bytes.len().saturating_sub(self.at)
     }
 
+    /// Reads `count` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if fewer bytes remain.
     #[inline]
     pub fn take_raw(&mut self, count: usize) -> Result<&'a [u8], DecodeError> {
         let end = self.at.checked_add(count).ok_or(DecodeError::Truncated { at: self.bytes.len() })?;
@@ -138,12 +147,22 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
+    /// Reads `N` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if fewer bytes remain.
     #[inline]
     pub fn take_array<const N: usize>(&mut self) -> Result<[u8; N], DecodeError> {
         let taken = self.take_raw(N)?;
         <[u8; N]>::try_from(taken).map_err(|_| DecodeError::Truncated { at: self.at })
     }
 
+    /// Reads a flag: one byte, 0 or 1.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for another value, or if no byte remains.
     pub fn take_bool(&mut self) -> Result<bool, DecodeError> {
         let at = self.at;
         match self.take_u8()? {
@@ -153,6 +172,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Reads a text: its length in two bytes, then UTF-8.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if fewer bytes remain or the text is not UTF-8.
     pub fn take_text(&mut self) -> Result<&'a str, DecodeError> {
         let count = usize::from(self.take_u16()?);
         let at = self.at;
@@ -162,6 +186,10 @@ impl<'a> Reader<'a> {
     /// Reads the number of items that follow. A count is refused if the rest cannot hold that many
     /// items of at least `item_bytes` each, so the memory reserved for them is bounded by the
     /// input.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error for a count that cannot be right, or if fewer than four bytes remain.
     pub fn take_count(&mut self, item_bytes: usize) -> Result<usize, DecodeError> {
         let at = self.at;
         let count = self.take_u32()?;
@@ -173,6 +201,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Refuses remaining bytes.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if bytes remain.
     pub fn finish(self) -> Result<(), DecodeError> {
         match self.remaining() {
             0 => Ok(()),

@@ -16,7 +16,7 @@
 //! Costs       a copy of the events' bytes per command, and hashing by the kilobyte; no allocation
 //!             once warm.
 
-use pitwire_model::{Event, Stamped};
+use pitwire_model::{Event, SequencedCommand};
 
 use crate::records::{
     Hash,
@@ -52,6 +52,11 @@ impl ChainState {
         self.tape.put(w);
     }
 
+    /// Reads the state of both hash chains.
+    ///
+    /// # Errors
+    ///
+    /// Returns the position of a truncated or invalid value.
     pub fn take(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
             output: r.take_array()?,
@@ -107,7 +112,7 @@ impl OutputChain {
 
     /// HOT: called once per command. It does not allocate once the buffers have grown to the
     /// largest commit.
-    pub fn absorb(&mut self, stamped: &Stamped, events: &[Event]) {
+    pub fn absorb(&mut self, stamped: &SequencedCommand, events: &[Event]) {
         self.absorb_output(stamped, events);
         for event in events {
             encode_public_event(stamped.at, event, self.state.tape.tail());
@@ -119,7 +124,7 @@ impl OutputChain {
         self.state.events += events.len() as u64;
     }
 
-    fn absorb_output(&mut self, stamped: &Stamped, events: &[Event]) {
+    fn absorb_output(&mut self, stamped: &SequencedCommand, events: &[Event]) {
         if self.pending.is_empty() {
             self.pending.extend_from_slice(&self.state.output);
         }

@@ -81,7 +81,7 @@ mod signature;
 
 use pitwire_model::{
     AccountId, AccountSpec, CancelFilter, CancelReason, Command, Credit, Currency, CurrencyId, Epoch, InstrumentId,
-    InstrumentKind, InstrumentSpec, OrderId, Seq, SessionId, Stamped, Ticks, VenueNanos,
+    InstrumentKind, InstrumentSpec, OrderId, Seq, SequencedCommand, SessionId, Ticks, VenueNanos,
 };
 
 use crate::records::bytes::{DecodeError, Reader, Writer};
@@ -119,7 +119,7 @@ fn text_fits(text: &str) -> bool {
 }
 
 /// Appends the record of a command for which [`fits`] holds.
-pub fn encode_command(stamped: &Stamped, out: &mut Vec<u8>) {
+pub fn encode_command(stamped: &SequencedCommand, out: &mut Vec<u8>) {
     let start = out.len();
     let mut w = Writer::new(out);
     w.put_u32(0);
@@ -133,7 +133,12 @@ pub fn encode_command(stamped: &Stamped, out: &mut Vec<u8>) {
 }
 
 /// Reads the record at the front of `bytes` and returns it with its length.
-pub fn decode_command(bytes: &[u8]) -> Result<(Stamped, usize), DecodeError> {
+///
+/// # Errors
+///
+/// Returns the position and the kind of the fault: a truncated record, a bad value, or bytes after
+/// the last field.
+pub fn decode_command(bytes: &[u8]) -> Result<(SequencedCommand, usize), DecodeError> {
     let length = Reader::new(bytes).take_u32()?;
     let length = usize::try_from(length).map_err(|_| DecodeError::BadValue { what: "record length", at: 0 })?;
     if length < HEAD_BYTES {
@@ -151,7 +156,7 @@ pub fn decode_command(bytes: &[u8]) -> Result<(Stamped, usize), DecodeError> {
     let at = VenueNanos(r.take_u64()?);
     let command = take_body(&mut r, kind)?;
     r.finish()?;
-    Ok((Stamped { seq, at, command }, length))
+    Ok((SequencedCommand { seq, at, command }, length))
 }
 
 /// The kind of quarantine records: readers find them without decoding everything.
@@ -342,6 +347,11 @@ pub fn put_currency(w: &mut Writer<'_>, currency: &Currency) {
     w.put_u8(currency.decimals);
 }
 
+/// Reads a currency.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_currency(r: &mut Reader<'_>) -> Result<Currency, DecodeError> {
     Ok(Currency { id: CurrencyId(r.take_u32()?), name: take_name(r)?, decimals: r.take_u8()? })
 }
@@ -353,6 +363,11 @@ pub fn put_account(w: &mut Writer<'_>, spec: &AccountSpec) {
     put_settings(w, &spec.settings);
 }
 
+/// Reads the definition of an account.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_account(r: &mut Reader<'_>) -> Result<AccountSpec, DecodeError> {
     Ok(AccountSpec {
         id: AccountId(r.take_u32()?),
@@ -391,6 +406,11 @@ pub fn put_instrument(w: &mut Writer<'_>, spec: &InstrumentSpec) {
     put_limits(w, &spec.limits);
 }
 
+/// Reads the definition of an instrument.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_instrument(r: &mut Reader<'_>) -> Result<InstrumentSpec, DecodeError> {
     Ok(InstrumentSpec {
         id: InstrumentId(r.take_u32()?),

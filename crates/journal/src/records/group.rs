@@ -20,8 +20,8 @@
 //!                     padding 0xA5
 //!             -16 8   magic "PITWEND\n"
 //!             -8  u64 group number
-//!             Offsets 0 to 12 and 124 never move, in any version: so a newer format can be told
-//!             from damage.
+//!             Offsets 0 to 12 and 124 never move, in any version: so a newer format can be
+//!             recognised from damage.
 //! Holds       1. no 512-byte sector of a whole group is all zeros, and a segment is zeros where
 //!                nothing was written. So a zero sector means "never reached the disk", and
 //!                anything else that is wrong is damage;
@@ -215,6 +215,10 @@ fn checksum_of(group: &[u8]) -> u32 {
 }
 
 /// Reads the header at the front of `bytes`; the first sector is enough. Judges only the header.
+///
+/// # Errors
+///
+/// Returns why there is no valid header, such as zeros or a wrong checksum.
 pub fn read_header(bytes: &[u8]) -> Result<GroupHeader, GroupFault> {
     let head = bytes.get(..HEADER_BYTES).ok_or(GroupFault::Short)?;
     if is_zero(bytes.get(..SECTOR_BYTES).unwrap_or(bytes)) {
@@ -262,6 +266,10 @@ fn take_header(r: &mut Reader<'_>) -> Result<GroupHeader, GroupFault> {
 ///
 /// A lost sector is looked for before the checksum is compared, because the difference decides
 /// whether an unacknowledged tail is cut or the start is refused.
+///
+/// # Errors
+///
+/// Returns the fault of the header, a lost sector, or a checksum that differs.
 pub fn read_group(bytes: &[u8]) -> Result<Group<'_>, GroupFault> {
     let header = read_header(bytes)?;
     let Some(group) = bytes.get(..header.group_bytes) else { return Err(GroupFault::Short) };

@@ -141,6 +141,10 @@ pub fn closing_hash(file: &[u8]) -> Hash {
 }
 
 /// Checks the whole file and returns its parts.
+///
+/// # Errors
+///
+/// Returns the fault: a wrong length or hash, an earlier layout, or a bad value.
 pub fn decode_snapshot(file: &[u8]) -> Result<(SnapshotMeta, &[u8]), SnapshotFault> {
     let (body, hash) = file.split_last_chunk::<HASH_BYTES>().ok_or(SnapshotFault::Short)?;
     let mut r = Reader::new(body);

@@ -89,6 +89,11 @@ impl StreamHash {
         w.put_raw(&self.rest);
     }
 
+    /// Reads the state of the hash.
+    ///
+    /// # Errors
+    ///
+    /// Returns the position of a truncated or invalid value.
     pub fn take(r: &mut Reader<'_>) -> Result<Self, DecodeError> {
         let at = r.position();
         let units = r.take_u64()?;

@@ -1,5 +1,5 @@
-//! The superblock: the durable watermark of the journal and the hashes of its newest snapshots, in
-//! a separate file.
+//! The superblock: a separate file with the durable watermark of the journal and the hashes of its
+//! newest snapshots.
 //!
 //! Does        hold two slots of 4 KiB, written in turn, so that a torn write leaves the other one
 //!             whole.
@@ -120,6 +120,10 @@ impl Superblock {
     }
 
     /// Returns the newest whole slot of the file.
+    ///
+    /// # Errors
+    ///
+    /// Returns the fault if no slot is whole, or if a newer build wrote the file.
     pub fn decode_file(file: &[u8]) -> Result<Superblock, SuperblockFault> {
         let mut newest: Result<Superblock, SuperblockFault> = Err(SuperblockFault::Damaged);
         for slot in file.chunks(SLOT_BYTES).take(2) {

@@ -10,7 +10,7 @@ use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Amend, Bust, CancelFilter, CancelReason, Command, Credit, Currency,
     CurrencyId, Decimal, Epoch, Event, FlowSetting, InstrumentId, InstrumentKind, InstrumentLimits, InstrumentSpec,
     KillScope, Label, Lots, MatchGroup, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Reject, SelfMatch,
-    Seq, SessionId, Side, Stamped, Throttle, Ticks, TimeInForce, TradeKind, TradeSeq, VenueNanos,
+    Seq, SequencedCommand, SessionId, Side, Throttle, Ticks, TimeInForce, TradeKind, TradeSeq, VenueNanos,
 };
 
 const ACCOUNT: AccountId = AccountId(8);
@@ -144,7 +144,7 @@ fn amend(priority: Priority) -> Amend {
 }
 
 /// Numbered from 1 in this order.
-pub fn commands() -> Vec<(&'static str, Stamped)> {
+pub fn commands() -> Vec<(&'static str, SequencedCommand)> {
     let house = AccountSpec { id: AccountId(9), name: String::new(), credit: Credit::Unlimited, settings: settings() };
     let units = -10_i128.pow(30);
     let mut commands = vec![
@@ -204,7 +204,8 @@ pub fn commands() -> Vec<(&'static str, Stamped)> {
         ("end_day", Command::EndDay),
     ];
     commands.extend(operators());
-    let stamp = |(seq, (name, command))| (name, Stamped { seq: Seq(seq), at: VenueNanos(1000 + seq), command });
+    let stamp =
+        |(seq, (name, command))| (name, SequencedCommand { seq: Seq(seq), at: VenueNanos(1000 + seq), command });
     (1_u64..).zip(commands).map(stamp).collect()
 }
 
@@ -232,7 +233,7 @@ fn operators() -> Vec<(&'static str, Command)> {
 }
 
 /// Including kinds that were added later.
-pub fn all() -> Vec<(&'static str, Stamped)> {
+pub fn all() -> Vec<(&'static str, SequencedCommand)> {
     commands()
         .into_iter()
         .chain(sessions::commands())

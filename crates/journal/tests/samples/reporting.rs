@@ -1,8 +1,8 @@
-//! What came with trade reporting, by the names that the golden vectors use.
+//! Samples of records of trade reporting, by the names that the golden vectors use.
 
 use pitwire_model::{
-    AccountId, Command, Event, Label, Lots, OffBookTrade, Reject, ReportEnd, Seq, SessionReason, Side, Stamped, Ticks,
-    TradeReport, VenueNanos,
+    AccountId, Command, Event, Label, Lots, OffBookTrade, Reject, ReportEnd, Seq, SequencedCommand, SessionReason,
+    Side, Ticks, TradeReport, VenueNanos,
 };
 
 use super::{ACCOUNT, INSTRUMENT};
@@ -23,7 +23,7 @@ fn trade() -> Box<TradeReport> {
     })
 }
 
-pub fn commands() -> Vec<(&'static str, Stamped)> {
+pub fn commands() -> Vec<(&'static str, SequencedCommand)> {
     let (instrument, account, report, due) = (INSTRUMENT, OTHER, REPORT, TIME);
     let ends = Some(VenueNanos(TIME.0 + 5));
     let commands = [
@@ -39,7 +39,8 @@ pub fn commands() -> Vec<(&'static str, Stamped)> {
         ("confirm_report", Command::AnswerReport { account, report, confirm: true }),
         ("decline_report", Command::AnswerReport { account, report, confirm: false }),
     ];
-    let stamped = |(seq, (name, command))| (name, Stamped { seq: Seq(seq), at: VenueNanos(1000 + seq), command });
+    let stamped =
+        |(seq, (name, command))| (name, SequencedCommand { seq: Seq(seq), at: VenueNanos(1000 + seq), command });
     (1_u64..).zip(commands).map(stamped).collect()
 }
 

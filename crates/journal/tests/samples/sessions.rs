@@ -1,9 +1,9 @@
-//! What came with sessions and calls, by the names that the golden vectors use.
+//! Samples of records of sessions and calls, by the names that the golden vectors use.
 
 use pitwire_model::{
     Allocation, Amend, CancelReason, Command, Derivation, Event, Expiry, InstrumentSpec, Lots, NewOrder, OrderId,
-    OrderType, Phase, Reference, Reject, RemainingSessions, Seq, SessionReason, Side, Stamped, Ticks, TimeInForce,
-    Tolerance, TradeKind, TradingRules, VenueDay, VenueNanos,
+    OrderType, Phase, Reference, Reject, RemainingSessions, Seq, SequencedCommand, SessionReason, Side, Ticks,
+    TimeInForce, Tolerance, TradeKind, TradingRules, VenueDay, VenueNanos,
 };
 
 use super::{ACCOUNT, INSTRUMENT, ORDER, spot, trade};
@@ -41,7 +41,7 @@ fn amend() -> Amend {
     Amend { account: ACCOUNT, order: ORDER, price: Ticks(101), lots: Lots(12), ..Amend::PLAIN }
 }
 
-pub fn commands() -> Vec<(&'static str, Stamped)> {
+pub fn commands() -> Vec<(&'static str, SequencedCommand)> {
     let instrument = INSTRUMENT;
     let terms =
         Amend { stop: Some(Ticks(99)), minimum_execution: Some(Lots(20)), expiry: Some(Expiry::Time(TIME)), ..amend() };
@@ -87,7 +87,7 @@ pub fn commands() -> Vec<(&'static str, Stamped)> {
     ];
     let stamped = |(at, (name, command))| {
         let seq = at as u64 + 1;
-        (name, Stamped { seq: Seq(seq), at: VenueNanos(1000 + seq), command })
+        (name, SequencedCommand { seq: Seq(seq), at: VenueNanos(1000 + seq), command })
     };
     commands.into_iter().enumerate().map(stamped).collect()
 }

@@ -2,11 +2,11 @@
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use pitwire_model::{Command, Seq, SignaturePurpose, SpentSignature, Stamped, VenueNanos};
+use pitwire_model::{Command, Seq, SequencedCommand, SignaturePurpose, SpentSignature, VenueNanos};
 
 use super::ACCOUNT;
 
-pub fn commands() -> Vec<(&'static str, Stamped)> {
+pub fn commands() -> Vec<(&'static str, SequencedCommand)> {
     let (v4, v6) = (IpAddr::from(Ipv4Addr::new(10, 0, 0, 1)), IpAddr::from(Ipv6Addr::LOCALHOST));
     let purposes = [
         ("order_signature", SignaturePurpose::Order),
@@ -18,7 +18,7 @@ pub fn commands() -> Vec<(&'static str, Stamped)> {
         let used_ms = 1_700_000_000_000 + u64::from(seq) - 1;
         let spent = SpentSignature { digest: [seq; 32], account: ACCOUNT, used_ms, purpose };
         let seq = u64::from(seq);
-        (name, Stamped { seq: Seq(seq), at: VenueNanos(1000 + seq), command: Command::SpendSignature(spent) })
+        (name, SequencedCommand { seq: Seq(seq), at: VenueNanos(1000 + seq), command: Command::SpendSignature(spent) })
     };
     (1..).zip(purposes).map(stamped).collect()
 }

@@ -1,4 +1,4 @@
-//! What waits to be written to a connection.
+//! Bytes that wait to be written to a connection.
 //!
 //! Start at    [`Outbox`].
 

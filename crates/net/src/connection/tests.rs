@@ -70,7 +70,7 @@ impl Bench {
         let (ours, _) = listener.accept().unwrap();
         let stream = Stream::plain(self.net.add_socket(ours.into()).unwrap());
         let meter = self.budget.meter();
-        let mut connection = Connection::new(ConnectionId(id), stream, Standing::Refused, None, meter, 0);
+        let mut connection = Connection::new(ConnectionId(id), stream, AdmissionClass::Refused, None, meter, 0);
         connection.protocol = Protocol::WebSocket(Box::new(Decoder::new(self.limits.messages)));
         (connection, peer)
     }

@@ -38,7 +38,7 @@ pub enum LoopEvent {
     /// A listener may have connections: call [`EventLoop::accept`] until it returns `None`.
     Acceptable(ListenerId),
     /// A socket may have input, or its peer has closed, or it has failed: call
-    /// [`EventLoop::receive`] until it returns [`Received::Pending`].
+    /// [`EventLoop::receive`] until it returns [`ReceiveOutcome::Pending`].
     Readable(Token),
     /// A socket that took less than it was given takes more now.
     Writable(Token),
@@ -46,9 +46,9 @@ pub enum LoopEvent {
     Woken(u32),
 }
 
-/// What [`EventLoop::receive`] found.
+/// Result of [`EventLoop::receive`].
 #[derive(Debug, PartialEq, Eq)]
-pub enum Received<'a> {
+pub enum ReceiveOutcome<'a> {
     /// Bytes that arrived, in a buffer of the loop. Never empty.
     Bytes(&'a mut [u8]),
     /// Nothing has arrived. An [`LoopEvent::Readable`] will follow when something does.
@@ -59,9 +59,9 @@ pub enum Received<'a> {
     Failed,
 }
 
-/// What became of a send.
+/// Result of a send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sent {
+pub enum SendOutcome {
     /// The socket took this many bytes. If that is less than was offered, an
     /// [`LoopEvent::Writable`] will follow.
     Bytes(usize),
@@ -73,16 +73,16 @@ pub enum Sent {
 
 /// One send of a batch.
 #[derive(Clone, Copy, Debug)]
-pub struct Outgoing<'a> {
+pub struct BatchedSend<'a> {
     /// The socket to send to.
     pub token: Token,
-    /// What to send, at most [`PARTS_MAX`] parts.
+    /// The bytes to send, in at most [`PARTS_MAX`] parts.
     pub parts: &'a [&'a [u8]],
 }
 
 /// A connection that was accepted.
 #[derive(Clone, Copy, Debug)]
-pub struct Accepted {
+pub struct AcceptedSocket {
     /// The new socket.
     pub token: Token,
     /// The address of the peer, if the kernel knows it.
@@ -91,7 +91,7 @@ pub struct Accepted {
 
 /// A socket that leaves its loop.
 #[derive(Debug)]
-pub struct Detached {
+pub struct DetachedSocket {
     /// The socket, non-blocking.
     pub socket: OwnedFd,
     /// Bytes that had arrived and that no [`EventLoop::receive`] returned.
@@ -137,7 +137,7 @@ pub trait EventLoop {
     /// # Errors
     /// Fails if the process or the loop has no room for a socket. No event will follow: the
     /// caller must call again later.
-    fn accept(&mut self, listener: ListenerId) -> io::Result<Option<Accepted>>;
+    fn accept(&mut self, listener: ListenerId) -> io::Result<Option<AcceptedSocket>>;
 
     /// Adds a connected socket.
     ///
@@ -146,14 +146,14 @@ pub trait EventLoop {
     fn add_socket(&mut self, socket: OwnedFd) -> io::Result<Token>;
 
     /// Returns arrived bytes.
-    fn receive(&mut self, token: Token) -> Received<'_>;
+    fn receive(&mut self, token: Token) -> ReceiveOutcome<'_>;
 
     /// Sends without waiting.
-    fn send(&mut self, token: Token, parts: &[&[u8]]) -> Sent;
+    fn send(&mut self, token: Token, parts: &[&[u8]]) -> SendOutcome;
 
     /// Sends to many sockets without waiting, at most [`BATCH_MAX`] in one call. Puts one result
     /// for each send into `results`, which it empties first.
-    fn send_batch(&mut self, batch: &[Outgoing<'_>], results: &mut Vec<Sent>);
+    fn send_batch(&mut self, batch: &[BatchedSend<'_>], results: &mut Vec<SendOutcome>);
 
     /// Tells the peer that nothing more will be sent.
     fn shutdown(&mut self, token: Token);
@@ -166,13 +166,13 @@ pub trait EventLoop {
     ///
     /// # Errors
     /// Fails if the process is out of file descriptors.
-    fn duplicate(&mut self, token: Token) -> io::Result<Detached>;
+    fn duplicate(&mut self, token: Token) -> io::Result<DetachedSocket>;
 
     /// Takes a socket out of the loop without closing it.
     ///
     /// # Errors
     /// Fails if the process is out of file descriptors. The socket then stays in the loop.
-    fn detach(&mut self, token: Token) -> io::Result<Detached> {
+    fn detach(&mut self, token: Token) -> io::Result<DetachedSocket> {
         let detached = self.duplicate(token)?;
         self.close(token);
         Ok(detached)

@@ -19,8 +19,8 @@ use rustix::net::{
 use slab::Slab;
 
 use crate::event_loop::api::{
-    Accepted, Detached, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, Outgoing, PARTS_MAX, Received, Sent,
-    Token,
+    AcceptedSocket, BatchedSend, DetachedSocket, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, PARTS_MAX,
+    ReceiveOutcome, SendOutcome, Token,
 };
 
 /// Events taken from the kernel with one call.
@@ -52,6 +52,11 @@ pub(super) struct EpollLoop {
 }
 
 impl EpollLoop {
+    /// Creates a loop without sockets.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the kernel, such as too many open files.
     pub fn new(options: LoopOptions) -> io::Result<Self> {
         Ok(EpollLoop {
             epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
@@ -96,13 +101,13 @@ impl EventLoop for EpollLoop {
         Ok(())
     }
 
-    fn accept(&mut self, listener: ListenerId) -> io::Result<Option<Accepted>> {
+    fn accept(&mut self, listener: ListenerId) -> io::Result<Option<AcceptedSocket>> {
         let Some(listener) = self.listeners.get(listener.0 as usize) else { return Ok(None) };
         loop {
             return match acceptfrom_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC) {
                 Ok((socket, peer)) => {
                     let peer = peer.and_then(|peer| SocketAddr::try_from(peer).ok()).map(|peer| peer.ip());
-                    Ok(Some(Accepted { token: self.add_socket(socket)?, peer }))
+                    Ok(Some(AcceptedSocket { token: self.add_socket(socket)?, peer }))
                 }
                 Err(Errno::AGAIN) => Ok(None),
                 // A peer that gave up while it waited says nothing about the next one.
@@ -127,10 +132,10 @@ impl EventLoop for EpollLoop {
         Ok(Token(token))
     }
 
-    fn receive(&mut self, token: Token) -> Received<'_> {
-        let Some(socket) = self.sockets.get_mut(token.index()) else { return Received::Failed };
+    fn receive(&mut self, token: Token) -> ReceiveOutcome<'_> {
+        let Some(socket) = self.sockets.get_mut(token.index()) else { return ReceiveOutcome::Failed };
         if !socket.is_readable {
-            return Received::Pending;
+            return ReceiveOutcome::Pending;
         }
         let received = loop {
             match recv(&socket.descriptor, &mut *self.buffer, RecvFlags::DONTWAIT) {
@@ -140,24 +145,24 @@ impl EventLoop for EpollLoop {
         };
         match received {
             // The socket stays readable, so that a second call reports the end again.
-            Ok((0, _)) => Received::Ended,
+            Ok((0, _)) => ReceiveOutcome::Ended,
             Ok((bytes, _)) => {
                 socket.is_readable = socket.is_ending || bytes == self.buffer.len();
-                Received::Bytes(&mut self.buffer[..bytes])
+                ReceiveOutcome::Bytes(&mut self.buffer[..bytes])
             }
             Err(Errno::AGAIN) => {
                 socket.is_readable = false;
-                Received::Pending
+                ReceiveOutcome::Pending
             }
             Err(_) => {
                 socket.is_readable = false;
-                Received::Failed
+                ReceiveOutcome::Failed
             }
         }
     }
 
-    fn send(&mut self, token: Token, parts: &[&[u8]]) -> Sent {
-        let Some(socket) = self.sockets.get(token.index()) else { return Sent::Failed };
+    fn send(&mut self, token: Token, parts: &[&[u8]]) -> SendOutcome {
+        let Some(socket) = self.sockets.get(token.index()) else { return SendOutcome::Failed };
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         loop {
             let sent = match parts {
@@ -170,15 +175,15 @@ impl EventLoop for EpollLoop {
                 }
             };
             return match sent {
-                Ok(bytes) => Sent::Bytes(bytes),
+                Ok(bytes) => SendOutcome::Bytes(bytes),
                 Err(Errno::INTR) => continue,
-                Err(Errno::AGAIN) => Sent::Blocked,
-                Err(_) => Sent::Failed,
+                Err(Errno::AGAIN) => SendOutcome::Blocked,
+                Err(_) => SendOutcome::Failed,
             };
         }
     }
 
-    fn send_batch(&mut self, batch: &[Outgoing<'_>], results: &mut Vec<Sent>) {
+    fn send_batch(&mut self, batch: &[BatchedSend<'_>], results: &mut Vec<SendOutcome>) {
         results.clear();
         for outgoing in batch {
             let sent = self.send(outgoing.token, outgoing.parts);
@@ -201,9 +206,9 @@ impl EventLoop for EpollLoop {
         }
     }
 
-    fn duplicate(&mut self, token: Token) -> io::Result<Detached> {
+    fn duplicate(&mut self, token: Token) -> io::Result<DetachedSocket> {
         let socket = self.sockets.get(token.index()).ok_or(io::ErrorKind::NotFound)?;
-        Ok(Detached { socket: socket.descriptor.try_clone()?, received: Vec::new() })
+        Ok(DetachedSocket { socket: socket.descriptor.try_clone()?, received: Vec::new() })
     }
 
     fn wait(&mut self, mut timeout: Option<Duration>, events: &mut Vec<LoopEvent>) -> io::Result<()> {

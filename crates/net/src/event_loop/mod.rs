@@ -17,8 +17,8 @@ mod select;
 mod uring;
 
 pub use api::{
-    Accepted, BATCH_MAX, Detached, EventLoop, LISTEN_BACKLOG, ListenerId, LoopEvent, LoopKind, LoopOptions, Outgoing,
-    PARTS_MAX, Received, Sent, Token,
+    AcceptedSocket, BATCH_MAX, BatchedSend, DetachedSocket, EventLoop, LISTEN_BACKLOG, ListenerId, LoopEvent, LoopKind,
+    LoopOptions, PARTS_MAX, ReceiveOutcome, SendOutcome, Token,
 };
 
 #[cfg(test)]

@@ -68,12 +68,12 @@ impl Fixture {
         self.until(|fixture| {
             loop {
                 match fixture.net.receive(token) {
-                    Received::Bytes(arrived) => {
+                    ReceiveOutcome::Bytes(arrived) => {
                         assert!(!arrived.is_empty() && arrived.len() <= bytes.max(RECEIVE_BYTES as usize));
                         all.extend_from_slice(arrived);
                     }
-                    Received::Pending | Received::Ended => break,
-                    Received::Failed => panic!("failed after {} bytes", all.len()),
+                    ReceiveOutcome::Pending | ReceiveOutcome::Ended => break,
+                    ReceiveOutcome::Failed => panic!("failed after {} bytes", all.len()),
                 }
             }
             (all.len() >= bytes).then_some(())
@@ -83,8 +83,8 @@ impl Fixture {
 
     fn ends(&mut self, token: Token) {
         self.until(|fixture| match fixture.net.receive(token) {
-            Received::Pending | Received::Bytes(_) => None,
-            Received::Ended | Received::Failed => Some(()),
+            ReceiveOutcome::Pending | ReceiveOutcome::Bytes(_) => None,
+            ReceiveOutcome::Ended | ReceiveOutcome::Failed => Some(()),
         });
     }
 }
@@ -105,8 +105,8 @@ fn bytes_arrive_in_order_in_both_directions() {
         let (token, mut peer) = fixture.connect();
         peer.write_all(&pattern(50_000)).unwrap();
         assert!(fixture.receive(token, 50_000) == pattern(50_000));
-        assert_eq!(fixture.net.send(token, &[b"one "]), Sent::Bytes(4));
-        assert_eq!(fixture.net.send(token, &[b"two", b" ", b"three"]), Sent::Bytes(9));
+        assert_eq!(fixture.net.send(token, &[b"one "]), SendOutcome::Bytes(4));
+        assert_eq!(fixture.net.send(token, &[b"two", b" ", b"three"]), SendOutcome::Bytes(9));
         assert_eq!(read_exactly(&mut peer, 13), b"one two three");
         // It goes on after the input ran dry.
         peer.write_all(b"again").unwrap();
@@ -118,7 +118,7 @@ fn bytes_arrive_in_order_in_both_directions() {
 fn the_last_bytes_come_before_the_end_of_the_peer() {
     Fixture::each(|mut fixture| {
         let (token, mut peer) = fixture.connect();
-        assert_eq!(fixture.net.receive(token), Received::Pending);
+        assert_eq!(fixture.net.receive(token), ReceiveOutcome::Pending);
         peer.write_all(b"last").unwrap();
         drop(peer);
         assert_eq!(fixture.receive(token, 4), b"last");
@@ -154,14 +154,14 @@ fn a_socket_that_was_full_is_reported_when_it_has_room() {
         let mut blocked = 0;
         while sent < all.len() {
             match fixture.net.send(token, &[&all[sent..]]) {
-                Sent::Bytes(bytes) => sent += bytes,
-                Sent::Blocked => {
+                SendOutcome::Bytes(bytes) => sent += bytes,
+                SendOutcome::Blocked => {
                     blocked += 1;
                     fixture.seen.clear();
                     got.extend(read_exactly(&mut peer, sent - got.len()));
                     fixture.until(|fixture| fixture.has_seen(LoopEvent::Writable(token)));
                 }
-                Sent::Failed => panic!("the peer is there"),
+                SendOutcome::Failed => panic!("the peer is there"),
             }
         }
         assert!(blocked > 0);
@@ -177,11 +177,11 @@ fn each_socket_of_a_batch_gets_its_own_parts() {
         let texts: Vec<[String; 2]> =
             (0..sockets.len()).map(|number| [format!("for {number:03} "), format!("only {number:03}")]).collect();
         let parts: Vec<[&[u8]; 2]> = texts.iter().map(|[one, two]| [one.as_bytes(), two.as_bytes()]).collect();
-        let batch: Vec<Outgoing<'_>> =
-            sockets.iter().zip(&parts).map(|((token, _), parts)| Outgoing { token: *token, parts }).collect();
+        let batch: Vec<BatchedSend<'_>> =
+            sockets.iter().zip(&parts).map(|((token, _), parts)| BatchedSend { token: *token, parts }).collect();
         let mut results = Vec::new();
         fixture.net.send_batch(&batch, &mut results);
-        assert_eq!(results, vec![Sent::Bytes(16); sockets.len()]);
+        assert_eq!(results, vec![SendOutcome::Bytes(16); sockets.len()]);
         for ((_, peer), text) in sockets.iter_mut().zip(&texts) {
             assert_eq!(read_exactly(peer, 16), text.concat().as_bytes());
         }
@@ -193,7 +193,7 @@ fn sockets_with_unread_input_do_not_stop_the_others() {
     Fixture::each(|mut fixture| {
         let mut stalled: Vec<_> = (0..400).map(|_| fixture.connect()).collect();
         for (token, peer) in &mut stalled {
-            assert_eq!(fixture.net.receive(*token), Received::Pending);
+            assert_eq!(fixture.net.receive(*token), ReceiveOutcome::Pending);
             peer.write_all(b"waits").unwrap();
         }
         fixture.until(|fixture| {
@@ -214,10 +214,10 @@ fn a_detached_socket_takes_what_was_not_read_with_it() {
     Fixture::each(|mut fixture| {
         let (token, mut peer) = fixture.connect();
         let (other, mut other_peer) = fixture.connect();
-        assert_eq!(fixture.net.receive(token), Received::Pending);
+        assert_eq!(fixture.net.receive(token), ReceiveOutcome::Pending);
         peer.write_all(b"before").unwrap();
         fixture.until(|fixture| fixture.has_seen(LoopEvent::Readable(token)));
-        let Detached { socket, mut received } = fixture.net.detach(token).unwrap();
+        let DetachedSocket { socket, mut received } = fixture.net.detach(token).unwrap();
         let mut socket = TcpStream::from(socket);
         socket.set_nonblocking(false).unwrap();
         peer.write_all(b" after").unwrap();
@@ -241,15 +241,15 @@ fn a_closed_socket_ends_at_its_peer_and_its_token_starts_afresh() {
     Fixture::each(|mut fixture| {
         for round in 0..200 {
             let (token, mut peer) = fixture.connect();
-            assert_eq!(fixture.net.receive(token), Received::Pending);
+            assert_eq!(fixture.net.receive(token), ReceiveOutcome::Pending);
             peer.write_all(format!("{round:03}").as_bytes()).unwrap();
             assert_eq!(fixture.receive(token, 3), format!("{round:03}").as_bytes());
             // More than the next socket with this token may ever see.
             peer.write_all(b"unread").unwrap();
-            assert_eq!(fixture.net.send(token, &[b"bye"]), Sent::Bytes(3));
+            assert_eq!(fixture.net.send(token, &[b"bye"]), SendOutcome::Bytes(3));
             fixture.net.close(token);
-            assert_eq!(fixture.net.receive(token), Received::Failed);
-            assert_eq!(fixture.net.send(token, &[b"never"]), Sent::Failed);
+            assert_eq!(fixture.net.receive(token), ReceiveOutcome::Failed);
+            assert_eq!(fixture.net.send(token, &[b"never"]), SendOutcome::Failed);
             let mut events = Vec::new();
             fixture.net.wait(Some(Duration::ZERO), &mut events).unwrap();
         }
@@ -260,7 +260,7 @@ fn a_closed_socket_ends_at_its_peer_and_its_token_starts_afresh() {
 fn after_a_shutdown_the_peer_reads_the_end_and_can_still_send() {
     Fixture::each(|mut fixture| {
         let (token, mut peer) = fixture.connect();
-        assert_eq!(fixture.net.send(token, &[b"last"]), Sent::Bytes(4));
+        assert_eq!(fixture.net.send(token, &[b"last"]), SendOutcome::Bytes(4));
         fixture.net.shutdown(token);
         let mut events = Vec::new();
         fixture.net.wait(Some(Duration::ZERO), &mut events).unwrap();

@@ -25,8 +25,8 @@ pub(super) use ring::check;
 use slab::Slab;
 
 use crate::event_loop::api::{
-    Accepted, BATCH_MAX, Detached, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions, Outgoing, Received, Sent,
-    Token,
+    AcceptedSocket, BATCH_MAX, BatchedSend, DetachedSocket, EventLoop, ListenerId, LoopEvent, LoopKind, LoopOptions,
+    ReceiveOutcome, SendOutcome, Token,
 };
 
 /// Requests to accept that each listener has under way.
@@ -61,7 +61,7 @@ struct UringSocket {
     has_received: bool,
     /// A shared buffer that holds what arrived, and how many bytes.
     arrived: Option<(u16, usize)>,
-    /// What arrived and was not read before the next wait.
+    /// Bytes that arrived and were not read before the next wait.
     unread: Vec<u8>,
     end: Option<InputEnd>,
     lifetime: Lifetime,
@@ -99,11 +99,17 @@ pub(super) struct UringLoop {
     /// Results of the batch that is being sent.
     sent: Vec<Option<i32>>,
     /// The result of a batch of one send, kept for its memory.
-    single_result: Vec<Sent>,
+    single_result: Vec<SendOutcome>,
     completions: Vec<Completion>,
 }
 
 impl UringLoop {
+    /// Creates a loop without sockets.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of the kernel: io_uring is missing or forbidden, or memory may not be
+    /// locked.
     pub fn new(options: LoopOptions) -> io::Result<Self> {
         Ok(UringLoop {
             ring: Ring::new(options.receive_bytes)?,
@@ -290,13 +296,14 @@ impl UringLoop {
     }
 
     /// Notes one result of a batch and waits for room if the socket did not take everything.
-    fn finish_send(&mut self, token: Token, offered: usize, result: Option<i32>) -> Sent {
+    fn finish_send(&mut self, token: Token, offered: usize, result: Option<i32>) -> SendOutcome {
         let sent = match result {
-            Some(bytes @ 0..) => Sent::Bytes(usize::try_from(bytes).unwrap_or(0)),
-            Some(error) if error == -libc::EAGAIN || error == -libc::EINTR => Sent::Blocked,
-            Some(_) | None => Sent::Failed,
+            Some(bytes @ 0..) => SendOutcome::Bytes(usize::try_from(bytes).unwrap_or(0)),
+            Some(error) if error == -libc::EAGAIN || error == -libc::EINTR => SendOutcome::Blocked,
+            Some(_) | None => SendOutcome::Failed,
         };
-        let is_short = matches!(sent, Sent::Blocked) || matches!(sent, Sent::Bytes(bytes) if bytes < offered);
+        let is_short =
+            matches!(sent, SendOutcome::Blocked) || matches!(sent, SendOutcome::Bytes(bytes) if bytes < offered);
         if is_short
             && let Some(socket) = self.sockets.get_mut(token.index())
             && !std::mem::replace(&mut socket.is_polling_writable, true)
@@ -345,12 +352,12 @@ impl EventLoop for UringLoop {
         Ok(())
     }
 
-    fn accept(&mut self, listener: ListenerId) -> io::Result<Option<Accepted>> {
+    fn accept(&mut self, listener: ListenerId) -> io::Result<Option<AcceptedSocket>> {
         let Some(Some(listener)) = self.listeners.get_mut(listener.0 as usize) else { return Ok(None) };
         match listener.accepted.pop_front() {
             Some(accepted) => {
                 let (file, peer) = accepted?;
-                Ok(Some(Accepted { token: self.insert(file), peer }))
+                Ok(Some(AcceptedSocket { token: self.insert(file), peer }))
             }
             None => {
                 for number in listener.idle.drain(..) {
@@ -371,41 +378,41 @@ impl EventLoop for UringLoop {
         Ok(self.insert(installed?))
     }
 
-    fn receive(&mut self, token: Token) -> Received<'_> {
+    fn receive(&mut self, token: Token) -> ReceiveOutcome<'_> {
         if let Some(buffer) = self.lent.take() {
             self.ring.buffers.give_back(buffer);
         }
         let Some(socket) = self.sockets.get_mut(token.index()).filter(|socket| socket.lifetime == Lifetime::Open)
         else {
-            return Received::Failed;
+            return ReceiveOutcome::Failed;
         };
         if !socket.unread.is_empty() {
             self.copy = std::mem::take(&mut socket.unread);
-            return Received::Bytes(&mut self.copy);
+            return ReceiveOutcome::Bytes(&mut self.copy);
         }
         if let Some((buffer, bytes)) = socket.arrived.take() {
             self.lent = Some(buffer);
-            return Received::Bytes(self.ring.buffers.arrived(buffer, bytes));
+            return ReceiveOutcome::Bytes(self.ring.buffers.arrived(buffer, bytes));
         }
         match socket.end {
-            Some(InputEnd::Ended) => Received::Ended,
-            Some(InputEnd::Failed) => Received::Failed,
+            Some(InputEnd::Ended) => ReceiveOutcome::Ended,
+            Some(InputEnd::Failed) => ReceiveOutcome::Failed,
             None => {
                 self.start_receive(token.0);
-                Received::Pending
+                ReceiveOutcome::Pending
             }
         }
     }
 
-    fn send(&mut self, token: Token, parts: &[&[u8]]) -> Sent {
+    fn send(&mut self, token: Token, parts: &[&[u8]]) -> SendOutcome {
         let mut results = std::mem::take(&mut self.single_result);
-        self.send_batch(&[Outgoing { token, parts }], &mut results);
-        let sent = results.first().copied().unwrap_or(Sent::Failed);
+        self.send_batch(&[BatchedSend { token, parts }], &mut results);
+        let sent = results.first().copied().unwrap_or(SendOutcome::Failed);
         self.single_result = results;
         sent
     }
 
-    fn send_batch(&mut self, batch: &[Outgoing<'_>], results: &mut Vec<Sent>) {
+    fn send_batch(&mut self, batch: &[BatchedSend<'_>], results: &mut Vec<SendOutcome>) {
         results.clear();
         for batch in batch.chunks(BATCH_MAX) {
             self.sent.clear();
@@ -452,7 +459,7 @@ impl EventLoop for UringLoop {
         self.close_if_quiet(token.0);
     }
 
-    fn duplicate(&mut self, token: Token) -> io::Result<Detached> {
+    fn duplicate(&mut self, token: Token) -> io::Result<DetachedSocket> {
         let file = self.open_socket(token).ok_or(io::ErrorKind::NotFound)?.file;
         self.cancel_requests(token.0);
         while self.sockets.get(token.index()).is_some_and(|socket| !socket.is_quiet()) {
@@ -477,7 +484,7 @@ impl EventLoop for UringLoop {
                 self.ring.buffers.give_back(buffer);
             }
         }
-        Ok(Detached { socket, received })
+        Ok(DetachedSocket { socket, received })
     }
 
     fn wait(&mut self, timeout: Option<Duration>, events: &mut Vec<LoopEvent>) -> io::Result<()> {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use pitwire_net::event_loop::{LoopKind, LoopOptions};
 use pitwire_net::{
-    Application, CloseCode, Closing, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Server, SystemClock,
+    Application, CloseCode, CloseReason, ConnectionId, HttpRequest, HttpResponse, Limits, Notices, Server, SystemClock,
 };
 
 /// Longer than anything here takes on a machine that is busy with something else.
@@ -21,7 +21,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Counters of the test application, for the test to read while it runs.
 #[derive(Default)]
-pub struct Seen {
+pub struct LoopCounters {
     pub turns: AtomicUsize,
     pub requests: AtomicUsize,
     pub texts: AtomicUsize,
@@ -37,7 +37,7 @@ pub struct Seen {
 }
 
 pub struct Toy {
-    seen: Arc<Seen>,
+    seen: Arc<LoopCounters>,
     cursors: BTreeMap<ConnectionId, usize>,
     watchers: Vec<ConnectionId>,
     texts_in_turn: usize,
@@ -133,13 +133,13 @@ impl Application for Toy {
         self.cursors.keys().copied().for_each(visit);
     }
 
-    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), Closing> {
+    fn pump(&mut self, id: ConnectionId, out: &mut Vec<u8>, enough: usize) -> Result<(), CloseReason> {
         let Some(cursor) = self.cursors.get_mut(&id) else { return Ok(()) };
         while *cursor < self.released && out.len() < enough {
             let text = &self.tape[*cursor];
             *cursor += 1;
             if text == b"overrun" {
-                return Err(Closing { code: CloseCode::TryAgainLater, reason: "overrun".into() });
+                return Err(CloseReason { code: CloseCode::TryAgainLater, reason: "overrun".into() });
             }
             out.extend_from_slice(&[0x81, u8::try_from(text.len()).unwrap()]);
             out.extend_from_slice(text);
@@ -201,7 +201,7 @@ impl Toy {
 
 pub struct Venue {
     pub address: SocketAddr,
-    pub seen: Arc<Seen>,
+    pub seen: Arc<LoopCounters>,
     /// Says that a held commit has begun.
     entered: Receiver<()>,
     release: Sender<()>,
@@ -237,7 +237,7 @@ impl Venue {
         tls: Option<Arc<pitwire_tls::ServerConfig>>,
         kind: LoopKind,
     ) -> (Self, Option<SocketAddr>) {
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(LoopCounters::default());
         let ((entered, has_entered), (release, released)) = (channel(), channel());
         let toy = Toy {
             seen: seen.clone(),
@@ -354,15 +354,15 @@ pub fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Got {
+pub enum ServerFrame {
     Text(String),
     Pong(Vec<u8>),
     Close(u16, String),
     End,
 }
 
-pub fn text(text: &str) -> Got {
-    Got::Text(text.into())
+pub fn text(text: &str) -> ServerFrame {
+    ServerFrame::Text(text.into())
 }
 
 pub struct Client {
@@ -464,8 +464,8 @@ impl Client {
         read > 0
     }
 
-    pub fn got(&mut self) -> Got {
-        let Some(head) = self.take(2) else { return Got::End };
+    pub fn got(&mut self) -> ServerFrame {
+        let Some(head) = self.take(2) else { return ServerFrame::End };
         let long = |bytes: Vec<u8>| bytes.iter().fold(0, |sum, byte| sum << 8 | usize::from(*byte));
         let len = match head[1] {
             126 => long(self.take(2).expect("a whole frame")),
@@ -474,19 +474,22 @@ impl Client {
         };
         let body = self.take(len).expect("a whole frame");
         match head[0] {
-            0x81 => Got::Text(String::from_utf8(body).unwrap()),
-            0x8A => Got::Pong(body),
-            0x88 => Got::Close(u16::from_be_bytes([body[0], body[1]]), String::from_utf8(body[2..].to_vec()).unwrap()),
+            0x81 => ServerFrame::Text(String::from_utf8(body).unwrap()),
+            0x8A => ServerFrame::Pong(body),
+            0x88 => ServerFrame::Close(
+                u16::from_be_bytes([body[0], body[1]]),
+                String::from_utf8(body[2..].to_vec()).unwrap(),
+            ),
             other => panic!("frame {other:#x}"),
         }
     }
 
     /// Everything up to the end of the connection.
-    pub fn rest(&mut self) -> Vec<Got> {
+    pub fn rest(&mut self) -> Vec<ServerFrame> {
         let mut all = Vec::new();
         loop {
             match self.got() {
-                Got::End => return all,
+                ServerFrame::End => return all,
                 got => all.push(got),
             }
         }

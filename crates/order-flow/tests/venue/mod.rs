@@ -7,7 +7,7 @@
 use pitwire_engine::Engine;
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, Command, Credit, Currency, CurrencyId, Decimal, Event, InstrumentId,
-    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, SelfMatch, Seq, Stamped, Ticks, VenueNanos,
+    InstrumentKind, InstrumentLimits, InstrumentSpec, Phase, SelfMatch, Seq, SequencedCommand, Ticks, VenueNanos,
 };
 use pitwire_order_flow::{Flow, FlowConfig};
 
@@ -37,7 +37,7 @@ pub struct Venue {
 }
 
 /// Command that `step` applied, if any. Its events are in `Venue::events`.
-pub type Done = Option<Stamped>;
+pub type AppliedCommand = Option<SequencedCommand>;
 
 pub fn house() -> Vec<AccountId> {
     (0..HOUSE).map(AccountId).collect()
@@ -114,7 +114,7 @@ pub fn closed_engine() -> Engine {
     let mut engine = Engine::new();
     for command in definitions() {
         let mut events = Vec::new();
-        engine.apply(&Stamped { seq: Seq(0), at: START, command }, &mut events);
+        engine.apply(&SequencedCommand { seq: Seq(0), at: START, command }, &mut events);
         assert!(!matches!(events[0], Event::CommandRefused { .. }), "{events:?}");
     }
     engine
@@ -122,7 +122,7 @@ pub fn closed_engine() -> Engine {
 
 fn set_phase(engine: &mut Engine, instrument: InstrumentId, phase: Phase) {
     let command = Command::SetPhase { instrument, phase };
-    engine.apply(&Stamped { seq: Seq(0), at: START, command }, &mut Vec::new());
+    engine.apply(&SequencedCommand { seq: Seq(0), at: START, command }, &mut Vec::new());
 }
 
 impl Venue {
@@ -137,18 +137,18 @@ impl Venue {
     }
 
     /// Runs the next due event. Returns `None` if it led to no command.
-    pub fn step(&mut self) -> Done {
+    pub fn step(&mut self) -> AppliedCommand {
         let (at, command) = self.flow.next(&self.engine)?;
         Some(self.submit(at, command))
     }
 
     /// Sequences and applies a command, as the host would.
-    pub fn submit(&mut self, at: VenueNanos, mut command: Command) -> Stamped {
+    pub fn submit(&mut self, at: VenueNanos, mut command: Command) -> SequencedCommand {
         self.seq = self.seq.next();
         if let Command::Enter(order) = &mut command {
             order.id = pitwire_model::OrderId(self.seq.0);
         }
-        let stamped = Stamped { seq: self.seq, at, command };
+        let stamped = SequencedCommand { seq: self.seq, at, command };
         self.events.clear();
         self.engine.apply(&stamped, &mut self.events);
         self.flow.observe(&stamped, &self.events);

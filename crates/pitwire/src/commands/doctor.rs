@@ -36,7 +36,7 @@ struct Finding {
     name: &'static str,
     /// The value as JSON. The text output shows it without quotes.
     value: String,
-    /// What to do, if something should be done.
+    /// The remedy, if there is something to improve.
     remedy: Option<&'static str>,
 }
 

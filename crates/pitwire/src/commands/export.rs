@@ -38,6 +38,7 @@ pub struct Export {
     /// A new directory for the tables.
     #[arg(long, value_name = "DIR2")]
     out: PathBuf,
+    /// Format of the tables.
     #[arg(long, value_enum, default_value = "csv")]
     format: FormatName,
     /// Write exact decimals to Parquet instead of float64. CSV always has the exact text.

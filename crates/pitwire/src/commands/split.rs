@@ -69,7 +69,7 @@ pub struct Split {
     /// conflate keeps one record per symbol; restart restarts the program.
     #[arg(long, value_name = "POLICY", default_value = "spill:64MiB")]
     on_slow: String,
-    /// What to do with objects without a symbol.
+    /// The treatment of objects without a symbol.
     #[arg(long, value_enum, default_value = "drop")]
     no_sym: NoSymName,
     /// Do not send gap records for lost connections and dropped trades.

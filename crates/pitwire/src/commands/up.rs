@@ -23,8 +23,8 @@ use pitwire_server::{
     default_key_file, request_limits, venue_time,
 };
 use pitwire_venue::{
-    ClockRelation, EventQueue, ExplainService, Maintenance, Recovered, StartOptions, Venue, VenueClock, check_clock,
-    recover_with_progress, start_epoch, warm_up,
+    ClockRelation, EventQueue, ExplainService, Maintenance, RecoveredVenue, StartOptions, Venue, VenueClock,
+    check_clock, recover_with_progress, start_epoch, warm_up,
 };
 use tracing::{info, warn};
 
@@ -373,7 +373,7 @@ impl Up {
         let begin = VenueNanos(now.0.saturating_sub(simulated_ns));
         let event_queue = EventQueue::new(TimerQueue::starting(Box::new(calendar), engine, begin, last_seen));
         let (mut venue, keeping) = match recovered {
-            Some(Recovered { sequencer, views, chain, base, storage, lock }) => {
+            Some(RecoveredVenue { sequencer, views, chain, base, storage, lock }) => {
                 (Venue::new(sequencer, views, chain, event_queue), Some((storage, base, lock)))
             }
             None => (Venue::in_memory(event_queue), None),

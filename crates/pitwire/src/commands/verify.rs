@@ -143,7 +143,7 @@ impl Verify {
     }
 }
 
-/// What there was after some command.
+/// Figures after some command.
 struct VerifyFigures {
     counts: ChainState,
     state: [u8; 32],

@@ -25,7 +25,7 @@ use crate::delivery_core::context::{CoreContext, Next, PassKind, TURN_BYTES};
 use crate::delivery_core::stream_table::StreamTable;
 use crate::handler::SubscriberId;
 use crate::inbox::ShedRange;
-use crate::subscriber::{NOBODY, Service, Stage};
+use crate::subscriber::{NO_INDEX, Service, Stage};
 use crate::subscriber_table::SubscriberTable;
 use gather::{FrameSource, PendingFrames};
 
@@ -134,7 +134,7 @@ impl Fanout {
     fn note_quoted(&self) {
         add(&self.counters().quoted_total, 1);
         if self.context.statistics.is_first_quoted() {
-            warn!("a message is no JSON: in envelopes it is a string (counted as quoted_total)");
+            warn!("a message is not JSON; envelopes carry it as a string (counted as quoted_total)");
         }
     }
 
@@ -173,7 +173,7 @@ impl Fanout {
         let Some(subscriber) = self.subscribers.get(slot) else { return };
         let waiting = subscriber.outbox().len();
         if subscriber.input.waiting_weight == 0 && waiting > OUTBOX_MOST && waiting > 2 * frames.len() {
-            self.close(slot, CloseCode::TryAgainLater, "too slow: what it is told is not being read");
+            self.close(slot, CloseCode::TryAgainLater, "too slow: messages to it are not being read");
         }
     }
 
@@ -313,7 +313,7 @@ impl Fanout {
         if let Stage::Lingering | Stage::Gone = subscriber.stage {
             return Next::Idle;
         }
-        if subscriber.rare.is_some() && subscriber.mid_frame == NOBODY && subscriber.outbox().is_empty() {
+        if subscriber.rare.is_some() && subscriber.mid_frame == NO_INDEX && subscriber.outbox().is_empty() {
             self.catch_up(slot);
             self.skip_unwanted(slot);
             self.request_missed(slot);
@@ -395,7 +395,7 @@ impl Fanout {
         let (cursor, stream) = (item.cursor, item.stream);
         let ring = self.streams.get(stream).and_then(|of| of.ring(subscriber.class));
         if ring.is_none_or(|ring| ring.is_between_frames(cursor)) {
-            subscriber.mid_frame = NOBODY;
+            subscriber.mid_frame = NO_INDEX;
         }
     }
 
@@ -409,11 +409,11 @@ impl Fanout {
             let (cursor, stream) = (item.cursor, item.stream);
             let ring = self.streams.get(stream).and_then(|of| of.ring(subscriber.class));
             let is_whole = ring.is_none_or(|ring| ring.is_between_frames(cursor));
-            subscriber.mid_frame = if is_whole { NOBODY } else { 0 };
+            subscriber.mid_frame = if is_whole { NO_INDEX } else { 0 };
             return;
         }
         let mut moved = std::mem::take(&mut self.moved);
-        let mid_frame = self.pending(slot).map_or(NOBODY, |pending| pending.advance(bytes as u64, &mut moved));
+        let mid_frame = self.pending(slot).map_or(NO_INDEX, |pending| pending.advance(bytes as u64, &mut moved));
         let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
         for (item, cursor) in moved.drain(..) {
             if let Some(item) = subscriber.items.as_mut_slice().get_mut(item as usize) {

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use pitwire_delivery::{DEFLATED, FrameHeader, NARROW, NARROW_BITS, POLICY};
 use pitwire_net::HttpResponse;
-use pitwire_websocket::{Decoder, HandshakeAnswer, Incoming, Opcode, ProtocolError, write_frame};
+use pitwire_websocket::{Decoder, HandshakeAnswer, IncomingMessage, Opcode, ProtocolError, write_frame};
 
 use crate::counters::add;
 use crate::delivery_core::DeliveryCore;
 use crate::delivery_core::input_buffers::SPARES;
 use crate::handler::{ClientMessage, Request, weight};
-use crate::request::{ParsedOpening, parse};
+use crate::request::{RequestParseResult, parse};
 use crate::subscriber::{PendingControl, Stage, WAITING_WEIGHT_MOST};
 
 /// Outbound queue size in bytes from which a newer small pong replaces a pending one.
@@ -142,7 +142,7 @@ impl DeliveryCore {
                 Ok((bytes, incoming)) => {
                     used += bytes;
                     if let Some(incoming) = incoming {
-                        let is_message = matches!(incoming, Incoming::Text(_) | Incoming::Binary(_));
+                        let is_message = matches!(incoming, IncomingMessage::Text(_) | IncomingMessage::Binary(_));
                         self.handle_frame(slot, &incoming);
                         // A ping in between does not finish a fragmented message.
                         let is_whole = is_message || !decoder.is_mid_message();
@@ -161,11 +161,11 @@ impl DeliveryCore {
         used
     }
 
-    fn handle_frame(&mut self, slot: u32, incoming: &Incoming<'_>) {
+    fn handle_frame(&mut self, slot: u32, incoming: &IncomingMessage<'_>) {
         match incoming {
-            Incoming::Pong => {}
-            Incoming::Ping(body) => self.pong(slot, body),
-            Incoming::Close(code) => {
+            IncomingMessage::Pong => {}
+            IncomingMessage::Ping(body) => self.pong(slot, body),
+            IncomingMessage::Close(code) => {
                 // Echo the code of the client (RFC 6455 section 5.5.1). Without a code there is
                 // nothing to echo.
                 let mut frame = Vec::with_capacity(4);
@@ -175,8 +175,8 @@ impl DeliveryCore {
                 }
                 self.fanout.queue_close(slot, &frame);
             }
-            Incoming::Text(text) => self.pass_to_handler(slot, ClientMessage::Text(text)),
-            Incoming::Binary(bytes) => self.pass_to_handler(slot, ClientMessage::Binary(bytes)),
+            IncomingMessage::Text(text) => self.pass_to_handler(slot, ClientMessage::Text(text)),
+            IncomingMessage::Binary(bytes) => self.pass_to_handler(slot, ClientMessage::Binary(bytes)),
         }
     }
 
@@ -271,23 +271,23 @@ impl DeliveryCore {
     fn handle_request(&mut self, slot: u32, input: &[u8]) -> usize {
         let origins = Arc::clone(&self.input.origins);
         let parsed = parse(input, &origins, self.fanout.context.limits.deflate.then_some(POLICY));
-        if parsed == ParsedOpening::NeedMore {
+        if parsed == RequestParseResult::NeedMore {
             return 0;
         }
         // At the connection limit a client gets the refusal and no place.
-        if !matches!(parsed, ParsedOpening::Plain(_))
+        if !matches!(parsed, RequestParseResult::Plain(_))
             && let Some(refusal) = self.take_refusal(slot)
         {
             self.answer_http(slot, *refusal);
             return input.len();
         }
         match parsed {
-            ParsedOpening::NeedMore => 0,
-            ParsedOpening::Refuse(refusal) => {
+            RequestParseResult::NeedMore => 0,
+            RequestParseResult::Refuse(refusal) => {
                 self.answer_http(slot, HttpResponse::refusing(refusal));
                 input.len()
             }
-            ParsedOpening::Plain(request) => {
+            RequestParseResult::Plain(request) => {
                 let answer = if request.method == "GET" || request.method == "HEAD" {
                     self.fanout.context.handler.http(&request)
                 } else {
@@ -296,7 +296,7 @@ impl DeliveryCore {
                 self.answer_http(slot, answer);
                 input.len()
             }
-            ParsedOpening::Upgrade { request, answer, bytes } => {
+            RequestParseResult::Upgrade { request, answer, bytes } => {
                 self.upgrade(slot, &request, &answer);
                 bytes
             }

@@ -12,7 +12,7 @@ use crate::handler::Reply;
 /// Most spare decoders that are rest for reuse.
 pub const SPARES: usize = 64;
 
-/// What the handling of client input needs.
+/// Buffers for the handling of client input.
 pub struct InputBuffers {
     pub origins: Arc<OriginPolicy>,
     /// Decoders between two messages, which any connection may use.

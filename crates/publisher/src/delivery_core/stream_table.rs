@@ -8,7 +8,7 @@ use pitwire_delivery::{Compressor, Cursor, Ring, Stamp, Stream, StreamId, Stream
 use pitwire_websocket::Opcode;
 
 use crate::delivery_core::context::TURN_BYTES;
-use crate::subscriber::{NOBODY, SubscribedStream, Subscriber};
+use crate::subscriber::{NO_INDEX, SubscribedStream, Subscriber};
 
 /// The next frame of one stream in a merge of several.
 #[derive(Clone, Copy, Debug)]
@@ -40,9 +40,9 @@ pub(super) struct StreamTable {
     merge_heads: RefCell<Vec<MergeHead>>,
 }
 
-/// What an append requires of the caller.
+/// Work for the caller after an append.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Appended {
+pub(super) struct AppendOutcome {
     /// The positions of the readers have to be compared with the lag limit.
     pub is_check_due: bool,
     /// The message is not JSON and stands in envelopes as a string.
@@ -79,7 +79,7 @@ impl StreamTable {
     }
 
     pub fn len(&self) -> u32 {
-        u32::try_from(self.streams.len()).unwrap_or(NOBODY)
+        u32::try_from(self.streams.len()).unwrap_or(NO_INDEX)
     }
 
     pub fn get(&self, stream: u32) -> Option<&Stream> {
@@ -114,13 +114,13 @@ impl StreamTable {
         is_binary: bool,
         payload: &[u8],
         at_ms: u32,
-    ) -> Appended {
+    ) -> AppendOutcome {
         let stamp = self.next_stamp(at_ms);
-        let Some(of) = self.streams.get_mut(stream.0 as usize) else { return Appended::default() };
+        let Some(of) = self.streams.get_mut(stream.0 as usize) else { return AppendOutcome::default() };
         let key = of.key(key);
         of.append(&StreamMessage { seq, key, is_binary, payload }, stamp, &mut self.compressor);
         let is_quoted = std::mem::take(&mut of.has_quoted);
-        Appended { is_check_due: self.note_growth(stream.0), is_quoted }
+        AppendOutcome { is_check_due: self.note_growth(stream.0), is_quoted }
     }
 
     /// Appends a frame without a number: a ping or a gap notice. Returns whether the lag check is

@@ -259,7 +259,7 @@ impl World {
 }
 
 /// Expected state of one reader of a stream.
-struct Reading<'a> {
+struct ReaderModel<'a> {
     key_log: &'a [usize],
     wanted: Option<&'a [usize]>,
     lag: LagPolicy,
@@ -271,7 +271,7 @@ struct Reading<'a> {
     gaps: usize,
 }
 
-impl Reading<'_> {
+impl ReaderModel<'_> {
     fn wants(&self, seq: u64) -> bool {
         self.wanted.is_none_or(|keys| keys.contains(&self.key_log[seq as usize - 1]))
     }
@@ -335,12 +335,12 @@ fn judge(peer: &Peer, key_log: &[Vec<usize>; 3], is_shed: bool) -> (usize, bool)
     let streams: Vec<usize> =
         peer.target[1..].split('?').next().unwrap().split(',').map(|id| id.parse().unwrap()).collect();
     let is_enveloped = peer.target.contains("envelope");
-    let mut readings: BTreeMap<usize, Reading<'_>> = BTreeMap::new();
+    let mut readings: BTreeMap<usize, ReaderModel<'_>> = BTreeMap::new();
     for at in &streams {
         let wanted: Option<&[usize]> = peer.target.contains("symbols").then_some(&[1, 3]);
         let (next, key_log) = (peer.from[*at] + 1, key_log[*at].as_slice());
         let (newest, lag) = (BTreeMap::new(), LAGS[*at]);
-        readings.insert(*at, Reading { key_log, wanted, lag, next, newest, gap_to: 0, in_gap: 0, gaps: 0 });
+        readings.insert(*at, ReaderModel { key_log, wanted, lag, next, newest, gap_to: 0, in_gap: 0, gaps: 0 });
     }
     let head = peer.got.windows(4).position(|four| four == b"\r\n\r\n").expect("an answer") + 4;
     assert!(peer.got.starts_with(b"HTTP/1.1 101"));
@@ -676,14 +676,14 @@ fn no_frame_follows_a_close_frame() {
     let reader = come(core, "/1");
     take_all(core, reader);
     let tag = core.fanout.subscribers.get(reader).unwrap().id;
-    let tell =
+    let send =
         |core: &mut DeliveryCore| core.control(ControlMessage::Frames { to: tag, frames: vec![0x81, 2, b'h', b'i'] });
-    tell(core);
+    send(core);
     core.close(reader, CloseCode::TryAgainLater, "");
     // Its socket accepts nothing while more frames are sent to it.
     core.blocked(reader);
-    tell(core);
-    tell(core);
+    send(core);
+    send(core);
     assert_eq!(opcodes(core, reader), [1, 8]);
 }
 
@@ -782,9 +782,9 @@ fn paused_reading_does_not_time_out_a_message() {
     let reader = come(core, "/1");
     take_all(core, reader);
     // Send part of a message, reach the limit for unprocessed messages, then send the rest.
-    let mut said = masked(1, b"echo-");
-    said[0] &= 0x7F;
-    core.received(reader, &said);
+    let mut fragment = masked(1, b"echo-");
+    fragment[0] &= 0x7F;
+    core.received(reader, &fragment);
     core.blocked(reader);
     core.fanout.subscribers.get_mut(reader).unwrap().input.waiting_weight = WAITING_WEIGHT_MOST;
     core.received(reader, &masked(0, b"1"));
@@ -793,7 +793,7 @@ fn paused_reading_does_not_time_out_a_message() {
     core.processed(reader, WAITING_WEIGHT_MOST);
     assert_eq!(take_all(core, reader), "echo-1");
     // Now the client does not send the rest of a message.
-    core.received(reader, &said);
+    core.received(reader, &fragment);
     (31..=40).for_each(|second| core.set_now(second * 1_000_000_000));
     assert_eq!(opcodes(core, reader), [8]);
 }

@@ -17,7 +17,7 @@ pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A handler that maps every path to the one stream and echoes messages.
 #[derive(Default)]
-pub struct One {
+pub struct OneStreamHandler {
     pub stream: OnceLock<StreamId>,
     /// Messages that wait to be handled, with their senders.
     pub waiting: Mutex<Vec<(SubscriberId, String)>>,
@@ -25,7 +25,7 @@ pub struct One {
     pub behind: Mutex<Vec<(SubscriberId, u64)>>,
 }
 
-impl DeliveryHandler for One {
+impl DeliveryHandler for OneStreamHandler {
     fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, HttpResponse> {
         if request.path() == "/nowhere" {
             return Err(HttpResponse::text(404, "no such stream"));
@@ -75,7 +75,7 @@ fn kind() -> LoopKind {
 }
 
 pub struct Stage {
-    pub programme: Arc<One>,
+    pub handler: Arc<OneStreamHandler>,
     pub publisher: Publisher,
     pub stream: StreamId,
     pub address: SocketAddr,
@@ -100,13 +100,13 @@ pub fn message(seq: u64, key: &str, bytes: usize) -> String {
 impl Stage {
     pub fn new(options: Options, spec: &StreamSpec) -> Self {
         let options = Options { kind: kind(), ..options };
-        let programme = Arc::new(One::default());
+        let handler = Arc::new(OneStreamHandler::default());
         let listen = Some("127.0.0.1:0".parse().unwrap());
-        let publisher = Publisher::start(Options { listen, epoch: 7, ..options }, Arc::clone(&programme) as _).unwrap();
+        let publisher = Publisher::start(Options { listen, epoch: 7, ..options }, Arc::clone(&handler) as _).unwrap();
         let stream = publisher.create(spec);
-        programme.stream.set(stream).unwrap();
+        handler.stream.set(stream).unwrap();
         let address = publisher.address().unwrap();
-        Stage { programme, publisher, stream, address, batch: MessageBatch::default(), seq: 0 }
+        Stage { handler, publisher, stream, address, batch: MessageBatch::default(), seq: 0 }
     }
 
     /// Adds a message with the next number to the batch.

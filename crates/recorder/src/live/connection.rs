@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use pitwire_net::monotonic_ns;
 use pitwire_websocket::{
-    CloseCode, Decoder, HandshakeAnswer, Incoming, MessageLimits, Opcode, write_close, write_frame, write_header,
+    CloseCode, Decoder, HandshakeAnswer, IncomingMessage, MessageLimits, Opcode, write_close, write_frame, write_header,
 };
 
 use super::arrivals::DueTimes;
@@ -45,7 +45,7 @@ pub(super) struct LiveConnection<'a> {
     tally: Tally,
 }
 
-/// What this connection adds to the totals.
+/// Counts that this connection adds to the totals.
 struct Tally {
     messages: u64,
     bytes: u64,
@@ -54,7 +54,7 @@ struct Tally {
 }
 
 /// A message ready to be sent.
-struct Prepared {
+struct PreparedMessage {
     sequence: u64,
     due_ns: u64,
     frame: Vec<u8>,
@@ -132,7 +132,7 @@ impl<'a> LiveConnection<'a> {
     fn send_all(&mut self, source: &mut dyn MessageSource, start_ns: u64, offset_ns: u64) -> Result<(), EndReason> {
         let mut times = self.shared.config.times.start();
         let joined_ns = monotonic_ns();
-        let mut delayed: BTreeMap<u64, Prepared> = BTreeMap::new();
+        let mut delayed: BTreeMap<u64, PreparedMessage> = BTreeMap::new();
         let mut body = Vec::new();
         let mut stalled_until_ns = 0;
         for sequence in 1..=self.shared.config.messages.unwrap_or(u64::MAX) {
@@ -179,7 +179,7 @@ impl<'a> LiveConnection<'a> {
         body: &[u8],
         opcode: Opcode,
         fault: Option<FaultKind>,
-    ) -> Prepared {
+    ) -> PreparedMessage {
         let due_ns = due_ns.unwrap_or_else(monotonic_ns);
         let mut payload = Vec::with_capacity(body.len() + envelope::ENVELOPE_BYTES);
         let has_envelope = match fault {
@@ -208,15 +208,15 @@ impl<'a> LiveConnection<'a> {
         let envelope_at = has_envelope.then_some(frame.len());
         frame.clear();
         write_fragments(&mut frame, opcode, &payload, most, &[]);
-        Prepared { sequence, due_ns, frame, envelope_at, bytes: payload.len(), fault }
+        PreparedMessage { sequence, due_ns, frame, envelope_at, bytes: payload.len(), fault }
     }
 
     /// Sends a message that is due, or does what its fault says.
     fn deliver(
         &mut self,
-        message: Prepared,
+        message: PreparedMessage,
         fault: Option<Fault>,
-        delayed: &mut BTreeMap<u64, Prepared>,
+        delayed: &mut BTreeMap<u64, PreparedMessage>,
     ) -> Result<(), EndReason> {
         let Some(fault) = fault else { return self.send(message) };
         self.tally.faults.push(fault.kind);
@@ -235,7 +235,7 @@ impl<'a> LiveConnection<'a> {
                 Ok(())
             }
             FaultKind::Duplicate => {
-                let again = Prepared { frame: message.frame.clone(), ..message };
+                let again = PreparedMessage { frame: message.frame.clone(), ..message };
                 self.send(message)?;
                 self.send(again)
             }
@@ -261,7 +261,7 @@ impl<'a> LiveConnection<'a> {
         }
     }
 
-    fn send(&mut self, mut message: Prepared) -> Result<(), EndReason> {
+    fn send(&mut self, mut message: PreparedMessage) -> Result<(), EndReason> {
         let sent_ns = monotonic_ns();
         if let Some(at) = message.envelope_at {
             envelope::stamp(&mut message.frame[at..], sent_ns);
@@ -278,8 +278,8 @@ impl<'a> LiveConnection<'a> {
         written
     }
 
-    fn log(&mut self, message: &Prepared, sent_ns: Option<u64>, done_ns: Option<u64>) {
-        let Prepared { sequence, due_ns, bytes, fault, .. } = *message;
+    fn log(&mut self, message: &PreparedMessage, sent_ns: Option<u64>, done_ns: Option<u64>) {
+        let PreparedMessage { sequence, due_ns, bytes, fault, .. } = *message;
         if let Some(truth) = &mut self.truth {
             truth.add(TruthRow { sequence, due_ns, sent_ns, done_ns, bytes, fault });
         }
@@ -325,8 +325,8 @@ impl<'a> LiveConnection<'a> {
         loop {
             let Ok((used, message)) = self.decoder.decode(&self.incoming) else { return Err(EndReason::Gone) };
             match message {
-                Some(Incoming::Ping(body)) => write_frame(&mut replies, Opcode::Pong, body),
-                Some(Incoming::Close(_)) => return Err(EndReason::Gone),
+                Some(IncomingMessage::Ping(body)) => write_frame(&mut replies, Opcode::Pong, body),
+                Some(IncomingMessage::Close(_)) => return Err(EndReason::Gone),
                 _ => {}
             }
             if used == 0 {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use pitwire_random::SplitMix64;
 use serde::Deserialize;
 
-/// What happens to a message.
+/// The fault that is applied to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {

@@ -25,7 +25,7 @@ const START_DELAY_NS: u64 = 20_000_000;
 /// Makes the feed's messages from the beginning, or returns why it cannot.
 pub type SourceFactory = dyn Fn() -> Result<Box<dyn MessageSource>, String> + Send + Sync;
 
-/// What a live feed sends, and when.
+/// Content and times of a live feed.
 pub struct LiveConfig {
     pub times: MessageTimes,
     /// The feed ends after this many messages.

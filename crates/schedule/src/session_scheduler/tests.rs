@@ -321,7 +321,7 @@ impl Fixture {
         self.engine.now = self.engine.now.max(at);
         self.engine.note(&command);
         let events = self.engine.apply(&command);
-        let stamped = Stamped { seq: Seq(1), at: self.engine.now, command };
+        let stamped = SequencedCommand { seq: Seq(1), at: self.engine.now, command };
         self.scheduler.observe(&stamped, &events, &self.engine);
     }
 
@@ -357,8 +357,8 @@ impl Fixture {
 
     /// Returns only the sessions, in short form: `17:00 closing_price_publication`.
     fn sessions(&mut self) -> Vec<String> {
-        let said = self.log_lines();
-        let changes = said.iter().filter(|line| line.contains(" due "));
+        let lines = self.log_lines();
+        let changes = lines.iter().filter(|line| line.contains(" due "));
         changes
             .map(|line| {
                 let words: Vec<&str> = line.split_whitespace().collect();
@@ -408,9 +408,9 @@ fn session_end_is_the_next_boundary_even_across_a_weekend() {
     assert_eq!(fixture.engine.markets[0].ends, Some(on(7, "07:00")));
     fixture.log_lines();
     fixture.run(on(7, "07:00"));
-    let said = fixture.log_lines();
-    assert_eq!(said.iter().filter(|line| line.contains("end of day")).count(), 3, "a day ends each day: {said:?}");
-    assert_eq!(said.last().unwrap(), "7 07:00:00  MAIN start_of_trading scheduled due 7 07:00:00");
+    let lines = fixture.log_lines();
+    assert_eq!(lines.iter().filter(|line| line.contains("end of day")).count(), 3, "a day ends each day: {lines:?}");
+    assert_eq!(lines.last().unwrap(), "7 07:00:00  MAIN start_of_trading scheduled due 7 07:00:00");
 }
 
 #[test]
@@ -467,10 +467,10 @@ fn repeated_calls_run_all_day_and_keep_counts_exact() {
         .map(|line| line.replace("167 continuous, 166", "165 continuous, 165"))
     );
     fixture.run(on(0, "18:16"));
-    let said = fixture.log_lines();
-    let turn = said.iter().position(|line| line.contains("end of day")).unwrap();
+    let lines = fixture.log_lines();
+    let turn = lines.iter().position(|line| line.contains("end of day")).unwrap();
     assert_eq!(
-        said[turn - 1..],
+        lines[turn - 1..],
         [
             "0 18:12:30  CYCLE continuous scheduled due 0 18:12:30".into(),
             "0 18:15:00  end of day".into(),
@@ -495,7 +495,7 @@ fn scheduled_call_absorbs_a_volatility_call() {
         let reason = SessionReason::Breaker;
         let (from, to) = (Phase::Continuous, Phase::VolatilityCall);
         let event = Event::SessionChanged { instrument: InstrumentId(0), from, to, reason, ends };
-        let stamped = Stamped { seq: Seq(1), at, command: Command::SampleIndex };
+        let stamped = SequencedCommand { seq: Seq(1), at, command: Command::SampleIndex };
         fixture.engine.now = at;
         fixture.scheduler.observe(&stamped, &[event], &fixture.engine);
     };
@@ -659,7 +659,7 @@ fn pass_time_comes_first_at_each_expiry() {
             display: None,
         };
         fixture.engine.now = at;
-        let stamped = Stamped { seq: Seq(1), at, command: Command::Enter(NewOrder::PLAIN) };
+        let stamped = SequencedCommand { seq: Seq(1), at, command: Command::Enter(NewOrder::PLAIN) };
         fixture.scheduler.observe(&stamped, &[accepted], &fixture.engine);
     };
     for until in ["16:50", "10:00", "10:00:01", "16:55"] {

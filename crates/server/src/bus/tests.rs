@@ -4,7 +4,7 @@ use pitwire_configuration::demo;
 use pitwire_engine::Engine;
 use pitwire_gateway::protocol::Batch;
 use pitwire_model::{AccountId, Command, InstrumentId, Label, Lots, NewOrder, OrderType, Side, Ticks, VenueNanos};
-use pitwire_schedule::{TimerQueue, Unscheduled};
+use pitwire_schedule::{ContinuousCalendar, TimerQueue};
 use pitwire_venue::{EventQueue, Venue};
 
 use super::*;
@@ -14,7 +14,7 @@ const TRADES: &str = "trades.NPN_ZAR.100ms";
 const STREAM: &str = "stream/npnzar@trade";
 
 fn venue() -> VenueService {
-    let timers = TimerQueue::starting(Box::new(Unscheduled), &Engine::new(), VenueNanos(0), VenueNanos(0));
+    let timers = TimerQueue::starting(Box::new(ContinuousCalendar), &Engine::new(), VenueNanos(0), VenueNanos(0));
     let mut service = VenueService::new(Venue::in_memory(EventQueue::new(timers)), ServiceOptions::default());
     for command in demo().commands().unwrap() {
         service.submit_at(VenueNanos(1), command).unwrap();
@@ -30,16 +30,16 @@ fn bus() -> Bus {
     Bus::open(VenuePublication { url, subject, epoch: 9, venue_url: String::new(), key }).unwrap()
 }
 
-fn nothing(_: &VenueService, _: (&Channel, &Subscribed)) -> Vec<Vec<u8>> {
+fn nothing(_: &VenueService, _: (&Channel, &SubscriptionStart)) -> Vec<Vec<u8>> {
     Vec::new()
 }
 
-fn life() -> Life {
-    Life { epoch: 4, remembers: true }
+fn life() -> VenueEpoch {
+    VenueEpoch { epoch: 4, remembers: true }
 }
 
 /// Returns the messages after a sequence number: number, channel, and whether it reports a removal.
-fn said(bus: &Bus, from: u64) -> Vec<(u64, String, bool)> {
+fn sent(bus: &Bus, from: u64) -> Vec<(u64, String, bool)> {
     let batches = bus.batches_from(from);
     let batches = batches.iter().map(|bytes| Batch::parse(bytes).unwrap());
     let messages = batches.flat_map(|batch| batch.messages().collect::<Vec<_>>());
@@ -54,14 +54,14 @@ fn removed_channel_is_reported_before_it_returns() {
     assert_eq!((first.outcome, first.since, first.last), (ReplyOutcome::Done, 0, 0));
     bus.keep(STREAM, LEASE_NS / 2);
     bus.attend(&mut service, life(), LEASE_NS - 1, &mut notices);
-    assert_eq!(said(&bus, 1), []);
+    assert_eq!(sent(&bus, 1), []);
     bus.attend(&mut service, life(), LEASE_NS + SWEEP_NS, &mut notices);
-    assert_eq!(said(&bus, 1), [(1, TRADES.into(), true)], "the other is still wanted");
+    assert_eq!(sent(&bus, 1), [(1, TRADES.into(), true)], "the other is still wanted");
     // A gateway that missed the removal must not believe that it has every message.
     let again = bus.join(TRADES, &mut service, LEASE_NS + SWEEP_NS, nothing);
     assert_eq!((again.since, again.last), (1, 1));
     bus.attend(&mut service, life(), 4 * LEASE_NS, &mut notices);
-    let mut left = said(&bus, 2);
+    let mut left = sent(&bus, 2);
     left.sort_unstable_by(|one, other| one.1.cmp(&other.1));
     assert_eq!(
         left.iter().map(|(_, name, leaves)| (name.as_str(), *leaves)).collect::<Vec<_>>(),

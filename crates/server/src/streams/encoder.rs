@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 
 use pitwire_publisher::{CloseCode, Publisher, SubscriberId};
-use pitwire_url_streams::{Numbered, StreamId};
+use pitwire_url_streams::{NumberPosition, StreamId};
 use tracing::warn;
 
 /// Maximum number of turns of the venue thread that wait for the numbering thread.
@@ -34,7 +34,7 @@ pub enum EncoderTask {
     Message {
         stream: StreamId,
         payload: Box<[u8]>,
-        place: Numbered,
+        place: NumberPosition,
     },
 }
 
@@ -68,7 +68,7 @@ impl MessageEncoder {
         match turns.try_send(tasks) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
-                warn!("messages with numbers by socket come quicker than they are written: their readers are closed");
+                warn!("messages with numbers per socket arrive faster than they are encoded; closing their readers");
                 for tag in std::mem::take(&mut self.readers).into_keys() {
                     delivery.close(tag, CloseCode::TryAgainLater, "too slow for this stream: reconnect");
                 }

@@ -12,7 +12,7 @@
 //!                subscribers, and never sends.
 //! Leaves out  payloads and names (`crates/url-streams`), rings and slow subscribers
 //!             (`crates/delivery`).
-//! Start at    [`UrlStreams::observe`], [`UrlStreams::take_over`], [`UrlStreams::hear`].
+//! Start at    [`UrlStreams::observe`], [`UrlStreams::take_over`], [`UrlStreams::take_events`].
 
 mod encoder;
 mod outlet;
@@ -21,16 +21,16 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use pitwire_engine::Engine;
-use pitwire_model::{Event, Stamped};
+use pitwire_model::{Event, SequencedCommand};
 use pitwire_net::{Handoff, HttpRequest, HttpResponse, SystemClock, Waker};
 use pitwire_projections::Views;
 use pitwire_publisher::{Publisher, SubscriberId, SubscriberLimits, SubscriberSetup};
-use pitwire_url_streams::{Here, Opened, StreamId, StreamKey, StreamSession, Streams};
+use pitwire_url_streams::{StreamConnection, StreamId, StreamKey, StreamSession, Streams, VenueMoment};
 use pitwire_venue::VenueClock;
 use tracing::debug;
 
 use self::outlet::Outlet;
-use crate::delivery_threads::{Adopted, DeliveryThreads, Order, ThreadEvent, TurnBudget};
+use crate::delivery_threads::{AdoptedSocket, DeliveryThreads, Order, ThreadEvent, TurnBudget};
 
 /// Heartbeat interval in nanoseconds, for connections that asked for heartbeats.
 const BEAT_NS: u64 = 5_000_000_000;
@@ -58,7 +58,7 @@ pub struct UrlStreams {
 
 impl UrlStreams {
     /// Creates the streams of a recovered venue. `waker` wakes the venue thread, which calls
-    /// [`Self::hear`].
+    /// [`Self::take_events`].
     pub fn new(engine: &Engine, views: &Views, waker: &Waker) -> UrlStreams {
         UrlStreams {
             streams: Streams::new(engine, views),
@@ -90,7 +90,7 @@ impl UrlStreams {
     }
 
     /// Encodes the messages for one command's events. They wait for [`Self::release`].
-    pub fn observe(&mut self, stamped: &Stamped, events: &[Event], engine: &Engine, views: &Views) {
+    pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event], engine: &Engine, views: &Views) {
         self.streams.observe(stamped, events, engine, views, &mut self.outlet);
     }
 
@@ -100,7 +100,7 @@ impl UrlStreams {
     }
 
     /// Handles the start of a minute of venue time, before any command in that minute.
-    pub fn turn_minute(&mut self, here: Here<'_>) {
+    pub fn turn_minute(&mut self, here: VenueMoment<'_>) {
         self.streams.turn_minute(here, &mut self.outlet);
     }
 
@@ -115,7 +115,7 @@ impl UrlStreams {
 
     /// Answers a REST request of one of the stream protocols; returns `None` if no endpoint has
     /// this path.
-    pub fn rest(&self, request: &HttpRequest<'_>, here: Here<'_>) -> Option<HttpResponse> {
+    pub fn rest(&self, request: &HttpRequest<'_>, here: VenueMoment<'_>) -> Option<HttpResponse> {
         let answer = self.streams.rest(request.path(), request.query(), here)?;
         Some(HttpResponse::json(answer.status, answer.body))
     }
@@ -129,7 +129,7 @@ impl UrlStreams {
         &mut self,
         request: &HttpRequest<'_>,
         taken: &mut Option<Handoff>,
-        here: Here<'_>,
+        here: VenueMoment<'_>,
     ) -> Result<(), HttpResponse> {
         let opened = match StreamSession::open(request.path(), request.query(), self.streams.directory()) {
             Some(Ok(opened)) => opened,
@@ -148,7 +148,7 @@ impl UrlStreams {
         let tag = SubscriberId(self.next_tag);
         self.next_tag += 1;
         let hello = with_notes(handshake, &opened);
-        let Opened { session, words, join, .. } = opened;
+        let StreamConnection { session, words, join, .. } = opened;
         self.clients.insert(tag, Client { session, from, reads: BTreeMap::new() });
         if let Some(from) = from {
             *self.addresses.entry(from).or_default() += 1;
@@ -159,13 +159,19 @@ impl UrlStreams {
             opening.first.extend(joined.first);
             opening.streams.extend(joined.ring);
         }
-        self.outlet.order(Order::Adopt(Box::new(Adopted { socket, tls, tag, rest, hello, opening })));
+        self.outlet.order(Order::Adopt(Box::new(AdoptedSocket { socket, tls, tag, rest, hello, opening })));
         Ok(())
     }
 
     /// Subscribes a client to a stream from here on. Returns its first message and the ring that it
     /// reads afterwards.
-    fn join(&mut self, tag: SubscriberId, key: StreamKey, here: Here<'_>, delivery: &Publisher) -> Option<Joined> {
+    fn join(
+        &mut self,
+        tag: SubscriberId,
+        key: StreamKey,
+        here: VenueMoment<'_>,
+        delivery: &Publisher,
+    ) -> Option<JoinOutcome> {
         let id = self.streams.listen(key, here.engine)?;
         let names = key.instrument.and_then(|of| self.streams.directory().names(of));
         self.outlet.know(id, &key, names, delivery);
@@ -173,20 +179,20 @@ impl UrlStreams {
         let first = self.streams.first(id, here, &mut self.outlet);
         if key.has_socket_numbers() {
             let first = first.map(|(payload, place)| self.outlet.first_of_socket(tag, id, &payload, place));
-            return Some(Joined { first, ring: None });
+            return Some(JoinOutcome { first, ring: None });
         }
-        Some(Joined { first: first.map(|(payload, _)| payload), ring: self.outlet.ring(id) })
+        Some(JoinOutcome { first: first.map(|(payload, _)| payload), ring: self.outlet.ring(id) })
     }
 
     /// Starts a stream for gateways, by its label. All earlier observations must have been
     /// released.
-    pub fn tap(&mut self, label: &str, here: Here<'_>) -> Option<Tapped> {
+    pub fn tap(&mut self, label: &str, here: VenueMoment<'_>) -> Option<TappedStream> {
         // A gateway cannot forward messages that carry a number per socket.
         let key = StreamKey::of_label(label, self.streams.directory()).filter(|key| !key.has_socket_numbers())?;
         let id = self.streams.listen(key, here.engine)?;
         let first = self.streams.first(id, here, &mut self.outlet).map(|(payload, _)| payload);
         let label = key.label(key.instrument.and_then(|of| self.streams.directory().names(of)));
-        Some(Tapped { id, label, is_state: key.kind.is_state(), first: first.unwrap_or_default() })
+        Some(TappedStream { id, label, is_state: key.kind.is_state(), first: first.unwrap_or_default() })
     }
 
     /// Undoes one [`Self::tap`].
@@ -201,7 +207,7 @@ impl UrlStreams {
 
     /// Handles the events of the delivery threads since the last turn and sends heartbeats that are
     /// due.
-    pub fn take_events(&mut self, here: Here<'_>, now_ns: u64) {
+    pub fn take_events(&mut self, here: VenueMoment<'_>, now_ns: u64) {
         if now_ns >= self.next_beat_ns {
             self.next_beat_ns = now_ns + BEAT_NS;
             self.streams.beat(here.at, self.beats, &mut self.outlet);
@@ -234,27 +240,27 @@ impl UrlStreams {
         }
     }
 
-    fn answer(&mut self, tag: SubscriberId, text: &str, here: Here<'_>, delivery: &Publisher) {
+    fn answer(&mut self, tag: SubscriberId, text: &str, here: VenueMoment<'_>, delivery: &Publisher) {
         let Some(client) = self.clients.get_mut(&tag) else { return };
-        let said = client.session.said(text, self.streams.directory());
-        for answer in said.answers {
+        let outcome = client.session.handle_message(text, self.streams.directory());
+        for answer in outcome.answers {
             self.outlet.order(Order::Send(tag, answer));
         }
-        for key in said.leave {
+        for key in outcome.leave {
             let left = self.clients.get_mut(&tag).and_then(|client| client.reads.remove(&key));
             if let Some(id) = left {
                 self.outlet.order_leave(tag, id);
                 self.leave(tag, id);
             }
         }
-        for key in said.join {
+        for key in outcome.join {
             let Some(joined) = self.join(tag, key, here, delivery) else { continue };
             joined.first.into_iter().for_each(|first| self.outlet.order(Order::Send(tag, first)));
             joined.ring.into_iter().for_each(|ring| self.outlet.order(Order::Join(tag, ring)));
         }
     }
 
-    /// Returns when [`Self::hear`] has to run even without new events, in nanoseconds.
+    /// Returns when [`Self::take_events`] has to run even without new events, in nanoseconds.
     pub fn next_due_ns(&self) -> Option<u64> {
         self.streams.wants_beats().then_some(self.next_beat_ns)
     }
@@ -266,7 +272,7 @@ impl UrlStreams {
 }
 
 /// A stream that a gateway receives.
-pub struct Tapped {
+pub struct TappedStream {
     pub id: StreamId,
     pub label: String,
     /// Only the latest message matters.
@@ -274,13 +280,13 @@ pub struct Tapped {
     pub first: Vec<u8>,
 }
 
-struct Joined {
+struct JoinOutcome {
     first: Option<Vec<u8>>,
     ring: Option<pitwire_publisher::StreamId>,
 }
 
 /// Returns the handshake response with headers on unknown streams and on numbering by stream.
-pub fn with_notes(mut handshake: Vec<u8>, opened: &Opened) -> Vec<u8> {
+pub fn with_notes(mut handshake: Vec<u8>, opened: &StreamConnection) -> Vec<u8> {
     handshake.truncate(handshake.len().saturating_sub(2));
     if opened.unknown > 0 {
         handshake.extend_from_slice(format!("X-Pitwire-Unknown-Streams: {}\r\n", opened.unknown).as_bytes());

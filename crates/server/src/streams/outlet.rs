@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use pitwire_model::VenueNanos;
 use pitwire_net::SystemClock;
 use pitwire_publisher::{LagPolicy, MessageBatch, Publisher, StreamSpec, SubscriberId};
-use pitwire_url_streams::{Names, Numbered, Sink, Stamps, StreamId, StreamKey};
+use pitwire_url_streams::{Names, NumberPosition, Sink, Stamps, StreamId, StreamKey};
 use pitwire_venue::VenueClock;
 
 use super::encoder::{EncoderTask, MessageEncoder};
@@ -32,7 +32,7 @@ enum OutletItem {
 }
 
 /// A stream that the delivery threads know.
-struct Known {
+struct StreamProgress {
     /// `None` if the messages carry a number per socket.
     ring: Option<Ring>,
     seq: u64,
@@ -41,7 +41,7 @@ struct Known {
 #[derive(Default)]
 pub struct Outlet {
     pub clocks: Option<(SystemClock, VenueClock)>,
-    known: BTreeMap<StreamId, Known>,
+    known: BTreeMap<StreamId, StreamProgress>,
     bytes: Vec<u8>,
     items: Vec<OutletItem>,
     batch: MessageBatch,
@@ -51,7 +51,7 @@ pub struct Outlet {
 }
 
 impl Sink for Outlet {
-    fn tell(&mut self, stream: StreamId, payload: &[u8], numbered: Option<Numbered>) {
+    fn send(&mut self, stream: StreamId, payload: &[u8], numbered: Option<NumberPosition>) {
         if let Some(place) = numbered {
             self.tasks.push(EncoderTask::Message { stream, payload: payload.into(), place });
             return;
@@ -78,7 +78,7 @@ impl Outlet {
             let (lag, ring_bytes) =
                 if key.kind.is_state() { (LagPolicy::Latest, STATE_RING) } else { (LagPolicy::Close, DELTA_RING) };
             let spec = StreamSpec { name: key.label(names), lag, ring_bytes, snapshot: false, keep: false };
-            Known { ring: (!key.has_socket_numbers()).then(|| delivery.create(&spec)), seq: 0 }
+            StreamProgress { ring: (!key.has_socket_numbers()).then(|| delivery.create(&spec)), seq: 0 }
         });
     }
 
@@ -103,7 +103,7 @@ impl Outlet {
         tag: SubscriberId,
         id: StreamId,
         payload: &[u8],
-        place: Option<Numbered>,
+        place: Option<NumberPosition>,
     ) -> Vec<u8> {
         let number = self.encoder.take_number(tag);
         self.tasks.push(EncoderTask::Join { tag, stream: id, next: number + 1 });

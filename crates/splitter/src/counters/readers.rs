@@ -27,7 +27,7 @@ const READ_BYTES: usize = 64 << 10;
 /// with the splitter for the pipe's lock, and pausing beside a full pipe makes the splitter wait.
 const WORTH_BYTES: usize = 32 << 10;
 /// Pause before the bell is armed, so that a busy feed never has to ring it.
-const DOZE: Duration = Duration::from_micros(100);
+const POLL_INTERVAL: Duration = Duration::from_micros(100);
 /// Longest sleep.
 const SLEEP: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 
@@ -52,7 +52,7 @@ impl Pipes {
         while self.pipes.iter().any(Option::is_some) {
             let found = self.turn();
             if found < WORTH_BYTES {
-                std::thread::sleep(DOZE);
+                std::thread::sleep(POLL_INTERVAL);
             }
             if found == 0 && self.turn() == 0 {
                 self.sleep();
@@ -132,7 +132,7 @@ impl Rings {
     pub fn count(&mut self) -> Vec<StreamCounts> {
         while self.rings.iter().any(Option::is_some) {
             if !self.turn() {
-                std::thread::sleep(DOZE);
+                std::thread::sleep(POLL_INTERVAL);
                 if !self.turn() {
                     self.sleep();
                 }
@@ -190,6 +190,6 @@ fn sleep_on(waits: &[futex::Wait]) {
     let slept = futex::waitv(waits, futex::WaitvFlags::empty(), Some(&until), rustix::time::ClockId::Monotonic);
     if slept == Err(Errno::NOSYS) {
         // Kernels before 5.16 lack the system call.
-        std::thread::sleep(DOZE * 10);
+        std::thread::sleep(POLL_INTERVAL * 10);
     }
 }

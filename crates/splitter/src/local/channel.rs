@@ -1,4 +1,4 @@
-//! What pipes and rings have in common: the channel to one worker.
+//! The channel to one worker: the common part of pipes and rings.
 //!
 //! Leaves out  slow workers: a channel accepts a record or refuses it.
 

@@ -26,7 +26,7 @@ use crate::worker_ends::WorkerEnds;
 
 const PREFIX: &str = "pitwire-split-";
 /// Polling interval while a full ring is waited for. No bell rings in this direction.
-const DOZE: Duration = Duration::from_micros(100);
+const POLL_INTERVAL: Duration = Duration::from_micros(100);
 
 pub(crate) struct RingChannel {
     ring: Producer<MmapRaw>,
@@ -115,7 +115,7 @@ impl WorkerChannel for RingChannel {
     }
 
     fn wait(&mut self, longest: Duration) {
-        std::thread::sleep(longest.min(DOZE));
+        std::thread::sleep(longest.min(POLL_INTERVAL));
     }
 
     fn is_handed_over(&self) -> bool {

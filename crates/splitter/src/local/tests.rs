@@ -330,12 +330,12 @@ fn all_workers_get_copies_while_all_segments_are_held() {
 
 /// Rings of two workers, of which the first reads nothing.
 #[derive(Default)]
-struct OneStands {
+struct StalledWorker {
     heads: [u64; 2],
     is_new: bool,
 }
 
-impl ReferenceHolders for OneStands {
+impl ReferenceHolders for StalledWorker {
     fn head(&self, worker: usize) -> u64 {
         self.heads[worker]
     }
@@ -354,8 +354,8 @@ impl ReferenceHolders for OneStands {
 #[test]
 fn a_restarted_program_holds_no_segments() {
     let area = Arc::new(ring::open_area(&options(SlowWorkerPolicy::Restart)).unwrap());
-    let (mut segments, mut rings) = (ReceiveSegments::new(area, 2), OneStands::default());
-    let mut receive = |rings: &mut OneStands, times: usize| {
+    let (mut segments, mut rings) = (ReceiveSegments::new(area, 2), StalledWorker::default());
+    let mut receive = |rings: &mut StalledWorker, times: usize| {
         for _ in 0..times {
             let space = segments.next(rings).expect("a segment").space().len();
             assert_eq!(space, 256 << 10);
@@ -371,7 +371,7 @@ fn a_restarted_program_holds_no_segments() {
     assert_eq!(receive(&mut rings, 10), 9);
     let held = receive(&mut rings, 100);
     assert!((16..=18).contains(&held), "{held}");
-    let mut rings = OneStands { heads: [0; 2], is_new: true };
+    let mut rings = StalledWorker { heads: [0; 2], is_new: true };
     assert_eq!(receive(&mut rings, 1), 0, "all are free again");
     assert_eq!(receive(&mut rings, 10), 10, "but the one being filled");
 }

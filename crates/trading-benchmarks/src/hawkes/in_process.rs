@@ -17,7 +17,7 @@ use pitwire_failure::Failure;
 use pitwire_journal::records::OutputChain;
 use pitwire_journal::{Journal, OutputHash, Storage};
 use pitwire_model::{AccountId, Command, Event, InstrumentId, NewOrder, Seq, VenueNanos};
-use pitwire_order_flow::{Kernel, PaperClient, Proposal, Reading, SEEDS, TopOfBook};
+use pitwire_order_flow::{Kernel, PaperClient, ParameterSet, Proposal, SEEDS, TopOfBook};
 use pitwire_venue::{LogBackend, Sequencer, journal_config};
 
 use super::plan::{HawkesRow, RowPlan};
@@ -93,7 +93,7 @@ struct OrderSource {
 
 impl OrderSource {
     fn new(plan: RowPlan, seed: u64) -> Result<OrderSource, Failure> {
-        let kernel = Kernel::published(Reading::AsLoaded);
+        let kernel = Kernel::published(ParameterSet::AsLoaded);
         let client = |number: usize| PaperClient::new(&kernel, seed, number as u64);
         let clients = (0..plan.clients).map(client).collect::<Result<Vec<_>, _>>();
         let clients = clients.map_err(|error| Failure::new(error.to_string()))?;
@@ -141,7 +141,7 @@ impl OrderSource {
         if let Command::Enter(order) = &mut command {
             order.id = pitwire_model::OrderId(self.last.0);
         }
-        self.engine.apply(&pitwire_model::Stamped { seq: self.last, at, command }, &mut self.events);
+        self.engine.apply(&pitwire_model::SequencedCommand { seq: self.last, at, command }, &mut self.events);
         self.events.clear();
     }
 }
@@ -201,7 +201,7 @@ mod tests {
             if let Command::Enter(order) = &mut command {
                 order.id = pitwire_model::OrderId(seq.0);
             }
-            engine.apply(&pitwire_model::Stamped { seq, at, command }, &mut events);
+            engine.apply(&pitwire_model::SequencedCommand { seq, at, command }, &mut events);
         }
         let count = |is_one: fn(&Event) -> bool| events.iter().filter(|event| is_one(event)).count();
         (count(|event| matches!(event, Event::Trade { .. })), count(|event| matches!(event, Event::Accepted { .. })))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use pitwire_benchmarks::orders::Latencies;
 use pitwire_client::{BookSubscription, Credentials, Error, Reconnect, Settings, VenueConnection};
 use pitwire_failure::Failure;
-use pitwire_order_flow::{Kernel, PaperClient, Reading, SEEDS};
+use pitwire_order_flow::{Kernel, PaperClient, ParameterSet, SEEDS};
 use serde::Deserialize;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -72,7 +72,7 @@ impl WireLoad {
             let data = threads.open(settings).await?;
             let instrument = format!("{stock}_ZAR");
             let book = BookSubscription::open(&data, &format!("book.{instrument}.raw")).await?;
-            let flow = PaperClient::new(&Kernel::published(Reading::AsLoaded), self.seed, number as u64)
+            let flow = PaperClient::new(&Kernel::published(ParameterSet::AsLoaded), self.seed, number as u64)
                 .map_err(|error| Failure::new(error.to_string()))?;
             let mut client = WireClient { orders, book, flow, instrument };
             if number < self.plan.stocks {

@@ -30,7 +30,7 @@ pub struct LoopReport {
     pub connections: usize,
     pub pacing: Pacing,
     pub measurements: Vec<Measurement>,
-    /// What was not measured, with the reason.
+    /// Measurements that were left out, with the reason.
     pub left_out: Vec<&'static str>,
     pub updates_per_second: Option<f64>,
 }

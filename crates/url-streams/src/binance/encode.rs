@@ -12,16 +12,16 @@ use pitwire_projections::PublicTrade;
 use crate::bars::{Bar, DAY_MS};
 use crate::key::KlineInterval;
 use crate::market::{Day, Level, Market, Touch, stamp};
-use crate::text::{Eight, fixed_bare, list, put, uint};
+use crate::text::{EightPlaces, fixed_bare, list, put, uint};
 
 /// A time, and the unit in which it is written.
 #[derive(Clone, Copy, Debug)]
-pub struct When {
+pub struct EventTime {
     pub at: VenueNanos,
     pub in_micros: bool,
 }
 
-impl When {
+impl EventTime {
     pub(crate) fn event(self) -> u64 {
         stamp(self.at, self.in_micros)
     }
@@ -61,23 +61,23 @@ impl Aggregate {
     }
 }
 
-pub fn trade(out: &mut Vec<u8>, market: Market<'_>, when: When, trade: &PublicTrade) {
+pub fn trade(out: &mut Vec<u8>, market: Market<'_>, when: EventTime, trade: &PublicTrade) {
     put!(out, "{\"e\":\"trade\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\",\"t\":", trade.seq.0);
-    put!(out, ",\"p\":", Eight(market.price(trade.price)), ",\"q\":", Eight(market.amount(trade.lots)));
+    put!(out, ",\"p\":", EightPlaces(market.price(trade.price)), ",\"q\":", EightPlaces(market.amount(trade.lots)));
     put!(out, ",\"T\":", stamp(trade.at, when.in_micros), ",\"m\":", trade.taker_side == Side::Sell, ",\"M\":true}");
 }
 
 /// Writes an aggregate trade. Its id is that of its first trade, so ids increase and are the same
 /// for every reader.
-pub fn agg_trade(out: &mut Vec<u8>, market: Market<'_>, when: When, sum: &Aggregate) {
+pub fn agg_trade(out: &mut Vec<u8>, market: Market<'_>, when: EventTime, sum: &Aggregate) {
     put!(out, "{\"e\":\"aggTrade\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\",\"a\":", sum.first);
-    put!(out, ",\"p\":", Eight(market.price(sum.price)), ",\"q\":", Eight(market.amount(sum.lots)));
+    put!(out, ",\"p\":", EightPlaces(market.price(sum.price)), ",\"q\":", EightPlaces(market.amount(sum.lots)));
     put!(out, ",\"f\":", sum.first, ",\"l\":", sum.last, ",\"T\":", stamp(sum.at, when.in_micros));
     put!(out, ",\"m\":", sum.taker_side == Side::Sell, ",\"M\":true}");
 }
 
 /// Writes a depth update. `ids` are the first and the last update in it.
-pub fn depth(out: &mut Vec<u8>, market: Market<'_>, when: When, ids: (u64, u64), bids: &[Level], asks: &[Level]) {
+pub fn depth(out: &mut Vec<u8>, market: Market<'_>, when: EventTime, ids: (u64, u64), bids: &[Level], asks: &[Level]) {
     put!(out, "{\"e\":\"depthUpdate\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined);
     put!(out, "\",\"U\":", ids.0, ",\"u\":", ids.1, ",\"b\":");
     levels(out, market, bids);
@@ -98,7 +98,7 @@ pub fn book(out: &mut Vec<u8>, market: Market<'_>, update: u64, bids: &[Level], 
 fn levels(out: &mut Vec<u8>, market: Market<'_>, levels: &[Level]) {
     put!(out, "[");
     list(out, levels, |out, (price, lots)| {
-        put!(out, "[", Eight(market.price(*price)), ",", Eight(market.amount(*lots)), "]");
+        put!(out, "[", EightPlaces(market.price(*price)), ",", EightPlaces(market.amount(*lots)), "]");
     });
     put!(out, "]");
 }
@@ -113,15 +113,15 @@ pub fn book_ticker(out: &mut Vec<u8>, market: Market<'_>, update: u64, touch: To
 fn touch_fields(out: &mut Vec<u8>, market: Market<'_>, touch: Touch) {
     for ([price_key, lots_key], level) in [(["b", "B"], touch.bid), (["a", "A"], touch.ask)] {
         let (price, lots) = level.unwrap_or_default();
-        put!(out, ",\"", price_key, "\":", Eight(market.price(price)));
-        put!(out, ",\"", lots_key, "\":", Eight(market.amount(lots)));
+        put!(out, ",\"", price_key, "\":", EightPlaces(market.price(price)));
+        put!(out, ",\"", lots_key, "\":", EightPlaces(market.amount(lots)));
     }
 }
 
 pub(crate) fn kline(
     out: &mut Vec<u8>,
     market: Market<'_>,
-    when: When,
+    when: EventTime,
     interval: KlineInterval,
     bar: &Bar,
     is_closed: bool,
@@ -133,11 +133,17 @@ pub(crate) fn kline(
     put!(out, ",\"s\":\"", symbol, "\",\"i\":\"", interval.name(), "\",\"f\":");
     ids(out, bar.ids, ",\"L\":");
     for (key, price) in [("o", bar.open), ("c", bar.close), ("h", bar.high), ("l", bar.low)] {
-        put!(out, ",\"", key, "\":", Eight(market.price(price)));
+        put!(out, ",\"", key, "\":", EightPlaces(market.price(price)));
     }
-    put!(out, ",\"v\":", Eight(market.amount(Lots(bar.lots))), ",\"n\":", bar.trades, ",\"x\":", is_closed);
-    put!(out, ",\"q\":", Eight(market.value(bar.tick_lots)), ",\"V\":", Eight(market.amount(Lots(bar.bought_lots))));
-    put!(out, ",\"Q\":", Eight(market.value(bar.bought_tick_lots)), ",\"B\":\"0\"}}");
+    put!(out, ",\"v\":", EightPlaces(market.amount(Lots(bar.lots))), ",\"n\":", bar.trades, ",\"x\":", is_closed);
+    put!(
+        out,
+        ",\"q\":",
+        EightPlaces(market.value(bar.tick_lots)),
+        ",\"V\":",
+        EightPlaces(market.amount(Lots(bar.bought_lots)))
+    );
+    put!(out, ",\"Q\":", EightPlaces(market.value(bar.bought_tick_lots)), ",\"B\":\"0\"}}");
 }
 
 /// Writes the ids of the first and the last trade, or -1 if there is none or they are unknown.
@@ -151,33 +157,45 @@ pub(crate) fn ids(out: &mut Vec<u8>, ids: Option<(u64, u64)>, between: &str) {
     write(out, ids.map(|(_, last)| last));
 }
 
-pub(crate) fn mini_ticker(out: &mut Vec<u8>, market: Market<'_>, when: When, day: &Day) {
+pub(crate) fn mini_ticker(out: &mut Vec<u8>, market: Market<'_>, when: EventTime, day: &Day) {
     put!(out, "{\"e\":\"24hrMiniTicker\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\"");
     for (key, price) in [("c", day.bar.close), ("o", day.bar.open), ("h", day.bar.high), ("l", day.bar.low)] {
-        put!(out, ",\"", key, "\":", Eight(market.price(price)));
+        put!(out, ",\"", key, "\":", EightPlaces(market.price(price)));
     }
     put!(
         out,
         ",\"v\":",
-        Eight(market.amount(Lots(day.bar.lots))),
+        EightPlaces(market.amount(Lots(day.bar.lots))),
         ",\"q\":",
-        Eight(market.value(day.bar.tick_lots)),
+        EightPlaces(market.value(day.bar.tick_lots)),
         "}"
     );
 }
 
-pub(crate) fn ticker(out: &mut Vec<u8>, market: Market<'_>, when: When, day: &Day) {
+pub(crate) fn ticker(out: &mut Vec<u8>, market: Market<'_>, when: EventTime, day: &Day) {
     let Day { bar, before, last_lots, now, touch } = day;
     put!(out, "{\"e\":\"24hrTicker\",\"E\":", when.event(), ",\"s\":\"", &market.names.joined, "\",\"p\":");
-    put!(out, Eight(change(market, bar)), ",\"P\":\"");
+    put!(out, EightPlaces(change(market, bar)), ",\"P\":\"");
     percent(out, bar);
-    put!(out, "\",\"w\":", Eight(weighted(market, bar)), ",\"x\":", Eight(market.price(before.unwrap_or(bar.open))));
-    put!(out, ",\"c\":", Eight(market.price(bar.close)), ",\"Q\":", Eight(market.amount(*last_lots)));
+    put!(
+        out,
+        "\",\"w\":",
+        EightPlaces(weighted(market, bar)),
+        ",\"x\":",
+        EightPlaces(market.price(before.unwrap_or(bar.open)))
+    );
+    put!(out, ",\"c\":", EightPlaces(market.price(bar.close)), ",\"Q\":", EightPlaces(market.amount(*last_lots)));
     touch_fields(out, market, *touch);
     for (key, price) in [("o", bar.open), ("h", bar.high), ("l", bar.low)] {
-        put!(out, ",\"", key, "\":", Eight(market.price(price)));
+        put!(out, ",\"", key, "\":", EightPlaces(market.price(price)));
     }
-    put!(out, ",\"v\":", Eight(market.amount(Lots(bar.lots))), ",\"q\":", Eight(market.value(bar.tick_lots)));
+    put!(
+        out,
+        ",\"v\":",
+        EightPlaces(market.amount(Lots(bar.lots))),
+        ",\"q\":",
+        EightPlaces(market.value(bar.tick_lots))
+    );
     let opened = VenueNanos(now.0.saturating_sub(DAY_MS * 1_000_000));
     put!(out, ",\"O\":", stamp(opened, when.in_micros), ",\"C\":", stamp(*now, when.in_micros), ",\"F\":");
     ids(out, bar.ids, ",\"L\":");
@@ -231,8 +249,8 @@ mod tests {
     use crate::market::tests::{fixture, level, text, trade_of};
 
     const AT: VenueNanos = VenueNanos(1_795_219_360_582_123_456);
-    const MILLIS: When = When { at: AT, in_micros: false };
-    const MICROS: When = When { at: AT, in_micros: true };
+    const MILLIS: EventTime = EventTime { at: AT, in_micros: false };
+    const MICROS: EventTime = EventTime { at: AT, in_micros: true };
 
     /// A tick of a cent and a lot of one share. The expected texts were written by hand.
     #[test]

@@ -5,7 +5,7 @@
 //! Leaves out  Whether the instruments exist.
 //! Start at    [`read_target`], [`read_name`].
 
-use crate::key::{Cadence, Dress, Kind, KlineInterval};
+use crate::key::{Cadence, Kind, KlineInterval, MessageForm};
 use crate::url::{decoded, parameter};
 
 /// Most streams on one connection, as at the exchange.
@@ -15,7 +15,7 @@ pub const MOST_STREAMS: usize = 1_024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wish {
     pub names: Vec<String>,
-    pub dress: Dress,
+    pub dress: MessageForm,
     /// The requested unit of times, if it does not exist.
     pub unknown_unit: Option<String>,
 }
@@ -47,7 +47,7 @@ pub fn read_target(path: &str, query: &str) -> Option<Wish> {
     let names = from_path.split('/').chain(list.split('/'));
     let names = names.filter(|name| !name.is_empty() && !is_number(name)).map(str::to_owned).collect();
     let unit = parameter(query, "timeunit").unwrap_or_default();
-    let dress = Dress {
+    let dress = MessageForm {
         is_combined,
         in_micros: unit.eq_ignore_ascii_case("microsecond"),
         with_ns: parameter(query, "ts").is_some_and(|ts| ts == "ns"),
@@ -117,10 +117,10 @@ mod tests {
 
     #[test]
     fn targets_of_known_clients_are_parsed() {
-        let plain = Dress::default();
-        let combined = Dress { is_combined: true, ..plain };
-        type Expected<'a> = Option<(&'a [&'a str], Dress)>;
-        let table: [(&str, &str, Expected<'_>); 14] = [
+        let plain = MessageForm::default();
+        let combined = MessageForm { is_combined: true, ..plain };
+        type ExpectedTarget<'a> = Option<(&'a [&'a str], MessageForm)>;
+        let table: [(&str, &str, ExpectedTarget<'_>); 14] = [
             ("/ws/npnzar@trade", "", Some((&["npnzar@trade"], plain))),
             ("/ws/npnzar@trade/solzar@depth@100ms", "", Some((&["npnzar@trade", "solzar@depth@100ms"], plain))),
             ("/ws", "", Some((&[], plain))),
@@ -134,7 +134,7 @@ mod tests {
             (
                 "/ws/a@trade",
                 "timeUnit=microsecond&ts=ns",
-                Some((&["a@trade"], Dress { in_micros: true, with_ns: true, ..plain })),
+                Some((&["a@trade"], MessageForm { in_micros: true, with_ns: true, ..plain })),
             ),
             ("/ws/api/v2", "", None),
             ("/wsx", "", None),

@@ -15,7 +15,7 @@ use crate::binance::talk::{error, unknown_symbol};
 use crate::key::KlineInterval;
 use crate::market::{Day, Market, Touch};
 use crate::rest_request::{RestAnswer, RestRequest};
-use crate::text::{Eight, list, put};
+use crate::text::{EightPlaces, list, put};
 
 /// Most levels per side.
 const MOST_LEVELS: usize = 5_000;
@@ -60,15 +60,20 @@ pub(crate) fn wallet(path: &str) -> Option<RestAnswer> {
 }
 
 /// One instrument and the request about it.
-struct One<'a> {
+struct InstrumentQuery<'a> {
     ask: RestRequest<'a>,
     id: InstrumentId,
     market: Market<'a>,
     place: &'a Place,
 }
 
-fn one<'a>(ask: RestRequest<'a>, id: InstrumentId) -> Option<One<'a>> {
-    Some(One { ask, id, market: ask.streams.market(ask.here.engine, id)?, place: ask.here.engine.market(id)? })
+fn one<'a>(ask: RestRequest<'a>, id: InstrumentId) -> Option<InstrumentQuery<'a>> {
+    Some(InstrumentQuery {
+        ask,
+        id,
+        market: ask.streams.market(ask.here.engine, id)?,
+        place: ask.here.engine.market(id)?,
+    })
 }
 
 fn find(ask: RestRequest<'_>) -> Result<InstrumentId, RestAnswer> {
@@ -78,7 +83,7 @@ fn find(ask: RestRequest<'_>) -> Result<InstrumentId, RestAnswer> {
     ask.streams.directory().find(&symbol).ok_or_else(|| RestAnswer::refused(error(-1121, &unknown_symbol(&symbol))))
 }
 
-fn with_one<'a>(ask: RestRequest<'a>, write: impl FnOnce(&mut Vec<u8>, &One<'a>)) -> RestAnswer {
+fn with_one<'a>(ask: RestRequest<'a>, write: impl FnOnce(&mut Vec<u8>, &InstrumentQuery<'a>)) -> RestAnswer {
     match find(ask).map(|id| one(ask, id)) {
         Ok(Some(one)) => RestAnswer::ok(|out| write(out, &one)),
         Ok(None) => RestAnswer::refused(error(-1121, "Invalid symbol")),
@@ -87,7 +92,7 @@ fn with_one<'a>(ask: RestRequest<'a>, write: impl FnOnce(&mut Vec<u8>, &One<'a>)
 }
 
 /// Writes one object for `symbol`, an array for `symbols` or for neither.
-fn with_some<'a>(ask: RestRequest<'a>, write: impl Fn(&mut Vec<u8>, &One<'a>)) -> RestAnswer {
+fn with_some<'a>(ask: RestRequest<'a>, write: impl Fn(&mut Vec<u8>, &InstrumentQuery<'a>)) -> RestAnswer {
     if ask.text("symbol").is_some() {
         return with_one(ask, write);
     }
@@ -139,7 +144,7 @@ fn exchange_info(ask: RestRequest<'_>) -> RestAnswer {
     }
 }
 
-fn symbol_info(out: &mut Vec<u8>, one: &One<'_>) {
+fn symbol_info(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let Market { spec, names } = one.market;
     let is_open = !matches!(one.place.phase(), Phase::Closed | Phase::Halted | Phase::Deleted | Phase::HaltAndClose);
     let status = if is_open { "TRADING" } else { "HALT" };
@@ -154,9 +159,20 @@ fn symbol_info(out: &mut Vec<u8>, one: &One<'_>) {
     put!(out, ",\"isSpotTradingAllowed\":", matches!(spec.kind, InstrumentKind::Spot { .. }));
     put!(out, ",\"isMarginTradingAllowed\":false,\"filters\":[{\"filterType\":\"PRICE_FILTER\",\"minPrice\":");
     let most_lots = spec.limits.max_lots.unwrap_or(Lots::MAX_ORDER);
-    put!(out, Eight(one.market.price(Ticks(1))), ",\"maxPrice\":", Eight(one.market.price(Ticks::MAX_PRICE)));
-    put!(out, ",\"tickSize\":", Eight(spec.tick), "},{\"filterType\":\"LOT_SIZE\",\"minQty\":", Eight(spec.lot));
-    put!(out, ",\"maxQty\":", Eight(one.market.amount(most_lots)), ",\"stepSize\":", Eight(spec.lot), "}");
+    put!(
+        out,
+        EightPlaces(one.market.price(Ticks(1))),
+        ",\"maxPrice\":",
+        EightPlaces(one.market.price(Ticks::MAX_PRICE))
+    );
+    put!(
+        out,
+        ",\"tickSize\":",
+        EightPlaces(spec.tick),
+        "},{\"filterType\":\"LOT_SIZE\",\"minQty\":",
+        EightPlaces(spec.lot)
+    );
+    put!(out, ",\"maxQty\":", EightPlaces(one.market.amount(most_lots)), ",\"stepSize\":", EightPlaces(spec.lot), "}");
     put!(out, ",{\"filterType\":\"NOTIONAL\",\"minNotional\":\"0.00000000\",\"applyMinToMarket\":false");
     put!(out, ",\"maxNotional\":\"9000000000.00000000\",\"applyMaxToMarket\":false,\"avgPriceMins\":0}]");
     put!(
@@ -166,7 +182,7 @@ fn symbol_info(out: &mut Vec<u8>, one: &One<'_>) {
     put!(out, ",\"allowedSelfTradePreventionModes\":[\"NONE\"]}");
 }
 
-fn depth(out: &mut Vec<u8>, one: &One<'_>) {
+fn depth(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let most = one.ask.limit(100, MOST_LEVELS);
     if let Some(instrument) = one.ask.streams.instrument(one.id) {
         let (update, bids, asks) = instrument.snapshot(one.place, most);
@@ -174,7 +190,7 @@ fn depth(out: &mut Vec<u8>, one: &One<'_>) {
     }
 }
 
-fn trades(out: &mut Vec<u8>, one: &One<'_>) {
+fn trades(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let most = one.ask.limit(500, MOST_TRADES);
     put!(out, "[");
     if let Some(tape) = one.ask.here.views.tape(one.id) {
@@ -190,12 +206,12 @@ fn trades(out: &mut Vec<u8>, one: &One<'_>) {
 
 fn write_trade(out: &mut Vec<u8>, market: Market<'_>, trade: &PublicTrade) {
     let value = u128::from(trade.price.0.unsigned_abs()) * u128::from(trade.lots.0);
-    put!(out, "{\"id\":", trade.seq.0, ",\"price\":", Eight(market.price(trade.price)), ",\"qty\":");
-    put!(out, Eight(market.amount(trade.lots)), ",\"quoteQty\":", Eight(market.value(value)), ",\"time\":");
+    put!(out, "{\"id\":", trade.seq.0, ",\"price\":", EightPlaces(market.price(trade.price)), ",\"qty\":");
+    put!(out, EightPlaces(market.amount(trade.lots)), ",\"quoteQty\":", EightPlaces(market.value(value)), ",\"time\":");
     put!(out, trade.at.as_millis(), ",\"isBuyerMaker\":", trade.taker_side == Side::Sell, ",\"isBestMatch\":true}");
 }
 
-fn agg_trades(out: &mut Vec<u8>, one: &One<'_>) {
+fn agg_trades(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let most = one.ask.limit(500, MOST_TRADES);
     put!(out, "[");
     if let Some(instrument) = one.ask.streams.instrument(one.id) {
@@ -218,9 +234,9 @@ fn write_aggregate(out: &mut Vec<u8>, market: Market<'_>, sum: &Aggregate) {
         "{\"a\":",
         sum.first,
         ",\"p\":",
-        Eight(market.price(sum.price)),
+        EightPlaces(market.price(sum.price)),
         ",\"q\":",
-        Eight(market.amount(sum.lots))
+        EightPlaces(market.amount(sum.lots))
     );
     put!(out, ",\"f\":", sum.first, ",\"l\":", sum.last, ",\"T\":", sum.at.as_millis());
     put!(out, ",\"m\":", sum.taker_side == Side::Sell, ",\"M\":true}");
@@ -247,22 +263,22 @@ fn klines(ask: RestRequest<'_>) -> RestAnswer {
 fn write_kline(out: &mut Vec<u8>, market: Market<'_>, interval: KlineInterval, bar: &Bar) {
     put!(out, "[", bar.start_ms);
     for price in [bar.open, bar.high, bar.low, bar.close] {
-        put!(out, ",", Eight(market.price(price)));
+        put!(out, ",", EightPlaces(market.price(price)));
     }
-    put!(out, ",", Eight(market.amount(Lots(bar.lots))), ",", bar.start_ms + interval.width_ms() - 1);
+    put!(out, ",", EightPlaces(market.amount(Lots(bar.lots))), ",", bar.start_ms + interval.width_ms() - 1);
     put!(
         out,
         ",",
-        Eight(market.value(bar.tick_lots)),
+        EightPlaces(market.value(bar.tick_lots)),
         ",",
         bar.trades,
         ",",
-        Eight(market.amount(Lots(bar.bought_lots)))
+        EightPlaces(market.amount(Lots(bar.bought_lots)))
     );
-    put!(out, ",", Eight(market.value(bar.bought_tick_lots)), ",\"0\"]");
+    put!(out, ",", EightPlaces(market.value(bar.bought_tick_lots)), ",\"0\"]");
 }
 
-fn day(out: &mut Vec<u8>, one: &One<'_>) {
+fn day(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let (market, at) = (one.market, one.ask.here.at);
     let day = one.ask.streams.instrument(one.id).and_then(|instrument| instrument.day(one.place, at));
     let Day { bar, before, last_lots, touch, .. } = day.unwrap_or_else(|| Day {
@@ -272,22 +288,28 @@ fn day(out: &mut Vec<u8>, one: &One<'_>) {
         now: at,
         touch: Touch::of(one.place),
     });
-    put!(out, "{\"symbol\":\"", &market.names.joined, "\",\"priceChange\":", Eight(change(market, &bar)));
+    put!(out, "{\"symbol\":\"", &market.names.joined, "\",\"priceChange\":", EightPlaces(change(market, &bar)));
     put!(out, ",\"priceChangePercent\":\"");
     percent(out, &bar);
-    put!(out, "\",\"weightedAvgPrice\":", Eight(weighted(market, &bar)));
-    put!(out, ",\"prevClosePrice\":", Eight(market.price(before.unwrap_or(bar.open))));
-    put!(out, ",\"lastPrice\":", Eight(market.price(bar.close)), ",\"lastQty\":", Eight(market.amount(last_lots)));
+    put!(out, "\",\"weightedAvgPrice\":", EightPlaces(weighted(market, &bar)));
+    put!(out, ",\"prevClosePrice\":", EightPlaces(market.price(before.unwrap_or(bar.open))));
+    put!(
+        out,
+        ",\"lastPrice\":",
+        EightPlaces(market.price(bar.close)),
+        ",\"lastQty\":",
+        EightPlaces(market.amount(last_lots))
+    );
     touch_fields(out, market, touch);
     for (key, price) in [("openPrice", bar.open), ("highPrice", bar.high), ("lowPrice", bar.low)] {
-        put!(out, ",\"", key, "\":", Eight(market.price(price)));
+        put!(out, ",\"", key, "\":", EightPlaces(market.price(price)));
     }
     put!(
         out,
         ",\"volume\":",
-        Eight(market.amount(Lots(bar.lots))),
+        EightPlaces(market.amount(Lots(bar.lots))),
         ",\"quoteVolume\":",
-        Eight(market.value(bar.tick_lots))
+        EightPlaces(market.value(bar.tick_lots))
     );
     let now = at.as_millis();
     put!(out, ",\"openTime\":", now.saturating_sub(DAY_MS), ",\"closeTime\":", now, ",\"firstId\":");
@@ -298,8 +320,8 @@ fn day(out: &mut Vec<u8>, one: &One<'_>) {
 fn touch_fields(out: &mut Vec<u8>, market: Market<'_>, touch: Touch) {
     for ([price_key, lots_key], level) in [(["bidPrice", "bidQty"], touch.bid), (["askPrice", "askQty"], touch.ask)] {
         let (price, lots) = level.unwrap_or_default();
-        put!(out, ",\"", price_key, "\":", Eight(market.price(price)));
-        put!(out, ",\"", lots_key, "\":", Eight(market.amount(lots)));
+        put!(out, ",\"", price_key, "\":", EightPlaces(market.price(price)));
+        put!(out, ",\"", lots_key, "\":", EightPlaces(market.amount(lots)));
     }
 }
 
@@ -308,14 +330,14 @@ fn last_price(place: &Place) -> Ticks {
     place.last().unwrap_or(place.spec.start_price)
 }
 
-fn price(out: &mut Vec<u8>, one: &One<'_>) {
+fn price(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let last: Decimal = one.market.price(last_price(one.place));
-    put!(out, "{\"symbol\":\"", &one.market.names.joined, "\",\"price\":", Eight(last), "}");
+    put!(out, "{\"symbol\":\"", &one.market.names.joined, "\",\"price\":", EightPlaces(last), "}");
 }
 
 /// Writes the volume-weighted average price of the last five minutes, and the time of the last
 /// trade. Without trades it is the last price, as at the exchange.
-fn average_price(out: &mut Vec<u8>, one: &One<'_>) {
+fn average_price(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     let now_ms = one.ask.here.at.as_millis();
     let since_ms = now_ms.saturating_sub(AVERAGED_MINUTES * 60_000);
     let tape = one.ask.here.views.tape(one.id);
@@ -330,10 +352,10 @@ fn average_price(out: &mut Vec<u8>, one: &One<'_>) {
     let average = weighted(one.market, &Bar { lots, tick_lots, ..Bar::flat(since_ms, Ticks(0)) });
     let price = if lots == 0 { one.market.price(last_price(one.place)) } else { average };
     let closed_ms = recent().next().map_or(now_ms, |trade| trade.at.as_millis());
-    put!(out, "{\"mins\":", AVERAGED_MINUTES, ",\"price\":", Eight(price), ",\"closeTime\":", closed_ms, "}");
+    put!(out, "{\"mins\":", AVERAGED_MINUTES, ",\"price\":", EightPlaces(price), ",\"closeTime\":", closed_ms, "}");
 }
 
-fn book_ticker(out: &mut Vec<u8>, one: &One<'_>) {
+fn book_ticker(out: &mut Vec<u8>, one: &InstrumentQuery<'_>) {
     put!(out, "{\"symbol\":\"", &one.market.names.joined, "\"");
     touch_fields(out, one.market, Touch::of(one.place));
     put!(out, "}");

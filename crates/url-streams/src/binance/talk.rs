@@ -4,7 +4,7 @@
 //!             `combined`.
 //! Holds       An answer has the request's id as it was written: a number, a string or null. Ids
 //!             may repeat.
-//! Start at    [`said`].
+//! Start at    [`handle_message`].
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::binance::grammar;
 use crate::key::StreamKey;
 use crate::names::Directory;
-use crate::stream_set::{Said, StreamSession, instrument_key};
+use crate::stream_set::{MessageOutcome, StreamSession, instrument_key};
 use crate::text::{list, put, string};
 
 #[derive(Deserialize)]
@@ -38,11 +38,11 @@ pub(crate) fn unknown_symbol(symbol: &str) -> String {
     format!("Invalid symbol {symbol:?}; /api/v3/exchangeInfo lists those that are traded here")
 }
 
-fn refusal(id: &str, msg: &str) -> Said {
+fn refusal(id: &str, msg: &str) -> MessageOutcome {
     let mut out = b"{\"code\":2,\"msg\":".to_vec();
     string(&mut out, &format!("Invalid request: {msg}"));
     put!(&mut out, ",\"id\":", id, "}");
-    Said { answers: vec![out], ..Said::default() }
+    MessageOutcome { answers: vec![out], ..MessageOutcome::default() }
 }
 
 fn result(id: &str, result: &[u8]) -> Vec<u8> {
@@ -52,7 +52,7 @@ fn result(id: &str, result: &[u8]) -> Vec<u8> {
     out
 }
 
-pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Directory) -> Said {
+pub(crate) fn handle_message(session: &mut StreamSession, text: &str, directory: &Directory) -> MessageOutcome {
     let Ok(MethodCall { method, params, id }) = serde_json::from_str(text) else {
         return refusal("null", "send {\"method\":\"SUBSCRIBE\",\"params\":[\"npnzar@trade\"],\"id\":1}");
     };
@@ -60,7 +60,7 @@ pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Director
     // An id of another type is not echoed: it may be as large as the message.
     let id =
         if id.starts_with(['{', '[']) { return refusal("null", "the id is a number, a string or null") } else { id };
-    let done = |join, leave| Said { answers: vec![result(id, b"null")], join, leave };
+    let done = |join, leave| MessageOutcome { answers: vec![result(id, b"null")], join, leave };
     match method.as_str() {
         "SUBSCRIBE" => match keys(session, &params, directory) {
             Ok(keys) if session.is_full(keys.len()) => {
@@ -78,7 +78,7 @@ pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Director
             let streams = session.streams().iter().filter_map(|key| name(key, directory));
             list(&mut names, streams, |out, name| string(out, &name));
             names.push(b']');
-            Said { answers: vec![result(id, &names)], ..Said::default() }
+            MessageOutcome { answers: vec![result(id, &names)], ..MessageOutcome::default() }
         }
         "SET_PROPERTY" => match property(&params) {
             Some(Some(value)) => {
@@ -89,7 +89,7 @@ pub(crate) fn said(session: &mut StreamSession, text: &str, directory: &Director
         },
         "GET_PROPERTY" if property(&params).is_some() => {
             let value: &[u8] = if session.dress.is_combined { b"true" } else { b"false" };
-            Said { answers: vec![result(id, value)], ..Said::default() }
+            MessageOutcome { answers: vec![result(id, value)], ..MessageOutcome::default() }
         }
         "GET_PROPERTY" => refusal(id, "the one property is combined"),
         _ => refusal(id, "the methods are SUBSCRIBE, UNSUBSCRIBE, LIST_SUBSCRIPTIONS, SET_PROPERTY and GET_PROPERTY"),

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use pitwire_websocket::{Address, Opcode, Opening, write_masked};
+use pitwire_websocket::{Address, Opcode, ClientHandshake, write_masked};
 
 use crate::{Settings, monotonic_ns};
 
@@ -20,7 +20,7 @@ pub fn open(settings: &Settings) -> io::Result<(TcpStream, Vec<u8>)> {
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(CONNECT_PATIENCE))?;
     let nonce = u128::from(std::process::id()) << 64 | u128::from(monotonic_ns().unsigned_abs());
-    let opening = Opening::new(&address, nonce.to_be_bytes(), None, None);
+    let opening = ClientHandshake::new(&address, nonce.to_be_bytes(), None, None);
     socket.write_all(opening.request())?;
     let mut received = Vec::new();
     loop {

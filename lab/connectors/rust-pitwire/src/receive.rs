@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::mpsc::{SyncSender, TrySendError};
 use std::time::{Duration, Instant};
 
-use pitwire_websocket::{CloseCode, Decoder, Incoming, MessageLimits, Opcode};
+use pitwire_websocket::{CloseCode, Decoder, IncomingMessage, MessageLimits, Opcode};
 
 use crate::connect::{open, send};
 use crate::event::{Counts, Envelope, Event, Item};
@@ -118,15 +118,15 @@ impl<'a> Receiver<'a> {
                     }
                 };
                 match message {
-                    Some(Incoming::Text(text)) => self.take(text.as_bytes(), false),
-                    Some(Incoming::Binary(bytes)) => self.take(bytes, true),
-                    Some(Incoming::Ping(body)) => send(&mut socket, Opcode::Pong, body)?,
-                    Some(Incoming::Close(code)) => {
+                    Some(IncomingMessage::Text(text)) => self.take(text.as_bytes(), false),
+                    Some(IncomingMessage::Binary(bytes)) => self.take(bytes, true),
+                    Some(IncomingMessage::Ping(body)) => send(&mut socket, Opcode::Pong, body)?,
+                    Some(IncomingMessage::Close(code)) => {
                         let answer = code.unwrap_or(CloseCode::Normal as u16);
                         let _ = send(&mut socket, Opcode::Close, &answer.to_be_bytes());
                         return Err(End::Close(code));
                     }
-                    Some(Incoming::Pong) | None => {}
+                    Some(IncomingMessage::Pong) | None => {}
                 }
                 at += used;
             }

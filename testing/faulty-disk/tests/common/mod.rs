@@ -11,7 +11,7 @@ use pitwire_journal::{Journal, JournalConfig, OpenError, Recovery, write_snapsho
 use pitwire_journal::{Log, LogError, OutputHash};
 use pitwire_model::{
     AccountId, Amend, Command, Currency, CurrencyId, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Priority,
-    Seq, Side, Stamped, Ticks, TimeInForce, VenueNanos,
+    Seq, SequencedCommand, Side, Ticks, TimeInForce, VenueNanos,
 };
 
 /// Small segments and groups, so that every case occurs within a few commands.
@@ -50,7 +50,7 @@ pub fn test_seed() -> u64 {
     std::env::var("TEST_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or_else(now)
 }
 
-pub fn command(seq: u64, random: &mut SplitMix64) -> Stamped {
+pub fn command(seq: u64, random: &mut SplitMix64) -> SequencedCommand {
     let account = AccountId(u32::try_from(random.below(4)).unwrap());
     let order = OrderId(1 + random.below(seq));
     let command = match random.below(8) {
@@ -78,7 +78,7 @@ pub fn command(seq: u64, random: &mut SplitMix64) -> Stamped {
             ..NewOrder::PLAIN
         }),
     };
-    Stamped { seq: Seq(seq), at: VenueNanos(seq * 10), command }
+    SequencedCommand { seq: Seq(seq), at: VenueNanos(seq * 10), command }
 }
 
 /// Stands for the output chain: different after every command.
@@ -95,7 +95,7 @@ pub fn open(disk: &FaultyStorage) -> Result<(Journal, Recovery), OpenError> {
 /// A venue that only writes its log. It remembers all appended and all acknowledged commands.
 pub struct Writer {
     pub journal: Journal,
-    pub appended: Vec<Stamped>,
+    pub appended: Vec<SequencedCommand>,
     pub acked: u64,
     pub random: SplitMix64,
 }
@@ -161,7 +161,7 @@ pub enum Loss {
 
 /// Opens the disk and compares the recovered commands with those appended and acknowledged. Returns
 /// how many were recovered.
-pub fn judge(disk: &FaultyStorage, acked: u64, appended: &[Stamped]) -> Result<u64, Loss> {
+pub fn judge(disk: &FaultyStorage, acked: u64, appended: &[SequencedCommand]) -> Result<u64, Loss> {
     let refused = |error: OpenError| Loss::Refused(format!("{error} ({})", error.remedy()));
     let (journal, recovery) = open(disk).map_err(refused)?;
     let mut found = recovery.base().0;

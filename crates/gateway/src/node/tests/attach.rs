@@ -10,7 +10,7 @@ fn attached_reader_gets_nothing_after_a_farewell() {
     let trade = "stream/a@trade";
     world.node.connected_delegated(1);
     let opened = world.node.read_url("/ws/a@trade", "").unwrap().unwrap();
-    world.node.opened_streams(1, opened, None, world.now, &mut world.said);
+    world.node.opened_streams(1, opened, None, world.now, &mut world.sent);
     let reply = here(&world, 0, 0, trade, "");
     world.join(trade, reply);
     // One message is lost. Behind it the channel leaves the bus and returns. All of it arrives at
@@ -24,12 +24,12 @@ fn attached_reader_gets_nothing_after_a_farewell() {
     world.next = 2;
     world.farewell(trade);
     world.live(&[(trade, 0)]);
-    assert_eq!(world.said.take(), Vec::<String>::new());
+    assert_eq!(world.sent.take(), Vec::<String>::new());
     let asks = world.asks();
     assert_eq!(asks, [VenueQuestion::From { epoch: 7, seq: 1 }]);
     let reply = Reply { epoch: 7, last: 3, oldest: 1, batches: vec![lost.finish()], ..Reply::default() };
     world.answered(asks[0].clone(), reply);
-    assert_eq!(world.said.take(), ["1 lost", "1 !1013"]);
+    assert_eq!(world.sent.take(), ["1 lost", "1 !1013"]);
 }
 
 /// Compares pairs of connections with the same subscriptions, one on the event loop and one on a
@@ -66,7 +66,7 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
                     assert!(Node::suits_delivery_thread(&path, query));
                     world.node.connected_delegated(its);
                     let opened = world.node.read_url(&path, query).unwrap().unwrap();
-                    world.node.opened_streams(its, opened, None, world.now, &mut world.said);
+                    world.node.opened_streams(its, opened, None, world.now, &mut world.sent);
                     open.push((mine, its));
                 }
                 1 if !open.is_empty() => {
@@ -75,7 +75,7 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
                     let method = ["SUBSCRIBE", "UNSUBSCRIBE"][chance.index(2)];
                     let text = format!(r#"{{"method":"{method}","params":["{}"],"id":1}}"#, streams[chance.index(3)]);
                     for id in [mine, its] {
-                        world.node.text(id, &text, world.now, &mut world.said);
+                        world.node.text(id, &text, world.now, &mut world.sent);
                     }
                 }
                 2 if chance.index(4) == 0 => {
@@ -111,7 +111,7 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
                     let (mine, its) = open.swap_remove(chance.index(open.len()));
                     world.node.disconnected(mine);
                     world.node.disconnected(its);
-                    world.said.1.values_mut().for_each(|seated| _ = seated.remove(&its));
+                    world.sent.1.values_mut().for_each(|seated| _ = seated.remove(&its));
                 }
                 _ => {
                     let mut batch = Vec::new();
@@ -133,9 +133,9 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
                 asked.push(channels.iter().position(|known| *known == name).unwrap());
             }
             open.retain(|(mine, its)| {
-                let mut expected = world.said.take_of(*mine);
+                let mut expected = world.sent.take_of(*mine);
                 expected.extend(world.read(*mine));
-                let mut received = world.said.take_of(*its);
+                let mut received = world.sent.take_of(*its);
                 if more.contains(its) {
                     received.sort_unstable();
                     expected.sort_unstable();
@@ -177,13 +177,13 @@ fn delegated_client_has_the_same_requests() {
             .all(|query| !Node::suits_delivery_thread("/ws/api/v2", query))
     );
     world.node.connected_delegated(1);
-    world.node.opened(1, &format!("/ws/api/v2?channels={BOOK},{TRADES}"), world.now, &mut world.said);
+    world.node.opened(1, &format!("/ws/api/v2?channels={BOOK},{TRADES}"), world.now, &mut world.sent);
     for (name, first) in [(BOOK, "\"first\""), (TRADES, "")] {
         let reply = here(&world, 0, 0, name, first);
         world.answered(VenueQuestion::Join { name: name.into() }, reply);
     }
     world.live(&[(BOOK, 0), (TRADES, 0)]);
-    assert_eq!(world.said.take(), ["1 \"first\"", "1 \"b1\"", "1 \"t2\""]);
+    assert_eq!(world.sent.take(), ["1 \"first\"", "1 \"b1\"", "1 \"t2\""]);
     // With an alias the client has the channel once, as long as one of the names is subscribed.
     let alias = "book.X.agg2";
     world.text(1, "public/subscribe", &format!(r#"{{"channels":["{alias}"]}}"#));
@@ -191,21 +191,21 @@ fn delegated_client_has_the_same_requests() {
     world.answered(VenueQuestion::Join { name: alias.into() }, reply);
     let unsubscribe = |name: &str| format!(r#"{{"channels":["{name}"]}}"#);
     world.text(1, "public/unsubscribe", &unsubscribe(BOOK));
-    world.said.take();
+    world.sent.take();
     world.live(&[(BOOK, 1)]);
-    assert_eq!(world.said.take(), ["1 \"b3\""]);
+    assert_eq!(world.sent.take(), ["1 \"b3\""]);
     world.text(1, "public/unsubscribe", &unsubscribe(alias));
-    world.said.take();
+    world.sent.take();
     world.live(&[(BOOK, 3), (TRADES, 2)]);
-    assert_eq!(world.said.take(), ["1 \"t5\""]);
+    assert_eq!(world.sent.take(), ["1 \"t5\""]);
     assert!(world.text(1, "public/ticker", "{}").is_some(), "the venue's to answer");
     world.text(1, "public/set_heartbeat", r#"{"interval":10}"#);
     world.text(1, "public/unsubscribe_all", "{}");
-    assert_eq!(world.said.take().len(), 2);
-    world.node.beat(world.now.steady_ns + 10_000_000_000, &mut world.said);
-    assert!(world.said.take()[0].contains("heartbeat"));
+    assert_eq!(world.sent.take().len(), 2);
+    world.node.beat(world.now.steady_ns + 10_000_000_000, &mut world.sent);
+    assert!(world.sent.take()[0].contains("heartbeat"));
     world.live(&[(TRADES, 5)]);
-    assert_eq!(world.said.take(), Vec::<String>::new());
+    assert_eq!(world.sent.take(), Vec::<String>::new());
     assert_eq!(
         (world.node.subscriptions.channels.attachment_count(), world.node.subscriptions.connections.clients.len()),
         (0, 1)
@@ -221,8 +221,8 @@ fn come_back(room: usize) -> (World, ChannelId) {
     world.join(TRADES, reply);
     (0..600).for_each(|n| world.live_text(TRADES, n, &format!("{:01000}", n + 1)));
     world.node.connected_delegated(2);
-    world.node.opened(2, "/ws/api/v2", world.now, &mut world.said);
-    world.said.take();
+    world.node.opened(2, "/ws/api/v2", world.now, &mut world.sent);
+    world.sent.take();
     let channel = world.node.subscriptions.channels.history.known(TRADES).unwrap();
     (world, channel)
 }
@@ -234,7 +234,7 @@ fn lagging_attached_reader_gets_bounded_pieces() {
     let (mut got, mut at, mut pieces) = (Vec::new(), 0, 0);
     let mut most = BEFORE_ATTACH_MAX;
     while at < 600 {
-        let mut answered = world.said.take_of(2);
+        let mut answered = world.sent.take_of(2);
         at = answered.pop().unwrap().strip_prefix("at ").unwrap().parse().unwrap();
         let numbers: Vec<u64> =
             answered.iter().filter(|text| text.len() == 1_000).map(|text| text.parse().unwrap()).collect();
@@ -243,7 +243,7 @@ fn lagging_attached_reader_gets_bounded_pieces() {
         if at < 600 {
             most = PIECE_BYTES;
             pieces += 1;
-            let bytes = world.node.subscriptions.behind(2, channel, at, &mut world.said);
+            let bytes = world.node.subscriptions.behind(2, channel, at, &mut world.sent);
             assert!((1..most + 1_004).contains(&bytes));
         }
     }
@@ -252,15 +252,15 @@ fn lagging_attached_reader_gets_bounded_pieces() {
     // The reader asks for nothing again. Sequences that the bus used for other channels count as
     // read.
     world.live(&[(QUOTE, 0)]);
-    assert_eq!(world.node.subscriptions.behind(2, channel, 600, &mut world.said), 0);
-    assert_eq!(world.said.take_of(2), ["at 601"]);
+    assert_eq!(world.node.subscriptions.behind(2, channel, 600, &mut world.sent), 0);
+    assert_eq!(world.sent.take_of(2), ["at 601"]);
 }
 
 #[test]
 fn attached_reader_behind_the_history_is_closed() {
     let (mut world, channel) = come_back(200_000);
     world.text(2, "public/subscribe", &format!(r#"{{"channels":["{TRADES}"]}}"#));
-    world.said.take();
-    assert_eq!(world.node.subscriptions.behind(2, channel, 300, &mut world.said), 0);
-    assert_eq!(world.said.take_of(2), ["300 Lost"]);
+    world.sent.take();
+    assert_eq!(world.node.subscriptions.behind(2, channel, 300, &mut world.sent), 0);
+    assert_eq!(world.sent.take_of(2), ["300 Lost"]);
 }

@@ -15,7 +15,7 @@ fn behind() -> World {
     let reply = here(&world, 0, 0, BOOK, r#"{"change_id":10}"#);
     world.join(BOOK, reply);
     world.live_text(BOOK, 0, &change(10, 12));
-    assert_eq!((world.said.take().len(), world.read(1)), (1, vec![change(10, 12)]));
+    assert_eq!((world.sent.take().len(), world.read(1)), (1, vec![change(10, 12)]));
     (0..30).for_each(|n| world.live_text(BOOK, n + 1, &change(12 + n, 13 + n)));
     assert_eq!(world.read(1), Vec::<String>::new(), "it is not closed");
     world
@@ -38,10 +38,10 @@ fn lagging_book_reader_gets_one_change_for_its_book() {
             "change" => world.answered(ask(12), Reply { first: later.clone().into_bytes(), ..reply }),
             "gone" => world.answered(ask(12), Reply { outcome: ReplyOutcome::NotHere, ..reply }),
             "another start" => world.answered(ask(12), Reply { epoch: 8, ..reply }),
-            "away" => world.node.answered(&ask(12), Err("away".into()), world.now, &mut world.said),
+            "away" => world.node.answered(&ask(12), Err("away".into()), world.now, &mut world.sent),
             _ => {
                 world.text(1, "public/unsubscribe_all", "{}");
-                world.said.take();
+                world.sent.take();
                 world.answered(ask(12), Reply { first: later.clone().into_bytes(), ..reply });
             }
         }
@@ -50,7 +50,7 @@ fn lagging_book_reader_gets_one_change_for_its_book() {
             "left" => &[],
             _ => &["1 !1013".into()],
         };
-        assert_eq!(world.said.take(), expected, "{answer}");
+        assert_eq!(world.sent.take(), expected, "{answer}");
         world.live_text(BOOK, 31, &change(42, 43));
         world.live_text(BOOK, 32, &change(43, 44));
         let goes_on = answer == "change";
@@ -75,7 +75,7 @@ fn unchanged_book_sends_no_empty_change() {
     let reply = here(&world, 32, 0, "", &change(12, 43));
     world.answered(ask(12), reply);
     world.live_text(BOOK, 32, &change(43, 44));
-    assert_eq!((world.said.take(), world.read(1)), (vec![format!("1 {}", change(12, 43))], vec![change(43, 44)]));
+    assert_eq!((world.sent.take(), world.read(1)), (vec![format!("1 {}", change(12, 43))], vec![change(43, 44)]));
 }
 
 #[test]
@@ -88,7 +88,7 @@ fn equal_books_share_one_question_and_a_busy_venue_is_retried() {
     (0..2).for_each(|n| world.live_text(BOOK, n, &change(10 + n, 11 + n)));
     (991..=1_000).for_each(|id| assert_eq!(world.read(id).len(), 2));
     (2..40).for_each(|n| world.live_text(BOOK, n, &change(10 + n, 11 + n)));
-    world.said.take();
+    world.sent.take();
     (1..=1_000).for_each(|id| assert_eq!(world.read(id), Vec::<String>::new()));
     assert_eq!(world.asks(), [ask(10)], "one question at a time");
     let busy = Reply { outcome: ReplyOutcome::Full, ..here(&world, 40, 0, "", "") };
@@ -99,10 +99,10 @@ fn equal_books_share_one_question_and_a_busy_venue_is_retried() {
     assert_eq!(world.asks(), [ask(12)], "they take turns");
     let reply = here(&world, 40, 0, "", &change(12, 50));
     world.answered(ask(12), reply);
-    assert_eq!((world.said.take().len(), world.asks()), (10, vec![ask(10)]));
+    assert_eq!((world.sent.take().len(), world.asks()), (10, vec![ask(10)]));
     let reply = here(&world, 40, 0, "", &change(10, 50));
     world.answered(ask(10), reply);
-    assert_eq!((world.said.take().len(), world.asks()), (990, vec![]));
+    assert_eq!((world.sent.take().len(), world.asks()), (990, vec![]));
 }
 
 fn number(text: &str, key: &str) -> u64 {
@@ -171,7 +171,7 @@ fn every_change_applies_to_the_readers_book() {
                     _ => {}
                 }
             }
-            let sent = std::mem::take(&mut world.said.0);
+            let sent = std::mem::take(&mut world.sent.0);
             sent.into_iter().for_each(|(id, text)| take_in(&mut held, id, vec![text], &mut read));
             assert!(asked.len() <= 1, "one question at a time");
         }

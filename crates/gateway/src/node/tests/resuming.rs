@@ -40,23 +40,23 @@ fn missed_messages_precede_new_ones_without_a_gap() {
         let words = vec![word(&world, 3, BOOK, &["m1", "m2", "note"]), word(&world, 3, TRADES, &["new"])];
         let reply = answer(&world, 3, words);
         world.answered(resume, reply);
-        assert_eq!(world.said.take(), Vec::<String>::new(), "the third channel is waited for");
+        assert_eq!(world.sent.take(), Vec::<String>::new(), "the third channel is waited for");
         let reply = here(&world, 3, 0, QUOTE, "\"quote\"");
         world.answered(VenueQuestion::Join { name: QUOTE.into() }, reply);
-        let answered = world.said.take();
+        let answered = world.sent.take();
         assert!(answered[0].contains(r#""result":["book.X.100ms","trades.X.100ms","quote.X"]"#), "{answered:?}");
         assert_eq!(answered[1..], ["1 m1", "1 m2", "1 note", "1 new", "1 \"quote\""]);
         world.live(&[(BOOK, 0), (TRADES, 0)]);
         world.live(&[(BOOK, 2), (TRADES, 3)]);
         let come = if on_thread {
-            place_of_first(&world.said.take()).iter().map(ToString::to_string).collect()
+            place_of_first(&world.sent.take()).iter().map(ToString::to_string).collect()
         } else {
             world.read(1)
         };
         assert_eq!(come, ["\"b4\"", "\"t5\""], "{on_thread}");
         // The venue's answer also serves later subscribers of the channel.
         world.open(2, &format!("/?channels={BOOK}"));
-        assert_eq!((world.asks(), world.said.take()), (vec![], vec!["2 \"first\"".to_owned()]));
+        assert_eq!((world.asks(), world.sent.take()), (vec![], vec!["2 \"first\"".to_owned()]));
     }
 }
 
@@ -66,11 +66,11 @@ fn existing_subscription_is_not_resumed() {
     world.open(1, &format!("/?channels={BOOK}"));
     let reply = here(&world, 0, 0, BOOK, "\"first\"");
     world.join(BOOK, reply);
-    world.said.take();
+    world.sent.take();
     let asked = format!(r#"{{"channels":["{BOOK}"],"resume":{{"{BOOK}":"3:9"}}}}"#);
     world.text(1, "public/subscribe", &asked);
     assert_eq!(world.asks(), []);
-    let answered = world.said.take();
+    let answered = world.sent.take();
     assert!(answered[0].contains(r#""result":["book.X.100ms"]"#), "{answered:?}");
     let notice = r#"{"channel":"book.X.100ms","resumed":false,"by":"nothing","reason":"already_subscribed"}"#;
     assert!(answered.len() == 2 && answered[1].contains(notice), "{answered:?}");
@@ -91,7 +91,7 @@ fn incomplete_resumption_fails_the_request() {
         let full = Reply { outcome: ReplyOutcome::Full, ..here(&world, 0, 0, "", "") }.write();
         let reply = answer(&world, 0, vec![whole]);
         match trouble {
-            "away" => world.node.answered(&resume, Err("away".into()), world.now, &mut world.said),
+            "away" => world.node.answered(&resume, Err("away".into()), world.now, &mut world.sent),
             "another start" => {
                 let words = [word(&world, 0, BOOK, &["m1"])];
                 let other = Reply::parse(&words[0]).map(|reply| Reply { epoch: 8, ..reply }.write());
@@ -101,11 +101,11 @@ fn incomplete_resumption_fails_the_request() {
             "full" => world.answered(resume.clone(), Reply { batches: vec![full], ..reply }),
             _ => world.node.disconnected(1),
         }
-        let answered = world.said.take();
+        let answered = world.sent.take();
         if trouble == "gone" {
             let reply = answer(&world, 0, vec![word(&world, 0, BOOK, &["m1", "note"])]);
             world.answered(resume.clone(), reply);
-            assert_eq!((answered, world.said.take()), (vec![], vec![]));
+            assert_eq!((answered, world.sent.take()), (vec![], vec![]));
         } else {
             assert!(answered.len() == 1 && answered[0].contains("\"code\":10040"), "{trouble} {answered:?}");
         }
@@ -124,7 +124,7 @@ fn malformed_tokens_cause_no_question() {
         [(1, r#"{"book.X.100ms":"x"}"#), (1, r#"{"trades.X.100ms":null}"#), (1, "[]"), (2, r#"{"book.X.100ms":null}"#)]
     {
         world.text(id, "public/subscribe", &of(resume));
-        let answered = world.said.take();
+        let answered = world.sent.take();
         assert!(answered.len() == 1 && answered[0].contains("\"param\":\"resume\""), "{resume} {answered:?}");
     }
     assert_eq!(world.asks(), []);
@@ -148,7 +148,7 @@ fn resumptions_do_not_delay_other_questions() {
     assert_eq!(world.asks(), [VenueQuestion::Join { name: TRADES.into() }]);
     // A closed connection is skipped, and any answer lets the next question go.
     world.node.disconnected(3);
-    world.node.answered(&resume(1), Err("away".into()), world.now, &mut world.said);
+    world.node.answered(&resume(1), Err("away".into()), world.now, &mut world.sent);
     assert_eq!((world.node.due_ns(), world.asks()), (0, vec![resume(4)]));
     let reply = answer(&world, 0, vec![word(&world, 0, BOOK, &["m1", "note"])]);
     world.answered(resume(2), reply);

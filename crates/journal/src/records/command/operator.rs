@@ -72,6 +72,11 @@ pub fn put_limits(w: &mut Writer<'_>, limits: &InstrumentLimits) {
     put_option_with(w, limits.collar_bps, |w, bps| w.put_u32(bps));
 }
 
+/// Reads the limits of an instrument.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_limits(r: &mut Reader<'_>) -> Result<InstrumentLimits, DecodeError> {
     Ok(InstrumentLimits {
         max_lots: take_option_with(r, |r| r.take_u64().map(Lots))?,
@@ -89,6 +94,11 @@ pub fn put_settings(w: &mut Writer<'_>, settings: &AccountSettings) {
     });
 }
 
+/// Reads the settings of an account.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_settings(r: &mut Reader<'_>) -> Result<AccountSettings, DecodeError> {
     Ok(AccountSettings {
         self_match: take_self_match(r)?,

@@ -179,6 +179,11 @@ pub fn put_expiry(w: &mut Writer<'_>, expiry: Expiry) {
     }
 }
 
+/// Reads the expiry of an order.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_expiry(r: &mut Reader<'_>) -> Result<Expiry, DecodeError> {
     let at = r.position();
     match r.take_u8()? {
@@ -212,6 +217,11 @@ pub fn put_order_type(w: &mut Writer<'_>, order_type: OrderType) {
     }
 }
 
+/// Reads an order type with its prices.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_order_type(r: &mut Reader<'_>) -> Result<OrderType, DecodeError> {
     let at = r.position();
     match r.take_u8()? {
@@ -233,6 +243,11 @@ pub fn put_tif(w: &mut Writer<'_>, tif: TimeInForce) {
     }
 }
 
+/// Reads a time in force.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_tif(r: &mut Reader<'_>) -> Result<TimeInForce, DecodeError> {
     let at = r.position();
     Ok(match r.take_u8()? {
@@ -251,6 +266,11 @@ pub fn take_tif(r: &mut Reader<'_>) -> Result<TimeInForce, DecodeError> {
     })
 }
 
+/// Reads the post-only term of an order.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_post_only(r: &mut Reader<'_>) -> Result<PostOnly, DecodeError> {
     take_code(r, "post-only", |code| match code {
         0 => Some(PostOnly::No),

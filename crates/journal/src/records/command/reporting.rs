@@ -52,6 +52,11 @@ pub fn put_report(w: &mut Writer<'_>, report: &TradeReport) {
     w.put_text(report.label.as_str());
 }
 
+/// Reads a trade report.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_report(r: &mut Reader<'_>) -> Result<TradeReport, DecodeError> {
     Ok(TradeReport {
         instrument: InstrumentId(r.take_u32()?),

@@ -67,6 +67,11 @@ pub(super) fn take_body(r: &mut Reader<'_>, kind: u8) -> Result<Command, DecodeE
     })
 }
 
+/// Reads the sessions that are still to come.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_remaining(r: &mut Reader<'_>) -> Result<RemainingSessions, DecodeError> {
     let mut remaining = RemainingSessions::default();
     for count in &mut remaining.counts {
@@ -100,6 +105,11 @@ pub fn put_rules(w: &mut Writer<'_>, rules: &TradingRules) {
     w.put_u64(rules.batch_interval_ns);
 }
 
+/// Reads trading rules.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_rules(r: &mut Reader<'_>) -> Result<TradingRules, DecodeError> {
     let mut rules = TradingRules {
         segment: take_label(r)?,

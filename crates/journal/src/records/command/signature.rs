@@ -27,6 +27,11 @@ pub fn put_signature(w: &mut Writer<'_>, spent: &SpentSignature) {
     }
 }
 
+/// Reads the use of a signature.
+///
+/// # Errors
+///
+/// Returns the position of a truncated or invalid value.
 pub fn take_signature(r: &mut Reader<'_>) -> Result<SpentSignature, DecodeError> {
     let (digest, account, used_ms) = (r.take_array()?, AccountId(r.take_u32()?), r.take_u64()?);
     let at = r.position();

@@ -25,6 +25,11 @@ pub fn encode_state(engine: &EngineImage, views: &ViewsImage, out: &mut Vec<u8>)
     views::put(&mut w, views);
 }
 
+/// Reads the state of a snapshot: the image of the engine and that of the views.
+///
+/// # Errors
+///
+/// Returns the position and the kind of the first fault.
 pub fn decode_state(payload: &[u8]) -> Result<(EngineImage, ViewsImage), DecodeError> {
     let mut r = Reader::new(payload);
     let state = (engine::take(&mut r)?, views::take(&mut r)?);
@@ -349,7 +354,7 @@ mod tests {
             turnover: u128::MAX,
             trades: 3,
             by_price: [(Ticks(5), there), (Ticks(7), there)].into(),
-            first: Some((TradeSeq(1), Ticks(5), Opening::FirstTrade)),
+            first: Some((TradeSeq(1), Ticks(5), OpeningDerivation::FirstTrade)),
             last: Some((TradeSeq(3), Ticks(7))),
             since: Some(TradeSeq(1)),
         };

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use pitwire_model::{Derivation, Lots, SessionReason, Ticks, TradeKind, TradeSeq, VenueNanos};
-use pitwire_projections::{AtPrice, Breach, Day, Indicative, Opening, SessionView, Uncross};
+use pitwire_projections::{AtPrice, Breach, Day, Indicative, OpeningDerivation, SessionView, Uncross};
 
 use super::fields::{put_all, take_all};
 use crate::records::bytes::{DecodeError, Reader, Writer};
@@ -108,8 +108,8 @@ fn take_day(r: &mut Reader<'_>) -> Result<Day, DecodeError> {
         first: take_option_with(r, |r| {
             let (seq, price) = (TradeSeq(r.take_u64()?), Ticks(r.take_i64()?));
             let opening = take_code(r, "opening", |code| match code {
-                0 => Some(Opening::OpeningAuction),
-                1 => Some(Opening::FirstTrade),
+                0 => Some(OpeningDerivation::OpeningAuction),
+                1 => Some(OpeningDerivation::FirstTrade),
                 _ => None,
             })?;
             Ok((seq, price, opening))

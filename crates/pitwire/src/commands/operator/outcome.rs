@@ -1,4 +1,4 @@
-//! What an operator's command did, as one sentence for a terminal.
+//! The effect of an operator's command, as one sentence for a terminal.
 
 use pitwire_terminal::output::printable;
 use serde::Deserialize;
@@ -131,10 +131,10 @@ fn reopened(target: &Target, seconds: Option<u64>) -> String {
 
 fn created(definition: &InstrumentArguments, result: &str) -> Result<String, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Created {
+    struct CreatedInstrument {
         instrument_name: String,
     }
-    let Created { instrument_name } = serde_json::from_str(result)?;
+    let CreatedInstrument { instrument_name } = serde_json::from_str(result)?;
     let instrument_name = printable(&instrument_name);
     Ok(format!(
         "{instrument_name} is created and open for trading: tick {}, lot {}, start price {}",
@@ -187,10 +187,10 @@ fn flow(action: FlowAction, result: &str) -> Result<String, serde_json::Error> {
 
 fn killed(scope: &Scope, result: &str) -> Result<String, serde_json::Error> {
     #[derive(Deserialize)]
-    struct Killed {
+    struct KillResult {
         cancelled: u64,
     }
-    let Killed { cancelled } = serde_json::from_str(result)?;
+    let KillResult { cancelled } = serde_json::from_str(result)?;
     let orders = if cancelled == 1 { "1 order".into() } else { format!("{cancelled} orders") };
     let subject = scope.subject();
     Ok(match scope.scope {

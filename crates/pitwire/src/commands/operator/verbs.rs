@@ -68,6 +68,7 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator closing-price NPN_ZAR 3201.50\n  pitwire operator closing-price NPN_ZAR 3201.50 --json"
     )]
     ClosingPrice {
+        /// Name of the instrument, such as NPN_ZAR.
         instrument: String,
         /// Price in the quote currency, a multiple of the tick.
         price: Number,
@@ -78,6 +79,7 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator change-instrument NPN_ZAR --collar 5 --max-amount 10000\n  pitwire operator change-instrument NPN_ZAR --collar 0"
     )]
     ChangeInstrument {
+        /// Name of the instrument, such as NPN_ZAR.
         instrument: String,
         #[command(flatten)]
         limits: AccountLimits,
@@ -87,6 +89,7 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator delete-instrument XYZ_ZAR\n  pitwire operator delete-instrument XYZ_ZAR --json"
     )]
     DeleteInstrument {
+        /// Name of the instrument, such as NPN_ZAR.
         instrument: String,
     },
     /// Create a member account and show its credentials once.
@@ -94,6 +97,7 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator create-account carol\n  pitwire operator create-account carol --json"
     )]
     CreateAccount {
+        /// Name of the account.
         name: String,
     },
     /// Create further credentials for an account.
@@ -101,6 +105,7 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator create-credential carol\n  pitwire operator create-credential carol --json"
     )]
     CreateCredential {
+        /// Name of the account.
         name: String,
     },
     /// Show the credentials of all accounts, without their secrets.
@@ -114,6 +119,7 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator rotate-credential carol\n  pitwire operator rotate-credential carol.2 --json"
     )]
     RotateCredential {
+        /// Client id of the credential, as `credentials` shows it.
         client_id: String,
     },
     /// Remove a credential permanently and end its logins.
@@ -121,6 +127,7 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator remove-credential carol.2\n  pitwire operator remove-credential carol --json"
     )]
     RemoveCredential {
+        /// Client id of the credential, as `credentials` shows it.
         client_id: String,
     },
     ChangeAccount(Account),
@@ -129,6 +136,7 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator delete-account carol\n  pitwire operator delete-account carol --json"
     )]
     DeleteAccount {
+        /// Name of the account.
         name: String,
     },
     /// Add to a balance, or withdraw with a negative amount.
@@ -136,8 +144,11 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator deposit carol ZAR 1000000\n  pitwire operator deposit carol ZAR -250.50"
     )]
     Deposit {
+        /// Name of the account.
         name: String,
+        /// Currency, such as ZAR.
         currency: String,
+        /// Amount to add; negative to withdraw.
         #[arg(allow_hyphen_values = true)]
         amount: String,
     },
@@ -146,7 +157,9 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator credit-line carol ZAR 50000\n  pitwire operator credit-line carol ZAR 0"
     )]
     CreditLine {
+        /// Name of the account.
         name: String,
+        /// Currency, such as ZAR.
         currency: String,
         /// 0 for none.
         amount: String,
@@ -156,6 +169,7 @@ pub enum Verb {
         after_help = "Examples:\n  pitwire operator flow start --rate 200\n  pitwire operator flow stop --instrument NPN_ZAR"
     )]
     Flow {
+        /// Start, stop or show the flow.
         #[arg(value_enum, default_value = "status")]
         action: FlowAction,
         /// Event rate in percent of the default; with --instrument, in percent of the venue's flow.
@@ -217,6 +231,7 @@ pub enum Verb {
 #[derive(Args)]
 #[group(required = true, multiple = false)]
 pub struct Target {
+    /// Name of one instrument, such as NPN_ZAR.
     pub instrument: Option<String>,
     /// All instruments of this segment.
     #[arg(long, value_name = "NAME")]
@@ -286,6 +301,7 @@ fn limit(text: &str) -> Result<String, String> {
     after_help = "Examples:\n  pitwire operator change-account demo-a --max-executions 100 --execution-window-ms 1000\n  pitwire operator change-account demo-a --max-open-orders 0"
 )]
 pub struct Account {
+    /// Name of the account.
     pub name: String,
     /// Most resting orders.
     #[arg(long)]
@@ -296,7 +312,7 @@ pub struct Account {
     /// Length of the window.
     #[arg(long)]
     execution_window_ms: Option<u64>,
-    /// What happens if two orders of this account would trade with each other.
+    /// The action if two orders of this account would trade with each other.
     #[arg(long, value_enum)]
     self_match: Option<SelfMatch>,
 }
@@ -319,6 +335,7 @@ pub enum FlowAction {
 
 #[derive(Args)]
 pub struct Scope {
+    /// The orders that the command covers.
     #[arg(value_enum)]
     pub scope: ScopeName,
     /// Name of the account, number of the session, or id of the order.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use pitwire_nats::{MESSAGE_BYTES_MAX, NatsSubscription, ReceiveEnd};
+use pitwire_nats::{MESSAGE_BYTES_MAX, NatsSubscription, ReceiveOutcome};
 use pitwire_net::monotonic_ns;
 use pitwire_publisher::{Ingest, SyntheticSource};
 use pitwire_recorder::recording::RecordingReader;
@@ -88,7 +88,7 @@ fn nats(mut subscription: NatsSubscription, ingest: &mut Ingest, stop: &AtomicBo
                 ingest.take(Some(subject), payload, std::str::from_utf8(payload).is_err());
             }
         });
-        if received == ReceiveEnd::Messages {
+        if received == ReceiveOutcome::Messages {
             ingest.flush();
         }
     }

@@ -11,7 +11,7 @@ pub struct SplitFigures {
     #[serde(flatten)]
     cpu: CpuPerTrade,
     #[serde(flatten)]
-    reading: FeedReads,
+    reading: ReadCounts,
     #[serde(flatten)]
     delivery: Delivery,
     #[serde(flatten)]
@@ -48,7 +48,7 @@ struct CpuPerTrade {
 }
 
 #[derive(Serialize)]
-struct FeedReads {
+struct ReadCounts {
     reads: u64,
     frames: u64,
     reconnects: u64,
@@ -97,7 +97,7 @@ struct CounterTotals {
     faults: u64,
 }
 
-/// What the numbers of a feed show.
+/// Losses and duplicates that the numbers of a feed show.
 #[derive(Serialize)]
 struct SequenceErrors {
     lost: u64,
@@ -149,7 +149,7 @@ impl SplitFigures {
                 feed_cpu_ns_per_trade: per_trade(report.cpu_ns),
                 counters_cpu_ns_per_trade: (report.counters_cpu_ns > 0).then(|| per_trade(report.counters_cpu_ns)),
             },
-            reading: FeedReads {
+            reading: ReadCounts {
                 reads: totals.reads,
                 frames: totals.frames,
                 reconnects: totals.connections.saturating_sub(1),

@@ -17,7 +17,7 @@ use pitwire_recorder::rate::Rate;
 use pitwire_recorder::trades::MessageSource;
 use pitwire_tls::ServerConfig;
 
-use super::source::What;
+use super::source::FeedSource;
 use pitwire_terminal::output::say;
 
 /// Options that only apply with `--live`.
@@ -80,10 +80,10 @@ enum ArrivalName {
     Bursty,
 }
 
-/// What a live feed sends.
+/// The content of a live feed.
 pub enum LiveSource {
     Plain,
-    Messages(What),
+    Messages(FeedSource),
 }
 
 /// How a live feed sends its messages.

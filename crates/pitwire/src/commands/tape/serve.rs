@@ -19,7 +19,7 @@ use pitwire_recorder::symbols;
 use pitwire_tls::ServerConfig;
 
 use super::live::{self, LiveOptions, LiveSource, LiveTransport};
-use super::source::{Plan, What};
+use super::source::{FeedSource, Plan};
 use crate::commands::arguments;
 use pitwire_failure::Failure;
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
@@ -180,7 +180,7 @@ impl Serve {
         }
         let (tls, authority) = self.tls()?;
         let is_tls = tls.is_some();
-        let server = TapeServer::new(listener, self.service(&plan, tls)?)?;
+        let server = TapeServer::new(listener, self.service(&plan, tls)?);
         self.announce(server.local_address()?, is_tls, authority.as_deref(), &ready_file)?;
         let before_s = cpu_seconds();
         let report = server.run(signals.as_fd());
@@ -256,10 +256,10 @@ impl Serve {
                     Failure::usage("--dialect and --file exclude each other").remedy("leave --file or --dialect out")
                 );
             }
-            (Some(path), _) => What::of_file(path, self.frame_trades.is_some())?,
-            (None, DialectName::Trades) => What::SyntheticFeed { symbols: self.symbols },
+            (Some(path), _) => FeedSource::of_file(path, self.frame_trades.is_some())?,
+            (None, DialectName::Trades) => FeedSource::SyntheticFeed { symbols: self.symbols },
             (None, dialect) => {
-                What::VenueFeed { venue: dialect.venue(), markets: self.markets, sizes: self.live.payload_bytes }
+                FeedSource::VenueFeed { venue: dialect.venue(), markets: self.markets, sizes: self.live.payload_bytes }
             }
         };
         if matches!(self.rate, Rate::Recorded(_)) && !what.has_times() {

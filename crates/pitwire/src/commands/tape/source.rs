@@ -18,14 +18,14 @@ use pitwire_recorder::trades::MessageSource;
 use pitwire_failure::Failure;
 
 #[derive(Clone)]
-pub enum What {
+pub enum FeedSource {
     SyntheticFeed { symbols: usize },
     VenueFeed { venue: FeedDialect, markets: usize, sizes: Option<PayloadSizes> },
     Recording(PathBuf),
     TradeRows(TradeRows),
 }
 
-impl What {
+impl FeedSource {
     /// Detects the type of a file by its first bytes and its extension. `cut_up` splits a
     /// recording's messages into trades.
     ///
@@ -53,15 +53,15 @@ impl What {
         if cut_up {
             return TradeRows::from_recording(&mut reader).map_err(bad).and_then(|rows| some(rows, path));
         }
-        Ok(What::Recording(path.to_owned()))
+        Ok(FeedSource::Recording(path.to_owned()))
     }
 
     /// Returns whether the source has its own times.
     pub fn has_times(&self) -> bool {
         match self {
-            What::SyntheticFeed { .. } | What::VenueFeed { .. } => false,
-            What::Recording(_) => true,
-            What::TradeRows(rows) => rows.has_times(),
+            FeedSource::SyntheticFeed { .. } | FeedSource::VenueFeed { .. } => false,
+            FeedSource::Recording(_) => true,
+            FeedSource::TradeRows(rows) => rows.has_times(),
         }
     }
 
@@ -79,16 +79,16 @@ impl What {
 
     fn source(&self, seed: u64) -> Result<StreamSource, String> {
         Ok(match self {
-            What::SyntheticFeed { symbols } => StreamSource::Trades(Box::new(SyntheticFeed::new(*symbols, seed))),
-            What::VenueFeed { venue, markets, sizes } => {
+            FeedSource::SyntheticFeed { symbols } => StreamSource::Trades(Box::new(SyntheticFeed::new(*symbols, seed))),
+            FeedSource::VenueFeed { venue, markets, sizes } => {
                 let feed = VenueFeed::new(*venue, *markets, seed);
                 StreamSource::Messages(Box::new(match sizes {
                     Some(sizes) => feed.with_sizes(*sizes, seed),
                     None => feed,
                 }))
             }
-            What::TradeRows(rows) => StreamSource::Trades(Box::new(rows.clone())),
-            What::Recording(path) => {
+            FeedSource::TradeRows(rows) => StreamSource::Trades(Box::new(rows.clone())),
+            FeedSource::Recording(path) => {
                 let reader = RecordingReader::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
                 StreamSource::Messages(Box::new(Recording::new(reader)))
             }
@@ -96,17 +96,17 @@ impl What {
     }
 }
 
-fn some(rows: TradeRows, path: &Path) -> Result<What, Failure> {
+fn some(rows: TradeRows, path: &Path) -> Result<FeedSource, Failure> {
     if rows.is_empty() {
         return Err(Failure::new(format!("{}: the file has no trades", path.display())).remedy("give another file"));
     }
-    Ok(What::TradeRows(rows))
+    Ok(FeedSource::TradeRows(rows))
 }
 
 /// A source and how to serve it.
 #[derive(Clone)]
 pub struct Plan {
-    pub what: What,
+    pub what: FeedSource,
     pub config: StreamConfig,
 }
 

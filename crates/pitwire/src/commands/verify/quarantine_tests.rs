@@ -12,8 +12,10 @@ use pitwire_model::{
     AccountId, Command, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Reject, Seq, Side,
     Ticks, VenueNanos,
 };
-use pitwire_schedule::{TimerQueue, Unscheduled};
-use pitwire_venue::{EventQueue, POISON, Recovered, Retention, Venue, explain, recover, refusal, replicate_snapshot};
+use pitwire_schedule::{ContinuousCalendar, TimerQueue};
+use pitwire_venue::{
+    EventQueue, POISON, RecoveredVenue, Retention, Venue, explain, recover, refusal, replicate_snapshot,
+};
 
 use super::Verify;
 
@@ -43,9 +45,9 @@ impl Drop for Scratch {
 
 /// Starts the venue without sockets. The second part holds the lock.
 fn start(directory: &Path) -> (Venue, pitwire_disk::DirectoryLock) {
-    let Recovered { sequencer, views, chain, lock, .. } = recover(directory).unwrap();
+    let RecoveredVenue { sequencer, views, chain, lock, .. } = recover(directory).unwrap();
     let (is_fresh, now) = (sequencer.last() == Seq(0), sequencer.time());
-    let timers = TimerQueue::starting(Box::new(Unscheduled), sequencer.engine(), now, now);
+    let timers = TimerQueue::starting(Box::new(ContinuousCalendar), sequencer.engine(), now, now);
     let mut venue = Venue::new(sequencer, views, chain, EventQueue::new(timers));
     if is_fresh {
         for command in demo().commands().unwrap() {
@@ -144,7 +146,7 @@ fn a_restart_finds_the_poison_once_and_does_not_loop() {
     stop(venue);
     drop(lock);
     // The process stops between the command and the record that quarantines it.
-    let Recovered { mut sequencer, mut chain, lock, .. } = recover(&scratch.0).unwrap();
+    let RecoveredVenue { mut sequencer, mut chain, lock, .. } = recover(&scratch.0).unwrap();
     let (stamped, applied) = sequencer.submit_guarded(VenueNanos(5), buy(NPN, 3_000, POISON), &mut Vec::new()).unwrap();
     assert!(applied.is_err());
     let last = sequencer.last();
@@ -196,7 +198,7 @@ fn many_poisons_are_taken_out_one_by_one() {
 
 #[test]
 fn in_memory_there_is_nothing_to_build_the_engine_from() {
-    let timers = TimerQueue::starting(Box::new(Unscheduled), &Engine::new(), VenueNanos(1), VenueNanos(1));
+    let timers = TimerQueue::starting(Box::new(ContinuousCalendar), &Engine::new(), VenueNanos(1), VenueNanos(1));
     let mut venue = Venue::in_memory(EventQueue::new(timers));
     for command in demo().commands().unwrap() {
         venue.submit(VenueNanos(1), command, &mut ()).unwrap();
@@ -213,7 +215,7 @@ fn a_log_that_gives_other_events_than_were_sent_is_refused() {
     let (venue, lock) = start(&scratch.0);
     stop(venue);
     drop(lock);
-    let Recovered { mut sequencer, lock, .. } = recover(&scratch.0).unwrap();
+    let RecoveredVenue { mut sequencer, lock, .. } = recover(&scratch.0).unwrap();
     sequencer.submit(VenueNanos(5), buy(NPN, 2_000, "before"), &mut Vec::new()).unwrap();
     sequencer.commit(OutputHash([9; 32])).unwrap();
     let history = sequencer.log().journal().unwrap().history();

@@ -8,7 +8,7 @@ use pitwire_delivery::{Cursor, Ring};
 
 use crate::delivery_core::context::TURN_BYTES;
 use crate::delivery_core::stream_table::{MergeHead, StreamTable};
-use crate::subscriber::{NOBODY, PARKED, SubscribedStream, Subscriber};
+use crate::subscriber::{NO_INDEX, PARKED, SubscribedStream, Subscriber};
 
 /// Most bytes of a prepared answer in one send.
 const ANSWER_BYTES: usize = 256 * 1024;
@@ -88,7 +88,7 @@ impl<'a> PendingFrames<'a> {
 
     pub fn source(&self) -> FrameSource {
         let subscriber = self.subscriber;
-        if subscriber.mid_frame != NOBODY {
+        if subscriber.mid_frame != NO_INDEX {
             return FrameSource::Rest;
         }
         if subscriber.owed.sent_bytes > 0 {
@@ -141,9 +141,9 @@ impl<'a> PendingFrames<'a> {
     }
 
     /// Walks over `bytes` of the ring spans. Appends each subscription's new position to `moved`,
-    /// and returns the subscription with a partly sent frame, or [`NOBODY`].
+    /// and returns the subscription with a partly sent frame, or [`NO_INDEX`].
     pub fn advance(&self, bytes: u64, moved: &mut Vec<(u32, Cursor)>) -> u32 {
-        let (mut left, mut mid_frame) = (bytes, NOBODY);
+        let (mut left, mut mid_frame) = (bytes, NO_INDEX);
         self.spans(|item, ring, from, to| {
             let part = left.min(to.0 - from.0);
             left -= part;

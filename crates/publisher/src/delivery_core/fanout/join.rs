@@ -11,7 +11,7 @@ use crate::counters::add;
 use crate::delivery_core::fanout::Fanout;
 use crate::delivery_core::fanout::lag::gap_notice;
 use crate::handler::SubscriberSetup;
-use crate::subscriber::{CatchUp, NOBODY, PARKED, Stage, SubscribedStream};
+use crate::subscriber::{CatchUp, NO_INDEX, PARKED, Stage, SubscribedStream};
 
 impl Fanout {
     /// Opens a WebSocket after its handshake: applies its setup and subscribes it to its streams.
@@ -73,7 +73,7 @@ impl Fanout {
             subscriber.class &= !(DEFLATED | NARROW);
         }
         let head = of.open_ring(subscriber.class);
-        let number = u32::try_from(subscriber.items.as_slice().len()).unwrap_or(NOBODY);
+        let number = u32::try_from(subscriber.items.as_slice().len()).unwrap_or(NO_INDEX);
         let mut catch_up = None;
         let snapshot = CatchUp { item: number, missed_from: None, done: 0, hint: None, until: Some(of.last_seq) };
         let cursor = match from {
@@ -132,7 +132,7 @@ impl Fanout {
         let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
         let last = subscriber.items.as_slice().len().saturating_sub(1);
         let Some(item) = subscriber.items.swap_remove(at) else { return };
-        let number = |at: usize| u32::try_from(at).unwrap_or(NOBODY);
+        let number = |at: usize| u32::try_from(at).unwrap_or(NO_INDEX);
         if let Some(rare) = &mut subscriber.rare {
             rare.catch_up.retain(|catch_up| catch_up.item != number(at));
             for catch_up in rare.catch_up.iter_mut().filter(|catch_up| catch_up.item == number(last)) {
@@ -145,7 +145,7 @@ impl Fanout {
                 .for_each(|request| request.item = number(at));
         }
         if subscriber.mid_frame == number(at) {
-            subscriber.mid_frame = NOBODY;
+            subscriber.mid_frame = NO_INDEX;
         } else if subscriber.mid_frame == number(last) {
             subscriber.mid_frame = number(at);
         }
@@ -175,7 +175,7 @@ impl Fanout {
     /// Moves the unsent rest of a partly sent frame to the front of the outbound queue, so that its
     /// ring position is free.
     pub fn spill(&mut self, slot: u32) {
-        let Some(subscriber) = self.subscribers.get(slot).filter(|it| it.mid_frame != NOBODY) else { return };
+        let Some(subscriber) = self.subscribers.get(slot).filter(|it| it.mid_frame != NO_INDEX) else { return };
         let at = subscriber.mid_frame as usize;
         let Some(item) = subscriber.items.as_slice().get(at) else { return };
         let Some(ring) = self.streams.ring_of(subscriber, item) else { return };
@@ -184,7 +184,7 @@ impl Fanout {
         let rest = [first, second].concat();
         let is_whole = rest.len() as u64 == end.0.saturating_sub(item.cursor.0);
         let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
-        subscriber.mid_frame = NOBODY;
+        subscriber.mid_frame = NO_INDEX;
         subscriber.items.as_mut_slice()[at].cursor = Cursor(end.0);
         let rare = subscriber.rare();
         debug_assert_eq!(rare.outbox_sent, 0, "the outbox waits for the frame");

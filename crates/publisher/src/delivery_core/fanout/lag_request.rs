@@ -14,7 +14,7 @@ use pitwire_delivery::StreamId;
 use crate::delivery_core::fanout::Fanout;
 use crate::delivery_core::fanout::lag::{TOO_BUSY, TOO_SLOW};
 use crate::handler::{LagAnswer, SubscriberId};
-use crate::subscriber::{LagRequest, LagRequestState, NOBODY, PARKED};
+use crate::subscriber::{LagRequest, LagRequestState, NO_INDEX, PARKED};
 
 impl Fanout {
     /// Takes a slow subscriber off the ring. Its cursor must be between two frames.
@@ -56,7 +56,7 @@ impl Fanout {
         let items = subscriber.items.as_slice();
         let Some(at) = items.iter().position(|item| item.stream == stream.0) else { return };
         let Some(rare) = subscriber.rare.as_mut() else { return };
-        let item = u32::try_from(at).unwrap_or(NOBODY);
+        let item = u32::try_from(at).unwrap_or(NO_INDEX);
         let Some(waits) = rare.lag_requests.iter().position(|request| request.item == item && request.read == read)
         else {
             return;

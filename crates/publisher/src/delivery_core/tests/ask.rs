@@ -9,13 +9,13 @@ use crate::inbox::Inbox;
 
 /// A handler that records the questions of the delivery core.
 #[derive(Default)]
-struct Asked {
+struct QuestionRecorder {
     questions: Mutex<Vec<(SubscriberId, StreamId, u64)>>,
 }
 
-impl DeliveryHandler for Asked {
+impl DeliveryHandler for QuestionRecorder {
     fn open(&self, _: &Request<'_>) -> Result<SubscriberSetup, HttpResponse> {
-        Err(HttpResponse::text(404, "nobody comes by himself"))
+        Err(HttpResponse::text(404, "no client opens a path in these tests"))
     }
     fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
         self.questions.lock().unwrap_or_else(PoisonError::into_inner).push((who, stream, read));
@@ -40,7 +40,7 @@ struct Reader {
 
 struct Venue {
     core: DeliveryCore,
-    asked: Arc<Asked>,
+    asked: Arc<QuestionRecorder>,
     chance: SplitMix64,
     books: Vec<Book>,
     readers: Vec<Reader>,
@@ -59,7 +59,7 @@ const BOOKS: u32 = 3;
 
 impl Venue {
     fn new(seed: u64) -> Self {
-        let asked = Arc::new(Asked::default());
+        let asked = Arc::new(QuestionRecorder::default());
         let mut core = World::new(seed).core;
         core.fanout.context.handler = Arc::clone(&asked) as _;
         core.fanout.streams.clear();

@@ -67,10 +67,10 @@ fn day_that_ended_during_downtime_ends_once() {
     fixture.run(on(4, "09:30"));
     let mut fixture = fixture.restarted(on(8, "09:30"));
     fixture.run(on(8, "09:30"));
-    let said = fixture.log_lines();
-    assert_eq!(said.iter().filter(|line| line.contains("end of day")).count(), 4);
-    assert_eq!(said.iter().filter(|line| line.contains(" missed ")).count(), 4 + 7 + 3);
-    assert_eq!(said.last().unwrap(), "8 09:30:00  MAIN continuous missed due 8 09:00:00");
+    let lines = fixture.log_lines();
+    assert_eq!(lines.iter().filter(|line| line.contains("end of day")).count(), 4);
+    assert_eq!(lines.iter().filter(|line| line.contains(" missed ")).count(), 4 + 7 + 3);
+    assert_eq!(lines.last().unwrap(), "8 09:30:00  MAIN continuous missed due 8 09:00:00");
 }
 
 #[test]
@@ -93,9 +93,9 @@ fn crash_between_two_days_begins_the_next_and_ends_none_twice() {
     fixture.submit(on(0, "18:15"), Command::EndDay);
     let mut fixture = fixture.restarted(on(0, "18:20"));
     fixture.run(on(0, "18:20"));
-    let said = fixture.log_lines();
-    assert_eq!(said[0], "0 18:20:00  day 1 until 1 18:15:00");
-    assert_eq!(said.len(), 2, "{said:?}");
+    let lines = fixture.log_lines();
+    assert_eq!(lines[0], "0 18:20:00  day 1 until 1 18:15:00");
+    assert_eq!(lines.len(), 2, "{lines:?}");
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn batch_runs_on_its_grid_if_it_has_orders() {
     };
     fixture.engine.markets[0].rules = Some(rules.clone());
     let set = Event::TradingRulesSet { instrument: InstrumentId(0), rules: Box::new(rules) };
-    let stamped = Stamped { seq: Seq(1), at: on(0, "08:25:01"), command: Command::SampleIndex };
+    let stamped = SequencedCommand { seq: Seq(1), at: on(0, "08:25:01"), command: Command::SampleIndex };
     fixture.run(on(0, "08:25:01"));
     fixture.scheduler.observe(&stamped, &[set], &fixture.engine);
     fixture.run(on(0, "08:25:07"));
@@ -50,7 +50,7 @@ fn batch_runs_on_its_grid_if_it_has_orders() {
         instrument: InstrumentId(0),
         last: Ticks(1),
     };
-    let stamped = Stamped { seq: Seq(2), at: on(0, "08:25:07"), command: Command::SampleIndex };
+    let stamped = SequencedCommand { seq: Seq(2), at: on(0, "08:25:07"), command: Command::SampleIndex };
     fixture.scheduler.observe(&stamped, &[triggered], &fixture.engine);
     fixture.run(on(0, "08:25:20"));
     assert_eq!(fixture.log_lines()[1..], ["0 08:25:02  batch FOREVER", "0 08:25:08  batch FOREVER"]);
@@ -89,7 +89,7 @@ fn order_timers_visit_no_instrument() {
             tif,
             display: None,
         };
-        let stamped = Stamped { seq: Seq(1), at: on(0, "12:01:01"), command: Command::SampleIndex };
+        let stamped = SequencedCommand { seq: Seq(1), at: on(0, "12:01:01"), command: Command::SampleIndex };
         fixture.scheduler.observe(&stamped, &[accepted], &fixture.engine);
         assert_eq!(fixture.scheduler.next_due(), due, "{instrument} {order_type:?}");
     }
@@ -136,6 +136,10 @@ fn events_after_the_last_representable_time_never_come() {
     assert_eq!(scheduler.entries[1].ends, Some(NEVER));
     let breach = change(0, Phase::VolatilityCall, SessionReason::Operator, last_seen, None);
     let outcome = engine.apply(&breach);
-    scheduler.observe(&Stamped { seq: Seq(1), at: VenueNanos(u64::MAX - 6), command: breach }, &outcome, &engine);
+    scheduler.observe(
+        &SequencedCommand { seq: Seq(1), at: VenueNanos(u64::MAX - 6), command: breach },
+        &outcome,
+        &engine,
+    );
     assert_eq!(scheduler.entries[0].ends, Some(NEVER));
 }

@@ -71,7 +71,10 @@ final class Capture implements Runnable {
         writer.start();
     }
 
-    /** Notes each pause of the garbage collector. The virtual machine counts milliseconds from its start. */
+    /**
+     * Notes each pause of the garbage collector. The virtual machine counts milliseconds from its
+     * start.
+     */
     private void watchCollections() {
         long startNs = System.nanoTime() - ManagementFactory.getRuntimeMXBean().getUptime() * 1_000_000;
         for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {

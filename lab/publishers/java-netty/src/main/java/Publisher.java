@@ -27,7 +27,8 @@ import java.nio.charset.StandardCharsets;
 import java.util.List;
 
 /**
- * Netty: one group of all channels, frames that share one buffer. A channel above its high-water mark misses messages.
+ * Netty: one group of all channels, frames that share one buffer. A channel above its high-water
+ * mark misses messages.
  */
 public final class Publisher {
   private final ChannelGroup subscribers = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE);

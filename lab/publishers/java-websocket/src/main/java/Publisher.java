@@ -8,8 +8,8 @@ import org.java_websocket.handshake.ClientHandshake;
 import org.java_websocket.server.WebSocketServer;
 
 /**
- * Java-WebSocket: one selector thread and a worker thread per core. The queue of a connection has no bound, so a slow
- * subscriber costs memory and misses nothing.
+ * Java-WebSocket: one selector thread and a worker thread per core. The queue of a connection has
+ * no bound, so a slow subscriber costs memory and misses nothing.
  */
 public final class Publisher extends WebSocketServer {
   private final String test;

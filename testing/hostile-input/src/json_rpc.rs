@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 
 use pitwire_deribit::codec::{Request, RequestId, RpcError};
 use pitwire_deribit::{
-    Access, AnswerProgress, Credential, Dispatched, Dispatcher, RequestClock, RequestContext, Session, Transport,
+    Access, AnswerProgress, Credential, DispatchOutcome, Dispatcher, RequestClock, RequestContext, Session, Transport,
     method_names,
 };
 use pitwire_model::AccountId;
-use pitwire_websocket::{Decoder, Incoming, MessageLimits};
+use pitwire_websocket::{Decoder, IncomingMessage, MessageLimits};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -92,12 +92,12 @@ impl HostileClient {
             waiting.extend_from_slice(piece);
             loop {
                 let text = match decoder.decode(&waiting) {
-                    Err(_) | Ok((_, Some(Incoming::Close(_)))) => return,
+                    Err(_) | Ok((_, Some(IncomingMessage::Close(_)))) => return,
                     Ok((0, None)) => break,
                     Ok((used, message)) => {
                         assert!(used <= waiting.len(), "a frame ends behind what has arrived");
                         let text = match message {
-                            Some(Incoming::Text(text)) => {
+                            Some(IncomingMessage::Text(text)) => {
                                 assert!(text.len() <= LONGEST_TEXT, "a message above its limit came through");
                                 Some(text.to_owned())
                             }
@@ -130,7 +130,7 @@ impl HostileClient {
         &mut self,
         at: usize,
         transport: Transport,
-        ask: impl FnOnce(&mut Dispatcher, RequestContext<'_>, &mut Vec<u8>) -> Dispatched,
+        ask: impl FnOnce(&mut Dispatcher, RequestContext<'_>, &mut Vec<u8>) -> DispatchOutcome,
     ) {
         let clock = RequestClock { received_us: WALL_US, now_us: || WALL_US, steady_ns: WALL_US * 1000 };
         let mut out = Vec::new();
@@ -144,11 +144,11 @@ impl HostileClient {
             }
         }
         check_answer(&out, &answer);
-        self.tell();
+        self.notify();
     }
 
     /// Sends notifications to every session.
-    fn tell(&mut self) {
+    fn notify(&mut self) {
         let MemoryVenue { engine, views, changes, .. } = &self.venue;
         for session in &mut self.sessions {
             session.notify(engine, views, changes, &mut |text| {
@@ -160,13 +160,13 @@ impl HostileClient {
     }
 }
 
-fn refused(error: &RpcError, clock: RequestClock, out: &mut Vec<u8>) -> Dispatched {
+fn refused(error: &RpcError, clock: RequestClock, out: &mut Vec<u8>) -> DispatchOutcome {
     Dispatcher::refuse(&RequestId::default(), error, clock, out)
 }
 
 /// Checks one envelope with a result or a registered error. Numbers are not checked, because a
 /// client may choose an id that no machine number can hold and gets it back as written.
-fn check_answer(out: &[u8], answer: &Dispatched) {
+fn check_answer(out: &[u8], answer: &DispatchOutcome) {
     let text = String::from_utf8_lossy(out);
     let envelope: BTreeMap<&str, &RawValue> = serde_json::from_slice(out).unwrap_or_default();
     let field = |name| envelope.get(name).map(|raw: &&RawValue| raw.get());

@@ -1,7 +1,7 @@
 //! The client's side of the opening handshake (RFC 6455 section 4.1).
 //!
 //! Does        Writes the request and checks every header of the response.
-//! Start at    [`Opening::new`], [`Opening::judge`].
+//! Start at    [`ClientHandshake::new`], [`ClientHandshake::judge`].
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ const MOST_BYTES: usize = 16 * 1024;
 
 /// A client's request, and the response that it expects.
 #[derive(Clone, Debug)]
-pub struct Opening {
+pub struct ClientHandshake {
     request: Vec<u8>,
     accept: String,
     subprotocol: Option<String>,
@@ -26,7 +26,7 @@ pub struct Opening {
 
 /// The connection is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Opened {
+pub struct HandshakeOutcome {
     /// Length of the response's head in bytes. Frames follow it.
     pub head_bytes: usize,
     pub is_compressed: bool,
@@ -35,7 +35,7 @@ pub struct Opened {
 /// Why the response does not open the connection. Quotes from it are short and without control
 /// characters.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Unopened {
+pub enum HandshakeRefusal {
     Status {
         status: u16,
         reason: String,
@@ -48,21 +48,21 @@ pub enum Unopened {
     NotWebSocket(&'static str),
 }
 
-impl fmt::Display for Unopened {
+impl fmt::Display for HandshakeRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Unopened::Status { status, reason } => write!(f, "the server answers {status} {reason}"),
-            Unopened::Redirect { status, location } => {
+            HandshakeRefusal::Status { status, reason } => write!(f, "the server answers {status} {reason}"),
+            HandshakeRefusal::Redirect { status, location } => {
                 write!(f, "the server answers {status} and sends us to {location}")
             }
-            Unopened::NotWebSocket(why) => write!(f, "the answer opens no WebSocket: {why}"),
+            HandshakeRefusal::NotWebSocket(why) => write!(f, "the answer opens no WebSocket: {why}"),
         }
     }
 }
 
-impl std::error::Error for Unopened {}
+impl std::error::Error for HandshakeRefusal {}
 
-impl Opening {
+impl ClientHandshake {
     /// Builds a request. `nonce` must be new for each connection: it keeps caches from answering in
     /// the server's place.
     pub fn new(address: &Address, nonce: [u8; 16], subprotocol: Option<&str>, deflate: Option<Offer>) -> Self {
@@ -75,7 +75,7 @@ impl Opening {
              Sec-WebSocket-Key: {key}\r\nSec-WebSocket-Version: 13\r\n{protocol}{offer}User-Agent: pitwire/{}\r\n\r\n",
             env!("CARGO_PKG_VERSION"),
         );
-        Opening {
+        ClientHandshake {
             request: request.into_bytes(),
             accept: accept_key(&key).unwrap_or_default(),
             subprotocol: subprotocol.map(str::to_owned),
@@ -92,8 +92,8 @@ impl Opening {
     /// # Errors
     ///
     /// The response does not open the connection.
-    pub fn judge(&self, received: &[u8]) -> Result<Option<Opened>, Unopened> {
-        let not = |why| Err(Unopened::NotWebSocket(why));
+    pub fn judge(&self, received: &[u8]) -> Result<Option<HandshakeOutcome>, HandshakeRefusal> {
+        let not = |why| Err(HandshakeRefusal::NotWebSocket(why));
         let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
         let mut response = httparse::Response::new(&mut headers);
         let head_bytes = match response.parse(received) {
@@ -113,10 +113,10 @@ impl Opening {
         let status = response.code.unwrap_or(0);
         if (300..400).contains(&status) {
             let location = texts("location").first().map_or_else(|| "nowhere".into(), |text| printable(text));
-            return Err(Unopened::Redirect { status, location });
+            return Err(HandshakeRefusal::Redirect { status, location });
         }
         if status != 101 {
-            return Err(Unopened::Status { status, reason: printable(response.reason.unwrap_or("")) });
+            return Err(HandshakeRefusal::Status { status, reason: printable(response.reason.unwrap_or("")) });
         }
         if !lists("upgrade", "websocket") {
             return not("it lacks Upgrade: websocket");
@@ -140,7 +140,7 @@ impl Opening {
             None => Err("it takes up an extension that was not offered"),
         };
         match agreed {
-            Ok(agreed) => Ok(Some(Opened { head_bytes, is_compressed: agreed.is_some() })),
+            Ok(agreed) => Ok(Some(HandshakeOutcome { head_bytes, is_compressed: agreed.is_some() })),
             Err(why) => not(why),
         }
     }
@@ -161,12 +161,12 @@ mod tests {
     const NONCE: [u8; 16] = *b"the sample nonce";
     const ACCEPT: &str = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n";
 
-    fn opening(subprotocol: Option<&str>, deflate: bool) -> Opening {
+    fn opening(subprotocol: Option<&str>, deflate: bool) -> ClientHandshake {
         let deflate = deflate.then_some(Offer { keeps_context: false });
-        Opening::new(&Address::parse("ws://a.example:81/p?q=1").unwrap(), NONCE, subprotocol, deflate)
+        ClientHandshake::new(&Address::parse("ws://a.example:81/p?q=1").unwrap(), NONCE, subprotocol, deflate)
     }
 
-    fn verdict(opening: &Opening, answer: &str) -> String {
+    fn verdict(opening: &ClientHandshake, answer: &str) -> String {
         match opening.judge(answer.as_bytes()) {
             Ok(None) => "more".into(),
             Ok(Some(opened)) => format!(

@@ -8,18 +8,18 @@
 use pitwire_model::{Side, TradeKind, VenueNanos};
 
 use crate::bars::Bar;
-use crate::binance::encode::{self, When, append_ns, combine};
+use crate::binance::encode::{self, EventTime, append_ns, combine};
 use crate::bithumb::{self, Part};
-use crate::gemini::{self, Change, Numbered, Reason, Update};
-use crate::key::{Dress, Kind, KlineInterval};
+use crate::gemini::{self, Change, NumberPosition, Reason, Update};
+use crate::key::{Kind, KlineInterval, MessageForm};
 use crate::market::{Day, Level, Market, Touch};
-use crate::state::{Here, Instrument, Scratch, SentState, Sink, StreamEntry, Streams};
+use crate::state::{Instrument, Scratch, SentState, Sink, StreamEntry, Streams, VenueMoment};
 use crate::text::put;
 
 impl StreamEntry {
     /// Applies the stream's optional forms to a message and passes it on.
-    pub fn tell(&self, payload: &mut Vec<u8>, dressed: &mut Vec<u8>, at: VenueNanos, sink: &mut dyn Sink) {
-        let Dress { is_combined, with_ns, .. } = self.key.dress;
+    pub fn send(&self, payload: &mut Vec<u8>, dressed: &mut Vec<u8>, at: VenueNanos, sink: &mut dyn Sink) {
+        let MessageForm { is_combined, with_ns, .. } = self.key.dress;
         let whole = if is_combined {
             dressed.clear();
             combine(dressed, &self.name, payload);
@@ -30,15 +30,15 @@ impl StreamEntry {
         if with_ns {
             append_ns(whole, sink.stamps(at));
         }
-        sink.tell(self.id, whole, None);
+        sink.send(self.id, whole, None);
     }
 
     /// Does the same for a message with a number: the stream's own, or each socket's.
-    pub fn tell_numbered(
+    pub fn send_numbered(
         &mut self,
         payload: &mut Vec<u8>,
         dressed: &mut Vec<u8>,
-        numbered: Numbered,
+        numbered: NumberPosition,
         at: VenueNanos,
         sink: &mut dyn Sink,
     ) {
@@ -49,9 +49,9 @@ impl StreamEntry {
             self.number += 1;
             dressed.clear();
             numbered.fill(payload, self.number, dressed);
-            sink.tell(self.id, dressed, None);
+            sink.send(self.id, dressed, None);
         } else {
-            sink.tell(self.id, payload, Some(numbered));
+            sink.send(self.id, payload, Some(numbered));
         }
     }
 
@@ -59,22 +59,22 @@ impl StreamEntry {
         matches!(self.key.kind, Kind::Market(entries) if entries.by_stream)
     }
 
-    fn when(&self, at: VenueNanos) -> When {
-        When { at, in_micros: self.key.dress.in_micros }
+    fn when(&self, at: VenueNanos) -> EventTime {
+        EventTime { at, in_micros: self.key.dress.in_micros }
     }
 }
 
 /// An instrument, and everything needed to write its messages.
-pub(crate) struct Teller<'a, 'b> {
+pub(crate) struct InstrumentEncoder<'a, 'b> {
     pub instrument: &'a mut Instrument,
     pub place: &'a pitwire_engine::Market,
     pub market: Market<'a>,
-    pub here: Here<'a>,
+    pub here: VenueMoment<'a>,
     pub sink: &'b mut dyn Sink,
     pub scratch: &'b mut Scratch,
 }
 
-impl Teller<'_, '_> {
+impl InstrumentEncoder<'_, '_> {
     /// Writes the messages of a command. Its trades are already in the scratch buffer.
     pub fn command(&mut self, change_id: u64) {
         let before = std::mem::replace(&mut self.instrument.touch, Touch::of(self.place));
@@ -118,7 +118,7 @@ impl Teller<'_, '_> {
     }
 
     fn command_to(&mut self, one: &mut StreamEntry, change_id: u64, touch_before: Touch) {
-        let Teller { instrument, market, here, sink, scratch, .. } = self;
+        let InstrumentEncoder { instrument, market, here, sink, scratch, .. } = self;
         let (market, at, when) = (*market, here.at, one.when(here.at));
         let Scratch { payload, dressed, trades, bids, asks, changes, tops } = &mut **scratch;
         payload.clear();
@@ -131,12 +131,12 @@ impl Teller<'_, '_> {
                         Kind::BithumbTrade => bithumb::trade(payload, market, trade),
                         _ => gemini::trade2(payload, market, trade),
                     }
-                    one.tell(payload, dressed, at, *sink);
+                    one.send(payload, dressed, at, *sink);
                 }
                 if one.key.kind == Kind::Level2 && !(bids.is_empty() && asks.is_empty()) {
                     payload.clear();
                     gemini::l2_updates(payload, market, both(bids, asks));
-                    one.tell(payload, dressed, at, *sink);
+                    one.send(payload, dressed, at, *sink);
                 }
             }
             Kind::AggTrade => {
@@ -145,28 +145,28 @@ impl Teller<'_, '_> {
                 for sum in instrument.aggregates.range(from..) {
                     payload.clear();
                     encode::agg_trade(payload, market, when, sum);
-                    one.tell(payload, dressed, at, *sink);
+                    one.send(payload, dressed, at, *sink);
                 }
             }
             Kind::Market(entries) => {
                 let update = Update { market, event_id: change_id, at, trades, changes, tops };
                 if let Some(numbered) = update.write(payload, entries, false) {
-                    one.tell_numbered(payload, dressed, numbered, at, *sink);
+                    one.send_numbered(payload, dressed, numbered, at, *sink);
                 }
             }
             Kind::BithumbBook => {
                 bithumb::book(payload, Part::Update, market, at, change_id, bids, asks);
-                one.tell(payload, dressed, at, *sink);
+                one.send(payload, dressed, at, *sink);
             }
             Kind::BookTicker if instrument.touch != touch_before => {
                 encode::book_ticker(payload, market, change_id, instrument.touch);
-                one.tell(payload, dressed, at, *sink);
+                one.send(payload, dressed, at, *sink);
             }
             Kind::BithumbTicker => {
                 let Some(last) = trades.last() else { return };
                 if let Some(day) = instrument.day(self.place, at) {
                     bithumb::ticker(payload, Part::Update, market, &day, last.seq.0);
-                    one.tell(payload, dressed, at, *sink);
+                    one.send(payload, dressed, at, *sink);
                 }
             }
             _ => {}
@@ -213,7 +213,7 @@ impl Teller<'_, '_> {
         let ids = (self.instrument.sent_change_ids[usize::from(!is_tenth)] + 1, change_id);
         payload.clear();
         encode::depth(payload, self.market, one.when(self.here.at), ids, bids, asks);
-        one.tell(payload, dressed, self.here.at, self.sink);
+        one.send(payload, dressed, self.here.at, self.sink);
     }
 
     fn partial(&mut self, one: &mut StreamEntry, levels: u8, change_id: u64) {
@@ -225,7 +225,7 @@ impl Teller<'_, '_> {
         let state = SentState::Levels(bids, asks);
         if one.sent != state {
             one.sent = state;
-            one.tell(payload, dressed, self.here.at, self.sink);
+            one.send(payload, dressed, self.here.at, self.sink);
         }
     }
 
@@ -235,7 +235,7 @@ impl Teller<'_, '_> {
             let Scratch { payload, dressed, .. } = &mut *self.scratch;
             payload.clear();
             encode::kline(payload, self.market, one.when(self.here.at), interval, &bar, is_closed);
-            one.tell(payload, dressed, self.here.at, self.sink);
+            one.send(payload, dressed, self.here.at, self.sink);
         }
     }
 
@@ -247,7 +247,7 @@ impl Teller<'_, '_> {
         let Scratch { payload, dressed, .. } = &mut *self.scratch;
         payload.clear();
         gemini::candles(payload, self.market, interval, due.iter().rev().map(|(bar, _)| bar));
-        one.tell(payload, dressed, self.here.at, self.sink);
+        one.send(payload, dressed, self.here.at, self.sink);
     }
 
     /// Returns the candles that a reader has not received, oldest first, and whether each has
@@ -280,7 +280,7 @@ impl Teller<'_, '_> {
         let Scratch { payload, dressed, .. } = &mut *self.scratch;
         payload.clear();
         write_day(payload, one.key.kind, self.market, one.when(self.here.at), &day);
-        one.tell(payload, dressed, self.here.at, self.sink);
+        one.send(payload, dressed, self.here.at, self.sink);
     }
 }
 
@@ -293,7 +293,7 @@ fn day_state(kind: Kind, day: &Day) -> SentState {
     }
 }
 
-fn write_day(out: &mut Vec<u8>, kind: Kind, market: Market<'_>, when: When, day: &Day) {
+fn write_day(out: &mut Vec<u8>, kind: Kind, market: Market<'_>, when: EventTime, day: &Day) {
     match kind {
         Kind::Ticker => encode::ticker(out, market, when, day),
         _ => encode::mini_ticker(out, market, when, day),
@@ -306,7 +306,7 @@ fn both<'a>(bids: &'a [Level], asks: &'a [Level]) -> impl Iterator<Item = (Side,
 
 impl Streams {
     /// Writes the day statistics that have changed, of all instruments in one array.
-    pub(crate) fn tell_all(&mut self, here: Here<'_>, sink: &mut dyn Sink) {
+    pub(crate) fn send_all(&mut self, here: VenueMoment<'_>, sink: &mut dyn Sink) {
         for (at, kind) in [Kind::MiniTicker, Kind::Ticker].into_iter().enumerate() {
             if !self.all.iter().any(|one| one.key.kind == kind && one.readers > 0) {
                 continue;
@@ -324,13 +324,18 @@ impl Streams {
                     write_day(out, kind, market, one.when(here.at), day);
                 });
                 put!(&mut payload, "]");
-                one.tell(&mut payload, &mut dressed, here.at, sink);
+                one.send(&mut payload, &mut dressed, here.at, sink);
             }
             self.all = all;
         }
     }
 
-    fn changed_days(&mut self, at: usize, kind: Kind, here: Here<'_>) -> Vec<(pitwire_model::InstrumentId, Day)> {
+    fn changed_days(
+        &mut self,
+        at: usize,
+        kind: Kind,
+        here: VenueMoment<'_>,
+    ) -> Vec<(pitwire_model::InstrumentId, Day)> {
         let mut changed = Vec::new();
         for (instrument, place) in self.instruments_mut().iter_mut().zip(here.engine.markets()) {
             let Some(day) = instrument.day(place, here.at) else { continue };

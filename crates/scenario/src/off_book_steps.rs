@@ -10,8 +10,8 @@ use pitwire_model::{
 };
 
 use crate::off_book_state::{Holding, OffBookOutcome, OffBookRow, named};
-use crate::outcome::Happening;
-use crate::play::{Asked, Machine, Stage, Witness};
+use crate::outcome::StepEvent;
+use crate::play::{CommandSubject, Machine, Stage, Witness};
 use crate::script::{Report, ReportAnswer, Scenario, Step};
 
 impl Scenario {
@@ -33,12 +33,12 @@ impl Step {
 }
 
 impl<M: Machine, W: Witness> Stage<'_, M, W> {
-    pub(crate) fn turn_reporting(&mut self, open: bool) -> Vec<Happening> {
+    pub(crate) fn turn_reporting(&mut self, open: bool) -> Vec<StepEvent> {
         let (instrument, reason, due, ends) = (self.market(), SessionReason::Scheduled, self.now(), None);
-        self.run(Command::SetReporting { instrument, open, reason, due, ends }, Asked::WITHOUT_ORDER)
+        self.run(Command::SetReporting { instrument, open, reason, due, ends }, CommandSubject::WITHOUT_ORDER)
     }
 
-    pub(crate) fn report(&mut self, report: &Report) -> Vec<Happening> {
+    pub(crate) fn report(&mut self, report: &Report) -> Vec<StepEvent> {
         let number = self.seq.next();
         self.reports.numbers.insert(report.id.clone(), number);
         self.reports.names.insert(number, report.id.clone());
@@ -51,15 +51,15 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
             lots: Lots(report.qty),
             label: Label::default(),
         };
-        self.run(Command::ReportTrade(Box::new(trade)), Asked { id: &report.id, cell: None })
+        self.run(Command::ReportTrade(Box::new(trade)), CommandSubject { id: &report.id, cell: None })
     }
 
-    pub(crate) fn answer(&mut self, answer: &ReportAnswer) -> Vec<Happening> {
+    pub(crate) fn answer(&mut self, answer: &ReportAnswer) -> Vec<StepEvent> {
         // An unknown name gets a report number that does not exist, so that the engine refuses the
         // answer.
         let report = self.reports.numbers.get(&answer.id).copied().unwrap_or(Seq(u64::MAX));
         let (account, confirm) = (self.party(&answer.by), answer.confirm);
-        self.run(Command::AnswerReport { account, report, confirm }, Asked { id: &answer.id, cell: None })
+        self.run(Command::AnswerReport { account, report, confirm }, CommandSubject { id: &answer.id, cell: None })
     }
 
     fn party(&self, account: &str) -> AccountId {
@@ -75,17 +75,17 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
         self.reports.names.get(&number).cloned().unwrap_or_else(|| format!("report {number}"))
     }
 
-    pub(crate) fn tell_beside(&mut self, event: &Event) -> Option<Happening> {
+    pub(crate) fn translate_off_book(&mut self, event: &Event) -> Option<StepEvent> {
         Some(match event {
-            Event::ReportingChanged { open, .. } => Happening::Reporting { open: *open },
-            Event::TradeReported { report, .. } => Happening::Reported { id: self.report_named(*report) },
+            Event::ReportingChanged { open, .. } => StepEvent::Reporting { open: *open },
+            Event::TradeReported { report, .. } => StepEvent::Reported { id: self.report_named(*report) },
             Event::ReportEnded { report, end, .. } => {
-                Happening::ReportEnded { id: self.report_named(*report), reason: end.name() }
+                StepEvent::ReportEnded { id: self.report_named(*report), reason: end.name() }
             }
             Event::OffBookTrade(trade) => {
                 let row = self.off_book_row(trade);
                 self.reports.off_book.push(row.clone());
-                Happening::OffBookTrade(row)
+                StepEvent::OffBookTrade(row)
             }
             _ => return None,
         })
@@ -102,7 +102,7 @@ impl<M: Machine, W: Witness> Stage<'_, M, W> {
         }
     }
 
-    pub(crate) fn beside(&self, image: &EngineImage) -> OffBookOutcome {
+    pub(crate) fn off_book_outcome(&self, image: &EngineImage) -> OffBookOutcome {
         let market = image.markets.get(self.market().0 as usize);
         let waiting = market.into_iter().flat_map(|market| market.reporting.waiting.keys());
         let holdings = self.accounts.iter().filter_map(|(name, id)| {
