@@ -13,6 +13,7 @@ mod connection;
 mod envelope;
 mod faults;
 mod plain;
+mod relay;
 mod shared;
 mod truth;
 
@@ -33,6 +34,7 @@ pub use shared::{LiveConfig, LiveReport, SourceFactory};
 use crate::accept::accept_until;
 use crate::server_socket::ServerSocket;
 use connection::LiveConnection;
+use relay::RelayLog;
 use shared::SharedFeed;
 use truth::TruthLog;
 
@@ -56,6 +58,7 @@ impl LiveFeed {
             start: Mutex::default(),
             started: Condvar::new(),
             totals: Mutex::new(LiveReport::new()),
+            relayed: RelayLog::new(),
         };
         Ok(LiveFeed { listener, shared: Arc::new(shared), truth })
     }
@@ -74,13 +77,14 @@ impl LiveFeed {
     /// Waiting for connections fails.
     pub fn run(self, stop: BorrowedFd<'_>) -> io::Result<LiveReport> {
         let LiveFeed { listener, shared, truth } = self;
+        let upstream = if shared.config.relay.is_some() { Some(start_relay(&shared, stop)?) } else { None };
         let is_over = |threads: &[JoinHandle<()>]| {
             shared.stop.load(Relaxed) || (shared.is_over() && threads.iter().all(JoinHandle::is_finished))
         };
         let threads = accept_until(listener, stop, &is_over, &|socket| admit(&shared, truth.as_ref(), socket))?;
         shared.stop.store(true, Relaxed);
         shared.started.notify_all();
-        for thread in threads {
+        for thread in threads.into_iter().chain(upstream) {
             // A thread that panicked has already reported it.
             let _ = thread.join();
         }
@@ -91,6 +95,19 @@ impl LiveFeed {
         }
         Ok(report)
     }
+}
+
+/// Starts the thread of the upstream connection. It connects when the feed's clock starts.
+fn start_relay(shared: &Arc<SharedFeed>, stop: BorrowedFd<'_>) -> io::Result<JoinHandle<()>> {
+    let (shared, stop) = (Arc::clone(shared), stop.try_clone_to_owned()?);
+    std::thread::Builder::new().name("relay".into()).spawn(move || {
+        let Some(wanted) = &shared.config.relay else { return };
+        if shared.wait_for_clock() {
+            if let Some(reason) = relay::relay(&shared.relayed, wanted, &stop) {
+                shared.fail(reason);
+            }
+        }
+    })
 }
 
 /// Starts the thread of a connection.

@@ -4,7 +4,7 @@
 //!             the feed ends, a limit is reached or `stop` becomes readable.
 //! Holds       the file is complete when this returns. If the process is killed, at most about the
 //!             last second is missing.
-//! Start at    [`record`].
+//! Start at    [`record`], or [`follow`] to pass the messages to another sink.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -50,6 +50,39 @@ enum RecordEnd {
     Unwritable(io::Error),
 }
 
+/// Takes the messages of a feed.
+pub trait MessageSink {
+    /// Takes a message that arrived `since_ns` after the connection opened.
+    ///
+    /// # Errors
+    /// It cannot be stored.
+    fn add(&mut self, since_ns: u64, is_binary: bool, body: &[u8]) -> io::Result<()>;
+
+    /// Called several times per second.
+    ///
+    /// # Errors
+    /// Earlier messages cannot be stored.
+    fn tick(&mut self, _since_ns: u64) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn messages(&self) -> u64;
+}
+
+impl MessageSink for RecordingWriter<BufWriter<File>> {
+    fn add(&mut self, since_ns: u64, is_binary: bool, body: &[u8]) -> io::Result<()> {
+        RecordingWriter::add(self, since_ns, is_binary, body)
+    }
+
+    fn tick(&mut self, since_ns: u64) -> io::Result<()> {
+        RecordingWriter::tick(self, since_ns)
+    }
+
+    fn messages(&self) -> u64 {
+        RecordingWriter::messages(self)
+    }
+}
+
 impl From<io::Error> for RecordEnd {
     fn from(error: io::Error) -> Self {
         RecordEnd::Unwritable(error)
@@ -71,23 +104,49 @@ impl From<ClientSocketError<()>> for RecordEnd {
 /// # Errors
 /// The feed cannot be reached, or the file cannot be written.
 pub fn record(wanted: &RecordOptions, file: File, stop: &impl AsFd) -> Result<RecordSummary, String> {
-    let OpenConnection { channel, early } = connect(wanted, stop)?;
+    let connection = connect(wanted, stop)?;
     let started = Instant::now();
     let wall_ns = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, nanos);
     let writing = |error: io::Error| format!("cannot write the recording: {error}");
     let writer = RecordingWriter::new(BufWriter::new(file), wall_ns, &wanted.url).map_err(writing)?;
-    let decoder = Decoder::of_server(MessageLimits { message_bytes: MESSAGE_MOST, fragments: u32::MAX });
-    let mut recorder = FeedRecorder { wanted, channel, decoder, received: early, writer, started };
-    let failure = match recorder.run(stop) {
-        RecordEnd::Done => None,
-        RecordEnd::Lost(cause) => Some(format!("the feed broke off: {cause}")),
-        RecordEnd::Unwritable(error) => return Err(writing(error)),
-    };
-    let (messages, seconds) = (recorder.writer.messages(), started.elapsed().as_secs_f64());
-    let file = recorder.writer.finish().map_err(writing)?.into_inner().map_err(|error| writing(error.into_error()))?;
+    let (writer, failure) = follow_on(connection, wanted, writer, started, stop).map_err(writing)?;
+    let (messages, seconds) = (writer.messages(), started.elapsed().as_secs_f64());
+    let file = writer.finish().map_err(writing)?.into_inner().map_err(|error| writing(error.into_error()))?;
     file.sync_all().map_err(writing)?;
     let bytes = file.metadata().map_err(writing)?.len();
     Ok(RecordSummary { messages, bytes, seconds, failure })
+}
+
+/// Passes every message to `sink` until the end, or until `stop` becomes readable. Returns the sink,
+/// and why the feed broke off.
+///
+/// # Errors
+/// The feed cannot be reached, or the sink fails.
+pub fn follow<S: MessageSink>(
+    wanted: &RecordOptions,
+    sink: S,
+    stop: &impl AsFd,
+) -> Result<(S, Option<String>), String> {
+    let connection = connect(wanted, stop)?;
+    follow_on(connection, wanted, sink, Instant::now(), stop).map_err(|error| error.to_string())
+}
+
+fn follow_on<S: MessageSink>(
+    connection: OpenConnection,
+    wanted: &RecordOptions,
+    sink: S,
+    started: Instant,
+    stop: &impl AsFd,
+) -> io::Result<(S, Option<String>)> {
+    let OpenConnection { channel, early } = connection;
+    let decoder = Decoder::of_server(MessageLimits { message_bytes: MESSAGE_MOST, fragments: u32::MAX });
+    let mut recorder = FeedRecorder { wanted, channel, decoder, received: early, writer: sink, started };
+    let failure = match recorder.run(stop) {
+        RecordEnd::Done => None,
+        RecordEnd::Lost(cause) => Some(format!("the feed broke off: {cause}")),
+        RecordEnd::Unwritable(error) => return Err(error),
+    };
+    Ok((recorder.writer, failure))
 }
 
 fn connect(wanted: &RecordOptions, stop: &impl AsFd) -> Result<OpenConnection, String> {
@@ -101,17 +160,17 @@ fn connect(wanted: &RecordOptions, stop: &impl AsFd) -> Result<OpenConnection, S
 }
 
 /// A recording in progress.
-struct FeedRecorder<'a> {
+struct FeedRecorder<'a, S> {
     wanted: &'a RecordOptions,
     channel: ClientSocket,
     decoder: Decoder,
     /// Received bytes that are not decoded.
     received: Vec<u8>,
-    writer: RecordingWriter<BufWriter<File>>,
+    writer: S,
     started: Instant,
 }
 
-impl FeedRecorder<'_> {
+impl<S: MessageSink> FeedRecorder<'_, S> {
     fn run(&mut self, stop: &impl AsFd) -> RecordEnd {
         match self.follow(stop) {
             Err(end @ RecordEnd::Done) => {

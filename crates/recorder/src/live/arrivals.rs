@@ -27,6 +27,8 @@ pub enum ArrivalLaw {
     /// Exponential gaps at two rates. Bursts of 50 ms on average have five times the mean rate and
     /// a tenth of the time.
     Bursty,
+    /// This many messages at once, then a pause.
+    Batches(u64),
 }
 
 /// When messages are due.
@@ -52,6 +54,9 @@ impl MessageTimes {
             MessageTimes::Law { law: ArrivalLaw::Constant, per_s, .. } => {
                 DueTimes::Even { pace: Pace::Even { per_s }, n: 0 }
             }
+            MessageTimes::Law { law: ArrivalLaw::Batches(batch), per_s, .. } => {
+                DueTimes::Batches { pace: Pace::Even { per_s }, batch, n: 0 }
+            }
             MessageTimes::Law { law, per_s, seed } => DueTimes::Random(RandomTimes::new(law, per_s, seed)),
             MessageTimes::Recorded { speed_milli } => DueTimes::Recorded(Pace::Recorded { speed_milli }),
         }
@@ -62,6 +67,7 @@ impl MessageTimes {
 pub(super) enum DueTimes {
     Max,
     Even { pace: Pace, n: u64 },
+    Batches { pace: Pace, batch: u64, n: u64 },
     Random(RandomTimes),
     Recorded(Pace),
 }
@@ -74,6 +80,11 @@ impl DueTimes {
             DueTimes::Max => None,
             DueTimes::Even { pace, n } => {
                 let due_ns = pace.time_of(*n);
+                *n += 1;
+                Some(due_ns)
+            }
+            DueTimes::Batches { pace, batch, n } => {
+                let due_ns = pace.time_of(*n - *n % *batch);
                 *n += 1;
                 Some(due_ns)
             }
@@ -100,7 +111,7 @@ impl RandomTimes {
         let gap_ns = SECOND_NS / per_s as f64;
         let mut random = Xoshiro256::new(seed, ARRIVAL_STREAM);
         let (gap_ns, stay_ns) = match law {
-            ArrivalLaw::Constant | ArrivalLaw::Poisson => ([gap_ns; 2], [f64::INFINITY; 2]),
+            ArrivalLaw::Constant | ArrivalLaw::Poisson | ArrivalLaw::Batches(_) => ([gap_ns; 2], [f64::INFINITY; 2]),
             ArrivalLaw::Bursty => {
                 let quiet_share = (1.0 - BURST_SHARE * BURST_FACTOR) / (1.0 - BURST_SHARE);
                 let quiet_mean_ns = BURST_MEAN_NS * (1.0 - BURST_SHARE) / BURST_SHARE;
@@ -155,6 +166,12 @@ mod tests {
     #[test]
     fn a_constant_rate_has_equal_gaps() {
         assert_eq!(times(ArrivalLaw::Constant, 4, 1), [0, 1_000_000, 2_000_000, 3_000_000]);
+    }
+
+    #[test]
+    fn a_batch_is_due_at_once_and_the_mean_rate_holds() {
+        let ms = 1_000_000;
+        assert_eq!(times(ArrivalLaw::Batches(3), 7, 1), [0, 0, 0, 3 * ms, 3 * ms, 3 * ms, 6 * ms]);
     }
 
     #[test]

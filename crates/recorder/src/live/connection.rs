@@ -18,6 +18,7 @@ use pitwire_websocket::{
 use super::arrivals::DueTimes;
 use super::envelope;
 use super::faults::{Fault, FaultKind};
+use super::relay::RelayNext;
 use super::shared::{STOP_CHECK, SharedFeed, late_histogram, nanos, realtime_ns};
 use super::truth::{TruthRow, TruthWriter};
 use crate::framing::write_fragments;
@@ -29,6 +30,8 @@ use crate::trades::MessageSource;
 const LINGER: Duration = Duration::from_secs(2);
 /// Shortest interval between two looks at what the reader sent.
 const RECEIVE_INTERVAL_NS: u64 = 1_000_000;
+/// Interval at which a relaying connection reads from its reader.
+const RELAY_CHECK: Duration = Duration::from_millis(10);
 /// Text of the `rubbish` fault.
 const RUBBISH: &[u8] = b"<html>502 Bad Gateway</html>";
 /// Body of the `bad-frame` fault: an UTF-8 sequence that ends too early.
@@ -42,6 +45,7 @@ pub(super) struct LiveConnection<'a> {
     decoder: Decoder,
     incoming: Vec<u8>,
     received_at_ns: u64,
+    has_subscribed: bool,
     tally: Tally,
 }
 
@@ -93,7 +97,17 @@ impl<'a> LiveConnection<'a> {
         }
         let tally = Tally { messages: 0, bytes: 0, late_ns: late_histogram(), faults: Vec::new() };
         let decoder = Decoder::new(MessageLimits::default());
-        LiveConnection { socket, number, shared, truth, decoder, incoming: Vec::new(), received_at_ns: 0, tally }
+        LiveConnection {
+            socket,
+            number,
+            shared,
+            truth,
+            decoder,
+            incoming: Vec::new(),
+            received_at_ns: 0,
+            has_subscribed: false,
+            tally,
+        }
     }
 
     /// Serves the connection from the first byte to the last.
@@ -123,10 +137,48 @@ impl<'a> LiveConnection<'a> {
             write_frame(&mut head, Opcode::Text, &greeting);
         }
         self.write(&head)?;
+        while self.shared.config.needs_subscription && !self.has_subscribed {
+            self.wait_readable(STOP_CHECK);
+            self.receive()?;
+            self.answer()?;
+            if self.shared.stop.load(Relaxed) {
+                return Err(EndReason::Stopped);
+            }
+        }
         let LiveConnection { socket, incoming, shared, .. } = self;
         let started = shared.wait_for_start(&mut || !socket.read(incoming).unwrap_or(false));
         let Some((start_ns, offset_ns)) = started else { return Err(EndReason::Stopped) };
-        self.send_all(&mut *source, start_ns, offset_ns)
+        if self.shared.config.relay.is_some() {
+            self.relay_all()
+        } else {
+            self.send_all(&mut *source, start_ns, offset_ns)
+        }
+    }
+
+    /// Sends the next messages of the upstream connection. A message is due when it arrives.
+    fn relay_all(&mut self) -> Result<(), EndReason> {
+        let mut sequence = self.shared.relayed.next_number();
+        loop {
+            match self.shared.relayed.wait_for(sequence, RELAY_CHECK) {
+                RelayNext::Message(message) => {
+                    let opcode = if message.is_binary { Opcode::Binary } else { Opcode::Text };
+                    let fault = self.shared.config.faults.find(sequence, self.number);
+                    let kind = fault.map(|fault| fault.kind);
+                    let prepared = self.prepare(sequence, Some(message.at_ns), &message.body, opcode, kind);
+                    self.deliver(prepared, fault, &mut BTreeMap::new())?;
+                    sequence += 1;
+                }
+                RelayNext::Nothing => {}
+                // The reader is too slow. It may come back for the newest messages.
+                RelayNext::Dropped => return Err(EndReason::Fault(FaultKind::Close)),
+                RelayNext::Ended => return Ok(()),
+            }
+            if self.shared.stop.load(Relaxed) {
+                return Err(EndReason::Stopped);
+            }
+            self.receive()?;
+            self.answer()?;
+        }
     }
 
     fn send_all(&mut self, source: &mut dyn MessageSource, start_ns: u64, offset_ns: u64) -> Result<(), EndReason> {
@@ -319,7 +371,7 @@ impl<'a> LiveConnection<'a> {
         if self.socket.read(&mut self.incoming)? { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Answers pings. Text is a subscription, which needs no answer here.
+    /// Answers pings. Text is a subscription, which gets no answer.
     fn answer(&mut self) -> Result<(), EndReason> {
         let mut replies = Vec::new();
         loop {
@@ -327,6 +379,7 @@ impl<'a> LiveConnection<'a> {
             match message {
                 Some(IncomingMessage::Ping(body)) => write_frame(&mut replies, Opcode::Pong, body),
                 Some(IncomingMessage::Close(_)) => return Err(EndReason::Gone),
+                Some(IncomingMessage::Text(_)) => self.has_subscribed = true,
                 _ => {}
             }
             if used == 0 {

@@ -13,6 +13,8 @@ use pitwire_net::{ServerConfig, monotonic_ns};
 
 use super::arrivals::MessageTimes;
 use super::faults::{FaultKind, FaultScript};
+use super::relay::RelayLog;
+use crate::recorder::RecordOptions;
 use crate::trades::MessageSource;
 
 /// Most connections at a time. Further ones are closed at once.
@@ -41,6 +43,10 @@ pub struct LiveConfig {
     pub fragment_bytes: Option<usize>,
     /// Serves TLS if present.
     pub tls: Option<Arc<ServerConfig>>,
+    /// A connection gets nothing before its first text message: its subscription.
+    pub needs_subscription: bool,
+    /// The server whose messages this feed sends on, instead of those of its source and its times.
+    pub relay: Option<RecordOptions>,
 }
 
 /// State shared by the threads of all connections.
@@ -51,6 +57,7 @@ pub(super) struct SharedFeed {
     pub start: Mutex<FeedStart>,
     pub started: Condvar,
     pub totals: Mutex<LiveReport>,
+    pub relayed: RelayLog,
 }
 
 #[derive(Default)]
@@ -141,10 +148,23 @@ impl SharedFeed {
         }
     }
 
+    /// Waits until the feed's clock runs, without joining. Returns false if the server stops first.
+    pub fn wait_for_clock(&self) -> bool {
+        let mut start = self.lock_start();
+        while start.at_ns.is_none() {
+            if self.stop.load(Relaxed) {
+                return false;
+            }
+            start = self.started.wait_timeout(start, STOP_CHECK).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
     /// Returns whether the feed has a last message and every connection has ended.
     pub fn is_over(&self) -> bool {
         let start = self.lock_start();
-        self.config.messages.is_some() && start.at_ns.is_some() && start.open == 0
+        let has_end = self.config.messages.is_some() || self.config.relay.is_some();
+        has_end && start.at_ns.is_some() && start.open == 0
     }
 
     /// Notes that the source failed, and stops the server.

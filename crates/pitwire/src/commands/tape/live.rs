@@ -14,6 +14,7 @@ use pitwire_recorder::live::{
 };
 use pitwire_recorder::payload_sizes::PayloadSizes;
 use pitwire_recorder::rate::Rate;
+use pitwire_recorder::recorder::RecordOptions;
 use pitwire_recorder::trades::MessageSource;
 use pitwire_tls::ServerConfig;
 
@@ -41,6 +42,10 @@ pub struct LiveOptions {
         requires = "live"
     )]
     arrival: ArrivalName,
+    /// Messages of a batch, which are due at the same time. With --arrival batches.
+    #[arg(long, value_name = "N", default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(2..=1_000_000),
+        help_heading = "Live feed", requires = "live")]
+    batch: u64,
     /// Busy wait for the last microseconds before a message is due. Costs a core per connection.
     #[arg(long, value_name = "US", default_value_t = 0, value_parser = clap::value_parser!(u64).range(..=1_000_000),
         help_heading = "Live feed", requires = "live")]
@@ -58,6 +63,24 @@ pub struct LiveOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256),
         help_heading = "Live feed", requires = "live")]
     start_with: u32,
+    /// Send a connection nothing before its first text message, as a server with subscriptions does.
+    #[arg(long, help_heading = "Live feed", requires = "live")]
+    subscribe_first: bool,
+    /// Send on the messages of this server (ws:// or wss://), which one connection receives. A
+    /// message is due when it arrives.
+    #[arg(long, value_name = "URL", help_heading = "Live feed", requires = "live",
+        conflicts_with_all = ["file", "dialect", "markets", "payload_bytes", "arrival", "batch", "spin_us"])]
+    relay: Option<String>,
+    /// Message to send to the server of --relay first.
+    #[arg(long, value_name = "TEXT", help_heading = "Live feed", requires = "relay")]
+    relay_subscribe: Option<String>,
+    /// Also trust the certificates in this PEM file for --relay.
+    #[arg(long, value_name = "FILE", help_heading = "Live feed", requires = "relay")]
+    relay_ca: Option<PathBuf>,
+    /// End the relay after this many seconds.
+    #[arg(long, value_name = "S", value_parser = clap::value_parser!(u64).range(1..),
+        help_heading = "Live feed", requires = "relay")]
+    relay_seconds: Option<u64>,
 }
 
 /// Options of the other server, which a live feed does not have.
@@ -78,6 +101,7 @@ enum ArrivalName {
     Constant,
     Poisson,
     Bursty,
+    Batches,
 }
 
 /// The content of a live feed.
@@ -128,6 +152,8 @@ impl LiveOptions {
             start_with: self.start_with,
             fragment_bytes: transport.fragment_bytes,
             tls: transport.tls,
+            needs_subscription: self.subscribe_first,
+            relay: self.relay(messages),
         };
         let (sizes, has_envelope) = (self.payload_bytes.unwrap_or(PLAIN_SIZES), self.envelope);
         let make = move || -> Result<Box<dyn MessageSource>, String> {
@@ -142,11 +168,27 @@ impl LiveOptions {
         })
     }
 
+    /// Returns whether the messages are those of another server.
+    pub fn is_relay(&self) -> bool {
+        self.relay.is_some()
+    }
+
+    fn relay(&self, messages: Option<u64>) -> Option<RecordOptions> {
+        Some(RecordOptions {
+            url: self.relay.clone()?,
+            ca: self.relay_ca.clone(),
+            greetings: self.relay_subscribe.iter().cloned().collect(),
+            messages,
+            time: self.relay_seconds.map(Duration::from_secs),
+        })
+    }
+
     fn times(&self, rate: Rate, seed: u64) -> Result<MessageTimes, Failure> {
         let law = match self.arrival {
             ArrivalName::Constant => ArrivalLaw::Constant,
             ArrivalName::Poisson => ArrivalLaw::Poisson,
             ArrivalName::Bursty => ArrivalLaw::Bursty,
+            ArrivalName::Batches => ArrivalLaw::Batches(self.batch),
         };
         match rate {
             Rate::Max if law == ArrivalLaw::Constant => Ok(MessageTimes::Max),

@@ -205,8 +205,9 @@ impl Serve {
         stop: BorrowedFd<'_>,
         ready_file: &ReadyFile,
     ) -> Result<(), Failure> {
-        let source =
-            if self.dialect == DialectName::Plain { LiveSource::Plain } else { LiveSource::Messages(plan.what) };
+        // A relay takes nothing from its source.
+        let is_plain = self.dialect == DialectName::Plain || self.live.is_relay();
+        let source = if is_plain { LiveSource::Plain } else { LiveSource::Messages(plan.what) };
         let (tls, authority) = self.tls()?;
         let is_tls = tls.is_some();
         let transport = LiveTransport { tls, fragment_bytes: self.fragment_bytes() };
