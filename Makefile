@@ -66,7 +66,7 @@ bench: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## figures of this mach
 
 lab: web/dist/index.html lab/.venv/.stamp ## a short latency study of WebSocket clients, 15 minutes, in lab/results/short (continue one: make lab RESUME=1)
 	$(RELEASE)
-	lab/.venv/bin/lab build || echo "make lab: goes on without the connectors that were not built"
+	lab/.venv/bin/lab build --study lab/studies/short.toml || echo "make lab: goes on without the connectors that were not built"
 	lab/.venv/bin/lab run $(if $(RESUME),,--fresh) lab/studies/short.toml
 	lab/.venv/bin/lab report lab/studies/short.toml
 

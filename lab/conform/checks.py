@@ -611,12 +611,13 @@ def check(
     short: bool = False,
     report: Callable[[Check], None] = lambda _check: None,
     only: list[str] | None = None,
+    variant: str = "",
 ) -> list[Check]:
     """Runs the checks on the built connector in `folder`. `report` gets each result as it comes.
 
     Raises BadConnector if the folder has no valid description.
     """
-    connector = Connector.load(folder)
+    connector = Connector.load(folder, variant)
     results = []
     for name, run in CHECKS.items():
         if only and name not in only:

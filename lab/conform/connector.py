@@ -9,7 +9,7 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -39,10 +39,14 @@ class Connector:
     run: list[str]
     busy_wait: bool
     tls: bool = False
+    variants: dict[str, dict] = field(default_factory=dict)
 
     @classmethod
-    def load(cls, folder: Path) -> "Connector":
-        """Raises BadConnector with the reason if the description is missing or wrong."""
+    def load(cls, folder: Path, variant: str = "") -> "Connector":
+        """Reads a description, and takes the command of a variant if one is named.
+
+        Raises BadConnector with the reason if the description is missing or wrong.
+        """
         path = folder / "connector.toml"
         try:
             fields = tomllib.loads(path.read_text())
@@ -51,7 +55,7 @@ class Connector:
         expected = {name: kind for name, kind in cls.__annotations__.items() if name != "folder"}
         if unknown := sorted(set(fields) - set(expected)):
             raise BadConnector(f"{path}: unknown key {unknown[0]!r}; expected {', '.join(expected)}")
-        if missing := sorted(set(expected) - set(fields) - {"tls"}):
+        if missing := sorted(set(expected) - set(fields) - {"tls", "variants"}):
             raise BadConnector(f"{path}: the key {missing[0]!r} is missing")
         for name, kind in expected.items():
             if name not in fields:
@@ -59,7 +63,12 @@ class Connector:
             base = getattr(kind, "__origin__", kind)
             if not isinstance(fields[name], base):
                 raise BadConnector(f"{path}: {name} = {fields[name]!r}: expected {base.__name__}")
-        return cls(folder=folder.resolve(), **fields)
+        found = cls(folder=folder.resolve(), **fields)
+        if not variant:
+            return found
+        if variant not in found.variants:
+            raise BadConnector(f"{path}: there is no variant {variant!r}; known: {', '.join(found.variants) or 'none'}")
+        return replace(found, name=f"{found.name}-{variant}", run=found.variants[variant]["run"])
 
     def missing(self) -> list[str]:
         """The tools and Debian packages that this machine lacks."""

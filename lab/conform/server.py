@@ -186,6 +186,8 @@ def certificate(folder: Path) -> tuple[Path, Path]:
     key, certificate = folder / "key.pem", folder / "certificate.pem"
     command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     command += ["-days", "2", "-subj", "/CN=conformance", "-addext", "subjectAltName=IP:127.0.0.1"]
+    # Without a CA flag: rustls refuses an authority as the certificate of a server.
+    command += ["-addext", "basicConstraints=critical,CA:FALSE"]
     subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
     return certificate, key
 

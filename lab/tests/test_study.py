@@ -1,11 +1,13 @@
 """Study files and the order of the runs."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
 from lab import study
-from lab.study import JoinedRun, Study, StudyError, TimedRun
+from lab.study import JoinedRun, LiveRun, Study, StudyError, TimedRun
+from lab.supervisor import feed_command
 
 TEXT = """
 name = "mine"
@@ -42,7 +44,11 @@ def test_shipped_studies_are_valid(name: str) -> None:
         (('name = "mine"', 'name = "mine"\ncolour = 1'), 'unknown key "colour"'),
         (("measured_s = 3", ""), 'key "timed.0.measured_s" is missing'),
         (("rate = 5000", "rate = 0"), '"timed.0.rate" is 0: input should be greater than or equal to 1'),
-        (('"gemini"', '"kraken"'), "\"joined.0.exchange\" is 'kraken'"),
+        (('"gemini"', '"kraken"'), 'joined.0: exchange is "kraken": expected binance, bithumb, gemini'),
+        (("rate = 43", ""), "joined.0: markets and rate are missing"),
+        (("rate = 43", 'rate = 43\nrelay = "ws://127.0.0.1:1/"'), "joined.0: markets and rate are those of the server"),
+        (("measured_s = 3", 'measured_s = 3\narrival = "batches"'), "timed.0: batch and arrival"),
+        (("measured_s = 3", "measured_s = 3\nbatch = 10"), "timed.0: batch and arrival"),
         (('"b", "c"', '"b", "a"'), "connectors contains a twice"),
         (("blocks = 40", "blocks = ["), "is not valid TOML"),
     ],
@@ -101,3 +107,25 @@ def test_a_table_with_tls_leaves_out_programs_without_it() -> None:
     runs = study.plan(wanted, ["a", "b"], "reference", without_tls=["b", "reference"])
     assert [r.connector for r in runs if isinstance(r, TimedRun)] == ["a"]
     assert [r.connectors for r in runs if isinstance(r, JoinedRun)] == [("a", "b"), ("a",)]
+
+
+def test_a_live_run_has_the_connectors_that_its_url_allows() -> None:
+    live = {"measured_s": 1, "name": "open", "url": "ws://127.0.0.1:1/"}
+    secure = {"measured_s": 1, "name": "secret", "url": "wss://example.org/stream"}
+    wanted = Study.model_validate({"name": "live", "connectors": ["a", "b"], "live": [live, secure]})
+    runs = [r for r in study.plan(wanted, ["a", "b"], without_tls=["b"]) if isinstance(r, LiveRun)]
+    assert [(r.id, r.connectors) for r in runs] == [("live-open", ("a", "b")), ("live-secret", ("a",))]
+
+
+def test_a_relay_gets_the_url_instead_of_a_dialect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PITWIRE_BIN", __file__)
+    joined = {"exchange": "kraken", "relay": "wss://example.org/", "relay_subscribe": "{}", "relay_ca": "ca.pem"}
+    wanted = Study.model_validate({"name": "r", "connectors": ["a"], "joined": [{**joined, "measured_s": 2.5}]})
+    run = study.plan(wanted, ["a"])[0]
+    command = feed_command(run, 1, tmp_path, tmp_path, 1)
+    options = dict(pairwise(command))
+    assert options["--relay"] == "wss://example.org/"
+    assert options["--relay-subscribe"] == "{}"
+    assert options["--relay-ca"] == str(tmp_path / "ca.pem")
+    assert options["--relay-seconds"] == "5"
+    assert not {"--rate", "--dialect", "--trades"} & set(command)

@@ -1,6 +1,8 @@
 """A connector of the latency laboratory with websockets (asyncio), by
 contracts/lab-connector.md."""
 
+from __future__ import annotations
+
 from ssl import SSLContext
 
 import websockets

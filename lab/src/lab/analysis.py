@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy import stats
 
-from lab import capture, comparison, matching, processes, scores, summary
+from lab import capture, comparison, effects, live, matching, processes, scores, summary
 from lab.capture import Capture, CaptureError
 from lab.comparison import Comparison, Run
 from lab.connectors import REFERENCE_NAME
@@ -18,7 +18,7 @@ from lab.machine import SERIES_COLUMNS, Noise
 from lab.processes import Sample
 from lab.records import ConnectorRecord, ResultFolder, RunRecord
 from lab.study import Study
-from lab.supervisor import noise_of
+from lab.supervisor import noise_of, read_truth
 
 SECOND_NS = 1_000_000_000
 LATE_NS = SECOND_NS
@@ -56,6 +56,7 @@ class Cost:
     sent: int
     missing: int
     unsteady_runs: int  # runs whose latency drifted in the measured window
+    growing_runs: int  # runs whose latency doubled in the measured window, to above a millisecond
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ class TimedResult:
     ecdf: dict[str, list[tuple[float, float]]]  # pooled runs: probability, latency in ns
     # Second, p50 and p99 in ns: medians over the runs.
     timeline: dict[str, list[tuple[float, float, float]]]
+    run_medians: dict[str, list[float]]  # median latency of each run, in ns
+    drains: list[effects.Drain]  # of the batches, if the table has them
 
 
 @dataclass
@@ -123,6 +126,9 @@ class Results:
     noise: list[Noise]
     timed: list[TimedResult]
     joined: list[JoinedResult]
+    live: list[live.LiveResult]
+    factors: list[effects.Factor]
+    saturation: list[effects.Saturation]
     scoring: scores.Scoring | None  # of the joined runs, by the study's rule
     fragility: list[scores.Change]
     late: LateEvents
@@ -156,11 +162,20 @@ def load_description(results: ResultFolder) -> tuple[Study, dict[str, Any]]:
     return Study.model_validate(description["study"]), description
 
 
+def payload_fields(record: RunRecord) -> capture.PayloadFields:
+    """The members to read from the payloads of a run. Only live runs store payloads."""
+    if record.kind != "live":
+        return capture.PayloadFields()
+    table = record.settings
+    return capture.PayloadFields(table["event_time"], table["event_time_unit"], tuple(table["ignore"]))
+
+
 def convert_runs(results: ResultFolder, records: Sequence[RunRecord]) -> tuple[list[LoadedRun], list[Problem]]:
     """Stores the events of all usable runs as Parquet. Files that exist are used again."""
     loaded, problems = [], []
     for record in records:
         folder = results.run_folder(record.id)
+        fields = payload_fields(record)
         for own in record.connectors:
             if own.problem:
                 problems.append(Problem(record.id, own.connector, own.problem))
@@ -168,7 +183,7 @@ def convert_runs(results: ResultFolder, records: Sequence[RunRecord]) -> tuple[l
             for name in own.captures:
                 target = (folder / name).with_suffix(".parquet")
                 try:
-                    found = capture.convert_once(folder / name, target)
+                    found = capture.convert_once(folder / name, target, fields)
                 except CaptureError as error:
                     problems.append(Problem(record.id, own.connector, str(error)))
                     continue
@@ -224,9 +239,30 @@ def analyse(results: ResultFolder) -> Results:
             found = joined_result(results, table.exchange, runs, problems)
             if found is not None:
                 joined.append(found)
-    find_late_events(results, loaded, late)
+    others = []
+    for table in study.live:
+        runs = [r for r in loaded if r.record.kind == "live" and r.record.settings["name"] == table.name]
+        if runs and (found := live_result(results, table.name, runs, problems)) is not None:
+            others.append(found)
+    find_late_events(results, [run for run in loaded if run.record.kind != "live"], late)
     scoring, fragile = score_joined(joined)
-    return Results(study, description, records, noise, timed, joined, scoring, fragile, late, problems)
+    floor_p99_ns = float(np.median([n.floor_ns(0.99) for n in noise])) if noise else 0.0
+    group = effects.load_group(timed)
+    return Results(
+        study=study,
+        description=description,
+        records=records,
+        noise=noise,
+        timed=timed,
+        joined=joined,
+        live=others,
+        factors=effects.factors(timed, study.seed),
+        saturation=effects.saturation(group, floor_p99_ns) if len(group) > 1 else [],
+        scoring=scoring,
+        fragility=fragile,
+        late=late,
+        problems=problems,
+    )
 
 
 # Timed runs
@@ -251,6 +287,7 @@ def timed_result(
     slice_ms = comparison.slice_length_ms(settings["measured_s"])
     data: dict[tuple[int, str], Run] = {}
     firsts: dict[str, list[float]] = {}
+    batches: dict[tuple[int, str], np.ndarray] = {}
     for run in runs:
         due, latency = read_timed(run)
         connector, block, start = run.own.connector, run.record.block, run.record.measured_from_ns
@@ -260,6 +297,8 @@ def timed_result(
             continue
         index = ((due[measured] - start) // int(slice_ms * 1e6)).astype(np.int64)
         data[block, connector] = Run(block, connector, latency[measured], index)
+        if settings.get("batch"):
+            batches[block, connector] = batch_lengths(due[measured], latency[measured])
         firsts.setdefault(connector, []).append(float(np.median(latency[:FIRST_MESSAGES])))
     wanted = {c for c in study.connectors if any(key[1] == c for key in data)}
     blocks = sorted({block for block, _ in data})
@@ -311,7 +350,33 @@ def timed_result(
         reference=reference_of([run for key, run in data.items() if key[1] == REFERENCE_NAME]),
         ecdf={c: ecdf_of(values) for c, values in pooled.items()},
         timeline={c: timeline_of([k for k in kept if k.connector == c], slice_ms) for c in pooled},
+        run_medians={c: [float(np.median(k.latency_ns)) for k in kept if k.connector == c] for c in pooled},
+        drains=drains_of(results, study, chosen, batches) if batches else [],
     )
+
+
+def batch_lengths(due: np.ndarray, late: np.ndarray) -> np.ndarray:
+    """The largest value of each batch. Messages of one batch have one due time, and `due` is ordered."""
+    begins = np.flatnonzero(np.diff(due, prepend=due[0] - 1))
+    return np.maximum.reduceat(late, begins)
+
+
+def drains_of(
+    results: ResultFolder, study: Study, runs: list[LoadedRun], batches: dict[tuple[int, str], np.ndarray]
+) -> list[effects.Drain]:
+    found = []
+    for connector in study.connectors:
+        own = [run for run in runs if run.own.connector == connector]
+        feed = []
+        for run in own:
+            truth = read_truth(results.run_folder(run.record.id) / "truth.csv")
+            truth = truth[truth[:, 0] >= run.record.measured_from_ns]
+            truth = truth[np.argsort(truth[:, 0], kind="stable")]
+            feed.append(batch_lengths(truth[:, 0], truth[:, 2] - truth[:, 0]))
+        if own:
+            taken = [batches[run.record.block, connector] for run in own]
+            found.append(effects.drain(connector, taken, feed, study.seed))
+    return found
 
 
 def reference_of(runs: list[Run]) -> Reference | None:
@@ -342,10 +407,22 @@ def timeline_of(runs: list[Run], slice_ms: float) -> list[tuple[float, float, fl
     ]
 
 
+def slice_medians(run: Run) -> tuple[np.ndarray, np.ndarray]:
+    indices = np.unique(run.slice_index)
+    return indices, np.array([np.median(run.latency_ns[run.slice_index == i]) for i in indices])
+
+
+def grows(run: Run) -> bool:
+    """Returns whether a queue builds up: the last third of the slices is twice as slow, above a millisecond."""
+    _, medians = slice_medians(run)
+    third = max(1, len(medians) // 3)
+    first, last = np.median(medians[:third]), np.median(medians[-third:])
+    return bool(last > 2 * first and last > effects.MOST_P99_NS)
+
+
 def drifts(run: Run) -> bool:
     """Returns whether the slice medians have a trend of more than 5 %, by Kendall's tau at 1 %."""
-    indices = np.unique(run.slice_index)
-    medians = np.array([np.median(run.latency_ns[run.slice_index == i]) for i in indices])
+    indices, medians = slice_medians(run)
     if len(medians) < 6:
         return False
     third = len(medians) // 3
@@ -393,6 +470,7 @@ def cost_of(
         sent=sent,
         missing=missing,
         unsteady_runs=sum(drifts(run) for run in kept),
+        growing_runs=sum(grows(run) for run in kept),
     )
 
 
@@ -530,6 +608,42 @@ def score_joined(joined: list[JoinedResult]) -> tuple[scores.Scoring | None, lis
         rounded = scores.score(tables(unit), names)
         changes.append(scores.Change(text, tuple(float(x) for x in rounded.final_exact), rounded.order()))
     return scores.score(exact, names), changes
+
+
+# Live runs
+
+
+def live_result(
+    results: ResultFolder, name: str, runs: list[LoadedRun], problems: list[Problem]
+) -> live.LiveResult | None:
+    record = runs[0].record
+    empty = [run for run in runs if not any(found.events for found in run.captures)]
+    problems += [Problem(record.id, run.own.connector, "captured nothing, so it is not matched") for run in empty]
+    runs = [run for run in runs if run not in empty]
+    if not runs:
+        return None
+    database = matching.open_store(results.path)
+    try:
+        found = live.summarise(
+            database,
+            name,
+            record.settings,
+            {run.own.connector: run.files for run in runs},
+            {run.own.connector: len(outages_of(database, run)) for run in runs},
+            {run.own.connector: realtime_offset_ns(run.captures) for run in runs},
+        )
+    finally:
+        database.close()
+    if found is None:
+        text = "no message arrived at every connector; name members that differ per connection in `ignore`"
+        problems.append(Problem(record.id, "", text))
+    return found
+
+
+def realtime_offset_ns(captures: list[Capture]) -> int:
+    """CLOCK_REALTIME minus CLOCK_MONOTONIC: the median of the clock rows."""
+    offsets = [realtime - (before + after) // 2 for c in captures for before, realtime, after in c.clocks]
+    return int(np.median(offsets)) if offsets else 0
 
 
 # Events above a second

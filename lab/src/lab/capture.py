@@ -5,6 +5,7 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
 import adbc_driver_manager
 import adbc_driver_sqlite.dbapi
@@ -32,10 +33,55 @@ SCHEMA = pa.schema(
         ("received_ns", pa.int64()),
         ("length_bytes", pa.int32()),
         ("flags", pa.int32()),
+        ("event_ns", pa.int64()),  # the sender's time in the payload, CLOCK_REALTIME, if a path was given
     ]
 )
 
 COLUMNS = "sequence, connection_id, feed_connection, due_ns, sent_ns, received_ns, length_bytes, flags"
+
+
+UNITS_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
+
+
+@dataclass(frozen=True)
+class PayloadFields:
+    """Which members of a JSON payload are read, and which do not count when payloads are compared."""
+
+    event_time: str | None = None  # path of the sender's time, for example "data.E"
+    unit: str = "ms"
+    ignore: tuple[str, ...] = ()  # paths that differ per connection
+
+    def read(self, body: bytes) -> tuple[bytes, int | None]:
+        """The bytes to compare, and the sender's time in ns or None."""
+        if self.event_time is None and not self.ignore:
+            return body, None
+        try:
+            message = json.loads(body)
+        except ValueError:
+            return body, None
+        found = member(message, self.event_time.split(".")) if self.event_time else None
+        number = isinstance(found, int | float) and not isinstance(found, bool)
+        event_ns = int(found * UNITS_NS[self.unit]) if number else None
+        if not self.ignore:
+            return body, event_ns
+        for path in self.ignore:
+            *parents, last = path.split(".")
+            holder = member(message, parents)
+            if isinstance(holder, dict):
+                holder.pop(last, None)
+        return json.dumps(message, sort_keys=True).encode(), event_ns
+
+
+def member(value: Any, path: list[str]) -> Any:
+    """The member of a JSON value at a path, or None. A number in the path counts the elements of a list."""
+    for name in path:
+        if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        elif isinstance(value, dict):
+            value = value.get(name)
+        else:
+            return None
+    return value
 
 
 class CaptureError(Exception):
@@ -92,7 +138,7 @@ def explain(path: Path, error: sqlite3.Error) -> str:
     return f"capture file {path} is damaged: {text}"
 
 
-def convert(path: Path, target: Path) -> Capture:
+def convert(path: Path, target: Path, fields: PayloadFields = PayloadFields()) -> Capture:
     """Writes the events of a capture file as Parquet and returns the rest.
 
     A damaged file gives the events before the damage; `Capture.damage` says where it begins.
@@ -108,7 +154,7 @@ def convert(path: Path, target: Path) -> Capture:
         with pq.ParquetWriter(temporary, SCHEMA, compression="zstd") as writer:
             try:
                 for batch in _batches(path, database):
-                    _append(writer, batch, seen, capture)
+                    _append(writer, batch, seen, capture, fields)
             except sqlite3.Error as error:
                 capture.damage = f"after event {capture.events}: {error}"
         capture.gaps = _side_table(database, "SELECT * FROM outage", capture)
@@ -126,7 +172,7 @@ def convert(path: Path, target: Path) -> Capture:
     return capture
 
 
-def convert_once(path: Path, target: Path) -> Capture:
+def convert_once(path: Path, target: Path, fields: PayloadFields = PayloadFields()) -> Capture:
     """Converts a capture file, or returns the result of an earlier conversion of the same file.
 
     # Raises
@@ -135,7 +181,7 @@ def convert_once(path: Path, target: Path) -> Capture:
     side = target.with_suffix(".json")
     try:
         stat = path.stat()
-        mark = [stat.st_size, stat.st_mtime_ns]
+        mark = [stat.st_size, stat.st_mtime_ns, repr(fields)]
         stored = json.loads(side.read_text())
         if stored["mark"] == mark and target.exists():
             found = Capture(path, **stored["capture"])
@@ -145,11 +191,27 @@ def convert_once(path: Path, target: Path) -> Capture:
             return found
     except (OSError, ValueError, KeyError, TypeError):
         pass
-    found = convert(path, target)
+    found = convert(path, target, fields)
     stat = path.stat()
     content = {k: v for k, v in asdict(found).items() if k != "path"}
-    write_json(side, {"mark": [stat.st_size, stat.st_mtime_ns], "capture": content})
+    write_json(side, {"mark": [stat.st_size, stat.st_mtime_ns, repr(fields)], "capture": content})
     return found
+
+
+def volume(path: Path) -> tuple[int, int, int, int]:
+    """Messages, bytes, and the first and last receive time of a capture file.
+
+    # Raises
+    CaptureError if the file cannot be read.
+    """
+    database = connect(path)
+    try:
+        query = "SELECT count(*), sum(length_bytes), min(received_ns), max(received_ns) FROM event"
+        return tuple(value or 0 for value in database.execute(query).fetchone())
+    except sqlite3.Error as error:
+        raise CaptureError(explain(path, error)) from error
+    finally:
+        database.close()
 
 
 def _pairs(database: sqlite3.Connection) -> dict[str, str]:
@@ -266,14 +328,17 @@ class Occurrences:
         return result
 
 
-def _append(writer: pq.ParquetWriter, batch: Batch, seen: Occurrences, capture: Capture) -> None:
+def _append(writer: pq.ParquetWriter, batch: Batch, seen: Occurrences, capture: Capture, fields: PayloadFields) -> None:
     sequence = batch.columns["sequence"]
     count = len(sequence)
     keys: list[int] | None = None
     columns: dict[str, pa.Array] = dict(batch.columns)
     columns["key_high"] = columns["key_low"] = pa.nulls(count, pa.uint64())
+    columns["event_ns"] = pa.nulls(count, pa.int64())
     if batch.bodies is not None:
-        keys = [xxhash.xxh3_128_intdigest(body or b"") for body in batch.bodies]
+        read = [fields.read(body or b"") for body in batch.bodies]
+        keys = [xxhash.xxh3_128_intdigest(compared) for compared, _ in read]
+        columns["event_ns"] = pa.array([event_ns for _, event_ns in read], pa.int64())
         columns["key_high"] = pa.array([key >> 64 for key in keys], pa.uint64())
         columns["key_low"] = pa.array([key & (2**64 - 1) for key in keys], pa.uint64())
     occurrence = np.zeros(count, dtype=np.int32)

@@ -76,11 +76,23 @@ def doctor() -> None:
 
 
 @app.command()
-def build(names: Names = None) -> None:
+def build(
+    names: Names = None,
+    study_file: Annotated[Path | None, typer.Option("--study", help="Build what this study needs.")] = None,
+) -> None:
     """Build connectors. A connector that cannot be built is reported, and the others are built."""
     failed = []
-    for connector in chosen("connector", names, known_programs()):
-        log = connectors.REPOSITORY / "lab" / "results" / "build" / f"{connector.name}.log"
+    if study_file is not None:
+        try:
+            wanted = load(study_file).connectors
+        except StudyError as error:
+            raise fail(str(error)) from error
+        # `lab run` names a connector that does not exist.
+        known = known_programs()
+        names = [*(names or []), connectors.REFERENCE_NAME, *(name for name in wanted if name in known)]
+    # Variants of one folder share its build.
+    for connector in {c.folder: c for c in chosen("connector", names, known_programs())}.values():
+        log = connectors.REPOSITORY / "lab" / "results" / "build" / f"{connector.description.name}.log"
         try:
             with console.status(f"building {connector.name}"):
                 connector.build(log)
@@ -238,6 +250,38 @@ def report(study_file: StudyFile, output: Output = None) -> None:
     console.print(f"wrote {path}", soft_wrap=True)
 
 
+@app.command()
+def streams(
+    candidates: Annotated[Path, typer.Argument(help="File of candidate streams; see docs/lab.md.")],
+    seconds: Annotated[float, typer.Option(min=1, help="Time for each candidate.")] = 20,
+    connector: Annotated[str, typer.Option(help="Connector that receives them.")] = "python-websockets",
+) -> None:
+    """Try the streams of a server one after the other, and rank them by their amount of data."""
+    from lab.capture import CaptureError
+    from lab.streams import select
+
+    receiver = chosen("connector", [connector], known_connectors())[0]
+    if (problem := receiver.problem()) is not None:
+        raise fail(f"{connector}: {problem}")
+    try:
+        with console.status("connecting") as status:
+            trials = select(candidates, receiver, seconds, lambda name: status.update(f"trying {name}"))
+    except (StudyError, CaptureError) as error:
+        raise fail(str(error)) from error
+    table = Table("stream", "kB a second", "messages a second", "updates", box=None)
+    for trial in trials:
+        updates = "real time" if trial.candidate.update_ms == 0 else f"{trial.candidate.update_ms} ms"
+        amount = f"{trial.bytes_per_second / 1e3:,.1f}", f"{trial.per_second:,.1f}"
+        table.add_row(trial.candidate.name, *(amount if trial.problem is None else ("failed", "")), updates)
+    console.print(table)
+    for trial in trials:
+        if trial.problem is not None:
+            console.print(f"{trial.candidate.name}: {trial.problem}", markup=False, style="yellow", soft_wrap=True)
+    if trials[0].bytes == 0:
+        raise fail("no stream brought a message")
+    console.print(f"choose {trials[0].candidate.name}", markup=False)
+
+
 @app.command("scores")
 def print_scores() -> None:
     """Recompute the scores of the 2020 study and compare them with the printed ones."""
@@ -290,7 +334,8 @@ def conform(
             console.print(f"{connector.name}: {result.name}: {state} {result.detail}", markup=False, soft_wrap=True)  # noqa: B023
 
         try:
-            failed += sum(not result.ok for result in check(connector.folder, short, show, only))
+            found = check(connector.folder, short, show, only, connector.variant)
+            failed += sum(not result.ok for result in found)
         except BadConnector as error:
             raise fail(str(error)) from error
     if failed:

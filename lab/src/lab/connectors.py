@@ -3,9 +3,9 @@
 import shutil
 import subprocess
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -24,6 +24,15 @@ class ConnectorError(Exception):
     """A connector that cannot be used. The text says why and what to do."""
 
 
+class Variant(BaseModel):
+    """Other settings of the same program."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    change: str  # the difference to the documented settings
+    run: list[str]
+
+
 class Description(BaseModel):
     """connector.toml, as contracts/lab-connector.md defines it."""
 
@@ -39,25 +48,37 @@ class Description(BaseModel):
     run: list[str]
     busy_wait: bool = False
     tls: bool = False  # offers wss URLs and LAB_CA
+    variants: dict[str, Variant] = {}
 
 
 @dataclass(frozen=True)
 class Connector:
+    """One variant of one folder. The variant is "" for the documented settings."""
+
     BUILD: ClassVar = "lab build"
 
     description: Description
     folder: Path
+    variant: str = ""
 
     @property
     def name(self) -> str:
-        return self.description.name
+        own = self.description.name
+        return f"{own}-{self.variant}" if self.variant else own
+
+    def record(self) -> dict[str, Any]:
+        """The description that a study stores."""
+        found = self.description.model_dump(exclude={"variants"}) | {"run": self.program, "base": "", "change": ""}
+        if self.variant:
+            found |= {"base": self.description.name, "change": self.description.variants[self.variant].change}
+        return found
 
     def missing_tools(self) -> list[str]:
         return [tool for tool in self.description.tools if shutil.which(tool) is None]
 
     @property
     def program(self) -> list[str]:
-        return self.description.run
+        return self.description.variants[self.variant].run if self.variant else self.description.run
 
     def command(self) -> list[str]:
         """The command line. Its first word is absolute if the description gives a path."""
@@ -73,6 +94,9 @@ class Connector:
         first = self.command()[0]
         if "/" in first and not Path(first).exists():
             return f"not built: {first} does not exist; run `{self.BUILD} {self.description.name}`"
+        # The program of an interpreter exists always. Every build leaves a folder `build`.
+        if self.description.build and not (self.folder / "build").is_dir():
+            return f"not built: run `{self.BUILD} {self.description.name}`"
         return None
 
     def build(self, log: Path) -> None:
@@ -123,9 +147,10 @@ def load(folder: Path) -> Connector:
 
 
 def load_all(root: Path = CONNECTORS) -> dict[str, Connector]:
-    """All connectors below `root`, by name. A folder without connector.toml does not count."""
+    """All connectors below `root` with their variants, by name. A folder without connector.toml does not count."""
     found = [load(path.parent) for path in sorted(root.glob("*/connector.toml"))]
-    return {connector.name: connector for connector in found}
+    every = [replace(one, variant=variant) for one in found for variant in ("", *one.description.variants)]
+    return {connector.name: connector for connector in every}
 
 
 def with_reference(connectors: dict[str, Connector]) -> dict[str, Connector]:

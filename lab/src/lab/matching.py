@@ -87,7 +87,8 @@ def match(
 ) -> int:
     """Creates table `matched` with one row per event that every connector received.
 
-    Columns: the key, `due_ns`, `length_bytes`, and per connector NAME its arrival in `received NAME`.
+    Columns: the key, `due_ns`, `length_bytes`, and per connector NAME its arrival in `received NAME`;
+    with hashes also `event_ns`.
     Only the first of several events with one key takes part. Returns the number of rows.
     """
     if not files:
@@ -96,7 +97,8 @@ def match(
     names = list(files)
     first = column(names[0])
     selects = [f"{first}.{k} AS {k}" for k in keys]
-    selects += [f"{first}.due_ns AS due_ns", f"{first}.length_bytes AS length_bytes"]
+    columns = ("due_ns", "length_bytes") if key == "sequence" else ("due_ns", "event_ns", "length_bytes")
+    selects += [f"{first}.{c} AS {c}" for c in columns]
     selects += [f"{column(n)}.received_ns AS {column('received ' + n)}" for n in names]
     # With sequences, later events with the same number are repetitions. With hashes, the
     # occurrence is part of the key: the second of two equal payloads matches the second.
@@ -105,7 +107,7 @@ def match(
         condition += " AND occurrence = 0 AND sequence IS NOT NULL"
     else:
         condition += " AND key_high IS NOT NULL"
-    wanted = ", ".join((*keys, "due_ns", "length_bytes", "received_ns"))
+    wanted = ", ".join((*keys, *columns, "received_ns"))
     source = {n: f"(SELECT {wanted} FROM {files_sql(f)} WHERE {condition})" for n, f in files.items()}
     joins = "".join(f" JOIN {source[n]} AS {column(n)} USING ({', '.join(keys)})" for n in names[1:])
     database.execute(

@@ -130,6 +130,12 @@ class Feed:
             time.sleep(0.01)
         raise RunError(f"the feed did not listen within {READY_TIMEOUT_S:g} s")
 
+    def is_running(self) -> bool:
+        return self.process.poll() is None
+
+    def pids(self) -> dict[str, int]:
+        return {"feed": self.process.pid}
+
     def end(self) -> dict:
         """Ends the feed and returns its summary, or {} if it printed none."""
         end(self.process)
@@ -137,6 +143,27 @@ class Feed:
             return json.loads(self.output.read_text().strip().splitlines()[-1])
         except (OSError, IndexError, ValueError):
             return {}
+
+
+@dataclass(frozen=True)
+class RemoteFeed:
+    """A server that is not ours, in the place of a feed."""
+
+    address: str
+    folder: Path
+    certificate: str  # path of the certificates to trust, or "" for those of the system
+
+    def url(self) -> str:
+        return self.address
+
+    def is_running(self) -> bool:
+        return True
+
+    def pids(self) -> dict[str, int]:
+        return {}
+
+    def end(self) -> dict:
+        return {}
 
 
 @dataclass
@@ -250,6 +277,13 @@ class ConnectorProcess:
         """Lets the connector connect."""
         self.went_ns = time.monotonic_ns()
         self._send("go")
+
+    def ended_within(self, seconds: float) -> int | None:
+        """Waits, and returns the exit code, or None if the process still runs."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
 
     def end(self) -> int:
         """Ends the process and waits for the rest of its output."""

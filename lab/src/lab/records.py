@@ -44,7 +44,7 @@ class RunRecord:
     """How one run went. `status` decides whether its data is used."""
 
     id: str
-    kind: Literal["timed", "joined"]
+    kind: Literal["timed", "joined", "live"]
     status: Status
     reasons: list[str]
     attempt: int

@@ -10,10 +10,10 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from lab import analysis, figures, summary, tables
+from lab import analysis, effects, figures, summary, tables
 from lab.analysis import Results
 from lab.records import ResultFolder
-from lab.tables import Table, by_median, us
+from lab.tables import Table, by_median, title_of, us
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ def answer(results: Results) -> list[str]:
     """The result in a few sentences, each of which follows from a table."""
     found = []
     for result in results.timed:
-        rate = f"{result.settings['rate']:,} messages a second"
+        rate = title_of(result)
         ordered = by_median(result)
         fastest, slowest = ordered[0], ordered[-1]
         low, high = us(fastest.quantiles[0.5]), us(slowest.quantiles[0.5])
@@ -59,12 +59,17 @@ def answer(results: Results) -> list[str]:
         found.append(
             f"The joined runs captured {total:,} messages; {lost:,} of those sent to an open connection are missing."
         )
+    for run in results.live:
+        first = max(run.arrivals, key=lambda a: a.first_percent)
+        found.append(
+            f"From {run.name}, {first.connector} had {first.first_percent:.0f} % of {run.matched:,} messages first."
+        )
     return found
 
 
 def load_sentences(results: Results) -> list[str]:
     """The rates at which a median exceeds twice its value at the lowest rate."""
-    ordered = sorted(results.timed, key=lambda result: result.settings["rate"])
+    ordered = effects.load_group(results.timed)
     if len(ordered) < 2:
         return []
     lowest = {level.connector: level.quantiles[0.5] for level in ordered[0].comparison.levels}
@@ -91,26 +96,30 @@ def threats(results: Results) -> list[str]:
     environment = results.description["environment"]
     secure = [t.name for t in results.study.timed if t.tls] + [j.exchange for j in results.study.joined if j.tls]
     encrypted = f"TLS is used in {', '.join(secure)}" if secure else "there is no TLS"
+    varied = [n for n, about in results.description["connectors"].items() if about.get("base")]
+    tuned = f", except {', '.join(varied)}" if varied else ""
     rows = [
         f"Loopback is not the Internet: there is no packet loss and no distance; {encrypted}.",
         f"One machine with {environment['cores']} usable cores ({environment['cpu_model'] or 'unknown CPU'}). "
         "Another CPU or kernel may change the order.",
-        "Each library runs with the settings that it documents. Tuned settings may change the order.",
+        f"Each library runs with the settings that it documents{tuned}. Other settings may change the order.",
         "One message size law per table, one connection per process, no parsing of the content.",
         "Joined runs start all connectors on the same cores. They answer which messages arrive where, and they are "
         "never compared with timed runs.",
     ]
+    if results.live:
+        rows.append(
+            "A live server serves each connection separately, and the connectors share the cores and the network: a "
+            "difference between two of them need not come from the library."
+        )
     for result in results.timed:
         if len(result.blocks) < 10:
             rows.append(
-                f"{len(result.blocks)} blocks at {result.settings['rate']:,} messages a second are few: use 30 for "
-                "anything that is published."
+                f"{len(result.blocks)} blocks at {title_of(result)} are few: use 30 for anything that is published."
             )
         unsteady = sum(c.unsteady_runs for c in result.costs)
         if unsteady:
-            rows.append(
-                f"{unsteady} runs at {result.settings['rate']:,} messages a second drifted in the measured window."
-            )
+            rows.append(f"{unsteady} runs at {title_of(result)} drifted in the measured window.")
     if any(r.cores_shared for r in results.records):
         rows.append("Feed and connectors shared a core in some runs.")
     elif environment["cores"] < 3:
@@ -129,7 +138,7 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
     for result in results.timed:
         runs, n = len(result.blocks), result.comparison.levels[0].values
         origin = (
-            f"Timed runs, {result.settings['rate']:,} messages a second, {runs} runs and {n:,} messages per connector, "
+            f"Timed runs, {title_of(result)}, {runs} runs and {n:,} messages per connector, "
             f"host {host}, noise floor at p99 {us(results.floor_ns(0.99))} µs."
         )
         key = f"timed-{result.name}"
@@ -153,18 +162,20 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
         if any(v is not None for v in opening.values()):
             caption = f"From process start to open connection. {origin}"
             item(key, f"{key}-start", caption, figures.bars(opening, "milliseconds"))
-    if len(results.timed) > 1:
+    group = effects.load_group(results.timed)
+    if len(group) > 1:
         for quantile in (0.5, 0.99):
-            if any(quantile in level.quantiles for r in results.timed for level in r.comparison.levels):
+            if any(quantile in level.quantiles for r in group for level in r.comparison.levels):
                 name = summary.quantile_name(quantile)
                 caption = f"Latency at {name} against the offered rate, with 95 % intervals. Timed runs, host {host}."
-                item("load", f"load-{name}", caption, figures.load_curves(results.timed, quantile))
-        if any(cost.cpu_us_per_message is not None for r in results.timed for cost in r.costs):
+                item("load", f"load-{name}", caption, figures.load_curves(group, quantile))
+        if any(cost.cpu_us_per_message is not None for r in group for cost in r.costs):
             caption = f"CPU time per message against the offered rate. Timed runs, host {host}."
-            item("load", "load-cpu", caption, figures.cost_curves(results.timed))
+            item("load", "load-cpu", caption, figures.cost_curves(group))
     for j in results.joined:
         origin = (
-            f"Joined run, {j.exchange}, {j.settings['rate']:g} messages a second, {j.matched:,} matched events, "
+            f"Joined run, {j.exchange}, {j.throughput.per_second_per_connector:,.0f} messages a second, "
+            f"{j.matched:,} matched events, "
             f"host {host}."
         )
         item(
@@ -242,12 +253,14 @@ def write(results: Results, folder: ResultFolder, command: str) -> Path:
     """
     sections = []
     for result in results.timed:
-        name = f"timed runs at {result.settings['rate']:,} messages a second"
+        name = f"timed runs at {title_of(result)}"
         sections.append(
             (
                 result,
                 [
                     tables.level_table(results, result),
+                    *tables.drain_table(result),
+                    *tables.variant_table(results, result),
                     *tables.pair_tables(result),
                     tables.cost_table(result),
                     tables.classic_table(
@@ -258,7 +271,8 @@ def write(results: Results, folder: ResultFolder, command: str) -> Path:
             )
         )
     joined, study = tables.joined_tables(results), tables.published_tables()
-    for table in [*(t for _, part in sections for t in part), *joined, *study]:
+    load, live = tables.load_tables(results), tables.live_tables(results)
+    for table in [*(t for _, part in sections for t in part), *load, *joined, *live, *study]:
         write_csv(folder.path / "tables", table)
     (folder.path / "report.json").write_text(analysis.to_json(results) + "\n")
     return render(
@@ -267,8 +281,11 @@ def write(results: Results, folder: ResultFolder, command: str) -> Path:
         folder,
         command,
         sections=sections,
+        load=load,
         joined=joined,
+        live=live,
         published=study,
+        title_of=title_of,
         figures=figure_list(results, analysis.read_series(folder)),
         answer=answer(results),
         threats=threats(results),

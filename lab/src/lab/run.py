@@ -38,6 +38,7 @@ def planned(study: Study, connectors: Mapping[str, Connector]) -> tuple[list[Pla
     programs = [connectors[name] for name in names] + ([reference] if reference else [])
     without_tls = [program.name for program in programs if not program.description.tls]
     secure = [timed.name for timed in study.timed if timed.tls] + [j.exchange for j in study.joined if j.tls]
+    secure += [live.name for live in study.live if live.url.startswith("wss:")]
     for name in without_tls:
         if secure and name != REFERENCE_NAME:
             problems[f"{name} in {', '.join(secure)}"] = "it does not offer TLS"
@@ -83,7 +84,7 @@ def prepare(
         "study": study.model_dump(),
         "environment": asdict(environment),
         "environment_digest": environment.digest(),
-        "connectors": {name: connectors[name].description.model_dump() for name in names},
+        "connectors": {name: connectors[name].record() for name in names},
         "unavailable": problems,
         "versions": versions(),
     }

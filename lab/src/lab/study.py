@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+EXCHANGES = ("binance", "bithumb", "gemini")
 # Largest payload of a frame. The envelope has to fit into the first one.
 Fragment = Annotated[int, Field(ge=124, le=16_777_216)] | None
 
@@ -32,19 +33,30 @@ class Timed(Table):
     warm_up_s: Annotated[float, Field(ge=0, le=600)] = 10.0
     measured_s: Annotated[float, Field(gt=0, le=86_400)]
     payload_bytes: Annotated[int, Field(ge=124, le=16_777_216)] = 224
-    arrival: Literal["constant", "poisson", "bursty"] = "constant"
+    arrival: Literal["constant", "poisson", "bursty", "batches"] = "constant"
+    batch: Annotated[int, Field(ge=2, le=1_000_000)] | None = None  # messages at once, with arrival = "batches"
     spin_us: Annotated[int, Field(ge=0, le=10_000)] = 2_000
     fragment_bytes: Fragment = None
     tls: bool = False  # wss:// with a certificate of the feed
+    subscribe: str = ""  # message that a connector sends; the feed sends nothing before it
     reference: bool = True  # also runs the reference receiver once per block, if it is built
+
+    @model_validator(mode="after")
+    def check(self) -> "Timed":
+        if (self.arrival == "batches") != (self.batch is not None):
+            raise ValueError('batch and arrival = "batches" belong together: give both or neither')
+        return self
 
 
 class Joined(Table):
     """One joined run: all connectors at once on one exchange's stream, matched event by event."""
 
-    exchange: Literal["binance", "bithumb", "gemini"]
-    markets: Annotated[int, Field(ge=1, le=100_000)]
-    rate: Annotated[int, Field(ge=1, le=100_000)]  # messages per second and connection
+    exchange: Name  # binance, bithumb or gemini; with `relay` any name
+    markets: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    rate: Annotated[int, Field(ge=1, le=100_000)] | None = None  # messages per second and connection
+    relay: Annotated[str, Field(pattern=r"^wss?://[^\s]+$")] | None = None  # server whose messages are sent on
+    relay_subscribe: str = ""  # message to send to that server first
+    relay_ca: str | None = None  # file of certificates to trust for it, relative to the study file
     measured_s: Annotated[float, Field(gt=0, le=1_000_000)]
     warm_up_s: Annotated[float, Field(ge=0, le=600)] = 2.0
     arrival: Literal["constant", "poisson", "bursty"] = "poisson"
@@ -52,6 +64,31 @@ class Joined(Table):
     fragment_bytes: Fragment = None
     tls: bool = False
     faults: str | None = None  # fault script, relative to the study file
+    subscribe: str = ""  # message that a connector sends; the feed sends nothing before it
+
+    @model_validator(mode="after")
+    def check(self) -> "Joined":
+        if self.relay is not None:
+            if self.markets is not None or self.rate is not None:
+                raise ValueError("markets and rate are those of the server that is relayed: remove them")
+        elif self.exchange not in EXCHANGES:
+            raise ValueError(f'exchange is "{self.exchange}": expected {", ".join(EXCHANGES)}, or any name with relay')
+        elif self.markets is None or self.rate is None:
+            raise ValueError("markets and rate are missing: give both, or relay")
+        return self
+
+
+class Live(Table):
+    """One live run: all connectors at once on a stream of another server, matched by payload."""
+
+    name: Name
+    url: Annotated[str, Field(pattern=r"^wss?://[^\s]+$")]
+    subscribe: str = ""  # message to send after each open
+    ca: str | None = None  # file of certificates to trust, relative to the study file; default: the system's
+    measured_s: Annotated[float, Field(gt=0, le=1_000_000)]
+    event_time: str | None = None  # path of the sender's time in a message, for example "data.E"
+    event_time_unit: Literal["ms", "us", "ns"] = "ms"
+    ignore: list[str] = []  # paths that differ per connection, for example "socket_sequence"
 
 
 class Limits(Table):
@@ -75,17 +112,19 @@ class Study(Table):
     connectors: Annotated[list[Name], Field(min_length=1)]
     timed: list[Timed] = []
     joined: list[Joined] = []
+    live: list[Live] = []
     limits: Limits = Limits()
     analysis: Analysis = Analysis()
 
     @model_validator(mode="after")
     def check(self) -> "Study":
-        if not self.timed and not self.joined:
-            raise ValueError("the study has no [[timed]] and no [[joined]] table: it would run nothing")
+        if not self.timed and not self.joined and not self.live:
+            raise ValueError("the study has no [[timed]], no [[joined]] and no [[live]] table: it would run nothing")
         for what, names in (
             ("connectors", self.connectors),
             ("timed names", [t.name for t in self.timed]),
             ("joined exchanges", [j.exchange for j in self.joined]),
+            ("live names", [live.name for live in self.live]),
         ):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
@@ -122,6 +161,8 @@ def explain(part: dict) -> str:
     message = part["msg"].removeprefix("Value error, ")
     if not where:
         return message
+    if isinstance(part["input"], dict):
+        return f"{where}: {message}"
     return f'"{where}" is {part["input"]!r}: {message[0].lower()}{message[1:]}'
 
 
@@ -151,13 +192,25 @@ class JoinedRun:
         return f"joined-{self.joined.exchange}"
 
 
-PlannedRun = TimedRun | JoinedRun
+@dataclass(frozen=True)
+class LiveRun:
+    """All connectors at once on a stream of another server."""
+
+    live: Live
+    connectors: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        return f"live-{self.live.name}"
+
+
+PlannedRun = TimedRun | JoinedRun | LiveRun
 
 
 def plan(
     study: Study, available: list[str], reference: str | None = None, without_tls: Collection[str] = ()
 ) -> list[PlannedRun]:
-    """Orders the runs: blocks with a seeded order inside each, then joined runs.
+    """Orders the runs: blocks with a seeded order inside each, then joined runs, then live runs.
 
     The reference receiver takes part in the blocks of those tables that want it. Programs in
     `without_tls` take no part in tables with TLS.
@@ -177,13 +230,29 @@ def plan(
             shuffled = order.sample(own, len(own))
             runs.extend(TimedRun(timed, block, place, name) for place, name in enumerate(shuffled))
     runs.extend(JoinedRun(joined, tuple(own)) for joined in study.joined if (own := members(joined, available)))
+    for live in study.live:
+        secure = live.url.startswith("wss:")
+        own = [name for name in available if not (secure and name in without_tls)]
+        if own:
+            runs.append(LiveRun(live, tuple(own)))
     return runs
 
 
 def expected_seconds(run: PlannedRun) -> float:
     """Planned duration, with 1.5 s for starting and ending the programs."""
-    settings = run.timed if isinstance(run, TimedRun) else run.joined
-    return settings.warm_up_s + settings.measured_s + 1.5
+    settings = settings_of(run)
+    return getattr(settings, "warm_up_s", 0.0) + settings.measured_s + 1.5
+
+
+def settings_of(run: PlannedRun) -> Timed | Joined | Live:
+    """The table of the study file that a run belongs to."""
+    match run:
+        case TimedRun():
+            return run.timed
+        case JoinedRun():
+            return run.joined
+        case LiveRun():
+            return run.live
 
 
 def blocks_of(runs: list[PlannedRun]) -> list[list[PlannedRun]]:

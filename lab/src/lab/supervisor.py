@@ -1,5 +1,6 @@
 """Runs a study: starts feeds and connectors, watches them, and judges each run."""
 
+import math
 import os
 import random
 import resource
@@ -15,9 +16,9 @@ from pyarrow import csv
 from lab import machine, processes
 from lab.connectors import CAPTURE_SCHEMA, REPOSITORY, Connector
 from lab.machine import Environment, Pins, cpu_times
-from lab.process import ConnectorError, ConnectorProcess, Feed, RunError, describe_exit
+from lab.process import ConnectorError, ConnectorProcess, Feed, RemoteFeed, RunError, describe_exit
 from lab.records import ConnectorRecord, ResultFolder, RunRecord, write_json
-from lab.study import JoinedRun, PlannedRun, Study, TimedRun, blocks_of
+from lab.study import Joined, JoinedRun, Live, LiveRun, PlannedRun, Study, Timed, TimedRun, blocks_of, settings_of
 
 POLL_S = 0.02
 SLACK_S = 10.0  # how much longer than planned a run may take
@@ -25,6 +26,9 @@ RESTART_DELAY_S = (0.05, 0.15)  # from the second restart on; the first comes at
 MAX_RESTARTS = 100
 # A run that cannot store this much is not started: the rest of the disk belongs to others.
 MIN_FREE_BYTES = 500_000_000
+
+
+KINDS = {TimedRun: "timed", JoinedRun: "joined", LiveRun: "live"}
 
 
 class StudyStopped(Exception):
@@ -47,28 +51,45 @@ def pitwire_binary() -> Path:
     raise StudyStopped(f"there is no {candidates[0]}: build it with `cargo build --release -p pitwire`")
 
 
-def feed_command(run: PlannedRun, seed: int, folder: Path, study_folder: Path, connections: int) -> list[str]:
+def feed_command(run: TimedRun | JoinedRun, seed: int, folder: Path, study_folder: Path, connections: int) -> list[str]:
     """Command line of the feed for one run."""
     timed = isinstance(run, TimedRun)
-    settings = run.timed if timed else run.joined
-    messages = round(settings.rate * (settings.warm_up_s + settings.measured_s))
+    settings = settings_of(run)
+    seconds = settings.warm_up_s + settings.measured_s
     command = [str(pitwire_binary()), "tape", "serve", "--live", "--listen", "127.0.0.1:0", "--envelope"]
     command += ["--truth", str(folder / "truth.csv"), "--start-with", str(connections), "--seed", str(seed)]
-    command += ["--rate", str(settings.rate), "--arrival", settings.arrival, "--trades", str(max(messages, 1))]
+    if settings.subscribe:
+        command.append("--subscribe-first")
+    if not timed and settings.faults:
+        command += ["--faults", str((study_folder / settings.faults).resolve())]
+    if not timed and settings.relay:
+        command += ["--relay", settings.relay, "--relay-seconds", str(math.ceil(seconds))]
+        if settings.relay_subscribe:
+            command += ["--relay-subscribe", settings.relay_subscribe]
+        if settings.relay_ca:
+            command += ["--relay-ca", str((study_folder / settings.relay_ca).resolve())]
+    else:
+        messages = round(settings.rate * seconds)
+        command += ["--rate", str(settings.rate), "--arrival", settings.arrival, "--trades", str(max(messages, 1))]
     if timed:
         command += ["--dialect", "plain", "--payload-bytes", str(settings.payload_bytes)]
         command += ["--spin-us", str(settings.spin_us)]
-    else:
+        if settings.batch is not None:
+            command += ["--batch", str(settings.batch)]
+    elif not settings.relay:
         command += ["--dialect", settings.exchange, "--markets", str(settings.markets)]
         if settings.sizes == "study":
             command += ["--payload-bytes", "study"]
-        if settings.faults:
-            command += ["--faults", str((study_folder / settings.faults).resolve())]
     if settings.fragment_bytes is not None:
         command += ["--fragment", str(settings.fragment_bytes)]
     if settings.tls:
         command.append("--tls")
     return command
+
+
+def warm_up_of(settings: Timed | Joined | Live) -> float:
+    """Live runs have no warm-up."""
+    return getattr(settings, "warm_up_s", 0.0)
 
 
 @dataclass
@@ -185,12 +206,12 @@ class Supervisor:
 
     def attempt(self, run: PlannedRun, folder: Path, attempt: int) -> RunRecord:
         names = [run.connector] if isinstance(run, TimedRun) else list(run.connectors)
-        settings = run.timed if isinstance(run, TimedRun) else run.joined
+        settings = settings_of(run)
         pins = machine.choose_pins(len(names))
-        seed = self.study.seed if isinstance(run, JoinedRun) else self.study.seed + run.block
+        seed = self.study.seed + (run.block if isinstance(run, TimedRun) else 0)
         record = RunRecord(
             id=run.id,
-            kind="timed" if isinstance(run, TimedRun) else "joined",
+            kind=KINDS[type(run)],
             status="failed",
             reasons=[],
             attempt=attempt,
@@ -212,13 +233,16 @@ class Supervisor:
             connectors=[],
         )
         load = Load()
-        feed: Feed | None = None
+        feed: Feed | RemoteFeed | None = None
         watched: list[Watched] = []
         try:
             while feed is None:
                 try:
-                    record.feed_command = feed_command(run, seed, folder, self.study_folder, len(names))
-                    feed = Feed(record.feed_command, folder, pins.feed)
+                    if isinstance(run, LiveRun):
+                        feed = self.remote_feed(run, folder)
+                    else:
+                        record.feed_command = feed_command(run, seed, folder, self.study_folder, len(names))
+                        feed = Feed(record.feed_command, folder, pins.feed)
                     watched = self.start_connectors(run, names, folder, feed, pins)
                 except ConnectorError as error:
                     # A joined run goes on without the connector that cannot start.
@@ -232,6 +256,10 @@ class Supervisor:
                         file.unlink()
             record.connectors.extend(one.record for one in watched)
             self.watch(run, settings, feed, watched)
+            if isinstance(run, LiveRun):
+                opened = [one.process.output.opened_ns[0] for one in watched if one.process.output.opened_ns]
+                record.measured_from_ns = max(opened, default=None)
+                record.measured_to_ns = time.monotonic_ns()
         except RunError as error:
             record.reasons.append(str(error))
         finally:
@@ -245,27 +273,34 @@ class Supervisor:
             self.judge(record, folder)
         return record
 
-    def settings_for(self, run: PlannedRun, connector: str, feed: Feed, url: str, start: int) -> dict[str, str]:
+    def remote_feed(self, run: LiveRun, folder: Path) -> RemoteFeed:
+        ca = "" if run.live.ca is None else str((self.study_folder / run.live.ca).resolve())
+        return RemoteFeed(run.live.url, folder, ca)
+
+    def settings_for(
+        self, run: PlannedRun, connector: str, feed: Feed | RemoteFeed, url: str, start: int
+    ) -> dict[str, str]:
         """Environment of a connector. Each start of the process has its own capture file."""
-        timed, folder = isinstance(run, TimedRun), feed.folder
+        timed, live, folder = isinstance(run, TimedRun), isinstance(run, LiveRun), feed.folder
+        exchange = "plain" if timed else run.live.name if live else run.joined.exchange
         suffix = "" if start == 1 else f".{start}"
         return {
             "LAB_URL": url,
             "LAB_CA": feed.certificate,
-            "LAB_SUBSCRIBE": "",
+            "LAB_SUBSCRIBE": settings_of(run).subscribe,
             "LAB_CAPTURE": str(folder / f"{connector}{suffix}.sqlite"),
             "LAB_SCHEMA": str(CAPTURE_SCHEMA),
             "LAB_EXIT_FILE": str(folder / "exit"),
             "LAB_RUN": run.id,
             "LAB_CONNECTOR": connector,
-            "LAB_EXCHANGE": "plain" if timed else run.joined.exchange,
-            "LAB_ENVELOPE": "text",
-            "LAB_PAYLOAD": "none",
+            "LAB_EXCHANGE": exchange,
+            "LAB_ENVELOPE": "none" if live else "text",
+            "LAB_PAYLOAD": "all" if live else "none",
             "LAB_RECONNECT": "0" if timed else "1",
         }
 
     def start_process(
-        self, run: PlannedRun, connector: Connector, feed: Feed, url: str, pins: Pins, start: int
+        self, run: PlannedRun, connector: Connector, feed: Feed | RemoteFeed, url: str, pins: Pins, start: int
     ) -> ConnectorProcess:
         settings = self.settings_for(run, connector.name, feed, url, start)
         log = feed.folder / f"{connector.name}.log"
@@ -275,7 +310,7 @@ class Supervisor:
             raise ConnectorError(connector.name, str(error)) from error
 
     def start_connectors(
-        self, run: PlannedRun, names: list[str], folder: Path, feed: Feed, pins: Pins
+        self, run: PlannedRun, names: list[str], folder: Path, feed: Feed | RemoteFeed, pins: Pins
     ) -> list[Watched]:
         """Starts all connectors, checks their clocks, then lets them connect at the same time.
 
@@ -300,9 +335,11 @@ class Supervisor:
             raise
         return watched
 
-    def watch(self, run: PlannedRun, settings: object, feed: Feed, watched: list[Watched]) -> None:
-        """Waits until all connectors have ended. Restarts a dropped process of a joined run."""
-        planned = settings.warm_up_s + settings.measured_s
+    def watch(
+        self, run: PlannedRun, settings: Timed | Joined | Live, feed: Feed | RemoteFeed, watched: list[Watched]
+    ) -> None:
+        """Waits until all connectors have ended. Restarts a dropped process of a joined or live run."""
+        planned = warm_up_of(settings) + settings.measured_s
         start = time.monotonic()
         deadline = start + planned + SLACK_S
         opened: float | None = None
@@ -312,9 +349,14 @@ class Supervisor:
             if now > deadline:
                 self.stop_late(run, [one for one in watched if not one.seen], len(watched))
                 return
-            if opened is None and all(one.process.output.opened_ns for one in watched):
+            # A live run does not wait for a connector that cannot connect.
+            enough = any if isinstance(run, LiveRun) else all
+            if opened is None and enough(one.process.output.opened_ns for one in watched):
                 opened = now
                 deadline = now + planned + SLACK_S
+            # Another server does not end by itself.
+            if isinstance(run, LiveRun) and opened is not None and now > opened + planned:
+                (feed.folder / "exit").touch()
             for one in watched:
                 self.watch_one(run, one, feed)
             if now >= next_sample:
@@ -324,7 +366,7 @@ class Supervisor:
             if now >= next_row:
                 next_row = now + 1.0
                 running = {one.record.connector: one.process.process.pid for one in watched if not one.seen}
-                processes.append(feed.folder, {"feed": feed.process.pid, **running}, time.monotonic_ns())
+                processes.append(feed.folder, feed.pids() | running, time.monotonic_ns())
             time.sleep(POLL_S)
 
     def stop_late(self, run: PlannedRun, late: list[Watched], count: int) -> None:
@@ -341,14 +383,14 @@ class Supervisor:
             one.seen = True
             one.record.problem = f"{text} and was stopped"
 
-    def sample(self, one: Watched, now: float, opened: float | None, settings: object) -> None:
+    def sample(self, one: Watched, now: float, opened: float | None, settings: Timed | Joined | Live) -> None:
         """Notes CPU time at the first and the last sample of the measured window."""
         pid = one.process.process.pid
         one.record.peak_memory_kb = max(one.record.peak_memory_kb, machine.process_memory_kb(pid))
         if (
             opened is None
-            or now < opened + settings.warm_up_s
-            or now > opened + settings.warm_up_s + settings.measured_s
+            or now < opened + warm_up_of(settings)
+            or now > opened + warm_up_of(settings) + settings.measured_s
         ):
             return
         cpu = machine.process_cpu_ns(pid)
@@ -357,14 +399,14 @@ class Supervisor:
             one.window_start = one.window_start or values
             one.window_end = values
 
-    def watch_one(self, run: PlannedRun, one: Watched, feed: Feed) -> None:
+    def watch_one(self, run: PlannedRun, one: Watched, feed: Feed | RemoteFeed) -> None:
         code = one.process.process.poll()
         if code is None or one.seen:
             return
         ended_ns = time.monotonic_ns()
         self.finish_process(one)
         was_open = bool(one.process.output.opened_ns or one.record.restarts)
-        may_restart = isinstance(run, JoinedRun) and was_open and feed.process.poll() is None
+        may_restart = not isinstance(run, TimedRun) and was_open and feed.is_running()
         if code == 0 or not may_restart or code == 6 or len(one.record.restarts) >= MAX_RESTARTS:
             one.seen = True
             if code != 0:
@@ -418,6 +460,9 @@ class Supervisor:
         if failed and (record.kind == "timed" or len(failed) == len(record.connectors)):
             record.reasons = [f"{c.connector} {c.problem}" for c in failed]
             return
+        if record.kind == "live":
+            self.decide(record, failed)
+            return
         try:
             truth = read_truth(folder / "truth.csv")
         except (OSError, ValueError) as error:
@@ -433,12 +478,19 @@ class Supervisor:
         if len(measured) == 0:
             record.reasons = ["the feed sent nothing after the warm-up"]
             return
+        if record.settings.get("batch"):
+            # The rest of a batch waits for its first message, so only that one can be late.
+            measured = measured[np.unique(measured[:, 0], return_index=True)[1]]
         lateness = (measured[:, 1] - measured[:, 0]) / 1e3
         record.lateness_us = {
             "p50": float(np.quantile(lateness, 0.5)),
             "p99": float(np.quantile(lateness, 0.99)),
             "max": float(lateness.max()),
         }
+        self.decide(record, failed)
+
+    def decide(self, record: RunRecord, failed: list[ConnectorRecord]) -> None:
+        """Keeps, flags or refuses a run whose data can be read."""
         noisy = self.noise_reasons(record)
         record.reasons = noisy + [f"{c.connector}: {c.problem}" for c in failed]
         if noisy and self.study.limits.noisy_runs == "refuse":
@@ -461,7 +513,7 @@ class Supervisor:
         allowed = max(limits.lateness_us, 2 * floor_us)
         if record.kind == "timed" and record.lateness_us["p99"] > allowed:
             reasons.append(f"the feed was {record.lateness_us['p99']:.0f} us late at p99, above {allowed:.0f} us")
-        if record.cores_shared:
+        if record.cores_shared and record.kind != "live":
             reasons.append("feed and connector share a core")
         if len(self.noise) > 1:
             first, last = lost_percent(self.noise[0]), lost_percent(self.noise[-1])
@@ -485,7 +537,7 @@ def lost_percent(row: dict) -> float:
 
 
 def read_truth(path: Path) -> np.ndarray:
-    """Due and sent time of the messages that the feed sent: one row each, in nanoseconds.
+    """Due time, sent time and end of writing of the messages that the feed sent, in nanoseconds.
 
     # Raises
     OSError if the file cannot be read, ValueError if it has other columns.
@@ -498,4 +550,4 @@ def read_truth(path: Path) -> np.ndarray:
     if "due_ns" not in table.column_names or "done_ns" not in table.column_names:
         raise ValueError(f"columns {', '.join(table.column_names)}; expected due_ns, sent_ns and done_ns")
     sent = table.filter(table["done_ns"].is_valid())
-    return np.column_stack([sent["due_ns"].to_numpy(), sent["sent_ns"].to_numpy()])
+    return np.column_stack([sent[name].to_numpy() for name in ("due_ns", "sent_ns", "done_ns")])

@@ -5,12 +5,13 @@ from typing import Any
 
 from markupsafe import Markup
 
-from lab import published, scores, summary
+from lab import live, published, scores, summary
 from lab.analysis import Results, TimedResult
 from lab.comparison import Interval, Level
 from lab.connectors import REFERENCE_NAME
 
 Cell = str | Markup
+USUAL_BYTES = 224  # payload that captions do not name
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def level_table(results: Results, result: TimedResult) -> Table:
     floors = ", ".join(f"{summary.quantile_name(q)} {us(results.floor_ns(q))} µs" for q in shown)
     return Table(
         f"levels-{result.name}",
-        f"Response latency of timed runs at {result.settings['rate']:,} messages a second: "
+        f"Response latency of timed runs at {title_of(result)}: "
         f"{len(result.blocks)} runs per connector, {values:,} messages per run.",
         head,
         rows,
@@ -105,7 +106,7 @@ def pair_tables(result: TimedResult) -> list[Table]:
     """Verdicts and effect sizes of all pairs. One block has no spread, so it gives no table."""
     if len(result.blocks) < 2 or not result.comparison.pairs:
         return []
-    rate = f"{result.settings['rate']:,} messages a second"
+    rate = title_of(result)
     verdicts: list[list[Cell]] = []
     effects: list[list[Cell]] = []
     for p in result.comparison.pairs:
@@ -158,7 +159,7 @@ def cost_table(result: TimedResult) -> Table:
     ]
     return Table(
         f"costs-{result.name}",
-        f"Cost of each connector at {result.settings['rate']:,} messages a second.",
+        f"Cost of each connector at {title_of(result)}.",
         [
             "connector",
             "CPU, µs per message",
@@ -230,6 +231,149 @@ def normality_table(id_: str, what: str, found: dict[str, summary.Normality | No
         "Shapiro-Wilk is reliable up to 5,000 values, so it sees a seeded sample of that size. With many values every "
         "real distribution fails an exact test.",
     )
+
+
+def title_of(result: TimedResult) -> str:
+    """The rate and the unusual settings of a timed table, for captions."""
+    found = result.settings
+    text = f"{found['rate']:,} messages a second"
+    if found.get("batch"):
+        text += f" in batches of {found['batch']:,}"
+    elif found["arrival"] != "constant":
+        text += f" ({found['arrival']})"
+    if found["payload_bytes"] != USUAL_BYTES:
+        text += f" of {found['payload_bytes']:,} bytes"
+    if found.get("fragment_bytes"):
+        text += f" in frames of {found['fragment_bytes']:,} bytes"
+    return text + (" over TLS" if found["tls"] else "")
+
+
+def drain_table(result: TimedResult) -> list[Table]:
+    if not result.drains:
+        return []
+    batch = result.settings["batch"]
+    rows: list[list[Cell]] = [
+        [
+            d.connector,
+            with_interval(d.median, d.interval),
+            f"{batch / d.median * 1e9:,.0f}",
+            us(d.slowest),
+            us(d.feed),
+        ]
+        for d in sorted(result.drains, key=lambda d: d.median)
+    ]
+    return [
+        Table(
+            f"drain-{result.name}",
+            f"Time to receive a batch of {batch:,} messages that are due at once.",
+            ["connector", "median, µs", "messages a second", "slowest batch, µs", "feed, µs"],
+            rows,
+            "From the due time to the stamp of the last message; medians over runs, with 95 % intervals. Feed: until "
+            "it had written the last byte. A connector cannot be faster than that.",
+        )
+    ]
+
+
+def variant_table(results: Results, result: TimedResult) -> list[Table]:
+    """Documented against changed settings of one program."""
+    described = results.description["connectors"]
+    pairs = {frozenset((p.a, p.b)): p for p in result.comparison.pairs}
+    costs = {cost.connector: cost.cpu_us_per_message for cost in result.costs}
+    rows: list[list[Cell]] = []
+    for name, about in described.items():
+        pair = pairs.get(frozenset((name, about.get("base", ""))))
+        if not about.get("base") or pair is None:
+            continue
+        sign = 1 if pair.b == name else -1
+        ends = sorted((sign * pair.interval_95.low, sign * pair.interval_95.high))
+        verdict = Markup('<b class="{}">{}</b>').format(pair.verdict, pair.verdict)
+        before, after = costs.get(about["base"]), costs.get(name)
+        cpu = f"{100 * (after / before - 1):+.0f} %" if before and after else "n/a"
+        rows.append([about["base"], about["change"], with_interval(sign * pair.shift, Interval(*ends)), verdict, cpu])
+    if not rows:
+        return []
+    return [
+        Table(
+            f"variants-{result.name}",
+            f"Changed settings against the documented ones, at {title_of(result)}.",
+            ["connector", "change", "change of p50, µs", "verdict", "CPU per message"],
+            rows,
+            "A negative change means that the changed settings are faster.",
+        )
+    ]
+
+
+def load_tables(results: Results) -> list[Table]:
+    """Saturation, and the effect of single factors."""
+    found = []
+    if results.saturation:
+        ordered = sorted(results.saturation, key=lambda s: (-(s.sustained or 0), s.connector))
+        rows: list[list[Cell]] = [
+            [
+                s.connector,
+                "none" if s.sustained is None else f"{s.sustained:,}",
+                "" if s.failed is None else f"{s.failed:,}",
+                s.reason or "sustained every rate",
+            ]
+            for s in ordered
+        ]
+        found.append(
+            Table(
+                "saturation",
+                "Highest offered rate that each connector sustained.",
+                ["connector", "messages a second", "first rate not sustained", "reason"],
+                rows,
+                "Sustained: no loss, no growing queue in most runs, and a p99 below 1 ms or twice the noise floor. A "
+                "higher quantile that the number of messages does not support is replaced by the highest one that it "
+                "does. Only the rates of the study were tried.",
+            )
+        )
+    for factor in results.factors:
+        base, other = factor.values
+        found.append(
+            Table(
+                f"factor-{factor.base}-{factor.other}",
+                f"Effect of {factor.setting.replace('_', ' ')}: {setting_text(base)} against {setting_text(other)}.",
+                ["connector", f"p50 {factor.base}, µs", f"p50 {factor.other}, µs", "change, µs"],
+                [[e.connector, us(e.before), us(e.after), with_interval(e.shift, e.interval)] for e in factor.effects],
+                "Hodges-Lehmann shift of the per-run medians with its 95 % interval. The two tables ran one after the "
+                "other, so a drift of the machine between them adds to the change.",
+            )
+        )
+    return found
+
+
+def setting_text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def live_tables(results: Results) -> list[Table]:
+    found = []
+    for run in results.live:
+        has_time = any(a.since_event for a in run.arrivals)
+        head = ["connector", "received", "not matched", "reconnects", "first, %"]
+        head += [f"behind at {summary.quantile_name(q)}, µs" for q in live.SHOWN]
+        head += [f"since event at {summary.quantile_name(q)}, ms" for q in live.SHOWN] if has_time else []
+        rows: list[list[Cell]] = []
+        for a in sorted(run.arrivals, key=lambda a: a.behind[0.5]):
+            row: list[Cell] = [a.connector, f"{a.received:,}", f"{a.unmatched:,}", f"{a.reconnects}"]
+            row += [f"{a.first_percent:.1f}", *(us(v) for v in a.behind.values())]
+            if has_time:
+                row += [f"{v / 1e6:,.1f}" for v in a.since_event.values()] or ["none"] * len(live.SHOWN)
+            rows.append(row)
+        text = (
+            f"{run.matched:,} messages arrived at every connector, {run.per_second:,.1f} a second, "
+            f"{run.bytes_range[0]:,} to {run.bytes_range[1]:,} bytes. Behind: arrival minus the first arrival of the "
+            "same message. The server serves each connection separately, so a difference may be its own."
+        )
+        if has_time:
+            text += " Since event: CLOCK_REALTIME minus the time in the message, with the error of both clocks."
+        found.append(Table(f"live-{run.name}", f"Arrivals from {run.settings['url']}.", head, rows, text))
+    return found
 
 
 def sequence_text(sequence: int | None) -> str:

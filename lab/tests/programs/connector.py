@@ -48,6 +48,7 @@ def store(path: Path, rows: list[tuple], code: int) -> None:
     database.executemany(
         "INSERT INTO event VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, CASE WHEN ?4 IS NULL THEN 2 ELSE 0 END)", rows
     )
+    database.executemany("INSERT INTO payload VALUES (?, ?)", payloads)
     database.executemany("INSERT INTO gc VALUES (?, ?)", collections)
     database.executemany("INSERT INTO gap VALUES (?, ?, ?, ?, ?)", gaps)
     database.execute("INSERT INTO flush VALUES (?, ?, ?)", (begin, clock(), len(rows)))
@@ -68,6 +69,9 @@ collections: list[tuple[int, int]] = []
 wait_ns, drop = int(words.get("wait") or 0), int(words.get("drop") or 0)
 pause_at, pause_ms = (int(x) for x in (words.get("pause") or "0:0").split(":"))
 die = int(words.get("die") or 0) if capture.name.count(".") == 1 else 0
+keeps_payload = os.environ["LAB_PAYLOAD"] == "all"
+exit_file = Path(os.environ["LAB_EXIT_FILE"])
+payloads: list[tuple] = []
 rows: list[tuple] = []
 gaps: list[list] = []
 original: list[tuple] = []
@@ -89,9 +93,16 @@ try:
         if gaps:
             gaps[-1][4] = clock()
         print("open", connection_id, clock(), flush=True)
+        if os.environ["LAB_SUBSCRIBE"]:
+            socket.send(os.environ["LAB_SUBSCRIBE"])
         try:
             while True:
-                message = socket.recv()
+                try:
+                    message = socket.recv(timeout=0.1)
+                except TimeoutError:
+                    if exit_file.exists():
+                        sys.exit(0)
+                    continue
                 if count + 1 == gc_at:
                     collections.append((clock(), clock() + gc_ms * 1_000_000))
                     time.sleep(gc_ms / 1000)
@@ -113,6 +124,10 @@ try:
                 if drop and envelope[1] is not None and envelope[1] % drop == 0:
                     continue
                 rows.append((len(rows) + 1, *row, stamp + add_ns, len(message)))
+                if keeps_payload:
+                    payloads.append((len(rows), message.encode()))
+                if exit_file.exists():
+                    sys.exit(0)
                 original.append((len(original) + 1, *row, stamp, len(message)))
         except ConnectionClosed as closed:
             if closed.rcvd is not None and closed.rcvd.code == 1000:

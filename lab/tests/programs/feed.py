@@ -21,9 +21,9 @@ from websockets.sync.server import ServerConnection, serve
 parser = argparse.ArgumentParser()
 for name in ("listen", "truth", "ready-file", "start-with", "rate", "trades", "payload-bytes", "seed", "arrival"):
     parser.add_argument(f"--{name}")
-for name in ("dialect", "spin-us", "markets", "faults", "fragment"):
+for name in ("dialect", "spin-us", "markets", "faults", "fragment", "batch"):
     parser.add_argument(f"--{name}")
-for name in ("live", "envelope", "json"):
+for name in ("live", "envelope", "json", "subscribe-first"):
     parser.add_argument(f"--{name}", action="store_true")
 words = sys.argv[3:] if sys.argv[1:3] == ["tape", "serve"] else sys.argv[1:]
 options = parser.parse_args(words)
@@ -43,13 +43,17 @@ def handle(connection: ServerConnection) -> None:
     with lock:
         state["connections"] += 1
         number = state["connections"]
+    if options.subscribe_first:
+        print(f"subscribed: {connection.recv()}", file=sys.stderr, flush=True)
+    with lock:
         if number == int(options.start_with or 1):
             state["start"] = time.monotonic_ns() + 20_000_000
             ready.set()
     ready.wait()
     lines = []
     for sequence in range(1, total + 1):
-        due = state["start"] + int(sequence * 1e9 / rate)
+        batch = int(options.batch or 1)
+        due = state["start"] + int((sequence - 1) // batch * batch * 1e9 / rate)
         wait = (due - time.monotonic_ns()) / 1e9
         if wait < -0.5 and number > int(options.start_with or 1):
             continue  # due before this connection was open

@@ -1,5 +1,7 @@
 """The capture file: a thread moves records from the ring of the receive path to disk."""
 
+from __future__ import annotations
+
 import gc
 import os
 import platform
@@ -17,8 +19,9 @@ RING_PLACES = 1 << 16
 ROWS_MAX = 10_000
 LOOK_S = 0.05
 
-# connection_id, feed_connection, sequence, due_ns, sent_ns, received_ns, length_bytes, flags, body
-Event = tuple[int, int | None, int | None, int | None, int | None, int, int, int, bytes | str | None]
+# connection_id, feed_connection, sequence, due_ns, sent_ns, received_ns, length_bytes, flags, body.
+# A text, because Python 3.9 of PyPy does not know the bar.
+Event = "tuple[int, int | None, int | None, int | None, int | None, int, int, int, bytes | str | None]"
 
 
 class Collections:
@@ -27,7 +30,10 @@ class Collections:
     def __init__(self) -> None:
         self.count = self.pause_ns = self.begun_ns = 0
         self.pauses: deque[tuple[int, int]] = deque()
-        gc.callbacks.append(self._note)
+        # PyPy does not call back.
+        self.is_counting = hasattr(gc, "callbacks")
+        if self.is_counting:
+            gc.callbacks.append(self._note)
 
     def _note(self, phase: str, _details: dict[str, int]) -> None:
         if phase == "start":
@@ -85,7 +91,9 @@ class Capture:
             status = Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]
             facts = {"ended_ns": ended_ns, "exit_code": code, "messages": self.received, "peak_memory_kb": status}
             facts |= {"ring_waits": self.ring_waits, "cpu_us": round((usage.ru_utime + usage.ru_stime) * 1e6)}
-            self._facts(facts | {"gc_count": self._collections.count, "gc_pause_ns": self._collections.pause_ns})
+            if self._collections.is_counting:
+                facts |= {"gc_count": self._collections.count, "gc_pause_ns": self._collections.pause_ns}
+            self._facts(facts)
             self._file.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             self._file.close()
         except (OSError, sqlite3.Error) as error:

@@ -1,10 +1,14 @@
 """A connector of the latency laboratory in Python, by contracts/lab-connector.md.
 
-It runs in the folder of one connector, whose `library.py` has the WebSocket library: the names NAME,
-VERSION and FAILURES, and the coroutines connected, send, receive and close.
+It runs in the folder of one connector. `library.py` there, or in the folder that the first argument names, has
+the WebSocket library: the names NAME, VERSION and FAILURES, and the coroutines connected, send, receive and close.
+The second argument names a module whose `run` replaces that of asyncio.
 """
 
+from __future__ import annotations
+
 import asyncio
+import importlib
 import os
 import random
 import signal
@@ -114,17 +118,16 @@ class Receiver:
 
 def shake_hands() -> None:
     for line in sys.stdin:
-        match line.strip():
-            case "clock":
-                print(f"clock {time.monotonic_ns()}", flush=True)
-            case "go":
-                return
+        if line.strip() == "clock":
+            print(f"clock {time.monotonic_ns()}", flush=True)
+        elif line.strip() == "go":
+            return
     sys.exit(USAGE)
 
 
 async def main() -> int:
     sys.modules["connector"] = sys.modules["__main__"]  # what library.py imports from here
-    sys.path.insert(0, str(Path.cwd()))
+    sys.path.insert(0, str(Path(*sys.argv[1:2]).absolute()))
     import library
 
     try:
@@ -144,4 +147,5 @@ if __name__ == "__main__":
         print(f"wrong environment: LAB_{missing[0] if missing else 'BUSY_WAIT_NS'}", file=sys.stderr)
         sys.exit(USAGE)
     shake_hands()
-    sys.exit(asyncio.run(main()))
+    loops = importlib.import_module(sys.argv[2]) if len(sys.argv) > 2 else asyncio
+    sys.exit(loops.run(main()))

@@ -1,105 +1,109 @@
-//! A connector of the latency laboratory with our own receive path, by contracts/lab-connector.md.
+//! A connector of the latency laboratory with our own receive path.
 
-mod capture;
-mod connect;
-mod event;
-mod receive;
-
-use std::io::BufRead;
-use std::path::PathBuf;
+use std::error::Error;
+use std::io::{self, ErrorKind, Read, Write};
 use std::process::ExitCode;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
-use capture::Capture;
-use receive::Receiver;
+use lab_connector::{End, Library, MESSAGE_MOST, Settings, Stream, Take, connect, monotonic_ns, run};
+use pitwire_websocket::{Address, ClientHandshake, CloseCode, Decoder, IncomingMessage, MessageLimits, Opcode, write_masked};
 
-pub const DONE: u8 = 0;
-pub const USAGE: u8 = 2;
-pub const REMOTE_CLOSE: u8 = 3;
-pub const CONNECT_FAILURE: u8 = 4;
-pub const PROTOCOL_ERROR: u8 = 5;
-pub const CAPTURE_ERROR: u8 = 6;
+const LIMITS: MessageLimits = MessageLimits { message_bytes: MESSAGE_MOST, fragments: 1 << 20 };
+/// Longest wait before the stop flag is checked.
+const STOP_CHECK: Duration = Duration::from_millis(50);
 
-/// The settings of the environment.
-pub struct Settings {
-    pub url: String,
-    pub subscribe: String,
-    pub capture: PathBuf,
-    pub schema: PathBuf,
-    pub exit_file: PathBuf,
-    /// Names of the run, the connector and the exchange.
-    pub names: [String; 3],
-    pub has_envelope: bool,
-    pub keeps_payload: bool,
-    pub reconnects: bool,
-    pub busy_wait_ns: i64,
+struct Pitwire;
+
+/// An open connection, and the bytes that came with the handshake.
+struct Connection {
+    stream: Stream,
+    unread: Vec<u8>,
 }
 
-impl Settings {
-    fn read() -> Result<Self, String> {
-        let get = |name: &str| std::env::var(name).map_err(|_| format!("the environment has no {name}"));
-        let busy_wait = std::env::var("LAB_BUSY_WAIT_NS").unwrap_or_default();
-        let busy_wait = if busy_wait.is_empty() { "0" } else { &busy_wait };
-        Ok(Settings {
-            url: get("LAB_URL")?,
-            subscribe: std::env::var("LAB_SUBSCRIBE").unwrap_or_default(),
-            capture: get("LAB_CAPTURE")?.into(),
-            schema: get("LAB_SCHEMA")?.into(),
-            exit_file: get("LAB_EXIT_FILE")?.into(),
-            names: [get("LAB_RUN")?, get("LAB_CONNECTOR")?, get("LAB_EXCHANGE")?],
-            has_envelope: get("LAB_ENVELOPE")? == "text",
-            keeps_payload: get("LAB_PAYLOAD")? == "all",
-            reconnects: get("LAB_RECONNECT")? == "1",
-            busy_wait_ns: busy_wait.parse().map_err(|_| format!("LAB_BUSY_WAIT_NS is {busy_wait:?}, not a number"))?,
-        })
+impl Library for Pitwire {
+    const NAME: &'static str = "pitwire-websocket";
+    const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+    type Connection = Connection;
+
+    fn open(&mut self, settings: &Settings) -> Result<Connection, Box<dyn Error>> {
+        let address = Address::parse(&settings.url)?;
+        let mut stream = connect(settings, &address.host, address.port, address.is_secure)?;
+        let nonce = u128::from(std::process::id()) << 64 | u128::from(monotonic_ns().unsigned_abs());
+        let opening = ClientHandshake::new(&address, nonce.to_be_bytes(), None, None);
+        stream.write_all(opening.request())?;
+        let mut unread = Vec::new();
+        loop {
+            let mut buffer = [0; 4096];
+            let bytes = stream.read(&mut buffer)?;
+            unread.extend_from_slice(&buffer[..bytes]);
+            if let Some(opened) = opening.judge(&unread).map_err(|error| error.to_string())? {
+                unread.drain(..opened.head_bytes);
+                break;
+            }
+            if bytes == 0 {
+                return Err(io::Error::from(ErrorKind::UnexpectedEof).into());
+            }
+        }
+        if !settings.subscribe.is_empty() {
+            send(&mut stream, Opcode::Text, settings.subscribe.as_bytes())?;
+        }
+        stream.socket().set_read_timeout(Some(STOP_CHECK))?;
+        Ok(Connection { stream, unread })
+    }
+
+    fn receive(&mut self, connection: Connection, take: &mut Take<'_>) -> End {
+        receive(connection, take).unwrap_or_else(|error| End::Lost(error.to_string()))
     }
 }
 
-pub fn monotonic_ns() -> i64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec * 1_000_000_000 + now.tv_nsec
-}
-
-/// Answers the clock handshake. Returns false if the input ends before `go`.
-fn shake_hands() -> bool {
-    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        match line.trim() {
-            "clock" => println!("clock {}", monotonic_ns()),
-            "go" => return true,
-            _ => {}
+fn receive(connection: Connection, take: &mut Take<'_>) -> io::Result<End> {
+    let Connection { mut stream, unread: mut buffer } = connection;
+    let mut decoder = Decoder::of_server(LIMITS);
+    let mut end = buffer.len();
+    buffer.resize(256 * 1024, 0);
+    loop {
+        let mut at = 0;
+        while at < end {
+            let (used, message) = match decoder.decode(&buffer[at..end]) {
+                Ok(decoded) => decoded,
+                Err(violation) => {
+                    let _ = send(&mut stream, Opcode::Close, &(violation.code as u16).to_be_bytes());
+                    return Ok(End::Protocol(violation.reason.to_owned()));
+                }
+            };
+            match message {
+                Some(IncomingMessage::Text(text)) => take.message(text.as_bytes(), false),
+                Some(IncomingMessage::Binary(bytes)) => take.message(bytes, true),
+                Some(IncomingMessage::Ping(body)) => send(&mut stream, Opcode::Pong, body)?,
+                Some(IncomingMessage::Close(code)) => {
+                    let answer = code.unwrap_or(CloseCode::Normal as u16);
+                    let _ = send(&mut stream, Opcode::Close, &answer.to_be_bytes());
+                    return Ok(End::Close(code));
+                }
+                Some(IncomingMessage::Pong) | None => {}
+            }
+            at += used;
+        }
+        end = match stream.read(&mut buffer) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(bytes) => bytes,
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => 0,
+            Err(error) => return Err(error),
+        };
+        if take.is_stopped() {
+            let _ = send(&mut stream, Opcode::Close, &(CloseCode::GoingAway as u16).to_be_bytes());
+            return Ok(End::Stopped);
         }
     }
-    false
+}
+
+/// Sends one masked frame.
+fn send(stream: &mut Stream, opcode: Opcode, payload: &[u8]) -> io::Result<()> {
+    let mut frame = Vec::new();
+    write_masked(&mut frame, opcode, payload, monotonic_ns().to_le_bytes()[..4].try_into().unwrap_or_default());
+    stream.write_all(&frame)
 }
 
 fn main() -> ExitCode {
-    let settings = match Settings::read() {
-        Ok(settings) => Arc::new(settings),
-        Err(reason) => {
-            eprintln!("{reason}");
-            return USAGE.into();
-        }
-    };
-    if !shake_hands() {
-        return USAGE.into();
-    }
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGTERM, signal_hook::consts::SIGINT] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).expect("these signals can be caught");
-    }
-    let (code, received) = match Capture::start(&settings, &stop) {
-        Ok((capture, ring)) => {
-            let mut receiver = Receiver::new(&settings, &stop, ring);
-            let code = receiver.run();
-            let counts = receiver.finish();
-            (capture.finish(code, counts), counts.received)
-        }
-        Err(error) => {
-            eprintln!("cannot write {}: {error}", settings.capture.display());
-            (CAPTURE_ERROR, 0)
-        }
-    };
-    println!("done {code} {received}");
-    code.into()
+    run(Pitwire)
 }

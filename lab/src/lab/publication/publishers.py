@@ -31,12 +31,6 @@ class Publisher(Connector):
     BUILD: ClassVar = "lab publication build"
 
     description: PublisherDescription
-    variant: str = ""
-
-    @property
-    def name(self) -> str:
-        own = self.description.name
-        return f"{own}-{self.variant}" if self.variant else own
 
     @property
     def program(self) -> list[str]:

@@ -1,0 +1,30 @@
+import java.net.URI;
+import java.nio.file.Path;
+import javax.net.ssl.SSLContext;
+
+/** A WebSocket library. Each connector has one class `Adapter` that implements it. */
+interface Library {
+    int MESSAGE_MOST = 16 << 20;
+    int OPEN_SECONDS = 5;
+
+    /** Where to connect. `trust` and its file `ca` are null for a plain connection and for the system's certificates. */
+    record Target(URI url, Path ca, SSLContext trust) {}
+
+    /** An open connection. Both methods may be called by any thread. */
+    interface Link {
+        void send(String text) throws Exception;
+
+        /** Ends the connection at once. */
+        void stop();
+    }
+
+    String name();
+
+    String version();
+
+    /**
+     * Opens a connection, or throws within a few seconds. The adapter calls `events.opened` before the first message,
+     * and reads the clock as its first action for a message.
+     */
+    Link open(Target target, Events events) throws Exception;
+}

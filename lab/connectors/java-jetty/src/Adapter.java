@@ -1,0 +1,99 @@
+import java.nio.ByteBuffer;
+import java.util.concurrent.TimeUnit;
+import org.eclipse.jetty.client.HttpClient;
+import org.eclipse.jetty.client.transport.HttpClientTransportOverHTTP;
+import org.eclipse.jetty.io.ClientConnector;
+import org.eclipse.jetty.util.ssl.SslContextFactory;
+import org.eclipse.jetty.websocket.api.Callback;
+import org.eclipse.jetty.websocket.api.Session;
+import org.eclipse.jetty.websocket.api.exceptions.CloseException;
+import org.eclipse.jetty.websocket.client.WebSocketClient;
+
+/** Jetty. */
+final class Adapter implements Library {
+    private WebSocketClient client;
+
+    @Override
+    public String name() {
+        return "Jetty";
+    }
+
+    @Override
+    public String version() {
+        return Text.versionOfFile(WebSocketClient.class);
+    }
+
+    @Override
+    public Link open(Target target, Events events) throws Exception {
+        if (client == null) {
+            ClientConnector connector = new ClientConnector();
+            SslContextFactory.Client trust = new SslContextFactory.Client();
+            trust.setSslContext(target.trust());
+            connector.setSslContextFactory(trust);
+            client = new WebSocketClient(new HttpClient(new HttpClientTransportOverHTTP(connector)));
+            client.setMaxTextMessageSize(MESSAGE_MOST);
+            client.setMaxBinaryMessageSize(MESSAGE_MOST);
+            client.setMaxFrameSize(MESSAGE_MOST);
+            client.setConnectTimeout(OPEN_SECONDS * 1_000);
+            client.start();
+        }
+        Session session = client.connect(new Receiver(events), target.url()).get(OPEN_SECONDS, TimeUnit.SECONDS);
+        return new Link() {
+            @Override
+            public void send(String text) {
+                session.sendText(text, Callback.NOOP);
+            }
+
+            @Override
+            public void stop() {
+                session.disconnect();
+            }
+        };
+    }
+
+    /** Public, because Jetty calls it by a method handle. */
+    public static final class Receiver extends Session.Listener.AbstractAutoDemanding {
+        private final Events events;
+
+        Receiver(Events events) {
+            this.events = events;
+        }
+
+        @Override
+        public void onWebSocketOpen(Session session) {
+            super.onWebSocketOpen(session);
+            events.opened();
+        }
+
+        @Override
+        public void onWebSocketText(String message) {
+            events.text(message, System.nanoTime());
+        }
+
+        @Override
+        public void onWebSocketBinary(ByteBuffer message, Callback callback) {
+            long receivedNs = System.nanoTime();
+            events.binary(message, receivedNs);
+            callback.succeed();
+        }
+
+        @Override
+        public void onWebSocketError(Throwable error) {
+            System.err.println(error);
+            // The reason that Jetty gives in the close frame which it sends.
+            if (error instanceof CloseException) {
+                events.violated(error.toString());
+            }
+        }
+
+        @Override
+        public void onWebSocketClose(int code, String reason, Callback callback) {
+            if (code == 1006) {
+                events.lost(reason);
+            } else {
+                events.closed(code);
+            }
+            callback.succeed();
+        }
+    }
+}

@@ -1,0 +1,2 @@
+// ws.
+export * from '../common/javascript/ws.js';
