@@ -41,6 +41,41 @@ impl Value {
     pub fn plus(self, other: Value) -> Value {
         Value { scaled: self.scaled.saturating_add(other.scaled) }
     }
+
+    /// Returns the difference, or the nearest value if it does not fit.
+    #[must_use]
+    pub fn minus(self, other: Value) -> Value {
+        Value { scaled: self.scaled.saturating_sub(other.scaled) }
+    }
+
+    /// Returns the product, or the nearest value if it does not fit.
+    #[must_use]
+    pub fn times(self, count: i64) -> Value {
+        Value { scaled: self.scaled.saturating_mul(i128::from(count)) }
+    }
+
+    /// Returns how many whole steps the value has, rounded down. `None` if the step is not positive
+    /// or the number does not fit.
+    pub fn steps(self, step: Value) -> Option<i64> {
+        let count = (step.scaled > 0).then(|| self.scaled.div_euclid(step.scaled))?;
+        i64::try_from(count).ok()
+    }
+
+    /// Returns the number of decimals without zeros at the end.
+    pub fn decimals(self) -> usize {
+        self.to_string().split_once('.').map_or(0, |(_, decimals)| decimals.len())
+    }
+
+    /// Formats the value with at least this many decimals.
+    pub fn with_decimals(self, decimals: usize) -> String {
+        let mut text = self.to_string();
+        let present = self.decimals();
+        if present == 0 && decimals > 0 {
+            text.push('.');
+        }
+        text.extend(std::iter::repeat_n('0', decimals.saturating_sub(present)));
+        text
+    }
 }
 
 impl PartialOrd for Value {
@@ -72,6 +107,27 @@ impl<'de> Deserialize<'de> for Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn steps_are_counted_down_from_the_value() {
+        let value = |text| Value::parse(text).unwrap();
+        let tick = value("0.05");
+        assert_eq!(value("3.14").steps(tick), Some(62));
+        assert_eq!(value("-3.14").steps(tick), Some(-63));
+        assert_eq!(tick.times(62), value("3.1"));
+        assert_eq!(value("3").minus(value("3.5")), value("-0.5"));
+        assert_eq!(value("3").steps(Value::ZERO), None);
+        assert_eq!(value("1e20").steps(value("1e-18")), None);
+    }
+
+    #[test]
+    fn decimals_are_padded_and_never_cut() {
+        let shown = |text, decimals| Value::parse(text).unwrap().with_decimals(decimals);
+        assert_eq!(shown("3200.1", 2), "3200.10");
+        assert_eq!(shown("3200", 2), "3200.00");
+        assert_eq!(shown("3200", 0), "3200");
+        assert_eq!(shown("0.12345", 2), "0.12345");
+    }
 
     #[test]
     fn equal_numbers_compare_equal_whatever_their_spelling() {

@@ -238,6 +238,13 @@ mod tests {
             amount: Value::parse("5").unwrap(),
             filled_amount: Value::parse(filled).unwrap(),
             label: "a".into(),
+            order_type: "limit".into(),
+            price: Value::parse("10"),
+            trigger_price: None,
+            time_in_force: "good_til_cancelled".into(),
+            tif_ext: None,
+            hidden: false,
+            queue_ahead: None,
             last_update_timestamp: at_ms,
         }
     }

@@ -128,6 +128,17 @@ impl Trader {
         answered
     }
 
+    /// Asks for the open orders, the positions and missing fills again. The trader does so by itself
+    /// after a reconnection. Call this for fields of which the venue sends no notice, such as
+    /// [`Order::queue_ahead`] and [`Position::floating_profit_loss`].
+    ///
+    /// # Errors
+    ///
+    /// As [`VenueConnection::call`].
+    pub async fn refresh(&self) -> Result<(), Error> {
+        self.account.rebuild().await
+    }
+
     /// Waits until it is certain whether the order with this label was entered. Returns `None` for
     /// a label that no order of this trader has, and [`EntryState::Unknown`] if the connection ends
     /// before.
