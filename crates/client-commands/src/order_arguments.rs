@@ -3,11 +3,10 @@
 use std::io::{BufRead, IsTerminal, Write};
 
 use clap::{Args, ValueEnum};
-use pitwire_client::{Number, OrderRequest, OrderType, PostOnly, Side, TimeInForce, TriggerPrice, Value};
+use pitwire_client::{Number, OrderRequest, OrderType, PostOnly, Side, TimeInForce, TriggerPrice};
 use pitwire_failure::Failure;
 
-/// Sets the size above which an order must be confirmed, in every call.
-const CONFIRM_ABOVE: &str = "PITWIRE_CONFIRM_ABOVE";
+use crate::confirmation::ConfirmationBound;
 
 /// Enter an order.
 #[derive(Args)]
@@ -183,22 +182,11 @@ impl OrderArguments {
     ///
     /// Fails without a terminal, and after any answer but yes.
     pub fn confirm(&self, order: &OrderRequest) -> Result<(), Failure> {
-        let bound = match (&self.confirm_above, std::env::var(CONFIRM_ABOVE)) {
-            (Some(bound), _) => bound.clone(),
-            (None, Ok(text)) if !text.is_empty() => {
-                text.parse().map_err(|error: String| Failure::usage(format!("{CONFIRM_ABOVE}: {error}")))?
-            }
-            (None, _) => return Ok(()),
+        let bound = ConfirmationBound::find(self.confirm_above.as_ref())?;
+        let question = match bound.reason(&order.amount) {
+            Some(question) if !self.yes => question,
+            _ => return Ok(()),
         };
-        // A number with more digits than a price or amount has counts as large.
-        let is_large = match (Value::parse(order.amount.as_str()), Value::parse(bound.as_str())) {
-            (Some(amount), Some(bound)) => amount > bound,
-            _ => true,
-        };
-        if self.yes || !is_large {
-            return Ok(());
-        }
-        let question = format!("the amount {} is above {bound}", order.amount);
         if !std::io::stdin().is_terminal() {
             return Err(Failure::usage(format!("{question}, and there is no terminal to ask on"))
                 .remedy("add --yes to send the order"));

@@ -16,9 +16,9 @@ use pitwire_terminal::output::{printable_json, say};
 /// Events of all channels that wait to be printed.
 const WAITING_EVENTS: usize = 64;
 
-/// Options of every command that is a client of a venue.
+/// Options that name a venue.
 #[derive(Args)]
-pub struct Reach {
+pub struct VenueOptions {
     /// WebSocket URL of the venue.
     #[arg(long, global = true, value_name = "WS_URL", default_value = "ws://127.0.0.1:8080/ws/api/v2")]
     url: String,
@@ -28,6 +28,25 @@ pub struct Reach {
     /// Timeout of a request in seconds.
     #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=3600))]
     timeout: u64,
+}
+
+impl VenueOptions {
+    /// Returns the settings of a connection that survives a cut.
+    pub fn settings(&self, credentials: Option<Credentials>) -> Settings {
+        Settings {
+            authority: self.ca.clone(),
+            credentials,
+            timeout: Duration::from_secs(self.timeout),
+            ..Settings::new(&self.url)
+        }
+    }
+}
+
+/// Options of a command that sends a request to a venue and prints the result.
+#[derive(Args)]
+pub struct Reach {
+    #[command(flatten)]
+    venue: VenueOptions,
     /// Print the result as one line of JSON, with every number as the venue wrote it.
     #[arg(long, global = true)]
     pub json: bool,
@@ -58,15 +77,10 @@ impl Reach {
     pub fn open_with(&self, with_login: bool, reconnects: bool) -> Result<VenueSession, Failure> {
         // A missing credential is reported before a connection is opened.
         let credentials = if with_login { Some(Credentials::find().map_err(Error::from)?) } else { None };
-        let defaults = Settings::new(&self.url);
-        let settings = Settings {
-            authority: self.ca.clone(),
-            credentials,
-            timeout: Duration::from_secs(self.timeout),
-            reconnect: if reconnects { defaults.reconnect } else { Reconnect::Never },
-            heartbeat: defaults.heartbeat.filter(|_| reconnects),
-            ..defaults
-        };
+        let mut settings = self.venue.settings(credentials);
+        if !reconnects {
+            settings = Settings { reconnect: Reconnect::Never, heartbeat: None, ..settings };
+        }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| Failure::new(format!("cannot start the event loop: {error}")))?;
         let connection = runtime.block_on(VenueConnection::open(settings))?;
