@@ -57,7 +57,14 @@ def maker(tmp_path: Path) -> str:
 
 
 SMALL = ["--count", str(COUNT), "--rounds", "2", "--updates", "2000", "--price", "1500"]
-MEASUREMENTS = ["propagation", "order placement", "trading loop", "book change to applied", "book update"]
+MEASUREMENTS = [
+    "propagation",
+    "order placement",
+    "trading loop",
+    "new connection",
+    "book change to applied",
+    "book update",
+]
 
 
 @pytest.mark.parametrize(

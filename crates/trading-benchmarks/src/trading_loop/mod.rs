@@ -20,13 +20,13 @@ use std::time::Instant;
 use pitwire_benchmarks::orders::Latencies;
 use pitwire_benchmarks::orders::echo::Echo;
 use pitwire_client::{
-    Cancel, Credentials, Error, Number, OrderOutcome, OrderPool, OrderRequest, Routing, Settings, Side,
+    Cancel, Credentials, Error, Number, OrderOutcome, OrderPool, OrderRequest, Routing, Settings, Side, VenueConnection,
 };
 use pitwire_failure::Failure;
 use serde_json::json;
 
 use crate::client_threads::{ClientThreads, ThreadModel};
-use crate::cost::{AllocationCounter, Cost};
+use crate::cost::{AllocationCounter, Cost, CostMeter};
 use crate::pacing::{Pacing, measure};
 use market::QuietMarket;
 pub use report::{LoopReport, Measurement};
@@ -35,6 +35,8 @@ use wire::{TrafficMeter, parse, probe};
 
 /// Orders that rest at the same time. A venue limits the open orders of an account.
 const RESTING_ORDERS_MAX: u64 = 500;
+/// Connections that are opened in one round. Each leaves a closed socket behind for a minute.
+const NEW_CONNECTIONS_MAX: u64 = 500;
 /// Label of the orders that rest, by which they are cancelled.
 const LABEL: &str = "pitwire-bench-loop";
 
@@ -134,6 +136,7 @@ impl LoopBenchmark {
             left_out.push("trading loop: no second account (--maker-credentials FILE)");
         }
         let orders = has_login.then_some((&*pool, &resting));
+        measurements.push(self.new_connections().await?);
         let recording = market_data::record(&data, &self.instrument, orders).await?;
         match recording {
             Some(recording) => {
@@ -191,6 +194,28 @@ impl LoopBenchmark {
             measured.cost.add(meter.stop(self.round_count()));
         }
         Ok(measured)
+    }
+
+    /// Measures `public/test` over a connection that is opened for it: the cost of a client that
+    /// keeps no connection. It is a closed loop without a login.
+    async fn new_connections(&self) -> Result<Measurement, Failure> {
+        let settings = Settings { credentials: None, ..self.settings.clone() };
+        let test = || {
+            let settings = settings.clone();
+            async move {
+                let connection = VenueConnection::open(settings).await?;
+                connection.call("public/test", &json!({})).await?;
+                Ok(Instant::now())
+            }
+        };
+        let count = self.round_count().min(NEW_CONNECTIONS_MAX);
+        let (mut latencies, mut cost) = (Latencies::new(), Cost::default());
+        for _ in 0..self.rounds {
+            let meter = CostMeter::start(self.counter);
+            latencies.add(&measure(Pacing::Closed, count, test).await?);
+            cost.add(meter.stop(count));
+        }
+        Ok(Measurement { name: "new connection", latencies, yardstick: None, sizes: None, cost: Some(cost) })
     }
 
     /// Measures orders that rest. In a closed loop they are cancelled between the timed parts. In
