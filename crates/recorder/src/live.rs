@@ -102,10 +102,10 @@ fn start_relay(shared: &Arc<SharedFeed>, stop: BorrowedFd<'_>) -> io::Result<Joi
     let (shared, stop) = (Arc::clone(shared), stop.try_clone_to_owned()?);
     std::thread::Builder::new().name("relay".into()).spawn(move || {
         let Some(wanted) = &shared.config.relay else { return };
-        if shared.wait_for_clock() {
-            if let Some(reason) = relay::relay(&shared.relayed, wanted, &stop) {
-                shared.fail(reason);
-            }
+        if shared.wait_for_clock()
+            && let Some(reason) = relay::relay(&shared.relayed, wanted, &stop)
+        {
+            shared.fail(reason);
         }
     })
 }
