@@ -29,12 +29,13 @@ use crate::sequencer::Sequencer;
 /// ```
 /// use pitwire_engine::Engine;
 /// use pitwire_model::{Command, Epoch, Event, Seq, VenueNanos};
-/// use pitwire_schedule::{TimerQueue, Unscheduled};
+/// use pitwire_schedule::{ContinuousCalendar, TimerQueue};
 /// use pitwire_venue::{EventQueue, Venue};
 ///
 /// let start = VenueNanos(1_000);
-/// let timers = TimerQueue::starting(Box::new(Unscheduled), &Engine::new(), start,
-/// VenueNanos::ZERO); let mut venue = Venue::in_memory(EventQueue::new(timers));
+/// let calendar = Box::new(ContinuousCalendar);
+/// let timers = TimerQueue::starting(calendar, &Engine::new(), start, VenueNanos::ZERO);
+/// let mut venue = Venue::in_memory(EventQueue::new(timers));
 /// let seq = venue.submit(start, Command::StartEpoch { epoch: Epoch(1) }, &mut ()).unwrap();
 /// venue.commit().unwrap();
 /// assert_eq!((seq, venue.durable()), (Seq(1), Seq(1)));
