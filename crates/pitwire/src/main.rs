@@ -68,6 +68,7 @@ enum Command {
     Bars(commands::bars::Bars),
     Load(Box<commands::load::Load>),
     Gateway(Box<commands::gateway::Gateway>),
+    Relay(Box<commands::relay::Relay>),
     Doctor(commands::doctor::Doctor),
     Completions(commands::shell::Completions),
     Man(commands::shell::Man),
@@ -79,7 +80,12 @@ impl Command {
     fn serves(&self) -> bool {
         matches!(
             self,
-            Command::Up(_) | Command::Split(_) | Command::Tape(_) | Command::Publish(_) | Command::Gateway(_)
+            Command::Up(_)
+                | Command::Split(_)
+                | Command::Tape(_)
+                | Command::Publish(_)
+                | Command::Gateway(_)
+                | Command::Relay(_)
         )
     }
 }
@@ -126,6 +132,7 @@ fn main() -> ExitCode {
         Command::Bars(bars) => bars.run(),
         Command::Load(load) => load.run(),
         Command::Gateway(gateway) => gateway.run(),
+        Command::Relay(relay) => relay.run(),
         Command::Doctor(doctor) => doctor.run(),
         Command::Completions(completions) => completions.run(Arguments::command()),
         Command::Man(man) => man.run(Arguments::command()),
