@@ -49,6 +49,7 @@ struct Arguments {
 enum Command {
     Up(commands::up::Up),
     Sim(commands::sim::Sim),
+    Flow(commands::flow::Flow),
     Scenario(commands::scenario::Play),
     Verify(commands::verify::Verify),
     Backup(commands::backup::Backup),
@@ -113,6 +114,7 @@ fn main() -> ExitCode {
     let done = signals::report_file_size_limit().and_then(|()| match arguments.command {
         Command::Up(up) => up.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Flow(flow) => flow.run(),
         Command::Scenario(play) => play.run(),
         Command::Verify(verify) => verify.run(),
         Command::Backup(backup) => backup.run(),
