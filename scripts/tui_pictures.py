@@ -36,7 +36,7 @@ def colours(style: Style) -> tuple[str, str]:
 
 
 def svg(screen: Screen, label: str) -> str:
-    """Each run of cells of one style is a text of a fixed length, so that no font moves a column."""
+    """Each run of cells of one style is a text of fixed length: no font moves a column."""
     width = screen.columns * CELL_WIDTH + 2 * MARGIN
     height = screen.lines * CELL_HEIGHT + 2 * MARGIN
     parts = [

@@ -184,8 +184,8 @@ def haproxy_config(port: int, first: str, second: str) -> str:
 
 
 class Member(threading.Thread):
-    """A client that enters numbered orders, reconnects after a cut, and repeats a request without an
-    answer under the same client_order_id."""
+    """A client that enters numbered orders, reconnects after a cut, and repeats a request without
+    an answer under the same client_order_id."""
 
     def __init__(self, url: str, who: Credentials, name: str, orders: int) -> None:
         super().__init__(daemon=True)

@@ -1,4 +1,6 @@
-"""`pitwire tape serve --live --relay`, and the other options of the feed that follow a server's habits."""
+"""`pitwire tape serve --live --relay`, and the other options of the feed that follow a server's
+habits.
+"""
 
 import threading
 from collections.abc import Iterator
@@ -16,11 +18,14 @@ from websockets.sync.server import ServerConnection, serve
 
 @contextmanager
 def upstream(messages: list[str | bytes]) -> Iterator[tuple[str, list[str]]]:
-    """A server that sends `messages` after a subscription and then closes. Yields its URL and what it got."""
-    heard: list[str] = []
+    """A server that sends `messages` after a subscription and then closes.
+
+    Yields its URL and what it got.
+    """
+    received: list[str] = []
 
     def handle(connection: ServerConnection) -> None:
-        heard.append(str(connection.recv()))
+        received.append(str(connection.recv()))
         try:
             for message in messages:
                 connection.send(message)
@@ -30,7 +35,7 @@ def upstream(messages: list[str | bytes]) -> Iterator[tuple[str, list[str]]]:
     with serve(handle, "127.0.0.1", 0, compression=None) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         host, port = server.socket.getsockname()[:2]
-        yield f"ws://{host}:{port}/stream", heard
+        yield f"ws://{host}:{port}/stream", received
         server.shutdown()
 
 
@@ -38,7 +43,7 @@ def test_a_relay_numbers_the_messages_of_another_server_for_all_readers(tmp_path
     truth = tmp_path / "truth.csv"
     messages: list[str | bytes] = [f'{{"event":{n}}}' for n in range(300)]
     messages += ["[1,2]", b"\x00\x01"]
-    with upstream(messages) as (url, heard):
+    with upstream(messages) as (url, received):
         options = ["--relay", url, "--relay-subscribe", "all of it", "--envelope", "--truth", str(truth)]
         feed = Feed(tmp_path, "--live", *options, "--start-with", "2")
         found: list[list[str | bytes]] = []
@@ -53,7 +58,7 @@ def test_a_relay_numbers_the_messages_of_another_server_for_all_readers(tmp_path
                     codes.append(closed.rcvd.code if closed.rcvd else None)
                 found.append(received)
         summary = feed.wait()
-    assert heard == ["all of it"]
+    assert received == ["all of it"]
     assert codes == [1000, 1000]
     for received in found:
         assert [str(m)[108:] for m in received[:300]] == [str(m)[1:] for m in messages[:300]]

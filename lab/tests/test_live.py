@@ -22,15 +22,15 @@ def exchange() -> Iterator[str]:
     """A server with its own numbers per connection, that sends only after a subscription."""
     started = time.monotonic()
     lock = threading.Lock()
-    heard: list[str] = []
+    received: list[str] = []
 
     def handle(connection: ServerConnection) -> None:
         with lock:
-            heard.append(str(connection.recv()))
+            received.append(str(connection.recv()))
         path = connection.request.path
         pause = 0.02 if path == "/busy" else 0.1
         try:
-            for number in itertools.count(1_000_000 * len(heard)):
+            for number in itertools.count(1_000_000 * len(received)):
                 event = int((time.monotonic() - started) / pause)
                 time.sleep(max(0.0, started + (event + 1) * pause - time.monotonic()))
                 time_ms = int(time.time() * 1000) - 5
@@ -44,7 +44,7 @@ def exchange() -> Iterator[str]:
         host, port = server.socket.getsockname()[:2]
         yield f"ws://{host}:{port}"
         server.shutdown()
-    assert set(heard) == {"hello"}
+    assert set(received) == {"hello"}
 
 
 def test_a_live_run_matches_messages_that_differ_per_connection(exchange: str, run_study: RunStudy) -> None:

@@ -30,8 +30,8 @@ pub enum BookEvent {
 ///
 /// While the book waits for a snapshot, it repeats the request after the connection's time limit.
 /// A request, its answer or the snapshot may be lost without a cut. A complete book compares its
-/// change id with the venue's at [`Settings::check_interval`](crate::Settings::check_interval), because
-/// the last changes before a pause of the market may be lost, too.
+/// change id with the venue's at [`Settings::check_interval`](crate::Settings::check_interval),
+/// because the last changes before a pause of the market may be lost, too.
 #[derive(Debug)]
 pub struct BookSubscription {
     subscription: Subscription,
@@ -82,8 +82,8 @@ impl BookCheck {
         self.next_at = Instant::now() + self.interval;
     }
 
-    /// Returns whether the book lacks a change that the venue named one interval ago. Otherwise asks
-    /// the venue for its present change.
+    /// Returns whether the book lacks a change that the venue named one interval ago. Otherwise
+    /// asks the venue for its present change.
     fn finds_gap(&mut self, connection: &VenueConnection, book: &OrderBook) -> bool {
         self.next_at = Instant::now() + self.interval;
         if book.change_id().is_some_and(|known| known < self.venue_change_id.load(Ordering::Relaxed)) {
@@ -127,7 +127,8 @@ impl BookSubscription {
         &self.book
     }
 
-    /// Returns the venue's message behind the last [`BookEvent::Snapshot`] or [`BookEvent::Changed`].
+    /// Returns the venue's message behind the last [`BookEvent::Snapshot`] or
+    /// [`BookEvent::Changed`].
     pub fn message(&self) -> Option<&RawValue> {
         self.message.as_deref()
     }

@@ -25,8 +25,8 @@ use crate::{Error, Reconnect, Settings};
 const CHANNELS_PER_REQUEST: usize = 200;
 /// Silent heartbeat intervals after which a socket counts as dead.
 const SILENT_INTERVALS: u32 = 3;
-/// Requests in a row without an answer after which a socket counts as dead, although it still brings
-/// messages of channels.
+/// Requests in a row without an answer after which a socket counts as dead, although it still
+/// brings messages of channels.
 const UNANSWERED_MAX: u32 = 3;
 const TICK: Duration = Duration::from_millis(500);
 

@@ -42,8 +42,8 @@ pub struct Order {
     /// Whether no public channel displays the order.
     #[serde(default)]
     pub hidden: bool,
-    /// Visible amount that trades before this order at its price. It is as old as the report, because
-    /// the venue sends no notice when it changes. Only this venue reports it.
+    /// Visible amount that trades before this order at its price. It is as old as the report,
+    /// because the venue sends no notice when it changes. Only this venue reports it.
     #[serde(default, deserialize_with = "price_or_none")]
     pub queue_ahead: Option<Value>,
     /// Milliseconds since 1970.

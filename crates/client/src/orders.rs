@@ -149,8 +149,8 @@ pub struct OrderRequest {
     pub post_only: PostOnly,
     pub reduce_only: bool,
     pub label: Option<String>,
-    /// Number by which a venue that knows the parameter recognises a request that arrives twice. Each
-    /// order needs its own.
+    /// Number by which a venue that knows the parameter recognises a request that arrives twice.
+    /// Each order needs its own.
     pub client_order_id: Option<String>,
     /// The venue refuses the order if it reads it later, in milliseconds of its wall clock.
     pub valid_until_ms: Option<i64>,

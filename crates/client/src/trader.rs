@@ -27,8 +27,8 @@ const ORDER_NOT_FOUND: i64 = 10004;
 ///
 /// Each order carries a label and `valid_until`. If the answer to an order is lost, the order is
 /// [`EntryState::Unknown`] until a query finds it. If a query finds nothing, this is final only
-/// after `valid_until`. After a reconnection, and at [`Settings::check_interval`], the trader asks for
-/// open orders, positions and missing fills.
+/// after `valid_until`. After a reconnection, and at [`Settings::check_interval`], the trader asks
+/// for open orders, positions and missing fills.
 #[derive(Debug)]
 pub struct Trader {
     account: AccountView,
@@ -128,9 +128,9 @@ impl Trader {
         answered
     }
 
-    /// Asks for the open orders, the positions and missing fills again. The trader does so by itself
-    /// after a reconnection. Call this for fields of which the venue sends no notice, such as
-    /// [`Order::queue_ahead`] and [`Position::floating_profit_loss`].
+    /// Asks for the open orders, the positions and missing fills again. The trader does so by
+    /// itself after a reconnection. Call this for fields of which the venue sends no notice, such
+    /// as [`Order::queue_ahead`] and [`Position::floating_profit_loss`].
     ///
     /// # Errors
     ///

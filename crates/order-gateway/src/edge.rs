@@ -12,9 +12,11 @@ use crate::uplink::Uplink;
 /// The connections to the venue that all clients share.
 #[derive(Clone)]
 pub(crate) struct Uplinks {
-    /// Carries the requests. This connection has no login: each request has the token of its client.
+    /// Carries the requests. This connection has no login: each request has the token of its
+    /// client.
     pub requests: Uplink,
-    /// Carries the logins. A login replaces the one before it, so they have a connection of their own.
+    /// Carries the logins. A login replaces the one before it, so they have a connection of their
+    /// own.
     pub logins: Uplink,
 }
 

@@ -72,8 +72,8 @@ impl OrderGateway {
     /// Serves until `stop` is readable. Calls `ready` once the venue is there.
     ///
     /// # Errors
-    /// The URL is wrong, or a socket cannot be set up. A venue that is away is no error: the gateway
-    /// waits for it.
+    /// The URL is wrong, or a socket cannot be set up. A venue that is away is no error: the
+    /// gateway waits for it.
     pub fn run(
         options: GatewayOptions,
         listener: TcpListener,

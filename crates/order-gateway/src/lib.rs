@@ -1,7 +1,8 @@
-//! Order gateways: sessions, logins and throttles at the edge, orders over one connection to the venue.
+//! Order gateways: sessions, logins and throttles at the edge, orders over one connection to the
+//! venue.
 //!
-//! Does        accepts clients of the JSON-RPC dialect, refuses what needs no venue to be refused, and
-//!             forwards the requests of all clients over one connection.
+//! Does        accepts clients of the JSON-RPC dialect, refuses what needs no venue to be refused,
+//!             and forwards the requests of all clients over one connection.
 //! Holds       1. a private request reaches the venue only with a login, and only as the account of
 //!                that login;
 //!             2. the gateway never repeats a request, so it enters no order twice; a request whose

@@ -1,8 +1,8 @@
 //! Requests of clients, as texts: read at the edge, and forwarded with another id and a token.
 //!
 //! Holds       1. parameters keep their bytes, so that no digit of a price is lost;
-//!             2. a client cannot write the token of another one into its request, because the venue
-//!                refuses a name that occurs twice.
+//!             2. a client cannot write the token of another one into its request, because the
+//!                venue refuses a name that occurs twice.
 //! Start at    [`Request::parse`] and [`Request::forwarded`].
 
 use std::borrow::Cow;
@@ -74,7 +74,8 @@ impl<'a> Request<'a> {
         match &*self.method {
             "public/auth" => Route::Login,
             "private/logout" => Route::Logout,
-            // The orders of all clients enter over one connection, so its end says nothing about one.
+            // The orders of all clients enter over one connection, so its end says nothing about
+            // one.
             "private/enable_cancel_on_disconnect" | "private/disable_cancel_on_disconnect" => Route::Refused,
             "public/set_heartbeat" | "public/disable_heartbeat" | "public/test" => Route::Feed,
             method if method.contains("subscribe") => Route::Feed,

@@ -35,8 +35,8 @@ impl Throttle {
         Throttle { rate, clients: Mutex::default() }
     }
 
-    /// Takes one request of a client. If the allowance is used up, returns how long the client has to
-    /// wait.
+    /// Takes one request of a client. If the allowance is used up, returns how long the client has
+    /// to wait.
     pub fn take(&self, client_id: &str, now: Instant) -> Result<(), Duration> {
         let Some(rate) = self.rate else { return Ok(()) };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);

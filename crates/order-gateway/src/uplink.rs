@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const MESSAGE_BYTES_MAX: usize = 1 << 30;
 
 /// The receiver of an answer.
-enum Pending {
+enum AnswerReceiver {
     /// The client and the id that it chose.
     Client(Outbox, Option<Box<RawValue>>),
     Gateway(oneshot::Sender<String>),
@@ -39,7 +39,7 @@ enum Pending {
 #[derive(Clone)]
 pub(crate) struct Uplink {
     requests: mpsc::Sender<String>,
-    pending: Arc<Mutex<HashMap<u64, Pending>>>,
+    pending: Arc<Mutex<HashMap<u64, AnswerReceiver>>>,
     next_id: Arc<AtomicU64>,
     /// Why the connection has ended.
     end: watch::Receiver<Option<String>>,
@@ -89,19 +89,19 @@ impl Uplink {
     /// Sends a request of a client. Returns `false` if the connection has ended.
     pub async fn forward(&self, request: &Request<'_>, token: Option<&str>, outbox: &Outbox) -> bool {
         let id = request.id.map(RawValue::to_owned);
-        self.send(request, token, Pending::Client(outbox.clone(), id)).await
+        self.send(request, token, AnswerReceiver::Client(outbox.clone(), id)).await
     }
 
     /// Sends a request and waits for its answer.
     pub async fn ask(&self, request: &Request<'_>) -> Option<String> {
         let (answer, answered) = oneshot::channel();
-        if !self.send(request, None, Pending::Gateway(answer)).await {
+        if !self.send(request, None, AnswerReceiver::Gateway(answer)).await {
             return None;
         }
         timeout(PATIENCE, answered).await.ok()?.ok()
     }
 
-    async fn send(&self, request: &Request<'_>, token: Option<&str>, pending: Pending) -> bool {
+    async fn send(&self, request: &Request<'_>, token: Option<&str>, pending: AnswerReceiver) -> bool {
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         locked(&self.pending).insert(id, pending);
         let text = request.forwarded(&id.to_string(), token);
@@ -122,12 +122,16 @@ impl Uplink {
     }
 }
 
-fn locked(pending: &Mutex<HashMap<u64, Pending>>) -> MutexGuard<'_, HashMap<u64, Pending>> {
+fn locked(pending: &Mutex<HashMap<u64, AnswerReceiver>>) -> MutexGuard<'_, HashMap<u64, AnswerReceiver>> {
     pending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Serves the socket until it ends. Returns the cause.
-async fn run(socket: Socket, mut waiting: mpsc::Receiver<String>, pending: &Mutex<HashMap<u64, Pending>>) -> String {
+async fn run(
+    socket: Socket,
+    mut waiting: mpsc::Receiver<String>,
+    pending: &Mutex<HashMap<u64, AnswerReceiver>>,
+) -> String {
     let (mut writer, mut reader) = socket.split();
     let write = async {
         loop {
@@ -161,16 +165,16 @@ async fn run(socket: Socket, mut waiting: mpsc::Receiver<String>, pending: &Mute
     }
 }
 
-fn deliver(text: &str, pending: &Mutex<HashMap<u64, Pending>>) {
+fn deliver(text: &str, pending: &Mutex<HashMap<u64, AnswerReceiver>>) {
     let Some(id) = answered(text) else { return };
     let receiver = locked(pending).remove(&id);
     match receiver {
-        Some(Pending::Client(outbox, id)) => match with_id(text, id.as_deref()) {
+        Some(AnswerReceiver::Client(outbox, id)) => match with_id(text, id.as_deref()) {
             Some(text) => outbox.push(text),
             None => outbox.end("the gateway cannot read the venue's answer"),
         },
         // The gateway has stopped waiting.
-        Some(Pending::Gateway(answer)) => drop(answer.send(text.to_owned())),
+        Some(AnswerReceiver::Gateway(answer)) => drop(answer.send(text.to_owned())),
         None => {}
     }
 }

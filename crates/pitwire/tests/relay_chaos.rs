@@ -1,8 +1,8 @@
 //! The client library behind the relay with random fault scripts: in the end its books and orders
 //! equal those of the venue, and no order is lost or doubled.
 //!
-//! `CHAOS_SCRIPTS` is the number of scripts, `CHAOS_SEED` the first one, `CHAOS_LANES` the number of
-//! venues that share them.
+//! `CHAOS_SCRIPTS` is the number of scripts, `CHAOS_SEED` the first one, `CHAOS_LANES` the number
+//! of venues that share them.
 
 mod venue_process;
 
@@ -211,7 +211,7 @@ async fn run_script(venue: &Venue, observer: &VenueConnection, other: &VenueConn
     let trader = open_trader(&behind_relay(&proxy)).await;
     let mut random = SplitMix64::new(seed);
     let labels = trade(&trader, other, &mut random, &format!("s{seed}")).await;
-    // The client is told of nothing: it must find what the faults have hidden.
+    // The client gets no hint: it must find what the faults have hidden.
     proxy.heal();
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -117,8 +117,8 @@ pub fn record(wanted: &RecordOptions, file: File, stop: &impl AsFd) -> Result<Re
     Ok(RecordSummary { messages, bytes, seconds, failure })
 }
 
-/// Passes every message to `sink` until the end, or until `stop` becomes readable. Returns the sink,
-/// and why the feed broke off.
+/// Passes every message to `sink` until the end, or until `stop` becomes readable. Returns the
+/// sink, and why the feed broke off.
 ///
 /// # Errors
 /// The feed cannot be reached, or the sink fails.

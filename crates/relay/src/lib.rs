@@ -2,12 +2,12 @@
 //!
 //! Does        stands between any client and a venue, and delays, drops, doubles, reorders and cuts
 //!             their messages and connections.
-//! Holds       1. a fault depends only on the script, its seed, and the number of the connection and
-//!                the message; never on time;
+//! Holds       1. a fault depends only on the script, its seed, and the number of the connection
+//!                and the message; never on time;
 //!             2. a message without a fault passes unchanged, byte by byte;
 //!             3. memory per connection is bounded: a reader that stops also stops its sender.
-//! Leaves out  compression: the relay removes the offer of a client, because a dropped message would
-//!             spoil those behind it.
+//! Leaves out  compression: the relay removes the offer of a client, because a dropped message
+//!             would spoil those behind it.
 //! Start at    [`FaultProxy::start`] and [`FaultScript::parse`].
 
 mod faults;

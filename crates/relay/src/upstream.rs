@@ -36,8 +36,8 @@ pub enum UpstreamSocket {
 }
 
 impl Upstream {
-    /// Parses a URL that begins with `ws://` or `wss://`. For `wss://`, `authority` is a PEM file of
-    /// the certificate authorities to trust instead of the system's.
+    /// Parses a URL that begins with `ws://` or `wss://`. For `wss://`, `authority` is a PEM file
+    /// of the certificate authorities to trust instead of the system's.
     ///
     /// # Errors
     /// The URL is malformed, or the file cannot be used.

@@ -8,8 +8,8 @@ const SPAN: Duration = Duration::from_secs(2);
 /// Age at which a message no longer counts.
 const KEEP: Duration = Duration::from_secs(30);
 
-/// Estimates the venue's time. The venue's clock may run faster than this one or stand still, so its
-/// rate is measured between messages.
+/// Estimates the venue's time. The venue's clock may run faster than this one or stand still, so
+/// its rate is measured between messages.
 #[derive(Clone, Debug, Default)]
 pub struct VenueClock {
     /// Venue time in milliseconds, and the time of its receipt.

@@ -51,8 +51,8 @@ impl Ladder {
         *self = Ladder { zoom: self.zoom, height: self.height, ..Ladder::default() };
     }
 
-    /// Takes over the height of the window, and moves the window after the market has left its middle
-    /// half. `market` is the middle of the market in ticks.
+    /// Takes over the height of the window, and moves the window after the market has left its
+    /// middle half. `market` is the middle of the market in ticks.
     pub fn settle(&mut self, height: u16, market: Option<i64>) {
         self.height = i64::from(height);
         let Some(market) = market else { return };

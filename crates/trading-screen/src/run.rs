@@ -62,8 +62,8 @@ struct Session {
 ///
 /// # Errors
 ///
-/// Fails if the venue cannot be reached or refuses the login, if the connection ends for good, or if
-/// the terminal fails.
+/// Fails if the venue cannot be reached or refuses the login, if the connection ends for good, or
+/// if the terminal fails.
 pub async fn run(options: ScreenOptions) -> Result<(), Failure> {
     let session = connect(&options).await?;
     let is_stopped = Arc::new(AtomicBool::new(false));
@@ -174,8 +174,8 @@ async fn serve(
                 match action {
                     None => {}
                     Some(Action::Quit) => return Ok(()),
-                    // `Terminal::clear` asks for the position of the cursor, and the key thread would
-                    // read the answer.
+                    // `Terminal::clear` asks for the position of the cursor, and the key thread
+                    // would read the answer.
                     Some(Action::Redraw) => {
                         let size = terminal.size().map_err(terminal_failure)?;
                         terminal.resize(size.into()).map_err(terminal_failure)?;

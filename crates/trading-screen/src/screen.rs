@@ -219,7 +219,8 @@ impl Screen {
         self.updates.record(at);
     }
 
-    /// Adds trades, of which the last is the newest. A trade that the screen has already is left out.
+    /// Adds trades, of which the last is the newest. A trade that the screen has already is left
+    /// out.
     pub fn take_trades(&mut self, trades: Vec<PublicTrade>, at: Option<Instant>) {
         for trade in trades {
             if !self.trades.iter().any(|known| known.trade_id == trade.trade_id) {
@@ -255,8 +256,8 @@ impl Screen {
         }
     }
 
-    /// Orders the own orders: the selected instrument first, and the best prices of sells and buys in
-    /// the order of the ladder.
+    /// Orders the own orders: the selected instrument first, and the best prices of sells and buys
+    /// in the order of the ladder.
     fn sort_orders(&mut self) {
         let name = self.instrument().name.clone();
         if let Some(account) = &mut self.account {
@@ -275,8 +276,8 @@ impl Screen {
         }
     }
 
-    /// Returns the session in words, and the time until it ends. On a venue without sessions it is the
-    /// state of the instrument.
+    /// Returns the session in words, and the time until it ends. On a venue without sessions it is
+    /// the state of the instrument.
     pub fn session(&self, now: Instant) -> (String, Option<String>) {
         let ticker = &self.ticker;
         let words = ticker.session.as_deref().unwrap_or(&ticker.state).replace('_', " ");

@@ -16,8 +16,8 @@ static IS_RAW: AtomicBool = AtomicBool::new(false);
 pub struct TerminalGuard(());
 
 impl TerminalGuard {
-    /// Puts the terminal into raw mode and shows the alternate screen. A panic in any thread restores
-    /// it before the message is printed.
+    /// Puts the terminal into raw mode and shows the alternate screen. A panic in any thread
+    /// restores it before the message is printed.
     ///
     /// # Errors
     ///

@@ -2,7 +2,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-/// The styles of the screen. Nothing is told by colour alone.
+/// The styles of the screen. Colour never carries a meaning alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
     has_colours: bool,

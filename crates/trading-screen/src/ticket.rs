@@ -32,8 +32,8 @@ impl TicketType {
     }
 }
 
-/// The times in force of the ticket, with the words of `pitwire trade`. Those with a date are left to
-/// that command.
+/// The times in force of the ticket, with the words of `pitwire trade`. Those with a date are left
+/// to that command.
 static TIMES_IN_FORCE: [(&str, Option<TimeInForce>); 10] = [
     ("venue's default", None),
     ("gtc", Some(TimeInForce::GoodTillCancelled)),

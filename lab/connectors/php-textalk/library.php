@@ -18,7 +18,10 @@ spl_autoload_register(function (string $name): void {
     }
 });
 
-/** The client with access to its socket, so that the connector can wait for bytes and write in between. */
+/**
+ * The client with access to its socket, so that the connector can wait for bytes and write in
+ * between.
+ */
 final class SelectableClient extends Client
 {
     public function open(): void
@@ -47,7 +50,8 @@ final class Reader
     {
         $trust = getenv('LAB_CA') ? ['cafile' => getenv('LAB_CA')] : [];
         $context = stream_context_create(['socket' => ['tcp_nodelay' => true], 'ssl' => $trust]);
-        // With pings in the filter the library returns after each frame, so that it does not wait for a message.
+        // With pings in the filter the library returns after each frame, so that it does not wait
+        // for a message.
         $this->client = new SelectableClient($url, [
             'timeout' => 5, 'context' => $context, 'filter' => ['text', 'binary', 'ping', 'pong', 'close'],
         ]);
@@ -58,7 +62,9 @@ final class Reader
         }
     }
 
-    /** Waits for bytes, at most for $waitUs. False: nothing came. Null: the connection has ended. */
+    /**
+     * Waits for bytes, at most for $waitUs. False: nothing came. Null: the connection has ended.
+     */
     public function fill(int $waitUs): ?bool
     {
         return $this->isLost ? null : $this->client->isReadable($waitUs);

@@ -356,7 +356,10 @@ def timed_result(
 
 
 def batch_lengths(due: np.ndarray, late: np.ndarray) -> np.ndarray:
-    """The largest value of each batch. Messages of one batch have one due time, and `due` is ordered."""
+    """The largest value of each batch.
+
+    Messages of one batch have one due time, and `due` is ordered.
+    """
     begins = np.flatnonzero(np.diff(due, prepend=due[0] - 1))
     return np.maximum.reduceat(late, begins)
 
@@ -413,7 +416,9 @@ def slice_medians(run: Run) -> tuple[np.ndarray, np.ndarray]:
 
 
 def grows(run: Run) -> bool:
-    """Returns whether a queue builds up: the last third of the slices is twice as slow, above a millisecond."""
+    """Returns whether a queue builds up: the last third of the slices is twice as slow, above a
+    millisecond.
+    """
     _, medians = slice_medians(run)
     third = max(1, len(medians) // 3)
     first, last = np.median(medians[:third]), np.median(medians[-third:])

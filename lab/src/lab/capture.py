@@ -45,7 +45,7 @@ UNITS_NS = {"ms": 1_000_000, "us": 1_000, "ns": 1}
 
 @dataclass(frozen=True)
 class PayloadFields:
-    """Which members of a JSON payload are read, and which do not count when payloads are compared."""
+    """Members of a JSON payload that are read, and members that a comparison ignores."""
 
     event_time: str | None = None  # path of the sender's time, for example "data.E"
     unit: str = "ms"
@@ -73,7 +73,10 @@ class PayloadFields:
 
 
 def member(value: Any, path: list[str]) -> Any:
-    """The member of a JSON value at a path, or None. A number in the path counts the elements of a list."""
+    """The member of a JSON value at a path, or None.
+
+    A number in the path counts the elements of a list.
+    """
     for name in path:
         if isinstance(value, list) and name.isdecimal() and int(name) < len(value):
             value = value[int(name)]

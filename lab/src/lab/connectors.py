@@ -147,7 +147,10 @@ def load(folder: Path) -> Connector:
 
 
 def load_all(root: Path = CONNECTORS) -> dict[str, Connector]:
-    """All connectors below `root` with their variants, by name. A folder without connector.toml does not count."""
+    """All connectors below `root` with their variants, by name.
+
+    A folder without connector.toml does not count.
+    """
     found = [load(path.parent) for path in sorted(root.glob("*/connector.toml"))]
     every = [replace(one, variant=variant) for one in found for variant in ("", *one.description.variants)]
     return {connector.name: connector for connector in every}

@@ -1,4 +1,6 @@
-"""Comparisons between timed tables: one factor changed, the load raised, batches instead of a schedule."""
+"""Comparisons between timed tables: one factor changed, the load raised, batches instead of a
+schedule.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +18,10 @@ MOST_P99_NS = 1e6
 
 @dataclass(frozen=True)
 class Drain:
-    """How long one connector takes for a batch that is due at once. Nanoseconds, medians over runs."""
+    """How long one connector takes for a batch that is due at once.
+
+    Nanoseconds, medians over runs.
+    """
 
     connector: str
     runs: int
@@ -63,7 +68,10 @@ def settings_key(settings: dict[str, Any], without: str = "") -> tuple:
 
 
 def load_group(tables: Sequence[Any]) -> list[Any]:
-    """The tables that differ in nothing but the rate, in order of the rate. The largest such group."""
+    """The tables that differ in nothing but the rate, in order of the rate.
+
+    The largest such group.
+    """
     groups: dict[tuple, list[Any]] = {}
     for table in tables:
         if table.settings.get("batch") is None:
@@ -88,7 +96,10 @@ def drain(connector: str, per_run: Sequence[np.ndarray], feed: Sequence[np.ndarr
 
 
 def factors(tables: Sequence[Any], seed: int) -> list[Factor]:
-    """All pairs of tables that differ in one setting other than the rate. The first one is the base."""
+    """All pairs of tables that differ in one setting other than the rate.
+
+    The first one is the base.
+    """
     found = []
     for at, base in enumerate(tables):
         for other in tables[at + 1 :]:

@@ -113,7 +113,7 @@ def attempt(candidate: Candidate, base: Path, connector: Connector, seconds: flo
 
 
 def ranked(trials: list[Trial]) -> list[Trial]:
-    """The busiest first; of those with a similar amount of data, the one with the fastest updates."""
+    """The busiest first; at a similar amount of data, the one with the fastest updates."""
     most = max((t.bytes_per_second for t in trials), default=0.0)
 
     def order(trial: Trial) -> tuple:

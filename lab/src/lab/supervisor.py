@@ -338,7 +338,10 @@ class Supervisor:
     def watch(
         self, run: PlannedRun, settings: Timed | Joined | Live, feed: Feed | RemoteFeed, watched: list[Watched]
     ) -> None:
-        """Waits until all connectors have ended. Restarts a dropped process of a joined or live run."""
+        """Waits until all connectors have ended.
+
+        Restarts a dropped process of a joined or live run.
+        """
         planned = warm_up_of(settings) + settings.measured_s
         start = time.monotonic()
         deadline = start + planned + SLACK_S

@@ -41,12 +41,12 @@ pub struct Gateway {
     /// Serve order entry instead of public channels: WebSocket URL of the venue. See
     /// docs/order-gateways.md.
     #[arg(long, value_name = "WS_URL", conflicts_with_all = ["upstream", "tls", "venue", "bus_key", "subject"])]
-    pub(super) orders: Option<String>,
+    orders: Option<String>,
     #[command(flatten)]
-    pub(super) order_limits: OrderLimits,
+    order_limits: OrderLimits,
     /// Address to listen on. Port 0 takes any free port.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8081")]
-    pub(super) http: SocketAddr,
+    http: SocketAddr,
     /// Address to listen on for TLS (https and wss). Port 0 takes any free port. Without --tls-cert
     /// the gateway makes an authority under --tls-dir once and prints how to trust it.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
@@ -59,7 +59,7 @@ pub struct Gateway {
     /// Host name under which clients reach this gateway, besides localhost and the address. May be
     /// repeated.
     #[arg(long, value_name = "NAME", value_parser = arguments::host_name)]
-    pub(super) host: Vec<String>,
+    host: Vec<String>,
     /// HTTP address of the venue. The default is the address that the venue announces on the bus.
     #[arg(long, value_name = "URL")]
     venue: Option<String>,
@@ -76,13 +76,16 @@ pub struct Gateway {
     ready_file: Option<PathBuf>,
     /// Print the counters as one JSON object at the end. Everything else goes to standard error.
     #[arg(long)]
-    pub(super) json: bool,
+    json: bool,
 }
 
 impl Gateway {
     pub fn run(self) -> Result<(), Failure> {
         let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
-        let Some(upstream_url) = &self.upstream else { return self.serve_orders(&ready_file) };
+        let Some(upstream_url) = &self.upstream else {
+            let url = self.orders.unwrap_or_default();
+            return self.order_limits.serve(url, self.http, self.host, &ready_file, self.json);
+        };
         let key = bus_key::read(&self.bus_key)?;
         let listener = listen(self.http, "--http")?;
         let address = listener.local_addr()?;

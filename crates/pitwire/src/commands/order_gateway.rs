@@ -1,5 +1,7 @@
 //! `pitwire gateway --orders`: order entry from another process or machine.
 
+use std::net::SocketAddr;
+
 use clap::Args;
 use pitwire_failure::Failure;
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
@@ -8,7 +10,6 @@ use pitwire_order_gateway::{GatewayOptions, OrderGateway, Rate};
 use pitwire_terminal::output::say;
 use tracing::info;
 
-use super::gateway::Gateway;
 use super::up::listen;
 
 /// Limits of an order gateway.
@@ -28,23 +29,28 @@ pub struct OrderLimits {
     connections: u32,
 }
 
-impl Gateway {
-    pub(super) fn serve_orders(&self, ready_file: &ReadyFile) -> Result<(), Failure> {
-        let limits = &self.order_limits;
-        let rate = limits.per_second.map(|per_second| {
-            let burst = limits.burst.unwrap_or(per_second);
+impl OrderLimits {
+    /// Serves order entry of the venue `url` on `http` until a signal stops it.
+    ///
+    /// # Errors
+    /// Returns an error if the address cannot be served or the ready file cannot be written.
+    pub fn serve(
+        &self,
+        url: String,
+        http: SocketAddr,
+        hosts: Vec<String>,
+        ready_file: &ReadyFile,
+        json: bool,
+    ) -> Result<(), Failure> {
+        let rate = self.per_second.map(|per_second| {
+            let burst = self.burst.unwrap_or(per_second);
             Rate { per_second: per_second.into(), burst: burst.into() }
         });
-        let options = GatewayOptions {
-            url: self.orders.clone().unwrap_or_default(),
-            authority: limits.ca.clone(),
-            hosts: self.host.clone(),
-            rate,
-            connections_max: limits.connections as usize,
-        };
-        let listener = listen(self.http, "--http")?;
+        let options =
+            GatewayOptions { url, authority: self.ca.clone(), hosts, rate, connections_max: self.connections as usize };
+        let listener = listen(http, "--http")?;
         let address = listener.local_addr()?;
-        let prints = !self.json;
+        let prints = !json;
         let ready = || {
             if prints {
                 say(&format!("Pitwire order gateway is up: ws://{address}/ws/api/v2"));
@@ -54,7 +60,7 @@ impl Gateway {
         };
         let figures = OrderGateway::run(options, listener, stop_signals()?, ready)?;
         ready_file.remove()?;
-        if self.json {
+        if json {
             let figures = serde_json::json!({
                 "connections": figures.connections, "forwarded": figures.forwarded,
                 "refused": figures.refused, "uplinks": figures.uplinks,

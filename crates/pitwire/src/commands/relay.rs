@@ -27,9 +27,10 @@ Examples:
 
 /// Serve a venue's channels on to local clients, or inject faults between clients and a venue.
 ///
-/// With --channel the relay subscribes once, and numbers the messages for any number of clients. With
-/// --faults it passes every message on, except those that the script delays, drops, doubles, reorders
-/// or cuts.
+/// With --channel the relay subscribes once, and numbers the messages for any number of clients.
+/// With
+/// --faults it passes every message on, except those that the script delays, drops, doubles,
+/// reorders or cuts.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("mode").required(true).args(["channel", "faults"]))]
@@ -39,12 +40,12 @@ pub struct Relay {
     /// Channel or stream to serve, such as book.BTC_USDC.100ms or btcusdc@trade. May be repeated.
     #[arg(long, value_name = "NAME", value_parser = channel)]
     channel: Vec<String>,
-    /// Form of the venue's streams. Default: deribit if the path is /ws/api/v2, binance if it is /ws
-    /// or /stream.
+    /// Form of the venue's streams. Default: deribit if the path is /ws/api/v2, binance if it is
+    /// /ws or /stream.
     #[arg(long, value_enum, requires = "channel")]
     form: Option<FormName>,
-    /// Log in at the venue, for raw and private channels: with the credentials of the environment or
-    /// of the file that `pitwire trade` uses.
+    /// Log in at the venue, for raw and private channels: with the credentials of the environment
+    /// or of the file that `pitwire trade` uses.
     #[arg(long, requires = "channel")]
     login: bool,
     /// Fault script (TOML), or the word random.

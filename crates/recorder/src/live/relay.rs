@@ -1,8 +1,10 @@
 //! A live feed whose messages come from another server: one upstream connection, many readers.
 //!
-//! Does        keeps the latest messages of the upstream connection for the connections of the feed.
+//! Does        keeps the latest messages of the upstream connection for the connections of the
+//!             feed.
 //! Holds       1. message numbers are consecutive, and equal on every connection;
-//!             2. memory is bounded: at most [`MESSAGES_MOST`] messages and [`BYTES_MOST`] bytes are kept.
+//!             2. memory is bounded: at most [`MESSAGES_MOST`] messages and [`BYTES_MOST`] bytes
+//!                are kept.
 //! Leaves out  reconnecting. The feed ends when the upstream connection does.
 //! Start at    [`RelayLog::wait_for`].
 
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_that_is_too_slow_is_told_so() {
+    fn a_reader_that_is_too_slow_gets_an_error() {
         let log = RelayLog::new();
         for _ in 0..=MESSAGES_MOST {
             log.push(message(b"x"));

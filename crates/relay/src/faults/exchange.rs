@@ -38,7 +38,7 @@ const READ_BYTES: usize = 64 << 10;
 const OWN_HEADERS: [&str; 4] = ["host", "origin", "connection", "sec-websocket-extensions"];
 
 /// State that all connections share.
-pub(crate) struct Shared {
+pub(crate) struct ProxyState {
     pub upstream: Upstream,
     pub script: Arc<FaultScript>,
     pub counts: Arc<FaultCounts>,
@@ -49,7 +49,7 @@ pub(crate) struct Shared {
 ///
 /// # Errors
 /// A socket failed, or a message is too large.
-pub(crate) async fn serve(mut client: TcpStream, shared: &Shared, connection: u64) -> io::Result<()> {
+pub(crate) async fn serve(mut client: TcpStream, shared: &ProxyState, connection: u64) -> io::Result<()> {
     if shared.script.refuses(connection) && shared.counts.is_active() {
         shared.counts.count(FaultKind::Refuse);
         return reset(client);
@@ -121,7 +121,7 @@ fn forwarded_head(head: &Head<'_>, received: &[u8], address: &Address) -> Vec<u8
 }
 
 /// How one direction ended.
-enum Ended {
+enum DirectionEnd {
     /// The sender closed its socket.
     Closed,
     Fault(End),
@@ -168,12 +168,12 @@ impl Exchange {
             }
         };
         match ended {
-            Ended::Fault(End::Reset) => {
+            DirectionEnd::Fault(End::Reset) => {
                 SockRef::from(client_writer.as_ref()).set_linger(Some(Duration::ZERO))?;
                 // Without a shutdown, which would send the end of the stream before the reset.
                 client_writer.forget();
             }
-            Ended::Fault(End::CloseFrame) => {
+            DirectionEnd::Fault(End::CloseFrame) => {
                 let mut frame = Vec::new();
                 write_close(&mut frame, CloseCode::GoingAway, "closed by the relay's fault script");
                 client_writer.write_all(&frame).await?;
@@ -181,7 +181,7 @@ impl Exchange {
                 write_masked(&mut frame, Opcode::Close, &(CloseCode::GoingAway as u16).to_be_bytes(), [1, 2, 3, 4]);
                 venue_writer.write_all(&frame).await?;
             }
-            Ended::Closed | Ended::Stopped => {}
+            DirectionEnd::Closed | DirectionEnd::Stopped => {}
         }
         Ok(())
     }
@@ -259,7 +259,7 @@ async fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
     writer: &mut W,
     mut queue: DirectionQueue,
     mut stopped: watch::Receiver<bool>,
-) -> io::Result<Ended> {
+) -> io::Result<DirectionEnd> {
     let mut splitter = MessageSplitter::new(MESSAGE_BYTES_MAX);
     splitter.push(received);
     let mut buffer = vec![0; READ_BYTES];
@@ -268,7 +268,7 @@ async fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             queue.push(message, Instant::now());
         }
         if let Some(end) = send_due(&mut queue, writer).await? {
-            return Ok(Ended::Fault(end));
+            return Ok(DirectionEnd::Fault(end));
         }
         let due = queue.next_due();
         let has_space = queue.queued_bytes() < QUEUE_BYTES_MAX;
@@ -276,12 +276,12 @@ async fn pump<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
             read = reader.read(&mut buffer), if has_space => match read? {
                 0 => {
                     let end = drain(&mut queue, writer).await?;
-                    return Ok(end.map_or(Ended::Closed, Ended::Fault));
+                    return Ok(end.map_or(DirectionEnd::Closed, DirectionEnd::Fault));
                 }
                 count => splitter.push(&buffer[..count]),
             },
             () = sleep_until(due.unwrap_or_else(Instant::now).into()), if due.is_some() => {}
-            _ = stopped.changed() => return Ok(Ended::Stopped),
+            _ = stopped.changed() => return Ok(DirectionEnd::Stopped),
         }
     }
 }

@@ -13,7 +13,7 @@ use tokio::sync::{Semaphore, watch};
 use tracing::{debug, warn};
 
 use crate::faults::counts::FaultCounts;
-use crate::faults::exchange::{self, Shared};
+use crate::faults::exchange::{self, ProxyState};
 use crate::faults::script::FaultScript;
 use crate::upstream::Upstream;
 
@@ -31,8 +31,8 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Serves `listener` in front of a venue. `hosts` are names under which clients reach the proxy,
-    /// besides localhost and its address.
+    /// Serves `listener` in front of a venue. `hosts` are names under which clients reach the
+    /// proxy, besides localhost and its address.
     ///
     /// # Errors
     /// The listener or the thread cannot be set up.
@@ -42,7 +42,7 @@ impl FaultProxy {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let counts = Arc::new(FaultCounts::new(script.lasts()));
         let origins = OriginPolicy::new(address.ip(), hosts);
-        let shared = Arc::new(Shared { upstream, script: Arc::new(script), counts: Arc::clone(&counts), origins });
+        let shared = Arc::new(ProxyState { upstream, script: Arc::new(script), counts: Arc::clone(&counts), origins });
         let (stop, stopped) = watch::channel(false);
         let serve = move || {
             if let Err(error) = runtime.block_on(accept_connections(listener, shared, stopped)) {
@@ -79,7 +79,7 @@ impl Drop for FaultProxy {
 
 async fn accept_connections(
     listener: TcpListener,
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     mut stopped: watch::Receiver<bool>,
 ) -> io::Result<()> {
     let listener = tokio::net::TcpListener::from_std(listener)?;

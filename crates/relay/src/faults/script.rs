@@ -152,7 +152,8 @@ impl FaultScript {
         Ok(FaultScript { seed: file.seed.unwrap_or(seed), lasts, rules: file.fault })
     }
 
-    /// Makes a script from a seed: one to five kinds of faults, each of a few messages in a hundred.
+    /// Makes a script from a seed: one to five kinds of faults, each of a few messages in a
+    /// hundred.
     pub fn random(seed: u64) -> Self {
         let mut random = SplitMix64::new(seed);
         let mut kinds = FaultKind::ALL.to_vec();
@@ -286,8 +287,8 @@ impl FaultRule {
         Ok(())
     }
 
-    /// Returns whether the rule selects a message, or for [`FaultKind::Refuse`] a connection, by its
-    /// number.
+    /// Returns whether the rule selects a message, or for [`FaultKind::Refuse`] a connection, by
+    /// its number.
     fn selects(&self, number: u64, draw: impl FnOnce() -> f64) -> bool {
         let is_in_range = self.from.is_none_or(|from| number >= from) && self.to.is_none_or(|to| number <= to);
         is_in_range && self.share.map_or_else(|| self.at.contains(&number), |share| draw() < share)

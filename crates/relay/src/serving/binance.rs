@@ -27,7 +27,7 @@ const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 #[derive(Deserialize)]
-struct Wrapped<'a> {
+struct CombinedMessage<'a> {
     stream: &'a str,
     #[serde(borrow)]
     data: &'a RawValue,
@@ -142,7 +142,7 @@ async fn serve(socket: &mut Socket, streams: &mut BTreeMap<String, Stream>, even
                 continue;
             }
         };
-        let Ok(Wrapped { stream, data }) = serde_json::from_str(&message) else { continue };
+        let Ok(CombinedMessage { stream, data }) = serde_json::from_str(&message) else { continue };
         let Some(stream) = streams.get_mut(stream) else { continue };
         if let Some(reason) = stream.gap_before(data)
             && events.send(FeedEvent::Gap { channel: stream.channel, reason }).await.is_err()

@@ -1,4 +1,5 @@
-// The shared part of the connectors in C++, by contracts/lab-connector.md. A connector implements Library.
+// The shared part of the connectors in C++, by contracts/lab-connector.md. A connector implements
+// Library.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +52,8 @@ private:
 class Connection {
 public:
     virtual ~Connection() = default;
-    // Passes every message to `take` until the connection ends. Looks at `take.is_stopped()` every `look_ms`.
+    // Passes every message to `take` until the connection ends. Looks at `take.is_stopped()` every
+    // `look_ms`.
     virtual Ended receive(Take& take) = 0;
 };
 
@@ -60,7 +62,8 @@ public:
     virtual ~Library() = default;
     virtual std::string name() const = 0;
     virtual std::string version() const = 0;
-    // Opens a connection and sends LAB_SUBSCRIBE, if it is set. Throws std::exception if it cannot be opened.
+    // Opens a connection and sends LAB_SUBSCRIBE, if it is set. Throws std::exception if it cannot
+    // be opened.
     virtual std::unique_ptr<Connection> open(const Url& url) = 0;
 };
 

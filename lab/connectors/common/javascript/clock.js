@@ -1,4 +1,5 @@
-// CLOCK_MONOTONIC in nanoseconds. The clock of Bun begins with the process, so it calls the C library.
+// CLOCK_MONOTONIC in nanoseconds. The clock of Bun begins with the process, so it calls the C
+// library.
 const CLOCK_MONOTONIC = 1;
 
 async function readClock() {

@@ -1,6 +1,6 @@
-// A connector of the latency laboratory in JavaScript, by contracts/lab-connector.md. It runs in the folder of one
-// connector, whose library.js has the WebSocket library: the names `name`, `version` and `open`.
-// The receive path is in this thread. capture.js writes the file in a worker.
+// A connector of the latency laboratory in JavaScript, by contracts/lab-connector.md. It runs in
+// the folder of one connector, whose library.js has the WebSocket library: the names `name`,
+// `version` and `open`. The receive path is in this thread. capture.js writes the file in a worker.
 import { writeSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { PerformanceObserver } from 'node:perf_hooks';
@@ -56,7 +56,8 @@ class Receiver {
     return new Promise((resolve) => this.answers.push(resolve));
   }
 
-  // Notes each pause of the garbage collector. Entries count milliseconds from the start of the process.
+  // Notes each pause of the garbage collector. Entries count milliseconds from the start of the
+  // process.
   observeCollections() {
     this.collections = { gc_count: 0, gc_pause_ns: 0 };
     const originNs = now() - BigInt(Math.round(performance.now() * 1e6));
@@ -71,7 +72,8 @@ class Receiver {
     }).observe({ entryTypes: ['gc'] });
   }
 
-  // `data` is a Buffer, or a string if the library decodes text. The library has read `receivedNs` first.
+  // `data` is a Buffer, or a string if the library decodes text. The library has read `receivedNs`
+  // first.
   take(data, isBinary, receivedNs) {
     if (this.stopping) return;
     const isText = typeof data === 'string';

@@ -1,6 +1,7 @@
 <?php
-// A connector of the latency laboratory in PHP, by contracts/lab-connector.md. It runs in the folder of one connector,
-// whose library.php has the class Reader and the constants NAME and VERSION.
+// A connector of the latency laboratory in PHP, by contracts/lab-connector.md. It runs in the
+// folder of one connector, whose library.php has the class Reader and the constants NAME and
+// VERSION.
 declare(strict_types=1);
 
 require __DIR__ . '/capture.php';

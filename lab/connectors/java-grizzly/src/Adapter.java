@@ -86,7 +86,8 @@ final class Adapter implements Library {
             if (code == 1006) {
                 events.lost(reason.getReasonPhrase());
             } else if (VIOLATIONS.contains(code)) {
-                // Tyrus does not say which side closed. Servers use these codes for violations of a client.
+                // Tyrus does not say which side closed. Servers use these codes for violations of a
+                // client.
                 events.violated(reason.toString());
             } else {
                 events.closed(code);

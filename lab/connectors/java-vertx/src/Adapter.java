@@ -76,7 +76,10 @@ final class Adapter implements Library {
         };
     }
 
-    /** Joins fragments and checks texts, because a text handler of Vert.x replaces what is not UTF-8. */
+    /**
+     * Joins fragments and checks texts, because a text handler of Vert.x replaces what is not
+     * UTF-8.
+     */
     private static final class Frames implements Handler<WebSocketFrame> {
         private final ClientWebSocket socket;
         private final Events events;

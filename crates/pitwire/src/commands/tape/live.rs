@@ -63,7 +63,8 @@ pub struct LiveOptions {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256),
         help_heading = "Live feed", requires = "live")]
     start_with: u32,
-    /// Send a connection nothing before its first text message, as a server with subscriptions does.
+    /// Send a connection nothing before its first text message, as a server with subscriptions
+    /// does.
     #[arg(long, help_heading = "Live feed", requires = "live")]
     subscribe_first: bool,
     /// Send on the messages of this server (ws:// or wss://), which one connection receives. A

@@ -13,7 +13,10 @@ import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicLong;
 import sun.misc.Signal;
 
-/** A connector of the latency laboratory in Java, by contracts/lab-connector.md. `Adapter` is its library. */
+/**
+ * A connector of the latency laboratory in Java, by contracts/lab-connector.md. `Adapter` is its
+ * library.
+ */
 public final class Connector {
     private static final int DONE = 0, USAGE = 2, REMOTE_CLOSE = 3, CONNECT_FAILURE = 4, PROTOCOL_ERROR = 5,
             CAPTURE_ERROR = 6;
@@ -57,7 +60,8 @@ public final class Connector {
             return new Open(opened, events);
         } catch (Exception error) {
             System.err.println("cannot connect to " + target.url() + ": " + error);
-            // A connection that was open for a moment has ended. It is not one that could not be opened.
+            // A connection that was open for a moment has ended. It is not one that could not be
+            // opened.
             events.lost(error.toString());
             return events.wasOpened() ? new Open(null, events) : null;
         }

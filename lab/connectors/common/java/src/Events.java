@@ -5,7 +5,10 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /** What happens on one connection. The library's thread calls it: this is the receive path. */
 final class Events {
-    /** Reason as in the table `gap`, the close code or 0, a text for the log, and when it was noticed. */
+    /**
+     * Reason as in the table `gap`, the close code or 0, a text for the log, and when it was
+     * noticed.
+     */
     record Ended(String reason, int code, String text, long atNs) {}
 
     private static final int ENVELOPE_BYTES = 108;
@@ -81,7 +84,9 @@ final class Events {
         over = true;
     }
 
-    /** The first reason counts: libraries report an error and then the close that follows from it. */
+    /**
+     * The first reason counts: libraries report an error and then the close that follows from it.
+     */
     private void end(String reason, int code, String text) {
         ended.complete(new Ended(reason, code, text, System.nanoTime()));
     }

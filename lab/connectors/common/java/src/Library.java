@@ -7,7 +7,10 @@ interface Library {
     int MESSAGE_MOST = 16 << 20;
     int OPEN_SECONDS = 5;
 
-    /** Where to connect. `trust` and its file `ca` are null for a plain connection and for the system's certificates. */
+    /**
+     * Where to connect. `trust` and its file `ca` are null for a plain connection and for the
+     * system's certificates.
+     */
     record Target(URI url, Path ca, SSLContext trust) {}
 
     /** An open connection. Both methods may be called by any thread. */
@@ -23,8 +26,8 @@ interface Library {
     String version();
 
     /**
-     * Opens a connection, or throws within a few seconds. The adapter calls `events.opened` before the first message,
-     * and reads the clock as its first action for a message.
+     * Opens a connection, or throws within a few seconds. The adapter calls `events.opened` before
+     * the first message, and reads the clock as its first action for a message.
      */
     Link open(Target target, Events events) throws Exception;
 }

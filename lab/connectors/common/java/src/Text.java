@@ -17,7 +17,10 @@ final class Text {
         return length;
     }
 
-    /** Version in the name of the file of a class: 1.6.0 of Java-WebSocket-1.6.0.jar, without Final. */
+    /**
+     * Version in the name of the file of a class: 1.6.0 of Java-WebSocket-1.6.0.jar, without
+     * Final.
+     */
     static String versionOfFile(Class<?> type) {
         String path = type.getProtectionDomain().getCodeSource().getLocation().getPath();
         return path.replaceAll(".*-(\\d[\\d.]*\\d)(\\.Final)?\\.jar", "$1");
