@@ -176,26 +176,25 @@ impl Driver {
                 }
                 End::Lost(error) => error,
             };
+            // A venue that still sends must notice the end now, and not when another socket is open.
+            drop(socket);
             self.fail_pending(&error.to_string());
             let Reconnect::WithPauses { first, longest } = self.settings.reconnect else { break error.to_string() };
             let mut pause = GrowingPause::new(first, longest);
             let mut cause = error.to_string();
-            loop {
+            socket = loop {
                 self.state.send_replace(ConnectionState::Reconnecting { cause });
                 sleep(pause.next()).await;
                 if commands.is_closed() && commands.is_empty() {
                     break 'sockets "the connection was closed by its user".to_owned();
                 }
                 match self.connect().await {
-                    Ok(opened) => {
-                        socket = opened;
-                        break;
-                    }
+                    Ok(opened) => break opened,
                     // Repeating a login with wrong credentials would lock the account out.
                     Err(error) if error.is_final() => break 'sockets error.to_string(),
                     Err(error) => cause = error.to_string(),
                 }
-            }
+            };
         };
         self.state.send_replace(ConnectionState::Ended { cause: cause.clone() });
         for (_, queue) in self.channels.drain() {
