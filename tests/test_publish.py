@@ -185,7 +185,7 @@ def test_what_is_no_json_is_a_string_in_an_envelope_and_said_once(tmp_path: Path
         assert publisher.metric("quoted_total") == 3
         publisher.process.stdin.close()
         assert publisher.process.wait(PATIENCE_S) == 0
-        assert publisher.process.stderr.read().count(b"no JSON") == 1  # type: ignore[union-attr]
+        assert publisher.process.stderr.read().count(b"is not JSON") == 1  # type: ignore[union-attr]
 
 
 def test_messages_that_name_no_channel_are_said_once_and_counted(tmp_path: Path) -> None:
