@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(tick.times(62), value("3.1"));
         assert_eq!(value("3").minus(value("3.5")), value("-0.5"));
         assert_eq!(value("3").steps(Value::ZERO), None);
-        assert_eq!(value("1e20").steps(value("1e-18")), None);
+        assert_eq!(value("100000000000000000").steps(value("0.000001")), None);
     }
 
     #[test]
