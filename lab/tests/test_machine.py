@@ -105,5 +105,6 @@ def test_a_wrong_description_is_named(tmp_path: Path) -> None:
 
 def test_shipped_connectors_are_described() -> None:
     for name, connector in connectors.load_all().items():
-        assert connector.folder.name == name
+        variant = connector.variant and f"-{connector.variant}"
+        assert connector.folder.name + variant == name
         assert connector.description.run
