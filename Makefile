@@ -39,7 +39,7 @@ test: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## everything that CI ru
 	$(RELEASE)
 	$(WITH) rust node chromium -- npm --prefix web run e2e
 	$(WITH) rust python -- scripts/build-python
-	$(WITH) rust node python strace openssl -- $(PYTEST) -n 4 --dist worksteal tests
+	$(WITH) rust node python strace openssl haproxy -- $(PYTEST) -n 4 --dist worksteal tests
 	lab/.venv/bin/lab build python-websockets php-stream go-gorilla || echo "make test: conformance goes on without these"
 	lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"
 	$(WITH) rust node python openssl -- $(LAB_PYTEST) -n auto --maxprocesses 4 -m "not soak" lab/tests lab/conform
@@ -83,11 +83,13 @@ attack: web/dist/index.html .venv/.stamp ## the attacks of docs/security.md on t
 	$(RELEASE)
 	ATTACK_FULL=1 $(WITH) rust node python strace -- $(PYTEST) -n 4 --dist worksteal -m attack tests
 
-soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, a billion trades split, an hour of greedy members in bounded memory, 100 million commands through both engines (make soak KILL_CYCLES=200)
+soak: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## kill -9 under load, the client behind 1,000 fault scripts, a billion trades split, an hour of greedy members in bounded memory, 100 million commands through both engines, twelve properties of markets over twenty seeds (make soak KILL_CYCLES=200)
 	$(RELEASE)
 	TEST_COMMANDS=$${TEST_COMMANDS:-100000000} $(WITH) rust -- cargo test --locked --release -p pitwire-engine --test differential -- --nocapture
 	MUTATION_WORLDS=$${MUTATION_WORLDS:-2000} $(WITH) rust -- cargo run -q -p xtask -- mutants --release -- --nocapture
+	$(WITH) rust -- cargo test --locked --release -p pitwire-simulation --test stylised_facts -- --ignored --nocapture
 	KILL_CYCLES=$${KILL_CYCLES:-1000} $(WITH) rust node python -- $(PYTEST) -s tests/test_kill9.py -k kill
+	CHAOS_SCRIPTS=$${CHAOS_SCRIPTS:-1000} $(WITH) rust -- cargo test --locked --release -p pitwire --test relay_chaos -- --nocapture
 	MEMORY_SOAK_S=$${MEMORY_SOAK_S:-3600} $(WITH) rust node python -- $(PYTEST) -s --timeout=0 tests/attack/test_memory_soak.py
 	SPLIT_TRADES=$${SPLIT_TRADES:-1000000000} $(WITH) rust node python -- $(PYTEST) --timeout=7200 tests/test_split.py -k million
 	lab/.venv/bin/lab build reference-receiver rust-pitwire || echo "make soak: the known delays go on without these"

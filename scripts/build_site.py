@@ -46,7 +46,12 @@ def staged_text(source: Path, name: str) -> str:
 
 def stage() -> None:
     shutil.rmtree(STAGE, ignore_errors=True)
-    files = [*(TOP / "docs").rglob("*.md"), *(TOP / "docs").rglob("*.png"), *(TOP / name for name in TOP_PAGES)]
+    files = [
+        *(TOP / "docs").rglob("*.md"),
+        *(TOP / "docs").rglob("*.png"),
+        *(TOP / "docs").rglob("*.svg"),
+        *(TOP / name for name in TOP_PAGES),
+    ]
     for source in files:
         name = staged_name(source)
         assert name is not None

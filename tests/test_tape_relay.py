@@ -22,10 +22,10 @@ def upstream(messages: list[str | bytes]) -> Iterator[tuple[str, list[str]]]:
 
     Yields its URL and what it got.
     """
-    subscriptions: list[str] = []
+    received: list[str] = []
 
     def handle(connection: ServerConnection) -> None:
-        subscriptions.append(str(connection.recv()))
+        received.append(str(connection.recv()))
         try:
             for message in messages:
                 connection.send(message)
@@ -35,7 +35,7 @@ def upstream(messages: list[str | bytes]) -> Iterator[tuple[str, list[str]]]:
     with serve(handle, "127.0.0.1", 0, compression=None) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         host, port = server.socket.getsockname()[:2]
-        yield f"ws://{host}:{port}/stream", subscriptions
+        yield f"ws://{host}:{port}/stream", received
         server.shutdown()
 
 
@@ -43,7 +43,7 @@ def test_a_relay_numbers_the_messages_of_another_server_for_all_readers(tmp_path
     truth = tmp_path / "truth.csv"
     messages: list[str | bytes] = [f'{{"event":{n}}}' for n in range(300)]
     messages += ["[1,2]", b"\x00\x01"]
-    with upstream(messages) as (url, subscriptions):
+    with upstream(messages) as (url, received):
         options = ["--relay", url, "--relay-subscribe", "all of it", "--envelope", "--truth", str(truth)]
         feed = Feed(tmp_path, "--live", *options, "--start-with", "2")
         found: list[list[str | bytes]] = []
@@ -58,7 +58,7 @@ def test_a_relay_numbers_the_messages_of_another_server_for_all_readers(tmp_path
                     codes.append(closed.rcvd.code if closed.rcvd else None)
                 found.append(received)
         summary = feed.wait()
-    assert subscriptions == ["all of it"]
+    assert received == ["all of it"]
     assert codes == [1000, 1000]
     for received in found:
         assert [str(m)[108:] for m in received[:300]] == [str(m)[1:] for m in messages[:300]]

@@ -47,10 +47,10 @@ class Market:
     ) -> Any:
         """Creates a market.
 
-        `preset` is "demo", "jse" or "crypto24x7". `flow` is "demo", "paper", "paper-as-loaded", or
-        None for a market without order flow. `data` is an empty directory for the journal. `record`
-        keeps up to `max_events` events for `events()`; a row takes 67 bytes. Without `tape_hash` the
-        market is faster and has no tape hash.
+        `preset` is "demo", "jse" or "crypto24x7". `flow` is a name that `pitwire flow list`
+        prints, the path of a flow file, or None for a market without order flow. `data` is an empty
+        directory for the journal. `record` keeps up to `max_events` events for `events()`; a row
+        takes 67 bytes. Without `tape_hash` the market is faster and has no tape hash.
         """
     def submit(
         self,

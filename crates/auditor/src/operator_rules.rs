@@ -70,6 +70,9 @@ pub fn operator_rejection(model: &VenueModel, command: &Command) -> Result<(), R
         Command::Kill { scope: KillScope::Account(account), .. }
         | Command::Lift { scope: KillScope::Account(account) } => model.known_account(*account).map(|_| ()),
         Command::BustTrade(bust) => bust_rejection(model, bust),
+        Command::DefineFlow { text } => {
+            require((1..=FlowSetting::MOST_TEXT_BYTES).contains(&text.len()), Reject::BadDefinition)
+        }
         Command::SetFlow(flow) => {
             require((1..=FlowSetting::MOST_RATE_PERCENT).contains(&flow.rate_percent), Reject::BadDefinition)
         }

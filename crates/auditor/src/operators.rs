@@ -67,6 +67,7 @@ fn check_setting(model: &mut VenueModel, command: &Command, events: &[Event]) ->
         }
         Command::Lift { scope } => lift(model, *scope, events),
         Command::SetFlow(flow) => events == [Event::FlowSet(*flow)],
+        Command::DefineFlow { .. } => events == [Event::FlowDefined],
         Command::Quarantine { seq, instrument } => quarantine(model, *seq, *instrument, events),
         Command::SetRemaining { instrument, remaining } => {
             model.market_mut(*instrument).session.remaining = *remaining;

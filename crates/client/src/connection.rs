@@ -35,6 +35,7 @@ pub struct VenueConnection {
     traffic: Arc<TrafficCounters>,
     limited_until: Arc<Mutex<Option<Instant>>>,
     timeout: Duration,
+    check_interval: Option<Duration>,
     queue_bytes: usize,
 }
 
@@ -48,13 +49,22 @@ impl VenueConnection {
     pub async fn open(settings: Settings) -> Result<Self, Error> {
         let (state, states) = watch::channel(ConnectionState::Reconnecting { cause: "not opened yet".into() });
         let (clock_offset_us, traffic) = (Arc::new(AtomicI64::new(0)), Arc::<TrafficCounters>::default());
-        let (timeout, queue_bytes) = (settings.timeout, settings.queue_bytes);
+        let (timeout, check_interval, queue_bytes) = (settings.timeout, settings.check_interval, settings.queue_bytes);
         let mut driver = Driver::new(settings, state, Arc::clone(&clock_offset_us), Arc::clone(&traffic));
         let socket = driver.connect().await?;
         let (commands, waiting) = mpsc::channel(WAITING_COMMANDS);
         tokio::spawn(driver.run(socket, waiting));
         let limited_until = Arc::new(Mutex::new(None));
-        Ok(VenueConnection { commands, state: states, clock_offset_us, traffic, limited_until, timeout, queue_bytes })
+        Ok(VenueConnection {
+            commands,
+            state: states,
+            clock_offset_us,
+            traffic,
+            limited_until,
+            timeout,
+            check_interval,
+            queue_bytes,
+        })
     }
 
     /// Returns the state and follows its changes.
@@ -65,6 +75,11 @@ impl VenueConnection {
     /// Returns [`Settings::timeout`].
     pub(crate) fn timeout(&self) -> Duration {
         self.timeout
+    }
+
+    /// Returns [`Settings::check_interval`].
+    pub(crate) fn check_interval(&self) -> Option<Duration> {
+        self.check_interval
     }
 
     /// Returns the venue's wall clock in milliseconds since 1970, estimated from its last answer.

@@ -25,6 +25,9 @@ use crate::{Error, Reconnect, Settings};
 const CHANNELS_PER_REQUEST: usize = 200;
 /// Silent heartbeat intervals after which a socket counts as dead.
 const SILENT_INTERVALS: u32 = 3;
+/// Requests in a row without an answer after which a socket counts as dead, although it still
+/// brings messages of channels.
+const UNANSWERED_MAX: u32 = 3;
 const TICK: Duration = Duration::from_millis(500);
 
 /// State of a connection, as its handles see it.
@@ -63,6 +66,8 @@ pub(crate) struct Driver {
     connections: u64,
     has_unsent: bool,
     last_received: Instant,
+    /// Overdue requests since the last answer.
+    unanswered: u32,
     /// Received bytes at `last_received`. A long answer arrives in many parts, which count too.
     noted_bytes: u64,
 }
@@ -100,6 +105,7 @@ impl Driver {
             connections: 0,
             has_unsent: false,
             last_received: Instant::now(),
+            unanswered: 0,
             noted_bytes: 0,
         }
     }
@@ -112,6 +118,7 @@ impl Driver {
     pub async fn connect(&mut self) -> Result<Socket, Error> {
         let mut socket = transport::open(&self.settings, &self.traffic).await?;
         self.has_unsent = false;
+        self.unanswered = 0;
         self.note_received();
         if let Some(credentials) = self.settings.credentials.clone() {
             // The answer carries the venue's clock. The signature uses it, so that a wrong clock of
@@ -169,26 +176,25 @@ impl Driver {
                 }
                 End::Lost(error) => error,
             };
+            // A venue that still sends must notice the end now, and not when another socket is open.
+            drop(socket);
             self.fail_pending(&error.to_string());
             let Reconnect::WithPauses { first, longest } = self.settings.reconnect else { break error.to_string() };
             let mut pause = GrowingPause::new(first, longest);
             let mut cause = error.to_string();
-            loop {
+            socket = loop {
                 self.state.send_replace(ConnectionState::Reconnecting { cause });
                 sleep(pause.next()).await;
                 if commands.is_closed() && commands.is_empty() {
                     break 'sockets "the connection was closed by its user".to_owned();
                 }
                 match self.connect().await {
-                    Ok(opened) => {
-                        socket = opened;
-                        break;
-                    }
+                    Ok(opened) => break opened,
                     // Repeating a login with wrong credentials would lock the account out.
                     Err(error) if error.is_final() => break 'sockets error.to_string(),
                     Err(error) => cause = error.to_string(),
                 }
-            }
+            };
         };
         self.state.send_replace(ConnectionState::Ended { cause: cause.clone() });
         for (_, queue) in self.channels.drain() {
@@ -317,6 +323,7 @@ impl Driver {
         if let Some(id) = received.id() {
             // A second or late answer has no pending request. It is ignored.
             if let Some(SentRequest { pending, .. }) = self.pending.remove(&id) {
+                self.unanswered = 0;
                 let result = match (received.result, received.error) {
                     (_, Some(refusal)) => Err(Error::Venue(refusal)),
                     (Some(result), None) => Ok(result.to_owned()),
@@ -394,6 +401,7 @@ impl Driver {
             return Err(Error::Lost { cause });
         }
         // A caller gives up at about the time when its request is overdue.
+        let before = self.pending.len();
         self.pending.retain(|_, request| {
             let has_caller = match &request.pending {
                 AnswerUse::Call { answer, .. } => !answer.is_closed(),
@@ -402,6 +410,12 @@ impl Driver {
             };
             has_caller || !is_overdue(request)
         });
+        let overdue = u32::try_from(before - self.pending.len()).unwrap_or(u32::MAX);
+        self.unanswered = self.unanswered.saturating_add(overdue);
+        if self.unanswered >= UNANSWERED_MAX {
+            let cause = format!("the venue left {} requests in a row without an answer", self.unanswered);
+            return Err(Error::Lost { cause });
+        }
         let unread: Vec<String> =
             self.channels.iter().filter(|(_, queue)| !queue.has_reader()).map(|(channel, _)| channel.clone()).collect();
         for channel in unread {

@@ -149,6 +149,9 @@ pub struct OrderRequest {
     pub post_only: PostOnly,
     pub reduce_only: bool,
     pub label: Option<String>,
+    /// Number by which a venue that knows the parameter recognises a request that arrives twice.
+    /// Each order needs its own.
+    pub client_order_id: Option<String>,
     /// The venue refuses the order if it reads it later, in milliseconds of its wall clock.
     pub valid_until_ms: Option<i64>,
 }
@@ -190,6 +193,8 @@ pub struct OrderParams<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    client_order_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     valid_until: Option<i64>,
 }
 
@@ -205,6 +210,7 @@ impl OrderRequest {
             post_only: PostOnly::No,
             reduce_only: false,
             label: None,
+            client_order_id: None,
             valid_until_ms: None,
         }
     }
@@ -223,6 +229,7 @@ impl OrderRequest {
             reject_post_only: (self.post_only == PostOnly::Reject).then_some(true),
             reduce_only: self.reduce_only.then_some(true),
             label: self.label.as_deref(),
+            client_order_id: self.client_order_id.as_deref(),
             valid_until: self.valid_until_ms,
             ..OrderParams::default()
         };

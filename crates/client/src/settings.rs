@@ -31,6 +31,9 @@ pub struct Settings {
     /// Interval of the venue's heartbeats, at least 10 s. A socket that is silent for three
     /// intervals counts as dead. `None` requests no heartbeats.
     pub heartbeat: Option<Duration>,
+    /// Interval at which a book and a trader compare themselves with the venue. So they notice a
+    /// message that is lost without a cut, although no later message shows it. `None` disables it.
+    pub check_interval: Option<Duration>,
     /// Asks the venue to cancel the orders of this connection when its socket closes.
     pub cancel_on_disconnect: bool,
     /// Bound of the queue of each subscription, in bytes. A full queue discards its oldest messages
@@ -39,8 +42,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Returns the defaults for a long-lived connection: 10 s timeout, heartbeats every 30 s,
-    /// pauses from 100 ms to 10 s, and queues of 4 MiB.
+    /// Returns the defaults for a long-lived connection: 10 s timeout, heartbeats and checks every
+    /// 30 s, pauses from 100 ms to 10 s, and queues of 4 MiB.
     pub fn new(url: impl Into<String>) -> Self {
         Settings {
             url: url.into(),
@@ -49,6 +52,7 @@ impl Settings {
             timeout: Duration::from_secs(10),
             reconnect: Reconnect::WithPauses { first: Duration::from_millis(100), longest: Duration::from_secs(10) },
             heartbeat: Some(Duration::from_secs(30)),
+            check_interval: Some(Duration::from_secs(30)),
             cancel_on_disconnect: false,
             queue_bytes: 4 << 20,
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{Instant, MissedTickBehavior, interval};
 
 use crate::decimal::Value;
 use crate::objects::{AccountChanges, Fill, Order, OrderOutcome, Position};
@@ -27,8 +27,8 @@ const ORDER_NOT_FOUND: i64 = 10004;
 ///
 /// Each order carries a label and `valid_until`. If the answer to an order is lost, the order is
 /// [`EntryState::Unknown`] until a query finds it. If a query finds nothing, this is final only
-/// after `valid_until`. After a reconnection the trader asks for open orders, positions and missing
-/// fills.
+/// after `valid_until`. After a reconnection, and at [`Settings::check_interval`], the trader asks
+/// for open orders, positions and missing fills.
 #[derive(Debug)]
 pub struct Trader {
     account: AccountView,
@@ -242,6 +242,8 @@ impl AccountView {
         let mut ticks = interval(QUERY_INTERVAL);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut must_rebuild = false;
+        let check_interval = self.connection.check_interval();
+        let mut check_at = check_interval.map(|interval| Instant::now() + interval);
         loop {
             tokio::select! {
                 event = changes.next() => match event {
@@ -262,6 +264,11 @@ impl AccountView {
                     }
                 },
                 _ = ticks.tick() => {
+                    if check_at.is_some_and(|at| Instant::now() >= at) {
+                        // Reports have no numbers, so only a query shows that one was lost.
+                        must_rebuild = true;
+                        check_at = check_interval.map(|interval| Instant::now() + interval);
+                    }
                     if must_rebuild {
                         // The connection has failed again; the next tick repeats it.
                         must_rebuild = self.rebuild().await.is_err();

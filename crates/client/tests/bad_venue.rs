@@ -387,3 +387,66 @@ async fn refused_channel_is_an_error() {
     };
     with_venue(client, venue).await;
 }
+
+#[tokio::test]
+async fn lost_last_change_of_a_book_is_noticed_without_a_later_one() {
+    const BOOK: &str = "book.X.100ms";
+    let (listener, settings) = listener().await;
+    let settings = Settings { check_interval: Some(Duration::from_millis(50)), ..settings };
+    let client = async {
+        let connection = VenueConnection::open(settings).await.unwrap();
+        let mut book = BookSubscription::open(&connection, BOOK).await.unwrap();
+        assert_eq!(book.next().await.unwrap(), BookEvent::Snapshot);
+        assert!(book.message().unwrap().get().contains("\"change_id\":5"));
+        assert!(matches!(book.next().await.unwrap(), BookEvent::Stale { reason } if reason.contains("did not arrive")));
+        while book.next().await.unwrap() != BookEvent::Snapshot {}
+        assert_eq!(book.book().change_id(), Some(7));
+    };
+    let venue = async {
+        let mut peer = Peer::accept(&listener).await;
+        peer.grant().await;
+        peer.notify(BOOK, snapshot(5)).await;
+        // The message of change 7 is lost.
+        loop {
+            let call = peer.call().await;
+            if call.method != "public/get_order_book" {
+                assert_eq!(call.method, "public/unsubscribe");
+                break;
+            }
+            assert_eq!(call.params["instrument_name"], "X");
+            peer.answer(&call, json!({"change_id": 7, "bids": [], "asks": []})).await;
+        }
+        peer.grant().await;
+        peer.notify(BOOK, snapshot(7)).await;
+        peer
+    };
+    with_venue(client, venue).await;
+}
+
+#[tokio::test]
+async fn socket_that_answers_nothing_is_replaced_although_its_channels_go_on() {
+    const TRADES: &str = "trades.X.raw";
+    let (listener, settings) = listener().await;
+    let settings = Settings { timeout: Duration::from_secs(2), ..settings };
+    let client = async {
+        let connection = VenueConnection::open(settings).await.unwrap();
+        let _trades = connection.subscribe(TRADES).await.unwrap();
+        let none = json!({});
+        let calls = tokio::join!(connection.call("a", &none), connection.call("b", &none), connection.call("c", &none));
+        for answer in [calls.0, calls.1, calls.2] {
+            assert!(matches!(answer, Err(Error::Unanswered { .. })), "{answer:?}");
+        }
+        let mut state = connection.state();
+        let is_second = |state: &ConnectionState| *state == ConnectionState::Ready { connections: 2 };
+        timeout(PATIENCE, state.wait_for(is_second)).await.unwrap().unwrap();
+    };
+    let venue = async {
+        let mut peer = Peer::accept(&listener).await;
+        peer.grant().await;
+        peer.notify_until_closed(TRADES, json!(1)).await;
+        let mut next = Peer::accept(&listener).await;
+        next.grant().await;
+        next
+    };
+    with_venue(client, venue).await;
+}

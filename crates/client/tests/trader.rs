@@ -234,3 +234,29 @@ async fn refused_order_frees_its_label() {
     };
     until_done(client, venue).await;
 }
+
+#[tokio::test]
+async fn lost_report_is_found_by_the_next_check() {
+    let (listener, settings) = listener().await;
+    let settings = Settings { check_interval: Some(Duration::from_millis(50)), ..with_login(settings) };
+    let client = async {
+        let trader = Trader::open(settings, HOUR).await.unwrap();
+        trader.enter(&mut request()).await.unwrap();
+        let mut revision = trader.revision();
+        while trader.order("1").is_none_or(|order| order.is_open()) || trader.fills("1").1 < 1 {
+            revision.changed().await.unwrap();
+        }
+        assert_eq!(trader.fills("1").0.to_string(), "5");
+    };
+    let venue = async {
+        let mut peer = Peer::accept(&listener).await;
+        let call = serve(&mut peer, &Account::default(), is_buy).await;
+        let label = call.params["label"].clone();
+        peer.answer(&call, json!({"order": order(&label, "open", 0, 1)})).await;
+        // The report of the fill is lost. The socket stays.
+        let fills = json!([{"trade_id": "t1", "order_id": "1", "instrument_name": "X", "price": 10, "amount": 5}]);
+        let account = Account { order: order(&label, "filled", 5, 2), fills, ..Account::default() };
+        serve(&mut peer, &account, is_never).await
+    };
+    until_done(client, venue).await;
+}

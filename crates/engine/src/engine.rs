@@ -115,6 +115,7 @@ impl Engine {
                 self.on(*instrument).and_then(|commands| commands.set_phase(*phase, out))
             }
             Command::SetFlow(flow) => self.set_flow(*flow, out),
+            Command::DefineFlow { text } => Self::define_flow(text, out),
             Command::SetInstrumentLimits { instrument, limits } => self.set_limits(*instrument, *limits, out),
             Command::DeleteInstrument { instrument } => self.delete_instrument(*instrument, out),
             Command::SetAccount { account, settings } => self.set_account(*account, *settings, out),

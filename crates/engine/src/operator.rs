@@ -68,6 +68,15 @@ impl Engine {
         Ok(())
     }
 
+    /// Checks the text of a flow, which only the venue reads.
+    pub(crate) fn define_flow(text: &str, out: &mut impl EventSink) -> Result<(), Reject> {
+        if text.is_empty() || text.len() > FlowSetting::MOST_TEXT_BYTES {
+            return Err(Reject::BadDefinition);
+        }
+        out.emit(Event::FlowDefined);
+        Ok(())
+    }
+
     pub(crate) fn close_account(&mut self, account: AccountId, out: &mut impl EventSink) -> Result<(), Reject> {
         self.accounts.close(account)?;
         self.cancel_where(None, CancelReason::AccountClosed, |owner, _| owner == account, out);

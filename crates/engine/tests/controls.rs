@@ -201,6 +201,15 @@ fn flow_setting_is_stored_and_bounded() {
 }
 
 #[test]
+fn flow_definition_is_bounded() {
+    let mut engines = EnginePair::new(100, 100);
+    for (bytes, fine) in [(1, true), (60_000, true), (0, false), (60_001, false)] {
+        let due = if fine { Event::FlowDefined } else { refused(Reject::BadDefinition) };
+        assert_eq!(engines.apply(Command::DefineFlow { text: "x".repeat(bytes).into() }), [due], "{bytes} bytes");
+    }
+}
+
+#[test]
 fn quarantined_command_halts_its_instrument() {
     let mut engines = EnginePair::new(100, 100);
     let quarantine = |instrument| Command::Quarantine { seq: Seq(12), instrument };

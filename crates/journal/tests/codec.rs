@@ -132,6 +132,7 @@ fn operator(kind: usize, r: &mut Random) -> Command {
             seller: AccountId(r.short()),
             reason: r.label(),
         })),
+        21 if r.pick(&[true, false]) => Command::DefineFlow { text: "x = 1\n".repeat(r.below(900)).into() },
         21 => Command::SetFlow(FlowSetting { running: r.pick(&[true, false]), rate_percent: r.short() }),
         22 => Command::Quarantine { seq: Seq(r.number()), instrument: r.maybe(|r| InstrumentId(r.short())) },
         _ => session(kind, r),

@@ -91,6 +91,12 @@ pub enum Command {
     BustTrade(Box<Bust>),
     /// Starts, stops or scales the generated order flow. The engine only stores the setting.
     SetFlow(FlowSetting),
+    /// Defines the flow that the next [`Command::SetFlow`] starts: the name of a built-in flow
+    /// or the text of a flow file, at most [`FlowSetting::MOST_TEXT_BYTES`]. The engine only checks
+    /// its length.
+    DefineFlow {
+        text: Box<str>,
+    },
     /// Command `seq` made the engine panic. Every replay skips it, and its instrument is halted.
     Quarantine {
         seq: Seq,

@@ -167,6 +167,8 @@ pub enum Event {
     /// PUBLIC except the accounts and the reason.
     TradeBusted(Box<Bust>),
     FlowSet(FlowSetting),
+    /// The next flow is the one of the command.
+    FlowDefined,
     Quarantined {
         seq: Seq,
     },

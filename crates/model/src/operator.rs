@@ -34,6 +34,8 @@ pub struct FlowSetting {
 
 impl FlowSetting {
     pub const MOST_RATE_PERCENT: u32 = 100_000;
+    /// Longest text that defines a flow. It fits a text of the journal.
+    pub const MOST_TEXT_BYTES: usize = 60_000;
 }
 
 impl Default for FlowSetting {

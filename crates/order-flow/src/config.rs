@@ -1,14 +1,18 @@
-//! The configuration of a flow: house accounts, a kernel, and how each instrument is traded.
+//! The configuration of a flow: house accounts, and how each instrument is traded.
 //!
 //! Does        derive the parameters of an instrument from its definition; check parameters from a
 //!             caller.
 //! Start at    [`FlowConfig::demo`].
 
+use std::sync::Arc;
+
 use pitwire_engine::{Engine, Market};
 use pitwire_model::{AccountId, FlowSetting, InstrumentId, InstrumentKind, Phase};
 
 use crate::error::FlowError;
-use crate::kernel::{Kernel, ParameterSet};
+use crate::event_type::FlowModel;
+use crate::kernel::ParameterSet;
+use crate::market_model::market_model;
 use crate::number::float;
 
 /// The configuration of a flow.
@@ -16,8 +20,6 @@ use crate::number::float;
 pub struct FlowConfig {
     /// Accounts with unlimited credit. The first quarter of them are market makers.
     pub house: Vec<AccountId>,
-    /// Parameters of the event types. A demo market scales them to its own rate.
-    pub kernel: Kernel,
     pub style: FlowStyle,
 }
 
@@ -28,13 +30,15 @@ pub enum FlowStyle {
     /// value.
     Demo(Vec<DemoMarket>),
     /// The published simulation on one instrument, without cancels: for benchmarks and comparison.
-    Paper { instrument: InstrumentId },
+    Paper { instrument: InstrumentId, model: Arc<FlowModel> },
 }
 
 /// How the demo flow trades one instrument. Times are in seconds.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct DemoMarket {
     pub instrument: InstrumentId,
+    /// Its event types. The process is scaled to [`DemoMarket::events_per_second`].
+    pub model: Arc<FlowModel>,
     /// Whether the flow trades this instrument. Its orders rest in the book while it does not.
     pub is_running: bool,
     /// Rate of the mutually exciting process. With cancels and the market maker there are about 1.5
@@ -50,12 +54,15 @@ pub struct DemoMarket {
     pub range_bps: f64,
     /// Instrument whose mid is the fair value instead, if any.
     pub follows: Option<InstrumentId>,
-    /// Price levels that the market maker quotes on each side.
+    /// Price levels that the market maker quotes on each side. Zero leaves the market maker out.
     pub maker_levels: usize,
     /// Mean time between two requotes of the market maker.
     pub maker_pause: f64,
     /// Flow orders for each side of an empty book at the start.
     pub seeds_per_side: u32,
+    /// Whether the market has the properties of real ones: busy and quiet times, a value that news
+    /// and trades move, and sides with a long memory.
+    pub is_lifelike: bool,
 }
 
 /// Least number of house accounts. With fewer, one account would own too large a share of the
@@ -81,9 +88,29 @@ fn lookup(table: &[(&str, f64)], name: &str, default: f64) -> f64 {
 impl FlowConfig {
     /// Returns a demo flow for every instrument that is not deleted.
     pub fn demo(engine: &Engine, house: Vec<AccountId>) -> FlowConfig {
+        let model = Arc::new(FlowModel::symmetric());
         let there = engine.markets().iter().filter(|market| market.phase() != Phase::Deleted);
-        let markets = there.map(|market| DemoMarket::natural(engine, market)).collect();
-        FlowConfig { house, kernel: Kernel::symmetric(), style: FlowStyle::Demo(markets) }
+        let markets = there.map(|market| DemoMarket::natural(engine, market, Arc::clone(&model))).collect();
+        FlowConfig { house, style: FlowStyle::Demo(markets) }
+    }
+
+    /// Returns a flow with the properties of real markets for every instrument that is not deleted.
+    pub fn market(engine: &Engine, house: Vec<AccountId>) -> FlowConfig {
+        /// Moves of the value over a business second, in basis points: 1.3 % in eight hours.
+        const VOLATILITY_BPS: f64 = 0.9;
+        /// A day of sessions is planned at a quarter of the rate, which halves the moves.
+        const VOLATILITY_OF_SESSIONS_BPS: f64 = 1.8;
+        let model = Arc::new(market_model());
+        let market = |market: &Market| {
+            let has_sessions = market.phase() != Phase::Continuous || market.ends().is_some();
+            DemoMarket {
+                volatility_bps: if has_sessions { VOLATILITY_OF_SESSIONS_BPS } else { VOLATILITY_BPS },
+                is_lifelike: true,
+                ..DemoMarket::natural(engine, market, Arc::clone(&model))
+            }
+        };
+        let there = engine.markets().iter().filter(|market| market.phase() != Phase::Deleted);
+        FlowConfig { house, style: FlowStyle::Demo(there.map(market).collect()) }
     }
 
     /// Scales time: everything happens at `percent` of the rate, so books keep their depth. The
@@ -108,11 +135,15 @@ impl FlowConfig {
 
     /// Returns the published flow on one instrument.
     pub fn paper(instrument: InstrumentId, house: Vec<AccountId>, reading: ParameterSet) -> FlowConfig {
-        FlowConfig { house, kernel: Kernel::published(reading), style: FlowStyle::Paper { instrument } }
+        FlowConfig { house, style: FlowStyle::Paper { instrument, model: Arc::new(FlowModel::published(reading)) } }
     }
 
-    pub(crate) fn check(&self, engine: &Engine) -> Result<(), FlowError> {
-        self.kernel.check()?;
+    /// Checks that the configuration fits the engine.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an account, an instrument or a parameter does not fit.
+    pub fn check(&self, engine: &Engine) -> Result<(), FlowError> {
         if self.house.len() < MIN_ACCOUNTS {
             return Err(FlowError::TooFewAccounts { found: self.house.len(), needed: MIN_ACCOUNTS });
         }
@@ -123,7 +154,10 @@ impl FlowConfig {
             }
         }
         match &self.style {
-            FlowStyle::Paper { instrument } => known_instrument(engine, *instrument),
+            FlowStyle::Paper { instrument, model } => {
+                model.check()?;
+                known_instrument(engine, *instrument)
+            }
             FlowStyle::Demo(markets) => {
                 for (at, market) in markets.iter().enumerate() {
                     market.check(engine)?;
@@ -145,7 +179,7 @@ impl DemoMarket {
     /// Derives the parameters of a market. Sizes follow from the price and the quote currency.
     /// Volatility is half a tick per second at a price of 7,200 ticks and grows with the square
     /// root of the price, so that prices move visibly and books are dense at every price level.
-    pub fn natural(engine: &Engine, market: &Market) -> DemoMarket {
+    pub fn natural(engine: &Engine, market: &Market, model: Arc<FlowModel>) -> DemoMarket {
         const TICKS_WITH_HALF_A_TICK: f64 = 7_200.0;
         let spec = &market.spec;
         let start = spec.start_price.0 as f64;
@@ -158,6 +192,7 @@ impl DemoMarket {
         };
         DemoMarket {
             instrument: spec.id,
+            model,
             is_running: true,
             events_per_second: lookup(&EVENT_RATE, &spec.name, DEFAULT_EVENT_RATE),
             lifetime: 240.0,
@@ -168,6 +203,7 @@ impl DemoMarket {
             maker_levels: 6,
             maker_pause: 0.7,
             seeds_per_side: 120,
+            is_lifelike: false,
         }
     }
 
@@ -180,6 +216,7 @@ impl DemoMarket {
     }
 
     fn check(&self, engine: &Engine) -> Result<(), FlowError> {
+        self.model.check()?;
         known_instrument(engine, self.instrument)?;
         if let Some(followed) = self.follows {
             known_instrument(engine, followed)?;
@@ -191,7 +228,7 @@ impl DemoMarket {
             ("volatility_bps", self.volatility_bps, 1e-9, 1e4),
             ("range_bps", self.range_bps, 1e-6, 1e4),
             ("maker_pause", self.maker_pause, MIN_SECONDS, 1e6),
-            ("maker_levels", self.maker_levels as f64, 1.0, 100.0),
+            ("maker_levels", self.maker_levels as f64, 0.0, 100.0),
             ("seeds_per_side", f64::from(self.seeds_per_side), 0.0, 1e5),
         ] {
             // Written so that NaN is refused too.

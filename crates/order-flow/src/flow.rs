@@ -12,15 +12,16 @@ use std::collections::VecDeque;
 
 use pitwire_engine::{Engine, Market};
 use pitwire_model::{
-    AccountId, Command, Event, InstrumentId, Label, Lots, NewOrder, OrderId, Phase, SequencedCommand, TimeInForce,
-    VenueNanos,
+    AccountId, Command, Event, InstrumentId, Label, Lots, NewOrder, OrderId, Phase, SequencedCommand, Side,
+    TimeInForce, TradeKind, VenueNanos,
 };
 
 use crate::config::{FlowConfig, FlowStyle};
 use crate::error::FlowError;
+use crate::event_type::{EventType, ExpectedRate};
 use crate::instrument_flow::{EventOutcome, InstrumentFlow, TradingStyle};
 use crate::interevent::{IntereventMeter, IntereventTimes};
-use crate::kernel::TYPES;
+use crate::kernel::Kernel;
 use crate::maker::{MakerAction, Quote};
 use crate::number::later;
 use crate::paper;
@@ -44,22 +45,32 @@ pub struct Flow {
     /// Further commands of a requote, in order.
     ready: VecDeque<Command>,
     actions: Vec<MakerAction>,
+    started_at: VenueNanos,
     now: VenueNanos,
     /// Draws the accounts of orders, and lifetimes in instruments without a flow.
     random: Random,
     counts: FlowCounts,
-    tallies: [TypeTally; TYPES],
+    tallies: Vec<TypeTally>,
     rate: f64,
     radius: f64,
 }
 
-/// Count of one event type over all instruments, with its theoretical long-run rate.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Count of the event types with one name over all instruments.
+#[derive(Clone, Debug, PartialEq)]
 pub struct TypeTally {
+    pub name: Label,
+    /// `None` if its events are on both sides.
+    pub side: Option<Side>,
     pub events: u64,
-    pub expected_per_s: f64,
-    /// Theoretical variance of the count, per second.
-    pub variance_per_s: f64,
+    /// `None` if the book suppresses events of the flow, so that its rates have no closed form.
+    pub expected: Option<ExpectedRate>,
+}
+
+/// Theoretical count of an event type over a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ExpectedCount {
+    pub events: f64,
+    pub variance: f64,
 }
 
 /// Counters of the flow since its start.
@@ -69,6 +80,9 @@ pub struct FlowCounts {
     pub events: u64,
     /// Events without a command: the book was too thin or closed.
     pub infeasible: u64,
+    /// Candidates of types that need a spread, while the spread was one tick. They do not count as
+    /// events.
+    pub suppressed: u64,
     /// Orders of the paper flow at the mean, because no draw fitted their type.
     pub substituted: u64,
     /// Commands returned.
@@ -126,13 +140,12 @@ impl Flow {
     pub fn new(config: FlowConfig, seed: u64, start: VenueNanos, engine: &Engine) -> Result<Flow, FlowError> {
         config.check(engine)?;
         let house = HouseAccounts::new(config.house);
-        let flows = match &config.style {
-            FlowStyle::Paper { instrument } => vec![InstrumentFlow::paper(&config.kernel, *instrument, seed, start)?],
+        let mut flows = match &config.style {
+            FlowStyle::Paper { instrument, model } => vec![InstrumentFlow::paper(model, *instrument, seed, start)?],
             FlowStyle::Demo(markets) => {
                 let makers = house.makers.iter().cycle();
-                let flow = |(market, maker): (_, &AccountId)| {
-                    InstrumentFlow::demo(market, &config.kernel, engine, *maker, (seed, start))
-                };
+                let flow =
+                    |(market, maker): (_, &AccountId)| InstrumentFlow::demo(market, engine, *maker, (seed, start));
                 markets.iter().zip(makers).map(flow).collect::<Result<_, _>>()?
             }
         };
@@ -141,24 +154,12 @@ impl Flow {
             flow_of[flow.instrument.0 as usize] = Some(at);
         }
         let rate = match &config.style {
-            FlowStyle::Paper { .. } => config.kernel.total_rate(),
+            FlowStyle::Paper { model, .. } => model.kernel.total_rate(),
             FlowStyle::Demo(markets) => {
                 markets.iter().filter(|market| market.is_running).map(|market| market.events_per_second).sum()
             }
         };
-        // Counts and variances scale with the rate, so all instruments together behave as one
-        // kernel at the sum of their rates.
-        let (expected, variances) = if rate > 0.0 {
-            let whole = config.kernel.at_rate(rate);
-            (whole.stationary_rates(), whole.count_variances())
-        } else {
-            ([0.0; TYPES], [0.0; TYPES])
-        };
-        let tallies = std::array::from_fn(|kind| TypeTally {
-            events: 0,
-            expected_per_s: expected[kind],
-            variance_per_s: variances[kind],
-        });
+        let (tallies, radius) = tallies(&mut flows);
         let mut flow = Flow {
             house,
             flows,
@@ -166,12 +167,13 @@ impl Flow {
             schedule: TimeQueue::new(),
             ready: VecDeque::new(),
             actions: Vec::new(),
+            started_at: start,
             now: start,
             random: Random::new(seed, u64::MAX),
             counts: FlowCounts::default(),
             tallies,
             rate,
-            radius: config.kernel.radius(),
+            radius,
         };
         flow.begin(engine);
         Ok(flow)
@@ -179,11 +181,11 @@ impl Flow {
 
     fn begin(&mut self, engine: &Engine) {
         for at in 0..self.flows.len() {
-            let flow = &self.flows[at];
+            let flow = &mut self.flows[at];
             if !flow.is_running {
                 continue;
             }
-            let (due, _) = flow.process.upcoming();
+            let due = flow.due();
             let empty = engine.market(flow.instrument).is_some_and(|market| market.book().resting_orders() == 0);
             match &flow.style {
                 TradingStyle::Demo(_) => self.schedule.push(self.now, DueAction::Requote { flow: at, at: self.now }),
@@ -239,7 +241,7 @@ impl Flow {
                     self.schedule.push(at, DueAction::Seed { flow, left: left - 1 });
                 }
                 let proposal = self.flows[flow].seed(left, market)?;
-                Some(self.trader_order(flow, proposal))
+                Some(self.trader_order(flow, proposal, Label::default()))
             }
             DueAction::Requote { flow, at } => {
                 self.requote(flow, at, engine);
@@ -251,25 +253,34 @@ impl Flow {
     fn event(&mut self, at: usize, engine: &Engine) -> Option<Command> {
         let flow = &mut self.flows[at];
         let (due, kind) = flow.process.upcoming();
+        let market = engine
+            .market(flow.instrument)
+            .filter(|market| market.phase().is_call() || market.phase() == Phase::Continuous);
+        let outcome = flow.event(self.now, market, engine, &self.house.traders);
+        let is_event = !matches!(outcome, EventOutcome::Suppressed);
         if let Some(meter) = &mut flow.meter {
-            meter.observe(due, kind);
+            meter.observe(due, is_event.then_some(kind));
         }
-        self.tallies[kind].events += 1;
-        let outcome = match engine.market(flow.instrument) {
-            Some(market) if market.phase().is_call() => flow.call_event(),
-            _ => flow.event(open_market(engine, flow.instrument)),
-        };
-        let (due, _) = flow.process.upcoming();
-        self.schedule.push(due, DueAction::Event { flow: at });
-        self.counts.events += 1;
+        let next = flow.due();
+        self.schedule.push(next, DueAction::Event { flow: at });
+        if is_event {
+            self.tallies[flow.tally_of[kind]].events += 1;
+            self.counts.events += 1;
+        }
+        let label = if flow.model.has_labels { flow.model.types[kind].name.clone() } else { Label::default() };
         match outcome {
-            EventOutcome::Order(proposal) => Some(self.trader_order(at, proposal)),
+            EventOutcome::Order(proposal) => Some(self.trader_order(at, proposal, label)),
             EventOutcome::Substituted(proposal) => {
                 self.counts.substituted += 1;
-                Some(self.trader_order(at, proposal))
+                Some(self.trader_order(at, proposal, label))
             }
+            EventOutcome::Cancel { account, order } => Some(Command::Cancel { account, order }),
             EventOutcome::Infeasible => {
                 self.counts.infeasible += 1;
+                None
+            }
+            EventOutcome::Suppressed => {
+                self.counts.suppressed += 1;
                 None
             }
         }
@@ -296,16 +307,16 @@ impl Flow {
         flow.requote(self.now, engine, market, &mut actions);
         self.ready.extend(actions.drain(..).map(|action| match action {
             MakerAction::Cancel(command) => command,
-            MakerAction::Enter(proposal) => enter(account, instrument, proposal),
+            MakerAction::Enter(proposal) => enter(account, instrument, proposal, Label::default()),
         }));
         self.actions = actions;
     }
 
-    fn trader_order(&mut self, flow: usize, proposal: Proposal) -> Command {
+    fn trader_order(&mut self, flow: usize, proposal: Proposal, label: Label) -> Command {
         let traders = &self.house.traders;
         let turn = usize::try_from(self.random.below(traders.len() as u64)).unwrap_or(0);
         let account = traders.get(turn).copied().unwrap_or_default();
-        enter(account, self.flows[flow].instrument, proposal)
+        enter(account, self.flows[flow].instrument, proposal, label)
     }
 
     /// Takes a command of any account with its events. Commands come in order.
@@ -321,14 +332,38 @@ impl Flow {
                 {
                     self.quote_filled(*instrument, *maker);
                 }
-                Event::PhaseChanged { instrument, phase: Phase::Continuous }
-                | Event::SessionChanged { instrument, to: Phase::Continuous, .. } => {
-                    if let Some(flow) = self.flow_index(*instrument) {
-                        self.hasten_requote(flow, self.now);
-                    }
-                }
+                Event::PhaseChanged { instrument, phase } => self.session_began(*instrument, *phase, None),
+                Event::SessionChanged { instrument, to, ends, .. } => self.session_began(*instrument, *to, *ends),
                 _ => {}
             }
+        }
+        self.members_traded(events);
+    }
+
+    fn session_began(&mut self, instrument: InstrumentId, to: Phase, ends: Option<VenueNanos>) {
+        let Some(at) = self.flow_index(instrument) else { return };
+        if let Some(texture) = self.flows[at].texture_mut() {
+            texture.session(to, self.now, ends);
+        }
+        if to == Phase::Continuous {
+            self.hasten_requote(at, self.now);
+        }
+    }
+
+    /// Shows the lots that an order of a member took to the value of its instrument.
+    fn members_traded(&mut self, events: &[Event]) {
+        let mut taken: Option<(InstrumentId, Side, Lots)> = None;
+        for event in events {
+            if let Event::Trade { instrument, taker_side, taker_account, lots, kind: TradeKind::Continuous, .. } = event
+                && self.house.role(*taker_account).is_none()
+            {
+                let before = taken.map_or(0, |(_, _, lots)| lots.0);
+                taken = Some((*instrument, *taker_side, Lots(before.saturating_add(lots.0))));
+            }
+        }
+        let Some((instrument, side, lots)) = taken else { return };
+        if let Some(texture) = self.flow_index(instrument).and_then(|at| self.flows[at].texture_mut()) {
+            texture.member_traded(side, lots);
         }
     }
 
@@ -352,7 +387,11 @@ impl Flow {
                 demo.maker.rested(quote);
                 return;
             }
-            Some(InstrumentFlow { style: TradingStyle::Demo(demo), random, .. }) => random.exponential(demo.lifetime),
+            Some(flow) => {
+                flow.rested(quote);
+                let TradingStyle::Demo(demo) = &flow.style else { return };
+                flow.random.exponential(demo.lifetime)
+            }
             None => {
                 const MEAN_SECONDS: f64 = 60.0;
                 self.random.exponential(MEAN_SECONDS)
@@ -390,9 +429,27 @@ impl Flow {
         self.counts
     }
 
-    /// Returns the counts by event type, in the order of [`crate::kernel`].
-    pub fn tallies(&self) -> &[TypeTally; TYPES] {
+    /// Returns the counts by event type, in the order of the first instrument with the type.
+    pub fn tallies(&self) -> &[TypeTally] {
         &self.tallies
+    }
+
+    /// Returns the theoretical counts of the tallies from the start of the flow to `end`. Busy time
+    /// has more events than a quiet one, as the pace of each instrument says. `None` as in
+    /// [`TypeTally::expected`].
+    pub fn expected_counts(&self, end: VenueNanos) -> Vec<Option<ExpectedCount>> {
+        let mut counts = vec![Some(ExpectedCount::default()); self.tallies.len()];
+        for flow in &self.flows {
+            let seconds = flow.business_seconds(self.started_at, end);
+            for (kind, at) in flow.tally_of.iter().enumerate() {
+                let rate = flow.expected.as_ref().map(|expected| expected[kind]);
+                counts[*at] = counts[*at].zip(rate).map(|(sum, rate)| ExpectedCount {
+                    events: sum.events + rate.per_s * seconds,
+                    variance: sum.variance + rate.variance_per_s * seconds,
+                });
+            }
+        }
+        counts
     }
 
     /// Measures the times between events from now on. Call this before the first event, at the time
@@ -415,8 +472,8 @@ impl Flow {
         self.rate
     }
 
-    /// Returns the spectral radius of the branching matrix: the share of events that other events
-    /// cause.
+    /// Returns the largest spectral radius of a branching matrix: the share of events that other
+    /// events cause.
     pub fn radius(&self) -> f64 {
         self.radius
     }
@@ -427,7 +484,47 @@ impl Flow {
     }
 }
 
-fn enter(account: AccountId, instrument: InstrumentId, proposal: Proposal) -> Command {
+/// Returns the tallies of all instruments, whose types with equal names are counted together, and
+/// the largest spectral radius. Sets [`InstrumentFlow::tally_of`].
+fn tallies(flows: &mut [InstrumentFlow]) -> (Vec<TypeTally>, f64) {
+    let (mut tallies, mut radius): (Vec<TypeTally>, f64) = (Vec::new(), 0.0);
+    for flow in flows {
+        let kernel = flow.process.kernel();
+        radius = radius.max(kernel.radius());
+        let expected = expected_rates(&kernel, flow);
+        let place = |kind: &EventType| {
+            tallies.iter().position(|tally| tally.name == kind.name).unwrap_or_else(|| {
+                let (name, expected) = (kind.name.clone(), Some(ExpectedRate::default()));
+                tallies.push(TypeTally { name, side: kind.side, events: 0, expected });
+                tallies.len() - 1
+            })
+        };
+        flow.tally_of = flow.model.types.iter().map(place).collect();
+        for (kind, at) in flow.tally_of.iter().enumerate() {
+            let rates = tallies[*at].expected.zip(expected.as_ref().map(|expected| expected[kind]));
+            tallies[*at].expected = rates.map(|(sum, more)| ExpectedRate {
+                per_s: sum.per_s + more.per_s,
+                variance_per_s: sum.variance_per_s + more.variance_per_s,
+            });
+        }
+        flow.expected = expected;
+    }
+    (tallies, radius)
+}
+
+/// Returns the theoretical rates of a flow; zero if it does not run.
+fn expected_rates(kernel: &Kernel, flow: &InstrumentFlow) -> Option<Vec<ExpectedRate>> {
+    if !flow.is_running {
+        return Some(vec![ExpectedRate::default(); kernel.types()]);
+    }
+    if flow.model.is_constrained() {
+        return None;
+    }
+    let pairs = kernel.stationary_rates().into_iter().zip(kernel.count_variances());
+    Some(pairs.map(|(per_s, variance_per_s)| ExpectedRate { per_s, variance_per_s }).collect())
+}
+
+fn enter(account: AccountId, instrument: InstrumentId, proposal: Proposal, label: Label) -> Command {
     Command::Enter(NewOrder {
         id: OrderId::ZERO,
         account,
@@ -436,7 +533,7 @@ fn enter(account: AccountId, instrument: InstrumentId, proposal: Proposal) -> Co
         order_type: proposal.order_type,
         lots: proposal.lots,
         tif: proposal.tif,
-        label: Label::default(),
+        label,
         ..NewOrder::PLAIN
     })
 }

@@ -11,7 +11,7 @@
 
 use pitwire_model::VenueNanos;
 
-use crate::kernel::{Kernel, TYPES};
+use crate::kernel::Kernel;
 use crate::math::exp;
 use crate::number::NANOS_PER_SECOND;
 
@@ -93,7 +93,7 @@ struct DecayGroup {
     /// Per second.
     rate: f64,
     /// Increase of the intensity, summed over all types, by an event of each type.
-    jump: [f64; TYPES],
+    jump: Vec<f64>,
     /// The current contribution of past events, per second.
     excited: f64,
 }
@@ -112,13 +112,15 @@ impl IntereventMeter {
     /// Measures a process that starts at `start` without past events.
     pub fn new(kernel: &Kernel, start: VenueNanos) -> Self {
         let mut groups: Vec<DecayGroup> = Vec::new();
-        for (jumps, decays) in kernel.jump.iter().zip(&kernel.decay) {
-            for (kind, (jump, decay)) in jumps.iter().zip(decays).enumerate() {
-                let at = groups.iter().position(|group| group.rate == *decay).unwrap_or_else(|| {
-                    groups.push(DecayGroup { rate: *decay, jump: [0.0; TYPES], excited: 0.0 });
-                    groups.len() - 1
-                });
-                groups[at].jump[kind] += jump;
+        for part in &kernel.parts {
+            for (jumps, decays) in part.jump.iter().zip(&part.decay) {
+                for (kind, (jump, decay)) in jumps.iter().zip(decays).enumerate() {
+                    let at = groups.iter().position(|group| group.rate == *decay).unwrap_or_else(|| {
+                        groups.push(DecayGroup { rate: *decay, jump: vec![0.0; kernel.types()], excited: 0.0 });
+                        groups.len() - 1
+                    });
+                    groups[at].jump[kind] += jump;
+                }
             }
         }
         IntereventMeter {
@@ -130,14 +132,15 @@ impl IntereventMeter {
         }
     }
 
-    /// Takes an event of type `kind`. Events come in order of time.
-    pub fn observe(&mut self, at: VenueNanos, kind: usize) {
+    /// Takes an event of type `kind`, or `None` for a suppressed candidate. Events come in
+    /// order of time. The rescaled times between both kinds together are exponential.
+    pub fn observe(&mut self, at: VenueNanos, kind: Option<usize>) {
         let gap_s = at.0.saturating_sub(self.at.0) as f64 / NANOS_PER_SECOND;
         let mut integral = self.base * gap_s;
         for group in &mut self.groups {
             let left = exp(-group.rate * gap_s);
             integral += group.excited * (1.0 - left) / group.rate;
-            group.excited = group.excited * left + group.jump[kind];
+            group.excited = group.excited * left + kind.map_or(0.0, |kind| group.jump[kind]);
         }
         self.times.rescaled.record(integral);
         self.times.plain.record(gap_s * self.long_run_rate);
@@ -148,7 +151,7 @@ impl IntereventMeter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::kernel::ParameterSet;
+    use crate::kernel::{Exponential, ParameterSet};
     use crate::process::Process;
     use crate::random::Random;
 
@@ -157,7 +160,7 @@ mod tests {
         let mut meter = IntereventMeter::new(by, VenueNanos(0));
         for _ in 0..events {
             let (at, kind) = process.upcoming();
-            meter.observe(at, kind);
+            meter.observe(at, Some(kind));
             process.advance();
         }
         meter.times
@@ -176,22 +179,19 @@ mod tests {
     #[test]
     fn times_of_another_kernel_are_found_out() {
         let kernel = Kernel::published(ParameterSet::File);
-        let stronger = Kernel { base: kernel.base.map(|rate| rate * 1.1), ..kernel };
+        let stronger = Kernel { base: kernel.base.iter().map(|rate| rate * 1.1).collect(), ..kernel.clone() };
         let distance = measured(&kernel, &stronger, 100_000).rescaled.distance_from_exponential();
         assert!(distance > 1.95 / 100_000_f64.sqrt(), "{distance}");
     }
 
     #[test]
     fn the_integral_of_a_single_excitation_is_that_of_the_formula() {
-        let mut kernel = Kernel::published(ParameterSet::File);
-        kernel.base = [0.0; TYPES];
-        kernel.base[0] = 2.0;
-        kernel.jump = [[0.0; TYPES]; TYPES];
-        kernel.jump[3][0] = 1.5;
-        kernel.decay = [[3.0; TYPES]; TYPES];
+        let mut part = Exponential { jump: vec![vec![0.0; 4]; 4], decay: vec![vec![3.0; 4]; 4] };
+        part.jump[3][0] = 1.5;
+        let kernel = Kernel { base: vec![2.0, 0.0, 0.0, 0.0], parts: vec![part] };
         let mut meter = IntereventMeter::new(&kernel, VenueNanos(0));
-        meter.observe(VenueNanos(500_000_000), 0);
-        meter.observe(VenueNanos(1_000_000_000), 3);
+        meter.observe(VenueNanos(500_000_000), Some(0));
+        meter.observe(VenueNanos(1_000_000_000), Some(3));
         // First 2 · 0.5 = 1; then 1 + 1.5 · (1 - e^-1.5) / 3 = 1.388: bins 20 and 27.
         let filled: Vec<usize> = (0..BINS).filter(|bin| meter.times.rescaled.counts[*bin] > 0).collect();
         assert_eq!(filled, [20, 27]);

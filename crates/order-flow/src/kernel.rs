@@ -1,10 +1,10 @@
-//! The parameters of a mutually exciting process with eight event types, and its theoretical
-//! properties.
+//! The parameters of a mutually exciting process, and its theoretical properties.
 //!
-//! Intensity of type i (Hawkes 1971): `base[i] + Σ_j Σ_{past events t of j}
-//! jump[i][j]·exp(-decay[i][j]·(now - t))`. Types in order: market buy and sell that empty the best
-//! price; limit buy and sell inside the spread; market buy and sell that leave the best price;
-//! limit buy and sell behind it. Counted from 0, buys are even and sells are odd.
+//! Intensity of type i (Hawkes 1971), with any number of exponentials m: `base[i] + Σ_m Σ_j Σ_{past
+//! events t of j} jump[m][i][j]·exp(-decay[m][i][j]·(now - t))`. The published set has eight types
+//! and one exponential. Its types in order: market buy and sell that empty the best price; limit
+//! buy and sell inside the spread; market buy and sell that leave the best price; limit buy and
+//! sell behind it.
 //!
 //! Holds       a kernel that `check` accepts has a stationary process: it is finite, non-negative,
 //!             and its spectral radius is below 1.
@@ -12,12 +12,17 @@
 
 use crate::error::FlowError;
 
-/// Number of event types.
+/// Number of event types of the published set.
 pub const TYPES: usize = 8;
+/// Most event types of a kernel. The cost of an event grows with their square.
+pub const MOST_TYPES: usize = 64;
+/// Most exponentials of a kernel.
+pub const MOST_PARTS: usize = 8;
+
 /// A value per event type.
-pub type Vector = [f64; TYPES];
+pub type Vector = Vec<f64>;
 /// Indexed by the type that is excited, then by the type that excites.
-pub type Matrix = [[f64; TYPES]; TYPES];
+pub type Matrix = Vec<Vec<f64>>;
 
 /// The two versions of the published parameters: those in the data file, and those that its loader
 /// produced.
@@ -30,10 +35,17 @@ pub enum ParameterSet {
 }
 
 /// Parameters of the process.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Kernel {
     /// μ: events per second that no event causes.
     pub base: Vector,
+    /// The exponentials, whose contributions add up.
+    pub parts: Vec<Exponential>,
+}
+
+/// One exponential of a kernel.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exponential {
     /// α: the increase of an intensity by one event.
     pub jump: Matrix,
     /// β: the rate at which the increase decays, per second.
@@ -43,20 +55,22 @@ pub struct Kernel {
 impl Kernel {
     /// Returns the published parameters (CoinTossX, arXiv 2102.10925, and its configuration file).
     pub fn published(reading: ParameterSet) -> Kernel {
-        const BASE: Vector = [0.80, 1.00, 1.20, 1.40, 1.60, 1.80, 2.00, 2.20];
-        const OWN_DECAY: Vector = [4.0, 3.5, 3.0, 3.5, 3.0, 3.5, 3.0, 3.5];
+        const BASE: [f64; TYPES] = [0.80, 1.00, 1.20, 1.40, 1.60, 1.80, 2.00, 2.20];
+        const OWN_DECAY: [f64; TYPES] = [4.0, 3.5, 3.0, 3.5, 3.0, 3.5, 3.0, 3.5];
         const OTHER_DECAY: [f64; TYPES - 1] = [2.1, 2.2, 2.3, 2.4, 2.5, 2.6, 2.7];
         let file_jump = |i: usize, j: usize| if i == j { 0.1 } else { 0.2 };
         // Each row lists the seven other types in order.
         let file_decay = |i: usize, j: usize| if i == j { OWN_DECAY[i] } else { OTHER_DECAY[j - usize::from(j > i)] };
-        match reading {
-            ParameterSet::File => Kernel { base: BASE, jump: matrix(file_jump), decay: matrix(file_decay) },
+        let part = match reading {
+            ParameterSet::File => Exponential { jump: matrix(TYPES, file_jump), decay: matrix(TYPES, file_decay) },
             // The loader gave every row the jumps of the first row, and row i the i-th of the first
             // eight decays in the file.
-            ParameterSet::AsLoaded => {
-                Kernel { base: BASE, jump: matrix(|_, j| file_jump(0, j)), decay: matrix(|i, _| file_decay(0, i)) }
-            }
-        }
+            ParameterSet::AsLoaded => Exponential {
+                jump: matrix(TYPES, |_, j| file_jump(0, j)),
+                decay: matrix(TYPES, |i, _| file_decay(0, i)),
+            },
+        };
+        Kernel { base: BASE.to_vec(), parts: vec![part] }
     }
 
     /// Returns the published parameters made symmetric: each one is the mean of itself and the one
@@ -65,21 +79,39 @@ impl Kernel {
     pub fn symmetric() -> Kernel {
         let published = Kernel::published(ParameterSet::File);
         let mirror = |kind: usize| kind ^ 1;
+        let mean = |of: &Matrix| matrix(TYPES, |i, j| (of[i][j] + of[mirror(i)][mirror(j)]) / 2.0);
         Kernel {
-            base: std::array::from_fn(|i| (published.base[i] + published.base[mirror(i)]) / 2.0),
-            jump: matrix(|i, j| (published.jump[i][j] + published.jump[mirror(i)][mirror(j)]) / 2.0),
-            decay: matrix(|i, j| (published.decay[i][j] + published.decay[mirror(i)][mirror(j)]) / 2.0),
+            base: (0..TYPES).map(|i| (published.base[i] + published.base[mirror(i)]) / 2.0).collect(),
+            parts: published
+                .parts
+                .iter()
+                .map(|part| Exponential { jump: mean(&part.jump), decay: mean(&part.decay) })
+                .collect(),
         }
+    }
+
+    /// Returns the number of event types.
+    pub fn types(&self) -> usize {
+        self.base.len()
     }
 
     /// Scales time so that the total rate becomes `events_per_second`. The shape stays.
     #[must_use]
     pub fn at_rate(&self, events_per_second: f64) -> Kernel {
-        let speed = events_per_second / self.total_rate();
+        self.scaled(events_per_second / self.total_rate())
+    }
+
+    /// Scales time: everything happens `speed` times as fast.
+    #[must_use]
+    pub fn scaled(&self, speed: f64) -> Kernel {
+        let faster = |of: &Matrix| matrix(self.types(), |i, j| of[i][j] * speed);
         Kernel {
-            base: self.base.map(|rate| rate * speed),
-            jump: matrix(|i, j| self.jump[i][j] * speed),
-            decay: matrix(|i, j| self.decay[i][j] * speed),
+            base: self.base.iter().map(|rate| rate * speed).collect(),
+            parts: self
+                .parts
+                .iter()
+                .map(|part| Exponential { jump: faster(&part.jump), decay: faster(&part.decay) })
+                .collect(),
         }
     }
 
@@ -91,14 +123,24 @@ impl Kernel {
     pub fn check(&self) -> Result<(), FlowError> {
         let bad = |name| Err(FlowError::BadParameter { name });
         let not_negative = |value: &f64| value.is_finite() && *value >= 0.0;
+        let types = self.types();
+        let is_square = |of: &Matrix| of.len() == types && of.iter().all(|row| row.len() == types);
+        if !(1..=MOST_TYPES).contains(&types) {
+            return bad("number of types");
+        }
+        if self.parts.len() > MOST_PARTS {
+            return bad("number of exponentials");
+        }
         if !self.base.iter().all(not_negative) || self.base.iter().sum::<f64>() <= 0.0 {
             return bad("base");
         }
-        if !self.jump.iter().flatten().all(not_negative) {
-            return bad("jump");
-        }
-        if !self.decay.iter().flatten().all(|value| value.is_finite() && *value > 0.0) {
-            return bad("decay");
+        for Exponential { jump, decay } in &self.parts {
+            if !is_square(jump) || !jump.iter().flatten().all(not_negative) {
+                return bad("jump");
+            }
+            if !is_square(decay) || !decay.iter().flatten().all(|value| value.is_finite() && *value > 0.0) {
+                return bad("decay");
+            }
         }
         let radius = self.radius();
         // Written so that NaN is refused too.
@@ -106,9 +148,10 @@ impl Kernel {
     }
 
     /// Returns the number of events of type i that one event of type j causes directly: jump over
-    /// decay.
+    /// decay, over all exponentials.
     pub fn branching(&self) -> Matrix {
-        matrix(|i, j| self.jump[i][j] / self.decay[i][j])
+        let caused = |part: &Exponential, i: usize, j: usize| part.jump[i][j] / part.decay[i][j];
+        matrix(self.types(), |i, j| self.parts.iter().fold(0.0, |sum, part| sum + caused(part, i, j)))
     }
 
     /// Returns the largest eigenvalue of the branching matrix. The process is stable if and only if
@@ -121,19 +164,22 @@ impl Kernel {
         const STEPS: usize = 10_000;
         const CLOSE: f64 = 1e-13;
         let branching = self.branching();
-        let mut vector = [1.0; TYPES];
+        let mut vector = vec![1.0; self.types()];
         let mut most = f64::INFINITY;
         for _ in 0..STEPS {
-            let grown: Vector = std::array::from_fn(|i| vector[i] + dot(&branching[i], &vector));
-            let growths = std::array::from_fn::<f64, TYPES, _>(|i| grown[i] / vector[i]);
-            most = growths.iter().fold(0.0, |most: f64, growth| most.max(*growth));
-            let least = growths.iter().fold(f64::INFINITY, |least: f64, growth| least.min(*growth));
+            let grown: Vector = vector.iter().zip(&branching).map(|(entry, row)| entry + dot(row, &vector)).collect();
+            let (mut least, mut largest) = (f64::INFINITY, 0.0_f64);
+            most = 0.0;
+            for (grown, before) in grown.iter().zip(&vector) {
+                let growth = grown / before;
+                (most, least) = (most.max(growth), least.min(growth));
+                largest = largest.max(*grown);
+            }
             if !most.is_finite() || most - least < CLOSE {
                 break;
             }
-            let largest = grown.iter().fold(0.0, |largest: f64, entry| largest.max(*entry));
             // Kept above zero, because the next step divides by it.
-            vector = grown.map(|entry| (entry / largest).max(1e-200));
+            vector = grown.iter().map(|entry| (entry / largest).max(1e-200)).collect();
         }
         most - 1.0
     }
@@ -141,21 +187,24 @@ impl Kernel {
     /// Returns the long-run rate of each type per second: `(1 - G)^-1 μ` (Hawkes 1971). Valid if
     /// `check` passes.
     pub fn stationary_rates(&self) -> Vector {
-        let branching = self.branching();
-        let system = matrix(|i, j| f64::from(u8::from(i == j)) - branching[i][j]);
-        solve(system, self.base)
+        solve(self.unit_minus_branching(), self.base.clone())
     }
 
     /// Returns the long-run variance of the count of each type per second: the diagonal of `(1 -
     /// G)^-1 diag(rates) (1 - G)^-T` (Bacry, Delattre, Hoffmann and Muzy 2013). It exceeds that of
     /// a Poisson process, because events cause others.
     pub fn count_variances(&self) -> Vector {
-        let (branching, rates) = (self.branching(), self.stationary_rates());
-        let system = matrix(|i, j| f64::from(u8::from(i == j)) - branching[i][j]);
+        let (rates, types) = (self.stationary_rates(), self.types());
+        let system = self.unit_minus_branching();
+        let unit = |j: usize| (0..types).map(|i| f64::from(u8::from(i == j))).collect();
         // The total number of events of each type that follow from one of type j, including itself.
-        let progeny: Matrix =
-            std::array::from_fn(|j| solve(system, std::array::from_fn(|i| f64::from(u8::from(i == j)))));
-        std::array::from_fn(|i| (0..TYPES).map(|j| progeny[j][i] * progeny[j][i] * rates[j]).sum())
+        let progeny: Matrix = (0..types).map(|j| solve(system.clone(), unit(j))).collect();
+        (0..types).map(|i| (0..types).map(|j| progeny[j][i] * progeny[j][i] * rates[j]).sum()).collect()
+    }
+
+    fn unit_minus_branching(&self) -> Matrix {
+        let branching = self.branching();
+        matrix(self.types(), |i, j| f64::from(u8::from(i == j)) - branching[i][j])
     }
 
     pub fn total_rate(&self) -> f64 {
@@ -163,29 +212,30 @@ impl Kernel {
     }
 }
 
-pub(crate) fn matrix(entry: impl Fn(usize, usize) -> f64) -> Matrix {
-    std::array::from_fn(|i| std::array::from_fn(|j| entry(i, j)))
+pub(crate) fn matrix(types: usize, entry: impl Fn(usize, usize) -> f64) -> Matrix {
+    (0..types).map(|i| (0..types).map(|j| entry(i, j)).collect()).collect()
 }
 
-fn dot(a: &Vector, b: &Vector) -> f64 {
+fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// Solves a linear system by Gauss-Jordan elimination with partial pivoting.
 fn solve(mut system: Matrix, mut right: Vector) -> Vector {
-    for column in 0..TYPES {
-        let size = |row: &usize| system[*row][column].abs();
-        let pivot = (column..TYPES).max_by(|a, b| size(a).total_cmp(&size(b))).unwrap_or(column);
+    let size = right.len();
+    for column in 0..size {
+        let weight = |row: &usize| system[*row][column].abs();
+        let pivot = (column..size).max_by(|a, b| weight(a).total_cmp(&weight(b))).unwrap_or(column);
         system.swap(column, pivot);
         right.swap(column, pivot);
-        let (pivot_row, pivot_right) = (system[column], right[column]);
-        for row in (0..TYPES).filter(|row| *row != column) {
+        let (pivot_row, pivot_right) = (system[column].clone(), right[column]);
+        for row in (0..size).filter(|row| *row != column) {
             let factor = system[row][column] / pivot_row[column];
-            for (entry, pivot_entry) in system[row].iter_mut().zip(pivot_row) {
+            for (entry, pivot_entry) in system[row].iter_mut().zip(&pivot_row) {
                 *entry -= factor * pivot_entry;
             }
             right[row] -= factor * pivot_right;
         }
     }
-    std::array::from_fn(|row| right[row] / system[row][row])
+    (0..size).map(|row| right[row] / system[row][row]).collect()
 }

@@ -16,27 +16,34 @@
 //! Known gap   no market orders, stops or hidden orders in calls; no orders for a later session.
 //! Start at    [`Flow`], then `instrument_flow`, then `process`.
 
+mod activity;
 mod config;
 mod error;
+mod event_type;
 mod fair_value;
 mod flow;
 mod instrument_flow;
 mod interevent;
 mod kernel;
 mod maker;
+mod market_model;
+mod market_value;
 mod math;
+mod metaorders;
 mod number;
 mod paper;
 mod process;
 mod random;
+mod texture;
 mod time_queue;
 mod trader;
 
 pub use config::{DemoMarket, FlowConfig, FlowStyle};
 pub use error::FlowError;
-pub use flow::{Flow, FlowCounts, TypeTally};
+pub use event_type::{Act, EventType, ExpectedRate, FlowModel};
+pub use flow::{ExpectedCount, Flow, FlowCounts, TypeTally};
 pub use interevent::{IntereventTimes, UnitHistogram};
-pub use kernel::{Kernel, Matrix, ParameterSet, TYPES, Vector};
+pub use kernel::{Exponential, Kernel, Matrix, ParameterSet, TYPES, Vector};
 pub use paper::{PaperClient, SEEDS, TopOfBook};
 pub use process::Process;
 pub use random::Random;

@@ -13,6 +13,7 @@ use pitwire_engine::Market;
 use pitwire_model::{Lots, OrderType, Side, Ticks, TimeInForce, VenueNanos};
 
 use crate::error::FlowError;
+use crate::event_type::Act;
 use crate::kernel::Kernel;
 use crate::number::{price_below, quantity};
 use crate::process::Process;
@@ -88,19 +89,24 @@ impl PaperClient {
     pub fn propose(&mut self, book: &TopOfBook) -> Option<Proposal> {
         let (_, kind) = self.process.upcoming();
         self.process.advance();
-        propose(kind, book, &mut self.random).map(|(proposal, _)| proposal)
+        // The published types alternate: buys are even and sells are odd.
+        const ACTS: [Act; 4] = [Act::EmptyTouch, Act::Inside, Act::LeaveTouch, Act::Behind];
+        let side = if kind.is_multiple_of(2) { Side::Buy } else { Side::Sell };
+        propose(ACTS[kind / 2 % 4], side, book, &mut self.random).map(|(proposal, _)| proposal)
     }
 }
 
-/// Returns the order for an event type, and whether a mean replaces a draw that did not fit.
+/// Returns the order for an act, and whether a mean replaces a draw that did not fit.
 ///
-/// Returns `None` if there is no order to trade with or the book is full.
-pub fn propose(kind: usize, book: &TopOfBook, random: &mut Random) -> Option<(Proposal, bool)> {
-    let side = if kind.is_multiple_of(2) { Side::Buy } else { Side::Sell };
-    match kind / 2 {
-        0 => market_order(side, book, random, |lots, there| lots >= there),
-        2 => market_order(side, book, random, |lots, there| lots < there),
-        act => limit_order(side, act == 1, book, random),
+/// Returns `None` if the other side is empty, the book is full, or the published simulation
+/// does not know the act.
+pub fn propose(act: Act, side: Side, book: &TopOfBook, random: &mut Random) -> Option<(Proposal, bool)> {
+    match act {
+        Act::EmptyTouch => market_order(side, book, random, |lots, there| lots >= there),
+        Act::LeaveTouch => market_order(side, book, random, |lots, there| lots < there),
+        Act::Inside => limit_order(side, true, book, random),
+        Act::Behind => limit_order(side, false, book, random),
+        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@
 use pitwire_engine::Market;
 use pitwire_model::{Lots, OrderType, Side, Ticks, TimeInForce};
 
+use crate::event_type::Act;
 use crate::number::{distance, price_below, quantity};
 use crate::random::Random;
 
@@ -34,6 +35,10 @@ pub struct Trader {
     pub depth: f64,
     pub lowest: Ticks,
     pub highest: Ticks,
+    /// Largest order that takes a whole level, in typical orders. A deeper level is not emptied.
+    pub most_taken: f64,
+    /// Many orders behind the best price are at multiples of this many ticks (Harris 1991).
+    pub round: i64,
 }
 
 /// Returns the direction of better prices of a side: 1 for buys, -1 for sells.
@@ -55,26 +60,46 @@ impl Trader {
             depth,
             lowest: price_below(start * (1.0 - Self::SHARE_OF_START)),
             highest: price_below(start * (1.0 + Self::SHARE_OF_START)),
+            most_taken: Self::MAX_SIZE,
+            round: 1,
         }
     }
 
-    /// Returns the order for an event type, or `None` if the book is too thin or full. `fair_value`
-    /// replaces the best price of an empty side.
-    pub fn propose(&self, kind: usize, market: &Market, fair_value: f64, random: &mut Random) -> Option<Proposal> {
-        let side = if kind.is_multiple_of(2) { Side::Buy } else { Side::Sell };
-        match kind / 2 {
-            0 => self.empty_the_touch(side, market, random),
-            1 => self.inside(side, market, fair_value, random),
-            2 => self.leave_the_touch(side, market, random),
-            _ => self.behind(side, market, fair_value, random),
+    /// Returns the same trader with orders `times` as large.
+    pub fn sized(self, times: f64) -> Trader {
+        Trader { typical_lots: self.typical_lots * times, ..self }
+    }
+
+    /// Returns the order for an act, or `None` if the book is too thin or full, or the act is a
+    /// cancel. `fair_value` replaces the best price of an empty side.
+    pub fn propose(
+        &self,
+        act: Act,
+        side: Side,
+        market: &Market,
+        fair_value: f64,
+        random: &mut Random,
+    ) -> Option<Proposal> {
+        match act {
+            Act::EmptyTouch => self.empty_the_touch(side, market, random),
+            Act::TakeLevel => self.take_the_level(side, market),
+            Act::LeaveTouch => self.leave_the_touch(side, market, random),
+            Act::Inside => self.inside(side, market, fair_value, random),
+            Act::Improve => self.rest_at(side, market, fair_value, 1, random),
+            Act::Join => self.rest_at(side, market, fair_value, 0, random),
+            Act::Behind => self.behind(side, market, fair_value, random),
+            Act::MoveMid if self.room(side, market, fair_value) > 0 => {
+                self.rest_at(side, market, fair_value, 1, random)
+            }
+            Act::MoveMid => self.take_the_level(side, market),
+            Act::CancelBest | Act::CancelBehind => None,
         }
     }
 
-    /// Returns an order for a call. Event types that trade at once in continuous trading bid above
-    /// the fair value, the others below it.
-    pub fn gather(&self, kind: usize, fair_value: f64, random: &mut Random) -> Proposal {
-        let side = if kind.is_multiple_of(2) { Side::Buy } else { Side::Sell };
-        let eager = if matches!(kind / 2, 0 | 2) { 1 } else { -1 };
+    /// Returns an order for a call. Acts that trade at once in continuous trading bid above the
+    /// fair value, the others below it.
+    pub fn gather(&self, act: Act, side: Side, fair_value: f64, random: &mut Random) -> Proposal {
+        let eager = if act.is_eager() { 1 } else { -1 };
         let step = distance(random.exponential(self.depth));
         let price = self.in_bounds(distance(fair_value) + better(side) * eager * step);
         Proposal::resting(side, price, self.size(random))
@@ -99,7 +124,7 @@ impl Trader {
         let (touch, there) = self.opposite_touch(side, market)?;
         let most_more = self.size(random).0 / 2;
         let more = random.below(most_more + 1);
-        let lots = Lots((there.0 + more).min(quantity(self.typical_lots * Self::MAX_SIZE).0));
+        let lots = Lots((there.0 + more).min(quantity(self.typical_lots * self.most_taken).0));
         let price = self.in_bounds(touch.0 + better(side) * (1 + distance(2.0 * self.depth)));
         let order_type = OrderType::Limit { price };
         Some(Proposal { side, order_type, lots, tif: TimeInForce::ImmediateOrCancel })
@@ -113,24 +138,64 @@ impl Trader {
         (!lots.is_zero()).then_some(proposal)
     }
 
+    /// Takes the best level exactly, at its price.
+    fn take_the_level(&self, side: Side, market: &Market) -> Option<Proposal> {
+        let (price, there) = self.opposite_touch(side, market)?;
+        let lots = there.min(quantity(self.typical_lots * self.most_taken));
+        let order_type = OrderType::Limit { price };
+        Some(Proposal { side, order_type, lots, tif: TimeInForce::ImmediateOrCancel })
+    }
+
+    /// Returns the free prices between the best price of `side` and the touch.
+    fn room(&self, side: Side, market: &Market, fair_value: f64) -> i64 {
+        let own = self.touch(side, market, fair_value);
+        market.best(side.opposite()).map_or(0, |(other, _)| better(side) * (other.0 - own) - 1)
+    }
+
+    /// Rests `step` ticks better than the best price, or at it if the spread is too narrow.
+    fn rest_at(
+        &self,
+        side: Side,
+        market: &Market,
+        fair_value: f64,
+        step: i64,
+        random: &mut Random,
+    ) -> Option<Proposal> {
+        let step = if self.room(side, market, fair_value) >= step { step } else { 0 };
+        let price = self.in_bounds(self.touch(side, market, fair_value) + better(side) * step);
+        self.with_room(market, Proposal::resting(side, price, self.size(random)))
+    }
+
     /// Improves the best price of its side without trading, or joins it if the spread is one tick.
     fn inside(&self, side: Side, market: &Market, fair_value: f64, random: &mut Random) -> Option<Proposal> {
-        let own = self.touch(side, market, fair_value);
-        let room = market.best(side.opposite()).map_or(1, |(other, _)| better(side) * (other.0 - own));
-        let between = u64::try_from(room - 1).unwrap_or(0);
-        let step = match between {
+        let step = match u64::try_from(self.room(side, market, fair_value)).unwrap_or(0) {
             0 => 0,
             free => 1 + i64::try_from(random.below(free)).unwrap_or(0),
         };
-        let price = self.in_bounds(own + better(side) * step);
+        let price = self.in_bounds(self.touch(side, market, fair_value) + better(side) * step);
         self.with_room(market, Proposal::resting(side, price, self.size(random)))
     }
 
     /// Rests behind the best price, most often close to it.
     pub fn behind(&self, side: Side, market: &Market, fair_value: f64, random: &mut Random) -> Option<Proposal> {
         let back = 1 + distance(random.exponential(self.depth));
-        let price = self.in_bounds(self.touch(side, market, fair_value) - better(side) * back);
+        let price = self.touch(side, market, fair_value) - better(side) * back;
+        let price = self.in_bounds(self.rounded(side, price, random));
         self.with_room(market, Proposal::resting(side, price, self.size(random)))
+    }
+
+    /// Moves most prices away from the market to the next round one.
+    fn rounded(&self, side: Side, price: i64, random: &mut Random) -> i64 {
+        const SHARE: f64 = 0.7;
+        if self.round <= 1 || !random.chance(SHARE) {
+            return price;
+        }
+        let below = price.div_euclid(self.round) * self.round;
+        match side {
+            Side::Buy => below,
+            Side::Sell if below == price => price,
+            Side::Sell => below + self.round,
+        }
     }
 
     /// Returns the best price of a side, or a price near the fair value that does not trade if the

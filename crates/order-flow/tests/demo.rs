@@ -3,12 +3,13 @@
 mod venue;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use pitwire_model::{
     AccountId, AccountSettings, AccountSpec, CancelFilter, CancelReason, Command, Credit, Event, FlowSetting,
     InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Seq, Side, Ticks, TimeInForce, VenueNanos,
 };
-use pitwire_order_flow::{Flow, FlowConfig, FlowError, FlowStyle, Kernel};
+use pitwire_order_flow::{ExpectedRate, Flow, FlowConfig, FlowError, FlowModel, FlowStyle};
 use venue::{HOUSE, SECOND, START, Venue, closed_engine, engine, house};
 
 #[test]
@@ -286,7 +287,7 @@ fn a_flow_without_running_instruments_does_nothing() {
     let config = config.at_rates(100, |_| FlowSetting { running: false, rate_percent: 100 });
     let flow = Flow::new(config, 33, START, &engine).unwrap();
     assert_eq!((flow.next_due(), flow.expected_events_per_second()), (None, 0.0));
-    assert!(flow.tallies().iter().all(|tally| tally.expected_per_s == 0.0 && tally.variance_per_s == 0.0));
+    assert!(flow.tallies().iter().all(|tally| tally.expected == Some(ExpectedRate::default())));
 }
 
 #[test]
@@ -331,7 +332,6 @@ fn invalid_configurations_are_refused() {
         &mut markets[1]
     }
     assert_eq!(change(|_| ()), None);
-    assert_eq!(FlowConfig::demo(&engine, house()).kernel, Kernel::symmetric());
     let few = FlowError::TooFewAccounts { found: 7, needed: 8 };
     assert_eq!(change(|config| config.house.truncate(7)), Some(few));
     assert_eq!(
@@ -350,6 +350,10 @@ fn invalid_configurations_are_refused() {
     let bad = |name| Some(FlowError::BadParameter { name });
     assert_eq!(change(|config| market(config).lifetime = 0.0), bad("lifetime"));
     assert_eq!(change(|config| market(config).events_per_second = f64::NAN), bad("events_per_second"));
-    let unstable = change(|config| config.kernel.jump = config.kernel.jump.map(|row| row.map(|jump| jump * 2.0)));
+    let unstable = change(|config| {
+        let mut model = FlowModel::symmetric();
+        model.kernel.parts[0].jump.iter_mut().flatten().for_each(|jump| *jump *= 2.0);
+        market(config).model = Arc::new(model);
+    });
     assert!(matches!(unstable, Some(FlowError::Unstable { radius }) if (1.2..1.3).contains(&radius)), "{unstable:?}");
 }

@@ -5,16 +5,17 @@
 //! compensators below follow the definition.
 
 use pitwire_model::VenueNanos;
-use pitwire_order_flow::{FlowError, Kernel, ParameterSet, Process, Random, TYPES, Vector};
+use pitwire_order_flow::{Exponential, FlowError, Kernel, Matrix, ParameterSet, Process, Random, TYPES};
 
 const START: VenueNanos = VenueNanos(1_767_225_600_000_000_000);
 const NANOS: f64 = 1e9;
 
-fn kernels() -> [(&'static str, Kernel); 3] {
+fn kernels() -> [(&'static str, Kernel); 4] {
     [
         ("paper/file", Kernel::published(ParameterSet::File)),
         ("paper/as_loaded", Kernel::published(ParameterSet::AsLoaded)),
         ("demo at 9/s", Kernel::symmetric().at_rate(9.0)),
+        ("three types, two exponentials", two_exponentials()),
     ]
 }
 
@@ -44,11 +45,11 @@ fn radii_and_rates_match_an_independent_computation() {
     }
 }
 
-const PUBLISHED_VARIANCES: Vector = [5.4901, 5.7611, 6.058, 6.1907, 6.4937, 6.6191, 6.9283, 7.0466];
+const PUBLISHED_VARIANCES: [f64; TYPES] = [5.4901, 5.7611, 6.058, 6.1907, 6.4937, 6.6191, 6.9283, 7.0466];
 
 const SYMMETRIC_RADIUS: f64 = 0.6169;
 const SYMMETRIC_TOTAL: f64 = 30.918;
-const SYMMETRIC_RATES: Vector = [3.2866, 3.2866, 3.6767, 3.6767, 4.0567, 4.0567, 4.4390, 4.4390];
+const SYMMETRIC_RATES: [f64; TYPES] = [3.2866, 3.2866, 3.6767, 3.6767, 4.0567, 4.0567, 4.4390, 4.4390];
 
 #[test]
 fn the_demo_set_treats_buyers_and_sellers_alike() {
@@ -57,28 +58,39 @@ fn the_demo_set_treats_buyers_and_sellers_alike() {
     for kind in 0..TYPES {
         assert!((rates[kind] - rates[kind ^ 1]).abs() < 1e-12);
         for cause in 0..TYPES {
-            assert_eq!(kernel.decay[kind][cause], kernel.decay[kind ^ 1][cause ^ 1]);
-            assert_eq!(kernel.jump[kind][cause], kernel.jump[kind ^ 1][cause ^ 1]);
+            let Exponential { jump, decay } = &kernel.parts[0];
+            assert_eq!(decay[kind][cause], decay[kind ^ 1][cause ^ 1]);
+            assert_eq!(jump[kind][cause], jump[kind ^ 1][cause ^ 1]);
         }
     }
 }
 
 #[test]
 fn radius_converges_for_every_shape_of_matrix() {
-    let ones = [[1.0; TYPES]; TYPES];
     let with = |entries: &[(usize, usize, f64)]| {
-        let mut jump = [[0.0; TYPES]; TYPES];
+        let mut jump = filled(0.0);
         for (i, j, value) in entries {
             jump[*i][*j] = *value;
         }
-        Kernel { base: [1.0; TYPES], jump, decay: ones }
+        kernel(jump, filled(1.0))
     };
     let table = [
         ("nothing", with(&[]), 0.0),
         ("diagonal", with(&[(0, 0, 0.3), (5, 5, 0.8)]), 0.8),
         // Plain power iteration would alternate between two values here and never converge.
         ("ring of two", with(&[(0, 1, 0.9), (1, 0, 0.4)]), 0.6),
-        ("uniform", Kernel { base: [1.0; TYPES], jump: [[0.1; TYPES]; TYPES], decay: ones }, 0.8),
+        ("uniform", kernel(filled(0.1), filled(1.0)), 0.8),
+        // 0.2 from the fast exponential and 0.3 from the slow one.
+        (
+            "two exponentials",
+            Kernel {
+                base: vec![1.0; 3],
+                parts: [(0.2, 1.0), (0.03, 0.1)]
+                    .map(|(jump, decay)| Exponential { jump: diagonal(3, jump), decay: vec![vec![decay; 3]; 3] })
+                    .into(),
+            },
+            0.5,
+        ),
     ];
     for (name, kernel, radius) in table {
         assert!((kernel.radius() - radius).abs() < 1e-6, "{name}: {}", kernel.radius());
@@ -89,22 +101,62 @@ fn radius_converges_for_every_shape_of_matrix() {
 #[test]
 fn unstable_or_invalid_kernels_are_refused() {
     let good = Kernel::published(ParameterSet::File);
-    let mut faster = good;
-    faster.jump = faster.jump.map(|row| row.map(|jump| jump / 0.617));
-    assert!(matches!(faster.check(), Err(FlowError::Unstable { radius }) if (radius - 1.0).abs() < 0.001));
-    faster.jump = good.jump.map(|row| row.map(|jump| jump * 0.999 / 0.617_5));
-    faster.check().unwrap();
-    let error = Process::new(&Kernel { jump: [[9.0; TYPES]; TYPES], ..good }, START, Random::new(1, 1)).err().unwrap();
+    let louder = |times: f64| {
+        let mut kernel = good.clone();
+        kernel.parts[0].jump.iter_mut().flatten().for_each(|jump| *jump *= times);
+        kernel
+    };
+    let edge = louder(1.0 / 0.617).check();
+    assert!(matches!(edge, Err(FlowError::Unstable { radius }) if (radius - 1.0).abs() < 0.001));
+    louder(0.999 / 0.617_5).check().unwrap();
+    let error = Process::new(&louder(40.0), START, Random::new(1, 1)).err().unwrap();
     assert!(!error.remedy().is_empty() && error.to_string().contains("spectral radius"), "{error}");
+    let base = |base: f64| Kernel { base: vec![base; TYPES], ..good.clone() };
     for (name, kernel) in [
-        ("base", Kernel { base: [f64::NAN; TYPES], ..good }),
-        ("base", Kernel { base: [0.0; TYPES], ..good }),
-        ("jump", Kernel { jump: [[-0.1; TYPES]; TYPES], ..good }),
-        ("decay", Kernel { decay: [[0.0; TYPES]; TYPES], ..good }),
-        ("decay", Kernel { decay: [[f64::INFINITY; TYPES]; TYPES], ..good }),
+        ("base", base(f64::NAN)),
+        ("base", base(0.0)),
+        ("jump", kernel(filled(-0.1), filled(1.0))),
+        ("jump", kernel(vec![vec![0.1; 3]; TYPES], filled(1.0))),
+        ("decay", kernel(filled(0.1), filled(0.0))),
+        ("decay", kernel(filled(0.1), filled(f64::INFINITY))),
+        ("number of types", Kernel { base: vec![], parts: vec![] }),
+        ("number of types", Kernel { base: vec![0.01; 65], parts: vec![] }),
+        (
+            "number of exponentials",
+            Kernel { base: vec![1.0], parts: vec![part(diagonal(1, 0.1), diagonal(1, 1.0)); 9] },
+        ),
     ] {
         assert_eq!(kernel.check(), Err(FlowError::BadParameter { name }));
     }
+}
+
+fn filled(value: f64) -> Matrix {
+    vec![vec![value; TYPES]; TYPES]
+}
+
+fn diagonal(types: usize, value: f64) -> Matrix {
+    (0..types).map(|i| (0..types).map(|j| if i == j { value } else { 0.0 }).collect()).collect()
+}
+
+fn part(jump: Matrix, decay: Matrix) -> Exponential {
+    Exponential { jump, decay }
+}
+
+fn kernel(jump: Matrix, decay: Matrix) -> Kernel {
+    Kernel { base: vec![1.0; TYPES], parts: vec![part(jump, decay)] }
+}
+
+/// A kernel with three types and two exponentials, one fast and one slow.
+fn two_exponentials() -> Kernel {
+    let fast = part(
+        vec![vec![2.0, 0.5, 0.0], vec![1.0, 3.0, 0.0], vec![0.0, 1.0, 4.0]],
+        vec![vec![20.0, 15.0, 10.0], vec![20.0, 15.0, 10.0], vec![25.0, 15.0, 12.0]],
+    );
+    let slow = part(
+        vec![vec![0.02, 0.0, 0.01], vec![0.01, 0.03, 0.0], vec![0.0, 0.0, 0.02]],
+        vec![vec![0.2; 3], vec![0.1; 3], vec![0.3; 3]],
+    );
+    Kernel { base: vec![0.5, 1.0, 1.5], parts: vec![fast, slow] }
 }
 
 /// Generates events as pairs of the time in seconds since the start and the event type.
@@ -121,34 +173,41 @@ fn events(kernel: &Kernel, seed: u64, count: usize) -> Vec<(f64, usize)> {
 
 /// Computes the integrated intensities at one time by the definition, with a sum over all past
 /// events.
-fn compensators_by_definition(kernel: &Kernel, past: &[(f64, usize)], now: f64) -> Vector {
-    std::array::from_fn(|i| {
+fn compensators_by_definition(kernel: &Kernel, past: &[(f64, usize)], now: f64) -> Vec<f64> {
+    let of = |i: usize| {
         let caused = |&(at, j): &(f64, usize)| {
-            kernel.jump[i][j] / kernel.decay[i][j] * (1.0 - (-kernel.decay[i][j] * (now - at)).exp())
+            let of = |part: &Exponential| {
+                part.jump[i][j] / part.decay[i][j] * (1.0 - (-part.decay[i][j] * (now - at)).exp())
+            };
+            kernel.parts.iter().map(of).sum::<f64>()
         };
         kernel.base[i] * now + past.iter().map(caused).sum::<f64>()
-    })
+    };
+    (0..kernel.types()).map(of).collect()
 }
 
 /// Computes the integrated intensities at every event, each from the previous event.
-fn compensators(kernel: &Kernel, events: &[(f64, usize)]) -> Vec<Vector> {
-    // Sum of exp(-decay * age) over past events, by (excited, cause).
-    let mut alive = [[0.0; TYPES]; TYPES];
-    let (mut total, mut before) = ([0.0; TYPES], 0.0);
+fn compensators(kernel: &Kernel, events: &[(f64, usize)]) -> Vec<Vec<f64>> {
+    let types = kernel.types();
+    // Sum of exp(-decay * age) over past events, by exponential, excited type and cause.
+    let mut alive = vec![vec![vec![0.0; types]; types]; kernel.parts.len()];
+    let (mut total, mut before) = (vec![0.0; types], 0.0);
     let mut all = Vec::with_capacity(events.len());
     for &(at, kind) in events {
         let gap = at - before;
-        for (i, row) in alive.iter_mut().enumerate() {
-            total[i] += kernel.base[i] * gap;
-            for (j, alive) in row.iter_mut().enumerate() {
-                let left = (-kernel.decay[i][j] * gap).exp();
-                total[i] += kernel.jump[i][j] / kernel.decay[i][j] * *alive * (1.0 - left);
-                *alive *= left;
+        total.iter_mut().zip(&kernel.base).for_each(|(total, base)| *total += base * gap);
+        for (part, alive) in kernel.parts.iter().zip(&mut alive) {
+            for (i, row) in alive.iter_mut().enumerate() {
+                for (j, alive) in row.iter_mut().enumerate() {
+                    let left = (-part.decay[i][j] * gap).exp();
+                    total[i] += part.jump[i][j] / part.decay[i][j] * *alive * (1.0 - left);
+                    *alive *= left;
+                }
+                row[kind] += 1.0;
             }
-            row[kind] += 1.0;
         }
         before = at;
-        all.push(total);
+        all.push(total.clone());
     }
     all
 }
@@ -183,7 +242,7 @@ fn rescaled_gaps_are_unit_exponential_and_independent() {
         let totals = compensators(&kernel, &events);
         for at in [0, 1, 7, 400] {
             let slow = compensators_by_definition(&kernel, &events[..at], events[at].0);
-            for (slow, fast) in slow.iter().zip(totals[at]) {
+            for (slow, fast) in slow.iter().zip(&totals[at]) {
                 assert!((slow - fast).abs() < 1e-6 * (1.0 + slow), "the test's own two ways differ");
             }
         }
@@ -194,7 +253,7 @@ fn rescaled_gaps_are_unit_exponential_and_independent() {
         let reached = distance(gaps);
         println!("{name}: all types, D√n = {reached:.3}, lag-1 z = {correlation:.2}");
         assert!(reached < CRITICAL, "{name}: D√n = {reached:.3}");
-        for kind in 0..TYPES {
+        for kind in 0..kernel.types() {
             let own: Vec<f64> =
                 events.iter().zip(&totals).filter(|(event, _)| event.1 == kind).map(|(_, total)| total[kind]).collect();
             let reached = distance(differences(&own));
@@ -249,10 +308,10 @@ fn count_variances_match_theory() {
     // Without excitation the process is Poisson. One type with branching ratio n has variance μ /
     // (1 - n)³ (Hawkes and
     // Oakes 1974).
-    let alone = Kernel { base: [2.0; TYPES], jump: [[0.0; TYPES]; TYPES], decay: [[1.0; TYPES]; TYPES] };
+    let alone = Kernel { base: vec![2.0; TYPES], parts: vec![part(filled(0.0), filled(1.0))] };
     assert_eq!(alone.count_variances(), [2.0; TYPES]);
     let mut exciting = alone;
-    exciting.jump[3][3] = 0.5;
+    exciting.parts[0].jump[3][3] = 0.5;
     assert!((exciting.count_variances()[3] - 16.0).abs() < 1e-12);
     // The expected values of the published set sum 400 powers of the branching matrix, computed in
     // another language.

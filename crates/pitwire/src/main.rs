@@ -49,6 +49,7 @@ struct Arguments {
 enum Command {
     Up(commands::up::Up),
     Sim(commands::sim::Sim),
+    Flow(commands::flow::Flow),
     Scenario(commands::scenario::Play),
     Verify(commands::verify::Verify),
     Backup(commands::backup::Backup),
@@ -56,6 +57,7 @@ enum Command {
     Explain(commands::explain::Explain),
     Export(commands::export::Export),
     Trade(Box<pitwire_client_commands::trade::Trade>),
+    Tui(pitwire_trading_screen::Tui),
     Operator(commands::operator::Operator),
     EngineBench(commands::engine_bench::EngineBench),
     JournalBench(commands::journal_bench::JournalBench),
@@ -67,6 +69,7 @@ enum Command {
     Bars(commands::bars::Bars),
     Load(Box<commands::load::Load>),
     Gateway(Box<commands::gateway::Gateway>),
+    Relay(Box<commands::relay::Relay>),
     Doctor(commands::doctor::Doctor),
     Completions(commands::shell::Completions),
     Man(commands::shell::Man),
@@ -78,7 +81,12 @@ impl Command {
     fn serves(&self) -> bool {
         matches!(
             self,
-            Command::Up(_) | Command::Split(_) | Command::Tape(_) | Command::Publish(_) | Command::Gateway(_)
+            Command::Up(_)
+                | Command::Split(_)
+                | Command::Tape(_)
+                | Command::Publish(_)
+                | Command::Gateway(_)
+                | Command::Relay(_)
         )
     }
 }
@@ -106,6 +114,7 @@ fn main() -> ExitCode {
     let done = signals::report_file_size_limit().and_then(|()| match arguments.command {
         Command::Up(up) => up.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Flow(flow) => flow.run(),
         Command::Scenario(play) => play.run(),
         Command::Verify(verify) => verify.run(),
         Command::Backup(backup) => backup.run(),
@@ -113,6 +122,7 @@ fn main() -> ExitCode {
         Command::Explain(explain) => explain.run(),
         Command::Export(export) => export.run(),
         Command::Trade(trade) => trade.run(),
+        Command::Tui(tui) => tui.run(),
         Command::Operator(operator) => operator.run(),
         Command::EngineBench(bench) => bench.run(),
         Command::JournalBench(bench) => bench.run(),
@@ -124,6 +134,7 @@ fn main() -> ExitCode {
         Command::Bars(bars) => bars.run(),
         Command::Load(load) => load.run(),
         Command::Gateway(gateway) => gateway.run(),
+        Command::Relay(relay) => relay.run(),
         Command::Doctor(doctor) => doctor.run(),
         Command::Completions(completions) => completions.run(Arguments::command()),
         Command::Man(man) => man.run(Arguments::command()),

@@ -1,10 +1,10 @@
 //! The client library against the real venue, over a proxy that cuts connections.
 
-use std::path::PathBuf;
-use std::process::{Child, Command};
+mod venue_process;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pitwire_client::{
     BookEvent, BookSubscription, ConnectionState, Credentials, EntryState, Number, OrderRequest, OrderType, Settings,
@@ -16,48 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// A venue in a directory that is removed at the end.
-struct Venue {
-    process: Child,
-    directory: PathBuf,
-    address: String,
-}
-
-impl Venue {
-    fn start(test: &str) -> Venue {
-        let directory = std::env::temp_dir().join(format!("pitwire-client-{test}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&directory);
-        std::fs::create_dir(&directory).unwrap();
-        let ready = directory.join("ready");
-        let mut process = Command::new(env!("CARGO_BIN_EXE_pitwire"))
-            .args(["up", "--no-flow", "--warm-up", "0", "--http", "127.0.0.1:0", "--durability", "memory"])
-            .arg("--data")
-            .arg(directory.join("data"))
-            .arg("--ready-file")
-            .arg(&ready)
-            .spawn()
-            .unwrap();
-        let deadline = Instant::now() + PATIENCE;
-        while !ready.exists() {
-            assert_eq!(process.try_wait().unwrap(), None, "the venue ended before it served");
-            assert!(Instant::now() < deadline);
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let fields: Value = serde_json::from_slice(&std::fs::read(&ready).unwrap()).unwrap();
-        let address = fields["http"].as_str().unwrap().to_owned();
-        Venue { process, directory, address }
-    }
-}
-
-impl Drop for Venue {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
-    }
-}
+use venue_process::{PATIENCE, Venue};
 
 /// Forwards bytes to the venue. It can cut all connections, and drop the venue's answers before.
 struct Proxy {

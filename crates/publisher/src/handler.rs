@@ -152,6 +152,12 @@ pub trait DeliveryHandler: Send + Sync {
     /// The HTTP response that refuses the handshake.
     fn open(&self, request: &Request<'_>) -> Result<SubscriberSetup, HttpResponse>;
 
+    /// Reports that the WebSocket of this request is open. Its subscriptions follow through the
+    /// [`Publisher`](crate::Publisher), if the answer of [`open`](Self::open) has none.
+    fn opened(&self, subscriber: SubscriberId, request: &Request<'_>) {
+        let _ = (subscriber, request);
+    }
+
     /// Handles a whole message of a subscriber. An answer that is not known yet follows later
     /// through the [`Publisher`](crate::Publisher).
     fn received(&self, from: SubscriberId, message: ClientMessage<'_>, reply: &mut Reply) {

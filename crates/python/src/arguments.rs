@@ -2,8 +2,8 @@
 
 use pitwire_configuration::{Preset, PresetName};
 use pitwire_engine::Engine;
+use pitwire_flow_models::FlowSource;
 use pitwire_model::{AccountId, InstrumentId, Lots, OrderType, PostOnly, Side, Ticks, TimeInForce, VenueNanos};
-use pitwire_simulation::FlowSet;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyString};
 
@@ -112,17 +112,12 @@ pub fn preset(py: Python<'_>, name: &str) -> PyResult<Preset> {
     Ok(name.preset())
 }
 
-pub fn flow(py: Python<'_>, name: Option<&str>) -> PyResult<Option<FlowSet>> {
-    match name {
-        None => Ok(None),
-        Some("demo") => Ok(Some(FlowSet::Demo)),
-        Some("paper") => Ok(Some(FlowSet::Paper)),
-        Some("paper-as-loaded") => Ok(Some(FlowSet::PaperAsLoaded)),
-        Some(other) => {
-            let what = format!("flow is {other:?}");
-            Err(invalid(py, what, "use \"demo\", \"paper\", \"paper-as-loaded\", or None for no flow"))
-        }
-    }
+pub fn flow(py: Python<'_>, name: Option<&str>) -> PyResult<Option<FlowSource>> {
+    let Some(name) = name else { return Ok(None) };
+    FlowSource::named(name).map(Some).map_err(|failure| {
+        let (what, remedy) = failure.into_parts();
+        invalid(py, what, &remedy.unwrap_or_default())
+    })
 }
 
 /// Reads a time in force. Without one, a market order is immediate and another order rests until

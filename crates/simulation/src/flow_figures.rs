@@ -2,33 +2,24 @@
 //!
 //! Start at    [`FlowFigures::of`].
 
-use pitwire_model::VenueNanos;
-use pitwire_order_flow::{Flow, TypeTally, UnitHistogram};
+use pitwire_model::{Side, VenueNanos};
+use pitwire_order_flow::{ExpectedCount, Flow, TypeTally, UnitHistogram};
 use serde::Serialize;
 
 use crate::statistics::seconds;
-
-/// The eight event types, in the order of the flow.
-const EVENT_TYPES: [&str; 8] = [
-    "market buy, empties the touch",
-    "market sell, empties the touch",
-    "limit buy, inside the spread",
-    "limit sell, inside the spread",
-    "market buy, leaves the touch",
-    "market sell, leaves the touch",
-    "limit buy, behind the touch",
-    "limit sell, behind the touch",
-];
 
 /// Event rates of the order flow.
 #[derive(Debug, Serialize)]
 pub struct FlowFigures {
     pub events_per_s: f64,
-    pub expected_events_per_s: f64,
+    /// `None` as in [`EventTypeFigures::expected_per_s`].
+    pub expected_events_per_s: Option<f64>,
     /// Theoretical share of events that other events caused.
     pub branching_ratio: f64,
     /// Events that the book could not execute: it was too thin or closed.
     pub infeasible: u64,
+    /// Candidates that the spread suppressed.
+    pub suppressed: u64,
     pub types: Vec<EventTypeFigures>,
     pub interevent_times: IntereventFigures,
 }
@@ -37,12 +28,15 @@ pub struct FlowFigures {
 #[derive(Debug, Serialize)]
 pub struct EventTypeFigures {
     #[serde(rename = "type")]
-    pub name: &'static str,
+    pub name: String,
+    #[serde(skip)]
+    pub side: Option<Side>,
     pub events: u64,
     pub per_s: f64,
-    pub expected_per_s: f64,
+    /// `None` if the book suppresses events of the flow.
+    pub expected_per_s: Option<f64>,
     /// Theoretical standard error of the measured rate over a run of this length.
-    pub standard_error_per_s: f64,
+    pub standard_error_per_s: Option<f64>,
 }
 
 /// Times between events of the same instrument, over all instruments.
@@ -71,16 +65,18 @@ impl FlowFigures {
     /// Returns the figures of a flow that ran from `start` to `end`.
     pub fn of(flow: &Flow, start: VenueNanos, end: VenueNanos) -> Self {
         let lasted = seconds(end.0.saturating_sub(start.0)).max(1e-9);
-        let types: Vec<EventTypeFigures> = EVENT_TYPES
+        let types: Vec<EventTypeFigures> = flow
+            .tallies()
             .iter()
-            .zip(flow.tallies())
-            .map(|(name, tally)| EventTypeFigures::of(name, tally, lasted))
+            .zip(flow.expected_counts(end))
+            .map(|(tally, expected)| EventTypeFigures::of(tally, expected, lasted))
             .collect();
         FlowFigures {
             events_per_s: types.iter().map(|one| one.per_s).sum(),
-            expected_events_per_s: flow.expected_events_per_second(),
+            expected_events_per_s: types.iter().map(|one| one.expected_per_s).sum::<Option<f64>>(),
             branching_ratio: flow.radius(),
             infeasible: flow.counts().infeasible,
+            suppressed: flow.counts().suppressed,
             types,
             interevent_times: IntereventFigures::of(flow),
         }
@@ -89,19 +85,22 @@ impl FlowFigures {
 
 impl EventTypeFigures {
     #[allow(clippy::cast_precision_loss)]
-    fn of(name: &'static str, tally: &TypeTally, lasted: f64) -> Self {
+    fn of(tally: &TypeTally, expected: Option<ExpectedCount>, lasted: f64) -> Self {
         EventTypeFigures {
-            name,
+            name: tally.name.as_str().to_owned(),
+            side: tally.side,
             events: tally.events,
             per_s: tally.events as f64 / lasted,
-            expected_per_s: tally.expected_per_s,
-            standard_error_per_s: (tally.variance_per_s / lasted).sqrt(),
+            expected_per_s: expected.map(|expected| expected.events / lasted),
+            standard_error_per_s: expected.map(|expected| expected.variance.sqrt() / lasted),
         }
     }
 
-    /// Returns whether the measured rate is within two standard errors of the expected one.
-    pub fn agrees(&self) -> bool {
-        (self.per_s - self.expected_per_s).abs() <= 2.0 * self.standard_error_per_s
+    /// Returns whether the measured rate is within two standard errors of the expected one. `None`
+    /// without an expected rate.
+    pub fn agrees(&self) -> Option<bool> {
+        let (expected, error) = self.expected_per_s.zip(self.standard_error_per_s)?;
+        Some((self.per_s - expected).abs() <= 2.0 * error)
     }
 }
 

@@ -43,6 +43,8 @@ pub struct InstrumentWatch {
     pub lots: u64,
     /// Orders that traded on arrival.
     pub hits: Vec<AggressiveOrder>,
+    /// Times of these orders.
+    pub hit_times: Vec<VenueNanos>,
     /// The mid of each second in half ticks, or `None` without two sides.
     pub mids: Vec<Option<i64>>,
     /// Time at each spread: ticks to nanoseconds.
@@ -76,6 +78,7 @@ impl InstrumentWatch {
             trades: 0,
             lots: 0,
             hits: Vec::new(),
+            hit_times: Vec::new(),
             mids: Vec::new(),
             spread_ns: BTreeMap::new(),
             depth: [[0; DEPTH_TICKS]; 2],
@@ -171,6 +174,7 @@ impl InstrumentWatch {
         }
         let Some(mid) = before else { return };
         self.hits.push(AggressiveOrder { sign: if side == Side::Buy { 1 } else { -1 }, mid });
+        self.hit_times.push(self.now);
     }
 
     fn level(&mut self, side: Side, price: Ticks, lots: Lots) {

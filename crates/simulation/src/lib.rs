@@ -12,6 +12,7 @@ mod flow_set;
 mod instrument_figures;
 mod instrument_watch;
 mod interval_series;
+mod jackknife;
 mod market;
 pub mod plots;
 mod report_page;
@@ -22,8 +23,9 @@ mod statistics;
 mod stepped_market;
 mod stylised_facts;
 
-pub use flow_set::{FlowSet, START};
+pub use flow_set::START;
 pub use report_page::STYLE as PAGE_STYLE;
 pub use run_report::RunFigures;
 pub use simulation::{SimulationPlan, SimulationResult};
 pub use stepped_market::{MarketStep, SteppedMarket, SteppedPlan};
+pub use stylised_facts::{Fact, FactSummary, Verdict};

@@ -12,7 +12,9 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
-use crate::flow_figures::FlowFigures;
+use pitwire_model::Side;
+
+use crate::flow_figures::{EventTypeFigures, FlowFigures};
 use crate::instrument_figures::{CurvePoint, InstrumentFigures};
 use crate::plots::{Axis, Colour, Mark, Plot};
 use crate::run_report::{InstrumentReport, RunFigures};
@@ -73,20 +75,20 @@ fn clock(seconds: f64) -> String {
 /// Writes the stylised facts over all instruments, and the figures of each instrument.
 fn summary(out: &mut String, figures: &RunFigures) {
     out.push_str("<h2>What this run shows</h2>\n");
-    if let Some(first) = figures.instruments.first() {
+    if !figures.facts.is_empty() {
         out.push_str(
             "<table><thead><tr><th>published property of markets</th><th>instruments with it</th>\
-             <th>counts as seen when</th><th>source</th></tr></thead><tbody>\n",
+             <th>statistic</th><th>passes when</th><th>source</th></tr></thead><tbody>\n",
         );
-        for (at, fact) in first.facts.iter().enumerate() {
-            let verdicts = || figures.instruments.iter().filter_map(|one| one.facts.get(at)).map(|fact| fact.verdict);
-            let judged = verdicts().filter(|verdict| *verdict != Verdict::TooFewValues).count();
-            let seen = verdicts().filter(|verdict| *verdict == Verdict::Seen).count();
-            let share = if judged == 0 { "too few values".to_owned() } else { format!("{seen} of {judged}") };
+        for fact in &figures.facts {
+            let share = match fact.judged {
+                0 => "too few values".to_owned(),
+                judged => format!("{} of {judged}", fact.passed),
+            };
             let _ = writeln!(
                 out,
-                "<tr><td>{}</td><td>{share}</td><td>{}</td><td>{}</td></tr>",
-                fact.name, fact.criterion, fact.source
+                "<tr><td>{}</td><td>{share}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+                fact.name, fact.statistic, fact.criterion, fact.source
             );
         }
         out.push_str("</tbody></table>\n");
@@ -123,13 +125,14 @@ fn figure(out: &mut String, caption: &str, svg: &str, reading: &str) {
 
 fn flow(out: &mut String, figures: &FlowFigures) -> Result<(), Box<dyn Error>> {
     out.push_str("<h2>Order flow against theory</h2>\n<div class=\"plots\">\n");
-    let within = figures.types.iter().filter(|one| one.agrees()).count();
+    let judged: Vec<bool> = figures.types.iter().filter_map(EventTypeFigures::agrees).collect();
+    let within = judged.iter().filter(|agrees| **agrees).count();
     let reading = format!(
         "{within} of {} rates are within two standard errors of the long-run rate of the process. The flow had {:.2} \
-         events a second, and theory has {:.2}; {:.0} % of the events are caused by others.",
-        figures.types.len(),
+         events a second, and theory has {}; {:.0} % of the events are caused by others.",
+        judged.len(),
         figures.events_per_s,
-        figures.expected_events_per_s,
+        figures.expected_events_per_s.map_or_else(|| "no figure".to_owned(), |rate| format!("{rate:.2}")),
         100.0 * figures.branching_ratio
     );
     figure(out, "Events of each type a second", &rates(figures)?, &reading);
@@ -171,23 +174,26 @@ fn rates(figures: &FlowFigures) -> PlotResult {
         // Type n is at the height (last - n): the first one at the top.
         let is_row = at >= -1e-6 && (at - at.round()).abs() < 1e-6;
         let number = types.len().checked_sub(1 + at.round().max(0.0) as usize).filter(|_| is_row);
-        number.map_or_else(String::new, |number| types[number].name.to_owned())
+        number.map_or_else(String::new, |number| types[number].name.clone())
     };
     let row = |number: usize| (types.len() - 1 - number) as f64;
-    let bars = |is_buy: bool| {
-        let of_side = types.iter().enumerate().filter(move |(number, _)| (number % 2 == 0) == is_buy);
+    let bars = |is_sell: bool| {
+        let of_side = types.iter().enumerate().filter(move |(_, one)| (one.side == Some(Side::Sell)) == is_sell);
         of_side.map(|(number, one)| [0.0, row(number) - 0.35, one.per_s, row(number) + 0.35]).collect()
     };
-    let ranges = types.iter().enumerate().map(|(number, one)| {
-        let around = 2.0 * one.standard_error_per_s;
-        let low = (one.expected_per_s - around).max(0.0);
-        (row(number), [low, one.expected_per_s, one.expected_per_s + around])
-    });
-    let widest = top(types.iter().map(|one| one.per_s.max(one.expected_per_s + 2.0 * one.standard_error_per_s)));
+    let ranges: Vec<(f64, [f64; 3])> = types
+        .iter()
+        .enumerate()
+        .filter_map(|(number, one)| {
+            let (expected, error) = one.expected_per_s.zip(one.standard_error_per_s)?;
+            Some((row(number), [(expected - 2.0 * error).max(0.0), expected, expected + 2.0 * error]))
+        })
+        .collect();
+    let widest = top(types.iter().map(|one| one.per_s).chain(ranges.iter().map(|(_, [_, _, high])| *high)));
     let marks = vec![
-        Mark::Bars { bars: bars(true), colour: Colour::Buy, label: "buys, realised" },
-        Mark::Bars { bars: bars(false), colour: Colour::Sell, label: "sells, realised" },
-        Mark::Ranges { ranges: ranges.collect(), label: "theory ± 2 standard errors" },
+        Mark::Bars { bars: bars(false), colour: Colour::Buy, label: "buys or both sides, realised" },
+        Mark::Bars { bars: bars(true), colour: Colour::Sell, label: "sells, realised" },
+        Mark::Ranges { ranges, label: "theory ± 2 standard errors" },
     ];
     Plot {
         x: Axis { label: "events per second", from: 0.0, to: widest, format: &short_number, room: 36, labels: 7 },
@@ -296,13 +302,17 @@ fn section(out: &mut String, instrument: &InstrumentReport, is_open: bool) -> Re
         "</div>\n<table><thead><tr><th>published property</th><th>verdict</th><th>measured</th></tr></thead><tbody>\n",
     );
     for fact in facts {
-        let class = if fact.verdict == Verdict::Seen { "seen" } else { "other" };
+        let class = if fact.verdict == Verdict::Pass { "seen" } else { "other" };
+        let measured = match (fact.value, fact.band) {
+            (Some(value), Some([low, high])) => format!("{value:.3}, band {low:.3} to {high:.3}"),
+            _ => String::new(),
+        };
         let _ = writeln!(
             out,
             "<tr><td>{}</td><td class=\"{class}\">{}</td><td>{}</td></tr>",
             fact.name,
             fact.verdict.words(),
-            fact.measured
+            measured
         );
     }
     out.push_str("</tbody></table>\n</details>\n");

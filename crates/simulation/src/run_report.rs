@@ -11,7 +11,7 @@ use crate::flow_figures::{EventTypeFigures, FlowFigures};
 use crate::instrument_figures::{CurvePoint, InstrumentFigures, SpreadFigures};
 use crate::instrument_watch::InstrumentWatch;
 use crate::statistics::seconds;
-use crate::stylised_facts::{Fact, facts};
+use crate::stylised_facts::{Fact, FactSummary, facts, summaries};
 
 /// Collects the measurements of all instruments.
 pub struct RunReport {
@@ -49,7 +49,9 @@ impl RunReport {
             let (one, other) = (&one.figures, &other.figures);
             other.trades.cmp(&one.trades).then(one.name.cmp(&other.name))
         });
+        let facts: Vec<Vec<Fact>> = instruments.iter().map(|one| one.facts.clone()).collect();
         RunFigures {
+            facts: summaries(&facts),
             seconds: seconds(end.0.saturating_sub(self.start.0)),
             flow: FlowFigures::of(flow, self.start, end),
             instruments,
@@ -63,6 +65,8 @@ pub struct RunFigures {
     /// Length of the run in seconds of venue time.
     pub seconds: f64,
     pub flow: FlowFigures,
+    /// Published properties of markets, over all instruments.
+    pub facts: Vec<FactSummary>,
     /// Instruments, most trades first.
     pub instruments: Vec<InstrumentReport>,
 }
@@ -78,7 +82,7 @@ pub struct InstrumentReport {
 impl InstrumentReport {
     fn of(watch: &InstrumentWatch, start: VenueNanos) -> Self {
         let figures = InstrumentFigures::of(watch, start);
-        InstrumentReport { facts: facts(&figures, &watch.mids), figures }
+        InstrumentReport { facts: facts(watch), figures }
     }
 }
 
@@ -92,15 +96,24 @@ impl RunFigures {
         ];
         for one in &flow.types {
             let EventTypeFigures { name, per_s, expected_per_s, standard_error_per_s, .. } = one;
-            lines.push(format!("{name:<32} {per_s:>10.3} {expected_per_s:>10.3} {standard_error_per_s:>8.3}"));
+            let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+            let (expected, error) = (number(*expected_per_s), number(*standard_error_per_s));
+            lines.push(format!("{name:<32} {per_s:>10.3} {expected:>10} {error:>8}"));
         }
-        lines.push(format!("{:<32} {:>10.3} {:>10.3}", "all", flow.events_per_s, flow.expected_events_per_s));
+        let expected = flow.expected_events_per_s.map_or_else(|| "-".to_owned(), |value| format!("{value:.3}"));
+        lines.push(format!("{:<32} {:>10.3} {expected:>10}", "all", flow.events_per_s));
         lines.push(String::new());
         lines.push(format!(
             "{:<16} {:>9} {:>8} {:>8} {:>11} {:>9} {:>9} {:>8} {:>9}",
             "instrument", "trades", "spread", "95 %", "touch lots", "vol 1 s", "vol 60 s", "sign 1", "impact 10"
         ));
         lines.extend(self.instruments.iter().map(|one| one.figures.line()));
+        lines.push(String::new());
+        lines.push(format!("{:<44} {:>9}  {}", "published property", "passed", "source"));
+        lines.extend(self.facts.iter().map(|fact| {
+            let passed = if fact.judged == 0 { "-".to_owned() } else { format!("{} of {}", fact.passed, fact.judged) };
+            format!("{:<44} {passed:>9}  {}", fact.name, fact.source)
+        }));
         lines
     }
 }

@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use pitwire_configuration::Preset;
 use pitwire_failure::Failure;
+use pitwire_flow_models::FlowSource;
 use pitwire_journal::records::OutputChain;
 use pitwire_model::{Event, SequencedCommand, VenueNanos};
 use pitwire_schedule::{Calendar, RandomEnds, VenueCalendar};
 use pitwire_venue::{LogBackend, Sequencer};
 
-use crate::flow_set::{FlowSet, START};
+use crate::flow_set::{START, definition, start_flow};
 use crate::market::{RunObserver, SimulatedMarket};
 use crate::run_directory;
 use crate::run_report::{RunFigures, RunReport};
@@ -29,7 +30,7 @@ const REPORT_EVERY: u64 = 4_096;
 /// What to run.
 pub struct SimulationPlan {
     pub preset: Preset,
-    pub flow: FlowSet,
+    pub flow: FlowSource,
     pub seed: u64,
     /// Stop after this many commands of the flow.
     pub events: Option<u64>,
@@ -74,7 +75,11 @@ impl SimulationPlan {
         }
         let mut observer = RunObserver::default();
         let (mut market, lock) = SimulatedMarket::open(preset, calendar, start, self.out.as_deref(), &mut observer)?;
-        let mut flow = self.flow.start(preset, self.seed, start, market.sequencer.engine())?;
+        if let Some(command) = definition(&self.flow)? {
+            let stamped = market.submit(start, command)?;
+            observer.observe(&stamped, &market.events);
+        }
+        let mut flow = start_flow(&self.flow, preset, self.seed, start, market.sequencer.engine())?;
         if self.report {
             flow.measure_interevent_times(start);
         }

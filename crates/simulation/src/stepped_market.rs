@@ -6,11 +6,12 @@ use pitwire_configuration::Preset;
 use pitwire_disk::DirectoryLock;
 use pitwire_engine::Engine;
 use pitwire_failure::Failure;
+use pitwire_flow_models::FlowSource;
 use pitwire_journal::records::OutputChain;
 use pitwire_model::{Command, Event, Seq, VenueNanos};
 use pitwire_schedule::RandomEnds;
 
-use crate::flow_set::{FlowSet, START};
+use crate::flow_set::{START, definition, start_flow};
 use crate::market::{RunObserver, SimulatedMarket};
 use crate::run_directory;
 
@@ -18,7 +19,7 @@ use crate::run_directory;
 pub struct SteppedPlan {
     pub preset: Preset,
     /// The order flow; `None` leaves the market to its caller.
-    pub flow: Option<FlowSet>,
+    pub flow: Option<FlowSource>,
     pub seed: u64,
     /// Directory for the journal of the run.
     pub directory: Option<PathBuf>,
@@ -62,8 +63,12 @@ impl SteppedMarket {
         let mut observer = RunObserver::default();
         let directory = plan.directory.as_deref();
         let (mut market, lock) = SimulatedMarket::open(&plan.preset, calendar, start, directory, &mut observer)?;
-        if let Some(flow) = plan.flow {
-            let flow = flow.start(&plan.preset, plan.seed, start, market.sequencer.engine())?;
+        if let Some(source) = &plan.flow {
+            if let Some(command) = definition(source)? {
+                let stamped = market.submit(start, command)?;
+                observer.observe(&stamped, &market.events);
+            }
+            let flow = start_flow(source, &plan.preset, plan.seed, start, market.sequencer.engine())?;
             market.event_queue.set_flow(flow);
         }
         let has_tape_hash = plan.has_tape_hash || lock.is_some();
@@ -153,7 +158,7 @@ mod tests {
     use crate::SimulationPlan;
     use pitwire_configuration::PresetName;
 
-    fn market(flow: Option<FlowSet>) -> SteppedMarket {
+    fn market(flow: Option<FlowSource>) -> SteppedMarket {
         let preset = PresetName::Demo.preset();
         SteppedMarket::open(&SteppedPlan { preset, flow, seed: 7, directory: None, has_tape_hash: true }).unwrap()
     }
@@ -168,7 +173,7 @@ mod tests {
     fn a_market_in_steps_has_the_tape_of_a_simulation() {
         let plan = SimulationPlan {
             preset: PresetName::Demo.preset(),
-            flow: FlowSet::Demo,
+            flow: FlowSource::Demo,
             seed: 7,
             events: None,
             horizon_s: Some(20),
@@ -177,7 +182,7 @@ mod tests {
             report: false,
         };
         let result = plan.run(&mut |_, _| {}).unwrap();
-        let mut market = market(Some(FlowSet::Demo));
+        let mut market = market(Some(FlowSource::Demo));
         for by_ns in [1, 999_999_999, 7_000_000_000, 12_000_000_000] {
             advance(&mut market, by_ns);
         }

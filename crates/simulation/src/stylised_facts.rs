@@ -1,35 +1,37 @@
 //! Published properties of real markets, and whether a run has them.
 //!
+//! Does        measure twelve properties of each instrument, each with a 95 % confidence band, and
+//!             compare the band with a criterion.
 //! Holds       a verdict is given only where there are enough values; the limit of each verdict is
 //!             in [`Fact::criterion`].
 //! Leaves out  corrections for testing many instruments: one in twenty verdicts at a 95 % limit is
 //!             wrong by chance.
 //! Start at    [`facts`].
 
+#![allow(clippy::cast_precision_loss)] // lots and ticks are far below 2^53
+
 use serde::Serialize;
 
-use crate::instrument_figures::{CurvePoint, InstrumentFigures, ReturnFigures};
-use crate::statistics::{correlation, excess_kurtosis, independence_band, returns};
+use crate::instrument_watch::InstrumentWatch;
+use crate::interval_series::Interval;
+use crate::jackknife::{Estimate, estimate};
+use crate::statistics::{autocorrelation, correlation, excess_kurtosis, response, returns, volatility};
 
 /// The verdict of a run about a property.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    Seen,
-    NotSeen,
+    Pass,
+    Fail,
     TooFewValues,
 }
 
 impl Verdict {
-    fn of(is_seen: bool) -> Verdict {
-        if is_seen { Verdict::Seen } else { Verdict::NotSeen }
-    }
-
     /// Returns the verdict in words.
     pub fn words(self) -> &'static str {
         match self {
-            Verdict::Seen => "seen",
-            Verdict::NotSeen => "not seen",
+            Verdict::Pass => "pass",
+            Verdict::Fail => "fail",
             Verdict::TooFewValues => "too few values",
         }
     }
@@ -40,157 +42,345 @@ impl Verdict {
 pub struct Fact {
     pub name: &'static str,
     pub source: &'static str,
-    /// When the property counts as seen.
+    /// The measured value.
+    pub statistic: &'static str,
+    /// When the run has the property.
     pub criterion: &'static str,
     pub verdict: Verdict,
-    /// The measured value, as text.
-    pub measured: String,
+    pub value: Option<f64>,
+    /// 95 % confidence band of the value, by the block jackknife.
+    pub band: Option<[f64; 2]>,
 }
 
-/// Measures the properties of one instrument. `mids` has a mid per second, in half ticks.
-pub fn facts(figures: &InstrumentFigures, mids: &[Option<i64>]) -> Vec<Fact> {
+/// A property with its statistic and its limits.
+struct Definition {
+    name: &'static str,
+    source: &'static str,
+    statistic: &'static str,
+    criterion: &'static str,
+    /// Whether a band is that of a market with the property.
+    passes: fn(&Estimate) -> bool,
+}
+
+fn is_positive(found: &Estimate) -> bool {
+    found.low > 0.0
+}
+
+const RETURNS_UNCORRELATED: Definition = Definition {
+    name: "Returns are not correlated",
+    source: "Cont 2001, fact 1",
+    statistic: "mean autocorrelation of 30 s returns of the mid at lags 1 to 5",
+    criterion: "the band meets -0.05 to 0.05",
+    passes: |found| found.low < 0.05 && found.high > -0.05,
+};
+const HEAVY_TAILS: Definition = Definition {
+    name: "Heavy tails",
+    source: "Cont 2001, fact 2",
+    statistic: "logarithm of the kurtosis of 10 s returns over 3",
+    criterion: "the band is above 0",
+    passes: is_positive,
+};
+const AGGREGATIONAL_NORMALITY: Definition = Definition {
+    name: "Longer returns are closer to normal",
+    source: "Cont 2001, fact 4",
+    statistic: "logarithm of the kurtosis of 1 s returns over that of 60 s returns",
+    criterion: "the band is above 0",
+    passes: is_positive,
+};
+const VOLATILITY_CLUSTERING: Definition = Definition {
+    name: "Volatility clusters",
+    source: "Cont 2001, fact 6",
+    statistic: "mean autocorrelation of the sizes of 10 s returns at lags 1 to 10",
+    criterion: "the band is above 0",
+    passes: is_positive,
+};
+const SLOW_DECAY: Definition = Definition {
+    name: "The clustering decays slowly",
+    source: "Ding, Granger and Engle 1993; Cont 2001, fact 8",
+    statistic: "mean autocorrelation of the sizes of 10 s returns at lags 12 to 30, two to five minutes",
+    criterion: "the band is above 0",
+    passes: is_positive,
+};
+const VOLUME_AND_VOLATILITY: Definition = Definition {
+    name: "Volume goes with volatility",
+    source: "Cont 2001, fact 10",
+    statistic: "correlation of lots and price range over the intervals of the run",
+    criterion: "the band is above 0",
+    passes: is_positive,
+};
+const SIGN_MEMORY: Definition = Definition {
+    name: "Signs of orders have a long memory",
+    source: "Lillo and Farmer 2004; Bouchaud, Gefen, Potters and Wyart 2004",
+    statistic: "mean autocorrelation of the signs of orders that trade at lags 10 to 50",
+    criterion: "the band is above 0",
+    passes: is_positive,
+};
+const IMPACT: Definition = Definition {
+    name: "Orders move the price in their direction",
+    source: "Bouchaud, Gefen, Potters and Wyart 2004",
+    statistic: "mean move of the mid in the direction of an order, 20 orders later, in ticks",
+    criterion: "the band is above 0",
+    passes: is_positive,
+};
+const SIGNATURE: Definition = Definition {
+    name: "Volatility does not depend on the interval",
+    source: "Lo and MacKinlay 1988; Andersen, Bollerslev, Diebold and Labys 2000",
+    statistic: "variance of 120 s returns over twelve times that of 10 s returns",
+    criterion: "the band meets 0.75 to 1.33",
+    passes: |found| found.low < 1.33 && found.high > 0.75,
+};
+const TRADE_CLUSTERING: Definition = Definition {
+    name: "Trades come in clusters",
+    source: "Engle and Russell 1998",
+    statistic: "mean autocorrelation of the times between orders that trade at lags 1 to 10",
+    criterion: "the band is above 0",
+    passes: is_positive,
+};
+const SPREAD_AND_VOLATILITY: Definition = Definition {
+    name: "The spread is wide in volatile times",
+    source: "Wyart, Bouchaud, Kockelkoren, Potters and Vettorazzo 2008",
+    statistic: "correlation of mean spread and price range over the intervals of the run",
+    criterion: "the band is above 0",
+    passes: is_positive,
+};
+const U_SHAPED_DAY: Definition = Definition {
+    name: "The day has a U shape",
+    source: "Wood, McInish and Ord 1985; Admati and Pfleiderer 1988",
+    statistic: "correlation of lots and the squared distance from midday over the intervals of a day",
+    criterion: "the band is above 0",
+    passes: is_positive,
+};
+
+/// Measures the properties of one instrument.
+pub fn facts(watch: &InstrumentWatch) -> Vec<Fact> {
+    let mids = &watch.mids;
+    let signs: Vec<Option<f64>> = watch.hits.iter().map(|hit| Some(f64::from(hit.sign))).collect();
+    let gaps = gaps(watch);
+    let (ten, thirty) = (returns(mids, 10), returns(mids, 30));
+    let sizes: Vec<Option<f64>> = ten.iter().map(|change| change.map(f64::abs)).collect();
+    let intervals = &watch.series.intervals;
+    let (lots, range, spread) =
+        (column(intervals, |one| one.lots as f64), column(intervals, width), column(intervals, mean_spread));
     vec![
-        uncorrelated_returns(figures),
-        heavy_tails(figures, mids),
-        aggregational_normality(mids),
-        volatility_clustering(figures),
-        volume_and_volatility(figures),
-        long_memory_of_signs(figures),
-        lasting_impact(figures),
-        humped_book(figures),
+        fact(&RETURNS_UNCORRELATED, estimate(&thirty, |values| mean_autocorrelation(values, &[1, 2, 3, 4, 5]))),
+        fact(&HEAVY_TAILS, estimate(&ten, log_kurtosis)),
+        fact(
+            &AGGREGATIONAL_NORMALITY,
+            estimate(mids, |mids| Some(log_kurtosis(&returns(mids, 1))? - log_kurtosis(&returns(mids, 60))?)),
+        ),
+        fact(&VOLATILITY_CLUSTERING, estimate(&sizes, |values| mean_autocorrelation(values, &range_of(1, 10)))),
+        fact(&SLOW_DECAY, estimate(&sizes, |values| mean_autocorrelation(values, &range_of(12, 30)))),
+        fact(&VOLUME_AND_VOLATILITY, pairs_estimate(&lots, &range)),
+        fact(&SIGN_MEMORY, estimate(&signs, |values| mean_autocorrelation(values, &[10, 15, 20, 30, 50]))),
+        fact(
+            &IMPACT,
+            estimate(&watch.hits.iter().copied().map(Some).collect::<Vec<_>>(), |hits| {
+                response(&hits.iter().flatten().copied().collect::<Vec<_>>(), 20)
+            }),
+        ),
+        fact(&SIGNATURE, estimate(mids, |mids| Some((volatility(mids, 120)? / volatility(mids, 10)?).powi(2)))),
+        fact(&TRADE_CLUSTERING, estimate(&gaps, |values| mean_autocorrelation(values, &range_of(1, 10)))),
+        fact(&SPREAD_AND_VOLATILITY, pairs_estimate(&spread, &range)),
+        fact(&U_SHAPED_DAY, day_shape(watch)),
     ]
 }
 
-fn fact(name: &'static str, source: &'static str, criterion: &'static str, found: Option<(bool, String)>) -> Fact {
-    match found {
-        Some((is_seen, measured)) => Fact { name, source, criterion, verdict: Verdict::of(is_seen), measured },
-        None => Fact { name, source, criterion, verdict: Verdict::TooFewValues, measured: String::new() },
+fn fact(definition: &Definition, found: Option<Estimate>) -> Fact {
+    let verdict = match &found {
+        Some(found) if (definition.passes)(found) => Verdict::Pass,
+        Some(_) => Verdict::Fail,
+        None => Verdict::TooFewValues,
+    };
+    Fact {
+        name: definition.name,
+        source: definition.source,
+        statistic: definition.statistic,
+        criterion: definition.criterion,
+        verdict,
+        value: found.as_ref().map(|found| found.value),
+        band: found.as_ref().map(|found| [found.low, found.high]),
     }
 }
 
-fn uncorrelated_returns(figures: &InstrumentFigures) -> Fact {
-    let ReturnFigures { autocorrelation, band, interval_s, .. } = &figures.returns;
-    let outside = autocorrelation.iter().filter(|point| point.value.abs() > *band).count();
-    // Of twelve independent values 0.6 are outside on average, and more than two once in fifty.
-    let found = (!autocorrelation.is_empty()).then(|| {
-        (
-            outside <= 2,
-            format!("{outside} of {} lags outside ±{band:.3}, {interval_s} s returns", autocorrelation.len()),
-        )
-    });
-    fact(
-        "Returns are not correlated",
-        "Cont 2001, fact 1",
-        "at most two of the lags are outside the 95 % band of independent returns",
-        found,
-    )
+fn range_of(first: usize, last: usize) -> Vec<usize> {
+    (first..=last).collect()
 }
 
-fn heavy_tails(figures: &InstrumentFigures, mids: &[Option<i64>]) -> Fact {
-    let seconds = figures.returns.interval_s;
-    let found = excess_kurtosis(&returns(mids, seconds)).map(|(kurtosis, error)| {
-        (kurtosis > 2.0 * error, format!("excess kurtosis {kurtosis:.2} ± {error:.2}, {seconds} s returns"))
-    });
-    fact("Heavy tails", "Cont 2001, fact 2", "the excess kurtosis is more than two standard errors above zero", found)
+fn mean_autocorrelation(values: &[Option<f64>], lags: &[usize]) -> Option<f64> {
+    let found: Vec<f64> = lags.iter().map(|lag| autocorrelation(values, *lag)).collect::<Option<_>>()?;
+    Some(found.iter().sum::<f64>() / found.len() as f64)
 }
 
-fn aggregational_normality(mids: &[Option<i64>]) -> Fact {
-    let found = excess_kurtosis(&returns(mids, 1)).zip(excess_kurtosis(&returns(mids, 30))).map(
-        |((short, _), (long, error))| {
-            (short > long + 2.0 * error, format!("excess kurtosis {short:.2} at 1 s, {long:.2} ± {error:.2} at 30 s"))
-        },
-    );
-    fact(
-        "Longer returns are closer to normal",
-        "Cont 2001, fact 4",
-        "the excess kurtosis at 30 s is more than two standard errors below that at 1 s",
-        found,
-    )
+fn log_kurtosis(values: &[Option<f64>]) -> Option<f64> {
+    excess_kurtosis(values).map(|(excess, _)| ((excess + 3.0) / 3.0).ln())
 }
 
-fn volatility_clustering(figures: &InstrumentFigures) -> Fact {
-    let ReturnFigures { size_autocorrelation, band, interval_s, .. } = &figures.returns;
-    let early: Vec<&CurvePoint> = size_autocorrelation.iter().filter(|point| point.at <= 5).collect();
-    let above = early.iter().filter(|point| point.value > *band).count();
-    let found = (!early.is_empty())
-        .then(|| (2 * above > early.len(), format!("{above} of {} lags above {band:.3}, {interval_s} s", early.len())));
-    fact(
-        "Volatility clusters",
-        "Cont 2001, fact 6",
-        "the sizes of returns are correlated above the 95 % band at most of the lags 1 to 5",
-        found,
-    )
+/// Returns a value of each interval with trades. Others have no price range.
+fn column(intervals: &[Interval], of: impl Fn(&Interval) -> f64) -> Vec<Option<f64>> {
+    intervals.iter().map(|one| (one.prices.is_some() && one.samples > 0).then(|| of(one))).collect()
 }
 
-/// The smallest number of intervals for a comparison over time.
-const INTERVALS_MIN: usize = 30;
-
-#[allow(clippy::cast_precision_loss)]
-fn volume_and_volatility(figures: &InstrumentFigures) -> Fact {
-    // Only intervals with trades: volume and range are both zero without.
-    let traded: Vec<(f64, f64)> = figures
-        .path
-        .intervals
-        .iter()
-        .filter_map(|one| Some((one.lots as f64, (one.high_ticks? - one.low_ticks?) as f64)))
-        .collect();
-    let lots: Vec<Option<f64>> = traded.iter().map(|pair| Some(pair.0)).collect();
-    let range: Vec<Option<f64>> = traded.iter().map(|pair| Some(pair.1)).collect();
-    let found = correlation(&lots, &range).filter(|(_, pairs)| *pairs >= INTERVALS_MIN).map(|(value, pairs)| {
-        let band = independence_band(pairs);
-        (value > band, format!("correlation {value:.2}, band ±{band:.2}, {} s intervals", figures.path.interval_s))
-    });
-    fact(
-        "Volume goes with volatility",
-        "Cont 2001, fact 10",
-        "lots and price range of an interval are correlated above the 95 % band",
-        found,
-    )
+fn width(interval: &Interval) -> f64 {
+    interval.prices.map_or(0.0, |[low, high, _]| (high - low) as f64)
 }
 
-fn long_memory_of_signs(figures: &InstrumentFigures) -> Fact {
-    let at = |lag: usize| figures.sign_autocorrelation.iter().find(|point| point.at == lag);
-    let band = figures.sign_band;
-    let found = at(10).zip(at(50)).map(|(ten, fifty)| {
-        (
-            ten.value > band && fifty.value > band,
-            format!("{:.3} at lag 10, {:.3} at lag 50, band ±{band:.3}", ten.value, fifty.value),
-        )
-    });
-    fact(
-        "Signs of orders have a long memory",
-        "Lillo and Farmer 2004; Bouchaud, Gefen, Potters and Wyart 2004",
-        "the autocorrelation of signs is above the 95 % band at lags 10 and 50",
-        found,
-    )
+fn mean_spread(interval: &Interval) -> f64 {
+    interval.spread_ticks as f64 / interval.samples.max(1) as f64
 }
 
-fn lasting_impact(figures: &InstrumentFigures) -> Fact {
-    let at = |lag: usize| figures.impact.iter().find(|point| point.at == lag);
-    let found = at(1).zip(at(20)).map(|(one, twenty)| {
-        (
-            one.value > 0.0 && twenty.value > one.value && twenty.value < 20.0 * one.value,
-            format!("{:.3} ticks after 1 order, {:.3} after 20", one.value, twenty.value),
-        )
-    });
-    fact(
-        "Impact is positive and grows less than in proportion",
-        "Bouchaud, Gefen, Potters and Wyart 2004",
-        "the response after 20 orders is larger than after one, and smaller than 20 times as large",
-        found,
-    )
+fn pairs_estimate(one: &[Option<f64>], other: &[Option<f64>]) -> Option<Estimate> {
+    let pairs: Vec<Option<(f64, f64)>> = one.iter().zip(other).map(|(a, b)| Some(((*a)?, (*b)?))).collect();
+    estimate(&pairs, |pairs| {
+        let (one, other): (Vec<_>, Vec<_>) = pairs.iter().flatten().map(|(a, b)| (Some(*a), Some(*b))).unzip();
+        correlation(&one, &other).map(|(value, _)| value)
+    })
 }
 
-fn humped_book(figures: &InstrumentFigures) -> Fact {
-    let sums: Vec<f64> = figures.depth_lots.iter().map(|depth| depth.bid + depth.ask).collect();
-    let deepest = (0..sums.len()).max_by(|a, b| sums[*a].total_cmp(&sums[*b]));
-    let found = deepest
-        .filter(|at| sums[*at] > 0.0)
-        .map(|at| (at > 0, format!("deepest {at} ticks behind the best price, of 0 to {}", sums.len() - 1)));
-    fact(
-        "The book is deepest behind the best price",
-        "Bouchaud, Mézard and Potters 2002",
-        "the mean depth is largest at one or more ticks behind the best price of the side",
-        found,
-    )
+/// Returns the seconds between neighbouring orders that traded.
+fn gaps(watch: &InstrumentWatch) -> Vec<Option<f64>> {
+    // A gap across a session is none.
+    const LONGEST_S: f64 = 600.0;
+    let seconds = watch.hit_times.windows(2).map(|pair| (pair[1].0 - pair[0].0) as f64 / 1e9);
+    seconds.map(|gap| (gap < LONGEST_S).then_some(gap)).collect()
+}
+
+/// Relates volume to the time of day, over the longest stretch between the start of continuous
+/// trading and its last end. It must have five hours.
+fn day_shape(watch: &InstrumentWatch) -> Option<Estimate> {
+    const SHORTEST_S: f64 = 5.0 * 3_600.0;
+    let intervals = &watch.series.intervals;
+    let has_mid = |one: &Interval| one.samples > 0;
+    let (first, last) = (intervals.iter().position(has_mid)?, intervals.iter().rposition(has_mid)?);
+    let day = intervals.get(first..=last)?;
+    if day.len() as f64 * watch.series.seconds as f64 <= SHORTEST_S {
+        return None;
+    }
+    let midday = (day.len() - 1) as f64 / 2.0;
+    let away: Vec<Option<f64>> = (0..day.len()).map(|at| Some((at as f64 - midday).powi(2))).collect();
+    let lots: Vec<Option<f64>> = day.iter().map(|one| (one.samples > 0).then_some(one.lots as f64)).collect();
+    pairs_estimate(&lots, &away)
+}
+
+/// A property over the instruments of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct FactSummary {
+    pub name: &'static str,
+    pub source: &'static str,
+    pub statistic: &'static str,
+    pub criterion: &'static str,
+    /// Instruments that have the property.
+    pub passed: usize,
+    /// Instruments with enough values.
+    pub judged: usize,
+    /// Median of the values of the judged instruments.
+    pub median: Option<f64>,
+}
+
+/// Returns each property over all instruments.
+pub fn summaries(instruments: &[Vec<Fact>]) -> Vec<FactSummary> {
+    let Some(first) = instruments.first() else { return Vec::new() };
+    let of = |(at, fact): (usize, &Fact)| {
+        let all = || instruments.iter().filter_map(|facts| facts.get(at));
+        let mut values: Vec<f64> = all().filter_map(|fact| fact.value).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        FactSummary {
+            name: fact.name,
+            source: fact.source,
+            statistic: fact.statistic,
+            criterion: fact.criterion,
+            passed: all().filter(|fact| fact.verdict == Verdict::Pass).count(),
+            judged: all().filter(|fact| fact.verdict != Verdict::TooFewValues).count(),
+            median: values.get(values.len() / 2).copied(),
+        }
+    };
+    first.iter().enumerate().map(of).collect()
+}
+
+#[cfg(test)]
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // numbers of the tests are small
+mod tests {
+    use pitwire_model::{Decimal, InstrumentId, Phase, VenueNanos};
+
+    use super::*;
+    use crate::statistics::AggressiveOrder;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn watch() -> InstrumentWatch {
+        let tick = Decimal { mantissa: 1, scale: 2 };
+        InstrumentWatch::new(InstrumentId(0), "X", tick, Phase::Continuous, VenueNanos(0))
+    }
+
+    fn verdict(facts: &[Fact], definition: &Definition) -> Verdict {
+        facts.iter().find(|fact| fact.name == definition.name).unwrap().verdict
+    }
+
+    /// Uniform numbers from -1 to 1 by a linear congruence.
+    fn numbers(mut state: u64) -> impl FnMut() -> f64 {
+        move || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
+        }
+    }
+
+    #[test]
+    fn a_random_walk_has_no_clusters_and_no_memory() {
+        let (mut watch, mut number) = (watch(), numbers(7));
+        let mut mid = 200_000.0;
+        for second in 0..7_200 {
+            mid += 40.0 * number();
+            watch.mids.push(Some(mid as i64));
+            watch.hits.push(AggressiveOrder { sign: if number() > 0.0 { 1 } else { -1 }, mid: mid as i64 });
+            watch.hit_times.push(VenueNanos(second * SECOND + ((number() + 1.0) * 4e8) as u64));
+        }
+        let facts = facts(&watch);
+        for passing in [&RETURNS_UNCORRELATED, &SIGNATURE] {
+            assert_eq!(verdict(&facts, passing), Verdict::Pass, "{}", passing.name);
+        }
+        for failing in [&HEAVY_TAILS, &VOLATILITY_CLUSTERING, &SLOW_DECAY, &SIGN_MEMORY, &IMPACT, &TRADE_CLUSTERING] {
+            assert_eq!(verdict(&facts, failing), Verdict::Fail, "{}", failing.name);
+        }
+        assert_eq!(verdict(&facts, &U_SHAPED_DAY), Verdict::TooFewValues);
+    }
+
+    #[test]
+    fn busy_and_quiet_times_are_found_as_clusters() {
+        let (mut watch, mut number) = (watch(), numbers(8));
+        let mut mid = 200_000.0;
+        for second in 0..7_200_u64 {
+            let is_busy = second / 400 % 3 == 0;
+            mid += if is_busy { 120.0 } else { 20.0 } * number();
+            watch.mids.push(Some(mid as i64));
+            let count = if is_busy { 5 } else { 1 };
+            for at in 0..count {
+                watch.hit_times.push(VenueNanos(second * SECOND + at * SECOND / count));
+            }
+        }
+        let facts = facts(&watch);
+        for passing in [&HEAVY_TAILS, &VOLATILITY_CLUSTERING, &SLOW_DECAY, &TRADE_CLUSTERING] {
+            assert_eq!(verdict(&facts, passing), Verdict::Pass, "{}", passing.name);
+        }
+        assert_eq!(verdict(&facts, &SIGN_MEMORY), Verdict::TooFewValues);
+    }
+
+    #[test]
+    fn a_price_that_bounces_depends_on_the_interval() {
+        let (mut watch, mut number) = (watch(), numbers(9));
+        watch.mids.extend((0..7_200).map(|_| Some(200_000 + (40.0 * number()) as i64)));
+        let facts = facts(&watch);
+        assert_eq!(verdict(&facts, &SIGNATURE), Verdict::Fail);
+        assert_eq!(verdict(&facts, &RETURNS_UNCORRELATED), Verdict::Fail);
+    }
+
+    #[test]
+    fn a_summary_counts_the_judged_instruments() {
+        let fact = |verdict, value| Fact { verdict, value, ..super::fact(&IMPACT, None) };
+        let all = [
+            vec![fact(Verdict::Pass, Some(3.0))],
+            vec![fact(Verdict::Fail, Some(1.0))],
+            vec![fact(Verdict::TooFewValues, None)],
+        ];
+        let found = &summaries(&all)[0];
+        assert_eq!((found.passed, found.judged, found.median), (1, 2, Some(3.0)));
+    }
 }

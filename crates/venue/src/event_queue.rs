@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use pitwire_configuration::house_accounts;
 use pitwire_engine::Engine;
+use pitwire_flow_models::FlowSource;
 use pitwire_model::{Command, Event, FlowSetting, InstrumentId, Phase, Seq, SequencedCommand, VenueNanos};
-use pitwire_order_flow::{Flow, FlowConfig};
+use pitwire_order_flow::Flow;
 use pitwire_schedule::TimerQueue;
 use tracing::{info, warn};
 
@@ -19,6 +20,8 @@ pub struct EventQueue {
     flow: Option<Flow>,
     /// `None` if this venue has no resident flow.
     flow_seed: Option<u64>,
+    /// The flow that the next `SetFlow` starts.
+    flow_source: FlowSource,
     /// Settings of instruments that differ from the default. They end with the process.
     instrument_settings: BTreeMap<InstrumentId, FlowSetting>,
     /// Number of changes of `instrument_settings`. It keeps the seeds of two changes apart.
@@ -37,7 +40,14 @@ pub enum DueEvent {
 impl EventQueue {
     /// Creates a queue with timers and without order flow.
     pub fn new(timers: TimerQueue) -> Self {
-        EventQueue { timers, flow: None, flow_seed: None, instrument_settings: BTreeMap::new(), setting_changes: 0 }
+        EventQueue {
+            timers,
+            flow: None,
+            flow_seed: None,
+            flow_source: FlowSource::default(),
+            instrument_settings: BTreeMap::new(),
+            setting_changes: 0,
+        }
     }
 
     /// Sets the seed from which the flow is made when `SetFlow` starts it.
@@ -79,6 +89,11 @@ impl EventQueue {
         self.flow = Some(flow);
     }
 
+    /// Returns the flow that the next `SetFlow` starts.
+    pub fn flow_source(&self) -> &FlowSource {
+        &self.flow_source
+    }
+
     /// Returns the order flow, if one runs.
     pub fn flow(&self) -> Option<&Flow> {
         self.flow.as_ref()
@@ -113,12 +128,18 @@ impl EventQueue {
         }
     }
 
-    /// Arms timers and informs the flow after a command, at venue time `now`. A `SetFlow` command
-    /// starts or stops the flow, if this venue has a flow seed.
+    /// Arms timers and informs the flow after a command, at venue time `now`. `DefineFlow` selects
+    /// the flow, and `SetFlow` starts or stops it, if this venue has a flow seed.
     pub fn observe(&mut self, stamped: &SequencedCommand, events: &[Event], engine: &Engine, now: VenueNanos) {
         self.timers.observe(stamped, events, engine);
         if let Some(flow) = &mut self.flow {
             flow.observe(stamped, events);
+        }
+        if let (Command::DefineFlow { text }, [Event::FlowDefined]) = (&stamped.command, events) {
+            match FlowSource::parse(text) {
+                Ok(source) => self.flow_source = source,
+                Err(failure) => warn!(%failure, "the order flow stays as it is"),
+            }
         }
         if let (Some(seed), [.., Event::FlowSet(setting)]) = (self.flow_seed, events) {
             self.flow = self.started_flow(seed, *setting, stamped.seq, now, engine);
@@ -139,7 +160,13 @@ impl EventQueue {
             return None;
         }
         let setting_of = |instrument| self.instrument_settings.get(&instrument).copied().unwrap_or_default();
-        let config = FlowConfig::demo(engine, house_accounts(engine)).at_rates(setting.rate_percent, setting_of);
+        let config = match self.flow_source.config(engine, house_accounts(engine)) {
+            Ok(config) => config.at_rates(setting.rate_percent, setting_of),
+            Err(failure) => {
+                warn!(%failure, "the order flow does not start");
+                return None;
+            }
+        };
         let stretch = seq.0 ^ self.setting_changes.rotate_right(16);
         match Flow::new(config, seed ^ stretch.wrapping_mul(SEED_FACTOR), now, engine) {
             Ok(flow) => {

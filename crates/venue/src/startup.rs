@@ -5,10 +5,11 @@
 //!             2. every change is a journaled command; the file only remembers the setup that was
 //!                applied last.
 
-use pitwire_configuration::{Setup, setup_commands};
+use pitwire_configuration::{Setup, house_accounts, setup_commands};
 use pitwire_disk::DirectoryStorage;
 use pitwire_engine::Engine;
 use pitwire_failure::Failure;
+use pitwire_flow_models::FlowSource;
 use pitwire_model::{AccountId, Command, Epoch, Event, FlowSetting, InstrumentId, VenueNanos};
 use tracing::info;
 
@@ -24,6 +25,7 @@ pub struct StartOptions<'a> {
     pub directory: Option<&'a DirectoryStorage>,
     pub apply_config: bool,
     pub with_flow: bool,
+    pub flow: &'a FlowSource,
     /// Event rate of the flow, in percent of its default.
     pub flow_percent: u32,
     /// Settings of the flow by instrument name.
@@ -52,10 +54,25 @@ pub fn start_epoch(venue: &mut Venue, options: &StartOptions<'_>, now: VenueNano
         })?;
         venue.set_instrument_flow(instrument, *setting);
     }
+    if options.with_flow {
+        define_flow(venue, options.flow, now)?;
+    }
     let flow = FlowSetting { running: options.with_flow, rate_percent: options.flow_percent };
     venue.submit(now, Command::SetFlow(flow), &mut ())?;
     venue.commit()?;
     venue.clear_changes();
+    Ok(())
+}
+
+/// Journals the definition of the flow, unless it is the default.
+fn define_flow(venue: &mut Venue, flow: &FlowSource, now: VenueNanos) -> Result<(), Failure> {
+    if *flow == FlowSource::default() {
+        return Ok(());
+    }
+    // A flow from the command line that does not fit the venue stops the start.
+    let config = flow.config(venue.engine(), house_accounts(venue.engine()))?;
+    config.check(venue.engine()).map_err(|error| Failure::new(error.to_string()).remedy(error.remedy()))?;
+    venue.submit(now, Command::DefineFlow { text: flow.text()?.into() }, &mut ())?;
     Ok(())
 }
 

@@ -23,6 +23,7 @@ pub fn run_operator_command(venue: &mut VenueState, command: &Command, out: &mut
         Command::Lift { scope } => lift_kill(venue, *scope, out),
         Command::BustTrade(bust) => bust_trade(venue, bust, out),
         Command::SetFlow(flow) => set_flow(venue, *flow, out),
+        Command::DefineFlow { text } => define_flow(text, out),
         Command::Quarantine { seq, instrument } => {
             quarantine(venue, *seq, *instrument, out);
             Ok(())
@@ -189,6 +190,16 @@ fn set_flow(venue: &mut VenueState, flow: FlowSetting, out: &mut Vec<Event>) -> 
     venue.flow = flow;
     out.push(Event::FlowSet(flow));
     Ok(())
+}
+
+fn define_flow(text: &str, out: &mut Vec<Event>) -> Result<(), Reject> {
+    match text.len() {
+        1..=FlowSetting::MOST_TEXT_BYTES => {
+            out.push(Event::FlowDefined);
+            Ok(())
+        }
+        _ => Err(Reject::BadDefinition),
+    }
 }
 
 fn quarantine(venue: &mut VenueState, seq: Seq, instrument: Option<InstrumentId>, out: &mut Vec<Event>) {

@@ -71,6 +71,15 @@ impl Peer {
         self.send(json!({"jsonrpc": "2.0", "method": "subscription", "params": params})).await;
     }
 
+    /// Sends messages of a channel, and reads nothing, until the client closes the socket.
+    pub async fn notify_until_closed(&mut self, channel: &str, data: Value) {
+        let params = json!({"channel": channel, "data": data});
+        let text = json!({"jsonrpc": "2.0", "method": "subscription", "params": params}).to_string();
+        while self.socket.send(Message::text(text.clone())).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// Answers the next call, which must subscribe, and grants everything.
     pub async fn grant(&mut self) -> Value {
         let call = self.expect("public/subscribe").await;
@@ -87,6 +96,7 @@ pub async fn listener() -> (TcpListener, Settings) {
     let settings = Settings {
         timeout: PATIENCE,
         heartbeat: None,
+        check_interval: None,
         reconnect: Reconnect::WithPauses { first: pause, longest: pause },
         ..Settings::new(url)
     };

@@ -59,6 +59,7 @@
 //!             38 SpendSignature    digest 32 bytes, account u32, used u64 in milliseconds of wall
 //!                                  time, purpose u8 (0 order; 1 login; 2 login from 4 bytes of
 //!                                  address; 3 login from 16 bytes)
+//!             39 DefineFlow        text
 //!             Terms are a u8 of bits and the fields that they announce, in this order: 1 reprice 2
 //!             reject (post-only), 4 display u64, 8 self-match u8, 16 separate group, 32 group key
 //!             u32, 64 goes with its session, 128 client order id text. Limits: lots option u64,
@@ -102,12 +103,13 @@ const HEAD_BYTES: usize = 22;
 const FREE_TEXT_BYTES: usize = 255;
 
 /// Whether the command has an encoding: its texts are short enough, and long ones hold no NUL. The
-/// journal checks it before it writes a record; only names given by operators can fail.
+/// journal checks it before it writes a record; only names and flows given by operators can fail.
 pub fn fits(command: &Command) -> bool {
     let text = match command {
         Command::AddCurrency(currency) => currency.name.as_str(),
         Command::AddInstrument(spec) => spec.name.as_str(),
         Command::AddAccount(spec) => spec.name.as_str(),
+        Command::DefineFlow { text } => &**text,
         // Labels are too short to fill a sector.
         _ => "",
     };
@@ -218,6 +220,7 @@ fn kind_of(command: &Command) -> u8 {
         Command::ReportTrade(_) => 36,
         Command::AnswerReport { .. } => 37,
         Command::SpendSignature(_) => 38,
+        Command::DefineFlow { .. } => 39,
     }
 }
 
@@ -292,6 +295,7 @@ fn take_body(r: &mut Reader<'_>, kind: u8) -> Result<Command, DecodeError> {
         26..=34 => return session::take_body(r, kind),
         35..=37 => return reporting::take_body(r, kind),
         38 => Command::SpendSignature(signature::take_signature(r)?),
+        39 => Command::DefineFlow { text: take_long_text(r, "flow")?.into() },
         9 => Command::Cancel { account: AccountId(r.take_u32()?), order: OrderId(r.take_u64()?) },
         10 => {
             let account = AccountId(r.take_u32()?);
@@ -442,7 +446,12 @@ fn take_instrument_kind(r: &mut Reader<'_>) -> Result<InstrumentKind, DecodeErro
 }
 
 fn take_name(r: &mut Reader<'_>) -> Result<String, DecodeError> {
+    take_long_text(r, "name")
+}
+
+/// Reads a text for which [`text_fits`] holds.
+fn take_long_text(r: &mut Reader<'_>, what: &'static str) -> Result<String, DecodeError> {
     let at = r.position();
     let text = r.take_text()?;
-    if text_fits(text) { Ok(text.to_owned()) } else { Err(DecodeError::BadValue { what: "name", at }) }
+    if text_fits(text) { Ok(text.to_owned()) } else { Err(DecodeError::BadValue { what, at }) }
 }

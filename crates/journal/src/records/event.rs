@@ -22,7 +22,7 @@
 //!             38 Breached  39 ClosingPriceSet  40 DayBegun  41 RemainingSet 42 TradingRulesSet  43
 //!             Amended with a stop, a minimum execution or an expiry  44 InstrumentAdded with rules
 //!             45 ReportingChanged  46 TradeReported  47 ReportEnded  48 OffBookTrade (public:
-//!             instrument, number, price, lots; then report, buyer, seller)
+//!             instrument, number, price, lots; then report, buyer, seller)  49 FlowDefined
 
 use pitwire_model::{Event, TradeKind, VenueNanos};
 
@@ -106,6 +106,7 @@ fn tag_of(event: &Event) -> u8 {
         Event::TradeReported { .. } => 46,
         Event::ReportEnded { .. } => 47,
         Event::OffBookTrade(_) => 48,
+        Event::FlowDefined => 49,
     }
 }
 
@@ -255,7 +256,8 @@ fn put_private_fields(w: &mut Writer<'_>, event: &Event) {
         | Event::BookChanged { .. }
         | Event::WindowClosed
         | Event::IndexSampled { .. }
-        | Event::DayEnded => {}
+        | Event::DayEnded
+        | Event::FlowDefined => {}
         other => put_operator_fields(w, other),
     }
 }

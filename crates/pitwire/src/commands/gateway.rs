@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::up::{announce_tls, listen};
 use crate::bus_key;
 use crate::commands::arguments::{self, CertificateFiles};
+use crate::commands::order_gateway::OrderLimits;
 use pitwire_failure::Failure;
 use pitwire_gateway_server::{GatewayApplication, GatewayParts};
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
@@ -27,16 +28,22 @@ const EXAMPLES: &str = "The venue publishes with `pitwire up --publish nats://12
 Examples:
   pitwire gateway --upstream nats://127.0.0.1:4222
       on 127.0.0.1:8081, with the key in ./pitwire-data/bus.key
-  pitwire gateway --upstream nats://10.0.0.5:4222 --http 0.0.0.0:80 --host md.example.com
-      clients connect under that name";
+  pitwire gateway --orders ws://10.0.0.5:8080/ws/api/v2 --per-second 50
+      an order gateway: logins and throttles here, orders over one connection to the venue";
 
-/// Serve a venue's public channels from another process or machine, over NATS.
+/// Serve a venue's public channels over NATS, or its order entry, from another process or machine.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Gateway {
     /// NATS server to which the venue publishes.
-    #[arg(long, value_name = "NATS_URL")]
-    upstream: String,
+    #[arg(long, value_name = "NATS_URL", required_unless_present = "orders")]
+    upstream: Option<String>,
+    /// Serve order entry instead of public channels: WebSocket URL of the venue. See
+    /// docs/order-gateways.md.
+    #[arg(long, value_name = "WS_URL", conflicts_with_all = ["upstream", "tls", "venue", "bus_key", "subject"])]
+    orders: Option<String>,
+    #[command(flatten)]
+    order_limits: OrderLimits,
     /// Address to listen on. Port 0 takes any free port.
     #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8081")]
     http: SocketAddr,
@@ -75,6 +82,10 @@ pub struct Gateway {
 impl Gateway {
     pub fn run(self) -> Result<(), Failure> {
         let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
+        let Some(upstream_url) = &self.upstream else {
+            let url = self.orders.unwrap_or_default();
+            return self.order_limits.serve(url, self.http, self.host, &ready_file, self.json);
+        };
         let key = bus_key::read(&self.bus_key)?;
         let listener = listen(self.http, "--http")?;
         let address = listener.local_addr()?;
@@ -91,7 +102,7 @@ impl Gateway {
             upstream.set_venue(url)?;
             url.trim_end_matches('/').clone_into(&mut node.venue);
         }
-        let inlet = BusReceiver::open(&self.upstream, &self.subject, key, wake)?;
+        let inlet = BusReceiver::open(upstream_url, &self.subject, key, wake)?;
         let clock = SystemClock::start();
         let parts =
             GatewayParts { node, inlet, upstream, clock, has_fixed_venue: self.venue.is_some(), waker: waker.clone() };
@@ -101,7 +112,7 @@ impl Gateway {
         let served = ServedAt { http: address, tls: tls.transpose()? };
         let (file, prints) = (ready_file.clone(), !self.json);
         let on_ready = Box::new(move || announce(&served, &file, prints));
-        info!("waiting for a venue on {} of {}", self.subject, without_password(&self.upstream));
+        info!("waiting for a venue on {} of {}", self.subject, without_password(upstream_url));
         let app = GatewayApplication::new(parts, on_ready);
         let mut limits = Limits::default();
         limits.hosts.extend(self.host.iter().cloned());

@@ -2,11 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::ArgPredicate;
 use pitwire_configuration::PresetName;
 use pitwire_failure::Failure;
-use pitwire_simulation::{FlowSet, RunFigures, SimulationPlan, SimulationResult};
+use pitwire_flow_models::FlowSource;
+use pitwire_simulation::{RunFigures, SimulationPlan, SimulationResult};
 
+use crate::commands::sim_replay::SimReplay;
 use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
@@ -14,7 +17,11 @@ const EXAMPLES: &str = "Examples:
   pitwire sim --seed 7 --events 100000
       the same seed gives the same tape_hash on every machine
   pitwire sim --seed 7 --horizon 3600 --out run --report
-      an hour of venue time; keeps its journal in run/ and writes run/report.html";
+      an hour of venue time; keeps its journal in run/ and writes run/report.html
+  pitwire sim --seed 7 --horizon 600 --flow bacry-muzy --report
+      another flow, its rates compared with theory
+  pitwire sim --replay tables --instrument BTC_USDC --own-orders mine.csv
+      the recorded orders of an export, with orders of your own in the queue";
 
 /// Run a market from a seed without sockets, as fast as it goes.
 #[derive(Args)]
@@ -23,11 +30,16 @@ pub struct Sim {
     /// The market.
     #[arg(long, value_enum, default_value = "demo")]
     preset: PresetName,
-    /// The order flow.
-    #[arg(long, value_enum, default_value = "demo")]
-    flow: FlowName,
+    /// The order flow: a name that `pitwire flow list` prints, or a file (docs/flow.md).
+    #[arg(long, value_name = "NAME|FILE", default_value = FlowSource::default().name())]
+    flow: String,
     /// The seed. Equal seeds give equal tapes.
-    #[arg(long, value_name = "N")]
+    #[arg(
+        long,
+        value_name = "N",
+        required_unless_present = "replay",
+        default_value_if("replay", ArgPredicate::IsPresent, "0")
+    )]
     seed: u64,
     /// Stop after this many commands of the flow.
     #[arg(long, value_name = "N", conflicts_with = "horizon")]
@@ -47,30 +59,21 @@ pub struct Sim {
     /// report.html with plots and report.json.
     #[arg(long)]
     report: bool,
+    #[command(flatten)]
+    replay: SimReplay,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum FlowName {
-    /// Symmetric, with lifetimes and a market maker: can run for days.
-    Demo,
-    /// The published set of eight event types, on the first instrument, without cancels.
-    Paper,
-    /// The published set as the original program loaded it.
-    PaperAsLoaded,
-}
-
 impl Sim {
     pub fn run(self) -> Result<(), Failure> {
+        if let Some(tape) = &self.replay.replay {
+            return self.replay.run(tape, self.json);
+        }
         let plan = SimulationPlan {
             preset: self.preset.preset(),
-            flow: match self.flow {
-                FlowName::Demo => FlowSet::Demo,
-                FlowName::Paper => FlowSet::Paper,
-                FlowName::PaperAsLoaded => FlowSet::PaperAsLoaded,
-            },
+            flow: FlowSource::named(&self.flow)?,
             seed: self.seed,
             events: self.events,
             horizon_s: self.horizon,

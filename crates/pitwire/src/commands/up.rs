@@ -11,6 +11,7 @@ use pitwire_deribit::{Access, Credential, CredentialStore, DialectLimits, Dispat
 use pitwire_disk::{DirectoryLock, DirectoryStorage};
 use pitwire_engine::Engine;
 use pitwire_failure::{Failure, more_files};
+use pitwire_flow_models::FlowSource;
 use pitwire_gateway::VenuePublication;
 use pitwire_journal::{Keep, LogError, Storage};
 use pitwire_model::{FlowSetting, VenueNanos};
@@ -90,6 +91,10 @@ pub struct Up {
     /// Start without order flow
     #[arg(long)]
     no_flow: bool,
+    /// The order flow: a name that `pitwire flow list` prints, or a file (docs/flow.md). It is
+    /// journaled
+    #[arg(long, value_name = "NAME|FILE", default_value = FlowSource::default().name(), conflicts_with = "no_flow")]
+    flow: String,
     /// Event rate of the order flow in one instrument, in percent of its rate in the preset; 0
     /// stops it. May be given for several instruments.
     #[arg(long, value_name = "NAME=PERCENT", value_parser = instrument_flow, conflicts_with = "no_flow")]
@@ -345,6 +350,8 @@ impl Up {
         setup: &Setup,
         clock: &SystemClock,
     ) -> Result<(VenueService, Option<OpenDirectory>), Failure> {
+        // Before the directory is created.
+        let flow = FlowSource::named(&self.flow)?;
         let recovered = match self.durability {
             Durability::Disk => {
                 let progress = CommandProgress::new("recovering");
@@ -384,7 +391,8 @@ impl Up {
             directory: keeping.as_ref().map(|(storage, ..)| storage.as_ref()),
             apply_config: self.apply_config,
             with_flow: !self.no_flow,
-            flow_percent: preset.flow_percent,
+            flow: &flow,
+            flow_percent: flow.percent(preset.flow_percent),
             instrument_flows: &self.flow_rate,
         };
         start_epoch(&mut venue, &options, begin)?;

@@ -325,6 +325,9 @@ impl DeliveryCore {
         }
         self.fanout.subscribers.queue(slot, &response);
         self.fanout.open(slot, &setup);
+        if let Some(subscriber) = self.fanout.subscribers.get(slot) {
+            self.fanout.context.handler.opened(subscriber.id, request);
+        }
     }
 
     /// Refuses a new connection. The client gets `answer` once it has requested a WebSocket.

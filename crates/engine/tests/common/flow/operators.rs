@@ -29,6 +29,10 @@ impl Flow {
             Kind::Close => Command::CloseAccount { account: self.account() },
             Kind::Kill => Command::Kill { scope: self.scope(), reason: Label::new("why").unwrap_or_default() },
             Kind::Bust => Command::BustTrade(Box::new(self.bust())),
+            Kind::SetFlow if self.rng.one_in(4) => {
+                let bytes = self.rng.pick(&[0, 1, 60_000, 60_001]);
+                Command::DefineFlow { text: "x".repeat(bytes).into() }
+            }
             Kind::SetFlow => {
                 let rate_percent = self.rng.pick(&[0, 1, 100, 100_000, 100_001]);
                 Command::SetFlow(FlowSetting { running: self.rng.one_in(2), rate_percent })

@@ -35,6 +35,7 @@ pub(super) fn put_body(w: &mut Writer<'_>, command: &Command) {
             w.put_bool(flow.running);
             w.put_u32(flow.rate_percent);
         }
+        Command::DefineFlow { text } => w.put_text(text),
         Command::Quarantine { seq, instrument } => {
             w.put_u64(seq.0);
             put_option_with(w, *instrument, |w, instrument| w.put_u32(instrument.0));

@@ -1,0 +1,54 @@
+//! Flow files: the published ones, and files with faults.
+
+use pitwire_flow_models::{FlowFile, FlowSource, PUBLISHED_FILES};
+
+fn published(name: &str) -> &'static str {
+    PUBLISHED_FILES.iter().find(|file| file.name == name).unwrap().text
+}
+
+#[test]
+fn published_files_are_stable_and_survive_the_journal() {
+    for (name, types, radius) in [("published", 8, 0.617), ("bacry-muzy", 4, 0.692), ("constrained", 4, 0.555)] {
+        let file = FlowFile::parse(published(name)).unwrap();
+        let model = file.flows[0].model().unwrap();
+        assert_eq!(model.types.len(), types);
+        assert!((model.kernel.radius() - radius).abs() < 0.001, "{name}: {}", model.kernel.radius());
+        let source = FlowSource::named(name).unwrap();
+        assert_eq!(FlowSource::parse(&source.text().unwrap()).unwrap(), source, "{name}");
+    }
+    for source in FlowSource::BUILT_IN {
+        assert_eq!(FlowSource::parse(&source.text().unwrap()).unwrap(), source);
+    }
+}
+
+#[test]
+fn a_file_with_a_fault_is_refused_with_the_fault() {
+    let good = published("constrained");
+    let with = |from: &str, to: &str| {
+        assert!(good.contains(from));
+        good.replacen(from, to, 1)
+    };
+    let decay = "decay_per_s = 4.0";
+    for (text, expected) in [
+        (String::new(), "missing field `flow`"),
+        ("flow = []".into(), "no [[flow]]"),
+        (with(decay, "decay_per_s = 2.0"), "spectral radius 1.11"),
+        (with(decay, "decay_per_s = 0.0"), "`decay` is out of range"),
+        (with(decay, "decay_per_s = nan"), "`decay` is out of range"),
+        (with(decay, "decay_per_s = [[1.0]]"), "`decay` is out of range"),
+        (with("[1.0, 0.3, 0.6, 0.0]", "[1.0, 0.3]"), "`jump` is out of range"),
+        (with("[1.0, 0.3, 0.6, 0.0]", "[-1.0, 0.3, 0.6, 0.0]"), "`jump` is out of range"),
+        (with("base_per_s = 0.5", "base_per_s = inf"), "`base` is out of range"),
+        (with("order = \"improve\"", "order = \"improved\""), "give one of empty_touch, take_level"),
+        (with("side = \"buy\"", "side = \"long\""), "unknown variant `long`"),
+        (with("name = \"ask_up\"", "name = \"bid_up\""), "\"bid_up\" is empty or used twice"),
+        (with("maker_levels = 6", "maker_level = 6"), "unknown field `maker_level`"),
+        (format!("{good}#{}", "x".repeat(60_000)), "60000 is the most"),
+        (format!("{good}#\0"), "NUL"),
+    ] {
+        let failure = FlowFile::parse(&text).unwrap_err();
+        assert!(failure.to_string().contains(expected), "{expected}: {failure}");
+    }
+    let missing = FlowSource::named("no-such-file.toml").unwrap_err().to_string();
+    assert!(missing.contains("pitwire flow list"), "{missing}");
+}

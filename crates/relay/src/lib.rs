@@ -1,0 +1,21 @@
+//! A relay in front of a venue: faults on a script, and subscriptions served on to local clients.
+//!
+//! Does        stands between any client and a venue, and delays, drops, doubles, reorders and cuts
+//!             their messages and connections.
+//! Holds       1. a fault depends only on the script, its seed, and the number of the connection
+//!                and the message; never on time;
+//!             2. a message without a fault passes unchanged, byte by byte;
+//!             3. memory per connection is bounded: a reader that stops also stops its sender.
+//! Leaves out  compression: the relay removes the offer of a client, because a dropped message
+//!             would spoil those behind it.
+//! Start at    [`FaultProxy::start`] and [`FaultScript::parse`].
+
+mod faults;
+mod front;
+mod serving;
+mod upstream;
+
+pub use faults::{FaultCounts, FaultKind, FaultProxy, FaultScript};
+pub use front::{Refusal, answer, read_request};
+pub use serving::{Form, RelayServer, ServeFigures, ServeOptions};
+pub use upstream::{Upstream, UpstreamSocket};

@@ -1,0 +1,118 @@
+//! The tables `events` and `instruments` of `pitwire export` in CSV.
+//!
+//! Start at    [`read_export`].
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::path::Path;
+
+use pitwire_failure::Failure;
+use pitwire_model::{Lots, Side, Ticks, VenueNanos};
+use serde_json::Value;
+
+use crate::tape::{Action, RecordedTrade, Step, Tape};
+
+fn unreadable(what: String) -> Failure {
+    Failure::new(format!("cannot read the export: {what}"))
+        .remedy("give the directory that `pitwire export` wrote, with --format csv")
+}
+
+fn table(path: &Path) -> Result<csv::Reader<File>, Failure> {
+    csv::Reader::from_path(path).map_err(|error| unreadable(format!("{}: {error}", path.display())))
+}
+
+/// Returns the number of an instrument in an export.
+fn security_id(directory: &Path, instrument: &str) -> Result<String, Failure> {
+    let path = directory.join("instruments.csv");
+    let mut names = Vec::new();
+    for record in table(&path)?.records() {
+        let record = record.map_err(|error| unreadable(error.to_string()))?;
+        let (id, name) = (record.get(0).unwrap_or_default(), record.get(1).unwrap_or_default());
+        if name == instrument {
+            return Ok(id.to_owned());
+        }
+        names.push(name.to_owned());
+    }
+    Err(Failure::new(format!("the export has no instrument {instrument:?}"))
+        .remedy(format!("give one of {}", names.join(", "))))
+}
+
+/// Reads the orders of one instrument.
+///
+/// # Errors
+///
+/// Returns a failure if a table is missing or malformed, or the instrument is unknown.
+pub fn read_export(directory: &Path, instrument: &str) -> Result<Tape, Failure> {
+    let id = security_id(directory, instrument)?;
+    let path = directory.join("events.csv");
+    let mut reader = table(&path)?;
+    let header = reader.headers().map_err(|error| unreadable(error.to_string()))?.clone();
+    let place = |name: &str| {
+        header.iter().position(|known| known == name).ok_or_else(|| unreadable(format!("there is no column {name}")))
+    };
+    let (time, kind, security, fields) = (place("TimeNs")?, place("Type")?, place("SecurityId")?, place("Fields")?);
+    let mut tape = Tape::default();
+    // Orders of kinds that the replay does not know.
+    let mut unknown: HashSet<u64> = HashSet::new();
+    for (line, record) in (2_u64..).zip(reader.records()) {
+        let record = record.map_err(|error| unreadable(error.to_string()))?;
+        let field = |at: usize| record.get(at).unwrap_or_default();
+        if field(security) != id {
+            continue;
+        }
+        let malformed = || unreadable(format!("events.csv, line {line}"));
+        let at = VenueNanos(field(time).parse().map_err(|_| malformed())?);
+        let values: Value = serde_json::from_str(field(fields)).map_err(|_| malformed())?;
+        let number = |name: &str| values[name].as_u64().ok_or_else(malformed);
+        let price = |value: &Value| value.as_i64().map(Ticks).ok_or_else(malformed);
+        match field(kind) {
+            "accepted" => {
+                let order = number("order")?;
+                let Some(action) = entry(&values, order) else {
+                    unknown.insert(order);
+                    tape.unsupported += 1;
+                    continue;
+                };
+                tape.steps.push(Step { at, action, trades: Vec::new() });
+            }
+            "cancelled" if values["reason"] != "immediate_remainder" => {
+                let action = Action::Delete { id: number("order")? };
+                tape.steps.push(Step { at, action, trades: Vec::new() });
+            }
+            "amended" => tape.unsupported += 1,
+            "trade" => {
+                let (maker, taker) = (number("maker")?, number("taker")?);
+                let trade = RecordedTrade { maker, price: price(&values["price"])?, lots: Lots(number("lots")?) };
+                let is_taker = |step: &&mut Step| matches!(step.action, Action::Enter { id, .. } if id == taker);
+                match tape.steps.last_mut().filter(is_taker) {
+                    Some(step) if !unknown.contains(&maker) => step.trades.push(trade),
+                    _ => tape.hidden_trades += 1,
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(tape)
+}
+
+/// Returns the entry of an order, if the replay supports its kind.
+fn entry(values: &Value, id: u64) -> Option<Action> {
+    let side = match values["side"].as_str()? {
+        "buy" => Side::Buy,
+        "sell" => Side::Sell,
+        _ => return None,
+    };
+    let order_type = &values["order_type"];
+    let price = match (order_type.as_str(), order_type["is"].as_str()) {
+        (Some("market"), _) => None,
+        (None, Some("limit")) => Some(Ticks(order_type["price"].as_i64()?)),
+        _ => return None,
+    };
+    let rests = match values["tif"].as_str()? {
+        "ioc" => false,
+        "gtc" | "day" => price.is_some(),
+        _ => return None,
+    };
+    let lots = Lots(values["lots"].as_u64()?);
+    values["display"].is_null().then_some(Action::Enter { id, side, price, lots, rests })
+}

@@ -1,0 +1,100 @@
+//! Tapes with known outcomes.
+
+use pitwire_model::{Lots, Side, Ticks, VenueNanos};
+use pitwire_replay::{OwnFill, OwnOrder, Replay, read_lobster, read_own_orders};
+
+/// Two buys at 100.00, one better offer, a partial cancel, a delete, and executions.
+const MESSAGES: &str = "\
+34200.000000001,1,11,50,1000000,1
+34200.1,1,12,30,1000000,1
+34200.2,1,21,40,1000200,-1
+34200.3,2,11,10,1000000,1
+34200.4,4,11,25,1000000,1
+34200.5,4,11,15,1000000,1
+34200.6,4,12,20,1000000,1
+34200.7,5,0,7,1000100,-1
+34200.8,4,21,40,1000200,-1
+34200.9,3,12,10,1000000,1
+";
+
+fn own(at_ms: u64, side: Side, ticks: i64, lots: u64) -> OwnOrder {
+    let at = VenueNanos(34_200_000_000_000 + at_ms * 1_000_000);
+    OwnOrder { at, side, price: Some(Ticks(ticks)), lots: Lots(lots), cancel_at: None }
+}
+
+#[test]
+fn a_tape_without_own_orders_gives_its_recorded_trades() {
+    let tape = read_lobster(MESSAGES.as_bytes(), 100).unwrap();
+    let report = Replay::run(&tape, &[]).unwrap();
+    assert_eq!((report.recorded_trades, report.reproduced_trades, report.hidden_trades), (5, 4, 1));
+    assert_eq!((report.other_trades, report.new_trades, report.unknown_orders), (0, 0, 0));
+    assert!((report.reproduced_share - 0.8).abs() < 1e-12);
+}
+
+#[test]
+fn an_own_order_takes_its_place_in_the_queue_and_displaces_the_orders_behind() {
+    let tape = read_lobster(MESSAGES.as_bytes(), 100).unwrap();
+    // Behind order 11 and before order 12: after 11 is filled, it takes the lots of 12.
+    let report = Replay::run(&tape, &[own(50, Side::Buy, 10_000, 15)]).unwrap();
+    let [fill] = &report.own_fills[..] else { panic!("{:?}", report.own_fills) };
+    let expected =
+        OwnFill { at_ns: 34_200_600_000_000, order: 0, side: "Buy", price_ticks: 10_000, lots: 15, is_maker: true };
+    assert_eq!(*fill, expected);
+    // The recorded taker of 20 lots gets 15 from the user and 5 from order 12.
+    assert_eq!((report.reproduced_trades, report.other_trades, report.new_trades), (3, 1, 2));
+    // Order 12 has 25 lots left instead of 10, and its delete still finds it.
+    assert_eq!(report.unknown_orders, 0);
+}
+
+#[test]
+fn an_own_order_that_crosses_trades_at_once() {
+    let tape = read_lobster(MESSAGES.as_bytes(), 100).unwrap();
+    let report = Replay::run(&tape, &[own(250, Side::Buy, 10_002, 40)]).unwrap();
+    assert_eq!((report.own_fills[0].lots, report.own_fills[0].is_maker), (40, false));
+    // Offer 21 is gone when its execution comes.
+    assert_eq!((report.reproduced_trades, report.other_trades), (3, 1));
+}
+
+#[test]
+fn an_own_order_is_cancelled_at_its_time() {
+    let tape = read_lobster(MESSAGES.as_bytes(), 100).unwrap();
+    let mut order = own(50, Side::Buy, 10_000, 15);
+    order.cancel_at = Some(VenueNanos(34_200_550_000_000));
+    let report = Replay::run(&tape, &[order]).unwrap();
+    assert_eq!((report.own_fills.len(), report.reproduced_trades), (0, 4));
+}
+
+#[test]
+fn orders_from_before_the_tape_are_counted() {
+    let text = "1,1,5,10,1000000,1\n2,4,99,10,1000000,1\n3,3,98,10,1000000,1\n";
+    let report = Replay::run(&read_lobster(text.as_bytes(), 100).unwrap(), &[]).unwrap();
+    assert_eq!((report.recorded_trades, report.reproduced_trades, report.unknown_orders), (1, 0, 2));
+}
+
+#[test]
+fn malformed_tapes_and_orders_are_refused_with_their_line() {
+    for (text, expected) in [
+        ("soon,1,1,1,100,1\n", "line 1: the time is \"soon\""),
+        ("2,1,1,1,100,1\n1,1,1,1,100,1\n", "line 2: the time \"1\" is before"),
+        ("1,9,1,1,100,1\n", "the type is 9"),
+        ("1,1,1,0,100,1\n", "the size is \"0\""),
+        ("1,1,1,1,150,1\n", "150 is no multiple of the tick 100"),
+        ("1,1,1,1,100,2\n", "the direction is 2"),
+        ("1,1,1,1,x,1\n", "the price is \"x\""),
+    ] {
+        let failure = read_lobster(text.as_bytes(), 100).unwrap_err().to_string();
+        assert!(failure.contains(expected), "{expected}: {failure}");
+    }
+    let head = "TimeNs,Side,PriceTicks,VolumeLots\n";
+    assert_eq!(read_own_orders(format!("{head}9,Sell,,3\n5,Buy,7,1\n").as_bytes()).unwrap().len(), 2);
+    for (row, expected) in [
+        ("5,Long,7,1", "Side is \"Long\""),
+        ("5,Buy,7,0", "VolumeLots is 0"),
+        ("5,Buy,0,1", "PriceTicks is out of range"),
+        ("x,Buy,7,1", "line 2"),
+    ] {
+        let failure = read_own_orders(format!("{head}{row}\n").as_bytes()).unwrap_err().to_string();
+        assert!(failure.contains(expected), "{expected}: {failure}");
+    }
+    assert!(Replay::run(&read_lobster("".as_bytes(), 100).unwrap(), &[]).is_err());
+}

@@ -1,0 +1,115 @@
+"""`pitwire flow`: files, the journal, and a fit of an exported tape."""
+
+import json
+from pathlib import Path
+
+import pytest
+from venue import Venue, run_pitwire
+
+FILE = """
+[[flow]]
+instruments = ["BTC_USDC"]
+maker_levels = 4
+
+[[flow.type]]
+name = "take"
+base_per_s = 1.0
+order = "leave_touch"
+
+[[flow.type]]
+name = "rest"
+base_per_s = 2.0
+order = "behind"
+
+[[flow.kernel]]
+jump_per_s = [[2.0, 0.0], [1.0, 1.5]]
+decay_per_s = 5.0
+"""
+
+
+def test_the_list_names_built_in_flows_and_published_sets() -> None:
+    listed = run_pitwire("flow", "list")
+    names = [line.split()[0] for line in listed.stdout.splitlines()]
+    assert {"demo", "paper", "published", "bacry-muzy", "constrained"} <= set(names)
+    checked = json.loads(run_pitwire("flow", "check", "published", "--json").stdout)
+    assert abs(checked["flows"][0]["radius"] - 0.617) < 0.001
+    assert abs(sum(one["per_s"] for one in checked["flows"][0]["types"]) - 30.93) < 0.01
+
+
+def test_the_example_of_the_documentation_is_a_flow(tmp_path: Path) -> None:
+    text = (Path(__file__).parent.parent / "docs" / "flow.md").read_text()
+    example = text.split("```toml\n")[1].split("```")[0]
+    (tmp_path / "example.toml").write_text(example)
+    assert run_pitwire("flow", "check", tmp_path / "example.toml").returncode == 0
+
+
+def test_an_unstable_flow_is_refused_everywhere(tmp_path: Path) -> None:
+    (tmp_path / "unstable.toml").write_text(FILE.replace("decay_per_s = 5.0", "decay_per_s = 2.0"))
+    up = ["up", "--data", tmp_path / "data", "--http", "127.0.0.1:0", "--flow"]
+    for command in (["flow", "check"], ["sim", "--seed", "1", "--events", "9", "--flow"], up):
+        ended = run_pitwire(*command, tmp_path / "unstable.toml")
+        assert ended.returncode != 0
+        assert "spectral radius 1.000" in ended.stderr, ended.stderr
+        assert len(ended.stderr.strip().splitlines()) == 1, ended.stderr
+
+
+def test_a_flow_is_journaled_exported_and_found_again_by_the_fit(tmp_path: Path) -> None:
+    (tmp_path / "flow.toml").write_text(FILE)
+    arguments = ["--preset", "crypto24x7", "--seed", "3", "--horizon", "2400", "--flow", tmp_path / "flow.toml"]
+    assert run_pitwire("sim", *arguments, "--out", tmp_path / "run").returncode == 0
+    verified = run_pitwire("verify", tmp_path / "run")
+    assert verified.returncode == 0, verified.stderr
+    assert run_pitwire("export", tmp_path / "run", "--out", tmp_path / "tables").returncode == 0
+    events = (tmp_path / "tables" / "events.csv").read_text()
+    assert "flow_defined" in events
+    orders = tmp_path / "tables" / "orders.csv"
+    fit = ["flow", "fit", orders, "--instrument", "BTC_USDC", "--by", "label"]
+    ended = run_pitwire(*fit, "--json", "--out", tmp_path / "fitted.toml", "--like", tmp_path / "flow.toml")
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    types = {one["type"]: one for one in found["types"]}
+    assert set(types) == {"rest", "take"}
+    # Types are sorted by name: "rest" excites itself, and "take" excites both.
+    for one, cause, truth in [("rest", 0, 1.5), ("rest", 1, 1.0), ("take", 1, 2.0)]:
+        jump = types[one]["jump_per_s"][0][cause]
+        assert abs(jump["value"] - truth) < 4 * jump["standard_error"], (one, cause, jump)
+        assert jump["standard_error"] < truth
+    assert all(one["p_value"] > 0.001 for one in found["types"])
+    again = json.loads(run_pitwire("flow", "check", tmp_path / "fitted.toml", "--json").stdout)
+    assert again["flows"][0]["radius"] == pytest.approx(found["radius"], rel=1e-6)
+
+
+def test_a_venue_journals_its_flow_and_trades_only_its_instruments(tmp_path: Path) -> None:
+    (tmp_path / "flow.toml").write_text(FILE)
+    options = ["--flow", str(tmp_path / "flow.toml"), "--no-clients", "--speed", "100"]
+    with Venue(tmp_path / "data", options, preset="crypto24x7", warm_up="10m") as venue:
+        assert venue.stop() == 0
+    assert run_pitwire("verify", tmp_path / "data").returncode == 0
+    assert run_pitwire("export", tmp_path / "data", "--out", tmp_path / "tables").returncode == 0
+    events = (tmp_path / "tables" / "events.csv").read_text()
+    assert "flow_defined" in events
+    orders = (tmp_path / "tables" / "orders.csv").read_text().splitlines()[1:]
+    assert len(orders) > 500
+    assert all(",BTC_USDC," in row for row in orders)
+
+
+def test_a_replay_of_an_export_reproduces_every_trade(tmp_path: Path) -> None:
+    arguments = ["--preset", "crypto24x7", "--seed", "3", "--horizon", "300", "--out", tmp_path / "run"]
+    assert run_pitwire("sim", *arguments).returncode == 0
+    assert run_pitwire("export", tmp_path / "run", "--out", tmp_path / "tables").returncode == 0
+    replay = ["sim", "--replay", tmp_path / "tables", "--instrument", "BTC_USDC", "--json"]
+    alone = json.loads(run_pitwire(*replay).stdout)
+    trades = (tmp_path / "tables" / "trades.csv").read_text().splitlines()
+    assert alone["recorded_trades"] == sum(",BTC_USDC," in row for row in trades) > 200
+    assert alone["reproduced_trades"] == alone["recorded_trades"]
+    assert (alone["reproduced_share"], alone["new_trades"], alone["unknown_orders"]) == (1.0, 0, 0)
+    # An order that crosses takes what recorded orders would have taken.
+    row = [row for row in trades if ",BTC_USDC," in row][len(trades) // 8].split(",")
+    header = trades[0].split(",")
+    price, at = int(row[header.index("PriceTicks")]) + 1000, int(row[header.index("TimeNs")])
+    (tmp_path / "mine.csv").write_text(f"TimeNs,Side,PriceTicks,VolumeLots\n{at},Buy,{price},5000\n")
+    mine = json.loads(run_pitwire(*replay, "--own-orders", tmp_path / "mine.csv").stdout)
+    assert mine["own_orders"] == 1
+    assert sum(fill["lots"] for fill in mine["own_fills"]) <= 5000
+    assert mine["own_fills"], mine
+    assert mine["reproduced_trades"] < mine["recorded_trades"]

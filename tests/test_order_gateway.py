@@ -1,0 +1,288 @@
+"""`pitwire gateway --orders`: order entry at the edge, alone and as a pair behind HAProxy."""
+
+import itertools
+import json
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pytest
+from rpc import PATIENCE_S, Http, RpcError, Ws, until
+from venue import BINARY, DEMO_A, DEMO_B, Credentials, Venue, run_pitwire
+from websockets.exceptions import ConnectionClosed, WebSocketException
+
+LIMIT = {"instrument_name": "BTC_USDC", "amount": 0.01, "price": 41000}
+
+
+@pytest.fixture(scope="module")
+def venue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Venue]:
+    """A market in which only the test acts."""
+    with Venue(tmp_path_factory.mktemp("venue") / "data", extra=["--no-flow"]) as running:
+        yield running
+
+
+class Gateway:
+    """`pitwire gateway --orders`, on a free port or on that of an earlier one."""
+
+    def __init__(self, place: Path, url: str, *options: str, address: str = "127.0.0.1:0") -> None:
+        self.ready = place / f"gateway-{next(_numbers)}.ready"
+        command = [BINARY, "gateway", "--orders", url, "--http", address, "--ready-file", self.ready, "--json"]
+        self.process = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until(lambda: self.ready.exists() or self.process.poll() is not None, "the gateway serves")
+        assert self.process.poll() is None, self.process.communicate()
+        self.address: str = json.loads(self.ready.read_text())["http"]
+        self.ws_url = f"ws://{self.address}/ws/api/v2"
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+    def stop(self) -> dict[str, Any]:
+        self.process.send_signal(signal.SIGTERM)
+        output, errors = self.process.communicate(timeout=PATIENCE_S)
+        assert self.process.returncode == 0, errors
+        assert not self.ready.exists()
+        return json.loads(output)
+
+    def __enter__(self) -> "Gateway":
+        return self
+
+    def __exit__(self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None) -> None:
+        if self.process.poll() is None:
+            self.kill()
+
+
+_numbers = itertools.count(1)
+
+
+def test_clients_share_a_connection_and_act_for_their_own_account_only(venue: Venue, tmp_path: Path) -> None:
+    with Gateway(tmp_path, venue.ws_url) as gateway, ExitStack() as stack:
+        first, second, stranger = (stack.enter_context(Ws(gateway.ws_url)) for _ in range(3))
+        token = first.login(DEMO_A)["access_token"]
+        second.login(DEMO_B)
+        assert first.subscribe("user.changes.any.any.raw", scope="private") == ["user.changes.any.any.raw"]
+        own = first.result("private/buy", LIMIT | {"label": "a"})["order"]
+        other = second.result("private/buy", LIMIT | {"label": "b"})["order"]
+        assert [order["label"] for order in first.result("private/get_open_orders")] == ["a"]
+        assert [order["label"] for order in second.result("private/get_open_orders")] == ["b"]
+        changed = first.notification("user.changes.any.any.raw")
+        assert [order["order_id"] for order in changed["orders"]] == [own["order_id"]]
+        # Another account's order, and another client's token.
+        assert first.call("private/cancel", {"order_id": other["order_id"]})["error"]["code"] == 10004
+        assert "error" in second.call("private/cancel", {"order_id": own["order_id"], "access_token": token})
+        # Without a login only public calls work.
+        assert stranger.call("private/get_open_orders")["error"]["code"] == 13009
+        assert stranger.call("private/get_open_orders", {"access_token": token})["error"]["code"] == 13009
+        assert stranger.result("public/get_order_book", {"instrument_name": "BTC_USDC"})["best_bid_price"] == 41000
+        assert first.result("private/cancel_all") == 1
+        assert second.result("private/cancel_all") == 1
+        # The id of the client comes back, whatever it is.
+        first.send({"jsonrpc": "2.0", "id": "x y", "method": "public/get_time"})
+        assert first.arrive()["id"] == "x y"
+        refused = first.call("private/enable_cancel_on_disconnect")["error"]
+        assert refused["code"] == -32601 and "one connection" in refused["data"]["reason"]
+        for malformed in ["[]", "{", '{"id":1,"method":"public/test","params":[1]}']:
+            first.send(malformed)
+            assert first.arrive()["error"]["code"] == -32600
+        first.post("private/logout")
+        with pytest.raises(ConnectionClosed):
+            first.arrive()
+        figures = gateway.stop()
+    assert figures["connections"] == 3 and figures["uplinks"] == 1
+    assert figures["refused"] == 6
+
+
+def test_wrong_credentials_are_refused_by_the_venue(venue: Venue, tmp_path: Path) -> None:
+    with Gateway(tmp_path, venue.ws_url) as gateway, Ws(gateway.ws_url) as client:
+        with pytest.raises(RpcError) as wrong:
+            client.login(Credentials("demo-a", "wrong"))
+        assert wrong.value.code == 13004
+        assert client.call("private/get_open_orders")["error"]["code"] == 13009
+        client.login(DEMO_A)
+        assert client.result("private/get_open_orders") == []
+
+
+def test_requests_above_the_rate_are_refused_at_the_edge(venue: Venue, tmp_path: Path) -> None:
+    with Gateway(tmp_path, venue.ws_url, "--per-second", "1", "--burst", "5") as gateway, ExitStack() as stack:
+        clients = [stack.enter_context(Ws(gateway.ws_url)) for _ in range(2)]
+        for client in clients:
+            client.login(DEMO_A)
+        # Both connections have the allowance of the client id together.
+        answers = [client.call("private/get_open_orders") for client in clients * 20]
+        refused = [answer["error"] for answer in answers if "error" in answer]
+        assert refused and all(error["code"] == 10028 for error in refused)
+        assert all(0 < error["data"]["retry_after_ms"] <= 1001 for error in refused)
+        assert sum("result" in answer for answer in answers) >= 5
+        figures = gateway.stop()
+    assert figures["refused"] == len(refused)
+
+
+def test_gateway_without_a_venue_closes_its_clients_and_is_unhealthy(tmp_path: Path) -> None:
+    place = tmp_path / "venue"
+    with Venue(place / "data", extra=["--no-flow"]) as venue, Gateway(tmp_path, venue.ws_url) as gateway:
+        health = Http(gateway.address)
+        assert health.get("/healthz").status == 200
+        with Ws(gateway.ws_url) as client:
+            client.login(DEMO_A)
+            venue.kill()
+            with pytest.raises(ConnectionClosed) as closed:
+                client.arrive()
+            assert closed.value.rcvd is not None and closed.value.rcvd.code == 1012
+        assert health.get("/healthz").status == 503
+        with pytest.raises(WebSocketException):
+            Ws(gateway.ws_url)
+        health.close()
+
+
+def test_pages_of_other_origins_and_unknown_hosts_are_refused(venue: Venue, tmp_path: Path) -> None:
+    with Gateway(tmp_path, venue.ws_url) as gateway:
+        http = Http(gateway.address)
+        assert http.get("/healthz", {"Host": "evil.example"}).status == 421
+        assert http.get("/healthz", {"Origin": "http://evil.example"}).status == 403
+        assert http.get("/ws/api/v2").status == 426
+        http.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--orders", "http://127.0.0.1/"], ["ws://HOST:PORT/PATH"]),
+        (["--orders", "ws://127.0.0.1:1/", "--upstream", "nats://127.0.0.1:1"], ["cannot be used with"]),
+        (["--burst", "5", "--orders", "ws://127.0.0.1:1/"], ["--per-second"]),
+        ([], ["--upstream"]),
+    ],
+)
+def test_wrong_use_is_one_clear_line(arguments: list[str], words: list[str]) -> None:
+    ended = run_pitwire("gateway", *arguments)
+    assert ended.returncode == 2, ended
+    assert ended.stderr.count("\n") == 1 and ended.stdout == ""
+    assert all(word in ended.stderr for word in words), ended.stderr
+
+
+# Two gateways behind a balancer
+
+HAPROXY_CONFIG = Path(__file__).resolve().parent.parent / "docs" / "order-gateways.md"
+
+
+def haproxy_config(port: int, first: str, second: str) -> str:
+    """The configuration of the documentation, with the addresses of this run."""
+    text = HAPROXY_CONFIG.read_text()
+    config = text.split("```haproxy\n", 1)[1].split("```", 1)[0]
+    replaced = config.replace("127.0.0.1:8090", f"127.0.0.1:{port}")
+    replaced = replaced.replace("127.0.0.1:8091", first).replace("127.0.0.1:8092", second)
+    assert replaced.count(first) == replaced.count(second) == 1
+    return replaced
+
+
+class Member(threading.Thread):
+    """A client that enters numbered orders, reconnects after a cut, and repeats a request without
+    an answer under the same client_order_id."""
+
+    def __init__(self, url: str, who: Credentials, name: str, orders: int) -> None:
+        super().__init__(daemon=True)
+        self.url, self.who, self.prefix, self.orders = url, who, name, orders
+        self.acknowledged: dict[str, str] = {}
+        self.reconnections = -1
+        self.repeated = 0
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            self.enter_all()
+        except BaseException as error:
+            self.failure = error
+
+    def enter_all(self) -> None:
+        client: Ws | None = None
+        for number in range(self.orders):
+            name = f"{self.prefix}-{number}"
+            tries = 0
+            while name not in self.acknowledged:
+                try:
+                    client = client or self.connect()
+                    self.repeated += tries > 0
+                    tries += 1
+                    entered = client.result("private/buy", LIMIT | {"label": name, "client_order_id": name})
+                    self.acknowledged[name] = entered["order"]["order_id"]
+                except (OSError, WebSocketException, TimeoutError):
+                    if client is not None:
+                        with suppress(OSError, WebSocketException):
+                            client.close()
+                    client = None
+                    time.sleep(0.02)
+        if client is not None:
+            client.close()
+
+    def connect(self) -> Ws:
+        client = Ws(self.url)
+        client.login(self.who)
+        self.reconnections += 1
+        return client
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as unused:
+        return unused.getsockname()[1]
+
+
+def test_killed_gateway_behind_haproxy_loses_and_doubles_no_order(venue: Venue, tmp_path: Path) -> None:
+    haproxy = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+    if haproxy is None:
+        pytest.fail("haproxy is missing: apt-get install haproxy, or run make test, which installs it")
+    with Gateway(tmp_path, venue.ws_url) as first, Gateway(tmp_path, venue.ws_url) as second, ExitStack() as stack:
+        port = free_port()
+        config = tmp_path / "haproxy.cfg"
+        config.write_text(haproxy_config(port, first.address, second.address))
+        with (tmp_path / "haproxy.log").open("wb") as log:
+            balancer = subprocess.Popen([haproxy, "-db", "-f", config], stdout=log, stderr=log)
+        stack.callback(balancer.wait)
+        stack.callback(balancer.kill)
+
+        def is_healthy() -> bool:
+            assert balancer.poll() is None, (tmp_path / "haproxy.log").read_text()
+            with suppress(OSError):
+                return Http(f"127.0.0.1:{port}").get("/healthz").status == 200
+            return False
+
+        until(is_healthy, "the balancer finds a gateway")
+        url = f"ws://127.0.0.1:{port}/ws/api/v2"
+        members = [Member(url, who, f"{who.client_id}{copy}", 150) for who in (DEMO_A, DEMO_B) for copy in range(3)]
+        for member in members:
+            member.start()
+
+        def have_entered(count: int) -> bool:
+            failures = [member.failure for member in members if member.failure]
+            assert not failures, failures
+            return all(len(member.acknowledged) >= count for member in members)
+
+        until(lambda: have_entered(30), "every member has entered orders")
+        first.kill()
+        until(lambda: have_entered(70), "every member goes on at the second gateway")
+        # The first one returns, and the second one dies.
+        stack.enter_context(Gateway(tmp_path, venue.ws_url, address=first.address))
+        second.kill()
+        for member in members:
+            member.join(PATIENCE_S * 2)
+        assert have_entered(150)
+        assert sum(member.reconnections for member in members) >= len(members)
+        for who in (DEMO_A, DEMO_B):
+            direct = Http(venue.address, who)
+            orders = direct.result("private/get_open_orders")
+            counts = Counter(order["label"] for order in orders)
+            ids = {order["label"]: order["order_id"] for order in orders}
+            acknowledged = {
+                name: order for member in members if member.who == who for name, order in member.acknowledged.items()
+            }
+            assert set(counts.values()) == {1}, "an order is doubled"
+            assert ids == acknowledged, "an order is lost"
+            direct.result("private/cancel_all")
+            direct.close()
