@@ -176,7 +176,7 @@ impl Driver {
                 }
                 End::Lost(error) => error,
             };
-            // A venue that still sends must notice the end now, and not when another socket is open.
+            // A venue that still sends must notice the end now, not when another socket is open.
             drop(socket);
             self.fail_pending(&error.to_string());
             let Reconnect::WithPauses { first, longest } = self.settings.reconnect else { break error.to_string() };
