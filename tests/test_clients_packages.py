@@ -101,3 +101,24 @@ def test_typescript(addresses: dict[str, str], tmp_path: Path) -> None:
     assert "# pass 8\n" in run(package, addresses, "npm", "test")
     printed = run(package, {}, "npm", "run", "--silent", "example", "--", addresses["PITWIRE_URL"])
     assert states_of_the_order(printed) == ["open", "cancelled"]
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_java(addresses: dict[str, str], tmp_path: Path) -> None:
+    if not (shutil.which("java") and shutil.which("mvn")):
+        pytest.skip("a Java compiler and Maven are missing")
+    package = copy_package("java", tmp_path)
+    example = f"-Dexec.args={addresses['PITWIRE_URL']}"
+    printed = run(package, addresses, "mvn", "-q", "-B", "test", "exec:java", example)
+    report = (package / "target/surefire-reports/dev.pitwire.client.VenueTest.txt").read_text()
+    assert "Tests run: 8, Failures: 0, Errors: 0, Skipped: 0" in report
+    assert states_of_the_order(printed) == ["open", "cancelled"]
+
+
+@pytest.mark.timeout(TIMEOUT_S)
+def test_julia(addresses: dict[str, str], tmp_path: Path) -> None:
+    if not shutil.which("julia"):
+        pytest.skip("julia is missing")
+    package = copy_package("julia", tmp_path)
+    run(package, addresses, "julia", "--project=.", "-e", "using Pkg; Pkg.instantiate(); Pkg.test()")
+    run(package, {}, "julia", "--project=.", "examples/quote.jl", addresses["PITWIRE_URL"])
