@@ -7,6 +7,10 @@ const PAGE: &str = "ARCHITECTURE.md";
 const OPEN: &str = "<!-- crates -->";
 const CLOSE: &str = "<!-- /crates -->";
 
+/// Writes the table of crates into ARCHITECTURE.md.
+///
+/// # Errors
+/// If the list of dependencies cannot be read or the page cannot be written.
 pub fn write(tree: &Tree) -> Result<Vec<String>, String> {
     let page = regenerated(tree)?;
     if Some(page.as_str()) != tree.get(PAGE) {
@@ -15,6 +19,10 @@ pub fn write(tree: &Tree) -> Result<Vec<String>, String> {
     Ok(Vec::new())
 }
 
+/// Checks that the table of crates is up to date.
+///
+/// # Errors
+/// If the list of dependencies cannot be read.
 pub fn check(tree: &Tree) -> Result<Vec<String>, String> {
     let same = Some(regenerated(tree)?.as_str()) == tree.get(PAGE);
     let offence =

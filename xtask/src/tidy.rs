@@ -49,6 +49,10 @@ const BANS: &[Ban] = &[
     Ban { names: &["println!", "eprintln!", "print!", "eprint!"], remedy: "return the text; only programs print" },
 ];
 
+/// Checks the sources against the rules of CONTRIBUTING.md.
+///
+/// # Errors
+/// If the list of dependencies cannot be read.
 pub fn check(tree: &Tree) -> Result<Vec<String>, String> {
     let crates = dependencies::read(tree)?.crates;
     let mut offences = Vec::new();

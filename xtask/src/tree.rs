@@ -17,6 +17,9 @@ pub struct File {
 
 impl Tree {
     /// Reads every file that git tracks or would track, new files included.
+    ///
+    /// # Errors
+    /// If git is missing or fails.
     pub fn of_checkout() -> Result<Tree, String> {
         let top = top();
         let listing = Command::new("git")

@@ -34,6 +34,12 @@ impl ExpectedAmend {
     }
 }
 
+/// Checks the answer to an amend and everything that follows from it.
+///
+/// # Errors
+/// S1 without exactly one answer, M5 if a rule forbids the amend that was done or the refusal has
+/// the wrong reason, M2 if the order kept or lost its priority wrongly, M4 if its published terms
+/// are wrong. Also the errors of the matching that follows.
 pub fn check_amend(model: &mut VenueModel, reader: &mut EventReader<'_>, amend: &Amend) -> CheckResult {
     let expected = expected_amend(model, amend);
     let actual = match reader.peek(model)? {

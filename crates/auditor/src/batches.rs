@@ -11,6 +11,10 @@ use crate::uncross::check_uncross;
 use crate::violation::CheckResult;
 
 /// Checks the end of a batch: its trades, then the expiry of its market and immediate orders.
+///
+/// # Errors
+/// M6 if the batch trades wrongly, M4 or M5 if a market or immediate order stays, M8 if a breach or
+/// its call is wrong.
 pub fn check_batch(model: &mut VenueModel, reader: &mut EventReader<'_>, instrument: InstrumentId) -> CheckResult {
     let market = model.market(instrument);
     if market.session.phase != Phase::Continuous || !market.is_batched() {

@@ -13,6 +13,10 @@ use crate::settling::check_settling;
 use crate::violation::{CheckResult, fail};
 
 /// Checks the cancellations of these orders, by instrument and within it by order id.
+///
+/// # Errors
+/// M4 if an order of the list stays or another one leaves. Also the errors of elections and filters
+/// that follow in its instrument.
 pub fn check_cancellations(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -41,6 +45,11 @@ pub fn check_cancellations(
     Ok(())
 }
 
+/// Checks the answer to a cancel and everything that follows from it.
+///
+/// # Errors
+/// S1 if a cancel of an unknown or foreign order is not refused by that name, M4 if the order
+/// stays.
 pub fn check_cancel(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -67,6 +76,10 @@ pub fn check_cancel(
     reader.expect_end(model)
 }
 
+/// Checks a mass cancel: every order of the account that `which` covers leaves, and no other.
+///
+/// # Errors
+/// M4 if a covered order stays or another order leaves.
 pub fn check_cancel_all(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -88,6 +101,10 @@ pub fn check_cancel_all(
 }
 
 /// Checks the start of an epoch: orders with cancel-on-disconnect leave, and kills of sessions end.
+///
+/// # Errors
+/// S1 if the event of the epoch is missing or has another number, M4 if an order with
+/// cancel-on-disconnect stays.
 pub fn check_epoch_start(model: &mut VenueModel, reader: &mut EventReader<'_>, epoch: Epoch) -> CheckResult {
     let leaves = model.orders_where(|live| live.cancel_on_disconnect);
     check_cancellations(model, reader, leaves, CancelReason::Disconnected)?;

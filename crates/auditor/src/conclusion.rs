@@ -12,6 +12,10 @@ use crate::violation::{CheckResult, fail};
 
 /// Checks the last events of an instrument: indicative values if they changed, and a change number
 /// after any public event.
+///
+/// # Errors
+/// M6 if the indicative values are missing or wrong, F1 if the change number is missing, repeated
+/// or superfluous, F2 if the published book differs, M3 if the visible book is crossed.
 pub fn check_conclusion(model: &mut VenueModel, reader: &mut EventReader<'_>, instrument: InstrumentId) -> CheckResult {
     check_indicative(model, reader, instrument, false)?;
     let next = reader.peek(model)?;
@@ -67,6 +71,9 @@ fn indicative_point(model: &VenueModel, instrument: InstrumentId) -> Option<Pric
 
 /// Checks the `Indicative` event. It must come when the values changed, and `in_any_case` after a
 /// breach.
+///
+/// # Errors
+/// M6 if changed values are missing or wrong, F1 if unchanged values were published again.
 pub fn check_indicative(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,

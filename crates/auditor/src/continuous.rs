@@ -87,6 +87,10 @@ pub fn incoming_order(model: &VenueModel, order: LiveOrder, mode: Option<SelfMat
 
 /// Checks all trades of an incoming order and its remainder. Returns a breach after checking its
 /// event. The caller then checks the volatility call.
+///
+/// # Errors
+/// M2, M3 or M1 if the next trade is another one, missing or at another price, M5 if the remainder
+/// is treated wrongly, M8 if a breach is missing or wrong.
 pub fn check_matching(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -222,6 +226,10 @@ fn check_no_further_trade(
     )
 }
 
+/// Checks that a fill-or-kill order that finds only `there` lots is cancelled without a trade.
+///
+/// # Errors
+/// M5 if it trades, or if its cancellation is missing or has another reason.
 pub fn check_fill_or_kill(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,

@@ -16,6 +16,10 @@ use crate::trades::{ExpectedTrade, check_throttle_trips, check_trade};
 use crate::violation::{CheckResult, fail};
 
 /// Checks the start of the cross: resting orders arrive one after another, in order of time.
+///
+/// # Errors
+/// The errors of a wrong or missing trade at the closing price, and M4 or M5 if an order that
+/// self-match prevention stops stays in the book.
 pub fn check_cross_opening(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -37,6 +41,11 @@ pub fn check_cross_opening(
     Ok(())
 }
 
+/// Checks an elected stop that acts in the cross.
+///
+/// # Errors
+/// M5 if a reduce-only stop does not follow its position, and the errors of
+/// [`check_cross_arrival`].
 pub fn check_elected_in_cross(model: &mut VenueModel, reader: &mut EventReader<'_>, order: OrderId) -> CheckResult {
     let Some(live) = check_reduced_elected(model, reader, order)? else { return Ok(()) };
     remove_order(model, reader, &live);
@@ -46,6 +55,10 @@ pub fn check_elected_in_cross(model: &mut VenueModel, reader: &mut EventReader<'
 }
 
 /// Checks an order that arrives in the cross: its trades at the closing price, then its remainder.
+///
+/// # Errors
+/// The errors of a wrong or missing trade at the closing price. M5 if an immediate or market
+/// remainder is not cancelled for the right reason.
 pub fn check_cross_arrival(model: &mut VenueModel, reader: &mut EventReader<'_>, taker: IncomingOrder) -> CheckResult {
     reader.peek(model)?;
     let price = model

@@ -16,6 +16,9 @@ use crate::settling::check_settling;
 use crate::violation::{CheckResult, fail};
 
 /// Checks that orders past their expiry time expire in every instrument without a running call.
+///
+/// # Errors
+/// M5 or M4 if an expired order stays or another order leaves.
 pub fn check_time_passed(model: &mut VenueModel, reader: &mut EventReader<'_>) -> CheckResult {
     let now = model.at;
     let mut expected: BTreeMap<InstrumentId, Vec<OrderId>> = BTreeMap::new();
@@ -35,6 +38,11 @@ pub fn check_time_passed(model: &mut VenueModel, reader: &mut EventReader<'_>) -
     reader.expect_end(model)
 }
 
+/// Checks the end of a venue day: orders of the day expire, orders for calls are parked.
+///
+/// # Errors
+/// M5 if an order expires, stays or is parked against its time in force, or if the day does not
+/// end. Also the errors of trade reporting that closes.
 pub fn check_day_end(model: &mut VenueModel, reader: &mut EventReader<'_>) -> CheckResult {
     for instrument in (0..).map(InstrumentId).take(model.markets.len()) {
         check_reporting_close(model, reader, instrument, SessionReason::Scheduled)?;

@@ -9,6 +9,9 @@ use crate::reader::EventReader;
 use crate::violation::{BrokenPromise, CheckResult, Promise, fail};
 
 /// Checks that the next event cancels this order.
+///
+/// # Errors
+/// M5 or M4, by the reason, if the next event is another one or has other terms.
 pub fn check_cancelled(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -24,6 +27,9 @@ pub fn check_cancelled(
 }
 
 /// Checks that the next event cancels a live order, and removes it from the model.
+///
+/// # Errors
+/// M4 if the order is not live, and the errors of [`check_cancelled`].
 pub fn check_departure(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -53,6 +59,9 @@ pub fn cancelled(order: &LiveOrder, reason: CancelReason) -> Event {
 }
 
 /// Checks that the next event parks an active order.
+///
+/// # Errors
+/// M5 if the next event is another one.
 pub fn check_parked(model: &mut VenueModel, reader: &mut EventReader<'_>, order: &LiveOrder) -> CheckResult {
     let (id, account, instrument) = (order.id, order.account, order.instrument);
     let parked = Event::Parked { order: id, account, instrument, open: Lots(order.open) };

@@ -35,6 +35,11 @@ struct ExpectedEntry {
     at_once: bool,
 }
 
+/// Checks the answer to an order entry and everything that follows from it.
+///
+/// # Errors
+/// S1 without exactly one answer, or if the accepted terms differ from those entered. M5 if the
+/// first broken rule is another one. Also the errors of the matching that follows.
 pub fn check_entry(model: &mut VenueModel, reader: &mut EventReader<'_>, new: &NewOrder) -> CheckResult {
     let expected = expected_entry(model, new);
     match reader.peek(model)? {

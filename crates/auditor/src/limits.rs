@@ -33,6 +33,9 @@ impl MarketState {
     }
 
     /// Checks a limit price against the band around the static reference.
+    ///
+    /// # Errors
+    /// `PriceOutsideBand` if the price is further from the static reference than the band allows.
     pub fn check_band(&self, price: Ticks) -> Result<(), Reject> {
         let (Some(percent), Some(reference)) = (self.rules.band_pct, self.prices.static_reference) else {
             return Ok(());
@@ -44,6 +47,9 @@ impl MarketState {
 
     /// Returns the protection price of a waiting order without a limit: the collar. A buy order of
     /// a limited account without a collar takes the edge of the band, or else twice the reference.
+    ///
+    /// # Errors
+    /// `NotEnoughFunds` if a buy order of a limited account has neither collar nor reference price.
     pub fn bound(&self, side: Side, is_limited: bool) -> Result<Option<Ticks>, Reject> {
         if let Some(edge) = self.collar(side) {
             return Ok(Some(edge.min(Ticks::MAX_PRICE)));
@@ -61,6 +67,10 @@ impl MarketState {
     }
 
     /// Returns the price at which a post-only order rests.
+    ///
+    /// # Errors
+    /// `PostOnlyWouldTrade` if the order would trade and must not be repriced, `PostOnlyNoPlace` if
+    /// the next price is not a legal one.
     pub fn post_only_price(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
         let Some(best) = self.book.best(side.opposite()).filter(|best| !is_worse(side, *best, price)) else {
             return Ok(price);
@@ -77,6 +87,10 @@ impl MarketState {
     }
 
     /// Checks the operator's limits for one order.
+    ///
+    /// # Errors
+    /// `QuantityAboveLimit`, `NotionalAboveLimit`, `PriceAboveCollar` or `PriceBelowCollar`: the
+    /// first limit that the order exceeds.
     pub fn check_limits(&self, side: Side, lots: u64, worth: NotionalBasis) -> Result<(), Reject> {
         let InstrumentLimits { max_lots, max_notional_units, .. } = self.spec.limits;
         if max_lots.is_some_and(|most| Lots(lots) > most) {

@@ -150,6 +150,11 @@ impl MoneyLedger {
         }
     }
 
+    /// Adds `units` to a balance; a negative number withdraws.
+    ///
+    /// # Errors
+    /// M4 if the account or the currency does not exist, or if a limited account withdraws more
+    /// than it has free.
     pub fn deposit(&mut self, account: AccountId, currency: CurrencyId, units: i128) -> CheckResult {
         let Some(holder) = self.accounts.get_mut(account.0 as usize) else {
             fail!(M4, "account {account} does not exist, but got a deposit");
@@ -174,6 +179,9 @@ impl MoneyLedger {
     }
 
     /// Reserves the cost of an order. A limited account must have it free.
+    ///
+    /// # Errors
+    /// M4 if it has less free.
     pub fn reserve_checked(&mut self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> CheckResult {
         self.check_can_spend(account, cost)?;
         self.reserve(account, cost);
@@ -191,6 +199,9 @@ impl MoneyLedger {
     }
 
     /// Checks that a limited account has the cost free.
+    ///
+    /// # Errors
+    /// M4 if it has less free.
     pub fn check_can_spend(&self, account: AccountId, cost: Option<(CurrencyId, i128)>) -> CheckResult {
         let Some((currency, units)) = cost.filter(|_| self.accounts[account.0 as usize].limited) else {
             return Ok(());

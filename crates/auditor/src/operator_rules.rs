@@ -9,7 +9,10 @@ use crate::validity::{are_valid_limits, are_valid_rules, are_valid_settings, leg
 /// Largest credit line, in units. It keeps sums of balances within 128 bits.
 const MOST_UNITS: i128 = 1 << 100;
 
-/// Returns the first rule that forbids a command.
+/// Checks a command against the rules for operators.
+///
+/// # Errors
+/// The reason of the first rule that forbids the command.
 pub fn operator_rejection(model: &VenueModel, command: &Command) -> Result<(), Reject> {
     let require = |is_so: bool, reason: Reject| if is_so { Ok(()) } else { Err(reason) };
     match command {

@@ -21,6 +21,11 @@ use crate::settling::{check_outside_change, check_settling};
 use crate::trades::reverse_trade;
 use crate::violation::{CheckResult, fail, wrong_answer};
 
+/// Checks the answer to a command of the operator or the scheduler, and its effects.
+///
+/// # Errors
+/// S1 if the command must be refused and was not, if it was refused without a rule that forbids it,
+/// or if its event is missing or wrong. Also the errors of its effects.
 pub fn check_operator_command(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,

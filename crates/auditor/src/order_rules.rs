@@ -12,6 +12,10 @@ use crate::rule_tables::{TableAnswer, column, tables};
 use crate::violation::{CheckResult, fail};
 
 /// Checks the expiry of an order.
+///
+/// # Errors
+/// `ExpiryPassed` if the expiry is not in the future, `ExpiryTooFar` if it is after the end of the
+/// venue day or after the last day that a date may name.
 pub fn check_expiry(model: &VenueModel, tif: TimeInForce) -> Result<(), Reject> {
     match tif {
         TimeInForce::GoodTillTime { at } if at <= model.at => Err(Reject::ExpiryPassed),
@@ -25,6 +29,9 @@ pub fn check_expiry(model: &VenueModel, tif: TimeInForce) -> Result<(), Reject> 
 }
 
 /// Checks that neither a kill nor the throttle blocks the account or the session.
+///
+/// # Errors
+/// `Killed` or `ExecutionThrottle`.
 pub fn check_not_blocked(model: &VenueModel, account: AccountId, session: SessionId) -> Result<(), Reject> {
     let restrictions = &model.ledger.accounts[account.0 as usize].restrictions;
     if model.kills.venue || restrictions.killed || model.kills.sessions.contains(&session) {
@@ -34,6 +41,10 @@ pub fn check_not_blocked(model: &VenueModel, account: AccountId, session: Sessio
 }
 
 /// Checks the reason of a refusal. `cost` is the cost of the order in a currency, if known.
+///
+/// # Errors
+/// M5 if another rule is broken first, or none. S1 if a limited account was refused for lack of
+/// funds that it has.
 pub fn check_refusal(
     model: &VenueModel,
     expected: Option<Reject>,
@@ -57,6 +68,10 @@ pub fn check_refusal(
 
 impl MarketState {
     /// Applies the rule tables under rule version 1.
+    ///
+    /// # Errors
+    /// `PostOnlyNotAllowed` for an immediate iceberg that is post-only, and the errors of
+    /// [`Self::table_answer`].
     pub fn version_1_answer(&self, new: &NewOrder) -> Result<TableAnswer, Reject> {
         let column = column(new.order_type, new.display.is_some());
         if column == "iceberg" && !new.tif.rests() && new.post_only != PostOnly::No {
@@ -69,6 +84,11 @@ impl MarketState {
     }
 
     /// Applies the rule tables to an order in the current session.
+    ///
+    /// # Errors
+    /// `TifNotAllowedForType` if the type never has this time in force, `DisplayOutOfRange` for an
+    /// immediate iceberg, `TifNotAllowedInSession` or `TypeNotAllowedInSession` if the session or
+    /// the batch refuses it.
     pub fn table_answer(&self, new: &NewOrder) -> Result<TableAnswer, Reject> {
         let column = column(new.order_type, new.display.is_some());
         if !tables().allows_type(new.tif, column) {
@@ -90,6 +110,9 @@ impl MarketState {
     }
 
     /// Checks that the session an order is for is running or still scheduled today.
+    ///
+    /// # Errors
+    /// `NoAuctionScheduled` if that session neither runs nor comes today.
     pub fn check_session_scheduled(&self, tif: TimeInForce) -> Result<(), Reject> {
         let comes = |phase: Phase| self.session.phase == phase || self.session.remaining.holds(phase);
         let is_there = match tif {
@@ -107,6 +130,11 @@ impl MarketState {
     }
 
     /// Checks post-only and display.
+    ///
+    /// # Errors
+    /// `PostOnlyNotAllowed` if the order cannot rest or is not a limit order, or outside continuous
+    /// trading. `DisplayOutOfRange` if the displayed part is zero, above the quantity, or belongs
+    /// to an order that cannot rest.
     pub fn check_order_terms(&self, new: &NewOrder) -> Result<(), Reject> {
         let rests = may_rest(kind_of(new.order_type), new.tif);
         if new.post_only != PostOnly::No {
@@ -120,18 +148,30 @@ impl MarketState {
     }
 
     /// Checks that an iceberg of `lots` displays at least the smallest share of the instrument.
+    ///
+    /// # Errors
+    /// `DisplayOutOfRange` if it displays less.
     pub fn check_min_display(&self, display: Option<Lots>, lots: Lots) -> Result<(), Reject> {
         let shown_pct = |display: Lots| u128::from(display.0) * 100 / u128::from(lots.0.max(1));
         let is_small = |display: Lots| shown_pct(display) < u128::from(self.rules.min_display_pct);
         if display.is_some_and(is_small) { Err(Reject::DisplayOutOfRange) } else { Ok(()) }
     }
 
+    /// Checks that an order that fits post-only meets a session that has it.
+    ///
+    /// # Errors
+    /// `PostOnlyNotAllowed` unless `is_fit`, in continuous trading, without batches.
     pub fn check_post_only_allowed(&self, is_fit: bool) -> Result<(), Reject> {
         let is_fit = is_fit && self.session.phase == Phase::Continuous && !self.is_batched();
         if is_fit { Ok(()) } else { Err(Reject::PostOnlyNotAllowed) }
     }
 
     /// Checks the size and the minimum execution of a hidden order.
+    ///
+    /// # Errors
+    /// `QuantityBelowReserve` if the quantity is below the minimum reserve size,
+    /// `MinimumExecutionOutOfRange` if the minimum is zero, above the open quantity or below the
+    /// reserve.
     pub fn check_hidden_sizes(&self, ordered: u64, open: u64, minimum: u64) -> Result<(), Reject> {
         let reserve = self.rules.minimum_reserve.unwrap_or(Lots::ZERO).0;
         if ordered < reserve {

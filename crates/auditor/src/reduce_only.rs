@@ -80,6 +80,9 @@ fn check_reduced(
 
 /// Checks that every active reduce-only order with more lots than its room is reduced or cancelled,
 /// by order id.
+///
+/// # Errors
+/// M5 if such an order stays, or is reduced to another quantity.
 pub fn check_followed_positions(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -100,6 +103,9 @@ pub fn check_followed_positions(
 
 /// Checks that all active reduce-only orders are cancelled before a session that does not keep
 /// them.
+///
+/// # Errors
+/// M5 if such an order stays.
 pub fn check_reduce_only_end(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -120,6 +126,9 @@ pub fn check_reduce_only_end(
 }
 
 /// Checks an elected stop before it acts. Returns `None` if it is cancelled instead.
+///
+/// # Errors
+/// M5 if the stop is not reduced or cancelled as its position requires.
 pub fn check_reduced_elected(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,

@@ -26,6 +26,10 @@ enum ExpectedAnswer {
     Trade(Seq, TradeReport),
 }
 
+/// Checks the answer to a command of trade reporting.
+///
+/// # Errors
+/// S1 if the answer is missing, wrong or repeated, M4 if an off-book trade differs from its report.
 pub fn check_reporting(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -185,6 +189,10 @@ fn close_reporting(model: &mut VenueModel, instrument: InstrumentId, reason: Ses
     actual
 }
 
+/// Checks that waiting reports end when reporting closes.
+///
+/// # Errors
+/// S1 if an event of a report is missing or wrong.
 pub fn check_reporting_close(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,

@@ -13,6 +13,11 @@ use pitwire_model::{Command, Phase, SequencedCommand, SessionReason};
 use crate::model::VenueModel;
 use crate::violation::{CheckResult, fail};
 
+/// Checks the time of a command of the scheduler.
+///
+/// # Errors
+/// M8 if a session begins early, a call ends early, trading starts before its opening call, or
+/// something due earlier was left undone.
 pub fn check_schedule(model: &VenueModel, stamped: &SequencedCommand) -> CheckResult {
     match &stamped.command {
         Command::PassTime | Command::StartEpoch { .. } | Command::EndDay | Command::BeginDay { .. } => Ok(()),

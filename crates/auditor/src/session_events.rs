@@ -15,6 +15,10 @@ use crate::stops::{check_elected_join, check_elections};
 use crate::violation::{CheckResult, fail};
 
 /// Checks the event that begins a session. `until` is the expected end, if a command stated it.
+///
+/// # Errors
+/// M8 if another session follows, or none, or if a trade happens between. M5 if an order leaves, is
+/// parked or elected between without a reason.
 pub fn check_session_event(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -62,6 +66,9 @@ pub fn enter_session(model: &mut VenueModel, instrument: InstrumentId, phase: Ph
 }
 
 /// Checks the event that reports a breach, with its reference and tolerance.
+///
+/// # Errors
+/// M8 if the breach is missing, at another price, or has wrong numbers.
 pub fn check_breach(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -94,6 +101,10 @@ pub fn check_breach(
 
 /// Checks the volatility call after a breach in continuous trading. `waiting` are elected stops
 /// that have not acted.
+///
+/// # Errors
+/// M8 if the call is missing or wrong, M5 if orders for the call do not join it, M6 if its
+/// indicative values are wrong.
 pub fn check_volatility_call(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -110,6 +121,9 @@ pub fn check_volatility_call(
 }
 
 /// Checks that parked orders for this session join the book in order of id.
+///
+/// # Errors
+/// M5 if an order is missing or out of order.
 pub fn check_injections(model: &mut VenueModel, reader: &mut EventReader<'_>, instrument: InstrumentId) -> CheckResult {
     let phase = model.market(instrument).session.phase;
     let is_due = |order: &&LiveOrder| {

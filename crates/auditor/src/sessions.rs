@@ -38,6 +38,10 @@ pub struct SessionChange {
 
 impl AuditedSession {
     /// Checks whether this change of session is allowed.
+    ///
+    /// # Errors
+    /// `SessionNotAllowed` if the session does not change, is that of a deleted instrument, or if
+    /// an operator may not command this change.
     pub fn check_change_allowed(&self, to: Phase, reason: SessionReason) -> Result<(), Reject> {
         let from = self.phase;
         let is_way = match (reason, to) {
@@ -57,6 +61,11 @@ impl AuditedSession {
     }
 }
 
+/// Checks a change of session: the end of the old one, the event, the start of the new one.
+///
+/// # Errors
+/// M8 if the change is wrong or missing, M6 if the uncross is, M5 if orders expire, park or join
+/// against their terms.
 pub fn check_session_change(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -232,6 +241,10 @@ fn check_session_start(
     check_settling(model, reader, instrument, None, None)
 }
 
+/// Checks the event that gives a call a later end.
+///
+/// # Errors
+/// S1 if the event is missing or has another end.
 pub fn check_extension(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,

@@ -25,6 +25,9 @@ use crate::violation::CheckResult;
 
 /// Checks a stop whose price was reached before it was entered or amended: it is elected and acts
 /// at once.
+///
+/// # Errors
+/// M5 if the stop is not elected or its remainder is treated wrongly, and the errors of its trades.
 pub fn check_immediate_election(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -44,6 +47,10 @@ pub fn check_immediate_election(
 }
 
 /// Checks what follows a change of positions outside the book.
+///
+/// # Errors
+/// M5 if a reduce-only order does not follow its position, and the errors of what follows in the
+/// book.
 pub fn check_outside_change(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -61,6 +68,10 @@ pub fn check_outside_change(
 /// Checks what follows after a command acted on an instrument in continuous trading. `before` are
 /// the best levels before the command. `arrived` is a hidden order that joined the book or was
 /// amended in it.
+///
+/// # Errors
+/// M5 if a stop is not elected in time or a reduce-only order does not follow its position, M3 if a
+/// filter that should trade does not, M8 if a breach or its call is wrong.
 pub fn check_settling(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -111,6 +122,9 @@ pub fn check_settling(
 }
 
 /// Checks an elected stop that acts in continuous trading.
+///
+/// # Errors
+/// M5 if a reduce-only stop does not follow its position, and the errors of [`check_matching`].
 pub fn check_elected_order(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,

@@ -16,6 +16,11 @@ use crate::snapshot::{
 use crate::validity::{legal_lots, legal_price};
 use crate::violation::{CheckResult, fail};
 
+/// Loads a snapshot into an empty model.
+///
+/// # Errors
+/// M9 if ids are not consecutive, M10 if a definition is out of range, M4 if balances, credit or
+/// orders do not fit the definitions.
 pub fn load_snapshot(model: &mut VenueModel, snapshot: AuditSnapshot) -> CheckResult {
     (model.seq, model.at) = (snapshot.seq, snapshot.at);
     model.kills.venue = snapshot.venue_killed;
@@ -124,6 +129,10 @@ fn load_order(model: &mut VenueModel, instrument: InstrumentId, order: &Snapshot
     Ok(())
 }
 
+/// Compares the model with a snapshot taken at the same command.
+///
+/// # Errors
+/// M4 with the first part that differs.
 pub fn compare_snapshot(model: &VenueModel, actual: &AuditSnapshot) -> CheckResult {
     if model.seq != actual.seq {
         fail!(M4, "the snapshot follows command {}, but command {} was observed last", actual.seq, model.seq);

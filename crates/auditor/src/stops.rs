@@ -38,6 +38,9 @@ fn electable_stops(model: &VenueModel, instrument: InstrumentId) -> Vec<OrderId>
 }
 
 /// Checks that every stop whose price was reached is elected. Returns their ids.
+///
+/// # Errors
+/// M5 if an election is missing or out of order.
 pub fn check_elections(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -50,6 +53,10 @@ pub fn check_elections(
     Ok(expected)
 }
 
+/// Checks that the next event elects this stop.
+///
+/// # Errors
+/// M5 if the next event is another one.
 pub fn check_election(model: &mut VenueModel, reader: &mut EventReader<'_>, order: OrderId) -> CheckResult {
     let Some(before) = model.orders.get(&order).copied() else { return Ok(()) };
     let Some(last) = model.market(before.instrument).prices.last else { return Ok(()) };
@@ -72,6 +79,9 @@ pub fn check_election(model: &mut VenueModel, reader: &mut EventReader<'_>, orde
 }
 
 /// Checks elected stops in a session without immediate matching: they join the book or expire.
+///
+/// # Errors
+/// M5 or M4 if such an order expires although it must join, or stays although it must expire.
 pub fn check_elected_join(model: &mut VenueModel, reader: &mut EventReader<'_>, elected: &[OrderId]) -> CheckResult {
     for order in elected {
         let Some(live) = check_reduced_elected(model, reader, *order)? else { continue };

@@ -49,6 +49,10 @@ impl ExpectedTrade {
 
 /// Checks that the next event is this trade, settles it and counts it. The caller updates the two
 /// orders.
+///
+/// # Errors
+/// M1, M2, M3 or M6 if the trade is another one or missing, M4 or M5 if one of its orders was
+/// cancelled first, M8 if a breach was published that is none. Also the errors of its settlement.
 pub fn check_trade(model: &mut VenueModel, reader: &mut EventReader<'_>, deal: &ExpectedTrade) -> CheckResult {
     let ExpectedTrade { maker, taker, price, lots, kind, .. } = *deal;
     let instrument = maker.instrument;
@@ -193,6 +197,10 @@ fn settle_trade(model: &mut VenueModel, deal: &ExpectedTrade) -> CheckResult {
 
 /// Updates a resting order after a fill in continuous trading, and checks the events that the fill
 /// requires.
+///
+/// # Errors
+/// M2 if an iceberg is not refilled, S1 if a throttle is not applied, M5 if a hidden order below
+/// its minimum execution stays.
 pub fn check_after_fill(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -217,6 +225,9 @@ pub fn check_after_fill(
 }
 
 /// Checks that an iceberg without displayed lots displays its next part and loses priority.
+///
+/// # Errors
+/// M2 if the event is missing or has other terms.
 pub fn check_refresh(model: &mut VenueModel, reader: &mut EventReader<'_>, order: OrderId) -> CheckResult {
     let Some(before) = model.orders.get(&order).copied() else { return Ok(()) };
     let after = LiveOrder { shown: before.displayed_lots(), ..before };
@@ -241,6 +252,9 @@ pub fn check_refresh(model: &mut VenueModel, reader: &mut EventReader<'_>, order
 }
 
 /// Checks the events of throttles that a fill has tripped, the maker's first.
+///
+/// # Errors
+/// S1 if an account was stopped too early, or not at all.
 pub fn check_throttle_trips(reader: &mut EventReader<'_>) -> CheckResult {
     while let Some(account) = reader.trips.pop_front() {
         match reader.next_event() {

@@ -67,6 +67,10 @@ fn call_plan(model: &VenueModel, instrument: InstrumentId, is_batch: bool) -> Op
 }
 
 /// Checks the trades of a plan in order, and the events that they require.
+///
+/// # Errors
+/// M6 if a trade or the event of the uncross is missing or wrong, M5 if a hidden order gets less
+/// than its minimum execution, M4 if an order of the plan is not live.
 pub fn check_plan(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,
@@ -205,6 +209,9 @@ fn check_plan_aftermath(
 }
 
 /// Checks the uncross of a call. Returns whether a breach prevented it.
+///
+/// # Errors
+/// M6 if the price, the volume or a share is wrong, M8 if the breach is.
 pub fn check_uncross(
     model: &mut VenueModel,
     reader: &mut EventReader<'_>,

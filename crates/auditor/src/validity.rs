@@ -23,10 +23,17 @@ pub fn are_valid_settings(settings: &AccountSettings) -> bool {
 }
 
 /// Checks the quantity of one order.
+///
+/// # Errors
+/// `QuantityOutOfRange` if it is zero or above [`Lots::MAX_ORDER`].
 pub fn legal_lots(lots: Lots) -> Result<(), Reject> {
     if lots.is_zero() || lots > Lots::MAX_ORDER { Err(Reject::QuantityOutOfRange) } else { Ok(()) }
 }
 
+/// Checks a price.
+///
+/// # Errors
+/// `PriceOutOfRange` if it is below one tick or above [`Ticks::MAX_PRICE`].
 pub fn legal_price(price: Ticks) -> Result<(), Reject> {
     if price < Ticks(1) || price > Ticks::MAX_PRICE { Err(Reject::PriceOutOfRange) } else { Ok(()) }
 }

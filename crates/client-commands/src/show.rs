@@ -31,6 +31,9 @@ const POSITION: &[&str] =
 const SUMMARY: &[&str] = &["currency", "balance", "equity", "available_funds", "initial_margin"];
 
 /// Formats a new or edited order with its trades.
+///
+/// # Errors
+/// If the result is not JSON of this form.
 pub fn outcome(result: &str) -> ShowResult {
     #[derive(Deserialize)]
     struct OrderOutcome<'a> {
@@ -48,20 +51,36 @@ pub fn outcome(result: &str) -> ShowResult {
     Ok(text)
 }
 
+/// Formats one order.
+///
+/// # Errors
+/// If the result is not JSON of this form.
 pub fn order(result: &str) -> ShowResult {
     Ok(table(ORDER, &[serde_json::from_str(result)?]))
 }
 
+/// Formats a list of orders.
+///
+/// # Errors
+/// If the result is not JSON of this form.
 pub fn orders(result: &str) -> ShowResult {
     listed(ORDER, serde_json::from_str(result)?, "no open orders")
 }
 
+/// Formats the positions that are not flat.
+///
+/// # Errors
+/// If the result is not JSON of this form.
 pub fn positions(result: &str) -> ShowResult {
     let mut held: Vec<Object<'_>> = serde_json::from_str(result)?;
     held.retain(|position| field(position, "direction") != "zero");
     listed(POSITION, held, "no open positions")
 }
 
+/// Formats the balances that are not zero.
+///
+/// # Errors
+/// If the result is not JSON of this form.
 pub fn balances(result: &str) -> ShowResult {
     #[derive(Deserialize)]
     struct Summaries<'a> {
@@ -75,6 +94,9 @@ pub fn balances(result: &str) -> ShowResult {
 }
 
 /// Formats a book: bids on the left, asks on the right, best first.
+///
+/// # Errors
+/// If the result is not JSON of this form.
 pub fn book(result: &str) -> ShowResult {
     #[derive(Deserialize)]
     struct BookRow<'a> {
@@ -102,6 +124,9 @@ pub fn book(result: &str) -> ShowResult {
 }
 
 /// Formats the volume-weighted average price of trades, as a table or as one line of JSON.
+///
+/// # Errors
+/// If the result is not JSON of this form.
 pub fn vwap(result: &str, as_json: bool) -> ShowResult {
     #[derive(Deserialize)]
     struct Trade {

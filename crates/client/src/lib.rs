@@ -28,9 +28,6 @@
 //! # Ok(())
 //! # }
 //! ```
-
-#![warn(clippy::missing_errors_doc)]
-
 //!
 //! An order whose answer is lost is unknown until the trader has found out:
 //!

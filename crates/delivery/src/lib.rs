@@ -8,8 +8,6 @@
 //! Leaves out  Sockets, clocks and threads: see the crate `publisher`.
 //! Start at    [`Stream::append`], then [`Ring`].
 
-#![warn(clippy::missing_errors_doc)]
-
 mod compressor;
 mod frame;
 mod latest;

@@ -119,6 +119,12 @@ pub(crate) struct ScopeRequest {
 impl ScopeRequest {
     const LONGEST_NAME: usize = 64;
 
+    /// Reads the scope of a login, words such as `trade:read session:bot expires:60`. Words of
+    /// other servers are ignored.
+    ///
+    /// # Errors
+    /// A refusal that names the word, if a session has no name or one above 64 bytes, if seconds
+    /// are not a number above zero, or if an address or a level is malformed.
     pub fn parse(text: &str) -> Result<ScopeRequest, RpcError> {
         let mut asked = ScopeRequest::default();
         for word in text.split_whitespace() {

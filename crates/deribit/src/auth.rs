@@ -471,6 +471,10 @@ impl Keys {
     }
 
     /// Returns the login of an access token. `now_ms` is steady time.
+    ///
+    /// # Errors
+    /// `invalid_token` if the token is unknown or expired, and a refusal if it is bound to another
+    /// address or its credential was removed.
     pub fn by_token(&self, token: &str, address: Option<IpAddr>, now_ms: u64) -> Result<Login, RpcError> {
         let found = self.tokens.find(token, Use::Access, now_ms);
         let grantee = found.ok_or_else(|| RpcError::new("invalid_token", "unknown or expired access token"))?;
@@ -491,6 +495,10 @@ impl Keys {
     }
 
     /// Returns the login of an `Authorization` header: `deri-hmac-sha256`, `Bearer` or `Basic`.
+    ///
+    /// # Errors
+    /// A refusal if the scheme is another one, the header is malformed, or its token, secret or
+    /// signature is wrong.
     pub fn by_header(
         &mut self,
         header: Authorization<'_>,

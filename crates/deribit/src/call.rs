@@ -125,6 +125,10 @@ impl Call<'_> {
 
 impl<'a> Call<'a> {
     /// Reads `instrument_name`.
+    ///
+    /// # Errors
+    /// A refusal if it is missing or malformed, `unknown_instrument` if no instrument has this
+    /// name.
     pub fn instrument_id(&self) -> Result<InstrumentId, RpcError> {
         let name = self.params.required("instrument_name")?;
         check_instrument_name(&name)?;
@@ -132,15 +136,26 @@ impl<'a> Call<'a> {
         found.ok_or_else(|| RpcError::param("unknown_instrument", "instrument_name", format!("no instrument {name:?}")))
     }
 
+    /// Returns the market of an instrument.
+    ///
+    /// # Errors
+    /// `unknown_instrument` if there is none.
     pub fn market(&self, id: InstrumentId) -> Result<&Market, RpcError> {
         self.venue.engine().market(id).ok_or_else(|| RpcError::new("unknown_instrument", "no such instrument"))
     }
 
+    /// Returns the definition of an instrument.
+    ///
+    /// # Errors
+    /// `unknown_instrument` if there is none.
     pub fn spec(&self, id: InstrumentId) -> Result<&InstrumentSpec, RpcError> {
         self.market(id).map(|market| &market.spec)
     }
 
     /// Reads `segment`: the instruments of that segment, in order of their numbers.
+    ///
+    /// # Errors
+    /// A refusal if it is missing, `unknown_segment` if no instrument belongs to it.
     pub fn segment(&self) -> Result<Vec<InstrumentId>, RpcError> {
         let name = self.params.required("segment")?;
         let of = |spec: &InstrumentSpec| spec.rules.as_ref().is_some_and(|rules| rules.segment.as_str() == name);
@@ -158,12 +173,18 @@ impl<'a> Call<'a> {
     }
 
     /// Reads `currency`; `any` if it is absent.
+    ///
+    /// # Errors
+    /// A refusal if it is not a single value.
     pub fn currency(&self) -> Result<String, RpcError> {
         Ok(self.params.text("currency")?.filter(|text| !text.is_empty()).map_or("any".into(), Cow::into_owned))
     }
 
     /// Reads `label`. The dialect counts 64 characters, the engine keeps 64 bytes, so a character
     /// beyond ASCII costs more than one; the refusal says both counts.
+    ///
+    /// # Errors
+    /// A refusal if it is too long.
     pub fn label(&self) -> Result<Label, RpcError> {
         let text = self.params.text("label")?.unwrap_or_default();
         Label::new(&text).ok_or_else(|| {
@@ -176,12 +197,18 @@ impl<'a> Call<'a> {
     }
 
     /// Reads `label` where a method needs one.
+    ///
+    /// # Errors
+    /// A refusal if it is missing, empty or too long.
     pub fn required_label(&self) -> Result<Label, RpcError> {
         self.params.required("label")?;
         self.label()
     }
 
     /// Reads `count`, 1 to 1000.
+    ///
+    /// # Errors
+    /// A refusal if it is not a whole number in that range.
     pub fn count(&self, default: usize) -> Result<usize, RpcError> {
         match self.params.integer("count")? {
             None => Ok(default),
@@ -194,6 +221,9 @@ impl<'a> Call<'a> {
 
     /// Reads `start_timestamp` and `end_timestamp` in milliseconds. Both ends are included; an
     /// absent end is open.
+    ///
+    /// # Errors
+    /// A refusal if one of them is not a whole number.
     pub fn time_range(&self) -> Result<(u64, u64), RpcError> {
         let at = |value: Option<i64>, absent: u64| value.map_or(absent, |value| u64::try_from(value).unwrap_or(0));
         let (from, to) = (self.params.integer("start_timestamp")?, self.params.integer("end_timestamp")?);
@@ -201,6 +231,9 @@ impl<'a> Call<'a> {
     }
 
     /// Reads `sorting`; descending if it is absent.
+    ///
+    /// # Errors
+    /// A refusal if it is neither `asc`, `desc` nor `default`.
     pub fn is_ascending(&self) -> Result<bool, RpcError> {
         match self.params.text("sorting")?.as_deref() {
             Some("asc") => Ok(true),

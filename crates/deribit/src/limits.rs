@@ -188,6 +188,10 @@ impl Bucket {
 pub(crate) struct Meter([Option<Bucket>; 5]);
 
 impl Meter {
+    /// Takes one request of a class from its allowance.
+    ///
+    /// # Errors
+    /// `too_many_requests` with the time to wait, if the allowance is used up.
     pub fn take(&mut self, limits: &DialectLimits, sort: RequestClass, now_ns: u64) -> Result<(), RpcError> {
         Bucket::take(&mut self.0[sort as usize], limits.of(sort), now_ns).map_err(|retry_after_ms| {
             let error = RpcError::new("too_many_requests", format!("more {} than the limits allow", sort.name()));

@@ -18,8 +18,6 @@
 //! orders, stops, displayed reduce-only orders, price band or tolerances. There a plain order meets
 //! the displayed book and nothing else. `HOT.` marks functions that run for each plain order.
 
-#![warn(clippy::missing_errors_doc)]
-
 mod account;
 mod account_table;
 mod admission;

@@ -26,8 +26,6 @@
 //! Start at    [`Journal::open`], then [`Journal`]'s `commit`. Byte layouts are in [`records`],
 //!             crash tests in `testing/faulty-disk/tests`.
 
-#![warn(clippy::missing_errors_doc)]
-
 mod archive;
 mod batch;
 mod config;

@@ -8,8 +8,6 @@
 //!             and dates; matching (`crates/engine`).
 //! Start at    [`Command`], then [`Event`].
 
-#![warn(clippy::missing_errors_doc)]
-
 mod cancel_reason;
 mod command;
 mod date;

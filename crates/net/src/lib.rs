@@ -5,8 +5,6 @@
 //! Start at    [`Server::run`] or [`ServerThread::start`]; for a thread with its own connections,
 //!             [`event_loop::EventLoop`]; for a client of one feed, [`dial`].
 
-#![warn(clippy::missing_errors_doc)]
-
 mod accept_queue;
 mod admission;
 mod application;

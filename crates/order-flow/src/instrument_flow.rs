@@ -111,6 +111,9 @@ fn streams(seed: u64, instrument: InstrumentId) -> (Random, Random) {
 
 impl InstrumentFlow {
     /// Creates a flow in the published style.
+    ///
+    /// # Errors
+    /// [`FlowError`] if the kernel of the model is not stable.
     pub fn paper(
         model: &Arc<FlowModel>,
         instrument: InstrumentId,
@@ -133,6 +136,9 @@ impl InstrumentFlow {
     }
 
     /// Creates a flow in the demo style.
+    ///
+    /// # Errors
+    /// [`FlowError::UnknownInstrument`] if the engine lacks the instrument or one that it follows.
     pub fn demo(
         config: &DemoMarket,
         engine: &Engine,

@@ -4,8 +4,8 @@
 //!             which it is due.
 //! Holds       1. equal seeds and equal engines give equal commands, on any machine (test:
 //!                `equal_seeds_give_equal_commands_and_others_do_not`);
-//!             2. every order the demo flow rests is cancelled or filled in the end (tests:
-//!                `adoption.rs`);
+//!             2. every order that the demo flow leaves in the book is filled or cancelled in the
+//!                end (tests: `adoption.rs`);
 //!             3. event times follow the stated process: infeasible events are counted, and never
 //!                drawn again.
 //! Leaves out  clocks, pacing, numbering and catching up, which the caller does; accounts of

@@ -51,6 +51,11 @@ pub(crate) struct Refusal {
 }
 
 impl<'a> Request<'a> {
+    /// Reads one JSON-RPC request.
+    ///
+    /// # Errors
+    /// A refusal that says what is malformed: the JSON, a missing field, or `params` that are not
+    /// an object.
     pub fn parse(text: &'a str) -> Result<Self, Refusal> {
         let malformed = |reason: String| Refusal {
             code: -32600,

@@ -37,6 +37,9 @@ impl Throttle {
 
     /// Takes one request of a client. If the allowance is used up, returns how long the client has
     /// to wait.
+    ///
+    /// # Errors
+    /// How long to wait until the next request is allowed.
     pub fn take(&self, client_id: &str, now: Instant) -> Result<(), Duration> {
         let Some(rate) = self.rate else { return Ok(()) };
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);

@@ -99,6 +99,10 @@ pub fn side_of_sign(sign: i64) -> Option<Side> {
     }
 }
 
+/// Returns a preset by name.
+///
+/// # Errors
+/// A `ValueError` with the known names.
 pub fn preset(py: Python<'_>, name: &str) -> PyResult<Preset> {
     let name = match name {
         "demo" => PresetName::Demo,
@@ -112,6 +116,10 @@ pub fn preset(py: Python<'_>, name: &str) -> PyResult<Preset> {
     Ok(name.preset())
 }
 
+/// Returns a flow by name or from a file.
+///
+/// # Errors
+/// A `ValueError` if the name is unknown, or if the file cannot be read or is not a valid flow.
 pub fn flow(py: Python<'_>, name: Option<&str>) -> PyResult<Option<FlowSource>> {
     let Some(name) = name else { return Ok(None) };
     FlowSource::named(name).map(Some).map_err(|failure| {

@@ -245,6 +245,9 @@ macro_rules! columns {
             }
 
             /// Moves the columns to NumPy arrays, by name.
+            ///
+            /// # Errors
+            /// If Python has no memory for the arrays.
             pub fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
                 let taken = std::mem::take(self);
                 let arrays = PyDict::new(py);

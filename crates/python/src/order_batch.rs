@@ -29,7 +29,7 @@ pub struct BatchColumns {
     /// 0 for a market order.
     pub price_ticks: Vec<i64>,
     pub order_id: Vec<i64>,
-    /// Of orders with a price.
+    /// Time in force of the orders with a price.
     pub tif: TimeInForce,
 }
 
@@ -144,6 +144,10 @@ impl BatchColumns {
     }
 
     /// Executes at most `limit` further rows, or fewer if the event buffer fills up.
+    ///
+    /// # Errors
+    /// If the market cannot take the command, for example because its journal cannot be written.
+    /// The rows before it are executed.
     pub fn execute(
         &self,
         running: &mut RunningMarket,
@@ -188,6 +192,9 @@ impl BatchEffects {
     }
 
     /// Moves the effects to NumPy arrays, by name.
+    ///
+    /// # Errors
+    /// If Python has no memory for the arrays.
     pub fn into_arrays(self, py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
         let arrays = PyDict::new(py);
         arrays.set_item("order_id", self.order_id.into_pyarray(py))?;

@@ -33,6 +33,10 @@ impl Instruments {
         instruments
     }
 
+    /// Returns the name of an instrument by its number.
+    ///
+    /// # Errors
+    /// `not_found` if no instrument has the number.
     pub fn name(&self, id: u32) -> Result<&str, Rejection> {
         self.names.get(&id).map(String::as_str).ok_or_else(|| Rejection {
             code: 13020,

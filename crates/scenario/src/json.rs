@@ -52,6 +52,9 @@ pub(crate) struct Members<'a> {
 
 impl<'a> Source<'a> {
     /// Returns all top-level values of the text in order.
+    ///
+    /// # Errors
+    /// If the text is not JSON, with the line.
     pub fn values(self, rule: &'static str) -> Result<Vec<Node<'a>>, ScenarioError> {
         let mut nodes = Vec::new();
         for value in serde_json::Deserializer::from_str(self.text).into_iter::<&RawValue>() {
@@ -99,6 +102,10 @@ impl<'a> Node<'a> {
         self.raw.starts_with('[')
     }
 
+    /// Returns the items of a list.
+    ///
+    /// # Errors
+    /// If the value is not a list.
     pub fn items(self) -> Result<Vec<Node<'a>>, ScenarioError> {
         if !self.is_array() {
             return Err(self.fault(format!("{} where a list belongs", self.shortened())));
@@ -108,6 +115,9 @@ impl<'a> Node<'a> {
     }
 
     /// Returns the members of an object with arbitrary keys. Fails if a key repeats.
+    ///
+    /// # Errors
+    /// If the value is not an object, or if a key repeats.
     pub fn any_members(self) -> Result<Vec<Node<'a>>, ScenarioError> {
         if !self.raw.starts_with('{') {
             return Err(self.fault(format!("{} where an object belongs", self.shortened())));
@@ -119,6 +129,9 @@ impl<'a> Node<'a> {
     }
 
     /// Returns the members of an object. Fails if a key repeats or is not in `known`.
+    ///
+    /// # Errors
+    /// If the value is not an object, or if a key repeats or is unknown.
     pub fn members(self, known: &[&str]) -> Result<Members<'a>, ScenarioError> {
         if !self.raw.starts_with('{') {
             return Err(self.fault(format!("{} where an object belongs", self.shortened())));
@@ -137,6 +150,10 @@ impl<'a> Node<'a> {
         Ok(Members { of: self, list })
     }
 
+    /// Returns a text.
+    ///
+    /// # Errors
+    /// If the value is not a string.
     pub fn text(self) -> Result<String, ScenarioError> {
         if !self.raw.starts_with('"') {
             return Err(self.fault(format!("{} where a text in quotes belongs", self.shortened())));
@@ -144,11 +161,18 @@ impl<'a> Node<'a> {
         self.parsed()
     }
 
+    /// Returns a boolean.
+    ///
+    /// # Errors
+    /// If the value is neither true nor false.
     pub fn truth(self) -> Result<bool, ScenarioError> {
         self.parsed().map_err(|_| self.fault(format!("{} where true or false belongs", self.shortened())))
     }
 
     /// Parses an integer of at least `least`.
+    ///
+    /// # Errors
+    /// If the value is not a whole number, or smaller.
     pub fn number(self, least: i64) -> Result<i64, ScenarioError> {
         match serde_json::from_str::<i64>(self.raw) {
             Ok(number) if number >= least => Ok(number),
@@ -156,6 +180,10 @@ impl<'a> Node<'a> {
         }
     }
 
+    /// Returns the value as it is.
+    ///
+    /// # Errors
+    /// If it is not JSON.
     pub fn value(self) -> Result<serde_json::Value, ScenarioError> {
         self.parsed()
     }
@@ -179,6 +207,10 @@ impl<'a> Members<'a> {
         self.list.iter().find(|(name, value)| name == key && !value.is_null()).map(|(_, value)| *value)
     }
 
+    /// Returns the member of a key.
+    ///
+    /// # Errors
+    /// If there is none.
     pub fn need(&self, key: &str) -> Result<Node<'a>, ScenarioError> {
         self.get(key).ok_or_else(|| self.of.fault(format!("no {key:?}")))
     }

@@ -36,6 +36,9 @@ pub trait Machine {
 
     /// Sets the reference prices of an instrument, as if it had traded before. A `None` clears that
     /// price.
+    ///
+    /// # Errors
+    /// If the engine under test cannot set reference prices, or does not know the instrument.
     fn prime(&mut self, references: References) -> Result<(), String>;
 }
 

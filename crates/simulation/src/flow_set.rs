@@ -12,6 +12,9 @@ use pitwire_order_flow::Flow;
 pub const START: VenueNanos = VenueNanos(1_767_603_600_000_000_000);
 
 /// Creates the flow of a market that has all its definitions.
+///
+/// # Errors
+/// If the flow cannot be read, is not stable, or names instruments that the market lacks.
 pub fn start_flow(
     source: &FlowSource,
     preset: &Preset,
@@ -25,6 +28,9 @@ pub fn start_flow(
 
 /// Returns the command that journals a flow from a file. Built-in flows need none: their names are
 /// in the report and in the arguments of the run.
+///
+/// # Errors
+/// If the file of the flow cannot be read.
 pub fn definition(source: &FlowSource) -> Result<Option<Command>, Failure> {
     match source {
         FlowSource::File(_) => Ok(Some(Command::DefineFlow { text: source.text()?.into() })),

@@ -35,6 +35,10 @@ const MOST_THREADS: usize = 4;
 type Share = Box<dyn FnOnce() -> Vec<StreamCounts> + Send>;
 
 impl CounterThreads {
+    /// Starts threads that read and count everything that is sent to the workers.
+    ///
+    /// # Errors
+    /// If a pipe or a ring cannot be opened, or a thread cannot be started.
     pub fn start(ends: WorkerEnds) -> Result<Self, TransportError> {
         let mut shares: Vec<Share> = Vec::new();
         match ends {

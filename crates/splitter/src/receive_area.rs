@@ -40,6 +40,10 @@ pub(crate) struct ReceiveArea {
 }
 
 impl ReceiveArea {
+    /// Creates the area in a file of `directory` and maps it.
+    ///
+    /// # Errors
+    /// If the file cannot be created, locked, filled with its size or mapped. No file stays behind.
     pub fn open(directory: &Path, name: &str) -> io::Result<Self> {
         let path = directory.join(name);
         // Workers must not write. As with rings, the file is locked before it has a name that a

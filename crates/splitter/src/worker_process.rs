@@ -51,6 +51,10 @@ struct ProcessStatus {
 pub(crate) type PendingStart<T> = Receiver<Result<(T, WorkerProcess), TransportError>>;
 
 impl WorkerProcess {
+    /// Starts the program and waits until it runs.
+    ///
+    /// # Errors
+    /// If the thread or the program cannot be started.
     pub fn start(program: &WorkerProgram, ends: WorkerEnds) -> Result<Self, TransportError> {
         let starting = Self::begin(program.clone(), move || Ok(((), ends)))?;
         // The thread always sends an answer before it ends.
@@ -60,6 +64,9 @@ impl WorkerProcess {
     /// Starts the program on a new thread, after `make` has made the workers' ends there. The
     /// thread then waits for the end of the program, because the program dies with the thread that
     /// started it. Dropping the receiver ends the program.
+    ///
+    /// # Errors
+    /// If the thread cannot be started. The receiver gets the errors of `make` and of the start.
     pub fn begin<T: Send + 'static>(
         program: WorkerProgram,
         make: impl FnOnce() -> Result<(T, WorkerEnds), TransportError> + Send + 'static,

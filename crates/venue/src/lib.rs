@@ -8,8 +8,6 @@
 //! Leaves out  clients, connections and market data: `crates/server`.
 //! Start at    [`recover`], [`Venue::submit`], [`Venue::step`], [`Venue::commit`].
 
-#![warn(clippy::missing_errors_doc)]
-
 mod backup;
 mod clock;
 mod clock_check;

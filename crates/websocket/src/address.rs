@@ -29,6 +29,11 @@ impl fmt::Display for BadUrl {
 impl std::error::Error for BadUrl {}
 
 impl Address {
+    /// Reads a `ws://` or `wss://` URL.
+    ///
+    /// # Errors
+    /// [`BadUrl`] with the part that is wrong: scheme, host, port, a login, a fragment, or a
+    /// character that must be written as `%XX`.
     pub fn parse(url: &str) -> Result<Self, BadUrl> {
         if url.bytes().any(|byte| !byte.is_ascii_graphic()) {
             return Err(BadUrl("it holds a space, a control character or a letter outside ASCII; write them as %XX"));

@@ -16,6 +16,11 @@ const MOST_LOTS: i128 = u32::MAX as i128;
 
 const MOST_TICKS: i128 = u32::MAX as i128;
 
+/// Adds a currency.
+///
+/// # Errors
+/// `AlreadyExists` if the name is taken or the id is not the next one, `BadDefinition` if the name
+/// is empty or it has more than 18 decimals.
 pub fn add_currency(venue: &mut VenueState, currency: &Currency, out: &mut Vec<Event>) -> Result<(), Reject> {
     let known = venue.currencies.iter().any(|known| known.name == currency.name);
     if known || currency.id.0 as usize != venue.currencies.len() {
@@ -32,6 +37,11 @@ pub fn add_currency(venue: &mut VenueState, currency: &Currency, out: &mut Vec<E
     Ok(())
 }
 
+/// Adds an account.
+///
+/// # Errors
+/// `AlreadyExists` if the name is taken or the id is not the next one, `BadDefinition` if the name
+/// is empty or a setting is out of range.
 pub fn add_account(venue: &mut VenueState, spec: &AccountSpec, out: &mut Vec<Event>) -> Result<(), Reject> {
     let known = venue.accounts.iter().any(|known| known.spec.name == spec.name);
     if known || spec.id.0 as usize != venue.accounts.len() {
@@ -55,6 +65,11 @@ pub fn add_account(venue: &mut VenueState, spec: &AccountSpec, out: &mut Vec<Eve
     Ok(())
 }
 
+/// Adds an instrument.
+///
+/// # Errors
+/// `AlreadyExists` if the name is taken or the id is not the next one, `BadDefinition` if the
+/// definition is not valid.
 pub fn add_instrument(venue: &mut VenueState, spec: &InstrumentSpec, out: &mut Vec<Event>) -> Result<(), Reject> {
     let known = venue.markets.iter().any(|known| known.spec.name == spec.name);
     if known || spec.id.0 as usize != venue.markets.len() {
@@ -96,6 +111,11 @@ fn is_valid_instrument(venue: &VenueState, spec: &InstrumentSpec) -> bool {
     }
 }
 
+/// Adds `units` to a balance; a negative number withdraws.
+///
+/// # Errors
+/// `UnknownAccount`, `UnknownCurrency`, `AmountOverflow` if the balance would leave its range,
+/// `NotEnoughFunds` if a limited account withdraws more than it has free.
 pub fn deposit(
     venue: &mut VenueState,
     account: AccountId,

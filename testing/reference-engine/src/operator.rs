@@ -12,6 +12,10 @@ use crate::state::{MAX_UNITS, VenueState};
 use crate::trading::settle_positions;
 use crate::validity::{are_valid_limits, are_valid_settings, is_valid_price, is_valid_quantity};
 
+/// Executes a command of the operator.
+///
+/// # Errors
+/// The first rule that forbids the command.
 pub fn run_operator_command(venue: &mut VenueState, command: &Command, out: &mut Vec<Event>) -> Result<(), Reject> {
     match command {
         Command::SetInstrumentLimits { instrument, limits } => set_limits(venue, *instrument, *limits, out),

@@ -31,6 +31,10 @@ impl ReferenceMarket {
     }
 
     /// Returns the price at which a post-only order rests.
+    ///
+    /// # Errors
+    /// `PostOnlyWouldTrade` if the order would trade and must not be repriced, `PostOnlyNoPlace` if
+    /// the next price is not a valid one.
     pub fn post_only_price(&self, side: Side, price: Ticks, post_only: PostOnly) -> Result<Ticks, Reject> {
         let best = self.best(side.opposite());
         let would_trade = best.is_some_and(|best| match side {
@@ -75,6 +79,10 @@ impl ReferenceMarket {
         }
     }
 
+    /// Answers an order by its session, from both rule tables.
+    ///
+    /// # Errors
+    /// `TifNotAllowedInSession` or `TypeNotAllowedInSession`.
     pub fn table_answer(
         &self,
         kind: ReferenceOrderKind,
@@ -101,6 +109,11 @@ impl ReferenceMarket {
     }
 }
 
+/// Checks the expiry of an order.
+///
+/// # Errors
+/// `ExpiryPassed` if the expiry is not in the future, `ExpiryTooFar` if it is after the end of the
+/// venue day or after the last day that a date may name.
 pub fn check_expiry(venue: &VenueState, tif: TimeInForce) -> Result<(), Reject> {
     match tif {
         TimeInForce::GoodTillTime { at } if at <= venue.now => Err(Reject::ExpiryPassed),
@@ -116,6 +129,9 @@ pub fn check_expiry(venue: &VenueState, tif: TimeInForce) -> Result<(), Reject> 
 }
 
 /// Checks kills first, then the execution throttle of the account.
+///
+/// # Errors
+/// `Killed` or `ExecutionThrottle`.
 pub fn check_not_blocked(venue: &VenueState, account: AccountId, session: SessionId) -> Result<(), Reject> {
     let account = &venue.accounts[account.0 as usize];
     if venue.venue_killed || account.killed || venue.killed_sessions.contains(&session) {
@@ -130,6 +146,10 @@ pub fn count_open_orders(venue: &VenueState, account: AccountId) -> usize {
 }
 
 /// Checks the operator's limits for one order.
+///
+/// # Errors
+/// `QuantityAboveLimit`, `NotionalAboveLimit`, `PriceAboveCollar` or `PriceBelowCollar`: the first
+/// limit that the order exceeds.
 pub fn check_limits(
     venue: &VenueState,
     instrument: InstrumentId,
@@ -159,6 +179,11 @@ impl ReferenceMarket {
     }
 
     /// Checks the total quantity and the minimum execution of a hidden order.
+    ///
+    /// # Errors
+    /// `QuantityBelowReserve` if the quantity is below the minimum reserve size,
+    /// `MinimumExecutionOutOfRange` if the minimum is zero, above the open quantity or below the
+    /// reserve.
     pub fn check_hidden_sizes(&self, total: u64, open: u64, minimum: u64) -> Result<(), Reject> {
         let reserve = self.rules().minimum_reserve.map_or(0, |reserve| reserve.0);
         if total < reserve {

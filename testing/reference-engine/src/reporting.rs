@@ -11,6 +11,10 @@ use crate::state::VenueState;
 use crate::trading::settle_positions;
 use crate::validity::{is_valid_price, is_valid_quantity};
 
+/// Executes a command of trade reporting.
+///
+/// # Errors
+/// The first rule that forbids the command.
 pub fn run_report_command(
     venue: &mut VenueState,
     number: Seq,

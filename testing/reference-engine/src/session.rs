@@ -40,6 +40,10 @@ fn operator_may_change(from: Phase, to: Phase) -> bool {
     }
 }
 
+/// Executes a command that changes sessions or days.
+///
+/// # Errors
+/// The first rule that forbids the command.
 pub fn run_session_command(venue: &mut VenueState, command: &Command, out: &mut Vec<Event>) -> Result<(), Reject> {
     match command {
         Command::SetPhase { instrument, phase } => set_phase(venue, *instrument, *phase, out),

@@ -17,6 +17,9 @@ pub enum FilterResult {
 }
 
 /// Uncrosses a call that ends. A breach leaves the book unchanged.
+///
+/// # Errors
+/// The breach, if the price of the uncross is outside the tolerance of the call.
 pub fn uncross(
     venue: &mut VenueState,
     at: usize,

@@ -5,7 +5,7 @@
 //!                closed within two;
 //!             2. a connection that did not ask gets none;
 //!             3. time is the server's steady clock.
-//! Start at    [`Heartbeat::asked`], [`Heartbeat::beat`].
+//! Start at    [`Heartbeat::from_params`], [`Heartbeat::beat`].
 
 use crate::codec::{Params, RpcError, write_heartbeat};
 
@@ -35,7 +35,10 @@ impl Heartbeat {
     const LONGEST_S: u64 = 3_600;
 
     /// Returns the heartbeat that `public/set_heartbeat` asks for.
-    pub fn asked(params: &Params<'_>, now_ns: u64) -> Result<Heartbeat, RpcError> {
+    ///
+    /// # Errors
+    /// A refusal if `interval` is missing or outside [`Self::SHORTEST_S`] to [`Self::LONGEST_S`].
+    pub fn from_params(params: &Params<'_>, now_ns: u64) -> Result<Heartbeat, RpcError> {
         let (shortest, longest) = (Self::SHORTEST_S, Self::LONGEST_S);
         params.required("interval")?;
         let interval_s = params.integer("interval")?.and_then(|seconds| u64::try_from(seconds).ok());

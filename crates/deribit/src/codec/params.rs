@@ -106,6 +106,9 @@ impl<'a> Params<'a> {
 
     /// Returns the value as plain text: a JSON string without quotes, a number or boolean as
     /// written.
+    ///
+    /// # Errors
+    /// A refusal if it is an object or an array, or a string with a wrong escape.
     pub fn text(&self, name: &'static str) -> Result<Option<Cow<'_, str>>, RpcError> {
         match self.get(name) {
             None => Ok(None),
@@ -124,12 +127,20 @@ impl<'a> Params<'a> {
         }
     }
 
+    /// Returns the value as text.
+    ///
+    /// # Errors
+    /// A refusal if it is missing, empty or not a single value.
     pub fn required(&self, name: &'static str) -> Result<Cow<'_, str>, RpcError> {
         self.text(name)?
             .filter(|text| !text.is_empty())
             .ok_or_else(|| RpcError::invalid(name, format!("{name} is required")))
     }
 
+    /// Returns the value as an exact decimal.
+    ///
+    /// # Errors
+    /// A refusal if it is not a decimal, or has more digits than [`Decimal`] holds.
     pub fn decimal(&self, name: &'static str) -> Result<Option<Decimal>, RpcError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         match Decimal::parse(&text) {
@@ -139,6 +150,9 @@ impl<'a> Params<'a> {
     }
 
     /// Returns a whole number. `10.0` counts as one.
+    ///
+    /// # Errors
+    /// A refusal if it has a fraction or exceeds 64 bits.
     pub fn integer(&self, name: &'static str) -> Result<Option<i64>, RpcError> {
         let Some(text) = self.text(name)? else { return Ok(None) };
         let value = Decimal::parse(&text).ok().and_then(|value| value.in_steps_of(Decimal::new(1, 0)));
@@ -146,6 +160,10 @@ impl<'a> Params<'a> {
         whole.map(Some).ok_or_else(|| RpcError::invalid(name, format!("{:?} is not a whole number", clip(&text))))
     }
 
+    /// Returns a boolean: `true`, `false`, `1` or `0`, also as text.
+    ///
+    /// # Errors
+    /// A refusal if it is another value.
     pub fn boolean(&self, name: &'static str) -> Result<Option<bool>, RpcError> {
         match self.text(name)?.as_deref() {
             None | Some("") => Ok(None),
@@ -157,6 +175,9 @@ impl<'a> Params<'a> {
 
     /// Returns a list of strings: from a JSON array, one string, repeated `name[]=`, or JSON text
     /// in a query.
+    ///
+    /// # Errors
+    /// A refusal if it is not a list of strings.
     pub fn list(&self, name: &'static str) -> Result<Option<Vec<String>>, RpcError> {
         let bracketed = format!("{name}[]");
         let mut found = None::<Vec<String>>;
@@ -173,6 +194,9 @@ impl<'a> Params<'a> {
 
     /// Returns texts by name, from a JSON object or the same as text in a query. Null is a name
     /// without a text.
+    ///
+    /// # Errors
+    /// A refusal if it is not an object of texts and nulls, or if a name occurs twice.
     pub fn texts(&self, name: &'static str) -> Result<Option<BTreeMap<String, Option<String>>>, RpcError> {
         let json = match self.get(name) {
             None => return Ok(None),

@@ -51,6 +51,10 @@ impl fmt::Display for Token {
 
 /// Returns the channels of `names` that the caller wants to resume, each with its token if it has
 /// one.
+///
+/// # Errors
+/// A refusal if `resume` names more than [`MOST_RESUMED`] channels or a channel outside `names`, or
+/// has a malformed token.
 pub fn resumed(params: &Params<'_>, names: &[String]) -> Result<BTreeMap<String, Option<Token>>, RpcError> {
     let Some(wanted) = params.texts("resume")? else { return Ok(BTreeMap::new()) };
     if wanted.len() > MOST_RESUMED {
@@ -68,7 +72,7 @@ pub fn resumed(params: &Params<'_>, names: &[String]) -> Result<BTreeMap<String,
             None => None,
             Some(text) => Some(Token::parse(text).ok_or_else(|| {
                 let reason = format!(
-                    "{:?} is no token: it is EPOCH:NUMBER, as pitwire_resume or a message has it, or null to begin",
+                    "{:?} is not a token: expected EPOCH:NUMBER from pitwire_resume or a message, or null to begin",
                     shown(text)
                 );
                 RpcError::invalid("resume", reason)
@@ -154,7 +158,7 @@ mod tests {
     use crate::codec::numbered_notification;
 
     #[test]
-    fn what_was_given_out_is_read_and_nothing_else_is() {
+    fn only_issued_tokens_are_parsed() {
         for (text, token) in [
             ("3:17", Token { epoch: 3, number: 17, part: 0 }),
             ("3:1795219359707000000.12", Token { epoch: 3, number: 1_795_219_359_707_000_000, part: 12 }),

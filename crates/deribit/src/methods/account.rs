@@ -7,6 +7,10 @@ use pitwire_model::AccountId;
 use crate::account_objects::{summary_facts, write_position};
 use crate::call::{Call, MethodResult};
 
+/// Answers with the balance of one currency.
+///
+/// # Errors
+/// A refusal without a login, or if `currency` is missing or unknown.
 pub fn summary(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let name = call.params.required("currency")?;
@@ -48,6 +52,10 @@ fn identity(j: &mut Json<'_>, engine: &Engine, account: AccountId) {
     j.key("creation_timestamp").uint(1_767_225_600_000);
 }
 
+/// Answers with the balances of all currencies.
+///
+/// # Errors
+/// A refusal without a login.
 pub fn summaries(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let Call { venue, out, .. } = call;
@@ -63,6 +71,10 @@ pub fn summaries(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Answers with the position in one instrument.
+///
+/// # Errors
+/// A refusal without a login, or if the instrument is missing or unknown.
 pub fn position(call: &mut Call<'_>) -> MethodResult {
     let (account, id) = (call.account()?, call.instrument_id()?);
     let Call { venue, out, .. } = call;
@@ -71,6 +83,9 @@ pub fn position(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Lists perpetual positions that are not flat. Holdings of spot instruments are balances.
+///
+/// # Errors
+/// A refusal without a login, or if `currency` is not a single value.
 pub fn positions(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let wanted = call.currency()?;
@@ -89,6 +104,10 @@ pub fn positions(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Lists the account itself, because accounts have no subaccounts.
+///
+/// # Errors
+/// A refusal without a login.
 pub fn subaccounts(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let Call { venue, out, .. } = call;

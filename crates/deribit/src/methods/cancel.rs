@@ -16,6 +16,11 @@ use crate::long_answer::{
 };
 use crate::order_filter::{InstrumentFilter, OrderTypeFilter};
 
+/// Cancels one order and answers with it.
+///
+/// # Errors
+/// A refusal without a login, if the id is malformed, if the account has no such open order, or if
+/// the command cannot be submitted.
 pub fn cancel(call: &mut Call<'_>) -> MethodResult {
     let (account, id) = (call.account()?, order_id(call)?);
     call.submit(Command::Cancel { account, order: id })?;
@@ -61,6 +66,10 @@ fn whose(call: &Call<'_>) -> Result<OrderOwner, RpcError> {
 }
 
 /// Answers with the number of cancelled orders or, with `detailed`, with the orders by instrument.
+///
+/// # Errors
+/// A refusal without a login, if a parameter of the filter is missing or wrong, or if a command
+/// cannot be submitted.
 pub fn cancel_where(call: &mut Call<'_>, which: MassCancel) -> MethodResult {
     let account = call.account()?;
     let detailed = call.params.boolean("detailed")?.unwrap_or(false);

@@ -28,6 +28,10 @@ fn scope(call: &Call<'_>) -> Result<CancelScope, RpcError> {
     }
 }
 
+/// Enables or disables cancel on disconnect, for the connection or for the account.
+///
+/// # Errors
+/// A refusal without a login, over HTTP, or if `scope` is neither `connection` nor `account`.
 pub fn set(call: &mut Call<'_>, enabled: bool) -> MethodResult {
     let account = call.account()?;
     match scope(call)? {
@@ -45,6 +49,10 @@ pub fn set(call: &mut Call<'_>, enabled: bool) -> MethodResult {
     Ok(())
 }
 
+/// Answers whether cancel on disconnect is enabled.
+///
+/// # Errors
+/// A refusal without a login, over HTTP, or if `scope` is neither `connection` nor `account`.
 pub fn get(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let (name, enabled) = match scope(call)? {

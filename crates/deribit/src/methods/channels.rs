@@ -32,6 +32,10 @@ fn must_stay(call: &Call<'_>) -> MethodResult {
 /// Answers with the channels that are now subscribed. Leaves out well-formed names of unknown
 /// instruments and channels that this version does not serve, and names them in `data.ignored`.
 /// Malformed names are an error only if nothing else was requested.
+///
+/// # Errors
+/// A refusal if `channels` or `resume` is malformed, if only malformed names were requested, if a
+/// private channel lacks its login, or above [`Session::MAX_CHANNELS`].
 pub fn subscribe(call: &mut Call<'_>) -> MethodResult {
     let mut accepted = Vec::new();
     let (mut malformed, mut fresh) = (None, 0);
@@ -56,7 +60,7 @@ pub fn subscribe(call: &mut Call<'_>) -> MethodResult {
         return Err(RpcError::invalid("channels", format!("no channel is named {:?}: {why}", shown(&name))));
     }
     if call.session.channels() + fresh > Session::MAX_CHANNELS {
-        let reason = format!("a connection is_subscribed at most {} channels; open another", Session::MAX_CHANNELS);
+        let reason = format!("a connection subscribes to at most {} channels; open another", Session::MAX_CHANNELS);
         return Err(RpcError::param("too_many_requests", "channels", reason));
     }
     write_names(call, accepted.iter().map(|(name, ..)| name));
@@ -156,6 +160,10 @@ fn listener(call: &Call<'_>, name: &str, channel: &Channel) -> Result<Option<Acc
     Ok(is_private.then_some(login.account))
 }
 
+/// Ends subscriptions and answers with the names.
+///
+/// # Errors
+/// A refusal if `channels` is malformed, or over HTTP.
 pub fn unsubscribe(call: &mut Call<'_>) -> MethodResult {
     let names = names(call)?;
     write_names(call, names.iter());
@@ -166,6 +174,10 @@ pub fn unsubscribe(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Ends all subscriptions of the connection.
+///
+/// # Errors
+/// A refusal over HTTP.
 pub fn unsubscribe_all(call: &mut Call<'_>) -> MethodResult {
     must_stay(call)?;
     call.session.unsubscribe_all();

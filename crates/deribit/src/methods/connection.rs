@@ -11,6 +11,11 @@ use crate::login::check_account;
 /// Version of the dialect that clients expect.
 pub const VERSION: &str = "1.2.26";
 
+/// Logs in and answers with the tokens.
+///
+/// # Errors
+/// A refusal if the grant is malformed, its secret, signature or token is wrong, its account is
+/// closed, or failed logins have slowed it down.
 pub fn auth(call: &mut Call<'_>) -> MethodResult {
     let keys = &mut call.state.keys;
     let connection = match call.transport {
@@ -38,6 +43,10 @@ pub fn auth(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Answers with the version, and counts as the answer to a test request of the heartbeat.
+///
+/// # Errors
+/// `internal_error` if `expected_result` is `exception`, which tests the caller's error handling.
 pub fn test(call: &mut Call<'_>) -> MethodResult {
     if let Some(heartbeat) = &mut call.session.heartbeat {
         heartbeat.tested();
@@ -63,6 +72,10 @@ pub fn get_time(call: &mut Call<'_>) -> MethodResult {
 
 /// Advances the time of a venue with a manual clock. Everything that falls due happens before the
 /// answer.
+///
+/// # Errors
+/// A refusal if `ns` is missing or out of range, `time_moves_by_itself` unless the clock is manual,
+/// `internal_error` if the journal fails.
 pub fn advance(call: &mut Call<'_>) -> MethodResult {
     /// One hour, because the request blocks all others meanwhile.
     const MOST_NS: i64 = 3_600_000_000_000;
@@ -102,13 +115,20 @@ fn must_stay(call: &Call<'_>, why: &str) -> MethodResult {
 }
 
 /// Starts a heartbeat with a test request in every interval.
+///
+/// # Errors
+/// A refusal over HTTP, or if `interval` is out of range.
 pub fn set_heartbeat(call: &mut Call<'_>) -> MethodResult {
     must_stay(call, "a heartbeat belongs to a connection")?;
-    call.session.heartbeat = Some(Heartbeat::asked(call.params, call.clock.steady_ns)?);
+    call.session.heartbeat = Some(Heartbeat::from_params(call.params, call.clock.steady_ns)?);
     call.json().string("ok");
     Ok(())
 }
 
+/// Ends the heartbeat.
+///
+/// # Errors
+/// A refusal over HTTP.
 pub fn disable_heartbeat(call: &mut Call<'_>) -> MethodResult {
     must_stay(call, "a heartbeat belongs to a connection")?;
     call.session.heartbeat = None;
@@ -119,6 +139,9 @@ pub fn disable_heartbeat(call: &mut Call<'_>) -> MethodResult {
 /// Revokes the session's tokens and ends its other connections, unless `invalidate_token` is false,
 /// and closes the connection.
 /// Orders stay, whatever cancel on disconnect says.
+///
+/// # Errors
+/// A refusal over HTTP, or if `invalidate_token` is not a boolean.
 pub fn logout(call: &mut Call<'_>) -> MethodResult {
     must_stay(call, "only a connection can be logged out")?;
     let invalidate = call.params.boolean("invalidate_token")?.unwrap_or(true);

@@ -34,6 +34,9 @@ pub fn is_kind(word: &str) -> bool {
 }
 
 /// Reads `kind`; `None` if it is absent or `any`.
+///
+/// # Errors
+/// A refusal if it is a kind that the dialect does not have.
 pub fn kind(call: &Call<'_>) -> Result<Option<String>, RpcError> {
     match call.params.text("kind")?.as_deref() {
         None | Some("" | "any") => Ok(None),
@@ -43,6 +46,9 @@ pub fn kind(call: &Call<'_>) -> Result<Option<String>, RpcError> {
 }
 
 /// Reads `type`; all orders if it is absent.
+///
+/// # Errors
+/// A refusal if it is a type that the dialect does not have.
 pub fn types(call: &Call<'_>) -> Result<OrderTypeFilter, RpcError> {
     match call.params.text("type")?.as_deref() {
         None | Some("" | "all") => Ok(OrderTypeFilter::ALL),
@@ -56,11 +62,18 @@ pub fn types(call: &Call<'_>) -> Result<OrderTypeFilter, RpcError> {
 }
 
 impl InstrumentFilter {
+    /// Reads `instrument_name` as a filter.
+    ///
+    /// # Errors
+    /// A refusal if it is missing or unknown.
     pub fn instrument(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
         Ok(InstrumentFilter { instrument: Some(call.instrument_id()?), ..InstrumentFilter::default() })
     }
 
     /// Reads `currency`, which may be a list, and `kind`. Absent means any.
+    ///
+    /// # Errors
+    /// A refusal if a currency or the kind is unknown.
     pub fn currency(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
         let currencies = currencies(call)?.unwrap_or_default();
         Ok(InstrumentFilter { currencies, kind: kind(call)?, ..InstrumentFilter::default() })
@@ -68,6 +81,9 @@ impl InstrumentFilter {
 
     /// Reads `currency` and `kind` where `currency` is required, because a default would cancel too
     /// much.
+    ///
+    /// # Errors
+    /// A refusal if `currency` is missing, or if a currency or the kind is unknown.
     pub fn named_currency(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
         let named = currencies(call)?.ok_or_else(|| RpcError::invalid("currency", "currency is required"))?;
         Ok(InstrumentFilter { currencies: named, kind: kind(call)?, ..InstrumentFilter::default() })
@@ -75,6 +91,9 @@ impl InstrumentFilter {
 
     /// Reads `currency_pair`, such as `btc_usdc`, and `kind`. A pair without an instrument is
     /// refused, because the caller would take its orders for cancelled.
+    ///
+    /// # Errors
+    /// A refusal if the pair is missing or unknown, or if the kind is unknown.
     pub fn named_pair(call: &Call<'_>) -> Result<InstrumentFilter, RpcError> {
         let pair = call.params.required("currency_pair")?.to_lowercase();
         let engine = call.venue.engine();

@@ -63,6 +63,11 @@ fn write_fills(call: &Call<'_>, j: &mut Json<'_>, fills: &[&UserTrade]) {
     });
 }
 
+/// Answers with one order of the account.
+///
+/// # Errors
+/// A refusal without a login or if the id is malformed, `unknown_order` if the account has no such
+/// order.
 pub fn order_state(call: &mut Call<'_>) -> MethodResult {
     let id = trading::order_id(call)?;
     let record = book(call)?.and_then(|book| book.order(id));
@@ -76,6 +81,10 @@ pub fn order_state(call: &mut Call<'_>) -> MethodResult {
 
 /// Answers with the notes of the journal on an order or report. A member may ask about its own, an
 /// operator about any. `state` is `working` until the look-up is done.
+///
+/// # Errors
+/// `unknown_order` if the order is not the caller's own, a refusal if the venue keeps no log on
+/// disk, `internal_error` if the log cannot be read.
 pub fn explain(call: &mut Call<'_>) -> MethodResult {
     let id = trading::order_id(call)?;
     let mut member = None;
@@ -103,6 +112,10 @@ pub fn explain(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Lists the orders with a label, open ones first.
+///
+/// # Errors
+/// A refusal without a login, or if the label or the filter is missing or wrong.
 pub fn order_state_by_label(call: &mut Call<'_>) -> MethodResult {
     let (label, cover) = (call.required_label()?, cover_by(call, OrderFilter::Label)?);
     let Some(book) = book(call)? else { return empty(call) };
@@ -126,6 +139,10 @@ fn empty(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Lists open orders.
+///
+/// # Errors
+/// A refusal without a login, or if a parameter of the filter is missing or wrong.
 pub fn open_orders(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     let cover = cover_by(call, by)?;
     let label = if by == OrderFilter::Label { Some(call.required_label()?) } else { None };
@@ -139,6 +156,9 @@ pub fn open_orders(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
 
 /// Lists closed orders, newest first. Orders cancelled without a fill are left out unless
 /// `include_unfilled`.
+///
+/// # Errors
+/// A refusal without a login, or if a parameter is missing or wrong.
 pub fn order_history(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     let cover = cover_by(call, by)?;
     let count = call.count(20)?;
@@ -153,6 +173,10 @@ pub fn order_history(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     Ok(())
 }
 
+/// Lists the account's trades of the filter, in the order of `sorting`.
+///
+/// # Errors
+/// A refusal without a login, or if a parameter is missing or wrong.
 pub fn user_trades(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
     let cover = cover_by(call, by)?;
     let count = call.count(10)?;
@@ -185,6 +209,9 @@ pub fn user_trades(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
 }
 
 /// Answers with a bare array, oldest first by default. The dialect's other fill lists are objects.
+///
+/// # Errors
+/// A refusal without a login, or if the id or `sorting` is malformed.
 pub fn user_trades_by_order(call: &mut Call<'_>) -> MethodResult {
     let id = trading::order_id(call)?;
     call.is_ascending()?;

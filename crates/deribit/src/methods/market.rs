@@ -26,6 +26,10 @@ fn instruments_in(call: &Call<'_>, currency: &str) -> Result<Vec<InstrumentId>, 
     Ok(engine.markets().iter().map(|market| &market.spec).filter(|spec| wanted(spec)).map(|spec| spec.id).collect())
 }
 
+/// Lists the instruments of a currency.
+///
+/// # Errors
+/// A refusal if `currency` or `kind` is malformed.
 pub fn get_instruments(call: &mut Call<'_>) -> MethodResult {
     let wanted = instruments_in(call, &call.currency()?)?;
     let Call { venue, out, .. } = call;
@@ -38,6 +42,10 @@ pub fn get_instruments(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Answers with one instrument.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown.
 pub fn get_instrument(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let Call { venue, out, .. } = call;
@@ -55,18 +63,29 @@ fn with_facts(call: &mut Call<'_>, id: InstrumentId, write: impl FnOnce(&mut Jso
     }
 }
 
+/// Answers with the ticker of an instrument.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown.
 pub fn ticker(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     with_facts(call, id, objects::ticker);
     Ok(())
 }
 
+/// Answers with the book of an instrument.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown, or if `depth` is not a whole number.
 pub fn get_order_book(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     write_order_book(call, id)
 }
 
 /// Finds the instrument by the number in `public/get_instruments`.
+///
+/// # Errors
+/// A refusal if the number is missing or unknown, or if `depth` is not a whole number.
 pub fn get_order_book_by_id(call: &mut Call<'_>) -> MethodResult {
     call.params.required("instrument_id")?;
     let number = call.params.integer("instrument_id")?.and_then(|number| u32::try_from(number).ok());
@@ -125,6 +144,10 @@ fn write_trades(call: &mut Call<'_>, trades: &[(InstrumentId, PublicTrade)], has
     });
 }
 
+/// Lists the newest trades of an instrument.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown, or if another parameter is wrong.
 pub fn last_trades_by_instrument(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let (trades, has_more) = select_trades(call, id)?;
@@ -133,6 +156,10 @@ pub fn last_trades_by_instrument(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Lists the newest trades of all instruments of a currency.
+///
+/// # Errors
+/// A refusal if `currency`, `kind` or another parameter is malformed.
 pub fn last_trades_by_currency(call: &mut Call<'_>) -> MethodResult {
     let count = call.count(10)?;
     let ascending = call.is_ascending()?;
@@ -152,6 +179,10 @@ pub fn last_trades_by_currency(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Answers with candles of one resolution, at most 5,000.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown, or if the resolution or a time is wrong.
 pub fn chart(call: &mut Call<'_>) -> MethodResult {
     const MOST: usize = 5_000;
     let id = call.instrument_id()?;
@@ -232,18 +263,30 @@ fn summaries(call: &mut Call<'_>, wanted: &[InstrumentId]) {
     });
 }
 
+/// Answers with one summary for each instrument of a currency.
+///
+/// # Errors
+/// A refusal if `currency` or `kind` is malformed.
 pub fn summaries_by_currency(call: &mut Call<'_>) -> MethodResult {
     let wanted = instruments_in(call, &call.currency()?)?;
     summaries(call, &wanted);
     Ok(())
 }
 
+/// Answers with the summary of an instrument.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown.
 pub fn summary_by_instrument(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     summaries(call, &[id]);
     Ok(())
 }
 
+/// Answers with the index price of a pair.
+///
+/// # Errors
+/// A refusal if `index_name` is missing or unknown.
 pub fn index_price(call: &mut Call<'_>) -> MethodResult {
     let wanted = call.params.required("index_name")?.to_lowercase();
     let engine = call.venue.engine();
@@ -268,6 +311,10 @@ pub fn index_names(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Answers with the contract size of an instrument.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown.
 pub fn contract_size(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let spec = call.spec(id)?;
@@ -282,6 +329,9 @@ pub fn contract_size(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Lists expirations by kind: perpetuals only, because nothing here expires.
+///
+/// # Errors
+/// A refusal if `currency` or `kind` is malformed.
 pub fn expirations(call: &mut Call<'_>) -> MethodResult {
     let wanted = instruments_in(call, &call.currency()?)?;
     let has_perpetual = wanted.iter().any(|id| call.spec(*id).is_ok_and(|spec| !spec.is_spot()));
@@ -319,6 +369,9 @@ pub fn no_volatility(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Answers with zero funding at the current index: this version has no funding.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown.
 pub fn no_funding(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let market = call.market(id)?;

@@ -43,6 +43,11 @@ const MINIMUM: [&str; 2] = ["min_execution", "pitwire_minimum_execution"];
 const TIF: [&str; 2] = ["tif_ext", "pitwire_time_in_force"];
 const EXPIRES: [&str; 2] = ["expires_at", "pitwire_expires_at"];
 
+/// Reads a new order.
+///
+/// # Errors
+/// A refusal that names the first parameter that is missing, malformed, foreign to the dialect, or
+/// impossible with the others.
 pub fn of_entry(
     call: &Call<'_>,
     account: AccountId,
@@ -80,6 +85,10 @@ pub fn of_entry(
 }
 
 /// Reads an amendment. An absent parameter leaves the order as it is.
+///
+/// # Errors
+/// A refusal that names the first parameter that is malformed, cannot be amended, or is not a
+/// multiple of its step.
 pub fn of_edit(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) -> Result<Amend, RpcError> {
     refuse_foreign(call)?;
     let is_reduce_only = record.is_some_and(|record| record.reduce_only);
@@ -110,6 +119,9 @@ pub fn of_edit(call: &Call<'_>, live: &OrderView, record: Option<&OrderRecord>) 
 
 /// Refuses a request whose `valid_until` has passed. Checked when the request is read and again
 /// before it reaches the market.
+///
+/// # Errors
+/// `timed_out` if it has passed, a refusal if it is not a whole number.
 pub fn check_valid_until(call: &Call<'_>, now_ms: u64) -> MethodResult {
     let Some(until_ms) = call.params.integer("valid_until")? else { return Ok(()) };
     if u64::try_from(until_ms).is_ok_and(|until_ms| now_ms <= until_ms) {
@@ -119,6 +131,9 @@ pub fn check_valid_until(call: &Call<'_>, now_ms: u64) -> MethodResult {
 }
 
 /// Reads `client_order_id`; empty if it is absent.
+///
+/// # Errors
+/// A refusal if it is longer than [`Label::MAX_BYTES`].
 pub fn client_order_id(call: &Call<'_>) -> Result<Label, RpcError> {
     let text = call.params.text("client_order_id")?.unwrap_or_default();
     let most = Label::MAX_BYTES;
@@ -226,6 +241,9 @@ fn stop_price(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Option<Ticks>, R
 
 /// Refuses a trigger price that the last price has passed already, as the dialect does, unless the
 /// caller asks for an election at once.
+///
+/// # Errors
+/// `trigger_passed` with the last price.
 pub fn check_trigger_ahead(call: &Call<'_>, instrument: InstrumentId, side: Side, stop: Ticks) -> MethodResult {
     let Some(last) = call.market(instrument)?.last() else { return Ok(()) };
     let is_passed = match side {
@@ -507,10 +525,18 @@ fn ticks(
     }
 }
 
+/// Reads `amount` or `contracts`.
+///
+/// # Errors
+/// A refusal if both are missing, or if the amount is not a multiple of its step.
 pub fn required_lots(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Lots, RpcError> {
     lots(call, spec)?.ok_or_else(|| RpcError::invalid("amount", "amount (or contracts) is required"))
 }
 
+/// Reads `price`.
+///
+/// # Errors
+/// A refusal if it is missing or not a multiple of the tick size.
 pub fn required_price(call: &Call<'_>, spec: &InstrumentSpec) -> Result<Ticks, RpcError> {
     price(call, spec)?.ok_or_else(|| RpcError::invalid("price", "a limit order needs a price"))
 }

@@ -11,6 +11,10 @@ use crate::account_objects::write_report;
 use crate::call::{Call, MethodResult};
 
 /// Reports a trade. `direction` is the caller's own side.
+///
+/// # Errors
+/// A refusal without the scope, if a parameter is missing or wrong, or if the engine refuses the
+/// report.
 pub fn report(call: &mut Call<'_>) -> MethodResult {
     call.require_scope(Area::Trade, AccessLevel::ReadWrite)?;
     let account = call.account()?;
@@ -36,11 +40,17 @@ fn counterparty(call: &Call<'_>) -> Result<AccountId, RpcError> {
 }
 
 /// Confirms a report as the counterparty, which makes it a trade.
+///
+/// # Errors
+/// A refusal without the scope, or if no such report waits for the caller.
 pub fn confirm(call: &mut Call<'_>) -> MethodResult {
     answer_report(call, true)
 }
 
 /// Declines a report, as either party. No trade follows.
+///
+/// # Errors
+/// A refusal without the scope, or if the caller has no such waiting report.
 pub fn decline(call: &mut Call<'_>) -> MethodResult {
     answer_report(call, false)
 }
@@ -90,6 +100,9 @@ fn answer(call: &mut Call<'_>, account: AccountId, number: Seq) -> MethodResult 
 
 /// Lists the caller's reports, newest first: all, those still `waiting`, or those of one
 /// instrument.
+///
+/// # Errors
+/// A refusal without the scope, or if a parameter is wrong.
 pub fn list(call: &mut Call<'_>) -> MethodResult {
     call.require_scope(Area::Trade, AccessLevel::Read)?;
     let account = call.account()?;
@@ -108,6 +121,9 @@ pub fn list(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Answers with the public off-book data: hours, figures of the day, newest trades.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown, or if `count` is out of range.
 pub fn off_book(call: &mut Call<'_>) -> MethodResult {
     let (id, count) = (call.instrument_id()?, call.count(20)?);
     let Call { venue, out, .. } = call;

@@ -16,6 +16,10 @@ fn view<'a>(call: &'a Call<'_>, id: InstrumentId) -> Result<&'a SessionView, Rpc
     call.venue.views().session(id).ok_or_else(|| RpcError::new("unknown_instrument", "no such instrument"))
 }
 
+/// Answers with the session of an instrument and its next ones.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown.
 pub fn get_session(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let facts = SessionFacts::of(view(call, id)?);
@@ -27,6 +31,9 @@ pub fn get_session(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Answers with the auction and, on request, both curves with at most `depth` levels per side.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown, or if `depth` is not a whole number.
 pub fn get_auction(call: &mut Call<'_>) -> MethodResult {
     const MOST_LEVELS: usize = 10_000;
     let id = call.instrument_id()?;
@@ -43,6 +50,10 @@ pub fn get_auction(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Answers with the figures of the day of an instrument.
+///
+/// # Errors
+/// A refusal if the instrument is missing or unknown.
 pub fn get_statistics(call: &mut Call<'_>) -> MethodResult {
     let id = call.instrument_id()?;
     let market = call.market(id)?;

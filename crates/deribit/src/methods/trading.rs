@@ -19,6 +19,11 @@ use crate::call::{Call, MethodResult};
 use crate::login::Login;
 use crate::spent_signatures;
 
+/// Enters an order, or answers with the first one of the same `client_order_id`.
+///
+/// # Errors
+/// A refusal without a login, if a parameter is missing or wrong, if `valid_until` or the trigger
+/// price has passed, if a reduce-only order would not reduce, or if the engine refuses the order.
 pub fn enter(call: &mut Call<'_>, side: Side) -> MethodResult {
     let account = call.account()?;
     if let Some(first) = entered_before(call, account)? {
@@ -303,6 +308,9 @@ pub fn no_history() -> RpcError {
 
 /// Reads `order_id`. Ids of this venue are numbers; some clients put a currency in front, as in
 /// `ETH-123`.
+///
+/// # Errors
+/// A refusal if it is missing or malformed, `unknown_order` if the number exceeds 64 bits.
 pub fn order_id(call: &Call<'_>) -> Result<OrderId, RpcError> {
     let text = call.params.required("order_id")?;
     let shown = || text.chars().take(40).collect::<String>();
@@ -334,11 +342,21 @@ pub fn not_live(call: &Call<'_>, account: AccountId, id: OrderId, filled: &'stat
     }
 }
 
+/// Amends an order by its id.
+///
+/// # Errors
+/// A refusal if the id is malformed, if the order is not open or not the caller's own, if a
+/// parameter is wrong, or if the engine refuses the amendment.
 pub fn edit(call: &mut Call<'_>) -> MethodResult {
     let id = order_id(call)?;
     edit_order(call, id)
 }
 
+/// Amends the one open order with a label.
+///
+/// # Errors
+/// `unknown_order` without such an order, `non_unique_label` with several, and the errors of
+/// [`edit`].
 pub fn edit_by_label(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let label = call.required_label()?;
@@ -377,6 +395,10 @@ fn edit_order(call: &mut Call<'_>, id: OrderId) -> MethodResult {
 }
 
 /// Closes a perpetual position with a market order, or with a limit order at `price`.
+///
+/// # Errors
+/// A refusal without a login or a position, if a parameter is missing or wrong, or if the engine
+/// refuses the order.
 pub fn close_position(call: &mut Call<'_>) -> MethodResult {
     let account = call.account()?;
     let instrument = call.instrument_id()?;

@@ -25,6 +25,10 @@ impl CertificateFiles {
 }
 
 /// Parses a name for `Host` headers, without scheme and port.
+///
+/// # Errors
+/// If a part is empty, longer than 63 bytes or has other characters than letters, digits, `-` and
+/// `_`.
 pub fn host_name(text: &str) -> Result<String, String> {
     let is_label = |label: &str| {
         let has_letters = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
@@ -38,6 +42,9 @@ pub fn host_name(text: &str) -> Result<String, String> {
 
 /// Parses a numeric address with a port. A name is refused, because it may stand for several
 /// addresses.
+///
+/// # Errors
+/// If the text is not a numeric address with a port.
 pub fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
         let port = text.rsplit(':').next().and_then(|port| port.parse::<u16>().ok()).unwrap_or(8080);
@@ -46,6 +53,9 @@ pub fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// Parses an origin in the form that browsers send, or `*` for all origins.
+///
+/// # Errors
+/// If the text has no scheme, or has a path, a login or the default port of its scheme.
 pub fn origin(text: &str) -> Result<String, String> {
     if text == "*" || text == "null" {
         return Ok(text.to_owned());

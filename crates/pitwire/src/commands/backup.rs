@@ -49,6 +49,10 @@ pub struct Restore {
 }
 
 impl Backup {
+    /// Copies a data directory and verifies the copy.
+    ///
+    /// # Errors
+    /// If a directory cannot be read or written, the log is damaged, or the target has entries.
     pub fn run(self) -> Result<(), Failure> {
         let progress = CommandProgress::new("verifying the copy");
         let manifest = back_up(&self.dir, &self.to, &mut |done, total| progress.show(done, total))?;
@@ -59,6 +63,10 @@ impl Backup {
 }
 
 impl Restore {
+    /// Verifies a backup and makes it a data directory again.
+    ///
+    /// # Errors
+    /// If the backup is damaged or incomplete, or the target has entries.
     pub fn run(self) -> Result<(), Failure> {
         let progress = CommandProgress::new("verifying the backup");
         let manifest = restore(&self.from, &self.dir, &mut |done, total| progress.show(done, total))?;

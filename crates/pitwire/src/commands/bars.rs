@@ -55,6 +55,11 @@ pub struct Bars {
 }
 
 impl Bars {
+    /// Makes bars until every shard has ended.
+    ///
+    /// # Errors
+    /// If an option or the rules are wrong, or a shard, a file or the address cannot be opened or
+    /// ends with an error.
     pub fn run(self) -> Result<(), Failure> {
         let rules = self.rules.as_deref().map_or_else(|| Ok(BarRules::default()), read_rules)?;
         check_buckets(&self.buckets, &rules).map_err(Failure::usage)?;

@@ -14,8 +14,8 @@ const EXAMPLES: &str = "Examples:
   pitwire doctor
       cores, open files, kernel features and disk, with remedies
   pitwire doctor --data /mnt/fast
-      measures the disk of that directory instead of the current one; for a venue's data directory
-      also its disk use in bytes and how many seconds the disk lasts at this rate";
+      measures the disk of that directory; of a venue's data directory it also prints the bytes in
+      use and how many seconds the disk lasts at this rate";
 
 /// Check whether this machine suits a venue: cores, open files, kernel features, sync latency of
 /// the disk.
@@ -41,6 +41,10 @@ struct Finding {
 }
 
 impl Doctor {
+    /// Prints the capabilities of the machine.
+    ///
+    /// # Errors
+    /// If the disk under `--data` cannot be measured.
     pub fn run(self) -> Result<(), Failure> {
         let findings = self.examine()?;
         if self.json {

@@ -97,6 +97,10 @@ impl GrowthCurve {
 }
 
 impl EngineBench {
+    /// Measures the matching engine and prints the figures.
+    ///
+    /// # Errors
+    /// If the file of operations is missing, cannot be read or written, or enters one id twice.
     pub fn run(self) -> Result<(), Failure> {
         if let Some(curve) = self.growth {
             return self.measure_growth(&curve.curves());

@@ -50,6 +50,10 @@ pub struct Explain {
 }
 
 impl Explain {
+    /// Explains an order or a command from the journal.
+    ///
+    /// # Errors
+    /// If the directory cannot be read, or nothing in it concerns the question.
     pub fn run(self) -> Result<(), Failure> {
         let question = match (self.order, self.at) {
             (Some(order), _) => Question::Order(OrderId(order)),

@@ -62,6 +62,11 @@ enum FormatName {
 }
 
 impl Export {
+    /// Exports the tables of a data directory.
+    ///
+    /// # Errors
+    /// If the range is empty, the target exists, the directory cannot be read or replayed, or a
+    /// table cannot be written.
     pub fn run(self) -> Result<(), Failure> {
         if self.from.zip(self.to).is_some_and(|(from, to)| from >= to) {
             return Err(Failure::usage("--from must be before --to"));

@@ -80,6 +80,10 @@ pub struct Gateway {
 }
 
 impl Gateway {
+    /// Runs a gateway node, or an order gateway, until a signal.
+    ///
+    /// # Errors
+    /// If the key, a certificate or the ready file cannot be used, or an address cannot be opened.
     pub fn run(self) -> Result<(), Failure> {
         let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         let Some(upstream_url) = &self.upstream else {

@@ -48,6 +48,10 @@ pub struct JournalBench {
 }
 
 impl JournalBench {
+    /// Measures the journal and the recovery, and prints the figures.
+    ///
+    /// # Errors
+    /// If the directory is not empty or cannot be written.
     pub fn run(self) -> Result<(), Failure> {
         let JournalBench { data, commands, batch, runs, seed, members, json } = self;
         let benchmark = JournalBenchmark { data, commands, batch, runs, seed, members };

@@ -127,6 +127,11 @@ pub struct Load {
 }
 
 impl Load {
+    /// Loads a server with subscribers and prints the report.
+    ///
+    /// # Errors
+    /// If the plan is impossible, no connection succeeds, or the server broke the WebSocket
+    /// protocol.
     pub fn run(self) -> Result<(), Failure> {
         let stop = stop_flag()?;
         let plan = self.plan()?;

@@ -32,6 +32,11 @@ pub struct Operator {
 }
 
 impl Operator {
+    /// Sends one command of the operator and prints the answer.
+    ///
+    /// # Errors
+    /// If an argument is wrong, the venue cannot be reached or refuses, or the answer is not
+    /// understood.
     pub fn run(self) -> Result<(), Failure> {
         // Check the arguments before connecting.
         let (method, params) = self.verb.request()?;

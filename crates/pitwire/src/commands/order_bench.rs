@@ -95,6 +95,10 @@ enum WaitName {
 }
 
 impl OrderBench {
+    /// Measures the time from an order to its acknowledgement.
+    ///
+    /// # Errors
+    /// If the venue cannot be reached, refuses an order, or stops answering.
     pub fn run(self) -> Result<(), Failure> {
         let OrderBench { rate, connections, seconds, .. } = self;
         let wait = match self.wait {

@@ -205,6 +205,11 @@ impl BatchingName {
 }
 
 impl Publish {
+    /// Publishes one source to WebSocket subscribers until it ends or a signal comes.
+    ///
+    /// # Errors
+    /// If an option, the source, a certificate, the ready file or the address cannot be used, or
+    /// the source fails.
     pub fn run(self) -> Result<(), Failure> {
         // Remove an old file first, so that nothing takes it for ours if the start fails.
         let ready_file = ReadyFile::prepare(self.ready_file.clone())?;

@@ -82,6 +82,10 @@ enum FormName {
 }
 
 impl Relay {
+    /// Injects faults, or serves channels on, until a signal.
+    ///
+    /// # Errors
+    /// If the script of faults or an option is wrong, or an address cannot be opened.
     pub fn run(self) -> Result<(), Failure> {
         match &self.faults {
             Some(faults) => self.inject(faults),

@@ -38,6 +38,10 @@ pub struct Play {
 }
 
 impl Play {
+    /// Plays scenarios and compares them with their expectations.
+    ///
+    /// # Errors
+    /// If a file cannot be read or is malformed, or if a scenario ends differently.
     pub fn run(self) -> Result<(), Failure> {
         // Read all files first, so that an error in the last one is found at once.
         let mut scenarios = Vec::new();

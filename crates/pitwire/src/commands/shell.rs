@@ -31,6 +31,10 @@ pub struct Completions {
 }
 
 impl Completions {
+    /// Prints the completions of a shell.
+    ///
+    /// # Errors
+    /// Never; all commands have this signature.
     pub fn run(self, mut command: Command) -> Result<(), Failure> {
         let mut script = Vec::new();
         clap_complete::generate(self.shell, &mut command, "pitwire", &mut script);
@@ -49,6 +53,10 @@ pub struct Man {
 }
 
 impl Man {
+    /// Prints one manual page, or writes all to a directory.
+    ///
+    /// # Errors
+    /// If the directory cannot be created or written.
     pub fn run(self, command: Command) -> Result<(), Failure> {
         // Pages of subcommands need the name of their parents.
         let mut command = command.disable_help_subcommand(true);

@@ -181,6 +181,11 @@ enum NoSymName {
 }
 
 impl Split {
+    /// Splits one feed to the workers until it ends or a signal comes.
+    ///
+    /// # Errors
+    /// If an option is wrong, a transport or a program cannot be started, or the feed ends with an
+    /// error.
     pub fn run(self) -> Result<(), Failure> {
         let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         let (stop, is_stopping) = (stop_signals()?, stop_flag()?);

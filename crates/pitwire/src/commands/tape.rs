@@ -32,6 +32,10 @@ enum Action {
 }
 
 impl Tape {
+    /// Serves or records a feed.
+    ///
+    /// # Errors
+    /// The errors of the chosen command.
     pub fn run(self) -> Result<(), Failure> {
         match self.action {
             Action::Serve(serve) => serve.run(),

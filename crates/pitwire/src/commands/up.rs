@@ -195,6 +195,11 @@ struct OpenDirectory {
 }
 
 impl Up {
+    /// Runs the venue until a signal.
+    ///
+    /// # Errors
+    /// If options contradict each other, an address or a file cannot be used, the data directory
+    /// does not replay, or the journal fails while the venue runs.
     pub fn run(self) -> Result<(), Failure> {
         if self.clock != ClockMode::Venue && (self.speed - 1.0).abs() > f64::EPSILON {
             return Err(Failure::usage("--speed scales --clock venue only").remedy("leave one of the two out"));

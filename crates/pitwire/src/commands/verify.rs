@@ -48,6 +48,10 @@ impl Verify {
         Verify { dir, until: None, json: false }
     }
 
+    /// Replays a data directory and audits every command.
+    ///
+    /// # Errors
+    /// If the directory cannot be read or replayed, or if the auditor finds a broken rule.
     pub fn run(self) -> Result<(), Failure> {
         let progress = CommandProgress::new("verifying");
         let (storage, recovery) = data_directory::open(&self.dir)?;
@@ -163,7 +167,8 @@ impl VerifyFigures {
     }
 }
 
-/// A start would begin from this: it must hold exactly what a replay up to it gives.
+/// Compares a snapshot with the state of the replay at its command. They must be equal, because a
+/// start begins from the snapshot.
 fn check_snapshot(replay: &Replay, snapshot: &RecoveredSnapshot) -> Result<(), Failure> {
     let mut payload = Vec::new();
     encode_state(&replay.engine.image(), &replay.views.image(), &mut payload);

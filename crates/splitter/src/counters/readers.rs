@@ -38,6 +38,9 @@ pub(super) struct Pipes {
 
 impl Pipes {
     /// Opens the pipes of some of all `workers`.
+    ///
+    /// # Errors
+    /// If a pipe cannot be set to non-blocking.
     pub fn open(ends: Vec<OwnedFd>, workers: usize) -> io::Result<Self> {
         let mut pipes = Vec::new();
         for end in ends {
@@ -105,6 +108,9 @@ pub(super) struct Rings {
 
 impl Rings {
     /// Opens the rings of some of all `workers`.
+    ///
+    /// # Errors
+    /// If a file cannot be opened or mapped, is too short, or is not a ring of this version.
     pub fn open(paths: &[PathBuf], workers: usize) -> io::Result<Self> {
         let mut rings = Vec::new();
         // All rings refer to one area.

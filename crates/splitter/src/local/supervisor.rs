@@ -33,6 +33,10 @@ pub(super) struct Supervisor {
 }
 
 impl Supervisor {
+    /// Starts the program of the workers, or threads that count in its place.
+    ///
+    /// # Errors
+    /// If the program or a thread cannot be started, or for the policy `restart` without a program.
     pub fn start(options: &TransportOptions, ends: WorkerEnds) -> Result<Self, TransportError> {
         let (child, counters) = match &options.program {
             Some(program) => (Some(WorkerProcess::start(program, ends)?), None),
@@ -113,6 +117,9 @@ impl Supervisor {
     }
 
     /// Restarts the program on another thread, with what `make` makes for it. Does not block.
+    ///
+    /// # Errors
+    /// If the thread cannot be started. The receiver gets the errors of `make` and of the start.
     pub fn restart<T: Send + 'static>(
         &mut self,
         program: WorkerProgram,

@@ -56,6 +56,10 @@ const fn self_match_name(mode: SelfMatch) -> &'static str {
 
 /// Creates a member's account without funds and its first credential. The secret is shown only
 /// here.
+///
+/// # Errors
+/// A refusal if the name is malformed or a limit is out of range, `already_exists` if the name is
+/// taken, `internal_error` if the credential cannot be stored.
 pub fn create(call: &mut Call<'_>) -> MethodResult {
     let name = call.params.required("name")?.into_owned();
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
@@ -72,6 +76,9 @@ pub fn create(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Creates another credential for an existing account, for example when a secret is lost.
+///
+/// # Errors
+/// A refusal if the account is unknown, `internal_error` if the credential cannot be stored.
 pub fn create_credential(call: &mut Call<'_>) -> MethodResult {
     let account = call.named_account()?;
     let name = call.params.required("name")?.into_owned();
@@ -80,6 +87,9 @@ pub fn create_credential(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Lists the credentials of an account, or of all accounts, without their secrets.
+///
+/// # Errors
+/// A refusal if the account is unknown.
 pub fn credentials(call: &mut Call<'_>) -> MethodResult {
     let only = if call.params.has("name") { Some(call.named_account()?) } else { None };
     let Call { state, venue, out, .. } = call;
@@ -97,6 +107,9 @@ pub fn credentials(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Replaces the secret of a credential, shows the new one and ends the logins with the old one.
+///
+/// # Errors
+/// A refusal if the client id is unknown, `internal_error` if the secret cannot be stored.
 pub fn rotate_credential(call: &mut Call<'_>) -> MethodResult {
     let client_id = call.params.required("client_id")?.into_owned();
     let secret = call.state.rotate_credential(&client_id).map_err(|error| not_stored(&error))?;
@@ -109,6 +122,10 @@ pub fn rotate_credential(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Removes a credential and ends its logins. The client id is not used again.
+///
+/// # Errors
+/// A refusal if the client id is unknown or the last one of the operator's own account,
+/// `internal_error` if the change cannot be stored.
 pub fn remove_credential(call: &mut Call<'_>) -> MethodResult {
     let client_id = call.params.required("client_id")?.into_owned();
     let own = call.account()?;
@@ -152,6 +169,10 @@ fn write_credential(call: &mut Call<'_>, account: AccountId, name: &str, client_
     Ok(())
 }
 
+/// Changes the limits of an account.
+///
+/// # Errors
+/// A refusal if the account is unknown or a limit is out of range.
 pub fn change(call: &mut Call<'_>) -> MethodResult {
     let account = call.named_account()?;
     let held = call.venue.engine().account(account).map(|holder| holder.spec.settings).unwrap_or_default();
@@ -195,6 +216,11 @@ fn throttle(
     Ok(Some(Throttle { executions, window_ns }))
 }
 
+/// Closes an account, ends its logins and removes its credentials.
+///
+/// # Errors
+/// A refusal if the account is unknown, closed or the operator's own, `internal_error` if the
+/// credentials cannot be removed from storage.
 pub fn delete(call: &mut Call<'_>) -> MethodResult {
     let account = call.named_account()?;
     if call.account()? == account {
@@ -209,6 +235,11 @@ pub fn delete(call: &mut Call<'_>) -> MethodResult {
     call.done()
 }
 
+/// Changes a balance by `amount`; a negative one withdraws.
+///
+/// # Errors
+/// A refusal if the account, the currency or the amount is wrong, or if more is withdrawn than is
+/// free.
 pub fn deposit(call: &mut Call<'_>) -> MethodResult {
     let (account, currency) = (call.named_account()?, named_currency(call)?);
     let units = units(call, "amount", &currency)?;
@@ -216,6 +247,10 @@ pub fn deposit(call: &mut Call<'_>) -> MethodResult {
     call.done()
 }
 
+/// Sets how far below zero the balance of a currency may fall.
+///
+/// # Errors
+/// A refusal if the account or the currency is unknown or the amount is negative.
 pub fn set_credit_line(call: &mut Call<'_>) -> MethodResult {
     let (account, currency) = (call.named_account()?, named_currency(call)?);
     let units = units(call, "amount", &currency)?;

@@ -10,6 +10,10 @@ use crate::call::{Call, MethodResult};
 
 const MAX_RESTING_ORDERS: u32 = 2_000_000;
 
+/// Deletes an instrument.
+///
+/// # Errors
+/// A refusal if the instrument is unknown, deleted or in use.
 pub fn delete(call: &mut Call<'_>) -> MethodResult {
     let instrument = call.instrument_id()?;
     call.command(Command::DeleteInstrument { instrument })?;
@@ -18,6 +22,10 @@ pub fn delete(call: &mut Call<'_>) -> MethodResult {
 
 /// Creates a spot instrument that is open for trading. An unknown base currency is created with it,
 /// with enough decimals for one lot.
+///
+/// # Errors
+/// A refusal if a name, a step, the start price or a limit is missing or wrong, if the quote
+/// currency is unknown, or if the name is taken.
 pub fn create(call: &mut Call<'_>) -> MethodResult {
     let (base, quote) = (call.params.required("base_currency")?, call.params.required("quote_currency")?);
     let name = match call.params.text("instrument_name")? {
@@ -63,6 +71,10 @@ pub fn create(call: &mut Call<'_>) -> MethodResult {
     write(call, id)
 }
 
+/// Changes the limits of an instrument.
+///
+/// # Errors
+/// A refusal if the instrument is unknown or deleted, or a limit is out of range.
 pub fn change(call: &mut Call<'_>) -> MethodResult {
     let instrument = call.instrument_id()?;
     let spec = call.spec(instrument)?;

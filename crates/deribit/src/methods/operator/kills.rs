@@ -8,6 +8,9 @@ use crate::call::{Call, MethodResult};
 
 /// Lists live orders with their owners and sessions, oldest first, of one account or of all. At
 /// most `count`, default 100.
+///
+/// # Errors
+/// A refusal if the account is unknown or `count` is out of range.
 pub fn orders(call: &mut Call<'_>) -> MethodResult {
     let only = if call.params.has("name") { Some(call.named_account()?) } else { None };
     let count = call.count(100)?;
@@ -50,6 +53,11 @@ fn scope(call: &Call<'_>) -> Result<KillScope, RpcError> {
     })
 }
 
+/// Blocks an account, a session or the venue, and cancels its orders.
+///
+/// # Errors
+/// A refusal if the scope or the reason is missing or wrong, or if an operator names its own
+/// account.
 pub fn kill(call: &mut Call<'_>) -> MethodResult {
     let (scope, reason) = (scope(call)?, call.reason()?);
     let account = if let KillScope::Account(account) = scope { Some(account) } else { None };
@@ -70,6 +78,10 @@ pub fn kill(call: &mut Call<'_>) -> MethodResult {
     Ok(())
 }
 
+/// Lifts a kill.
+///
+/// # Errors
+/// A refusal if the scope is missing, wrong or an order.
 pub fn lift(call: &mut Call<'_>) -> MethodResult {
     let scope = scope(call)?;
     call.command(Command::Lift { scope })?;
@@ -77,6 +89,10 @@ pub fn lift(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Busts a trade that is still on the tape.
+///
+/// # Errors
+/// A refusal if the reason is missing, `unknown_trade` if the trade is not on the tape, and the
+/// reason of the engine if the bust is impossible.
 pub fn bust(call: &mut Call<'_>) -> MethodResult {
     let reason = call.reason()?;
     let text = call.params.required("trade_id")?;

@@ -9,26 +9,44 @@ use pitwire_model::{Command, InstrumentId, Phase, SessionReason, Ticks, VenueNan
 use super::super::order_parameters;
 use crate::call::{Call, MethodResult};
 
+/// Halts trading; orders stay.
+///
+/// # Errors
+/// A refusal if an instrument or the end is wrong, or if its session does not allow the change.
 pub fn halt(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::Halted)
 }
 
+/// Halts trading for the rest of the day.
+///
+/// # Errors
+/// A refusal if an instrument or the end is wrong, or if its session does not allow the change.
 pub fn halt_and_close(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::HaltAndClose)
 }
 
+/// Pauses trading.
+///
+/// # Errors
+/// A refusal if an instrument or the end is wrong, or if its session does not allow the change.
 pub fn pause(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::Pause)
 }
 
 /// Reopens trading. With `seconds` or `ends_at` the call ends by itself, otherwise an operator ends
 /// it.
+///
+/// # Errors
+/// A refusal if an instrument or the end is wrong, or if its session does not allow the change.
 pub fn reopen(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::ReopeningCall)
 }
 
 /// Starts a volatility call of the length in the instrument's rules, or of `seconds`, or until
 /// `ends_at`.
+///
+/// # Errors
+/// A refusal if an instrument or the end is wrong, or if it does not trade continuously.
 pub fn volatility_call(call: &mut Call<'_>) -> MethodResult {
     turn(call, Phase::VolatilityCall)
 }
@@ -49,6 +67,9 @@ fn own_length(call: &Call<'_>, instrument: InstrumentId, to: Phase) -> Option<u6
 }
 
 /// Resumes the session that the schedule has now.
+///
+/// # Errors
+/// A refusal if an instrument is wrong, or if its session does not allow the change.
 pub fn resume(call: &mut Call<'_>) -> MethodResult {
     for_each(call, |call, instrument| {
         let (to, ends) = call.venue.scheduled(instrument);
@@ -58,12 +79,20 @@ pub fn resume(call: &mut Call<'_>) -> MethodResult {
 }
 
 /// Sets a later end for the running call.
+///
+/// # Errors
+/// A refusal if no end is given, if it is not in the future, or if an instrument has no running
+/// call.
 pub fn extend(call: &mut Call<'_>) -> MethodResult {
     let given = ends(call)?;
     let given = given.ok_or_else(|| RpcError::invalid("seconds", "seconds from now, or ends_at, is required"))?;
     for_each(call, |call, instrument| call.command(Command::ExtendSession { instrument, ends: given }).map(|_| ()))
 }
 
+/// Sets the closing price of an instrument.
+///
+/// # Errors
+/// A refusal if the instrument or the price is wrong, or if the closing price is in use already.
 pub fn closing_price(call: &mut Call<'_>) -> MethodResult {
     let instrument = call.instrument_id()?;
     let price: Ticks = order_parameters::required_price(call, call.spec(instrument)?)?;

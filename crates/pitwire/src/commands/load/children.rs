@@ -48,6 +48,9 @@ struct ChildState {
 }
 
 /// Runs one share of the plan as a child, and reports to the parent.
+///
+/// # Errors
+/// Never; a failure goes to the parent as a message.
 pub fn serve(plan: &LoadPlan, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let control = Arc::new(RunControl::default());
     let listener = Arc::clone(&control);
@@ -92,6 +95,9 @@ fn send(message: &ChildMessage) {
 }
 
 /// Runs the plan in `parts` child processes and adds up their reports.
+///
+/// # Errors
+/// If a child cannot be started, ends early or sends no report.
 pub fn run(
     parts: usize,
     plan: &LoadPlan,

@@ -49,6 +49,9 @@ impl Source {
     }
 
     /// Publishes messages until the source ends or `stop` is set.
+    ///
+    /// # Errors
+    /// If the source cannot be read or has a malformed message.
     pub fn run(self, ingest: &mut Ingest, stop: &AtomicBool) -> Result<(), Failure> {
         match self {
             Source::Lines => lines(ingest, stop),

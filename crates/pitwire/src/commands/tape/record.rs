@@ -46,6 +46,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// Records a feed into a new file.
+    ///
+    /// # Errors
+    /// If the file exists or cannot be written, or the feed cannot be reached or breaks the
+    /// protocol.
     pub fn run(self) -> Result<(), Failure> {
         let file = OpenOptions::new().write(true).create_new(true).open(&self.file).map_err(|error| {
             Failure::new(format!("cannot make {}: {error}", self.file.display()))

@@ -164,6 +164,10 @@ fn symbol_count(text: &str) -> Result<usize, String> {
 }
 
 impl Serve {
+    /// Serves a feed until a signal, or until it ends.
+    ///
+    /// # Errors
+    /// If an option, a file or a certificate is wrong, or the address cannot be opened.
     pub fn run(self) -> Result<(), Failure> {
         let plan = self.plan()?;
         if self.dialect == DialectName::Plain && !self.live.live {

@@ -111,6 +111,10 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Opens the stream of messages.
+    ///
+    /// # Errors
+    /// If the file cannot be read or the settings are impossible.
     pub fn stream(&self) -> Result<TapeStream, String> {
         self.stream_with(self.config.clone())
     }
