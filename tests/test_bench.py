@@ -94,7 +94,7 @@ def test_loop_measures_every_operation_once(variant: list[str], quiet: Venue, ma
     assert run["updates_per_s"] > 0
 
 
-def test_loop_leaves_no_order_and_says_what_it_left_out(quiet: Venue) -> None:
+def test_loop_leaves_no_order_and_names_skipped_measurements(quiet: Venue) -> None:
     run = figures("loop", quiet.ws_url, *SMALL)
     assert [one["name"] for one in run["measurements"]] == [name for name in MEASUREMENTS if name != "trading loop"]
     assert "--maker-credentials" in run["left_out"][0]
@@ -135,7 +135,7 @@ def test_a_venue_that_never_answers_ends_the_benchmark() -> None:
         refusal(bench("loop", f"ws://127.0.0.1:{port}/", "--timeout", "1"), 1, "no answer in 1s")
 
 
-def test_output_to_a_closed_pipe_is_no_panic(quiet: Venue) -> None:
+def test_output_to_a_closed_pipe_does_not_panic(quiet: Venue) -> None:
     command = [BINARY, "bench", "loop", quiet.ws_url, "--count", "10", "--updates", "10", "--price", "1500"]
     reading, writing = os.pipe()
     os.close(reading)

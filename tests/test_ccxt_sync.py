@@ -124,7 +124,7 @@ def test_candles(exchange: ccxt.deribit) -> None:
     assert exchange.fetch_ohlcv(SPOT, "1m", since=since, limit=5)[0][0] == since
 
 
-def test_a_limit_order_lives_is_edited_and_dies(exchange: ccxt.deribit) -> None:
+def test_limit_order_is_entered_edited_and_cancelled(exchange: ccxt.deribit) -> None:
     price = far_below(exchange)
     order = exchange.create_order(SPOT, "limit", "buy", 7, price)
     assert (order["status"], order["filled"], order["amount"], order["price"]) == ("open", 0, 7, price)

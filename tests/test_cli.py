@@ -77,7 +77,7 @@ def reports_of(path: Path, mode: str, tmp_path: Path) -> str:
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("mode", ["book", "venue"])
-def test_the_engine_reports_what_the_slow_matcher_does(tmp_path: Path, seed: int, mode: str) -> None:
+def test_engine_reports_equal_those_of_the_slow_matcher(tmp_path: Path, seed: int, mode: str) -> None:
     operations = ops.random_ops(seed, 8000)
     expected = ops.Matcher().run(operations).splitlines()
     path = tmp_path / "ops.bin"
@@ -164,7 +164,7 @@ def test_a_horizon_in_seconds() -> None:
 # doctor
 
 
-def test_doctor_says_what_the_machine_offers() -> None:
+def test_doctor_reports_the_capabilities_of_the_machine() -> None:
     doctor = json_of("doctor")
     assert doctor["cores"] >= 1
     lines = run_pitwire("doctor").stdout.splitlines()
@@ -179,14 +179,14 @@ def test_doctor_says_what_the_machine_offers() -> None:
 @pytest.mark.parametrize(
     "args", [["doctor"], ["sim", "--preset", "demo", "--seed", "1", "--events", "500"]], ids=lambda args: args[0]
 )
-def test_an_output_that_cannot_be_written_is_no_success(args: list[str]) -> None:
+def test_output_that_cannot_be_written_is_a_failure(args: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
         ended = subprocess.run([BINARY, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
     assert ended.returncode == 1 and ended.stderr.count("\n") == 1, ended.stderr
     assert "could not be written" in ended.stderr and "No space left" in ended.stderr
 
 
-def test_a_reader_that_goes_away_is_no_failure() -> None:
+def test_closed_standard_output_is_not_a_failure() -> None:
     running = subprocess.Popen(
         [BINARY, "sim", "--preset", "demo", "--seed", "1", "--events", "500"], stdout=subprocess.PIPE
     )

@@ -83,7 +83,7 @@ def test_a_changed_file_is_refused_until_it_is_applied(data: Path) -> None:
     assert fixed.returncode == 1 and "XYZ_ZAR exists already" in fixed.stderr
 
 
-def test_what_operators_change_is_no_changed_configuration(data: Path) -> None:
+def test_changes_by_operators_do_not_count_as_a_changed_configuration(data: Path) -> None:
     write(data, XYZ)
     with Venue(data, extra=options(data)) as venue:
         operator = Http(venue.address, OPERATOR)

@@ -29,7 +29,7 @@ def ask(http: Http, order: str) -> list[dict[str, Any]]:
     raise AssertionError("still looking")
 
 
-def test_an_orders_life_from_the_log(data: Path) -> None:
+def test_log_explains_each_step_of_an_order(data: Path) -> None:
     with Venue(data, extra=["--no-flow"]) as venue:
         seller, buyer = Http(venue.address, DEMO_A), Http(venue.address, DEMO_B)
         mine = seller.result("private/sell", SELL)["order"]["order_id"]
@@ -81,7 +81,7 @@ def test_a_report_is_found_by_its_number(data: Path) -> None:
     assert (notes[0]["numbers"]["lots"], notes[0]["numbers"]["buyer"]) == (40, "demo-a")
 
 
-def test_those_who_ask_in_turn_are_all_answered(data: Path) -> None:
+def test_questions_in_turn_are_all_answered(data: Path) -> None:
     with Venue(data, extra=["--no-flow"]) as venue:
         askers = [Http(venue.address, who) for who in (DEMO_A, DEMO_B, OPERATOR)]
         orders = [http.result("private/sell", SELL)["order"]["order_id"] for http in askers[:2]]
@@ -99,7 +99,7 @@ def test_those_who_ask_in_turn_are_all_answered(data: Path) -> None:
         assert venue.stop() == 0
 
 
-def test_what_is_not_there_is_said_in_one_line(data: Path) -> None:
+def test_unknown_order_is_reported_in_one_line(data: Path) -> None:
     with Venue(data, extra=["--no-flow"]) as venue:
         assert venue.stop() == 0
     done = run_pitwire("explain", "--data", data, "--order", "999999999")

@@ -148,7 +148,7 @@ def tables(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_trades_are_the_ones_the_api_tells(run: Run, tables: Path) -> None:
+def test_trades_equal_those_of_the_api(run: Run, tables: Path) -> None:
     found = {trade["trade_id"]: trade for trades in run.trades.values() for trade in trades}
     exported = {row["TradeId"]: row for row in rows(tables, "trades")}
     assert len(found) >= ENOUGH_TRADES and set(found) <= set(exported)
@@ -160,7 +160,7 @@ def test_trades_are_the_ones_the_api_tells(run: Run, tables: Path) -> None:
         assert row["AggressorSide"].lower() == trade["direction"] and millis(row) == trade["timestamp"]
 
 
-def test_fills_are_on_the_side_the_api_tells(run: Run, tables: Path) -> None:
+def test_fills_have_the_side_of_the_api(run: Run, tables: Path) -> None:
     exported = {row["TradeId"]: row for row in rows(tables, "trades")}
     assert len(run.answered) >= 10 and run.answered <= {fill["trade_id"] for fill in run.fills}
     for fill in run.fills:
@@ -168,7 +168,7 @@ def test_fills_are_on_the_side_the_api_tells(run: Run, tables: Path) -> None:
         assert exported[fill["trade_id"]][column] == fill["order_id"]
 
 
-def test_orders_are_the_ones_the_api_tells(run: Run, tables: Path) -> None:
+def test_orders_equal_those_of_the_api(run: Run, tables: Path) -> None:
     exported = {row["OrderId"]: row for row in rows(tables, "orders")}
     assert len(run.orders) >= 22
     for order in run.orders:
@@ -206,7 +206,7 @@ def test_the_book_is_the_one_the_api_shows(run: Run, tables: Path) -> None:
     assert all(entered[row["OrderId"]]["AccountId"] == row["AccountId"] for row in book)
 
 
-def test_counts_are_the_ones_verify_counts(run: Run, tables: Path) -> None:
+def test_counts_equal_those_of_verify(run: Run, tables: Path) -> None:
     ended = run_pitwire("verify", run.data, "--json")
     counted = json.loads(ended.stdout)
     events = rows(tables, "events")
@@ -245,7 +245,7 @@ def test_columns_are_cointossxs_and_then_the_documented_ones(tables: Path) -> No
 
 
 @pytest.mark.parametrize("numbers", ["DOUBLE", "DECIMAL(38,18)"])
-def test_parquet_holds_what_csv_holds(run: Run, tables: Path, tmp_path: Path, numbers: str) -> None:
+def test_parquet_and_csv_have_equal_values(run: Run, tables: Path, tmp_path: Path, numbers: str) -> None:
     options = ["--decimal"] if numbers.startswith("DECIMAL") else []
     report = export(run.data, tmp_path / "p", "--format", "parquet", *options)
     reader = duckdb.connect()
@@ -447,7 +447,7 @@ def test_wrong_use_is_refused_before_anything_is_read(options: list[str], word: 
     assert word in refused(2, tmp_path / "nowhere", "--out", tmp_path / "out", *options)
 
 
-def test_nothing_is_written_over(run: Run, tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(run: Run, tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     export(run.data, tmp_path / "mine", "--to", "1")
     before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "mine").iterdir()}
@@ -458,7 +458,7 @@ def test_nothing_is_written_over(run: Run, tmp_path: Path) -> None:
     assert oct((tmp_path / "mine").stat().st_mode & 0o777) == "0o700"
 
 
-def test_what_is_no_venues_directory_is_named(tmp_path: Path) -> None:
+def test_directory_without_a_journal_is_refused_by_name(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert "nowhere" in refused(1, tmp_path / "nowhere", "--out", out)
     (tmp_path / "empty").mkdir()

@@ -87,7 +87,7 @@ def test_listeners_on_delivery_threads_get_all_messages(tmp_path: Path, nats: Se
             assert any("the gateway is stopping" in text for text in texts)
 
 
-def test_a_reader_goes_on_at_the_venue_or_at_any_gateway_and_misses_nothing(tmp_path: Path, nats: Server) -> None:
+def test_reader_resumes_at_venue_or_gateway_without_a_gap(tmp_path: Path, nats: Server) -> None:
     """Cut at random points, and resumed with the tokens at that point."""
     print(f"RESUME_SEED={SEED}")
     rng = random.Random(SEED)

@@ -59,7 +59,7 @@ def texts_until(ws: Ws, mark: str) -> list[str]:
     return texts
 
 
-def test_who_listens_elsewhere_gets_the_bytes_of_who_is_on_the_loop(quiet: Venue) -> None:
+def test_handed_off_reader_gets_the_bytes_of_a_reader_on_the_loop(quiet: Venue) -> None:
     with (
         Ws(quiet.ws_url) as local,
         listener(quiet, *CHANNELS) as away,
@@ -131,7 +131,7 @@ def whole(messages: list[Json]) -> None:
         assert of == list(range(of[0], of[0] + len(of)))
 
 
-def test_neither_hole_nor_double_while_a_connection_moves(venue: Venue) -> None:
+def test_connection_gets_no_gap_and_no_duplicate_while_it_moves(venue: Venue) -> None:
     connections = []
     for at in range(12):
         ws = Ws(venue.ws_url)
@@ -162,7 +162,7 @@ def test_neither_hole_nor_double_while_a_connection_moves(venue: Venue) -> None:
         whole(messages)
 
 
-def test_what_is_asked_elsewhere_is_answered_as_on_the_loop(quiet: Venue) -> None:
+def test_requests_of_handed_off_readers_are_answered_as_on_the_loop(quiet: Venue) -> None:
     with listener(quiet, "ticker.BTC_USDC.100ms") as ws, Ws(quiet.ws_url) as local:
         assert ws.notification("ticker.BTC_USDC.100ms")["state"] == "open"
         assert ws.result("public/test")["version"]
@@ -215,7 +215,7 @@ def test_unsubscribing_elsewhere(quiet: Venue) -> None:
     assert gauge(quiet, "open_channels") == 0
 
 
-def test_who_logs_in_later_trades_as_ever(quiet: Venue) -> None:
+def test_handed_off_reader_can_log_in_and_trade(quiet: Venue) -> None:
     with listener(quiet, "trades.BTC_USDC.100ms") as ws, Ws(quiet.ws_url) as other:
         other.login(DEMO_B)
         buy(other, 60_010.0, 0.001, side="sell")
@@ -248,7 +248,7 @@ def test_who_logs_in_later_trades_as_ever(quiet: Venue) -> None:
         )
 
 
-def test_a_late_login_leaves_neither_hole_nor_double(venue: Venue) -> None:
+def test_late_login_causes_no_gap_and_no_duplicate(venue: Venue) -> None:
     channels = ["trades.spot.ZAR.100ms", "trades.spot.USDC.100ms", "quote.NPN_ZAR", "book.NPN_ZAR.100ms"]
     received: list[list[Json]] = []
     for at in range(5):
@@ -272,7 +272,7 @@ def test_a_late_login_leaves_neither_hole_nor_double(venue: Venue) -> None:
         whole(messages)
 
 
-def test_what_was_said_before_the_end_is_done(quiet: Venue) -> None:
+def test_requests_before_the_close_frame_are_executed(quiet: Venue) -> None:
     with listener(quiet, "trades.BTC_USDC.100ms") as ws:
         ws.login(DEMO_A)
         for _ in range(50):
@@ -286,7 +286,7 @@ def test_what_was_said_before_the_end_is_done(quiet: Venue) -> None:
         )
 
 
-def test_who_logs_out_is_let_go(quiet: Venue) -> None:
+def test_logout_of_a_handed_off_reader_closes_its_connection(quiet: Venue) -> None:
     with listener(quiet, "trades.BTC_USDC.100ms") as ws:
         ws.login(DEMO_A)
         assert ws.result("private/logout") == "ok"
@@ -295,7 +295,7 @@ def test_who_logs_out_is_let_go(quiet: Venue) -> None:
     until(lambda: gauge(quiet, "open_connections") == 0, "it has left")
 
 
-def test_a_venue_that_stops_says_so(tmp_path: Path) -> None:
+def test_stopping_venue_is_reported(tmp_path: Path) -> None:
     with Venue(tmp_path / "data", extra=["--no-flow"]) as venue, listener(venue, "trades.BTC_USDC.100ms") as ws:
         assert venue.stop() == 0
         assert ws.arrive()["method"] == "logout" or True
@@ -304,7 +304,7 @@ def test_a_venue_that_stops_says_so(tmp_path: Path) -> None:
                 json.loads(ws.arrive_text())
 
 
-def test_who_needs_a_login_stays(quiet: Venue) -> None:
+def test_connection_with_private_channels_is_not_handed_off(quiet: Venue) -> None:
     with Ws(quiet.ws_url) as trader, Ws(quiet.ws_url) as operator, Ws(quiet.ws_url) as idle:
         trader.login(DEMO_A)
         trader.subscribe("trades.BTC_USDC.100ms", scope="private")

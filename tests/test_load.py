@@ -166,13 +166,13 @@ def test_more_connections_than_files_are_opened_by_children() -> None:
     assert figures["generator_threads"] >= 2
 
 
-def test_a_storm_is_over_when_everybody_is_back() -> None:
+def test_storm_ends_when_all_connections_are_open_again() -> None:
     with server(numbered) as url:
         figures = load(url, "--connections", "20", "--seconds", "1.5", "--storm", "0.5")
     assert figures["storm_s"] is not None and figures["ended_early"] == 0
 
 
-def test_over_tls_with_an_authority_of_its_own(tmp_path: Path) -> None:
+def test_load_over_tls_trusts_the_given_authority(tmp_path: Path) -> None:
     with serving(tmp_path, "--tls", "--rate", "1000", "--frame-trades", "10", "--per-client") as feed:
         url, authority = feed.url, feed.ready["ca"]
         figures = load(url, "--connections", "3", "--seconds", "1", "--ca", authority)
@@ -186,7 +186,7 @@ def test_over_tls_with_an_authority_of_its_own(tmp_path: Path) -> None:
     assert plain.returncode == 1 and len(plain.stderr.splitlines()) == 1, plain.stderr
 
 
-def test_a_limit_is_found_between_what_is_carried_and_what_is_not() -> None:
+def test_limit_lies_between_a_passing_and_a_failing_load() -> None:
     here: set[ServerConnection] = set()
 
     async def at_most_ten(connection: ServerConnection) -> None:
@@ -231,7 +231,7 @@ def test_an_interrupted_run_reports_its_figures() -> None:
     assert json.loads(out)["interrupted"]
 
 
-def test_what_failed_is_said_in_one_line_and_the_rest_is_measured() -> None:
+def test_failed_connections_are_reported_in_one_line_and_the_rest_is_measured() -> None:
     taken = 0
 
     async def half(connection: ServerConnection) -> None:
@@ -270,7 +270,7 @@ def test_what_failed_is_said_in_one_line_and_the_rest_is_measured() -> None:
         (["wss://127.0.0.1:1/", "--ca", "x", "--insecure"], "--insecure"),
     ],
 )
-def test_what_cannot_be_meant_is_one_clear_line(args: list[str], said: str) -> None:
+def test_impossible_arguments_get_one_clear_line(args: list[str], said: str) -> None:
     done = run(*args)
     assert done.returncode == 2 and done.stdout == ""
     assert len(done.stderr.splitlines()) == 1 and said in done.stderr, done.stderr

@@ -79,7 +79,7 @@ def test_every_trade_is_published_once(tape: str, server: Server) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["stands still", "goes away"])
-def test_the_splitter_goes_on_and_every_loss_shows(trouble: str, tape: str, server: Server) -> None:
+def test_splitter_continues_and_declares_every_loss(trouble: str, tape: str, server: Server) -> None:
     """Local workers are unaffected; sequence numbers show a remote consumer its missed records."""
     trades = 5 * TRADES
     reader = Reader(server)

@@ -13,7 +13,7 @@ RATE, SECONDS = 2_000, 1
 
 
 @pytest.mark.parametrize("wait", ["awake", "asleep"])
-def test_an_open_loop_sends_all_that_is_due_and_hears_all_answers(wait: str, tmp_path: Path) -> None:
+def test_open_loop_sends_every_due_request_and_receives_every_answer(wait: str, tmp_path: Path) -> None:
     with Venue(tmp_path / "data", ["--no-flow", "--durability", "memory"]) as venue:
         load = ["--mode", "open", "--rate", str(RATE), "--seconds", str(SECONDS), "--wait", wait]
         command = [BINARY, "order-bench", *load, "--venue", venue.address, "--json"]

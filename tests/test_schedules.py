@@ -216,7 +216,7 @@ def meddle(chance: random.Random, operators: Http, member: Http) -> None:
             operators.result("private/pitwire_advance", {"ns": chance.choice([1, 60, 600, 3_600]) * SECOND})
 
 
-def test_whatever_operators_do_and_whenever_it_dies_the_log_passes_the_audit(data: Path) -> None:
+def test_log_passes_the_audit_after_random_operator_commands_and_kills(data: Path) -> None:
     seed = int(os.environ.get("TEST_SEED", "0")) or random.randrange(1, 1 << 32)
     print(f"TEST_SEED={seed}")
     chance = random.Random(seed)

@@ -114,7 +114,7 @@ def at(points: list[dict[str, Any]], place: int) -> float:
     return next(point["value"] for point in points if point["at"] == place)
 
 
-def test_the_figures_of_a_report_are_those_of_what_was_exported(tmp_path: Path) -> None:
+def test_report_figures_equal_those_of_the_export(tmp_path: Path) -> None:
     run, exported = tmp_path / "run", tmp_path / "csv"
     arguments = ["sim", "--seed", "7", "--horizon", str(SECONDS)]
     ended = run_pitwire(*arguments, "--out", run, "--report", "--json")

@@ -99,7 +99,7 @@ def test_trades_reach_their_workers_as_they_came(tmp_path: Path) -> None:
     assert "counters_cpu_ns_per_trade" not in figures
 
 
-def test_the_handshake_is_a_clients_and_what_comes_with_its_answer_is_kept() -> None:
+def test_bytes_after_the_handshake_answer_are_kept() -> None:
     trades, keys = Trades(), []
 
     def serve(peer: Peer, _: int) -> None:
@@ -117,7 +117,7 @@ def test_the_handshake_is_a_clients_and_what_comes_with_its_answer_is_kept() -> 
     assert len(keys) == 2 and keys[0] != keys[1] and all(len(key) == 16 for key in keys)
 
 
-def test_we_introduce_ourselves_after_the_hello_and_again_on_every_connection(tmp_path: Path) -> None:
+def test_auth_and_subscribe_follow_the_hello_on_every_connection(tmp_path: Path) -> None:
     trades, masks = Trades(), []
     (tmp_path / "key").write_text('{"action":"auth","params":"secret"}\n')
 
@@ -218,7 +218,7 @@ ODD = {
 
 @pytest.mark.parametrize("opcode", [TEXT, BINARY_FRAME])
 @pytest.mark.parametrize("name", ODD)
-def test_odd_messages_cost_nothing_but_themselves(name: str, opcode: int) -> None:
+def test_odd_messages_affect_no_other_message(name: str, opcode: int) -> None:
     trades = Trades()
 
     def serve(peer: Peer, _: int) -> None:
@@ -272,7 +272,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
-def test_what_no_second_attempt_cures_ends_at_once_and_says_why(name: str) -> None:
+def test_permanent_failure_ends_at_once_with_its_reason(name: str) -> None:
     answer, says, remedy = ANSWERS[name]
 
     def serve(peer: Peer, _: int) -> None:
@@ -325,14 +325,14 @@ def test_a_server_that_accepts_and_drops_is_not_hammered() -> None:
     ] == [True] * 4
 
 
-def test_a_server_that_never_speaks_is_given_up() -> None:
+def test_server_that_never_answers_times_out() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"ws://127.0.0.1:{listener.getsockname()[1]}/"
         ended = split(url, "--timeout", "1", "--no-reconnect")
     assert ended.returncode == 1 and "has not answered the WebSocket handshake in 1 s" in ended.stderr, ended.stderr
 
 
-def test_a_silent_connection_is_asked_then_left() -> None:
+def test_silent_connection_gets_a_ping_and_is_then_closed() -> None:
     asked = []
 
     def serve(peer: Peer, _: int) -> None:
@@ -418,7 +418,7 @@ def test_a_statistics_line_comes_at_every_8192nd_trade_of_a_connection() -> None
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_end_it_closes_drains_and_says_what_was(how: signal.Signals, tmp_path: Path) -> None:
+def test_stop_closes_drains_and_prints_the_summary(how: signal.Signals, tmp_path: Path) -> None:
     trades, codes = Trades(), []
 
     def serve(peer: Peer, _: int) -> None:
@@ -438,7 +438,7 @@ def test_asked_to_end_it_closes_drains_and_says_what_was(how: signal.Signals, tm
     assert sum(len(records((tmp_path / f"out.{worker}").read_bytes())) for worker in range(4)) == 6
 
 
-def test_it_ends_at_once_while_it_waits_to_try_again() -> None:
+def test_stop_ends_the_pause_before_a_reconnection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     with running(split_command(f"ws://127.0.0.1:{port}/")) as process:
@@ -479,7 +479,7 @@ def test_a_stopped_worker_stops_no_other_worker(tmp_path: Path) -> None:
     assert figures["dropped"] == declared > 0
 
 
-def test_a_killed_program_is_started_again_and_learns_of_it(tmp_path: Path) -> None:
+def test_killed_program_is_restarted_with_a_gap_record(tmp_path: Path) -> None:
     trades, pid_file = Trades(), tmp_path / "out.pid"
 
     def pid() -> int:
@@ -763,7 +763,7 @@ def test_the_view_shows_the_feed_on_a_terminal_and_q_ends_it() -> None:
         (["ws://a/", "--no-such-flag"], "--no-such-flag"),
     ],
 )
-def test_wrong_arguments_exit_2_and_say_what_is_wrong(args: list[str], names: str) -> None:
+def test_wrong_arguments_exit_2_and_name_the_fault(args: list[str], names: str) -> None:
     ended = split(*args) if "--workers" not in args else run_pitwire("split", *args)
     assert ended.returncode == 2, ended.stderr
     assert (

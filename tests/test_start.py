@@ -31,7 +31,7 @@ def test_a_fresh_venue_holds_the_balances_of_the_preset(data: Path) -> None:
         assert {currency: held[currency] for currency in OPENING_BALANCES} == OPENING_BALANCES
 
 
-def test_an_empty_directory_will_do(data: Path) -> None:
+def test_empty_directory_is_accepted(data: Path) -> None:
     data.mkdir(parents=True)
     with Venue(data) as venue:
         assert Http(venue.address).get("/healthz").status == 200
@@ -82,7 +82,7 @@ def test_a_second_start_on_the_same_data_is_refused_without_harm(data: Path) -> 
         venue.start()  # the lock of a dead process is not in the way
 
 
-def test_a_port_in_use_is_said_clearly(data: Path) -> None:
+def test_port_in_use_is_reported_with_a_remedy(data: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         ended = run_pitwire("up", "--preset", "demo", "--data", data, "--http", address, timeout_s=30)
@@ -184,7 +184,7 @@ def test_a_tail_cut_off_after_a_clean_end_is_refused_with_its_position(data: Pat
     assert_refused_with_position(data, segment)
 
 
-def test_a_tail_of_zeros_is_as_good_as_none(data: Path) -> None:
+def test_tail_of_zeros_counts_as_no_tail(data: Path) -> None:
     segment = traded(data, clean=False)
     size = used(segment)
     with segment.open("r+b") as file:

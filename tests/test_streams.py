@@ -191,7 +191,7 @@ def test_a_request_that_is_too_large_ends_its_connection(venue: Venue) -> None:
     asyncio.run(scenario())
 
 
-def test_an_address_has_so_many_readers_and_no_more(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_readers_of_one_address_are_limited(tmp_path_factory: pytest.TempPathFactory) -> None:
     async def scenario(venue: Venue) -> None:
         async with stream(venue, "/ws/btcusdc@trade") as one, stream(venue, "/v1/marketdata/btcusdc") as two:
             with pytest.raises(websockets.InvalidStatus) as refused:
@@ -214,7 +214,7 @@ def test_an_address_has_so_many_readers_and_no_more(tmp_path_factory: pytest.Tem
         asyncio.run(scenario(venue))
 
 
-def test_a_stopping_venue_says_goodbye_to_readers(tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_stopping_venue_sends_a_close_frame_to_readers(tmp_path_factory: pytest.TempPathFactory) -> None:
     async def scenario(venue: Venue) -> None:
         async with stream(venue, "/ws/npnzar@trade/btcusdc@trade") as socket:
             await take(socket, 1)

@@ -198,7 +198,7 @@ def shake_hands(feed: Feed) -> socket.socket:
     return stream
 
 
-def test_a_reset_loses_only_what_was_under_way(tmp_path: Path) -> None:
+def test_reset_loses_only_data_in_transit(tmp_path: Path) -> None:
     options = ["--trades", "200000", "--disconnect-every", "30000", "--disconnect-how", "reset"]
     with serving(tmp_path, *options) as feed:
         ledger = Ledger()
@@ -386,7 +386,7 @@ def test_a_recording_that_was_killed_is_whole_up_to_its_last_block(tmp_path: Pat
     assert (ledger.lost, ledger.repeated) == (0, 0)
 
 
-def test_files_that_are_none_are_named_with_the_place(tmp_path: Path) -> None:
+def test_invalid_files_are_named_with_the_position(tmp_path: Path) -> None:
     file = tmp_path / "whole.tape"
     with serving(tmp_path, "--trades", "20000") as feed:
         assert run("record", feed.url, file).returncode == 0

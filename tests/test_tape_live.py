@@ -99,7 +99,7 @@ def test_every_message_has_an_envelope_and_a_truth_row(tmp_path: Path, dialect: 
     assert summary["bytes"] == sum(int(row["bytes"]) for row in rows)
 
 
-def test_connections_get_the_same_numbers_and_a_late_one_gets_what_is_due_after_it(tmp_path: Path) -> None:
+def test_late_connection_gets_the_same_numbers_from_its_start_on(tmp_path: Path) -> None:
     truth = tmp_path / "truth.csv"
     options = ["--dialect", "binance", "--rate", "500", "--envelope", "--truth", str(truth)]
     feed = Feed(tmp_path, "--live", *options, "--trades", "600", "--start-with", "2", "--arrival", "poisson")

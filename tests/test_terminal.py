@@ -91,7 +91,7 @@ def test_an_operators_tables_are_aligned_and_in_a_useful_order(venue: Venue) -> 
 # An operator's command says what happened
 
 
-def test_an_operators_command_says_what_happened(data: Path) -> None:
+def test_operator_command_reports_its_effect(data: Path) -> None:
     with Venue(data, extra=["--no-flow", "--key-file", str(data.parent / "vault.key")]) as venue:
         halted = said(venue, "halt", "NPN_ZAR")
         assert "NPN_ZAR is halted" in halted and "pitwire operator reopen NPN_ZAR" in halted

@@ -84,7 +84,7 @@ def test_two_members_trade_and_both_see_it(venue: Venue, http: Http, other: Http
     assert after == {row["currency"]: Decimal(str(row["balance"])) for row in held} and set(after) == set(before)
 
 
-def test_mass_cancels_take_what_they_name(venue: Venue, http: Http) -> None:
+def test_mass_cancels_cancel_the_named_orders(venue: Venue, http: Http) -> None:
     at = ["--url", venue.ws_url]
     for instrument, price, label in [("BTC_USDC", "100", "x"), ("BTC_USDC", "101", "y"), ("NPN_ZAR", "5", "x")]:
         result(*at, "buy", instrument, "1", price, "--label", label)
@@ -253,7 +253,7 @@ def test_trade_fails_at_once_without_a_venue() -> None:
     refusal(trade("--url", "ws://127.0.0.1:1/ws/api/v2", "orders"), 1, "127.0.0.1:1", "pitwire up")
 
 
-def test_a_path_that_is_no_websocket_is_named(venue: Venue) -> None:
+def test_path_without_websocket_is_named(venue: Venue) -> None:
     refusal(trade("--url", f"ws://{venue.address}/elsewhere", "orders"), 1, "404", "/ws/api/v2")
 
 
@@ -276,7 +276,7 @@ def test_credentials_come_from_a_file_that_other_users_cannot_read(venue: Venue,
         refusal(trade(*at, env=named, who=None), 1, f"{mode:03o}", f"chmod 600 {file}")
 
 
-def test_what_is_wrong_with_credentials_is_said_without_them(tmp_path: Path) -> None:
+def test_credential_errors_do_not_print_credentials(tmp_path: Path) -> None:
     file = tmp_path / "credentials.toml"
     named = {"PITWIRE_CREDENTIALS": str(file)}
     refusal(trade("orders", who=None), 1, "PITWIRE_CLIENT_ID", "chmod 600")
@@ -349,7 +349,7 @@ def test_numbers_reach_the_venue_letter_for_letter(double: Double) -> None:
     assert params == {"instrument_name": "BTC_USDC", "type": "limit", "label": 'a"b'}, "nothing that was not asked for"
 
 
-def test_the_secret_signs_and_stays_at_home(double: Double) -> None:
+def test_secret_signs_the_login_and_is_not_sent(double: Double) -> None:
     trade("--url", double.url, "orders")
     (auth,) = double.calls("public/auth")
     signed = auth["params"]
@@ -370,7 +370,7 @@ def test_an_answer_that_never_comes_is_not_shown_as_a_refusal(double: Double) ->
     refusal(trade("--url", double.url, "orders"), 1, "no answer", "try again")
 
 
-def test_what_was_not_asked_for_does_not_disturb(double: Double) -> None:
+def test_unsolicited_messages_do_not_disturb(double: Double) -> None:
     def orders(socket: ServerConnection, call: dict[str, Any]) -> dict[str, Any]:
         socket.send(json.dumps({"jsonrpc": "2.0", "method": "heartbeat", "params": {"type": "test_request"}}))
         socket.send(json.dumps({"jsonrpc": "2.0", "id": 999, "result": [{"order_id": "another's"}]}))

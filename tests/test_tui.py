@@ -191,7 +191,7 @@ def test_faults_at_the_start_are_named(quiet: Venue) -> None:
     refused(tui(quiet, "NOTHING"), 2, 'no instrument "NOTHING"', "such as AGL_ZAR")
 
 
-def test_without_a_terminal_it_says_so(quiet: Venue) -> None:
+def test_missing_terminal_is_reported(quiet: Venue) -> None:
     command = [BINARY, "tui", "--url", quiet.ws_url]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (2, "")

@@ -71,7 +71,7 @@ def test_a_warm_up_without_flow_is_refused(data: Path) -> None:
 
 
 @pytest.mark.parametrize("length", ["25h", "6", "-1h", "soon", ""])
-def test_a_length_that_is_none_is_refused_with_examples(data: Path, length: str) -> None:
+def test_invalid_length_is_refused_with_examples(data: Path, length: str) -> None:
     refused = run_pitwire("up", "--data", data, f"--warm-up={length}")
     assert refused.returncode == 2
     assert "such as 30m or 6h, or 0 for none" in refused.stderr

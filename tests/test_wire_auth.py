@@ -112,7 +112,7 @@ def test_a_signature_may_have_no_data_and_a_number_for_a_nonce(ws: Ws) -> None:
         {"grant_type": "refresh_token", "refresh_token": "invented"},
     ],
 )
-def test_what_is_wrong_is_refused_and_authenticates_nothing(ws: Ws, wrong: Json) -> None:
+def test_malformed_grants_are_refused_and_authenticate_nothing(ws: Ws, wrong: Json) -> None:
     assert code(ws.call("public/auth", wrong)) in (INVALID_CREDENTIALS, UNAUTHORIZED)
     assert code(ws.call("private/get_open_orders")) == AUTHORIZATION_REQUIRED
 
@@ -282,6 +282,6 @@ def test_a_foreign_page_is_refused(venue: Venue, foreign: dict[str, str]) -> Non
     assert b'"result"' not in reply.body
 
 
-def test_our_own_page_is_welcome(venue: Venue) -> None:
+def test_own_page_may_connect(venue: Venue) -> None:
     own = {"Origin": venue.http_url, "Sec-Fetch-Site": "same-origin"}
     assert Http(venue.address).get(MINE, signed(DEMO_A, "GET", MINE) | own).status == 200

@@ -103,7 +103,7 @@ def test_the_merged_channel_sends_at_most_ten_a_second(ws: Ws) -> None:
     assert stamps[-1] - stamps[1] >= 17 * 100
 
 
-def test_an_event_is_the_same_bytes_for_everybody(venue: Venue) -> None:
+def test_event_has_the_same_bytes_for_all_subscribers(venue: Venue) -> None:
     channels = ["book.NPN_ZAR.100ms", "trades.NPN_ZAR.100ms", "ticker.NPN_ZAR.100ms"]
     with Ws(venue.ws_url) as first, Ws(venue.ws_url) as second:
         for ws in (first, second):

@@ -113,7 +113,7 @@ def test_the_largest_message_passes_and_one_byte_more_closes_1009(raw: RawWs) ->
     assert raw.close_code() == 1009
 
 
-def test_a_frame_that_only_promises_to_be_huge_closes_1009(raw: RawWs) -> None:
+def test_huge_announced_frame_length_closes_1009(raw: RawWs) -> None:
     raw.socket.sendall(bytes([0x80 | TEXT, 0x80 | 127]) + struct.pack(">Q", 1 << 40) + os.urandom(4))
     assert raw.close_code() == 1009
 

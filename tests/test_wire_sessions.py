@@ -165,7 +165,7 @@ def test_a_replayed_request_enters_nothing(venue: Venue, http: Http) -> None:
     wait_for_open(http, [first])
 
 
-def test_what_is_late_is_not_entered(http: Http) -> None:
+def test_late_order_is_not_entered(http: Http) -> None:
     late = http.call("private/buy", RESTING | {"valid_until": now_ms() - 1})
     assert code(late) == 13888
     assert enter(http, valid_until=now_ms() + 60_000)

@@ -70,7 +70,7 @@ def test_a_flood_of_tiny_fragments_ends_early(target: Target) -> None:
 @pytest.mark.parametrize(
     ("announced", "code"), [(1 << 63, 1002), ((1 << 63) - 1, 1009), (1 << 40, 1009), (65536, 1009)]
 )
-def test_a_length_alone_costs_nothing(target: Target, announced: int, code: int) -> None:
+def test_announced_length_alone_allocates_nothing(target: Target, announced: int, code: int) -> None:
     before = target.rss_bytes()
     for _ in range(20):
         with target.open() as client:
@@ -95,7 +95,7 @@ def test_a_flood_of_pings_with_unread_answers_waits(target: Target) -> None:
 
 
 @pytest.mark.attack("hostile WebSocket frames")
-def test_a_flood_of_pongs_and_empty_fragments_is_nothing_to_anybody(target: Target) -> None:
+def test_flood_of_pongs_and_empty_fragments_delays_no_other_client(target: Target) -> None:
     before = target.rss_bytes()
     with target.open() as client:
         flood(client, client_frame(PONG, b"x") * 1000, 100)
@@ -120,7 +120,7 @@ def test_a_decompression_bomb_is_cut_while_it_is_small(target: Target) -> None:
 
 
 @pytest.mark.attack("connections that send a byte at a time")
-def test_a_thousand_who_drip_are_ended_and_the_others_are_served(target: Target) -> None:
+def test_thousand_slow_senders_are_closed_and_others_are_served(target: Target) -> None:
     head = f"GET {target.path} HTTP/1.1\r\nHost: {target.address}\r\nX: ".encode()
     begun = [client_frame(TEXT, b"{" * 100)[:20], client_frame(TEXT, b"{", fin=False)]
     handshakes = [target.connect() for _ in range(500)]
@@ -167,7 +167,7 @@ def dripped(client: socket.socket) -> bool:
     return True
 
 
-def test_what_was_asked_before_a_half_close_is_answered(target: Target) -> None:
+def test_requests_before_a_half_close_are_answered(target: Target) -> None:
     with target.open() as client:
         client.send(PING, b"asked")
         client.send(TEXT, b'{"jsonrpc":"2.0","id":1,"method":"public/test"}')
@@ -294,14 +294,14 @@ SMUGGLED = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
         (["Sec-WebSocket-Extensions: ;"], 400),
     ],
 )
-def test_what_follows_a_refused_handshake_is_no_request(target: Target, headers: list[str], status: int) -> None:
+def test_bytes_after_a_refused_handshake_are_not_a_request(target: Target, headers: list[str], status: int) -> None:
     received = handshake(target, *headers, body=SMUGGLED)
     # Requests without a body must not have one.
     others = [413] if headers == ["Content-Length: 42"] else [status]
     assert statuses(received) in ([status], others), received
 
 
-def test_what_follows_a_handshake_is_frames_and_no_request(target: Target) -> None:
+def test_bytes_after_a_handshake_are_frames_and_not_a_request(target: Target) -> None:
     received = handshake(target, body=SMUGGLED)
     head, _, frames = received.partition(b"\r\n\r\n")
     assert statuses(received) == [101], received

@@ -73,7 +73,7 @@ def test_a_live_run_matches_messages_that_differ_per_connection(exchange: str, r
     assert tables.live_tables(found)[0].rows[0][0] == "early"
 
 
-def test_without_ignore_nothing_matches_and_the_report_says_what_to_do(exchange: str, run_study: RunStudy) -> None:
+def test_without_ignore_nothing_matches_and_the_report_names_the_remedy(exchange: str, run_study: RunStudy) -> None:
     live = {"name": "mine", "url": f"{exchange}/busy", "subscribe": "hello", "measured_s": 0.5}
     found = analysis.analyse(run_study({"live": [live], "limits": {"noisy_runs": "flag"}}, {"a": "", "b": ""}))
     assert found.live == []

@@ -151,7 +151,7 @@ def test_a_wrong_description_is_named(tmp_path: Path) -> None:
         publishers.load(tmp_path / "absent")
 
 
-def test_a_publisher_that_was_not_built_says_what_to_do(tmp_path: Path) -> None:
+def test_publisher_that_was_not_built_names_the_remedy(tmp_path: Path) -> None:
     fields = {"language": "C", "library": "none", "version": "1", "tests": ["echo"], "tools": ["sh"]}
     failing = PublisherDescription(name="x", build=[["false"]], run=["sh"], **fields)
     publisher = Publisher(failing, tmp_path)

@@ -110,7 +110,7 @@ at = [200]
 """
 
 
-def test_a_server_that_breaks_the_protocol_is_an_outage_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_protocol_violation_is_an_outage_and_the_run_continues(tmp_path: Path) -> None:
     (tmp_path / "faults.toml").write_text(BREAKS)
     joined = {
         "exchange": "gemini",

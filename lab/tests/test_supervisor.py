@@ -67,7 +67,7 @@ def test_a_clock_with_another_origin_is_refused(run_study: RunStudy) -> None:
     assert status["b"].usable
 
 
-def test_a_connector_that_never_ends_is_killed_and_the_study_goes_on(
+def test_connector_that_never_ends_is_killed_and_the_study_continues(
     run_study: RunStudy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("lab.supervisor.SLACK_S", 0.5)
@@ -90,7 +90,7 @@ def test_a_joined_run_restarts_a_process_that_died(run_study: RunStudy) -> None:
     assert "ended with 9" in broken.restarts[0]["reason"]
 
 
-def test_a_joined_run_goes_on_without_a_connector_that_cannot_start(run_study: RunStudy) -> None:
+def test_joined_run_continues_without_a_connector_that_cannot_start(run_study: RunStudy) -> None:
     joined = {"exchange": "gemini", "markets": 1, "rate": 100, "warm_up_s": 0, "measured_s": 1}
     record = run_study({"joined": [joined], "limits": FLAG}, {"a": "", "b": "clock=process"}).records()[0]
     connectors = {c.connector: c for c in record.connectors}

@@ -50,7 +50,7 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 
 
 @pytest.mark.attack("hostile request head")
-def test_hostile_head_is_refused_and_the_venue_serves_on(target: Target, tries: Callable[[int], None]) -> None:
+def test_hostile_head_is_refused_and_the_venue_continues(target: Target, tries: Callable[[int], None]) -> None:
     for name, head in HEADS.items():
         with target.connect() as stranger:
             stranger.settimeout(30)

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_an_amount_above_the_bound_is_asked_about() {
+    fn only_an_amount_above_the_bound_needs_confirmation() {
         let reason = |bound: &str, amount: &str| {
             ConfirmationBound::from(bound.parse::<Number>().unwrap()).reason(&amount.parse().unwrap())
         };

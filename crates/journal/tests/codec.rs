@@ -462,7 +462,7 @@ fn no_sector_of_a_group_is_all_zeros() {
 }
 
 #[test]
-fn a_group_says_what_happened_to_it() {
+fn group_names_its_fault() {
     let commands: Vec<SequencedCommand> = samples::commands().into_iter().map(|(_, stamped)| stamped).collect();
     let good = group(&commands);
     assert!(read_group(&good).is_ok());

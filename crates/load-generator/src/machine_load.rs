@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn the_use_of_processors_is_what_is_not_idle() {
+    fn processor_use_excludes_idle_time() {
         let before = processor_time("cpu  100 0 50 800 50 0 0 0 0 0\ncpu0 1 2 3 4\n").unwrap();
         assert_eq!(before, ProcessorTime { idle: 850, total: 1_000 });
         let now = processor_time("cpu  160 0 65 820 55 0 0 0 0 0\n").unwrap();

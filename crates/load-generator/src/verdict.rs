@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saturated_load_client_is_the_bottleneck_whatever_the_server_does() {
+    fn saturated_load_client_is_the_bottleneck_for_every_server_load() {
         for server in [None, Some(0.1), Some(0.99)] {
             assert_eq!(verdict(&with_lost(report(0.95, server, 0.6))), ("load_client", "certain"));
         }

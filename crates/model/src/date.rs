@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_date_is_refused() {
+    fn invalid_date_is_refused() {
         for text in [
             "",
             "today",

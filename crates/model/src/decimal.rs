@@ -205,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_what_json_writes_and_nothing_else() {
+    fn only_json_numbers_are_parsed() {
         let table = [
             ("0", Ok((0, 0))),
             ("-0.00", Ok((0, 0))),

@@ -319,7 +319,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_that_no_retry_cures_are_final() {
+    fn errors_that_a_retry_cannot_resolve_are_final() {
         let status = |status| ConnectError::Unopened(HandshakeRefusal::Status { status, reason: String::new() });
         for status_code in [400, 401, 403, 404] {
             assert!(status(status_code).is_final(), "{status_code}");

@@ -81,7 +81,7 @@ fn all_of(mut stream: TcpStream) -> String {
 }
 
 #[test]
-fn what_is_asked_behind_an_answer_that_is_put_off_waits_for_it() {
+fn request_behind_a_deferred_answer_waits_for_it() {
     let address = serve();
     let mut stream = TcpStream::connect(address).unwrap();
     let requests = "GET /a HTTP/1.1\r\n\r\nGET /now HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\nConnection: close\r\n\r\n";
@@ -101,7 +101,7 @@ fn a_peer_that_ended_its_side_is_still_answered() {
 }
 
 #[test]
-fn the_application_hears_what_a_handshake_asked_for() {
+fn application_gets_the_target_of_a_handshake() {
     let address = serve();
     let mut stream = TcpStream::connect(address).unwrap();
     let head = "GET /ws?x=1 HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n\

@@ -504,7 +504,7 @@ fn a_session_waits_for_a_few_other_connections_only() {
 }
 
 #[test]
-fn a_connection_that_goes_on_asking_queues_behind_the_waiting_ones() {
+fn connection_that_sends_more_queues_behind_the_waiting_ones() {
     let venue = Venue::up();
     let mut busy: Vec<_> = (0..16).map(|_| venue.client()).collect();
     let mut last = venue.client();

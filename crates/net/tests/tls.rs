@@ -70,7 +70,7 @@ fn get(stream: &mut impl Write, target: &str) {
 
 /// Larger than every buffer on the way, and many small ones behind one another.
 #[test]
-fn requests_are_answered_whatever_their_size() {
+fn requests_of_every_size_are_answered() {
     let (venue, endpoint) = venue(Limits::default());
     let mut client = connect(&endpoint);
     for size in [0, 1, 16_384, 3_000_000, 17] {
@@ -95,7 +95,7 @@ fn requests_are_answered_whatever_their_size() {
 /// A reader that has stopped for a while misses nothing: a piece that is sealed waits, and the rest
 /// waits unsealed.
 #[test]
-fn what_waits_for_a_reader_comes_whole() {
+fn bytes_that_wait_for_a_reader_arrive_whole() {
     let (_venue, endpoint) = venue(Limits::default());
     let mut client = connect(&endpoint);
     let count = 60;
@@ -110,7 +110,7 @@ fn what_waits_for_a_reader_comes_whole() {
 }
 
 #[test]
-fn a_websocket_says_and_hears() {
+fn websocket_sends_and_receives() {
     let (venue, endpoint) = venue(Limits::default());
     let mut client = connect(&endpoint);
     client

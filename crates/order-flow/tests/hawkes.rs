@@ -52,7 +52,7 @@ const SYMMETRIC_TOTAL: f64 = 30.918;
 const SYMMETRIC_RATES: [f64; TYPES] = [3.2866, 3.2866, 3.6767, 3.6767, 4.0567, 4.0567, 4.4390, 4.4390];
 
 #[test]
-fn the_demo_set_treats_buyers_and_sellers_alike() {
+fn demo_set_is_symmetric_in_buyers_and_sellers() {
     let kernel = Kernel::symmetric();
     let rates = kernel.stationary_rates();
     for kind in 0..TYPES {

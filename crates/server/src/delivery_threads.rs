@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn disconnect_follows_own_requests_but_not_those_of_others() {
+    fn disconnect_follows_own_requests_only() {
         let mut delivery = DeliveryThreads::new(SubscriberLimits::default(), &Waker::default());
         let inbound = Arc::clone(&delivery.inbound);
         assert!((0..10).all(|_| inbound.enqueue(SubscriberId(1), "a") && inbound.enqueue(SubscriberId(2), "b")));

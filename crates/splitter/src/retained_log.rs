@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_advance_independently_and_learn_what_they_missed() {
+    fn readers_advance_independently_and_learn_their_missed_range() {
         let mut log = RetainedLog::new(100);
         let (mut quick, mut slow) = (log.end(), log.end());
         log.push(frame(b'a', 40), 4);

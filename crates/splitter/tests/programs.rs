@@ -180,7 +180,7 @@ fn a_program_that_cannot_start_is_reported() {
 /// Killed inside a record: the next program starts with the gap record, and sent = received +
 /// declared.
 #[test]
-fn a_killed_program_is_restarted_and_learns_what_it_missed() {
+fn killed_program_is_restarted_with_a_gap_record() {
     let place = Place::new("killed");
     // The first program reads a little more than a hundred records of its pipes, and dies inside
     // one.
@@ -217,7 +217,7 @@ fn a_killed_program_is_restarted_and_learns_what_it_missed() {
 
 /// The ring shows what its dead reader had not released.
 #[test]
-fn a_killed_ring_reader_is_restarted_and_learns_what_it_missed() {
+fn killed_ring_reader_is_restarted_with_a_gap_record() {
     let place = Place::new("rings");
     let script = "if [ ! -e first ]; then : > first; while [ ! -e die ]; do sleep 0.01; done; exit 4; fi; echo $* > second; sleep 60";
     let mut transport = open_shm(options(2, SlowWorkerPolicy::Restart, shell(script, &place))).unwrap();

@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_apostrophe_is_no_quote() {
+    fn apostrophe_is_not_a_quote() {
         assert_eq!(words("the venue's day isn't over"), ["the", "venue's", "day", "isn't", "over"]);
         assert_eq!(words("--reason 'a b' x"), ["--reason", "'a b'", "x"]);
     }

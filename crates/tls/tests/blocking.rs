@@ -34,7 +34,7 @@ fn echo(mut socket: UnixStream, config: &Arc<ServerConfig>) -> JoinHandle<()> {
 }
 
 #[test]
-fn what_is_written_arrives_and_comes_back_unchanged() {
+fn written_bytes_return_unchanged() {
     let authority = Authority::generate().unwrap();
     let file = std::env::temp_dir().join(format!("pitwire-tls-{}-blocking.pem", std::process::id()));
     std::fs::write(&file, &authority.certificate).unwrap();

@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn update_contains_only_what_the_reader_asked_for() {
+    fn update_contains_only_the_requested_events() {
         let fixture = fixture();
         let trades = [trade_of(5, AT, 363_266, 6, Side::Sell)];
         let hit =

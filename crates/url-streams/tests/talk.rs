@@ -142,7 +142,7 @@ fn unknown_names_are_refused_only_without_a_known_one() {
 }
 
 #[test]
-fn invalid_request_is_refused_with_what_exists() {
+fn invalid_request_is_refused_with_the_existing_names() {
     let mut fixture = StreamFixture::new();
     for (target, part) in [
         ("/ws/npnzar@trade?timeUnit=NANOSECOND", "no timeUnit NANOSECOND: there are MILLISECOND and MICROSECOND"),

@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn server_may_accept_only_what_was_offered() {
+    fn server_may_accept_only_offered_parameters() {
         let judge = |keeps_context, value| match (Offer { keeps_context }).judge([value]) {
             Err(why) => why.to_owned(),
             Ok(None) => "none".into(),

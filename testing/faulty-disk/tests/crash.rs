@@ -84,7 +84,7 @@ fn an_acknowledgement_before_the_sync_is_caught() {
 
 /// The same fault is found by the whole search. Here the journal itself may notice first.
 #[test]
-fn a_disk_that_begins_to_lie_is_caught_by_the_search() {
+fn search_finds_a_disk_that_reports_syncs_too_early() {
     for seed in 1..=10 {
         match run(seed, 20, DiskFaults { lies_from: Some(30), ..DiskFaults::default() }) {
             Err(Loss::Acknowledged { .. } | Loss::Refused(_)) => {}
@@ -96,7 +96,7 @@ fn a_disk_that_begins_to_lie_is_caught_by_the_search() {
 /// A killed process leaves its unsynced commit in the page cache. Once a start has shown it to a
 /// client, it must survive a power cut.
 #[test]
-fn what_a_start_has_seen_survives_the_next_power_cut() {
+fn state_shown_by_a_start_survives_the_next_power_cut() {
     for seed in 0..20 {
         let disk = FaultyStorage::new();
         let mut writer = Writer::begin(&disk, seed).unwrap();
@@ -214,7 +214,7 @@ fn a_first_start_can_be_interrupted_anywhere() {
 /// Crash, recover, continue, crash again: a scrubbed tail must not come back, and numbers must
 /// continue without a gap.
 #[test]
-fn life_goes_on_after_a_crash() {
+fn commands_continue_without_a_gap_after_a_crash() {
     let seed = test_seed();
     for round in 0..24 {
         let mut disk = FaultyStorage::new();

@@ -111,7 +111,7 @@ fn a_full_disk_leaves_the_segments_as_they_are() {
 }
 
 #[test]
-fn a_bound_of_time_drops_only_what_is_older() {
+fn time_bound_drops_only_older_segments() {
     let (disk, writer, _) = with_snapshots(6);
     let last_ns = writer.acked * 10;
     compress_segments(&disk, &small(), || true).unwrap();

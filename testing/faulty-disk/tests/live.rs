@@ -78,7 +78,7 @@ impl Storage for Live {
 }
 
 #[test]
-fn what_is_written_behind_the_reader_is_no_damage() {
+fn writes_behind_the_reader_are_not_damage() {
     let mut grown = 0;
     for seed in 0..100 {
         let disk = FaultyStorage::new();

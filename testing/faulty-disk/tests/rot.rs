@@ -104,7 +104,7 @@ fn every_damaged_byte_before_the_snapshot_in_use_is_refused_with_its_place() {
 /// A venue whose old segments are lost may continue from the snapshot after them, as the remedy
 /// says.
 #[test]
-fn what_is_older_than_a_snapshot_may_be_given_up() {
+fn damage_before_a_snapshot_may_be_dropped() {
     let (disk, seqs) = history_of_snapshots();
     let first = disk.bytes(SEGMENT).unwrap();
     disk.edit(SEGMENT, |bytes| bytes[5_000] ^= 1);

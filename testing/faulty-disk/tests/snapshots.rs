@@ -130,7 +130,7 @@ fn a_verifier_starts_as_early_as_it_can_and_learns_of_every_snapshot() {
 
 /// A snapshot of a state ahead of its position: commands that it contains are not replayed again.
 #[test]
-fn a_snapshot_inside_a_group_skips_what_it_contains() {
+fn snapshot_inside_a_group_skips_its_commands() {
     let disk = FaultyStorage::new();
     let mut writer = Writer::begin(&disk, 22).unwrap();
     writer.turn(0).unwrap();
@@ -147,7 +147,7 @@ fn a_snapshot_inside_a_group_skips_what_it_contains() {
 }
 
 #[test]
-fn retention_removes_exactly_what_nothing_needs() {
+fn retention_removes_exactly_the_unneeded_segments() {
     let (disk, writer, seqs) = with_snapshots(4);
     let oldest_kept = inspect(&disk, &small(), StartAt::Oldest).unwrap().later_snapshots[2].meta.clone();
     assert_eq!(oldest_kept.seq, seqs[2]);

@@ -47,7 +47,7 @@ fn every_request_gets_one_answer() {
 }
 
 #[test]
-fn recovery_refuses_or_recovers_whatever_it_finds() {
+fn recovery_of_any_bytes_succeeds_or_is_refused() {
     let seeds = journal::seeds();
     assert!(seeds.len() > 100, "{}", seeds.len());
     drive("journal", &seeds, journal::run);
@@ -68,7 +68,7 @@ fn frames_are_read_as_the_plain_reader_reads_them() {
 }
 
 #[test]
-fn what_is_let_in_is_a_handshake_to_every_reader() {
+fn accepted_handshake_is_valid_for_every_parser() {
     let seeds = handshake::seeds();
     assert!(seeds.len() > 15, "{}", seeds.len());
     drive("handshake", &seeds, handshake::run);

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reply_with_an_error_is_no_result() {
+    fn reply_with_an_error_is_not_a_result() {
         assert!(is_result(br#"{"jsonrpc":"2.0","id":7,"result":{"order":{}}}"#));
         assert!(!is_result(br#"{"jsonrpc":"2.0","id":7,"error":{"code":10009}}"#));
         assert!(!is_result(b"{}"));

@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_those_of_the_standard_library() {
+    fn digits_equal_those_of_the_standard_library() {
         let mut value = 1_u128;
         for step in 0..2_000_u128 {
             value = value.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(step) >> (step % 97);

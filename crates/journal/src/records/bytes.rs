@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_over_is_refused() {
+    fn bytes_after_the_value_are_refused() {
         let mut reader = Reader::new(&[1, 2]);
         assert_eq!(reader.take_u8(), Ok(1));
         assert_eq!(reader.finish(), Err(DecodeError::BadValue { what: "bytes after the end", at: 1 }));

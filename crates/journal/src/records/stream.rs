@@ -122,7 +122,7 @@ mod tests {
 
     /// Every length around the edges of units and subtrees, stored and restored at every step.
     #[test]
-    fn it_is_the_hash_of_the_whole_stream() {
+    fn state_hash_equals_the_hash_of_the_whole_stream() {
         let bytes: Vec<u8> = (0..147_533_u32).map(|n| (n ^ (n >> 7)).to_le_bytes()[0]).collect();
         for step in [1_023, 1_024, 4_097, UNIT_BYTES - 1, UNIT_BYTES, UNIT_BYTES + 1, 5 * UNIT_BYTES] {
             let mut stream = StreamHash::default();
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_stream_put_aside_is_refused() {
+    fn state_that_no_stream_wrote_is_refused() {
         let refused = |units: u64, subtrees: u32, rest: usize| {
             let mut bytes = Vec::new();
             let mut w = Writer::new(&mut bytes);

@@ -127,7 +127,7 @@ fn input_is_bounded_however_much_is_sent() {
 }
 
 #[test]
-fn an_outbox_that_is_never_empty_does_not_keep_what_was_written() {
+fn written_bytes_leave_an_outbox_that_is_never_empty() {
     let mut bench = Bench::new();
     let (mut connection, mut peer) = bench.pair(1);
     let mut taken = 0;
@@ -252,7 +252,7 @@ fn a_turn_acts_on_a_bounded_number_of_frames_of_one_connection() {
 }
 
 #[test]
-fn a_flood_is_remembered_when_it_goes_on() {
+fn flood_that_continues_keeps_its_count() {
     let mut two = TwoPeers::new();
     two.send(0, 20);
     assert_eq!(two.turn(u64::MAX), [0; 20]);
@@ -270,7 +270,7 @@ fn a_flood_is_remembered_when_it_goes_on() {
 }
 
 #[test]
-fn a_connection_whose_answers_are_held_back_stays_on_the_list() {
+fn connection_with_delayed_answers_stays_on_the_list() {
     let mut bench = Bench::new();
     let (mut connection, mut peer) = bench.pair(1);
     connection.readiness.readable = false;
@@ -310,7 +310,7 @@ fn room_that_is_reported_after_the_writing_is_used_in_the_next_turn() {
 }
 
 #[test]
-fn a_connection_whose_requests_take_long_acts_on_one_at_a_time_behind_the_others() {
+fn slow_requests_of_a_connection_run_one_at_a_time_after_the_others() {
     let mut two = TwoPeers::new();
     two.bench.app.works_ns = SHARE_NS;
     two.send(0, 3);

@@ -127,7 +127,7 @@ fn the_last_bytes_come_before_the_end_of_the_peer() {
 }
 
 #[test]
-fn a_socket_that_is_not_asked_for_input_is_not_read() {
+fn socket_without_interest_in_input_is_not_read() {
     Fixture::each(|mut fixture| {
         let (token, peer) = fixture.connect();
         peer.set_nonblocking(true).unwrap();
@@ -210,7 +210,7 @@ fn sockets_with_unread_input_do_not_stop_the_others() {
 }
 
 #[test]
-fn a_detached_socket_takes_what_was_not_read_with_it() {
+fn detached_socket_keeps_its_unread_input() {
     Fixture::each(|mut fixture| {
         let (token, mut peer) = fixture.connect();
         let (other, mut other_peer) = fixture.connect();

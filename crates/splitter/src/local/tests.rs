@@ -222,7 +222,7 @@ fn spill_loses_nothing_within_its_limit() {
 }
 
 #[test]
-fn spill_declares_what_exceeds_its_limit() {
+fn spill_declares_the_records_above_its_limit() {
     let policy = SlowWorkerPolicy::Spill { bytes: 100_000 };
     for (slow, totals) in one_stops_under(policy) {
         assert_eq!(slow.gaps, 1, "one loss, one gap");

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn what_trade_reporting_leaves_comes_back_and_costs_nothing_where_there_is_none() {
+    fn trade_reports_survive_a_snapshot_and_cost_no_bytes_without_any() {
         let (engine, views) = with_reports();
         let mut bytes = Vec::new();
         encode_state(&engine, &views, &mut bytes);

@@ -373,7 +373,7 @@ fn slow_reader_resumes_without_a_break() {
 
 /// Only readers with an unknown position are closed.
 #[test]
-fn shed_messages_are_asked_about_for_placed_readers() {
+fn placed_readers_request_shed_messages() {
     let counts @ [messages, merged, same, disconnected, shed, closed] = ran(101..=120, Some(2_500));
     assert!(messages > 30_000 && merged > 1_000 && same > 300 && disconnected > 10, "{counts:?}");
     assert!(shed > 1_000 && closed > 100 && closed * 10 < shed, "{counts:?}");

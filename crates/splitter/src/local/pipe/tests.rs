@@ -94,7 +94,7 @@ fn filled(mut pages: PageBuffer) -> PageBuffer {
 }
 
 #[test]
-fn lent_pages_do_not_change_before_they_are_read() {
+fn borrowed_pages_do_not_change_before_they_are_read() {
     goes_through(true);
 }
 
@@ -105,7 +105,7 @@ fn copied_bytes_arrive_unchanged() {
 
 /// A privileged reader may make its pipe larger than a lap.
 #[test]
-fn nothing_is_lent_to_an_enlarged_pipe() {
+fn enlarged_pipe_gets_copies() {
     let (mut channel, reading) = channel(true);
     // Pretends that the pipe was smaller when it was made.
     channel.pipe_bytes = PIPE_BYTES / 2;
