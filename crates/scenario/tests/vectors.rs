@@ -61,7 +61,7 @@ fn reference_engine_passes_every_vector() {
 #[test]
 fn worked_examples_hold_on_both_engines() {
     let examples = examples();
-    assert_eq!(examples.len(), 33 + 6 + 1, "worked examples of the three pages");
+    assert_eq!(examples.len(), 43 + 12 + 1, "worked examples of the three pages");
     let mut failures_of_both = failures(&examples, Engine::new);
     failures_of_both.extend(failures(&examples, ReferenceEngine::new));
     assert!(failures_of_both.is_empty(), "{}", failures_of_both.join("\n"));
