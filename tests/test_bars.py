@@ -350,7 +350,7 @@ def test_shards_go_into_one_table_and_gaps_mark_their_own(tmp_path: Path, starte
     }
 
 
-def test_ones_own_rules_are_followed(tmp_path: Path, started: list[Bars]) -> None:
+def test_custom_rules_are_applied(tmp_path: Path, started: list[Bars]) -> None:
     rules = tmp_path / "mine.toml"
     rules.write_text(
         'time_unit = "ms"\n[conditions]\nnot_last = []\nnot_high_low = []\nnot_volume = [37]\n'
@@ -402,7 +402,7 @@ def until(reader: ClientConnection, wanted: Any) -> dict[str, Any]:
     raise AssertionError("it never came")
 
 
-def test_readers_get_the_latest_bars_of_what_they_ask_for(tmp_path: Path, started: list[Bars]) -> None:
+def test_readers_get_the_latest_bars_of_their_symbols(tmp_path: Path, started: list[Bars]) -> None:
     bars = Bars("--buckets", "30", shards=2, ready=tmp_path / "ready")
     started.append(bars)
     bars.feed([trade("A", 0, "10", 1), trade("A", 1, "12.5", 3)])
@@ -437,7 +437,9 @@ def test_readers_get_the_latest_bars_of_what_they_ask_for(tmp_path: Path, starte
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"subscribe":5}', '{"subscribe":"A"}', '{"buy":["A"]}', "\x00"])
-def test_what_is_no_wish_is_answered_with_what_to_send(text: str, tmp_path: Path, started: list[Bars]) -> None:
+def test_malformed_subscription_is_answered_with_the_expected_form(
+    text: str, tmp_path: Path, started: list[Bars]
+) -> None:
     bars = Bars(ready=tmp_path / "ready")
     started.append(bars)
     with bars.reader() as reader:
@@ -505,7 +507,9 @@ def test_stop_signal_writes_the_bars_so_far(how: signal.Signals, tmp_path: Path,
     assert [row["trades"] for row in table(tmp_path)] == [2, 2, 2]
 
 
-def test_a_feed_cut_within_a_record_is_reported_and_what_came_is_written(tmp_path: Path, started: list[Bars]) -> None:
+def test_feed_cut_within_a_record_is_reported_and_whole_records_are_written(
+    tmp_path: Path, started: list[Bars]
+) -> None:
     bars = Bars("--out", tmp_path)
     started.append(bars)
     bars.writers[0].write(framed([trade("A", 0, "10", 1), trade("A", 1, "10", 1)]) + b"\x50\0\0\0{")
@@ -547,7 +551,7 @@ def refused(code: int, *options: str | Path) -> str:
         (["--out", "x", "--ready-file", "r", "3"], "--listen"),
     ],
 )
-def test_wrong_use_is_one_line_that_says_what_to_do(options: list[str], word: str, tmp_path: Path) -> None:
+def test_wrong_use_gets_one_line_with_a_remedy(options: list[str], word: str, tmp_path: Path) -> None:
     assert word in refused(2, *[tmp_path / option if option == "x" else option for option in options])
     assert not list(tmp_path.iterdir())
 
@@ -603,7 +607,7 @@ def is_locked(path: Path) -> bool:
         return False
 
 
-def test_a_full_disk_ends_it_with_a_word(tmp_path: Path) -> None:
+def test_full_disk_ends_the_command_with_a_message(tmp_path: Path) -> None:
     out = tmp_path / "out"
     full = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:error=ENOSPC"]
     trades = [trade("A", 0, "10", 1), trade("A", 1, "10", 1)]

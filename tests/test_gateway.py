@@ -290,7 +290,7 @@ def test_clients_of_a_killed_gateway_go_on_at_another_without_gap_or_duplicate(
         assert two.metric("restarts_total") == 0 and two.metric("forged_total") == 0
 
 
-def test_a_gateway_that_comes_back_resumes_what_it_never_received_itself(
+def test_restarted_gateway_resumes_messages_that_it_never_received(
     tmp_path: Path, server: Server, venue: Venue
 ) -> None:
     """A gateway that starts later gets earlier messages from the venue."""
@@ -326,7 +326,7 @@ def test_the_plain_dialect_is_the_venues_byte_for_byte(venue: Venue, gateway: Ga
         assert [change["prev_change_id"] for change in changes] == chain[:-1], "a beginning and its changes meet"
 
 
-def test_a_late_joiner_is_given_a_book_that_the_changes_fit(gateway: Gateway) -> None:
+def test_late_subscriber_gets_a_book_to_which_the_changes_apply(gateway: Gateway) -> None:
     """Many clients join one channel at different times; each chain is complete."""
     for number in range(12):
         with Ws(gateway.url()) as ws:
@@ -485,7 +485,9 @@ def test_a_restarted_venue_is_a_new_epoch_and_a_recording_of_the_old_one_changes
 
 
 @pytest.mark.parametrize("trouble", ["goes away", "stands still"])
-def test_what_nats_loses_is_filled_from_the_venue(trouble: str, server: Server, venue: Venue, gateway: Gateway) -> None:
+def test_messages_lost_by_nats_are_filled_from_the_venue(
+    trouble: str, server: Server, venue: Venue, gateway: Gateway
+) -> None:
     control = Control(venue.ws_url, CHANNELS)
     client = Client([gateway], CHANNELS)
     client.wait(3)
@@ -529,7 +531,7 @@ def test_a_gateway_waits_for_its_venue_and_says_so(tmp_path: Path, server: Serve
         gateway.end(signal.SIGKILL)
 
 
-def test_only_those_with_the_key_may_ask_the_venue(venue: Venue) -> None:
+def test_questions_to_the_venue_need_the_key(venue: Venue) -> None:
     http = Http(venue.address)
     assert (venue.data / "bus.key").stat().st_mode & 0o777 == 0o600
     for headers in [None, {"Authorization": "Bearer x"}, {"Authorization": f"pitwire-bus 1 {'0' * 32} {'0' * 64}"}]:
@@ -553,7 +555,7 @@ def test_only_those_with_the_key_may_ask_the_venue(venue: Venue) -> None:
         (["up", "--http", "127.0.0.1:0", "--bus-key", "KEY"], 2, ["--publish"]),
     ],
 )
-def test_what_cannot_be_meant_is_one_clear_line(
+def test_impossible_arguments_get_one_clear_line(
     arguments: list[str], code: int, words: list[str], tmp_path: Path
 ) -> None:
     for name, text, mode in [("KEY", "ab" * 32, 0o600), ("SHORT", "abc", 0o600), ("OPEN", "ab" * 32, 0o644)]:
@@ -701,7 +703,7 @@ def test_readers_on_delivery_threads_get_the_new_epoch_and_the_end(
         assert closed.value.rcvd is not None and closed.value.rcvd.code == 1001
 
 
-def test_streams_are_asked_for_by_message_and_gone_on_with(venue: Venue, gateway: Gateway) -> None:
+def test_streams_are_subscribed_by_message_and_continue(venue: Venue, gateway: Gateway) -> None:
     with connect(f"ws://{gateway.address}/ws", compression=None, close_timeout=1) as ws:
 
         def ask(method: str, number: int, *params: str) -> Any:
@@ -732,7 +734,7 @@ def test_streams_are_asked_for_by_message_and_gone_on_with(venue: Venue, gateway
         assert after["message"]["U"] == before["message"]["u"] + 1, "not one depth message is missing"
 
 
-def test_what_streams_are_refused_for_and_joined_by(venue: Venue, gateway: Gateway) -> None:
+def test_streams_are_refused_and_joined_as_at_the_venue(venue: Venue, gateway: Gateway) -> None:
     mine, its = Http(gateway.address), Http(venue.address)
     upgrade = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
     upgrade["Sec-WebSocket-Key"] = "dGhlIHNhbXBsZSBub25jZQ=="

@@ -162,7 +162,7 @@ impl Stream {
     /// Returns the key of a name that a subscriber asks for. A new name gets a key, so that later
     /// messages with that name are found. Returns `None` if the name is too long or subscribers
     /// have filled their half of the table.
-    pub fn key_asked(&mut self, name: &[u8]) -> Option<Key> {
+    pub fn subscriber_key(&mut self, name: &[u8]) -> Option<Key> {
         let is_new = !self.keys.contains_key(name);
         if is_new && (name.len() > NAME_MOST || self.keys.len() >= KEYS_MOST / 2) {
             return None;
@@ -379,11 +379,11 @@ mod tests {
             },
             0,
         );
-        assert_eq!(stream.key_asked(&[b'x'; 129]), None);
-        let asked = (0..KEYS_MOST).filter(|n| stream.key_asked(n.to_string().as_bytes()).is_some()).count();
+        assert_eq!(stream.subscriber_key(&[b'x'; 129]), None);
+        let asked = (0..KEYS_MOST).filter(|n| stream.subscriber_key(n.to_string().as_bytes()).is_some()).count();
         assert_eq!(asked, KEYS_MOST / 2);
         let published = stream.key(b"BTC");
         assert_ne!(published, stream.key(b"ETH"));
-        assert_eq!(stream.key_asked(b"BTC"), Some(published), "what is there may be asked for");
+        assert_eq!(stream.subscriber_key(b"BTC"), Some(published), "what is there may be asked for");
     }
 }

@@ -1,8 +1,8 @@
 //! Checks of funds: reserves for spot orders, margin for perpetuals.
 //!
-//! Does        compute what is available and check the worst case of an order, an amend or a trade
-//!             against it.
-//! Holds       nothing here changes anything.
+//! Does        compute the available funds and compare the worst case of an order, an amend or a
+//!             trade with them.
+//! Holds       no function here changes a balance.
 //! Start at    [`Funds::check_order`], then [`Funds::available`].
 
 use pitwire_model::{AccountId, CurrencyId, InstrumentId, Phase, Reject, Side, Ticks};
@@ -116,10 +116,10 @@ impl<'a> Funds<'a> {
         enough_funds(needed <= self.available(account, currency))
     }
 
-    /// Checks a reported trade in a perpetual, whose price nothing bounds. The loss against the
-    /// mark price, plus the growth of the margin, must fit into what is available, so that no loss
-    /// is paid with margin that is still needed. A trade that neither loses nor needs more margin
-    /// is always allowed: it is the way out of a position.
+    /// Checks a reported trade in a perpetual. Its price has no bound. The loss against the mark
+    /// price plus the growth of the margin must not exceed the available funds, because margin
+    /// that is still needed must not pay a loss. A trade without loss and growth is always allowed,
+    /// so that an account can leave its position.
     fn check_perpetual_trade(
         self,
         market: &Market,
@@ -142,10 +142,10 @@ impl<'a> Funds<'a> {
     }
 
     /// Checks a perpetual order. It may cost the growth of the initial margin, plus the loss
-    /// against the mark price if all of it traded at `worst`. Otherwise two accounts could trade at
-    /// an absurd price, so that one owes what the other may spend. An order that does not increase
-    /// the margin may lose what is available plus the margin of the lots that it closes: it is the
-    /// way out of a position.
+    /// against the mark price if all of it traded at `worst`. Without this check two accounts could
+    /// trade at an absurd price, and one could spend money that the other owes. An order that does
+    /// not increase the margin may also use the margin of the lots that it closes, so that an
+    /// account can leave its position.
     fn check_perpetual(
         self,
         market: &Market,

@@ -8,8 +8,8 @@
 //!             the step before prefetched.
 //! Holds       nothing is changed and no result depends on it: a wrong guess costs one cache line.
 //! Costs       about 20 instructions per command while orders lie close together, about 75 where
-//!             they do not, more with many books. There is no branch on the kind of command,
-//!             because it could not be predicted.
+//!             they do not, more with many books. The code does not branch on the kind of command,
+//!             because the processor could not predict the branch.
 //! Start at    [`LookAhead::prefetch`].
 
 use pitwire_model::{Command, InstrumentId, OrderId, Side, Ticks};
@@ -75,8 +75,8 @@ const RING_SIZE: usize = 32;
 
 /// Commands between two samples of the distance.
 const SAMPLE_INTERVAL: usize = 16;
-/// Mean distance in slots above which orders are no longer in a near cache. This many orders occupy
-/// one megabyte.
+/// Mean distance in slots above which orders have left the near caches. As many orders as this
+/// occupy one megabyte.
 const SCATTERED: u32 = 1 << 15;
 /// Weight of a new sample in the mean: one part in this many.
 const SAMPLE_WEIGHT: u32 = 16;

@@ -332,8 +332,8 @@ enum TradeFilter {
     Not,
 }
 
-/// How many hidden orders traded in the uncrosses of one command. Where several filters run in one,
-/// what an order got in all of them counts.
+/// Returns the number of hidden orders that traded in the uncrosses of one command. If it runs
+/// several filters, the fills of an order in all of them count together.
 fn each_had_its_minimum(events: &[Event], minimum: &BTreeMap<u64, u64>, filtered: TradeFilter) -> usize {
     use pitwire_model::TradeKind;
     let mut got: BTreeMap<u64, u64> = BTreeMap::new();

@@ -132,7 +132,7 @@ fn busts_conserve_money() {
     }
     let after = sums(&engines);
     assert_eq!((before[1], before[2]), (after[1], after[2]));
-    // Profit of what is still open is not paid yet; entry values say how much: shorts' less longs'.
+    // Open positions have unpaid profits: the entry values of the shorts minus those of the longs.
     let entered = |long: bool| {
         let held = engines.engine().accounts().iter().map(|account| account.position(PERPETUAL));
         held.filter(|held| (held.lots > 0) == long).map(|held| held.entry_value).sum::<i128>()

@@ -1,6 +1,6 @@
 //! Continuous trading by the rulebook, worked out by hand: aggression against hidden orders, fill
-//! or kill, what settling does, breaches, stops, amends, the closing price. What the published
-//! vectors already show is not shown again.
+//! or kill, the steps after each command, breaches, stops, amends, the closing price. Cases of the
+//! published vectors are not repeated.
 
 use pitwire_fixtures::share;
 use std::fmt::Write as _;
@@ -471,7 +471,7 @@ fn dates_and_stop_prices_change_in_place() {
 }
 
 #[test]
-fn a_partial_cancel_of_what_waits_passes_every_block() {
+fn partial_cancel_of_a_waiting_order_passes_every_block() {
     let mut fixture = TestMarket::new();
     let gfa = NewOrder { side: BUY, lots: Lots(10), order_type: limit(100), tif: TimeInForce::AnyCall, ..order(1) };
     assert_eq!(fixture.enters(gfa), "1 parked 10");
@@ -536,7 +536,7 @@ fn the_closing_price_forgets_busted_trades_and_looks_ten_minutes_back() {
 }
 
 #[test]
-fn the_books_average_price_counts_what_shows() {
+fn book_average_price_counts_displayed_lots() {
     let mut fixture = TestMarket::new();
     fixture.enter(1, BUY, 10, limit(99));
     fixture.enters(NewOrder { side: BUY, lots: Lots(30), order_type: limit(96), display: Some(Lots(5)), ..order(2) });

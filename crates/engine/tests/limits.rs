@@ -176,8 +176,8 @@ fn order_above_the_open_order_limit_is_refused() {
     ));
 }
 
-/// A member of 100,000 cents and a line of 50,000 may set aside 150,000, and withdraw what is left
-/// of both.
+/// A member has 100,000 cents and a credit line of 50,000. Its orders may reserve 150,000, and it
+/// may withdraw the rest of both.
 #[test]
 fn credit_line_can_be_spent() {
     let member = AccountId(2);
@@ -211,8 +211,8 @@ fn credit_line_can_be_spent() {
     }
 }
 
-/// An own offer that would be cancelled hides no price: ten lots at 1000 are what a member of
-/// 10,000 cents can pay.
+/// The member's own offer would be cancelled, so the order needs funds for the offers behind it:
+/// ten lots at 1000 for a member with 10,000 cents.
 #[test]
 fn market_order_pays_for_lots_behind_its_own_orders() {
     for (price, due) in [(1000, None), (1001, Some(Reject::NotEnoughFunds))] {

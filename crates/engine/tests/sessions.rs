@@ -118,8 +118,8 @@ fn waiting_orders_reserve_like_resting_ones() {
     assert_eq!((fixture.place(fixture.order()), fixture.reserved()), (Some(Some(UndisplayedState::Unelected)), 12_300));
     fixture.run(Command::Cancel { account: MEMBER, order: fixture.order() });
     assert_eq!(fixture.reserved(), 6_300);
-    // In a call the parked order rests and reserves what it did; a market buy is bounded as the
-    // stop was.
+    // In a call the parked order rests with the same reserve. A market buy gets the same bound as
+    // the stop.
     fixture.session(Phase::IntradayCall);
     assert_eq!(fixture.reserved(), 6_300);
     fixture.enter(MEMBER, Side::Buy, OrderType::Market, 2, TimeInForce::Day);

@@ -27,7 +27,8 @@ pub const ORDERS: &[Column] = &[
     ("Seq", U64),
 ];
 
-/// The first six columns are those of CoinTossX. Its order ids are those of the resting order.
+/// The first six columns are those of CoinTossX. As there, the order id is that of the resting
+/// order.
 pub const TRADES: &[Column] = &[
     ("SecurityId", U32),
     ("OrderId", U64),

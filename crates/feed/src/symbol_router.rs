@@ -78,7 +78,7 @@ impl SymbolRouter {
     /// HOT. Returns the worker of a short symbol.
     #[inline(always)]
     pub fn worker_of_key(&mut self, key: SymbolKey) -> u32 {
-        // Of sixty-two odd factors this one spread four lists of tickers well.
+        // Sixty-two odd factors were tried on four lists of tickers; this one spread them well.
         let set = (key.0.wrapping_mul(0xC9D0_5F06_EFC4_1B2F) >> (64 - SETS_BITS)) as usize & ((1 << SETS_BITS) - 1);
         // An entry minus another key is not a valid worker, because keys are multiples of
         // 2^WORKER_BITS.

@@ -280,14 +280,14 @@ impl ChannelTable {
         let mut left = BTreeSet::new();
         let batches = fresh.iter().filter_map(|(bytes, from)| Some((Batch::parse(bytes)?, *from)));
         for message in batches.flat_map(|(batch, from)| batch.messages().filter(move |message| message.seq >= from)) {
-            // Without attachments only farewells matter.
-            if self.attachments == 0 && !message.is_farewell() {
+            // Without attachments only removals matter.
+            if self.attachments == 0 && !message.is_removal() {
                 continue;
             }
             let known = self.history.known(message.channel).filter(|id| !left.contains(id));
             let Some((id, state)) = known.and_then(|id| Some((id, self.states.get(&id)?))) else { continue };
-            if message.is_farewell() {
-                // An earlier farewell is known already.
+            if message.is_removal() {
+                // An earlier removal is known already.
                 if state.is_joined && message.seq > state.since {
                     left.insert(id);
                 }

@@ -16,8 +16,8 @@ use crate::protocol::{Batch, Reply};
 
 use crate::upstream::VenueQuestion;
 
-/// Most bytes of batches behind a gap that wait for it to be filled. Batches beyond that are asked
-/// for again.
+/// Most bytes of batches that wait behind a gap. The gateway asks for further batches again when
+/// the gap is filled.
 const PARKED_BYTES: usize = 32 << 20;
 const RETRY_FIRST_NS: u64 = 50_000_000;
 const RETRY_MOST_NS: u64 = 2_000_000_000;

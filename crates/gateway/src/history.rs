@@ -141,7 +141,7 @@ impl History {
     pub fn append(&mut self, bytes: &Arc<[u8]>, from: u64, mut visit: impl FnMut(ChannelId)) {
         let Some(batch) = Batch::parse(bytes) else { return };
         let mut touched = Vec::new();
-        for message in batch.messages().filter(|message| message.seq >= from && !message.is_farewell()) {
+        for message in batch.messages().filter(|message| message.seq >= from && !message.is_removal()) {
             let id = self.channel(message.channel);
             self.enter(id, &message, bytes);
             touched.push(id);

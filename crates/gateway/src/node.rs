@@ -140,7 +140,7 @@ impl Node {
         let done = match &*request.method {
             "public/hello" => self.hello(&mut result),
             "public/test" => self.test(id, &request.params, &mut result),
-            "public/set_heartbeat" => Heartbeat::asked(&request.params, now.steady_ns).map(|heartbeat| {
+            "public/set_heartbeat" => Heartbeat::from_params(&request.params, now.steady_ns).map(|heartbeat| {
                 self.subscriptions.connections.set_heartbeat(id, Some(heartbeat));
                 Json::new(&mut result).string("ok");
             }),

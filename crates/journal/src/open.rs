@@ -1,4 +1,5 @@
-//! Opening a directory for writing: inspect it, repair a torn tail, and then call the rest durable.
+//! Opens a directory for writing: inspects it, repairs a torn tail, and records that the rest is
+//! durable.
 
 use std::{collections::VecDeque, sync::Arc};
 

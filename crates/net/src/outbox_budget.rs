@@ -125,8 +125,8 @@ impl OutboxMeter {
         self.counted
     }
 
-    /// Says whether the payer may get more answers. A connection that has read everything may go
-    /// on up to twice the limit: it is probably not the one that does not read.
+    /// Returns whether the payer may get more answers. A connection that has read everything may
+    /// use up to twice the limit, because another connection of the payer is the slow one.
     pub fn has_room(&self) -> bool {
         let factor = if self.counted == 0 { 2 } else { 1 };
         self.payer.as_ref().is_none_or(|payer| payer.bytes() < self.max_payer_bytes.saturating_mul(factor))
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_payer_takes_over_what_waits() {
+    fn new_payer_takes_over_the_waiting_bytes() {
         let mut budget = budget(1_000, 100);
         let (mut meter, mut other) = (budget.meter(), budget.meter());
         meter.set(150);

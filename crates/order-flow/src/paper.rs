@@ -155,7 +155,7 @@ fn touch(side: Side, book: &TopOfBook) -> Ticks {
 fn volume(mean: u64, unit: u64, random: &mut Random, fits: impl Fn(u64) -> bool) -> (Lots, bool) {
     let whole = |random: &mut Random| {
         let lots = mean as f64 + VOLUME_SPREAD * random.normal();
-        // A negative number is no order; zero never fits.
+        // A negative number becomes zero, which never fits.
         if lots > 0.0 { quantity(lots / unit as f64).0.saturating_mul(unit) } else { 0 }
     };
     match first(random, whole, |lots| *lots > 0 && *lots <= Lots::MAX_ORDER.0 && fits(*lots)) {

@@ -372,10 +372,10 @@ impl<'a> ReaderConnection<'a> {
         let whole = self.push_some(&rest, LINGER, &mut more).is_ok();
         self.take_back(stream, self.sent + more);
         if whole {
-            let mut farewell = Vec::new();
-            write_close(&mut farewell, code, reason);
+            let mut frame = Vec::new();
+            write_close(&mut frame, code, reason);
             // The reader may be gone, so an error here is ignored.
-            let _ = self.push(&farewell, LINGER);
+            let _ = self.push(&frame, LINGER);
         }
         if let EndReason::Failed(reason) = over {
             self.state.fail(reason);

@@ -387,7 +387,7 @@ fn levels_within(cents: u64, mut room: usize, random: &mut SplitMix64) -> (Strin
 
 impl SimulatedMarket {
     fn new(base: String, random: &mut SplitMix64) -> Self {
-        // Prices from 1.00 to about 40,000, mostly low. Ids as of a venue that has run for long.
+        // Prices from 1.00 to about 40,000, mostly low. Ids start high, like those of an old venue.
         let cents = 100 + random.below(2_000) * random.below(2_000);
         SimulatedMarket { base, cents, trades: random.below(1_000_000_000), updates: random.below(1_000_000_000) }
     }

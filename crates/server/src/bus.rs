@@ -45,8 +45,9 @@ const SWEEP_NS: u64 = 1_000_000_000;
 /// thirtieth of the venue thread's time at most.
 const MERGE_NS: u64 = 100_000;
 const MERGE_LEVEL_NS: u64 = 1_000;
-/// Most channels that one batch reports as removed. So many of the longest names fit.
-const FAREWELLS_AT_A_TIME: usize = 128;
+/// Most channels that one batch reports as removed. A batch has room for this many of the longest
+/// names.
+const REMOVALS_PER_BATCH: usize = 128;
 
 pub struct Bus {
     epoch: u64,
@@ -207,15 +208,15 @@ impl Bus {
                 left.push((tap.prev, tap.name));
             }
         }
-        self.bid_farewell(&left);
+        self.publish_removals(&left);
     }
 
     /// Reports that channels have been removed. Otherwise a gateway could not tell that a channel
     /// was removed and published again.
-    fn bid_farewell(&mut self, left: &[(u64, String)]) {
-        for names in left.chunks(FAREWELLS_AT_A_TIME) {
+    fn publish_removals(&mut self, left: &[(u64, String)]) {
+        for names in left.chunks(REMOVALS_PER_BATCH) {
             let mut writer = self.open.take().unwrap_or_else(|| BatchWriter::new(self.epoch, self.last + 1));
-            names.iter().for_each(|(prev, name)| writer.farewell(*prev, name));
+            names.iter().for_each(|(prev, name)| writer.push_removal(*prev, name));
             self.hand_on(writer);
         }
     }
@@ -373,7 +374,7 @@ impl Bus {
             }
             is_wanted
         });
-        self.bid_farewell(&left);
+        self.publish_removals(&left);
     }
 
     /// Publishes a channel, or extends its use. `first` returns the messages to send before the

@@ -100,8 +100,8 @@ impl LongAnswers {
         });
     }
 
-    /// Says whether an answer can be continued in the next turn, also behind one that was finished
-    /// in this turn.
+    /// Returns whether an answer can be continued in the next turn. It may wait behind an answer
+    /// that this turn has finished.
     pub fn has_next(&self, has_room: impl Fn(ConnectionId) -> bool) -> bool {
         self.accounts.iter().any(|queue| !queue.answers.is_empty() && queue.last.is_none_or(&has_room))
     }

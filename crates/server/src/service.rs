@@ -58,7 +58,8 @@ impl MarketData {
             let first = self.minute.max(minute.saturating_sub(MOST_MINUTES)) + 1;
             for at in (first..=minute).map(|minute| VenueNanos(minute * MINUTE_NS)) {
                 self.publisher.turn_minute(at, venue.engine(), venue.views());
-                // Before anybody joins elsewhere, who would have it twice.
+                // Take the messages now: a subscriber that joins the streams below would get them
+                // twice.
                 self.publisher.take_copies(|message| self.public_connections.take(message));
                 self.streams.turn_minute(VenueMoment { engine: venue.engine(), views: venue.views(), at });
             }

@@ -61,7 +61,8 @@ pub struct StoredCredentials {
 
 pub struct SealedVault {
     directory: Arc<DirectoryStorage>,
-    /// `None` if no option names a file and there is no home directory. Then only an access fails.
+    /// `None` if no option names a file and the process has no home directory. The start succeeds,
+    /// and each access to the credentials fails.
     key_file: Option<PathBuf>,
     /// Credentials of the preset. They are not stored unless their secrets change.
     preset: Vec<Credential>,

@@ -74,7 +74,7 @@ fn show(stats: &SharedStats, mut out: Box<dyn Write + Send>, is_over: &AtomicBoo
             model.take(stats.read());
             terminal.draw(|frame| draw(frame, &model))?;
             if event::poll(REDRAW)? && is_end(&event::read()?) {
-                // The same signal as from outside, so that the run ends in order.
+                // Ends the run like a signal from another process does.
                 signal_hook::low_level::raise(SIGTERM)?;
             }
         }

@@ -28,8 +28,8 @@ pub struct ExplainAnswer {
     pub last: Seq,
 }
 
-/// Replays the log from its first command, or from its oldest snapshot, and explains what it asks
-/// for. The texts give prices, amounts and local times, or ticks and lots if `raw` is set.
+/// Replays the log from its first command, or from its oldest snapshot, and answers the question.
+/// The texts give prices, amounts and local times, or ticks and lots if `raw` is set.
 ///
 /// # Errors
 ///

@@ -343,7 +343,7 @@ fn outsider(id: u64, price: Option<i64>, lots: u32, minimum: u32) -> ExtraPartic
 #[test]
 fn priority_is_market_orders_price_displayed_orders_time() {
     for side in [Side::Buy, Side::Sell] {
-        // So many ticks from 100 for the worse.
+        // The price that is this many ticks worse than 100 for the side.
         let off = |ticks: i64| 100 + if side == Side::Buy { -ticks } else { ticks };
         let mut book = Book::<OrderOrigin>::new();
         for (id, ticks) in [(1, 0), (4, 0), (8, 2)] {

@@ -188,9 +188,9 @@ impl World {
     }
 
     /// Takes a channel off the bus.
-    fn farewell(&mut self, channel: &str) {
+    fn remove_channel(&mut self, channel: &str) {
         let mut writer = BatchWriter::new(self.epoch, self.next);
-        writer.farewell(self.next - 1, channel);
+        writer.push_removal(self.next - 1, channel);
         self.next = writer.next();
         self.node.subscriptions.batch(writer.finish(), &mut self.sent);
     }
@@ -532,7 +532,7 @@ fn channel_that_left_and_returned_starts_again() {
 
 #[test]
 fn channel_returned_by_another_gateway_starts_again() {
-    // The answer to this gateway's own join may overtake the farewell on the bus, or not arrive at
+    // The answer to this gateway's own join may overtake the removal on the bus, or not arrive at
     // all.
     for has_joined_since in [false, true] {
         let mut world = World::new();
@@ -553,7 +553,7 @@ fn channel_returned_by_another_gateway_starts_again() {
             world.answered(VenueQuestion::Join { name: BOOK.into() }, reply);
             assert_eq!(world.sent.take().len(), 3);
         }
-        world.farewell(BOOK);
+        world.remove_channel(BOOK);
         // The channel is back on the bus by another gateway's join.
         world.live(&[(BOOK, 0), (TRADES, 0)]);
         if has_joined_since {

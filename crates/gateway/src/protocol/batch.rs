@@ -5,7 +5,7 @@
 //!             Message n of a batch has the sequence first + n. `prev` is the sequence of the
 //!             previous message on the same channel, 0 for the first since the channel joined the
 //!             bus.
-//!             A message without a frame is a farewell: the channel has left the bus, and its later
+//!             A message without a frame is a removal: the channel has left the bus, and its later
 //!             messages are missing.
 //!             A batch without messages is a position message: `first` is the sequence of the next
 //!             message.
@@ -30,7 +30,7 @@ pub struct Message<'a> {
 
 impl Message<'_> {
     /// Whether the channel has left the bus.
-    pub fn is_farewell(&self) -> bool {
+    pub fn is_removal(&self) -> bool {
         self.frame.is_empty()
     }
 }
@@ -121,7 +121,7 @@ impl BatchWriter {
     }
 
     /// Adds the message that a channel has left the bus.
-    pub fn farewell(&mut self, prev: u64, channel: &str) {
+    pub fn push_removal(&mut self, prev: u64, channel: &str) {
         // This writes no frame, so it cannot fail.
         let _ = self.push(prev, channel, |_| Ok::<(), std::convert::Infallible>(()));
     }
@@ -181,7 +181,7 @@ mod tests {
                 })
                 .is_err()
         );
-        writer.farewell(40, "bé");
+        writer.push_removal(40, "bé");
         assert_eq!(writer.next(), 42);
         writer.finish()
     }
@@ -202,7 +202,7 @@ mod tests {
         assert_eq!((batch.epoch, batch.first, batch.count, batch.next(), batch.about), (5, 40, 2, 42, ""));
         let read: Vec<_> = batch.messages().map(|m| (m.seq, m.prev, m.channel, m.frame)).collect();
         assert_eq!(read, [(40, 7, "a", &b"xyz"[..]), (41, 40, "bé", &b""[..])]);
-        assert_eq!(batch.messages().map(|m| m.is_farewell()).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(batch.messages().map(|m| m.is_removal()).collect::<Vec<_>>(), [false, true]);
         for message in batch.messages() {
             assert_eq!(&bytes[message.at..message.at + message.frame.len()], message.frame);
         }

@@ -444,9 +444,9 @@ impl<'a> LiveConnection<'a> {
                 (CloseCode::GoingAway, "the feed failed")
             }
         };
-        let mut farewell = Vec::new();
-        write_close(&mut farewell, code, reason);
-        self.write_last(&farewell);
+        let mut frame = Vec::new();
+        write_close(&mut frame, code, reason);
+        self.write_last(&frame);
         self.linger();
     }
 

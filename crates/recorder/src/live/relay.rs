@@ -32,9 +32,9 @@ pub(super) struct RelayMessage {
 /// The next message for a connection, or why there is none.
 pub(super) enum RelayNext {
     Message(Arc<RelayMessage>),
-    /// None has arrived within the patience.
+    /// No message arrived in time.
     Nothing,
-    /// It is no longer kept: the connection is too slow.
+    /// The connection is too slow: its next message has been discarded.
     Dropped,
     Ended,
 }

@@ -43,7 +43,7 @@ fn sent(bus: &Bus, from: u64) -> Vec<(u64, String, bool)> {
     let batches = bus.batches_from(from);
     let batches = batches.iter().map(|bytes| Batch::parse(bytes).unwrap());
     let messages = batches.flat_map(|batch| batch.messages().collect::<Vec<_>>());
-    messages.map(|message| (message.seq, message.channel.to_owned(), message.is_farewell())).collect()
+    messages.map(|message| (message.seq, message.channel.to_owned(), message.is_removal())).collect()
 }
 
 #[test]

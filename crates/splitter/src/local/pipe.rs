@@ -3,9 +3,9 @@
 //! Does        the protocol of the original program: a length of four bytes, then the object.
 //! Holds       1. nothing blocks except [`WorkerChannel::wait`];
 //!             2. staged records are written in order and whole;
-//!             3. where pages are lent instead of copied (vmsplice), none is changed while the pipe
-//!                holds it. A pipe holds at most its size. These bytes are right before the staged
-//!                ones, and the staging area is longer than that.
+//!             3. a page that the kernel borrows instead of copying it (vmsplice) stays unchanged
+//!                while the pipe refers to it. The borrowed bytes are at most as many as the pipe
+//!                holds and lie before the staged ones; the staging area is longer than that.
 //! Start at    [`PipeChannel::put`].
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

@@ -4,7 +4,7 @@ use super::*;
 use pitwire_random::SplitMix64;
 
 #[test]
-fn attached_reader_gets_nothing_after_a_farewell() {
+fn attached_reader_gets_nothing_after_the_removal_of_its_channel() {
     let mut world = World::new();
     world.answered(VenueQuestion::Instruments, Reply { epoch: 7, names: vec!["A".into()], ..Reply::default() });
     let trade = "stream/a@trade";
@@ -22,7 +22,7 @@ fn attached_reader_gets_nothing_after_a_farewell() {
     };
     lost.push(0, trade, put).unwrap();
     world.next = 2;
-    world.farewell(trade);
+    world.remove_channel(trade);
     world.live(&[(trade, 0)]);
     assert_eq!(world.sent.take(), Vec::<String>::new());
     let asks = world.asks();
@@ -36,7 +36,7 @@ fn attached_reader_gets_nothing_after_a_farewell() {
 /// delivery thread, in random runs: channels leave and return, answers are ahead of the bus or
 /// behind it, messages are lost, clients subscribe and unsubscribe.
 #[test]
-fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
+fn attached_reader_gets_the_bytes_of_a_reader_on_the_loop() {
     let seed = std::env::var("TEST_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = seed.map_or(1..=400, |seed: u64| seed..=seed);
     let (mut answered, mut closed, mut waited) = (0, 0, 0);
@@ -81,7 +81,7 @@ fn attached_reader_gets_what_a_reader_of_the_loop_gets() {
                 2 if chance.index(4) == 0 => {
                     let at = chance.index(3);
                     if on[at].take().is_some() {
-                        world.farewell(&channels[at]);
+                        world.remove_channel(&channels[at]);
                     }
                 }
                 3 | 4 => {

@@ -161,7 +161,7 @@ pub enum Verb {
         name: String,
         /// Currency, such as ZAR.
         currency: String,
-        /// 0 for none.
+        /// The amount, 0 or more.
         amount: String,
     },
     /// Start, stop, scale or show the built-in order flow, of the venue or of one instrument.
@@ -303,13 +303,13 @@ fn limit(text: &str) -> Result<String, String> {
 pub struct Account {
     /// Name of the account.
     pub name: String,
-    /// Most resting orders.
+    /// Most open orders of the account.
     #[arg(long)]
     max_open_orders: Option<u32>,
     /// Most fills in a window before the account is stopped.
     #[arg(long)]
     max_executions: Option<u32>,
-    /// Length of the window.
+    /// Length of that window in milliseconds.
     #[arg(long)]
     execution_window_ms: Option<u64>,
     /// The action if two orders of this account would trade with each other.

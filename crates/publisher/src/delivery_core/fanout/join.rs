@@ -21,7 +21,7 @@ impl Fanout {
         let keys = setup.keys.as_ref().zip(setup.streams.first());
         let filter = keys.map(|(names, stream)| {
             let mut keys: Vec<Key> =
-                names.iter().filter_map(|name| self.streams.get_mut(stream.0)?.key_asked(name)).collect();
+                names.iter().filter_map(|name| self.streams.get_mut(stream.0)?.subscriber_key(name)).collect();
             keys.sort_unstable();
             keys.dedup();
             keys

@@ -1,4 +1,4 @@
-//! Timers of their own: filters, batches, expiries, and the end of the representable time.
+//! Timers that belong to no session: filters, batches, expiries, and the end of representable time.
 
 use super::*;
 
