@@ -40,6 +40,7 @@ test: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## everything that CI ru
 	$(WITH) rust node chromium -- npm --prefix web run e2e
 	$(WITH) rust python -- scripts/build-python
 	$(WITH) rust node python strace openssl haproxy -- $(PYTEST) -n 4 --dist worksteal tests
+	@[ ! -x target/docs-venv/bin/zensical ] || target/docs-venv/bin/python scripts/build_site.py
 	lab/.venv/bin/lab build python-websockets php-stream go-gorilla || echo "make test: conformance goes on without these"
 	lab/.venv/bin/lab publication build go-gorilla javascript-ws java-websocket || echo "make test: publishers are tested without these"
 	$(WITH) rust node python openssl -- $(LAB_PYTEST) -n auto --maxprocesses 4 -m "not soak" lab/tests lab/conform

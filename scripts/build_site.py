@@ -44,8 +44,9 @@ def staged_text(source: Path, name: str) -> str:
     return LINK.sub(rewrite, source.read_text())
 
 
-def stage() -> None:
-    shutil.rmtree(STAGE, ignore_errors=True)
+def stage(to: Path) -> None:
+    """Copies every page and picture of the site into the directory `to`, which it replaces."""
+    shutil.rmtree(to, ignore_errors=True)
     files = [
         *(TOP / "docs").rglob("*.md"),
         *(TOP / "docs").rglob("*.png"),
@@ -55,7 +56,7 @@ def stage() -> None:
     for source in files:
         name = staged_name(source)
         assert name is not None
-        place = STAGE / name
+        place = to / name
         place.parent.mkdir(parents=True, exist_ok=True)
         if source.suffix == ".md":
             place.write_text(staged_text(source, name))
@@ -64,7 +65,7 @@ def stage() -> None:
 
 
 def main() -> int:
-    stage()
+    stage(STAGE)
     zensical = Path(sys.executable).parent / "zensical"
     code = subprocess.run(
         [zensical, "build", "--strict", "--clean", "-f", "mkdocs.yml"], cwd=TOP, check=False
@@ -74,4 +75,5 @@ def main() -> int:
     return code
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,7 +1,8 @@
-"""Every link of every Markdown file leads somewhere, and prose keeps to 100 columns."""
+"""Every link of the Markdown files and of the site leads somewhere. Prose keeps to 100 columns."""
 
 import re
 import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -167,7 +168,17 @@ def test_every_page_is_reached_from_the_index() -> None:
     assert missing in ([], ["README.md"]), f"docs/README.md does not link: {missing}"
 
 
-def test_every_page_is_in_the_navigation_of_the_site() -> None:
-    navigation = set(re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE))
-    pages_of_site = {page.relative_to(TOP / "docs").as_posix() for page in (TOP / "docs").rglob("*.md")}
-    assert navigation >= pages_of_site, f"mkdocs.yml does not list: {sorted(pages_of_site - navigation)}"
+def navigation() -> list[str]:
+    """The pages in the navigation of the site, in order."""
+    return re.findall(r"^ +- (?:\w+: )?(\S+\.md)$", (TOP / "mkdocs.yml").read_text(), re.MULTILINE)
+
+
+def test_the_site_has_no_broken_link_and_each_page_once_in_its_navigation(tmp_path: Path) -> None:
+    sys.path.insert(0, str(TOP / "scripts"))
+    import build_site
+
+    build_site.stage(tmp_path / "site")
+    staged = sorted((tmp_path / "site").rglob("*.md"))
+    broken = [line for page in staged for line in broken_links(page)]
+    assert not broken, "\n".join(broken)
+    assert sorted(navigation()) == sorted(page.relative_to(tmp_path / "site").as_posix() for page in staged)
