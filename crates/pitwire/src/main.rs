@@ -48,8 +48,8 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Up(commands::up::Up),
-    Sim(commands::sim::Sim),
-    Flow(commands::flow::Flow),
+    Sim(pitwire_simulation_commands::sim::Sim),
+    Flow(pitwire_simulation_commands::flow::Flow),
     Scenario(commands::scenario::Play),
     Verify(commands::verify::Verify),
     Backup(commands::backup::Backup),

@@ -22,7 +22,7 @@ use crate::tape::{Action, RecordedTrade, Step, Tape};
 /// Returns a failure with the line of a malformed row, of a time that goes back, or of a price that
 /// is no multiple of the tick.
 pub fn read_lobster(input: impl Read, tick: i64) -> Result<Tape, Failure> {
-    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(input);
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(input);
     let mut tape = Tape::default();
     let mut last = VenueNanos(0);
     for (line, record) in (1_u64..).zip(reader.records()) {
@@ -31,6 +31,10 @@ pub fn read_lobster(input: impl Read, tick: i64) -> Result<Tape, Failure> {
                 .remedy("give a message file: time, type, order id, size, price, direction")
         };
         let record = record.map_err(|error| failed(error.to_string()))?;
+        // Some files have a seventh field with notes.
+        if record.len() < 6 {
+            return Err(failed(format!("the row has {} fields, expected 6", record.len())));
+        }
         let field = |at: usize| record.get(at).unwrap_or_default().trim();
         let number = |at: usize, name: &str| {
             field(at).parse::<i64>().map_err(|_| failed(format!("{name} is {:?}, not a whole number", field(at))))

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 
 use pitwire_failure::Failure;
-use pitwire_model::{Lots, Side, Ticks, VenueNanos};
+use pitwire_model::{Lots, Phase, Side, Ticks, VenueNanos};
 use serde_json::Value;
 
 use crate::tape::{Action, RecordedTrade, Step, Tape};
@@ -51,6 +51,9 @@ pub fn read_export(directory: &Path, instrument: &str) -> Result<Tape, Failure> 
         header.iter().position(|known| known == name).ok_or_else(|| unreadable(format!("there is no column {name}")))
     };
     let (time, kind, security, fields) = (place("TimeNs")?, place("Type")?, place("SecurityId")?, place("Fields")?);
+    let seq = place("Seq")?;
+    // Trades of no order on the tape, with their command: an uncross comes before its session.
+    let mut uncross: (String, Vec<RecordedTrade>) = (String::new(), Vec::new());
     let mut tape = Tape::default();
     // Orders of kinds that the replay does not know.
     let mut unknown: HashSet<u64> = HashSet::new();
@@ -76,17 +79,44 @@ pub fn read_export(directory: &Path, instrument: &str) -> Result<Tape, Failure> 
                 tape.steps.push(Step { at, action, trades: Vec::new() });
             }
             "cancelled" if values["reason"] != "immediate_remainder" => {
-                let action = Action::Delete { id: number("order")? };
+                let id = number("order")?;
+                if !unknown.contains(&id) {
+                    tape.steps.push(Step { at, action: Action::Delete { id }, trades: Vec::new() });
+                }
+            }
+            "amended" if !unknown.contains(&number("order")?) => {
+                let action = Action::Amend {
+                    id: number("order")?,
+                    price: price(&values["price"])?,
+                    lots: Lots(number("lots")?),
+                };
                 tape.steps.push(Step { at, action, trades: Vec::new() });
             }
-            "amended" => tape.unsupported += 1,
+            "session_changed" | "phase_changed" if values["from"] != values["to"] || values["to"].is_null() => {
+                let name = values["to"].as_str().or(values["phase"].as_str());
+                let to = Phase::ALL.into_iter().find(|phase| Some(phase.name()) == name).ok_or_else(malformed)?;
+                let trades = if uncross.0 == field(seq) { std::mem::take(&mut uncross.1) } else { Vec::new() };
+                tape.hidden_trades -= trades.len() as u64;
+                tape.steps.push(Step { at, action: Action::Session { to }, trades });
+            }
             "trade" => {
                 let (maker, taker) = (number("maker")?, number("taker")?);
                 let trade = RecordedTrade { maker, price: price(&values["price"])?, lots: Lots(number("lots")?) };
-                let is_taker = |step: &&mut Step| matches!(step.action, Action::Enter { id, .. } if id == taker);
-                match tape.steps.last_mut().filter(is_taker) {
+                let makes_it = |step: &&mut Step| match step.action {
+                    Action::Enter { id, .. } | Action::Amend { id, .. } => id == taker,
+                    _ => false,
+                };
+                match tape.steps.last_mut().filter(makes_it) {
                     Some(step) if !unknown.contains(&maker) => step.trades.push(trade),
-                    _ => tape.hidden_trades += 1,
+                    _ => {
+                        tape.hidden_trades += 1;
+                        if uncross.0 != field(seq) {
+                            uncross = (field(seq).to_owned(), Vec::new());
+                        }
+                        if !unknown.contains(&maker) && !unknown.contains(&taker) {
+                            uncross.1.push(trade);
+                        }
+                    }
                 }
             }
             _ => {}

@@ -37,11 +37,14 @@ const MOST_ORDERS: u32 = 4_000_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReplayReport {
     pub recorded_trades: u64,
+    /// Price of a tick and quantity of a lot, if the tape has decimals.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub units: Option<[String; 2]>,
     /// Recorded trades with the same resting order, price and lots.
     pub reproduced_trades: u64,
     /// Share of the recorded trades that the replay reproduced.
     pub reproduced_share: f64,
-    /// Recorded trades of hidden orders, of calls, or of orders that the replay does not support.
+    /// Recorded trades of hidden orders, of crosses, or of orders that the replay does not support.
     pub hidden_trades: u64,
     /// Trades that differ although every order is known.
     pub other_trades: u64,
@@ -98,6 +101,7 @@ impl Replay {
         replay.report.hidden_trades = tape.hidden_trades;
         replay.report.recorded_trades = tape.hidden_trades;
         replay.report.unsupported = tape.unsupported;
+        replay.report.units = tape.units.map(|units| units.map(|unit| unit.to_string()));
         let mut actions: Vec<(VenueNanos, usize, bool)> = Vec::new();
         for (number, order) in own.iter().enumerate() {
             actions.push((order.at, number, false));
@@ -226,6 +230,21 @@ impl Replay {
                     Command::Cancel { account: RECORDED, order }
                 };
                 self.submit(at, command);
+            }
+            Action::Amend { id, price, lots } => match self.placed.get(id).copied() {
+                Some(order) if self.engine.order(order).is_some() => {
+                    let (price, lots) = (*price, *lots);
+                    self.submit(at, Command::Amend(Amend { account: RECORDED, order, price, lots, ..Amend::PLAIN }));
+                    self.compare(at, &step.trades);
+                }
+                _ => {
+                    self.report.unknown_orders += 1;
+                    self.report.other_trades += step.trades.len() as u64;
+                }
+            },
+            Action::Session { to } => {
+                self.submit(at, Command::SetPhase { instrument: INSTRUMENT, phase: *to });
+                self.compare(at, &step.trades);
             }
             Action::Delete { id } => match self.placed.get(id).copied() {
                 Some(order) if self.engine.order(order).is_some() => {

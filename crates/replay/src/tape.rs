@@ -2,7 +2,7 @@
 //!
 //! Start at    [`Tape`].
 
-use pitwire_model::{Lots, Side, Ticks, VenueNanos};
+use pitwire_model::{Decimal, Lots, Phase, Side, Ticks, VenueNanos};
 
 /// The recorded orders of one instrument.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -13,6 +13,8 @@ pub struct Tape {
     pub hidden_trades: u64,
     /// Rows that the replay does not support, such as stops.
     pub unsupported: u64,
+    /// Price of a tick and quantity of a lot, if the tape has decimals.
+    pub units: Option<[Decimal; 2]>,
 }
 
 /// One recorded event with the trades that it made.
@@ -39,8 +41,18 @@ pub enum Action {
         id: u64,
         lots: Lots,
     },
+    /// Changes the price or the quantity of an order; `lots` counts what has traded.
+    Amend {
+        id: u64,
+        price: Ticks,
+        lots: Lots,
+    },
     Delete {
         id: u64,
+    },
+    /// Changes the session. The end of a call makes its trades.
+    Session {
+        to: Phase,
     },
     /// An order that the tape has no id for takes lots of a resting order.
     Take {

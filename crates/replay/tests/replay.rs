@@ -1,7 +1,7 @@
 //! Tapes with known outcomes.
 
 use pitwire_model::{Lots, Side, Ticks, VenueNanos};
-use pitwire_replay::{OwnFill, OwnOrder, Replay, read_lobster, read_own_orders};
+use pitwire_replay::{BinanceReader, OwnFill, OwnOrder, Replay, Tape, read_lobster, read_own_orders};
 
 /// Two buys at 100.00, one better offer, a partial cancel, a delete, and executions.
 const MESSAGES: &str = "\
@@ -97,4 +97,80 @@ fn malformed_tapes_and_orders_are_refused_with_their_line() {
         assert!(failure.contains(expected), "{expected}: {failure}");
     }
     assert!(Replay::run(&read_lobster("".as_bytes(), 100).unwrap(), &[]).is_err());
+}
+
+fn depth(first: u64, last: u64, bids: &str, asks: &str) -> String {
+    format!(r#"{{"e":"depthUpdate","E":1,"s":"BTCUSDC","U":{first},"u":{last},"b":[{bids}],"a":[{asks}]}}"#)
+}
+
+fn trade(price: &str, quantity: &str, is_buyer_maker: bool) -> String {
+    format!(
+        r#"{{"stream":"x","data":{{"e":"trade","s":"BTCUSDC","t":1,"p":"{price}","q":"{quantity}","m":{is_buyer_maker}}}}}"#
+    )
+}
+
+/// Messages a millisecond apart.
+fn binance(messages: &[String], symbol: Option<&str>) -> Result<Tape, pitwire_failure::Failure> {
+    let mut reader = BinanceReader::new(symbol);
+    for (number, text) in (0..).zip(messages) {
+        reader.message(VenueNanos(34_200_000_000_000 + number * 1_000_000), text.as_bytes())?;
+    }
+    reader.tape()
+}
+
+fn binance_messages() -> [String; 7] {
+    [
+        depth(1, 5, r#"["100.10","2.0"],["100.00","5.0"]"#, r#"["100.30","1.5"]"#),
+        trade("100.10", "0.5", true),
+        // The level has grown by 1 behind the 1.5 that are left.
+        depth(6, 8, r#"["100.10","2.5"]"#, ""),
+        trade("100.10", "2.5", true),
+        // The bid at 100.10 is gone, and the next one was cancelled: 4 of 5 are left.
+        depth(9, 12, r#"["100.10","0"],["100.00","4.0"]"#, ""),
+        trade("100.00", "1.0", true),
+        // Before the first depth, or hidden: no level has it.
+        trade("100.35", "1.0", false),
+    ]
+}
+
+#[test]
+fn trades_and_depth_in_the_form_of_binance_give_their_trades() {
+    let tape = binance(&binance_messages(), None).unwrap();
+    let report = Replay::run(&tape, &[]).unwrap();
+    // The second trade takes two made orders, and the better offer goes before the last trade.
+    assert_eq!((report.recorded_trades, report.reproduced_trades, report.hidden_trades), (5, 4, 1));
+    assert_eq!((report.other_trades, report.new_trades, report.unknown_orders, report.unsupported), (0, 0, 0, 0));
+    assert_eq!(report.units, Some(["0.01".to_owned(), "0.1".to_owned()]));
+}
+
+#[test]
+fn an_own_order_displaces_made_orders_of_depth() {
+    let tape = binance(&binance_messages(), Some("btcusdc")).unwrap();
+    // Behind the first order of the level and before the one that grows it.
+    let at = VenueNanos(34_200_001_500_000);
+    let own = OwnOrder { at, side: Side::Buy, price: Some(Ticks(10_010)), lots: Lots(4), cancel_at: None };
+    let report = Replay::run(&tape, &[own]).unwrap();
+    let fills: Vec<(u64, u64, bool)> =
+        report.own_fills.iter().map(|fill| (fill.at_ns, fill.lots, fill.is_maker)).collect();
+    assert_eq!(fills, [(34_200_003_000_000, 4, true)]);
+    assert!(report.reproduced_trades < 4, "{report:?}");
+}
+
+#[test]
+fn messages_that_cannot_be_replayed_are_refused_or_counted() {
+    let gap = [depth(1, 5, r#"["1.5","2"]"#, ""), depth(8, 9, r#"["1.5","3"]"#, "")];
+    assert_eq!(binance(&gap, None).unwrap().unsupported, 1);
+    let other = trade("1.5", "2", true).replace("BTCUSDC", "ETHUSDC");
+    for (messages, symbol, expected) in [
+        (vec![], None, "it has no trade and no depth"),
+        (vec!["{".into()], None, "message 1:"),
+        (vec![trade("x", "2", true)], None, "message 1 has the event \"trade\" without its fields"),
+        (vec![trade("0", "2", true)], None, "the price 0 is not 1 to"),
+        (vec![trade("1.5", "99999999999", true)], None, "99999999999 has more than"),
+        (vec![trade("1.5", "2", true), other.clone()], None, "several symbols"),
+        (vec![other], Some("BTCUSDC"), "no trade and no depth of \"BTCUSDC\""),
+    ] {
+        let failure = binance(&messages, symbol).unwrap_err().to_string();
+        assert!(failure.contains(expected), "{expected}: {failure}");
+    }
 }

@@ -15,12 +15,36 @@ use serde_json::{Value, json};
 const EXAMPLES: &str = "Examples:
   pitwire flow show bacry-muzy > mine.toml
       a published set, to change
-  pitwire flow check mine.toml
-      its spectral radius and long-run rates
   pitwire flow fit tables/orders.csv --instrument NPN_ZAR --out fitted.toml
       the parameters that make the orders of an export most likely";
 
-/// Show, check and fit order flows. docs/flow.md describes the files.
+const LIST_EXAMPLES: &str = "Examples:
+  pitwire flow list
+      the names that --flow of up and sim accepts
+  pitwire flow list && pitwire flow show bacry-muzy
+      the names, and the file of one of them";
+
+const SHOW_EXAMPLES: &str = "Examples:
+  pitwire flow show published
+      the parameters of the CoinTossX simulation
+  pitwire flow show constrained > mine.toml
+      a file to change";
+
+const CHECK_EXAMPLES: &str = "Examples:
+  pitwire flow check mine.toml
+      whether a file is a stable flow, and its rates
+  pitwire flow check bacry-muzy --json
+      the same of a published set, as one JSON object";
+
+const FIT_EXAMPLES: &str = "Examples:
+  pitwire flow fit tables/orders.csv --instrument NPN_ZAR --out fitted.toml
+      one exponential for each pair of effects on the best prices
+  pitwire flow fit tables/orders.csv --instrument BTC_USDC --by label --decays 0.3,30
+      the types of a flow from a file, with two exponentials whose decay rates are given";
+
+/// Show, check and fit order flows.
+///
+/// docs/flow.md describes the files.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Flow {
@@ -31,14 +55,19 @@ pub struct Flow {
 #[derive(Subcommand)]
 enum Verb {
     /// List the built-in flows and the published sets.
+    #[command(after_help = LIST_EXAMPLES)]
     List,
     /// Print the file of a published set.
+    #[command(after_help = SHOW_EXAMPLES)]
     Show {
+        /// Published set, by a name of `pitwire flow list`.
         #[arg(value_name = "NAME")]
         name: String,
     },
     /// Check a file: its spectral radius, and the long-run rate of each type.
+    #[command(after_help = CHECK_EXAMPLES)]
     Check {
+        /// Published set, or a file (docs/flow.md).
         #[arg(value_name = "NAME|FILE")]
         flow: String,
         /// Print one JSON object.
@@ -51,10 +80,12 @@ enum Verb {
 /// Fit a Hawkes process to the orders of an export by maximum likelihood, with standard errors and
 /// a time-rescaling test.
 #[derive(Args)]
+#[command(after_help = FIT_EXAMPLES)]
 struct FitArguments {
     /// Table `orders` of `pitwire export`, in CSV.
     #[arg(value_name = "ORDERS.CSV")]
     orders: PathBuf,
+    /// Instrument whose orders are fitted.
     #[arg(long, value_name = "NAME")]
     instrument: String,
     /// Column that has the type of an order: its effect on the best prices, or its label, which is
@@ -69,7 +100,7 @@ struct FitArguments {
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
     /// Flow that says what each type does, for --out. Without it: the types of --by event-type.
-    #[arg(long, value_name = "NAME|FILE")]
+    #[arg(long, value_name = "NAME|FILE", requires = "out")]
     like: Option<String>,
     /// Print one JSON object.
     #[arg(long)]
@@ -83,6 +114,11 @@ enum By {
 }
 
 impl Flow {
+    /// Runs the subcommand.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if a file cannot be read or written, or a flow or a tape cannot be used.
     pub fn run(self) -> Result<(), Failure> {
         match self.verb {
             Verb::List => {

@@ -3,23 +3,18 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::ArgPredicate;
 use pitwire_configuration::PresetName;
 use pitwire_failure::Failure;
 use pitwire_flow_models::FlowSource;
 use pitwire_simulation::{RunFigures, SimulationPlan, SimulationResult};
 
-use crate::commands::sim_replay::SimReplay;
+use crate::sim_replay::SimReplay;
 use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Examples:
-  pitwire sim --seed 7 --events 100000
-      the same seed gives the same tape_hash on every machine
-  pitwire sim --seed 7 --horizon 3600 --out run --report
+  pitwire sim --seed 7 --horizon 3600 --flow market --out run --report
       an hour of venue time; keeps its journal in run/ and writes run/report.html
-  pitwire sim --seed 7 --horizon 600 --flow bacry-muzy --report
-      another flow, its rates compared with theory
   pitwire sim --replay tables --instrument BTC_USDC --own-orders mine.csv
       the recorded orders of an export, with orders of your own in the queue";
 
@@ -34,13 +29,8 @@ pub struct Sim {
     #[arg(long, value_name = "NAME|FILE", default_value = FlowSource::default().name())]
     flow: String,
     /// The seed. Equal seeds give equal tapes.
-    #[arg(
-        long,
-        value_name = "N",
-        required_unless_present = "replay",
-        default_value_if("replay", ArgPredicate::IsPresent, "0")
-    )]
-    seed: u64,
+    #[arg(long, value_name = "N", required_unless_present = "replay")]
+    seed: Option<u64>,
     /// Stop after this many commands of the flow.
     #[arg(long, value_name = "N", conflicts_with = "horizon")]
     events: Option<u64>,
@@ -67,6 +57,11 @@ pub struct Sim {
 }
 
 impl Sim {
+    /// Runs the market, or replays a tape, and prints the result.
+    ///
+    /// # Errors
+    ///
+    /// Returns a failure if the flow or the tape cannot be used, or a file cannot be written.
     pub fn run(self) -> Result<(), Failure> {
         if let Some(tape) = &self.replay.replay {
             return self.replay.run(tape, self.json);
@@ -74,7 +69,7 @@ impl Sim {
         let plan = SimulationPlan {
             preset: self.preset.preset(),
             flow: FlowSource::named(&self.flow)?,
-            seed: self.seed,
+            seed: self.seed.unwrap_or_default(),
             events: self.events,
             horizon_s: self.horizon,
             has_observer_thread: self.threads == 2,
