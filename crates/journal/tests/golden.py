@@ -5,6 +5,7 @@ Run:  python3 crates/journal/tests/golden.py > contracts/vectors/log/v2.txt
       python3 crates/journal/tests/golden.py sessions > contracts/vectors/log/v2-sessions.txt
       python3 crates/journal/tests/golden.py reporting > contracts/vectors/log/v2-reporting.txt
       python3 crates/journal/tests/golden.py signatures > contracts/vectors/log/v2-signatures.txt
+      python3 crates/journal/tests/golden.py flows > contracts/vectors/log/v2-flows.txt
       python3 crates/journal/tests/golden.py named-snapshots > contracts/vectors/log/v2-named-snapshots.txt
       python3 crates/journal/tests/golden.py snapshot > contracts/vectors/log/v4-snapshot.txt
 The second file has what came with sessions and calls: new kinds and tags beside those of the first, which stay.
@@ -401,6 +402,11 @@ def signatures():
     later(SIGNATURE_COMMANDS, [])
 
 
+def flows():
+    text_of_file = "[[flow]]\n" + "#" * 300
+    later([("built_in_flow", 39, text("market")), ("flow_file", 39, text(text_of_file))], [("flow_defined", 49, None, b"")])
+
+
 def named_snapshots():
     # The superblock of the first file, with snapshots.
     block = bytes.fromhex(dict(line.split(" ") for line in open("contracts/vectors/log/v2.txt"))["superblock"])
@@ -412,6 +418,7 @@ def named_snapshots():
 
 
 MODES = {"sessions": sessions, "reporting": reporting, "snapshot": snapshots, "signatures": signatures}
+MODES["flows"] = flows
 MODES["named-snapshots"] = named_snapshots
 if __name__ == "__main__":
     MODES.get("".join(sys.argv[1:]), main)()

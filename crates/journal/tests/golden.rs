@@ -46,12 +46,17 @@ fn golden_of_signatures() -> BTreeMap<&'static str, Vec<u8>> {
     golden_of(include_str!("../../../contracts/vectors/log/v2-signatures.txt"))
 }
 
+fn golden_of_flows() -> BTreeMap<&'static str, Vec<u8>> {
+    golden_of(include_str!("../../../contracts/vectors/log/v2-flows.txt"))
+}
+
 #[test]
 fn command_records_never_change() {
     commands_are(&golden(), samples::commands());
     commands_are(&golden_of_sessions(), samples::sessions::commands());
     commands_are(&golden_of_reporting(), samples::reporting::commands());
     commands_are(&golden_of_signatures(), samples::signatures::commands());
+    commands_are(&golden_of_flows(), samples::flows::commands());
 }
 
 fn commands_are(golden: &BTreeMap<&str, Vec<u8>>, commands: Vec<(&str, SequencedCommand)>) {
@@ -70,6 +75,7 @@ fn event_bytes_never_change() {
     events_are(&golden(), samples::events());
     events_are(&golden_of_sessions(), samples::sessions::events());
     events_are(&golden_of_reporting(), samples::reporting::events());
+    events_are(&golden_of_flows(), samples::flows::events());
 }
 
 fn events_are(golden: &BTreeMap<&str, Vec<u8>>, events: Vec<(&str, Event)>) {

@@ -1,6 +1,7 @@
 //! One of everything, by the names that the golden vectors use.
 #![allow(dead_code)] // each test binary uses its part
 
+pub mod flows;
 pub mod reporting;
 pub mod sessions;
 pub mod signatures;
@@ -239,6 +240,7 @@ pub fn all() -> Vec<(&'static str, SequencedCommand)> {
         .chain(sessions::commands())
         .chain(reporting::commands())
         .chain(signatures::commands())
+        .chain(flows::commands())
         .collect()
 }
 
