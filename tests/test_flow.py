@@ -93,6 +93,67 @@ def test_a_venue_journals_its_flow_and_trades_only_its_instruments(tmp_path: Pat
     assert all(",BTC_USDC," in row for row in orders)
 
 
+def test_a_replay_of_a_day_with_calls_reproduces_the_trades_of_the_uncross(tmp_path: Path) -> None:
+    arguments = ["--preset", "jse", "--seed", "3", "--horizon", "2700", "--flow", "market", "--out", tmp_path / "run"]
+    assert run_pitwire("sim", *arguments).returncode == 0
+    assert run_pitwire("export", tmp_path / "run", "--out", tmp_path / "tables").returncode == 0
+    events = (tmp_path / "tables" / "events.csv").read_text()
+    assert "opening_auction" in events
+    ended = run_pitwire("sim", "--replay", tmp_path / "tables", "--instrument", "NPN_ZAR", "--json")
+    assert ended.returncode == 0, ended.stderr
+    found = json.loads(ended.stdout)
+    assert found["recorded_trades"] > 100
+    assert found["reproduced_share"] == 1.0, found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["flow", "show", "nothing"], "give one of published"),
+        (["flow", "check", "no-such.toml"], "pitwire flow list"),
+        (["flow", "check", "empty.toml"], "missing field `flow`"),
+        (["flow", "check", "minutes.toml"], "line 8: unknown field `base_per_minute`"),
+        (["flow", "check", "nan.toml"], "`base_per_s` is NaN, expected a finite number"),
+        (["flow", "check", "market"], "is built in and has no file"),
+        (["flow", "fit", "no-such.csv", "--instrument", "A"], "cannot read no-such.csv"),
+        (["flow", "fit", "empty.csv", "--instrument", "A"], "no column TimeNs"),
+        (["flow", "fit", "orders.csv", "--instrument", "B"], 'no order of "B"'),
+        (["flow", "fit", "orders.csv", "--instrument", "A"], "each type needs 50"),
+        (["flow", "fit", "orders.csv", "--instrument", "A", "--decays", "0"], "the decay rate 0 is not positive"),
+        (["flow", "fit", "orders.csv", "--instrument", "A", "--like", "published"], "--out"),
+        (["sim", "--replay", "no-such"], "cannot read no-such"),
+        (["sim", "--replay", "orders.csv", "--seed", "7"], "--seed"),
+        (["sim", "--replay", "orders.csv", "--preset", "jse"], "--preset"),
+        (["sim", "--replay", "orders.csv", "--lobster-tick", "0"], "--lobster-tick"),
+        (["sim", "--replay", "."], "--instrument"),
+        (["sim", "--replay", ".", "--instrument", "A"], "instruments.csv"),
+        (["sim", "--replay", "empty.csv"], "the tape has no limit order"),
+        (["sim", "--replay", "orders.csv"], "line 1: the row has 4 fields, expected 6"),
+        (["sim", "--replay", "short.csv"], "line 2: the row has 3 fields, expected 6"),
+        (["sim", "--replay", "short.csv", "--own-orders", "no-such.csv"], "cannot read no-such.csv"),
+        (["sim"], "--seed"),
+    ],
+)
+def test_bad_input_is_refused_with_one_clear_line(
+    arguments: list[str], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {
+        "empty.toml": "",
+        "minutes.toml": FILE.replace("base_per_s", "base_per_minute"),
+        "nan.toml": FILE.replace("base_per_s = 1.0", "base_per_s = nan"),
+        "empty.csv": "",
+        "orders.csv": "Instrument,TimeNs,Outcome,EventType\nA,1,accepted,x\n",
+        "short.csv": "34200.1,1,11,50,1000000,1\n34200.2,1,12\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    monkeypatch.chdir(tmp_path)
+    ended = run_pitwire(*arguments)
+    assert ended.returncode in (1, 2)
+    assert ended.stdout == "" and "panicked" not in ended.stderr
+    assert len(ended.stderr.strip().splitlines()) == 1 and expected in ended.stderr, ended.stderr
+
+
 def test_a_replay_of_an_export_reproduces_every_trade(tmp_path: Path) -> None:
     arguments = ["--preset", "crypto24x7", "--seed", "3", "--horizon", "300", "--out", tmp_path / "run"]
     assert run_pitwire("sim", *arguments).returncode == 0
@@ -113,3 +174,19 @@ def test_a_replay_of_an_export_reproduces_every_trade(tmp_path: Path) -> None:
     assert sum(fill["lots"] for fill in mine["own_fills"]) <= 5000
     assert mine["own_fills"], mine
     assert mine["reproduced_trades"] < mine["recorded_trades"]
+
+
+def test_recorded_trades_and_depth_of_the_binance_form_replay(tmp_path: Path) -> None:
+    tape = tmp_path / "day.tape"
+    with Venue(tmp_path / "data", ["--speed", "50"], preset="crypto24x7") as venue:
+        url = f"ws://{venue.address}/stream?streams=btcusdc@trade/btcusdc@depth@100ms"
+        recorded = run_pitwire("tape", "record", url, tape, "--messages", "2000")
+        assert recorded.returncode == 0, recorded.stderr
+    replayed = run_pitwire("sim", "--replay", tape, "--json")
+    assert replayed.returncode == 0, replayed.stderr
+    found = json.loads(replayed.stdout)
+    assert found["units"] == ["0.1", "0.0001"]
+    # A trade is missing if its level is older than the recording or shorter than a window of depth.
+    assert found["reproduced_trades"] + found["hidden_trades"] == found["recorded_trades"] > 500
+    assert found["reproduced_share"] > 0.5
+    assert [found[name] for name in ("other_trades", "new_trades", "unknown_orders", "unsupported")] == [0, 0, 0, 0]

@@ -6,14 +6,12 @@ use std::sync::Arc;
 
 use pitwire_engine::{Engine, Market};
 use pitwire_failure::Failure;
-use pitwire_model::{AccountId, InstrumentId, Label, Phase, Side};
+use pitwire_model::{AccountId, FlowSetting, InstrumentId, Label, Phase, Side};
 use pitwire_order_flow::{
     Act, DemoMarket, EventType, Exponential, FlowConfig, FlowError, FlowModel, FlowStyle, Kernel, Matrix,
+    check_parameter,
 };
 use serde::{Deserialize, Serialize};
-
-/// Largest file in bytes. The text is journaled as one command.
-pub const MOST_BYTES: usize = 60_000;
 
 /// A file with flows.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -134,22 +132,34 @@ impl FlowFile {
     /// Returns a failure that names the line, the flow or the parameter.
     pub fn parse(text: &str) -> Result<FlowFile, Failure> {
         let failed = |what: &str| {
-            Failure::new(format!("cannot use the flow: {}", what.trim_end()))
+            Failure::new(format!("cannot use the flow: {what}"))
                 .remedy("docs/flow.md lists every key; `pitwire flow show published` prints an example")
         };
-        if text.len() > MOST_BYTES {
-            return Err(failed(&format!("it has {} bytes, and {MOST_BYTES} is the most", text.len())));
-        }
+        let fits = |bytes: usize, what: &str| {
+            let most = FlowSetting::MOST_TEXT_BYTES;
+            if bytes > most {
+                Err(failed(&format!("it has {bytes} bytes{what}, and {most} is the most")))
+            } else {
+                Ok(())
+            }
+        };
+        fits(text.len(), "")?;
         if text.contains('\0') {
             return Err(failed("it contains a NUL byte"));
         }
-        let file: FlowFile = toml::from_str(text).map_err(|error| failed(&error.to_string()))?;
+        let file: FlowFile = toml::from_str(text).map_err(|error| {
+            let before = error.span().and_then(|span| text.get(..span.start));
+            let line = before.map_or_else(String::new, |before| format!("line {}: ", before.matches('\n').count() + 1));
+            failed(&format!("{line}{}", error.message().trim_end().replace('\n', ", ")))
+        })?;
         if file.flows.is_empty() {
             return Err(failed("it has no [[flow]]"));
         }
         for (number, flow) in (1..).zip(&file.flows) {
             flow.model().map_err(|failure| in_part(&format!("flow {number}"), failure))?;
         }
+        // The journal has the file as this crate writes it.
+        fits(file.to_text()?.len(), " with every number written out")?;
         Ok(file)
     }
 
@@ -227,6 +237,17 @@ impl FlowDef {
     ///
     /// Returns a failure if a parameter is out of range or the spectral radius is 1 or more.
     pub fn model(&self) -> Result<FlowModel, Failure> {
+        #[allow(clippy::cast_precision_loss)] // a huge number is refused whatever its last digits
+        let numbers = [
+            ("events_per_s", self.events_per_s),
+            ("maker_levels", Some(self.maker_levels as f64)),
+            ("lifetime_s", self.lifetime_s),
+            ("typical_lots", self.typical_lots),
+            ("seeds_per_side", self.seeds_per_side.map(f64::from)),
+        ];
+        for (name, value) in numbers {
+            value.map_or(Ok(()), |value| check_parameter(name, value)).map_err(|error| refused(&error))?;
+        }
         let types: Vec<EventType> = self.types.iter().map(TypeDef::event_type).collect::<Result<_, _>>()?;
         for (at, kind) in types.iter().enumerate() {
             let name = kind.name.as_str();

@@ -33,12 +33,16 @@ fn a_file_with_a_fault_is_refused_with_the_fault() {
         (String::new(), "missing field `flow`"),
         ("flow = []".into(), "no [[flow]]"),
         (with(decay, "decay_per_s = 2.0"), "spectral radius 1.11"),
-        (with(decay, "decay_per_s = 0.0"), "`decay` is out of range"),
-        (with(decay, "decay_per_s = nan"), "`decay` is out of range"),
-        (with(decay, "decay_per_s = [[1.0]]"), "`decay` is out of range"),
-        (with("[1.0, 0.3, 0.6, 0.0]", "[1.0, 0.3]"), "`jump` is out of range"),
-        (with("[1.0, 0.3, 0.6, 0.0]", "[-1.0, 0.3, 0.6, 0.0]"), "`jump` is out of range"),
-        (with("base_per_s = 0.5", "base_per_s = inf"), "`base` is out of range"),
+        (with(decay, "decay_per_s = 0.0"), "`decay_per_s[0][0]` is 0, expected a finite number above 0"),
+        (with(decay, "decay_per_s = nan"), "`decay_per_s[0][0]` is NaN"),
+        (with(decay, "decay_per_s = [[1.0]]"), "`decay_per_s` is a row of 1 values, expected 4"),
+        (with("[1.0, 0.3, 0.6, 0.0]", "[1.0, 0.3]"), "`jump_per_s` is a row of 2 values, expected 4"),
+        (with("[1.0, 0.3, 0.6, 0.0]", "[-1.0, 0.3, 0.6, 0.0]"), "][0]` is -1, expected"),
+        (with("base_per_s = 0.5", "base_per_s = inf"), "`base_per_s` is inf, expected"),
+        (with("maker_levels = 6", "maker_levels = 101"), "`maker_levels` is 101, expected 0 to 100"),
+        (with("maker_levels = 6", "events_per_s = nan"), "`events_per_s` is NaN, expected"),
+        (with("maker_levels = 6", "lifetime_s = \"240\""), "line"),
+        (with("base_per_s = 0.5", "base_per_minute = 0.5"), "unknown field `base_per_minute`"),
         (with("order = \"improve\"", "order = \"improved\""), "give one of empty_touch, take_level"),
         (with("side = \"buy\"", "side = \"long\""), "unknown variant `long`"),
         (with("name = \"ask_up\"", "name = \"bid_up\""), "\"bid_up\" is empty or used twice"),
@@ -49,6 +53,13 @@ fn a_file_with_a_fault_is_refused_with_the_fault() {
         let failure = FlowFile::parse(&text).unwrap_err();
         assert!(failure.to_string().contains(expected), "{expected}: {failure}");
     }
+    // Short in the file, long in the journal.
+    let types: String =
+        (0..60).map(|n| format!("[[flow.type]]\nname=\"{n}\"\nbase_per_s=1\norder=\"join\"\n")).collect();
+    let matrix = format!("[{}]", format!("[{}],", "0,".repeat(60)).repeat(60));
+    let kernels = format!("[[flow.kernel]]\ndecay_per_s=1\njump_per_s={matrix}\n").repeat(7);
+    let failure = FlowFile::parse(&format!("[[flow]]\n{types}{kernels}")).unwrap_err().to_string();
+    assert!(failure.contains("with every number written out, and 60000 is the most"), "{failure}");
     let missing = FlowSource::named("no-such-file.toml").unwrap_err().to_string();
     assert!(missing.contains("pitwire flow list"), "{missing}");
 }

@@ -72,6 +72,18 @@ pub const MIN_ACCOUNTS: usize = 8;
 /// Lower bound of lifetimes and requote intervals, in seconds.
 const MIN_SECONDS: f64 = 1e-3;
 
+/// Least and greatest value of each parameter of a market, by its name in a flow file.
+const RANGES: [(&str, f64, f64); 8] = [
+    ("events_per_s", 1e-6, 1e6),
+    ("lifetime_s", MIN_SECONDS, 1e9),
+    ("typical_lots", 1e-6, 1e9),
+    ("volatility_bps", 1e-9, 1e4),
+    ("range_bps", 1e-6, 1e4),
+    ("maker_pause_s", MIN_SECONDS, 1e6),
+    ("maker_levels", 0.0, 100.0),
+    ("seeds_per_side", 0.0, 1e5),
+];
+
 /// Value of a typical order, by quote currency.
 const TYPICAL_VALUE: [(&str, f64); 3] = [("ZAR", 50_000.0), ("USDC", 3_000.0), ("USD", 5_000.0)];
 const DEFAULT_VALUE: f64 = 10_000.0;
@@ -100,11 +112,15 @@ impl FlowConfig {
         const VOLATILITY_BPS: f64 = 0.9;
         /// A day of sessions is planned at a quarter of the rate, which halves the moves.
         const VOLATILITY_OF_SESSIONS_BPS: f64 = 1.8;
+        /// Least move in ticks. With a smaller one the mid only bounces between two prices.
+        const LEAST_MOVE_TICKS: f64 = 0.35;
         let model = Arc::new(market_model());
         let market = |market: &Market| {
             let has_sessions = market.phase() != Phase::Continuous || market.ends().is_some();
+            let volatility_bps = if has_sessions { VOLATILITY_OF_SESSIONS_BPS } else { VOLATILITY_BPS };
+            let least_bps = LEAST_MOVE_TICKS / market.spec.start_price.0 as f64 * 10_000.0;
             DemoMarket {
-                volatility_bps: if has_sessions { VOLATILITY_OF_SESSIONS_BPS } else { VOLATILITY_BPS },
+                volatility_bps: volatility_bps.max(least_bps),
                 is_lifelike: true,
                 ..DemoMarket::natural(engine, market, Arc::clone(&model))
             }
@@ -171,6 +187,22 @@ impl FlowConfig {
     }
 }
 
+/// Checks a parameter of a market, by its name in a flow file. A name without a range has any
+/// value.
+///
+/// # Errors
+///
+/// Returns an error if the value is out of range or not a number.
+pub fn check_parameter(name: &str, value: f64) -> Result<(), FlowError> {
+    let range = RANGES.iter().find(|(known, ..)| *known == name);
+    match range {
+        Some((_, least, most)) if !(*least..=*most).contains(&value) => {
+            Err(FlowError::bad(name, value, format!("{least} to {most}")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn known_instrument(engine: &Engine, instrument: InstrumentId) -> Result<(), FlowError> {
     engine.market(instrument).map(|_| ()).ok_or(FlowError::UnknownInstrument { instrument })
 }
@@ -221,21 +253,17 @@ impl DemoMarket {
         if let Some(followed) = self.follows {
             known_instrument(engine, followed)?;
         }
-        for (name, value, least, most) in [
-            ("events_per_second", self.events_per_second, 1e-6, 1e6),
-            ("lifetime", self.lifetime, MIN_SECONDS, 1e9),
-            ("typical_lots", self.typical_lots, 1e-6, 1e9),
-            ("volatility_bps", self.volatility_bps, 1e-9, 1e4),
-            ("range_bps", self.range_bps, 1e-6, 1e4),
-            ("maker_pause", self.maker_pause, MIN_SECONDS, 1e6),
-            ("maker_levels", self.maker_levels as f64, 0.0, 100.0),
-            ("seeds_per_side", f64::from(self.seeds_per_side), 0.0, 1e5),
-        ] {
-            // Written so that NaN is refused too.
-            if !(value >= least && value <= most) {
-                return Err(FlowError::BadParameter { name });
-            }
-        }
-        Ok(())
+        [
+            ("events_per_s", self.events_per_second),
+            ("lifetime_s", self.lifetime),
+            ("typical_lots", self.typical_lots),
+            ("volatility_bps", self.volatility_bps),
+            ("range_bps", self.range_bps),
+            ("maker_pause_s", self.maker_pause),
+            ("maker_levels", self.maker_levels as f64),
+            ("seeds_per_side", f64::from(self.seeds_per_side)),
+        ]
+        .into_iter()
+        .try_for_each(|(name, value)| check_parameter(name, value))
     }
 }

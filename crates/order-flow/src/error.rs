@@ -10,8 +10,8 @@ use pitwire_model::{AccountId, InstrumentId};
 pub enum FlowError {
     /// Each event causes at least one more on average, so the rate would grow without bound.
     Unstable { radius: f64 },
-    /// A rate, decay, size or time is out of range or not a number.
-    BadParameter { name: &'static str },
+    /// A parameter is out of range or not a number.
+    BadParameter { name: String, value: String, expected: String },
     /// There are fewer house accounts than the flow needs.
     TooFewAccounts { found: usize, needed: usize },
     /// A house account does not exist.
@@ -25,11 +25,15 @@ pub enum FlowError {
 }
 
 impl FlowError {
+    pub(crate) fn bad(name: impl Into<String>, value: impl ToString, expected: impl Into<String>) -> FlowError {
+        FlowError::BadParameter { name: name.into(), value: value.to_string(), expected: expected.into() }
+    }
+
     /// Returns the action that resolves the error.
     pub fn remedy(&self) -> &'static str {
         match self {
             Self::Unstable { .. } => "lower the jumps (alpha) or raise the decays (beta) until the radius is below 1",
-            Self::BadParameter { .. } => "give a finite value in range",
+            Self::BadParameter { .. } => "correct the value; docs/flow.md describes every parameter",
             Self::TooFewAccounts { .. } => "create more house accounts before the flow starts",
             Self::UnknownAccount { .. } => "create the account before the flow starts",
             Self::LimitedCredit { .. } => "create the house accounts with unlimited credit",
@@ -43,7 +47,9 @@ impl fmt::Display for FlowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unstable { radius } => write!(f, "order flow is unstable: spectral radius {radius:.3}"),
-            Self::BadParameter { name } => write!(f, "order flow parameter `{name}` is out of range"),
+            Self::BadParameter { name, value, expected } => {
+                write!(f, "order flow parameter `{name}` is {value}, expected {expected}")
+            }
             Self::TooFewAccounts { found, needed } => {
                 write!(f, "order flow needs {needed} house accounts and has {found}")
             }

@@ -146,10 +146,10 @@ impl FlowModel {
     pub fn check(&self) -> Result<(), FlowError> {
         self.kernel.check()?;
         if self.types.len() != self.kernel.types() {
-            return Err(FlowError::BadParameter { name: "number of types" });
+            return Err(FlowError::bad("number of types", self.types.len(), format!("{}", self.kernel.types())));
         }
-        if self.types.iter().any(|kind| !(kind.size > 0.0 && kind.size <= 1e3)) {
-            return Err(FlowError::BadParameter { name: "size" });
+        if let Some(kind) = self.types.iter().find(|kind| !(kind.size > 0.0 && kind.size <= 1e3)) {
+            return Err(FlowError::bad("size", kind.size, "more than 0, at most 1000 typical orders"));
         }
         Ok(())
     }

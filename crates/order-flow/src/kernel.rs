@@ -52,6 +52,32 @@ pub struct Exponential {
     pub decay: Matrix,
 }
 
+/// Checks the shape and the values of a square matrix.
+fn check_matrix(
+    name: &str,
+    matrix: &Matrix,
+    types: usize,
+    is_valid: impl Fn(&f64) -> bool,
+    expected: &str,
+) -> Result<(), FlowError> {
+    if let Some(row) = matrix.iter().find(|row| row.len() != types) {
+        return Err(FlowError::bad(
+            name,
+            format!("a row of {} values", row.len()),
+            format!("{types}, one for each type"),
+        ));
+    }
+    if matrix.len() != types {
+        return Err(FlowError::bad(name, format!("{} rows", matrix.len()), format!("{types}, one for each type")));
+    }
+    for (i, row) in matrix.iter().enumerate() {
+        if let Some(j) = row.iter().position(|value| !is_valid(value)) {
+            return Err(FlowError::bad(format!("{name}[{i}][{j}]"), row[j], expected));
+        }
+    }
+    Ok(())
+}
+
 impl Kernel {
     /// Returns the published parameters (CoinTossX, arXiv 2102.10925, and its configuration file).
     pub fn published(reading: ParameterSet) -> Kernel {
@@ -121,26 +147,25 @@ impl Kernel {
     ///
     /// Returns an error if a parameter is out of range or the spectral radius is 1 or more.
     pub fn check(&self) -> Result<(), FlowError> {
-        let bad = |name| Err(FlowError::BadParameter { name });
+        const NOT_NEGATIVE: &str = "a finite number, at least 0";
         let not_negative = |value: &f64| value.is_finite() && *value >= 0.0;
         let types = self.types();
-        let is_square = |of: &Matrix| of.len() == types && of.iter().all(|row| row.len() == types);
         if !(1..=MOST_TYPES).contains(&types) {
-            return bad("number of types");
+            return Err(FlowError::bad("number of types", types, format!("1 to {MOST_TYPES}")));
         }
         if self.parts.len() > MOST_PARTS {
-            return bad("number of exponentials");
+            return Err(FlowError::bad("number of exponentials", self.parts.len(), format!("at most {MOST_PARTS}")));
         }
-        if !self.base.iter().all(not_negative) || self.base.iter().sum::<f64>() <= 0.0 {
-            return bad("base");
+        if let Some(base) = self.base.iter().find(|base| !not_negative(base)) {
+            return Err(FlowError::bad("base_per_s", base, NOT_NEGATIVE));
+        }
+        if self.base.iter().sum::<f64>() <= 0.0 {
+            return Err(FlowError::bad("base_per_s", "0 for every type", "one above 0"));
         }
         for Exponential { jump, decay } in &self.parts {
-            if !is_square(jump) || !jump.iter().flatten().all(not_negative) {
-                return bad("jump");
-            }
-            if !is_square(decay) || !decay.iter().flatten().all(|value| value.is_finite() && *value > 0.0) {
-                return bad("decay");
-            }
+            check_matrix("jump_per_s", jump, types, not_negative, NOT_NEGATIVE)?;
+            let is_positive = |value: &f64| value.is_finite() && *value > 0.0;
+            check_matrix("decay_per_s", decay, types, is_positive, "a finite number above 0")?;
         }
         let radius = self.radius();
         // Written so that NaN is refused too.

@@ -38,7 +38,7 @@ mod texture;
 mod time_queue;
 mod trader;
 
-pub use config::{DemoMarket, FlowConfig, FlowStyle};
+pub use config::{DemoMarket, FlowConfig, FlowStyle, check_parameter};
 pub use error::FlowError;
 pub use event_type::{Act, EventType, ExpectedRate, FlowModel};
 pub use flow::{ExpectedCount, Flow, FlowCounts, TypeTally};

@@ -347,9 +347,11 @@ fn invalid_configurations_are_refused() {
     let unknown = FlowError::UnknownInstrument { instrument: InstrumentId(99) };
     assert_eq!(change(|config| market(config).instrument = InstrumentId(99)), Some(unknown.clone()));
     assert_eq!(change(|config| market(config).follows = Some(InstrumentId(99))), Some(unknown));
-    let bad = |name| Some(FlowError::BadParameter { name });
-    assert_eq!(change(|config| market(config).lifetime = 0.0), bad("lifetime"));
-    assert_eq!(change(|config| market(config).events_per_second = f64::NAN), bad("events_per_second"));
+    let refused = |change: Option<FlowError>| change.map(|error| error.to_string()).unwrap_or_default();
+    let lifetime = refused(change(|config| market(config).lifetime = 0.0));
+    assert_eq!(lifetime, "order flow parameter `lifetime_s` is 0, expected 0.001 to 1000000000");
+    let rate = refused(change(|config| market(config).events_per_second = f64::NAN));
+    assert_eq!(rate, "order flow parameter `events_per_s` is NaN, expected 0.000001 to 1000000");
     let unstable = change(|config| {
         let mut model = FlowModel::symmetric();
         model.kernel.parts[0].jump.iter_mut().flatten().for_each(|jump| *jump *= 2.0);

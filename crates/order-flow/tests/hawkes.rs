@@ -112,21 +112,23 @@ fn unstable_or_invalid_kernels_are_refused() {
     let error = Process::new(&louder(40.0), START, Random::new(1, 1)).err().unwrap();
     assert!(!error.remedy().is_empty() && error.to_string().contains("spectral radius"), "{error}");
     let base = |base: f64| Kernel { base: vec![base; TYPES], ..good.clone() };
-    for (name, kernel) in [
-        ("base", base(f64::NAN)),
-        ("base", base(0.0)),
-        ("jump", kernel(filled(-0.1), filled(1.0))),
-        ("jump", kernel(vec![vec![0.1; 3]; TYPES], filled(1.0))),
-        ("decay", kernel(filled(0.1), filled(0.0))),
-        ("decay", kernel(filled(0.1), filled(f64::INFINITY))),
-        ("number of types", Kernel { base: vec![], parts: vec![] }),
-        ("number of types", Kernel { base: vec![0.01; 65], parts: vec![] }),
+    for (expected, kernel) in [
+        ("`base_per_s` is NaN, expected a finite number", base(f64::NAN)),
+        ("`base_per_s` is 0 for every type, expected one above 0", base(0.0)),
+        ("`jump_per_s[0][0]` is -0.1, expected a finite number, at least 0", kernel(filled(-0.1), filled(1.0))),
+        ("`jump_per_s` is a row of 3 values, expected 8", kernel(vec![vec![0.1; 3]; TYPES], filled(1.0))),
+        ("`decay_per_s` is 1 rows, expected 8", kernel(filled(0.1), vec![vec![1.0; TYPES]])),
+        ("`decay_per_s[0][0]` is 0, expected a finite number above 0", kernel(filled(0.1), filled(0.0))),
+        ("`decay_per_s[0][0]` is inf, expected", kernel(filled(0.1), filled(f64::INFINITY))),
+        ("`number of types` is 0, expected 1 to 64", Kernel { base: vec![], parts: vec![] }),
+        ("`number of types` is 65, expected 1 to 64", Kernel { base: vec![0.01; 65], parts: vec![] }),
         (
-            "number of exponentials",
+            "`number of exponentials` is 9, expected at most 8",
             Kernel { base: vec![1.0], parts: vec![part(diagonal(1, 0.1), diagonal(1, 1.0)); 9] },
         ),
     ] {
-        assert_eq!(kernel.check(), Err(FlowError::BadParameter { name }));
+        let refused = kernel.check().unwrap_err().to_string();
+        assert!(refused.contains(expected), "{expected}: {refused}");
     }
 }
 
