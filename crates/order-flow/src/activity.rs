@@ -2,11 +2,11 @@
 //!
 //! Does        map business time to venue time and back. The pace is the product of a U-shaped day
 //!             (Wood, McInish and Ord 1985; Admati and Pfleiderer 1988) and of a random activity
-//!             with time constants from seconds to hours, so that trades, volume and volatility
-//!             cluster together (Clark 1973; Ané and Geman 2000).
+//!             with time constants from seconds to forty minutes, so that trades, volume and
+//!             volatility cluster together (Clark 1973; Ané and Geman 2000).
 //! Holds       1. the mean of the random activity is 1, and so is that of the day;
 //!             2. the pace depends on the seed and on sessions, never on orders.
-//! Costs       five random numbers per second of venue time.
+//! Costs       four random numbers per second of venue time.
 //! Start at    [`ActivityClock::venue_time`].
 
 use std::collections::VecDeque;
@@ -21,15 +21,15 @@ const SECOND: u64 = 1_000_000_000;
 const DAY: u64 = 86_400 * SECOND;
 /// Time constants of the random activity, in seconds. Several of them give the slow decay of a
 /// power law over their range.
-const CONSTANTS_S: [f64; 4] = [15.0, 150.0, 1_500.0, 15_000.0];
+const CONSTANTS_S: [f64; 4] = [15.0, 120.0, 600.0, 2_400.0];
 /// Standard deviation of the logarithm of each part.
-const SPREAD: f64 = 0.42;
+const SPREAD: f64 = 0.5;
 /// Bounds of the pace.
 const PACE: (f64, f64) = (0.02, 12.0);
-/// Shape of the day: least pace, and the share that grows with the fourth power of the distance
-/// from midday. The mean is 1.
-const MIDDAY: f64 = 0.66;
-const ENDS: f64 = 1.70;
+/// Shape of the day: least pace, and the share that grows with the square of the distance from
+/// midday. The mean is 1.
+const MIDDAY: f64 = 0.45;
+const ENDS: f64 = 1.65;
 
 /// The hours between which the pace has a U shape.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,8 +54,7 @@ impl DayShape {
                 (gone as f64 / length as f64).min(1.0)
             }
         };
-        let square = (2.0 * through - 1.0) * (2.0 * through - 1.0);
-        MIDDAY + ENDS * square * square
+        MIDDAY + ENDS * (2.0 * through - 1.0) * (2.0 * through - 1.0)
     }
 }
 

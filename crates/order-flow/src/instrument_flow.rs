@@ -267,8 +267,8 @@ impl InstrumentFlow {
         match &self.style {
             TradingStyle::Demo(demo) => {
                 let fair_value = demo.fair_value();
-                demo.trader
-                    .sized(event_type.size)
+                let edge = demo.texture.as_ref().map(|texture| texture.half_spread() / 2.0);
+                Trader { edge, ..demo.trader.sized(event_type.size) }
                     .propose(event_type.act, side, market, fair_value, &mut self.random)
                     .map_or(EventOutcome::Infeasible, EventOutcome::Order)
             }

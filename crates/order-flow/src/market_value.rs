@@ -23,9 +23,9 @@ const IMPACT_SHARE: f64 = 0.35;
 /// a tail with exponent 3 (Gopikrishnan, Meyer, Amaral and Stanley 1998).
 const NEWS_RATE: f64 = 1.0 / 2_400.0;
 const LEAST_NEWS: f64 = 6.0;
-const MOST_NEWS: f64 = 60.0;
-/// Shocks beyond a tolerance per business second: one in two days of eight hours.
-const SHOCK_RATE: f64 = 1.0 / 57_600.0;
+const MOST_NEWS: f64 = 30.0;
+/// Shocks beyond a tolerance per business second: one in four days of eight hours.
+const SHOCK_RATE: f64 = 1.0 / 115_200.0;
 /// Shocks ignore dynamic tolerances above this.
 const MOST_TOLERANCE: f64 = 0.08;
 /// Standard deviation of the move overnight, in moves of a business second.

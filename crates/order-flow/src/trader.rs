@@ -8,7 +8,7 @@ use pitwire_engine::Market;
 use pitwire_model::{Lots, OrderType, Side, Ticks, TimeInForce};
 
 use crate::event_type::Act;
-use crate::number::{distance, price_below, quantity};
+use crate::number::{distance, price_above, price_below, quantity};
 use crate::random::Random;
 
 /// An order without account and id.
@@ -39,6 +39,9 @@ pub struct Trader {
     pub most_taken: f64,
     /// Many orders behind the best price are at multiples of this many ticks (Harris 1991).
     pub round: i64,
+    /// Least distance in ticks of an order inside the spread from the fair value, because an order
+    /// on the other side may know more (Glosten and Milgrom 1985). `None` for no such distance.
+    pub edge: Option<f64>,
 }
 
 /// Returns the direction of better prices of a side: 1 for buys, -1 for sells.
@@ -62,6 +65,7 @@ impl Trader {
             highest: price_below(start * (1.0 + Self::SHARE_OF_START)),
             most_taken: Self::MAX_SIZE,
             round: 1,
+            edge: None,
         }
     }
 
@@ -172,7 +176,12 @@ impl Trader {
             0 => 0,
             free => 1 + i64::try_from(random.below(free)).unwrap_or(0),
         };
-        let price = self.in_bounds(self.touch(side, market, fair_value) + better(side) * step);
+        let price = self.touch(side, market, fair_value) + better(side) * step;
+        let price = self.in_bounds(match (self.edge, side) {
+            (None, _) => price,
+            (Some(edge), Side::Buy) => price.min(price_below(fair_value - edge).0),
+            (Some(edge), Side::Sell) => price.max(price_above(fair_value + edge).0),
+        });
         self.with_room(market, Proposal::resting(side, price, self.size(random)))
     }
 

@@ -12,7 +12,7 @@
 
 use serde::Serialize;
 
-use crate::instrument_watch::InstrumentWatch;
+use crate::instrument_watch::{AuctionPrint, InstrumentWatch};
 use crate::interval_series::Interval;
 use crate::jackknife::{Estimate, estimate};
 use crate::statistics::{autocorrelation, correlation, excess_kurtosis, response, returns, volatility};
@@ -146,14 +146,14 @@ const SPREAD_AND_VOLATILITY: Definition = Definition {
 const U_SHAPED_DAY: Definition = Definition {
     name: "The day has a U shape",
     source: "Wood, McInish and Ord 1985; Admati and Pfleiderer 1988",
-    statistic: "correlation of lots and the squared distance from midday over the intervals of a day",
+    statistic: "correlation of lots and the squared distance from midday over the intervals of a day without a call",
     criterion: "the band is above 0",
     passes: is_positive,
 };
 
 /// Measures the properties of one instrument.
 pub fn facts(watch: &InstrumentWatch) -> Vec<Fact> {
-    let mids = &watch.mids;
+    let mids = &steady_mids(&watch.mids);
     let signs: Vec<Option<f64>> = watch.hits.iter().map(|hit| Some(f64::from(hit.sign))).collect();
     let gaps = gaps(watch);
     let (ten, thirty) = (returns(mids, 10), returns(mids, 30));
@@ -183,6 +183,14 @@ pub fn facts(watch: &InstrumentWatch) -> Vec<Fact> {
         fact(&SPREAD_AND_VOLATILITY, pairs_estimate(&spread, &range)),
         fact(&U_SHAPED_DAY, day_shape(watch)),
     ]
+}
+
+/// Returns the mids without those of the last seconds before an interruption. The order that starts
+/// a call has emptied a side of the book, so these mids are no prices.
+fn steady_mids(mids: &[Option<i64>]) -> Vec<Option<i64>> {
+    const SECONDS: usize = 3;
+    let is_steady = |at: usize| mids[at..].iter().take(SECONDS + 1).all(Option::is_some);
+    (0..mids.len()).map(|at| mids[at].filter(|_| is_steady(at))).collect()
 }
 
 fn fact(definition: &Definition, found: Option<Estimate>) -> Fact {
@@ -245,7 +253,7 @@ fn gaps(watch: &InstrumentWatch) -> Vec<Option<f64>> {
 }
 
 /// Relates volume to the time of day, over the longest stretch between the start of continuous
-/// trading and its last end. It must have five hours.
+/// trading and its last end, without the intervals in which a call ends. It must have five hours.
 fn day_shape(watch: &InstrumentWatch) -> Option<Estimate> {
     const SHORTEST_S: f64 = 5.0 * 3_600.0;
     let intervals = &watch.series.intervals;
@@ -257,7 +265,12 @@ fn day_shape(watch: &InstrumentWatch) -> Option<Estimate> {
     }
     let midday = (day.len() - 1) as f64 / 2.0;
     let away: Vec<Option<f64>> = (0..day.len()).map(|at| Some((at as f64 - midday).powi(2))).collect();
-    let lots: Vec<Option<f64>> = day.iter().map(|one| (one.samples > 0).then_some(one.lots as f64)).collect();
+    let start = watch.sessions.first().map_or(0, |(at, _)| at.0);
+    let interval_of = |print: &AuctionPrint| (print.at.0 - start) / (watch.series.seconds * 1_000_000_000);
+    let calls: Vec<u64> = watch.auctions.iter().map(interval_of).collect();
+    let has_no_call = |at: usize| !calls.contains(&((first + at) as u64));
+    let of_interval = |(at, one): (usize, &Interval)| (has_mid(one) && has_no_call(at)).then_some(one.lots as f64);
+    let lots: Vec<Option<f64>> = day.iter().enumerate().map(of_interval).collect();
     pairs_estimate(&lots, &away)
 }
 
@@ -361,6 +374,15 @@ mod tests {
             assert_eq!(verdict(&facts, passing), Verdict::Pass, "{}", passing.name);
         }
         assert_eq!(verdict(&facts, &SIGN_MEMORY), Verdict::TooFewValues);
+    }
+
+    #[test]
+    fn the_last_mids_before_an_interruption_are_left_out() {
+        let mut mids: Vec<Option<i64>> = (0..12).map(Some).collect();
+        mids[6] = None;
+        let steady = steady_mids(&mids);
+        assert_eq!(steady[..7], [Some(0), Some(1), Some(2), None, None, None, None]);
+        assert_eq!(steady[7..], mids[7..]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use pitwire_configuration::PresetName;
 use pitwire_flow_models::FlowSource;
-use pitwire_simulation::{SimulationPlan, SimulationResult, Verdict};
+use pitwire_simulation::{SimulationPlan, SimulationResult};
 
 fn run(preset: PresetName, flow: FlowSource, seed: u64, horizon_s: Option<u64>) -> SimulationResult {
     let plan = SimulationPlan {
@@ -21,7 +21,7 @@ fn run(preset: PresetName, flow: FlowSource, seed: u64, horizon_s: Option<u64>) 
 }
 
 #[test]
-fn an_hour_of_the_market_flow_has_memory_and_theory_holds_in_business_time() {
+fn an_hour_of_the_market_flow_follows_theory_in_business_time() {
     let figures = run(PresetName::Crypto, FlowSource::Market, 3, Some(3_600)).figures.unwrap();
     for one in &figures.flow.types {
         let (expected, error) = (one.expected_per_s.unwrap(), one.standard_error_per_s.unwrap());
@@ -30,12 +30,6 @@ fn an_hour_of_the_market_flow_has_memory_and_theory_holds_in_business_time() {
     }
     let times = &figures.flow.interevent_times;
     assert!(times.distance < 1.2 * times.bound_99, "{} and {}", times.distance, times.bound_99);
-    for instrument in &figures.instruments {
-        for name in ["Signs of orders have a long memory", "Orders move the price in their direction"] {
-            let fact = instrument.facts.iter().find(|fact| fact.name == name).unwrap();
-            assert_eq!(fact.verdict, Verdict::Pass, "{}: {fact:?}", instrument.figures.name);
-        }
-    }
 }
 
 #[test]
@@ -56,30 +50,53 @@ fn calls_of_the_market_flow_find_prices_away_from_the_start() {
     assert!(moved >= 9, "{moved} of 12 calls found another price than that of the start");
 }
 
-/// Twenty seeds, each an afternoon of crypto and a day of shares: `make soak`.
+/// Instruments of which a property holds, and instruments that were judged.
+type Tally = BTreeMap<&'static str, (usize, usize)>;
+
+/// Adds an afternoon of crypto and a day of shares to the tally. Returns the number of volatility
+/// calls.
+fn add_day(tally: &mut Tally, seed: u64) -> usize {
+    let mut calls = 0;
+    for (preset, horizon_s) in [(PresetName::Crypto, Some(4 * 3_600)), (PresetName::Jse, None)] {
+        let figures = run(preset, FlowSource::Market, seed, horizon_s).figures.unwrap();
+        for fact in &figures.facts {
+            let (passed, judged) = tally.entry(fact.name).or_default();
+            *passed += fact.passed;
+            *judged += fact.judged;
+        }
+        let auctions = figures.instruments.iter().flat_map(|one| &one.figures.path.auctions);
+        calls += auctions.filter(|auction| auction.call == "volatility_auction").count();
+    }
+    calls
+}
+
+#[track_caller]
+fn properties_hold(tally: &Tally, least_judged: usize, least_share: f64) {
+    assert_eq!(tally.len(), 12);
+    for (name, (passed, judged)) in tally {
+        println!("{name}: {passed} of {judged}");
+        #[allow(clippy::cast_precision_loss)]
+        let share = *passed as f64 / *judged as f64;
+        assert!(*judged >= least_judged && share >= least_share, "{name}: {passed} of {judged}");
+    }
+}
+
+#[test]
+fn twelve_properties_hold_for_most_instruments_of_a_day() {
+    let mut tally = Tally::new();
+    add_day(&mut tally, 1);
+    properties_hold(&tally, 10, 0.6);
+}
+
 #[test]
 #[ignore = "minutes; make soak runs it"]
 fn twelve_properties_hold_over_twenty_seeds() {
-    let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-    let mut breaches = 0;
+    let mut tally = Tally::new();
+    let mut calls = 0;
     for seed in 1..=20 {
-        for (preset, horizon_s) in [(PresetName::Crypto, Some(4 * 3_600)), (PresetName::Jse, None)] {
-            let figures = run(preset, FlowSource::Market, seed, horizon_s).figures.unwrap();
-            for fact in &figures.facts {
-                let (passed, judged) = counts.entry(fact.name).or_default();
-                *passed += fact.passed;
-                *judged += fact.judged;
-            }
-            let calls = figures.instruments.iter().flat_map(|one| &one.figures.path.auctions);
-            breaches += calls.filter(|auction| auction.call == "volatility_auction").count();
-        }
-        println!("after seed {seed}: {counts:?}, {breaches} volatility calls");
+        calls += add_day(&mut tally, seed);
+        println!("after seed {seed}: {tally:?}, {calls} volatility calls");
     }
-    assert_eq!(counts.len(), 12);
-    for (name, (passed, judged)) in counts {
-        println!("{name}: {passed} of {judged}");
-        assert!(judged >= 60, "{name}: {judged} judged");
-        assert!(5 * passed >= 4 * judged, "{name}: {passed} of {judged}");
-    }
-    assert!((5..=400).contains(&breaches), "{breaches} volatility calls in twenty days");
+    properties_hold(&tally, 200, 0.8);
+    assert!((5..=400).contains(&calls), "{calls} volatility calls in twenty days");
 }
