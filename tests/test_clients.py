@@ -28,14 +28,14 @@ class Program:
 
 
 def programs() -> list[Program]:
-    """Each Python, JavaScript or Java block of the page, with the text block that follows it."""
+    """Each program of the page, with the text block that follows it."""
     found: list[Program] = []
     heading = ""
     for part in re.finditer(r"^## ([^\n]*)$|^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL):
         title, language, text = part.groups()
         if title:
             heading = title
-        elif language in ("python", "javascript", "java"):
+        elif language in ("python", "javascript", "java", "go"):
             found.append(Program(language, text, [], heading))
         elif language == "text":
             found[-1].output = text.splitlines()
@@ -72,6 +72,20 @@ def java_libraries(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory / "libraries"
 
 
+@pytest.fixture(scope="session")
+def go_module(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The modules of the Go programs, as go.mod and go.sum say. Go keeps them in its cache."""
+    if not shutil.which("go"):
+        pytest.skip("Go is missing")
+    directory = tmp_path_factory.mktemp("go")
+    for name in ("go.mod", "go.sum"):
+        shutil.copy(VERSIONS / name, directory)
+    command = ["go", "mod", "download"]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S * 3, check=False)
+    assert done.returncode == 0, done.stderr
+    return directory
+
+
 @pytest.mark.parametrize("program", programs(), ids=names())
 def test_a_program_prints_what_the_page_shows(
     program: Program, venue: Venue, tmp_path: Path, request: pytest.FixtureRequest
@@ -84,11 +98,18 @@ def test_a_program_prints_what_the_page_shows(
         libraries, directory = request.getfixturevalue("java_libraries"), tmp_path
         (directory / "Program.java").write_text(text)
         command = ["java", "-cp", f"{libraries}/*", "Program.java"]
+    elif program.language == "go":
+        # A folder is a package, so each program has its own.
+        directory = request.getfixturevalue("go_module")
+        package = directory / tmp_path.name
+        package.mkdir()
+        (package / "main.go").write_text(text)
+        command = ["go", "run", f"./{package.name}"]
     else:
         directory = request.getfixturevalue("node_modules")
         (directory / "program.mjs").write_text(text)
         command = ["node", "program.mjs"]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=PATIENCE_S * 3, check=False)
     assert done.returncode == 0, done.stderr
     assert matches(program.output, done.stdout), done.stdout
 
@@ -105,6 +126,7 @@ def test_every_checked_client_of_the_table_has_a_program() -> None:
         "XChange (Java)": "org.knowm.xchange",
     }
     words |= {"ccxt binance, gemini": "ccxt.gemini", "python-binance": "from binance import"}
+    words |= {"go-binance": "adshao/go-binance", "gorilla/websocket (Go)": "gorilla/websocket"}
     assert checked == list(words) and all(word in sources for word in words.values())
 
 

@@ -372,6 +372,16 @@ def test_the_lines_for_notebooks_run(run: Run, tmp_path: Path, library: str) -> 
     assert ended.returncode == 0 and ended.stdout.strip(), ended.stderr
 
 
+def test_the_lines_for_r_run(run: Run, tmp_path: Path) -> None:
+    if shutil.which("Rscript") is None:
+        pytest.skip("R is missing; scripts/with r installs it")
+    export(run.data, tmp_path / "tables")
+    lines = (TOP / "docs/export.md").read_text().split("```r\n")[1].split("```")[0]
+    ended = subprocess.run(["Rscript", "-e", lines], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    assert "limit_buy_inside_spread" in ended.stdout and "NPN_ZAR" in ended.stdout, ended.stdout
+
+
 def test_a_column_of_prices_can_be_plotted(run: Run, tmp_path: Path) -> None:
     export(run.data, tmp_path / "p", "--format", "parquet")
     for table, column in [("trades", "Price"), ("quotes", "BidPrice"), ("levels", "Volume")]:
