@@ -1,5 +1,6 @@
 """`pitwire relay --faults` in front of a real venue, for clients that are not ours."""
 
+import itertools
 import json
 import signal
 import socket
@@ -147,12 +148,18 @@ def test_connections_are_refused_cut_and_closed(venue: Venue, tmp_path: Path) ->
     assert relay.summary["connections"] == 4
 
 
+def printed_script(log: str) -> str:
+    """The script in a log: the lines from its seed to the next event."""
+    lines = log[log.index("seed =") :].splitlines()
+    return "\n".join(itertools.takewhile(lambda line: " INFO " not in line, lines))
+
+
 def test_random_script_is_printed_and_repeats(venue: Venue, tmp_path: Path) -> None:
     scripts = []
     for seed in ["7", "7", "8"]:
         with Relay(tmp_path, venue.ws_url, "--faults", "random", "--seed", seed) as relay:
             pass
-        scripts.append(relay.log[relay.log.index("seed =") : relay.log.rindex("share =")])
+        scripts.append(printed_script(relay.log))
     assert scripts[0] == scripts[1] != scripts[2]
     with Relay(tmp_path, venue.ws_url, "--faults", script(tmp_path, scripts[0])):
         pass
@@ -302,6 +309,7 @@ def test_refused_channels_and_unknown_forms_are_one_clear_line(venue: Venue, tmp
         ([f"ws://{venue.address}/", "--channel", BOOK], 2, ["--form"]),
         ([venue.ws_url, "--channel", "a b"], 2, ["book.BTC_USDC.100ms"]),
         ([venue.ws_url], 2, ["--channel"]),
+        ([venue.ws_url, "--channel", BOOK, "--channel", BOOK], 2, ["twice"]),
         ([venue.ws_url, "--channel", BOOK, "--faults", "random"], 2, ["cannot be used with"]),
     ]:
         ended = run_pitwire("relay", *arguments, "--listen", "127.0.0.1:0")

@@ -86,9 +86,9 @@ impl Error {
     pub fn remedy(&self) -> String {
         match self {
             Error::Url { .. } => "write ws://HOST:PORT/ws/api/v2, or wss:// for TLS".into(),
-            Error::Unreachable { .. } => "start the venue (pitwire up), or name another with --url".into(),
+            Error::Unreachable { .. } => "start the venue (pitwire up), or give the URL of another one".into(),
             Error::Tls { .. } => "give the venue's own authority with --ca FILE".into(),
-            Error::Handshake { .. } => "check the path of --url; the dialect's is /ws/api/v2".into(),
+            Error::Handshake { .. } => "check the path of the URL; the dialect's is /ws/api/v2".into(),
             Error::Unanswered { method, .. } if changes_something(method) => {
                 "it may have been done all the same: look with `pitwire trade orders` before sending it again".into()
             }
@@ -98,7 +98,7 @@ impl Error {
             Error::LabelInUse { .. } => "give each order another label".into(),
             Error::Venue(refusal) => refusal.data.remedy.clone().unwrap_or_default(),
             Error::Login(error) => error.remedy(),
-            Error::Garbled { .. } => "name a venue of the JSON-RPC dialect with --url".into(),
+            Error::Garbled { .. } => "give the URL of a venue of the JSON-RPC dialect".into(),
         }
     }
 }

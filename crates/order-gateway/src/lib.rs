@@ -14,6 +14,7 @@
 //!             outlive a gateway.
 //! Start at    [`OrderGateway::run`]; `docs/order-gateways.md` describes the setup.
 
+mod command;
 mod edge;
 mod feed;
 mod gateway;
@@ -24,5 +25,6 @@ mod session;
 mod throttle;
 mod uplink;
 
+pub use command::OrderLimits;
 pub use gateway::{GatewayFigures, GatewayOptions, OrderGateway};
 pub use throttle::Rate;

@@ -20,7 +20,6 @@
 mod bus_key;
 mod commands;
 mod memory;
-mod signals;
 
 use std::process::ExitCode;
 
@@ -28,7 +27,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use pitwire_failure::Failure;
-use pitwire_terminal::output::printable;
+use pitwire_terminal::output::{printable, report};
 
 const EXAMPLES: &str = "`pitwire COMMAND --help` describes a command.
 
@@ -69,7 +68,7 @@ enum Command {
     Bars(commands::bars::Bars),
     Load(Box<commands::load::Load>),
     Gateway(Box<commands::gateway::Gateway>),
-    Relay(Box<commands::relay::Relay>),
+    Relay(Box<pitwire_relay::Relay>),
     Doctor(commands::doctor::Doctor),
     Completions(commands::shell::Completions),
     Man(commands::shell::Man),
@@ -111,7 +110,7 @@ fn main() -> ExitCode {
         )
         .init();
     let serves = arguments.command.serves();
-    let done = signals::report_file_size_limit().and_then(|()| match arguments.command {
+    let done = pitwire_net::report_file_size_limit().map_err(Failure::from).and_then(|()| match arguments.command {
         Command::Up(up) => up.run(),
         Command::Sim(sim) => sim.run(),
         Command::Flow(flow) => flow.run(),
@@ -150,7 +149,7 @@ fn main() -> ExitCode {
             // A server may have written parts of the text.
             let text = failure.to_string();
             let lines: Vec<String> = text.split('\n').map(printable).collect();
-            eprintln!("pitwire: {}", lines.join("\n"));
+            report(&lines.join("\n"));
             ExitCode::from(failure.exit_code())
         }
     }
@@ -164,7 +163,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
-        eprintln!("pitwire: a subcommand is missing; see pitwire --help");
+        report("a subcommand is missing; see pitwire --help");
         return ExitCode::from(2);
     }
     let text = error.render().to_string();
@@ -175,7 +174,7 @@ fn usage(error: &clap::Error) -> ExitCode {
         .collect();
     // clap lists each missing argument on its own line.
     let message = lines.join("; ").replace(":; ", ": ");
-    eprintln!("pitwire: {}; see --help", message.strip_prefix("error: ").unwrap_or(&message));
+    report(&format!("{}; see --help", message.strip_prefix("error: ").unwrap_or(&message)));
     ExitCode::from(2)
 }
 

@@ -8,14 +8,15 @@
 //!             3. memory per connection is bounded: a reader that stops also stops its sender.
 //! Leaves out  compression: the relay removes the offer of a client, because a dropped message
 //!             would spoil those behind it.
-//! Start at    [`FaultProxy::start`] and [`FaultScript::parse`].
+//! Start at    [`Relay`], the command; [`FaultProxy::start`] and [`FaultScript::parse`].
 
+mod command;
 mod faults;
 mod front;
 mod serving;
 mod upstream;
 
+pub use command::Relay;
 pub use faults::{FaultCounts, FaultKind, FaultProxy, FaultScript};
 pub use front::{Refusal, answer, read_request};
-pub use serving::{Form, RelayServer, ServeFigures, ServeOptions};
 pub use upstream::{Upstream, UpstreamSocket};

@@ -1,8 +1,8 @@
-//! Standard output of the subcommands. A closed pipe is not an error; a full disk is.
+//! Output of the subcommands. A closed pipe is not an error; a full disk is.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
-use std::io::{ErrorKind, Write, stdout};
+use std::io::{ErrorKind, Write, stderr, stdout};
 use std::sync::OnceLock;
 
 /// The first error of a write to standard output.
@@ -17,6 +17,11 @@ pub fn say(line: &str) {
 /// `NO_COLOR`. `CLICOLOR_FORCE=1` keeps them in a pipe.
 pub fn say_styled(line: &str) {
     print_line(anstream::AutoStream::auto(stdout()).lock(), line);
+}
+
+/// Writes an error to standard error. A failed write is ignored, because the terminal may be gone.
+pub fn report(text: &str) {
+    drop(writeln!(stderr(), "pitwire: {text}"));
 }
 
 /// Replaces control characters by `?`, and those that change the direction of text. Use it for

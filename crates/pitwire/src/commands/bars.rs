@@ -10,10 +10,9 @@ use pitwire_bars::worker::{self, BarJob, BarSummary, WorkerError};
 use pitwire_bars::{BarRules, check_buckets};
 use serde_json::json;
 
-use crate::commands::arguments;
-use crate::signals::stop_flag;
 use pitwire_failure::Failure;
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
+use pitwire_net::{listen_options, stop_flag};
 use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Rules, formulas, columns and the messages of the WebSocket: docs/bars.md.
@@ -32,7 +31,7 @@ pub struct Bars {
     #[arg(long, value_name = "DIR", required_unless_present = "listen")]
     out: Option<PathBuf>,
     /// Serve the latest bars over WebSocket at this address.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     listen: Option<SocketAddr>,
     /// File to write as soon as readers can connect.
     #[arg(long, value_name = "PATH", requires = "listen")]

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use clap::Args;
 use pitwire_gateway::{BusReceiver, Node, Upstream};
 use pitwire_nats::without_password;
+use pitwire_net::listen_options::{self, listen};
 use pitwire_net::{Limits, Server, SystemClock, Waker, stop_signals};
 use tracing::{info, warn};
 
-use super::up::{announce_tls, listen};
+use super::up::announce_tls;
 use crate::bus_key;
-use crate::commands::arguments::{self, CertificateFiles};
-use crate::commands::order_gateway::OrderLimits;
+use crate::commands::arguments::CertificateFiles;
 use pitwire_failure::Failure;
 use pitwire_gateway_server::{GatewayApplication, GatewayParts};
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
+use pitwire_order_gateway::OrderLimits;
 use pitwire_terminal::output::say;
 use pitwire_tls::server_certificate::{self, ServerCertificate};
 
@@ -45,11 +46,11 @@ pub struct Gateway {
     #[command(flatten)]
     order_limits: OrderLimits,
     /// Address to listen on. Port 0 takes any free port.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8081")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address, default_value = "127.0.0.1:8081")]
     http: SocketAddr,
     /// Address to listen on for TLS (https and wss). Port 0 takes any free port. Without --tls-cert
     /// the gateway makes an authority under --tls-dir once and prints how to trust it.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     tls: Option<SocketAddr>,
     #[command(flatten)]
     tls_files: CertificateFiles,
@@ -58,7 +59,7 @@ pub struct Gateway {
     tls_dir: PathBuf,
     /// Host name under which clients reach this gateway, besides localhost and the address. May be
     /// repeated.
-    #[arg(long, value_name = "NAME", value_parser = arguments::host_name)]
+    #[arg(long, value_name = "NAME", value_parser = listen_options::host_name)]
     host: Vec<String>,
     /// HTTP address of the venue. The default is the address that the venue announces on the bus.
     #[arg(long, value_name = "URL")]

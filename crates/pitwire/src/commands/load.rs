@@ -18,8 +18,8 @@ use pitwire_load_generator::{
 use pitwire_tls::{Tickets, Trust, client_config};
 use serde_json::{Value, json};
 
-use crate::signals::stop_flag;
 use pitwire_failure::Failure;
+use pitwire_net::stop_flag;
 use pitwire_terminal::load_progress::Progress;
 use pitwire_terminal::output::{printable, say};
 

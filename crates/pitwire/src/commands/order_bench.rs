@@ -10,8 +10,8 @@ use pitwire_benchmarks::orders::{BenchTarget, echo, flood, overload, pairs};
 use pitwire_failure::Failure;
 use serde_json::Value;
 
-use crate::commands::arguments;
 use pitwire_configuration::demo;
+use pitwire_net::listen_options;
 use pitwire_terminal::output::say;
 
 const EXAMPLES: &str =
@@ -33,7 +33,7 @@ pub struct OrderBench {
     #[arg(long, value_enum)]
     mode: Mode,
     /// Address of the venue.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address, default_value = "127.0.0.1:8080")]
     venue: SocketAddr,
     /// Number of interleaved pairs.
     #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -62,7 +62,7 @@ pub struct OrderBench {
     wait: WaitName,
     /// A second venue. The flood alternates between both, which shows the cost of sharing the
     /// machine alone.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     elsewhere: Option<SocketAddr>,
     /// Print one JSON object.
     #[arg(long)]

@@ -12,7 +12,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
 use pitwire_nats::{FirstConnection, NatsOptions, NatsSubscription, Wildcards, check_address, check_subject};
-use pitwire_net::stop_signals;
+use pitwire_net::{listen_options, stop_signals};
 use pitwire_publisher::{
     BatchingPolicy, Channels, IncomingMessages, Ingest, LagPolicy, LoopKind, Options, Publisher, StreamId, StreamSpec,
     SubscriberLimits, counted,
@@ -21,7 +21,6 @@ use pitwire_recorder::recording::RecordingReader;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use self::source::{NATS_CAPACITY, Source};
-use crate::commands::arguments;
 use pitwire_failure::{Failure, more_files};
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::output::say;
@@ -50,7 +49,7 @@ const ANSWERING: [&str; 2] = ["echo", "respond"];
 #[command(group = clap::ArgGroup::new("from").required(true).args(["stdin", "tape", "nats", "synthetic", "respond", "echo"]))]
 pub struct Publish {
     /// Address to listen on. Port 0 selects a free port.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     listen: SocketAddr,
     /// Name of a channel, read at /NAME; repeatable. Without this option every path reads one
     /// channel. With several channels, each message names its channel in the field "channel" (or,
@@ -114,10 +113,10 @@ pub struct Publish {
     auth: Option<String>,
     /// Additional origin whose pages may connect (https://app.example; * for all). Other foreign
     /// origins are refused.
-    #[arg(long, value_name = "ORIGIN", value_parser = arguments::origin)]
+    #[arg(long, value_name = "ORIGIN", value_parser = listen_options::origin)]
     origin: Vec<String>,
     /// Additional host name under which readers may connect, besides localhost and the address.
-    #[arg(long, value_name = "NAME", value_parser = arguments::host_name)]
+    #[arg(long, value_name = "NAME", value_parser = listen_options::host_name)]
     host: Vec<String>,
     /// Maximum number of connections. Further ones get a 503. Default: what the open files limit
     /// allows.

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Args, ValueEnum};
-use pitwire_net::stop_signals;
+use pitwire_net::{listen_options, stop_flag, stop_signals};
 use pitwire_splitter::{
     Address, DiscardTransport, InvalidPolicy, LinePrinter, MissingSymbol, Publication, ShardPublisher, ShardServer,
     SharedStats, SlowWorkerPolicy, Splitter, SplitterConfig, SplitterError, SplitterReport, Transport,
@@ -19,8 +19,6 @@ use pitwire_tls::{Tickets, Trust, client_config};
 use serde_json::{Value, json};
 
 use self::figures::SplitFigures;
-use crate::commands::arguments;
-use crate::signals::stop_flag;
 use pitwire_failure::Failure;
 use pitwire_net::ready_file::ReadyFile;
 use pitwire_terminal::output::say;
@@ -106,7 +104,7 @@ pub struct Split {
     #[arg(long, value_enum)]
     pipe_pages: Option<PipePages>,
     /// Address that serves the shards (--transport ws); port 0 selects a free port.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8090")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address, default_value = "127.0.0.1:8090")]
     listen: SocketAddr,
     /// Also publish the shards on core NATS: nats://HOST:PORT (see docs/splitter.md for subjects
     /// and numbers).
@@ -116,7 +114,7 @@ pub struct Split {
     #[arg(long, value_name = "PREFIX", default_value = "pitwire", requires = "publish")]
     publish_prefix: String,
     /// Serve Prometheus metrics at http://ADDR:PORT/metrics; port 0 selects a free port.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     metrics: Option<SocketAddr>,
     /// File to write atomically once everything is set up: {"pid":N}, and "http" (the shards) and
     /// "metrics" if they are served.

@@ -1,7 +1,6 @@
 //! `pitwire up`: the venue.
 
-use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,12 +9,14 @@ use pitwire_configuration::{AccountDef, Preset, PresetName, Setup, random_below,
 use pitwire_deribit::{Access, Credential, CredentialStore, DialectLimits, Dispatcher, NoCredentialStore};
 use pitwire_disk::{DirectoryLock, DirectoryStorage};
 use pitwire_engine::Engine;
-use pitwire_failure::{Failure, more_files};
+use pitwire_failure::Failure;
 use pitwire_flow_models::FlowSource;
 use pitwire_gateway::VenuePublication;
 use pitwire_journal::{Keep, LogError, Storage};
 use pitwire_model::{FlowSetting, VenueNanos};
 use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
+use pitwire_net::listen_options::{self, listen};
+use pitwire_net::local_addresses::{own_addresses, reachable};
 use pitwire_net::{Server, SystemClock, stop_signals};
 use pitwire_sbe_gateway::SbeGateway;
 use pitwire_schedule::{RandomEnds, TimerQueue, duration_ns};
@@ -30,7 +31,7 @@ use pitwire_venue::{
 use tracing::{info, warn};
 
 use crate::bus_key;
-use crate::commands::arguments::{self, CertificateFiles};
+use crate::commands::arguments::CertificateFiles;
 use crate::commands::idle::Idle;
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::command_progress::CommandProgress;
@@ -64,7 +65,7 @@ pub struct Up {
     #[arg(long, value_name = "all|TIME|SIZE", default_value = "all")]
     keep: Keep,
     /// Address to listen on; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8080")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address, default_value = "127.0.0.1:8080")]
     http: SocketAddr,
     /// Accept the preset's public credentials (demo-a, demo-b, demo-operator) on addresses that are
     /// not loopback. Without it, such a venue makes secrets for these accounts and shows them once.
@@ -73,13 +74,13 @@ pub struct Up {
     /// Address for TLS, which serves the same venue over https and wss; port 0 takes a free one.
     /// Without --tls-cert the venue creates its own certificate authority in the data directory
     /// once and prints how to trust it.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     tls: Option<SocketAddr>,
     #[command(flatten)]
     tls_files: CertificateFiles,
     /// Loopback address for binary order entry by SBE over TCP (docs/sbe.md); port 0 takes a free
     /// one
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     sbe: Option<SocketAddr>,
     /// Seed of the resident order flow
     #[arg(long, value_name = "N", default_value_t = 7)]
@@ -521,15 +522,6 @@ impl Up {
     }
 }
 
-pub(super) fn listen(address: SocketAddr, flag: &str) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).map_err(|error| {
-        Failure::new(format!("cannot listen on {address}: {error}")).remedy(
-            more_files(&error)
-                .map_or_else(|| format!("stop what uses the port, or give another with {flag}"), Into::into),
-        )
-    })
-}
-
 /// Starts binary order entry in front of the venue at `venue`.
 fn start_sbe(listener: TcpListener, venue: SocketAddr, epoch: u64) -> Result<SbeGateway, Failure> {
     let venue_url = format!("ws://{}/ws/api/v2", reachable(venue));
@@ -545,38 +537,6 @@ pub(super) fn announce_tls(address: SocketAddr, authority: Option<&Path>) {
     if let Some(authority) = authority {
         let path = authority.display();
         say(&format!("  trust      {path}: curl --cacert {path} https://{reach}/healthz, or SSL_CERT_FILE={path}"));
-    }
-}
-
-/// Returns the addresses of this machine besides loopback, as far as the kernel lists them.
-fn own_addresses() -> Vec<IpAddr> {
-    let table = std::fs::read_to_string("/proc/net/fib_trie").unwrap_or_default();
-    let mut lines = table.lines().map(str::trim).peekable();
-    let mut found = BTreeSet::new();
-    while let Some(line) = lines.next() {
-        let is_own = lines.peek().is_some_and(|next| next.starts_with("/32 host LOCAL"));
-        let address = line.strip_prefix("|-- ").filter(|_| is_own);
-        found.extend(address.and_then(|text| text.parse::<IpAddr>().ok()));
-    }
-    let table = std::fs::read_to_string("/proc/net/if_inet6").unwrap_or_default();
-    let global = table.lines().filter_map(|line| {
-        let mut fields = line.split_whitespace();
-        // The address, the index of the interface, the length of the prefix, and the scope: 0 is
-        // global.
-        let (address, scope) = (fields.next()?, fields.nth(2)?);
-        let bits = u128::from_str_radix(address, 16).ok().filter(|_| scope == "00")?;
-        Some(IpAddr::from(Ipv6Addr::from(bits)))
-    });
-    found.extend(global);
-    found.into_iter().filter(|address: &IpAddr| !address.is_loopback()).collect()
-}
-
-/// Returns an address at which clients on this machine reach a listener.
-fn reachable(address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        SocketAddr::new(std::net::Ipv4Addr::LOCALHOST.into(), address.port())
-    } else {
-        address
     }
 }
 

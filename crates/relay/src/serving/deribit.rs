@@ -7,6 +7,7 @@ use pitwire_client::{
     BookEvent, BookSubscription, ConnectionState, Error, Settings, Subscription, SubscriptionEvent, VenueConnection,
 };
 use tokio::sync::mpsc::Sender;
+use tracing::{info, warn};
 
 use crate::serving::channel::is_book_of_changes;
 use crate::serving::feed_event::FeedEvent;
@@ -34,7 +35,19 @@ pub(crate) async fn follow(
     let mut state = connection.state();
     tokio::spawn(async move {
         while state.changed().await.is_ok() {
-            let is_ready = matches!(*state.borrow_and_update(), ConnectionState::Ready { .. });
+            let was_ready = is_connected.load(Ordering::Relaxed);
+            let is_ready = match &*state.borrow_and_update() {
+                ConnectionState::Ready { .. } => true,
+                ConnectionState::Reconnecting { cause } | ConnectionState::Ended { cause } => {
+                    if was_ready {
+                        warn!(cause, "the connection to the venue has ended");
+                    }
+                    false
+                }
+            };
+            if is_ready && !was_ready {
+                info!("connected to the venue again");
+            }
             is_connected.store(is_ready, Ordering::Relaxed);
         }
     });

@@ -9,4 +9,4 @@ mod handler;
 mod server;
 
 pub use form::Form;
-pub use server::{RelayServer, ServeFigures, ServeOptions};
+pub use server::{RelayServer, ServeOptions};

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use pitwire_net::listen_options::{self, listen};
 use pitwire_net::stop_signals;
 use pitwire_recorder::dialect::FeedDialect;
 use pitwire_recorder::framing::MessageSizes;
@@ -20,7 +21,6 @@ use pitwire_tls::ServerConfig;
 
 use super::live::{self, LiveOptions, LiveSource, LiveTransport};
 use super::source::{FeedSource, Plan};
-use crate::commands::arguments;
 use pitwire_failure::Failure;
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::output::say;
@@ -39,7 +39,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub struct Serve {
     /// Address to listen on; port 0 selects a free port.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address)]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     listen: SocketAddr,
     /// Generate the trades from --seed (the default).
     #[arg(long)]
@@ -174,10 +174,7 @@ impl Serve {
             return Err(Failure::usage("--dialect plain is a live feed").remedy("add --live"));
         }
         let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
-        let listener = TcpListener::bind(self.listen).map_err(|error| {
-            Failure::new(format!("cannot listen on {}: {error}", self.listen))
-                .remedy("stop what uses the port, or give another with --listen")
-        })?;
+        let listener = listen(self.listen, "--listen")?;
         let signals = stop_signals()?;
         if self.live.live {
             return self.run_live(listener, plan, signals.as_fd(), &ready_file);

@@ -4,13 +4,14 @@ use std::net::SocketAddr;
 
 use clap::Args;
 use pitwire_failure::Failure;
+use pitwire_net::listen_options::listen;
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_net::stop_signals;
-use pitwire_order_gateway::{GatewayOptions, OrderGateway, Rate};
 use pitwire_terminal::output::say;
 use tracing::info;
 
-use super::up::listen;
+use crate::gateway::{GatewayOptions, OrderGateway};
+use crate::throttle::Rate;
 
 /// Limits of an order gateway.
 #[derive(Args)]

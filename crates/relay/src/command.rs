@@ -8,14 +8,15 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use pitwire_client::{Credentials, Error};
 use pitwire_failure::Failure;
+use pitwire_net::listen_options::{self, listen};
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_net::stop_signals;
-use pitwire_relay::{FaultKind, FaultProxy, FaultScript, Form, RelayServer, ServeOptions, Upstream};
 use pitwire_terminal::output::say;
 use tracing::info;
 
-use super::up::listen;
-use crate::commands::arguments;
+use crate::faults::{FaultKind, FaultProxy, FaultScript};
+use crate::serving::{Form, RelayServer, ServeOptions};
+use crate::upstream::Upstream;
 
 const EXAMPLES: &str = "See docs/relay.md for the messages and the fault script.
 
@@ -28,8 +29,7 @@ Examples:
 /// Serve a venue's channels on to local clients, or inject faults between clients and a venue.
 ///
 /// With --channel the relay subscribes once, and numbers the messages for any number of clients.
-/// With
-/// --faults it passes every message on, except those that the script delays, drops, doubles,
+/// With --faults it passes every message on, except those that the script delays, drops, doubles,
 /// reorders or cuts.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
@@ -58,11 +58,11 @@ pub struct Relay {
     #[arg(long, value_name = "SECONDS", conflicts_with = "channel", value_parser = clap::value_parser!(u64).range(..=31_536_000))]
     lasts: Option<u64>,
     /// Address to listen on. Port 0 takes any free port.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = arguments::address, default_value = "127.0.0.1:8082")]
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address, default_value = "127.0.0.1:8082")]
     listen: SocketAddr,
     /// Host name under which clients reach the relay, besides localhost and the address. May be
     /// repeated.
-    #[arg(long, value_name = "NAME", value_parser = arguments::host_name)]
+    #[arg(long, value_name = "NAME", value_parser = listen_options::host_name)]
     host: Vec<String>,
     /// For wss://, trust only the certificate authorities in this PEM file.
     #[arg(long, value_name = "FILE")]
@@ -82,10 +82,12 @@ enum FormName {
 }
 
 impl Relay {
-    /// Injects faults, or serves channels on, until a signal.
+    /// Serves until a signal stops it.
     ///
     /// # Errors
-    /// If the script of faults or an option is wrong, or an address cannot be opened.
+    ///
+    /// Fails if an option is wrong, if the address cannot be served, or if the venue refuses a
+    /// channel.
     pub fn run(self) -> Result<(), Failure> {
         match &self.faults {
             Some(faults) => self.inject(faults),
@@ -105,6 +107,10 @@ impl Relay {
             Failure::usage(format!("the path of {:?} says nothing about the form of its streams", self.url))
                 .remedy("name it with --form deribit or --form binance")
         })?;
+        if let Some(twice) = (1..self.channel.len()).find(|&at| self.channel[..at].contains(&self.channel[at])) {
+            return Err(Failure::usage(format!("--channel {} is given twice", self.channel[twice]))
+                .remedy("give each channel once; clients share it"));
+        }
         let credentials = self.login.then(Credentials::find).transpose().map_err(Error::from)?;
         let options = ServeOptions {
             url: self.url.clone(),
