@@ -64,6 +64,13 @@ class Gateway:
 _numbers = itertools.count(1)
 
 
+def next_answer(client: Ws) -> dict[str, Any]:
+    """Returns the next message that does not belong to a channel."""
+    while (message := client.arrive()).get("method") == "subscription":
+        pass
+    return message
+
+
 def test_clients_share_a_connection_and_act_for_their_own_account_only(venue: Venue, tmp_path: Path) -> None:
     with Gateway(tmp_path, venue.ws_url) as gateway, ExitStack() as stack:
         first, second, stranger = (stack.enter_context(Ws(gateway.ws_url)) for _ in range(3))
@@ -87,15 +94,15 @@ def test_clients_share_a_connection_and_act_for_their_own_account_only(venue: Ve
         assert second.result("private/cancel_all") == 1
         # The id of the client comes back, whatever it is.
         first.send({"jsonrpc": "2.0", "id": "x y", "method": "public/get_time"})
-        assert first.arrive()["id"] == "x y"
+        assert next_answer(first)["id"] == "x y"
         refused = first.call("private/enable_cancel_on_disconnect")["error"]
         assert refused["code"] == -32601 and "one connection" in refused["data"]["reason"]
         for malformed in ["[]", "{", '{"id":1,"method":"public/test","params":[1]}']:
             first.send(malformed)
-            assert first.arrive()["error"]["code"] == -32600
+            assert next_answer(first)["error"]["code"] == -32600
         first.post("private/logout")
         with pytest.raises(ConnectionClosed):
-            first.arrive()
+            next_answer(first)
         figures = gateway.stop()
     assert figures["connections"] == 3 and figures["uplinks"] == 1
     assert figures["refused"] == 6
@@ -109,6 +116,14 @@ def test_wrong_credentials_are_refused_by_the_venue(venue: Venue, tmp_path: Path
         assert client.call("private/get_open_orders")["error"]["code"] == 13009
         client.login(DEMO_A)
         assert client.result("private/get_open_orders") == []
+
+
+def test_message_above_the_bound_closes_the_connection_with_1009(venue: Venue, tmp_path: Path) -> None:
+    with Gateway(tmp_path, venue.ws_url) as gateway, Ws(gateway.ws_url) as client:
+        client.post("public/get_time", {"x": "y" * 33_000})
+        with pytest.raises(ConnectionClosed) as closed:
+            client.arrive()
+        assert closed.value.rcvd is not None and closed.value.rcvd.code == 1009
 
 
 def test_requests_above_the_rate_are_refused_at_the_edge(venue: Venue, tmp_path: Path) -> None:

@@ -20,9 +20,9 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{sleep, timeout};
 use tokio_tungstenite::WebSocketStream;
-use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
+use tokio_tungstenite::tungstenite::{self, Message};
 use tracing::{debug, info, warn};
 
 use crate::edge::{Edge, Uplinks};
@@ -250,7 +250,8 @@ async fn exchange(
     let read = async {
         loop {
             match reader.next().await {
-                None | Some(Ok(Message::Close(_))) => return Ok::<_, io::Error>(()),
+                None | Some(Ok(Message::Close(_))) => return Ok::<_, io::Error>(false),
+                Some(Err(tungstenite::Error::Capacity(_))) => return Ok(true),
                 Some(Err(error)) => return Err(io::Error::other(error)),
                 Some(Ok(Message::Text(text))) => session.take(&text).await,
                 // The library answers pings.
@@ -258,8 +259,13 @@ async fn exchange(
             }
         }
     };
-    tokio::select! {
-        done = write => done,
+    let is_too_large = tokio::select! {
+        done = write => done.map(|()| false),
         done = read => done,
+    }?;
+    if is_too_large {
+        let frame = CloseFrame { code: CloseCode::Size, reason: "a message has at most 32 KiB".into() };
+        drop(timeout(SEND_PATIENCE, writer.send(Message::Close(Some(frame)))).await);
     }
+    Ok(())
 }
