@@ -117,6 +117,7 @@ def test_a_refusal_and_a_large_order_are_answered_on_the_screen(quiet: Venue, ma
 
 def test_another_instrument_is_chosen_and_its_session_counts_down(quiet: Venue) -> None:
     with tui(quiet) as program:
+        program.until("connected")
         program.press("/")
         program.until("instrument: type")
         program.press("auc" + ENTER)
@@ -140,13 +141,11 @@ def test_a_venue_that_comes_back_finds_the_screen_waiting(data: Path) -> None:
         own = Http(venue.address, DEMO_A)
         own.result("private/buy", {"instrument_name": "NPN_ZAR", "amount": 7, "price": 3000})
         own.close()
-        port = venue.address.rsplit(":", 1)[1]
         with tui(venue, "NPN_ZAR") as program:
             program.until("connected", "orders 1")
             venue.kill()
             program.until("RECONNECTING")
-            # The same port again. The second --http wins.
-            venue.extra = ["--no-flow", "--http", f"127.0.0.1:{port}"]
+            venue.listen = venue.address
             venue.start()
             program.until("connected", "orders 1", lambda text: "RECONNECTING" not in text)
             program.press("Xy")

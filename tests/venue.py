@@ -48,6 +48,7 @@ class Venue:
     # A fresh demo venue would simulate six hours first; most tests need an empty market. None
     # leaves the default.
     warm_up: str | None = "0"
+    listen: str = "127.0.0.1:0"
     address: str = ""
     process: subprocess.Popen[bytes] | None = None
 
@@ -69,7 +70,7 @@ class Venue:
         """Starts the process without waiting."""
         assert BINARY.exists(), f"{BINARY} does not exist: build it with `make test`, or set PITWIRE_BIN"
         self.data.parent.mkdir(parents=True, exist_ok=True)
-        command = [BINARY, "up", "--preset", self.preset, "--data", self.data, "--http", "127.0.0.1:0"]
+        command = [BINARY, "up", "--preset", self.preset, "--data", self.data, "--http", self.listen]
         command += ["--ready-file", self.ready_file, *self.extra]
         if self.warm_up is not None:
             command += ["--warm-up", self.warm_up]

@@ -323,7 +323,7 @@ pub(crate) mod tests {
     #[test]
     fn absurd_prices_are_left_out() {
         let instrument = share();
-        let text = r#"{"change_id":1,"bids":[["new",-9e16,1],["new",9e16,1]],"asks":[["new",9e16,1],["new",1e19,1]]}"#;
+        let text = r#"{"change_id":1,"bids":[["new",-9e16,1],["new",9e16,1]],"asks":[["new",9e16,1],["new",9e18,1]]}"#;
         let mut absurd = OrderBook::default();
         absurd.apply(&RawValue::from_string(text.into()).unwrap()).unwrap();
         assert_eq!(middle(&instrument, &absurd, None), None);

@@ -21,6 +21,10 @@ pub enum Update {
         took: Option<Duration>,
         result: Result<String, String>,
     },
+    /// An order was filled by its entry. The notices of its trades say at which prices.
+    Filled {
+        took: Duration,
+    },
     /// The answer to an order is lost. A query will tell whether it exists.
     Unknown {
         label: String,
@@ -157,6 +161,7 @@ impl Requests {
                 let side = &order.direction;
                 let text = match order.filled_amount {
                     filled if filled.is_zero() => format!("{side} order {} is {}", order.order_id, order.order_state),
+                    filled if filled == order.amount => return self.send(Update::Filled { took }),
                     filled => format!("{side} order {}: {filled} of {} filled", order.order_id, order.amount),
                 };
                 self.answer(Some(took), Ok(text));

@@ -1,6 +1,7 @@
 //! The loop of the screen: keys, messages of the venue, and drawing.
 
 use std::io::stdout;
+use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -142,7 +143,9 @@ async fn serve(
     is_stopped: &AtomicBool,
 ) -> Result<(), Failure> {
     let Session { requests, mut updates, mut own_trades, mut screen } = session;
-    let mut terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(terminal_failure)?;
+    // Its drop shows the cursor, as the guard does, and panics if the terminal is gone.
+    let terminal = Terminal::new(CrosstermBackend::new(stdout())).map_err(terminal_failure)?;
+    let mut terminal = ManuallyDrop::new(terminal);
     let (_keys, mut events) = KeyThread::start().map_err(terminal_failure)?;
     let mut data_state = requests.data.state();
     let mut order_state = requests.trader.as_ref().map(|trader| trader.connection().state());
@@ -180,14 +183,13 @@ async fn serve(
                         let size = terminal.size().map_err(terminal_failure)?;
                         terminal.resize(size.into()).map_err(terminal_failure)?;
                     }
-                    Some(Action::Select(_)) if is_opening => {
-                        screen.note(MessageKind::Fault, "the last instrument is still loading");
-                    }
                     Some(Action::Select(index)) => {
                         feed = None;
                         screen.select(index);
-                        is_opening = true;
-                        requests.open_market(index, &screen.instrument().name);
+                        if !is_opening {
+                            is_opening = true;
+                            requests.open_market(index, &screen.instrument().name);
+                        }
                     }
                     Some(action) => requests.execute(action, &screen.instrument().name),
                 }
@@ -204,8 +206,12 @@ async fn serve(
             }
             Some(update) = updates.recv() => {
                 if let Update::Market { index, feed: opened } = update {
-                    is_opening = false;
                     feed = take_market(index, opened, &mut screen);
+                    // The user may have chosen another instrument in the meantime.
+                    is_opening = index != screen.selected;
+                    if is_opening {
+                        requests.open_market(screen.selected, &screen.instrument().name);
+                    }
                 } else {
                     take_update(update, &mut screen);
                 }
@@ -293,11 +299,11 @@ fn take_market(
             }
             Some(feed)
         }
-        Ok(_) => None,
-        Err(error) => {
+        Err(error) if index == screen.selected => {
             take_market_fault(error, screen);
             None
         }
+        Ok(_) | Err(_) => None,
     }
 }
 
@@ -320,6 +326,7 @@ fn take_market_event(event: MarketEvent, screen: &mut Screen, requests: &Request
 fn take_update(update: Update, screen: &mut Screen) {
     match update {
         Update::Answer { took, result } => screen.take_answer(took, result),
+        Update::Filled { took } => screen.order_latency.record(took),
         Update::Unknown { label } => {
             if let Some(account) = &mut screen.account {
                 account.unknown.push(label);

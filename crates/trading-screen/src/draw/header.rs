@@ -55,7 +55,10 @@ fn prices<'a>(screen: &Screen, book: &OrderBook, theme: Theme) -> Line<'a> {
     spans.push(Span::styled(format!(" {}", text(instrument, bid)), theme.buy()));
     spans.push(Span::raw(" / "));
     spans.push(Span::styled(text(instrument, ask), theme.sell()));
-    if let (Some(bid), Some(ask)) = (bid, ask) {
+    // In a call the sides may cross.
+    if let (Some(bid), Some(ask)) = (bid, ask)
+        && ask > bid
+    {
         spans.push(Span::raw(format!("  spread {}", ask.minus(bid))));
     }
     spans.push(Span::raw(format!("  last {}", text(instrument, ticker.last_price))));

@@ -96,7 +96,7 @@ fn draw_footer(frame: &mut Frame<'_>, area: Rect, screen: &Screen, theme: Theme)
         MessageKind::Sell => theme.sell(),
         MessageKind::Fault => theme.fault(),
     };
-    let keys = "b/s buy, sell  B/S best  t/T take  e edit  x cancel  X all  +/- amount  i instrument  ? help";
+    let keys = "b/s buy, sell  B/S best  t/T take  e edit  x/X cancel  +/- size  i list  ? help";
     let lines = vec![Line::styled(text.clone(), style), Line::styled(keys, theme.faint())];
     frame.render_widget(Paragraph::new(lines), area);
 }
