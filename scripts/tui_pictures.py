@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Draws the pictures of `pitwire tui` in docs/ from a real screen.
 
-    make build && .venv/bin/python scripts/tui_pictures.py
+    scripts/build-release && .venv/bin/python scripts/tui_pictures.py
 
 It starts a demo venue that has traded for six hours, works the keys, and writes the cells of the
 terminal as SVG. PITWIRE_BIN names another binary, as for the tests."""
 
+import re
 import sys
 import tempfile
 from html import escape
@@ -43,8 +44,7 @@ def svg(screen: Screen, label: str) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height}" role="img" '
         f'aria-label="{escape(label)}">',
         f'<rect width="100%" height="100%" rx="8" fill="{BACKGROUND}"/>',
-        f'<g font-family="ui-monospace,Menlo,Consolas,DejaVu Sans Mono,monospace" font-size="{FONT_SIZE}" '
-        'xml:space="preserve">',
+        f'<g font-family="ui-monospace,Menlo,Consolas,DejaVu Sans Mono,monospace" font-size="{FONT_SIZE}">',
     ]
     for number, line in enumerate(screen.cells):
         y = MARGIN + number * CELL_HEIGHT
@@ -62,36 +62,41 @@ def svg(screen: Screen, label: str) -> str:
                 parts.append(
                     f'<rect x="{x:.1f}" y="{y}" width="{length:.1f}" height="{CELL_HEIGHT}" fill="{background}"/>'
                 )
-            if text.strip():
-                weight = ' font-weight="bold"' if style.bold else ""
+            weight = ' font-weight="bold"' if style.bold else ""
+            # Viewers collapse spaces, so each part between two of them is a separate text.
+            for part in re.finditer(r"\S+(?: \S+)*", text):
+                x, length = MARGIN + (column + part.start()) * CELL_WIDTH, len(part.group()) * CELL_WIDTH
                 parts.append(
                     f'<text x="{x:.1f}" y="{y + 13}" textLength="{length:.1f}" lengthAdjust="spacingAndGlyphs" '
-                    f'fill="{foreground}"{weight}>{escape(text)}</text>'
+                    f'fill="{foreground}"{weight}>{escape(part.group())}</text>'
                 )
             column = end
     return "\n".join([*parts, "</g>", "</svg>", ""])
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as home, Venue(Path(home) / "data", warm_up="6h") as venue:
+    with (
+        tempfile.TemporaryDirectory() as home,
+        Venue(Path(home) / "data", extra=["--flow-rate", "NPN_ZAR=40"], warm_up="6h") as venue,
+    ):
         login = {"PITWIRE_CLIENT_ID": DEMO_A.client_id, "PITWIRE_CLIENT_SECRET": DEMO_A.secret}
         member, operator = Http(venue.address, DEMO_A), Http(venue.address, OPERATOR)
         ticker = member.result("public/ticker", {"instrument_name": "NPN_ZAR"})
         bid, ask = ticker["best_bid_price"], ticker["best_ask_price"]
         for side, price, amount in (
-            ("buy", bid, 120),
-            ("buy", bid - 0.05, 300),
-            ("sell", ask, 80),
-            ("sell", ask + 0.06, 250),
+            ("buy", bid - 0.05, 120),
+            ("buy", bid - 0.09, 300),
+            ("sell", ask + 0.05, 80),
+            ("sell", ask + 0.08, 250),
         ):
             member.result(f"private/{side}", {"instrument_name": "NPN_ZAR", "amount": amount, "price": round(price, 2)})
         member.result("private/sell", {"instrument_name": "BTC-PERPETUAL", "amount": 500, "type": "market"})
         command = [BINARY, "tui", "--url", venue.ws_url, "NPN_ZAR"]
         with ScreenProgram(command, 124, 36, **login) as program:
-            program.until("connected", "orders ", "BTC-PERPETUAL")
-            program.press("t\r")
-            program.until("bought ")
-            program.read(12.0)
+            program.until("connected", "orders 4", "BTC-PERPETUAL", "spread ")
+            program.press("c+++t\r")
+            program.until(re.compile(r"order +[\d.]+ (µs|ms) p50").search)
+            program.read(5.0)
             (TOP / "docs/tui.svg").write_text(svg(program.screen, "pitwire tui: ladder, orders, trades, latencies"))
             program.press("B")
             program.until("buy NPN_ZAR")
