@@ -1,11 +1,17 @@
 """Test programs as connectors and as a feed."""
 
+import itertools
+import json
 import stat
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.server import ServerConnection, serve
 
 from lab.connectors import Connector, Description
 from lab.records import ResultFolder
@@ -53,3 +59,33 @@ def run_study(tmp_path: Path) -> RunStudy:
         return results
 
     return run
+
+
+@pytest.fixture
+def exchange() -> Iterator[str]:
+    """A server with its own numbers per connection, that sends only after a subscription."""
+    started = time.monotonic()
+    lock = threading.Lock()
+    received: list[str] = []
+
+    def handle(connection: ServerConnection) -> None:
+        with lock:
+            received.append(str(connection.recv()))
+        path = connection.request.path
+        pause = 0.02 if path == "/busy" else 0.1
+        try:
+            for number in itertools.count(1_000_000 * len(received)):
+                event = int((time.monotonic() - started) / pause)
+                time.sleep(max(0.0, started + (event + 1) * pause - time.monotonic()))
+                time_ms = int(time.time() * 1000) - 5
+                message = {"socket_sequence": number, "event": event, "data": {"E": event}, "t": time_ms // 100_000}
+                connection.send(json.dumps(message))
+        except ConnectionClosed:
+            return
+
+    with serve(handle, "127.0.0.1", 0, compression=None, ping_interval=None) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        host, port = server.socket.getsockname()[:2]
+        yield f"ws://{host}:{port}"
+        server.shutdown()
+    assert set(received) == {"hello"}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from test_capture import write_capture
 
-from lab import analysis, capture, matching, processes
+from lab import analysis, capture, heat, matching, processes
 from lab.analysis import LoadedRun
 from lab.capture import Capture
 from lab.comparison import Run
@@ -147,3 +147,22 @@ def test_a_drifting_run_is_unsteady_and_a_flat_one_is_not() -> None:
     assert not analysis.drifts(Run(0, "a", flat, index))
     assert analysis.drifts(Run(0, "a", flat * np.linspace(1, 1.5, 3_000), index))
     assert not analysis.drifts(Run(0, "a", flat[:300], index[:300]))
+
+
+def test_a_heat_map_counts_messages_by_time_and_latency_and_marks_pauses() -> None:
+    latency = np.array([10_000, 10_000, 900_000, 20_000])
+    run = Run(3, "a", latency, np.array([0, 0, 1, 2]))
+    other = Run(3, "b", np.array([5_000, 5_000]), np.array([0, 2]))
+    begin = 1_000_000_000
+    own = Capture(Path("a"), {}, 4, 1, 0, 0, flushes=[(begin + 10**9, 0, 4)], collections=[(begin + 5 * 10**8, 0)])
+    # A pause in the warm-up is not shown.
+    own.collections.append((begin - 1, 0))
+    empty = Capture(Path("b"), {}, 2, 1, 0, 0)
+    found, second = heat.heat_maps([run, other], 1000, {"a": [own], "b": [empty]}, {"a": begin, "b": begin})
+    assert [sum(row) for row in found.counts] == [2, 1, 1]
+    assert [sum(row) for row in second.counts] == [1, 0, 1]
+    assert found.edges_ns == second.edges_ns
+    assert found.edges_ns[0] == pytest.approx(5_000)
+    slow = found.counts[1].index(1)
+    assert found.edges_ns[slow] <= 900_000 <= found.edges_ns[slow + 1]
+    assert (found.collections_s, found.flushes_s) == ([0.5], [1.0])

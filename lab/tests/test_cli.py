@@ -1,8 +1,12 @@
 """Commands: exit codes and messages."""
 
+import io
+import re
 from pathlib import Path
 
 import pytest
+from conftest import connector_program
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from lab.cli import app
@@ -49,3 +53,19 @@ def test_an_unknown_connector_is_named() -> None:
     result = invoke("build", "no-such-connector")
     assert result.exit_code == 1
     assert 'unknown connector "no-such-connector"' in result.stderr
+
+
+@pytest.mark.usefixtures("test_feed")
+def test_a_run_shows_its_progress_and_the_time_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "study.toml"
+    text = 'name = "x"\nconnectors = ["a"]\n[limits]\nnoisy_runs = "flag"\n[[timed]]\nname = "t"\nrate = 100\n'
+    path.write_text(text + "blocks = 2\nwarm_up_s = 0\nmeasured_s = 0.5\nspin_us = 0\n")
+    screen = io.StringIO()
+    monkeypatch.setattr("lab.cli.console", Console(file=screen, force_terminal=True, width=200))
+    monkeypatch.setattr("lab.cli.known_programs", lambda: {"a": connector_program("a")})
+    result = invoke("run", str(path), "--output", str(tmp_path / "out"))
+    assert result.exit_code == 0, result.stderr
+    shown = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen.getvalue())
+    # Two runs of half a second, with 1.5 s each for the programs.
+    assert re.search(r"timed-t-b000-00-a .*0/2 .*0:04 left", shown), shown
+    assert re.search(r"2/2 .*0:00 left", shown), shown

@@ -1,50 +1,13 @@
 """Live runs on a server that is not ours, and the selection of a stream."""
 
-import itertools
-import json
-import threading
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from conftest import RunStudy, connector_program
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.server import ServerConnection, serve
 
 from lab import analysis, report, streams, tables
 from lab.capture import PayloadFields
 from lab.study import StudyError
-
-
-@pytest.fixture
-def exchange() -> Iterator[str]:
-    """A server with its own numbers per connection, that sends only after a subscription."""
-    started = time.monotonic()
-    lock = threading.Lock()
-    received: list[str] = []
-
-    def handle(connection: ServerConnection) -> None:
-        with lock:
-            received.append(str(connection.recv()))
-        path = connection.request.path
-        pause = 0.02 if path == "/busy" else 0.1
-        try:
-            for number in itertools.count(1_000_000 * len(received)):
-                event = int((time.monotonic() - started) / pause)
-                time.sleep(max(0.0, started + (event + 1) * pause - time.monotonic()))
-                time_ms = int(time.time() * 1000) - 5
-                message = {"socket_sequence": number, "event": event, "data": {"E": event}, "t": time_ms // 100_000}
-                connection.send(json.dumps(message))
-        except ConnectionClosed:
-            return
-
-    with serve(handle, "127.0.0.1", 0, compression=None, ping_interval=None) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        host, port = server.socket.getsockname()[:2]
-        yield f"ws://{host}:{port}"
-        server.shutdown()
-    assert set(received) == {"hello"}
 
 
 def test_a_live_run_matches_messages_that_differ_per_connection(exchange: str, run_study: RunStudy) -> None:

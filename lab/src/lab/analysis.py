@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy import stats
 
-from lab import capture, comparison, effects, live, matching, processes, scores, summary
+from lab import capture, comparison, effects, heat, live, matching, processes, scores, summary
 from lab.capture import Capture, CaptureError
 from lab.comparison import Comparison, Run
 from lab.connectors import REFERENCE_NAME
+from lab.hosts import ClockLine
 from lab.machine import SERIES_COLUMNS, Noise
 from lab.processes import Sample
 from lab.records import ConnectorRecord, ResultFolder, RunRecord
@@ -87,6 +88,7 @@ class TimedResult:
     timeline: dict[str, list[tuple[float, float, float]]]
     run_medians: dict[str, list[float]]  # median latency of each run, in ns
     drains: list[effects.Drain]  # of the batches, if the table has them
+    heat: list[heat.HeatMap]  # of the first block
 
 
 @dataclass
@@ -352,7 +354,14 @@ def timed_result(
         timeline={c: timeline_of([k for k in kept if k.connector == c], slice_ms) for c in pooled},
         run_medians={c: [float(np.median(k.latency_ns)) for k in kept if k.connector == c] for c in pooled},
         drains=drains_of(results, study, chosen, batches) if batches else [],
+        heat=heat_of(chosen, [run for run in kept if run.block == complete[0]], slice_ms),
     )
+
+
+def heat_of(loaded: list[LoadedRun], runs: list[Run], slice_ms: float) -> list[heat.HeatMap]:
+    own = {run.own.connector: run for run in loaded if run.record.block == runs[0].block}
+    captures = {name: run.captures for name, run in own.items()}
+    return heat.heat_maps(runs, slice_ms, captures, {n: run.record.measured_from_ns or 0 for n, run in own.items()})
 
 
 def batch_lengths(due: np.ndarray, late: np.ndarray) -> np.ndarray:
@@ -636,6 +645,7 @@ def live_result(
             {run.own.connector: run.files for run in runs},
             {run.own.connector: len(outages_of(database, run)) for run in runs},
             {run.own.connector: realtime_offset_ns(run.captures) for run in runs},
+            {name: ClockLine(**host["clock"]) for name, host in record.hosts.items() if host["clock"]},
         )
     finally:
         database.close()

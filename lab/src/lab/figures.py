@@ -12,10 +12,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 import seaborn as sns
 from matplotlib.axes import Axes
+from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from lab.analysis import TimedResult
+from lab.heat import HeatMap
 from lab.machine import SERIES_COLUMNS
 from lab.summary import FiveNumbers
 
@@ -279,6 +281,62 @@ def timeline(result: TimedResult) -> str:
     axes.set_xlabel("seconds after the warm-up")
     axes.set_ylabel("p50 of each slice")
     legend(axes)
+    return svg(figure)
+
+
+def heat(maps: Sequence[HeatMap]) -> str:
+    """Latency against time: one row per connector, with marks for collections and writes."""
+    figure, grid = plt.subplots(
+        len(maps), 1, figsize=(WIDTH, 0.7 + 0.75 * len(maps)), sharex=True, sharey=True, squeeze=False
+    )
+    most = max(max(map(max, one.counts)) for one in maps)
+    low, high = np.log10(maps[0].edges_ns[0]), np.log10(maps[0].edges_ns[-1])
+    for axes, one in zip(grid.flat, maps, strict=True):
+        length = len(one.counts) * one.slice_s
+        # As a picture: one element per cell would make a file of megabytes.
+        axes.imshow(
+            np.ma.masked_equal(np.array(one.counts).T, 0),
+            origin="lower",
+            aspect="auto",
+            interpolation="nearest",
+            extent=(0, length, low, high),
+            norm=LogNorm(1, max(most, 2)),
+            cmap="YlGnBu",
+        )
+        top, bottom = high - 0.06 * (high - low), low + 0.06 * (high - low)
+        axes.plot(one.flushes_s, [bottom] * len(one.flushes_s), "|", color="#555555", markersize=4, label="write")
+        axes.plot(one.collections_s, [top] * len(one.collections_s), "v", color="#b00020", markersize=4, label="GC")
+        axes.set_title(one.connector, fontsize=8, loc="left", pad=2)
+        axes.yaxis.set_major_locator(FixedLocator(decades(low, high)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: time_text(10**y)))
+        axes.grid(visible=False)
+    grid[-1, 0].set_xlabel("seconds after the warm-up")
+    figure.supylabel("response latency", fontsize=9)
+    handles, labels = grid[0, 0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=7.5)
+    return svg(figure)
+
+
+def decades(low: float, high: float) -> list[float]:
+    """Logarithms of at most four round durations between two logarithms."""
+    found = [d + np.log10(step) for d in range(int(low), int(high) + 1) for step in (1, 3)]
+    inside = [x for x in found if low <= x <= high]
+    return [x for x in inside if x == int(x)] if len(inside) > 4 else inside
+
+
+def ranks(result: TimedResult) -> str:
+    """The interval of ranks of each connector: 95 % of the bootstrap draws."""
+    ordered = sorted(result.comparison.levels, key=lambda level: -level.quantiles[0.5])
+    look = styles([level.connector for level in ordered])
+    figure, axes = plt.subplots(figsize=(WIDTH, 0.6 + 0.28 * len(ordered)))
+    for y, level in enumerate(ordered):
+        colour, marker = look[level.connector]
+        ends = [level.rank.low, level.rank.high]
+        axes.plot(ends, [y, y], color=colour, marker=marker, markersize=5, linewidth=2)
+    axes.set_yticks(range(len(ordered)), [level.connector for level in ordered])
+    axes.set_xticks(range(1, len(ordered) + 1))
+    axes.set_xlim(0.5, len(ordered) + 0.5)
+    axes.set_xlabel("rank by median, 1 is the fastest")
     return svg(figure)
 
 

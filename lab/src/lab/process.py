@@ -8,7 +8,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -182,12 +182,24 @@ class ConnectorProcess:
     """One connector as a child process, by contracts/lab-connector.md."""
 
     def __init__(
-        self, command: Sequence[str], folder: Path, settings: Mapping[str, str], *, cores: Sequence[int], log: Path
+        self,
+        command: Sequence[str],
+        folder: Path,
+        settings: Mapping[str, str],
+        *,
+        cores: Sequence[int],
+        log: Path,
+        to_local: Callable[[int], int] = int,
+        clock_error_ns: int = 0,
     ) -> None:
+        """`to_local` converts a time of another host's clock, with an error below
+        `clock_error_ns`."""
         self.name = settings["LAB_CONNECTOR"]
         self.settings = dict(settings)
         self.output = Output()
         self.log = log
+        self.to_local = to_local
+        self.tolerance_ns = CLOCK_TOLERANCE_NS + clock_error_ns
         self.started_ns = time.monotonic_ns()
         self.went_ns: int | None = None
         self.clock_bracket_ns: int | None = None
@@ -212,9 +224,9 @@ class ConnectorProcess:
     def _understand(self, words: list[str]) -> None:
         match words[0]:
             case "clock":
-                self._clocks.put(int(words[1]))
+                self._clocks.put(self.to_local(int(words[1])))
             case "open":
-                self.output.opened_ns.append(int(words[2]))
+                self.output.opened_ns.append(self.to_local(int(words[2])))
             case "alive":
                 self.output.received, self.output.captured = int(words[1]), int(words[2])
             case "gap":
@@ -265,7 +277,7 @@ class ConnectorProcess:
                 shortest = (before, value, after)
         before, value, after = shortest
         self.clock_bracket_ns = after - before
-        if not before - CLOCK_TOLERANCE_NS <= value <= after + CLOCK_TOLERANCE_NS:
+        if not before - self.tolerance_ns <= value <= after + self.tolerance_ns:
             away_ms = (value - (before + after) // 2) / 1e6
             raise ConnectorError(
                 self.name,

@@ -7,6 +7,7 @@ FOLDER/noise.json            spin probes between the blocks
 FOLDER/runs/RUN/record.json  how the run went; a run with a record is not repeated
 FOLDER/runs/RUN/truth.csv    truth log of the feed
 FOLDER/runs/RUN/processes.csv CPU, memory, switches and socket queues, once per second
+FOLDER/runs/RUN/clock-*.csv  readings of the clocks of other hosts, once per second
 FOLDER/runs/RUN/*.sqlite     capture files, one per connector and start
 """
 
@@ -64,6 +65,7 @@ class RunRecord:
     other_load_percent: float
     cores_shared: bool
     connectors: list[ConnectorRecord]
+    hosts: dict[str, dict] = field(default_factory=dict)  # other machines of a live run
 
     @property
     def usable(self) -> bool:

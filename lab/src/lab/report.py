@@ -150,6 +150,8 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
             item(key, f"{key}-cpu", f"CPU time per message. {origin}", figures.bars(cpu, "CPU, µs per message"))
         if runs < 2:
             continue  # one block only shows how the load acts
+        if len(result.comparison.levels) > 1:
+            item(key, f"{key}-ranks", f"Ranks that 95 % of the bootstrap draws give. {origin}", figures.ranks(result))
         item(key, f"{key}-nines", f"Percentiles on an axis of nines. {origin}", figures.nines(result.ecdf, floor))
         reference = by_median(result)[0].connector
         if len(result.comparison.levels) > 1:
@@ -158,6 +160,11 @@ def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
         caption = f"Classic box plots; whiskers at 1.5 IQR. {origin}"
         item(key, f"{key}-boxes", caption, figures.boxes(result.five_numbers))
         item(key, f"{key}-timeline", f"Median over time. {origin}", figures.timeline(result))
+        caption = (
+            "Latency over time in the first block; dark: many messages. Triangles: pauses of the garbage collector. "
+            f"Ticks at the bottom: writes to the capture file. {origin}"
+        )
+        item(key, f"{key}-heat", caption, figures.heat(result.heat))
         opening = {c.connector: c.start_to_open_ms for c in result.costs}
         if any(v is not None for v in opening.values()):
             caption = f"From process start to open connection. {origin}"

@@ -89,6 +89,15 @@ class Live(Table):
     event_time: str | None = None  # path of the sender's time in a message, for example "data.E"
     event_time_unit: Literal["ms", "us", "ns"] = "ms"
     ignore: list[str] = []  # paths that differ per connection, for example "socket_sequence"
+    hosts: list[Name] = []  # where each connector runs; "local" is this machine, the default
+
+
+class Host(Table):
+    """Another machine of live runs. It has a clone of this repository with built connectors."""
+
+    name: Name
+    ssh: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][^\s]*$")]  # destination, as ssh takes it
+    folder: Annotated[str, Field(pattern=r"^/[^\n]*$")]  # of the clone
 
 
 class Limits(Table):
@@ -113,6 +122,7 @@ class Study(Table):
     timed: list[Timed] = []
     joined: list[Joined] = []
     live: list[Live] = []
+    host: list[Host] = []
     limits: Limits = Limits()
     analysis: Analysis = Analysis()
 
@@ -125,10 +135,17 @@ class Study(Table):
             ("timed names", [t.name for t in self.timed]),
             ("joined exchanges", [j.exchange for j in self.joined]),
             ("live names", [live.name for live in self.live]),
+            ("host names", ["local", *(host.name for host in self.host)]),
+            *((f"hosts of {live.name}", live.hosts) for live in self.live),
         ):
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ValueError(f"{what} contains {twice[0]} twice")
+        known = {"local", *(host.name for host in self.host)}
+        for live in self.live:
+            for name in live.hosts:
+                if name not in known:
+                    raise ValueError(f'live {live.name} names the host "{name}": expected {", ".join(sorted(known))}')
         return self
 
 
@@ -233,6 +250,8 @@ def plan(
     for live in study.live:
         secure = live.url.startswith("wss:")
         own = [name for name in available if not (secure and name in without_tls)]
+        if live.hosts:
+            own = [name if host == "local" else f"{name}@{host}" for host in live.hosts for name in own]
         if own:
             runs.append(LiveRun(live, tuple(own)))
     return runs

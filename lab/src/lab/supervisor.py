@@ -4,6 +4,7 @@ import math
 import os
 import random
 import resource
+import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from pyarrow import csv
 
 from lab import machine, processes
 from lab.connectors import CAPTURE_SCHEMA, REPOSITORY, Connector
+from lab.hosts import RemoteHost, connector_of, host_of
 from lab.machine import Environment, Pins, cpu_times
 from lab.process import ConnectorError, ConnectorProcess, Feed, RemoteFeed, RunError, describe_exit
 from lab.records import ConnectorRecord, ResultFolder, RunRecord, write_json
@@ -154,6 +156,7 @@ class Supervisor:
         self.environment = environment.digest()
         self.progress = progress
         self.noise: list[dict] = results.read_json("noise.json") or []
+        self.hosts: dict[str, RemoteHost] = {}  # of the current run
         self.jitter = random.Random(study.seed)
 
     def run(self, runs: list[PlannedRun]) -> None:
@@ -236,6 +239,7 @@ class Supervisor:
         feed: Feed | RemoteFeed | None = None
         watched: list[Watched] = []
         try:
+            self.open_hosts(run, names, folder, record)
             while feed is None:
                 try:
                     if isinstance(run, LiveRun):
@@ -254,6 +258,9 @@ class Supervisor:
                     names.remove(error.connector)
                     for file in folder.glob("*.sqlite*"):
                         file.unlink()
+                    # The capture files of the stopped start are in the way.
+                    self.close_hosts([])
+                    self.open_hosts(run, names, folder, record)
             record.connectors.extend(one.record for one in watched)
             self.watch(run, settings, feed, watched)
             if isinstance(run, LiveRun):
@@ -267,11 +274,54 @@ class Supervisor:
                 self.close(one)
             if feed is not None:
                 record.feed_summary = feed.end()
+            record.hosts = {name: host.record() for name, host in self.hosts.items()}
+            self.close_hosts(watched)
             record.ended_ns = time.monotonic_ns()
         record.steal_percent, record.other_load_percent = load.percentages()
         if not record.reasons:
             self.judge(record, folder)
         return record
+
+    def open_hosts(self, run: PlannedRun, names: list[str], folder: Path, record: RunRecord) -> None:
+        """Reaches the other hosts of a live run.
+
+        The connectors of a host that fails are taken from `names`, and get a problem.
+
+        # Raises
+        RunError if no connector is left.
+        """
+        for host in self.study.host:
+            own = [name for name in names if host_of(name) == host.name]
+            if not own:
+                continue
+            opened = RemoteHost(host, folder, f"{run.id}-{secrets.token_hex(4)}")
+            try:
+                opened.open(self.remote_feed(run, folder).certificate)
+            except RunError as error:
+                opened.close(remove=True)
+                record.connectors.extend(ConnectorRecord(name, problem=str(error)) for name in own)
+                names[:] = [name for name in names if name not in own]
+                if not names:
+                    raise
+                continue
+            self.hosts[host.name] = opened
+
+    def close_hosts(self, watched: list[Watched]) -> None:
+        """Copies the capture files of other hosts, and removes what was copied."""
+        for name, host in self.hosts.items():
+            host.stop_connectors()
+            remove = True
+            for one in watched:
+                if host_of(one.record.connector) != name:
+                    continue
+                for file in one.record.captures:
+                    try:
+                        host.fetch(file)
+                    except RunError as error:
+                        remove = False
+                        one.record.problem = one.record.problem or str(error)
+            host.close(remove=remove)
+        self.hosts.clear()
 
     def remote_feed(self, run: LiveRun, folder: Path) -> RemoteFeed:
         ca = "" if run.live.ca is None else str((self.study_folder / run.live.ca).resolve())
@@ -300,14 +350,27 @@ class Supervisor:
         }
 
     def start_process(
-        self, run: PlannedRun, connector: Connector, feed: Feed | RemoteFeed, url: str, pins: Pins, start: int
+        self, run: PlannedRun, name: str, feed: Feed | RemoteFeed, url: str, pins: Pins, start: int
     ) -> ConnectorProcess:
-        settings = self.settings_for(run, connector.name, feed, url, start)
-        log = feed.folder / f"{connector.name}.log"
+        connector = self.connectors[connector_of(name)]
+        settings = self.settings_for(run, name, feed, url, start)
+        log = feed.folder / f"{name}.log"
+        host = self.hosts.get(host_of(name))
         try:
-            return ConnectorProcess(connector.command(), connector.folder, settings, cores=pins.connectors, log=log)
+            if host is None:
+                return ConnectorProcess(connector.command(), connector.folder, settings, cores=pins.connectors, log=log)
+            clock = host.clock()
+            return ConnectorProcess(
+                host.command(connector, settings, settings_of(run).measured_s + 6 * SLACK_S),
+                feed.folder,
+                settings,
+                cores=pins.connectors,
+                log=log,
+                to_local=clock.to_local,
+                clock_error_ns=clock.error_ns,
+            )
         except RunError as error:
-            raise ConnectorError(connector.name, str(error)) from error
+            raise ConnectorError(name, str(error)) from error
 
     def start_connectors(
         self, run: PlannedRun, names: list[str], folder: Path, feed: Feed | RemoteFeed, pins: Pins
@@ -321,9 +384,9 @@ class Supervisor:
         watched: list[Watched] = []
         try:
             for name in names:
-                process = self.start_process(run, self.connectors[name], feed, url, pins, 1)
+                process = self.start_process(run, name, feed, url, pins, 1)
                 own = ConnectorRecord(name, captures=[Path(process.settings["LAB_CAPTURE"]).name])
-                watched.append(Watched(self.connectors[name], own, process))
+                watched.append(Watched(self.connectors[connector_of(name)], own, process))
             for one in watched:
                 one.process.check_clock()
                 one.record.clock_bracket_ns = one.process.clock_bracket_ns
@@ -358,19 +421,27 @@ class Supervisor:
                 opened = now
                 deadline = now + planned + SLACK_S
             # Another server does not end by itself.
-            if isinstance(run, LiveRun) and opened is not None and now > opened + planned:
+            is_over = isinstance(run, LiveRun) and opened is not None and now > opened + planned
+            if is_over and not (feed.folder / "exit").exists():
                 (feed.folder / "exit").touch()
+                for host in self.hosts.values():
+                    host.stop_connectors()
             for one in watched:
                 self.watch_one(run, one, feed)
             if now >= next_sample:
                 next_sample = now + 0.25
                 for one in watched:
-                    self.sample(one, now, opened, settings)
+                    if not self.is_remote(one):
+                        self.sample(one, now, opened, settings)
             if now >= next_row:
                 next_row = now + 1.0
-                running = {one.record.connector: one.process.process.pid for one in watched if not one.seen}
+                here = [one for one in watched if not one.seen and not self.is_remote(one)]
+                running = {one.record.connector: one.process.process.pid for one in here}
                 processes.append(feed.folder, feed.pids() | running, time.monotonic_ns())
             time.sleep(POLL_S)
+
+    def is_remote(self, one: Watched) -> bool:
+        return host_of(one.record.connector) in self.hosts
 
     def stop_late(self, run: PlannedRun, late: list[Watched], count: int) -> None:
         """Ends connectors that wait for a feed that has stopped. They store their rows first.
@@ -410,6 +481,8 @@ class Supervisor:
         self.finish_process(one)
         was_open = bool(one.process.output.opened_ns or one.record.restarts)
         may_restart = not isinstance(run, TimedRun) and was_open and feed.is_running()
+        # If ssh ended and not the connector, the connector on the host goes on.
+        may_restart = may_restart and not self.is_remote(one)
         if code == 0 or not may_restart or code == 6 or len(one.record.restarts) >= MAX_RESTARTS:
             one.seen = True
             if code != 0:
@@ -420,7 +493,8 @@ class Supervisor:
         start = len(one.record.captures) + 1
         pins = machine.choose_pins(len(run.connectors))
         try:
-            one.process = self.start_process(run, one.connector, feed, one.process.settings["LAB_URL"], pins, start)
+            url = one.process.settings["LAB_URL"]
+            one.process = self.start_process(run, one.record.connector, feed, url, pins, start)
             one.record.captures.append(Path(one.process.settings["LAB_CAPTURE"]).name)
             one.process.go()
         except RunError as error:

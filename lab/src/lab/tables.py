@@ -357,11 +357,15 @@ def live_tables(results: Results) -> list[Table]:
         has_time = any(a.since_event for a in run.arrivals)
         head = ["connector", "received", "not matched", "reconnects", "first, %"]
         head += [f"behind at {summary.quantile_name(q)}, µs" for q in live.SHOWN]
+        has_hosts = any(a.clock_error_ns for a in run.arrivals)
+        head += ["clock error, µs"] if has_hosts else []
         head += [f"since event at {summary.quantile_name(q)}, ms" for q in live.SHOWN] if has_time else []
         rows: list[list[Cell]] = []
         for a in sorted(run.arrivals, key=lambda a: a.behind[0.5]):
             row: list[Cell] = [a.connector, f"{a.received:,}", f"{a.unmatched:,}", f"{a.reconnects}"]
-            row += [f"{a.first_percent:.1f}", *(us(v) for v in a.behind.values())]
+            behind = [us(v) if v > a.clock_error_ns or not has_hosts else "not resolved" for v in a.behind.values()]
+            row += [f"{a.first_percent:.1f}", *behind]
+            row += [f"±{us(a.clock_error_ns)}"] if has_hosts else []
             if has_time:
                 row += [f"{v / 1e6:,.1f}" for v in a.since_event.values()] or ["none"] * len(live.SHOWN)
             rows.append(row)
@@ -370,6 +374,11 @@ def live_tables(results: Results) -> list[Table]:
             f"{run.bytes_range[0]:,} to {run.bytes_range[1]:,} bytes. Behind: arrival minus the first arrival of the "
             "same message. The server serves each connection separately, so a difference may be its own."
         )
+        if has_hosts:
+            text += (
+                " The connectors ran on several hosts. Clock error: bound of the error of a difference between two "
+                "hosts; a smaller difference is not resolved."
+            )
         if has_time:
             text += " Since event: CLOCK_REALTIME minus the time in the message, with the error of both clocks."
         found.append(Table(f"live-{run.name}", f"Arrivals from {run.settings['url']}.", head, rows, text))

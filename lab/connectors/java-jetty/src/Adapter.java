@@ -1,4 +1,5 @@
 import java.nio.ByteBuffer;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 import org.eclipse.jetty.client.HttpClient;
 import org.eclipse.jetty.client.transport.HttpClientTransportOverHTTP;
@@ -37,7 +38,15 @@ final class Adapter implements Library {
             client.setConnectTimeout(OPEN_SECONDS * 1_000);
             client.start();
         }
-        Session session = client.connect(new Receiver(events), target.url()).get(OPEN_SECONDS, TimeUnit.SECONDS);
+        Receiver receiver = new Receiver(events);
+        // The future of `connect` ends after the thread has read what is there. A busy server never
+        // lets it end.
+        client.connect(receiver, target.url()).whenComplete((session, error) -> {
+            if (error != null) {
+                receiver.opened.completeExceptionally(error);
+            }
+        });
+        Session session = receiver.opened.get(OPEN_SECONDS, TimeUnit.SECONDS);
         return new Link() {
             @Override
             public void send(String text) {
@@ -54,6 +63,7 @@ final class Adapter implements Library {
     /** Public, because Jetty calls it by a method handle. */
     public static final class Receiver extends Session.Listener.AbstractAutoDemanding {
         private final Events events;
+        private final CompletableFuture<Session> opened = new CompletableFuture<>();
 
         Receiver(Events events) {
             this.events = events;
@@ -61,8 +71,10 @@ final class Adapter implements Library {
 
         @Override
         public void onWebSocketOpen(Session session) {
-            super.onWebSocketOpen(session);
             events.opened();
+            opened.complete(session);
+            // Asks for the first message.
+            super.onWebSocketOpen(session);
         }
 
         @Override
