@@ -11,8 +11,8 @@
 use std::collections::BTreeSet;
 
 use pitwire_model::{
-    Allocation, Bust, Derivation, InstrumentLimits, InstrumentSpec, Lots, Phase, Reject, RemainingSessions, Side,
-    Ticks, Tolerance, TradeSeq, TradingRules, VenueNanos,
+    Allocation, Bust, Derivation, InstrumentLimits, InstrumentSpec, Lots, OrderId, Phase, Reject, RemainingSessions,
+    Side, Ticks, Tolerance, TradeSeq, TradingRules, VenueNanos,
 };
 
 use crate::auction::{AuctionCurve, AuctionState};
@@ -333,6 +333,11 @@ impl Market {
 
     pub fn book(&self) -> &Book<OrderOrigin> {
         &self.book
+    }
+
+    /// Stops that have been elected and not executed, in order of election.
+    pub fn elected_stops(&self) -> impl Iterator<Item = OrderId> {
+        self.undisplayed.elected().filter_map(|slot| self.undisplayed.get(slot)).map(|order| order.id)
     }
 
     pub fn change_id(&self) -> u64 {

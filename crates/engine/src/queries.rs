@@ -33,6 +33,8 @@ pub struct OrderView {
     /// Lots that the public sees now.
     pub shown: Lots,
     pub session: SessionId,
+    /// Time priority: lower is earlier.
+    pub time: u64,
 }
 
 fn undisplayed_view(market: &Market, order: &UndisplayedOrder) -> OrderView {
@@ -50,6 +52,7 @@ fn undisplayed_view(market: &Market, order: &UndisplayedOrder) -> OrderView {
         display: (order.display > 0).then_some(Lots(u64::from(order.display))),
         shown: Lots::ZERO,
         session: order.origin.session,
+        time: order.origin.time,
     }
 }
 
@@ -199,6 +202,7 @@ impl Engine {
             display: (order.display > 0).then_some(Lots(u64::from(order.display))),
             shown: Lots(u64::from(order.open)),
             session: origin.session,
+            time: origin.time,
         })
     }
 

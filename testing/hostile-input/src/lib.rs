@@ -1,5 +1,5 @@
-//! Hostile input for the dispatcher, the journal reader, the feed scanner and the WebSocket
-//! decoder: driven by fuzzers, replayed by a test.
+//! Hostile input for the dispatcher, the journal reader, the feed scanner, the WebSocket decoder and
+//! the order-by-order feed: driven by fuzzers, replayed by a test.
 //!
 //! Does        take any bytes, pass them to a small venue in memory, to the recovery of a small
 //!             journal or to a decoder, and panic when a guarantee is broken: an answer that is not
@@ -9,7 +9,7 @@
 //!             its file.
 //! Leaves out  libFuzzer (`fuzz/`, by `make fuzz`); the short form is this crate's test.
 //! Start at    [`json_rpc::run`], [`journal::run`], [`feed::run`], [`frames::run`],
-//!             [`handshake::run`].
+//!             [`handshake::run`], [`order_feed::run`].
 
 pub mod feed;
 pub mod frames;
@@ -17,5 +17,6 @@ pub mod handshake;
 pub mod journal;
 pub mod json_rpc;
 pub mod mutate;
+pub mod order_feed;
 mod storage;
 mod venue;

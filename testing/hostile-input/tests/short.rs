@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use pitwire_hostile_input::mutate::mutated;
-use pitwire_hostile_input::{feed, frames, handshake, journal, json_rpc};
+use pitwire_hostile_input::{feed, frames, handshake, journal, json_rpc, order_feed};
 
 /// Mutations per target. `make fuzz` runs a million, guided by coverage.
 const MUTATIONS: usize = 4_000;
@@ -72,4 +72,11 @@ fn accepted_handshake_is_valid_for_every_parser() {
     let seeds = handshake::seeds();
     assert!(seeds.len() > 15, "{}", seeds.len());
     drive("handshake", &seeds, handshake::run);
+}
+
+#[test]
+fn order_feed_is_decoded_or_refused_without_a_change() {
+    let seeds = order_feed::seeds();
+    assert!(seeds.len() > 20, "{}", seeds.len());
+    drive("order_feed", &seeds, order_feed::run);
 }

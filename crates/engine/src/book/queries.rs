@@ -48,6 +48,11 @@ impl<E: Copy + Default> Book<E> {
         self.slots(side).map(|slot| self.get(slot))
     }
 
+    /// Orders of one price in priority order.
+    pub fn orders_at(&self, side: Side, price: Ticks) -> impl Iterator<Item = RestingOrder> {
+        self.slots_at(side, price).map(|slot| self.get(slot))
+    }
+
     /// Slots of one side in priority order.
     pub fn slots(&self, side: Side) -> impl Iterator<Item = Slot> {
         self.ladder(side).iter().flat_map(|(_, level)| self.queue(level.head))

@@ -1,0 +1,252 @@
+//! Rebuilds the books of all instruments from messages.
+//!
+//! Holds       1. an order stands behind the orders that came to its price before;
+//!             2. a message that does not fit the book changes nothing and is an error.
+//! Costs       a hash and the logarithm of the orders of one side, for each message.
+//! Start at    [`BookBuilder::apply`].
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
+use pitwire_model::Side;
+
+use crate::encoder::KEEPS_PLACE;
+use crate::fields::{Letter, MitchField, MitchPrice};
+use crate::messages::{MitchMessage, OrderAdd, OrderModify, SymbolDirectory, SymbolStatus};
+
+/// Why a message does not fit the book. Its reader has missed a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BookError {
+    UnknownOrder {
+        order_id: u64,
+    },
+    DuplicateOrder {
+        order_id: u64,
+    },
+    /// An execution of more than is displayed.
+    ExcessQuantity {
+        order_id: u64,
+        displayed: u32,
+        executed: u32,
+    },
+    /// A side that is neither `B` nor `S`.
+    Side {
+        order_id: u64,
+        letter: u8,
+    },
+}
+
+impl fmt::Display for BookError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BookError::UnknownOrder { order_id } => write!(f, "order {order_id} is not in the book"),
+            BookError::DuplicateOrder { order_id } => write!(f, "order {order_id} is in the book already"),
+            BookError::ExcessQuantity { order_id, displayed, executed } => {
+                write!(f, "order {order_id} displays {displayed} and executes {executed}")
+            }
+            BookError::Side { order_id, letter } => {
+                write!(f, "order {order_id} has side {:?}: expected B or S", char::from(*letter))
+            }
+        }
+    }
+}
+
+impl std::error::Error for BookError {}
+
+/// A displayed order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RebuiltOrder {
+    pub id: u64,
+    pub price: MitchPrice,
+    pub quantity: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct StoredOrder {
+    instrument: u32,
+    side: Side,
+    price: MitchPrice,
+    quantity: u32,
+    /// Position in the order of arrivals.
+    place: u64,
+}
+
+impl StoredOrder {
+    /// Returns the position among the orders of the side: best price first, then arrival.
+    fn key(&self) -> (i64, u64) {
+        let price = self.price.0;
+        (if self.side == Side::Buy { price.checked_neg().unwrap_or(i64::MAX) } else { price }, self.place)
+    }
+}
+
+/// The state of one instrument.
+#[derive(Clone, Debug, Default)]
+pub struct InstrumentState {
+    pub directory: Option<SymbolDirectory>,
+    pub status: Option<SymbolStatus>,
+    /// Order ids of bids and offers, by price and arrival.
+    sides: [BTreeMap<(i64, u64), u64>; 2],
+}
+
+/// The books of all instruments.
+#[derive(Debug, Default)]
+pub struct BookBuilder {
+    orders: HashMap<u64, StoredOrder>,
+    instruments: BTreeMap<u32, InstrumentState>,
+    arrivals: u64,
+}
+
+impl BookBuilder {
+    /// Takes one message.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the message does not fit the book.
+    pub fn apply(&mut self, message: &MitchMessage) -> Result<(), BookError> {
+        match message {
+            MitchMessage::OrderAdd(add) => self.add(add),
+            MitchMessage::OrderDelete(delete) => self.remove(delete.order_id).map(|_| ()),
+            MitchMessage::OrderModify(modify) => self.modify(modify),
+            MitchMessage::OrderExecution(execution) => self.execute(execution.order_id, execution.executed_quantity),
+            MitchMessage::PricedExecution(execution) => {
+                self.set_quantity(execution.order_id, execution.display_quantity)
+            }
+            MitchMessage::BookClear(clear) => {
+                self.clear(clear.instrument_id);
+                Ok(())
+            }
+            MitchMessage::SymbolDirectory(directory) => {
+                self.state_mut(directory.instrument_id).directory = Some(*directory);
+                Ok(())
+            }
+            MitchMessage::SymbolStatus(status) => {
+                if status.book_type == 1 {
+                    self.state_mut(status.instrument_id).status = Some(*status);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Instruments by id.
+    pub fn instruments(&self) -> impl Iterator<Item = (u32, &InstrumentState)> {
+        self.instruments.iter().map(|(id, state)| (*id, state))
+    }
+
+    pub fn instrument(&self, id: u32) -> Option<&InstrumentState> {
+        self.instruments.get(&id)
+    }
+
+    /// Orders of one side, in the order in which they trade.
+    pub fn orders(&self, instrument: u32, side: Side) -> impl Iterator<Item = RebuiltOrder> {
+        let ids = self.instruments.get(&instrument).map(|state| state.sides[side as usize & 1].values());
+        ids.into_iter().flatten().filter_map(|id| {
+            let order = self.orders.get(id)?;
+            Some(RebuiltOrder { id: *id, price: order.price, quantity: order.quantity })
+        })
+    }
+
+    /// Returns the number of displayed orders of all instruments.
+    pub fn order_count(&self) -> usize {
+        self.orders.len()
+    }
+
+    /// Returns a CRC-32C of the orders of an instrument: side, id, price and quantity of each, bids
+    /// first. Two readers with the same book have the same checksum.
+    pub fn checksum(&self, instrument: u32) -> u32 {
+        let mut bytes = Vec::new();
+        for side in Side::BOTH {
+            for order in self.orders(instrument, side) {
+                side_letter(side).write(&mut bytes);
+                order.id.write(&mut bytes);
+                order.price.write(&mut bytes);
+                order.quantity.write(&mut bytes);
+            }
+        }
+        crc32c::crc32c(&bytes)
+    }
+
+    fn state_mut(&mut self, instrument: u32) -> &mut InstrumentState {
+        self.instruments.entry(instrument).or_default()
+    }
+
+    fn next_place(&mut self) -> u64 {
+        self.arrivals += 1;
+        self.arrivals
+    }
+
+    fn add(&mut self, add: &OrderAdd) -> Result<(), BookError> {
+        let order_id = add.order_id;
+        let side = match add.side {
+            Letter(b'B') => Side::Buy,
+            Letter(b'S') => Side::Sell,
+            Letter(letter) => return Err(BookError::Side { order_id, letter }),
+        };
+        let place = self.next_place();
+        let Entry::Vacant(vacant) = self.orders.entry(order_id) else {
+            return Err(BookError::DuplicateOrder { order_id });
+        };
+        let order =
+            StoredOrder { instrument: add.instrument_id, side, price: add.price, quantity: add.quantity, place };
+        vacant.insert(order);
+        self.insert(order_id, &order);
+        Ok(())
+    }
+
+    fn insert(&mut self, id: u64, order: &StoredOrder) {
+        self.state_mut(order.instrument).sides[order.side as usize & 1].insert(order.key(), id);
+    }
+
+    fn remove(&mut self, order_id: u64) -> Result<StoredOrder, BookError> {
+        let order = self.orders.remove(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+        self.state_mut(order.instrument).sides[order.side as usize & 1].remove(&order.key());
+        Ok(order)
+    }
+
+    fn modify(&mut self, modify: &OrderModify) -> Result<(), BookError> {
+        let order_id = modify.order_id;
+        let order = self.orders.get_mut(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+        if modify.flags & KEEPS_PLACE != 0 && modify.new_price == order.price {
+            order.quantity = modify.new_quantity;
+            return Ok(());
+        }
+        let old = self.remove(order_id)?;
+        let place = self.next_place();
+        let order = StoredOrder { price: modify.new_price, quantity: modify.new_quantity, place, ..old };
+        self.orders.insert(order_id, order);
+        self.insert(order_id, &order);
+        Ok(())
+    }
+
+    fn execute(&mut self, order_id: u64, executed: u32) -> Result<(), BookError> {
+        let order = self.orders.get(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+        let displayed = order.quantity;
+        let left = displayed.checked_sub(executed);
+        self.set_quantity(order_id, left.ok_or(BookError::ExcessQuantity { order_id, displayed, executed })?)
+    }
+
+    fn set_quantity(&mut self, order_id: u64, quantity: u32) -> Result<(), BookError> {
+        if quantity == 0 {
+            return self.remove(order_id).map(|_| ());
+        }
+        let order = self.orders.get_mut(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
+        order.quantity = quantity;
+        Ok(())
+    }
+
+    fn clear(&mut self, instrument: u32) {
+        let Some(state) = self.instruments.get_mut(&instrument) else { return };
+        for side in &mut state.sides {
+            for id in std::mem::take(side).into_values() {
+                self.orders.remove(&id);
+            }
+        }
+    }
+}
+
+pub(crate) fn side_letter(side: Side) -> Letter {
+    Letter(if side == Side::Buy { b'B' } else { b'S' })
+}

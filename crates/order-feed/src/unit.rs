@@ -1,0 +1,194 @@
+//! Units: the packets that messages travel in. A unit has a header and whole messages.
+//!
+//! Holds       1. a unit has at most [`MAX_UNIT_BYTES`], so that it fits one Ethernet frame;
+//!             2. the number of a unit is that of its first message, and messages are numbered
+//!                from 1 without gaps.
+
+use std::fmt;
+
+use crate::fields::{Letter, MitchField};
+use crate::messages::{MessageError, MitchMessage};
+
+pub const UNIT_HEADER_BYTES: usize = 8;
+/// The venue has one group of instruments.
+pub const MARKET_DATA_GROUP: Letter = Letter(b'P');
+/// A unit, its UDP and IPv6 headers fit a frame of 1,500 bytes.
+const MAX_UNIT_BYTES: usize = 1_400;
+
+/// The header of a unit. A header without messages is a heartbeat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnitHeader {
+    /// Length with the header.
+    pub length: u16,
+    pub message_count: u8,
+    pub market_data_group: Letter,
+    /// Number of the first message. A heartbeat has the number of the next message.
+    pub sequence_number: u32,
+}
+
+impl UnitHeader {
+    pub fn write(&self, out: &mut Vec<u8>) {
+        self.length.write(out);
+        self.message_count.write(out);
+        self.market_data_group.write(out);
+        self.sequence_number.write(out);
+    }
+
+    fn read(mut bytes: &[u8]) -> Option<UnitHeader> {
+        Some(UnitHeader {
+            length: u16::read(&mut bytes)?,
+            message_count: u8::read(&mut bytes)?,
+            market_data_group: Letter::read(&mut bytes)?,
+            sequence_number: u32::read(&mut bytes)?,
+        })
+    }
+}
+
+/// Why a unit is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnitError {
+    /// Fewer bytes than a header.
+    Short { bytes: usize },
+    /// The length is not that of the packet.
+    Length { stated: u16, bytes: usize },
+}
+
+impl fmt::Display for UnitError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            UnitError::Short { bytes } => {
+                write!(f, "unit of {bytes} bytes: expected at least {UNIT_HEADER_BYTES}")
+            }
+            UnitError::Length { stated, bytes } => {
+                write!(f, "unit of {bytes} bytes states a length of {stated}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for UnitError {}
+
+/// A unit that was received.
+#[derive(Clone, Copy, Debug)]
+pub struct Unit<'a> {
+    pub header: UnitHeader,
+    messages: &'a [u8],
+}
+
+impl<'a> Unit<'a> {
+    /// Reads a packet that contains one unit.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the packet has no whole header or if its length is not that of the header.
+    pub fn read(packet: &'a [u8]) -> Result<Unit<'a>, UnitError> {
+        let header = UnitHeader::read(packet).ok_or(UnitError::Short { bytes: packet.len() })?;
+        if usize::from(header.length) != packet.len() {
+            return Err(UnitError::Length { stated: header.length, bytes: packet.len() });
+        }
+        Ok(Unit { header, messages: packet.get(UNIT_HEADER_BYTES..).unwrap_or_default() })
+    }
+
+    /// Messages of the unit, in order.
+    pub fn messages(&self) -> UnitMessages<'a> {
+        UnitMessages { rest: self.messages }
+    }
+}
+
+/// Messages one after the other. Ends after the first one whose end cannot be found.
+#[derive(Clone, Copy, Debug)]
+pub struct UnitMessages<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> UnitMessages<'a> {
+    /// Reads messages without a unit header, as the encoder writes them.
+    pub fn of(messages: &'a [u8]) -> Self {
+        UnitMessages { rest: messages }
+    }
+}
+
+impl Iterator for UnitMessages<'_> {
+    type Item = Result<MitchMessage, MessageError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (item, bytes) = match MitchMessage::decode(self.rest) {
+            Ok((message, bytes)) => (Ok(message), bytes),
+            Err(error @ MessageError::Type { bytes, .. }) => (Err(error), bytes),
+            Err(error) => (Err(error), self.rest.len()),
+        };
+        self.rest = self.rest.get(bytes..).unwrap_or_default();
+        Some(item)
+    }
+}
+
+/// Packs messages into units.
+#[derive(Debug)]
+pub struct UnitWriter {
+    unit: Vec<u8>,
+    count: u8,
+    /// Number of the next message.
+    next: u64,
+}
+
+impl Default for UnitWriter {
+    fn default() -> Self {
+        UnitWriter { unit: vec![0; UNIT_HEADER_BYTES], count: 0, next: 1 }
+    }
+}
+
+impl UnitWriter {
+    /// Returns the number of the next message.
+    pub fn next_number(&self) -> u64 {
+        self.next
+    }
+
+    /// Adds one encoded message. Calls `full` with each unit that has no room for it.
+    pub fn add(&mut self, message: &[u8], full: impl FnMut(u64, &[u8])) {
+        if self.count == u8::MAX || self.unit.len() + message.len() > MAX_UNIT_BYTES {
+            self.finish(full);
+        }
+        self.unit.extend_from_slice(message);
+        self.count += 1;
+        self.next += 1;
+    }
+
+    /// Calls `full` with the number of the first message and the bytes of the last unit, if it has
+    /// a message.
+    pub fn finish(&mut self, mut full: impl FnMut(u64, &[u8])) {
+        if self.count == 0 {
+            return;
+        }
+        let first = self.next - u64::from(self.count);
+        self.write_header(first);
+        full(first, &self.unit);
+        self.unit.truncate(UNIT_HEADER_BYTES);
+        self.count = 0;
+    }
+
+    /// Returns a unit without messages.
+    pub fn heartbeat(&mut self) -> &[u8] {
+        debug_assert_eq!(self.count, 0, "a heartbeat follows whole units");
+        self.write_header(self.next);
+        self.unit.get(..UNIT_HEADER_BYTES).unwrap_or_default()
+    }
+
+    fn write_header(&mut self, first: u64) {
+        let length = u16::try_from(self.unit.len()).unwrap_or(u16::MAX);
+        let sequence_number = wire_number(first);
+        let header =
+            UnitHeader { length, message_count: self.count, market_data_group: MARKET_DATA_GROUP, sequence_number };
+        let mut bytes = Vec::with_capacity(UNIT_HEADER_BYTES);
+        header.write(&mut bytes);
+        self.unit.splice(..UNIT_HEADER_BYTES, bytes);
+    }
+}
+
+/// Returns the number of a message as it is in a unit header: the lowest 32 bits.
+#[expect(clippy::cast_possible_truncation, reason = "the header has 32 bits; readers count the rest")]
+fn wire_number(number: u64) -> u32 {
+    number as u32
+}

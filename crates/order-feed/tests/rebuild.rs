@@ -1,0 +1,181 @@
+//! Rebuilds the books of random days from the feed and compares them with the engine's.
+//!
+//! Does        play the random worlds of the engine's own tests: calls, halts, breakers, busts,
+//!             icebergs, hidden orders, stops, batches, pro-rata, kills and deletions.
+//! Holds       after the messages of every command, each rebuilt queue has the orders, prices,
+//!             displayed quantities and places of the engine's; every trade is shown once; no
+//!             message names a hidden order.
+//! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-order-feed --test rebuild`.
+//!             `TEST_COMMANDS=1000000` plays longer.
+
+#[path = "../../engine/tests/common/mod.rs"]
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::flow::Flow;
+use common::world::{Stamper, opening_commands};
+use common::{SplitMix64, test_seed};
+use pitwire_engine::Engine;
+use pitwire_model::{Event, InstrumentId, OrderId, OrderType, Side, VenueNanos};
+use pitwire_order_feed::{BookBuilder, Letter, MitchMessage, MitchPrice, OrderFeedEncoder, UnitMessages};
+
+const COMMANDS: usize = 60_000;
+const FIXED_SEEDS: [u64; 2] = [20_260_105, 31_337];
+
+/// A feed, its reader, and what the test knows of the venue.
+struct FeedWorld {
+    engine: Engine,
+    /// `None` before the feed starts.
+    encoder: Option<OrderFeedEncoder>,
+    reader: BookBuilder,
+    hidden: BTreeSet<OrderId>,
+    /// Number of messages by name.
+    counts: BTreeMap<String, u64>,
+}
+
+impl FeedWorld {
+    fn read(&mut self, bytes: &[u8], expected_trades: &[u64]) {
+        let mut trades = Vec::new();
+        for message in UnitMessages::of(bytes) {
+            let message = message.expect("a message of the table");
+            let (named, trade) = match &message {
+                MitchMessage::OrderAdd(add) => (Some(add.order_id), None),
+                MitchMessage::OrderDelete(delete) => (Some(delete.order_id), None),
+                MitchMessage::OrderModify(modify) => (Some(modify.order_id), None),
+                MitchMessage::OrderExecution(shown) => (Some(shown.order_id), Some(shown.trade_id)),
+                MitchMessage::PricedExecution(shown) => {
+                    (Some(shown.order_id), (shown.printable == Letter(b'Y')).then_some(shown.trade_id))
+                }
+                MitchMessage::HiddenTrade(trade) => (None, Some(trade.trade_id)),
+                MitchMessage::AuctionTrade(trade) => (None, Some(trade.trade_id)),
+                _ => (None, None),
+            };
+            assert!(named.is_none_or(|id| !self.hidden.contains(&OrderId(id))), "hidden order in {message:?}");
+            trades.extend(trade);
+            let name = match &message {
+                MitchMessage::OrderModify(modify) => format!("{} {}", message.name(), modify.flags),
+                _ => message.name().to_owned(),
+            };
+            *self.counts.entry(name).or_default() += 1;
+            self.reader.apply(&message).unwrap_or_else(|error| panic!("{error}: {message:?}"));
+        }
+        assert_eq!(trades, expected_trades, "every trade is shown once, in order");
+    }
+
+    /// Compares all books. `cause` describes the last command.
+    fn compare(&self, cause: &dyn std::fmt::Debug) {
+        for market in self.engine.markets() {
+            let InstrumentId(id) = market.spec.id;
+            let tick = MitchPrice::of(market.spec.tick).expect("eight decimals").0;
+            for side in Side::BOTH {
+                let rebuilt = self.reader.orders(id, side).map(|order| (order.id, order.price.0, order.quantity));
+                let venue = market.book().orders(side).map(|order| (order.id.0, order.price.0 * tick, order.open));
+                let (rebuilt, venue): (Vec<_>, Vec<_>) = (rebuilt.collect(), venue.collect());
+                assert_eq!(rebuilt, venue, "{side:?} of {} after {cause:#?}", market.spec.name);
+            }
+        }
+    }
+}
+
+/// Plays one world and returns its number of commands.
+fn play(seed: u64, counts: &mut BTreeMap<String, u64>) -> usize {
+    let (mut flow, mut random) = (Flow::new(seed), SplitMix64::new(seed));
+    let steps = random.pick(&[200, 400, 800, 3_000]);
+    // Some feeds start in the middle of a day, and some engines are replaced by their images.
+    let (starts, replaces) = (random.pick(&[0, 0, 100]), random.pick(&[0, 97]));
+    let mut world = FeedWorld {
+        engine: Engine::new(),
+        encoder: None,
+        reader: BookBuilder::default(),
+        hidden: BTreeSet::new(),
+        counts: std::mem::take(counts),
+    };
+    let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
+    let mut stamper = Stamper::default();
+    for step in 0..steps {
+        if step == starts {
+            let mut bytes = Vec::new();
+            world.encoder = Some(OrderFeedEncoder::start(&world.engine, stamper.at, &mut bytes));
+            world.read(&bytes, &[]);
+        }
+        stamper.at.0 += flow.wait();
+        let next = stamper.seq.next();
+        let at = VenueNanos(stamper.at.0 + 1000);
+        let command = opening.next().unwrap_or_else(|| flow.command(next, at));
+        let stamped = stamper.stamp(command);
+        let mut events = Vec::new();
+        world.engine.apply(&stamped, &mut events);
+        flow.learn(&events);
+        for event in &events {
+            // The flow uses the ids of ended orders again.
+            match event {
+                Event::Accepted { order, order_type: OrderType::Hidden { .. }, .. } => world.hidden.insert(*order),
+                Event::Accepted { order, .. } => world.hidden.remove(order),
+                _ => false,
+            };
+        }
+        let Some(encoder) = &mut world.encoder else { continue };
+        let trades: Vec<u64> = events
+            .iter()
+            .filter_map(|event| match event {
+                Event::Trade { trade_seq, .. } => Some(trade_seq.0),
+                _ => None,
+            })
+            .collect();
+        let mut bytes = Vec::new();
+        encoder.observe(stamped.at, &events, &world.engine, &mut bytes);
+        world.read(&bytes, &trades);
+        world.compare(&(&stamped, &events, UnitMessages::of(&bytes).collect::<Vec<_>>()));
+        if replaces > 0 && step % replaces == 96 {
+            world.engine = Engine::from_image(world.engine.image()).expect("its own image");
+            let mut bytes = Vec::new();
+            world.encoder = Some(OrderFeedEncoder::start(&world.engine, stamped.at, &mut bytes));
+            world.read(&bytes, &[]);
+            world.compare(&"a new engine");
+        }
+    }
+    *counts = world.counts;
+    steps
+}
+
+#[test]
+fn rebuilt_books_equal_the_engines_after_every_command() {
+    let wanted = std::env::var("TEST_COMMANDS").map_or(COMMANDS, |text| text.parse().expect("a number"));
+    let fresh = test_seed();
+    println!("TEST_SEED={fresh}");
+    let fixed = if std::env::var("TEST_SEED").is_ok() { &[][..] } else { &FIXED_SEEDS };
+    let seeds: Vec<u64> = fixed.iter().copied().chain([fresh]).collect();
+    let mut counts = BTreeMap::new();
+    for seed in &seeds {
+        let (mut worlds, mut commands) = (SplitMix64::new(*seed), 0);
+        while commands < wanted / seeds.len() {
+            let world = worlds.next();
+            println!("world {world}");
+            commands += play(world, &mut counts);
+        }
+    }
+    println!("{counts:?}");
+    let expected = [
+        "Add Order",
+        "Auction Info",
+        "Auction Trade",
+        "Off-Book Trade",
+        "Order Book Clear",
+        "Order Deleted",
+        "Order Executed",
+        "Order Executed With Price/Size",
+        "Order Modified 0",
+        "Order Modified 1",
+        "Recovery Trade",
+        "Statistics",
+        "Symbol Directory",
+        "Symbol Status",
+        "System Event",
+        "Time",
+        "Trade",
+    ];
+    for name in expected {
+        assert!(counts.contains_key(name), "TEST_SEED={fresh}: no message {name:?}");
+    }
+}
