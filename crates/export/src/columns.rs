@@ -1,7 +1,7 @@
 //! The columns of each table. `docs/export.md` describes them; change both together.
 
 use crate::table::Column;
-use crate::table::ColumnKind::{Bool, I64, Number, Text, Time, U32, U64};
+use crate::table::ColumnKind::{Bool, DistinctText, I64, Number, Text, Time, U32, U64};
 
 /// The first seven columns are those of CoinTossX.
 pub const ORDERS: &[Column] = &[
@@ -39,7 +39,7 @@ pub const TRADES: &[Column] = &[
     ("Instrument", Text),
     ("PriceTicks", I64),
     ("VolumeLots", U64),
-    ("TradeId", Text),
+    ("TradeId", DistinctText),
     ("TradeSeq", U64),
     ("AggressorSide", Text),
     ("AggressorOrderId", U64),
@@ -123,7 +123,7 @@ pub const EVENTS: &[Column] = &[
     ("SecurityId", U32),
     ("OrderId", U64),
     ("AccountId", U32),
-    ("Fields", Text),
+    ("Fields", DistinctText),
 ];
 
 pub const INSTRUMENTS: &[Column] = &[

@@ -106,16 +106,17 @@ fn frequent(event: &Event, fields: &mut String) -> Option<EventHead> {
         Side::Buy => "buy",
         Side::Sell => "sell",
     };
-    // Writing into a String cannot fail.
     let (name, instrument, order, account) = match event {
         Event::Level { instrument, side, price, lots } => {
-            let (side, price, lots) = (side_word(*side), price.0, lots.0);
-            let _ =
-                write!(fields, r#"{{"instrument":{},"side":"{side}","price":{price},"lots":{lots}}}"#, instrument.0);
+            put(fields, r#"{"instrument":"#, instrument.0);
+            put_word(fields, r#","side":""#, side_word(*side));
+            put(fields, r#"","price":"#, price.0);
+            put(fields, r#","lots":"#, lots.0);
             ("level", Some(*instrument), None, None)
         }
         Event::BookChanged { instrument, change_id } => {
-            let _ = write!(fields, r#"{{"instrument":{},"change_id":{change_id}}}"#, instrument.0);
+            put(fields, r#"{"instrument":"#, instrument.0);
+            put(fields, r#","change_id":"#, *change_id);
             ("book_changed", Some(*instrument), None, None)
         }
         Event::Accepted { order, account, instrument, side, order_type, lots, tif, display: None } => {
@@ -127,19 +128,20 @@ fn frequent(event: &Event, fields: &mut String) -> Option<EventHead> {
                 OrderType::Market => None,
                 _ => return None,
             };
-            let _ = write!(
-                fields,
-                r#"{{"order":{},"account":{},"instrument":{},"side":"{}","order_type":"#,
-                order.0,
-                account.0,
-                instrument.0,
-                side_word(*side),
-            );
-            let _ = match price {
-                Some(price) => write!(fields, r#"{{"is":"limit","price":{price}}}"#),
-                None => write!(fields, r#""market""#),
-            };
-            let _ = write!(fields, r#","lots":{},"tif":"{}","display":null}}"#, lots.0, tif.name());
+            put(fields, r#"{"order":"#, order.0);
+            put(fields, r#","account":"#, account.0);
+            put(fields, r#","instrument":"#, instrument.0);
+            put_word(fields, r#","side":""#, side_word(*side));
+            match price {
+                Some(price) => {
+                    put(fields, r#"","order_type":{"is":"limit","price":"#, price);
+                    fields.push('}');
+                }
+                None => fields.push_str(r#"","order_type":"market""#),
+            }
+            put(fields, r#","lots":"#, lots.0);
+            put_word(fields, r#","tif":""#, tif.name());
+            fields.push_str(r#"","display":null"#);
             ("accepted", Some(*instrument), Some(*order), Some(*account))
         }
         Event::Cancelled { order, account, instrument, side, price, open, reason } => {
@@ -148,16 +150,14 @@ fn frequent(event: &Event, fields: &mut String) -> Option<EventHead> {
                 CancelReason::ImmediateRemainder => "immediate_remainder",
                 _ => return None,
             };
-            let _ = write!(
-                fields,
-                r#"{{"order":{},"account":{},"instrument":{},"side":"{}","price":{},"open":{},"reason":"{reason}"}}"#,
-                order.0,
-                account.0,
-                instrument.0,
-                side_word(*side),
-                price.0,
-                open.0,
-            );
+            put(fields, r#"{"order":"#, order.0);
+            put(fields, r#","account":"#, account.0);
+            put(fields, r#","instrument":"#, instrument.0);
+            put_word(fields, r#","side":""#, side_word(*side));
+            put(fields, r#"","price":"#, price.0);
+            put(fields, r#","open":"#, open.0);
+            put_word(fields, r#","reason":""#, reason);
+            fields.push('"');
             ("cancelled", Some(*instrument), Some(*order), Some(*account))
         }
         Event::Trade {
@@ -174,32 +174,41 @@ fn frequent(event: &Event, fields: &mut String) -> Option<EventHead> {
             taker_open,
             kind: TradeKind::Continuous,
         } => {
-            let _ = write!(
-                fields,
-                r#"{{"instrument":{},"trade_seq":{},"price":{},"lots":{},"taker_side":"{}","maker":{},"#,
-                instrument.0,
-                trade_seq.0,
-                price.0,
-                lots.0,
-                side_word(*taker_side),
-                maker.0,
-            );
-            let _ = write!(
-                fields,
-                r#""maker_account":{},"maker_open":{},"taker":{},"taker_account":{},"taker_open":{},"#,
-                maker_account.0, maker_open.0, taker.0, taker_account.0, taker_open.0,
-            );
-            fields.push_str(r#""kind":"continuous"}"#);
+            put(fields, r#"{"instrument":"#, instrument.0);
+            put(fields, r#","trade_seq":"#, trade_seq.0);
+            put(fields, r#","price":"#, price.0);
+            put(fields, r#","lots":"#, lots.0);
+            put_word(fields, r#","taker_side":""#, side_word(*taker_side));
+            put(fields, r#"","maker":"#, maker.0);
+            put(fields, r#","maker_account":"#, maker_account.0);
+            put(fields, r#","maker_open":"#, maker_open.0);
+            put(fields, r#","taker":"#, taker.0);
+            put(fields, r#","taker_account":"#, taker_account.0);
+            put(fields, r#","taker_open":"#, taker_open.0);
+            fields.push_str(r#","kind":"continuous""#);
             ("trade", Some(*instrument), None, None)
         }
         _ => return None,
     };
+    fields.push('}');
     Some(EventHead {
         name: Cow::Borrowed(name),
         instrument: instrument.map(|id| id.0),
         order: order.map(|id| id.0),
         account: account.map(|id| id.0),
     })
+}
+
+/// Appends `before` and a number.
+fn put(fields: &mut String, before: &str, number: impl itoa::Integer) {
+    fields.push_str(before);
+    fields.push_str(itoa::Buffer::new().format(number));
+}
+
+/// Appends `before` and a word that needs no escapes.
+fn put_word(fields: &mut String, before: &str, word: &str) {
+    fields.push_str(before);
+    fields.push_str(word);
 }
 
 /// Parses a `Debug` text from left to right.

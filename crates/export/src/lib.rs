@@ -11,6 +11,7 @@
 mod columns;
 mod command_range;
 mod event_json;
+mod event_table;
 mod event_type;
 mod format;
 mod instrument_state;

@@ -12,7 +12,7 @@ use pitwire_model::{
 };
 
 use crate::columns;
-use crate::event_json::describe;
+use crate::event_table::EventTable;
 use crate::event_type::event_type;
 use crate::format::TableFormat;
 use crate::instrument_state::{InstrumentState, Level, Quote};
@@ -32,15 +32,13 @@ pub struct RunTables {
     levels: Table,
     quotes: Table,
     auctions: Table,
-    events: Table,
+    events: EventTable,
     instruments: Table,
     /// Rows of `orders` that were accepted.
     orders_placed: u64,
     entered: HashMap<OrderId, OrderEntry>,
     /// By instrument id, which is dense.
     states: Vec<Option<InstrumentState>>,
-    /// JSON of the current event.
-    fields: String,
 }
 
 /// A resting order at the end of the range.
@@ -131,12 +129,11 @@ impl RunTables {
             levels: table("levels", columns::LEVELS)?,
             quotes: table("quotes", columns::QUOTES)?,
             auctions: table("auctions", columns::AUCTIONS)?,
-            events: table("events", columns::EVENTS)?,
+            events: EventTable::start(table("events", columns::EVENTS)?),
             instruments: table("instruments", columns::INSTRUMENTS)?,
             orders_placed: 0,
             entered: HashMap::new(),
             states: Vec::new(),
-            fields: String::new(),
         })
     }
 
@@ -229,8 +226,8 @@ impl RunTables {
         if let (Command::Enter(order), Some((phase, quote))) = (&stamped.command, before) {
             self.write_order(stamped, order, events, phase, quote)?;
         }
-        for (index, event) in (0..).zip(events) {
-            self.write_event(stamped, index, event)?;
+        self.events.write(stamped, events)?;
+        for event in events {
             match event {
                 Event::Trade { .. } => self.write_trade(stamped, event)?,
                 Event::Level { instrument, side, price, lots } => {
@@ -350,24 +347,6 @@ impl RunTables {
             Cell::U32(taker_account.0),
             Cell::U64(stamped.at.0),
             Cell::U64(stamped.seq.0),
-        ])
-    }
-
-    fn write_event(&mut self, stamped: &SequencedCommand, index: u32, event: &Event) -> Result<(), Failure> {
-        self.fields.clear();
-        let head = describe(event, &mut self.fields)
-            .ok_or_else(|| Failure::new(format!("event {index} of command {} cannot be described", stamped.seq)))?;
-        self.events.write(&[
-            Cell::U64(stamped.seq.0),
-            Cell::U32(index),
-            Cell::U64(stamped.at.0),
-            Cell::Time(stamped.at),
-            Cell::Text(&head.name),
-            Cell::Bool(event.is_public()),
-            Cell::maybe(head.instrument, Cell::U32),
-            Cell::maybe(head.order, Cell::U64),
-            Cell::maybe(head.account, Cell::U32),
-            Cell::Text(&self.fields),
         ])
     }
 
@@ -536,8 +515,9 @@ impl RunTables {
     /// Returns a failure if a file cannot be written.
     pub fn finish(self) -> Result<(Vec<TableSummary>, u64), Failure> {
         let RunTables { orders, trades, book, levels, quotes, auctions, events, instruments, .. } = self;
-        let tables = [orders, trades, book, levels, quotes, auctions, events, instruments];
-        let tables: Result<Vec<TableSummary>, Failure> = tables.into_iter().map(Table::close).collect();
+        let before = [orders, trades, book, levels, quotes, auctions].map(Table::close);
+        let after = [events.close(), instruments.close()];
+        let tables: Result<Vec<TableSummary>, Failure> = before.into_iter().chain(after).collect();
         Ok((tables?, self.orders_placed))
     }
 }

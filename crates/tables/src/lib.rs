@@ -32,6 +32,9 @@ const DECIMAL_BYTES: i32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnType {
     Text,
+    /// Text that seldom repeats, so that a dictionary and the smallest and largest value only cost
+    /// time.
+    DistinctText,
     U32,
     U64,
     I64,
@@ -65,14 +68,16 @@ pub struct ParquetTable<W: Write + Send> {
     columns: Vec<ColumnBuffer>,
     /// Rows in the buffers.
     buffered: usize,
+    /// A buffer: for each row of a group, 1 for a value and 0 for null.
+    definition_levels: Vec<i16>,
     /// Rows in finished row groups.
     written: u64,
 }
 
 /// The part of a column that belongs to the current row group.
 struct ColumnBuffer {
-    /// One per row: 1 for a value, 0 for null.
-    definition_levels: Vec<i16>,
+    /// Rows of the group that are null.
+    nulls: Vec<usize>,
     /// The values without the nulls.
     values: Values,
 }
@@ -131,13 +136,19 @@ impl<W: Write + Send> ParquetTable<W> {
                         .set_column_dictionary_enabled(column.clone(), false)
                         .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED)
                 }
+                ColumnType::DistinctText => {
+                    let column = ColumnPath::from(*name);
+                    properties
+                        .set_column_dictionary_enabled(column.clone(), false)
+                        .set_column_statistics_enabled(column, EnabledStatistics::None)
+                }
                 _ => properties,
             },
         );
         let properties = properties.build();
         let out = SerializedFileWriter::new(out, schema, Arc::new(properties)).map_err(io::Error::other)?;
         let columns = columns.iter().map(|(_, column_type)| ColumnBuffer::new(*column_type)).collect();
-        Ok(ParquetTable { out, columns, buffered: 0, written: 0 })
+        Ok(ParquetTable { out, columns, buffered: 0, definition_levels: Vec::new(), written: 0 })
     }
 
     /// Adds a row. It reaches the file with its row group of 65,536 rows.
@@ -149,7 +160,7 @@ impl<W: Write + Send> ParquetTable<W> {
     pub fn push<'a>(&mut self, row: impl IntoIterator<Item = CellValue<'a>>) -> io::Result<()> {
         let mut cells = row.into_iter();
         for column in &mut self.columns {
-            column.push(cells.next().unwrap_or(CellValue::Null))?;
+            column.push(self.buffered, cells.next().unwrap_or(CellValue::Null))?;
         }
         self.buffered += 1;
         if self.buffered == GROUP_ROWS { self.flush().map_err(io::Error::other) } else { Ok(()) }
@@ -172,7 +183,9 @@ impl<W: Write + Send> ParquetTable<W> {
         }
         let mut group = self.out.next_row_group()?;
         for column in &mut self.columns {
-            column.write(&mut group)?;
+            self.definition_levels.clear();
+            self.definition_levels.resize(self.buffered, 1);
+            column.write(&mut group, &mut self.definition_levels)?;
         }
         group.close()?;
         self.written += self.buffered as u64;
@@ -184,22 +197,20 @@ impl<W: Write + Send> ParquetTable<W> {
 impl ColumnBuffer {
     fn new(column_type: ColumnType) -> Self {
         let values = match column_type {
-            ColumnType::Text => Values::Text(TextValues::default()),
+            ColumnType::Text | ColumnType::DistinctText => Values::Text(TextValues::default()),
             ColumnType::U32 => Values::Int32(Vec::new()),
             ColumnType::U64 | ColumnType::I64 | ColumnType::Time => Values::Int64(Vec::new()),
             ColumnType::Bool => Values::Bool(Vec::new()),
             ColumnType::Float => Values::Float(Vec::new()),
             ColumnType::Decimal(_) => Values::Decimal(Vec::new()),
         };
-        ColumnBuffer { definition_levels: Vec::new(), values }
+        ColumnBuffer { nulls: Vec::new(), values }
     }
 
-    fn push(&mut self, cell: CellValue<'_>) -> io::Result<()> {
+    /// HOT. Adds the value of a row of the group.
+    fn push(&mut self, row: usize, cell: CellValue<'_>) -> io::Result<()> {
         match (&mut self.values, cell) {
-            (_, CellValue::Null) => {
-                self.definition_levels.push(0);
-                return Ok(());
-            }
+            (_, CellValue::Null) => self.nulls.push(row),
             (Values::Text(values), CellValue::Text(text)) => values.push(text),
             // Unsigned numbers keep their bits. The type of the column tells readers that they are
             // unsigned.
@@ -213,12 +224,16 @@ impl ColumnBuffer {
             }
             _ => return Err(io::Error::other("a cell does not have the type of its column")),
         }
-        self.definition_levels.push(1);
         Ok(())
     }
 
-    fn write<W: Write + Send>(&mut self, group: &mut SerializedRowGroupWriter<'_, W>) -> Result<(), ParquetError> {
-        let levels = &self.definition_levels;
+    /// Writes the column of a group. `levels` has a 1 for each row.
+    fn write<W: Write + Send>(
+        &mut self,
+        group: &mut SerializedRowGroupWriter<'_, W>,
+        levels: &mut [i16],
+    ) -> Result<(), ParquetError> {
+        self.nulls.drain(..).for_each(|row| levels[row] = 0);
         match &mut self.values {
             Values::Text(values) => write_column::<ByteArrayType, W>(group, &mut values.take(), levels)?,
             Values::Int32(values) => write_column::<Int32Type, W>(group, values, levels)?,
@@ -227,7 +242,6 @@ impl ColumnBuffer {
             Values::Float(values) => write_column::<DoubleType, W>(group, values, levels)?,
             Values::Decimal(values) => write_column::<FixedLenByteArrayType, W>(group, values, levels)?,
         }
-        self.definition_levels.clear();
         Ok(())
     }
 }
@@ -248,7 +262,7 @@ fn write_column<T: DataType, W: Write + Send>(
 
 fn field(name: &str, column_type: ColumnType) -> Result<Type, ParquetError> {
     let (physical, logical) = match column_type {
-        ColumnType::Text => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
+        ColumnType::Text | ColumnType::DistinctText => (Physical::BYTE_ARRAY, Some(LogicalType::String)),
         ColumnType::U32 => (Physical::INT32, Some(LogicalType::integer(32, false))),
         ColumnType::U64 => (Physical::INT64, Some(LogicalType::integer(64, false))),
         ColumnType::I64 => (Physical::INT64, Some(LogicalType::integer(64, true))),
