@@ -10,7 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { chromium } from 'playwright-core';
 import { WebSocket } from 'ws';
 
-const BINARY = process.env.PITWIRE_BIN ?? join(import.meta.dirname, '../../target/release/pitwire');
+export const BINARY = process.env.PITWIRE_BIN ?? join(import.meta.dirname, '../../target/release/pitwire');
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium';
 /** Serves the page from this folder instead of the built-in one, for work on the page. */
 const PAGE = process.env.PITWIRE_PAGE;

@@ -77,7 +77,7 @@ fn summary(out: &mut String, figures: &RunFigures) {
     out.push_str("<h2>What this run shows</h2>\n");
     if !figures.facts.is_empty() {
         out.push_str(
-            "<table><thead><tr><th>published property of markets</th><th>instruments with it</th>\
+            "<table class=\"facts\"><thead><tr><th>published property of markets</th><th>instruments with it</th>\
              <th>statistic</th><th>passes when</th><th>source</th></tr></thead><tbody>\n",
         );
         for fact in &figures.facts {
