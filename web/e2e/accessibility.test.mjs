@@ -26,6 +26,17 @@ after(async () => {
   await venue?.end();
 });
 
+/** Runs in the page. A colour on its way from one theme to the other belongs to neither. */
+async function endTransitions() {
+  const frame = () => new Promise((resolve) => requestAnimationFrame(resolve));
+  // A new size takes one frame to be observed and one to be drawn.
+  await frame();
+  await frame();
+  const running = () => document.getAnimations().filter((one) => one instanceof CSSTransition);
+  // The end of one starts others below it, which inherit its colour.
+  for (let left = running(); left.length > 0; left = running()) left.forEach((one) => one.finish());
+}
+
 /** Judges what is on screen in both themes and, where `sizes` says so, at other sizes. */
 async function judge(target, view, sizes = ['desktop']) {
   for (const size of sizes)
@@ -33,8 +44,7 @@ async function judge(target, view, sizes = ['desktop']) {
       const [width, height] = SIZES[size];
       await target.setViewportSize({ width, height });
       await target.evaluate((name) => (document.documentElement.dataset.theme = name), theme);
-      // A colour on its way from one theme to the other is neither.
-      await target.waitForTimeout(400);
+      await target.evaluate(endTransitions);
       // The content security policy forbids foreign scripts, but not evaluated ones.
       await target.evaluate(`${AXE};0`);
       const { violations } = await target.evaluate(() => globalThis.axe.run(document));
