@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 import pytest
-from test_terminal import on_a_terminal
-from venue import BINARY, TOP, run_pitwire
+from test_terminal import as_client, on_a_terminal
+from venue import BINARY, DEMO_A, TOP, Venue, run_pitwire
 
 PATIENCE_S = 60
 ERASE_LINE = "\x1b[2K"
@@ -50,11 +50,39 @@ def test_a_long_command_shows_its_progress_on_a_terminal_only(name: str, run: Pa
     assert piped.stderr == "" and not BAR.search(piped.stdout)
 
 
-def test_a_start_shows_the_progress_of_its_recovery(run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["engine-bench", "order-bench", "bench loop", "bench hawkes"])
+def test_a_benchmark_shows_its_progress_on_a_terminal_only(name: str, tmp_path: Path) -> None:
+    sizes: dict[str, list[str | Path]] = {
+        "engine-bench": ["--ops", tmp_path / "ops.bin", "--generate", "200000"],
+        "order-bench": ["--mode", "open", "--rate", "100", "--seconds", "1"],
+        "bench loop": ["--count", "2000", "--rounds", "20", "--updates", "2000", "--price", "1500"],
+        "bench hawkes": ["--mode", "paper", "--clients", "1", "--orders", "2000", "--data", tmp_path / "hawkes"],
+    }
+    command = [BINARY, *name.split(), *sizes[name]]
+    with Venue(tmp_path / "data", ["--no-flow", "--durability", "memory"]) as venue:
+        if name == "order-bench":
+            command += ["--venue", venue.address]
+        if name == "bench loop":
+            command.insert(3, venue.ws_url)
+        login = as_client(DEMO_A)
+        shown = ESCAPE.sub("", on_a_terminal(command, **login))
+        assert re.search(rf"measuring .+ {BAR.pattern}", shown), shown
+        # The bar moves while it measures.
+        assert re.search(r"[1-9]\d* % +\w+ left", shown), shown
+        piped = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, env=os.environ | login)
+    assert piped.stderr == "" and piped.stdout != "" and not BAR.search(piped.stdout)
+
+
+@pytest.mark.parametrize(("doing", "is_fresh"), [("recovering", False), ("simulating a past", True)])
+def test_a_start_shows_what_it_does_before_it_serves(doing: str, is_fresh: bool, run: Path, tmp_path: Path) -> None:
     data, ready = tmp_path / "data", tmp_path / "ready.json"
-    shutil.copytree(run, data)
-    command = [BINARY, "up", "--data", data, "--http", "127.0.0.1:0", "--no-flow", "--key-file", tmp_path / "vault.key"]
+    command = [BINARY, "up", "--data", data, "--http", "127.0.0.1:0", "--key-file", tmp_path / "vault.key"]
     command += ["--no-clients", "--ready-file", ready]
+    if is_fresh:
+        command += ["--warm-up", "6h"]
+    else:
+        shutil.copytree(run, data)
+        command += ["--no-flow"]
     ours, its = pty.openpty()
     process = subprocess.Popen(command, stdin=its, stdout=subprocess.DEVNULL, stderr=its, env=os.environ | TERMINAL)
     os.close(its)
@@ -68,7 +96,7 @@ def test_a_start_shows_the_progress_of_its_recovery(run: Path, tmp_path: Path) -
         process.terminate()
         process.wait(PATIENCE_S)
         os.close(ours)
-    assert re.search(r"recovering .+ \d+ % +\d+\w+ left", ESCAPE.sub("", shown)), shown
+    assert re.search(rf"{doing} .+ \d+ % +\d+\w+ left", ESCAPE.sub("", shown)), shown
 
 
 def test_a_directory_of_scenarios_is_played_in_the_order_of_names(tmp_path: Path) -> None:

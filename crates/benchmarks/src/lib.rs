@@ -9,3 +9,6 @@ pub mod engine;
 #[cfg(feature = "journal")]
 pub mod journal;
 pub mod orders;
+mod progress;
+
+pub use progress::BenchProgress;

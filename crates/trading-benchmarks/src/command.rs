@@ -3,11 +3,14 @@
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use pitwire_benchmarks::BenchProgress;
 use pitwire_client::{CredentialError, Credentials, Error, Number, Reconnect, Settings};
 use pitwire_failure::Failure;
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::{say, say_styled};
 use serde_json::Value;
 
@@ -203,6 +206,7 @@ impl LoopArguments {
         };
         let mut echo = Command::new(std::env::current_exe()?);
         echo.args(["order-bench", "--mode", "echo"]);
+        let progress = Arc::new(BenchProgress::default());
         let benchmark = LoopBenchmark {
             settings,
             maker,
@@ -217,8 +221,9 @@ impl LoopArguments {
             updates: self.updates,
             echo,
             counter,
+            progress: Arc::clone(&progress),
         };
-        let report = benchmark.run()?;
+        let report = CommandProgress::new("measuring").watch(|| progress.read(), || benchmark.run())?;
         if let Some(directory) = &self.output.out {
             report.write(directory)?;
         }
@@ -232,6 +237,7 @@ impl HawkesArguments {
         let clients: Vec<usize> = self.clients.into_iter().map(usize::from).collect();
         let orders = self.orders.unwrap_or(self.scenario.published_orders());
         let temporary = || std::env::temp_dir().join(format!("pitwire-bench-hawkes-{}", std::process::id()));
+        let progress = Arc::new(BenchProgress::default());
         let benchmark = HawkesBenchmark {
             mode: self.mode,
             scenario: self.scenario,
@@ -244,8 +250,9 @@ impl HawkesArguments {
             program: std::env::current_exe()?,
             durability: if self.durable { "disk" } else { "memory" },
             data: self.data.unwrap_or_else(temporary),
+            progress: Arc::clone(&progress),
         };
-        let report = benchmark.run()?;
+        let report = CommandProgress::new("measuring").watch(|| progress.read(), || benchmark.run())?;
         if let Some(directory) = &self.output.out {
             report.write(directory)?;
         }

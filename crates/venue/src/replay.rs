@@ -17,7 +17,7 @@ use tracing::error;
 use crate::guard::{EnginePanic, apply_guarded, instrument_of, refusal};
 use crate::read_ahead::{BATCHES_AHEAD, ReplayBatch, read_ahead};
 
-/// Called from time to time with the number of replayed commands and the number of all commands.
+/// Called from time to time with what is done and with the whole, usually in commands.
 pub type ReplayProgress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// Commands between two reports of the progress.

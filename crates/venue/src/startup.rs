@@ -13,6 +13,7 @@ use pitwire_flow_models::FlowSource;
 use pitwire_model::{AccountId, Command, Epoch, Event, FlowSetting, InstrumentId, VenueNanos};
 use tracing::info;
 
+use crate::replay::ReplayProgress;
 use crate::venue::Venue;
 
 /// The setup that was applied last, as JSON.
@@ -81,17 +82,25 @@ fn define_flow(venue: &mut Venue, flow: &FlowSource, now: VenueNanos) -> Result<
 const WARM_UP_EVENTS: f64 = 40_000.0;
 /// Commands between two commits of a warm-up. No client waits for them.
 const WARM_UP_COMMIT: usize = 8_192;
+/// Commands between two reports of the progress of a warm-up.
+const WARM_UP_REPORT: usize = 1_024;
 
 /// Simulates trading from the venue's present time to `until`, before any client is served.
 ///
 /// The resident flow runs at a lower rate if its own rate would give more than
 /// [`WARM_UP_EVENTS`], and at the rate of `options` afterwards. Every command is
-/// journaled, so the warm-up replays like the rest of the run.
+/// journaled, so the warm-up replays like the rest of the run. `progress` gets the simulated and the
+/// whole venue time, in nanoseconds.
 ///
 /// # Errors
 ///
 /// Returns a failure if the log cannot be written.
-pub fn warm_up(venue: &mut Venue, options: &StartOptions<'_>, until: VenueNanos) -> Result<(), Failure> {
+pub fn warm_up(
+    venue: &mut Venue,
+    options: &StartOptions<'_>,
+    until: VenueNanos,
+    progress: ReplayProgress<'_>,
+) -> Result<(), Failure> {
     let from = venue.now();
     #[allow(clippy::cast_precision_loss)]
     let seconds = until.0.saturating_sub(from.0) as f64 / 1e9;
@@ -107,6 +116,9 @@ pub fn warm_up(venue: &mut Venue, options: &StartOptions<'_>, until: VenueNanos)
     let mut steps = 0_usize;
     while venue.step(until, &mut ())? {
         steps += 1;
+        if steps.is_multiple_of(WARM_UP_REPORT) {
+            progress(venue.now().0.saturating_sub(from.0), until.0.saturating_sub(from.0));
+        }
         if steps.is_multiple_of(WARM_UP_COMMIT) {
             venue.commit()?;
             venue.clear_changes();

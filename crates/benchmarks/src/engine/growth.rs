@@ -17,6 +17,7 @@ use super::generate::{Generator, LIVE, MID};
 use super::matcher::Matcher;
 use super::operations::{Operation, OperationKind};
 use super::reports::Reports;
+use crate::BenchProgress;
 
 /// The quantity that grows along a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +31,7 @@ pub enum Curve {
 }
 
 /// Rounds over all points. The result of a point is its median.
-const ROUNDS: usize = 5;
+pub const ROUNDS: usize = 5;
 /// Operations of a stream.
 const STREAM: usize = 1_000_000;
 /// Live orders of the stream near the best prices.
@@ -71,15 +72,18 @@ impl Curve {
 
 /// Returns the median CPU time of an operation in nanoseconds at each of `points`.
 ///
+/// `progress` counts one step for each point in each of [`ROUNDS`].
+///
 /// # Errors
 ///
 /// Returns a failure if the seed makes a stream that trades with orders that must stay untouched.
-pub fn measure(curve: Curve, points: &[u32], seed: u64) -> Result<Vec<f64>, Failure> {
+pub fn measure(curve: Curve, points: &[u32], seed: u64, progress: &BenchProgress) -> Result<Vec<f64>, Failure> {
     // Round by round, so that other load of the machine affects all points alike.
     let mut times = vec![Vec::new(); points.len()];
     for round in 0..ROUNDS {
         for (times, at) in times.iter_mut().zip(points) {
             times.push(curve.measure(*at, seed + round as u64)?);
+            progress.add(1);
         }
     }
     Ok(times.iter_mut().map(|times| median(times)).collect())

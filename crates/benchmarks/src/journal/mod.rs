@@ -24,6 +24,7 @@ use pitwire_schedule::{ContinuousCalendar, TimerQueue};
 use pitwire_server::{ServiceOptions, VenueService};
 use pitwire_venue::{EventQueue, LogBackend, Maintenance, Sequencer, Venue, capture_snapshot, journal_config, recover};
 
+use crate::BenchProgress;
 use command_flow::CommandFlow;
 
 /// Live orders during the throughput runs.
@@ -45,6 +46,8 @@ pub struct JournalBenchmark {
     /// Percentage of commands that come from members. The others come from house accounts, which
     /// have no history.
     pub members: u64,
+    /// Counts commands, of each run and each recovery.
+    pub progress: BenchProgress,
 }
 
 /// Time for which a snapshot stops the venue thread.
@@ -82,6 +85,7 @@ impl JournalBenchmark {
             return Err(Failure::usage(format!("{} is not empty", self.data.display())));
         }
         let log = self.data.join("log");
+        self.progress.plan(SNAPSHOT_COMMANDS + self.commands * (2 * self.runs + 1));
         let pauses = self.pauses(&log)?;
         let (mut journal_cpu_ns, mut recovery_cpu_ns) = (f64::INFINITY, f64::INFINITY);
         let journal =
@@ -115,6 +119,7 @@ impl JournalBenchmark {
             }
             seconds += started.elapsed().as_secs_f64();
             cpu_s += cpu_seconds() - cpu_started;
+            self.progress.add(stamped.len() as u64);
         }
         segments.finish(&mut journal)?;
         journal.close()?;
@@ -151,7 +156,8 @@ impl JournalBenchmark {
         while done < commands {
             batch.clear();
             batch.extend((0..self.batch.min(commands - done)).map(|_| flow.stamped().command));
-            done += batch.len() as u64;
+            let batched = batch.len() as u64;
+            done += batched;
             let started = Instant::now();
             for command in batch.drain(..) {
                 service.submit_at(VenueNanos(start.0 + done), command)?;
@@ -160,6 +166,7 @@ impl JournalBenchmark {
             service.venue.commit()?;
             service.market_data.publisher.release();
             seconds += started.elapsed().as_secs_f64();
+            self.progress.add(batched);
             if let Some(journal) = service.venue.journal_mut() {
                 segments.start_wanted(journal)?;
             }
@@ -196,6 +203,7 @@ impl JournalBenchmark {
         let recovered = recover(directory)?;
         let seconds = started.elapsed().as_secs_f64();
         *min_cpu_ns = min_cpu_ns.min(per_command_ns(cpu_seconds() - cpu_started, self.commands));
+        self.progress.add(self.commands);
         let last = recovered.sequencer.last().0;
         if last < self.commands {
             return Err(Failure::new(format!("only {last} commands came back")));

@@ -11,6 +11,7 @@ use super::latencies::{Latencies, median, nanoseconds, ratio, us};
 use super::overload::lower_priority;
 use super::pairs::one_at_a_time;
 use super::session::{BenchSession, BenchTarget, OrderFrames, cancel_all, request};
+use crate::BenchProgress;
 use pitwire_failure::Failure;
 
 /// Interval between cancels of the flooding session.
@@ -28,7 +29,9 @@ pub fn measure(
     elsewhere: Option<&BenchTarget>,
     pairs: u16,
     requests: u32,
+    progress: &BenchProgress,
 ) -> Result<Value, Failure> {
+    progress.plan(pairs.into());
     let (mut quiet, mut orders) = (BenchSession::open(venue, 0)?, OrderFrames::new());
     let (mut alone, mut beside, mut other) = (Vec::new(), Vec::new(), Vec::new());
     let (mut answered, mut cancels) = (0, Vec::new());
@@ -44,6 +47,7 @@ pub fn measure(
             cancel_all(elsewhere)?;
             cancel_all(venue)?;
         }
+        progress.add(1);
     }
     let of = |runs: &[Latencies], quantile| median(runs.iter().map(|run| run.at(quantile)).collect());
     let mut figures = json!({

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 
 use super::latencies::{Latencies, nanoseconds, us};
 use super::session::{BenchSession, BenchTarget, OrderFrames, cancel_all};
+use crate::BenchProgress;
 use pitwire_failure::Failure;
 
 /// Most bytes that one write gets.
@@ -25,6 +26,10 @@ const CHUNK: usize = 64 * 1024;
 const DRAIN: Duration = Duration::from_secs(10);
 /// Most orders of a load. A book holds two million.
 const MAX_ORDERS: u64 = 1_500_000;
+/// Length of a step of the progress, in nanoseconds.
+const STEP_NS: u64 = 100_000_000;
+/// Highest rate of a ramp, in orders per second.
+const RAMP_MAX: u32 = 5_000_000;
 /// Wake-up interval of a sleeping client when nothing is due any more.
 const IDLE_INTERVAL: Duration = Duration::from_millis(10);
 
@@ -37,6 +42,13 @@ pub struct Load {
     /// Length of the load.
     pub seconds: u32,
     pub wait: Wait,
+}
+
+impl Load {
+    /// Returns the steps of the progress that a load has.
+    pub fn steps(&self) -> u64 {
+        u64::from(self.seconds) * 1_000_000_000 / STEP_NS
+    }
 }
 
 /// How the client waits for its next order and for replies.
@@ -77,8 +89,9 @@ struct LoadConnection {
 /// # Errors
 ///
 /// Returns a failure if the venue cannot be reached or closes a connection.
-pub fn measure(venue: &BenchTarget, load: &Load) -> Result<Value, Failure> {
-    let outcome = run(venue, load, true)?;
+pub fn measure(venue: &BenchTarget, load: &Load, progress: &BenchProgress) -> Result<Value, Failure> {
+    progress.plan(load.steps());
+    let outcome = run(venue, load, true, progress)?;
     cancel_all(venue)?;
     Ok(outcome.figures(load))
 }
@@ -88,11 +101,13 @@ pub fn measure(venue: &BenchTarget, load: &Load) -> Result<Value, Failure> {
 /// # Errors
 ///
 /// Returns a failure if the venue cannot be reached or closes a connection.
-pub fn ramp(venue: &BenchTarget, load: &Load) -> Result<Value, Failure> {
+pub fn ramp(venue: &BenchTarget, load: &Load, progress: &BenchProgress) -> Result<Value, Failure> {
     let (mut steps, mut best, mut rate, mut failures) = (Vec::new(), 0, load.rate, 0);
-    while failures < 2 && rate <= 5_000_000 {
+    // The venue decides when the ramp ends, so the plan is only ever the load that runs.
+    while failures < 2 && rate <= RAMP_MAX {
         let load = Load { rate, ..*load };
-        let outcome = run(venue, &load, true)?;
+        progress.plan(load.steps());
+        let outcome = run(venue, &load, true, progress)?;
         cancel_all(venue)?;
         best = best.max(outcome.accepted_per_second());
         steps.push(outcome.figures(&load));
@@ -113,7 +128,12 @@ pub fn ramp(venue: &BenchTarget, load: &Load) -> Result<Value, Failure> {
 /// # Errors
 ///
 /// Returns a failure if the venue cannot be reached or closes a connection.
-pub fn run(venue: &BenchTarget, load: &Load, to_the_end: bool) -> Result<LoadResult, Failure> {
+pub fn run(
+    venue: &BenchTarget,
+    load: &Load,
+    to_the_end: bool,
+    progress: &BenchProgress,
+) -> Result<LoadResult, Failure> {
     if load.wait == Wait::Asleep {
         // The default timer slack would wake the thread 50 us late.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1)).map_err(std::io::Error::from)?;
@@ -137,8 +157,13 @@ pub fn run(venue: &BenchTarget, load: &Load, to_the_end: bool) -> Result<LoadRes
     let due_ns = |order: u64| order * 1_000_000_000 / u64::from(load.rate);
     let (mut orders, started, mut next) = (OrderFrames::new(), Instant::now(), 0);
     let mut outcome = LoadResult::new(total);
+    let mut step_ends_ns = STEP_NS;
     loop {
         let now = nanoseconds(started.elapsed());
+        if now >= step_ends_ns && step_ends_ns <= end_ns {
+            progress.add(1);
+            step_ends_ns += STEP_NS;
+        }
         while next < total && due_ns(next) <= now {
             let at = usize::try_from(next).unwrap_or(0) % connections.len();
             connections[at].due.push_back(due_ns(next));

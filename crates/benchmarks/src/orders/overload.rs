@@ -9,24 +9,28 @@ use serde_json::{Value, json};
 use super::latencies::{Latencies, nanoseconds, ratio};
 use super::open_loop::{Load, ramp, run};
 use super::session::{BenchSession, BenchTarget, OrderFrames, cancel_all, request};
+use crate::BenchProgress;
 use pitwire_failure::Failure;
 
 /// Interval between the cancels of a separate session during the overload.
 const CANCEL_EVERY: Duration = Duration::from_millis(5);
+/// Multiples of the saturation rate at which the venue is loaded.
+const MULTIPLES: [u32; 3] = [1, 2, 10];
 
 /// Finds the saturation rate, then loads the venue with one, two and ten times that rate.
 ///
 /// # Errors
 ///
 /// Returns a failure if the venue cannot be reached or closes a connection.
-pub fn measure(venue: &BenchTarget, load: &Load) -> Result<Value, Failure> {
-    let ramped = ramp(venue, load)?;
+pub fn measure(venue: &BenchTarget, load: &Load, progress: &BenchProgress) -> Result<Value, Failure> {
+    let ramped = ramp(venue, load, progress)?;
+    progress.plan(MULTIPLES.len() as u64 * load.steps());
     let best = ramped["saturates_at_per_s"].as_u64().and_then(|best| u32::try_from(best).ok()).unwrap_or(load.rate);
     let mut figures = json!({ "saturates_at_per_s": best });
-    for times in [1, 2, 10] {
+    for times in MULTIPLES {
         let load = Load { rate: best.saturating_mul(times), ..*load };
         let ((accepted, refused), cancels) = with_cancels(venue, || {
-            let outcome = run(venue, &load, false)?;
+            let outcome = run(venue, &load, false, progress)?;
             Ok((outcome.accepted_per_second(), outcome.refused))
         })?;
         cancel_all(venue)?;

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::echo::{Echo, bind_to_core};
 use super::latencies::{Latencies, median, nanoseconds, ratio, us};
 use super::session::{BenchSession, BenchTarget, OrderFrames, cancel_all};
+use crate::BenchProgress;
 use pitwire_failure::Failure;
 
 /// Size of the measurement.
@@ -32,8 +33,14 @@ pub struct Pairs {
 ///
 /// Returns a failure if the venue cannot be reached or refuses an order, or if the directory is not
 /// writable.
-pub fn measure(venue: &BenchTarget, pairs: Pairs, sync: Option<&Path>) -> Result<Value, Failure> {
+pub fn measure(
+    venue: &BenchTarget,
+    pairs: Pairs,
+    sync: Option<&Path>,
+    progress: &BenchProgress,
+) -> Result<Value, Failure> {
     let Pairs { count, requests, cores, echo } = pairs;
+    progress.plan(count.into());
     let echo = Echo::start(echo, cores.map(|(_, peer)| peer))?;
     cores.map(|(client, _)| bind_to_core(client)).transpose()?;
     let (mut session, mut orders) = (BenchSession::open(venue, 0)?, OrderFrames::new());
@@ -47,6 +54,7 @@ pub fn measure(venue: &BenchTarget, pairs: Pairs, sync: Option<&Path>) -> Result
         if let Some(disk) = &disk {
             synced.push(disk.run(requests.min(500))?);
         }
+        progress.add(1);
     }
     cancel_all(venue)?;
     let of = |runs: &[Latencies], quantile| median(runs.iter().map(|run| run.at(quantile)).collect());

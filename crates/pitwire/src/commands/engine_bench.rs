@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use hdrhistogram::Histogram;
+use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::engine::bare_book::BareBook;
 use pitwire_benchmarks::engine::full_engine::FullEngine;
 use pitwire_benchmarks::engine::growth::{self, Curve};
@@ -11,6 +12,7 @@ use pitwire_benchmarks::engine::operations::{self, Operation};
 use pitwire_benchmarks::engine::{OperationCounts, SAMPLE_EVERY, generate, sample_latency, time_run};
 use pitwire_failure::Failure;
 
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Operations: 24 bytes each, little-endian:
@@ -28,6 +30,9 @@ Examples:
       generates a file of operations
   pitwire engine-bench --ops ops.bin --mode venue --reports out.txt
       times it, and writes what the operations led to";
+
+/// Parts of a run: writing the file, reading it, and the two passes.
+const PARTS: u64 = 4;
 
 /// Measure the matching core: run a file of operations through it and time them.
 #[derive(Args)]
@@ -106,10 +111,15 @@ impl EngineBench {
             return self.measure_growth(&curve.curves());
         }
         let Some(ops) = &self.ops else { return Err(Failure::usage("--ops names the file of operations")) };
+        // The bar moves between the parts, not in a timed pass.
+        let progress = CommandProgress::new("measuring");
+        let part = |number| progress.show(number, PARTS);
         if let Some(count) = self.generate {
             generate::write(ops, count, self.seed)?;
         }
+        part(1);
         let operations = operations::load(ops)?;
+        part(2);
         let look_ahead = !self.no_look_ahead;
         let run = match self.mode {
             MatcherName::Book => time_run(&mut BareBook::new(operations.len()), &operations, look_ahead),
@@ -121,10 +131,12 @@ impl EngineBench {
                 operations[seq as usize].id
             )));
         }
+        part(3);
         let latency = match self.mode {
             MatcherName::Book => sample_latency(&mut BareBook::new(operations.len()), &operations, look_ahead),
             MatcherName::Venue => sample_latency(&mut FullEngine::new(operations.len()), &operations, look_ahead),
         };
+        drop(progress);
         if let Some(path) = &self.reports {
             run.reports.write_text(path)?;
         }
@@ -133,18 +145,25 @@ impl EngineBench {
     }
 
     fn measure_growth(&self, curves: &[Curve]) -> Result<(), Failure> {
+        let (bar, progress) = (CommandProgress::new("measuring"), BenchProgress::default());
+        let points = |curve: &Curve| self.at.map_or_else(|| curve.points().to_vec(), |at| vec![at]);
+        progress.plan((growth::ROUNDS * curves.iter().map(|curve| points(curve).len()).sum::<usize>()) as u64);
         for curve in curves {
-            let points = self.at.map_or_else(|| curve.points().to_vec(), |at| vec![at]);
-            let times = growth::measure(*curve, &points, self.seed)?;
+            let points = points(curve);
+            let times = bar.watch(|| progress.read(), || growth::measure(*curve, &points, self.seed, &progress))?;
             let (name, Some(first)) = (curve.name(), times.first()) else { continue };
-            for (at, ns) in points.iter().zip(&times) {
-                let ratio = ns / first;
-                if self.json {
-                    say(&format!("{{\"curve\":\"{name}\",\"at\":{at},\"ns_per_op\":{ns:.2},\"ratio\":{ratio:.3}}}"));
-                } else {
-                    say(&format!("{name:<12} {at:>9}   {ns:>7.2} ns   {ratio:>5.2} x"));
+            bar.hide_for(|| {
+                for (at, ns) in points.iter().zip(&times) {
+                    let ratio = ns / first;
+                    if self.json {
+                        say(&format!(
+                            "{{\"curve\":\"{name}\",\"at\":{at},\"ns_per_op\":{ns:.2},\"ratio\":{ratio:.3}}}"
+                        ));
+                    } else {
+                        say(&format!("{name:<12} {at:>9}   {ns:>7.2} ns   {ratio:>5.2} x"));
+                    }
                 }
-            }
+            });
         }
         Ok(())
     }

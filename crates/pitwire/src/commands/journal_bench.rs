@@ -3,9 +3,11 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::journal::{JournalBenchmark, JournalFigures, median};
 use pitwire_failure::Failure;
 
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
 const EXAMPLES: &str = "Commands are 54 % limit orders near the best prices, 40 % cancels and 6 % immediate-or-cancel
@@ -54,8 +56,10 @@ impl JournalBench {
     /// If the directory is not empty or cannot be written.
     pub fn run(self) -> Result<(), Failure> {
         let JournalBench { data, commands, batch, runs, seed, members, json } = self;
-        let benchmark = JournalBenchmark { data, commands, batch, runs, seed, members };
-        let mut figures = benchmark.run()?;
+        let progress = BenchProgress::default();
+        let benchmark = JournalBenchmark { data, commands, batch, runs, seed, members, progress };
+        let measure = || benchmark.run();
+        let mut figures = CommandProgress::new("measuring").watch(|| benchmark.progress.read(), measure)?;
         let (journal, recovery) = (median(&mut figures.journal), median(&mut figures.recovery));
         let JournalFigures { venue, journal_cpu_ns, recovery_cpu_ns, pauses, .. } = &figures;
         #[allow(clippy::cast_precision_loss)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use clap::{Args, ValueEnum};
+use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::orders::open_loop::{self, Wait};
 use pitwire_benchmarks::orders::{BenchTarget, echo, flood, overload, pairs};
 use pitwire_failure::Failure;
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 use pitwire_configuration::demo;
 use pitwire_net::listen_options;
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
 const EXAMPLES: &str =
@@ -110,19 +112,28 @@ impl OrderBench {
         let members: Vec<_> = demo().logins.into_iter().take(2).collect();
         let target = |address| BenchTarget { address, logins: members.clone() };
         let venue = target(self.venue);
-        let figures = match self.mode {
+        if self.mode == Mode::Echo {
+            return echo::serve(|address| say(&address.to_string()));
+        }
+        let progress = BenchProgress::default();
+        let measure = || match self.mode {
             Mode::Pairs => {
                 let mut echo = Command::new(std::env::current_exe()?);
                 echo.args(["order-bench", "--mode", "echo"]);
                 let size = pairs::Pairs { count: self.pairs, requests: self.requests, cores: self.cores, echo };
-                pairs::measure(&venue, size, self.sync.as_deref())
+                pairs::measure(&venue, size, self.sync.as_deref(), &progress)
             }
-            Mode::Open => open_loop::measure(&venue, &load),
-            Mode::Ramp => open_loop::ramp(&venue, &load),
-            Mode::Overload => overload::measure(&venue, &load),
-            Mode::Flood => flood::measure(&venue, self.elsewhere.map(target).as_ref(), self.pairs, self.requests),
-            Mode::Echo => return echo::serve(|address| say(&address.to_string())),
-        }?;
+            Mode::Open => open_loop::measure(&venue, &load, &progress),
+            Mode::Ramp => open_loop::ramp(&venue, &load, &progress),
+            Mode::Overload => overload::measure(&venue, &load, &progress),
+            Mode::Flood => {
+                let elsewhere = self.elsewhere.map(target);
+                flood::measure(&venue, elsewhere.as_ref(), self.pairs, self.requests, &progress)
+            }
+            // Served above.
+            Mode::Echo => Ok(Value::Null),
+        };
+        let figures = CommandProgress::new("measuring").watch(|| progress.read(), measure)?;
         if self.json {
             say(&figures.to_string());
         } else {

@@ -403,7 +403,8 @@ impl Up {
         };
         start_epoch(&mut venue, &options, begin)?;
         if simulated_ns > 0 {
-            warm_up(&mut venue, &options, now)?;
+            let progress = CommandProgress::new("simulating a past");
+            warm_up(&mut venue, &options, now, &mut |done, total| progress.show(done, total))?;
         }
         if self.clock == ClockMode::Manual {
             // What is due at the start must not depend on the first client.

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::journal::SegmentMaker;
 use pitwire_benchmarks::orders::{Latencies, nanoseconds};
 use pitwire_configuration::{AccountDef, CurrencyDef, InstrumentDef, SelfMatchDef, Setup, setup_commands};
@@ -32,7 +33,13 @@ const CHUNK: u64 = 65_536;
 /// # Errors
 ///
 /// Fails if the journal cannot be written.
-pub fn run(plan: RowPlan, seed: u64, group: usize, directory: &Path) -> Result<HawkesRow, Failure> {
+pub fn run(
+    plan: RowPlan,
+    seed: u64,
+    group: usize,
+    directory: &Path,
+    progress: &BenchProgress,
+) -> Result<HawkesRow, Failure> {
     let mut source = OrderSource::new(plan, seed)?;
     let storage: Arc<dyn Storage> = Arc::new(DirectoryStorage::open_or_create(directory)?);
     let (journal, _) = Journal::open(storage, journal_config())?;
@@ -47,11 +54,12 @@ pub fn run(plan: RowPlan, seed: u64, group: usize, directory: &Path) -> Result<H
     }
     sequencer.commit(OutputHash(chain.seal()))?;
     let (mut latencies, mut seconds, mut refused) = (Latencies::new(), 0.0, 0);
-    let total = plan.orders_per_client * plan.clients as u64;
+    let total = plan.orders();
     let (mut done, mut entered_at) = (0, Vec::with_capacity(group));
     while done < total {
         let commands = source.make(CHUNK.min(total - done))?;
-        done += commands.len() as u64;
+        let made = commands.len() as u64;
+        done += made;
         let mut left = commands.into_iter();
         while left.len() > 0 {
             let begun = Instant::now();
@@ -70,6 +78,7 @@ pub fn run(plan: RowPlan, seed: u64, group: usize, directory: &Path) -> Result<H
                 segments.start_wanted(journal)?;
             }
         }
+        progress.add(made);
     }
     if let Some(journal) = sequencer.log_mut().journal_mut() {
         segments.finish(journal)?;

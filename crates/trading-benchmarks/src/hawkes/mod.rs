@@ -15,7 +15,9 @@ mod wire_run;
 
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use pitwire_benchmarks::BenchProgress;
 use pitwire_failure::Failure;
 
 use crate::client_threads::{ClientThreads, ThreadModel};
@@ -43,6 +45,8 @@ pub struct HawkesBenchmark {
     pub durability: &'static str,
     /// Empty directory for the data of each row, which is removed afterwards.
     pub data: PathBuf,
+    /// Counts orders over all rows.
+    pub progress: Arc<BenchProgress>,
 }
 
 impl HawkesBenchmark {
@@ -58,6 +62,7 @@ impl HawkesBenchmark {
                 .remedy("name an empty directory with --data"));
         }
         let mut rows = Vec::new();
+        self.progress.plan(self.rows.iter().map(RowPlan::orders).sum());
         for plan in &self.rows {
             let row = self.run_row(*plan);
             let removed = std::fs::remove_dir_all(&self.data);
@@ -77,12 +82,12 @@ impl HawkesBenchmark {
 
     fn run_row(&self, plan: RowPlan) -> Result<HawkesRow, Failure> {
         if self.mode == HawkesMode::Inprocess {
-            return in_process::run(plan, self.seed, self.group, &self.data);
+            return in_process::run(plan, self.seed, self.group, &self.data, &self.progress);
         }
         let venue = VenueProcess::start(&self.program, self.durability, &self.data)?;
         let threads = ClientThreads::new(self.threads, self.workers)?;
         let rate = (self.mode == HawkesMode::Pipelined).then_some(self.rate);
-        let load = WireLoad { plan, seed: self.seed, rate };
+        let load = WireLoad { plan, seed: self.seed, rate, progress: Arc::clone(&self.progress) };
         threads.run(load.run(&threads, venue.url()))
     }
 }

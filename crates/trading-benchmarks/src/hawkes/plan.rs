@@ -45,6 +45,13 @@ pub struct RowPlan {
     pub orders_per_client: u64,
 }
 
+impl RowPlan {
+    /// Returns the orders of all clients.
+    pub fn orders(&self) -> u64 {
+        self.orders_per_client * self.clients as u64
+    }
+}
+
 impl Scenario {
     /// Returns the rows. `clients` replaces the numbers of clients.
     pub fn rows(self, clients: &[usize], orders: u64) -> Vec<RowPlan> {

@@ -4,8 +4,10 @@
 
 use std::num::NonZeroU64;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::orders::{Latencies, nanoseconds};
 use pitwire_client::{
     BookEvent, BookSubscription, Error, OrderOutcome, OrderRequest, OrderType, Side, TimeInForce, Value,
@@ -29,6 +31,8 @@ pub struct WireClient {
     pub book: BookSubscription,
     pub flow: PaperClient,
     pub instrument: String,
+    /// Counts the orders of a run.
+    pub progress: Arc<BenchProgress>,
 }
 
 /// The result of one client.
@@ -66,6 +70,7 @@ impl WireClient {
     pub async fn run_paper(mut self, count: u64) -> Result<ClientFigures, Error> {
         let mut figures = ClientFigures::new();
         while figures.orders < count {
+            self.progress.add(1);
             let Some(proposal) = self.propose() else {
                 figures.orders += 1;
                 figures.refused += 1;
@@ -96,6 +101,7 @@ impl WireClient {
                 due = due_times.recv() => {
                     let Some(due) = due else { break };
                     figures.orders += 1;
+                    self.progress.add(1);
                     match self.propose() {
                         Some(proposal) => {
                             let (orders, request) = (self.orders.clone(), self.request(proposal));

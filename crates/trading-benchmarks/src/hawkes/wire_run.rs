@@ -3,8 +3,10 @@
 //! Start at    [`WireLoad::run`].
 
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::orders::Latencies;
 use pitwire_client::{BookSubscription, Credentials, Error, Reconnect, Settings, VenueConnection};
 use pitwire_failure::Failure;
@@ -31,6 +33,8 @@ pub struct WireLoad {
     pub seed: u64,
     /// Orders per second over all clients. Without it each client waits for its market data.
     pub rate: Option<NonZeroU64>,
+    /// Counts orders.
+    pub progress: Arc<BenchProgress>,
 }
 
 #[derive(Deserialize)]
@@ -74,7 +78,7 @@ impl WireLoad {
             let book = BookSubscription::open(&data, &format!("book.{instrument}.raw")).await?;
             let flow = PaperClient::new(&Kernel::published(ParameterSet::AsLoaded), self.seed, number as u64)
                 .map_err(|error| Failure::new(error.to_string()))?;
-            let mut client = WireClient { orders, book, flow, instrument };
+            let mut client = WireClient { orders, book, flow, instrument, progress: Arc::clone(&self.progress) };
             if number < self.plan.stocks {
                 client.enter_seeds(&SEEDS).await?;
             }

@@ -17,6 +17,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
 
+use pitwire_benchmarks::BenchProgress;
 use pitwire_benchmarks::orders::Latencies;
 use pitwire_benchmarks::orders::echo::Echo;
 use pitwire_client::{
@@ -62,6 +63,8 @@ pub struct LoopBenchmark {
     /// Command of the TCP echo process.
     pub echo: Command,
     pub counter: AllocationCounter,
+    /// Counts rounds over all measurements. The replay of updates counts as one round.
+    pub progress: Arc<BenchProgress>,
 }
 
 /// A measurement over the wire, before its rounds.
@@ -112,6 +115,8 @@ impl LoopBenchmark {
         let data = threads.open(self.settings.clone()).await?;
         let market = QuietMarket::find(&data, &self.instrument, self.price.as_ref()).await?;
         let has_login = self.settings.credentials.is_some();
+        let has_loop = has_login && self.maker.is_some();
+        self.progress.plan(self.rounds * (2 + u64::from(has_login) + u64::from(has_loop)) + 1);
         let mut measurements = Vec::new();
         let propagation = self.propagation(&pool, echo).await?;
         measurements.push(propagation.finish("propagation"));
@@ -192,6 +197,7 @@ impl LoopBenchmark {
             let meter = TrafficMeter::start(pool, self.counter);
             measured.latencies.add(&measure(self.pacing, self.round_count(), test).await?);
             measured.cost.add(meter.stop(self.round_count()));
+            self.progress.add(1);
         }
         Ok(measured)
     }
@@ -214,6 +220,7 @@ impl LoopBenchmark {
             let meter = CostMeter::start(self.counter);
             latencies.add(&measure(Pacing::Closed, count, test).await?);
             cost.add(meter.stop(count));
+            self.progress.add(1);
         }
         Ok(Measurement { name: "new connection", latencies, yardstick: None, sizes: None, cost: Some(cost) })
     }
@@ -257,6 +264,7 @@ impl LoopBenchmark {
                 measured.cost.add(meter.stop(count));
                 cancel_resting(pool, &self.instrument).await?;
             }
+            self.progress.add(1);
         }
         Ok(measured)
     }
@@ -270,6 +278,7 @@ impl LoopBenchmark {
             let meter = TrafficMeter::start(&pool, self.counter);
             measured.latencies.add(&trips.measure(self.pacing, self.round_count()).await?);
             measured.cost.add(meter.stop(self.round_count()));
+            self.progress.add(1);
         }
         Ok(measured)
     }
