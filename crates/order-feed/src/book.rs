@@ -12,9 +12,9 @@ use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pitwire_model::Side;
 
-use crate::encoder::KEEPS_PLACE;
 use crate::fields::{Letter, MitchField, MitchPrice};
 use crate::messages::{MitchMessage, OrderAdd, OrderModify, SymbolDirectory, SymbolStatus};
+use crate::trading_status::side_letter;
 
 /// Why a message does not fit the book. Its reader has missed a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -209,7 +209,7 @@ impl BookBuilder {
     fn modify(&mut self, modify: &OrderModify) -> Result<(), BookError> {
         let order_id = modify.order_id;
         let order = self.orders.get_mut(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
-        if modify.flags & KEEPS_PLACE != 0 && modify.new_price == order.price {
+        if modify.flags & OrderModify::KEEPS_PLACE != 0 && modify.new_price == order.price {
             order.quantity = modify.new_quantity;
             return Ok(());
         }
@@ -245,8 +245,4 @@ impl BookBuilder {
             }
         }
     }
-}
-
-pub(crate) fn side_letter(side: Side) -> Letter {
-    Letter(if side == Side::Buy { b'B' } else { b'S' })
 }

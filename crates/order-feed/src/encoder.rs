@@ -18,7 +18,6 @@ use pitwire_model::{
     TradeKind, TradeSeq, VenueNanos,
 };
 
-use crate::book::side_letter;
 use crate::fields::{Alpha, Letter, MitchPrice};
 use crate::messages::{
     AuctionInfo, AuctionTrade, BookClear, HiddenTrade, MitchEncode, MitchSink, OffBookReport, OrderAdd, OrderDelete,
@@ -26,11 +25,10 @@ use crate::messages::{
     SystemEvent, TimeMark,
 };
 use crate::trading_status::{
-    auction_type, date_text, derivation, end_time, second_of_day, session_change_reason, time_text, trading_status,
+    auction_type, date_text, derivation, end_time, second_of_day, session_change_reason, side_letter, time_text,
+    trading_status,
 };
 
-/// Bit of [`OrderModify::flags`]: the order keeps its place.
-pub(crate) const KEEPS_PLACE: u8 = 1;
 /// Sub-book and book type of the order book.
 const ORDER_BOOK: u8 = 1;
 /// Sub-book and book type of reported trades.
@@ -526,7 +524,7 @@ impl OrderFeedEncoder {
             None => self.send_add(view.id, (view.instrument, view.side), &now, out),
             Some(old) if has_place(&old) => {
                 if old.shown != now.shown {
-                    self.send_modify(view.id, view.instrument, &now, KEEPS_PLACE, out);
+                    self.send_modify(view.id, view.instrument, &now, OrderModify::KEEPS_PLACE, out);
                 }
                 return self.note_time(view.instrument, view.time);
             }

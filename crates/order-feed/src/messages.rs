@@ -468,3 +468,8 @@ messages! {
         trading_status: Letter,
     }
 }
+
+impl OrderModify {
+    /// Bit of `flags`: the order keeps its place.
+    pub const KEEPS_PLACE: u8 = 1;
+}

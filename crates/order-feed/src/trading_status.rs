@@ -1,11 +1,15 @@
-//! The letters of MITCH for sessions, auctions and prices, and its texts for times.
+//! The letters of MITCH for sides, sessions, auctions and prices, and its texts for times.
 
-use pitwire_model::{Derivation, Phase, SessionReason, VenueDay, VenueNanos, format_date};
+use pitwire_model::{Derivation, Phase, SessionReason, Side, VenueDay, VenueNanos, format_date};
 
 use crate::fields::{Alpha, Letter};
 
 const SECOND_NS: u64 = 1_000_000_000;
 const DAY_SECONDS: u64 = 86_400;
+
+pub(crate) fn side_letter(side: Side) -> Letter {
+    Letter(if side == Side::Buy { b'B' } else { b'S' })
+}
 
 pub(crate) fn trading_status(phase: Phase) -> Letter {
     Letter(match phase {

@@ -21,7 +21,7 @@ pub fn run(input: &[u8]) {
     let [how, rest @ ..] = input else { return };
     let rest = &rest[..rest.len().min(BYTES_MAX)];
     let mut book = BookBuilder::default();
-    if how % 2 == 0 {
+    if how.is_multiple_of(2) {
         if let Ok(unit) = Unit::read(rest) {
             unit.messages().flatten().for_each(|message| apply(&mut book, &message));
         }
