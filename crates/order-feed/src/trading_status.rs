@@ -31,7 +31,7 @@ pub(crate) fn trading_status(phase: Phase) -> Letter {
     })
 }
 
-/// Returns the letter of a call; `None` for sessions that are no call.
+/// Returns the letter of a call; `None` for other sessions.
 pub(crate) fn auction_type(call: Phase) -> Option<Letter> {
     Some(Letter(match call {
         Phase::OpeningCall => b'O',

@@ -23,7 +23,7 @@ use pitwire_order_feed::{BookBuilder, Letter, MitchMessage, MitchPrice, OrderFee
 const COMMANDS: usize = 60_000;
 const FIXED_SEEDS: [u64; 2] = [20_260_105, 31_337];
 
-/// A feed, its reader, and what the test knows of the venue.
+/// A venue, its feed and the book of a reader.
 struct FeedWorld {
     engine: Engine,
     /// `None` before the feed starts.
