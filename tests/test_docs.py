@@ -106,6 +106,10 @@ def test_prose_has_at_most_100_columns() -> None:
     assert not too_long, "\n".join(too_long)
 
 
+def test_readme_has_at_most_90_lines() -> None:
+    assert len((TOP / "README.md").read_text().splitlines()) <= 90
+
+
 def shown_commands(page: Path) -> list[str]:
     """The commands of `pitwire` in the page's fenced blocks."""
     blocks = re.findall(r"^```(?:sh|console)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
