@@ -33,7 +33,7 @@ use crate::uplink::Uplink;
 
 /// Largest message of a client, in bytes; as at the venue.
 const MESSAGE_BYTES_MAX: usize = 32 * 1024;
-/// Time in which a client must read what it is sent.
+/// Time in which a client must read a message.
 const SEND_PATIENCE: Duration = Duration::from_secs(10);
 const SHORTEST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -72,8 +72,8 @@ impl OrderGateway {
     /// Serves until `stop` is readable. Calls `ready` once the venue is there.
     ///
     /// # Errors
-    /// The URL is wrong, or a socket cannot be set up. A venue that is away is no error: the
-    /// gateway waits for it.
+    /// The URL is wrong, or a socket cannot be set up. If the venue is away, the gateway waits for
+    /// it.
     pub fn run(
         options: GatewayOptions,
         listener: TcpListener,

@@ -33,7 +33,7 @@ struct Grant {
     expires_in: u64,
 }
 
-/// A client that the venue has let in.
+/// A client that has logged in at the venue.
 pub(crate) struct Login {
     /// Name under which its requests are counted.
     pub client_id: String,

@@ -1,6 +1,6 @@
 //! The session of one client at the edge.
 //!
-//! Does        logs the client in, refuses what needs no venue to be refused, and routes the rest.
+//! Does        logs the client in, refuses malformed and excessive requests, and routes the rest.
 //! Start at    [`Session::take`].
 
 use std::sync::Arc;

@@ -1,7 +1,8 @@
 //! A relay in front of a venue: faults on a script, and subscriptions served on to local clients.
 //!
 //! Does        stands between any client and a venue, and delays, drops, doubles, reorders and cuts
-//!             their messages and connections.
+//!             their messages and connections; or subscribes to channels of a venue once and serves
+//!             them on to local clients.
 //! Holds       1. a fault depends only on the script, its seed, and the number of the connection
 //!                and the message; never on time;
 //!             2. a message without a fault passes unchanged, byte by byte;

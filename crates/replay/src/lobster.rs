@@ -20,7 +20,7 @@ use crate::tape::{Action, RecordedTrade, Step, Tape};
 /// # Errors
 ///
 /// Returns a failure with the line of a malformed row, of a time that goes back, or of a price that
-/// is no multiple of the tick.
+/// is not a multiple of the tick.
 pub fn read_lobster(input: impl Read, tick: i64) -> Result<Tape, Failure> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).flexible(true).from_reader(input);
     let mut tape = Tape::default();

@@ -5,11 +5,11 @@
 //!    recorded events come first.
 //! 2. An order of the user joins the end of the queue at its price, and trades at once with
 //!    recorded orders that it crosses.
-//! 3. A recorded order that trades keeps its side, its limit and its quantity. It takes what is
-//!    first in the queue, orders of the user included, so later recorded orders wait longer.
+//! 3. A recorded order that trades keeps its side, its limit and its quantity. It takes the first
+//!    orders of the queue, those of the user included, so later recorded orders wait longer.
 //! 4. A recorded order that rested may trade on arrival, if an order of the user or one that waited
 //!    longer is there to trade with.
-//! 5. A recorded cancel of more than what is left cancels what is left.
+//! 5. A recorded cancel of more than the rest of an order cancels the rest.
 //!
 //! Start at    [`Replay::run`].
 

@@ -30,7 +30,7 @@ pub const KEY_HELP: &[(&str, &str)] = &[
 ];
 
 impl Screen {
-    /// Takes a key. Returns what the connections have to do.
+    /// Handles a key. Returns the request for the connections, if the key makes one.
     pub fn press(&mut self, key: KeyEvent, book: &OrderBook) -> Option<Action> {
         if key.kind == KeyEventKind::Release {
             return None;

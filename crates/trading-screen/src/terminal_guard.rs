@@ -1,4 +1,4 @@
-//! The terminal in raw mode, and its way back: at the end, after an error, and in a panic.
+//! Puts the terminal into raw mode, and restores it at the end, after an error, and in a panic.
 
 use std::io::{self, IsTerminal, stdin, stdout};
 use std::sync::Once;
