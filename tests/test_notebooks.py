@@ -1,4 +1,4 @@
-"""Every notebook in `notebooks/` runs to its end, and draws the figure that docs/notebooks.md shows.
+"""Every notebook in `notebooks/` runs to its end and draws the figure of docs/notebooks.md.
 
 `scripts/build-python` builds the package that they use; without it this file is skipped.
 """

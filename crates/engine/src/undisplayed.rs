@@ -26,8 +26,8 @@ pub enum UndisplayedState {
     Parked = 0,
     /// A stop that waits for its stop price.
     Unelected = 1,
-    /// A stop that has been elected. It is executed later in the same command, or at the next change
-    /// of session if the venue has missed the call that began.
+    /// A stop that has been elected. It is executed later in the same command, or at the next
+    /// change of session if the venue has missed the call that began.
     Elected = 2,
     /// A hidden order that can trade.
     Hidden = 3,

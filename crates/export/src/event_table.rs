@@ -1,6 +1,7 @@
 //! The table `events`, which a separate thread writes.
 //!
-//! Holds       rows are in the order of the commands. The thread lags by a bounded number of events.
+//! Holds       rows are in the order of the commands. The thread lags by a bounded number of
+//!             events.
 //! Start at    [`EventTable`].
 
 use std::mem::take;

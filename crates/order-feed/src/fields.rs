@@ -15,7 +15,7 @@ pub enum FieldKind {
     /// ASCII text, padded with spaces.
     Text,
     /// Written as zeros and not read.
-    Unused,
+    FillerBytes,
 }
 
 pub trait MitchField: Sized {
@@ -148,17 +148,17 @@ impl<const N: usize> MitchField for Alpha<N> {
 
 /// `N` bytes of the format that this feed does not use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unused<const N: usize>;
+pub struct FillerBytes<const N: usize>;
 
-impl<const N: usize> MitchField for Unused<N> {
+impl<const N: usize> MitchField for FillerBytes<N> {
     const BYTES: usize = N;
-    const KIND: FieldKind = FieldKind::Unused;
+    const KIND: FieldKind = FieldKind::FillerBytes;
 
     fn write(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&[0; N]);
     }
 
     fn read(bytes: &mut &[u8]) -> Option<Self> {
-        take::<N>(bytes).map(|_| Unused)
+        take::<N>(bytes).map(|_| FillerBytes)
     }
 }

@@ -21,6 +21,6 @@ mod unit;
 
 pub use book::{BookBuilder, BookError, InstrumentState, RebuiltOrder};
 pub use encoder::OrderFeedEncoder;
-pub use fields::{Alpha, FieldKind, Letter, MitchField, MitchPrice, Unused};
+pub use fields::{Alpha, FieldKind, FillerBytes, Letter, MitchField, MitchPrice};
 pub use messages::*;
 pub use unit::{MARKET_DATA_GROUP, UNIT_HEADER_BYTES, Unit, UnitError, UnitHeader, UnitMessages, UnitWriter};

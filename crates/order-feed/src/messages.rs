@@ -7,7 +7,7 @@
 
 use std::fmt;
 
-use crate::fields::{Alpha, FieldKind, Letter, MitchField, MitchPrice, Unused};
+use crate::fields::{Alpha, FieldKind, FillerBytes, Letter, MitchField, MitchPrice};
 
 /// Bytes of the length and the type in front of the fields of each message.
 pub const MESSAGE_HEADER_BYTES: usize = 3;
@@ -192,31 +192,31 @@ messages! {
     SymbolDirectory = b'R' "Symbol Directory" {
         nanosecond: u32,
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         /// A space: active; `a`: deleted.
         symbol_status: Letter,
-        isin: Unused<12>,
+        isin: FillerBytes<12>,
         symbol: Alpha<25>,
-        tidm: Unused<12>,
+        tidm: FillerBytes<12>,
         segment: Alpha<6>,
         /// Zero if there is none.
         previous_close_price: MitchPrice,
-        expiration_date: Unused<8>,
-        underlying: Unused<25>,
-        strike_price: Unused<8>,
+        expiration_date: FillerBytes<8>,
+        underlying: FillerBytes<25>,
+        strike_price: FillerBytes<8>,
         option_type: Letter,
-        issuer: Unused<6>,
-        issue_date: Unused<8>,
-        coupon: Unused<8>,
-        flags: Unused<1>,
+        issuer: FillerBytes<6>,
+        issue_date: FillerBytes<8>,
+        coupon: FillerBytes<8>,
+        flags: FillerBytes<1>,
         sub_book_flags: u8,
-        corporate_action: Unused<189>,
-        leg_1_symbol: Unused<25>,
-        leg_2_symbol: Unused<25>,
+        corporate_action: FillerBytes<189>,
+        leg_1_symbol: FillerBytes<25>,
+        leg_2_symbol: FillerBytes<25>,
         /// Amount of one unit of quantity.
         contract_multiplier: MitchPrice,
         settlement_method: Letter,
-        instrument_sub_category: Unused<30>,
+        instrument_sub_category: FillerBytes<30>,
         exercise_style: Letter,
     }
 
@@ -224,9 +224,9 @@ messages! {
     SymbolStatus = b'H' "Symbol Status" {
         nanosecond: u32,
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         trading_status: Letter,
-        flags: Unused<1>,
+        flags: FillerBytes<1>,
         reason: Alpha<4>,
         session_change_reason: u8,
         /// Expected end of the session, `HH:MM:SS.sss` UTC.
@@ -242,10 +242,10 @@ messages! {
         side: Letter,
         quantity: u32,
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         price: MitchPrice,
         flags: u8,
-        rfq_id: Unused<10>,
+        rfq_id: FillerBytes<10>,
     }
 
     /// An order is no longer displayed.
@@ -278,10 +278,10 @@ messages! {
         order_id: u64,
         executed_quantity: u32,
         trade_id: u64,
-        last_option_price: Unused<8>,
-        volatility: Unused<8>,
-        underlying_reference_price: Unused<8>,
-        venue_of_execution: Unused<4>,
+        last_option_price: FillerBytes<8>,
+        volatility: FillerBytes<8>,
+        underlying_reference_price: FillerBytes<8>,
+        venue_of_execution: FillerBytes<4>,
     }
 
     /// A displayed order has traded at another price, or displays another quantity than the rest.
@@ -295,10 +295,10 @@ messages! {
         /// `Y` if no other message shows this trade.
         printable: Letter,
         price: MitchPrice,
-        last_option_price: Unused<8>,
-        volatility: Unused<8>,
-        underlying_reference_price: Unused<8>,
-        venue_of_execution: Unused<4>,
+        last_option_price: FillerBytes<8>,
+        volatility: FillerBytes<8>,
+        underlying_reference_price: FillerBytes<8>,
+        venue_of_execution: FillerBytes<4>,
     }
 
     /// A trade of orders that are not displayed.
@@ -306,16 +306,16 @@ messages! {
         nanosecond: u32,
         executed_quantity: u32,
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         price: MitchPrice,
         trade_id: u64,
         sub_book: u8,
         flags: u8,
         trade_sub_type: Alpha<4>,
-        last_option_price: Unused<8>,
-        volatility: Unused<8>,
-        underlying_reference_price: Unused<8>,
-        venue_of_execution: Unused<4>,
+        last_option_price: FillerBytes<8>,
+        volatility: FillerBytes<8>,
+        underlying_reference_price: FillerBytes<8>,
+        venue_of_execution: FillerBytes<4>,
         cancellation_flag: Alpha<4>,
         amendment_flag: Alpha<4>,
     }
@@ -325,16 +325,16 @@ messages! {
         nanosecond: u32,
         quantity: u32,
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         price: MitchPrice,
         trade_id: u64,
         auction_type: Letter,
-        last_option_price: Unused<8>,
-        volatility: Unused<8>,
-        underlying_reference_price: Unused<8>,
+        last_option_price: FillerBytes<8>,
+        volatility: FillerBytes<8>,
+        underlying_reference_price: FillerBytes<8>,
         cancellation_flag: Alpha<4>,
         amendment_flag: Alpha<4>,
-        venue_of_execution: Unused<4>,
+        venue_of_execution: FillerBytes<4>,
     }
 
     /// A trade that two members have reported.
@@ -342,7 +342,7 @@ messages! {
         nanosecond: u32,
         executed_quantity: u32,
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         price: MitchPrice,
         trade_id: u64,
         off_book_trade_type: Alpha<4>,
@@ -350,9 +350,9 @@ messages! {
         trade_time: Alpha<8>,
         /// `YYYYMMDD`.
         trade_date: Alpha<8>,
-        last_option_price: Unused<8>,
-        volatility: Unused<8>,
-        underlying_reference_price: Unused<8>,
+        last_option_price: FillerBytes<8>,
+        volatility: FillerBytes<8>,
+        underlying_reference_price: FillerBytes<8>,
         cancellation_flag: Alpha<4>,
     }
 
@@ -361,7 +361,7 @@ messages! {
         nanosecond: u32,
         executed_quantity: u32,
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         price: MitchPrice,
         trade_id: u64,
         auction_type: Letter,
@@ -372,10 +372,10 @@ messages! {
         action_type: Letter,
         sub_book: u8,
         flags: u8,
-        last_option_price: Unused<8>,
-        volatility: Unused<8>,
-        underlying_reference_price: Unused<8>,
-        venue_of_execution: Unused<4>,
+        last_option_price: FillerBytes<8>,
+        volatility: FillerBytes<8>,
+        underlying_reference_price: FillerBytes<8>,
+        venue_of_execution: FillerBytes<4>,
         cancellation_flag: Alpha<4>,
         amendment_flag: Alpha<4>,
     }
@@ -384,11 +384,11 @@ messages! {
     AuctionInfo = b'I' "Auction Info" {
         nanosecond: u32,
         paired_quantity: u32,
-        reserved_quantity: Unused<4>,
+        reserved_quantity: FillerBytes<4>,
         /// `B` more lots would buy, `S` more would sell, `N` as many, `O` no price.
         imbalance_direction: Letter,
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         price: MitchPrice,
         auction_type: Letter,
     }
@@ -397,7 +397,7 @@ messages! {
     PriceStatistic = b'w' "Statistics" {
         nanosecond: u32,
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         /// `O` opening price, `C` closing price.
         statistic_type: Letter,
         price: MitchPrice,
@@ -441,7 +441,7 @@ messages! {
         segment: Alpha<6>,
         /// Zero asks for all instruments.
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         sub_book_flags: u8,
         /// 0 order book with status and definition.
         snapshot_type: u8,
@@ -463,7 +463,7 @@ messages! {
         sequence_number: u32,
         segment: Alpha<6>,
         instrument_id: u32,
-        reserved: Unused<2>,
+        reserved: FillerBytes<2>,
         sub_book_flags: u8,
         trading_status: Letter,
     }

@@ -34,8 +34,8 @@ impl CommandProgress {
         self.bar.set_position(done.min(total));
     }
 
-    /// Runs `work`, and shows the counts of `read` meanwhile: the steps that are done, and all steps.
-    /// Another thread draws, so that a measurement is not interrupted.
+    /// Runs `work`, and shows the counts of `read` meanwhile: the steps that are done, and all
+    /// steps. Another thread draws, so that a measurement is not interrupted.
     pub fn watch<T>(&self, read: impl Fn() -> (u64, u64) + Send, work: impl FnOnce() -> T) -> T {
         if self.bar.is_hidden() {
             return work();

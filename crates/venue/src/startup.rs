@@ -88,9 +88,9 @@ const WARM_UP_REPORT: usize = 1_024;
 /// Simulates trading from the venue's present time to `until`, before any client is served.
 ///
 /// The resident flow runs at a lower rate if its own rate would give more than
-/// [`WARM_UP_EVENTS`], and at the rate of `options` afterwards. Every command is
-/// journaled, so the warm-up replays like the rest of the run. `progress` gets the simulated and the
-/// whole venue time, in nanoseconds.
+/// [`WARM_UP_EVENTS`], and at the rate of `options` afterwards. Every command is journaled, so the
+/// warm-up replays like the rest of the run. `progress` gets the simulated and the whole venue
+/// time, in nanoseconds.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Hostile input for the dispatcher, the journal reader, the feed scanner, the WebSocket decoder and
-//! the order-by-order feed: driven by fuzzers, replayed by a test.
+//! Hostile input for the dispatcher, the journal reader, the feed scanner, the WebSocket decoder
+//! and the order-by-order feed: driven by fuzzers, replayed by a test.
 //!
 //! Does        take any bytes, pass them to a small venue in memory, to the recovery of a small
 //!             journal or to a decoder, and panic when a guarantee is broken: an answer that is not
