@@ -108,6 +108,17 @@ def test_clients_share_a_connection_and_act_for_their_own_account_only(venue: Ve
     assert figures["refused"] == 6
 
 
+def test_refreshed_login_keeps_its_channels(venue: Venue, tmp_path: Path) -> None:
+    with Gateway(tmp_path, venue.ws_url) as gateway, Ws(gateway.ws_url) as client:
+        grant = {"grant_type": "refresh_token", "refresh_token": client.login(DEMO_A)["refresh_token"]}
+        client.subscribe("user.changes.any.any.raw", scope="private")
+        assert "access_token" in client.result("public/auth", grant)
+        order = client.result("private/buy", LIMIT)["order"]
+        changed = client.notification("user.changes.any.any.raw")
+        assert [changed["order_id"] for changed in changed["orders"]] == [order["order_id"]]
+        assert client.result("private/cancel_all") == 1
+
+
 def test_wrong_credentials_are_refused_by_the_venue(venue: Venue, tmp_path: Path) -> None:
     with Gateway(tmp_path, venue.ws_url) as gateway, Ws(gateway.ws_url) as client:
         with pytest.raises(RpcError) as wrong:

@@ -50,13 +50,13 @@ def test_a_relay_numbers_the_messages_of_another_server_for_all_readers(tmp_path
         codes: list[int | None] = []
         with connect(feed.url, max_size=None) as first, connect(feed.url, max_size=None) as second:
             for socket in (first, second):
-                received: list[str | bytes] = []
+                arrived: list[str | bytes] = []
                 try:
                     while True:
-                        received.append(socket.recv(timeout=PATIENCE_S))
+                        arrived.append(socket.recv(timeout=PATIENCE_S))
                 except ConnectionClosed as closed:
                     codes.append(closed.rcvd.code if closed.rcvd else None)
-                found.append(received)
+                found.append(arrived)
         summary = feed.wait()
     assert received == ["all of it"]
     assert codes == [1000, 1000]

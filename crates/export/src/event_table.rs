@@ -1,7 +1,7 @@
 //! The table `events`, which a separate thread writes.
 //!
 //! Holds       rows are in the order of the commands. The thread lags by a bounded number of
-//!             events.
+//!             batches.
 //! Start at    [`EventTable`].
 
 use std::mem::take;
@@ -23,7 +23,7 @@ const BATCHES_AHEAD: usize = 64;
 pub struct EventTable {
     batch: EventBatch,
     batches: SyncSender<EventBatch>,
-    /// `None` after its failure was returned.
+    /// `None` after `write` has returned its failure.
     writer: Option<JoinHandle<Result<TableSummary, Failure>>>,
 }
 
@@ -78,7 +78,7 @@ impl EventTable {
 }
 
 fn finished(writer: Option<JoinHandle<Result<TableSummary, Failure>>>) -> Result<TableSummary, Failure> {
-    let writer = writer.ok_or_else(|| Failure::new("the table of events is not complete"))?;
+    let writer = writer.ok_or_else(|| Failure::new("the table events is not complete: an earlier row failed"))?;
     writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 

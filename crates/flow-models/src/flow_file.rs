@@ -8,8 +8,8 @@ use pitwire_engine::{Engine, Market};
 use pitwire_failure::Failure;
 use pitwire_model::{AccountId, FlowSetting, InstrumentId, Label, Phase, Side};
 use pitwire_order_flow::{
-    Act, DemoMarket, EventType, Exponential, FlowConfig, FlowError, FlowModel, FlowStyle, Kernel, Matrix,
-    check_parameter,
+    Act, DemoMarket, EventType, Exponential, FlowConfig, FlowError, FlowModel, FlowStyle, Kernel, MOST_PARTS,
+    MOST_TYPES, Matrix, check_parameter,
 };
 use serde::{Deserialize, Serialize};
 
@@ -257,6 +257,14 @@ impl FlowDef {
             }
         }
         let count = types.len();
+        // Before the matrices are made: a short text can ask for gigabytes of them.
+        if count > MOST_TYPES || self.kernels.len() > MOST_PARTS {
+            return Err(Failure::new(format!(
+                "{count} types and {} kernels: expected at most {MOST_TYPES} and {MOST_PARTS}",
+                self.kernels.len()
+            ))
+            .remedy("join types or kernels that are alike"));
+        }
         let parts = self.kernels.iter().map(|kernel| Exponential {
             jump: kernel.jump_per_s.clone(),
             decay: match &kernel.decay_per_s {

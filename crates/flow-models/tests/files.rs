@@ -53,6 +53,11 @@ fn a_file_with_a_fault_is_refused_with_the_fault() {
         let failure = FlowFile::parse(&text).unwrap_err();
         assert!(failure.to_string().contains(expected), "{expected}: {failure}");
     }
+    let many: String =
+        (0..65).map(|n| format!("[[flow.type]]\nname=\"{n}\"\nbase_per_s=1\norder=\"join\"\n")).collect();
+    let kernel = "[[flow.kernel]]\ndecay_per_s=1\njump_per_s=[[0]]\n";
+    let failure = FlowFile::parse(&format!("[[flow]]\n{many}{kernel}")).unwrap_err().to_string();
+    assert!(failure.contains("65 types and 1 kernels: expected at most 64 and 8"), "{failure}");
     // Short in the file, long in the journal.
     let types: String =
         (0..60).map(|n| format!("[[flow.type]]\nname=\"{n}\"\nbase_per_s=1\norder=\"join\"\n")).collect();

@@ -75,7 +75,7 @@ pub struct OrderFeedEncoder {
     touched: Vec<OrderId>,
     /// Icebergs that were refreshed in the current command, in the order of their queues.
     refreshed: Vec<OrderId>,
-    /// Stops that were elected and wait: a call that the venue has missed executes none.
+    /// Elected stops that have not been executed. Each command checks them again.
     elected: Vec<OrderId>,
     /// Displayed orders among `touched`; kept for its memory.
     shown: Vec<OrderView>,
@@ -123,7 +123,7 @@ impl OrderFeedEncoder {
     }
 
     /// Sends the state of all instruments again, after their books have been cleared. Readers that
-    /// have missed messages are right again afterwards.
+    /// have missed messages then have the correct books.
     pub fn restart(&mut self, engine: &Engine, at: VenueNanos, sink: &mut impl MitchSink) {
         self.displayed.clear();
         self.instruments.clear();

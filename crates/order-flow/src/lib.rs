@@ -43,7 +43,7 @@ pub use error::FlowError;
 pub use event_type::{Act, EventType, ExpectedRate, FlowModel};
 pub use flow::{ExpectedCount, Flow, FlowCounts, TypeTally};
 pub use interevent::{IntereventTimes, UnitHistogram};
-pub use kernel::{Exponential, Kernel, Matrix, ParameterSet, TYPES, Vector};
+pub use kernel::{Exponential, Kernel, MOST_PARTS, MOST_TYPES, Matrix, ParameterSet, TYPES, Vector};
 pub use paper::{PaperClient, SEEDS, TopOfBook};
 pub use process::Process;
 pub use random::Random;

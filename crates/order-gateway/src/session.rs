@@ -19,7 +19,7 @@ pub(crate) struct Session {
     outbox: Outbox,
     login: Option<Login>,
     feed: Option<Feed>,
-    /// Name under which requests before a login are counted.
+    /// IP address of the client. The throttle counts requests before a login by it.
     address: String,
 }
 
@@ -50,16 +50,9 @@ impl Session {
         Session { edge, uplinks, outbox, login: None, feed: None, address }
     }
 
-    /// Handles one message of the client.
+    /// Handles one message of the client. A message that is refused counts against the rate, too.
     pub async fn take(&mut self, text: &str) {
-        let request = match Request::parse(text) {
-            Ok(request) => request,
-            Err(refusal) => return self.refuse(None, &refusal),
-        };
-        let route = request.route();
-        if request.is_private() && self.login.is_none() {
-            return self.refuse(Some(&request), &not_logged_in());
-        }
+        let parsed = Request::parse(text);
         let payer = self.login.as_ref().map_or(self.address.as_str(), |login| login.client_id.as_str());
         if let Err(wait) = self.edge.throttle.take(payer, Instant::now()) {
             let retry_after_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
@@ -70,13 +63,20 @@ impl Session {
                 remedy: "Slow down; data.retry_after_ms says for how long.",
                 retry_after_ms: Some(retry_after_ms),
             };
-            return self.refuse(Some(&request), &refusal);
+            return self.refuse(parsed.as_ref().ok(), &refusal);
         }
-        match route {
+        let request = match parsed {
+            Ok(request) => request,
+            Err(refusal) => return self.refuse(None, &refusal),
+        };
+        if request.is_private() && self.login.is_none() {
+            return self.refuse(Some(&request), &not_logged_in());
+        }
+        match request.route() {
             Route::Refused => self.refuse(Some(&request), &no_cancel_on_disconnect()),
             Route::Login => self.log_in(&request).await,
             Route::Logout => {
-                // As at the venue, a logout ends the connection. The tokens end with the gateway.
+                // As at the venue, a logout ends the connection. The gateway forgets its tokens.
                 self.login = None;
                 self.outbox.end("logged out");
             }
@@ -98,13 +98,19 @@ impl Session {
 
     async fn log_in(&mut self, request: &Request<'_>) {
         let known = self.login.as_ref().map(|login| login.client_id.clone());
-        let client_id = request.text("client_id").or(known).unwrap_or_else(|| self.address.clone());
+        // As at the venue, a refresh needs no client id, and a wrong one has no effect. It
+        // continues the login, so the channels stay.
+        let refreshes = request.text("grant_type").as_deref() == Some("refresh_token");
+        let named = request.text("client_id").filter(|_| !refreshes);
+        let client_id = named.or(known).unwrap_or_else(|| self.address.clone());
         let opened = Login::open(request, &self.uplinks.logins, &self.outbox, client_id).await;
         let Some((answer, login)) = opened else { return self.outbox.end("the venue is away") };
         if login.is_some() {
-            // Channels of an earlier login are not those of this one.
             self.login = login;
-            self.feed = None;
+            if !refreshes {
+                // A new login starts without channels.
+                self.feed = None;
+            }
         }
         match with_id(&answer, request.id) {
             Some(answer) => self.outbox.push(answer),

@@ -1,4 +1,4 @@
-//! A tape in the engine.
+//! Replays a tape through the engine.
 //!
 //! Rules, in this order:
 //! 1. Recorded events happen at their recorded times, orders of the user at theirs. At one time,
@@ -7,9 +7,9 @@
 //!    recorded orders that it crosses.
 //! 3. A recorded order that trades keeps its side, its limit and its quantity. It takes the first
 //!    orders of the queue, those of the user included, so later recorded orders wait longer.
-//! 4. A recorded order that rested may trade on arrival, if an order of the user or one that waited
-//!    longer is there to trade with.
-//! 5. A recorded cancel of more than the rest of an order cancels the rest.
+//! 4. A recorded order that rested may trade on arrival, if an order of the user or a recorded
+//!    order that rests longer than on the tape is there to trade with.
+//! 5. A recorded cancel of more than the open quantity of an order cancels the open quantity.
 //!
 //! Start at    [`Replay::run`].
 
@@ -207,7 +207,7 @@ impl Replay {
                 self.compare(at, &step.trades);
             }
             Action::Take { maker, side, price, lots } => {
-                // Without the resting order, the demand of the recorded taker is still there.
+                // The tape does not have the entry of an order from before its start.
                 if !self.placed.contains_key(maker) {
                     self.report.unknown_orders += 1;
                     return;

@@ -204,7 +204,8 @@ impl Screen {
         self.ticker = Ticker::default();
         self.trades.clear();
         self.updates = MessageRate::default();
-        self.sort_orders();
+        let chosen = self.chosen_order_id();
+        self.sort_orders(chosen);
     }
 
     /// Reports a change of the book, or that it is not complete.
@@ -244,21 +245,21 @@ impl Screen {
 
     /// Takes over the open orders and positions. The selected order stays selected.
     pub fn take_account(&mut self, orders: Vec<Order>, positions: Vec<Position>) {
-        let chosen = self.selected_order().map(|order| order.order_id.clone());
+        let chosen = self.chosen_order_id();
         if let Some(account) = &mut self.account {
             account.orders = orders;
             account.positions = positions;
         }
-        self.sort_orders();
-        if let (Some(account), Some(chosen)) = (&mut self.account, chosen) {
-            let position = account.orders.iter().position(|order| order.order_id == chosen);
-            account.selected = position.unwrap_or(account.selected).min(account.orders.len().saturating_sub(1));
-        }
+        self.sort_orders(chosen);
     }
 
-    /// Orders the own orders: the selected instrument first, and the best prices of sells and buys
-    /// in the order of the ladder.
-    fn sort_orders(&mut self) {
+    fn chosen_order_id(&self) -> Option<String> {
+        self.selected_order().map(|order| order.order_id.clone())
+    }
+
+    /// Sorts the own orders: those of the selected instrument first, then by falling price. The
+    /// order `chosen` stays selected, because the next key may cancel it.
+    fn sort_orders(&mut self, chosen: Option<String>) {
         let name = self.instrument().name.clone();
         if let Some(account) = &mut self.account {
             account.orders.sort_by(|a, b| {
@@ -266,6 +267,8 @@ impl Screen {
                 let price = |order: &Order| order.price.or(order.trigger_price).unwrap_or(Value::ZERO);
                 key(a).cmp(&key(b)).then(price(b).cmp(&price(a))).then(a.order_id.cmp(&b.order_id))
             });
+            let position = account.orders.iter().position(|order| Some(&order.order_id) == chosen.as_ref());
+            account.selected = position.unwrap_or(account.selected).min(account.orders.len().saturating_sub(1));
         }
     }
 
@@ -337,6 +340,17 @@ pub(crate) mod tests {
         assert_eq!(ids, ["3", "2", "1"]);
         screen.take_trades((0..2 * TRADES_MAX).map(|id| public_trade(&format!("x{id}"))).collect(), None);
         assert_eq!(screen.trades.len(), TRADES_MAX);
+    }
+
+    #[test]
+    fn selected_order_stays_selected_when_another_instrument_is_chosen() {
+        let mut screen = screen();
+        let mut other = order("2", "buy", "9", "1");
+        other.instrument_name = "SBK_ZAR".into();
+        screen.take_account(vec![other, order("1", "buy", "9", "1")], Vec::new());
+        assert_eq!(screen.selected_order().unwrap().order_id, "1");
+        screen.select(1);
+        assert_eq!(screen.selected_order().unwrap().order_id, "1");
     }
 
     #[test]

@@ -44,7 +44,7 @@ fn check_bytes(input: &[u8]) {
     let mut at = MESSAGE_HEADER_BYTES;
     for field in layout.fields {
         let range = at..at + field.bytes;
-        if field.kind != pitwire_order_feed::FieldKind::Unused {
+        if field.kind != pitwire_order_feed::FieldKind::FillerBytes {
             assert_eq!(written[range.clone()], input[range], "{} of {}", field.name, layout.name);
         }
         at += field.bytes;

@@ -12,14 +12,14 @@ use serde::{Deserialize, Serialize};
 
 /// Longest delay of a message, in milliseconds.
 const MOST_MS: u64 = 3_600_000;
-/// Longest time for which a reordered message waits for the messages that overtake it.
+/// Default longest wait of a reordered message, in milliseconds.
 const REORDER_MS: u64 = 50;
 
 /// What happens to a message or to a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
-    /// The message, and those behind it, leave later.
+    /// The message and later ones leave later.
     Delay,
     Drop,
     /// The message leaves twice.
@@ -28,11 +28,11 @@ pub enum FaultKind {
     Reorder,
     /// Half of its bytes leave, and then the connection is reset.
     Cut,
-    /// The connection is reset in its place.
+    /// The connection is reset instead of sending the message.
     Reset,
-    /// The connection is closed with a close frame in its place.
+    /// The connection is closed with a close frame instead of sending the message.
     Close,
-    /// It and all later messages of its direction are dropped. The connection stays open.
+    /// The message and all later ones of its direction are dropped. The connection stays open.
     Silence,
     /// The connection is reset as soon as it is accepted.
     Refuse,
@@ -118,7 +118,7 @@ struct ScriptFile {
     fault: Vec<FaultRule>,
 }
 
-/// A message, or a connection as its message 0.
+/// Identifies a message. Number 0 stands for the connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// Connections are counted from 1.
@@ -152,8 +152,7 @@ impl FaultScript {
         Ok(FaultScript { seed: file.seed.unwrap_or(seed), lasts, rules: file.fault })
     }
 
-    /// Makes a script from a seed: one to five kinds of faults, each of a few messages in a
-    /// hundred.
+    /// Makes a script from a seed: one to five rules, each with a random share of the messages.
     pub fn random(seed: u64) -> Self {
         let mut random = SplitMix64::new(seed);
         let mut kinds = FaultKind::ALL.to_vec();
