@@ -10,7 +10,7 @@ use pitwire_failure::Failure;
 /// The column of an export that has the type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TypeColumn {
-    /// The effect of an order on the best prices, for every order.
+    /// The effect of the order on the best prices. Every order has one.
     EventType,
     /// The label of the order: the name of its type in a run with a flow from a file.
     Label,

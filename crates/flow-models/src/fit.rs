@@ -67,7 +67,7 @@ impl Fit {
         }
         if types * decays.len().max(1) > MOST_CAUSES {
             return Err(Failure::new(format!("{types} types with {} exponentials are too many", decays.len().max(1)))
-                .remedy(format!("types times exponentials may be {MOST_CAUSES}")));
+                .remedy(format!("types times exponentials may be at most {MOST_CAUSES}")));
         }
         let few = tape.times.iter().zip(&tape.types).find(|(times, _)| times.len() < FEWEST_EVENTS);
         if let Some((times, name)) = few {
@@ -100,7 +100,7 @@ impl Fit {
 
 /// Smallest value of a parameter. The search cannot reach zero.
 const LEAST: f64 = 1e-9;
-/// Jumps with fewer caused events than this count as zero.
+/// A jump that causes fewer events than this counts as zero.
 const LEAST_BRANCHING: f64 = 1e-4;
 
 fn fit_type(tape: &EventTape, kind: usize, decays: &[f64]) -> FittedType {

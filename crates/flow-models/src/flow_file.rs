@@ -47,7 +47,7 @@ pub struct FlowDef {
     /// Typical size of an order, in lots.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub typical_lots: Option<f64>,
-    /// Orders on each side of an empty book at the start.
+    /// Orders placed on each side of an empty book at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seeds_per_side: Option<u32>,
     #[serde(rename = "type")]
@@ -73,7 +73,7 @@ pub enum OrdersDef {
 #[serde(deny_unknown_fields)]
 pub struct TypeDef {
     pub name: String,
-    /// Events per second that no event causes.
+    /// Base rate in events per second, without excitation.
     pub base_per_s: f64,
     /// Name of an [`Act`].
     pub order: String,
@@ -125,7 +125,7 @@ fn is_one(value: &f64) -> bool {
 }
 
 impl FlowFile {
-    /// Parses and checks a file, apart from the names of instruments.
+    /// Parses and checks a file. The names of instruments are not checked.
     ///
     /// # Errors
     ///
@@ -158,7 +158,7 @@ impl FlowFile {
         for (number, flow) in (1..).zip(&file.flows) {
             flow.model().map_err(|failure| in_part(&format!("flow {number}"), failure))?;
         }
-        // The journal has the file as this crate writes it.
+        // The journal stores the text that this crate writes, not the text of the file.
         fits(file.to_text()?.len(), " with every number written out")?;
         Ok(file)
     }

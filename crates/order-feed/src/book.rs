@@ -2,7 +2,7 @@
 //!
 //! Holds       1. an order stands behind the orders that came to its price before;
 //!             2. a message that does not fit the book changes nothing and is an error.
-//! Costs       a hash and the logarithm of the orders of one side, for each message.
+//! Costs       a hash and a tree lookup among the orders of one side, for each message.
 //! Start at    [`BookBuilder::apply`].
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::fields::{Letter, MitchField, MitchPrice};
 use crate::messages::{MitchMessage, OrderAdd, OrderModify, SymbolDirectory, SymbolStatus};
 use crate::trading_status::side_letter;
 
-/// Why a message does not fit the book. Its reader has missed a message.
+/// Why a message does not fit the book: an earlier message was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BookError {
     UnknownOrder {
@@ -25,7 +25,7 @@ pub enum BookError {
     DuplicateOrder {
         order_id: u64,
     },
-    /// An execution of more than is displayed.
+    /// An execution that is larger than the displayed quantity.
     ExcessQuantity {
         order_id: u64,
         displayed: u32,

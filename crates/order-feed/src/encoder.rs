@@ -1,7 +1,7 @@
 //! Encodes the events of a command as messages.
 //!
 //! Does        send an execution for each trade of a displayed order, and a trade message for each
-//!             trade of others; at the end of the command compare the orders that it touched with
+//!             other trade; at the end of the command compare the orders that it touched with
 //!             what was sent, and send the difference.
 //! Holds       1. an order that enters and ends in the same command causes no message but its
 //!                trades;
@@ -184,7 +184,7 @@ impl OrderFeedEncoder {
                 };
                 self.trade(&trade, engine, out);
             }
-            // Always between other events, and never of interest to readers of orders.
+            // Frequent events that the feed does not send.
             Event::Level { .. } | Event::BookChanged { .. } | Event::WindowClosed => {}
             _ => self.take_rare(event, engine, out),
         }
@@ -356,7 +356,7 @@ impl OrderFeedEncoder {
         let is_shown = trade.kind == TradeKind::Continuous && self.displayed.contains_key(&maker.0);
         self.execute(trade, maker, is_shown, engine, out);
         if trade.kind == TradeKind::Continuous {
-            // A displayed order that trades as the incoming one has been amended.
+            // The incoming order was displayed before, and this command amended it.
             self.delete(taker.0, out);
         } else {
             self.execute(trade, taker, false, engine, out);
@@ -508,7 +508,7 @@ impl OrderFeedEncoder {
         (self.touched, self.shown) = (touched, shown);
     }
 
-    /// Makes readers know an order as it is. `is_in_order` states that refreshed icebergs have
+    /// Sends the current state of an order. `is_in_order` states that refreshed icebergs have
     /// their places.
     fn show<S: MitchSink>(
         &mut self,

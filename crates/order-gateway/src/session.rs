@@ -123,7 +123,7 @@ impl Session {
             match Feed::open(&self.edge.venue, &self.edge.url, self.outbox.clone()).await {
                 Ok(feed) => self.feed = Some(feed),
                 Err(error) => {
-                    tracing::warn!(error, "cannot open the connection of a client's channels");
+                    tracing::warn!(error, "cannot open the feed connection of a client");
                     return self.outbox.end("the venue is away");
                 }
             }

@@ -33,7 +33,7 @@ enum Row {
 pub struct BinanceReader {
     symbol: Option<String>,
     symbols: BTreeSet<String>,
-    /// The kind of the first trade. Trades of the other kind are the same trades again.
+    /// The kind of the first trade. Trades of the other kind repeat them and are ignored.
     trades: Option<String>,
     rows: Vec<(VenueNanos, Row)>,
     last_update: Option<u64>,

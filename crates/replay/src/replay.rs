@@ -70,7 +70,7 @@ pub struct OwnFill {
     pub is_maker: bool,
 }
 
-/// A tape on its way through the engine.
+/// Plays a tape through the engine.
 pub struct Replay {
     engine: Engine,
     seq: Seq,
@@ -263,7 +263,8 @@ impl Replay {
             }
             return;
         }
-        // The id is that of the command, which the fills of the order already need.
+        // Registered first, because the fills of the order refer to it. The id is that of the
+        // command.
         self.own.insert(OrderId(self.seq.next().0), number);
         self.enter(at, OWN, order.side, order.price, order.lots, true);
         self.compare(at, &[]);

@@ -252,8 +252,8 @@ fn gaps(watch: &InstrumentWatch) -> Vec<Option<f64>> {
     seconds.map(|gap| (gap < LONGEST_S).then_some(gap)).collect()
 }
 
-/// Relates volume to the time of day, over the longest stretch between the start of continuous
-/// trading and its last end, without the intervals in which a call ends. It must have five hours.
+/// Relates volume to the time of day, from the first to the last interval with a mid, without the
+/// intervals in which a call ends. Returns `None` for less than five hours.
 fn day_shape(watch: &InstrumentWatch) -> Option<Estimate> {
     const SHORTEST_S: f64 = 5.0 * 3_600.0;
     let intervals = &watch.series.intervals;

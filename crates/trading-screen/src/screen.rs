@@ -47,7 +47,7 @@ pub enum Focus {
     Orders,
 }
 
-/// A window above the panels. It takes all keys.
+/// A window over the panels that receives all keys.
 #[derive(Clone, Debug)]
 pub enum Popup {
     Help,
@@ -115,7 +115,7 @@ pub struct Screen {
     pub trades: VecDeque<PublicTrade>,
     pub link: Link,
     pub account: Option<Account>,
-    /// From the call of an order, edit or cancel to its answer.
+    /// Time from the request of an order, edit or cancel to its answer.
     pub order_latency: Latencies,
     /// Round trips of `public/test`.
     pub ping_latency: Latencies,
@@ -126,7 +126,7 @@ pub struct Screen {
     /// Amount of the next order, by instrument.
     amounts: Vec<Value>,
     pub confirmation: ConfirmationBound,
-    /// Whether the keys for an order send it without a ticket.
+    /// Whether the order keys send without a ticket.
     pub is_one_key: bool,
 }
 
@@ -208,7 +208,7 @@ impl Screen {
         self.sort_orders(chosen);
     }
 
-    /// Reports a change of the book, or that it is not complete.
+    /// Records a change of the book. `fault` says why the book is not complete.
     pub fn book_changed(&mut self, fault: Option<String>, at: Instant) {
         self.book_fault = fault.map(|fault| printable(&fault));
         self.updates.record(at);
