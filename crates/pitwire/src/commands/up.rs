@@ -280,7 +280,10 @@ impl Up {
             server = server.with_tls(listener, config)?;
         }
         let binary = binary.map(|listener| start_sbe(listener, address, clock.wall_ns())).transpose()?;
-        say("Ctrl-C stops it; every acknowledged command is kept.");
+        say(match self.durability {
+            Durability::Disk => "Ctrl-C stops it; every acknowledged command is kept.",
+            Durability::Memory => "Ctrl-C stops it; nothing is kept.",
+        });
         let mut fields = served.fields();
         if let Some(gateway) = &binary {
             fields["sbe"] = gateway.address().to_string().into();
