@@ -1,6 +1,6 @@
 //! The summary of a run: as JSON, as text, and the warnings that belong to it.
 //!
-//! Start at    [`json`], [`text`], [`warnings`].
+//! Start at    [`json()`], [`text`], [`warnings`].
 
 use serde_json::{Value, json};
 
