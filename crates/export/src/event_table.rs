@@ -54,6 +54,9 @@ impl EventTable {
     ///
     /// Returns a failure if an earlier row could not be written.
     pub fn write(&mut self, stamped: &SequencedCommand, events: &[Event]) -> Result<(), Failure> {
+        if events.is_empty() {
+            return Ok(());
+        }
         self.batch.events.extend_from_slice(events);
         self.batch.commands.push(BatchedCommand { seq: stamped.seq, at: stamped.at, end: self.batch.events.len() });
         if self.batch.events.len() < BATCH || self.batches.send(take(&mut self.batch)).is_ok() {

@@ -98,7 +98,7 @@ pub enum SideDef {
     Either,
 }
 
-/// An exponential of the kernel. Rows are the types that are excited, columns those that excite.
+/// An exponential of the kernel. An event of a column's type raises the rate of a row's type.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KernelDef {

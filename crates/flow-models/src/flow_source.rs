@@ -92,7 +92,7 @@ impl FlowSource {
         }
     }
 
-    /// Returns what the flow is, in a sentence.
+    /// Describes the flow in one sentence.
     pub fn description(&self) -> &str {
         match self {
             FlowSource::Market => "Seven types with the properties of real markets: can run for days.",

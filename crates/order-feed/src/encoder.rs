@@ -2,7 +2,7 @@
 //!
 //! Does        send an execution for each trade of a displayed order, and a trade message for each
 //!             other trade; at the end of the command compare the orders that it touched with
-//!             what was sent, and send the difference.
+//!             the messages sent so far, and send the difference.
 //! Holds       1. an order that enters and ends in the same command causes no message but its
 //!                trades;
 //!             2. a queue of the rebuilt book has the order of the engine's: an order that joins it
@@ -48,12 +48,12 @@ struct DisplayedOrder {
     time: Option<u64>,
 }
 
-/// What the feed needs to know about an instrument.
+/// Units of an instrument, and the newest time priority in its book.
 #[derive(Clone, Copy, Debug, Default)]
 struct InstrumentScale {
     /// Price of one tick in units of 1e-8; zero if a tick has more decimals.
     tick: i64,
-    /// Latest time priority of all displayed orders so far.
+    /// Highest time priority that a displayed order has had.
     newest: u64,
 }
 

@@ -111,7 +111,7 @@ impl MitchField for Letter {
 pub struct Alpha<const N: usize>(pub [u8; N]);
 
 impl<const N: usize> Alpha<N> {
-    /// Converts a text. Cuts it to `N` bytes and writes `?` for what is not ASCII.
+    /// Converts a text: keeps its first `N` bytes, and writes `?` for characters beyond ASCII.
     pub fn new(text: &str) -> Self {
         let mut field = [b' '; N];
         for (byte, character) in field.iter_mut().zip(text.chars()) {

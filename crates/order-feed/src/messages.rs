@@ -248,7 +248,7 @@ messages! {
         rfq_id: FillerBytes<10>,
     }
 
-    /// An order is no longer displayed.
+    /// An order left the displayed book.
     OrderDelete = b'D' "Order Deleted" {
         nanosecond: u32,
         order_id: u64,

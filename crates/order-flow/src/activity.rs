@@ -84,7 +84,7 @@ pub struct ActivityClock {
     pub shape: DayShape,
     /// Logarithms of the parts of the activity, in standard deviations.
     parts: [f64; CONSTANTS_S.len()],
-    /// Stretches in order, without gaps. The first one that is still needed comes first.
+    /// Stretches in time order, without gaps. Stretches that have passed are removed.
     stretches: VecDeque<Stretch>,
     random: Random,
 }

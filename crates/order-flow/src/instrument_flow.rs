@@ -138,7 +138,8 @@ impl InstrumentFlow {
     /// Creates a flow in the demo style.
     ///
     /// # Errors
-    /// [`FlowError::UnknownInstrument`] if the engine lacks the instrument or one that it follows.
+    /// [`FlowError::UnknownInstrument`] if the engine lacks the instrument, or the one
+    /// that `config.follows` names.
     pub fn demo(
         config: &DemoMarket,
         engine: &Engine,

@@ -51,7 +51,7 @@ impl Outbox {
     }
 }
 
-/// What the task of a client does next.
+/// Next action of a client's task.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Outgoing {
     Text(String),

@@ -54,8 +54,8 @@ impl<'a> Request<'a> {
     /// Reads one JSON-RPC request.
     ///
     /// # Errors
-    /// A refusal that says what is malformed: the JSON, a missing field, or `params` that are not
-    /// an object.
+    /// Refuses malformed JSON, a missing field, and `params` that are not an object. The refusal
+    /// names the fault.
     pub fn parse(text: &'a str) -> Result<Self, Refusal> {
         let malformed = |reason: String| Refusal {
             code: -32600,
@@ -133,7 +133,7 @@ pub(crate) fn answered(text: &str) -> Option<u64> {
     answer.id?.get().parse().ok()
 }
 
-/// Replaces the id of an answer by the one that the client chose, or removes it.
+/// Puts the client's own id into an answer, or removes the id if the client gave none.
 pub(crate) fn with_id(text: &str, id: Option<&RawValue>) -> Option<String> {
     let answer: Answer<'_> = serde_json::from_str(text).ok()?;
     let old = answer.id?.get();

@@ -1,7 +1,7 @@
 //! A connection to the venue that many clients share.
 //!
-//! Does        numbers the requests, sends those that wait together, and gives each answer to the
-//!             client that waits for it.
+//! Does        number the requests, send waiting requests in one write, and pass each answer to
+//!             its client.
 //! Start at    [`Uplink::open`] and [`Uplink::forward`].
 
 use std::collections::HashMap;

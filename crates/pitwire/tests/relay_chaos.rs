@@ -211,7 +211,7 @@ async fn run_script(venue: &Venue, observer: &VenueConnection, other: &VenueConn
     let trader = open_trader(&behind_relay(&proxy)).await;
     let mut random = SplitMix64::new(seed);
     let labels = trade(&trader, other, &mut random, &format!("s{seed}")).await;
-    // The client gets no hint: it must find what the faults have hidden.
+    // Nothing tells the client: it must notice by itself what it missed.
     proxy.heal();
     let deadline = Instant::now() + PATIENCE;
     loop {

@@ -29,8 +29,8 @@ Examples:
 /// Serve a venue's channels on to local clients, or inject faults between clients and a venue.
 ///
 /// With --channel the relay subscribes once, and numbers the messages for any number of clients.
-/// With --faults it passes every message on, except those that the script delays, drops, doubles,
-/// reorders or cuts.
+/// With --faults it passes all messages on, and the script delays, drops, doubles, reorders or cuts
+/// some of them.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 #[command(group = clap::ArgGroup::new("mode").required(true).args(["channel", "faults"]))]

@@ -1,4 +1,4 @@
-//! A venue in a process of its own.
+//! A venue in a separate process.
 
 use std::path::PathBuf;
 use std::process::{Child, Command};
