@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from venue import Venue, run_pitwire
+from rpc import Http
+from venue import DEMO_A, DEMO_B, Venue, run_pitwire
 
 FILE = """
 [[flow]]
@@ -104,6 +105,56 @@ def test_a_replay_of_a_day_with_calls_reproduces_the_trades_of_the_uncross(tmp_p
     found = json.loads(ended.stdout)
     assert found["recorded_trades"] > 100
     assert found["reproduced_share"] == 1.0, found
+
+
+def replayed(tables: Path) -> dict:
+    ended = run_pitwire("sim", "--replay", tables, "--instrument", "NPN_ZAR", "--json")
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def test_a_replay_repeats_amends_with_their_effect_on_priority(data: Path, tmp_path: Path) -> None:
+    with Venue(data, extra=["--no-flow"]) as venue:
+        maker, taker = Http(venue.address, DEMO_A), Http(venue.address, DEMO_B)
+
+        def buy(amount: int) -> str:
+            order = {"instrument_name": "NPN_ZAR", "amount": amount, "price": 3000}
+            return maker.result("private/buy", order)["order"]["order_id"]
+
+        def amend(order: str, amount: int, price: int) -> None:
+            maker.result("private/edit", {"order_id": order, "amount": amount, "price": price})
+
+        def sell_one() -> float:
+            order = {"instrument_name": "NPN_ZAR", "amount": 1, "price": 2990}
+            return taker.result("private/sell", order)["trades"][0]["price"]
+
+        first, second = buy(5), buy(5)
+        amend(first, 8, 3000)  # A larger amount goes to the end of the queue.
+        assert sell_one() == 3000
+        amend(second, 3, 3000)  # A smaller one keeps its place.
+        assert sell_one() == 3000
+        amend(first, 8, 3001)
+        assert sell_one() == 3001
+        amend(second, 4, 2980)
+        assert sell_one() == 3001
+        # An amend may trade itself.
+        offer = {"instrument_name": "NPN_ZAR", "amount": 2, "price": 3010}
+        resting = taker.result("private/sell", offer)["order"]["order_id"]
+        changed = taker.result("private/edit", {"order_id": resting, "amount": 2, "price": 3001})
+        assert changed["order"]["filled_amount"] == 2
+    tables = tmp_path / "tables"
+    assert run_pitwire("export", data, "--out", tables).returncode == 0
+    found = replayed(tables)
+    assert (found["recorded_trades"], found["reproduced_trades"]) == (5, 5), found
+    assert found["unknown_orders"] == found["unsupported"] == 0, found
+
+    # The amends decide: without them the trades are others.
+    events = (tables / "events.csv").read_text().splitlines(keepends=True)
+    kept = [row for row in events if ",amended," not in row]
+    assert len(events) - len(kept) == 5
+    (tables / "events.csv").write_text("".join(kept))
+    without = replayed(tables)
+    assert without["reproduced_trades"] < without["recorded_trades"], without
 
 
 @pytest.mark.parametrize(
