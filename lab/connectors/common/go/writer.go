@@ -15,6 +15,7 @@ import (
 const (
 	rowsMost   = 10_000
 	flushEvery = 250 * time.Millisecond
+	lookEvery  = 20 * time.Millisecond
 )
 
 // writer stores what the receiver puts into its ring and prints the connector's lines.
@@ -87,32 +88,51 @@ func (w *writer) collections() error {
 	return nil
 }
 
-// run stores events until the ring is closed and empty, and returns done or captureError.
+// run stores events until the ring is closed and empty, and returns done or captureError. The
+// receiver does not wake it, because that would cost a wake-up per message.
 func (w *writer) run() int {
 	flush, second := time.NewTicker(flushEvery), time.NewTicker(time.Second)
 	batch := make([]event, 0, rowsMost)
 	var err error
 	for open := true; open && err == nil; {
-		full := false
-		select {
-		case e, more := <-w.r.ring:
-			if open = more; more {
-				batch = append(batch, e)
+		time.Sleep(lookEvery)
+		for more := true; more && err == nil; {
+			select {
+			case e, isOpen := <-w.r.ring:
+				if open = isOpen; open {
+					batch = append(batch, e)
+				}
+				more = open
+			case g := <-w.r.gaps:
+				err = w.note(g)
+			default:
+				more = false
 			}
-			full = len(batch) == rowsMost
-		case g := <-w.r.gaps:
-			err = w.note(g)
-		case <-flush.C:
-			full = true
-		case <-second.C:
-			fmt.Printf("alive %d %d\n", w.r.received.Load(), w.captured)
-			if err = w.clock(); err == nil {
-				err = w.collections()
+			if len(batch) == rowsMost && err == nil {
+				err = w.store(batch)
+				batch = batch[:0]
 			}
 		}
-		if (full || !open) && err == nil {
+		isDue := !open
+		select {
+		case <-flush.C:
+			isDue = true
+		default:
+		}
+		if isDue && err == nil {
 			err = w.store(batch)
 			batch = batch[:0]
+		}
+		select {
+		case <-second.C:
+			fmt.Printf("alive %d %d\n", w.r.received.Load(), w.captured)
+			if err == nil {
+				err = w.clock()
+			}
+			if err == nil {
+				err = w.collections()
+			}
+		default:
 		}
 	}
 	for len(w.r.gaps) > 0 && err == nil {

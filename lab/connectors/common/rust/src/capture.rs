@@ -5,7 +5,7 @@ use std::fs::{self, OpenOptions};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::{CAPTURE_ERROR, Library, Settings, monotonic_ns};
 const RING_PLACES: usize = 1 << 16;
 const ROWS_MAX: usize = 10_000;
 const FLUSH_NS: i64 = 250_000_000;
-const LOOK: Duration = Duration::from_millis(50);
+const LOOK: Duration = Duration::from_millis(20);
 
 type Failure = Box<dyn Error + Send + Sync>;
 
@@ -74,30 +74,37 @@ impl Capture {
 }
 
 impl Writer {
-    /// Stores items until the ring is closed and empty.
+    /// Stores items until the ring is closed and empty. The receive path does not wake this thread,
+    /// because that would cost a system call and two context switches per message.
     fn run(&mut self, ring: &Receiver<Item>, stop: &AtomicBool) -> Result<(), Failure> {
         loop {
-            match ring.recv_timeout(LOOK) {
-                Ok(Item::Event(event)) => self.batch.push(event),
-                Ok(Item::Open { connection_id, at_ns }) => {
-                    println!("open {connection_id} {at_ns}");
-                    let end = "UPDATE gap SET to_ns = ? WHERE connection_id = ?";
-                    self.file.execute(end, params![at_ns, connection_id - 1])?;
+            std::thread::sleep(LOOK);
+            loop {
+                match ring.try_recv() {
+                    Ok(Item::Event(event)) => self.batch.push(event),
+                    Ok(Item::Open { connection_id, at_ns }) => {
+                        println!("open {connection_id} {at_ns}");
+                        let end = "UPDATE gap SET to_ns = ? WHERE connection_id = ?";
+                        self.file.execute(end, params![at_ns, connection_id - 1])?;
+                    }
+                    Ok(Item::Gap { connection_id, reason, close_code, at_ns }) => {
+                        println!("gap {connection_id} {reason}");
+                        let insert = "INSERT INTO gap VALUES (?, ?, ?, ?, NULL)";
+                        self.file.execute(insert, params![connection_id, reason, close_code, at_ns])?;
+                    }
+                    Err(TryRecvError::Empty) => break,
+                    Err(TryRecvError::Disconnected) => return self.flush(),
                 }
-                Ok(Item::Gap { connection_id, reason, close_code, at_ns }) => {
-                    println!("gap {connection_id} {reason}");
-                    let insert = "INSERT INTO gap VALUES (?, ?, ?, ?, NULL)";
-                    self.file.execute(insert, params![connection_id, reason, close_code, at_ns])?;
+                if self.batch.len() >= ROWS_MAX {
+                    self.flush()?;
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return self.flush(),
             }
             let now_ns = monotonic_ns();
-            if self.batch.len() >= ROWS_MAX || now_ns - self.flushed_ns > FLUSH_NS {
+            if now_ns - self.flushed_ns > FLUSH_NS {
                 self.flush()?;
-                if self.settings.exit_file.exists() {
-                    stop.store(true, Relaxed);
-                }
+            }
+            if self.settings.exit_file.exists() {
+                stop.store(true, Relaxed);
             }
             if now_ns >= self.next_second_ns {
                 self.next_second_ns += 1_000_000_000;
