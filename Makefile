@@ -66,11 +66,11 @@ bench: web/dist/index.html .venv/.stamp lab/.venv/.stamp ## figures of this mach
 	$(WITH) python -- .venv/bin/python scripts/bench_feed.py
 	$(WITH) rust python -- lab/.venv/bin/python scripts/bench_publication.py
 
-lab: web/dist/index.html lab/.venv/.stamp ## a short latency study of WebSocket clients, 15 minutes, in lab/results/short (continue one: make lab RESUME=1)
+lab: web/dist/index.html lab/.venv/.stamp ## a short latency study of WebSocket clients, 15 minutes, in lab/results/short (another study: make lab STUDY=FILE; continue: RESUME=1)
 	$(RELEASE)
-	lab/.venv/bin/lab build --study lab/studies/short.toml || echo "make lab: goes on without the connectors that were not built"
-	lab/.venv/bin/lab run $(if $(RESUME),,--fresh) lab/studies/short.toml
-	lab/.venv/bin/lab report lab/studies/short.toml
+	lab/.venv/bin/lab build --study $(or $(STUDY),lab/studies/short.toml) || echo "make lab: goes on without the connectors that were not built"
+	lab/.venv/bin/lab run $(if $(RESUME),,--fresh) $(or $(STUDY),lab/studies/short.toml)
+	lab/.venv/bin/lab report $(or $(STUDY),lab/studies/short.toml)
 
 publication-study: web/dist/index.html lab/.venv/.stamp ## WebSocket publishers of many libraries under one load, 75 minutes, in lab/results/publication (another study: make publication-study STUDY=FILE; continue: RESUME=1)
 	$(RELEASE)

@@ -2,6 +2,7 @@
 
 import io
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from lab.cli import app
+from lab.connectors import REPOSITORY
+from lab.console import reproduce_command
 
 TIMED = '[[timed]]\nname = "t"\nrate = 100\nblocks = 1\nmeasured_s = 1\n'
 
@@ -53,6 +56,16 @@ def test_an_unknown_connector_is_named() -> None:
     result = invoke("build", "no-such-connector")
     assert result.exit_code == 1
     assert 'unknown connector "no-such-connector"' in result.stderr
+
+
+def test_the_command_that_repeats_a_study_works_from_the_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(REPOSITORY / "lab")
+    assert reproduce_command("lab", Path("studies/short.toml")) == "make lab STUDY=lab/studies/short.toml"
+    assert reproduce_command("lab", Path("/tmp/my study.toml")) == "make lab STUDY='/tmp/my study.toml'"
+    found = subprocess.run(
+        ["make", "-n", "lab", "STUDY=other.toml"], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout
+    assert all(f"{verb} other.toml" in found for verb in ("--study", "run --fresh", "report"))
 
 
 @pytest.mark.usefixtures("test_feed")

@@ -31,7 +31,7 @@ def written(tmp_path: Path, text: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("name", ["short", "full"])
+@pytest.mark.parametrize("name", ["short", "full", "saturation"])
 def test_shipped_studies_are_valid(name: str) -> None:
     found = study.load(Path(__file__).parents[1] / "studies" / f"{name}.toml")
     assert found.name == name

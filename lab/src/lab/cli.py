@@ -1,6 +1,5 @@
 """Command line of the laboratory."""
 
-import shlex
 import shutil
 import signal
 from pathlib import Path
@@ -12,14 +11,14 @@ from rich.table import Table
 
 from lab import connectors, machine, published, scores
 from lab.connectors import ConnectorError
-from lab.console import Fresh, Output, chosen, console, fail, result_folder
+from lab.console import Fresh, Output, chosen, console, fail, reproduce_command, result_folder
 from lab.publication.cli import app as publication
 from lab.study import PlannedRun, StudyError, expected_seconds, load
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 app.add_typer(publication, name="publication")
 
-StudyFile = Annotated[Path, typer.Argument(help="Study file, for example studies/short.toml.")]
+StudyFile = Annotated[Path, typer.Argument(help="Study file, for example lab/studies/short.toml.")]
 Names = Annotated[list[str] | None, typer.Argument(help="Connectors. Default: all.")]
 
 
@@ -232,17 +231,15 @@ def analyse(study_file: StudyFile, output: Output = None) -> None:
 
 @app.command()
 def report(study_file: StudyFile, output: Output = None) -> None:
-    """Write report.html, report.json and the CSV tables of a study."""
+    """Write report.html, report.json, the CSV tables and the SVG figures of a study."""
     from lab.analysis import AnalysisError
     from lab.analysis import analyse as compute
     from lab.report import write
 
     try:
         folder = result_folder(load(study_file).name, output)
-        name = shlex.quote(str(study_file))
-        command = f"cd lab && .venv/bin/lab run {name} && .venv/bin/lab report {name}"
         with console.status("analysing"):
-            path = write(compute(folder), folder, command)
+            path = write(compute(folder), folder, reproduce_command("lab", study_file))
     except (StudyError, AnalysisError) as error:
         raise fail(str(error)) from error
     except OSError as error:

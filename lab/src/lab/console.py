@@ -1,5 +1,6 @@
 """Options, messages and selection by name, for the commands of both studies."""
 
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, TypeVar
@@ -44,3 +45,10 @@ def result_folder(study: str, output: Path | None, *, fresh: bool = False) -> Re
     if fresh and (moved := results.move_aside()) is not None:
         say(f"earlier results are in {moved}")
     return results
+
+
+def reproduce_command(target: str, study_file: Path) -> str:
+    """The command that repeats a study, to be run in the top folder of the repository."""
+    path = study_file.resolve()
+    shown = path.relative_to(REPOSITORY) if path.is_relative_to(REPOSITORY) else path
+    return f"make {target} STUDY={shlex.quote(str(shown))}"

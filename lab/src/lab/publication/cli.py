@@ -1,20 +1,19 @@
 """Commands of the publication study: `lab publication COMMAND`."""
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from lab.connectors import ConnectorError
-from lab.console import Fresh, Output, chosen, fail, result_folder, say
+from lab.console import Fresh, Output, chosen, fail, reproduce_command, result_folder, say
 from lab.publication import publishers
 from lab.publication.publishers import Publisher
 from lab.study import StudyError
 
 app = typer.Typer(help="Compare WebSocket publishers under the same load.", no_args_is_help=True)
 
-StudyFile = Annotated[Path, typer.Argument(help="Study file, for example studies/publication.toml.")]
+StudyFile = Annotated[Path, typer.Argument(help="Study file, for example lab/studies/publication.toml.")]
 Names = Annotated[list[str] | None, typer.Argument(help="Publishers. Default: all.")]
 
 
@@ -102,8 +101,7 @@ def report(study_file: StudyFile, output: Output = None) -> None:
     try:
         folder = result_folder(load(study_file).name, output)
         results = analyse(folder)
-        name = shlex.quote(str(study_file))
-        path = write(results, folder, f"make publication-study STUDY={name}")
+        path = write(results, folder, reproduce_command("publication-study", study_file))
     except (StudyError, AnalysisError) as error:
         raise fail(str(error)) from error
     except OSError as error:
