@@ -65,10 +65,15 @@ def test_drains_are_medians_over_runs() -> None:
     assert found.interval.high == 4.0
 
 
-def loaded(rate: int, p99_ms: float, missing: int = 0, growing: int = 0) -> SimpleNamespace:
+def loaded(
+    rate: int, p99_ms: float, missing: int = 0, growing: int = 0, reference_p99_ms: float | None = None
+) -> SimpleNamespace:
     level = SimpleNamespace(connector="a", runs=4, quantiles={0.5: 1e5, 0.99: p99_ms * 1e6, 0.999: 1e12})
     cost = SimpleNamespace(connector="a", missing=missing, growing_runs=growing)
-    return SimpleNamespace(settings={"rate": rate}, comparison=SimpleNamespace(levels=[level]), costs=[cost])
+    reference = None if reference_p99_ms is None else SimpleNamespace(quantiles={0.99: reference_p99_ms * 1e6})
+    return SimpleNamespace(
+        settings={"rate": rate}, comparison=SimpleNamespace(levels=[level]), costs=[cost], reference=reference
+    )
 
 
 @pytest.mark.parametrize(
@@ -83,6 +88,13 @@ def test_saturation_is_the_last_rate_before_the_first_failure(high: SimpleNamesp
     found = effects.saturation([loaded(10, 0.5, growing=2), high, loaded(1_000, 0.1)], floor_p99_ns=1e5)
     assert found == [effects.Saturation("a", 10, 100, reason)]
     assert effects.saturation([loaded(10, 1.5)], floor_p99_ns=1e6) == [effects.Saturation("a", 10, None, "")]
+
+
+def test_a_rate_is_sustained_if_the_reference_receiver_is_as_late() -> None:
+    noisy = [loaded(10, 3.9, reference_p99_ms=2), loaded(100, 4.1, reference_p99_ms=2)]
+    assert effects.saturation(noisy, floor_p99_ns=0) == [
+        effects.Saturation("a", 10, 100, "p99 4.1 ms, above 4.0 ms"),
+    ]
 
 
 def test_a_growing_queue_is_one_that_doubles_above_a_millisecond() -> None:

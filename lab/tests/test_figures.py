@@ -1,9 +1,11 @@
 """Text of the report: units, ranks, p values and grey cells."""
 
+from types import SimpleNamespace
+
 import pytest
 from markupsafe import Markup
 
-from lab import figures, summary, tables
+from lab import figures, report, summary, tables
 from lab.comparison import Interval
 
 
@@ -34,6 +36,16 @@ def test_names_of_connectors_are_escaped() -> None:
     table = tables.normality_table("id", "what", {"<b>": None})
     assert table.rows[0][0] == "<b>"
     assert not isinstance(table.rows[0][0], Markup)
+
+
+def test_a_median_below_the_reference_receiver_is_a_threat_to_validity() -> None:
+    levels = [SimpleNamespace(connector=name, quantiles={0.5: value}) for name, value in (("a", 27_500), ("b", 30_000))]
+    result = SimpleNamespace(
+        comparison=SimpleNamespace(levels=levels), reference=SimpleNamespace(quantiles={0.5: 28_300.0})
+    )
+    assert report.below_reference(result) == ["a (0.8 µs)"]
+    result.reference = None
+    assert report.below_reference(result) == []
 
 
 def test_every_connector_keeps_its_colour() -> None:

@@ -136,12 +136,15 @@ def effect(connector: str, before: Sequence[float], after: Sequence[float], seed
 def saturation(tables: Sequence[Any], floor_p99_ns: float) -> list[Saturation]:
     """For each connector the highest rate without loss, growing queue or a p99 above the limit.
 
-    `tables` are the result of `load_group`. A higher rate counts only if every lower one is sustained.
+    The limit is a millisecond, twice the noise floor or twice the p99 of the reference receiver at
+    the same rate, whichever is largest. `tables` are the result of `load_group`. A higher rate
+    counts only if every lower one is sustained.
     """
-    most = max(MOST_P99_NS, 2 * floor_p99_ns)
     found: dict[str, Saturation] = {}
     for table in tables:
         rate = table.settings["rate"]
+        reference = table.reference.quantiles if table.reference is not None else {}
+        most = max(MOST_P99_NS, 2 * floor_p99_ns, 2 * reference.get(0.99, 0.0))
         levels = {level.connector: level for level in table.comparison.levels}
         for cost in table.costs:
             before = found.get(cost.connector)

@@ -39,11 +39,13 @@ mpl.rcParams.update(
 )
 WIDE_RANGE = 30  # ratio of two medians from which an axis is logarithmic
 MARKERS = "osD^vPX*<>hd"
+CONTRAST = (0, 1, 2, 3, 4, 5, 7, 9, 6, 8)  # places in seaborn's palette; the pale ones come last
 
 
 def styles(connectors: Sequence[str]) -> dict[str, tuple[tuple[float, ...], str]]:
     """Colour and marker of each connector, the same in every figure."""
-    palette = sns.color_palette("colorblind", max(len(connectors), 1))
+    palette = sns.color_palette("colorblind", max(len(connectors), len(CONTRAST)))
+    palette = [palette[i] for i in CONTRAST] + palette[len(CONTRAST) :]
     return {c: (palette[i], MARKERS[i % len(MARKERS)]) for i, c in enumerate(sorted(connectors))}
 
 

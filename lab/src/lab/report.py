@@ -1,4 +1,4 @@
-"""Writes `report.html`, `report.json` and the CSV tables of a study."""
+"""Writes `report.html`, `report.json`, the CSV tables and the SVG figures of a study."""
 
 import csv
 import hashlib
@@ -11,7 +11,7 @@ import jinja2
 from markupsafe import Markup
 
 from lab import analysis, effects, figures, summary, tables
-from lab.analysis import Results
+from lab.analysis import Results, TimedResult
 from lab.records import ResultFolder
 from lab.tables import Table, by_median, title_of, us
 
@@ -51,7 +51,7 @@ def answer(results: Results) -> list[str]:
     if flagged:
         found.append(
             f"{flagged} of {len(results.records)} runs are flagged as noisy. They are included, because the study file "
-            "asks for it. Do not publish their figures."
+            "asks for it. Their figures describe this machine during these minutes, and not the libraries elsewhere."
         )
     if results.joined:
         total = sum(j.throughput.messages for j in results.joined)
@@ -117,6 +117,12 @@ def threats(results: Results) -> list[str]:
             rows.append(
                 f"{len(result.blocks)} blocks at {title_of(result)} are few: use 30 for anything that is published."
             )
+        below = below_reference(result)
+        if below:
+            rows.append(
+                f"At {title_of(result)}, the median of {', '.join(below)} is below that of the reference receiver, "
+                "which no library can be. The noise between runs explains it: do not read smaller differences there."
+            )
         unsteady = sum(c.unsteady_runs for c in result.costs)
         if unsteady:
             rows.append(f"{unsteady} runs at {title_of(result)} drifted in the measured window.")
@@ -125,6 +131,18 @@ def threats(results: Results) -> list[str]:
     elif environment["cores"] < 3:
         rows.append("The writer of each connector shares its core with the receive path.")
     return rows
+
+
+def below_reference(result: TimedResult) -> list[str]:
+    """The connectors with a median below that of the reference receiver, and by how much."""
+    if result.reference is None:
+        return []
+    floor = result.reference.quantiles.get(0.5, 0.0)
+    return [
+        f"{level.connector} ({us(floor - level.quantiles[0.5])} µs)"
+        for level in by_median(result)
+        if level.quantiles[0.5] < floor
+    ]
 
 
 def figure_list(results: Results, series: Any) -> dict[str, list[FigureItem]]:
@@ -253,7 +271,8 @@ def render(template: str, results: Any, folder: ResultFolder, command: str, **va
 
 
 def write(results: Results, folder: ResultFolder, command: str) -> Path:
-    """Writes report.html, report.json and tables/*.csv, and returns the path of the page.
+    """Writes report.html, report.json, tables/*.csv and figures/*.svg, and returns the path of the
+    page.
 
     # Raises
     OSError if a file cannot be written.
@@ -281,6 +300,10 @@ def write(results: Results, folder: ResultFolder, command: str) -> Path:
     load, live = tables.load_tables(results), tables.live_tables(results)
     for table in [*(t for _, part in sections for t in part), *load, *joined, *live, *study]:
         write_csv(folder.path / "tables", table)
+    shown = figure_list(results, analysis.read_series(folder))
+    (folder.path / "figures").mkdir(exist_ok=True)
+    for item in (item for section in shown.values() for item in section):
+        (folder.path / "figures" / f"{item.id}.svg").write_text(item.svg + "\n")
     (folder.path / "report.json").write_text(analysis.to_json(results) + "\n")
     return render(
         "report.html",
@@ -293,7 +316,7 @@ def write(results: Results, folder: ResultFolder, command: str) -> Path:
         live=live,
         published=study,
         title_of=title_of,
-        figures=figure_list(results, analysis.read_series(folder)),
+        figures=shown,
         answer=answer(results),
         threats=threats(results),
         messages=sum(c.received for r in results.records for c in r.connectors),

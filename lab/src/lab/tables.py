@@ -323,9 +323,9 @@ def load_tables(results: Results) -> list[Table]:
                 "Highest offered rate that each connector sustained.",
                 ["connector", "messages a second", "first rate not sustained", "reason"],
                 rows,
-                "Sustained: no loss, no growing queue in most runs, and a p99 below 1 ms or twice the noise floor. A "
-                "higher quantile that the number of messages does not support is replaced by the highest one that it "
-                "does. Only the rates of the study were tried.",
+                "Sustained: no loss, no growing queue in most runs, and a p99 below 1 ms, twice the noise floor or "
+                "twice the p99 of the reference receiver, whichever is largest. A quantile that the number of messages "
+                "does not support is replaced by the highest one that it does. Only the rates of the study were tried.",
             )
         )
     for factor in results.factors:
@@ -452,7 +452,8 @@ def joined_tables(results: Results) -> list[Table]:
                 for j in results.joined
                 for c in j.counts
             ],
-            "Sent, lost and due come from the truth log of the feed.",
+            "Sent, lost and due come from the truth log of the feed. A message without envelope is a greeting of the "
+            "exchange. It is captured, and not counted as sent.",
         ),
     ]
     for j in results.joined:
