@@ -1,7 +1,8 @@
 //! Rebuilds the books of all instruments from messages.
 //!
 //! Holds       1. an order stands behind the orders that came to its price before;
-//!             2. a message that does not fit the book changes nothing and is an error.
+//!             2. a message that does not fit the book changes nothing and is an error;
+//!             3. a hostile feed cannot exceed [`BookBuilder::MAX_ORDERS`].
 //! Costs       a hash and a tree lookup among the orders of one side, for each message.
 //! Start at    [`BookBuilder::apply`].
 
@@ -9,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use hashbrown::HashMap;
-use hashbrown::hash_map::Entry;
 use pitwire_model::Side;
 
 use crate::fields::{Letter, MitchField, MitchPrice};
@@ -36,6 +36,12 @@ pub enum BookError {
         order_id: u64,
         letter: u8,
     },
+    /// More orders than [`BookBuilder::MAX_ORDERS`].
+    TooManyOrders,
+    /// More instruments than [`BookBuilder::MAX_INSTRUMENTS`].
+    TooManyInstruments {
+        instrument_id: u32,
+    },
 }
 
 impl fmt::Display for BookError {
@@ -48,6 +54,11 @@ impl fmt::Display for BookError {
             }
             BookError::Side { order_id, letter } => {
                 write!(f, "order {order_id} has side {:?}: expected B or S", char::from(*letter))
+            }
+            BookError::TooManyOrders => write!(f, "more than {} displayed orders", BookBuilder::MAX_ORDERS),
+            BookError::TooManyInstruments { instrument_id } => {
+                let most = BookBuilder::MAX_INSTRUMENTS;
+                write!(f, "instrument {instrument_id} is one more than the {most} that a reader has room for")
             }
         }
     }
@@ -99,6 +110,10 @@ pub struct BookBuilder {
 }
 
 impl BookBuilder {
+    /// Most displayed orders: about 1 GB of memory.
+    pub const MAX_ORDERS: usize = 10_000_000;
+    pub const MAX_INSTRUMENTS: usize = 65_536;
+
     /// Takes one message.
     ///
     /// # Errors
@@ -118,12 +133,12 @@ impl BookBuilder {
                 Ok(())
             }
             MitchMessage::SymbolDirectory(directory) => {
-                self.state_mut(directory.instrument_id).directory = Some(*directory);
+                self.state_mut(directory.instrument_id)?.directory = Some(*directory);
                 Ok(())
             }
             MitchMessage::SymbolStatus(status) => {
                 if status.book_type == 1 {
-                    self.state_mut(status.instrument_id).status = Some(*status);
+                    self.state_mut(status.instrument_id)?.status = Some(*status);
                 }
                 Ok(())
             }
@@ -169,13 +184,11 @@ impl BookBuilder {
         crc32c::crc32c(&bytes)
     }
 
-    fn state_mut(&mut self, instrument: u32) -> &mut InstrumentState {
-        self.instruments.entry(instrument).or_default()
-    }
-
-    fn next_place(&mut self) -> u64 {
-        self.arrivals += 1;
-        self.arrivals
+    fn state_mut(&mut self, instrument_id: u32) -> Result<&mut InstrumentState, BookError> {
+        if self.instruments.len() >= Self::MAX_INSTRUMENTS && !self.instruments.contains_key(&instrument_id) {
+            return Err(BookError::TooManyInstruments { instrument_id });
+        }
+        Ok(self.instruments.entry(instrument_id).or_default())
     }
 
     fn add(&mut self, add: &OrderAdd) -> Result<(), BookError> {
@@ -185,39 +198,53 @@ impl BookBuilder {
             Letter(b'S') => Side::Sell,
             Letter(letter) => return Err(BookError::Side { order_id, letter }),
         };
-        let place = self.next_place();
-        let Entry::Vacant(vacant) = self.orders.entry(order_id) else {
-            return Err(BookError::DuplicateOrder { order_id });
-        };
+        if self.orders.len() >= Self::MAX_ORDERS {
+            return Err(BookError::TooManyOrders);
+        }
+        let place = self.arrivals + 1;
         let order =
             StoredOrder { instrument: add.instrument_id, side, price: add.price, quantity: add.quantity, place };
-        vacant.insert(order);
-        self.insert(order_id, &order);
+        if self.orders.contains_key(&order_id) {
+            return Err(BookError::DuplicateOrder { order_id });
+        }
+        self.state_mut(add.instrument_id)?;
+        self.arrivals = place;
+        self.insert(order_id, order);
         Ok(())
     }
 
-    fn insert(&mut self, id: u64, order: &StoredOrder) {
-        self.state_mut(order.instrument).sides[order.side as usize & 1].insert(order.key(), id);
+    fn insert(&mut self, id: u64, order: StoredOrder) {
+        if let Some(side) = self.side_mut(&order) {
+            side.insert(order.key(), id);
+        }
+        self.orders.insert(id, order);
+    }
+
+    fn side_mut(&mut self, order: &StoredOrder) -> Option<&mut BTreeMap<(i64, u64), u64>> {
+        self.instruments.get_mut(&order.instrument).map(|state| &mut state.sides[order.side as usize & 1])
     }
 
     fn remove(&mut self, order_id: u64) -> Result<StoredOrder, BookError> {
         let order = self.orders.remove(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
-        self.state_mut(order.instrument).sides[order.side as usize & 1].remove(&order.key());
+        if let Some(side) = self.side_mut(&order) {
+            side.remove(&order.key());
+        }
         Ok(order)
     }
 
     fn modify(&mut self, modify: &OrderModify) -> Result<(), BookError> {
         let order_id = modify.order_id;
+        let keeps_place = modify.flags & OrderModify::KEEPS_PLACE != 0;
         let order = self.orders.get_mut(&order_id).ok_or(BookError::UnknownOrder { order_id })?;
-        if modify.flags & OrderModify::KEEPS_PLACE != 0 && modify.new_price == order.price {
+        if keeps_place && modify.new_price == order.price {
             order.quantity = modify.new_quantity;
             return Ok(());
         }
         let old = self.remove(order_id)?;
-        let place = self.next_place();
-        let order = StoredOrder { price: modify.new_price, quantity: modify.new_quantity, place, ..old };
-        self.orders.insert(order_id, order);
-        self.insert(order_id, &order);
+        // An order that keeps its place stands before later orders, also at a new price.
+        let place = if keeps_place { old.place } else { self.arrivals + 1 };
+        self.arrivals = self.arrivals.max(place);
+        self.insert(order_id, StoredOrder { price: modify.new_price, quantity: modify.new_quantity, place, ..old });
         Ok(())
     }
 
@@ -244,5 +271,47 @@ impl BookBuilder {
                 self.orders.remove(&id);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn add(order_id: u64, price: i64) -> MitchMessage {
+        let (side, price) = (Letter(b'B'), MitchPrice(price));
+        OrderAdd { order_id, side, quantity: 9, instrument_id: 1, price, ..OrderAdd::default() }.into()
+    }
+
+    fn modify(order_id: u64, price: i64, flags: u8) -> MitchMessage {
+        OrderModify { order_id, new_quantity: 5, new_price: MitchPrice(price), flags, ..OrderModify::default() }.into()
+    }
+
+    #[test]
+    fn bit_0_keeps_the_place_at_another_price_too() {
+        for (flags, expected) in [(OrderModify::KEEPS_PLACE, [1, 2, 3]), (0, [2, 3, 1])] {
+            let mut book = BookBuilder::default();
+            for message in [add(1, 10), add(2, 20), add(3, 20), modify(1, 20, flags)] {
+                book.apply(&message).unwrap();
+            }
+            let ids: Vec<u64> = book.orders(1, Side::Buy).map(|order| order.id).collect();
+            assert_eq!(ids, expected, "flags {flags}");
+        }
+    }
+
+    #[test]
+    fn a_feed_of_endless_instruments_is_refused() {
+        let mut book = BookBuilder::default();
+        let status =
+            |instrument_id| MitchMessage::from(SymbolStatus { instrument_id, book_type: 1, ..Default::default() });
+        for id in 0..u32::try_from(BookBuilder::MAX_INSTRUMENTS).unwrap() {
+            book.apply(&status(id)).unwrap();
+        }
+        let refused = Err(BookError::TooManyInstruments { instrument_id: u32::MAX });
+        assert_eq!(book.apply(&status(u32::MAX)), refused);
+        let order = OrderAdd { side: Letter(b'B'), instrument_id: u32::MAX, ..OrderAdd::default() };
+        assert_eq!(book.apply(&order.into()), refused);
+        assert_eq!(book.order_count(), 0);
+        book.apply(&status(7)).unwrap();
     }
 }

@@ -51,7 +51,7 @@ struct DisplayedOrder {
 /// Units of an instrument, and the newest time priority in its book.
 #[derive(Clone, Copy, Debug, Default)]
 struct InstrumentScale {
-    /// Price of one tick in units of 1e-8; zero if a tick has more decimals.
+    /// Price of one tick in units of 1e-8.
     tick: i64,
     /// Highest time priority that a displayed order has had.
     newest: u64,
@@ -67,8 +67,8 @@ impl InstrumentScale {
 #[derive(Debug, Default)]
 pub struct OrderFeedEncoder {
     displayed: HashMap<OrderId, DisplayedOrder>,
-    /// By instrument id.
-    instruments: Vec<InstrumentScale>,
+    /// By instrument id. `None`: the feed leaves the instrument out.
+    instruments: Vec<Option<InstrumentScale>>,
     /// Second of the last time mark.
     second: Option<u32>,
     /// Orders that the current command has named.
@@ -133,6 +133,9 @@ impl OrderFeedEncoder {
         let mut out = CommandOutput { sink, at, nanosecond, second: &mut second };
         for market in engine.markets() {
             self.define(&market.spec, Some(market), &mut out);
+            if !Self::includes(&market.spec) {
+                continue;
+            }
             self.send_status(market.spec.id, market.phase(), None, &mut out);
             let instrument_id = market.spec.id.0;
             out.send(&BookClear { nanosecond, instrument_id, sub_book: ORDER_BOOK, book_type: ORDER_BOOK });
@@ -209,6 +212,7 @@ impl OrderFeedEncoder {
             Event::SessionChanged { instrument, to, reason, ends, .. } => {
                 self.send_status(*instrument, *to, Some((*reason, *ends)), out);
             }
+            Event::ReportingChanged { instrument, .. } if self.scale(*instrument).is_none() => {}
             Event::ReportingChanged { instrument, open, reason, ends } => out.send(&SymbolStatus {
                 nanosecond,
                 instrument_id: instrument.0,
@@ -218,23 +222,26 @@ impl OrderFeedEncoder {
                 book_type: OFF_BOOK,
                 ..SymbolStatus::default()
             }),
-            Event::Indicative { instrument, price, volume, imbalance } => out.send(&AuctionInfo {
-                nanosecond,
-                paired_quantity: quantity(*volume),
-                imbalance_direction: Letter(match (price, *imbalance) {
-                    (None, _) => b'O',
-                    (Some(_), 0) => b'N',
-                    (Some(_), 1..) => b'B',
-                    _ => b'S',
-                }),
-                instrument_id: instrument.0,
-                price: price.map(|price| self.scale(*instrument).price(price)).unwrap_or_default(),
-                auction_type: engine
-                    .market(*instrument)
-                    .and_then(|market| auction_type(market.phase()))
-                    .unwrap_or_default(),
-                ..AuctionInfo::default()
-            }),
+            Event::Indicative { instrument, price, volume, imbalance } => {
+                let Some(scale) = self.scale(*instrument) else { return };
+                out.send(&AuctionInfo {
+                    nanosecond,
+                    paired_quantity: quantity(*volume),
+                    imbalance_direction: Letter(match (price, *imbalance) {
+                        (None, _) => b'O',
+                        (Some(_), 0) => b'N',
+                        (Some(_), 1..) => b'B',
+                        _ => b'S',
+                    }),
+                    instrument_id: instrument.0,
+                    price: price.map(|price| scale.price(price)).unwrap_or_default(),
+                    auction_type: engine
+                        .market(*instrument)
+                        .and_then(|market| auction_type(market.phase()))
+                        .unwrap_or_default(),
+                    ..AuctionInfo::default()
+                });
+            }
             Event::Uncrossed { instrument, call: Phase::OpeningCall, price, .. } => {
                 self.send_statistic(*instrument, b'O', *price, Letter(b'A'), out);
             }
@@ -250,19 +257,25 @@ impl OrderFeedEncoder {
         }
     }
 
-    fn scale(&self, instrument: InstrumentId) -> InstrumentScale {
-        self.instruments.get(instrument.0 as usize).copied().unwrap_or_default()
+    /// Whether the prices of an instrument fit the format: eight decimals. Otherwise the feed
+    /// leaves the instrument out.
+    pub fn includes(spec: &InstrumentSpec) -> bool {
+        MitchPrice::of(spec.tick).is_some()
+    }
+
+    fn scale(&self, instrument: InstrumentId) -> Option<InstrumentScale> {
+        self.instruments.get(instrument.0 as usize).copied().flatten()
     }
 
     /// Sends the definition of an instrument.
     fn define<S: MitchSink>(&mut self, spec: &InstrumentSpec, market: Option<&Market>, out: &mut CommandOutput<'_, S>) {
         let at = spec.id.0 as usize;
         if self.instruments.len() <= at {
-            self.instruments.resize(at + 1, InstrumentScale::default());
+            self.instruments.resize(at + 1, None);
         }
-        let tick = MitchPrice::of(spec.tick).unwrap_or_default().0;
+        let Some(MitchPrice(tick)) = MitchPrice::of(spec.tick) else { return };
         if let Some(scale) = self.instruments.get_mut(at) {
-            scale.tick = tick;
+            scale.get_or_insert_default().tick = tick;
         }
         let is_deleted = market.is_some_and(|market| market.phase() == Phase::Deleted);
         let segment = spec.rules.as_ref().map(|rules| Alpha::new(rules.segment.as_str()));
@@ -285,6 +298,9 @@ impl OrderFeedEncoder {
         change: Option<(SessionReason, Option<VenueNanos>)>,
         out: &mut CommandOutput<'_, S>,
     ) {
+        if self.scale(instrument).is_none() {
+            return;
+        }
         out.send(&SymbolStatus {
             nanosecond: out.nanosecond,
             instrument_id: instrument.0,
@@ -304,11 +320,12 @@ impl OrderFeedEncoder {
         open_close_indicator: Letter,
         out: &mut CommandOutput<'_, S>,
     ) {
+        let Some(scale) = self.scale(instrument) else { return };
         out.send(&PriceStatistic {
             nanosecond: out.nanosecond,
             instrument_id: instrument.0,
             statistic_type: Letter(statistic),
-            price: self.scale(instrument).price(price),
+            price: scale.price(price),
             open_close_indicator,
             sub_book: ORDER_BOOK,
             ..PriceStatistic::default()
@@ -316,11 +333,12 @@ impl OrderFeedEncoder {
     }
 
     fn send_bust<S: MitchSink>(&self, bust: &Bust, out: &mut CommandOutput<'_, S>) {
+        let Some(scale) = self.scale(bust.instrument) else { return };
         out.send(&RecoveryTrade {
             nanosecond: out.nanosecond,
             executed_quantity: quantity(bust.lots),
             instrument_id: bust.instrument.0,
-            price: self.scale(bust.instrument).price(bust.price),
+            price: scale.price(bust.price),
             trade_id: bust.trade_seq.0,
             trade_time: time_text(out.at),
             trade_date: date_text(out.at),
@@ -331,11 +349,12 @@ impl OrderFeedEncoder {
     }
 
     fn send_reported_trade<S: MitchSink>(&self, trade: &OffBookTrade, out: &mut CommandOutput<'_, S>) {
+        let Some(scale) = self.scale(trade.instrument) else { return };
         out.send(&OffBookReport {
             nanosecond: out.nanosecond,
             executed_quantity: quantity(trade.lots),
             instrument_id: trade.instrument.0,
-            price: self.scale(trade.instrument).price(trade.price),
+            price: scale.price(trade.price),
             trade_id: trade.number,
             off_book_trade_type: Alpha::new(REPORTED_TRADE),
             trade_time: time_text(out.at),
@@ -352,6 +371,8 @@ impl OrderFeedEncoder {
 
     /// Sends the executions of a trade, and the trade itself if no execution shows it.
     fn trade<S: MitchSink>(&mut self, trade: &TradeEvent, engine: &Engine, out: &mut CommandOutput<'_, S>) {
+        let Some(scale) = self.scale(trade.instrument) else { return };
+        let price = scale.price(trade.price);
         let [maker, taker] = trade.parties;
         let is_shown = trade.kind == TradeKind::Continuous && self.displayed.contains_key(&maker.0);
         self.execute(trade, maker, is_shown, engine, out);
@@ -362,7 +383,6 @@ impl OrderFeedEncoder {
             self.execute(trade, taker, false, engine, out);
         }
         let (nanosecond, instrument_id) = (out.nanosecond, trade.instrument.0);
-        let price = self.scale(trade.instrument).price(trade.price);
         let auction = match trade.kind {
             TradeKind::Call(call) => auction_type(call),
             _ => None,
@@ -431,7 +451,7 @@ impl OrderFeedEncoder {
             display_quantity: left,
             trade_id,
             printable: Letter(if is_printable { b'Y' } else { b'N' }),
-            price: self.scale(trade.instrument).price(price),
+            price: self.scale(trade.instrument).unwrap_or_default().price(price),
             ..PricedExecution::default()
         });
     }
@@ -447,7 +467,7 @@ impl OrderFeedEncoder {
         out: &mut CommandOutput<'_, S>,
     ) {
         self.touched.push(id);
-        if self.displayed.contains_key(&id) {
+        if self.displayed.contains_key(&id) || self.scale(instrument).is_none() {
             return;
         }
         let order = DisplayedOrder { price, shown: quantity(shown), time: None };
@@ -461,7 +481,7 @@ impl OrderFeedEncoder {
     }
 
     fn note_time(&mut self, instrument: InstrumentId, time: u64) {
-        if let Some(scale) = self.instruments.get_mut(instrument.0 as usize) {
+        if let Some(Some(scale)) = self.instruments.get_mut(instrument.0 as usize) {
             scale.newest = scale.newest.max(time);
         }
     }
@@ -479,7 +499,7 @@ impl OrderFeedEncoder {
             side: side_letter(side),
             quantity: order.shown,
             instrument_id: instrument.0,
-            price: self.scale(instrument).price(order.price),
+            price: self.scale(instrument).unwrap_or_default().price(order.price),
             ..OrderAdd::default()
         });
     }
@@ -517,6 +537,7 @@ impl OrderFeedEncoder {
         engine: &Engine,
         out: &mut CommandOutput<'_, S>,
     ) {
+        let Some(scale) = self.scale(view.instrument) else { return };
         let now = DisplayedOrder { price: view.price, shown: quantity(view.shown), time: Some(view.time) };
         let has_place =
             |old: &DisplayedOrder| old.price == now.price && old.time.map_or(is_in_order, |time| time == view.time);
@@ -530,7 +551,7 @@ impl OrderFeedEncoder {
             }
             Some(_) => self.send_modify(view.id, view.instrument, &now, 0, out),
         }
-        if view.time < self.scale(view.instrument).newest {
+        if view.time < scale.newest {
             self.move_behind(view, engine, out);
         }
         self.note_time(view.instrument, view.time);
@@ -548,7 +569,7 @@ impl OrderFeedEncoder {
             nanosecond: out.nanosecond,
             order_id: id.0,
             new_quantity: order.shown,
-            new_price: self.scale(instrument).price(order.price),
+            new_price: self.scale(instrument).unwrap_or_default().price(order.price),
             flags,
         });
     }

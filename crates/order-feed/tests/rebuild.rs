@@ -14,10 +14,12 @@ mod common;
 use std::collections::{BTreeMap, BTreeSet};
 
 use common::flow::Flow;
-use common::world::{Stamper, opening_commands};
+use common::world::{NPN_ZAR, Stamper, currency, instrument, opening_commands};
 use common::{SplitMix64, test_seed};
 use pitwire_engine::Engine;
-use pitwire_model::{Event, InstrumentId, OrderId, OrderType, Side, VenueNanos};
+use pitwire_model::{
+    Command, Decimal, Event, InstrumentId, InstrumentSpec, OrderId, OrderType, Phase, Side, VenueNanos,
+};
 use pitwire_order_feed::{BookBuilder, Letter, MitchMessage, MitchPrice, OrderFeedEncoder, UnitMessages};
 
 const COMMANDS: usize = 60_000;
@@ -178,4 +180,24 @@ fn rebuilt_books_equal_the_engines_after_every_command() {
     for name in expected {
         assert!(counts.contains_key(name), "TEST_SEED={fresh}: no message {name:?}");
     }
+}
+
+#[test]
+fn an_instrument_with_finer_ticks_than_the_format_is_left_out() {
+    let known = InstrumentSpec { id: InstrumentId(0), ..instrument(NPN_ZAR, 10) };
+    let spec = InstrumentSpec { tick: Decimal::new(1, 9), lot: Decimal::new(10, 0), ..known.clone() };
+    assert!(OrderFeedEncoder::includes(&known) && !OrderFeedEncoder::includes(&spec));
+    let currencies = (0..4).map(|id| Command::AddCurrency(currency(id, &format!("C{id}"), 8)));
+    let open = Command::SetPhase { instrument: spec.id, phase: Phase::Continuous };
+    let (mut engine, mut stamper, mut messages) = (Engine::new(), Stamper::default(), Vec::new());
+    let mut encoder = OrderFeedEncoder::start(&engine, VenueNanos(1), &mut messages);
+    let mut has_opened = false;
+    for command in currencies.chain([Command::AddInstrument(Box::new(spec)), open]) {
+        let (stamped, mut events) = (stamper.stamp(command), Vec::new());
+        engine.apply(&stamped, &mut events);
+        encoder.observe(stamped.at, &events, &engine, &mut messages);
+        has_opened |= events.iter().any(|event| matches!(event, Event::PhaseChanged { .. }));
+    }
+    encoder.restart(&engine, VenueNanos(9), &mut messages);
+    assert!(has_opened && messages.is_empty(), "{messages:?}");
 }
