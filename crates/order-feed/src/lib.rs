@@ -5,7 +5,8 @@
 //! Holds       1. after the messages of each command, a rebuilt book has the displayed orders of
 //!                the venue's book, with their prices, displayed quantities and places;
 //!             2. an order that is not displayed causes no message; its trades show no order;
-//!             3. a decoder accepts any bytes and answers with a message or an error.
+//!             3. a decoder accepts any bytes and answers with a message or an error;
+//!             4. an instrument whose tick needs more than eight decimals is not in the feed.
 //! Leaves out  sockets.
 //! Start at    [`OrderFeedEncoder::observe`] and [`BookBuilder::apply`]; `docs/order-feed.md`
 //!             describes the format.
@@ -13,6 +14,7 @@
 #![warn(clippy::missing_errors_doc)]
 
 mod book;
+mod dissector;
 mod encoder;
 mod fields;
 mod messages;
@@ -20,6 +22,7 @@ mod trading_status;
 mod unit;
 
 pub use book::{BookBuilder, BookError, InstrumentState, RebuiltOrder};
+pub use dissector::wireshark_dissector;
 pub use encoder::OrderFeedEncoder;
 pub use fields::{Alpha, FieldKind, FillerBytes, Letter, MitchField, MitchPrice};
 pub use messages::*;
