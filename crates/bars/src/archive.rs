@@ -128,7 +128,7 @@ impl BarArchive {
             Some(open) => open,
             None => self.open.insert(OpenFile::create(&self.directory)?),
         };
-        open.table.push(cells(row))
+        open.table.push(&cells(row))
     }
 
     fn publish(&mut self, open: OpenFile) -> io::Result<()> {

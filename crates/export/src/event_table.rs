@@ -10,9 +10,10 @@ use std::thread::{self, JoinHandle};
 
 use pitwire_failure::Failure;
 use pitwire_model::{Event, Seq, SequencedCommand, VenueNanos};
+use pitwire_tables::Cell;
 
 use crate::event_json::describe;
-use crate::table::{Cell, Table, TableSummary};
+use crate::table::{Table, TableSummary};
 
 /// Events that are passed on together.
 const BATCH: usize = 1_024;
@@ -113,7 +114,7 @@ fn write_row(
         Cell::U64(seq.0),
         Cell::U32(index),
         Cell::U64(at.0),
-        Cell::Time(at),
+        Cell::Time(at.0.cast_signed()),
         Cell::Text(&head.name),
         Cell::Bool(event.is_public()),
         Cell::maybe(head.instrument, Cell::U32),

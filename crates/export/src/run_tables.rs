@@ -10,13 +10,14 @@ use pitwire_model::{
     AccountId, Command, Decimal, Event, InstrumentId, InstrumentSpec, Lots, NewOrder, OrderId, OrderType, Phase, Seq,
     SequencedCommand, Side, Ticks, VenueNanos,
 };
+use pitwire_tables::Cell;
 
 use crate::columns;
 use crate::event_table::EventTable;
 use crate::event_type::event_type;
 use crate::format::TableFormat;
 use crate::instrument_state::{InstrumentState, Level, Quote};
-use crate::table::{Cell, Table, TableSummary};
+use crate::table::{Table, TableSummary};
 
 /// Entry data of a live order, for later rows about it.
 struct OrderEntry {
@@ -289,7 +290,7 @@ impl RunTables {
             Cell::U32(order.instrument.0),
             Cell::U64(order.id.0),
             text(order.client_order_id.as_str()),
-            Cell::Time(stamped.at),
+            Cell::Time(stamped.at.0.cast_signed()),
             limit.map_or(Cell::Number(Decimal::ZERO), |price| subject.price(price)),
             subject.amount(lots),
             Cell::Text(side_name(order.side)),
@@ -334,7 +335,7 @@ impl RunTables {
             client_order_id(maker),
             subject.price(*price),
             subject.amount(*lots),
-            Cell::Time(stamped.at),
+            Cell::Time(stamped.at.0.cast_signed()),
             subject.name(),
             Cell::I64(price.0),
             Cell::U64(lots.0),
@@ -354,7 +355,7 @@ impl RunTables {
         let subject = RowInstrument::of(&self.states, row.instrument);
         self.levels.write(&[
             Cell::U32(row.instrument.0),
-            Cell::Time(at),
+            Cell::Time(at.0.cast_signed()),
             Cell::Text(side_name(row.side)),
             subject.price(row.price),
             subject.amount(row.lots),
@@ -386,7 +387,7 @@ impl RunTables {
         let [ask_price, ask_volume, ask_ticks, ask_lots] = subject.level(quote.ask);
         self.quotes.write(&[
             Cell::U32(instrument.0),
-            Cell::Time(at),
+            Cell::Time(at.0.cast_signed()),
             subject.name(),
             bid_price,
             bid_volume,
@@ -414,7 +415,7 @@ impl RunTables {
             let auction = if *call == Phase::Continuous { "batch" } else { call.name() };
             self.auctions.write(&[
                 Cell::U32(instrument.0),
-                Cell::Time(stamped.at),
+                Cell::Time(stamped.at.0.cast_signed()),
                 subject.name(),
                 Cell::Text(auction),
                 subject.price(*price),
@@ -472,7 +473,7 @@ impl RunTables {
                 Cell::U32(order.instrument.0),
                 Cell::U64(order.order.0),
                 entered.map_or(Cell::Null, |entered| text(&entered.client_order_id)),
-                Cell::maybe(entered, |entered| Cell::Time(entered.at)),
+                Cell::maybe(entered, |entered| Cell::Time(entered.at.0.cast_signed())),
                 subject.price(order.price),
                 subject.amount(order.open),
                 Cell::Text(side_name(order.side)),

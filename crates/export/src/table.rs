@@ -6,7 +6,7 @@ use std::path::Path;
 
 use pitwire_failure::Failure;
 use pitwire_model::{Decimal, VenueNanos};
-use pitwire_tables::{CellValue, ColumnType, ParquetTable};
+use pitwire_tables::{Cell, ColumnType, ParquetTable};
 
 use crate::command_range::date_time;
 use crate::format::{NumberType, TableFormat};
@@ -61,61 +61,6 @@ impl ColumnKind {
     }
 }
 
-/// A value in a row.
-#[derive(Clone, Copy, Debug)]
-pub enum Cell<'a> {
-    Null,
-    U32(u32),
-    U64(u64),
-    I64(i64),
-    Bool(bool),
-    Text(&'a str),
-    Number(Decimal),
-    Time(VenueNanos),
-}
-
-impl<'a> Cell<'a> {
-    /// Returns the cell of a value, or null.
-    pub fn maybe<T>(value: Option<T>, cell: impl FnOnce(T) -> Cell<'a>) -> Cell<'a> {
-        value.map_or(Cell::Null, cell)
-    }
-
-    fn parquet_value(self, numbers: NumberType) -> io::Result<CellValue<'a>> {
-        Ok(match self {
-            Cell::Null => CellValue::Null,
-            Cell::U32(number) => CellValue::U32(number),
-            Cell::U64(number) => CellValue::U64(number),
-            Cell::I64(number) => CellValue::I64(number),
-            Cell::Bool(flag) => CellValue::Bool(flag),
-            Cell::Text(text) => CellValue::Text(text),
-            Cell::Time(at) => CellValue::Time(at.as_millis().cast_signed()),
-            Cell::Number(number) => match numbers {
-                NumberType::Float => CellValue::Float(nearest_float(number)),
-                NumberType::Decimal => CellValue::Decimal(parquet_units(number)?),
-            },
-        })
-    }
-}
-
-/// Returns the float that is nearest to a number.
-#[allow(clippy::cast_precision_loss)]
-fn nearest_float(number: Decimal) -> f64 {
-    /// Up to here, integers and powers of ten are exact floats, and one division rounds correctly.
-    const EXACT: u128 = 1 << 53;
-    const EXACT_SCALE: u8 = 22;
-    if number.mantissa.unsigned_abs() <= EXACT && number.scale <= EXACT_SCALE {
-        return number.mantissa as f64 / 10_f64.powi(i32::from(number.scale));
-    }
-    // The text of a decimal is a valid number.
-    number.to_string().parse().unwrap_or(f64::NAN)
-}
-
-fn parquet_units(number: Decimal) -> io::Result<i128> {
-    const LIMIT: i128 = 10_i128.pow(38);
-    let units = number.rescaled(DECIMAL_SCALE).filter(|units| units.abs() < LIMIT);
-    units.ok_or_else(|| io::Error::other(format!("{number} has more digits than DECIMAL(38, 18) holds")))
-}
-
 /// A table that is being written.
 pub struct Table {
     name: &'static str,
@@ -126,7 +71,7 @@ pub struct Table {
 
 enum RowWriter {
     Csv(CsvWriter),
-    Parquet(Box<ParquetTable<BufWriter<File>>>, NumberType),
+    Parquet(Box<ParquetTable<BufWriter<File>>>),
 }
 
 impl Table {
@@ -151,7 +96,7 @@ impl Table {
                 let out = BufWriter::with_capacity(1 << 20, out);
                 let columns: Vec<(&str, ColumnType)> =
                     columns.iter().map(|(name, kind)| (*name, kind.parquet_type(numbers))).collect();
-                RowWriter::Parquet(Box::new(ParquetTable::new(out, "row", &columns).map_err(failed)?), numbers)
+                RowWriter::Parquet(Box::new(ParquetTable::new(out, "row", &columns).map_err(failed)?))
             }
         };
         Ok(Table { name, file, rows: 0, rows_out })
@@ -166,7 +111,7 @@ impl Table {
         self.rows += 1;
         let written = match &mut self.rows_out {
             RowWriter::Csv(csv) => csv.write(row),
-            RowWriter::Parquet(table, numbers) => push(table, row, *numbers),
+            RowWriter::Parquet(table) => table.push(row),
         };
         written.map_err(|error| cannot_write(Path::new(&self.file), &error))
     }
@@ -180,22 +125,11 @@ impl Table {
         let Table { name, file, rows, rows_out } = self;
         let closed = match rows_out {
             RowWriter::Csv(mut csv) => csv.flush(),
-            RowWriter::Parquet(table, _) => table.close().and_then(|(_, mut out)| out.flush()),
+            RowWriter::Parquet(table) => table.close().and_then(|(_, mut out)| out.flush()),
         };
         closed.map_err(|error| cannot_write(Path::new(&file), &error))?;
         Ok(TableSummary { name, file, rows })
     }
-}
-
-fn push(table: &mut ParquetTable<BufWriter<File>>, row: &[Cell<'_>], numbers: NumberType) -> io::Result<()> {
-    let mut failure = None;
-    table.push(row.iter().map(|cell| {
-        cell.parquet_value(numbers).unwrap_or_else(|error| {
-            failure = Some(error);
-            CellValue::Null
-        })
-    }))?;
-    failure.map_or(Ok(()), Err)
 }
 
 /// Bytes that are collected before they are written to the file.
@@ -231,8 +165,9 @@ impl CsvWriter {
                 Cell::U64(number) => put_integer(lines, *number),
                 Cell::I64(number) => put_integer(lines, *number),
                 Cell::Bool(is) => lines.extend_from_slice(if *is { b"true" } else { b"false" }),
+                Cell::Float(number) => write!(lines, "{number}")?,
                 Cell::Number(number) => put_decimal(lines, *number)?,
-                Cell::Time(at) => self.time.put(lines, *at),
+                Cell::Time(at_ns) => self.time.put(lines, VenueNanos(at_ns.cast_unsigned())),
                 Cell::Text(text) => quote(lines, text),
             }
         }
@@ -332,15 +267,6 @@ fn put_with_doubled_quotes(out: &mut Vec<u8>, text: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_float_is_the_nearest_one() {
-        for text in ["0", "0.1", "3199.99", "-0.05", "123456789.123456789", "9007199254740993", "0.000000001"] {
-            let number = Decimal::parse(text).unwrap();
-            let nearest: f64 = text.parse().unwrap();
-            assert_eq!(nearest_float(number).to_bits(), nearest.to_bits(), "{text}");
-        }
-    }
 
     #[test]
     fn a_decimal_has_the_digits_of_its_scale() {
