@@ -161,10 +161,9 @@ impl Relay {
     }
 
     fn script(&self, faults: &str) -> Result<FaultScript, Failure> {
-        let script = if faults == "random" {
-            let script = FaultScript::random(self.seed);
-            info!("the script of seed {}:\n{script}", self.seed);
-            script
+        let is_random = faults == "random";
+        let script = if is_random {
+            FaultScript::random(self.seed)
         } else {
             let text = std::fs::read_to_string(faults).map_err(|error| {
                 Failure::usage(format!("cannot read {faults}: {error}"))
@@ -175,10 +174,14 @@ impl Relay {
                     .remedy("docs/relay.md describes its rules")
             })?
         };
-        Ok(match self.lasts {
+        let script = match self.lasts {
             Some(seconds) => script.lasting(Duration::from_secs(seconds)),
             None => script,
-        })
+        };
+        if is_random {
+            info!("the script of seed {}:\n{script}", self.seed);
+        }
+        Ok(script)
     }
 
     fn report(&self, proxy: &FaultProxy) {

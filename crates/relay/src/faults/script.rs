@@ -264,6 +264,14 @@ impl FaultRule {
             }
             _ => {}
         }
+        if self.at.contains(&0) {
+            return Err("at has the number 0: messages and connections are counted from 1".into());
+        }
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && from > to
+        {
+            return Err(format!("from {from} is above to {to}, so the rule selects nothing: exchange them"));
+        }
         match (self.kind, self.ms, self.max_ms) {
             (FaultKind::Delay, None, _) => return Err("ms is missing: expected milliseconds".into()),
             (FaultKind::Delay | FaultKind::Reorder, ms, max_ms) => {
@@ -377,6 +385,8 @@ mod tests {
             ("speed = 1\n", "unknown field `speed`"),
             ("[[fault]]\nkind = \"drop\"\n", "fault 1 (drop): give at"),
             ("[[fault]]\nkind = \"drop\"\nat = [1]\nshare = 0.5\n", "either at or share"),
+            ("[[fault]]\nkind = \"drop\"\nat = [2, 0]\n", "counted from 1"),
+            ("[[fault]]\nkind = \"drop\"\nshare = 1.0\nfrom = 9\nto = 8\n", "from 9 is above to 8"),
             ("[[fault]]\nkind = \"drop\"\nshare = 1.5\n", "share 1.5"),
             ("[[fault]]\nkind = \"drop\"\nshare = nan\n", "share NaN"),
             ("[[fault]]\nkind = \"delay\"\nat = [1]\n", "ms is missing"),
