@@ -1,6 +1,7 @@
 """`pitwire flow`: files, the journal, and a fit of an exported tape."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -225,6 +226,17 @@ def test_a_replay_of_an_export_reproduces_every_trade(tmp_path: Path) -> None:
     assert sum(fill["lots"] for fill in mine["own_fills"]) <= 5000
     assert mine["own_fills"], mine
     assert mine["reproduced_trades"] < mine["recorded_trades"]
+    # A row that comes too late is refused by its line.
+    instruments = (tmp_path / "tables" / "instruments.csv").read_text().splitlines()
+    number = next(row.split(",")[0] for row in instruments if ",BTC_USDC," in row)
+    events = tmp_path / "tables" / "events.csv"
+    head, *rows = events.read_text().splitlines()
+    first, *_, last = (place for place, row in enumerate(rows) if row.split(",")[6] == number)
+    rows.insert(first, rows.pop(last))
+    events.write_text("\n".join([head, *rows]) + "\n")
+    refused = run_pitwire(*replay)
+    assert refused.returncode == 1, refused.stderr
+    assert re.search(r"events\.csv, line \d+: TimeNs \d+ is before that of an earlier row", refused.stderr)
 
 
 def test_recorded_trades_and_depth_of_the_binance_form_replay(tmp_path: Path) -> None:

@@ -29,8 +29,21 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-@pytest.mark.parametrize("name", ["export", "verify", "sim", "scenario", "backup", "explain"])
-def test_a_long_command_shows_its_progress_on_a_terminal_only(name: str, run: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def tables(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("progress") / "tables"
+    ended = run_pitwire("export", run, "--out", directory)
+    assert ended.returncode == 0, ended.stderr
+    return directory
+
+
+@pytest.mark.parametrize(
+    "name", ["export", "verify", "sim", "scenario", "backup", "explain", "sim --replay", "flow fit"]
+)
+def test_a_long_command_shows_its_progress_on_a_terminal_only(
+    name: str, run: Path, tables: Path, tmp_path: Path
+) -> None:
+    orders = tables / "orders.csv"
     command: list[str | Path]
     command, doing = {
         "export": ([BINARY, "export", run, "--out", tmp_path / "tables"], "exporting"),
@@ -39,6 +52,8 @@ def test_a_long_command_shows_its_progress_on_a_terminal_only(name: str, run: Pa
         "scenario": ([BINARY, "scenario", VECTORS], "playing"),
         "explain": ([BINARY, "explain", "--data", run, "--order", "500"], "explaining"),
         "backup": ([BINARY, "backup", run, tmp_path / "copy"], "verifying the copy"),
+        "sim --replay": ([BINARY, "sim", "--replay", tables, "--instrument", "NPN_ZAR"], "replaying"),
+        "flow fit": ([BINARY, "flow", "fit", orders, "--instrument", "NPN_ZAR"], "fitting"),
     }[name]
     written = on_a_terminal(command)
     shown = ESCAPE.sub("", written)

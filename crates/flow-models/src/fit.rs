@@ -54,12 +54,14 @@ pub struct Fit {
 
 impl Fit {
     /// Fits one exponential for each pair of types, or exponentials with the given decay rates.
+    /// `progress` is called after each search with the searches that are done, and with all of
+    /// them.
     ///
     /// # Errors
     ///
     /// Returns a failure if a type has fewer than [`FEWEST_EVENTS`] events, there are too many
     /// types, or a decay rate is not positive.
-    pub fn of(tape: &EventTape, decays: &[f64]) -> Result<Fit, Failure> {
+    pub fn of(tape: &EventTape, decays: &[f64], progress: &mut dyn FnMut(u64, u64)) -> Result<Fit, Failure> {
         let types = tape.types.len();
         if let Some(decay) = decays.iter().find(|decay| !(decay.is_finite() && **decay > 0.0)) {
             return Err(Failure::usage(format!("the decay rate {decay} is not positive"))
@@ -74,7 +76,13 @@ impl Fit {
             return Err(Failure::new(format!("type {name:?} has {} events", times.len()))
                 .remedy(format!("export a longer run: each type needs {FEWEST_EVENTS}")));
         }
-        let fitted = (0..types).map(|kind| fit_type(tape, kind, decays)).collect();
+        let searches = (types * shares_of_rate(decays).len()) as u64;
+        let mut done = 0;
+        let mut searched = || {
+            done += 1;
+            progress(done, searches);
+        };
+        let fitted = (0..types).map(|kind| fit_type(tape, kind, decays, &mut searched)).collect();
         Ok(Fit { types: fitted, seconds: tape.seconds })
     }
 
@@ -103,7 +111,13 @@ const LEAST: f64 = 1e-9;
 /// A jump that causes fewer events than this counts as zero.
 const LEAST_BRANCHING: f64 = 1e-4;
 
-fn fit_type(tape: &EventTape, kind: usize, decays: &[f64]) -> FittedType {
+/// Returns the decay rates from which a search starts, as shares of the rate of all events. The
+/// likelihood has several maxima in the decays: start from slow, middle and fast ones.
+fn shares_of_rate(decays: &[f64]) -> &'static [f64] {
+    if decays.is_empty() { &[0.02, 0.1, 0.7] } else { &[1.0] }
+}
+
+fn fit_type(tape: &EventTape, kind: usize, decays: &[f64], searched: &mut dyn FnMut()) -> FittedType {
     let types = tape.types.len();
     let causes: Vec<Cause> = if decays.is_empty() {
         (0..types).map(|kind| Cause { kind, decay: None }).collect()
@@ -111,10 +125,12 @@ fn fit_type(tape: &EventTape, kind: usize, decays: &[f64]) -> FittedType {
         decays.iter().flat_map(|decay| (0..types).map(|kind| Cause { kind, decay: Some(*decay) })).collect()
     };
     let likelihood = RowLikelihood::new(tape, kind, causes);
-    // The likelihood has several maxima in the decays: start from slow, middle and fast ones.
     let rate = tape.events() as f64 / tape.seconds.max(1e-9);
-    let starts: &[f64] = if decays.is_empty() { &[0.02, 0.1, 0.7] } else { &[1.0] };
-    let found = starts.iter().map(|share| search(&likelihood, start(&likelihood, kind, rate * share)));
+    let found = shares_of_rate(decays).iter().map(|share| {
+        let found = search(&likelihood, start(&likelihood, kind, rate * share));
+        searched();
+        found
+    });
     let Some((point, at, has_converged)) = found.max_by(|one, other| one.1.value.total_cmp(&other.1.value)) else {
         unreachable!("there is always a start");
     };

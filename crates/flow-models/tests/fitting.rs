@@ -38,7 +38,7 @@ fn near(estimate: &Estimate, truth: f64, what: &str) {
 #[test]
 fn the_parameters_of_a_known_process_are_found() {
     let kernel = two_types();
-    let fit = Fit::of(&tape(&kernel, 3, 40_000), &[]).unwrap();
+    let fit = Fit::of(&tape(&kernel, 3, 40_000), &[], &mut |_, _| {}).unwrap();
     for (i, one) in fit.types.iter().enumerate() {
         assert!(one.has_converged, "{}", one.name);
         near(&one.base, kernel.base[i], "base");
@@ -62,7 +62,8 @@ fn the_parameters_of_a_known_process_are_found() {
 fn standard_errors_are_those_of_repeated_fits() {
     let kernel = Kernel { base: vec![1.0], parts: vec![Exponential { jump: vec![vec![1.0]], decay: vec![vec![2.0]] }] };
     const FITS: u32 = 60;
-    let fits: Vec<Fit> = (0..FITS).map(|seed| Fit::of(&tape(&kernel, seed.into(), 2_000), &[]).unwrap()).collect();
+    let fits: Vec<Fit> =
+        (0..FITS).map(|seed| Fit::of(&tape(&kernel, seed.into(), 2_000), &[], &mut |_, _| {}).unwrap()).collect();
     for (name, of) in [
         ("base", (|fit: &Fit| fit.types[0].base) as fn(&Fit) -> Estimate),
         ("jump", |fit| fit.types[0].jumps[0][0]),
@@ -81,12 +82,12 @@ fn standard_errors_are_those_of_repeated_fits() {
 fn given_decays_fit_a_process_with_two_exponentials() {
     let part = |jump: f64, decay: f64| Exponential { jump: vec![vec![jump]], decay: vec![vec![decay]] };
     let kernel = Kernel { base: vec![0.5], parts: vec![part(0.12, 0.3), part(8.0, 30.0)] };
-    let fit = Fit::of(&tape(&kernel, 5, 40_000), &[0.3, 30.0]).unwrap();
+    let fit = Fit::of(&tape(&kernel, 5, 40_000), &[0.3, 30.0], &mut |_, _| {}).unwrap();
     near(&fit.types[0].jumps[0][0], 0.12, "slow jump");
     near(&fit.types[0].jumps[1][0], 8.0, "fast jump");
     assert_eq!(fit.types[0].decays[1][0], Estimate { value: 30.0, standard_error: None });
     // One exponential alone does not describe these times.
-    let alone = Fit::of(&tape(&kernel, 5, 40_000), &[0.3]).unwrap();
+    let alone = Fit::of(&tape(&kernel, 5, 40_000), &[0.3], &mut |_, _| {}).unwrap();
     assert!(alone.types[0].p_value < 0.001, "p {}", alone.types[0].p_value);
     assert!(alone.log_likelihood() < fit.log_likelihood() - 100.0);
 }
@@ -94,13 +95,13 @@ fn given_decays_fit_a_process_with_two_exponentials() {
 #[test]
 fn tapes_that_cannot_be_fitted_are_refused() {
     let short = tape(&two_types(), 1, 60);
-    let failure = Fit::of(&short, &[]).unwrap_err().to_string();
+    let failure = Fit::of(&short, &[], &mut |_, _| {}).unwrap_err().to_string();
     assert!(failure.contains("each type needs 50"), "{failure}");
     let enough = tape(&two_types(), 1, 2_000);
     for decay in [0.0, -1.0, f64::NAN] {
-        assert!(Fit::of(&enough, &[decay]).unwrap_err().to_string().contains("is not positive"));
+        assert!(Fit::of(&enough, &[decay], &mut |_, _| {}).unwrap_err().to_string().contains("is not positive"));
     }
-    assert!(Fit::of(&enough, &[1.0; 33]).unwrap_err().to_string().contains("too many"));
+    assert!(Fit::of(&enough, &[1.0; 33], &mut |_, _| {}).unwrap_err().to_string().contains("too many"));
 }
 
 #[test]

@@ -20,6 +20,8 @@ use crate::tape::{Action, RecordedTrade, Step, Tape};
 
 /// Most decimals of a price or a quantity.
 const MOST_DECIMALS: u8 = 18;
+/// Form of the changes of a side.
+const LEVELS: &str = r#"levels such as ["100.10","2.5"]"#;
 
 /// A message of the symbol.
 enum Row {
@@ -62,7 +64,8 @@ impl BinanceReader {
     ///
     /// # Errors
     ///
-    /// Returns a failure with the number of a message that is not JSON or misses a field.
+    /// Returns a failure with the number of a message that is not JSON, or has a field that is
+    /// missing or malformed, with the name of the field.
     pub fn message(&mut self, at: VenueNanos, text: &[u8]) -> Result<(), Failure> {
         self.messages += 1;
         let number = self.messages;
@@ -77,11 +80,11 @@ impl BinanceReader {
         if self.symbol.as_deref().is_some_and(|wanted| wanted != symbol.to_uppercase()) {
             return Ok(());
         }
-        let malformed = || unreadable(format!("message {number} has the event {kind:?} without its fields"));
+        let malformed = |what: String| unreadable(format!("message {number} ({kind}): {what}"));
         let row = if kind == "depthUpdate" {
-            self.depth(event).ok_or_else(malformed)?
+            self.depth(event).map_err(malformed)?
         } else if self.trades.get_or_insert_with(|| kind.to_owned()) == kind {
-            trade(event).ok_or_else(malformed)?
+            trade(event).map_err(malformed)?
         } else {
             return Ok(());
         };
@@ -89,17 +92,22 @@ impl BinanceReader {
         Ok(())
     }
 
-    fn depth(&mut self, event: &Value) -> Option<Row> {
-        let (first, last) = (event["U"].as_u64()?, event["u"].as_u64()?);
+    fn depth(&mut self, event: &Value) -> Result<Row, String> {
+        let number = |name: &str| event[name].as_u64().ok_or_else(|| unexpected(event, name, "a whole number"));
+        let (first, last) = (number("U")?, number("u")?);
         let has_gap = self.last_update.is_some_and(|before| first > before.saturating_add(1));
         self.last_update = Some(last);
         let mut levels = Vec::new();
         for (side, name) in [(Side::Buy, "b"), (Side::Sell, "a")] {
-            for level in event[name].as_array()? {
-                levels.push((side, decimal(&level[0])?, decimal(&level[1])?));
+            let changes = event[name].as_array().ok_or_else(|| unexpected(event, name, LEVELS))?;
+            for level in changes {
+                let numbers = decimal(&level[0]).zip(decimal(&level[1]));
+                let (price, quantity) =
+                    numbers.ok_or_else(|| format!("{name:?} has the level {level}, expected {LEVELS}"))?;
+                levels.push((side, price, quantity));
             }
         }
-        Some(Row::Depth { levels, has_gap })
+        Ok(Row::Depth { levels, has_gap })
     }
 
     /// Returns the tape of the symbol. Prices are in units of the last decimal that any of them
@@ -156,9 +164,21 @@ fn decimal(value: &Value) -> Option<Decimal> {
     (found.mantissa >= 0 && found.scale <= MOST_DECIMALS).then_some(found)
 }
 
-fn trade(event: &Value) -> Option<Row> {
-    let maker = if event["m"].as_bool()? { Side::Buy } else { Side::Sell };
-    Some(Row::Trade { maker, price: decimal(&event["p"])?, quantity: decimal(&event["q"])? })
+fn trade(event: &Value) -> Result<Row, String> {
+    let number = |name: &str| {
+        decimal(&event[name]).ok_or_else(|| unexpected(event, name, "a number of at most 18 decimals in quotes"))
+    };
+    let is_buyer_maker = event["m"].as_bool().ok_or_else(|| unexpected(event, "m", "true or false"))?;
+    let maker = if is_buyer_maker { Side::Buy } else { Side::Sell };
+    Ok(Row::Trade { maker, price: number("p")?, quantity: number("q")? })
+}
+
+/// Describes the fault of a field of a message.
+fn unexpected(event: &Value, name: &str, expected: &str) -> String {
+    match event.get(name) {
+        Some(value) => format!("the field {name:?} is {value}, expected {expected}"),
+        None => format!("it has no field {name:?}, expected {expected}"),
+    }
 }
 
 /// Returns the number of decimals without zeros at the end.

@@ -41,7 +41,8 @@ fn security_id(directory: &Path, instrument: &str) -> Result<String, Failure> {
 ///
 /// # Errors
 ///
-/// Returns a failure if a table is missing or malformed, or the instrument is unknown.
+/// Returns a failure if a table is missing or malformed, the instrument is unknown, or a time is
+/// before that of an earlier row.
 pub fn read_export(directory: &Path, instrument: &str) -> Result<Tape, Failure> {
     let id = security_id(directory, instrument)?;
     let path = directory.join("events.csv");
@@ -55,6 +56,7 @@ pub fn read_export(directory: &Path, instrument: &str) -> Result<Tape, Failure> 
     // Trades of no order on the tape, with their command: an uncross comes before its session.
     let mut uncross: (String, Vec<RecordedTrade>) = (String::new(), Vec::new());
     let mut tape = Tape::default();
+    let mut last = VenueNanos(0);
     // Orders of kinds that the replay does not know.
     let mut unknown: HashSet<u64> = HashSet::new();
     for (line, record) in (2_u64..).zip(reader.records()) {
@@ -65,6 +67,11 @@ pub fn read_export(directory: &Path, instrument: &str) -> Result<Tape, Failure> 
         }
         let malformed = || unreadable(format!("events.csv, line {line}"));
         let at = VenueNanos(field(time).parse().map_err(|_| malformed())?);
+        if at < last {
+            let what = format!("events.csv, line {line}: TimeNs {} is before that of an earlier row", at.0);
+            return Err(unreadable(what));
+        }
+        last = at;
         let values: Value = serde_json::from_str(field(fields)).map_err(|_| malformed())?;
         let number = |name: &str| values[name].as_u64().ok_or_else(malformed);
         let price = |value: &Value| value.as_i64().map(Ticks).ok_or_else(malformed);

@@ -57,6 +57,9 @@ pub struct ReplayReport {
     pub own_fills: Vec<OwnFill>,
 }
 
+/// Steps between two reports of the progress.
+const REPORT_EVERY: u64 = 4_096;
+
 /// A trade of an order of the user.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OwnFill {
@@ -84,12 +87,13 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Replays a tape with orders of the user, which are in order of time.
+    /// Replays a tape with orders of the user, which are in order of time. `progress` is called
+    /// from time to time with the steps that are done, and with all of them.
     ///
     /// # Errors
     ///
     /// Returns a failure if the tape has no order.
-    pub fn run(tape: &Tape, own: &[OwnOrder]) -> Result<ReplayReport, Failure> {
+    pub fn run(tape: &Tape, own: &[OwnOrder], progress: &mut dyn FnMut(u64, u64)) -> Result<ReplayReport, Failure> {
         let first = tape.steps.iter().find_map(|step| match step.action {
             Action::Enter { price: Some(price), .. } => Some(price),
             _ => None,
@@ -109,7 +113,11 @@ impl Replay {
         }
         actions.sort_by_key(|(at, _, is_cancel)| (*at, *is_cancel));
         let mut actions = actions.into_iter().peekable();
-        for step in &tape.steps {
+        let steps = tape.steps.len() as u64;
+        for (done, step) in (1..).zip(&tape.steps) {
+            if done % REPORT_EVERY == 0 || done == steps {
+                progress(done, steps);
+            }
             while let Some((at, number, is_cancel)) = actions.next_if(|(at, ..)| *at < step.at) {
                 replay.own(at, number, &own[number], is_cancel);
             }

@@ -25,7 +25,7 @@ fn own(at_ms: u64, side: Side, ticks: i64, lots: u64) -> OwnOrder {
 #[test]
 fn a_tape_without_own_orders_gives_its_recorded_trades() {
     let tape = read_lobster(MESSAGES.as_bytes(), 100).unwrap();
-    let report = Replay::run(&tape, &[]).unwrap();
+    let report = Replay::run(&tape, &[], &mut |_, _| {}).unwrap();
     assert_eq!((report.recorded_trades, report.reproduced_trades, report.hidden_trades), (5, 4, 1));
     assert_eq!((report.other_trades, report.new_trades, report.unknown_orders), (0, 0, 0));
     assert!((report.reproduced_share - 0.8).abs() < 1e-12);
@@ -35,7 +35,7 @@ fn a_tape_without_own_orders_gives_its_recorded_trades() {
 fn an_own_order_takes_its_place_in_the_queue_and_displaces_the_orders_behind() {
     let tape = read_lobster(MESSAGES.as_bytes(), 100).unwrap();
     // Behind order 11 and before order 12: after 11 is filled, it takes the lots of 12.
-    let report = Replay::run(&tape, &[own(50, Side::Buy, 10_000, 15)]).unwrap();
+    let report = Replay::run(&tape, &[own(50, Side::Buy, 10_000, 15)], &mut |_, _| {}).unwrap();
     let [fill] = &report.own_fills[..] else { panic!("{:?}", report.own_fills) };
     let expected =
         OwnFill { at_ns: 34_200_600_000_000, order: 0, side: "Buy", price_ticks: 10_000, lots: 15, is_maker: true };
@@ -49,7 +49,7 @@ fn an_own_order_takes_its_place_in_the_queue_and_displaces_the_orders_behind() {
 #[test]
 fn an_own_order_that_crosses_trades_at_once() {
     let tape = read_lobster(MESSAGES.as_bytes(), 100).unwrap();
-    let report = Replay::run(&tape, &[own(250, Side::Buy, 10_002, 40)]).unwrap();
+    let report = Replay::run(&tape, &[own(250, Side::Buy, 10_002, 40)], &mut |_, _| {}).unwrap();
     assert_eq!((report.own_fills[0].lots, report.own_fills[0].is_maker), (40, false));
     // Offer 21 is gone when its execution comes.
     assert_eq!((report.reproduced_trades, report.other_trades), (3, 1));
@@ -60,14 +60,23 @@ fn an_own_order_is_cancelled_at_its_time() {
     let tape = read_lobster(MESSAGES.as_bytes(), 100).unwrap();
     let mut order = own(50, Side::Buy, 10_000, 15);
     order.cancel_at = Some(VenueNanos(34_200_550_000_000));
-    let report = Replay::run(&tape, &[order]).unwrap();
+    let report = Replay::run(&tape, &[order], &mut |_, _| {}).unwrap();
     assert_eq!((report.own_fills.len(), report.reproduced_trades), (0, 4));
+}
+
+#[test]
+fn replay_reports_each_step_in_the_end() {
+    let tape = read_lobster(MESSAGES.as_bytes(), 100).unwrap();
+    let mut reports = Vec::new();
+    Replay::run(&tape, &[], &mut |done, total| reports.push((done, total))).unwrap();
+    let steps = tape.steps.len() as u64;
+    assert_eq!(reports, [(steps, steps)]);
 }
 
 #[test]
 fn orders_from_before_the_tape_are_counted() {
     let text = "1,1,5,10,1000000,1\n2,4,99,10,1000000,1\n3,3,98,10,1000000,1\n";
-    let report = Replay::run(&read_lobster(text.as_bytes(), 100).unwrap(), &[]).unwrap();
+    let report = Replay::run(&read_lobster(text.as_bytes(), 100).unwrap(), &[], &mut |_, _| {}).unwrap();
     assert_eq!((report.recorded_trades, report.reproduced_trades, report.unknown_orders), (1, 0, 2));
 }
 
@@ -96,7 +105,7 @@ fn malformed_tapes_and_orders_are_refused_with_their_line() {
         let failure = read_own_orders(format!("{head}{row}\n").as_bytes()).unwrap_err().to_string();
         assert!(failure.contains(expected), "{expected}: {failure}");
     }
-    assert!(Replay::run(&read_lobster("".as_bytes(), 100).unwrap(), &[]).is_err());
+    assert!(Replay::run(&read_lobster("".as_bytes(), 100).unwrap(), &[], &mut |_, _| {}).is_err());
 }
 
 fn depth(first: u64, last: u64, bids: &str, asks: &str) -> String {
@@ -136,7 +145,7 @@ fn binance_messages() -> [String; 7] {
 #[test]
 fn trades_and_depth_in_the_form_of_binance_give_their_trades() {
     let tape = binance(&binance_messages(), None).unwrap();
-    let report = Replay::run(&tape, &[]).unwrap();
+    let report = Replay::run(&tape, &[], &mut |_, _| {}).unwrap();
     // The second trade takes two made orders, and the better offer goes before the last trade.
     assert_eq!((report.recorded_trades, report.reproduced_trades, report.hidden_trades), (5, 4, 1));
     assert_eq!((report.other_trades, report.new_trades, report.unknown_orders, report.unsupported), (0, 0, 0, 0));
@@ -149,7 +158,7 @@ fn an_own_order_displaces_made_orders_of_depth() {
     // Behind the first order of the level and before the one that grows it.
     let at = VenueNanos(34_200_001_500_000);
     let own = OwnOrder { at, side: Side::Buy, price: Some(Ticks(10_010)), lots: Lots(4), cancel_at: None };
-    let report = Replay::run(&tape, &[own]).unwrap();
+    let report = Replay::run(&tape, &[own], &mut |_, _| {}).unwrap();
     let fills: Vec<(u64, u64, bool)> =
         report.own_fills.iter().map(|fill| (fill.at_ns, fill.lots, fill.is_maker)).collect();
     assert_eq!(fills, [(34_200_003_000_000, 4, true)]);
@@ -164,7 +173,12 @@ fn messages_that_cannot_be_replayed_are_refused_or_counted() {
     for (messages, symbol, expected) in [
         (vec![], None, "it has no trade and no depth"),
         (vec!["{".into()], None, "message 1:"),
-        (vec![trade("x", "2", true)], None, "message 1 has the event \"trade\" without its fields"),
+        (vec![trade("x", "2", true)], None, r#"message 1 (trade): the field "p" is "x", expected a number"#),
+        (vec![trade("1", "2", true).replace("\"q\"", "\"Q\"")], None, r#"it has no field "q", expected a number"#),
+        (vec![trade("1", "2", true).replace("true", "1")], None, r#"the field "m" is 1, expected true or false"#),
+        (vec![depth(1, 5, "1.5", "")], None, r#"message 1 (depthUpdate): "b" has the level 1.5, expected levels"#),
+        (vec![depth(1, 5, r#"["1.5"]"#, "")], None, r#""b" has the level ["1.5"]"#),
+        (vec![depth(1, 5, "", "").replace("\"U\":1", "\"U\":-1")], None, r#"the field "U" is -1"#),
         (vec![trade("0", "2", true)], None, "the price 0 is not 1 to"),
         (vec![trade("1.5", "99999999999", true)], None, "99999999999 has more than"),
         (vec![trade("1.5", "2", true), other.clone()], None, "several symbols"),

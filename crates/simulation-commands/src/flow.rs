@@ -9,6 +9,7 @@ use pitwire_failure::Failure;
 use pitwire_flow_models::{
     DecayDef, Estimate, EventTape, Fit, FlowDef, FlowFile, FlowSource, KernelDef, PUBLISHED_FILES, TypeColumn, TypeDef,
 };
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 use serde_json::{Value, json};
 
@@ -203,7 +204,9 @@ impl FitArguments {
             By::Label => TypeColumn::Label,
         };
         let tape = EventTape::read(BufReader::new(file), &self.instrument, column)?;
-        let fit = Fit::of(&tape, &self.decays)?;
+        let progress = CommandProgress::new("fitting");
+        let fit = Fit::of(&tape, &self.decays, &mut |done, total| progress.show(done, total))?;
+        drop(progress);
         let radius = fit.kernel().radius();
         if let Some(out) = &self.out {
             self.write(out, &fit, radius)?;

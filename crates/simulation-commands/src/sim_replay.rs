@@ -9,6 +9,7 @@ use pitwire_failure::Failure;
 use pitwire_model::VenueNanos;
 use pitwire_recorder::recording::{RecordingError, RecordingReader};
 use pitwire_replay::{BinanceReader, Replay, ReplayReport, Tape, read_export, read_lobster, read_own_orders};
+use pitwire_terminal::command_progress::CommandProgress;
 use pitwire_terminal::output::say;
 
 /// Arguments of a run that a replay has no use for.
@@ -90,7 +91,9 @@ impl SimReplay {
         } else {
             self.read_file(tape)?
         };
-        let report = Replay::run(&tape, &own.unwrap_or_default())?;
+        let progress = CommandProgress::new("replaying");
+        let report = Replay::run(&tape, &own.unwrap_or_default(), &mut |done, total| progress.show(done, total))?;
+        drop(progress);
         if as_json {
             let text = serde_json::to_string(&report).map_err(|error| Failure::new(error.to_string()))?;
             say(&text);
