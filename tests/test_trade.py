@@ -225,7 +225,8 @@ def test_every_verb_has_help_with_an_example(verb: str) -> None:
     [
         ([], "subcommand"),
         (["buy"], "<INSTRUMENT>"),
-        (["buy", "BTC_USDC", "1"], "<PRICE>"),
+        (["buy", "BTC_USDC", "1"], "--market"),
+        (["sell", "BTC_USDC", "1", "--hidden"], "has no price"),
         (["buy", "BTC_USDC", "1", "5", "--market"], "--market"),
         (["buy", "BTC_USDC", "0", "5"], "'0'"),
         (["buy", "BTC_USDC", "-0.5", "59000"], "not a positive decimal number"),

@@ -24,8 +24,8 @@ pub struct OrderArguments {
     instrument: String,
     /// Amount in the unit of the instrument.
     amount: Number,
-    /// The limit price.
-    #[arg(required_unless_present_any = ["market", "stop", "take", "trailing"], conflicts_with_all = ["market", "trailing"])]
+    /// The limit price. With --market there is none.
+    #[arg(conflicts_with_all = ["market", "trailing"])]
     price: Option<Number>,
     /// Trade at once, at any price.
     #[arg(long, conflicts_with_all = ["stop", "take", "trailing", "hidden", "display"])]
@@ -118,7 +118,8 @@ impl OrderArguments {
     ///
     /// # Errors
     ///
-    /// Fails if `--expires` does not fit the time in force.
+    /// Fails if the order has neither a price nor an option that does without one, or if
+    /// `--expires` does not fit the time in force.
     pub fn request(&self, side: Side) -> Result<OrderRequest, Failure> {
         let by = match self.trigger {
             TriggerWord::Last => TriggerPrice::Last,
@@ -134,7 +135,12 @@ impl OrderArguments {
                 OrderType::Hidden { price, minimum_execution: self.min_execution.clone() }
             }
             (_, _, _, Some(price)) => OrderType::Limit { price },
-            (_, _, _, None) => OrderType::Market,
+            (_, _, _, None) if self.market => OrderType::Market,
+            (_, _, _, None) => {
+                let (instrument, amount) = (&self.instrument, &self.amount);
+                return Err(Failure::usage(format!("the order for {amount} {instrument} has no price"))
+                    .remedy("give a limit price after the amount, or --market to trade at any price"));
+            }
         };
         Ok(OrderRequest {
             time_in_force: self.tif.map(|tif| self.time_in_force(tif)).transpose()?,
