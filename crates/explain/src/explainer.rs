@@ -434,7 +434,7 @@ fn accepted(venue: &VenueView, seq: Seq, event: &Event, command: &Command) -> No
 fn moved_text(venue: &VenueView, instrument: InstrumentId, side: Side, asked: Ticks, price: Ticks) -> String {
     let [asked, price] = [asked, price].map(|price| venue.price(instrument, price));
     let best = venue.price_or_none(instrument, venue.best_visible(instrument, side.opposite()));
-    format!("; post-only moved its price from {asked} to {price}, one tick short of the other side's best, {best}")
+    format!(" Post-only moved its price from {asked} to {price}, one tick short of the other side's best, {best}.")
 }
 
 fn traded(venue: &VenueView, seq: Seq, event: &Event, id: OrderId, viewer: Viewer) -> Note {

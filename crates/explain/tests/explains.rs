@@ -538,7 +538,8 @@ fn post_only_order_is_refused_because_of_the_session_and_says_when_it_moved() {
 
     let book = [limit("S0", "sell", 1, 100), post_only("reprice")];
     let note = notes_of(&json!({}), &json!(book), 1).remove(0);
-    let moved = "post-only moved its price from 101 to 99, one tick short of the other side's best, 100";
+    let moved = "rests by its time in force. Post-only moved its price from 101 to 99, one tick short of the other \
+                 side's best, 100.";
     assert!(note.text.ends_with(moved), "{note:?}");
     assert_eq!((&note.numbers["asked_price"], &note.numbers["price"]), (&json!(101), &json!(99)));
     let unmoved = with(limit("B1", "buy", 5, 99), &json!({"post_only": "reprice"}));

@@ -474,7 +474,8 @@ impl VenueApplication {
         } else if now_ns.saturating_sub(self.venue_clock.real(self.service.venue.now())) > MOST_LAG_NS {
             warn!(
                 behind_ns = target.0.saturating_sub(self.service.venue.now().0),
-                "the machine was suspended; venue time continues from the last command"
+                "venue time fell behind the clock, because the machine was suspended or is too slow for --speed; it \
+                 continues from the last command"
             );
             self.venue_clock.resume_from(self.service.venue.now(), now_ns);
             self.service.market_data.streams.set_clocks(self.clock, self.venue_clock);
