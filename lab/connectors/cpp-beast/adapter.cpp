@@ -61,7 +61,10 @@ public:
 
 private:
     Ended judge(const beast::error_code& error) const {
-        if (error == websocket::error::closed) return {Ended::Why::Close, socket_.reason().code, "close frame"};
+        // After its close frame a server may end TCP without ending TLS first.
+        const bool is_cut = error == asio::ssl::error::stream_truncated && socket_.reason();
+        if (error == websocket::error::closed || is_cut)
+            return {Ended::Why::Close, socket_.reason().code, "close frame"};
         // Beast has already sent the close frame that answers a violation.
         const bool is_violation = error == websocket::condition::protocol_violation ||
                                   error == websocket::error::message_too_big ||
