@@ -164,6 +164,12 @@ impl BookBuilder {
         })
     }
 
+    /// Returns an order with its instrument.
+    pub fn order(&self, id: u64) -> Option<(u32, RebuiltOrder)> {
+        let order = self.orders.get(&id)?;
+        Some((order.instrument, RebuiltOrder { id, price: order.price, quantity: order.quantity }))
+    }
+
     /// Returns the number of displayed orders of all instruments.
     pub fn order_count(&self) -> usize {
         self.orders.len()

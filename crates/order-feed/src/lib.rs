@@ -26,4 +26,7 @@ pub use dissector::wireshark_dissector;
 pub use encoder::OrderFeedEncoder;
 pub use fields::{Alpha, FieldKind, FillerBytes, Letter, MitchField, MitchPrice};
 pub use messages::*;
-pub use unit::{MARKET_DATA_GROUP, UNIT_HEADER_BYTES, Unit, UnitError, UnitHeader, UnitMessages, UnitWriter};
+pub use unit::{
+    MARKET_DATA_GROUP, MAX_UNIT_BYTES, UNIT_HEADER_BYTES, Unit, UnitError, UnitHeader, UnitMessages, UnitWriter,
+    full_number, wire_number,
+};

@@ -13,7 +13,7 @@ pub const UNIT_HEADER_BYTES: usize = 8;
 /// The venue has one group of instruments.
 pub const MARKET_DATA_GROUP: Letter = Letter(b'P');
 /// A unit, its UDP and IPv6 headers fit a frame of 1,500 bytes.
-const MAX_UNIT_BYTES: usize = 1_400;
+pub const MAX_UNIT_BYTES: usize = 1_400;
 
 /// The header of a unit. A header without messages is a heartbeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -132,15 +132,22 @@ pub struct UnitWriter {
     count: u8,
     /// Number of the next message.
     next: u64,
+    /// Whether the headers state the numbers. Otherwise they state 0.
+    is_numbered: bool,
 }
 
 impl Default for UnitWriter {
     fn default() -> Self {
-        UnitWriter { unit: vec![0; UNIT_HEADER_BYTES], count: 0, next: 1 }
+        UnitWriter { unit: vec![0; UNIT_HEADER_BYTES], count: 0, next: 1, is_numbered: true }
     }
 }
 
 impl UnitWriter {
+    /// Creates a writer for units that are not part of the feed: requests, answers and snapshots.
+    pub fn unnumbered() -> Self {
+        UnitWriter { is_numbered: false, ..UnitWriter::default() }
+    }
+
     /// Returns the number of the next message.
     pub fn next_number(&self) -> u64 {
         self.next
@@ -178,7 +185,7 @@ impl UnitWriter {
 
     fn write_header(&mut self, first: u64) {
         let length = u16::try_from(self.unit.len()).unwrap_or(u16::MAX);
-        let sequence_number = wire_number(first);
+        let sequence_number = if self.is_numbered { wire_number(first) } else { 0 };
         let header =
             UnitHeader { length, message_count: self.count, market_data_group: MARKET_DATA_GROUP, sequence_number };
         let mut bytes = Vec::with_capacity(UNIT_HEADER_BYTES);
@@ -189,6 +196,40 @@ impl UnitWriter {
 
 /// Returns the number of a message as it is in a unit header: the lowest 32 bits.
 #[expect(clippy::cast_possible_truncation, reason = "the header has 32 bits; readers count the rest")]
-fn wire_number(number: u64) -> u32 {
+pub fn wire_number(number: u64) -> u32 {
     number as u32
+}
+
+/// Returns the message number nearest to `near` whose lowest 32 bits are `wire`.
+pub fn full_number(wire: u32, near: u64) -> u64 {
+    let ahead = wire.wrapping_sub(wire_number(near));
+    match i32::try_from(ahead) {
+        Ok(_) => near.saturating_add(u64::from(ahead)),
+        Err(_) => near.saturating_sub(u64::from(ahead.wrapping_neg())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_32_bits_continues_after_an_overflow() {
+        let round = 1 << 32;
+        for (near, number) in [(1, 1), (1, 70_000), (70_000, 1), (round - 1, round + 5), (round + 5, round - 1)] {
+            assert_eq!(full_number(wire_number(number), near), number, "near {near}");
+        }
+        assert_eq!(full_number(u32::MAX, 3), 0, "before the first message");
+    }
+
+    #[test]
+    fn a_unit_that_is_not_numbered_states_zero() {
+        let mut writer = UnitWriter::unnumbered();
+        let mut numbers = Vec::new();
+        for _ in 0..3 {
+            writer.add(&[7, 0, b'T', 0, 0, 0, 0], |_, _| panic!("there is room"));
+            writer.finish(|_, unit| numbers.push(Unit::read(unit).unwrap().header.sequence_number));
+        }
+        assert_eq!(numbers, [0, 0, 0]);
+    }
 }

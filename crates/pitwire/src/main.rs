@@ -46,7 +46,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    Up(commands::up::Up),
+    Up(Box<commands::up::Up>),
     Sim(pitwire_simulation_commands::sim::Sim),
     Flow(pitwire_simulation_commands::flow::Flow),
     Scenario(commands::scenario::Play),
@@ -67,6 +67,7 @@ enum Command {
     Publish(Box<commands::publish::Publish>),
     Bars(commands::bars::Bars),
     Load(Box<commands::load::Load>),
+    FeedCheck(commands::feed_check::FeedCheck),
     Gateway(Box<commands::gateway::Gateway>),
     Relay(Box<pitwire_relay::Relay>),
     Doctor(commands::doctor::Doctor),
@@ -132,6 +133,7 @@ fn main() -> ExitCode {
         Command::Publish(publish) => publish.run(),
         Command::Bars(bars) => bars.run(),
         Command::Load(load) => load.run(),
+        Command::FeedCheck(check) => check.run(),
         Command::Gateway(gateway) => gateway.run(),
         Command::Relay(relay) => relay.run(),
         Command::Doctor(doctor) => doctor.run(),

@@ -451,6 +451,7 @@ impl VenueApplication {
             },
         );
         self.latency.render(&mut text);
+        self.service.render_order_feed(&mut text);
         if let Some(bus) = &self.bus {
             bus.render(&mut text);
         }
@@ -752,6 +753,7 @@ impl Application for VenueApplication {
             }
         });
         self.service.market_data.public_connections.release();
+        self.service.release_order_feed();
         let fresh = self.service.market_data.publisher.release();
         // Gateways wait for the commit, even if the venue's own subscribers do not.
         if let Some(bus) = self.bus.as_mut().filter(|_| fresh || has_sent || self.is_early) {

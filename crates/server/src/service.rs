@@ -11,6 +11,7 @@ use pitwire_model::{
     AccountId, Command, Event, FlowSetting, InstrumentId, OrderId, Phase, Seq, SequencedCommand, VenueNanos,
 };
 use pitwire_net::{SystemClock, Waker};
+use pitwire_order_feed_network::OrderFeed;
 use pitwire_projections::Views;
 use pitwire_url_streams::VenueMoment;
 use pitwire_venue::{EventObserver, ExplainService, LogExplanation, Venue};
@@ -19,6 +20,8 @@ use crate::public_connections::PublicConnections;
 use crate::streams::UrlStreams;
 
 const MINUTE_NS: u64 = 60_000_000_000;
+/// Interval in nanoseconds at which an idle venue checks whether the order feed has caught up.
+const FEED_CHECK_NS: u64 = 10_000_000;
 /// Most candles that are sent for minutes without events after a jump of venue time: one day.
 const MOST_MINUTES: u64 = 1_440;
 
@@ -27,6 +30,8 @@ pub struct MarketData {
     pub publisher: PublicChannels,
     pub streams: UrlStreams,
     pub(crate) public_connections: PublicConnections,
+    /// The order-by-order feed, if enabled.
+    order_feed: Option<OrderFeed>,
     /// The newest minute of venue time whose candles have begun.
     minute: u64,
 }
@@ -37,6 +42,7 @@ impl MarketData {
             publisher: PublicChannels::new(venue.engine()),
             streams: UrlStreams::new(venue.engine(), venue.views(), waker),
             public_connections: PublicConnections::new(waker),
+            order_feed: None,
             minute: venue.now().0 / MINUTE_NS,
         }
     }
@@ -79,6 +85,9 @@ impl EventObserver for MarketData {
         self.publisher.observe(stamped, events, engine, views);
         self.publisher.take_copies(|message| self.public_connections.take(message));
         self.streams.observe(stamped, events, engine, views);
+        if let Some(feed) = &mut self.order_feed {
+            feed.observe(stamped.at, events, engine);
+        }
     }
 }
 
@@ -118,6 +127,26 @@ impl VenueService {
         self
     }
 
+    /// Sends the order-by-order feed.
+    #[must_use]
+    pub fn with_order_feed(mut self, feed: Option<OrderFeed>) -> Self {
+        self.market_data.order_feed = feed;
+        self
+    }
+
+    /// Sends the committed messages of the order-by-order feed.
+    pub(crate) fn release_order_feed(&mut self) {
+        if let Some(feed) = &mut self.market_data.order_feed {
+            feed.release(self.venue.engine(), self.venue.now());
+        }
+    }
+
+    pub(crate) fn render_order_feed(&self, out: &mut String) {
+        if let Some(feed) = &self.market_data.order_feed {
+            feed.render(out);
+        }
+    }
+
     /// Submits a command at a venue time.
     ///
     /// # Errors
@@ -139,7 +168,11 @@ impl VenueService {
 
     /// Returns the venue time at which [`VenueService::step`] has something to do next.
     pub fn next_due(&self) -> VenueNanos {
-        self.venue.next_due().min(self.market_data.next_minute())
+        let due = self.venue.next_due().min(self.market_data.next_minute());
+        match &self.market_data.order_feed {
+            Some(feed) if feed.is_behind() => due.min(VenueNanos(self.venue.now().0.saturating_add(FEED_CHECK_NS))),
+            _ => due,
+        }
     }
 
     /// Returns the venue's state as URL streams read it.

@@ -17,6 +17,7 @@ mod feed;
 mod level_history;
 mod levels;
 mod missed;
+mod order_events;
 mod publisher;
 mod state_channels;
 mod subscribe;

@@ -13,6 +13,7 @@ use crate::channels::cross_instrument::{self, DropCopyFeed, StateFeed, TradesFee
 use crate::channels::feed::{ChannelCursor, Overrun};
 use crate::channels::feed::{Feed, FeedId, MergeBudget, MissedChange};
 use crate::channels::levels::{Levels, TouchedLevels};
+use crate::channels::order_events::OrderEvents;
 use crate::channels::state_channels::{InstrumentNow, StateChannel, StateTrigger};
 use pitwire_delivery::LagPolicy;
 
@@ -57,6 +58,8 @@ pub struct PublicChannels {
     pub(super) trades_of: Vec<TradesFeed>,
     pub(super) states: Vec<StateFeed>,
     pub(super) drop_copies: Vec<DropCopyFeed>,
+    /// `None` while `orders.{instrument}.raw` has no subscriber.
+    pub(super) orders: Option<OrderEvents>,
     last_second: u64,
     /// Sequence number of the command being published.
     seq: Seq,
@@ -134,6 +137,7 @@ impl PublicChannels {
         if !self.drop_copies.is_empty() {
             self.publish_copies(stamped, events, engine);
         }
+        self.publish_orders(stamped.at, events, engine);
     }
 
     fn level(&mut self, id: InstrumentId, side: Side, price: Ticks, lots: Lots) {
@@ -268,6 +272,24 @@ impl PublicChannels {
                 publish(feed, place(*seq, FeedKind::State), scratch, |j| {
                     objects::instrument_state(j, &market.spec, at, word);
                 });
+            }
+        }
+    }
+
+    fn publish_orders(&mut self, at: VenueNanos, events: &[Event], engine: &Engine) {
+        let Self { feeds, orders, scratch, seq, .. } = self;
+        let Some(channel) = orders else { return };
+        if !channel.feeds.values().any(|feed| listens(feeds, Some(*feed))) {
+            *orders = None;
+            return;
+        }
+        channel.observe(at, events, engine);
+        for (id, feed) in &channel.feeds {
+            if channel.has_changes(*id)
+                && let Some(feed) = feed_with_subscribers(feeds, Some(*feed))
+                && let Some(market) = engine.market(*id)
+            {
+                publish(feed, place(*seq, FeedKind::Orders), scratch, |j| channel.write_changes(j, &market.spec, at));
             }
         }
     }
@@ -430,7 +452,7 @@ fn trades_in(events: &[Event], id: InstrumentId) -> impl Iterator<Item = &Event>
 }
 
 /// Order of messages within one command: trades, the book, the states that follow from it, the
-/// ticker, copies.
+/// ticker, copies, orders.
 #[derive(Clone, Copy)]
 enum FeedKind {
     Trades = 0,
@@ -438,6 +460,7 @@ enum FeedKind {
     State = 2,
     Ticker = 3,
     Copy = 4,
+    Orders = 5,
 }
 
 fn place(seq: Seq, kind: FeedKind) -> u64 {

@@ -13,9 +13,11 @@ use crate::channels::cross_instrument::{DropCopyFeed, InstrumentFamily, StateFee
 use crate::channels::feed::ChannelCursor;
 use crate::channels::feed::FeedId;
 use crate::channels::feed::{ChangeChain, Feed};
+use crate::channels::order_events::OrderEvents;
 use crate::channels::publisher::PublicChannels;
 use crate::channels::state_channels::{InstrumentNow, StateChannel, StateKind};
 use pitwire_delivery::LagPolicy;
+use pitwire_order_feed::OrderFeedEncoder;
 
 /// The starting point of a new subscriber.
 #[derive(Debug)]
@@ -79,6 +81,7 @@ impl PublicChannels {
                 let spec = &engine.instrument_named(instrument)?.spec;
                 self.join_line(channel, &line_name(channel, spec)?, spec, here)?
             }
+            Channel::Orders { instrument } => self.join_orders(instrument, here)?,
             Channel::TradesOf { kind, currency, interval } => (self.open_trades_of(kind, currency, *interval)?, None),
             Channel::InstrumentState { kind, currency } => (self.open_states(kind, currency)?, None),
             Channel::DropCopy { account } => (self.open_drop_copy(account.as_deref(), engine)?, None),
@@ -108,6 +111,19 @@ impl PublicChannels {
     fn join_book(&mut self, name: &str, interval: Interval, here: SubscribeContext<'_>) -> Option<JoinedFeed> {
         let (spec, feed) = self.open_named("book", name, interval, here)?;
         let first = self.snapshot(&self.feeds[feed.0 as usize].name, spec, interval, here.at);
+        Some((feed, Some(first)))
+    }
+
+    fn join_orders(&mut self, name: &str, here: SubscribeContext<'_>) -> Option<JoinedFeed> {
+        let spec = &here.engine.instrument_named(name).filter(|market| OrderFeedEncoder::includes(&market.spec))?.spec;
+        let name = format!("orders.{}.raw", spec.name);
+        let feed = match self.by_name.get(&name) {
+            Some(feed) => *feed,
+            None => self.add_feed(&name, DELTA_RING, LagPolicy::Close)?,
+        };
+        let orders = self.orders.get_or_insert_with(|| OrderEvents::start(here.engine, here.at));
+        orders.feeds.insert(spec.id, feed);
+        let first = notification(&name, |j| orders.write_snapshot(j, spec, here.at));
         Some((feed, Some(first)))
     }
 

@@ -91,6 +91,10 @@ pub enum Channel {
         instrument: String,
         interval: Option<Interval>,
     },
+    /// Each displayed order and each change of it. The dialect does not have this channel.
+    Orders {
+        instrument: String,
+    },
     /// Hours of trade reporting, and off-book trades. The dialect does not have this channel.
     OffBook {
         instrument: String,
@@ -202,6 +206,7 @@ impl Channel {
                 Some(Channel::InstrumentState { kind: kind.into(), currency: currency.into() })
             }
             ["session", instrument] => Some(Channel::Session { instrument: instrument.into() }),
+            ["orders", instrument, "raw"] => Some(Channel::Orders { instrument: instrument.into() }),
             ["off_book", instrument] => Some(Channel::OffBook { instrument: instrument.into() }),
             ["auction", instrument] => Some(Channel::Auction { instrument: instrument.into(), interval: None }),
             ["auction", instrument, interval] => Some(Channel::Auction {
@@ -278,6 +283,7 @@ impl Channel {
             | Channel::Session { instrument }
             | Channel::Auction { instrument, .. }
             | Channel::OffBook { instrument }
+            | Channel::Orders { instrument }
             | Channel::UserReports { scope: Scope::Instrument(instrument) }
             | Channel::UserOrders { scope: Scope::Instrument(instrument), .. }
             | Channel::UserTrades { scope: Scope::Instrument(instrument), .. }
@@ -318,6 +324,7 @@ impl Channel {
             | Channel::UserReports { .. }
             | Channel::DropCopy { .. }
             | Channel::UserPortfolio { .. } => Interval::Ms100,
+            Channel::Orders { .. } => Interval::Raw,
             Channel::Book { interval, .. }
             | Channel::Trades { interval, .. }
             | Channel::Ticker { interval, .. }
@@ -360,11 +367,14 @@ mod tests {
             Channel::parse("auction.AUC_ZAR.100ms"),
             Some(Channel::Auction { instrument: "AUC_ZAR".into(), interval: Some(Interval::Ms100) })
         );
+        assert_eq!(Channel::parse("orders.AUC_ZAR.raw"), Some(Channel::Orders { instrument: "AUC_ZAR".into() }));
         assert_eq!(Channel::parse("session.AUC_ZAR"), Some(Channel::Session { instrument: "AUC_ZAR".into() }));
         for malformed in [
             "auction.X.raw",
             "session.X.raw",
             "session",
+            "orders.X",
+            "orders.X.100ms",
             "",
             "book",
             "book.X",

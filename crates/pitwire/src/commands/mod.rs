@@ -8,6 +8,7 @@ pub mod doctor;
 pub mod engine_bench;
 pub mod explain;
 pub mod export;
+pub mod feed_check;
 pub mod gateway;
 mod idle;
 pub mod journal_bench;

@@ -18,6 +18,7 @@ use pitwire_nats::{Wildcards, check_address, check_subject, without_password};
 use pitwire_net::listen_options::{self, listen};
 use pitwire_net::local_addresses::{own_addresses, reachable};
 use pitwire_net::{Server, SystemClock, stop_signals};
+use pitwire_order_feed_network::{FeedAddresses, OrderFeed};
 use pitwire_sbe_gateway::SbeGateway;
 use pitwire_schedule::{RandomEnds, TimerQueue, duration_ns};
 use pitwire_server::{
@@ -32,6 +33,7 @@ use tracing::{info, warn};
 
 use crate::bus_key;
 use crate::commands::arguments::CertificateFiles;
+use crate::commands::feed_check::check_lines;
 use crate::commands::idle::Idle;
 use pitwire_net::ready_file::{ReadyFile, ServedAt};
 use pitwire_terminal::command_progress::CommandProgress;
@@ -82,6 +84,14 @@ pub struct Up {
     /// one
     #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address)]
     sbe: Option<SocketAddr>,
+    /// Destinations of lines A and B of the order-by-order feed over UDP: hosts or multicast groups
+    /// (docs/order-feed.md). One address sends line A only
+    #[arg(long, value_name = "ADDR:PORT[,ADDR:PORT]", value_parser = feed_line, value_delimiter = ',', requires = "order_feed_recovery")]
+    order_feed: Vec<SocketAddr>,
+    /// Address for replays and snapshots of the order-by-order feed over TCP; port 0 takes a free
+    /// one. It needs no login and has no encryption
+    #[arg(long, value_name = "ADDR:PORT", value_parser = listen_options::address, requires = "order_feed")]
+    order_feed_recovery: Option<SocketAddr>,
     /// Seed of the resident order flow
     #[arg(long, value_name = "N", default_value_t = 7)]
     seed: u64,
@@ -143,7 +153,7 @@ pub struct Up {
     bus_key: Option<PathBuf>,
     /// File to write once the venue serves: {"http":"ADDR:PORT","pid":N}; with --tls also
     /// "tls":"ADDR:PORT" and, if the venue created the authority, "ca":"PATH"; with --sbe also
-    /// "sbe":"ADDR:PORT"
+    /// "sbe":"ADDR:PORT", and with --order-feed-recovery "order_feed_recovery":"ADDR:PORT"
     #[arg(long, value_name = "PATH")]
     ready_file: Option<PathBuf>,
 }
@@ -161,6 +171,17 @@ enum Durability {
     Disk,
     /// In memory only; nothing survives the process
     Memory,
+}
+
+/// Parses the destination of a line of the order feed.
+fn feed_line(text: &str) -> Result<SocketAddr, String> {
+    let address = listen_options::address(text)?;
+    if address.port() == 0 || address.ip().is_unspecified() {
+        return Err(
+            "give the address and the port of a reader or a multicast group: 127.0.0.1:9100, 239.1.1.1:9100".into()
+        );
+    }
+    Ok(address)
 }
 
 fn speed(text: &str) -> Result<f64, String> {
@@ -226,11 +247,13 @@ impl Up {
             let what = format!("--sbe {address} is not a loopback address, and binary order entry has no encryption");
             return Err(Failure::usage(what).remedy(remedy));
         }
+        check_lines(&self.order_feed, "--order-feed")?;
         let ready_file = ReadyFile::prepare(self.ready_file.clone())?;
         // Bind the port before opening the data: a venue without a port must not touch its journal.
         let listener = listen(self.http, "--http")?;
         let secure = self.tls.map(|address| listen(address, "--tls")).transpose()?;
         let binary = self.sbe.map(|address| listen(address, "--sbe")).transpose()?;
+        let recovery = self.order_feed_recovery.map(|address| listen(address, "--order-feed-recovery")).transpose()?;
         // Check the certificate before opening the data, too.
         let files = self.tls_files.pair();
         let mut tls = match (&secure, files) {
@@ -258,6 +281,9 @@ impl Up {
             ClockMode::Venue | ClockMode::Real => venue_time(&clock, service.venue.now(), self.speed),
         };
         let bus = self.bus(&clock, listener.local_addr()?)?;
+        let feed = recovery.map(|recovery| self.order_feed(recovery, &service)).transpose()?;
+        let feed_address = feed.as_ref().map(OrderFeed::recovery_address);
+        let service = service.with_order_feed(feed);
         let mut app = VenueApplication::new(service, dispatcher, clock, venue_clock, maintenance)
             .with_early_market_data(self.early_market_data)
             .with_bus(bus);
@@ -268,6 +294,10 @@ impl Up {
         server = server.with_idle_strategy(self.idle.strategy());
         let address = server.local_address()?;
         self.announce(&preset, &logins, address);
+        if let Some(recovery) = feed_address {
+            let lines: Vec<String> = self.order_feed.iter().map(ToString::to_string).collect();
+            say(&format!("  order feed udp {}, recovery {recovery} (docs/order-feed.md)", lines.join(" and ")));
+        }
         let mut served = ServedAt { http: address, tls: None };
         if let Some(listener) = secure {
             let address = listener.local_addr()?;
@@ -287,6 +317,9 @@ impl Up {
         let mut fields = served.fields();
         if let Some(gateway) = &binary {
             fields["sbe"] = gateway.address().to_string().into();
+        }
+        if let Some(recovery) = feed_address {
+            fields["order_feed_recovery"] = recovery.to_string().into();
         }
         ready_file.write(fields)?;
         let ended = server.run();
@@ -313,6 +346,15 @@ impl Up {
         drop(lock);
         info!("stopped cleanly");
         Ok(())
+    }
+
+    /// Starts the order-by-order feed.
+    fn order_feed(&self, recovery: TcpListener, service: &VenueService) -> Result<OrderFeed, Failure> {
+        let (engine, at) = (service.venue.engine(), service.venue.now());
+        OrderFeed::start(FeedAddresses { lines: self.order_feed.clone(), recovery }, engine, at).map_err(|error| {
+            Failure::new(format!("cannot start the order feed: {error}"))
+                .remedy("check --order-feed, or start without it")
+        })
     }
 
     /// Opens the publication for gateways, if one was requested.

@@ -1,0 +1,269 @@
+//! The recovery port: replays missed messages and sends snapshots, over TCP.
+//!
+//! A request is a unit with one message. An answer is one or more units.
+//!
+//! Holds       1. a client has [`LOGIN_PATIENCE`] to log in and to finish a request that it began,
+//!                and [`SEND_PATIENCE`] to read each part of an answer. Otherwise it is closed;
+//!             2. each address has limits of connections, replays and snapshots; a request above a
+//!                limit gets an answer that says so, after [`LIMIT_PAUSE`];
+//!             3. bytes that are not a valid request close the connection.
+//! Start at    [`serve`].
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use pitwire_order_feed::{
+    Letter, LoginResponse, MAX_UNIT_BYTES, MitchEncode, MitchMessage, ReplayRequest, ReplayResponse, SnapshotResponse,
+    UNIT_HEADER_BYTES, Unit, UnitWriter, full_number, wire_number,
+};
+use socket2::{SockRef, TcpKeepalive};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tracing::{info, warn};
+
+use crate::counters::count;
+use crate::feed_state::SharedFeed;
+use crate::rate_limit::RateLimit;
+
+const MAX_CONNECTIONS: usize = 256;
+const MAX_CONNECTIONS_PER_ADDRESS: usize = 32;
+/// Snapshots that are sent at the same time. It bounds the memory for clients that read slowly.
+const MAX_SNAPSHOTS_AT_ONCE: usize = 16;
+/// Replays of an address: 100 at once, then 50 a second.
+const REPLAY_LIMIT: (Duration, u32) = (Duration::from_millis(20), 100);
+/// Snapshots of an address: 20 at once, then two a second.
+const SNAPSHOT_LIMIT: (Duration, u32) = (Duration::from_millis(500), 20);
+const LOGIN_PATIENCE: Duration = Duration::from_secs(5);
+const SEND_PATIENCE: Duration = Duration::from_secs(10);
+/// Bytes of an answer that a client must read within [`SEND_PATIENCE`].
+const SEND_BYTES: usize = 64 * 1024;
+/// Delay of an answer above a limit, so that a flood of requests does not keep the thread busy.
+const LIMIT_PAUSE: Duration = Duration::from_millis(50);
+/// Pause after a failed accept, so that a lack of file descriptors does not keep a core busy.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Idle time after which the system checks whether a client still exists.
+const KEEPALIVE: Duration = Duration::from_secs(30);
+
+const ACCEPTED: Letter = Letter(b'A');
+const OUT_OF_RANGE: Letter = Letter(b'O');
+const REPLAY_LIMIT_REACHED: Letter = Letter(b'D');
+const SNAPSHOT_LIMIT_REACHED: Letter = Letter(b'b');
+const TOO_MANY_SNAPSHOTS: Letter = Letter(b'c');
+
+struct Recovery {
+    feed: SharedFeed,
+    replays: Mutex<RateLimit>,
+    snapshots: Mutex<RateLimit>,
+    transfers: Semaphore,
+    connections: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// One of the connections of an address.
+struct ConnectionPermit {
+    recovery: Arc<Recovery>,
+    address: IpAddr,
+}
+
+impl Recovery {
+    fn admit(self: &Arc<Self>, address: IpAddr) -> Option<ConnectionPermit> {
+        let mut connections = self.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        let total: usize = connections.values().sum();
+        let own = connections.entry(address).or_default();
+        if total >= MAX_CONNECTIONS || *own >= MAX_CONNECTIONS_PER_ADDRESS {
+            return None;
+        }
+        *own += 1;
+        Some(ConnectionPermit { recovery: Arc::clone(self), address })
+    }
+}
+
+impl Drop for ConnectionPermit {
+    fn drop(&mut self) {
+        let mut connections = self.recovery.connections.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(own) = connections.get_mut(&self.address) {
+            *own -= 1;
+        }
+        connections.retain(|_, own| *own > 0);
+    }
+}
+
+/// Serves the recovery port.
+///
+/// # Errors
+///
+/// Fails if the listener cannot be used.
+pub(crate) async fn serve(listener: TcpListener, feed: SharedFeed) -> io::Result<()> {
+    let listener = tokio::net::TcpListener::from_std(listener)?;
+    let counters = Arc::clone(&feed.lock().counters);
+    let recovery = Arc::new(Recovery {
+        feed,
+        replays: Mutex::new(RateLimit::new(REPLAY_LIMIT.0, REPLAY_LIMIT.1)),
+        snapshots: Mutex::new(RateLimit::new(SNAPSHOT_LIMIT.0, SNAPSHOT_LIMIT.1)),
+        transfers: Semaphore::new(MAX_SNAPSHOTS_AT_ONCE),
+        connections: Mutex::default(),
+    });
+    loop {
+        let (socket, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                warn!(%error, "cannot accept a recovery connection of the order feed");
+                sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Some(permit) = recovery.admit(peer.ip().to_canonical()) else {
+            count(&counters.refused_connections);
+            continue;
+        };
+        count(&counters.connections);
+        let recovery = Arc::clone(&recovery);
+        tokio::spawn(async move {
+            if let Err(error) = (Client { socket, peer, recovery: &recovery }).serve().await {
+                let counters = &recovery.feed.lock().counters;
+                match error.kind() {
+                    io::ErrorKind::TimedOut => count(&counters.slow),
+                    io::ErrorKind::InvalidData => count(&counters.invalid),
+                    _ => {}
+                }
+                info!(%peer, %error, "a recovery connection of the order feed ended");
+            }
+            drop(permit);
+        });
+    }
+}
+
+struct Client<'a> {
+    socket: TcpStream,
+    peer: SocketAddr,
+    recovery: &'a Recovery,
+}
+
+impl Client<'_> {
+    async fn serve(mut self) -> io::Result<()> {
+        self.socket.set_nodelay(true)?;
+        SockRef::from(&self.socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(KEEPALIVE))?;
+        let first = timeout(LOGIN_PATIENCE, self.request()).await.map_err(|_| late("the login did not arrive"))??;
+        match first {
+            Some(MitchMessage::LoginRequest(_)) => self.send_message(&LoginResponse { status: ACCEPTED }).await?,
+            Some(other) => return Err(invalid(format!("expected a Login Request, not {}", other.name()))),
+            None => return Ok(()),
+        }
+        while let Some(request) = self.request().await? {
+            match request {
+                MitchMessage::ReplayRequest(request) => self.replay(&request).await?,
+                MitchMessage::SnapshotRequest(_) => self.snapshot().await?,
+                MitchMessage::LogoutRequest(_) => return Ok(()),
+                other => return Err(invalid(format!("expected a request, not {}", other.name()))),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads one request. `None` if the client closed the connection between requests.
+    async fn request(&mut self) -> io::Result<Option<MitchMessage>> {
+        let mut unit = vec![0; UNIT_HEADER_BYTES];
+        if self.socket.read(&mut unit[..1]).await? == 0 {
+            return Ok(None);
+        }
+        let rest = async {
+            self.socket.read_exact(&mut unit[1..]).await?;
+            let length = usize::from(u16::from_le_bytes([unit[0], unit[1]]));
+            if !(UNIT_HEADER_BYTES..=MAX_UNIT_BYTES).contains(&length) {
+                let expected = format!("{UNIT_HEADER_BYTES} to {MAX_UNIT_BYTES}");
+                return Err(invalid(format!("a request states a length of {length} bytes: expected {expected}")));
+            }
+            unit.resize(length, 0);
+            self.socket.read_exact(&mut unit[UNIT_HEADER_BYTES..]).await.map(|_| ())
+        };
+        timeout(LOGIN_PATIENCE, rest).await.map_err(|_| late("a request did not arrive whole"))??;
+        let unit = Unit::read(&unit).map_err(|error| invalid(error.to_string()))?;
+        let mut messages = unit.messages();
+        match (messages.next(), messages.next()) {
+            (Some(Ok(message)), None) => Ok(Some(message)),
+            (Some(Err(error)), _) => Err(invalid(error.to_string())),
+            _ => Err(invalid("a request is a unit with one message".into())),
+        }
+    }
+
+    async fn replay(&mut self, request: &ReplayRequest) -> io::Result<()> {
+        let ReplayRequest { market_data_group, first_message, count: wanted } = *request;
+        let mut response = ReplayResponse { market_data_group, first_message, ..ReplayResponse::default() };
+        if !take(&self.recovery.replays, self.peer) {
+            response.status = REPLAY_LIMIT_REACHED;
+            return self.refuse(&response).await;
+        }
+        let (replay, oldest) = {
+            let feed = self.recovery.feed.lock();
+            count(&feed.counters.replays);
+            (feed.replay(full_number(first_message, feed.next_number()), wanted), feed.oldest_number())
+        };
+        let Some(replay) = replay else {
+            let response = ReplayResponse { first_message: wire_number(oldest), status: OUT_OF_RANGE, ..response };
+            return self.send_message(&response).await;
+        };
+        let first_message = wire_number(replay.first);
+        self.send_message(&ReplayResponse { first_message, count: replay.count, status: ACCEPTED, ..response }).await?;
+        self.send(&replay.units.concat()).await
+    }
+
+    async fn snapshot(&mut self) -> io::Result<()> {
+        let mut response = SnapshotResponse::default();
+        if !take(&self.recovery.snapshots, self.peer) {
+            response.status = SNAPSHOT_LIMIT_REACHED;
+            return self.refuse(&response).await;
+        }
+        let Ok(_permit) = self.recovery.transfers.try_acquire() else {
+            response.status = TOO_MANY_SNAPSHOTS;
+            return self.refuse(&response).await;
+        };
+        let snapshot = {
+            let mut feed = self.recovery.feed.lock();
+            count(&feed.counters.snapshots);
+            feed.snapshot(Instant::now())
+        };
+        self.send(&snapshot).await
+    }
+
+    /// Answers a request above a limit.
+    async fn refuse(&mut self, response: &impl MitchEncode) -> io::Result<()> {
+        count(&self.recovery.feed.lock().counters.limited);
+        sleep(LIMIT_PAUSE).await;
+        self.send_message(response).await
+    }
+
+    async fn send_message(&mut self, message: &impl MitchEncode) -> io::Result<()> {
+        let mut encoded = Vec::with_capacity(64);
+        message.encode(&mut encoded);
+        let mut units = UnitWriter::unnumbered();
+        let mut unit = Vec::new();
+        units.add(&encoded, |_, _| {});
+        units.finish(|_, bytes| unit.extend_from_slice(bytes));
+        self.send(&unit).await
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for part in bytes.chunks(SEND_BYTES) {
+            timeout(SEND_PATIENCE, self.socket.write_all(part))
+                .await
+                .map_err(|_| late("the client does not read"))??;
+        }
+        Ok(())
+    }
+}
+
+fn take(limit: &Mutex<RateLimit>, peer: SocketAddr) -> bool {
+    limit.lock().unwrap_or_else(PoisonError::into_inner).take(peer.ip().to_canonical(), Instant::now())
+}
+
+fn invalid(what: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what)
+}
+
+fn late(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, what)
+}

@@ -1,0 +1,269 @@
+//! Random days over UDP lines that lose datagrams: a reader's books equal the engine's.
+//!
+//! Does        play the random worlds of the engine's own tests (calls, halts, breakers, busts,
+//!             icebergs, hidden orders), send the feed over two lossy lines, and read it.
+//! Holds       the reader gets each message once and in order; its books have the orders, prices,
+//!             displayed quantities and places of the engine's; no message names a hidden order.
+//! To repeat   `TEST_SEED=<seed> cargo test -p pitwire-order-feed-network --test feed`. The lost
+//!             datagrams differ.
+
+#[path = "../../engine/tests/common/mod.rs"]
+mod common;
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use common::flow::Flow;
+use common::world::{Stamper, opening_commands};
+use common::{SplitMix64, test_seed};
+use pitwire_engine::Engine;
+use pitwire_model::{Event, InstrumentId, OrderId, OrderType, Side, VenueNanos};
+use pitwire_order_feed::{MitchEncode, MitchMessage, MitchPrice, OrderDelete, UnitWriter};
+use pitwire_order_feed_network::{FeedAddresses, FeedReader, OrderFeed, ReaderOptions};
+
+/// Bound of every wait. A test that passes does not come near it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn local(port: u16) -> SocketAddr {
+    (Ipv4Addr::LOCALHOST, port).into()
+}
+
+/// Forwards datagrams to a reader and loses some of them.
+struct LossyLine {
+    address: SocketAddr,
+    readers: Sender<SocketAddr>,
+    stops: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl LossyLine {
+    fn start(lost_percent: u64, seed: u64) -> LossyLine {
+        let socket = UdpSocket::bind(local(0)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        let address = socket.local_addr().unwrap();
+        let (readers, joining) = channel();
+        let stops = Arc::new(AtomicBool::new(false));
+        let stop = Arc::clone(&stops);
+        let thread = thread::spawn(move || {
+            let (mut random, mut targets, mut buffer) = (SplitMix64::new(seed), Vec::new(), [0; 2_000]);
+            while !stop.load(Ordering::SeqCst) {
+                let Ok(length) = socket.recv(&mut buffer) else { continue };
+                targets.extend(joining.try_iter());
+                for target in &targets {
+                    if random.next() % 100 >= lost_percent {
+                        socket.send_to(&buffer[..length], target).unwrap();
+                    }
+                }
+            }
+        });
+        LossyLine { address, readers, stops, thread: Some(thread) }
+    }
+}
+
+impl Drop for LossyLine {
+    fn drop(&mut self) {
+        self.stops.store(true, Ordering::SeqCst);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+fn join(recovery: SocketAddr, lines: &[LossyLine]) -> FeedReader {
+    let options = ReaderOptions { lines: vec![local(0); lines.len()], recovery, source: None, interface: None };
+    let reader = FeedReader::join(options).unwrap();
+    for (line, address) in lines.iter().zip(reader.addresses()) {
+        line.readers.send(*address).unwrap();
+    }
+    reader
+}
+
+/// Returns the first difference between the books of a reader and those of the engine.
+fn difference(engine: &Engine, reader: &FeedReader) -> Option<String> {
+    for market in engine.markets() {
+        let InstrumentId(id) = market.spec.id;
+        let tick = MitchPrice::of(market.spec.tick).unwrap().0;
+        for side in Side::BOTH {
+            let rebuilt = reader.books().orders(id, side).map(|order| (order.id, order.price.0, order.quantity));
+            let venue = market.book().orders(side).map(|order| (order.id.0, order.price.0 * tick, order.open));
+            let (rebuilt, venue): (Vec<_>, Vec<_>) = (rebuilt.collect(), venue.collect());
+            if rebuilt != venue {
+                return Some(format!("{side:?} of {}: reader {rebuilt:?}, engine {venue:?}", market.spec.name));
+            }
+        }
+    }
+    None
+}
+
+fn order_of(message: &MitchMessage) -> Option<OrderId> {
+    let id = match message {
+        MitchMessage::OrderAdd(add) => add.order_id,
+        MitchMessage::OrderDelete(delete) => delete.order_id,
+        MitchMessage::OrderModify(modify) => modify.order_id,
+        MitchMessage::OrderExecution(execution) => execution.order_id,
+        MitchMessage::PricedExecution(execution) => execution.order_id,
+        _ => return None,
+    };
+    Some(OrderId(id))
+}
+
+/// Reads until the books of the reader equal the engine's. Checks the numbers of the messages.
+fn catch_up(engine: &Engine, reader: &mut FeedReader, hidden: &BTreeSet<OrderId>) {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut expected = reader.next_number();
+        let mut visit = |number, message: &MitchMessage| {
+            assert_eq!(number, expected, "each message once and in order");
+            expected += 1;
+            let named = order_of(message);
+            assert!(named.is_none_or(|id| !hidden.contains(&id)), "hidden order in {message:?}");
+        };
+        reader.poll(Duration::from_millis(20), &mut visit).unwrap();
+        let Some(difference) = difference(engine, reader) else { return };
+        assert!(Instant::now() < deadline, "{difference}; {:?}", reader.counts());
+    }
+}
+
+/// Plays one world over lines that lose `lost_percent` of the datagrams.
+fn play(seed: u64, lost_percent: u64) -> (FeedReader, FeedReader) {
+    println!("TEST_SEED={seed}, {lost_percent} % lost");
+    let (mut flow, mut random) = (Flow::new(seed), SplitMix64::new(seed));
+    let (mut engine, mut stamper) = (Engine::new(), Stamper::default());
+    let (mut hidden, mut displayed) = (BTreeSet::new(), BTreeSet::new());
+    let mut opening = opening_commands(flow.most_resting, flow.wealth).into_iter();
+    let lines: Vec<LossyLine> = (0..2).map(|line| LossyLine::start(lost_percent, seed + line)).collect();
+    let addresses = FeedAddresses {
+        lines: lines.iter().map(|line| line.address).collect(),
+        recovery: TcpListener::bind(local(0)).unwrap(),
+    };
+    let mut feed = OrderFeed::start(addresses, &engine, VenueNanos(0)).unwrap();
+    let mut first = join(feed.recovery_address(), &lines);
+    let mut late = None;
+    for step in 0..6_000 {
+        stamper.at.0 += flow.wait();
+        let next = stamper.seq.next();
+        let at = VenueNanos(stamper.at.0 + 1000);
+        let stamped = stamper.stamp(opening.next().unwrap_or_else(|| flow.command(next, at)));
+        let mut events = Vec::new();
+        engine.apply(&stamped, &mut events);
+        flow.learn(&events);
+        for event in &events {
+            // The flow uses the ids of ended orders again.
+            match event {
+                Event::Accepted { order, order_type: OrderType::Hidden { .. }, .. } if !displayed.contains(order) => {
+                    hidden.insert(*order);
+                }
+                Event::Accepted { order, .. } => {
+                    displayed.insert(*order);
+                    hidden.remove(order);
+                }
+                _ => {}
+            }
+        }
+        feed.observe(stamped.at, &events, &engine);
+        if random.next() % 3 > 0 {
+            feed.release(&engine, stamped.at);
+        }
+        if step == 3_000 {
+            late = Some(join(feed.recovery_address(), &lines));
+        }
+        if step % 1_000 == 999 {
+            feed.release(&engine, stamped.at);
+            catch_up(&engine, &mut first, &hidden);
+        }
+    }
+    let mut late = late.unwrap();
+    catch_up(&engine, &mut late, &hidden);
+    assert_eq!(first.counts().snapshots, 1, "the first reader needs no second snapshot");
+    (first, late)
+}
+
+#[test]
+fn everything_arrives_with_one_percent_lost_on_each_line() {
+    let (first, late) = play(test_seed(), 1);
+    for reader in [&first, &late] {
+        let counts = reader.counts();
+        assert_eq!((counts.misfits, counts.dropped), (0, 0), "{counts:?}");
+        let lines = [0, 1].map(|line| reader.line_counts(line));
+        assert!(lines.iter().all(|line| line.units > 0 && line.invalid == 0 && line.foreign == 0), "{lines:?}");
+    }
+    let lost: u64 = [0, 1].iter().map(|line| first.line_counts(*line).gaps).sum();
+    assert!(lost > 0 && first.counts().duplicates > 0, "the lines lose datagrams, and each fills the other's gaps");
+    assert!(!first.line_delays().is_empty());
+}
+
+#[test]
+fn replays_fill_what_both_lines_have_lost() {
+    let (first, _) = play(test_seed(), 25);
+    let counts = first.counts();
+    assert!(counts.replays > 0 && counts.replayed_messages > 0, "{counts:?}");
+    assert_eq!((counts.misfits, counts.dropped), (0, 0), "{counts:?}");
+}
+
+fn wait_for(reader: &mut FeedReader, what: &str, is_there: impl Fn(&FeedReader) -> bool) {
+    let deadline = Instant::now() + PATIENCE;
+    while !is_there(reader) {
+        drop(reader.poll(Duration::from_millis(20), &mut |_, _| {}));
+        assert!(Instant::now() < deadline, "{what}: {:?}", reader.counts());
+    }
+}
+
+fn start_feed(recovery: TcpListener, lines: &[LossyLine], engine: &Engine) -> OrderFeed {
+    let lines = lines.iter().map(|line| line.address).collect();
+    OrderFeed::start(FeedAddresses { lines, recovery }, engine, VenueNanos(0)).unwrap()
+}
+
+fn world() -> (Engine, Stamper) {
+    let (mut engine, mut stamper) = (Engine::new(), Stamper::default());
+    for command in opening_commands(1_000, 100) {
+        engine.apply(&stamper.stamp(command), &mut Vec::new());
+    }
+    (engine, stamper)
+}
+
+#[test]
+fn a_reader_joins_again_when_the_venue_starts_again() {
+    let (engine, _) = world();
+    let lines = [LossyLine::start(0, 1)];
+    let feed = start_feed(TcpListener::bind(local(0)).unwrap(), &lines, &engine);
+    let recovery = feed.recovery_address();
+    let mut reader = join(recovery, &lines);
+    drop(feed);
+    let _feed = start_feed(TcpListener::bind(recovery).unwrap(), &lines, &engine);
+    wait_for(&mut reader, "a second snapshot", |reader| reader.counts().snapshots == 2 && reader.is_joined());
+}
+
+#[test]
+fn forged_datagrams_change_nothing_and_are_counted() {
+    let (engine, _) = world();
+    let lines = [LossyLine::start(0, 1)];
+    let feed = start_feed(TcpListener::bind(local(0)).unwrap(), &lines, &engine);
+    let mut reader = join(feed.recovery_address(), &lines);
+    let target = reader.addresses()[0];
+    let mut message = Vec::new();
+    OrderDelete { nanosecond: 0, order_id: 1 }.encode(&mut message);
+    let mut writer = UnitWriter::default();
+    for _ in 0..10_000 {
+        writer.add(&message, |_, _| {});
+    }
+    let mut far_ahead = Vec::new();
+    writer.finish(|_, unit| far_ahead.extend_from_slice(unit));
+    let foreign = UdpSocket::bind((Ipv4Addr::new(127, 0, 0, 2), 0)).unwrap();
+    let neighbour = UdpSocket::bind(local(0)).unwrap();
+    foreign.send_to(&far_ahead, target).unwrap();
+    for datagram in [&b""[..], b"short", &far_ahead[1..], &[far_ahead.as_slice(), &[0]].concat(), &[255; 1_400]] {
+        neighbour.send_to(datagram, target).unwrap();
+    }
+    neighbour.send_to(&far_ahead, target).unwrap();
+    let before = reader.next_number();
+    wait_for(&mut reader, "all forged datagrams", |reader| {
+        let line = reader.line_counts(0);
+        line.foreign == 1 && line.invalid == 5 && reader.counts().dropped == 1
+    });
+    assert_eq!(reader.next_number(), before, "the venue was asked, and it did not send these messages");
+    assert_eq!((reader.counts().snapshots, reader.counts().misfits), (1, 0));
+    assert_eq!(difference(&engine, &reader), None);
+}
