@@ -112,6 +112,15 @@ impl Call<'_> {
         Err(RpcError::new(name, format!("the call needs {area}:{level}; this login has {area}:{has}")))
     }
 
+    /// Writes as much of a list as one request may cost. Later turns write the rest.
+    pub fn answer_with(&mut self, mut work: LongWork) -> MethodResult {
+        let account = self.account()?;
+        if !work.write_at_once(&*self.venue, account, &mut self.out) {
+            self.rest = Some(work);
+        }
+        Ok(())
+    }
+
     /// Wall time now, in milliseconds since 1970; later than [`Call::wall_ms`].
     pub fn wall_ms_now(&self) -> u64 {
         (self.clock.now_us)() / 1000

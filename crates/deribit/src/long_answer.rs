@@ -1,14 +1,17 @@
 //! Answers that take more work than one turn of the venue thread may spend on one request.
 //!
 //! Does        begins such an answer within its request, and continues it in parts.
-//! Holds       1. a list of orders describes the moment of its request, whatever happens between
-//!                the parts;
+//! Holds       1. a list of orders or fills describes the moment of its request, whatever happens
+//!                between the parts; only what the venue forgets meanwhile is left out;
 //!             2. a mass cancel covers the orders that were open at its request;
 //!             3. a part costs about as many records as its caller says.
 //! Leaves out  when the parts run, and the order of the messages of a connection.
 //! Start at    [`LongAnswer::advance`].
 
+mod fills;
+
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use pitwire_engine::Engine;
@@ -22,9 +25,13 @@ use crate::codec::objects::OrderMoment;
 use crate::codec::{Json, RequestId, RpcError, begin_result, end_result, objects, write_error};
 use crate::order_filter::{InstrumentFilter, OrderTypeFilter};
 
+pub(crate) use fills::{FillFilter, FillList};
+
 /// Records that a request may cost before its answer is continued in later turns.
 pub(crate) const RECORDS_AT_ONCE: usize = 256;
-/// Visited orders that cost as much as a written order.
+/// Orders of a list that get their queue position. Each costs one step per order ahead of it.
+const MOST_PLACED: usize = 200;
+/// Visited records that cost as much as a written one.
 const VISITS_PER_RECORD: usize = 16;
 /// Most orders of one cancel command of a long answer.
 const ORDERS_PER_COMMAND: usize = 64;
@@ -32,8 +39,35 @@ const ORDERS_PER_COMMAND: usize = 64;
 /// The work of a request that is not finished.
 #[derive(Debug)]
 pub(crate) enum LongWork {
-    List(OrderList),
+    Orders(OrderList),
+    Fills(FillList),
     Cancel(CancelList),
+}
+
+impl LongWork {
+    /// Writes the part of a list that a request may write at once. Returns whether that is all.
+    pub fn write_at_once(&mut self, venue: &dyn Venue, account: AccountId, out: &mut Vec<u8>) -> bool {
+        let (engine, mut placed, mut budget) = (venue.engine(), MOST_PLACED, RECORDS_AT_ONCE);
+        match self {
+            LongWork::Orders(list) => list.write((venue, account), &mut budget, out, |order| {
+                let moment = if placed > 0 { order_moment(engine, order) } else { OrderMoment::default() };
+                placed = placed.saturating_sub(1);
+                moment
+            }),
+            LongWork::Fills(list) => list.write((venue, account), &mut budget, out),
+            LongWork::Cancel(_) => false,
+        }
+    }
+}
+
+/// Charges a record to the budget of a part. `visited` counts the records that were not written
+/// since the last charge.
+fn charge(budget: &mut usize, visited: &mut usize, is_written: bool) {
+    *visited += 1;
+    if is_written || *visited >= VISITS_PER_RECORD {
+        *visited = 0;
+        *budget -= 1;
+    }
 }
 
 /// An answer that is continued.
@@ -76,6 +110,12 @@ impl LongAnswer {
         matches!(self.work, LongWork::Cancel(_))
     }
 
+    /// Whether the answer is the outcome of a request that has already changed the market, so that
+    /// it can be neither refused nor delayed.
+    pub fn is_outcome(&self) -> bool {
+        matches!(&self.work, LongWork::Fills(list) if list.is_outcome)
+    }
+
     /// Returns the error for an account that has too many of these answers.
     pub fn refusal(&self, now_us: fn() -> u64) -> Vec<u8> {
         let error = RpcError::new("too_many_requests", "too many long answers of this account are waiting to be read");
@@ -84,7 +124,7 @@ impl LongAnswer {
         text
     }
 
-    /// Continues for about `records` orders. `now_us` reads the wall clock.
+    /// Continues for about `records` orders and fills. `now_us` reads the wall clock.
     ///
     /// # Errors
     ///
@@ -97,7 +137,10 @@ impl LongAnswer {
     ) -> Result<AnswerProgress, LogError> {
         let mut budget = records.max(1);
         let is_done = match &mut self.work {
-            LongWork::List(list) => list.write(venue.engine(), &mut budget, &mut self.text, |_| OrderMoment::default()),
+            LongWork::Orders(list) => {
+                list.write((&*venue, self.account), &mut budget, &mut self.text, |_| OrderMoment::default())
+            }
+            LongWork::Fills(list) => list.write((&*venue, self.account), &mut budget, &mut self.text),
             LongWork::Cancel(list) => match list.advance(venue, self.account, &mut budget, &mut self.text)? {
                 Ok(is_done) => is_done,
                 Err(error) => {
@@ -117,27 +160,35 @@ impl LongAnswer {
 }
 
 /// Which orders of an account a list has.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct OrderListFilter {
     pub instruments: InstrumentFilter,
     /// `None` covers every type.
     pub types: Option<OrderTypeFilter>,
     pub label: Option<Label>,
+    /// Leave out orders without a fill.
+    pub has_fills: bool,
 }
 
 impl OrderListFilter {
     fn covers(&self, engine: &Engine, order: &OrderRecord) -> bool {
-        self.types.is_none_or(|types| types.covers(order))
+        !(self.has_fills && order.filled.is_zero())
+            && self.types.is_none_or(|types| types.covers(order))
             && self.instruments.covers(engine, order.instrument)
             && self.label.as_ref().is_none_or(|label| order.label == *label)
     }
 }
 
-/// A list of orders, as they were at one moment.
+/// A list of orders, as they were at one moment: open ones, then closed ones from the newest.
 #[derive(Debug)]
 pub(crate) struct OrderList {
-    orders: VecDeque<Arc<OrderRecord>>,
+    open: VecDeque<Arc<OrderRecord>>,
+    /// Numbers of the closed orders that are not visited. A closed order does not change.
+    closed: Range<u64>,
     filter: OrderListFilter,
+    /// Orders to leave out, and then the most to write.
+    skipped: usize,
+    left: usize,
     has_begun: bool,
     has_written: bool,
     /// Orders visited since the budget was last charged.
@@ -145,49 +196,61 @@ pub(crate) struct OrderList {
 }
 
 impl OrderList {
-    pub fn new(orders: impl Iterator<Item = Arc<OrderRecord>>, filter: OrderListFilter) -> Self {
-        OrderList { orders: orders.collect(), filter, has_begun: false, has_written: false, visited: 0 }
+    fn new(open: VecDeque<Arc<OrderRecord>>, closed: Range<u64>, filter: OrderListFilter) -> Self {
+        let (skipped, left) = (0, usize::MAX);
+        OrderList { open, closed, filter, skipped, left, has_begun: false, has_written: false, visited: 0 }
     }
 
-    /// Writes the part of the list that a request may write at once, with queue positions for the
-    /// first `placed` orders. Returns whether that is all of it.
-    pub fn begin(&mut self, engine: &Engine, mut placed: usize, out: &mut Vec<u8>) -> bool {
-        self.write(engine, &mut { RECORDS_AT_ONCE }, out, |order| {
-            let moment = if placed > 0 { order_moment(engine, order) } else { OrderMoment::default() };
-            placed = placed.saturating_sub(1);
-            moment
-        })
+    pub fn of_open(book: Option<&AccountBook>, filter: OrderListFilter) -> Self {
+        let open = book.into_iter().flat_map(AccountBook::shared_open_orders).collect();
+        Self::new(open, 0..0, filter)
+    }
+
+    pub fn of_all(book: Option<&AccountBook>, filter: OrderListFilter) -> Self {
+        let closed = book.map_or(0..0, AccountBook::closed_numbers);
+        OrderList { closed, ..Self::of_open(book, filter) }
+    }
+
+    /// A list of at most `count` closed orders, behind `skipped` newer ones.
+    pub fn of_closed(book: Option<&AccountBook>, filter: OrderListFilter, (skipped, count): (usize, usize)) -> Self {
+        let closed = book.map_or(0..0, AccountBook::closed_numbers);
+        OrderList { skipped, left: count, ..Self::new(VecDeque::new(), closed, filter) }
     }
 
     /// Writes the next orders with what `moment` knows of each. Returns whether the list is
     /// complete.
     fn write(
         &mut self,
-        engine: &Engine,
+        (venue, account): (&dyn Venue, AccountId),
         budget: &mut usize,
         out: &mut Vec<u8>,
         mut moment: impl FnMut(&OrderRecord) -> OrderMoment,
     ) -> bool {
+        let (engine, book) = (venue.engine(), venue.views().account(account));
         if !std::mem::replace(&mut self.has_begun, true) {
             out.push(b'[');
         }
         while *budget > 0 {
-            let Some(order) = self.orders.pop_front() else {
+            let open = self.open.pop_front();
+            let closed = if open.is_none() { self.closed.next_back() } else { None };
+            if self.left == 0 || (open.is_none() && closed.is_none()) {
                 out.push(b']');
                 return true;
-            };
-            self.visited += 1;
-            let market = engine.market(order.instrument).filter(|_| self.filter.covers(engine, &order));
-            if let Some(market) = market {
+            }
+            let order = open.as_ref().or_else(|| book?.closed_order(closed?));
+            let order = order.filter(|order| self.filter.covers(engine, order));
+            let found = order.and_then(|order| Some((order, engine.market(order.instrument)?)));
+            let is_skipped = found.is_some() && self.skipped > 0;
+            self.skipped -= usize::from(is_skipped);
+            let found = found.filter(|_| !is_skipped);
+            if let Some((order, market)) = found {
                 if std::mem::replace(&mut self.has_written, true) {
                     out.push(b',');
                 }
-                objects::order(&mut Json::new(out), &market.spec, &order, moment(&order));
+                objects::order(&mut Json::new(out), &market.spec, order, moment(order));
+                self.left -= 1;
             }
-            if market.is_some() || self.visited >= VISITS_PER_RECORD {
-                self.visited = 0;
-                *budget -= 1;
-            }
+            charge(budget, &mut self.visited, found.is_some());
         }
         false
     }

@@ -1,6 +1,7 @@
 //! The order and trade history of one account.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use pitwire_model::{
@@ -127,7 +128,7 @@ pub struct UserTrade {
     pub label: Label,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct AccountBook {
     /// Open orders and the newest [`Self::CLOSED_ORDERS`] closed ones, by id, which is the order of
     /// entry.
@@ -139,6 +140,9 @@ pub struct AccountBook {
     pub(crate) open_parts: u64,
     /// In order of closing.
     pub(crate) closed: VecDeque<OrderId>,
+    /// Closed orders and trades that this process has forgotten. The next one has this number.
+    pub(crate) forgotten_orders: u64,
+    pub(crate) forgotten_trades: u64,
     /// Oldest first.
     pub(crate) trades: VecDeque<UserTrade>,
     /// Orders by the client's own number. The first order with a number keeps it.
@@ -159,10 +163,26 @@ impl AccountBook {
         self.open.iter().filter_map(|id| self.orders.get(id).cloned())
     }
 
-    /// Returns the remembered closed orders in order of closing, as
-    /// [`Self::shared_open_orders`] does.
-    pub fn shared_closed_orders(&self) -> impl DoubleEndedIterator<Item = Arc<OrderRecord>> {
-        self.closed.iter().filter_map(|id| self.orders.get(id).cloned())
+    /// Returns the numbers of the remembered closed orders. They count orders in order of closing,
+    /// and stay the same while the process runs.
+    pub fn closed_numbers(&self) -> Range<u64> {
+        self.forgotten_orders..self.forgotten_orders + self.closed.len() as u64
+    }
+
+    /// Returns a closed order by its number, unless it is forgotten.
+    pub fn closed_order(&self, number: u64) -> Option<&Arc<OrderRecord>> {
+        let at = usize::try_from(number.checked_sub(self.forgotten_orders)?).ok()?;
+        self.orders.get(self.closed.get(at)?)
+    }
+
+    /// Returns the numbers of the remembered trades, as [`Self::closed_numbers`] does.
+    pub fn trade_numbers(&self) -> Range<u64> {
+        self.forgotten_trades..self.forgotten_trades + self.trades.len() as u64
+    }
+
+    /// Returns a trade by its number, unless it is forgotten.
+    pub fn trade(&self, number: u64) -> Option<&UserTrade> {
+        self.trades.get(usize::try_from(number.checked_sub(self.forgotten_trades)?).ok()?)
     }
 
     /// Returns the open orders in order of entry.
@@ -310,6 +330,7 @@ impl AccountBook {
             label: order.label.clone(),
         };
         let is_done = order.state == OrderState::Filled;
+        self.forgotten_trades += u64::from(self.trades.len() == Self::TRADES);
         push_capped(&mut self.trades, record, Self::TRADES);
         if is_done {
             self.close(id);
@@ -332,10 +353,13 @@ impl AccountBook {
         self.open_parts = self.open_parts.saturating_sub(parts);
         if self.closed.len() == Self::CLOSED_ORDERS
             && let Some(oldest) = self.closed.pop_front()
-            && let Some(forgotten) = self.orders.remove(&oldest)
-            && self.by_client_order_id(forgotten.client_order_id.as_str()) == Some(oldest)
         {
-            self.by_client_order_id.remove(forgotten.client_order_id.as_str());
+            self.forgotten_orders += 1;
+            if let Some(forgotten) = self.orders.remove(&oldest)
+                && self.by_client_order_id(forgotten.client_order_id.as_str()) == Some(oldest)
+            {
+                self.by_client_order_id.remove(forgotten.client_order_id.as_str());
+            }
         }
         self.closed.push_back(id);
     }

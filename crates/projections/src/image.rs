@@ -1,6 +1,6 @@
 //! The projections as plain data, for snapshots.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pitwire_model::{AccountId, OrderId, SpentSignature, Ticks};
@@ -97,12 +97,12 @@ fn book_image(account: AccountId, book: &AccountBook) -> AccountBookImage {
 fn book_from(image: AccountBookImage) -> (AccountId, AccountBook) {
     let open = || image.orders.iter().filter(|order| order.state == OrderState::Open);
     let mut book = AccountBook {
-        by_client_order_id: BTreeMap::new(),
         open: open().map(|order| order.id).collect(),
         open_parts: open().fold(0, |sum, order| u64::saturating_add(sum, order.parts())),
         closed: VecDeque::from(image.closed),
         trades: VecDeque::from(image.trades),
         orders: image.orders.into_iter().map(|order| (order.id, Arc::new(order))).collect(),
+        ..AccountBook::default()
     };
     // In order of entry, so that the first order with a number keeps it.
     let numbers: Vec<_> = book.orders.values().map(|order| (order.client_order_id.clone(), order.id)).collect();

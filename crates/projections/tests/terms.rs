@@ -8,7 +8,7 @@ use pitwire_model::{
     InstrumentId, InstrumentSpec, KillScope, Label, Lots, NewOrder, OrderId, OrderType, Phase, PostOnly, Priority, Seq,
     SequencedCommand, SessionId, Side, Ticks, TradeSeq, VenueNanos,
 };
-use pitwire_projections::{Change, OrderRecord, OrderState, Views};
+use pitwire_projections::{AccountBook, Change, OrderRecord, OrderState, PublicTrade, UserTrade, Views};
 
 const MARKET: InstrumentId = InstrumentId(0);
 const FIRST: AccountId = AccountId(0);
@@ -178,4 +178,55 @@ fn credit_line_changes_the_balance() {
     let (account, currency) = (FIRST, CurrencyId(1));
     let changes = venue.apply(Command::SetCreditLine { account, currency, units: 5 });
     assert_eq!(changes, [Change::Balance { account }]);
+}
+
+#[test]
+fn record_keeps_its_number_when_older_ones_are_forgotten() {
+    let mut venue = Venue::open();
+    venue.enter(1, FIRST, Side::Buy, (1, 90), NewOrder::PLAIN);
+    venue.enter(2, SECOND, Side::Sell, (1, 90), NewOrder::PLAIN);
+    let mut image = venue.views.image();
+    let book = &mut image.accounts[0];
+    let (order, trade) = (book.orders[0].clone(), book.trades[0].clone());
+    // As full as a book can be. These orders and trades have numbers below any of the venue's.
+    book.closed = (0..AccountBook::CLOSED_ORDERS as u64).map(|id| OrderId(1_000_000 + id)).collect();
+    book.orders = book.closed.iter().map(|id| OrderRecord { id: *id, ..order.clone() }).collect();
+    book.trades = (0..AccountBook::TRADES as u64)
+        .map(|seq| UserTrade { trade: PublicTrade { seq: TradeSeq(seq), ..trade.trade }, ..trade.clone() })
+        .collect();
+    let mut views = Views::from_image(image);
+    let book = |views: &Views| views.account(FIRST).cloned().expect("a member");
+    let full = AccountBook::CLOSED_ORDERS as u64;
+    assert_eq!((book(&views).closed_numbers(), book(&views).trade_numbers()), (0..full, 0..full));
+    let second = (book(&views).closed_order(1).cloned(), book(&views).trade(1).cloned());
+    let next = venue.seq.0 + 1;
+    let entered = NewOrder { id: OrderId(next), account: FIRST, instrument: MARKET, lots: Lots(1), ..NewOrder::PLAIN };
+    for (seq, command) in [
+        Command::Enter(NewOrder {
+            side: Side::Buy,
+            order_type: OrderType::Limit { price: Ticks(90) },
+            ..entered.clone()
+        }),
+        Command::Enter(NewOrder {
+            id: OrderId(next + 1),
+            account: SECOND,
+            side: Side::Sell,
+            order_type: OrderType::Limit { price: Ticks(90) },
+            ..entered
+        }),
+    ]
+    .into_iter()
+    .zip(next..)
+    .map(|(command, seq)| (seq, command))
+    {
+        let stamped = SequencedCommand { seq: Seq(seq), at: VenueNanos(seq * 1000), command };
+        let mut events = Vec::new();
+        venue.engine.apply(&stamped, &mut events);
+        views.observe(&stamped, &events, &mut Vec::new());
+    }
+    let book = book(&views);
+    assert_eq!((book.closed_numbers(), book.trade_numbers()), (1..full + 1, 1..full + 1));
+    assert_eq!((book.closed_order(0), book.trade(0)), (None, None));
+    assert_eq!((book.closed_order(1).cloned(), book.trade(1).cloned()), second);
+    assert_eq!(book.closed_order(full).map(|order| order.filled), Some(Lots(1)));
 }

@@ -4,7 +4,9 @@
 //!             2. the next answer of an account begins when the client has read the last one, so
 //!                that an account has at most one long answer in an outbox;
 //!             3. an account has at most [`MAX_ANSWERS`] of them;
-//!             4. a mass cancel is finished although its client has left.
+//!             4. a mass cancel is finished although its client has left;
+//!             5. the answer to a request that has changed the market is neither refused nor waits
+//!                for the account's other answers.
 //! Start at    [`LongAnswers::push`], [`LongAnswers::next`].
 
 use std::collections::{BTreeSet, VecDeque};
@@ -58,7 +60,16 @@ struct AccountQueue {
 
 impl AccountQueue {
     fn can_go_on(&self, has_room: &impl Fn(ConnectionId) -> bool) -> bool {
-        !self.answers.is_empty() && !self.has_finished && self.last.is_none_or(has_room)
+        !self.has_finished && self.has_next(has_room) || self.begins_with_outcome()
+    }
+
+    /// Says whether an answer can be continued, unless one was finished in this turn.
+    fn has_next(&self, has_room: &impl Fn(ConnectionId) -> bool) -> bool {
+        !self.answers.is_empty() && self.last.is_none_or(has_room) || self.begins_with_outcome()
+    }
+
+    fn begins_with_outcome(&self) -> bool {
+        self.answers.front().is_some_and(|queued| queued.answer.is_outcome())
     }
 }
 
@@ -84,11 +95,14 @@ impl LongAnswers {
             self.accounts.push_back(AccountQueue { account, answers, last: None, has_finished: false });
             self.accounts.len() - 1
         });
-        if self.accounts[at].answers.len() >= MAX_ANSWERS {
+        let answers = &mut self.accounts[at].answers;
+        let is_outcome = queued.answer.is_outcome();
+        if answers.len() >= MAX_ANSWERS && !is_outcome {
             return Err(Box::new(queued));
         }
         self.waiting.extend(queued.to.connection());
-        self.accounts[at].answers.push_back(queued);
+        let outcomes = answers.iter().take_while(|queued| queued.answer.is_outcome()).count();
+        answers.insert(if is_outcome { outcomes } else { answers.len() }, queued);
         Ok(())
     }
 
@@ -103,7 +117,7 @@ impl LongAnswers {
     /// Returns whether an answer can be continued in the next turn. It may wait behind an answer
     /// that this turn has finished.
     pub fn has_next(&self, has_room: impl Fn(ConnectionId) -> bool) -> bool {
-        self.accounts.iter().any(|queue| !queue.answers.is_empty() && queue.last.is_none_or(&has_room))
+        self.accounts.iter().any(|queue| queue.has_next(&has_room))
     }
 
     /// Takes the next answer to continue. Its account is last in turn then.
@@ -128,6 +142,9 @@ impl LongAnswers {
         let connection = queued.to.connection();
         if let Some(id) = connection {
             self.waiting.remove(&id);
+        }
+        if queued.answer.is_outcome() {
+            return;
         }
         if let Some(queue) = self.accounts.iter_mut().find(|queue| queue.account == queued.answer.account()) {
             (queue.last, queue.has_finished) = (connection, true);

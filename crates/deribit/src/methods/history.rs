@@ -2,14 +2,14 @@
 
 use crate::ExplainStatus;
 use crate::codec::{Json, RpcError, objects};
-use pitwire_projections::{AccountBook, OrderRecord, UserTrade};
+use pitwire_projections::AccountBook;
 
 use super::filters;
 use super::trading;
 use crate::access::{AccessLevel, Area};
 use crate::account_objects::order_moment;
 use crate::call::{Call, MethodResult};
-use crate::long_answer::{LongWork, OrderList, OrderListFilter};
+use crate::long_answer::{FillFilter, FillList, LongWork, OrderList, OrderListFilter};
 use crate::order_filter::InstrumentFilter;
 
 /// The criterion of a query. A label may be combined with a currency.
@@ -20,13 +20,6 @@ pub enum OrderFilter {
     Label,
 }
 
-/// Orders of a list that get their queue position. Each costs one step per order ahead of it.
-const MOST_PLACED: usize = 200;
-
-/// Most records that one query visits: as many as an account keeps of either kind. It bounds the
-/// work of one call.
-const MOST_LOOKED_AT: usize = 50_000;
-
 fn cover_by(call: &Call<'_>, by: OrderFilter) -> Result<InstrumentFilter, RpcError> {
     match by {
         OrderFilter::Instrument => InstrumentFilter::instrument(call),
@@ -36,31 +29,6 @@ fn cover_by(call: &Call<'_>, by: OrderFilter) -> Result<InstrumentFilter, RpcErr
 
 fn book<'a>(call: &'a Call<'_>) -> Result<Option<&'a AccountBook>, RpcError> {
     Ok(call.venue.views().account(call.account()?))
-}
-
-fn write_orders(call: &Call<'_>, orders: &[&OrderRecord]) -> Vec<u8> {
-    let mut out = Vec::new();
-    let engine = call.venue.engine();
-    Json::new(&mut out).array(|j| {
-        for (at, order) in orders.iter().enumerate() {
-            if let Some(market) = engine.market(order.instrument) {
-                let moment = if at < MOST_PLACED { order_moment(engine, order) } else { Default::default() };
-                objects::order(j, &market.spec, order, moment);
-            }
-        }
-    });
-    out
-}
-
-fn write_fills(call: &Call<'_>, j: &mut Json<'_>, fills: &[&UserTrade]) {
-    let engine = call.venue.engine();
-    j.array(|j| {
-        for fill in fills {
-            if let Some(market) = engine.market(fill.instrument) {
-                objects::user_trade(j, &market.spec, fill, engine.currencies());
-            }
-        }
-    });
 }
 
 /// Answers with one order of the account.
@@ -117,26 +85,10 @@ pub fn explain(call: &mut Call<'_>) -> MethodResult {
 /// # Errors
 /// A refusal without a login, or if the label or the filter is missing or wrong.
 pub fn order_state_by_label(call: &mut Call<'_>) -> MethodResult {
-    let (label, cover) = (call.required_label()?, cover_by(call, OrderFilter::Label)?);
-    let Some(book) = book(call)? else { return empty(call) };
-    // Open orders first, then the closed ones from the newest.
-    let all = book.shared_open_orders().chain(book.shared_closed_orders().rev()).take(MOST_LOOKED_AT);
-    let filter = OrderListFilter { instruments: cover, types: None, label: Some(label) };
-    list_orders(call, OrderList::new(all, filter));
-    Ok(())
-}
-
-/// Writes the list, or begins to write it if it is long.
-fn list_orders(call: &mut Call<'_>, mut list: OrderList) {
-    let Call { venue, out, rest, .. } = call;
-    if !list.begin(venue.engine(), MOST_PLACED, out) {
-        *rest = Some(LongWork::List(list));
-    }
-}
-
-fn empty(call: &mut Call<'_>) -> MethodResult {
-    call.json().array(|_| {});
-    Ok(())
+    let (label, instruments) = (call.required_label()?, cover_by(call, OrderFilter::Label)?);
+    let filter = OrderListFilter { instruments, label: Some(label), ..OrderListFilter::default() };
+    let list = OrderList::of_all(book(call)?, filter);
+    call.answer_with(LongWork::Orders(list))
 }
 
 /// Lists open orders.
@@ -144,14 +96,12 @@ fn empty(call: &mut Call<'_>) -> MethodResult {
 /// # Errors
 /// A refusal without a login, or if a parameter of the filter is missing or wrong.
 pub fn open_orders(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
-    let cover = cover_by(call, by)?;
+    let instruments = cover_by(call, by)?;
     let label = if by == OrderFilter::Label { Some(call.required_label()?) } else { None };
-    let types = filters::types(call)?;
-    let Some(book) = book(call)? else { return empty(call) };
-    let filter = OrderListFilter { instruments: cover, types: Some(types), label };
-    let list = OrderList::new(book.shared_open_orders(), filter);
-    list_orders(call, list);
-    Ok(())
+    let types = Some(filters::types(call)?);
+    let filter = OrderListFilter { instruments, types, label, ..OrderListFilter::default() };
+    let list = OrderList::of_open(book(call)?, filter);
+    call.answer_with(LongWork::Orders(list))
 }
 
 /// Lists closed orders, newest first. Orders cancelled without a fill are left out unless
@@ -160,17 +110,13 @@ pub fn open_orders(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
 /// # Errors
 /// A refusal without a login, or if a parameter is missing or wrong.
 pub fn order_history(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
-    let cover = cover_by(call, by)?;
+    let instruments = cover_by(call, by)?;
     let count = call.count(20)?;
     let offset = usize::try_from(call.params.integer("offset")?.unwrap_or(0).max(0)).unwrap_or(0);
-    let unfilled = call.params.boolean("include_unfilled")?.unwrap_or(false);
-    let Some(book) = book(call)? else { return empty(call) };
-    let engine = call.venue.engine();
-    let wanted = |order: &&OrderRecord| cover.covers(engine, order.instrument) && (unfilled || !order.filled.is_zero());
-    let newest = book.closed_orders().rev().take(MOST_LOOKED_AT);
-    let found: Vec<_> = newest.filter(wanted).skip(offset).take(count).collect();
-    call.out = write_orders(call, &found);
-    Ok(())
+    let has_fills = !call.params.boolean("include_unfilled")?.unwrap_or(false);
+    let filter = OrderListFilter { instruments, has_fills, ..OrderListFilter::default() };
+    let list = OrderList::of_closed(book(call)?, filter, (offset, count));
+    call.answer_with(LongWork::Orders(list))
 }
 
 /// Lists the account's trades of the filter, in the order of `sorting`.
@@ -178,34 +124,17 @@ pub fn order_history(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
 /// # Errors
 /// A refusal without a login, or if a parameter is missing or wrong.
 pub fn user_trades(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
-    let cover = cover_by(call, by)?;
+    let instruments = cover_by(call, by)?;
     let count = call.count(10)?;
     let (from_ms, to_ms) = call.time_range()?;
-    let ascending = call.is_ascending()?;
+    let is_ascending = call.is_ascending()?;
     let seq = |name| Ok::<_, RpcError>(call.params.integer(name)?.and_then(|value| u64::try_from(value).ok()));
-    let (start_seq, end_seq) = (seq("start_seq")?.unwrap_or(0), seq("end_seq")?.unwrap_or(u64::MAX));
-    let fills = book(call)?.map(|book| book.trades());
-    let engine = call.venue.engine();
-    let wanted = |fill: &&UserTrade| {
-        cover.covers(engine, fill.instrument)
-            && (from_ms..=to_ms).contains(&fill.trade.at.as_millis())
-            && (start_seq..=end_seq).contains(&fill.trade.seq.0)
-    };
-    let mut found: Vec<&UserTrade> = match fills {
-        None => Vec::new(),
-        Some(fills) if ascending => fills.iter().take(MOST_LOOKED_AT).filter(wanted).take(count + 1).collect(),
-        Some(fills) => fills.iter().rev().take(MOST_LOOKED_AT).filter(wanted).take(count + 1).collect(),
-    };
-    let has_more = found.len() > count;
-    found.truncate(count);
-    let mut out = Vec::new();
-    Json::new(&mut out).object(|j| {
-        j.key("trades");
-        write_fills(call, j, &found);
-        j.key("has_more").bool(has_more);
-    });
-    call.out = out;
-    Ok(())
+    let trades = seq("start_seq")?.unwrap_or(0)..=seq("end_seq")?.unwrap_or(u64::MAX);
+    let filter = FillFilter { instruments, order: None, times_ms: from_ms..=to_ms, trades };
+    let endings = [r#"],"has_more":false}"#, r#"],"has_more":true}"#];
+    let list = FillList::new(book(call)?, filter, endings).descending(!is_ascending).at_most(count);
+    call.out.extend_from_slice(br#"{"trades":["#);
+    call.answer_with(LongWork::Fills(list))
 }
 
 /// Answers with a bare array, oldest first by default. The dialect's other fill lists are objects.
@@ -215,14 +144,8 @@ pub fn user_trades(call: &mut Call<'_>, by: OrderFilter) -> MethodResult {
 pub fn user_trades_by_order(call: &mut Call<'_>) -> MethodResult {
     let id = trading::order_id(call)?;
     call.is_ascending()?;
-    let descending = call.params.text("sorting")?.as_deref() == Some("desc");
-    let Some(book) = book(call)? else { return empty(call) };
-    let mut found: Vec<&UserTrade> = book.trades().iter().filter(|fill| fill.order == id).collect();
-    if descending {
-        found.reverse();
-    }
-    let mut out = Vec::new();
-    write_fills(call, &mut Json::new(&mut out), &found);
-    call.out = out;
-    Ok(())
+    let is_descending = call.params.text("sorting")?.as_deref() == Some("desc");
+    let list = FillList::new(book(call)?, FillFilter::of_order(id), ["]", "]"]).descending(is_descending);
+    call.out.push(b'[');
+    call.answer_with(LongWork::Fills(list))
 }

@@ -10,13 +10,14 @@ use pitwire_model::{
     AccountId, Amend, Command, Decimal, Event, InstrumentId, Label, Lots, NewOrder, OrderId, OrderType, Phase, Reject,
     Side, SignaturePurpose, SpentSignature, Ticks, TimeInForce, VenueDay, format_date,
 };
-use pitwire_projections::{AccountBook, OrderRecord, OrderState, UserTrade, parts};
+use pitwire_projections::{AccountBook, OrderRecord, OrderState, parts};
 
 use super::cancel_on_disconnect;
 use super::order_parameters;
 use crate::account_objects::order_moment;
 use crate::call::{Call, MethodResult};
 use crate::login::Login;
+use crate::long_answer::{FillFilter, FillList, LongWork};
 use crate::spent_signatures;
 
 /// Enters an order, or answers with the first one of the same `client_order_id`.
@@ -252,53 +253,44 @@ fn limit_of(engine: &Engine, reason: Reject, asked: &RejectContext) -> Option<De
     }
 }
 
-/// Answers with the order as it stands and the fills of the last command.
+/// Answers with the order as it stands and its fills of the last command.
 fn write_outcome(call: &mut Call<'_>, account: AccountId, id: OrderId) -> MethodResult {
-    let events = call.venue.events();
     // The order trades as taker first. Once it rests, events of the same command may make it a
-    // maker.
-    let is_its = |event: &&Event| matches!(event, Event::Trade { taker, maker, .. } if *taker == id || *maker == id);
-    let fills = events.iter().filter(is_its).count();
-    let book = call.venue.views().account(account).ok_or_else(no_history)?;
-    let is_ours = |fill: &&UserTrade| fill.order == id;
-    let mut trades: Vec<&UserTrade> = book.trades().iter().rev().filter(is_ours).take(fills).collect();
-    trades.reverse();
-    let mut out = std::mem::take(&mut call.out);
-    let done = order_and_trades(call, account, id, &trades, &mut out);
-    call.out = out;
-    done
+    // maker. A trade of the account with itself is two fills.
+    let fills_of_account = |event: &Event| match event {
+        Event::Trade { taker_account, maker_account, .. } => {
+            usize::from(*taker_account == account) + usize::from(*maker_account == account)
+        }
+        _ => 0,
+    };
+    let fills = call.venue.events().iter().map(fills_of_account).sum();
+    write_order_and_fills(call, account, id, |list| list.of_outcome(fills))
 }
 
 /// Answers with an order that was entered before: its current state and all its fills.
 fn write_entered(call: &mut Call<'_>, account: AccountId, id: OrderId) -> MethodResult {
-    let book = call.venue.views().account(account).ok_or_else(no_history)?;
-    let trades: Vec<&UserTrade> = book.trades().iter().filter(|fill| fill.order == id).collect();
-    let mut out = std::mem::take(&mut call.out);
-    let done = order_and_trades(call, account, id, &trades, &mut out);
-    call.out = out;
-    done
+    write_order_and_fills(call, account, id, |list| list)
 }
 
-fn order_and_trades(
-    call: &Call<'_>,
+fn write_order_and_fills(
+    call: &mut Call<'_>,
     account: AccountId,
     id: OrderId,
-    trades: &[&UserTrade],
-    out: &mut Vec<u8>,
+    select: impl FnOnce(FillList) -> FillList,
 ) -> MethodResult {
-    let engine = call.venue.engine();
-    let record = call.venue.views().account(account).and_then(|book| book.order(id)).ok_or_else(no_history)?;
+    let Call { venue, out, .. } = call;
+    let (engine, book) = (venue.engine(), venue.views().account(account));
+    let record = book.and_then(|book| book.order(id)).ok_or_else(no_history)?;
     let market = engine.market(record.instrument).ok_or_else(no_history)?;
     Json::new(out).object(|j| {
         j.key("order");
         objects::order(j, &market.spec, record, order_moment(engine, record));
-        j.key("trades").array(|j| {
-            for fill in trades {
-                objects::user_trade(j, &market.spec, fill, engine.currencies());
-            }
-        });
+        j.key("trades").array(|_| {});
     });
-    Ok(())
+    // The fills follow before the end of the list and of the object.
+    out.truncate(out.len() - 2);
+    let list = select(FillList::new(book, FillFilter::of_order(id), ["]}", "]}"]));
+    call.answer_with(LongWork::Fills(list))
 }
 
 /// The error for house accounts, which keep no order history and so cannot trade over the API.
