@@ -22,20 +22,20 @@ def venue(tmp_path: Path) -> Iterator[Venue]:
         yield running
 
 
-def enter(venue: Venue, count: int) -> None:
+def enter(venue: Venue, count: int, order: Callable[[int], dict[str, object]] = lambda _: ORDER) -> None:
     """Enters orders of demo-a, whose limit an operator raises."""
     operator = Http(venue.address, OPERATOR)
     operator.result("private/pitwire_change_account", {"name": "demo-a", "max_open_orders": count})
     with Ws(venue.ws_url) as member:
         member.login(DEMO_A)
-        for _ in range(0, count, 100):
-            for _ in range(100):
-                member.post("private/buy", ORDER)
+        for first in range(0, count, 100):
+            for number in range(first, first + 100):
+                member.post("private/buy", order(number))
             answers = [member.receive() for _ in range(100)]
             assert all("result" in answer for answer in answers)
 
 
-def request(method: str, params: dict[str, str]) -> bytes:
+def request(method: str, params: dict[str, object]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
 
 
@@ -45,20 +45,42 @@ def peak_bytes(venue: Venue) -> int:
     return int(status.split("VmHWM:")[1].split()[0]) * 1024
 
 
+def on_delivery_threads(venue: Venue) -> int:
+    text = Http(venue.address).get("/metrics").body.decode()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("pitwire_listeners "))
+
+
+def eventually(what: str, is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline, f"not within 60 s: {what}"
+
+
+def unread_socket(venue: Venue, stack: ExitStack, *, only_listens: bool) -> RawWs:
+    """A connection of demo-a. One that only listens before its login is served by a delivery thread."""
+    assert venue.process is not None
+    opened = stack.enter_context(RawWs(Target(venue.address, "/ws/api/v2", venue.process.pid, echoes=False)))
+    if only_listens:
+        before = on_delivery_threads(venue)
+        opened.send(TEXT, request("public/subscribe", {"channels": ["ticker.NPN_ZAR.100ms"]}))
+        eventually("a delivery thread has it", lambda: on_delivery_threads(venue) > before)
+    grant = {"grant_type": "client_credentials", "client_id": DEMO_A.client_id, "client_secret": DEMO_A.secret}
+    opened.send(TEXT, request("public/auth", grant))
+    while b"access_token" not in opened.until(TEXT):
+        pass
+    return opened
+
+
 @pytest.mark.attack("long lists that a member does not read")
-def test_unread_lists_of_orders_do_not_add_up(venue: Venue) -> None:
+@pytest.mark.parametrize("only_listens", [False, True], ids=["venue-thread", "delivery-thread"])
+def test_unread_lists_of_orders_do_not_add_up(venue: Venue, only_listens: bool) -> None:
     orders = 30_000
     enter(venue, orders)
     other = Http(venue.address, DEMO_B)
-    assert venue.process is not None
-    target = Target(venue.address, "/ws/api/v2", venue.process.pid, echoes=False)
-    grant = {"grant_type": "client_credentials", "client_id": DEMO_A.client_id, "client_secret": DEMO_A.secret}
     with ExitStack() as sockets:
         for _ in range(40):
-            # It reads nothing but the answer to its login.
-            greedy = sockets.enter_context(RawWs(target))
-            greedy.send(TEXT, request("public/auth", grant))
-            greedy.until(TEXT)
+            # It reads nothing from here on.
+            greedy = unread_socket(venue, sockets, only_listens=only_listens)
             for _ in range(3):
                 greedy.send(TEXT, request("private/get_open_orders", {}))
         for _ in range(50):
@@ -70,9 +92,61 @@ def test_unread_lists_of_orders_do_not_add_up(venue: Venue) -> None:
         assert peak_bytes(venue) < most, f"{peak_bytes(venue) // MEBIBYTE} MiB"
 
 
-def on_delivery_threads(venue: Venue) -> int:
-    text = Http(venue.address).get("/metrics").body.decode()
-    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("pitwire_listeners "))
+@pytest.mark.attack("books that a stranger does not read")
+def test_unread_books_of_connections_without_a_login_do_not_add_up(venue: Venue) -> None:
+    """Each answer has about 300 KB, and each connection asks for 60 of them."""
+    levels, strangers = 9_000, 60
+    enter(venue, levels, lambda number: ORDER | {"price": 1.0 + number / 100})
+    assert venue.process is not None
+    target = Target(venue.address, "/ws/api/v2", venue.process.pid, echoes=False)
+    book = {"instrument_name": "NPN_ZAR", "depth": 10_000}
+    with ExitStack() as sockets:
+        for _ in range(strangers):
+            stranger = sockets.enter_context(RawWs(target))
+            stranger.send(TEXT, request("public/subscribe", {"channels": ["ticker.NPN_ZAR.100ms"]}))
+            stranger.until(TEXT)
+            for _ in range(60):
+                stranger.send(TEXT, request("public/get_order_book", book))
+        other = Http(venue.address, DEMO_B)
+        for _ in range(50):
+            other.result("private/get_open_orders")
+            time.sleep(0.02)
+        assert venue.alive(), venue.log_tail()
+        # All of them would be 1 GiB.
+        assert peak_bytes(venue) < 512 * MEBIBYTE, f"{peak_bytes(venue) // MEBIBYTE} MiB"
+
+
+@pytest.mark.parametrize("only_listens", [False, True], ids=["venue-thread", "delivery-thread"])
+def test_requests_behind_unread_answers_are_answered_once_they_are_read(venue: Venue, only_listens: bool) -> None:
+    enter(venue, 1_000)
+    with ExitStack() as sockets:
+        readers = [unread_socket(venue, sockets, only_listens=only_listens) for _ in range(30)]
+        for reader in readers:
+            for _ in range(20):
+                reader.send(TEXT, request("private/get_open_orders", {}))
+        # About 500 KB each: more than the account may leave unread.
+        for reader in readers:
+            for _ in range(20):
+                while not (text := reader.until(TEXT)).startswith(b'{"jsonrpc":"2.0","id":1,"result":[{'):
+                    pass
+                assert len(json.loads(text)["result"]) == 1_000
+
+
+def test_answer_to_an_order_does_not_wait_for_an_unread_list(tmp_path: Path) -> None:
+    fills = {"price": 1000.0, "amount": 600}
+    with Venue(tmp_path / "quiet", extra=["--durability", "memory", "--no-flow"]) as venue, ExitStack() as sockets:
+        enter(venue, 3_000)
+        member, other = (sockets.enter_context(Ws(venue.ws_url)) for _ in range(2))
+        other.login(DEMO_B)
+        for _ in range(fills["amount"]):
+            other.post("private/sell", ORDER | fills | {"amount": 1})
+        assert all("result" in other.receive() for _ in range(fills["amount"]))
+        for _ in range(70):
+            # Their lists wait, because the first one is not read. The last ones are refused.
+            unread_socket(venue, sockets, only_listens=False).send(TEXT, request("private/get_open_orders", {}))
+        member.login(DEMO_A)
+        bought = member.result("private/buy", ORDER | fills)
+        assert (bought["order"]["order_state"], len(bought["trades"])) == ("filled", fills["amount"])
 
 
 def test_long_answers_of_an_account_follow_each_other_in_a_quiet_venue(tmp_path: Path) -> None:
@@ -113,12 +187,6 @@ def test_a_merged_channel_comes_in_parts_and_has_every_order(venue: Venue) -> No
 def open_orders(venue: Venue) -> int:
     accounts = Http(venue.address, OPERATOR).result("private/pitwire_get_accounts")
     return next(account["open_orders"] for account in accounts if account["name"] == "demo-a")
-
-
-def eventually(what: str, is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline, f"not within 60 s: {what}"
 
 
 @pytest.mark.attack("mass cancel whose client leaves")

@@ -143,6 +143,20 @@ pub enum LagAnswer {
     Lost,
 }
 
+/// Bytes that a subscriber is sent before the handler learns of it.
+pub const OUTBOX_REPORT_BYTES: usize = 16 * 1024;
+
+/// The outbound queue of a subscriber, which holds the frames that were sent to it alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OutboxReport {
+    pub subscriber: SubscriberId,
+    /// Bytes of frames for this subscriber that its thread has taken in since the connection began,
+    /// modulo 2^32.
+    pub taken: u32,
+    /// Bytes in the queue.
+    pub waiting: usize,
+}
+
 /// The application behind the delivery threads. They call it on their own threads, so it must never
 /// block.
 pub trait DeliveryHandler: Send + Sync {
@@ -169,6 +183,12 @@ pub trait DeliveryHandler: Send + Sync {
     /// received is number `read`. Answer with [`Publisher::go_on`](crate::Publisher::go_on).
     fn behind(&self, subscriber: SubscriberId, stream: StreamId, read: u64) {
         let _ = (subscriber, stream, read);
+    }
+
+    /// Reports the outbound queue of a subscriber, once for about [`OUTBOX_REPORT_BYTES`] that it was
+    /// sent from there.
+    fn outbox_sent(&self, report: OutboxReport) {
+        let _ = report;
     }
 
     /// Reports that a connection has closed.

@@ -32,7 +32,10 @@ pub use channels::{Channels, IncomingMessages};
 pub use counters::{Counters, text as metrics};
 pub use delivery_core::SubscriberLimits;
 pub use field::field;
-pub use handler::{ClientMessage, DeliveryHandler, LagAnswer, Reply, Request, SubscriberId, SubscriberSetup, weight};
+pub use handler::{
+    ClientMessage, DeliveryHandler, LagAnswer, OUTBOX_REPORT_BYTES, OutboxReport, Reply, Request, SubscriberId,
+    SubscriberSetup, weight,
+};
 pub use ingest::{CHANNEL_FIELD, Ingest};
 pub use pass_timer::BatchingPolicy;
 pub use pitwire_delivery::{LagPolicy, StreamId, StreamSpec};

@@ -264,6 +264,11 @@ pub(crate) struct Subscriber {
     pub timer: TimerLink,
     /// Start of the stage, in milliseconds on the clock of the core.
     pub since_ms: u32,
+    /// Bytes of frames that were sent to it alone: see
+    /// [`OutboxReport::taken`](crate::handler::OutboxReport).
+    pub taken_bytes: u32,
+    /// How many of them had been sent at the last report.
+    pub reported_bytes: u32,
     /// Its position in the last delivery pass.
     pub rank: u32,
     pub service: Service,
@@ -288,6 +293,8 @@ impl Subscriber {
             input: InputState { last_ms: now_ms, unfinished_ms: now_ms, ..InputState::default() },
             timer: TimerLink { tick: 0, before: NO_INDEX, behind: NO_INDEX },
             since_ms: now_ms,
+            taken_bytes: 0,
+            reported_bytes: 0,
             rank: 0,
             service: Service::Idle,
             stage: Stage::Handshake,

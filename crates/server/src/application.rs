@@ -4,6 +4,8 @@
 //! Start at    [`VenueApplication`].
 
 mod answers;
+mod private;
+mod thread_texts;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -30,18 +32,17 @@ use crate::account_listeners::AccountListeners;
 use crate::api_route::{self, ApiRoute};
 use crate::bus::Bus;
 use crate::client_connection::{ClientConnection, ClientSubscription, is_open, leave, leave_all};
-use crate::delivery_threads::TurnBudget;
 use crate::health::health;
 use crate::heartbeats::Heartbeats;
 use crate::long_answers::{LongAnswers, Recipient};
 use crate::metrics::{self, Gauges, ServerCounters};
 use crate::page;
 use crate::private_windows::PrivateWindows;
-use crate::public_connections::{ConnectionOutput, HandoffEvent};
+use crate::public_connections::ConnectionOutput;
 use crate::resume::{Resumption, RetainedChannels, VenueEpoch};
 use crate::server_latency::LatencyHistograms;
 use crate::service::{MarketData, VenueService};
-use crate::window_sends::{RECORDS_AT_A_TIME, RECORDS_PER_TURN, WindowSends};
+use crate::window_sends::{RECORDS_PER_TURN, WindowSends};
 
 /// Interval in nanoseconds at which the order flow runs. Its commands carry their own times, and
 /// those of one interval share a commit.
@@ -85,8 +86,11 @@ pub struct VenueApplication {
     private_windows: PrivateWindows,
     window_sends: WindowSends,
     long_answers: LongAnswers,
-    /// Texts of connections on delivery threads that wait for a long answer.
+    /// Texts of connections on delivery threads that wait for a long answer, or until answers are
+    /// read.
     waiting_texts: BTreeMap<ConnectionId, VecDeque<String>>,
+    /// Connections whose texts perhaps need not wait any more, in turn.
+    resumable_texts: VecDeque<ConnectionId>,
     /// Orders and fills that merged private channels may still send in this turn.
     turn_records: usize,
     heartbeats: Heartbeats,
@@ -128,6 +132,7 @@ impl VenueApplication {
             window_sends: WindowSends::default(),
             long_answers: LongAnswers::default(),
             waiting_texts: BTreeMap::new(),
+            resumable_texts: VecDeque::new(),
             turn_records: RECORDS_PER_TURN,
             heartbeats: Heartbeats::default(),
             bus: None,
@@ -201,27 +206,6 @@ impl VenueApplication {
         }
     }
 
-    /// Sends the changes of the last commands to the sessions of their accounts.
-    fn distribute(&mut self, notices: &mut Notices) {
-        let venue = &self.service.venue;
-        let (engine, views, changes) = (venue.engine(), venue.views(), venue.changes());
-        if changes.is_empty() {
-            return self.service.market_data.public_connections.end_command();
-        }
-        let mut output =
-            ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections };
-        self.dispatcher.record(engine, views, changes);
-        for id in self.listeners.affected_by(changes) {
-            let Some(client) = self.clients.get_mut(&id) else { continue };
-            let mut send = |text: &[u8]| output.notify(id, text);
-            client.session.notify(engine, views, changes, &mut send);
-            self.dispatcher.send_resumable(&mut client.session, engine, views, &mut send);
-            self.private_windows.arm(venue.now());
-        }
-        self.service.venue.clear_changes();
-        self.service.market_data.public_connections.end_command();
-    }
-
     /// Updates the indexes after a request: public channels, and accounts with private notices.
     fn reindex(&mut self, id: ConnectionId) {
         let Some(client) = self.clients.get_mut(&id) else { return };
@@ -231,40 +215,6 @@ impl VenueApplication {
             self.subscribers.insert(id);
         }
         self.listeners.set(id, client.session.subscribed_accounts());
-    }
-
-    /// Sends merged private channels at the same venue-time boundaries as public ones. No command
-    /// does this, because one account's events must leave no trace in the log that others can read.
-    fn close_private_windows(&mut self, notices: &mut Notices) {
-        let venue = &self.service.venue;
-        let mut output =
-            ConnectionOutput { notices, public_connections: &mut self.service.market_data.public_connections };
-        while let Some(interval) = self.private_windows.take(venue.now()) {
-            for (id, _) in self.clients.iter().filter(|(_, client)| client.session.is_due_at(interval)) {
-                self.window_sends.add((*id, interval));
-            }
-        }
-        while self.turn_records > 0
-            && let Some((id, interval)) = self.window_sends.next()
-        {
-            let Some(client) = self.clients.get_mut(&id) else { continue };
-            let share = self.turn_records.min(RECORDS_AT_A_TIME);
-            let mut left = share;
-            let mut send = |text: &[u8]| output.notify(id, text);
-            if !client.session.send_window(interval, venue.engine(), venue.views(), &mut left, &mut send) {
-                self.window_sends.add((id, interval));
-            }
-            self.turn_records -= (share - left).max(1);
-        }
-    }
-
-    /// Closes connections that leave too much of their merged channels unread.
-    fn close_slow_windows(&mut self, notices: &mut Notices) {
-        for id in self.window_sends.waiting() {
-            if self.clients.get(&id).is_some_and(|client| client.session.has_collected_too_much()) {
-                notices.close(id, pitwire_net::CloseCode::TryAgainLater, TOO_SLOW);
-            }
-        }
     }
 
     /// Removes replay buffers of accounts without readers.
@@ -361,24 +311,6 @@ impl VenueApplication {
         {
             notices.hand_off(id);
         }
-    }
-
-    /// Handles the requests and disconnects of connections on delivery threads.
-    fn take_thread_events(&mut self, notices: &mut Notices) {
-        let mut budget = TurnBudget::default();
-        while let Some((id, done)) = self.service.market_data.public_connections.next_event(&mut budget) {
-            match done {
-                HandoffEvent::Text(text) => {
-                    self.waiting_texts.entry(id).or_default().push_back(text);
-                    self.act_on_waiting_texts(id, notices);
-                }
-                HandoffEvent::Left => {
-                    notices.closed_elsewhere(id);
-                    self.disconnected(id, notices);
-                }
-            }
-        }
-        self.service.market_data.public_connections.bring_up_to_date(&self.service.market_data.publisher);
     }
 
     fn api(&mut self, request: &HttpRequest<'_>, notices: &mut Notices) -> HttpResponse {
@@ -587,6 +519,9 @@ impl Application for VenueApplication {
         let feeds: Vec<FeedId> = client.public.iter().map(|sub| sub.feed).collect();
         let MarketData { public_connections, publisher, .. } = &mut self.service.market_data;
         public_connections.adopt(id, taken, &feeds, publisher);
+        if let Some(account) = client.payer {
+            public_connections.unread.charge(id, account);
+        }
         self.subscribers.remove(&id);
         // These messages are committed, so they need not wait for the next turn.
         public_connections.release();
@@ -619,7 +554,12 @@ impl Application for VenueApplication {
         self.heartbeats.set(id, client.session.beat_due_ns());
         if answer.account.is_some() && client.payer != answer.account {
             client.payer = answer.account;
-            charge(id, answer.account, notices);
+            match answer.account {
+                Some(account) if self.service.market_data.public_connections.has(id) => {
+                    self.service.market_data.public_connections.unread.charge(id, account);
+                }
+                account => charge(id, account, notices),
+            }
         }
         self.note(&answer);
         if let Some(rest) = answer.rest {
@@ -681,6 +621,7 @@ impl Application for VenueApplication {
         let beat = self.heartbeats.next_due_ns().unwrap_or(u64::MAX);
         let has_answers = self.long_answers.has_next(|id| self.window_sends.has_room(id));
         if has_answers
+            || !self.resumable_texts.is_empty()
             || self.window_sends.has_next()
             || self.bus.as_ref().is_some_and(Bus::has_joins)
             || self.service.market_data.publisher.has_put_off()
@@ -699,6 +640,7 @@ impl Application for VenueApplication {
             return;
         }
         self.turn_records = RECORDS_PER_TURN;
+        self.take_outbox_reports(now_ns);
         if let Err(error) = self.catch_up(now_ns, notices) {
             self.failure = Some(error);
         }

@@ -17,8 +17,8 @@ use std::thread::JoinHandle;
 
 use pitwire_net::{HttpResponse, Waker};
 use pitwire_publisher::{
-    ClientMessage, CloseCode, DeliveryHandler, LagAnswer, Options, Publisher, Reply, Request, StreamId, SubscriberId,
-    SubscriberLimits, SubscriberSetup, weight,
+    ClientMessage, CloseCode, DeliveryHandler, LagAnswer, Options, OutboxReport, Publisher, Reply, Request, StreamId,
+    SubscriberId, SubscriberLimits, SubscriberSetup, weight,
 };
 use tracing::error;
 
@@ -38,6 +38,7 @@ pub struct DeliveryThreads {
     requests: Receiver<(SubscriberId, String)>,
     disconnects: Receiver<(u64, ThreadEvent)>,
     lagging: Receiver<LagReport>,
+    outboxes: Receiver<OutboxReport>,
     /// Disconnects to report, each with the number of requests queued before it.
     pending_disconnects: VecDeque<(u64, ThreadEvent)>,
     /// Lagging subscribers to bring up to date, each at most once per stream.
@@ -55,6 +56,7 @@ struct InboundQueue {
     queued: AtomicU64,
     disconnects: Sender<(u64, ThreadEvent)>,
     lagging: Sender<LagReport>,
+    outboxes: Sender<OutboxReport>,
     waker: Waker,
 }
 
@@ -83,6 +85,13 @@ impl DeliveryHandler for InboundQueue {
     fn behind(&self, who: SubscriberId, stream: StreamId, read: u64) {
         // The send fails only if the venue thread has ended; then the answer no longer matters.
         if self.lagging.send(LagReport { who, stream, read }).is_ok() {
+            self.waker.wake();
+        }
+    }
+
+    fn outbox_sent(&self, report: OutboxReport) {
+        // The send fails only if the venue thread has ended.
+        if self.outboxes.send(report).is_ok() {
             self.waker.wake();
         }
     }
@@ -128,6 +137,13 @@ pub struct TurnBudget {
     texts: usize,
     bytes: usize,
     has_begun: bool,
+}
+
+impl TurnBudget {
+    /// Ends the turn: the requests that are left wait for the next one.
+    pub fn spend(&mut self) {
+        self.texts = 0;
+    }
 }
 
 /// An event of a connection on a delivery thread. The disconnect comes after all requests of that
@@ -194,13 +210,14 @@ impl DeliveryThreads {
     /// Creates the queues; no thread starts yet. `waker` wakes the venue thread, which calls
     /// [`Self::next_event`].
     pub fn new(limits: SubscriberLimits, waker: &Waker) -> DeliveryThreads {
-        let ((request, requests), (disconnect, disconnects), (lag, lagging)) =
-            (sync_channel(REQUESTS_MAX), channel(), channel());
+        let ((request, requests), (disconnect, disconnects)) = (sync_channel(REQUESTS_MAX), channel());
+        let ((lag, lagging), (outbox, outboxes)) = (channel(), channel());
         let inbound = InboundQueue {
             requests: request,
             queued: AtomicU64::new(0),
             disconnects: disconnect,
             lagging: lag,
+            outboxes: outbox,
             waker: waker.clone(),
         };
         DeliveryThreads {
@@ -209,6 +226,7 @@ impl DeliveryThreads {
             requests,
             disconnects,
             lagging,
+            outboxes,
             pending_disconnects: VecDeque::new(),
             behind: VecDeque::new(),
             taken: 0,
@@ -268,6 +286,11 @@ impl DeliveryThreads {
             }
             Err(_) => self.pending_disconnects.pop_front().map(|(_, disconnect)| disconnect),
         }
+    }
+
+    /// Returns the next report of an outbound queue.
+    pub fn next_outbox(&mut self) -> Option<OutboxReport> {
+        self.outboxes.try_recv().ok()
     }
 
     /// Returns the next lagging subscriber to bring up to date.

@@ -26,6 +26,7 @@ mod resume;
 mod server_latency;
 mod service;
 mod streams;
+mod unread;
 mod vault;
 mod window_sends;
 

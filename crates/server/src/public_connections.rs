@@ -27,6 +27,7 @@ use pitwire_publisher::{
 };
 
 use crate::delivery_threads::{AdoptedSocket, DeliveryThreads, Order, ThreadEvent, TurnBudget};
+use crate::unread::Unread;
 
 /// Ring capacity per channel and delivery thread, in bytes: many seconds of a busy channel.
 const DELTA_RING: usize = 1 << 20;
@@ -51,6 +52,8 @@ pub struct PublicConnections {
     streams: BTreeMap<FeedId, StreamId>,
     feeds: BTreeMap<StreamId, FeedId>,
     members: BTreeSet<ConnectionId>,
+    /// Bytes of answers and notices that were not read.
+    pub unread: Unread,
     items: Vec<TurnItem>,
     bytes: Vec<u8>,
     /// Channels that only need their latest message: its index in `items`, since the last control
@@ -85,6 +88,7 @@ impl PublicConnections {
             streams: BTreeMap::new(),
             feeds: BTreeMap::new(),
             members: BTreeSet::new(),
+            unread: Unread::default(),
             items: Vec::new(),
             bytes: Vec::new(),
             newest: BTreeMap::new(),
@@ -178,6 +182,21 @@ impl PublicConnections {
     pub fn forget(&mut self, id: ConnectionId) {
         self.members.remove(&id);
         self.deferred.remove(&id);
+        self.unread.forget(id);
+    }
+
+    /// Counts the unread bytes by the reports of the delivery threads, and closes the connections
+    /// that read too slowly. `now_ns` is on the steady clock.
+    pub fn take_outbox_reports(&mut self, now_ns: u64) {
+        self.unread.begin_turn(now_ns);
+        while let Some(report) = self.delivery.next_outbox() {
+            if self.has(ConnectionId(report.subscriber.0)) {
+                self.unread.report(report);
+            }
+        }
+        for id in self.unread.take_slow() {
+            self.close(id, CloseCode::TryAgainLater, "too slow: answers are not being read");
+        }
     }
 
     /// Makes the notices of a connection wait for its answer, which comes later.
@@ -202,6 +221,7 @@ impl PublicConnections {
     }
 
     fn answer(&mut self, to: ConnectionId, text: &[u8]) {
+        self.unread.add(to, text.len());
         self.order(Order::Send(SubscriberId(to.0), text.to_vec()));
     }
 

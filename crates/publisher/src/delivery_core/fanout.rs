@@ -23,7 +23,7 @@ pub use gather::{PIECES, Pieces};
 use crate::counters::{Counters, add};
 use crate::delivery_core::context::{CoreContext, Next, PassKind, TURN_BYTES};
 use crate::delivery_core::stream_table::StreamTable;
-use crate::handler::SubscriberId;
+use crate::handler::{OUTBOX_REPORT_BYTES, OutboxReport, SubscriberId};
 use crate::inbox::ShedRange;
 use crate::subscriber::{NO_INDEX, Service, Stage};
 use crate::subscriber_table::SubscriberTable;
@@ -165,6 +165,9 @@ impl Fanout {
     /// Queues whole frames ahead of the streams. Closes the connection if the frames are not
     /// answers and the outbound queue exceeds [`OUTBOX_MOST`].
     pub fn send_frames(&mut self, slot: u32, frames: &[u8]) {
+        if let Some(subscriber) = self.subscribers.get_mut(slot) {
+            subscriber.taken_bytes = subscriber.taken_bytes.wrapping_add(u32_or_max(frames.len()));
+        }
         // No frame may follow a close frame.
         if self.subscribers.served(slot).is_none() {
             return;
@@ -365,7 +368,11 @@ impl Fanout {
         add(&self.counters().sent_bytes_total, bytes as u64);
         match source {
             FrameSource::Nothing => {}
-            FrameSource::Outbox => return SendProgress::of(self.subscribers.note_outbox_sent(slot, bytes)),
+            FrameSource::Outbox => {
+                let is_empty = self.subscribers.note_outbox_sent(slot, bytes);
+                self.report_outbox(slot);
+                return SendProgress::of(is_empty);
+            }
             FrameSource::Control => self.subscribers.note_control_sent(slot, bytes),
             FrameSource::Answer => return self.sent_answer(slot, bytes),
             FrameSource::Rest => self.sent_rest(slot, bytes),
@@ -374,12 +381,25 @@ impl Fanout {
         SendProgress::Unchanged
     }
 
+    /// Reports an outbound queue after bytes of it were sent, unless too few were.
+    fn report_outbox(&mut self, slot: u32) {
+        let Some(subscriber) = self.subscribers.get_mut(slot) else { return };
+        let (taken, waiting) = (subscriber.taken_bytes, subscriber.outbox().len());
+        // The handler takes everything for waiting that came in since the last report.
+        let known = taken.wrapping_sub(subscriber.reported_bytes) as usize;
+        if known >= waiting + OUTBOX_REPORT_BYTES {
+            subscriber.reported_bytes = taken.wrapping_sub(u32_or_max(waiting));
+            let report = OutboxReport { subscriber: subscriber.id, taken, waiting };
+            self.context.handler.outbox_sent(report);
+        }
+    }
+
     fn sent_answer(&mut self, slot: u32, bytes: usize) -> SendProgress {
         let whole = self.context.answer.len();
         let Some(subscriber) = self.subscribers.get_mut(slot) else { return SendProgress::Unchanged };
         let sent = subscriber.owed.sent_bytes as usize + bytes;
         if sent < whole {
-            subscriber.owed.sent_bytes = u32::try_from(sent).unwrap_or(u32::MAX);
+            subscriber.owed.sent_bytes = u32_or_max(sent);
             return SendProgress::Unchanged;
         }
         subscriber.owed.count -= 1;
@@ -438,4 +458,8 @@ impl Fanout {
         }
         self.begin_end(slot, Stage::Lingering);
     }
+}
+
+fn u32_or_max(bytes: usize) -> u32 {
+    u32::try_from(bytes).unwrap_or(u32::MAX)
 }

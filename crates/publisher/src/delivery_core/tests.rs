@@ -4,6 +4,7 @@
 
 mod ask;
 mod lagging;
+mod outbox;
 
 use pitwire_random::SplitMix64;
 use std::collections::BTreeMap;

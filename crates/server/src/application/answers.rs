@@ -1,9 +1,7 @@
 //! Continues long answers.
 
-use std::collections::VecDeque;
-
 use pitwire_deribit::{AnswerProgress, LongAnswer};
-use pitwire_net::{Application, ConnectionId, HttpResponse, Notices, SystemClock};
+use pitwire_net::{HttpResponse, Notices, SystemClock};
 
 use crate::application::VenueApplication;
 use crate::long_answers::{QueuedAnswer, Recipient};
@@ -93,22 +91,8 @@ impl VenueApplication {
                 let public_connections = &mut self.service.market_data.public_connections;
                 ConnectionOutput { notices, public_connections }.reply(id, &text);
                 self.service.market_data.public_connections.end_put_off(id);
-                self.act_on_waiting_texts(id, notices);
+                self.resumable_texts.push_back(id);
             }
-        }
-    }
-
-    /// Acts on the texts of a connection on a delivery thread, until it has to wait for a long
-    /// answer.
-    pub(super) fn act_on_waiting_texts(&mut self, id: ConnectionId, notices: &mut Notices) {
-        while !self.long_answers.is_waiting(id)
-            && let Some(text) = self.waiting_texts.get_mut(&id).and_then(VecDeque::pop_front)
-        {
-            self.text(id, &text, notices);
-            self.service.market_data.public_connections.acknowledge(id, text.len());
-        }
-        if self.waiting_texts.get(&id).is_some_and(VecDeque::is_empty) {
-            self.waiting_texts.remove(&id);
         }
     }
 }
